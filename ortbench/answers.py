@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from ortbench.schema import (
     Arena,
-    CaseFence,
+    CaseSync,
     ChainLink,
     ChainStage,
     Depth,
@@ -19,7 +19,6 @@ from ortbench.schema import (
     EngineCache,
     EpOfSession,
     External,
-    Fence,
     Graph,
     InnerCopies,
     LinkTimes,
@@ -35,6 +34,7 @@ from ortbench.schema import (
     Runtime,
     StageBytes,
     SuggestedLoop,
+    Sync,
     Tensor,
     Warned,
     ZeroCopy,
@@ -78,7 +78,7 @@ class Opened(OpenedEp):
     expected: bool
     session_ns: int
     engine_cache: EngineCache | None
-    first_run_ns: int
+    first_inference_ns: int
     stages: list[Stage]
     loop: NotRequired[Loop]
     chain: NotRequired[OpenedChain]
@@ -110,13 +110,13 @@ class Prepared(TypedDict):
 
     bytes_in: int | None
     bytes_out: int | None
-    fence: CaseFence
+    sync: CaseSync
     zero_copy: ZeroCopy | None
     external: External | None
     graph: Graph | None
     places: Places
     pipeline: Depth | None
-    runs_per_sample: int | None
+    inferences_per_sample: int | None
     estimates_ns: dict[str, float | None]
     stages: list[Stage]
     loop: NotRequired[LoopBytes]
@@ -165,8 +165,8 @@ class CpuTime(TypedDict):
 
 class Samples(TypedDict):
     """``block`` and ``bandwidth_block``: samples, and what the block took in all; of loops and chains
-    also the times of their steps or stages. Where a sample's call returns before its fence, ``submits`` is when; ``cpu`` is of
-    blocks of ``total``."""
+    also the times of their steps or stages. Where a sample's call returns before its fence, ``submits`` is when; ``cpu``
+    and ``counts`` (what the system counted, by metric) are of blocks of ``latency``."""
 
     samples: list[int]
     start_ns: int
@@ -174,6 +174,7 @@ class Samples(TypedDict):
     steps: NotRequired[list[int]]
     submits: NotRequired[list[int]]
     cpu: NotRequired[CpuTime]
+    counts: NotRequired[dict[str, int]]
 
 
 class TracedSamples(Samples):
@@ -387,8 +388,8 @@ class CopyEstimate(TypedDict):
 class CopiesProved(TypedDict):
     """``bandwidth_prove``: what ends a copy in either direction, and about what copies of each size take."""
 
-    upload: Fence
-    download: Fence
+    h2d: Sync
+    d2h: Sync
     estimates: list[CopyEstimate]
 
 

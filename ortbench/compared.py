@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 from ortbench.errors import BadInput
 from ortbench.kinds import SHARE, TEXTS
-from ortbench.modes import ALL_MODES, COSTS, LOOP_PHASES, PHASE_NAMES, WHOLE_CHAIN, no_such, stage_in, stage_phase
+from ortbench.model.metric_names import MetricName, parse_metric
+from ortbench.modes import ALL_MODES, no_such
 from ortbench.options import OTHERS, Given, Option
 from ortbench.plan import SAME
 
-_PHASES = "upload, inference, download, total; of loops step, loop; of chains stage.NAME, chain; submit, cpu_time."
 _SAME = Option(
     "same",
     "P",
@@ -24,25 +24,24 @@ _SAME = Option(
 )
 COMPARED = (
     Option(
-        "phase",
-        "NAME",
-        _PHASES,
+        "metric",
+        "M",
+        "A metric, such as h2d, latency.p99 or throughput@concurrency=4.",
         OTHERS,
         TEXTS,
-        shown="all",
+        shown="those that matter",
         commands=("compare", "history"),
         suite=False,
-        per={"history": {"shown": "total, of loops and chains the whole"}},
     ),
     _SAME,
 )
 
 
 class Compared(NamedTuple):
-    """Which modes and phases, empty for all, and up to which share two are called the same."""
+    """Which modes and metrics, empty for the usual ones, and up to which share two are called the same."""
 
     modes: tuple[str, ...]
-    phases: tuple[str, ...]
+    metrics: tuple[MetricName, ...]
     same: float
 
 
@@ -50,18 +49,14 @@ def compared_of(given: Given) -> Compared:
     """What options say of it.
 
     Raises:
-        BadInput: a mode or a phase that there is not, or no share.
+        BadInput: a mode or a metric that there is not, or no share.
     """
-    modes, phases, known = (
-        given.get("mode", ()),
-        given.get("phase", ()),
-        (*PHASE_NAMES, *LOOP_PHASES, WHOLE_CHAIN, *COSTS),
-    )
+    modes = tuple(given.get("mode", ()))
     for name in modes:
         if name not in ALL_MODES:
             raise BadInput(f"--mode {no_such(name)}", "--mode")
-    for name in phases:
-        if name not in known and stage_in(name) is None:
-            reason = f"there is no such phase; choose from {', '.join(known)}, {stage_phase('NAME')}"
-            raise BadInput(f"--phase {name!r}: {reason}", "--phase")
-    return Compared(tuple(modes), tuple(phases), SHARE.parse(given.get(_SAME.flag, SAME), _SAME.name))
+    metrics = tuple(parse_metric(text) for text in given.get("metric", ()))
+    for metric in metrics:
+        if metric.best:
+            raise BadInput(f"--metric {metric.text}: only a gate compares the best points", "--metric")
+    return Compared(modes, metrics, SHARE.parse(given.get(_SAME.flag, SAME), _SAME.name))

@@ -1,7 +1,7 @@
 """The words of reports and what they mean: `ortbench explain`, the glossary of a page and docs/words.md are made of these.
 
-Everything a table has a column of, every mode, verdict and code of a warning has an entry, which a test holds. Verdicts and
-warnings are in `ortbench.glossary_of_verdicts`.
+Everything a table has a column of, every mode, verdict and code of a warning has an entry, which a test holds. Metrics are those
+of the catalogue, `ortbench.model.metrics`; verdicts and warnings are in `ortbench.glossary_of_verdicts`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from ortbench.glossary_of_history import HISTORY
 from ortbench.glossary_of_load import LOAD
 from ortbench.glossary_of_sweeps import SWEEPS
 from ortbench.glossary_of_verdicts import VERDICTS, WARNINGS, Texts
-from ortbench.modes import ALL_MODES, LATENCY, MODES, Mode
+from ortbench.model.metrics import METRICS, Metric
+from ortbench.modes import ALL_MODES, MODES, PER_INFERENCE, Mode
 
 
 class Group(Enum):
@@ -22,6 +23,7 @@ class Group(Enum):
 
     WORDS = "Words", "a word"
     MODES = "Modes", "a mode"
+    METRICS = "Metrics", "a metric"
     RUN = "Columns of a run", "a column of a run"
     LOOP = "Columns of a loop", "a column of a loop"
     LOAD = "Columns of a load", "a column of a load"
@@ -80,24 +82,24 @@ _WORDS: Texts = {
         "measuring.md#the-fence",
     ),
     "split": (
-        "a bar as long as the mode's total, shared out by what its phases take",
-        "░ upload, █ inference, ▒ download, ≈ copies both ways (known in sum only), ┅ time per run of many with one wait, ━ not "
-        "split. Phases are timed apart from total, so the bar shares total out in proportion to them.",
+        "a bar as long as the mode's latency, shared out by what its phases take",
+        "░ H2D, █ inference, ▒ D2H, ≈ copies both ways (known in sum only), ┅ time per run of many with one wait, ━ not "
+        "split. Phases are timed apart from latency, so the bar shares latency out in proportion to them.",
         "",
         ("bar", "bars", "░", "█", "▒", "┅", "━"),
     ),
     "≈": (
-        "derived, not measured: the copies inside a cpu run are its total less that of device-resident",
+        "derived, not measured: the copies inside a cpu-tensors run are its latency less that of device-resident",
         "A difference of two medians. It stands for both directions together.",
         "measuring.md#what-a-time-is",
         ("~", "derived", "(both)", "both"),
     ),
-    "95 %": (
+    "95% CI": (
         "the interval in which the median, or the ratio, lies with 95 % confidence",
         "That of a median takes into account that samples come in blocks; that of a ratio is from pairs of blocks of the same "
         "round. An interval of a ratio that holds 1 shows no difference.",
         "measuring.md#what-a-time-is",
-        ("95%", "95", "ci95", "interval"),
+        ("95%", "95 %", "95", "ci95", "interval"),
     ),
     "–": ("nothing is known, or there are too few samples to say", "", "", ("-", "dash")),
     "median": (
@@ -111,8 +113,8 @@ _WORDS: Texts = {
         ("modes",),
     ),
     "phase": (
-        "upload, inference or download, or total for all of an inference",
-        "Phases are timed in blocks of their own, each ended by a fence, so they need not add up to total.",
+        "h2d, inference or d2h, or latency for all of an inference",
+        "Phases are timed in blocks of their own, each ended by a fence, so they need not add up to latency.",
         "measuring.md#what-a-time-is",
         ("phases",),
     ),
@@ -149,7 +151,7 @@ _WORDS: Texts = {
     ),
     "state": (
         "in a loop, what an output of one step hands to an input of the next, such as a cache of keys and values",
-        "In mode cpu ONNX Runtime copies it back and in again in every step; the other modes leave it where it is. Where it "
+        "In mode cpu-tensors ONNX Runtime copies it back and in again in every step; the other modes leave it where it is. Where it "
         "grows, a step copies more than the one before it.",
         "loops.md",
         ("states", "past", "present", "KV cache"),
@@ -176,63 +178,28 @@ _WORDS: Texts = {
 }
 
 _RUN: Texts = {
-    "total": (
-        "one whole inference as its user waits for it, with no fence between its phases",
-        "In pipelined and device-resident-async it is time per inference, which is throughput and not latency.",
-        "measuring.md#what-a-time-is",
-    ),
-    "vs cpu": (
-        "how many times as fast as mode cpu, over pairs of blocks of the same round; above 1 is faster",
-        "",
-        "measuring.md#what-a-time-is",
-        ("vs_cpu",),
-    ),
     "p95": ("95 of 100 inferences took at most so long", "It takes 20 samples to be known.", "", ("percentile",)),
     "p99": ("99 of 100 inferences took at most so long", "It takes 100 samples to be known."),
-    "runs": ("how many inferences were timed, on which total and its percentiles rest", "Warm-up is not among them."),
-    "upload": ("median of copying the inputs to the device, in blocks of its own, ended by a fence",),
-    "inference": ("median of the run with its tensors in place, in blocks of its own, ended by a fence",),
-    "download": ("median of copying the outputs back, in blocks of its own, ended by a fence",),
-    "runs/s": ("inferences in a second, one after the other: 1 s divided by total",),
+    "samples": (
+        "how many inferences were timed, on which latency and its percentiles rest",
+        "Warm-up is not among them.",
+    ),
     "copied/run": ("bytes to and from the device in one inference",),
-    "copy rate": ("those bytes in the time that the copies take, both directions together",),
-    "items/s": ("items of all runs in a second: those of a run times runs/s", "", "running.md#items"),
-    "per item": ("total divided by the items of a run", "", "running.md#items"),
 }
 
 _LOOP: Texts = {
-    "loop": (
-        "one whole loop: the first state is brought to the device, then all steps run",
-        "Each step ends with its outputs where the mode leaves them: the state on the device (in mode cpu in host memory), the "
-        "others in host memory unless --keep leaves them there.",
-        "loops.md",
-        ("loops", "whole loop"),
-    ),
-    "step": (
-        "the median of all steps of all loops",
-        "One inference with the state of the step before: inputs in, run, outputs out, up to the fence.",
-        "loops.md",
-        ("steps",),
-    ),
     "first": (
         "the median of the first step, which has a shape of its own with --first-dim",
         "Of such a loop it is apart in the curve, and no part of what each step adds.",
         "loops.md#the-first-step",
     ),
     "last": ("the median of the last step",),
-    "each adds": (
-        "by how much a step takes longer than the one before it",
-        "The slope of the straight line through the medians of the steps; – where it cannot be told from none (95 %), and where it comes to less than 2 % of a step in all.",
-        "loops.md#state-that-grows",
-        ("slope", "slope_ns"),
-    ),
     "by step": (
         "a curve of the medians from step to step, on one scale for all modes, the lowest of all at ▁",
         "At most 16 characters wide: in a longer loop each stands for several steps.",
         "loops.md",
         ("curve", "▁", "█ by step"),
     ),
-    "steps/s": ("steps in a second: those of a loop divided by its median", "", "loops.md", ("steps a second",)),
     "state/step": (
         "bytes copied to and from the device in one step because of the state",
         "Where it grows, that of step 0 and what each step adds: 2.05 kB + 512 B × step. – where nobody knows it.",
@@ -248,13 +215,6 @@ _LOOP: Texts = {
 }
 
 _CHAIN: Texts = {
-    "chain": (
-        "all stages of a chain, one after the other, as their user waits for the last",
-        "Each stage ends with its fence, so that none begins before the one before it is done.",
-        "chains.md",
-        ("chains",),
-    ),
-    "chains/s": ("chains in a second, one after the other: 1 s divided by chain",),
     "copied/chain": ("bytes to and from the devices in one chain", "", "chains.md#what-is-copied"),
     "stage": ("a model of a chain", "A stage with repeat and feedback is a loop.", "chains.md", ("stages",)),
     "steps": ("how often a stage that is a loop runs",),
@@ -266,7 +226,7 @@ _CHAIN: Texts = {
         ("stays", "copied"),
     ),
     "through the host": (
-        "what the copies of a link take alone: its download and, as often as mode cpu makes it, its upload",
+        "what the copies of a link take alone: its download and, as often as mode cpu-tensors makes it, its upload",
         "They are timed by themselves after the measurement, so they need not add up to what the modes differ by.",
         "chains.md#what-is-copied",
     ),
@@ -284,8 +244,8 @@ _COMPARISON: Texts = {
         "gates.md#compare",
     ),
     "result": ("which result a row is of",),
-    "level": ("which level of a load a row is of: so many callers, or so many requests a second", "", "load.md#gates"),
-    "figure": ("what of a level is compared: runs/s, or a percentile of its latency", "", "load.md#gates"),
+    "metric": ("which metric is compared; its own name says what it is",),
+    "point": ("the place on the axes that a row is of, such as a shape of a sweep or a load point",),
     "value": ("that figure of a result", "", "load.md#gates"),
     "vs first": ("median time divided by that of the first result; above 1 is slower",),
     "vs previous": ("median time divided by that of the result before; above 1 is slower",),
@@ -296,17 +256,9 @@ _COMPARISON: Texts = {
 
 _SUITE: Texts = {
     "case": ("one model on one EP with one shape, measured in its modes", "", "suites.md"),
-    "cpu": ("the median of mode cpu",),
-    "fastest mode": ("the mode with the shortest median of those whose total is a latency",),
-    "total": ("the median of the fastest mode",),
-    "CPU time": (
-        "what a run in the fastest mode takes of the CPU, all threads together",
-        "",
-        "costs.md#the-hosts-own-work",
-    ),
-    "device memory": ("what the fastest mode takes of the device's memory", "", "costs.md#memory"),
-    "host memory": ("the resident set of the fastest mode at its peak", "", "costs.md#memory"),
-    "× cpu": ("how many times as fast as mode cpu the fastest mode is", "", "", ("x cpu",)),
+    "cpu-tensors": ("the median of mode cpu-tensors",),
+    "fastest mode": ("the mode with the shortest median of those whose figure is a latency",),
+    "× cpu-tensors": ("how many times as fast as mode cpu-tensors the fastest mode is", "", "", ("x cpu-tensors",)),
     "machine": ("the machine of the cluster that the case was on", "", "clusters.md"),
     "card": (
         "the card that the case was on",
@@ -323,8 +275,6 @@ _SUITE: Texts = {
 
 _BANDWIDTH: Texts = {
     "size": ("bytes of one copy", "", "bandwidth.md"),
-    "GB/s up": ("bytes of an upload divided by its median time; 1 GB is 1e9 bytes", "", "bandwidth.md"),
-    "GB/s down": ("bytes of a download divided by its median time; 1 GB is 1e9 bytes", "", "bandwidth.md"),
 }
 
 _PLACES: Texts = {
@@ -374,16 +324,22 @@ _PROFILE: Texts = {
 def _mode(mode: Mode) -> Entry:
     said = [f"Asked for with --{mode.option}."] if mode.option else []
     said += [f"It is held against {mode.like}."] if mode.like else []
-    said += [] if mode.figure == LATENCY else [f"Its total is {mode.figure}, which is throughput and not latency."]
+    said += (
+        [] if mode.figure == PER_INFERENCE else [f"Its figure is {mode.figure}, which is throughput and not latency."]
+    )
     page = "loops.md#modes" if mode.name not in MODES else "modes.md"
     return Entry(mode.name, Group.MODES, mode.sentence, " ".join(said), page)
+
+
+def _metric(it: Metric) -> Entry:
+    sentence, _, more = it.meaning.partition(". ")
+    return Entry(it.title, Group.METRICS, sentence.removesuffix("."), more, it.docs, (it.key, *it.also))
 
 
 def entries() -> tuple[Entry, ...]:
     """Every word, by group and in the order in which reports have them."""
     lists = {
         Group.WORDS: _WORDS,
-        Group.MODES: None,
         Group.RUN: _RUN,
         Group.LOOP: _LOOP,
         Group.LOAD: LOAD,
@@ -401,12 +357,7 @@ def entries() -> tuple[Entry, ...]:
         Group.VERDICTS: VERDICTS,
         Group.WARNINGS: WARNINGS,
     }
-    return tuple(
-        entry
-        for group, texts in lists.items()
-        for entry in (
-            map(_mode, ALL_MODES.values())
-            if texts is None
-            else (Entry(word, group, *said) for word, said in texts.items())
-        )
-    )
+    found = [Entry(word, group, *said) for group, texts in lists.items() for word, said in texts.items()]
+    found += [*map(_mode, ALL_MODES.values()), *map(_metric, METRICS.values())]
+    order = list(Group)
+    return tuple(sorted(found, key=lambda it: order.index(it.group)))

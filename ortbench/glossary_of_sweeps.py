@@ -19,8 +19,8 @@ SWEEPS: Texts = {
     ),
     "copies": (
         "which share of a call is copies, derived",
-        "With cpu what a call takes longer than with device-resident; in other modes the copies as they were timed apart, by "
-        "the total.",
+        "With cpu-tensors what a call takes longer than with device-resident; in other modes the copies as they were timed apart, by "
+        "the latency.",
         _PAGE,
     ),
     "SLO": (
@@ -32,22 +32,5 @@ SWEEPS: Texts = {
     "items": ("how many items a call has: the dimension that is called a batch, or --items", "", "running.md#items"),
     "inputs": ("the bytes of a call's inputs",),
     "outputs": ("the bytes of a call's outputs",),
-    "first run": (
-        "the first run of the shape in the session, with what is planned, allocated and tuned for it",
-        "That of the first shape also has what the session does once.",
-        _PAGE,
-    ),
-    "× later": ("how many times as long as a later run with CPU tensors the first run of the shape took", "", _PAGE),
-    "switching": (
-        "how many times as long calls take that each have another shape, against one shape at a time",
-        "A turn of all shapes either way, in the same rounds.",
-        "sweeps.md#what-switching-costs",
-    ),
-    "adds/call": (
-        "what a call takes longer because the one before it had another shape",
-        "",
-        "sweeps.md#what-switching-costs",
-    ),
-    "items/J": ("how many items are done for a joule, with --energy", "", "costs.md#energy"),
     "most with": ("the shape whose calls take longest for it, by the ratio", "", "sweeps.md#what-switching-costs"),
 }

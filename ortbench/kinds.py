@@ -234,7 +234,7 @@ PRECISION = Kind('"1%" or 0.01', _share_by(parse_precision), parse_precision, py
 SIZE = Kind('"2GB" or a number of bytes', _size, parse_size, python="int | str")
 CLOCK = Kind('"base" or 1200', _clock, parse_clock, python="int | str")
 ITEMS = Kind('8 or "batch"', _items, parse_items, python="int | str")
-MODE_NAMES = Kind('"cpu" or a list', _modes, _tuple, repeatable=True, python="Texts")
+MODE_NAMES = Kind('"cpu-tensors" or a list', _modes, _tuple, repeatable=True, python="Texts")
 PAIRINGS = Kind('"out=in" or a list', _pairings, parse_pairings, repeatable=True, python="Texts")
 PAIRS = _table(parse_pairs, _pair, '{key = "value"}', "str | float")
 DIMS = _table(parse_dims, _dim, '{name = 8} or {name = "other+1"}', "int | str")

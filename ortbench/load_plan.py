@@ -272,5 +272,5 @@ def settings(load: LoadPlan, seed: int, duration_s: float) -> LoadSetup:
     name = None if load.file is None else Path(load.file).name
     return {
         "sessions": load.sessions, "duration_s": duration_s, "arrivals": arrivals, "file": name, "seed": seed,
-        "callers": load.callers, "slo": None if load.slo is None else dict(load.slo),
+        "workers": load.callers, "slo": None if load.slo is None else dict(load.slo),
     }  # fmt: skip

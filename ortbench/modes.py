@@ -4,28 +4,57 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
 
-CPU, DEVICE, RESIDENT, HOST_ACCESSIBLE = "cpu", "device", "device-resident", "host-accessible"
-CPU_PINNED, DEVICE_PINNED = "cpu-pinned", "device-pinned"
+if TYPE_CHECKING:
+    from ortbench.schema import Direction
+
+from ortbench.model.metrics import PER_BLOCK
+
+CPU, DEVICE, RESIDENT, HOST_ACCESSIBLE = "cpu-tensors", "device-tensors", "device-resident", "host-accessible"
+CPU_PINNED, DEVICE_PINNED = "cpu-tensors-pinned", "device-tensors-pinned"
 PIPELINED, ASYNC = "pipelined", "device-resident-async"
 
-TOTAL = "total"  # the phase of whole inferences, which every mode has
-PHASE_NAMES = ("upload", "inference", "download", TOTAL)
-# What is timed of a loop. A whole loop is what its total is, under which it is measured and compared.
+LATENCY = "latency"  # the phase of whole inferences, which every mode has
+PHASE_NAMES = ("h2d", "inference", "d2h", LATENCY)
+# What is timed of a loop. A whole loop is what its latency is, under which it is measured and compared.
 STEP, WHOLE_LOOP = "step", "loop"
 LOOP_PHASES = (STEP, WHOLE_LOOP)
 # What is timed of a chain: all stages of all chains, one after the other; `stage_phase` is one of them. A whole chain is what
-# its total is.
+# its latency is.
 STAGE, WHOLE_CHAIN = "stage", "chain"
 # What the host takes: no parts of an inference, and timed in the blocks of another phase, see `comes_with`.
-SUBMIT, CPU_TIME = "submit", "cpu_time"
-COSTS = (SUBMIT, CPU_TIME)
+ENQUEUE, CPU_TIME = "enqueue", "cpu_time"
+COSTS = (ENQUEUE, *PER_BLOCK)
+# One number each: times an item and of all copies in a run, what is copied, what a mode takes.
+THROUGHPUT, ITEM_THROUGHPUT, ITEM_TIME, COPY_TIME = "throughput", "item_throughput", "item_time", "copies"
+BYTES_H2D, BYTES_D2H, COPY_SHARE, COPY_RATE = "bytes_h2d", "bytes_d2h", "copy_share", "copy_rate"
+COPIES_HIDDEN, HIDDEN_SHARE, PIPELINE_SPEEDUP = "copies_hidden", "hidden_share", "pipeline_speedup"
+DEVICE_MEMORY, HOST_MEMORY, ENERGY = "device_memory", "host_memory", "energy"
+CPU_USER, CPU_SYSTEM, CPU_CORES, ENQUEUE_SHARE, SPIN_SHARE = (
+    "cpu_user",
+    "cpu_system",
+    "cpu_cores",
+    "enqueue_share",
+    "spin_share",
+)
+NO_SPIN = "spin_off"  # ends the key of a metric of inferences whose threads do not spin
+# Of a load.
+QUEUE_DELAY, SERVICE_TIME, GENERATOR_LAG, LATE_SHARE = "queue_delay", "service_time", "generator_lag", "late_share"
+UTILISATION, GIL_WAIT, FAIRNESS, SM_CLOCK = "utilisation", "gil_wait", "fairness", "sm_clock"
+# Copies alone, as a bandwidth curve has them: both directions, and the kinds of host memory.
+COPY = "copy"
+H2D: Final = "h2d"
+D2H: Final = "d2h"
+DIRECTIONS: tuple[Direction, ...] = (H2D, D2H)
+ORDINARY = "ordinary"
+MEMORIES = (ORDINARY, HOST_ACCESSIBLE)
 MEMORY = "memory"  # in the place of a phase: what a mode takes, and of which side's memory in that of a statistic
 MEMORY_SIDES = ("device", "host")
 LOAD = "load"  # in the place of a phase: levels of a load, and in that of a statistic one of their figures
 
-# What the total of a mode is.
-LATENCY = "latency"  # of one inference
+# What the latency of a mode is.
+PER_INFERENCE = "latency"  # of one inference
 PER_ITEM = "time per item"  # of several in flight, which go through their phases one behind the other
 PER_RUN = "time per run"  # of many with one wait, which have no phases
 
@@ -38,11 +67,11 @@ class Mode:
         name: as it is asked for, and in results.
         sentence: what it does, in a few words.
         phases: what can be timed of it; inside a run with CPU tensors the phases cannot be told apart.
-        only: the phase that is all there is to an inference, which is timed as its total; "" where there is more.
-        figure: what its total is: `LATENCY`, `PER_ITEM` or `PER_RUN`.
+        only: the phase that is all there is to an inference, which is timed as its latency; "" where there is more.
+        figure: what its latency is: `PER_INFERENCE`, `PER_ITEM` or `PER_RUN`.
         option: the long name of the option of its own that asks for it; "" for a mode that is usual.
         like: the mode that it is like in all but one thing, and is held against; "" where there is none.
-        without_copies: of a mode of CPU tensors: the mode whose total is this one's without its copies, which are known by
+        without_copies: of a mode of CPU tensors: the mode whose latency is this one's without its copies, which are known by
             that difference only; "" for other modes.
         pinned: the host's side of its copies is in memory that the device reaches itself.
         dynamic_outputs: its outputs can be left for ONNX Runtime to allocate in each run.
@@ -54,9 +83,9 @@ class Mode:
 
     name: str
     sentence: str = ""
-    phases: tuple[str, ...] = (TOTAL,)
+    phases: tuple[str, ...] = (LATENCY,)
     only: str = ""
-    figure: str = LATENCY
+    figure: str = PER_INFERENCE
     option: str = ""
     like: str = ""
     without_copies: str = ""
@@ -69,8 +98,8 @@ class Mode:
 
     @property
     def is_rate(self) -> bool:
-        """Whether a call is of several inferences, so that its total says how often one is done, not how long one takes."""
-        return self.figure != LATENCY
+        """Whether a call is of several inferences, so that its latency says how often one is done, not how long one takes."""
+        return self.figure != PER_INFERENCE
 
     @property
     def in_bursts(self) -> bool:
@@ -85,11 +114,11 @@ class Mode:
     @property
     def times_copies(self) -> bool:
         """Whether its copies are phases of their own."""
-        return "upload" in self.phases
+        return "h2d" in self.phases
 
     def timed_as(self, phase: str) -> str:
         """Under which phase samples of a phase are taken."""
-        return TOTAL if phase == self.only else phase
+        return LATENCY if phase == self.only else phase
 
 
 _RECORDS = (
@@ -108,12 +137,12 @@ _RECORDS = (
         external_inputs=True,
         captured=True,
         recorded=True,
-        mark=("s", "upload"),
+        mark=("s", "h2d"),
     ),
     Mode(
         RESIDENT,
-        "as device, but copied in once before and out once after all runs",
-        phases=("inference", TOTAL),
+        "as device-tensors, but copied in once before and out once after all runs",
+        phases=("inference", LATENCY),
         only="inference",
         dynamic_outputs=True,
         external_inputs=True,
@@ -123,14 +152,14 @@ _RECORDS = (
     Mode(
         HOST_ACCESSIBLE,
         "inputs and outputs live in the EP's HOST_ACCESSIBLE memory and are bound as they are",
-        phases=("inference", TOTAL),
+        phases=("inference", LATENCY),
         only="inference",
         recorded=True,
-        mark=("D", "download"),
+        mark=("D", "d2h"),
     ),
     Mode(
         CPU_PINNED,
-        "as cpu, with the input arrays in the EP's pinned memory",
+        "as cpu-tensors, with the input arrays in the EP's pinned memory",
         option="pinned",
         like=CPU,
         without_copies=RESIDENT,
@@ -140,7 +169,7 @@ _RECORDS = (
     ),
     Mode(
         DEVICE_PINNED,
-        "as device, copied from and to the EP's pinned memory",
+        "as device-tensors, copied from and to the EP's pinned memory",
         phases=PHASE_NAMES,
         option="pinned",
         like=DEVICE,
@@ -148,11 +177,11 @@ _RECORDS = (
         dynamic_outputs=True,
         captured=True,
         recorded=True,
-        mark=("P", "upload"),
+        mark=("P", "h2d"),
     ),
     Mode(
         PIPELINED,
-        "as device, but several in flight: upload of the next and download of the last behind the inference of this one, on "
+        "as device-tensors, but several in flight: upload of the next and download of the last behind the inference of this one, on "
         "streams of their own",
         phases=PHASE_NAMES,
         figure=PER_ITEM,
@@ -176,7 +205,7 @@ SHARED = Mode(
     "in a loop, as device-resident, with one buffer for a state's past and present",
     option="share-buffers",
     like=RESIDENT,
-    mark=("s", "upload"),
+    mark=("s", "h2d"),
 )
 LOOP_MODES = {name: MODES.get(name, SHARED) for name in (CPU, RESIDENT, HOST_ACCESSIBLE, SHARED.name)}
 USUAL_LOOP_MODES = tuple(name for name, mode in LOOP_MODES.items() if not mode.option)
@@ -196,7 +225,11 @@ def no_such(name: str, known: Collection[str] = tuple(ALL_MODES), what: str = ""
         what: what they are modes of, where that is not everything.
     """
     several = "," in name and all(part.strip() in ALL_MODES for part in name.split(","))
-    instead = "give each by itself, as in --mode cpu --mode device" if several else f"choose from {', '.join(known)}"
+    instead = (
+        "give each by itself, as in --mode cpu-tensors --mode device-tensors"
+        if several
+        else f"choose from {', '.join(known)}"
+    )
     reason = f"is no mode of {what}" if what and name in ALL_MODES else "there is no such mode"
     return f"{name!r}: {reason}; {instead}"
 
@@ -219,14 +252,14 @@ def stage_in(phase: str) -> str | None:
 
 def comes_with(phase: str) -> str:
     """The phase that has to be timed for one that is taken in its blocks; any other is timed by itself."""
-    return {SUBMIT: "inference", CPU_TIME: TOTAL}.get(phase, phase)
+    return LATENCY if phase in PER_BLOCK else "inference" if phase == ENQUEUE else phase
 
 
 def taken_in(mode: str, phase: str) -> tuple[str, ...]:
     """What else there may be samples of in the blocks of a phase of a mode."""
     known = mode_of(mode)
-    submitted = known.timed_as("inference") if "inference" in known.phases else TOTAL
-    return (*((STEP, STAGE, CPU_TIME) if phase == TOTAL else ()), *((SUBMIT,) if phase == submitted else ()))
+    submitted = known.timed_as("inference") if "inference" in known.phases else LATENCY
+    return (*((STEP, STAGE, *PER_BLOCK) if phase == LATENCY else ()), *((ENQUEUE,) if phase == submitted else ()))
 
 
 def modes_that(hold: Callable[[Mode], object]) -> tuple[str, ...]:
@@ -241,7 +274,7 @@ def modes_by(option: str) -> tuple[str, ...]:
 
 def is_rate(mode: str, phase: str) -> bool:
     """Whether a time says how often an inference is done, and not how long one takes."""
-    return phase == TOTAL and mode_of(mode).is_rate
+    return phase == LATENCY and mode_of(mode).is_rate
 
 
 USUAL_MODES = modes_that(lambda mode: not mode.option)  # what is measured where nothing is asked for

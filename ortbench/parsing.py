@@ -261,6 +261,6 @@ def parse_speedups(items: Iterable[str], option: str = "--min-speedup") -> dict[
         except ValueError:
             found[mode] = math.nan
         if not 0 < found[mode] < math.inf:
-            wanted = f"write how many times as fast as cpu, such as {mode}=1.5"
+            wanted = f"write how many times as fast as cpu-tensors, such as {mode}=1.5"
             raise BadInput(f"{option} {mode}={text}: {wanted}", option)
     return found

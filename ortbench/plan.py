@@ -32,10 +32,13 @@ from ortbench.modes import (
     ALL_MODES,
     CHAIN_MODES,
     CPU,
+    LATENCY,
     LOAD_MODES,
     LOOP_MODES,
     MODES,
     USUAL_MODES,
+    WHOLE_CHAIN,
+    WHOLE_LOOP,
     modes_by,
     modes_that,
     no_such,
@@ -68,7 +71,7 @@ from ortbench.steps import Steps
 from ortbench.work import Work
 
 if TYPE_CHECKING:
-    from ortbench.chain_plan import Chain
+    from ortbench.chain_plan import Chain, Stage
 
 LONGEST_NAME = 200  # characters of what a run is called
 # Entries of the session's configuration by which threads sleep at once where they wait for work.
@@ -440,24 +443,28 @@ class Plan:
     )  # fmt: skip
 
     @property
+    def stages(self) -> tuple[Stage, ...]:
+        """Those of a chain, none without one."""
+        return self.chain.stages if self.chain else ()
+
+    @property
     def work(self) -> Work:
         """What one sample is of."""
-        stages = None if self.chain is None else tuple(stage.name for stage in self.chain.stages)
-        return Work(None if self.steps is None else self.steps.count, stages)
+        return Work(self.steps.count if self.steps else None, tuple(it.name for it in self.stages) or None)
 
     @property
     def parts(self) -> int:
         """How many parts of a sample are timed in it: the steps of a loop, the stages of a chain."""
-        return len(self.chain.stages) if self.chain is not None else 1 if self.steps is None else self.steps.count
+        return len(self.stages) or self.work.steps or 1
 
     @property
     def targets(self) -> list[Target]:
         """Of its sessions: one, or those of a chain's stages."""
-        return [self.target] if self.chain is None else [stage.target for stage in self.chain.stages]
+        return [stage.target for stage in self.stages] or [self.target]
 
     def worker_request(self) -> dict[str, Any]:
         """What the worker needs to open the model, as JSON-ready data."""
-        if self.chain is not None:
+        if self.chain:
             return {"chain": asdict(self.chain), "inputs": asdict(self.inputs)}
         asked = {"model": self.model, "target": asdict(self.target), "inputs": asdict(self.inputs)}
         return asked if self.steps is None else {**asked, "steps": asdict(self.steps)}
@@ -543,14 +550,15 @@ def check(plan: Plan) -> None:
         raise BadInput(f"--external {reason}", "--external")
 
 
+_MODES = {LATENCY: MODES, WHOLE_LOOP: LOOP_MODES, WHOLE_CHAIN: {name: MODES[name] for name in CHAIN_MODES}}
+
+
 def _check_loop(plan: Plan) -> None:
     """Refuse modes and dimensions of a loop where there is none, and what a loop has not."""
-    known, what = (MODES, "single inferences") if plan.steps is None else (LOOP_MODES, "a loop")
-    if plan.chain is not None:
-        known, what = {name: MODES[name] for name in CHAIN_MODES}, "a chain"
+    known = _MODES[plan.work.whole]
     for name in plan.modes:
         if name not in known:
-            raise BadInput(f"--mode {no_such(name, known, what)}", "--mode")
+            raise BadInput(f"--mode {no_such(name, known, plan.work.name)}", "--mode")
     if plan.steps is None:
         check_sizes(plan.inputs.dims, "--dim")
         return

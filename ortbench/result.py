@@ -1,235 +1,249 @@
 """The result file: what one run found, as other programs read it.
 
-Schema 1. Keys change only with `SCHEMA_VERSION`; readers may meet keys they do not know.
+Schema 2. Keys change only with `SCHEMA_VERSION`; readers may meet keys they do not know.
 
 Top level: ``schema_version``, ``tool``, ``created`` (UTC, ISO 8601), ``command``, ``environment``, ``model``, ``target``,
 ``placement``, ``setup``, ``stopped`` (why the measurement ended), ``took_ns`` (from its first block to its last, of all modes
-and sides; null where nothing was timed, absent from older files), ``warnings``, ``cases`` (one a mode, see `Case`),
+and sides; null where nothing was timed, absent from older files), ``warnings``, ``cases`` (one a mode and point, see `Case`),
 ``nodes`` (null without ``--nodes``), ``link``, null where no bandwidth sweep of the same device was found, ``note``
 (null without ``--note``), ``name`` (that of ``--name`` or of a suite's case, else null), ``items``, null where nobody
-says how many a run has, and ``throttled``, null where the card was not held back.
+says how many a run has, and ``throttled``, null where the card was not held back; ``axes`` are what its cases differ in besides the mode.
 
 That of a loop also has ``kind``, which is ``loop``, and ``loop``; that of a chain ``kind``, which is ``chain``, and ``chain``;
-that of a load ``kind``, which is ``load``, ``load`` (how it was put on), ``levels``, ``knee`` (by mode), ``slo`` and
-``back_to_back`` (by mode, of open loops), and its ``cases`` are of one caller alone, back to back; that of a sweep ``kind``,
-which is ``sweep``, ``sweep``, ``points`` (one a shape, see `Point`, which have the cases), ``switching`` and ``best``. The keys
-of each part are in `ortbench.schema`. Durations are integer nanoseconds, sizes bytes.
+that of a load ``kind``, which is ``load``, ``load`` (how it was put on), ``knee`` (by mode) and ``slo``, and its ``cases`` are
+first of one client alone, back to back, without a ``point``, then one for each mode and load point; that of a sweep ``kind``,
+which is ``sweep``, ``sweep``, ``shapes`` (see `Point`), ``switching`` and ``best``. That of a bandwidth curve, whose ``kind`` is
+``bandwidth``, has no ``model`` and ``placement`` (see `ortbench.analysis.bandwidth`). The keys of each part are in
+`ortbench.schema`. Durations are integer nanoseconds, sizes bytes.
 """
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, is_dataclass
-from os import urandom
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, Literal
 
-from ortbench.characters import printable
-from ortbench.errors import BadInput, NotComparable
+from ortbench.errors import BadInput
 from ortbench.files import write_atomically
-from ortbench.modes import COSTS, LOOP_PHASES, PHASE_NAMES, TOTAL, WHOLE_CHAIN, WHOLE_LOOP, stage_in
+from ortbench.model.metrics import in_order
+from ortbench.model.parts import keys_of, text
+from ortbench.modes import BYTES_D2H, BYTES_H2D, LATENCY, WHOLE_CHAIN, WHOLE_LOOP, stage_in
 from ortbench.schema import (
-    BackToBack,
+    Axis,
     Best,
-    CaseFence,
+    CaseCheck,
     CaseMemory,
+    CaseSync,
     Chain,
-    Derived,
+    Depth,
+    Downsampled,
     Energy,
     Environment,
-    External,
-    Graph,
     HostTime,
     Items,
     Knee,
     LeftOut,
-    Level,
     Link,
+    LoadBlock,
     LoadSetup,
     Loop,
-    Measured,
+    LoopBytes,
     Model,
     Nodes,
-    Once,
-    Pipeline,
     Placement,
     Places,
-    Ratio,
+    Recorded,
     Setup,
     Slo,
-    Spin,
     StageBytes,
+    Stopped,
     Sweep,
     Switching,
     Target,
     Tensor,
-    Thinned,
     Throttled,
-    Throughput,
     Tool,
     Warned,
-    ZeroCopy,
 )
-from ortbench.stats import Stats
-from ortbench.work import Work
+from ortbench.stats import Metric, Stats, Value
+from ortbench.work import INFERENCE, Work
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
-OK, UNSUPPORTED, FAILED = "ok", "unsupported", "failed"
-NOT_MEASURED = "not measured"  # a level of a load that was ended before its turn came
-LOOP = "loop"  # the kind of a loop's result
-CHAIN = "chain"  # that of a chain's
-LOAD = "load"  # that of a load's
-SWEEP = "sweep"  # that of a sweep's
-_OF_LOOP = {
-    "kind", "loop", "steps_ns", "state_bytes_in", "state_bytes_out", "step_bytes_in", "step_bytes_out",
+Status = Literal["ok", "unsupported", "failed", "not_measured"]
+OK: Final = "ok"
+UNSUPPORTED: Final = "unsupported"
+FAILED: Final = "failed"
+NOT_MEASURED: Final = "not_measured"  # a load point of a load that was ended before its turn came
+# Kinds: of single inferences, of a loop, a chain, a load, a sweep, a bandwidth curve.
+RUN, LOOP, CHAIN, LOAD, SWEEP, BANDWIDTH = "run", "loop", "chain", "load", "sweep", "bandwidth"
+# Of a result: what only some kinds have.
+_PARTS = {
+    "model", "placement", "loop", "chain", "load", "knee", "slo", "sweep", "shapes", "switching", "best"
 }  # fmt: skip
-_OF_CHAIN = {"kind", "chain", "stages", "stage_bytes"}
-_OF_LOAD = {"kind", "load", "levels", "knee", "slo", "back_to_back"}
-_OF_SWEEP = {"kind", "sweep", "points", "switching", "best"}
 
 
 @dataclass
 class Case:
-    """What one mode gave.
+    """What one mode gave at one point of the axes.
 
     Attributes:
         mode: its name.
-        status: ``ok``, ``unsupported`` or ``failed``.
+        status: ``ok``, ``unsupported``, ``failed`` or ``not_measured``.
         reason: why not ok, else None.
-        bytes_in, bytes_out: copied to and from the device per run, bytes; None where not known.
+        point: its place on the axes, by their names; empty where there are none.
+        checks: what was verified: ``outputs`` (those of the other modes, and of ``--expect``), ``zero_copy``, ``external``, ``graph``;
+            of mode ``copy`` the direction that failed.
+        metrics: by key (`ortbench.model.metrics`), statistics of samples or one number; absent where it was not measured.
+            Of a loop ``latency``, which stands under ``loop`` too, is a whole loop, and ``step`` all steps of all loops; of a
+            chain it is a whole chain, as ``chain``, beside ``stage.NAME``. What is derived is found anew with each block.
+        speedup: how many times as fast as mode ``cpu-tensors``, over pairs of blocks.
+        samples: raw samples by metric, in the order taken; of a chain all stages of all chains under ``stage``.
+        blocks: by metric, a list of ``[round, n, start_ns]``: the blocks the samples came in, start on the worker's
+            monotonic clock.
+        block_medians: by metric, the median of each block, where its samples are not kept.
+        downsampled: of a soak run whose samples would be too many, else None: the blocks of which rounds were kept, and how
+            many samples were taken. Every statistic is of those that are kept.
+        left_out: what was measured while the GPU was throttled, where that is left out of the figures (``throttled`` of the
+            result says so), else None. It is not among ``samples`` and ``blocks``.
         places: in which memory each input and output was, and why; None where the mode was not set up.
-        outputs_match: whether the outputs are those of the other modes (and of ``--expect``); None if not compared.
-        zero_copy: of ``host-accessible``, else None.
-        external: with ``--external``, else None.
-        graph: with ``--cuda-graph`` where a graph was captured and replayed, else None.
-        runs_per_sample: for ``pipelined`` (its depth) and ``device-resident-async`` (the runs before one wait): how many
-            runs one call makes. ``total`` is the time per run, which is throughput and not latency: each sample is that of
+        sync: what ends its samples.
+        inferences_per_sample: for ``pipelined`` (its depth) and ``device-resident-async`` (the runs before one wait): how many
+            runs one call makes. ``latency`` is the time per run, which is throughput and not latency: each sample is that of
             so many runs, divided by their number. Else None.
-        vs_cpu: how many times as fast as mode ``cpu``.
-        throughput: by item, where the result says how many `items` a run has and the mode is ok, else None.
-        phases: ``upload``, ``inference``, ``download``, ``total``: statistics, or None where the mode has no such phase.
-            Where it was taken also ``submit``, until the call of an inference returns, if its fence waits behind that, and
-            ``cpu_time``, CPU time of the worker per run, a sample for each block of ``total``.
-        host: CPU time and time of all blocks of ``total`` together, whatever of their samples is kept; None where not taken.
-        spin: with ``--spin``, else None.
-        derived: what copies take of a run of ``cpu`` and ``cpu-pinned``.
-        measured: with ``--measure-copies``, of ``cpu``, ``device`` and ``host-accessible``.
-        once: of ``device-resident``.
+        host: CPU time and time of all blocks of ``latency`` together, whatever of their samples is kept; None where not taken.
+        recorded: with ``--measure-copies``, of modes that copy, or must not.
         memory: with ``--memory``, of a mode that is ok, else None.
         energy: with ``--energy`` where the mode was measured, else None.
-        pipeline: of ``pipelined``, else None.
-        fence: what ends its samples.
-        samples_ns: raw samples by phase, in the order taken.
-        thinned: of a soak run whose samples would be too many, else None: the blocks of which rounds were kept, and how
-            many samples were taken. Every statistic is of those that are kept.
-        left_out: what was measured while the card was held back, where that is left out of the figures (``throttled`` of the
-            result says so), else None. It is not among ``samples_ns`` and ``blocks``.
+        pipeline: of ``pipelined`` how it is filled, else None.
         steps_ns: of a loop, the median of each step, ns; None without samples.
-        state_bytes_in, state_bytes_out: of a loop, what is copied to and from the device in a step because of the state, bytes:
-            a list by step where it grows; None where not known.
-        step_bytes_in, step_bytes_out: the same of all that is copied. ``bytes_in`` and ``bytes_out`` are of a whole loop then,
-            and so is ``total``, which stands under ``loop`` too; ``step`` are all steps of all loops.
-        stages: of a chain, statistics of each stage by its name. ``bytes_in``, ``bytes_out`` and ``total``, which stands under
-            ``chain`` too, are of a whole chain; ``samples_ns`` has all stages of all chains under ``stage``.
+        step_bytes: of a loop, what is copied to and from the device in a step; None where there is none.
         stage_bytes: of a chain, what each stage copies to and from the device, by its name.
-        blocks: by phase, a list of ``[round, n, start_ns]``: the blocks the samples came in, start on the worker's
-            monotonic clock.
+        load_blocks: of a load point, the figures of its blocks; None elsewhere.
+        queue_delay_ci95: of a load point at a rate, where the mean of ``queue_delay`` lies with 95 %, which knows that neighbours
+            wait together, ns; None where there are too few for that.
     """
 
     mode: str
-    status: str = OK
+    status: Status = OK
     reason: str | None = None
-    bytes_in: int | None = None
-    bytes_out: int | None = None
+    point: dict[str, int | float | str] = field(default_factory=dict)
+    checks: dict[str, CaseCheck] = field(default_factory=dict)
+    metrics: dict[str, Metric] = field(default_factory=dict)
+    speedup: Value | None = None
+    samples: dict[str, list[int | float]] = field(default_factory=dict)
+    blocks: dict[str, list[list[int]]] = field(default_factory=dict)
+    block_medians: dict[str, list[int]] | None = None
+    downsampled: Downsampled | None = None
+    left_out: LeftOut | None = None
     places: Places | None = None
-    outputs_match: bool | None = None
-    zero_copy: ZeroCopy | None = None
-    external: External | None = None
-    graph: Graph | None = None
-    runs_per_sample: int | None = None
-    vs_cpu: Ratio | None = None
-    throughput: Throughput | None = None
-    phases: dict[str, Stats | None] = field(default_factory=lambda: dict.fromkeys(PHASE_NAMES))
+    sync: CaseSync | None = None
+    inferences_per_sample: int | None = None
     host: HostTime | None = None
-    spin: Spin | None = None
-    derived: Derived | None = None
-    measured: Measured | None = None
-    once: Once | None = None
+    recorded: Recorded | None = None
     memory: CaseMemory | None = None
     energy: Energy | None = None
-    pipeline: Pipeline | None = None
-    fence: CaseFence | None = None
-    samples_ns: dict[str, list[int]] = field(default_factory=dict)
-    blocks: dict[str, list[list[int]]] = field(default_factory=dict)
-    thinned: Thinned | None = None
-    left_out: LeftOut | None = None
+    pipeline: Depth | None = None
     steps_ns: list[int] | None = None
-    state_bytes_in: int | list[int] | None = None
-    state_bytes_out: int | list[int] | None = None
-    step_bytes_in: int | list[int] | None = None
-    step_bytes_out: int | list[int] | None = None
-    stages: dict[str, Stats] | None = None
+    step_bytes: LoopBytes | None = None
     stage_bytes: dict[str, StageBytes] | None = None
+    load_blocks: list[LoadBlock] | None = None
+    queue_delay_ci95: list[int] | None = None
 
     @property
     def whole(self) -> str:
-        """What its total is of: ``loop``, ``chain``, or ``total`` where it is an inference."""
-        return next((whole for whole in (WHOLE_LOOP, WHOLE_CHAIN) if whole in self.phases), TOTAL)
+        """What its latency is of: ``loop``, ``chain``, or ``latency`` where it is an inference."""
+        return next((whole for whole in (WHOLE_LOOP, WHOLE_CHAIN) if whole in self.metrics), LATENCY)
 
-    def stats(self, phase: str) -> Stats | None:
-        """The statistics of a phase, or of a stage under ``stage.NAME``; None without any."""
-        stage = stage_in(phase)
-        return self.phases.get(phase) if stage is None else (self.stages or {}).get(stage)
+    @property
+    def bytes_h2d(self) -> int | None:
+        """What is copied to the device per run; None where it is not known."""
+        return self._bytes(BYTES_H2D)
 
-    def median(self, phase: str) -> int | None:
-        """The median of a phase in ns, or None; see `stats`."""
-        stats = self.stats(phase)
-        return None if stats is None else stats.median_ns
+    @property
+    def bytes_d2h(self) -> int | None:
+        """What is copied from the device per run; None where it is not known."""
+        return self._bytes(BYTES_D2H)
 
-    def copies_nothing(self, phase: str) -> bool:
-        """Whether a phase is a copy of no bytes, which is none."""
-        return {"upload": self.bytes_in, "download": self.bytes_out}.get(phase) == 0
+    def _bytes(self, key: str) -> int | None:
+        found = self.value(key)
+        return None if found is None else int(found)
 
-    def copy_ns(self) -> int | None:
-        """What upload and download take in sum, ns, by their medians; None where one that there is was not timed."""
-        ways = ("upload", "download")
+    @property
+    def stages(self) -> dict[str, Stats]:
+        """Of a chain, the statistics of each stage by its name."""
+        found = ((stage_in(key), it) for key, it in self.metrics.items())
+        return {name: it for name, it in found if name is not None and isinstance(it, Stats)}
+
+    def stats(self, metric: str) -> Stats | None:
+        """The statistics of a metric's samples; None without any."""
+        found = self.metrics.get(metric)
+        return found if isinstance(found, Stats) else None
+
+    def median(self, metric: str) -> float | None:
+        """The median of a metric's samples, or None."""
+        stats = self.stats(metric)
+        return None if stats is None else stats.median
+
+    def value(self, metric: str) -> float | None:
+        """A metric that is one number, or None."""
+        found = self.metrics.get(metric)
+        return found.value if isinstance(found, Value) else None
+
+    def put(
+        self, metric: str, value: float | None, ci95: Sequence[float] | None = None, *, derived: bool = False
+    ) -> None:
+        """Set a metric that is one number; None takes it away."""
+        if value is None:
+            self.metrics.pop(metric, None)
+        else:
+            self.metrics[metric] = Value(value, None if ci95 is None else (ci95[0], ci95[1]), derived)
+
+    def step_copies(self, key: Literal["state_h2d", "state_d2h", "step_h2d", "step_d2h"]) -> int | list[int] | None:
+        """Of a loop, what a step copies, bytes: a list by step where it grows; None where it is not known."""
+        return None if self.step_bytes is None else self.step_bytes[key]
+
+    def copies_nothing(self, metric: str) -> bool:
+        """Whether a metric is the time of a copy of no bytes, which is none."""
+        return {"h2d": self.bytes_h2d, "d2h": self.bytes_d2h}.get(metric) == 0
+
+    def copy_ns(self) -> float | None:
+        """What both copies take in sum, ns, by their medians; None where one that there is was not timed."""
+        ways = ("h2d", "d2h")
         medians = [median for way in ways if (median := self.median(way)) is not None or not self.copies_nothing(way)]
         return None if None in medians or not medians else sum(median for median in medians if median is not None)
 
-    def inferences(self, phase: str) -> int:
-        """How many inferences one timed call of a phase makes, whose time was divided by so many for a sample."""
-        return self.runs_per_sample or 1 if phase == "total" else 1
+    def inferences(self, metric: str) -> int:
+        """How many inferences one timed call of a metric makes, whose time was divided by so many for a sample."""
+        return self.inferences_per_sample or 1 if metric == LATENCY else 1
 
 
 @dataclass
 class Point:
-    """A shape of a sweep.
+    """A shape of a sweep, without its cases.
 
     Attributes:
         name: what it is called: ``batch=8``.
+        point: its place on the axes, which its cases have too.
         shape: sizes of the model's dimensions, by their names.
         data: the set of real inputs, or None.
         inputs, outputs: as of a model; none where the shape did not run.
         items: how many it has, None where nobody says so.
-        first_run_ns: its first run in the session, with what is planned and tuned for a new shape; None where it did not run.
-        cases: one a mode.
+        first_inference_ns: its first run in the session, with what is planned and tuned for a new shape; None where it did not run.
     """
 
     name: str
+    point: dict[str, int | float | str]
     shape: dict[str, int]
     data: str | None = None
     inputs: list[Tensor] = field(default_factory=list)
     outputs: list[Tensor] = field(default_factory=list)
     items: Items | None = None
-    first_run_ns: int | None = None
-    cases: list[Case] = field(default_factory=list)
+    first_inference_ns: int | None = None
 
-    def case(self, mode: str) -> Case | None:
-        """The case of a mode if it is ok, else None."""
-        return next((case for case in self.cases if case.mode == mode and case.status == OK), None)
+
+NOWHERE: Mapping[str, int | float | str] = {}  # the point of what lies on no axis
 
 
 def empty() -> Any:
@@ -249,7 +263,7 @@ class Result:
     target: Target = field(default_factory=empty)
     placement: Placement = field(default_factory=empty)
     setup: Setup = field(default_factory=empty)
-    stopped: str | None = None
+    stopped: Stopped | None = None
     took_ns: int | None = None
     warnings: list[Warned] = field(default_factory=list)
     cases: list[Case] = field(default_factory=list)
@@ -259,28 +273,36 @@ class Result:
     name: str | None = None
     items: Items | None = None
     throttled: Throttled | None = None
-    kind: str | None = None
+    kind: str = RUN
+    axes: list[Axis] = field(default_factory=list)
     loop: Loop | None = None
     chain: Chain | None = None
     load: LoadSetup | None = None
-    levels: list[Level] = field(default_factory=list)
     knee: dict[str, Knee | None] | None = None
     slo: Slo | None = None
-    back_to_back: dict[str, BackToBack] | None = None
     sweep: Sweep | None = None
-    points: list[Point] | None = None
+    shapes: list[Point] = field(default_factory=list)
     switching: list[Switching] | None = None
     best: Best | None = None
     schema_version: int = SCHEMA_VERSION
 
-    def case(self, mode: str) -> Case | None:
-        """The case of a mode if it is ok, else None."""
-        return next((case for case in self.cases if case.mode == mode and case.status == OK), None)
-
     @property
-    def all_cases(self) -> list[Case]:
-        """Its cases, also those of a sweep's shapes."""
-        return [*self.cases, *(case for point in self.points or [] for case in point.cases)]
+    def part(self) -> Any:
+        """What only results of its kind have: `loop`, `chain`, `load` or `sweep`; None where that is nothing."""
+        return getattr(self, self.kind, None)
+
+    def at_point(self, point: Mapping[str, int | float | str] = NOWHERE) -> list[Case]:
+        """The cases at a point; by default those that lie on no axis."""
+        return [case for case in self.cases if case.point == point]
+
+    def case(self, mode: str, point: Mapping[str, int | float | str] = NOWHERE) -> Case | None:
+        """The case of a mode at a point, see `at_point`, if it is ok, else None."""
+        return next((case for case in self.at_point(point) if case.mode == mode and case.status == OK), None)
+
+    def median(self, mode: str, metric: str) -> float | None:
+        """The median of a metric's samples in a mode that is ok, else None."""
+        case = self.case(mode)
+        return None if case is None else case.median(metric)
 
     def warn(self, code: str, message: str) -> None:
         """Add a warning unless it is there already."""
@@ -291,47 +313,26 @@ class Result:
 
 def work_of(result: Result) -> Work:
     """What one sample of a result is of."""
-    stages = None if result.chain is None else tuple(stage["name"] for stage in result.chain["stages"])
-    return Work(None if result.loop is None else result.loop["steps"], stages)
+    of_part = _WORKS.get(result.kind)
+    return of_part(result.part) if of_part else INFERENCE
+
+
+_WORKS: dict[str, Callable[[Any], Work]] = {
+    LOOP: lambda loop: Work(steps=loop["steps"]),
+    CHAIN: lambda chain: Work(stages=tuple(stage["name"] for stage in chain["stages"])),
+}
 
 
 def result_json(result: Result) -> str:
-    """The result file's text."""
-    text = {"schema_version": result.schema_version, **vars(result)}
-    parts = {"loop": _OF_LOOP, "chain": _OF_CHAIN, "load": _OF_LOAD, "points": _OF_SWEEP}
-    kept = set[str]().union(*(keys for part, keys in parts.items() if text[part] is not None))
-    absent = set[str]().union(*parts.values()) - kept  # what only a loop, a chain, a load or a sweep has
-    text = {key: value for key, value in text.items() if key not in absent}
-
-    def cases_of(cases: list[Case]) -> list[dict[str, object]]:
-        return [{key: value for key, value in vars(case).items() if key not in absent} for case in cases]
-
-    text["cases"] = cases_of(result.cases)
-    if result.points is not None:
-        text["points"] = [{**vars(point), "cases": cases_of(point.cases)} for point in result.points]
-    return json_text(text)
+    """The result file's text; parts that are not there are left out."""
+    found = {key: value for key, value in keys_of(result).items() if key not in _PARTS or value not in (None, [], {})}
+    found["cases"] = [_case_keys(case) for case in result.cases]
+    return text({"schema_version": result.schema_version, **found})
 
 
-def json_text(data: Mapping[str, object]) -> str:
-    """Data as a file's text: indented, with lists of numbers on one line each; a dataclass is its attributes."""
-    folded: list[str] = []
-    mark = urandom(16).hex()  # which no text of the data is
-
-    def fold(value: Any) -> Any:
-        if is_dataclass(value):
-            value = vars(value)
-        if isinstance(value, dict):
-            return {key: fold(item) for key, item in value.items()}
-        if isinstance(value, (list, tuple)):
-            # By the types that there are: asking each of 200,000 samples for its own takes as long as writing them.
-            if value and all(issubclass(it, (int, float)) for it in set(map(type, value))):
-                folded.append(json.dumps(value, allow_nan=False))
-                return f"{mark}{len(folded) - 1}"
-            return [fold(item) for item in value]
-        return value
-
-    text = json.dumps(fold(data), indent=2, ensure_ascii=False, allow_nan=False)
-    return re.sub(rf'"{mark}(\d+)"', lambda match: folded[int(match[1])], text) + "\n"
+def _case_keys(case: Case) -> dict[str, object]:
+    parts = {**keys_of(case), "metrics": {key: case.metrics[key] for key in in_order(case.metrics)}}
+    return {key: value for key, value in parts.items() if value is not None or key in ("reason", "speedup")}
 
 
 def save(result: Result, path: Path) -> None:
@@ -343,121 +344,46 @@ def save(result: Result, path: Path) -> None:
     write_atomically(path, result_json(result))
 
 
-def read_json(path: Path, kind: str) -> Any:
-    """What a JSON file holds, every text of it `ortbench.characters.printable`: it may have been edited by hand.
-
-    Args:
-        path: of the file.
-        kind: what it should be, for messages.
+def load(path: Path, *, bandwidth: bool = False) -> Result:
+    """Read a result file: a bandwidth curve where that is wanted, else any other, which has a model.
 
     Raises:
-        BadInput: it cannot be read, or is not JSON.
+        BadInput: it cannot be read, or is not a result of a version that is known.
     """
-    try:
-        return parse_json(path.read_bytes(), str(path), kind)
-    except OSError as error:
-        raise BadInput(f"cannot read {path}: {error.strerror}") from None
+    from ortbench.model.door import content_of
+
+    return parse(content_of(path), str(path), bandwidth=bandwidth)
 
 
-def parse_json(content: bytes, name: str, kind: str) -> Any:
-    """What the content of a JSON file holds, see `read_json`; `name` is what messages call it."""
-    try:
-        return _printable(json.loads(content.decode("utf-8")))
-    except (ValueError, RecursionError):
-        raise BadInput(f"{name} is not a {kind}: it is not JSON") from None
-
-
-def _printable(value: Any) -> Any:
-    if isinstance(value, str):
-        return printable(value)
-    if isinstance(value, list):
-        return [item if isinstance(item, int) else _printable(item) for item in value]  # samples are many
-    if isinstance(value, dict):
-        return {printable(key): _printable(item) for key, item in value.items()}
-    return value
-
-
-def load(path: Path) -> Result:
-    """Read a result file.
-
-    Raises:
-        BadInput: it cannot be read, is not JSON, or is not a whole result.
-        NotComparable: its schema is not one that this version knows.
-    """
-    return _checked(read_json(path, _KIND), str(path))
-
-
-def parse(content: bytes, name: str) -> Result:
+def parse(content: bytes, name: str, *, bandwidth: bool = False) -> Result:
     """A result from the content of its file, see `load`; `name` is what messages call it."""
-    return _checked(parse_json(content, name, _KIND), name)
+    from ortbench.model import door
 
-
-_KIND = "result file"
-
-
-def _checked(data: Any, path: str) -> Result:
-    """A result from what its file holds."""
+    data = door.parse(content, name)
     if not isinstance(data, dict) or "schema_version" not in data:
-        raise BadInput(f"{path} is not a result file of ortbench: it has no schema_version")
-    if data.get("kind") == "profile":
-        raise BadInput(f"{path} is a profiled session: its times are for a timeline, not for comparisons")
-    if data["schema_version"] != SCHEMA_VERSION:
-        raise NotComparable(f"{path} has schema {data['schema_version']}; this ortbench reads schema {SCHEMA_VERSION}")
-    try:
-        return from_dict(data)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise BadInput(f"{path} is not a whole result file: {error!r}") from None
+        raise BadInput(f"{name} is not a result file of ortbench: it has no schema_version")
+    version, kind = data["schema_version"], data.get("kind")
+    if kind == "profile":
+        raise BadInput(f"{name} is a profiled session: its times are for a timeline, not for comparisons")
+    if version != SCHEMA_VERSION:
+        newer = isinstance(version, (int, float)) and version > SCHEMA_VERSION
+        advice = "a newer ortbench wrote it" if newer else "measure again"
+        reads = f"this ortbench reads schema_version {SCHEMA_VERSION}"
+        raise BadInput(f"{name} has schema_version {door.shown(version)}, {reads}: {advice}")
+    if (kind == BANDWIDTH) != bandwidth:
+        raise BadInput(f"{name} is {'not ' if bandwidth else ''}a bandwidth curve")
+    return from_data(data, name)
 
 
-# What reports and comparisons rely on.
-_NEEDED = {
-    "environment": ("onnxruntime", "cpu", "gpus"),
-    "model": ("path", "sha256", "inputs", "outputs"),
-    "target": ("ep", "device", "memory", "fence", "ep_options"),
-    "placement": ("nodes", "memcpy_nodes"),
-}
+def from_data(data: Any, name: str) -> Result:
+    """A result from what `ortbench.model.door.parse` gave of its file; raises `BadInput`."""
+    from ortbench.model import door, sound
 
-
-def from_dict(data: Mapping[str, Any]) -> Result:
-    """The inverse of `dataclasses.asdict` for `Result`; unknown keys are ignored.
-
-    Raises:
-        KeyError, TypeError: a required key is missing or has the wrong form.
-    """
-    cases = [_case_from(case) for case in data["cases"]]
-    known = {key: data[key] for key in Result.__dataclass_fields__ if key in data}
-    if data.get("points") is not None:
-        known["points"] = [_point_from(point) for point in data["points"]]
-    for part, keys in _NEEDED.items():
-        for key in keys:
-            data[part][key]
-    return Result(**{**known, "cases": cases})
-
-
-def _point_from(data: Mapping[str, Any]) -> Point:
-    known = {key: data[key] for key in Point.__dataclass_fields__ if key in data}
-    return Point(**{**known, "cases": [_case_from(case) for case in data["cases"]]})
-
-
-def _case_from(data: Mapping[str, Any]) -> Case:
-    names = (*PHASE_NAMES, *(name for name in (*LOOP_PHASES, WHOLE_CHAIN, *COSTS) if name in data["phases"]))
-    phases = {name: None if data["phases"][name] is None else _stats_from(data["phases"][name]) for name in names}
-    known = {key: data[key] for key in Case.__dataclass_fields__ if key in data}
-    stages = known.get("stages")
-    if stages is not None:
-        known["stages"] = {name: _stats_from(stats) for name, stats in stages.items()}
-        phases[WHOLE_CHAIN] = phases[TOTAL]  # where an earlier version left it out
-    return Case(**{**known, "phases": phases})
-
-
-def _stats_from(data: Mapping[str, Any]) -> Stats:
-    low, high = data["ci95_ns"]
-    known = {key: data[key] for key in Stats.__dataclass_fields__ if key in data}
-    return Stats(**{**known, "ci95_ns": (low, high)})
+    return door.shape(data, name, Result, sound.check)
 
 
 def not_ok(cases: Iterable[Case]) -> Iterator[tuple[str, str, str | None]]:
-    """Modes that are not ok, with their status and its reason; those of one reason together, as ``device, cpu``."""
+    """Modes that are not ok, with their status and its reason; those of one reason together, as ``device-tensors, cpu-tensors``."""
     found: dict[tuple[str, str | None], list[str]] = {}
     for case in cases:
         if case.status != OK:

@@ -1,4 +1,4 @@
-"""The parts of ``result.json``, schema 1: which keys each has, and what they mean.
+"""The parts of ``result.json``, schema 2: which keys each has, and what they mean.
 
 They are plain dicts, read and written as JSON as they are; these types let mypy know their keys. Durations are integer
 nanoseconds, sizes bytes. A key that is `NotRequired` is not in every file of this schema: it came later, or is only there
@@ -7,12 +7,13 @@ where there is something to say. What holds them together is `ortbench.result.Re
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, TypedDict
+import sys
+from typing import Any, Literal, TypedDict
 
-if TYPE_CHECKING:  # not in Python 3.10, with which a worker may run
+if sys.version_info >= (3, 11):  # noqa: UP036 - a worker may run with Python 3.10, which asks no annotation
     from typing import NotRequired
 
-Direction = Literal["upload", "download"]
+Direction = Literal["h2d", "d2h"]
 
 
 class Tool(TypedDict):
@@ -27,6 +28,18 @@ class Warned(TypedDict):
 
     code: str
     message: str
+
+
+class Stopped(TypedDict):
+    """Why a measurement ended, with the number that it went by: a share for ``precision``, seconds for ``duration``, counts for
+    ``iterations`` and ``samples``, each ``per`` something; ``message``: of an error."""
+
+    reason: Literal[
+        "precision", "duration", "iterations", "samples", "verdict", "completed", "interrupted", "nothing_left", "error"
+    ]
+    value: NotRequired[float]
+    per: NotRequired[str]
+    message: NotRequired[str]
 
 
 # The machine
@@ -189,12 +202,15 @@ class Memory(TypedDict):
     host_accessible: str | None
 
 
-class Fence(TypedDict):
+class Sync(TypedDict):
     """What ends a sample, what that costs in ns, and how it is known to wait."""
 
     kind: str
     cost_ns: int
     how: str
+
+
+CopySync = dict[str, dict[Direction, Sync]]  # what ends copies, by host memory and direction
 
 
 class Provider(TypedDict):
@@ -224,18 +240,20 @@ class Target(Provider):
     """The EP and the session.
 
     ``policy``: where ONNX Runtime chose the EP, what by (``PREFER_GPU`` …, else null; ``ep`` and ``device`` are what it
-    chose, read from the session); ``dynamic_outputs``: ONNX Runtime allocated the outputs of ``device``,
-    ``device-resident`` and ``device-pinned`` in each run (false: they were bound preallocated); ``external``: the library
-    in whose memory the inputs of ``device`` and ``device-resident`` were, or null; ``cuda_graph``: runs were captured and
+    chose, read from the session); ``dynamic_outputs``: ONNX Runtime allocated the outputs of ``device-tensors``,
+    ``device-resident`` and ``device-tensors-pinned`` in each run (false: they were bound preallocated); ``external``: the library
+    in whose memory the inputs of ``device-tensors`` and ``device-resident`` were, or null; ``cuda_graph``: runs were captured and
     replayed where a case has a ``graph``; ``stream``: what made the stream that the EP's kernels ran on, or null for the
     EP's own; ``run_config``: entries that the run options of every run had; ``python``: the interpreter whose ONNX Runtime
-    it is, as it was named, or null for ortbench's own. ``fence`` is null where no mode has one.
+    it is, as it was named, or null for ortbench's own. ``sync`` is null where no mode has one; a bandwidth curve has
+    ``copy_sync`` instead.
     ``eps``: every EP that has nodes, the one with most first, where several beside the CPU EP have.
     """
 
     policy: NotRequired[str | None]
     eps: NotRequired[list[EpOfSession]]
-    fence: Fence | None
+    sync: Sync | None
+    copy_sync: NotRequired[CopySync]
     ep_options: dict[str, str]
     session_config: NotRequired[dict[str, str]]
     threads: NotRequired[int | None]
@@ -285,12 +303,12 @@ class EngineCache(TypedDict):
 
 
 class Setup(TypedDict):
-    """How the run began. Results of one run, whose blocks alternated, share its ``run_id``."""
+    """How the run began. Results of one run, whose blocks alternated, share its ``run_id``; copies alone have no session."""
 
     run_id: NotRequired[str]
-    session_ns: int
+    session_ns: NotRequired[int]
     engine_cache: NotRequired[EngineCache | None]
-    first_run_ns: int
+    first_inference_ns: NotRequired[int]
     seed: int
     expected_outputs: NotRequired[bool]
     profiler_listens: NotRequired[bool]
@@ -324,94 +342,20 @@ class SuggestedLoop(TypedDict):
 # A load
 
 
-class Latency(TypedDict):
-    """Latencies of the runs of a level, ns; of an open loop from the moment at which a request was due."""
-
-    mean: int
-    p50: int
-    p95: int
-    p99: int
-    max: int
-
-
-class Wait(TypedDict):
-    """From when requests were due to when they started, ns; ``ci95`` is of the mean and knows that neighbours wait together, null
-    where there are too few for one."""
-
-    mean: int
-    ci95: list[int] | None
-    p99: int
-
-
-class Late(TypedDict):
-    """How late the generator itself issued requests although a caller was free, ns."""
-
-    max: int
-    p99: int
-
-
-class Service(TypedDict):
-    """From when requests started to when their outputs were there, ns."""
-
-    mean: int
-    p50: int
-
-
-class ClockReading(TypedDict):
-    """Clocks of an NVIDIA GPU while something ran, MHz: medians of the readings."""
-
-    sm: int
-
-
-class LevelBlock(TypedDict):
-    """A part of a level that was measured at one go, between blocks of the others: its figures, as the level has them of all its
-    blocks. Those of one ``round`` were measured near each other, of both sides of a live gate too."""
+class LoadBlock(TypedDict):
+    """A part of what was measured at a load point at one go, between blocks of others: how much was completed a second, and
+    statistics of the latency, ns (``mean``, ``median``, ``p95``, ``p99``, ``max``). Blocks of one ``round`` were measured near
+    each other, of both sides of a live gate too."""
 
     round: int
     n: int
-    runs_per_s: float
-    latency_ns: Latency
-
-
-class Level(TypedDict):
-    """One mode at one level of load: of a closed loop with a `concurrency`, of an open one with a `rate`.
-
-    ``status`` is ``ok``, ``failed`` with a ``reason``, or ``not measured`` where the load was ended before; figures are null where
-    none were taken. ``runs_per_s`` is what was completed; its ``ci95`` is over blocks in a closed loop, null where there are too few. ``cpu_cores``: CPU time of all
-    worker processes over the wall time. ``lock_wait``: the share of the callers' time in which they waited for Python's lock;
-    null for processes, and where it was not taken. Of closed loops alone: ``fairness``, Jain's index of the callers' runs
-    (1: equal). Of open loops alone: ``late``, the share of requests that the generator itself issued late; ``utilisation``,
-    the busy share of the serving callers; ``slo_held``, null without an SLO. ``clock_mhz`` is null where no NVIDIA GPU was
-    read.
-    """
-
-    mode: str
-    sessions: str
-    concurrency: NotRequired[int]
-    rate: NotRequired[float]
-    status: str
-    reason: str | None
-    runs_per_s: float | None
-    ci95: list[float] | None
-    latency_ns: Latency | None
-    n: int
-    outputs_match: bool | None
-    cpu_cores: float | None
-    lock_wait: float | None
-    fairness: NotRequired[float | None]
-    wait_ns: NotRequired[Wait | None]
-    late: NotRequired[float | None]
-    late_ns: NotRequired[Late | None]
-    utilisation: NotRequired[float | None]
-    service_ns: NotRequired[Service | None]
-    slo_held: NotRequired[bool | None]
-    clock_mhz: ClockReading | None
-    blocks: NotRequired[list[LevelBlock]]
+    throughput: float
+    latency: dict[str, int]
 
 
 class LoadSetup(TypedDict):
     """How a load was put on: ``sessions`` is ``shared``, ``own`` or ``process``; ``duration_s`` of a level; ``arrivals`` is
-    ``poisson``, ``uniform`` or ``file`` with the ``file``'s name, null without an open loop; ``callers`` serve an open loop;
+    ``poisson``, ``uniform`` or ``file`` with the ``file``'s name, null without an open loop; so many ``workers`` serve an open loop;
     ``slo`` the most that each statistic of the latency may be, ns."""
 
     sessions: str
@@ -419,7 +363,7 @@ class LoadSetup(TypedDict):
     arrivals: str | None
     file: str | None
     seed: int
-    callers: int
+    workers: int
     slo: dict[str, int] | None
 
 
@@ -444,14 +388,6 @@ class Slo(TypedDict):
     found: dict[str, SloRate | None]
 
 
-class BackToBack(TypedDict):
-    """The same runs one behind the other, beside an open loop."""
-
-    n: int
-    latency_ns: Latency
-    clock_mhz: ClockReading | None
-
-
 class ChainStage(TypedDict):
     """A stage of a chain: its model, where it ran, ``repeat`` (1 for one that is no loop) and what it feeds back
     (``feedback``: [output, input]), its outputs that stay on the device (``keep``), and its ``settings``, as ``target`` has
@@ -468,15 +404,15 @@ class ChainStage(TypedDict):
     feedback: list[list[str]]
     keep: list[str]
     session_ns: int
-    first_run_ns: int
-    settings: dict[str, object]
+    first_inference_ns: int
+    settings: dict[str, Any]
 
 
 class LinkTimes(TypedDict):
     """What the copies of a link's value take alone; null where there is none to or from a device."""
 
-    download_ns: int | None
-    upload_ns: int | None
+    d2h_ns: int | None
+    h2d_ns: int | None
 
 
 # Of a link; `from` is no name that a class can have.
@@ -491,12 +427,12 @@ ChainLink = TypedDict(
         "memory": str,
         "downloads": int,
         "uploads": int,
-        "download_ns": "int | None",
-        "upload_ns": "int | None",
+        "d2h_ns": "int | None",
+        "h2d_ns": "int | None",
     },
 )
 ChainLink.__doc__ = """A link of a chain: its ends as STAGE.NAME, its ``bytes``, whether it ``stays`` in the ``memory`` that it is
-given in with ``device-resident``, or why not; how often it crosses through the host in mode ``cpu`` (``downloads``, ``uploads``: a
+given in with ``device-resident``, or why not; how often it crosses through the host in mode ``cpu-tensors`` (``downloads``, ``uploads``: a
 loop that takes it uploads it in each step), and what one such copy takes alone."""
 
 
@@ -507,25 +443,30 @@ class Chain(TypedDict):
     links: list[ChainLink]
 
 
-class Sweep(TypedDict):
-    """A sweep of shapes: the dimensions whose sizes differ (``dims``), whether the shapes are sets of real inputs (``data``),
-    and what the best one had to keep (``slo``: ns by statistic, null without)."""
+class Axis(TypedDict):
+    """What cases differ in: ``values`` are those that their points have under ``name``, in order; ``unit`` is "" for names."""
 
-    dims: list[str]
-    data: bool
+    name: str
+    unit: str
+    values: list[int | float | str]
+
+
+class Sweep(TypedDict):
+    """What the best shape of a sweep had to keep (``slo``: ns by statistic, null without)."""
+
     slo: dict[str, int] | None
 
 
-class SwitchedPoint(TypedDict):
-    """A shape in calls that change shapes, against its calls alone: medians in ns, how many times as long the former take and
-    the 95 % interval of that, null with too few rounds; ``samples_ns``: of both ways, in order, ``calls`` of each round."""
+class SwitchedShape(TypedDict):
+    """A shape (its name) in calls that change shapes, against its calls alone: medians in ns, how many times as long the former
+    take and the 95 % interval of that, null with too few rounds; ``samples``: of both ways, in order, ``calls`` of each round."""
 
-    point: int
+    shape: str
     alone_ns: int
     turns_ns: int
     ratio: float
     ci95: list[float] | None
-    samples_ns: dict[str, list[int]]
+    samples: dict[str, list[int]]
 
 
 class Switching(TypedDict):
@@ -540,26 +481,26 @@ class Switching(TypedDict):
     ci95: list[float] | None
     cost_ns: int
     cost_ci95_ns: list[int] | None
-    points: list[SwitchedPoint]
+    shapes: list[SwitchedShape]
 
 
-class BestPoint(TypedDict):
-    """The best shape of a mode, by its place in ``points``: the one with most items a second (``by`` is ``items_per_s``) of those
-    that keep the SLO, or, where all have as many items, the largest that keeps it (``bytes_in``). ``ties``: those that
-    cannot be told from it."""
+class BestShape(TypedDict):
+    """The name of the best shape of a mode: the one with most items a second (``by`` is ``items_per_s``) of those that keep the
+    SLO, or, where all have as many items, the largest that keeps it (``bytes_in``). ``ties``: names of those that cannot be told
+    from it."""
 
-    point: int
+    shape: str
     by: str
     items_per_s: float | None
     ci95: list[float] | None
-    ties: list[int]
+    ties: list[str]
 
 
 class Best(TypedDict):
     """The best shape by mode, null where none keeps the SLO or none can be told; ``mode``: the one that gets most items done."""
 
     mode: str | None
-    modes: dict[str, BestPoint | None]
+    modes: dict[str, BestShape | None]
 
 
 # The parts of a case
@@ -568,26 +509,41 @@ class Best(TypedDict):
 class StageBytes(TypedDict):
     """What a stage copies to and from the device; null where it is not known."""
 
-    bytes_in: int | None
-    bytes_out: int | None
+    bytes_h2d: int | None
+    bytes_d2h: int | None
 
 
 class LoopBytes(TypedDict):
     """What a mode copies in a step of a loop, to and from the device: because of the state, and in all. A list by step where
     it grows; null where it is not known."""
 
-    state_in: int | list[int] | None
-    state_out: int | list[int] | None
-    step_in: int | list[int] | None
-    step_out: int | list[int] | None
+    state_h2d: int | list[int] | None
+    state_d2h: int | list[int] | None
+    step_h2d: int | list[int] | None
+    step_d2h: int | list[int] | None
 
 
 class ZeroCopy(TypedDict):
-    """Whether runs use the memory that is bound; ``addresses``: at least the addresses are those that were bound."""
+    """Of the worker: whether runs use the memory that is bound; ``addresses``: at least the addresses are those that were bound."""
 
     proved: bool
     how: str
     addresses: NotRequired[bool]
+
+
+class CaseCheck(TypedDict):
+    """What was verified of a case: the verdict and how it is known.
+
+    ``zero_copy`` also has ``addresses`` (at least the addresses are those that were bound), ``external`` the ``library`` and the
+    ``place`` of its memory, ``graph`` the ``id`` of what was captured.
+    """
+
+    verdict: Literal["passed", "failed", "unclear"]
+    how: NotRequired[str]
+    addresses: NotRequired[bool]
+    library: NotRequired[str]
+    place: NotRequired[str]
+    id: NotRequired[int]
 
 
 class Place(TypedDict):
@@ -615,21 +571,21 @@ class Places(TypedDict):
 
 
 class External(Place):
-    """Whether runs read the memory of another library."""
+    """Of the worker: whether runs read the memory of another library."""
 
     proved: bool
     how: str
 
 
 class Graph(TypedDict):
-    """A graph that was captured and is replayed: whether a replay reads inputs that were written in place."""
+    """Of the worker: a graph that was captured and is replayed, and whether a replay reads inputs that were written in place."""
 
     id: int
     proved: bool
     how: str
 
 
-class Thinned(TypedDict):
+class Downsampled(TypedDict):
     """Samples of the first of each ``every`` rounds were kept, whole blocks of them; ``taken``: how many there were, by
     phase."""
 
@@ -640,7 +596,7 @@ class Thinned(TypedDict):
 class LeftOut(TypedDict):
     """Blocks and samples that were measured and left out of the figures, by phase, as a case has those that were not."""
 
-    samples_ns: dict[str, list[int]]
+    samples: dict[str, list[int | float]]
     blocks: dict[str, list[list[int]]]
 
 
@@ -659,62 +615,27 @@ class Energy(TypedDict):
     (``unsupported``, which then is all there is).
 
     ``how``: ``counter``, the device's own; ``power``, readings of its power, integrated; ``rapl``, the counters of the CPU's
-    packages. ``of``: of what, in words. ``joules``: of a run, less the idle draw (``idle_watts``), with its 95 % interval, None
-    with too few parts; ``watts``: all that was drawn; ``runs_per_joule``: None where a run draws nothing that can be told from
-    idle. ``start_ns``: when the stretch begins, on the clock on which blocks begin; ``parts``: runs, seconds and joules of its
-    parts, the idle draw among them; ``idle``: seconds and joules of the parts of the idle time beside it.
+    packages. ``of``: of what, in words. ``start_ns``: when the stretch begins, on the clock on which blocks begin; ``parts``:
+    runs, seconds and joules of its parts, the idle draw among them; ``idle``: seconds and joules of the parts of the idle time
+    beside it.
     """
 
     unsupported: NotRequired[str]
     how: NotRequired[Literal["counter", "power", "rapl"]]
     of: NotRequired[str]
-    joules: NotRequired[float]
-    ci95: NotRequired[list[float] | None]
-    watts: NotRequired[float]
-    idle_watts: NotRequired[float]
-    runs_per_joule: NotRequired[float | None]
     start_ns: NotRequired[int]
     parts: NotRequired[list[list[float]]]
     idle: NotRequired[list[list[float]]]
 
 
-class Ratio(TypedDict):
-    """How many times as fast (above 1 is faster) over paired blocks, and its 95 % interval; None with too few of them."""
-
-    ratio: float
-    ci95: list[float] | None
-
-
-class Throughput(TypedDict):
-    """What the median of ``total`` means for each of the items of a run: derived, with as many decimals as rounding leaves."""
-
-    items_per_s: float
-    item_ns: float
-
-
-class Derived(TypedDict):
-    """Differences of medians, not measurements."""
-
-    copies_ns: int
-    inference_ns: int
-
-
 class HostTime(TypedDict):
-    """What the host took for the timed blocks of ``total``, all of them together: ``runs`` of the model, their time by the
+    """What the host took for the timed blocks of ``latency``, all of them together: ``runs`` of the model, their time by the
     clock, and the CPU time of all threads of the worker in it. The CPU time by the time is how many cores were in use."""
 
     runs: int
     wall_ns: int
     user_ns: int
     system_ns: int
-
-
-class Spin(HostTime):
-    """``--spin``: the same with threads that do not spin, in a pass of its own after the measurement, and the median of
-    ``total`` there; ``cpu_time_ci95_ns``: where the median over its blocks of the CPU time per run lies with 95 %, null with fewer than six blocks."""
-
-    total_ns: int
-    cpu_time_ci95_ns: list[int] | None
 
 
 class Copied(TypedDict):
@@ -733,9 +654,24 @@ class Measured(TypedDict):
 
     runs: int
     run_ns: int
-    upload: Copied
-    download: Copied
+    h2d: Copied
+    d2h: Copied
     kernels_ns: int
+
+
+class HostEnd(TypedDict):
+    """Copies in one direction of a run: how many, and the host's ``memory``, such as ``pageable``, None where there was no copy."""
+
+    n: int
+    memory: str | None
+
+
+class Recorded(TypedDict):
+    """Of the ``runs`` in which CUPTI recorded the GPU's activity: what is no figure of the copies of one."""
+
+    runs: int
+    h2d: HostEnd
+    d2h: HostEnd
 
 
 class Arena(TypedDict):
@@ -758,38 +694,17 @@ class NodeMemory(TypedDict):
     weights: int
 
 
-class DeviceMemory(TypedDict):
-    """What a mode takes of the device's memory: in all (``bytes``, what gates go by) and ``how`` that is known; what ortbench
-    ``bound``, at most at a time; what the worker's process held on the card (``card``)."""
-
-    bytes: int | None
-    how: str
-    bound: int
-    card: int | None
-
-
-class HostMemory(TypedDict):
-    """The worker's resident set: ``before`` the session, with it (``session``), and at its ``peak``, which gates go by; and what
-    ortbench had of ``pinned`` memory, at most at a time."""
-
-    before: int | None
-    session: int | None
-    peak: int | None
-    pinned: int
-    how: str
-
-
 class CaseMemory(TypedDict):
-    """What a mode takes of memory, in a worker of its own after the measurement; bytes, null where it is not known.
+    """How it is known what a mode takes of memory, in a worker of its own after the measurement.
 
-    ``failed``: why there are no figures, else null. ``device`` is null where the EP computes in host memory. ``arenas``: those
-    of EPs whose allocators tell, and ``arenas_how`` that is known, or why there are none. ``nodes``: with ``--nodes``, those
-    that hold most.
+    ``failed``: why there are no figures, else null. ``device``: how that of the device is known; null where the EP computes in
+    host memory. ``host``: how that of the host is known. ``arenas``: those of EPs whose allocators tell, bytes, and
+    ``arenas_how`` that is known, or why there are none. ``nodes``: with ``--nodes``, those that hold most.
     """
 
     failed: str | None
-    device: DeviceMemory | None
-    host: HostMemory | None
+    device: str | None
+    host: str | None
     arenas: list[Arena]
     arenas_how: str
     nodes: NotRequired[list[NodeMemory]]
@@ -798,17 +713,8 @@ class CaseMemory(TypedDict):
 class Once(TypedDict):
     """The copies before and after all runs of ``device-resident``; 0 where there is nothing to copy."""
 
-    upload_ns: int
-    download_ns: int
-
-
-class Hidden(TypedDict):
-    """What of a pipeline's copies is hidden: derived, see `ortbench.analysis.hidden_copies.hidden`."""
-
-    copies_ns: int | None
-    hidden_ns: int | None
-    hidden_share: float | None
-    hidden_ci95: list[float] | None
+    h2d_ns: int
+    d2h_ns: int
 
 
 class Depth(TypedDict):
@@ -821,17 +727,11 @@ class Depth(TypedDict):
     host_memory: str
 
 
-class Pipeline(Depth, Hidden):
-    """A pipeline and what it gives; ``vs_device`` is against mode ``device``, None without that."""
-
-    vs_device: Ratio | None
-
-
-class CaseFence(Fence):
+class CaseSync(Sync):
     """What ends the samples of a mode, and what ends its uploads and downloads, None where the copy waits by its nature."""
 
-    upload: Fence | None
-    download: Fence | None
+    h2d: NotRequired[Sync | None]
+    d2h: NotRequired[Sync | None]
 
 
 # Profiled nodes
@@ -943,8 +843,8 @@ class Peak(TypedDict):
 class Peaks(TypedDict):
     """By direction; None where none was measured."""
 
-    upload: Peak | None
-    download: Peak | None
+    h2d: Peak | None
+    d2h: Peak | None
 
 
 class LinkShare(TypedDict):
@@ -964,8 +864,8 @@ Link = TypedDict(
         "from": str,  # where the sweep is
         "created": str,
         "memory": str,  # the host's side of the copies
-        "upload": list[list[int]],  # bytes and ns of each size
-        "download": list[list[int]],
+        "h2d": list[list[float]],  # bytes and ns of each size
+        "d2h": list[list[float]],
         "peak": Peaks,
         "shares": dict[str, dict[str, LinkShare]],  # by mode and direction
     },

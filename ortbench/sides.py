@@ -56,8 +56,7 @@ def _ep_name(target: Target) -> str:
 
 def eps_of(plan: Plan) -> list[str]:
     """The EPs of a plan, each in a word: of a chain those of its stages."""
-    targets = [plan.target] if plan.chain is None else [stage.target for stage in plan.chain.stages]
-    return list(dict.fromkeys(_ep_name(target) for target in targets))
+    return list(dict.fromkeys(map(_ep_name, plan.targets)))
 
 
 def ep_names(plans: Sequence[Plan]) -> list[str]:

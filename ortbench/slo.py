@@ -14,10 +14,10 @@ from ortbench.units import duration
 if TYPE_CHECKING:
     from ortbench.schema import Sweep
 
-TOTAL = "total"  # the median of it
+LATENCY = "latency"  # the median of it
 # The median has two names: that of the column, and that which loads have for it.
 _FIELDS = {
-    TOTAL: "median_ns", "p50": "median_ns", "mean": "mean_ns", "p90": "p90_ns", "p95": "p95_ns", "p99": "p99_ns", "max": "max_ns",
+    LATENCY: "median", "p50": "median", "mean": "mean", "p90": "p90", "p95": "p95", "p99": "p99", "max": "max",
 }  # fmt: skip
 _NEEDED = {"p90": 10, "p95": 20, "p99": 100}  # a percentile needs a sample beyond it
 _UNITS = {"ns": 1, "us": 1e3, "µs": 1e3, "ms": 1e6, "s": 1e9}
@@ -27,7 +27,7 @@ class Slo(NamedTuple):
     """The most that a statistic may be.
 
     Attributes:
-        statistic: ``total`` or ``p50`` (the median), ``mean``, ``p90``, ``p95``, ``p99`` or ``max``.
+        statistic: ``latency`` or ``p50`` (the median), ``mean``, ``p90``, ``p95``, ``p99`` or ``max``.
         limit_ns: in ns.
     """
 
@@ -49,7 +49,7 @@ class Slo(NamedTuple):
     @property
     def is_median(self) -> bool:
         """Whether it is of the median, which has an interval."""
-        return _FIELDS[self.statistic] == _FIELDS[TOTAL]
+        return _FIELDS[self.statistic] == _FIELDS[LATENCY]
 
     @property
     def needed(self) -> int:
@@ -85,7 +85,7 @@ def parse_limits(text: str, option: str, statistics: Collection[str]) -> dict[st
 
 
 def parse_slo(text: str, option: str) -> Slo:
-    """``p99=20ms`` or ``total=1.5s``.
+    """``p99=20ms`` or ``latency=1.5s``.
 
     Raises:
         BadInput: not of that form.

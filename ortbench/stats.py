@@ -8,16 +8,18 @@ there are samples: a command has better to do until then.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import TYPE_CHECKING
+
+from ortbench.model.parts import OneOf
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    Samples = NDArray[np.int64]
+    Samples = NDArray[np.int64] | NDArray[np.float64]
 
 # A percentile needs at least one sample beyond it, or it is only another name for the slowest one.
 SAMPLES_FOR = {"p95": 20, "p99": 100}
@@ -26,32 +28,53 @@ FEWEST = 6  # samples or pairs from which the sign test has a 95 % interval
 _T_SMALL = {1: 12.706, 2: 4.303}
 
 
-@dataclass(frozen=True)
-class Stats:
-    """One phase's samples in numbers. All but `n` are integer nanoseconds.
+class _Metric(OneOf):
+    """A metric of a case."""
 
-    `ci95_ns` is the 95 % interval of the median (see `median_interval`), `mad_ns` the median absolute deviation
-    (unscaled), `stdev_ns` the sample standard deviation (n - 1; 0 for one sample).
+    __slots__ = ()
+
+
+@dataclass(frozen=True)
+class Stats(_Metric):
+    """The samples of a metric in numbers, in the metric's unit; times are integer nanoseconds.
+
+    `ci95` is the 95 % interval of the median (see `median_interval`), `mad` the median absolute deviation (unscaled), `stdev`
+    the sample standard deviation (n - 1; 0 for one sample).
     """
 
     n: int
-    min_ns: int
-    mean_ns: int
-    median_ns: int
-    p90_ns: int
-    p95_ns: int
-    p99_ns: int
-    max_ns: int
-    stdev_ns: int
-    mad_ns: int
-    ci95_ns: tuple[int, int]
+    min: float
+    mean: float
+    median: float
+    p90: float
+    p95: float
+    p99: float
+    max: float
+    stdev: float
+    mad: float
+    ci95: tuple[float, float]
 
 
-def summarise(samples: Sequence[int] | Samples, block_sizes: Sequence[int] | None = None) -> Stats:
+@dataclass(frozen=True)
+class Value(_Metric):
+    """A metric that is one number, its 95 % interval (None where it has none), and whether it was derived, not measured."""
+
+    value: float
+    ci95: tuple[float, float] | None = None
+    derived: bool = False
+
+
+if TYPE_CHECKING:
+    Metric = Stats | Value
+else:
+    Metric = _Metric  # as the door reads it
+
+
+def summarise(samples: Sequence[float] | Samples, block_sizes: Sequence[int] | None = None) -> Stats:
     """Describe samples.
 
     Args:
-        samples: durations in ns, shape (n,), n >= 1, in the order in which they were taken.
+        samples: durations in ns, or other figures, shape (n,), n >= 1, in the order in which they were taken.
         block_sizes: how many consecutive samples each block holds (sum n); None when they are independent.
 
     Raises:
@@ -59,25 +82,26 @@ def summarise(samples: Sequence[int] | Samples, block_sizes: Sequence[int] | Non
     """
     import numpy as np
 
-    x = np.asarray(samples, dtype=np.int64)
+    x = np.asarray(samples)
     if x.size == 0:
         raise ValueError("no samples to summarise")
+    to_number: Callable[[float], float] = round if x.dtype.kind == "i" else lambda value: round(float(value), 6)
     ordered = np.sort(x)
     # Quantiles are linear between order statistics: type 7 of Hyndman & Fan, The American Statistician 50 (1996) 361.
     median, p90, p95, p99 = (_quantile(ordered, q) for q in (0.5, 0.9, 0.95, 0.99))
     lo, hi = median_interval(x, block_sizes, ordered=ordered)
     return Stats(
         n=int(x.size),
-        min_ns=int(ordered[0]),
-        mean_ns=round(float(x.mean())),
-        median_ns=round(median),
-        p90_ns=round(p90),
-        p95_ns=round(p95),
-        p99_ns=round(p99),
-        max_ns=int(ordered[-1]),
-        stdev_ns=round(float(x.std(ddof=1))) if x.size > 1 else 0,
-        mad_ns=round(_quantile(np.sort(np.abs(x - median)), 0.5)),
-        ci95_ns=(int(lo), int(hi)),
+        min=to_number(ordered[0]),
+        mean=to_number(float(x.mean())),
+        median=to_number(median),
+        p90=to_number(p90),
+        p95=to_number(p95),
+        p99=to_number(p99),
+        max=to_number(ordered[-1]),
+        stdev=to_number(float(x.std(ddof=1))) if x.size > 1 else 0,
+        mad=to_number(_quantile(np.sort(np.abs(x - median)), 0.5)),
+        ci95=(to_number(lo), to_number(hi)),
     )
 
 
@@ -89,8 +113,8 @@ def _quantile(ordered: NDArray[np.int64] | NDArray[np.float64], q: float) -> flo
 
 
 def median_interval(
-    samples: Sequence[int] | Samples, block_sizes: Sequence[int] | None = None, *, ordered: Samples | None = None
-) -> tuple[int, int]:
+    samples: Sequence[float] | Samples, block_sizes: Sequence[int] | None = None, *, ordered: Samples | None = None
+) -> tuple[float, float]:
     """The 95 % confidence interval of the median of samples that come in blocks.
 
     Woodruff's interval (J. American Statistical Association 47 (1952) 635): the standard error of the share of
@@ -108,7 +132,7 @@ def median_interval(
     """
     import numpy as np
 
-    x = np.asarray(samples, dtype=np.int64)
+    x = np.asarray(samples)
     if ordered is None:
         ordered = np.sort(x)
     n = x.size
@@ -126,7 +150,7 @@ def median_interval(
     # The normal approximation falls short for some n; the sign test's rank, which is exact, is the least there is.
     rank = min(math.floor((0.5 - half_width) * n), _sign_test_rank(n) or 0)
     low = max(rank, 0)
-    return int(ordered[low]), int(ordered[n - 1 - low])
+    return ordered[low].item(), ordered[n - 1 - low].item()
 
 
 def t_quantile(degrees: int, q: float = 0.975) -> float:

@@ -34,7 +34,7 @@ class Swept:
         kind=PATHS, default=(),
     )  # fmt: skip
     slo: Slo | None = _swept(  # noqa: RUF009 - it is a field
-        "slo", "STATISTIC=TIME", "What the best shape has to keep: p99=20ms, total=5ms.", panel=MEASURED, kind=SLO,
+        "slo", "STATISTIC=TIME", "What the best shape has to keep: p99=20ms, latency=5ms.", panel=MEASURED, kind=SLO,
         suite=False,
     )  # fmt: skip
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ortbench.modes import COSTS, CPU_TIME, LOOP_PHASES, TOTAL, WHOLE_CHAIN, WHOLE_LOOP, mode_of, stage_phase
+from ortbench.model.metrics import PER_BLOCK
+from ortbench.modes import COSTS, LATENCY, LOOP_PHASES, WHOLE_CHAIN, WHOLE_LOOP, mode_of, stage_phase
 
 
 @dataclass(frozen=True)
@@ -22,28 +23,26 @@ class Work:
     @property
     def whole(self) -> str:
         """What all of it is called where its parts are too."""
-        return (
-            TOTAL if self.steps is None and self.stages is None else WHOLE_LOOP if self.stages is None else WHOLE_CHAIN
-        )
+        return WHOLE_CHAIN if self.stages else WHOLE_LOOP if self.steps else LATENCY
 
     @property
     def name(self) -> str:
         """What it is, in a message."""
-        return {TOTAL: "single inferences", WHOLE_LOOP: "a loop", WHOLE_CHAIN: "a chain"}[self.whole]
+        return {LATENCY: "single inferences", WHOLE_LOOP: "a loop", WHOLE_CHAIN: "a chain"}[self.whole]
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """What there is of a loop or a chain besides its total, the whole of it among them; nothing of an inference."""
-        if self.stages is not None:
+        """What there is of a loop or a chain besides its latency, the whole of it among them; nothing of an inference."""
+        if self.stages:
             return (WHOLE_CHAIN, *map(stage_phase, self.stages))
-        return () if self.steps is None else LOOP_PHASES
+        return LOOP_PHASES if self.steps else ()
 
     def phases(self, mode: str) -> tuple[str, ...]:
         """What can be timed of a mode."""
         if self.parts:
-            return (TOTAL, *self.parts, CPU_TIME)
+            return (LATENCY, *self.parts, *PER_BLOCK)
         known = mode_of(mode)
-        return (*known.phases, CPU_TIME) if known.of_cpu_tensors else (*known.phases, *COSTS)
+        return (*known.phases, *PER_BLOCK) if known.of_cpu_tensors else (*known.phases, *COSTS)
 
     def shared(self, other: Work) -> Work:
         """What two of a kind have in common: of two chains the stages of one name."""

@@ -48,7 +48,7 @@ CALLS = {
     "loop": Call(_MODEL, "Result", _MEASURED, 'calls.run(model, locals(), "loop")'),
     "chain": Call(_CHAIN, "Result", _MEASURED, "calls.chain(file, locals())"),
     "load": Call(_MODEL, "Result", "what was measured, with `levels`; a level that failed says why, and raises nothing.", "calls.load(model, locals())"),
-    "sweep": Call(_MODEL, "Result", "what was measured, with `points`, one a shape, and `best`; a shape that could not be measured says why, and raises nothing.", "calls.sweep(model, locals())"),
+    "sweep": Call(_MODEL, "Result", "what was measured, with `shapes`, cases at the point of each, and `best`; a shape that could not be measured says why, and raises nothing.", "calls.sweep(model, locals())"),
     "gate": Call(_RESULT, "Verdict", "the verdict; a regression, or that it cannot tell, raises nothing.", "calls.gate(result, locals())"),
     "compare": Call(_RESULTS, "Comparison", "which differences are real.", "calls.compare(results, locals())", False),
     "bandwidth": Call(None, "Bandwidth", "rates over sizes.", "calls.bandwidth(locals())"),

@@ -22,12 +22,12 @@ import numpy as np
 import ortbench
 
 ones = {"x": np.ones(16, np.float32)}
-result = ortbench.run("models/tiny.onnx", ep="cpu", modes=["cpu", "device"], input=ones, iterations=20)
-print(result.case("cpu").median("total"), "ns")
-print(result.frame()[["mode", "total_median_ns", "vs_cpu"]])
+result = ortbench.run("models/tiny.onnx", ep="cpu", modes=["cpu-tensors", "device-tensors"], input=ones, iterations=20)
+print(result.case("cpu-tensors").median("latency"), "ns")
+print(result.frame()[["mode", "latency_median_ns", "speedup"]])
 
-again = ortbench.run("models/tiny.onnx", ep="cpu", modes=["cpu", "device"], iterations=20)
-print(ortbench.compare([result, again]).frame()[["mode", "phase", "result", "median_ns"]])
+again = ortbench.run("models/tiny.onnx", ep="cpu", modes=["cpu-tensors", "device-tensors"], iterations=20)
+print(ortbench.compare([result, again]).frame()[["mode", "metric", "result", "value"]])
 assert ortbench.gate(again, max_cpu_nodes=0).passed
 ```
 

@@ -75,13 +75,13 @@ class Bare:
             download()
 
         return {
-            ("cpu", "total"): lambda: session._sess.run(["y"], {"x": array}, None),
-            ("device", "total"): whole,
-            ("device", "upload"): upload,
-            ("device", "inference"): self._waited_for(*on_device),
-            ("device", "download"): download,
-            ("device-resident", "total"): self._waited_for(*on_device),
-            ("host-accessible", "total"): self._waited_for(*in_place),
+            ("cpu-tensors", "latency"): lambda: session._sess.run(["y"], {"x": array}, None),
+            ("device-tensors", "latency"): whole,
+            ("device-tensors", "h2d"): upload,
+            ("device-tensors", "inference"): self._waited_for(*on_device),
+            ("device-tensors", "d2h"): download,
+            ("device-resident", "latency"): self._waited_for(*on_device),
+            ("host-accessible", "latency"): self._waited_for(*in_place),
         }
 
     def _launch(self, session: Any, x: Any, y: Any) -> tuple[Call, Call]:

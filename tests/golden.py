@@ -32,7 +32,7 @@ GOLDEN = {
         "run", "run-all", "run-failing", "run-sides", "loop", "chain", "load", "sweep", "bandwidth", "gate-live", "gate-slower",
         "gate-limits", "suite", "stored-again", "gate-stored", "compare",
     )
-} | {"run-trace": f"{RUN} {FEW} --mode cpu --mode device --trace t.json"}  # fmt: skip
+} | {"run-trace": f"{RUN} {FEW} --mode cpu-tensors --mode device-tensors --trace t.json"}  # fmt: skip
 _DROPPED = {
     "environment",
     "runtime",

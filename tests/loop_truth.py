@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import median
 
@@ -32,14 +32,14 @@ def runs_in(result: Result, case: Case, trace: Trace, count: int) -> list[list[E
     """What the device did in each run of each recorded sample, which has so many of them; a run begins with what is copied
     for it."""
     found = []
-    starts = sorted(at for other in result.cases for _, _, at in other.blocks["total"])
-    for _, n, start in case.blocks["total"]:
+    starts = sorted(at for other in result.cases for _, _, at in other.blocks["latency"])
+    for _, n, start in case.blocks["latency"]:
         stop = next((at for at in starts if at > start), np.iinfo(np.int64).max)
         events = trace.of("inference", "run", "alloc", "free", *COPIES)
         events = events[(events["queued_ns"] >= start) & (events["queued_ns"] < stop)]
         events = events[np.argsort(events["queued_ns"], kind="stable")]
         queued = events["queued_ns"]
-        opening = np.append(queued[is_kind(events, "upload", "run")], stop)
+        opening = np.append(queued[is_kind(events, "h2d", "run")], stop)
         inferences = queued[is_kind(events, "inference")][: count * (n + dropped(n))]
         begins = np.searchsorted(queued, opening[np.searchsorted(opening, inferences)])
         parts = np.split(events, begins)[: len(inferences)]
@@ -55,7 +55,7 @@ def differences(
     counts: Mapping[str, int],
     calls: Mapping[What, int] | None = None,
     first_bytes: int | None = None,
-) -> dict[What, tuple[list[int], list[int]]]:
+) -> dict[What, tuple[list[float], list[int]]]:
     """Samples of a loop or chain in virtual time and what they should be, ns, of every mode the whole and each part, where
     they are not; the median that is reported is the first of them.
 
@@ -67,14 +67,14 @@ def differences(
             step begins and where both end.
         first_bytes: of a loop's first state, which nothing else that is copied has.
     """
-    found = {}
+    found: dict[What, tuple[list[float], list[int]]] = {}
     for case in result.cases:
         samples = runs_in(result, case, trace, sum(counts.values()))
-        parts = case.samples_ns["step" if result.chain is None else "stage"]
-        medians = case.steps_ns or [stage.median_ns for stage in (case.stages or {}).values()]
-        host = 3 if calls is None else calls[case.mode, "total"]
+        parts = case.samples["step" if result.chain is None else "stage"]
+        medians: Sequence[float] = case.steps_ns or [stage.median for stage in case.stages.values()]
+        host = 3 if calls is None else calls[case.mode, "latency"]
         wholes = [span_ns(np.concatenate(runs)) + host * CALL_NS for runs in samples]
-        found[case.mode, "total"] = [case.median("total") or 0, *case.samples_ns["total"]], wholes
+        found[case.mode, "latency"] = [case.median("latency") or 0, *case.samples["latency"]], wholes
         at = 0
         for number, (name, count) in enumerate(counts.items()):
             true = []
@@ -91,7 +91,7 @@ def differences(
 
 def _without_first(case: Case, events: Events, size: int) -> Events:
     """A step without the upload of the first state, which comes before it where the state stays on the device."""
-    return events if case.mode == "cpu" else events[~(is_kind(events, "upload") & (events["bytes"] == size))]
+    return events if case.mode == "cpu-tensors" else events[~(is_kind(events, "h2d") & (events["bytes"] == size))]
 
 
 def _of_step(events: Events) -> Events:

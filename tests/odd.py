@@ -11,13 +11,14 @@ import numpy as np
 
 from ortbench.analysis.derive import derive
 from ortbench.analysis.history import groups
+from ortbench.analysis.levels import load_cases
 from ortbench.compared import Compared
 from ortbench.modes import MODES
 from ortbench.report.history import told
 from ortbench.report.page.history import build_history
 from ortbench.report.page.page import build_page
 from ortbench.result import FAILED, UNSUPPORTED, Case, Result
-from ortbench.stats import summarise
+from ortbench.stats import Value, summarise
 from tests.results import (
     CROSSING,
     STAYING,
@@ -25,8 +26,10 @@ from tests.results import (
     broken,
     chain,
     closed,
+    copying,
     decoding,
     failed_level,
+    known_to,
     link,
     load_result,
     loop_case,
@@ -43,6 +46,7 @@ from tests.results import (
     stage,
     steady,
     tensor,
+    with_bytes,
 )
 
 US, MS, S = 1_000, 1_000_000, 1_000_000_000
@@ -62,31 +66,33 @@ def scattered(median: float, rounds: int, n: int, shift: float, tail: float = 0.
 def timed(mode: str, median: float, rounds: int = 20, n: int = 5, tail: float = 0.0, copy: float = 0.0) -> Case:
     """A mode whose blocks have begun one after the other; `copy` is the median of an upload, ns."""
     shift = 0.1 * list(MODES).index(mode)
-    phases = {"total": scattered(median, rounds, n, shift, tail)}
+    phases = {"latency": scattered(median, rounds, n, shift, tail)}
     if copy:
-        phases["upload"] = scattered(copy, rounds, n, shift)
+        phases["h2d"] = scattered(copy, rounds, n, shift)
         phases["inference"] = scattered(median - 2.1 * copy, rounds, n, shift)
-        phases["download"] = scattered(1.1 * copy, rounds, n, shift)
+        phases["d2h"] = scattered(1.1 * copy, rounds, n, shift)
     case = measured(mode, **phases)
     for blocks in case.blocks.values():
         for number, block in enumerate(blocks):
             block[2] = 10**12 + round((4 * number + list(MODES).index(mode)) * median * n)
-    case.bytes_in = case.bytes_out = IMAGE if copy or mode == "cpu" else 0
-    return case
+    image = IMAGE if copy or mode == "cpu-tensors" else 0
+    return with_bytes(case, image, image)
 
 
 def usual(scale: float = MS, rounds: int = 20, n: int = 5, tail: float = 0.0) -> Result:
     """Three modes of four on a device that copies: 20, 19 and 8 times `scale` ns."""
-    cpu = timed("cpu", 20 * scale, rounds, n, tail)
-    device = timed("device", 19 * scale, rounds, n, tail, copy=6 * scale)
+    cpu = timed("cpu-tensors", 20 * scale, rounds, n, tail)
+    device = timed("device-tensors", 19 * scale, rounds, n, tail, copy=6 * scale)
     for case in (cpu, device):
-        case.bytes_in = case.bytes_out = round(IMAGE * scale / MS)
-    cpu.derived = {"copies_ns": round(12 * scale), "inference_ns": round(8 * scale)}
-    cpu.vs_cpu = {"ratio": 1.0, "ci95": [1.0, 1.0]}
-    device.vs_cpu = {"ratio": 1.05, "ci95": [1.02, 1.07]}
+        image = round(IMAGE * scale / MS)
+        with_bytes(case, image, image)
+    copying(cpu, round(12 * scale), round(8 * scale))
+    cpu.speedup = Value(1.0, (1.0, 1.0))
+    device.speedup = Value(1.05, (1.02, 1.07))
     resident = timed("device-resident", 8 * scale, rounds, n, tail)
-    resident.vs_cpu = {"ratio": 2.5, "ci95": [2.4, 2.6]}
-    resident.once = {"upload_ns": round(6 * scale), "download_ns": round(6 * scale)}
+    resident.speedup = Value(2.5, (2.4, 2.6))
+    resident.put("once_h2d", round(6 * scale))
+    resident.put("once_d2h", round(6 * scale))
     return result_of(cpu, device, resident, broken("host-accessible", UNSUPPORTED, "there is no such memory"))
 
 
@@ -95,21 +101,21 @@ def nothing() -> Result:
 
 
 def failed() -> Result:
-    differs = broken("device", FAILED, "output y differs: 3 of 10 values", total=steady([MS] * 3))
+    differs = broken("device-tensors", FAILED, "output y differs: 3 of 10 values", latency=steady([MS] * 3))
     return result_of(usual().cases[0], differs, broken("device-resident", FAILED, "the worker died"))
 
 
 def on_host() -> Result:
-    cases = [timed(mode, 5 * MS, copy=MS if mode == "device" else 0) for mode in MODES]
-    cases[0].bytes_in = cases[0].bytes_out = 0
+    cases = [timed(mode, 5 * MS, copy=MS if mode == "device-tensors" else 0) for mode in MODES]
+    with_bytes(cases[0], 0, 0)
     return result_of(*cases, target__memory={"kind": "host", "default": "host memory", "host_accessible": None})
 
 
 def outlier() -> Result:
     result = usual(rounds=60, tail=2.0)
     case = result.cases[0]
-    case.samples_ns["total"][40] = 20 * S
-    case.phases["total"] = summarise(case.samples_ns["total"])
+    case.samples["latency"][40] = 20 * S
+    case.metrics["latency"] = summarise(case.samples["latency"])
     return result
 
 
@@ -117,13 +123,13 @@ def without_samples(result: Result | None = None) -> Result:
     """Which has fewer pictures, and so is drawn in a third of the time."""
     result = result or usual()
     for case in result.cases:
-        case.samples_ns, case.blocks = {}, {}
+        case.samples, case.blocks = {}, {}
     return result
 
 
 def interrupted() -> Result:
     result = usual(rounds=2)
-    result.stopped = "interrupted"
+    result.stopped = {"reason": "interrupted"}
     return result
 
 
@@ -134,9 +140,9 @@ def swept() -> Result:
         "from": "reports/bandwidth/bandwidth.json",
         "created": "2026-01-01T00:00:00Z",
         "memory": "ordinary",
-        "upload": [[size, round(10_000 + size / 6)] for size in sizes],
-        "download": [[size, round(15_000 + size / 4)] for size in sizes],
-        "peak": {"upload": None, "download": None},
+        "h2d": [[size, round(10_000 + size / 6)] for size in sizes],
+        "d2h": [[size, round(15_000 + size / 4)] for size in sizes],
+        "peak": {"h2d": None, "d2h": None},
         "shares": {},
     }
     return result
@@ -146,20 +152,20 @@ def many_levels() -> Result:
     """So many callers, rates and modes as a load may have, from one run a minute to millions a second, at none of which time
     passes."""
     levels = [
-        closed(mode, 2**number, 0.01 * 9.0**number, 1e4 / 9.0**number, ci95=None, blocks=[], fairness=1 / 2**number)
+        closed(mode, 2**number, 0.01 * 9.0**number, 1e4 / 9.0**number, blocks=[], fairness=1 / 2**number)
         for mode in MODES
         for number in range(9)
     ]
-    levels += [opened("cpu", 10.0**number / 100, 0.1, 0.1, utilisation=1.0) for number in range(8)]
-    levels += [closed("device-resident", 512, 0.0, 0.0, ci95=[0.0, 0.0])]
-    return load_result(*levels, slo={"mean": 1, "p95": 10 * S})
+    levels += [opened("cpu-tensors", 10.0**number / 100, 0.1, 0.1, utilisation=1.0) for number in range(8)]
+    levels += [closed("device-resident", 512, 0.0, 0.0)]
+    return load_result(*(known_to(it, None) for it in levels), slo={"mean": 1, "p95": 10 * S})
 
 
 def long_loop() -> Result:
     """So many steps that not each has a mark of its own, in modes that are far apart, with one whose steps took no time."""
     steps = [10 * MS + 20 * US * step for step in range(300)]
     return loop_result(
-        loop_case("cpu", steps, (1.0, 1.0, 1.0), rounds=3),
+        loop_case("cpu-tensors", steps, (1.0, 1.0, 1.0), rounds=3),
         loop_case("device-resident", [20 * US] * 300, (600.0,), rounds=3),
         loop_case("shared", [0] * 300, (600.0,), rounds=3),
     )
@@ -181,7 +187,7 @@ def long_chain(names: Sequence[str] | None = None) -> Result:
     ]
     made = chain(*links, stages=tuple(map(stage, names)))
     for case in made.cases:
-        case.samples_ns["stage"] = [(37 * number % 11) ** 3 * 3 * US for number in range(len(names))] * 18
+        case.samples["stage"] = [*[(37 * number % 11) ** 3 * 3 * US for number in range(len(names))] * 18]
         case.blocks["stage"] = [[number, 3 * len(names), 0] for number in range(6)]
     derive(made)
     return made
@@ -216,13 +222,13 @@ ODD: dict[str, Callable[[], Result]] = {
     "nothing": nothing,
     "failed": failed,
     "on-host": on_host,
-    "three-samples": lambda: result_of(timed("device", 5 * MS, rounds=1, n=3, copy=MS)),
-    "one-sample": lambda: result_of(measured("cpu", total={0: [5 * MS]})),
-    "all-the-same": lambda: result_of(*[measured(mode, total=steady([5 * MS] * 20)) for mode in MODES]),
-    "no-time-at-all": lambda: result_of(*[measured(mode, total=steady([0] * 20)) for mode in MODES]),
+    "three-samples": lambda: result_of(timed("device-tensors", 5 * MS, rounds=1, n=3, copy=MS)),
+    "one-sample": lambda: result_of(measured("cpu-tensors", latency={0: [5 * MS]})),
+    "all-the-same": lambda: result_of(*[measured(mode, latency=steady([5 * MS] * 20)) for mode in MODES]),
+    "no-time-at-all": lambda: result_of(*[measured(mode, latency=steady([0] * 20)) for mode in MODES]),
     "nanoseconds": lambda: usual(scale=20),
     "far-apart": lambda: result_of(
-        timed("cpu", 2 * S), timed("device", 30 * MS, copy=MS), timed("device-resident", 3 * US)
+        timed("cpu-tensors", 2 * S), timed("device-tensors", 30 * MS, copy=MS), timed("device-resident", 3 * US)
     ),
     "outlier": outlier,
     "many-samples": lambda: usual(scale=10 * US, rounds=200, n=200, tail=0.5),
@@ -232,20 +238,23 @@ ODD: dict[str, Callable[[], Result]] = {
     "evil": evil,
     "loop": lambda: decoding(first=True),
     "long-loop": long_loop,
-    "loop-of-one-step": lambda: loop_result(loop_case("cpu", [MS])),
+    "loop-of-one-step": lambda: loop_result(loop_case("cpu-tensors", [MS])),
     "chain": lambda: chain(STAYING, CROSSING),
     "chain-of-one-stage": lambda: chain(stages=(stage("text"),), resident_ms=(0, 0)),
     "chain-that-failed": chain_that_failed,
     "long-chain": long_chain,
     "load": lambda: load_result(
-        *serving().levels, *paced().levels, slo={"p99": 20 * MS}, found={"device": {"rate": 70.0, "ci95": [66.0, 74.0]}}
+        *load_cases(serving()),
+        *load_cases(paced()),
+        slo={"p99": 20 * MS},
+        found={"device-tensors": {"rate": 70.0, "ci95": [66.0, 74.0]}},
     ),
     "load-of-many-levels": many_levels,
     "load-that-failed": lambda: load_result(
-        failed_level(closed("cpu", 1, 1, 1.0)), failed_level(opened("cpu", 30, 1.0))
+        failed_level(closed("cpu-tensors", 1, 1, 1.0)), failed_level(opened("cpu-tensors", 30, 1.0))
     ),
     "load-without-levels": load_result,
-    "loop-that-failed": lambda: loop_result(broken("cpu", FAILED, "step 3 of 4 failed: no memory")),
+    "loop-that-failed": lambda: loop_result(broken("cpu-tensors", FAILED, "step 3 of 4 failed: no memory")),
 }
 
 

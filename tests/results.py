@@ -7,31 +7,31 @@ from copy import deepcopy
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
 
-from ortbench.analysis.bandwidth import DIRECTIONS, CopySweep, Point
-from ortbench.analysis.derive import derive
+from ortbench.analysis.bandwidth import copies, fail, put_samples
+from ortbench.analysis.derive import derive, put_copies
 from ortbench.analysis.history import Run, run_of
+from ortbench.analysis.host import put_host, put_spin_share
+from ortbench.analysis.items import put_throughput
+from ortbench.analysis.levels import load_cases, put_scaling
 from ortbench.analysis.load import knees
 from ortbench.analysis.loops import summarise_steps
-from ortbench.analysis.points import together
+from ortbench.analysis.points import merge
+from ortbench.analysis.series import Key, Series, value_of
 from ortbench.analysis.sweep import best_of, switched
-from ortbench.modes import HOST_ACCESSIBLE, RESIDENT, STEP, TOTAL
+from ortbench.model.metrics import figure
+from ortbench.modes import DIRECTIONS, HOST_ACCESSIBLE, LATENCY, RESIDENT, STEP
 from ortbench.plan import CPU_EP, Inputs, Plan
-from ortbench.result import FAILED, UNSUPPORTED, Case, Result, save
+from ortbench.result import FAILED, UNSUPPORTED, Case, Result, empty, save
 from ortbench.schema import (
-    BackToBack,
     ChainLink,
     ChainStage,
     Direction,
-    Fence,
-    HostTime,
     Island,
-    Latency,
-    Level,
-    LevelBlock,
+    LoadBlock,
     LoadSetup,
     Loop,
     Measured,
@@ -40,12 +40,12 @@ from ortbench.schema import (
     NodeReference,
     Nodes,
     SloRate,
-    Spin,
     Switching,
+    Sync,
     Tensor,
 )
 from ortbench.slo import Slo
-from ortbench.stats import Stats, summarise
+from ortbench.stats import Stats, Value, summarise
 from ortbench.sweep_plan import Shape
 
 US, MS = 1_000, 1_000_000
@@ -65,30 +65,78 @@ def measured(mode: str, **phases: Blocks) -> Case:
     """A mode that is ok."""
     case = Case(mode)
     for phase, blocks in phases.items():
-        case.samples_ns[phase] = [sample for samples in blocks.values() for sample in samples]
+        case.samples[phase] = [sample for samples in blocks.values() for sample in samples]
         case.blocks[phase] = [[number, len(samples), 0] for number, samples in blocks.items()]
-        case.phases[phase] = summarise(case.samples_ns[phase])
-    if mode in (RESIDENT, HOST_ACCESSIBLE):
-        case.phases["inference"] = case.phases["total"]
-    return case
+        case.metrics[phase] = summarise(case.samples[phase])
+    if mode in (RESIDENT, HOST_ACCESSIBLE) and "latency" in case.metrics:
+        case.metrics["inference"] = case.metrics["latency"]
+    return following(case)
 
 
-def broken(mode: str, status: str = FAILED, reason: str | None = "it broke", **phases: Blocks) -> Case:
+def series_of(case: Case, text: str = LATENCY) -> Series:
+    """A figure of a case: ``latency.p99``."""
+    of = figure(text)
+    return Series(Key(case.mode, tuple(case.point.items()), of), case, value_of(case, of) or 0)
+
+
+def broken(
+    mode: str,
+    status: Literal["unsupported", "failed", "not_measured"] = FAILED,
+    reason: str | None = "it broke",
+    **phases: Blocks,
+) -> Case:
     """A mode that is not ok, with what was measured of it before."""
     case = measured(mode, **phases)
     case.status, case.reason = status, reason
     return case
 
 
-def host_time(runs: int, wall_ns: int, user_ns: int, system_ns: int) -> HostTime:
-    """What the host took for so many runs of so much each."""
-    return {"runs": runs, "wall_ns": runs * wall_ns, "user_ns": runs * user_ns, "system_ns": runs * system_ns}
+def once(case: Case, h2d: float, d2h: float) -> Case:
+    """A case of device-resident whose tensors were copied in and out in so many ns, which it gives back."""
+    case.put("once_h2d", h2d)
+    case.put("once_d2h", d2h)
+    return case
 
 
-def spin(runs: int, cpu_ns: int, total_ns: int, within: int = 0) -> Spin:
-    """What a run takes where threads do not spin, `within` so many ns of CPU time of the median."""
-    found = host_time(runs, total_ns, cpu_ns, 0)
-    return {**found, "total_ns": total_ns, "cpu_time_ci95_ns": [cpu_ns - within, cpu_ns + within]}
+def following(case: Case, steps: int | None = None) -> Case:
+    """A case with the figures that follow from what it has, which it gives back."""
+    put_throughput(case, None)
+    put_host(case, steps)
+    put_spin_share(case)
+    put_copies(case)
+    return case
+
+
+def copying(case: Case, copies: float, inference: float) -> Case:
+    """A case of CPU tensors whose copies are derived, ns, which it gives back."""
+    latency = case.median(LATENCY) or 1
+    case.put("copies", copies, derived=True)
+    case.put("inference", inference, derived=True)
+    case.put("copy_share", max(copies, 0) / latency, derived=True)
+    return following(case)
+
+
+def hosted(
+    case: Case, runs: int, wall_ns: int, user_ns: int, system_ns: int = 0, still: Sequence[int] | None = None
+) -> Case:
+    """A case with what the host took for so many inferences of so much each, which it gives back; `still`: CPU time and latency
+    where threads do not spin, and how many ns the interval of the former reaches each way."""
+    case.host = {"runs": runs, "wall_ns": runs * wall_ns, "user_ns": runs * user_ns, "system_ns": runs * system_ns}
+    if still is not None:
+        spent, latency, within = still
+        case.put("cpu_time_spin_off", spent, (spent - within, spent + within))
+        case.put("latency_spin_off", latency)
+    return following(case)
+
+
+def drawing(case: Case, joules: float) -> Case:
+    """A case that draws so many joules an inference, known to 2 %, which it gives back."""
+    case.put("energy", joules, (joules * 0.98, joules * 1.02))
+    case.put("power", 214.25)
+    case.put("idle_power", 72.125)
+    case.put("inferences_per_joule", 1 / joules)
+    case.energy = {"how": "counter", "of": "GPU 0"}
+    return following(case)
 
 
 def weighed(
@@ -107,15 +155,20 @@ def weighed(
         return case
     case.memory = {
         "failed": None,
-        "device": None
-        if device is None
-        else {"bytes": device, "how": "as it was scripted", "bound": device // 2, "card": None},
-        "host": None
-        if host is None
-        else {"before": host // 4, "session": host // 2, "peak": host, "pinned": 0, "how": "scripted too"},
+        "device": None if device is None else "as it was scripted",
+        "host": None if host is None else "scripted too",
         "arenas": [] if device is None else [{"ep": EP, "held": device - device // 2, "in_use": device // 4}],
         "arenas_how": "as the profile has it",
     }
+    sizes = (
+        {} if host is None else {"host_memory": host, "host_memory_before": host // 4, "host_memory_session": host // 2}
+    )
+    if device is not None:
+        sizes |= {"device_memory": device, "device_memory_bound": device // 2}
+        sizes |= {"arena_held": device - device // 2, "arena_in_use": device // 4}
+        case.put("pinned_memory", 0)
+    for key, size in sizes.items():
+        case.put(key, size)
     if nodes:
         case.memory["nodes"] = [
             {"name": "/head/Conv_3", "op": "Conv", "ep": EP, "allocated": 4 * MB, "output": 4 * MB, "weights": 1000}
@@ -130,27 +183,45 @@ def stats(median: int, n: int = 200) -> Stats:
     """Statistics whose percentiles follow from the median: p95 is 10 % above it, p99 20 %."""
     return Stats(
         n=n,
-        min_ns=median * 9 // 10,
-        mean_ns=median,
-        median_ns=median,
-        p90_ns=median * 105 // 100,
-        p95_ns=median * 11 // 10,
-        p99_ns=median * 12 // 10,
-        max_ns=median * 2,
-        stdev_ns=median // 100,
-        mad_ns=median // 200,
-        ci95_ns=(median * 99 // 100, median * 101 // 100),
+        min=median * 9 // 10,
+        mean=median,
+        median=median,
+        p90=median * 105 // 100,
+        p95=median * 11 // 10,
+        p99=median * 12 // 10,
+        max=median * 2,
+        stdev=median // 100,
+        mad=median // 200,
+        ci95=(median * 99 // 100, median * 101 // 100),
     )
+
+
+def ok_case(mode: str, h2d: int | None = None, d2h: int | None = None) -> Case:
+    """A mode whose outputs are right, which copies so many bytes a run each way."""
+    return passed(with_bytes(Case(mode), h2d, d2h))
+
+
+def passed(case: Case) -> Case:
+    """A case whose outputs are right, which it gives back."""
+    case.checks["outputs"] = {"verdict": "passed"}
+    return case
+
+
+def with_bytes(case: Case, h2d: int | None, d2h: int | None) -> Case:
+    """A case that copies so many bytes a run each way, which it gives back."""
+    case.put("bytes_h2d", h2d)
+    case.put("bytes_d2h", d2h)
+    return following(case)
 
 
 def case(mode: str, n: int = 200, ratio: Sequence[float] | None = None, **phases: int) -> Case:
     """A case from the medians of its phases; `ratio` is (ratio, low, high), or (ratio,) without an interval."""
-    made = Case(mode, bytes_in=0, bytes_out=0, outputs_match=True)
+    made = ok_case(mode, 0, 0)
     for name, median in phases.items():
-        made.phases[name] = stats(median, n)
+        made.metrics[name] = stats(median, n)
     if ratio is not None:
-        made.vs_cpu = {"ratio": ratio[0], "ci95": list(ratio[1:]) or None}
-    return made
+        made.speedup = Value(ratio[0], (ratio[1], ratio[2]) if ratio[1:] else None)
+    return following(made)
 
 
 # Results
@@ -192,14 +263,14 @@ def result_of(*cases: Case, run_id: str | None = None, **changed: Any) -> Result
             "ep_version": "1.0",
             "device": {"type": "GPU", "vendor": "Some", "vendor_id": 1, "device_id": 2, "index": 0},
             "memory": {"kind": "ep-device", "default": "Mem (DEFAULT)", "host_accessible": None},
-            "fence": None,
+            "sync": None,
             "ep_options": {},
             "session_config": {},
             "threads": None,
             "opt_level": "all",
         },
         placement={"nodes": {EP: 3}, "memcpy_nodes": 0, "cpu_operators": {}},
-        setup={"session_ns": 0, "first_run_ns": 0, "seed": 0},
+        setup={"session_ns": 0, "first_inference_ns": 0, "seed": 0},
         cases=list(cases),
     )
     if run_id is not None:
@@ -231,35 +302,34 @@ def nvidia_result(*cases: Case, **target: Any) -> Result:
     made.target["ep_version"] = "0.4"
     made.target["device"] = {"type": "GPU", "vendor": "NVIDIA", "vendor_id": 0x10DE, "device_id": 0x2335}
     made.target["memory"] = {"kind": "ep-device", "default": "Some", "host_accessible": "SomeShared"}
-    made.target["fence"] = {"kind": "synchronize_outputs", "cost_ns": 2_300, "how": "seen"}
+    made.target["sync"] = {"kind": "synchronize_outputs", "cost_ns": 2_300, "how": "seen"}
     cast(dict[str, Any], made.target).update(target)
-    made.stopped = "precision: ±1 %"
+    made.stopped = {"reason": "precision", "value": 0.01}
     return made
 
 
 def published(ratio: Sequence[float] = (2.4, 2.3, 2.5)) -> Result:
     """The figures of ONNX Runtime's device tensor sample: 7.2 ms with CPU tensors, 3.0 ms with device tensors."""
-    cpu = case("cpu", ratio=(1.0, 1.0, 1.0), total=7_200 * US)
-    cpu.bytes_in = cpu.bytes_out = 25 * MB
-    cpu.derived = {"copies_ns": 4_200 * US, "inference_ns": 3_000 * US}
+    cpu = case("cpu-tensors", ratio=(1.0, 1.0, 1.0), latency=7_200 * US)
+    with_bytes(copying(cpu, 4_200 * US, 3_000 * US), 25 * MB, 25 * MB)
     device = case(
-        "device", ratio=(0.9, 0.88, 0.92), upload=2_100 * US, inference=3_100 * US, download=2_100 * US, total=8 * MS
+        "device-tensors", ratio=(0.9, 0.88, 0.92), h2d=2_100 * US, inference=3_100 * US, d2h=2_100 * US, latency=8 * MS
     )
-    device.bytes_in = device.bytes_out = 25 * MB
-    resident = case("device-resident", ratio=ratio, inference=3_000 * US, total=3_000 * US)
-    resident.once = {"upload_ns": 2_100 * US, "download_ns": 2_100 * US}
-    shared = case("host-accessible", ratio=(1.8, 1.75, 1.85), inference=4 * MS, total=4 * MS)
-    shared.zero_copy = {"proved": True, "how": "bound addresses are used"}
+    with_bytes(device, 25 * MB, 25 * MB)
+    resident = case("device-resident", ratio=ratio, inference=3_000 * US, latency=3_000 * US)
+    once(resident, 2_100 * US, 2_100 * US)
+    shared = case("host-accessible", ratio=(1.8, 1.75, 1.85), inference=4 * MS, latency=4 * MS)
+    shared.checks["zero_copy"] = {"verdict": "passed", "how": "bound addresses are used"}
     return nvidia_result(cpu, device, resident, shared)
 
 
 def with_failures() -> Result:
     """One mode of four that is ok."""
-    wrong = case("device", upload=1 * MS, inference=1 * MS, download=1 * MS, total=2 * MS)
+    wrong = case("device-tensors", h2d=1 * MS, inference=1 * MS, d2h=1 * MS, latency=2 * MS)
     wrong.status, wrong.reason = FAILED, "after the timed runs: output y: 1 of 2 values differ"
-    wrong.outputs_match = False
+    wrong.checks["outputs"] = {"verdict": "failed"}
     return nvidia_result(
-        case("cpu", ratio=(1.0, 1.0, 1.0), total=3 * MS),
+        case("cpu-tensors", ratio=(1.0, 1.0, 1.0), latency=3 * MS),
         wrong,
         Case("device-resident", FAILED, "the worker was ended by SIGABRT"),
         Case("host-accessible", UNSUPPORTED, "no HOST_ACCESSIBLE memory"),
@@ -296,19 +366,18 @@ def loop_case(
         overhead: of a loop, ns that are in none of its steps.
         wobble: by what the steps are off, round by round.
     """
-    made = Case(mode, outputs_match=True)
-    made.samples_ns, made.blocks = {TOTAL: [], STEP: []}, {TOTAL: [], STEP: []}
+    made = ok_case(mode)
+    made.samples, made.blocks = {LATENCY: [], STEP: []}, {LATENCY: [], STEP: []}
     for number in range(rounds):
         taken = [round(ns * wobble[number % len(wobble)]) for ns in steps]
-        made.samples_ns[TOTAL] += [sum(taken) + overhead] * loops
-        made.samples_ns[STEP] += taken * loops
-        made.blocks[TOTAL].append([number, loops, number * 10**9])
+        made.samples[LATENCY] += [sum(taken) + overhead] * loops
+        made.samples[STEP] += taken * loops
+        made.blocks[LATENCY].append([number, loops, number * 10**9])
         made.blocks[STEP].append([number, len(steps) * loops, number * 10**9])
-    made.phases[TOTAL] = summarise(made.samples_ns[TOTAL])
-    made.state_bytes_in = made.state_bytes_out = state
-    made.step_bytes_in = made.step_bytes_out = copied
+    made.metrics[LATENCY] = summarise(made.samples[LATENCY])
+    made.step_bytes = {"state_h2d": state, "state_d2h": state, "step_h2d": copied, "step_d2h": copied}
     if ratio is not None:
-        made.vs_cpu = {"ratio": ratio[0], "ci95": list(ratio[1:]) or None}
+        made.speedup = Value(ratio[0], (ratio[1], ratio[2]) if ratio[1:] else None)
     summarise_steps(made, len(steps))
     return made
 
@@ -332,11 +401,14 @@ def loop_result(*cases: Case, loop: Loop | None = None, **changed: Any) -> Resul
     made.command = ["ortbench", "loop", "m.onnx", "--ep", "some", "--feedback", "present=past"]
     made.kind = "loop"
     made.loop = loop or loop_of(next((len(it.steps_ns) for it in cases if it.steps_ns), 1))
+    for case in made.cases:
+        if case.steps_ns:
+            summarise_steps(case, made.loop["steps"], bool(made.loop["first"]))
     return change(made, **changed)
 
 
 def decoding(first: bool = False) -> Result:
-    """A loop of 8 steps whose state grows by 1 kB in each: a step of `cpu` takes 10 µs longer each time, of the others none.
+    """A loop of 8 steps whose state grows by 1 kB in each: a step of `cpu-tensors` takes 10 µs longer each time, of the others none.
 
     Args:
         first: the first step has a shape of its own, and takes 2 ms.
@@ -346,8 +418,8 @@ def decoding(first: bool = False) -> Result:
     resident = [500 * US] * 8
     if first:
         cpu[0] = resident[0] = 2 * MS
-    return loop_result(
-        loop_case("cpu", cpu, (1.0, 1.0, 1.0), grown, [size + 100 for size in grown]),
+    made = loop_result(
+        loop_case("cpu-tensors", cpu, (1.0, 1.0, 1.0), grown, [size + 100 for size in grown]),
         loop_case("device-resident", resident, (2.07, 2.0, 2.1), 0, 100),
         Case("host-accessible", UNSUPPORTED, "no HOST_ACCESSIBLE memory"),
         loop=loop_of(
@@ -358,6 +430,9 @@ def decoding(first: bool = False) -> Result:
             state_shapes=[[[1, 0, 250], [1, 8, 250]]],
         ),
     )
+    for it in made.cases[:2]:
+        summarise_steps(it, 8, first)
+    return made
 
 
 # What CUPTI measured
@@ -368,8 +443,8 @@ def copied(up: int, down: int, kernels: int = 1) -> Measured:
     return {
         "runs": 3,
         "run_ns": 1,
-        "upload": {"n": 1, "bytes": 1, "ns": up, "memory": "pageable"},
-        "download": {"n": 1, "bytes": 1, "ns": down, "memory": "pageable"},
+        "h2d": {"n": 1, "bytes": 1, "ns": up, "memory": "pageable"},
+        "d2h": {"n": 1, "bytes": 1, "ns": down, "memory": "pageable"},
         "kernels_ns": kernels,
     }
 
@@ -416,38 +491,61 @@ def profiled(**changed: Any) -> Nodes:
     return cast(Nodes, made | changed)
 
 
-# Bandwidth sweeps
+# Bandwidth curves
 
 
-def point(direction: Direction, memory: str, size: int, ns: int, rounds: int = 6) -> Point:
-    """Copies in blocks of three equal samples."""
-    blocks = [[number, 3, number * 10**9, ns] for number in range(rounds)]
-    samples = [ns] * 3 * rounds
-    return Point(direction, memory, size, stats=summarise(samples), blocks=blocks, samples_ns=samples)
+class Copied(NamedTuple):
+    """Copies of a size in one direction, in blocks of three equal samples, or why they failed."""
+
+    way: Direction
+    memory: str
+    size: int
+    ns: int | None = None
+    rounds: int = 6
+    reason: str = "it broke"
 
 
-def sweep_of(*points: Point, **changed: Any) -> CopySweep:
-    """A sweep on the machine of `result_of`."""
-    like = result_of()
-    fence: Fence = {"kind": "run", "cost_ns": 0, "how": "proved"}
-    target = like.target
-    return CopySweep(
-        tool={"name": "ortbench", "version": "0"},
+def add_copied(result: Result, copied: Copied) -> Case:
+    """Give a bandwidth curve more copies; their case."""
+    places = [case.point for case in result.cases]
+    case = copies(copied.memory, copied.size)
+    if case.point in places:
+        case = result.cases[places.index(case.point)]
+    else:
+        result.cases.append(case)
+        points = [it.point for it in result.cases]
+        result.axes = [
+            {"name": name, "unit": unit, "values": [*dict.fromkeys(it[name] for it in points)]}
+            for name, unit in (("memory", ""), ("size", "B"))
+        ]
+    if copied.ns is None:
+        fail(case, copied.way, copied.reason)
+    else:
+        blocks = [[number, 3, number * 10**9] for number in range(copied.rounds)]
+        put_samples(case, copied.way, [copied.ns] * 3 * copied.rounds, blocks)
+    return case
+
+
+def curve_of(*copied: Copied) -> Result:
+    """A bandwidth curve on the machine of `result_of`."""
+    result = replace(
+        result_of(),
         created="2026-01-02T00:00:00+00:00",
         command=["ortbench", "bandwidth"],
-        environment=like.environment,
-        target={
-            "ep": target["ep"],
-            "ep_version": target["ep_version"],
-            "device": target["device"],
-            "memory": target["memory"],
-            "fence": {memory: dict.fromkeys(DIRECTIONS, fence) for memory in {point.memory for point in points}},
-        },
+        model=empty(),
+        placement=empty(),
         setup={"seed": 0},
-        stopped="duration: 20 s",
-        points=list(points),
-        **changed,
+        stopped={"reason": "duration", "value": 20},
+        kind="bandwidth",
     )
+    sync: Sync = {"kind": "run", "cost_ns": 0, "how": "proved"}
+    result.target["copy_sync"] = {it.memory: dict.fromkeys(DIRECTIONS, sync) for it in copied}
+    for it in copied:
+        add_copied(result, it)
+    for axis, unit in (("size", "B"), ("memory", "")):
+        values = list(dict.fromkeys(case.point[axis] for case in result.cases))
+        result.axes.append({"name": axis, "unit": unit, "values": values})
+    return result
 
 
 # Chains
@@ -462,14 +560,14 @@ def stage(name: str, repeat: int = 1, memory: Memory = DEVICE) -> ChainStage:
     return {
         "name": name, "model": f"{name}.onnx", "sha256": "b" * 64, "ep": ep, "ep_version": "1.0",
         "device": {"type": "GPU", "vendor": "Some", "vendor_id": 1, "device_id": 2}, "memory": memory, "repeat": repeat,
-        "feedback": [["out", "in"]] if repeat > 1 else [], "keep": [], "session_ns": 1, "first_run_ns": 1, "settings": {},
+        "feedback": [["out", "in"]] if repeat > 1 else [], "keep": [], "session_ns": 1, "first_inference_ns": 1, "settings": {},
     }  # fmt: skip
 
 
 def link(source: str, to: str, size: int, why: str | None = None, crossings: tuple[int, int] = (1, 1)) -> ChainLink:
     return {
         "from": source, "to": to, "bytes": size, "stays": why is None, "why": why, "memory": "Mem (DEFAULT)",
-        "downloads": crossings[0], "uploads": crossings[1], "download_ns": 30 * US, "upload_ns": 20 * US,
+        "downloads": crossings[0], "uploads": crossings[1], "d2h_ns": 30 * US, "h2d_ns": 20 * US,
     }  # fmt: skip
 
 
@@ -481,15 +579,18 @@ def chain(
     run_id: str | None = None,
 ) -> Result:
     """Two stages, of 2 ms and 8 ms with cpu, in blocks of three chains."""
-    cpu = measured("cpu", total=steady([10 * MS] * rounds))
-    resident = measured("device-resident", total=steady([round(sum(resident_ms) * MS)] * rounds))
+    cpu = measured("cpu-tensors", latency=steady([10 * MS] * rounds))
+    resident = measured("device-resident", latency=steady([round(sum(resident_ms) * MS)] * rounds))
     for case, parts in ((cpu, (2.0, 8.0)), (resident, resident_ms)):
-        case.samples_ns["stage"] = [round(ms * MS) for ms in parts] * 3 * rounds
+        case.samples["stage"] = [*[round(ms * MS) for ms in parts] * 3 * rounds]
         case.blocks["stage"] = [[number, 6, 0] for number in range(rounds)]
-        case.phases["inference"] = None
-        case.bytes_in, case.bytes_out, case.outputs_match = 3000, 4000, True
-        case.stage_bytes = {"text": {"bytes_in": 1000, "bytes_out": 0}, "image": {"bytes_in": 2000, "bytes_out": 4000}}
-    resident.bytes_in = 0
+        case.metrics.pop("inference", None)
+        passed(with_bytes(case, 3000, 4000))
+        case.stage_bytes = {
+            "text": {"bytes_h2d": 1000, "bytes_d2h": 0},
+            "image": {"bytes_h2d": 2000, "bytes_d2h": 4000},
+        }
+    resident.put("bytes_h2d", 0)
     result = result_of(cpu, resident, run_id=run_id)
     result.kind = "chain"
     result.chain = {"stages": list(stages or (stage("text"), stage("image", 4))), "links": list(links)}
@@ -509,69 +610,98 @@ ROUNDS = 8
 WOBBLE = (1.01, 0.99, 1.02, 0.98, 1.01, 0.99, 1.0, 1.0)
 
 
-def latency(p50_ms: float, p99_ms: float | None = None) -> Latency:
+def latency(p50_ms: float, p99_ms: float | None = None) -> Stats:
     """Latencies, of which p95 lies halfway between p50 and p99 (twice p50 unless it is given), and the most is twice p99."""
     p50, p99 = round(p50_ms * MS), round((2 * p50_ms if p99_ms is None else p99_ms) * MS)
-    return {"mean": p50, "p50": p50, "p95": (p50 + p99) // 2, "p99": p99, "max": 2 * p99}
+    return replace(stats(p50, 100 * ROUNDS), p95=(p50 + p99) // 2, p99=p99, max=2 * p99)
 
 
 def level_blocks(
-    runs_per_s: float, of: Latency, rounds: int = ROUNDS, wobble: Sequence[float] = WOBBLE
-) -> list[LevelBlock]:
-    """Blocks whose runs/s and latencies wobble around a level's, in opposite directions."""
-    found: list[LevelBlock] = []
+    throughput: float, of: Stats, rounds: int = ROUNDS, wobble: Sequence[float] = WOBBLE
+) -> list[LoadBlock]:
+    """Blocks whose throughput and latencies wobble around those of a load point, in opposite directions."""
+    found: list[LoadBlock] = []
     for number in range(rounds):
         off = wobble[number % len(wobble)]
-        scaled = cast(Latency, {name: round(cast(int, ns) / off) for name, ns in of.items()})
-        found.append({"round": number, "n": 100, "runs_per_s": runs_per_s * off, "latency_ns": scaled})
+        times = {name: round(getattr(of, name) / off) for name in ("mean", "median", "p95", "p99", "max")}
+        found.append({"round": number, "n": 100, "throughput": throughput * off, "latency": times})
     return found
 
 
+def load_point(
+    mode: str, kind: str, at: float, throughput: float, of: Stats, blocks: list[LoadBlock], **values: float | None
+) -> Case:
+    """A load point whose throughput is known to 1 %, and other metrics that are one number."""
+    case = passed(Case(mode, point={kind: at}, load_blocks=blocks))
+    case.put("throughput", throughput, (throughput * 0.99, throughput * 1.01))
+    case.metrics["latency"] = of
+    for metric, value in values.items():
+        case.put(metric, value)
+    return case
+
+
 def closed(
-    mode: str, callers: int, runs_per_s: float, p50_ms: float, p99_ms: float | None = None, **changed: Any
-) -> Level:
-    """A level of so many callers; its runs/s are known to 1 %, and wobble otherwise than those of other levels."""
+    mode: str,
+    callers: int,
+    throughput: float,
+    p50_ms: float,
+    p99_ms: float | None = None,
+    blocks: list[LoadBlock] | None = None,
+    **values: float | None,
+) -> Case:
+    """So many callers of a mode; their throughput wobbles otherwise than that of other numbers of callers."""
     of, turn = latency(p50_ms, p99_ms), callers % len(WOBBLE)
-    made = {
-        "mode": mode, "sessions": "shared", "concurrency": callers, "status": "ok", "reason": None, "runs_per_s": runs_per_s,
-        "ci95": [runs_per_s * 0.99, runs_per_s * 1.01], "latency_ns": of, "n": 100 * ROUNDS, "outputs_match": True,
-        "cpu_cores": 0.5 * callers, "lock_wait": 0.01, "fairness": 1.0, "clock_mhz": None,
-        "blocks": level_blocks(runs_per_s, of, wobble=WOBBLE[turn:] + WOBBLE[:turn]),
-    }  # fmt: skip
-    return cast(Level, made | changed)
+    wobbling = level_blocks(throughput, of, wobble=WOBBLE[turn:] + WOBBLE[:turn]) if blocks is None else blocks
+    known = {"cpu_cores": 0.5 * callers, "gil_wait": 0.01, "fairness": 1.0}
+    return load_point(mode, "concurrency", callers, throughput, of, wobbling, **known | values)
 
 
-def opened(mode: str, rate: float, p50_ms: float, p99_ms: float | None = None, **changed: Any) -> Level:
-    """A level of so many requests a second, which all are served: they wait 0.1 ms, and take the rest."""
+def opened(
+    mode: str,
+    rate: float,
+    p50_ms: float,
+    p99_ms: float | None = None,
+    *,
+    blocks: list[LoadBlock] | None = None,
+    lag_ns: int = 20_000,
+    slo: bool | None = None,
+    **values: float | None,
+) -> Case:
+    """So many requests a second, which all are served: they wait 0.1 ms, and take the rest. `slo`: whether that is kept."""
     of = latency(p50_ms, p99_ms)
-    service = of["p50"] - MS // 10
-    made = {
-        "mode": mode, "sessions": "shared", "rate": rate, "status": "ok", "reason": None, "runs_per_s": rate,
-        "ci95": [rate * 0.99, rate * 1.01], "latency_ns": of, "n": 100 * ROUNDS, "outputs_match": True, "cpu_cores": 0.5,
-        "lock_wait": 0.0, "wait_ns": {"mean": MS // 10, "ci95": [MS // 12, MS // 8], "p99": MS}, "late": 0.0,
-        "late_ns": {"max": 20_000, "p99": 5_000}, "utilisation": rate * service / 1e9,
-        "service_ns": {"mean": service, "p50": service}, "slo_held": None, "clock_mhz": None, "blocks": level_blocks(rate, of),
-    }  # fmt: skip
-    return cast(Level, made | changed)
+    service = round(of.median) - MS // 10
+    known = {"cpu_cores": 0.5, "gil_wait": 0.0, "late_share": 0.0, "utilisation": rate * service / 1e9}
+    wobbling = level_blocks(rate, of) if blocks is None else blocks
+    case = load_point(mode, "rate", rate, values.pop("throughput", None) or rate, of, wobbling, **known | values)
+    case.metrics["queue_delay"] = replace(stats(MS // 10), p99=MS, max=2 * MS)
+    case.queue_delay_ci95 = [MS // 12, MS // 8]
+    case.metrics["service_time"] = stats(service)
+    case.metrics["generator_lag"] = replace(stats(lag_ns // 5), p99=lag_ns // 4, max=lag_ns)
+    if slo is not None:
+        case.checks["slo"] = {"verdict": "passed" if slo else "failed"}
+    return case
 
 
-def failed_level(level: Level, reason: str = "the worker was ended by SIGSEGV") -> Level:
-    """A level that failed before anything was measured of it."""
-    nothing = dict.fromkeys(
-        ("runs_per_s", "ci95", "latency_ns", "outputs_match", "cpu_cores", "lock_wait", "clock_mhz")
-    )
-    kept = {key: level[key] for key in ("mode", "sessions", "concurrency", "rate") if key in level}
-    return cast(Level, {**kept, "status": FAILED, "reason": reason, **nothing, "n": 0})
+def known_to(case: Case, ci95: tuple[float, float] | None) -> Case:
+    """The same load point with another interval of its throughput, or none."""
+    case.put("throughput", case.value("throughput"), ci95)
+    return case
 
 
-def alone(p50_ms: float, sm: int | None = None) -> BackToBack:
-    """Runs back to back, and the clock meanwhile."""
-    return {"n": 500, "latency_ns": latency(p50_ms), "clock_mhz": None if sm is None else {"sm": sm}}
+def failed_level(case: Case, reason: str = "the worker was ended by SIGSEGV") -> Case:
+    """A load point that failed before anything was measured of it."""
+    return Case(case.mode, FAILED, reason, case.point, load_blocks=[])
+
+
+def lose(result: Result, number: int) -> None:
+    """One of the load points of a result failed."""
+    case = load_cases(result)[number]
+    result.cases[result.cases.index(case)] = failed_level(case)
 
 
 def load_result(
-    *levels: Level,
-    back_to_back: dict[str, BackToBack] | None = None,
+    *points: Case,
+    alone: Sequence[Case] = (),
     slo: dict[str, int] | None = None,
     found: dict[str, SloRate | None] | None = None,
     run_id: str | None = None,
@@ -580,27 +710,31 @@ def load_result(
     """A result of a load on an NVIDIA GPU.
 
     Args:
-        levels: of it.
-        back_to_back: of open loops, by mode.
+        points: of it.
+        alone: cases of one caller alone; else those of modes with load points of so many callers have 1 ms, others nothing.
         slo: the most that each statistic may be, ns.
         found: of ``--rate auto``.
         run_id: of the run.
         setup: of the load, instead of what is here.
     """
-    modes = dict.fromkeys(level["mode"] for level in levels)
-    made = nvidia_result(*(measured(mode, total=steady([MS] * 24)) for mode in modes))
-    for case in made.cases:
-        case.outputs_match = True
+    given = {case.mode: case for case in alone}
+    modes = dict.fromkeys(case.mode for case in points)
+    with_callers = {case.mode for case in points if "concurrency" in case.point}
+    usual = (measured(mode, latency=steady([MS] * 24)) if mode in with_callers else Case(mode) for mode in modes)
+    made = nvidia_result(*(given.get(case.mode) or case for case in usual))
+    made.cases = [*map(passed, made.cases), *points]
     made.command = ["ortbench", "load", "m.onnx", "--ep", "some"]
-    made.kind, made.levels, made.stopped = "load", list(levels), "duration: 2 s per level"
-    has_rates = any("rate" in level for level in levels)
+    made.kind, made.stopped = "load", {"reason": "completed", "per": "load point"}
+    for name, unit in (("concurrency", "clients"), ("rate", "requests/s")):
+        if values := sorted({case.point[name] for case in points if name in case.point}, key=float):
+            made.axes.append({"name": name, "unit": unit, "values": values})
     known: dict[str, Any] = {
-        "sessions": "shared", "duration_s": 2.0, "arrivals": "poisson" if has_rates else None, "file": None, "seed": 0,
-        "callers": 1, "slo": slo,
+        "sessions": "shared", "duration_s": 2.0, "arrivals": "poisson" if any("rate" in case.point for case in points) else None, "file": None,
+        "seed": 0, "workers": 1, "slo": slo,
     }  # fmt: skip
     made.load = cast(LoadSetup, known | setup)
-    made.knee = knees(levels)
-    made.back_to_back = back_to_back
+    put_scaling(made)
+    made.knee = knees(made)
     if found is not None:
         made.slo = {"asked": slo or {}, "found": found}
     if run_id is not None:
@@ -609,12 +743,12 @@ def load_result(
 
 
 def serving(factor: float = 1.0, **more: Any) -> Result:
-    """Two modes of up to eight callers, of which four are worth it, and with `device` two; `factor` times as slow."""
+    """Two modes of up to eight callers, of which four are worth it, and with `device-tensors` two; `factor` times as slow."""
     cpu = [(1, 100, 10.0), (2, 190, 10.5), (4, 388, 10.3), (8, 400, 20.0)]
     device = [(1, 200, 5.0), (2, 380, 5.3), (4, 390, 10.3), (8, 388, 20.6)]
     levels = [
         closed(mode, callers, rate / factor, p50 * factor)
-        for mode, found in (("cpu", cpu), ("device", device))
+        for mode, found in (("cpu-tensors", cpu), ("device-tensors", device))
         for callers, rate, p50 in found
     ]
     return load_result(*levels, **more)
@@ -623,23 +757,20 @@ def serving(factor: float = 1.0, **more: Any) -> Result:
 def paced(factor: float = 1.0, **more: Any) -> Result:
     """One mode at 10, 30 and 90 requests a second, the last of which come faster than they are served; the GPU falls asleep at
     the lowest rate."""
-    slow = {"clock_mhz": {"sm": 210}}
     levels = [
-        opened("device", 10, 7.3 * factor, 12.0 * factor, slo_held=True, **slow),
-        opened(
-            "device", 30, 3.3 * factor, 14.0 * factor, slo_held=True, late=0.03, late_ns={"max": 4 * MS, "p99": 3 * MS}
-        ),
-        opened("device", 90, 900.0, 1900.0, slo_held=False, runs_per_s=80.0, ci95=[79.0, 81.0], utilisation=1.0),
+        opened("device-tensors", 10, 7.3 * factor, 12.0 * factor, slo=True, sm_clock=210),
+        opened("device-tensors", 30, 3.3 * factor, 14.0 * factor, slo=True, late_share=0.03, lag_ns=4 * MS),
+        opened("device-tensors", 90, 900.0, 1900.0, slo=False, throughput=80.0, utilisation=1.0),
     ]
-    return load_result(
-        *levels, back_to_back={"device": alone(3.0, 1725)}, slo=more.pop("slo", {"p99": 20 * MS}), **more
-    )
+    alone = measured("device-tensors", latency=steady([3 * MS] * 24))
+    alone.put("sm_clock", 1725)
+    return load_result(*levels, alone=[alone], slo=more.pop("slo", {"p99": 20 * MS}), **more)
 
 
 # Sweeps
 
 
-def of_batch(batch: int, *cases: Case, first_run_ns: int = 1_000 * US) -> Result:
+def of_batch(batch: int, *cases: Case, first_inference_ns: int = 1_000 * US) -> Result:
     """The result of a shape, as it is when it has been measured."""
     made = nvidia_result(*cases)
     sizes = [batch, 1000]
@@ -652,22 +783,22 @@ def of_batch(batch: int, *cases: Case, first_run_ns: int = 1_000 * US) -> Result
     made.command = ["ortbench", "sweep", "m.onnx", "--dim", "batch=1,2,4"]
     made.items = {"count": batch, "dim": "batch"}
     made.setup["run_id"] = "0" * 32
-    made.setup["first_run_ns"] = first_run_ns
+    made.setup["first_inference_ns"] = first_inference_ns
     derive(made)
     return made
 
 
 def turns(mode: str, alone: Mapping[int, int], turned: Mapping[int, int], rounds: int = 6) -> Switching:
-    """What switching shapes takes: µs of each shape by its number, one at a time and in turns."""
-    found = switched(mode, [*alone], calls=2)
-    for point in found["points"]:
-        point["samples_ns"]["alone"] = [alone[point["point"]] * US] * 2 * rounds
-        point["samples_ns"]["turns"] = [turned[point["point"]] * US] * 2 * rounds
+    """What switching shapes takes: µs of each shape by its batch, one at a time and in turns."""
+    found = switched(mode, [f"batch={batch}" for batch in alone], calls=2)
+    for shape, batch in zip(found["shapes"], alone, strict=True):
+        shape["samples"]["alone"] = [alone[batch] * US] * 2 * rounds
+        shape["samples"]["turns"] = [turned[batch] * US] * 2 * rounds
     return found
 
 
-# µs of a run by batch: a batch of 4 takes as long as one of 2 with cpu, and with device-resident it costs more.
-USUAL = {"cpu": {1: 1000, 2: 1200, 4: 1600}, "device-resident": {1: 500, 2: 600, 4: 1500}}
+# µs of a run by batch: a batch of 4 costs little more than one of 2 with cpu-tensors, and much more with device-resident.
+USUAL = {"cpu-tensors": {1: 1000, 2: 1200, 4: 1600}, "device-resident": {1: 500, 2: 600, 4: 1500}}
 
 
 def sweep_result(
@@ -693,24 +824,31 @@ def sweep_result(
     ]
     results: list[Result | None] = []
     for batch in batches:
-        cases = [measured(mode, total=steady([of[batch] * US] * rounds)) for mode, of in times.items()]
+        cases = [measured(mode, latency=steady([of[batch] * US] * rounds)) for mode, of in times.items()]
         for it in cases:
-            it.bytes_in, it.bytes_out, it.outputs_match = 1000, 1000, True
-        results.append(of_batch(batch, *cases, first_run_ns=batch * 5_000 * US))
+            passed(with_bytes(it, 1000, 1000))
+        results.append(of_batch(batch, *cases, first_inference_ns=batch * 5_000 * US))
     reasons: list[str | None] = [None] * len(batches)
     for batch, reason in (failed or {}).items():
         results[batches.index(batch)], reasons[batches.index(batch)] = None, reason
     if switching is None:
-        there = {number: times["cpu"][batch] for number, batch in enumerate(batches) if batch not in (failed or {})}
-        doubled = {number: us * 2 for number, us in there.items()}
-        switching = [turns("cpu", there, doubled), turns("device-resident", there, there)]
-    return together(shapes, results, reasons, slo, switching)
+        there = {batch: us for batch, us in times["cpu-tensors"].items() if batch not in (failed or {})}
+        doubled = {batch: us * 2 for batch, us in there.items()}
+        switching = [turns("cpu-tensors", there, doubled), turns("device-resident", there, there)]
+    return merge(shapes, results, reasons, slo, switching)
 
 
 def without(result: Result, batch: int) -> Result:
     """The same sweep without a shape."""
-    points = [point for point in result.points or [] if point.name != f"batch={batch}"]
-    return replace(result, points=points, best=best_of(points, None), switching=[])
+    found = replace(
+        result,
+        axes=[{**axis, "values": [it for it in axis["values"] if it != batch]} for axis in result.axes],
+        shapes=[it for it in result.shapes if it.point != {"batch": batch}],
+        cases=[it for it in result.cases if it.point != {"batch": batch}],
+        switching=[],
+    )
+    found.best = best_of(found, None)
+    return found
 
 
 # Histories: results of many days
@@ -731,10 +869,12 @@ def stepped(count: int, at: int, factor: float, seed: int = 1) -> list[float]:
 
 
 def night(number: int, cpu: float, device: float | None = None, **changed: Any) -> Result:
-    """The result of a night: `cpu` takes so many times 4 ms, `device`, if it is there, so many times 3 ms."""
-    cases = [measured("cpu", total=steady(round(4 * MS * cpu * part) for part in (0.99, 1, 1.01) * 3))]
+    """The result of a night: `cpu-tensors` takes so many times 4 ms, `device-tensors`, if it is there, so many times 3 ms."""
+    cases = [measured("cpu-tensors", latency=steady(round(4 * MS * cpu * part) for part in (0.99, 1, 1.01) * 3))]
     if device is not None:
-        cases.append(measured("device", total=steady(round(3 * MS * device * part) for part in (0.99, 1, 1.01) * 3)))
+        cases.append(
+            measured("device-tensors", latency=steady(round(3 * MS * device * part) for part in (0.99, 1, 1.01) * 3))
+        )
     made = result_of(*cases, environment__git_commit=f"{number:07x}{'0' * 33}", **changed)
     made.created = (FIRST + timedelta(days=number)).isoformat(timespec="seconds")
     return made

@@ -27,6 +27,7 @@ from tests import installed  # noqa: F401 - before anything of ortbench is
 # isort: split
 from ortbench.modes import COSTS
 from ortbench.result import FAILED, OK, Result, load
+from ortbench.stats import Stats
 from tests import forks, virtual
 from tests.conftest import Ran, device_library, ortbench
 from tests.refdevice import Config, Trace
@@ -245,15 +246,15 @@ class Cell:
     program: Ran | None = None
 
     @property
-    def medians(self) -> dict[tuple[str, str], int]:
+    def medians(self) -> dict[tuple[str, str], float]:
         """The median of each phase of the modes that are ok, ns, but for what the host takes."""
         cases = self.result.cases if self.result else []
         return {
-            (case.mode, phase): stats.median_ns
+            (case.mode, phase): stats.median
             for case in cases
-            if case.status == OK
-            for phase, stats in case.phases.items()
-            if stats is not None and phase not in COSTS
+            if case.status == OK and not case.point
+            for phase, stats in case.metrics.items()
+            if isinstance(stats, Stats) and phase not in COSTS
         }
 
 
@@ -273,9 +274,9 @@ def lines(ep: Strange, command: str, files: Files, library: Path, out: Path) -> 
         return ["load", model, *whole, "--duration", 0.02, *(further or ("--concurrency", 1))]
     if command == "gate":
         limits = ("--baseline-threads", 1, "--max-regression", "50%", "--duration", 1)
-        modes = ("--mode", "cpu", "--mode", "device", "--mode", "device-resident")
+        modes = ("--mode", "cpu-tensors", "--mode", "device-tensors", "--mode", "device-resident")
         return ["gate", "--model", model, *whole, "--expect", files.expected, *limits, *modes, *further]
-    return ["code", model, *given, "--mode", "device", "--duration", 0.005, "--out", out, *further]
+    return ["code", model, *given, "--mode", "device-tensors", "--duration", 0.005, "--out", out, *further]
 
 
 def run(ep: Strange, command: str, files: Files, folder: Path) -> Cell:
@@ -304,8 +305,8 @@ def _seen_cases(ep: Strange, ran: Ran, out: Path, environment: Mapping[str, str]
         return Cell(ran, {})
     (result,) = map(load, found)
     modes = {
-        case.mode: Mode(case.status, case.reason, max(map(len, case.samples_ns.values()), default=0))
-        for case in result.cases
+        case.mode: Mode(case.status, case.reason, max(map(len, case.samples.values()), default=0))
+        for case in result.at_point()
     }
     return Cell(ran, modes, result)
 
@@ -349,7 +350,7 @@ which wrote this page: `python -m tests.strange reports/strange-eps`).
 A cell is the exit code and the modes: those that gave right figures, then, by a number, those that did not and why, or the line
 of a command that gave nothing; samples are what was measured before a mode failed. `devices` says which modes there are. `run`
 was asked for all eight modes, `load` for one caller (`one-session`: for two with a session each), `gate` for three modes against
-the same EP, `code` for the program of mode `device`, which then ran, but for EPs that hang.
+the same EP, `code` for the program of mode `device-tensors`, which then ran, but for EPs that hang.
 """
 
 

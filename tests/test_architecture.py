@@ -14,9 +14,10 @@ from tests.conftest import ROOT
 from tests.sources import PACKAGE, nodes
 
 # Each room knows those before it, but the worker and the parent's side of a measurement know facts and conclusions alone.
-ROOMS = ("root", "analysis", "worker", "measure", "gate", "suite", "report", "jobs", "cli", "api")
+ROOMS = ("root", "model", "analysis", "worker", "measure", "gate", "suite", "report", "jobs", "cli", "api")
 KNOWS = {room: set(ROOMS[: number + 1]) - {"worker", "measure"} for number, room in enumerate(ROOMS)}
-KNOWS["worker"], KNOWS["measure"] = {"root", "analysis", "worker"}, {"root", "analysis", "measure"}
+KNOWS["worker"], KNOWS["measure"] = {"root", "model", "analysis", "worker"}, {"root", "model", "analysis", "measure"}
+KNOWS["root"] |= {"model"}  # whose options and plans, which are rooms of their own later, know the model
 KNOWS["jobs"] |= {"measure"}
 KNOWS["api"] -= {"cli"}  # two faces of the same
 # The worker is started before the command line is loaded; the package offers what `api` has, and loads it when it is used.
@@ -25,6 +26,7 @@ EXCEPTIONS |= {("__init__.py", f"ortbench.api.{module}") for module in ("command
 # The only rooms that load a library, whenever they do.
 HOME = {
     "onnxruntime": ("worker",),
+    "msgspec": ("model",),
     "typer": ("cli",),
     "rich": ("report/terminal",),
     "pandas": ("report", "api/results.py"),  # which names the types of what it gives
@@ -72,6 +74,7 @@ def test_every_folder_is_a_room() -> None:
 @pytest.mark.process
 def test_quick_commands_load_nothing_heavy() -> None:
     heavy = {"onnxruntime", "onnx", "pandas", "rich.table", "numpy", "scipy", "matplotlib", "jinja2", "pydantic"}
+    heavy |= {"msgspec", "ortbench.result"}
     quick = [["--help"], ["run", "--help"], ["suite", "--help"], ["bandwidth", "--help"], ["--version"]]
     quick += [["run", "nowhere.onnx"], ["bandwidth", "--min-size", "none"], ["explain", "fence"]]
     assert loaded_by_commands(quick, heavy) == dict.fromkeys(map(" ".join, quick), "")
@@ -90,7 +93,15 @@ def test_commands_that_read_files_never_load_onnxruntime() -> None:
 def test_workers_load_only_what_most_runs_need_and_nothing_delays_their_start() -> None:
     heavy = {"dataclasses", "inspect", "typer", "ortbench.plan", "ortbench.cli"}
     assert loaded_after("import ortbench.measure.process", heavy) == "[]"
-    seldom = {"ortbench.schema", "ortbench.answers", "ortbench.result", "ortbench.worker.looks", "onnx", "pandas"}
+    seldom = {
+        "msgspec",
+        "ortbench.schema",
+        "ortbench.answers",
+        "ortbench.result",
+        "ortbench.worker.looks",
+        "onnx",
+        "pandas",
+    }
     assert loaded_after("from ortbench.worker import blocks, opening, preparing", seldom) == "[]"
     # What figures need is loaded while the model is: until the worker has its request nothing of it can begin.
     heavy = {"numpy", "scipy", "pandas", "rich", "pydantic", "psutil"}

@@ -46,24 +46,25 @@ def test_an_error_is_of_the_same_kind_on_the_other_side() -> None:
     assert str(from_data(to_data(RuntimeError(FUSED)))) == f"{'it is too large ' * 10}(MyEP_7_0 node 'MyEP_MyEP_7_0_0')"
     worker = Worker()
     assert worker.answer({"do": "dance"})["kind"] == "BenchmarkFailed"
-    assert worker.answer({"do": "finish", "mode": "cpu"})["kind"] == "BenchmarkFailed"
+    assert worker.answer({"do": "finish", "mode": "cpu-tensors"})["kind"] == "BenchmarkFailed"
 
 
 @pytest.mark.parametrize(
-    ("error", "match"),
+    ("error", "verdict"),
     [
-        (WrongOutputs("output y was not written"), False),
+        (WrongOutputs("output y was not written"), "failed"),
         (BenchmarkFailed("output y is what ONNX Runtime complains of"), None),
     ],
 )
 def test_outputs_are_wrong_where_the_worker_found_them_so(
-    error: OrtbenchError, match: bool | None, monkeypatch: pytest.MonkeyPatch
+    error: OrtbenchError, verdict: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def ask(_self: Side, _do: str, **_: Any) -> Any:
         raise from_data(to_data(error))
 
     monkeypatch.setattr(Side, "ask", ask)
     side = Side(Plan("m.onnx"))
-    side.prepare("device")
-    case = next(case for case in side.result.cases if case.mode == "device")
-    assert (case.status, case.reason, case.outputs_match) == (FAILED, str(error), match)
+    side.prepare("device-tensors")
+    case = next(case for case in side.result.cases if case.mode == "device-tensors")
+    assert (case.status, case.reason) == (FAILED, str(error))
+    assert (case.checks["outputs"]["verdict"] if case.checks else None) == verdict

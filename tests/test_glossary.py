@@ -5,13 +5,14 @@ from __future__ import annotations
 import ast
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from ortbench.analysis import same_name
 from ortbench.analysis.compare import CANNOT_TELL, FASTER, LESS, MORE, SAME, SLOWER
 from ortbench.analysis.config_keys import CODES
 from ortbench.gate.limits import FAILED, PASSED, UNCLEAR
 from ortbench.glossary import Entry, Group, entries
+from ortbench.model.metrics import METRICS
 from ortbench.modes import ALL_MODES
 from ortbench.report.bars import SPLIT
 from ortbench.report.model import DERIVED, NOTHING
@@ -34,8 +35,12 @@ def words(*groups: Group) -> set[str]:
     return {word for group, word in ENTRIES if group in groups}
 
 
-def texts(arguments: list[ast.expr]) -> Iterator[str]:
-    return (it.value for it in arguments if isinstance(it, ast.Constant) and isinstance(it.value, str))
+def texts(arguments: Iterable[ast.expr]) -> Iterator[str]:
+    for it in arguments:
+        if isinstance(it, ast.IfExp):
+            yield from texts((it.body, it.orelse))
+        elif isinstance(it, ast.Constant) and isinstance(it.value, str):
+            yield it.value
 
 
 def columns_of(tree: list[ast.AST]) -> set[str]:
@@ -78,23 +83,25 @@ def test_a_word_is_once_in_its_group_and_says_something() -> None:
     assert {page for page in pages if not (ROOT / "docs" / page).is_file()} == set()
 
 
-TABLES = [*set(Group) - {Group.WORDS, Group.MODES, Group.VERDICTS, Group.WARNINGS}]
+TABLES = [*set(Group) - {Group.WORDS, Group.MODES, Group.METRICS, Group.VERDICTS, Group.WARNINGS}]
+METRIC_WORDS = {word for entry in entries() if entry.group is Group.METRICS for word in (entry.word, *entry.also)}
 
 
 def test_every_column_has_an_entry() -> None:
     reports = [tree for path, tree in nodes().items() if path.parts[:-1] in (("report",), ("report", "costs"))]
     found = set().union(*map(columns_of, reports), HEADINGS)
-    assert found - words(Group.WORDS, *TABLES) == set()
-    assert {"total", "copied/run", "vs first", "GB/s up", "forced by", "fastest mode", "kernels"} <= found
+    assert found - words(Group.WORDS, *TABLES) - METRIC_WORDS == set()
+    assert {key for metric in METRICS.values() for key in (metric.key, metric.title)} <= METRIC_WORDS
+    assert {"latency", "copied/run", "vs first", "H2D GB/s", "forced by", "fastest mode", "kernels"} <= found
     # No entry of a column that no table has; the sides of a gate are columns by their names.
-    assert words(*TABLES) - {"baseline", "candidate"} <= found
-    assert {SPLIT, DERIVED, NOTHING, "fence", "95 %"} <= words(Group.WORDS)
+    assert words(*TABLES) - {"baseline", "candidate", "cost", "metric"} <= found
+    assert {SPLIT, DERIVED, NOTHING, "fence", "95% CI"} <= words(Group.WORDS)
 
 
 def test_every_verdict_has_an_entry() -> None:
     gates = {PASSED, FAILED, UNCLEAR, FASTER, SLOWER, LESS, MORE, SAME, CANNOT_TELL, UNSUPPORTED}
     suites = {record.MEASURED, record.BROKEN, record.INCOMPARABLE, record.SKIPPED, record.MISSING}
-    assert words(Group.VERDICTS) == gates | suites | {"interrupted", NOT_MEASURED}
+    assert words(Group.VERDICTS) == gates | suites | {"interrupted", NOT_MEASURED.replace("_", " ")}
 
 
 def test_every_warning_has_an_entry_and_no_entry_is_of_none() -> None:
@@ -117,13 +124,14 @@ def glossary(text: str) -> dict[str, str]:
 
 
 def test_a_page_explains_the_words_that_it_has() -> None:
-    alone = glossary(build_page([result_of(measured("cpu", total=steady([1_000_000] * 20)))], ["m"]))
-    assert list(alone) == ["cpu", "total", "p95", "runs", "runs/s", "fence", "95 %", "mode"]
+    alone = glossary(build_page([result_of(measured("cpu-tensors", latency=steady([1_000_000] * 20)))], ["m"]))
+    assert list(alone) == ["cpu-tensors", "latency", "inf/s", "p95", "samples", "fence", "95% CI", "mode"]
     whole = glossary(build_page([usual()], ["m"]))
-    assert {"upload", "copy rate", "device-resident", "host-accessible", DERIVED} <= whole.keys()
+    assert {"H2D", "copy rate", "device-resident", "host-accessible", DERIVED} <= whole.keys()
     assert "pipelined" not in whole
     by_word: dict[str, list[Entry]] = {}
     for entry in entries():
-        by_word.setdefault(entry.word, []).append(entry)
+        for word in (entry.word, *(entry.also if entry.group is Group.METRICS else ())):
+            by_word.setdefault(word, []).append(entry)
     for word, said in {**alone, **whole}.items():
         assert said in [entry.sentence for entry in by_word[word]]

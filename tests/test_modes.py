@@ -15,7 +15,8 @@ from ortbench.analysis.compare import rows
 from ortbench.analysis.link import add_shares
 from ortbench.asked import asked_modes
 from ortbench.gate.contests import own_contests, regression_contests
-from ortbench.gate.limits import Limits, Metric, parse_metric
+from ortbench.gate.limits import Limits
+from ortbench.model.metric_names import MetricName, parse_metric
 from ortbench.modes import (
     ALL_MODES,
     CPU,
@@ -24,7 +25,6 @@ from ortbench.modes import (
     PER_ITEM,
     PER_RUN,
     PHASE_NAMES,
-    TOTAL,
     USUAL_MODES,
     Mode,
     is_rate,
@@ -33,11 +33,12 @@ from ortbench.modes import (
 from ortbench.plan import Inputs, Plan, Target, check
 from ortbench.report.page.page import build_page
 from ortbench.report.run import mode_table, splits
+from ortbench.stats import Value
 from ortbench.units import duration
 from ortbench.worker.modes.make import CLASSES, make_mode
 from ortbench.worker.session import first_run, providers, session
 from tests.conftest import MODELS
-from tests.results import measured, result_of, steady
+from tests.results import copying, measured, result_of, steady
 from tests.sources import nodes
 
 MS = 1_000_000
@@ -48,14 +49,14 @@ def test_a_record_is_whole() -> None:
     for mode in MODES.values():
         assert mode.sentence
         assert mode.figure in (LATENCY, PER_ITEM, PER_RUN)
-        assert TOTAL in mode.phases
+        assert LATENCY in mode.phases
         assert set(mode.phases) <= set(PHASE_NAMES)
         assert mode.only in ("", *mode.phases)
         assert {mode.like, mode.without_copies} <= {"", *MODES}
         assert bool(mode.like) == bool(mode.option)  # what is asked for is compared with what is usual
         assert mode.name not in (mode.like, mode.without_copies)
     assert tuple(MODES)[: len(USUAL_MODES)] == USUAL_MODES
-    assert not any(is_rate(name, TOTAL) for name in USUAL_MODES)
+    assert not any(is_rate(name, LATENCY) for name in USUAL_MODES)
     assert CLASSES.keys() == MODES.keys()
 
 
@@ -84,7 +85,7 @@ def named(tree: Iterable[ast.AST | None]) -> set[str]:
 
 
 # Texts that mean something else, by file: an EP, a processor, hardware, a kind of memory; never two of them in one literal.
-ELSEWHERE = {CPU, "device", "host-accessible"}
+ELSEWHERE = {CPU, "device-tensors", "host-accessible"}
 
 
 def test_nothing_else_names_or_lists_modes() -> None:
@@ -104,11 +105,11 @@ def constants(items: Iterable[ast.expr]) -> list[ast.Constant]:
 
 
 def test_the_page_says_what_each_mode_does_that_was_asked_for() -> None:
-    every = result_of(*(measured(name, total=steady([MS] * 20)) for name in MODES))
+    every = result_of(*(measured(name, latency=steady([MS] * 20)) for name in MODES))
     shown = html.unescape(build_page([every], ["m"]))
     for mode in MODES.values():
         assert f'<th scope="row">{mode.name}</th><td>{mode.sentence}</td>' in shown.replace("\xa0", " ")
-    shown = html.unescape(build_page([result_of(measured(CPU, total=steady([MS] * 20)))], ["m"]))
+    shown = html.unescape(build_page([result_of(measured(CPU, latency=steady([MS] * 20)))], ["m"]))
     assert [name for name in MODES if f'<th scope="row">{name}</th>' in shown.partition("<h2>Words</h2>")[2]] == [CPU]
 
 
@@ -116,9 +117,9 @@ def test_a_mode_that_is_only_a_record_is_known_everywhere(monkeypatch: pytest.Mo
     made_up = Mode(
         "made-up",
         "as device, in a way that nobody has thought of",
-        phases=("upload", "inference", "download", TOTAL),
+        phases=("h2d", "inference", "d2h", LATENCY),
         option="pinned",
-        like="device",
+        like="device-tensors",
         pinned=True,
         recorded=True,
         external_inputs=True,
@@ -126,28 +127,33 @@ def test_a_mode_that_is_only_a_record_is_known_everywhere(monkeypatch: pytest.Mo
     )
     for known in (MODES, ALL_MODES):
         monkeypatch.setitem(known, made_up.name, made_up)
-    assert asked_modes({"mode": ["cpu"], "pinned": True}) == ("cpu", "cpu-pinned", "device-pinned", "made-up")
-    assert asked_modes({"pinned": True}) == (*USUAL_MODES, "cpu-pinned", "device-pinned", "made-up")
-    check(Plan(TINY, modes=("made-up",), measure_copies=True, target=Target(external="numpy")))
-    assert parse_metric("made-up.upload.min") == Metric("made-up", "upload", "min")
-    limits = Limits(max_regression=0.05, metrics=(Metric(None, "upload", "median"),))
-    (contest,) = regression_contests(limits, ["cpu", "made-up"])
-    assert (contest.over.mode, contest.over.phase) == ("made-up", "upload")
-
-    parts = {phase: steady([MS] * 20) for phase in ("upload", "inference", "download")}
-    slower = {phase: steady([2 * MS] * 20) for phase in ("upload", "inference", "download")}
-    result = result_of(
-        measured("device", total=steady([6 * MS] * 20), **slower),
-        measured("made-up", total=steady([3 * MS] * 20), **parts),
+    assert asked_modes({"mode": ["cpu-tensors"], "pinned": True}) == (
+        "cpu-tensors",
+        "cpu-tensors-pinned",
+        "device-tensors-pinned",
+        "made-up",
     )
-    assert [row[0] for row in mode_table(result).rows] == ["device", "made-up"]
+    assert asked_modes({"pinned": True}) == (*USUAL_MODES, "cpu-tensors-pinned", "device-tensors-pinned", "made-up")
+    check(Plan(TINY, modes=("made-up",), measure_copies=True, target=Target(external="numpy")))
+    assert parse_metric("made-up.h2d.min") == MetricName("made-up", "h2d", "min")
+    limits = Limits(max_regression=0.05, metrics=(parse_metric("h2d"),))
+    (contest,) = regression_contests(limits, ["cpu-tensors", "made-up"])
+    assert (contest.over.mode, contest.over.phase) == ("made-up", "h2d")
+
+    parts = {phase: steady([MS] * 20) for phase in ("h2d", "inference", "d2h")}
+    slower = {phase: steady([2 * MS] * 20) for phase in ("h2d", "inference", "d2h")}
+    result = result_of(
+        measured("device-tensors", latency=steady([6 * MS] * 20), **slower),
+        measured("made-up", latency=steady([3 * MS] * 20), **parts),
+    )
+    assert [row[0] for row in mode_table(result).rows] == ["device-tensors", "made-up"]
     assert len(splits(result)[1]) == 3
-    assert {row.mode for row in rows([result, result])} == {"device", "made-up"}
+    assert {row.key.mode for row in rows([result, result])} == {"device-tensors", "made-up"}
     assert any(
         f"{duration(4 * MS)} from and to ordinary host memory, {duration(2 * MS)} from and to pinned" in it
         for it in sentences(result)
     )
-    assert f"made-up: {duration(MS)} upload, {duration(MS)} inference, {duration(MS)} download" in build_page(
+    assert f"made-up: {duration(MS)} h2d, {duration(MS)} inference, {duration(MS)} d2h" in build_page(
         [result], ["m"]
     ).replace("\xa0", " ")
 
@@ -158,15 +164,16 @@ def test_a_made_up_mode_of_cpu_tensors_has_its_copies_derived(monkeypatch: pytes
     assert Limits(max_copy_share=0.5).needed() == {CPU, "made-up"}
     (contest,) = own_contests(Limits(max_copy_share=0.5))
     assert contest.over.mode == "made-up"
-    cpu, rest = measured(CPU, total=steady([4 * MS] * 20)), measured("made-up", total=steady([MS] * 20))
-    cpu.derived, rest.vs_cpu = {"copies_ns": 3 * MS, "inference_ns": MS}, {"ratio": 4.0, "ci95": [4.0, 4.0]}
+    cpu, rest = measured(CPU, latency=steady([4 * MS] * 20)), measured("made-up", latency=steady([MS] * 20))
+    copying(cpu, 3 * MS, MS)
+    rest.speedup = Value(4.0, (4.0, 4.0))
     assert copy_share(result_of(cpu, rest)) == 0.75
 
 
 def test_a_mode_that_a_stored_result_has_and_nobody_knows_has_nothing_special() -> None:
     unknown = mode_of("of tomorrow")
     assert (unknown.name, unknown.is_rate, unknown.of_cpu_tensors) == ("of tomorrow", False, False)
-    result = result_of(measured("of tomorrow", total=steady([MS] * 20)))
+    result = result_of(measured("of tomorrow", latency=steady([MS] * 20)))
     assert [row[0] for row in mode_table(result).rows] == ["of tomorrow"]
     assert "of tomorrow" in build_page([result], ["m"])
     add_shares(result)

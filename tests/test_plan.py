@@ -146,7 +146,7 @@ def test_a_plan_that_is_fine(model: Path, tmp_path: Path) -> None:
     target = Target("cuda", str(model), 0, {"k": "v"}, {"k": "v"}, 1, "disable", True)
     inputs = Inputs(path=str(tmp_path), expect=str(tmp_path), seed=1, rtol=0.0, atol=0.5)
     loop = Loop(warmup=0, duration_s=0.1, iterations=1, precision=0.5)
-    check(Plan(str(model), target, inputs, ("device",), loop, 1.0))
+    check(Plan(str(model), target, inputs, ("device-tensors",), loop, 1.0))
 
 
 Change = Callable[[Plan], Plan]
@@ -171,14 +171,14 @@ def plan(**fields: Any) -> Change:
 def test_a_plan_that_cannot_be_carried_out(model: Path, tmp_path: Path) -> None:
     for change, message in [
         (
-            plan(modes=("cpu", "gpu")),
-            "--mode 'gpu': there is no such mode; choose from cpu, device, device-resident, host-accessible, cpu-pinned, "
-            "device-pinned, pipelined, device-resident-async",
+            plan(modes=("cpu-tensors", "gpu")),
+            "--mode 'gpu': there is no such mode; choose from cpu-tensors, device-tensors, device-resident, host-accessible, cpu-tensors-pinned, "
+            "device-tensors-pinned, pipelined, device-resident-async",
         ),
         (
             plan(modes=("shared",)),
-            "--mode 'shared': is no mode of single inferences; choose from cpu, device, device-resident, host-accessible, "
-            "cpu-pinned, device-pinned, pipelined, device-resident-async",
+            "--mode 'shared': is no mode of single inferences; choose from cpu-tensors, device-tensors, device-resident, host-accessible, "
+            "cpu-tensors-pinned, device-tensors-pinned, pipelined, device-resident-async",
         ),
         (
             inputs(dims={"batch": 0}),
@@ -233,8 +233,12 @@ def test_the_worker_reads_the_plan_that_was_sent() -> None:
     assert target_from(request["target"]) == Target()
     assert inputs_from(request["inputs"]) == Inputs()
     assert asdict(Inputs()) == request["inputs"]
-    assert Plan("m.onnx").modes == USUAL_MODES == ("cpu", "device", "device-resident", "host-accessible")
-    assert (*USUAL_MODES, "cpu-pinned", "device-pinned", "pipelined", "device-resident-async") == tuple(MODES)
+    assert (
+        Plan("m.onnx").modes == USUAL_MODES == ("cpu-tensors", "device-tensors", "device-resident", "host-accessible")
+    )
+    assert (*USUAL_MODES, "cpu-tensors-pinned", "device-tensors-pinned", "pipelined", "device-resident-async") == tuple(
+        MODES
+    )
     made = Plan("m.onnx")
     assert (made.loop, made.timeout_s) == (Loop(warmup=None, duration_s=5.0, iterations=None, precision=0.01), 600.0)
     assert (made.target.ep, made.target.require_placement, made.inputs.seed) == ("auto", False, 0)

@@ -7,14 +7,14 @@ import os
 import re
 import stat
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
-from ortbench import schema
-from ortbench.errors import BadInput, NotComparable, Unsupported
+from ortbench.errors import BadInput, Unsupported
 from ortbench.files import write_atomically
 from ortbench.measure.bench import Bench
 from ortbench.measure.process import Client
@@ -22,30 +22,23 @@ from ortbench.measure.side import Side
 from ortbench.modes import PHASE_NAMES
 from ortbench.plan import Loop, Plan, Target
 from ortbench.result import SCHEMA_VERSION, Case, Result, load, result_json, save
-from ortbench.stats import summarise
+from ortbench.stats import Value, summarise
 from tests.expect import refusal, there
-from tests.results import tensor
+from tests.odd import swept
+from tests.results import serving, tensor
 
 # Design, "Contract": these keys are read by other programs.
 TOP_KEYS = {
     "schema_version", "tool", "created", "command", "environment", "model", "target", "placement", "stopped",
     "warnings", "cases",
 }  # fmt: skip
-CASE_KEYS = {
-    "mode", "status", "reason", "bytes_in", "bytes_out", "outputs_match", "zero_copy", "vs_cpu", "phases", "derived",
-    "once", "samples_ns",
-}  # fmt: skip
-CHAIN_CASE_KEYS = ("stages", "stage_bytes")
-SWEEP_KEYS = ("sweep", "points", "switching", "best")
-LOOP_CASE_KEYS = ("steps_ns", "state_bytes_in", "state_bytes_out", "step_bytes_in", "step_bytes_out")
-STATS_KEYS = {
-    "n", "min_ns", "mean_ns", "median_ns", "p90_ns", "p95_ns", "p99_ns", "max_ns", "stdev_ns", "mad_ns", "ci95_ns",
-}  # fmt: skip
+CASE_KEYS = {"mode", "status", "reason", "point", "checks", "metrics", "speedup", "samples", "blocks"}
+STATS_KEYS = {"n", "min", "mean", "median", "p90", "p95", "p99", "max", "stdev", "mad", "ci95"}
 
-TIMES = {"cpu": 9_000_000, "device": 9_500_000, "device-resident": 3_000_000, "pipelined": 4_000_000}
+TIMES = {"cpu-tensors": 9_000_000, "device-tensors": 9_500_000, "device-resident": 3_000_000, "pipelined": 4_000_000}
 HELD = {"name": "x", "memory": "Some", "why": "the session wants it there", "usual": True}
 PLACES = {"inputs": [HELD], "outputs": [HELD]}
-PHASE_TIMES = {"device": 3_166_666, "pipelined": 3_000_000}
+PHASE_TIMES = {"device-tensors": 3_166_666, "pipelined": 3_000_000}
 
 
 class ScriptedWorker(Client):
@@ -85,7 +78,7 @@ class ScriptedWorker(Client):
             "expected": False,
             "session_ns": 1_000,
             "engine_cache": None,
-            "first_run_ns": 2_000,
+            "first_inference_ns": 2_000,
             "stages": [["creating the session", 2, 1_000]],
             "runtime": {"onnxruntime": "1.28.0"},
             "ep_options": target["options"],
@@ -97,23 +90,23 @@ class ScriptedWorker(Client):
         return {
             "bytes_in": 4,
             "bytes_out": 4,
-            "fence": {"kind": "run", "cost_ns": 0, "how": "seen", "upload": None},
+            "sync": {"kind": "run", "cost_ns": 0, "how": "seen", "h2d": None},
             "zero_copy": None,
             "external": None,
             "graph": None,
             "pipeline": {"depth": depth} if mode == "pipelined" else None,
             "places": PLACES,
-            "runs_per_sample": depth if mode == "pipelined" else None,
-            "estimates_ns": dict.fromkeys(PHASE_NAMES if mode in PHASE_TIMES else ["total"], float(TIMES[mode])),
+            "inferences_per_sample": depth if mode == "pipelined" else None,
+            "estimates_ns": dict.fromkeys(PHASE_NAMES if mode in PHASE_TIMES else ["latency"], float(TIMES[mode])),
             "stages": [["warming up", 3_000, 1_000]],
         }
 
     def block(self, mode: str, phase: str, n: int, drop: int) -> dict[str, Any]:
-        sample = TIMES[mode] if phase == "total" else PHASE_TIMES[mode]
+        sample = TIMES[mode] if phase == "latency" else PHASE_TIMES[mode]
         return {"samples": [sample] * n, "start_ns": 5, "spent_ns": sample * (n + drop)}
 
     def finish(self, mode: str) -> dict[str, Any]:
-        once = {"upload_ns": 7, "download_ns": 8} if mode == "device-resident" else None
+        once = {"h2d_ns": 7, "d2h_ns": 8} if mode == "device-resident" else None
         return {"differs": None, "once": once, "early": []}
 
 
@@ -145,73 +138,69 @@ def case_of(data: dict[str, Any], mode: str) -> dict[str, Any]:
 def test_what_a_pipeline_hides_and_brings(tmp_path: Path) -> None:
     model = tmp_path / "m.onnx"
     model.write_bytes(b"model")
-    plan = Plan(str(model), Target("some"), modes=("device", "pipelined"), loop=Loop(iterations=40, depth=5))
+    plan = Plan(str(model), Target("some"), modes=("device-tensors", "pipelined"), loop=Loop(iterations=40, depth=5))
     case = there(measure(plan).case("pipelined"))
-    assert case.pipeline == {
-        "depth": 5,
-        "copies_ns": 6_000_000,
-        "hidden_ns": 5_000_000,
-        "hidden_share": 0.8333,
-        "hidden_ci95": [0.8333, 0.8333],
-        "vs_device": {"ratio": 2.375, "ci95": [2.375, 2.375]},
-    }
+    assert there(case.pipeline)["depth"] == 5
+    brought = {"copies": 6_000_000, "copies_hidden": 5_000_000, "hidden_share": 0.8333, "pipeline_speedup": 2.375}
+    assert {key: case.value(key) for key in brought} == brought
     alone = there(measure(replace(plan, modes=("pipelined",))).case("pipelined"))
-    assert alone.pipeline is not None
-    assert (alone.pipeline["vs_device"], alone.pipeline["hidden_share"]) == (None, 0.8333)
+    assert (alone.value("pipeline_speedup"), alone.value("hidden_share")) == (None, 0.8333)
 
 
 @pytest.mark.process
 def test_contract_top_level_and_parts(measured: dict[str, Any]) -> None:
     assert measured.keys() >= TOP_KEYS
-    assert measured["schema_version"] == SCHEMA_VERSION == 1
+    assert measured["schema_version"] == SCHEMA_VERSION == 2
     assert next(iter(measured)) == "schema_version"
     assert measured["tool"]["name"] == "ortbench"
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00", measured["created"])
     assert measured["command"] == ["ortbench", "run"]
-    assert measured["stopped"] == "iterations: 40 per mode"
+    assert measured["stopped"] == {"reason": "iterations", "value": 40, "per": "mode"}
     assert [warning.keys() for warning in measured["warnings"]] == [{"code", "message"}]
     assert measured["model"].keys() >= {"path", "sha256", "inputs", "outputs"}
     assert measured["model"]["sha256"] == "9372c470eeadd5ecd9c3c74c2b3cb633f8e2f2fad799250a0f70d652b6b825e4"
-    assert measured["target"].keys() >= {"ep", "device", "memory", "fence", "ep_options"}
+    assert measured["target"].keys() >= {"ep", "device", "memory", "sync", "ep_options"}
     assert measured["target"]["memory"].keys() >= {"default", "host_accessible"}
-    assert measured["target"]["fence"].keys() >= {"kind", "cost_ns"}
+    assert measured["target"]["sync"].keys() >= {"kind", "cost_ns"}
     assert measured["target"]["ep_options"] == {"k": "v"}
     assert measured["placement"].keys() >= {"nodes", "memcpy_nodes"}
-    assert [case["mode"] for case in measured["cases"]] == ["cpu", "device", "device-resident", "host-accessible"]
+    assert [case["mode"] for case in measured["cases"]] == [
+        "cpu-tensors",
+        "device-tensors",
+        "device-resident",
+        "host-accessible",
+    ]
     for case in measured["cases"]:
         assert case.keys() >= CASE_KEYS
-        assert case["phases"].keys() == set(PHASE_NAMES) == {"upload", "inference", "download", "total"}
-        for stats in filter(None, case["phases"].values()):
-            assert stats.keys() == STATS_KEYS
-            low, high = stats.pop("ci95_ns")
-            assert {type(value) for value in (low, high, *stats.values())} == {int}
+        for metric in case["metrics"].values():
+            assert metric.keys() in (STATS_KEYS, {"value", "ci95", "derived"})
+            if "n" in metric:
+                assert {type(value) for value in (*metric.pop("ci95"), *metric.values())} == {int}
 
 
 @pytest.mark.process
 def test_contract_of_the_modes_and_their_samples(measured: dict[str, Any]) -> None:
-    has = {case["mode"]: {name for name, stats in case["phases"].items() if stats} for case in measured["cases"]}
+    has = {case["mode"]: {key for key, it in case["metrics"].items() if "n" in it} for case in measured["cases"]}
     assert has == {
-        "cpu": {"total"},
-        "device": {"upload", "inference", "download", "total"},
-        "device-resident": {"inference", "total"},
+        "cpu-tensors": {"latency"},
+        "device-tensors": {"h2d", "inference", "d2h", "latency"},
+        "device-resident": {"inference", "latency"},
         "host-accessible": set(),
     }
-    cpu, resident = case_of(measured, "cpu"), case_of(measured, "device-resident")
-    assert cpu["derived"] == {"copies_ns": 6_000_000, "inference_ns": 3_000_000}
-    assert cpu["once"] is None
-    assert resident["once"] == {"upload_ns": 7, "download_ns": 8}
-    assert resident["derived"] is None
-    assert resident["phases"]["inference"] == resident["phases"]["total"]
-    assert resident["vs_cpu"] == {"ratio": 3.0, "ci95": [3.0, 3.0]}
-    assert cpu["vs_cpu"] == {"ratio": 1.0, "ci95": [1.0, 1.0]}
-    assert [cpu[key] for key in ("status", "reason", "outputs_match", "zero_copy")] == ["ok", None, True, None]
+    cpu, resident = case_of(measured, "cpu-tensors"), case_of(measured, "device-resident")
+    derived = {key: it["value"] for key, it in cpu["metrics"].items() if it.get("derived")}
+    assert (derived["copies"], derived["inference"]) == (6_000_000, 3_000_000)
+    assert [resident["metrics"][key]["value"] for key in ("once_h2d", "once_d2h")] == [7, 8]
+    assert resident["metrics"]["inference"] == resident["metrics"]["latency"]
+    assert resident["speedup"] == {"value": 3.0, "ci95": [3.0, 3.0], "derived": False}
+    assert cpu["speedup"] == {"value": 1.0, "ci95": [1.0, 1.0], "derived": False}
+    assert (cpu["status"], cpu["reason"], cpu["checks"]) == ("ok", None, {"outputs": {"verdict": "passed"}})
     case = case_of(measured, "host-accessible")
     assert (case["status"], case["reason"]) == ("unsupported", "no HOST_ACCESSIBLE memory")
-    assert [case[key] for key in ("bytes_in", "bytes_out", "outputs_match", "vs_cpu")] == [None] * 4
-    assert case_of(measured, "cpu")["samples_ns"] == {"total": [9_000_000] * 40}
-    phases = case_of(measured, "device")["samples_ns"]
+    assert (case["metrics"], case["checks"], case["speedup"], case["samples"]) == ({}, {}, None, {})
+    assert cpu["samples"] == {"latency": [9_000_000] * 40}
+    phases = case_of(measured, "device-tensors")["samples"]
     assert {name: len(samples) for name, samples in phases.items()} == dict.fromkeys(PHASE_NAMES, 40)
-    assert case_of(measured, "host-accessible")["samples_ns"] == {}
 
 
 # To disk and back
@@ -219,23 +208,20 @@ def test_contract_of_the_modes_and_their_samples(measured: dict[str, Any]) -> No
 
 def whole() -> Result:
     """A result with a value in every field."""
-    total, upload = [3_000, 1_000, 2_000], [10, 20]
+    total: list[int | float] = [3_000, 1_000, 2_000]
+    upload: list[int | float] = [10, 20]
     case = Case(
         mode="host-accessible",
         status="failed",
         reason="“quoted”, \\ and\nmore",
-        bytes_in=1,
-        bytes_out=2,
-        outputs_match=False,
-        zero_copy={"proved": True, "how": "seen"},
-        vs_cpu={"ratio": 1.5, "ci95": [1.25, 1.75]},
-        derived={"copies_ns": 3, "inference_ns": 4},
-        once={"upload_ns": 5, "download_ns": 6},
-        fence={"kind": "run", "cost_ns": 0, "how": "seen", "upload": None, "download": None},
-        samples_ns={"total": total, "upload": upload},
-        blocks={"total": [[0, 2, 100], [1, 1, 200]], "upload": [[0, 2, 300]]},
+        checks={"outputs": {"verdict": "failed"}, "zero_copy": {"verdict": "passed", "how": "seen"}},
+        speedup=Value(1.5, (1.25, 1.75)),
+        sync={"kind": "run", "cost_ns": 0, "how": "seen", "h2d": None, "d2h": None},
+        samples={"latency": [*total], "h2d": [*upload]},
+        blocks={"latency": [[0, 2, 100], [1, 1, 200]], "h2d": [[0, 2, 300]]},
     )
-    case.phases["total"], case.phases["upload"] = summarise(total, [2, 1]), summarise(upload)
+    case.metrics["latency"], case.metrics["h2d"] = summarise(total, [2, 1]), summarise(upload)
+    case.put("copies", -3, derived=True)
     return Result(
         tool={"name": "ortbench", "version": "0"},
         created="2026-01-01T00:00:00+00:00",
@@ -256,34 +242,18 @@ def whole() -> Result:
             "ep": "e",
             "device": {"type": "GPU"},
             "memory": {"kind": "none", "default": None, "host_accessible": None},
-            "fence": None,
+            "sync": None,
             "ep_options": {},
         },
         placement={"nodes": {"e": 3}, "memcpy_nodes": 0, "cpu_operators": {}},
-        setup={"session_ns": 1, "first_run_ns": 2, "seed": 0},
-        stopped="interrupted",
+        setup={"session_ns": 1, "first_inference_ns": 2, "seed": 0},
+        stopped={"reason": "interrupted"},
         warnings=[{"code": "c", "message": "m"}],
-        cases=[case, Case("cpu")],
+        cases=[case, Case("cpu-tensors")],
     )
 
 
-def test_round_trip(tmp_path: Path) -> None:
-    path = tmp_path / "result.json"
-    save(whole(), path)
-    assert load(path) == whole()
-    written = json.loads(path.read_text(encoding="utf-8"))
-    wanted = json.loads(json.dumps(asdict(whole())))
-    left_out = [
-        wanted.pop(key) for key in ("kind", "loop", "chain", "load", "knee", "slo", "back_to_back", *SWEEP_KEYS)
-    ]
-    assert wanted.pop("levels") == []
-    for case in wanted["cases"]:
-        left_out += [case.pop(key) for key in (*LOOP_CASE_KEYS, *CHAIN_CASE_KEYS)]
-    assert written == wanted
-    assert {*left_out} == {None}  # a result of single inferences has none of the keys of a loop, a chain or a load
-
-
-def test_round_trip_of_a_loop(tmp_path: Path) -> None:
+def looped() -> Result:
     result = whole()
     result.kind = "loop"
     result.loop = {
@@ -291,84 +261,101 @@ def test_round_trip_of_a_loop(tmp_path: Path) -> None:
         "fill": {"x": "step"}, "keep": ["y"], "resident": [],
     }  # fmt: skip
     case = result.cases[0]
-    case.steps_ns, case.state_bytes_in, case.state_bytes_out = [3, 4], 0, [4, 8]
-    case.step_bytes_in, case.step_bytes_out = 12, None
-    case.samples_ns["step"], case.blocks["step"] = [3, 4], [[0, 2, 100]]
-    case.phases["step"], case.phases["loop"] = summarise([3, 4]), case.phases["total"]
-    path = tmp_path / "result.json"
+    case.steps_ns, case.step_bytes = [3, 4], {"state_h2d": 0, "state_d2h": [4, 8], "step_h2d": 12, "step_d2h": None}
+    case.samples["step"], case.blocks["step"] = [3, 4], [[0, 2, 100]]
+    case.metrics["step"], case.metrics["loop"] = summarise([3, 4]), case.metrics["latency"]
+    return result
+
+
+PARTS = {"loop", "chain", "load", "knee", "slo", "sweep", "shapes", "switching", "best"}
+
+
+@pytest.mark.parametrize(
+    "make", [whole, looped, partial(serving, run_id="r"), swept], ids=["run", "loop", "load", "sweep"]
+)
+def test_round_trip(make: Callable[[], Result], tmp_path: Path) -> None:
+    result, path = make(), tmp_path / "result.json"
     save(result, path)
-    assert load(path) == result
+    found = load(path)
+    assert result_json(found) == path.read_text(encoding="utf-8")
+    assert json.loads(result_json(found)) == json.loads(result_json(result))
     written = json.loads(path.read_text(encoding="utf-8"))
-    wanted = json.loads(json.dumps({"schema_version": 1, **vars(result), "cases": [*map(asdict, result.cases)]}))
-    for key in ("chain", "load", "levels", "knee", "slo", "back_to_back", *SWEEP_KEYS):
-        del wanted[key]
-    for it in wanted["cases"]:
-        for key in CHAIN_CASE_KEYS:
-            del it[key]
-    assert written == wanted
-    assert (written["kind"], written["loop"]["feedback"]) == ("loop", [["out", "in"]])
-    assert {key: written["cases"][0][key] for key in LOOP_CASE_KEYS} == {
-        "steps_ns": [3, 4], "state_bytes_in": 0, "state_bytes_out": [4, 8], "step_bytes_in": 12, "step_bytes_out": None,
-    }  # fmt: skip
+    assert written.keys() & PARTS == {key for key in PARTS if getattr(result, key)}
+    allowed = {"reason", "speedup"}
+    assert {key for case in written["cases"] for key, value in case.items() if value is None} <= allowed
 
 
-def test_round_trip_of_a_load(tmp_path: Path) -> None:
-    result = whole()
-    latency: schema.Latency = {"mean": 5, "p50": 4, "p95": 8, "p99": 9, "max": 9}
-    level: schema.Level = {
-        "mode": "cpu", "sessions": "shared", "concurrency": 2, "status": "ok", "reason": None, "runs_per_s": 3.5, "ci95": [3.0, 4.0],
-        "latency_ns": latency, "n": 7, "outputs_match": True, "cpu_cores": 1.5, "lock_wait": 0.25, "fairness": 1.0,
-        "clock_mhz": None,
-    }  # fmt: skip
-    result.kind, result.levels = "load", [level]
-    result.load = {
-        "sessions": "shared", "duration_s": 2.0, "arrivals": None, "file": None, "seed": 0, "callers": 1, "slo": None,
-    }  # fmt: skip
-    result.knee = {"cpu": {"concurrency": 2, "share_of_peak": 1.0}}
-    path = tmp_path / "result.json"
-    save(result, path)
-    assert load(path) == result
-    written = json.loads(path.read_text(encoding="utf-8"))
-    assert (written["kind"], written["levels"], written["knee"]) == ("load", [level], result.knee)
-    assert {"slo", "back_to_back"} <= written.keys()
-    assert not {"loop", "chain"} & written.keys()
+def test_what_was_written_is_read_as_it_was(tmp_path: Path) -> None:
+    save(looped(), tmp_path / "result.json")
+    assert load(tmp_path / "result.json") == looped()
 
 
-def test_a_result_without_what_reports_need_is_refused(tmp_path: Path) -> None:
-    for change in [
-        lambda data: data["environment"].pop("onnxruntime"),
-        lambda data: data["model"].pop("path"),
-        lambda data: data["target"].pop("ep"),
-        lambda data: data["placement"].pop("nodes"),
-        lambda data: data["cases"][0]["phases"]["total"].update(ci95_ns=[1]),
-        lambda data: data.pop("cases"),
-        lambda data: data.pop("tool"),
-        lambda data: data.pop("created"),
-        lambda data: data.pop("command"),
-        lambda data: data["cases"][0].pop("mode"),
-        lambda data: data["cases"][0].pop("phases"),
-        lambda data: data["cases"][0]["phases"]["total"].pop("median_ns"),
-        lambda data: data["cases"][0]["phases"]["total"].pop("ci95_ns"),
-        lambda data: data.update(cases=None),
-        lambda data: data.update(cases=[1]),
-        lambda data: data["cases"][0].update(phases=[]),
-        lambda data: data["cases"][0]["phases"].update(total=7),
-    ]:
-        path = rewritten(tmp_path, change)
-        assert refusal(BadInput, load, path).startswith(f"{path} is not a whole result file: ")
+def test_numbers_are_written_as_they_were(tmp_path: Path) -> None:
+    path = rewritten(tmp_path, lambda data: data["cases"][0]["speedup"].update(value=2, ci95=[2, 2.5]))
+    assert repr(load(path).cases[0].speedup).startswith("Value(value=2, ci95=(2, 2.5)")
+
+
+def _latency(data: dict[str, Any]) -> Any:
+    return data["cases"][0]["metrics"]["latency"]
+
+
+BEST: dict[str, Any] = {"shape": "batch=9", "by": "items_per_s", "items_per_s": None, "ci95": None, "ties": []}
+AT = "cases[0].metrics.latency"
+WRONG: list[tuple[Callable[[dict[str, Any]], object], str]] = [
+    (lambda data: data["environment"].pop("onnxruntime"), 'environment: the key "onnxruntime" is missing'),
+    (lambda data: data["model"].pop("path"), 'model: the key "path" is missing'),
+    (lambda data: data["target"].pop("ep"), 'target: the key "ep" is missing'),
+    (lambda data: data["placement"].pop("nodes"), 'placement: the key "nodes" is missing'),
+    (lambda data: data.pop("cases"), 'the key "cases" is missing or empty'),
+    (lambda data: data.update(cases=[]), 'the key "cases" is missing or empty'),
+    (lambda data: data.pop("model"), 'the key "model" is missing or empty'),
+    (lambda data: data.pop("tool"), 'the key "tool" is missing'),
+    (lambda data: data.update(cases=[1]), "cases[0]: an object is needed, not 1"),
+    (lambda data: data["cases"][0].pop("mode"), 'cases[0]: the key "mode" is missing'),
+    (lambda data: data["cases"][0].update(status="fine"), 'cases[0].status: "fine" is none of the values that are known'),
+    (lambda data: data["cases"][0]["metrics"].update(latency=7), f"{AT}: an object is needed, not 7"),
+    (lambda data: _latency(data).update(ci95=[1]), f"{AT}.ci95: a list of length 2 is needed, not a list of 1"),
+    (lambda data: _latency(data).update(ci95=[2, 1]), f"{AT}.ci95: its low end is above its high end"),
+    (lambda data: _latency(data).update(median="x"), f'{AT}.median: a number is needed, not "x"'),
+    (lambda data: _latency(data).update(p95=1), f"{AT}: p90 is above p95"),
+    (lambda data: _latency(data).update(min=-1), f"{AT}.min: a number of at least 0 is needed, not -1"),
+    (lambda data: _latency(data).update(n=0), f"{AT}.n: a number of at least 1 is needed, not 0"),
+    (lambda data: _latency(data).update(n=4), f"{AT}.n: there are 3 samples, not 4"),
+    (lambda data: _latency(data).update(max=1e300), f"{AT}.max: 1e+300 is beyond what a measurement can give"),
+    (lambda data: data["cases"][0]["samples"]["latency"].append(5), "cases[0].blocks.latency: they are of 3 samples, and there are 4"),
+    (lambda data: data["cases"][0]["samples"].pop("h2d"), "cases[0].blocks.h2d: their samples are missing, and so are their medians"),
+    (lambda data: data["cases"][0]["blocks"].pop("h2d"), "cases[0].samples.h2d: they are of no blocks"),
+    (lambda data: data["cases"][0]["blocks"]["h2d"][0].pop(), "cases[0].blocks.h2d[0]: round, number of samples and start are needed"),
+    (lambda data: data["cases"][1].update(mode="host-accessible"), "cases[1]: another case has the same mode and point"),
+    (lambda data: data["cases"][1].update(point={"batch": 8}), 'cases[1].point: no axis "batch" has 8'),
+    (lambda data: data.update(kind="walk"), 'kind: "walk" is none of the kinds that are known'),
+    (lambda data: data.update(kind="loop"), 'the key "loop" is missing or empty'),
+    (lambda data: data.update(kind="sweep"), 'the key "sweep" is missing or empty'),
+    (lambda data: data.update(knee={"walking": None}), 'knee: there is no "walking"'),
+    (lambda data: data.update(best={"mode": "walking", "modes": {}}), 'best.mode: there is no "walking"'),
+    (lambda data: data.update(best={"mode": None, "modes": {"cpu-tensors": BEST}}), 'best.modes.cpu-tensors: there is no "batch=9"'),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("change", "message"), WRONG, ids=[message for _, message in WRONG])
+def test_a_result_that_cannot_be_is_refused_with_the_place(
+    change: Callable[[dict[str, Any]], object], message: str, tmp_path: Path
+) -> None:
+    path = rewritten(tmp_path, change)
+    assert refusal(BadInput, load, path) == f"{path}: {message}"
 
 
 def test_the_text_is_for_reading() -> None:
     text = result_json(whole())
     assert text.endswith("}\n")
-    assert text.startswith('{\n  "schema_version": 1,\n  "tool": {\n')
+    assert text.startswith('{\n  "schema_version": 2,\n  "tool": {\n')
     assert '"model": "µ"' in text
     lines = [line.strip() for line in result_json(whole()).splitlines()]
     for line in (
-        '"total": [3000, 1000, 2000],',
-        '"upload": [10, 20]',
-        '"ci95_ns": [1000, 3000]',
-        '"ci95": [1.25, 1.75]',
+        '"latency": [3000, 1000, 2000],',
+        '"h2d": [10, 20]',
+        '"ci95": [1000, 3000]',
+        '"ci95": [1.25, 1.75],',
         "[0, 2, 100],",
         "[1, 1, 200]",
         '"shape": [1, 3],',
@@ -395,22 +382,15 @@ def test_texts_that_are_strange(tmp_path: Path) -> None:
 
 
 def test_texts_of_a_file_are_made_fit_for_every_page_and_terminal(tmp_path: Path) -> None:
-    def spoil(value: Any) -> Any:
-        if isinstance(value, dict):
-            return {key: spoil(item) for key, item in value.items()}
-        if isinstance(value, list):
-            return [spoil(item) for item in value]
-        return f"{value}\x00\x1b[31m\n\ud800" if isinstance(value, str) else value
-
     def change(data: dict[str, Any]) -> None:
-        data.update(spoil(data))
+        data["note"] = data["cases"][0]["reason"] = "a\x00\x1b[31m\n\ud800"
         data["placement"]["nodes"] = {"EP\x07": 3}
 
     strange = load(rewritten(tmp_path, change))
-    assert strange.cases[0].mode == "host-accessible\ufffd\ufffd[31m\n\ufffd"
+    assert strange.note == strange.cases[0].reason == "a\ufffd\ufffd[31m\n\ufffd"
     assert strange.placement["nodes"] == {"EP\ufffd": 3}
     assert not re.search(r"[\x00-\x09\x0b-\x1f\ud800-\udfff]", result_json(strange))
-    assert strange.cases[0].samples_ns == whole().cases[0].samples_ns
+    assert strange.cases[0].samples == whole().cases[0].samples
 
 
 def rewritten(tmp_path: Path, change: Callable[[dict[str, Any]], object]) -> Path:
@@ -422,33 +402,36 @@ def rewritten(tmp_path: Path, change: Callable[[dict[str, Any]], object]) -> Pat
     return path
 
 
-def test_unknown_keys_are_ignored(tmp_path: Path) -> None:
+def test_unknown_keys_are_kept(tmp_path: Path) -> None:
     def add(data: dict[str, Any]) -> None:
-        data["new"] = 1
+        data["new"] = {"a": [-1]}
         data["target"]["new"] = 2
         data["cases"][0]["new"] = 3
-        data["cases"][0]["phases"]["total"]["p999_ns"] = 4
+        _latency(data)["p999"] = 4
 
-    found = load(rewritten(tmp_path, add))
-    expected = whole()
-    cast(Any, expected.target)["new"] = 2
-    assert found == expected
+    path = rewritten(tmp_path, add)
+    found = load(path)
+    assert replace(found, target=whole().target) == whole()
+    assert json.loads(result_json(found)) == json.loads(path.read_text())
 
 
 def test_files_that_are_no_results(tmp_path: Path) -> None:
     path = tmp_path / "result.json"
     assert refusal(BadInput, load, path) == f"cannot read {path}: No such file or directory"
-    for version in [0, 2, "1", None]:
+    for version in (0, 3, "1", None):
         path.write_text(json.dumps({**json.loads(result_json(whole())), "schema_version": version}))
-        said = f"{path} has schema {version}; this ortbench reads schema 1"
-        assert refusal(NotComparable, load, path) == said
+        why = "a newer ortbench wrote it" if version == 3 else "measure again"
+        has = f"{path} has schema_version {json.dumps(version)}"
+        assert refusal(BadInput, load, path) == f"{has}, this ortbench reads schema_version 2: {why}"
     for data in [b"", b"no JSON", b'{"schema_version": 1', b"{'schema_version': 1}", b"\xff\xfe\x00"]:
         path.write_bytes(data)
-        assert refusal(BadInput, load, path).endswith("is not a result file: it is not JSON")
+        assert refusal(BadInput, load, path).startswith(f"{path} is not JSON: ")
     for text in ["[]", "1", "null", '"text"', "{}", '{"cases": []}']:
         path.write_text(text, encoding="utf-8")
         assert refusal(BadInput, load, path).endswith("is not a result file of ortbench: it has no schema_version")
     assert refusal(BadInput, load, tmp_path).startswith(f"cannot read {tmp_path}: ")
+    path.write_text(json.dumps({**json.loads(result_json(whole())), "kind": "bandwidth"}))
+    assert refusal(BadInput, load, path) == f"{path} is a bandwidth curve"
 
 
 # Writing
@@ -509,12 +492,12 @@ def test_a_result_that_is_no_json_leaves_the_old_file(tmp_path: Path) -> None:
 
 def test_what_a_result_knows_of_itself() -> None:
     result = whole()
-    assert result.case("cpu") is result.cases[1]
+    assert result.case("cpu-tensors") is result.cases[1]
     assert result.case("host-accessible") is None  # it failed
-    assert result.case("device") is None
+    assert result.case("device-tensors") is None
     result = whole()
     result.warn("c", "m")
     result.warn("c", "another")
     assert [warning["message"] for warning in result.warnings] == ["m", "another"]
     case = whole().cases[0]
-    assert (case.median("total"), case.median("inference"), case.median("none")) == (2_000, None, None)
+    assert (case.median("latency"), case.median("inference"), case.median("none")) == (2_000, None, None)

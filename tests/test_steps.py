@@ -93,9 +93,12 @@ def test_the_options_of_a_loop() -> None:
 
 
 def test_modes_of_a_loop() -> None:
-    assert asked_modes({"feedback": ["y=x"]}) == ("cpu", "device-resident", "host-accessible")
+    assert asked_modes({"feedback": ["y=x"]}) == ("cpu-tensors", "device-resident", "host-accessible")
     assert asked_modes({"feedback": ["y=x"], "share-buffers": True}) == (*asked_modes({"feedback": ["y=x"]}), "shared")
-    assert asked_modes({"feedback": ["y=x"], "share-buffers": True, "mode": ["cpu"]}) == ("cpu", "shared")
+    assert asked_modes({"feedback": ["y=x"], "share-buffers": True, "mode": ["cpu-tensors"]}) == (
+        "cpu-tensors",
+        "shared",
+    )
     assert "shared" not in asked_modes({})
     plan = plan_of(TINY, {"feedback": ["y=x"], "steps": 3})
     assert plan.steps == Steps(FED, 3)
@@ -104,7 +107,7 @@ def test_modes_of_a_loop() -> None:
     check(plan)
 
 
-LOOP = Plan(TINY, steps=Steps(FED), modes=("cpu",))
+LOOP = Plan(TINY, steps=Steps(FED), modes=("cpu-tensors",))
 
 
 def test_a_loop_that_cannot_be_carried_out() -> None:
@@ -112,9 +115,9 @@ def test_a_loop_that_cannot_be_carried_out() -> None:
         (replace(LOOP, steps=Steps(FED, 0)), "--steps 0: a loop has at least one step"),
         (replace(LOOP, steps=Steps(FED, fill={"x": "a b"})), "--fill x=a b: 'a b' is neither a number nor a sum of numbers, "
                                                              "dimensions, step and index"),
-        (replace(LOOP, modes=("cpu", "device")), "--mode 'device': is no mode of a loop; choose from cpu, device-resident, "
+        (replace(LOOP, modes=("cpu-tensors", "device-tensors")), "--mode 'device-tensors': is no mode of a loop; choose from cpu-tensors, device-resident, "
                                                  "host-accessible, shared"),
-        (replace(LOOP, modes=("gpu",)), "--mode 'gpu': there is no such mode; choose from cpu, device-resident, "
+        (replace(LOOP, modes=("gpu",)), "--mode 'gpu': there is no such mode; choose from cpu-tensors, device-resident, "
                                         "host-accessible, shared"),
         (replace(LOOP, target=Target(dynamic_outputs=True)), "--dynamic-outputs: is for single inferences, leave it out of a loop"),
         (replace(LOOP, target=Target(external="numpy")), "--external: is for single inferences, leave it out of a loop"),

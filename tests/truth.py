@@ -28,7 +28,7 @@ from tests.refdevice import KINDS, Config, Events, Trace
 from tests.virtual import CALL_NS
 
 NUMBER = {name: number for number, name in KINDS.items()}
-COPIES = ("upload", "download", "ha-copy")
+COPIES = ("h2d", "d2h", "ha-copy")
 What = tuple[str | int, ...]
 
 
@@ -71,16 +71,16 @@ def in_fork(function: str, *arguments: object, **environment: str) -> Any:
     return json.loads(done.out.splitlines()[-1])
 
 
-def differences(result: Result, trace: Trace) -> dict[What, tuple[list[int], list[int]]]:
+def differences(result: Result, trace: Trace) -> dict[What, tuple[list[float], list[int]]]:
     """Samples of a run in virtual time and what they should be, ns, by mode and phase where they are not; the median that is
     reported is the first of them."""
-    found: dict[What, tuple[list[int], list[int]]] = {}
+    found: dict[What, tuple[list[float], list[int]]] = {}
     for case in result.cases:
-        for phase in case.samples_ns.keys() - set(COSTS):  # of costs of the host the trace says nothing
+        for phase in case.samples.keys() - set(COSTS):  # of costs of the host the trace says nothing
             true = [span_ns(events) + host_ns(events) for events in recorded(result, case, phase, trace)]
-            stats = case.phases[phase]
+            stats = case.stats(phase)
             assert stats is not None
-            reported = [stats.median_ns, *case.samples_ns[phase]]
+            reported = [stats.median, *case.samples[phase]]
             if reported != [round(median(true)), *true]:
                 found[case.mode, phase] = (reported, true)
     return found
@@ -121,7 +121,7 @@ def checks(result: Result, trace: Trace, bare: Path) -> list[Check]:
     """Every median that was measured in real time, with what the trace says it was, and the file of `tests.bare` the host."""
     host, found = host_times(bare, trace), []
     for case in result.cases:
-        for phase, samples in case.samples_ns.items():
+        for phase, samples in case.samples.items():
             if phase not in COSTS:
                 true = round(median(span_ns(events) for events in recorded(result, case, phase, trace)))
                 found.append(Check((case.mode, phase), round(median(samples)), true, host[case.mode, phase]))
@@ -159,13 +159,13 @@ def iterations(result: Result, case: Case, phase: str, block: int, trace: Trace)
     events = trace.of("inference", "run", "alloc", "free", *COPIES)
     events = events[(events["queued_ns"] >= start) & (events["queued_ns"] < stop)]
     events = events[np.argsort(events["queued_ns"], kind="stable")]
-    if phase in ("upload", "download"):
+    if phase in ("h2d", "d2h"):
         copies = events[is_kind(events, phase)]
-        each = len(result.model["inputs" if phase == "upload" else "outputs"])
+        each = len(result.model["inputs" if phase == "h2d" else "outputs"])
         return [copies[number * each : (number + 1) * each] for number in range(count)]
     # An iteration begins with its upload or, where it has none or copies inside the run, with its run; the first of them
     # after the last inference was asked for is of the next, also where nobody waited for that inference.
-    opening = events["queued_ns"][is_kind(events, "upload", "run")]
+    opening = events["queued_ns"][is_kind(events, "h2d", "run")]
     begins, asked = [], start
     for inference in events[is_kind(events, "inference")][:count]:
         begins.append(int(opening[opening >= asked].min()))
@@ -210,7 +210,7 @@ def rounds_of(result: Result, begins: npt.NDArray[np.int64], ends: npt.NDArray[n
     case = next(case for case in result.cases if case.mode == PIPELINED)
     assert case.pipeline is not None
     depth, found = case.pipeline["depth"], []
-    for _, n, start in case.blocks["total"]:
+    for _, n, start in case.blocks["latency"]:
         skipped = dropped(n) * depth
         after = ends[begins >= start][skipped - 1 : skipped + n * depth : depth]
         found += list(zip(map(int, after), map(int, after[1:]), strict=False))
@@ -222,7 +222,7 @@ def hidden_share(trace: Trace, span: Span) -> float:
 
     Copies that go on beside each other count each, and what they share of the clock is hidden as if behind an inference.
     """
-    return share_hidden(*(_within(trace.of(*kinds), span) for kinds in (("upload", "download"), ("inference",))))
+    return share_hidden(*(_within(trace.of(*kinds), span) for kinds in (("h2d", "d2h"), ("inference",))))
 
 
 def share_hidden(copies: list[Span], inferences: list[Span]) -> float:

@@ -39,13 +39,13 @@ def copies_twice() -> None:
 
 
 def counts_twice() -> None:
-    """Whole inferences of `device` have the time of an upload added, which they hold already."""
+    """Whole inferences of `device-tensors` have the time of an upload added, which they hold already."""
     right = blocks.block
 
     def block(state: Any, mode: str, phase: str, *given: Any, **named: Any) -> Any:
         answer = right(state, mode, phase, *given, **named)
-        if (mode, phase) == ("device", "total"):
-            upload, a, b = state.modes[mode].phases()["upload"]
+        if (mode, phase) == ("device-tensors", "latency"):
+            upload, a, b = state.modes[mode].phases()["h2d"]
             start = time.perf_counter_ns()
             upload(a, b)
             took = time.perf_counter_ns() - start

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ortbench.analysis.chain_advice import chain_headline, chain_sentences
 from ortbench.analysis.engines import engine_sentences
 from ortbench.analysis.enough import TOO_FEW, without_interval
 from ortbench.analysis.gpu_activity import cupti_sentences
-from ortbench.analysis.handing_on import COPIED, HANDED_ON, UNCLEAR, handing_on, is_only_host_accessible
+from ortbench.analysis.handing_on import COPIED, HANDED_ON, UNCLEAR, handing_on, is_only_host_accessible, once_ns
 from ortbench.analysis.host import host_sentences
-from ortbench.analysis.levels import is_measured
+from ortbench.analysis.levels import is_measured, load_cases
 from ortbench.analysis.load_advice import load_headline, load_sentences
 from ortbench.analysis.loop_advice import loop_headline, loop_sentences
 from ortbench.analysis.node_advice import node_sentences
+from ortbench.analysis.pairs import is_faster
 from ortbench.analysis.placed import (
     bytes_inside,
     copies_inside,
@@ -25,52 +26,58 @@ from ortbench.analysis.placed import (
 from ortbench.analysis.places import elsewhere_sentences
 from ortbench.analysis.program import how_to_write
 from ortbench.analysis.sweep_advice import sweep_headline, sweep_sentences
-from ortbench.modes import CPU, MODES, PER_ITEM, PER_RUN, TOTAL, is_rate, mode_of
-from ortbench.result import OK, Case, Result
-from ortbench.schema import LinkShare, Pipeline
+from ortbench.model.kinds import KINDS
+from ortbench.modes import (
+    COPIES_HIDDEN,
+    COPY_SHARE,
+    COPY_TIME,
+    CPU,
+    HIDDEN_SHARE,
+    LATENCY,
+    MODES,
+    PER_ITEM,
+    PER_RUN,
+    PIPELINE_SPEEDUP,
+    is_rate,
+    mode_of,
+)
+from ortbench.result import CHAIN, LOAD, LOOP, OK, SWEEP, Case, Result
+from ortbench.schema import CaseCheck, Depth, LinkShare
+from ortbench.stats import Value
 from ortbench.units import digits, duration, rate, ratio, share, size
 
 _RUNS = 100  # the loop of the published device tensor sample, and a length people can picture
 
 
 _VAGUE = 0.5  # an interval that is wider says nothing about a share
-_CLEARLY_FASTER = 1.05  # without an interval; identical runs one after the other often differ by this much
 
 
 def sentences(result: Result) -> list[str]:
     """What the figures mean, most important first. Empty when nothing was measured."""
-    if result.points is not None:
-        return [*placed_sentences(result), *sweep_sentences(result), *engine_sentences(result)]
     if not _is_measured(result):
         return [*engine_sentences(result), *node_sentences(result)]
-    first = [*placed_sentences(result), *elsewhere_sentences(result)]
-    last = [] if copies_inside(result) else node_sentences(result)
-    if result.load is not None:
-        return [*first, *load_sentences(result), *engine_sentences(result), *last]
-    return [*first, *_of_modes(result), *host_sentences(result), *engine_sentences(result), *last]
+    return [said for key in KINDS[result.kind].advice for said in _SENTENCES[key](result)]
 
 
 def superseded(result: Result) -> set[str]:
     """The codes of warnings of which `sentences` says as much."""
     if not _is_measured(result):
         return set()
-    of_load = {"lock-wait", "late-requests"} if result.load is not None else set()
-    return of_load | ({"cpu-nodes"} if placed_sentences(result) else set())
+    return {*KINDS[result.kind].replaced_warnings, *(["cpu-nodes"] if placed_sentences(result) else [])}
 
 
 def _is_measured(result: Result) -> bool:
-    if result.load is not None:
-        return any(map(is_measured, result.levels))
-    return result.points is not None or any(case.median(TOTAL) is not None for case in result.cases)
+    if result.kind == LOAD:
+        return any(map(is_measured, load_cases(result)))
+    return result.kind == SWEEP or any(case.median(LATENCY) is not None for case in result.cases)
+
+
+def _program(result: Result) -> list[str]:
+    best = fastest(result)
+    return how_to_write(result, best.mode) if best is not None and is_faster(best) else []
 
 
 def _of_modes(result: Result) -> list[str]:
-    if result.loop is not None:
-        best = fastest(result)
-        program = how_to_write(result, best.mode) if best is not None and is_faster(best) else []
-        return [*loop_sentences(result), *program]
-    if result.chain is not None:
-        return chain_sentences(result)
     if result.target["memory"]["kind"] == "host":
         return [_on_host(result), *_fastest(result), *_external(result)]
     return [
@@ -89,13 +96,28 @@ def _of_modes(result: Result) -> list[str]:
     ]
 
 
+_SENTENCES: dict[str, Callable[[Result], list[str]]] = {
+    "placement": placed_sentences,
+    "places": elsewhere_sentences,
+    "modes": _of_modes,
+    "loop": lambda result: loop_sentences(result, result.part),
+    "program": _program,
+    "chain": lambda result: chain_sentences(result, result.part),
+    "load": load_sentences,
+    "sweep": sweep_sentences,
+    "host": host_sentences,
+    "engine": engine_sentences,
+    "nodes": lambda result: [] if copies_inside(result) else node_sentences(result),
+}
+
+
 def headline(result: Result) -> str:
     """What there is to say first, in a few words."""
-    if result.points is not None:
-        return sweep_headline(result)
+    said = _HEADLINES.get(result.kind, _headline)(result)
+    if result.kind == SWEEP:  # whose shapes are in one session
+        return said
     if _is_measured(result) and (off := missed(result) or mostly_on_cpu(result)):
         return off
-    said = _headline(result)
     if not copies_inside(result) or not _is_measured(result):
         return said
     moved = bytes_inside(result)
@@ -104,13 +126,9 @@ def headline(result: Result) -> str:
 
 def _headline(result: Result) -> str:
     """The same of modes and the copies that they make."""
-    if result.loop is not None:
-        return loop_headline(result)
-    if result.chain is not None:
-        return chain_headline(result)
-    if result.load is not None:
-        return load_headline(result)
-    measured = {case.mode: median for case in result.cases if case.status == OK and (median := case.median("total"))}
+    measured = {
+        case.mode: median for case in result.at_point() if case.status == OK and (median := case.median("latency"))
+    }
     if not measured:
         return "Nothing was measured"
     if result.target["memory"]["kind"] == "host":
@@ -122,7 +140,7 @@ def _headline(result: Result) -> str:
         return f"{result.target['ep']} takes your arrays as they are: no copies with CPU tensors"
     copied = copy_share(result)
     if copied is None:
-        timed = [mode for mode in measured if not is_rate(mode, TOTAL)]
+        timed = [mode for mode in measured if not is_rate(mode, LATENCY)]
         if not timed:
             mode = min(measured, key=lambda name: measured[name])
             return f"{rate(1e9 / measured[mode])} inferences a second with {mode}"
@@ -132,6 +150,14 @@ def _headline(result: Result) -> str:
         return f"Copies{_where(result)} are not a measurable part of a run with CPU tensors"
     unsure = "" if _has_interval(_with_and_without_copies(result)[1]) else f"; {TOO_FEW}"
     return f"≈{share(copied)} of a run with CPU tensors is copies{_where(result)}{unsure}"
+
+
+_HEADLINES: dict[str, Callable[[Result], str]] = {
+    LOOP: loop_headline,
+    CHAIN: lambda result: chain_headline(result, result.part),
+    LOAD: load_headline,
+    SWEEP: sweep_headline,
+}
 
 
 def _where(*results: Result) -> str:
@@ -161,7 +187,7 @@ def headline_of_many(results: Sequence[Result]) -> str:
 
 def _on_host(result: Result) -> str:
     said = f"{result.target['ep']} computes in host memory: nothing is copied to a device."
-    if all(mode_of(case.mode).of_cpu_tensors for case in result.cases if case.median(TOTAL) is not None):
+    if all(mode_of(case.mode).of_cpu_tensors for case in result.cases if case.median(LATENCY) is not None):
         return said
     outputs = "outputs that ONNX Runtime allocates" if result.target.get("dynamic_outputs") else "preallocated outputs"
     return (
@@ -179,9 +205,9 @@ def _handing_on(result: Result) -> list[str]:
         f"{ep}'s memory, copying in and out {duration(found.copies)}"
     )
     if found.verdict == UNCLEAR:
-        return [f"Whether ONNX Runtime copies the arrays of mode cpu does not show in the times: {times}."]
+        return [f"Whether ONNX Runtime copies the arrays of mode cpu-tensors does not show in the times: {times}."]
     meaning = (
-        "mode cpu is zero-copy already on this EP"
+        "mode cpu-tensors is zero-copy already on this EP"
         if found.proved
         else f"it adds no copies to those that {ep} may make itself"
     )
@@ -193,93 +219,82 @@ def _copy_share(result: Result) -> list[str]:
     if copied is None:
         return []
     cpu, resident = _with_and_without_copies(result)
-    if copied == 0 or cpu is None or cpu.derived is None:
+    copies = None if cpu is None else cpu.value(COPY_TIME)
+    if copied == 0 or cpu is None or copies is None:
         return [
             f"Copies{_where(result)} are not a measurable part of a run with CPU tensors here, so keeping tensors on the "
             "device does not pay."
         ]
-    total, copies = cpu.median("total"), cpu.derived["copies_ns"]
+    total = cpu.median(LATENCY)
     assert total is not None
     unsure = "" if _has_interval(resident) else f"; {TOO_FEW}"
     return [
         f"With CPU tensors ≈{share(copies / total)} of a run is copies{_where(result)} (≈{duration(copies)} of "
-        f"{duration(total)}: its total less that of device-resident{unsure})."
+        f"{duration(total)}: its latency less that of device-resident{unsure})."
     ]
 
 
 def copy_share(result: Result) -> float | None:
     """Which share of a run with CPU tensors is copies: 0 where they cannot be measured, None where nobody can tell."""
     cpu, resident = _with_and_without_copies(result)
-    if cpu is None or resident is None or cpu.derived is None:
-        return None
-    total, copies = cpu.median("total"), cpu.derived["copies_ns"]
-    assert total is not None
-    return float(copies / total) if copies > 0 and is_faster(resident) else 0.0
+    copied = None if cpu is None or resident is None else cpu.value(COPY_SHARE)
+    return copied if copied is None or resident is None or is_faster(resident) else 0.0
 
 
 def _with_and_without_copies(result: Result) -> tuple[Case | None, Case | None]:
-    """The mode that all are held against, and the one whose total is this one's without its copies."""
+    """The mode that all are held against, and the one whose latency is this one's without its copies."""
     return result.case(CPU), result.case(MODES[CPU].without_copies)
 
 
-def is_faster(case: Case) -> bool:
-    """Whether a mode is faster than cpu beyond doubt; with too few blocks for an interval, by more than a little."""
-    if case.vs_cpu is None:
-        return False
-    if case.vs_cpu["ci95"] is None:
-        return bool(case.vs_cpu["ratio"] > _CLEARLY_FASTER)
-    return bool(case.vs_cpu["ci95"][0] > 1)
-
-
 def _has_interval(case: Case | None) -> bool:
-    """Whether noise was told from what a mode gains over cpu."""
-    return case is not None and case.vs_cpu is not None and case.vs_cpu["ci95"] is not None
+    """Whether noise was told from what a mode gains over `cpu-tensors`."""
+    return case is not None and case.speedup is not None and case.speedup.ci95 is not None
 
 
 def fastest(result: Result) -> Case | None:
-    """The mode with the greatest ratio to cpu of those that are faster beyond doubt, or else of all; None where there is none
-    beside cpu.
+    """The mode with the greatest ratio to cpu-tensors of those that are faster beyond doubt, or else of all; None where there is none
+    beside `cpu-tensors`.
 
     How often an inference is done says nothing about how long one takes, so it does not count.
     """
-    timed = [case for case in result.cases if case.mode != CPU and not is_rate(case.mode, TOTAL)]
-    ranked = [case for case in timed if case.status == OK and case.vs_cpu]
+    timed = [case for case in result.at_point() if case.mode != CPU and not is_rate(case.mode, LATENCY)]
+    ranked = [case for case in timed if case.status == OK and case.speedup]
     return max(ranked, key=lambda case: (is_faster(case), _times(case)), default=None)
 
 
 def _times(case: Case) -> float:
-    """How many times as fast as cpu."""
-    return case.vs_cpu["ratio"] if case.vs_cpu is not None else 0.0
+    """How many times as fast as `cpu-tensors`."""
+    return case.speedup.value if case.speedup is not None else 0.0
 
 
 def _fastest(result: Result) -> list[str]:
     best = fastest(result)
-    if best is None or best.vs_cpu is None:
+    if best is None or best.speedup is None:
         return []
-    interval = best.vs_cpu["ci95"]
+    interval = best.speedup.ci95
     if interval is None:
-        return [f"{best.mode} is {ratio(_times(best))} times as fast as cpu; {without_interval(result)}."]
+        return [f"{best.mode} is {ratio(_times(best))} times as fast as cpu-tensors; {without_interval(result)}."]
     if not is_faster(best):
         rates = [
-            case.mode for case in result.cases if case.status == OK and is_rate(case.mode, TOTAL) and is_faster(case)
+            case.mode for case in result.cases if case.status == OK and is_rate(case.mode, LATENCY) and is_faster(case)
         ]
         if rates:
-            return [f"Besides {' and '.join(rates)} no mode is measurably faster than cpu."]
-        return ["No mode is measurably faster than cpu."]
+            return [f"Besides {' and '.join(rates)} no mode is measurably faster than cpu-tensors."]
+        return ["No mode is measurably faster than cpu-tensors."]
     low, high = map(ratio, interval)
-    is_most = all(_times(case) <= _times(best) for case in result.cases if not is_rate(case.mode, TOTAL))
-    said = f"{best.mode} is {'fastest' if is_most else 'measurably faster'}: {ratio(_times(best))} times as fast as cpu"
+    is_most = all(_times(case) <= _times(best) for case in result.cases if not is_rate(case.mode, LATENCY))
+    said = f"{best.mode} is {'fastest' if is_most else 'measurably faster'}: {ratio(_times(best))} times as fast as cpu-tensors"
     return [f"{said} (95 %: {low} to {high}).", *how_to_write(result, best.mode)]
 
 
 def _residency(result: Result) -> list[str]:
     cpu, resident = _with_and_without_copies(result)
-    if cpu is None or resident is None or resident.once is None or cpu.derived is None:
+    once = None if resident is None else once_ns(resident)
+    if cpu is None or resident is None or once is None:
         return []
     if not is_faster(resident) or not _has_interval(resident):
         return []
-    saved = cpu.derived["copies_ns"]
-    once = resident.once["upload_ns"] + resident.once["download_ns"]
+    saved = cpu.value(COPY_TIME) or 0
     if saved <= 0:
         return []
     runs = math.floor(once / saved) + 1
@@ -289,10 +304,10 @@ def _residency(result: Result) -> list[str]:
     ]
 
 
-def _of_figure(result: Result, figure: str) -> list[tuple[Case, int]]:
-    """The modes with totals of a kind that are ok and were measured, and the medians of those totals."""
+def _of_figure(result: Result, figure: str) -> list[tuple[Case, float]]:
+    """The modes with a figure of a kind that are ok and were measured, and the medians of it."""
     found = [case for name, mode in MODES.items() if mode.figure == figure and (case := result.case(name))]
-    return [(case, total) for case in found if (total := case.median(TOTAL)) is not None]
+    return [(case, total) for case in found if (total := case.median(LATENCY)) is not None]
 
 
 def _pipeline(result: Result) -> list[str]:
@@ -303,44 +318,39 @@ def _pipeline(result: Result) -> list[str]:
     ]
 
 
-def _pipeline_of(case: Case, total: int, found: Pipeline) -> str:
+def _pipeline_of(case: Case, total: float, found: Depth) -> str:
     said = f"{case.mode}: {rate(1e9 / total)} items/s with {found['depth']} in flight"
-    if found["vs_device"] is not None:
-        times, interval = found["vs_device"]["ratio"], found["vs_device"]["ci95"]
-        said += f", {ratio(times)} times as fast as {mode_of(case.mode).like}"
-        said += "" if interval is None else f" (95 %: {ratio(interval[0])} to {ratio(interval[1])})"
-    said += f"{_hidden(found)}. Its total is time per item, not latency."
+    against = case.metrics.get(PIPELINE_SPEEDUP)
+    if isinstance(against, Value):
+        said += f", {ratio(against.value)} times as fast as {mode_of(case.mode).like}"
+        said += "" if against.ci95 is None else f" (95 %: {ratio(against.ci95[0])} to {ratio(against.ci95[1])})"
+    said += f"{_hidden(case)}. Its figure is time per item, not latency."
     if found["distinct"] == 1:
         said += " All items had the same inputs: others could not be made, so a mix-up of items would not show."
     return said
 
 
-def _hidden(found: Pipeline) -> str:
-    part, interval, hidden_ns, copies_ns = (
-        found["hidden_share"],
-        found["hidden_ci95"],
-        found["hidden_ns"],
-        found["copies_ns"],
-    )
-    if part is None or interval is None or hidden_ns is None or copies_ns is None:
+def _hidden(case: Case) -> str:
+    part, hidden_ns, copies_ns = case.metrics.get(HIDDEN_SHARE), case.value(COPIES_HIDDEN), case.value(COPY_TIME)
+    if not isinstance(part, Value) or part.ci95 is None or hidden_ns is None or copies_ns is None:
         return ""
-    low, high = interval
+    low, high = part.ci95
     if high - low > _VAGUE:
         return f"; what share of its copies ({duration(copies_ns)} an item) is hidden cannot be told from noise"
     of = f"≈{duration(hidden_ns)} of {duration(copies_ns)} an item"
-    return f"; ≈{share(part)} of its copies are hidden (95 %: {share(low)} to {share(high)}; {of})"
+    return f"; ≈{share(part.value)} of its copies are hidden (95 %: {share(low)} to {share(high)}; {of})"
 
 
 def _throughput(result: Result) -> list[str]:
     return [_throughput_of(result, case, total) for case, total in _of_figure(result, PER_RUN)]
 
 
-def _throughput_of(result: Result, case: Case, total: int) -> str:
+def _throughput_of(result: Result, case: Case, total: float) -> str:
     one_each = result.case(mode_of(case.mode).like)
-    waited = None if one_each is None else one_each.median(TOTAL)
-    said = f"{case.mode}: {rate(1e9 / max(total, 1))} runs/s with one wait for {case.runs_per_sample} runs"
+    waited = None if one_each is None else one_each.median(LATENCY)
+    said = f"{case.mode}: {rate(1e9 / max(total, 1))} runs/s with one wait for {case.inferences_per_sample} runs"
     said += "" if waited is None else f", against {rate(1e9 / max(waited, 1))} with one for each"
-    return f"{said}. Its total is time per run, not latency."
+    return f"{said}. Its figure is time per run, not latency."
 
 
 def _pinned(result: Result) -> list[str]:
@@ -357,36 +367,37 @@ def _pinned(result: Result) -> list[str]:
     ]
 
 
+def _checked(result: Result, name: str) -> list[tuple[str, CaseCheck]]:
+    """What was verified under a name, with the mode."""
+    return [(case.mode, it) for case in result.cases if case.status == OK and (it := case.checks.get(name)) is not None]
+
+
 def _zero_copy(result: Result) -> list[str]:
-    measured = [case for case in result.cases if case.status == OK and case.median("total") is not None]
-    return [_zero_copy_of(case) for case in measured if case.zero_copy is not None]
+    measured = [(mode, it) for mode, it in _checked(result, "zero_copy") if result.median(mode, LATENCY) is not None]
+    return [
+        f"{mode}: zero-copy is {'' if it['verdict'] == 'passed' else 'not '}proved ({it.get('how')})."
+        for mode, it in measured
+    ]
 
 
 def _external(result: Result) -> list[str]:
-    found = [(case.mode, case.external) for case in result.cases if case.status == OK and case.external is not None]
+    found = _checked(result, "external")
     return [
         f"{mode}: inputs in {it['library']}'s memory ({it['place']}); that they are not copied is "
-        f"{'' if it['proved'] else 'not '}proved ({it['how']})."
+        f"{'' if it['verdict'] == 'passed' else 'not '}proved ({it['how']})."
         for mode, it in found
     ]
 
 
 def _graphs(result: Result) -> list[str]:
-    found = [(case.mode, case.graph) for case in result.cases if case.status == OK and case.graph is not None]
+    found = _checked(result, "graph")
     if not found:
         return []
-    unproved = [f"{mode}: {graph['how']}" for mode, graph in found if not graph["proved"]]
+    unproved = [f"{mode}: {graph['how']}" for mode, graph in found if graph["verdict"] != "passed"]
     said = (
         f"Captured as graphs and replayed: {', '.join(mode for mode, _ in found)}; the other modes ran without capture."
     )
     return [said, *(f"That replays read new inputs is not proved ({words})." for words in unproved)]
-
-
-def _zero_copy_of(case: Case) -> str:
-    assert case.zero_copy is not None
-    if case.zero_copy["proved"]:
-        return f"{case.mode}: zero-copy is proved ({case.zero_copy['how']})."
-    return f"{case.mode}: zero-copy is not proved ({case.zero_copy['how']})."
 
 
 _STALE = 1.2  # copies this much faster than a sweep's say that it no longer holds
@@ -402,7 +413,7 @@ def _link(result: Result) -> list[str]:
         if way == "both":
             said.append(f"copies inside a run with CPU tensors run at {_reach(found, '≈', not said)}")
         else:
-            said.append(f"{way}s of {_amount(found)} run at {_reach(found, '', not said)}")
+            said.append(f"{way.upper()} copies of {_amount(found)} run at {_reach(found, '', not said)}")
     if not said:
         return []
     swept = f"bandwidth sweep of {result.link['created'][:10]}"

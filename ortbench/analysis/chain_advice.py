@@ -3,37 +3,37 @@
 from __future__ import annotations
 
 from ortbench.analysis.chains import LINKED, crosses, crossing_ns, saved_ns
-from ortbench.modes import CPU, TOTAL
+from ortbench.modes import CPU, LATENCY
 from ortbench.result import OK, Result
+from ortbench.schema import Chain
 from ortbench.units import duration, ratio, share, size
 
 _MOST = 5  # links that a sentence names
 
 
-def chain_sentences(result: Result) -> list[str]:
+def chain_sentences(result: Result, chain: Chain) -> list[str]:
     """What a person can act on, most important first; of a result with a chain."""
-    return [*_on_host(result), *_kept(result), *_through_host(result), *_copied(result), *_slowest(result)]
+    return [*_on_host(chain), *_kept(result, chain), *_through_host(chain), *_copied(chain), *_slowest(result)]
 
 
-def chain_headline(result: Result) -> str:
+def chain_headline(result: Result, chain: Chain) -> str:
     """What there is to say first, in a few words."""
     resident = result.case(LINKED)
-    if resident is not None and resident.vs_cpu is not None and not _is_on_host(result):
-        return f"The chain is {ratio(resident.vs_cpu['ratio'])} times as fast with its links on the device"
-    measured = [case for case in result.cases if case.status == OK and case.median(TOTAL)]
+    if resident is not None and resident.speedup is not None and not _is_on_host(chain):
+        return f"The chain is {ratio(resident.speedup.value)} times as fast with its links on the device"
+    measured = [case for case in result.cases if case.status == OK and case.median(LATENCY)]
     if not measured:
         return "Nothing was measured"
-    fastest = min(measured, key=lambda case: case.median(TOTAL) or 0)
-    return f"The chain takes {duration(fastest.median(TOTAL) or 0)} with {fastest.mode}"
+    fastest = min(measured, key=lambda case: case.median(LATENCY) or 0)
+    return f"The chain takes {duration(fastest.median(LATENCY) or 0)} with {fastest.mode}"
 
 
-def _is_on_host(result: Result) -> bool:
-    assert result.chain is not None
-    return all(stage["memory"]["kind"] == "host" for stage in result.chain["stages"])
+def _is_on_host(chain: Chain) -> bool:
+    return all(stage["memory"]["kind"] == "host" for stage in chain["stages"])
 
 
-def _on_host(result: Result) -> list[str]:
-    if not _is_on_host(result):
+def _on_host(chain: Chain) -> list[str]:
+    if not _is_on_host(chain):
         return []
     return [
         "All stages compute in host memory: no link crosses to a device. The other mode is IO binding with values handed on, so "
@@ -41,34 +41,32 @@ def _on_host(result: Result) -> list[str]:
     ]
 
 
-def _kept(result: Result) -> list[str]:
+def _kept(result: Result, chain: Chain) -> list[str]:
     """What it brings that links stay on the device."""
     cpu, resident, saved = result.case(CPU), result.case(LINKED), saved_ns(result)
-    if cpu is None or resident is None or resident.vs_cpu is None or saved is None or _is_on_host(result):
+    if cpu is None or resident is None or resident.speedup is None or saved is None or _is_on_host(chain):
         return []
-    assert result.chain is not None
-    times, interval = resident.vs_cpu["ratio"], resident.vs_cpu["ci95"]
+    times, interval = resident.speedup.value, resident.speedup.ci95
     said = f"{LINKED} is {ratio(times)} times as fast as {CPU}"
     said += "" if interval is None else f" (95 %: {ratio(interval[0])} to {ratio(interval[1])})"
     if interval is not None and interval[0] <= 1 <= interval[1]:
         return [f"{said}: no difference can be told from noise."]
     if saved <= 0:
         return [f"{said}."]
-    staying = [link for link in result.chain["links"] if link["stays"] and crosses(link)]
+    staying = [link for link in chain["links"] if link["stays"] and crosses(link)]
     moved = sum(link["bytes"] for link in staying)
     what = (
         f": {_links(len(staying))} ({size(moved)}) {'stays' if len(staying) == 1 else 'stay'} on the device"
         if staying
         else ""
     )
-    whole = cpu.median(TOTAL) or 1
+    whole = cpu.median(LATENCY) or 1
     return [f"{said}{what}, which saves {duration(saved)} a chain, {share(saved / whole)} of it."]
 
 
-def _through_host(result: Result) -> list[str]:
+def _through_host(chain: Chain) -> list[str]:
     """What each link costs where it goes through the host, by its copies alone."""
-    assert result.chain is not None
-    costs = [(crossing_ns(link), link) for link in result.chain["links"] if link["stays"]]
+    costs = [(crossing_ns(link), link) for link in chain["links"] if link["stays"]]
     known = sorted(((ns, link["from"], link["to"]) for ns, link in costs if ns), reverse=True)
     if not known:
         return []
@@ -77,10 +75,9 @@ def _through_host(result: Result) -> list[str]:
     return [f"Through the host the copies of a link alone take: {', '.join(named)}{more}."]
 
 
-def _copied(result: Result) -> list[str]:
+def _copied(chain: Chain) -> list[str]:
     """The links that cannot stay, and why."""
-    assert result.chain is not None
-    links = [link for link in result.chain["links"] if not link["stays"]]
+    links = [link for link in chain["links"] if not link["stays"]]
     found = [
         f"{link['from']} → {link['to']} ({size(link['bytes'])}) is copied in every mode: {link['why']}."
         for link in links
@@ -93,11 +90,11 @@ def _slowest(result: Result) -> list[str]:
     measured = [case for case in result.cases if case.status == OK and case.stages and len(case.stages) > 1]
     if not measured:
         return []
-    case = min(measured, key=lambda it: it.median(TOTAL) or 0)
+    case = min(measured, key=lambda it: it.median(LATENCY) or 0)
     assert case.stages is not None
-    whole = sum(stats.median_ns for stats in case.stages.values())
-    name, stats = max(case.stages.items(), key=lambda item: item[1].median_ns)
-    return [f"{name} takes {share(stats.median_ns / max(whole, 1))} of the chain's time with {case.mode}."]
+    whole = sum(stats.median for stats in case.stages.values())
+    name, stats = max(case.stages.items(), key=lambda item: item[1].median)
+    return [f"{name} takes {share(stats.median / max(whole, 1))} of the chain's time with {case.mode}."]
 
 
 def _links(count: int) -> str:

@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ortbench.analysis import same_chain, variables
 from ortbench.analysis.load import asked_of, has_rates
 from ortbench.analysis.load_advice import slo_text
 from ortbench.errors import NotComparable
-from ortbench.modes import WHOLE_CHAIN
+from ortbench.model.kinds import KINDS
 from ortbench.options import changed
 from ortbench.plan import Target
-from ortbench.result import OK, Result, work_of
-from ortbench.schema import Environment, Provider
+from ortbench.result import CHAIN, LOAD, LOOP, OK, SWEEP, Result
+from ortbench.schema import Environment, Loop, Provider
 from ortbench.steps import Steps
 
 
 def mismatches(one: Result, other: Result) -> list[str]:
     """What makes two results incomparable, in words; empty when they were measured on the same thing."""
+    return [apart(it) for it in unlike(one, other)]
+
+
+def unlike(one: Result, other: Result) -> list[Difference]:
+    """The same as data."""
     if one.setup.get("run_id") is not None and one.setup.get("run_id") == other.setup.get("run_id"):
         return []  # two sides of one run, taken to be compared
-    return [apart(it) for it in differences(one, other)]
+    return differences(one, other)
 
 
+Traits = dict[str, object]  # what something was measured on
 Difference = tuple[str, object, object]  # what differs, and what it is in one and in the other
 
 MODEL = "model"
@@ -38,26 +44,32 @@ def apart(difference: Difference) -> str:
 
 def differences(one: Result, other: Result) -> list[Difference]:
     """In what two results were not measured on the same thing, two sides of one run too."""
-    kinds = work_of(one).whole, work_of(other).whole
     found: list[Difference] = []
-    if one.model["sha256"] != other.model["sha256"] and kinds != (WHOLE_CHAIN, WHOLE_CHAIN):
+    if one.model["sha256"] != other.model["sha256"] and not _are_of_stages(one, other):
         found = [(MODEL, _model(one), _model(other))]
-    if kinds[0] != kinds[1] or (one.load is None, one.points is None) != (other.load is None, other.points is None):
+    if one.kind != other.kind:
         return [*found, ("kind", _kind(one), _kind(other))]  # their inputs are not the same kind of thing either
-    if one.chain is not None and other.chain is not None and (chains := same_chain.different(one.chain, other.chain)):
+    if _are_of_stages(one, other) and (chains := same_chain.different(one.part, other.part)):
         return list(chains)
-    mine, theirs = ({**_identity(it), **of_load} for it, of_load in zip((one, other), _loads(one, other), strict=True))
-    return found + [(name, mine[name], theirs[name]) for name in mine if mine[name] != theirs[name]]
+    mine, theirs = _identity(one), _identity(other)
+    shared = [name for name in mine if name in theirs]  # of loads one may have no rates
+    return found + [(name, mine[name], theirs[name]) for name in shared if mine[name] != theirs[name]]
+
+
+def _are_of_stages(*results: Result) -> bool:
+    return all(KINDS[it.kind].of_stages for it in results)
 
 
 def _kind(result: Result) -> str:
-    if result.chain is not None:
-        return f"a chain of {len(result.chain['stages'])} stages"
-    if result.load is not None:
-        return "a load"
-    if result.points is not None:
-        return f"a sweep of {len(result.points)} shapes"
-    return "single inferences" if result.loop is None else f"a loop of {result.loop['steps']} steps"
+    counted = _COUNTED.get(result.kind)
+    return KINDS[result.kind].noun + (counted(result) if counted else "")
+
+
+_COUNTED: dict[str, Callable[[Result], str]] = {
+    LOOP: lambda result: f" of {result.part['steps']} steps",
+    CHAIN: lambda result: f" of {len(result.part['stages'])} stages",
+    SWEEP: lambda result: f" of {len(result.shapes)} shapes",
+}
 
 
 def _model(result: Result) -> str:
@@ -66,32 +78,38 @@ def _model(result: Result) -> str:
 
 def _identity(result: Result) -> dict[str, object]:
     """What a result was measured on, besides the model."""
-    shapes: dict[str, object] = {it["name"]: it.get("tensors", it["shape"]) for it in result.model["inputs"]}
-    if result.points is not None:  # of two sweeps the shapes are compared that both have
-        shapes = {tensor["name"]: tensor["model_shape"] for tensor in result.model["inputs"]}
-    where = machine(result.target, result.environment)
-    if result.chain is not None:  # whose stages may each be on another EP
-        of_stages = same_chain.places(result.chain)
-        where = {**of_stages, **{key: value for key, value in where.items() if key not in ("EP", "device")}}
-    return {**_loop(result), "shapes": shapes, **where}
+    own = {
+        "shapes": {it["name"]: it.get("tensors", it["shape"]) for it in result.model["inputs"]},
+        **machine(result.target, result.environment),
+    }
+    of_kind = _IDENTITY.get(result.kind)
+    return of_kind(result, own) if of_kind else own
 
 
-def _loads(one: Result, other: Result) -> tuple[dict[str, object], dict[str, object]]:
-    """What makes two loads the same one: how callers share sessions and, where both have rates, how requests come and who
-    serves them."""
-    if one.load is None or other.load is None:
-        return {}, {}
-    keys = ["sessions", *(("arrivals", "file", "callers") if has_rates(one) and has_rates(other) else ())]
-    mine, theirs = ({key: dict(load.items())[key] for key in keys} for load in (one.load, other.load))
-    return mine, theirs
+def _loop(result: Result, own: Traits) -> Traits:
+    loop: Loop = result.part
+    fed = [f"{out}={into}" for out, into in loop["feedback"]]
+    return {"steps": loop["steps"], "feedback": fed, "first step": loop["first"], **own}
 
 
-def _loop(result: Result) -> dict[str, object]:
-    """What makes two loops the same one."""
-    if result.loop is None:
-        return {}
-    fed = [f"{out}={into}" for out, into in result.loop["feedback"]]
-    return {"steps": result.loop["steps"], "feedback": fed, "first step": result.loop["first"]}
+def _chain(result: Result, own: Traits) -> Traits:
+    """Stages may each be on another EP."""
+    rest = {key: value for key, value in own.items() if key not in ("shapes", "EP", "device")}
+    return {"shapes": own["shapes"], **same_chain.places(result.part), **rest}
+
+
+def _load(result: Result, own: Traits) -> Traits:
+    """How callers share sessions and, where there are rates, how requests come and who serves them."""
+    keys = ("sessions", *(("arrivals", "file", "workers") if has_rates(result) else ()))
+    return {**own, **{key: result.part[key] for key in keys}}
+
+
+def _sweep(result: Result, own: Traits) -> Traits:
+    """Of two sweeps the shapes are compared that both have."""
+    return {**own, "shapes": {tensor["name"]: tensor["model_shape"] for tensor in result.model["inputs"]}}
+
+
+_IDENTITY: dict[str, Callable[[Result, Traits], Traits]] = {LOOP: _loop, CHAIN: _chain, LOAD: _load, SWEEP: _sweep}
 
 
 def machine(target: Provider, environment: Environment) -> dict[str, object]:
@@ -153,8 +171,7 @@ def changes(one: Result, other: Result) -> list[str]:
         ("Python", one.environment.get("python"), other.environment.get("python")),
         ("locked clocks", one.environment.get("locked_clocks"), other.environment.get("locked_clocks")),
         ("OS", one.environment.get("os"), other.environment.get("os")),
-        *([] if one.loop is None or other.loop is None else changed(Steps, one.loop, other.loop)),
-        *([] if one.load is None or other.load is None else _load_changes(one, other)),
+        *(_CHANGES[one.kind](one, other) if one.kind == other.kind and one.kind in _CHANGES else ()),
         *variables.differences(one.environment, other.environment),
     ):
         if a != b:
@@ -168,24 +185,28 @@ def changes(one: Result, other: Result) -> list[str]:
 
 def _load_changes(one: Result, other: Result) -> list[tuple[str, Any, Any]]:
     """How loads were put on that may be compared all the same."""
-    assert one.load is not None
-    assert other.load is not None
     return [
         ("SLO", slo_text(asked_of(one) or {}) or None, slo_text(asked_of(other) or {}) or None),
-        ("time of a level", f"{one.load['duration_s']:g} s", f"{other.load['duration_s']:g} s"),
+        ("time of a level", f"{one.part['duration_s']:g} s", f"{other.part['duration_s']:g} s"),
     ]
+
+
+_CHANGES: dict[str, Callable[[Result, Result], list[tuple[str, Any, Any]]]] = {
+    LOOP: lambda one, other: changed(Steps, one.part, other.part),
+    LOAD: _load_changes,
+}
 
 
 def settings_of(one: Result, other: Result) -> list[tuple[str, Any, Any]]:
     """The session's settings; of chains what each stage has."""
-    if one.chain is not None and other.chain is not None:
-        return same_chain.changes(one.chain, other.chain)
+    if _are_of_stages(one, other):
+        return same_chain.changes(one.part, other.part)
     return changed(Target, one.target, other.target)
 
 
 def _versions(one: Result, other: Result) -> list[tuple[str, Any, Any]]:
     """The EP's version, which chains have by stage."""
-    if one.chain is not None and other.chain is not None:
+    if _are_of_stages(one, other):
         return []
     return [("EP version", one.target.get("ep_version"), other.target.get("ep_version"))]
 
@@ -216,7 +237,7 @@ def _drivers(result: Result) -> list[str]:
     return sorted({gpu["driver"] for gpu in result.environment["gpus"] if "driver" in gpu})
 
 
-_OF_THE_RUN = ("ep_requested", "policy", "fence")  # of a target: how it was asked for, and what was measured of it
+_OF_THE_RUN = ("ep_requested", "policy", "sync")  # of a target: how it was asked for, and what was measured of it
 _OF_THE_MOMENT = ("load_average", "gpus", "gpu_readings")  # of an environment: what it was like when it was measured
 
 
@@ -234,7 +255,7 @@ def sameness(one: Result, other: Result) -> str | None:
             result.model["inputs"],
             result.loop,
             result.load,
-            None if result.chain is None else same_chain.essence(result.chain),
+            same_chain.essence(result.part) if _are_of_stages(result) else None,
             result.setup.get("seed"),
             {key: value for key, value in result.target.items() if key not in _OF_THE_RUN},
             {key: value for key, value in result.environment.items() if key not in _OF_THE_MOMENT},
@@ -246,11 +267,6 @@ def sameness(one: Result, other: Result) -> str | None:
     if sides[0] != sides[1] or changes(one, other):
         return None
     return _SAME
-
-
-def is_sameness(remark: str) -> bool:
-    """Whether a remark on two results is that of `sameness`, whatever they are called."""
-    return remark.endswith(_SAME)
 
 
 def depths_of(result: Result) -> dict[str, int]:

@@ -2,67 +2,110 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from ortbench.analysis import loops
 from ortbench.analysis.chains import summarise_stages
 from ortbench.analysis.handing_on import is_only_host_accessible, shows_copies
-from ortbench.analysis.hidden_copies import hidden
-from ortbench.analysis.items import throughput
+from ortbench.analysis.hidden_copies import put_hidden
+from ortbench.analysis.host import put_host, put_spin_share
+from ortbench.analysis.items import put_throughput
 from ortbench.analysis.link import add_shares
 from ortbench.analysis.pairs import block_medians, shared
-from ortbench.modes import COSTS, CPU, MODES, PHASE_NAMES, STAGE, STEP, TOTAL, mode_of
-from ortbench.result import OK, Case, Result
-from ortbench.schema import Ratio
-from ortbench.stats import paired_ratio, summarise
+from ortbench.model.kinds import KINDS
+from ortbench.modes import (
+    COPY_RATE,
+    COPY_SHARE,
+    COPY_TIME,
+    COSTS,
+    CPU,
+    LATENCY,
+    MODES,
+    PHASE_NAMES,
+    PIPELINE_SPEEDUP,
+    STAGE,
+    STEP,
+    is_rate,
+    mode_of,
+)
+from ortbench.result import CHAIN, LOOP, OK, Case, Result, work_of
+from ortbench.stats import Value, paired_ratio, summarise
 
 
 def derive(result: Result) -> None:
     """Put every figure into a result that follows from its samples as they are now; it may have more of them later."""
-    for case in result.cases:
+    cases = [case for case in result.cases if case.load_blocks is None]  # load points have theirs from elsewhere
+    for case in cases:  # found anew each time: a mode that has failed since takes no part
+        case.speedup = None
+        case.metrics = {key: it for key, it in case.metrics.items() if not (isinstance(it, Value) and it.derived)}
         _summarise(case)
-        if result.loop is not None:
-            loops.summarise_steps(case, result.loop["steps"])
-        if result.chain is not None:
-            summarise_stages(case, result.chain)
-    for case in result.cases:  # found anew each time: a mode that has failed since takes no part
-        case.vs_cpu = case.derived = None
-        case.throughput = throughput(case, result.items)
+        if put_parts := _PARTS.get(result.kind):
+            put_parts(case, result.part)
+        put_throughput(case, result.items)
+        put_host(case, work_of(result).steps)
+        put_spin_share(case)
     _compare_with_cpu(result)
     _derive_copies(result)
+    for case in cases:
+        put_copies(case)
     _describe_pipeline(result)
     add_shares(result)
+
+
+_PARTS: dict[str, Callable[[Case, Any], None]] = {
+    LOOP: lambda case, loop: loops.summarise_steps(case, loop["steps"], bool(loop["first"])),
+    CHAIN: summarise_stages,
+}
 
 
 def _summarise(case: Case) -> None:
     """Statistics of each phase. A failed case keeps what was measured of it."""
     for phase in (*PHASE_NAMES, *COSTS):
-        if samples := case.samples_ns.get(phase):
-            case.phases[phase] = summarise(samples, [size for _, size, _ in case.blocks[phase]])
-    if (only := mode_of(case.mode).only) and not {STEP, STAGE} & case.samples_ns.keys():
-        case.phases[only] = case.phases[TOTAL]
+        if samples := case.samples.get(phase):
+            case.metrics[phase] = summarise(samples, [size for _, size, _ in case.blocks[phase]])
+    only, latency = mode_of(case.mode).only, case.stats(LATENCY)
+    if only and latency is not None and not {STEP, STAGE} & case.samples.keys():
+        case.metrics[only] = latency
 
 
 def _compare_with_cpu(result: Result) -> None:
-    """How many times as fast as `cpu` each mode is."""
+    """How many times as fast as `cpu-tensors` each mode is."""
     cpu = result.case(CPU)
-    if cpu is None or cpu.phases[TOTAL] is None:
+    if cpu is None or cpu.stats(LATENCY) is None:
         return
     for case in result.cases:
-        if case.status == OK and case.phases[TOTAL] is not None:
-            case.vs_cpu = _ratio(cpu, case)
+        if case.status == OK and case.stats(LATENCY) is not None:
+            case.speedup = _ratio(cpu, case)
 
 
 def _derive_copies(result: Result) -> None:
     """What must be copies of a run with CPU tensors: what a mode without them has less."""
-    if result.target["memory"]["kind"] == "host" or result.loop is not None or result.chain is not None:
+    if result.target["memory"]["kind"] == "host" or not KINDS[result.kind].derives_copies:
         return
     for name, mode in MODES.items():
         case, rest = result.case(name), result.case(mode.without_copies)
-        total, inference = (None if it is None else it.median(TOTAL) for it in (case, rest))
+        total, inference = (None if it is None else it.median(LATENCY) for it in (case, rest))
         if is_only_host_accessible(result) and not shows_copies(result, name):
             continue
-        nothing = case is not None and case.bytes_in == case.bytes_out == 0  # then the difference is of something else
+        nothing = case is not None and case.bytes_h2d == case.bytes_d2h == 0  # then the difference is of something else
         if case is not None and total is not None and inference is not None and not nothing:
-            case.derived = {"copies_ns": total - inference, "inference_ns": inference}
+            copies = total - inference
+            case.put(COPY_TIME, copies, derived=True)
+            case.put("inference", inference, derived=True)
+            case.put(COPY_SHARE, max(copies, 0) / total, derived=True)
+
+
+def put_copies(case: Case) -> None:
+    """What its copies take where they are timed by themselves, and how fast they are."""
+    timed, latency = case.copy_ns(), case.median(LATENCY)
+    if timed is not None:
+        case.put(COPY_TIME, timed, derived=True)
+        if latency and not is_rate(case.mode, LATENCY):
+            case.put(COPY_SHARE, min(timed / latency, 1.0), derived=True)
+    took, copied = case.value(COPY_TIME) or 0, (case.bytes_h2d or 0) + (case.bytes_d2h or 0)
+    known = took > 0 and copied > 0 and None not in (case.bytes_h2d, case.bytes_d2h)
+    case.put(COPY_RATE, round(copied / took * 1e9) if known else None, derived=True)
 
 
 def _describe_pipeline(result: Result) -> None:
@@ -70,15 +113,19 @@ def _describe_pipeline(result: Result) -> None:
     for case in result.cases:
         if case.pipeline is None:
             continue
+        put_hidden(case)
         device = result.case(mode_of(case.mode).like)
         against = None if device is None or case.status != OK else _ratio(device, case)
-        case.pipeline = {**case.pipeline, **hidden(case), "vs_device": against}
+        if against is not None:
+            case.put(PIPELINE_SPEEDUP, against.value, against.ci95, derived=True)
 
 
-def _ratio(base: Case, case: Case) -> Ratio | None:
+def _ratio(base: Case, case: Case) -> Value | None:
     """How many times as fast as `base` a case is, over paired blocks; None without any."""
-    pairs = shared(block_medians(base, TOTAL), block_medians(case, TOTAL))
+    pairs = shared(block_medians(base, LATENCY), block_medians(case, LATENCY))
     if not pairs[0]:
         return None
     ratio = paired_ratio(*pairs)
-    return {"ratio": round(ratio.ratio, 4), "ci95": [round(x, 4) for x in ratio.ci95] if ratio.ci95 else None}
+    return Value(
+        round(ratio.ratio, 4), None if ratio.ci95 is None else (round(ratio.ci95[0], 4), round(ratio.ci95[1], 4))
+    )

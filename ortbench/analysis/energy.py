@@ -14,7 +14,8 @@ from itertools import pairwise
 from statistics import variance
 from typing import Literal
 
-from ortbench.schema import Energy
+from ortbench.modes import ENERGY
+from ortbench.result import Case
 from ortbench.stats import t_quantile
 
 PARTS = 8  # into which a stretch is cut, where there are as many steps and runs
@@ -30,17 +31,19 @@ def idle_parts(readings: Readings) -> list[Part]:
     return [_drawn(one, other) for one, other in _cut(readings, PARTS)]
 
 
-def energy(
+def put_energy(
+    case: Case,
     how: Literal["counter", "power", "rapl"],
     of: str,
     readings: Readings,
     start_ns: int,
     ended: Sequence[tuple[int, int]],
     idle: Sequence[Part],
-) -> Energy:
-    """What a run draws.
+) -> None:
+    """Put into a case what an inference draws, or why that is not known.
 
     Args:
+        case: of the mode.
         how, of: see `Energy`.
         readings: of the counter, in order.
         start_ns: when runs began, on the clock of the readings.
@@ -51,7 +54,8 @@ def energy(
     counts = _Counts(start_ns, ended)
     done = counts.at(during[-1][0]) - counts.at(during[0][0]) if len(during) > 1 else 0.0
     if not done or not idle:
-        return {"unsupported": f"the energy counter of {of} moved too seldom"}
+        case.energy = {"unsupported": f"the energy counter of {of} moved too seldom"}
+        return
     pairs = _cut(during, min(PARTS, max(1, math.floor(done))))
     parts = [[round(counts.at(b[0]) - counts.at(a[0]), _DIGITS), *_drawn(a, b)] for a, b in pairs]
     runs, seconds, joules = (math.fsum(column) for column in zip(*parts, strict=True))
@@ -59,18 +63,11 @@ def energy(
     each = (joules - idle_w * seconds) / runs
     ci95 = _interval(each, parts, idle, idle_w)
     surely = each > 0 and (ci95 is None or ci95[0] > 0)
-    return {
-        "how": how,
-        "of": of,
-        "joules": each,
-        "ci95": ci95,
-        "watts": round(joules / seconds, 3),
-        "idle_watts": round(idle_w, 3),
-        "runs_per_joule": 1 / each if surely else None,
-        "start_ns": during[0][0],
-        "parts": parts,
-        "idle": [list(it) for it in idle],
-    }
+    case.put(ENERGY, each, ci95)
+    case.put("power", round(joules / seconds, 3))
+    case.put("idle_power", round(idle_w, 3))
+    case.put("inferences_per_joule", 1 / each if surely else None)
+    case.energy = {"how": how, "of": of, "start_ns": during[0][0], "parts": parts, "idle": [list(it) for it in idle]}
 
 
 def _interval(each: float, parts: Sequence[Part], idle: Sequence[Part], idle_w: float) -> list[float] | None:

@@ -58,7 +58,7 @@ def engine_sentences(result: Result) -> list[str]:
     """How long the engine took; empty for EPs that build none."""
     if result.target["ep"] not in BUILDERS:
         return []
-    took, first = (duration(result.setup[key]) for key in ("session_ns", "first_run_ns"))
+    took, first = (duration(result.setup[key]) for key in ("session_ns", "first_inference_ns"))
     cache = result.setup.get("engine_cache")
     then = f"the first run took {first}"
     if cache is None:

@@ -19,9 +19,6 @@ ROUNDS = max(PARTS, PAIRS)  # that a run has at least, unless it was told to mea
 
 TOO_FEW = "too few blocks for an interval"
 
-# What a measurement ended by: how `stopped` of a result begins.
-BY_ITERATIONS, BY_DURATION = "iterations", "duration"
-
 
 def lack(name: str, result: Result, blocks: int, together: int = 1) -> str | None:
     """That a result has too few blocks of a phase for a comparison, and what gives them, in a sentence; None if it has not.
@@ -51,10 +48,10 @@ def remedy(result: Result, rounds: int, together: int = 1) -> str:
         rounds: that it is to have.
         together: how many results took turns in its run; each of them has its own share of the time.
     """
-    ended_by = (result.stopped or "").partition(":")[0]
-    if ended_by == BY_ITERATIONS:
+    ended_by = None if result.stopped is None else result.stopped["reason"]
+    if ended_by == "iterations":
         return "measure it again without --iterations"
-    if ended_by == BY_DURATION:
+    if ended_by == "duration":
         return f"measure it again with --duration {_duration_s(result, rounds, together)}"
     if rounds > ROUNDS:
         return "measure it again with --precision 0, which lasts as long as --duration"
@@ -65,7 +62,7 @@ def _duration_s(result: Result, rounds: int, together: int) -> int:
     """What `--duration` so many rounds take, whole seconds: by the time that the rounds took which there are, and a quarter
     more."""
     begun: list[int] = []
-    ended: list[int] = []
+    ended: list[float] = []
     counts = [0]
     lanes = 0
     for case in result.cases:
@@ -77,7 +74,7 @@ def _duration_s(result: Result, rounds: int, together: int) -> int:
             at = 0
             for _, n, start_ns in taken:
                 begun.append(start_ns)
-                ended.append(start_ns + sum(case.samples_ns[phase][at : at + n]) * case.inferences(phase))
+                ended.append(start_ns + sum(case.samples[phase][at : at + n]) * case.inferences(phase))
                 at += n
     if not begun:
         return 1

@@ -8,15 +8,15 @@ from statistics import median
 from typing import Final
 
 from ortbench.errors import BenchmarkFailed
-from ortbench.modes import MODES, Mode
+from ortbench.modes import COPY_TIME, MODES, Mode
 from ortbench.result import Case, Result
-from ortbench.schema import Copied, Direction, Measured, ZeroCopy
+from ortbench.schema import CaseCheck, Copied, Direction, HostEnd, Measured
 from ortbench.units import duration, share
 
-UPLOAD: Final = "upload"
-DOWNLOAD: Final = "download"
+H2D: Final = "h2d"
+D2H: Final = "d2h"
 KERNEL: Final = "kernel"
-_DIRECTIONS: tuple[Direction, ...] = (UPLOAD, DOWNLOAD)
+_DIRECTIONS: tuple[Direction, ...] = (H2D, D2H)
 GAP_NS = 1_000_000  # kept between runs, so that a record whose time is off by microseconds still falls to its run
 
 
@@ -25,7 +25,7 @@ class Activity:
     """Something that the GPU did.
 
     Attributes:
-        what: `UPLOAD`, `DOWNLOAD` or `KERNEL`.
+        what: `H2D`, `D2H` or `KERNEL`.
         start_ns, end_ns: on CUPTI's clock.
         size: bytes of a copy.
         memory: the host's side of a copy: ``pageable``, ``pinned``, ``managed`` or ``unknown``.
@@ -49,7 +49,7 @@ class Moment:
 def measured(
     runs: Sequence[tuple[int, int]], activities: Sequence[Activity], before: Moment, after: Moment
 ) -> Measured:
-    """What the copies and kernels of a run took: the key ``measured`` of a case.
+    """What the copies and kernels of a run took.
 
     Args:
         runs: start and end of each on our clock, ns, at least `GAP_NS` apart; at least one.
@@ -77,8 +77,8 @@ def measured(
     return {
         "runs": len(runs),
         "run_ns": round(median(end - start for start, end in runs)),
-        UPLOAD: _copies(by_run, UPLOAD),
-        DOWNLOAD: _copies(by_run, DOWNLOAD),
+        H2D: _copies(by_run, H2D),
+        D2H: _copies(by_run, D2H),
         "kernels_ns": _median(by_run, KERNEL, lambda activity: activity.end_ns - activity.start_ns),
     }
 
@@ -108,10 +108,25 @@ def _median(by_run: Sequence[Sequence[Activity]], what: str, value: Callable[[Ac
     return round(median(sums))
 
 
+def put_recorded(case: Case, found: Measured) -> None:
+    """Put into a case what CUPTI recorded of its mode."""
+    case.put("gpu_latency", found["run_ns"])
+    case.put("gpu_kernels", found["kernels_ns"])
+    for way in _DIRECTIONS:
+        case.put(f"gpu_{way}", found[way]["ns"])
+        case.put(f"gpu_bytes_{way}", found[way]["bytes"])
+    ends: dict[Direction, HostEnd] = {
+        way: {"n": found[way]["n"], "memory": found[way]["memory"]} for way in _DIRECTIONS
+    }
+    case.recorded = {"runs": found["runs"], "h2d": ends[H2D], "d2h": ends[D2H]}
+    if (claim := case.checks.get("zero_copy")) is not None:
+        case.checks["zero_copy"] = zero_copy(claim, found)
+
+
 def cupti_sentences(result: Result) -> list[str]:
     """What CUPTI measured beside what is derived or timed; empty where nothing was measured."""
     said = [(_sentence_of(mode), result.case(name)) for name, mode in MODES.items()]
-    return [sentence(case) for sentence, case in said if sentence and case is not None and case.measured is not None]
+    return [sentence(case) for sentence, case in said if sentence and case is not None and case.recorded is not None]
 
 
 def _sentence_of(mode: Mode) -> Callable[[Case], str] | None:
@@ -120,34 +135,35 @@ def _sentence_of(mode: Mode) -> Callable[[Case], str] | None:
 
 
 def _of_cpu_tensors(case: Case) -> str:
-    assert case.measured is not None
-    total = case.median("total")
+    total, up, down = case.median("latency"), *_gpu_copies(case)
     assert total is not None
-    up, down = case.measured[UPLOAD]["ns"], case.measured[DOWNLOAD]["ns"]
     beside = ""
-    if case.derived is not None:
-        beside = f", beside ≈{share(max(case.derived['copies_ns'], 0) / total)} derived"
+    if (copies := case.value(COPY_TIME)) is not None:
+        beside = f", beside ≈{share(max(copies, 0) / total)} derived"
     return (
-        f"With CPU tensors CUPTI measured {duration(up)} up{_how(case, UPLOAD)} and {duration(down)} "
-        f"down{_how(case, DOWNLOAD)} of {duration(total)} ({share((up + down) / total)}){beside}."
+        f"With CPU tensors CUPTI measured {duration(up)} up{_how(case, H2D)} and {duration(down)} "
+        f"down{_how(case, D2H)} of {duration(total)} ({share((up + down) / total)}){beside}."
     )
 
 
 def _of_timed_copies(case: Case) -> str:
-    assert case.measured is not None
-    up, down = case.median(UPLOAD), case.median(DOWNLOAD)
-    theirs = f"{duration(case.measured[UPLOAD]['ns'])} up and {duration(case.measured[DOWNLOAD]['ns'])} down"
+    up, down = case.median(H2D), case.median(D2H)
+    theirs = "{} up and {} down".format(*map(duration, _gpu_copies(case)))
     ours = f" where ortbench timed {duration(up)} and {duration(down)}" if up is not None and down is not None else ""
     return f"In {case.mode} CUPTI measured {theirs}{ours}: the rest is the host's part of a copy."
 
 
+def _gpu_copies(case: Case) -> tuple[float, float]:
+    return case.value(f"gpu_{H2D}") or 0, case.value(f"gpu_{D2H}") or 0
+
+
 def _how(case: Case, what: Direction) -> str:
-    assert case.measured is not None
-    memory = case.measured[what]["memory"]
+    assert case.recorded is not None
+    memory = case.recorded[what]["memory"]
     return f" ({memory})" if memory else ""
 
 
-def zero_copy(claim: ZeroCopy, found: Measured) -> ZeroCopy:
+def zero_copy(claim: CaseCheck, found: Measured) -> CaseCheck:
     """What CUPTI makes of a verdict on zero-copy.
 
     A kernel that reads the host's memory over the link takes about as long as a copy would, so times alone cannot tell
@@ -157,9 +173,13 @@ def zero_copy(claim: ZeroCopy, found: Measured) -> ZeroCopy:
         claim: ``zero_copy`` of a case.
         found: what `measured` gave of the same mode.
     """
-    if not claim["addresses"]:
+    if not claim.get("addresses"):
         return claim
     seen = [f"{found[what]['bytes']} bytes of {what}" for what in _DIRECTIONS if found[what]["memory"]]
     # In any run: where there was no copy at all there is no kind of memory.
     saw = f"{' and '.join(seen)} a run" if seen else f"no copy in {found['runs']} runs"
-    return {**claim, "proved": not seen, "how": f"CUPTI saw {saw}; by times alone: {claim['how']}"}
+    return {
+        **claim,
+        "verdict": "unclear" if seen else "passed",
+        "how": f"CUPTI saw {saw}; by times alone: {claim.get('how')}",
+    }

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ortbench.modes import CPU, DEVICE, MODES, TOTAL, mode_of
-from ortbench.result import OK, Result
+from ortbench.modes import CPU, DEVICE, LATENCY, MODES, mode_of
+from ortbench.result import OK, Case, Result
 
 HANDED_ON, COPIED, UNCLEAR = "handed on", "copied", "unclear"
 
@@ -32,9 +32,9 @@ class Handing:
     """
 
     verdict: str
-    with_arrays: int
-    without: int
-    copies: int
+    with_arrays: float
+    without: float
+    copies: float
     proved: bool
 
 
@@ -51,19 +51,19 @@ def handing_on(result: Result, mode: str = CPU) -> Handing | None:
     case, rest, copies = result.case(mode), result.case(mode_of(mode).without_copies), _copies_ns(result)
     if case is None or rest is None or copies is None or case.status != OK or rest.status != OK:
         return None
-    ours, theirs = case.phases[TOTAL], rest.phases[TOTAL]
+    ours, theirs = case.stats(LATENCY), rest.stats(LATENCY)
     if ours is None or theirs is None:
         return None
-    extra, noise = ours.median_ns - theirs.median_ns, ours.mad_ns + theirs.mad_ns
+    extra, noise = ours.median - theirs.median, ours.mad + theirs.mad
     if extra < _FEW * copies and copies >= 2 * noise:
         verdict = HANDED_ON
     elif extra >= max(_MANY * copies, 2 * noise, _CALL_NS):
         verdict = COPIED
     else:
         verdict = UNCLEAR
-    shared = [case.zero_copy for case in result.cases if case.status == OK and case.zero_copy is not None]
-    proved = bool(shared) and all(found["proved"] for found in shared)
-    return Handing(verdict, ours.median_ns, theirs.median_ns, copies, proved)
+    shared = [it for case in result.cases if case.status == OK and (it := case.checks.get("zero_copy")) is not None]
+    proved = bool(shared) and all(it["verdict"] == "passed" for it in shared)
+    return Handing(verdict, ours.median, theirs.median, copies, proved)
 
 
 def shows_copies(result: Result, mode: str) -> bool:
@@ -72,13 +72,17 @@ def shows_copies(result: Result, mode: str) -> bool:
     return found is not None and found.verdict == COPIED
 
 
-def _copies_ns(result: Result) -> int | None:
-    """What copying everything in and out takes: of mode `device`, or once, of `device-resident`; None if neither is known."""
+def _copies_ns(result: Result) -> float | None:
+    """What copying everything in and out takes: of mode `device-tensors`, or once, of `device-resident`; None if neither is known."""
     device, resident = result.case(DEVICE), result.case(MODES[CPU].without_copies)
     if device is not None and device.status == OK:
         timed = device.copy_ns()
         if timed is not None:
             return timed
-    if resident is not None and resident.status == OK and resident.once is not None:
-        return resident.once["upload_ns"] + resident.once["download_ns"]
-    return None
+    return None if resident is None or resident.status != OK else once_ns(resident)
+
+
+def once_ns(case: Case) -> int | None:
+    """What copying everything in and out once takes, of `device-resident`; None where it was not timed."""
+    there, back = case.value("once_h2d"), case.value("once_d2h")
+    return None if there is None or back is None else int(there + back)

@@ -11,11 +11,11 @@ from statistics import median
 
 from ortbench.analysis.change_points import change_points
 from ortbench.analysis.comparable import MACHINE, MODEL, changes, depths_of, differences, settings_of, short
-from ortbench.analysis.compare import Selection
+from ortbench.analysis.series import Key, Selection, ordered
+from ortbench.analysis.series import series as series_of
 from ortbench.analysis.shift import Shift, shift
 from ortbench.errors import BadInput
-from ortbench.modes import ALL_MODES, TOTAL
-from ortbench.result import Case, Point, Result
+from ortbench.result import Result
 
 FEWEST = 12  # results of a series in which steps are looked for: in fewer none can be told from chance
 _COMMIT = 7  # characters, as git shows them
@@ -32,11 +32,11 @@ class Run:
 
 @dataclass(frozen=True)
 class Figure:
-    """What a run found: a median and its 95 % interval, ns."""
+    """What a run found: a figure and its 95 % interval, where it has one, in the metric's unit."""
 
     run: Run
-    median_ns: int
-    ci95_ns: tuple[int, int]
+    value: float
+    ci95: tuple[float, float] | None
 
 
 @dataclass(frozen=True)
@@ -45,15 +45,15 @@ class Step:
 
     Attributes:
         at: the number of the first figure of the new level.
-        before_ns, after_ns: the medians of both levels.
+        before, after: the medians of both levels.
         runs: how many figures each has.
-        size: how many times as long it takes.
+        size: how many times as bad it is: above 1 is slower, or more of a cost.
         changed: what differs between the last run before and the first one after, in words.
     """
 
     at: int
-    before_ns: float
-    after_ns: float
+    before: float
+    after: float
     runs: tuple[int, int]
     size: Shift
     changed: tuple[str, ...]
@@ -61,11 +61,9 @@ class Step:
 
 @dataclass(frozen=True)
 class Series:
-    """The figures of one case in the order in which they were measured, one at least; `shape` is of a sweep, else ""."""
+    """The figures of one metric of a mode at a point in the order in which they were measured, one at least."""
 
-    mode: str
-    phase: str
-    shape: str
+    key: Key
     figures: tuple[Figure, ...]
     steps: tuple[Step, ...]
 
@@ -88,29 +86,24 @@ class Series:
         """
         if len(self.figures) < 4:
             return None
-        middles = [(level, median(it.median_ns for it in level)) for level in self.levels]
-        return 1.4826 * median(abs(it.median_ns - middle) / max(middle, 1) for level, middle in middles for it in level)
+        middles = [(level, median(it.value for it in level)) for level in self.levels]
+        return 1.4826 * median(abs(it.value - middle) / max(middle, 1e-9) for level, middle in middles for it in level)
 
 
 def run_of(result: Result, place: str) -> Run:
     """A result as part of a history.
 
     Raises:
-        BadInput: it does not say when it was measured, or is a load, whose figures are of levels and not of cases.
+        BadInput: it does not say when it was measured.
     """
-    if result.load is not None:
-        raise BadInput(f"{place} is a load, which has no history")
     try:
         at = datetime.fromisoformat(result.created)
     except ValueError:
         raise BadInput(f"{place} does not say when it was measured: {result.created!r}") from None
-    points = None if result.points is None else [replace(it, cases=_light(it.cases)) for it in result.points]
-    light = replace(result, cases=_light(result.cases), points=points, nodes=None, link=None)
+    light = replace(
+        result, cases=[replace(case, samples={}, blocks={}) for case in result.cases], nodes=None, link=None
+    )
     return Run(light, at if at.tzinfo else at.replace(tzinfo=UTC), place)
-
-
-def _light(cases: Sequence[Case]) -> list[Case]:
-    return [replace(case, samples_ns={}, blocks={}) for case in cases]
 
 
 # Which results belong together
@@ -170,46 +163,29 @@ def series(group: Sequence[Run], only: Selection, same: float) -> list[Series]:
 
     Args:
         group: of `groups`.
-        only: these modes and phases; without phases whole inferences, loops or chains.
+        only: these modes and metrics; without metrics those of which the kind has a history.
         same: up to which share two levels are called the same.
     """
-    shapes = dict.fromkeys(shape for run in group for shape, _ in _parts(run.result))
-    found = []
-    for shape in shapes:
-        for mode in only.modes or ALL_MODES:
-            for phase in only.phases or (TOTAL,):
-                figures = tuple(it for run in group if (it := _figure(run, shape, mode, phase)) is not None)
-                if figures:
-                    found.append(Series(mode, phase, shape, figures, tuple(_steps(figures, same))))
-    return found
+    found: dict[Key, list[Figure]] = {}
+    for run in group:
+        for key, it in series_of(run.result, lambda view: view.history, only).items():
+            found.setdefault(key, []).append(Figure(run, it.value, it.ci95))
+    return [Series(key, tuple(found[key]), tuple(_steps(key, found[key], same))) for key in ordered(found)]
 
 
-def _parts(result: Result) -> Iterator[tuple[str, Result | Point]]:
-    """What has cases: a result, or the shapes of a sweep by their names."""
-    if result.points is None:
-        yield "", result
-    else:
-        yield from ((point.name, point) for point in result.points)
-
-
-def _figure(run: Run, shape: str, mode: str, phase: str) -> Figure | None:
-    part = dict(_parts(run.result)).get(shape)
-    case = None if part is None else part.case(mode)
-    stats = None if case is None else case.stats(phase)
-    return None if stats is None else Figure(run, stats.median_ns, stats.ci95_ns)
-
-
-def _steps(figures: Sequence[Figure], same: float) -> Iterator[Step]:
+def _steps(key: Key, figures: Sequence[Figure], same: float) -> Iterator[Step]:
     """The steps that are beyond `same` and beyond the noise for certain; the least of the others is no step, and its two
     levels are one."""
     if len(figures) < FEWEST:
         return
-    values = [float(max(it.median_ns, 1)) for it in figures]
+    least = key.metric.unit.least
+    values = [max(it.value, least) for it in figures]
+    turned = key.metric.better == "higher"
     places = change_points([math.log(value) for value in values])
     while True:
         bounds = [0, *places, len(values)]
         levels = [values[a:b] for a, b in pairwise(bounds)]
-        sizes = [shift(before, after) for before, after in pairwise(levels)]
+        sizes = [shift(after, before) if turned else shift(before, after) for before, after in pairwise(levels)]
         doubtful = [at for at, size in enumerate(sizes) if not size.is_beyond(same)]
         if not doubtful:
             break

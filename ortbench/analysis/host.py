@@ -4,10 +4,20 @@ from __future__ import annotations
 
 from ortbench.analysis.pairs import block_medians, shared
 from ortbench.ep_names import CAPTURING_EPS
-from ortbench.modes import CPU_TIME, SUBMIT, TOTAL, mode_of
+from ortbench.modes import (
+    CPU_CORES,
+    CPU_SYSTEM,
+    CPU_TIME,
+    CPU_USER,
+    ENQUEUE,
+    ENQUEUE_SHARE,
+    LATENCY,
+    NO_SPIN,
+    SPIN_SHARE,
+    mode_of,
+)
 from ortbench.result import OK, Case, Result
-from ortbench.schema import HostTime
-from ortbench.stats import FEWEST, difference_interval, paired_ratio
+from ortbench.stats import FEWEST, Value, difference_interval, paired_ratio
 from ortbench.units import duration, share
 
 HOST_BOUND = 0.9  # of an inference: where submitting takes as much, the device has next to nothing left to do behind it
@@ -17,61 +27,65 @@ COMPUTES = 0.7  # of an inference: a device that computes for less of it waits f
 _LEFT_NS = 20_000
 
 
-def submit_share(case: Case) -> float | None:
-    """Which part of an inference is over when its call returns, by the medians; None where the call is the wait."""
-    submit, whole = case.median(SUBMIT), case.median(_whole(case))
-    return None if submit is None or not whole else submit / whole
+def put_host(case: Case, steps: int | None) -> None:
+    """Put into a case what the host takes for an inference, of all blocks together: single ones are too short for the system's
+    counting of CPU time.
+    """
+    enqueue, whole = case.median(ENQUEUE), case.median(_whole(case))
+    if enqueue is not None and whole:
+        case.put(ENQUEUE_SHARE, round(enqueue / whole, 4), derived=True)
+    if case.host is not None:
+        runs, spent = max(1, case.host["runs"]), case.host["user_ns"] + case.host["system_ns"]
+        case.put(CPU_USER, round(case.host["user_ns"] / runs))
+        case.put(CPU_SYSTEM, round(case.host["system_ns"] / runs))
+        case.put(CPU_CORES, round(spent / max(1, case.host["wall_ns"]), 4), derived=True)
+        if steps is not None:
+            case.put("step_cpu_time", round(spent / runs / steps), derived=True)
+
+
+def put_spin_share(case: Case) -> None:
+    """Put into a case which part of its CPU time threads spin away: it is not there where they do not spin."""
+    spent, still = cpu_time_ns(case), case.value(f"{CPU_TIME}_{NO_SPIN}")
+    if spent and still is not None:
+        case.put(SPIN_SHARE, round(max(0.0, 1 - still / spent), 4), derived=True)
+
+
+def cpu_time_ns(case: Case) -> float | None:
+    """CPU time per inference, user and system, of all blocks together; None where it was not taken."""
+    user, system = case.value(CPU_USER), case.value(CPU_SYSTEM)
+    return None if user is None or system is None else user + system
 
 
 def _whole(case: Case) -> str:
-    """The phase whose calls submit is of."""
-    return TOTAL if case.median("inference") is None else "inference"
+    """The phase whose calls enqueue is of."""
+    return LATENCY if case.median("inference") is None else "inference"
 
 
 def _is_host_bound(case: Case) -> bool:
-    """Whether submit is `HOST_BOUND` of an inference beyond doubt, over the blocks that both were taken in.
+    """Whether enqueue is `HOST_BOUND` of an inference beyond doubt, over the blocks that both were taken in.
 
-    On a busy machine a run that waits can go for one that does not; then submit is all of it and says nothing of the host.
+    On a busy machine a run that waits can go for one that does not; then enqueue is all of it and says nothing of the host.
     """
-    submit, whole = shared(*(block_medians(case, phase) for phase in (SUBMIT, _whole(case))))
+    submit, whole = shared(*(block_medians(case, phase) for phase in (ENQUEUE, _whole(case))))
     left = difference_interval([a - b for a, b in zip(whole, submit, strict=True)])
     interval = paired_ratio(submit, whole).ci95 if submit else None
     if left is None or interval is None:
         return False
-    cost = 0 if case.fence is None else case.fence["cost_ns"]
+    cost = 0 if case.sync is None else case.sync["cost_ns"]
     # Behind work a fence takes longer than on an idle device, where its cost is known from: three times as long on an H100.
     return interval[0] >= HOST_BOUND and left[0] * case.inferences(_whole(case)) > _LEFT_NS + 3 * cost
 
 
-def cpu_time_ns(found: HostTime) -> float:
-    """CPU time per run, user and system, of all blocks together: single blocks are too short for the system's counting."""
-    return (found["user_ns"] + found["system_ns"]) / max(1, found["runs"])
-
-
-def cores(found: HostTime) -> float:
-    """How many cores were in use on average."""
-    return (found["user_ns"] + found["system_ns"]) / max(1, found["wall_ns"])
-
-
-def spin_share(case: Case) -> float | None:
-    """Which part of the CPU time of a run threads spin away: it is not there where they do not; None without ``--spin``."""
-    if case.host is None or case.spin is None or not cpu_time_ns(case.host):
-        return None
-    return max(0.0, 1 - cpu_time_ns(case.spin) / cpu_time_ns(case.host))
+def _still(case: Case) -> tuple[float, float] | None:
+    """The interval of the CPU time of an inference whose threads do not spin; None where there are no blocks enough to tell."""
+    still, spent = case.metrics.get(f"{CPU_TIME}_{NO_SPIN}"), case.stats(CPU_TIME)
+    return still.ci95 if isinstance(still, Value) and spent is not None and spent.n >= FEWEST else None
 
 
 def _is_spinning(case: Case) -> bool:
-    """Whether a run takes less of the CPU without threads that spin beyond doubt."""
-    spent, still = case.phases.get(CPU_TIME), case.spin and case.spin["cpu_time_ci95_ns"]
-    return bool(spent and still and _shows(case) and spent.ci95_ns[0] > still[1])
-
-
-def _shows(case: Case) -> bool:
-    """Whether there are blocks enough to tell."""
-    spent = case.phases.get(CPU_TIME)
-    return (
-        spent is not None and spent.n >= FEWEST and case.spin is not None and case.spin["cpu_time_ci95_ns"] is not None
-    )
+    """Whether an inference takes less of the CPU without threads that spin beyond doubt."""
+    spent, still = case.stats(CPU_TIME), _still(case)
+    return spent is not None and still is not None and spent.ci95[0] > still[1]
 
 
 def host_sentences(result: Result) -> list[str]:
@@ -87,9 +101,9 @@ def _waits_for_launches(result: Result) -> list[str]:
     """
     for case in result.cases:
         whole = case.median("inference") if mode_of(case.mode).times_copies else None
-        if case.status != OK or case.measured is None or not whole:
+        busy = case.value("gpu_kernels")
+        if case.status != OK or busy is None or not whole:
             continue
-        busy = case.measured["kernels_ns"]
         if 0 < busy <= COMPUTES * whole:
             said = f"In {case.mode} the GPU computes for {duration(busy)} of an inference of {duration(whole)} "
             said += f"({share(busy / whole)}) by CUPTI: the rest it waits for the host"
@@ -100,12 +114,12 @@ def _waits_for_launches(result: Result) -> list[str]:
 
 def _host_bound(result: Result) -> list[str]:
     sure = [case for case in result.cases if case.status == OK and _is_host_bound(case)]
-    bound = [(part, case) for case in sure if (part := submit_share(case)) is not None]
+    bound = [(part, case) for case in sure if (part := case.value(ENQUEUE_SHARE)) is not None]
     if not bound:
         return []
     part, case = max(bound, key=lambda it: it[0])
     whole = "a run" if mode_of(case.mode).in_bursts else "an inference"
-    said = f"Host-bound: submit is {share(min(part, 1.0))} of {whole} with {case.mode}"
+    said = f"Host-bound: enqueue is {share(min(part, 1.0))} of {whole} with {case.mode}"
     helps = _what_helps(result, case)
     return [f"{said}; what helps: {', '.join(helps)}." if helps else f"{said}."]
 
@@ -121,19 +135,17 @@ def _what_helps(result: Result, case: Case) -> list[str]:
 
 
 def _spinning(result: Result) -> list[str]:
-    asked = [case for case in result.cases if case.status == OK and case.spin is not None]
-    sure = {case.mode: part for case in asked if _is_spinning(case) and (part := spin_share(case)) is not None}
-    if not sure and any(map(_shows, asked)):
+    asked = [case for case in result.cases if case.status == OK and f"{CPU_TIME}_{NO_SPIN}" in case.metrics]
+    sure = {case.mode: part for case in asked if _is_spinning(case) and (part := case.value(SPIN_SHARE)) is not None}
+    if not sure and any(map(_still, asked)):
         return ["That threads of ONNX Runtime spin is no measurable part of the CPU time."]
     if not sure:
         return ["How much of the CPU time is threads that spin does not show in so few blocks."] if asked else []
     case = next(case for case in asked if sure.get(case.mode) == max(sure.values()))
-    assert case.host is not None
-    assert case.spin is not None
-    total, still = case.median(TOTAL), case.spin["total_ns"]
+    total, still = case.median(LATENCY), case.value(f"{LATENCY}_{NO_SPIN}") or 0
     took = "" if total is None else f", and takes {duration(still)} in place of {duration(total)}"
     return [
         f"≈{share(sure[case.mode])} of the CPU time with {case.mode} is threads of ONNX Runtime that spin: with "
-        f"--session-config session.intra_op.allow_spinning=0 a run has {duration(cpu_time_ns(case.spin))} of it in place of "
-        f"{duration(cpu_time_ns(case.host))}{took}."
+        f"--session-config session.intra_op.allow_spinning=0 a run has {duration(case.value(f'{CPU_TIME}_{NO_SPIN}') or 0)} of it "
+        f"in place of {duration(cpu_time_ns(case) or 0)}{took}."
     ]

@@ -7,9 +7,9 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
 from ortbench.errors import BadInput
-from ortbench.modes import TOTAL
+from ortbench.modes import ITEM_THROUGHPUT, ITEM_TIME, LATENCY, THROUGHPUT
 from ortbench.result import OK, Case, Result
-from ortbench.schema import Items, Tensor, Throughput
+from ortbench.schema import Items, Tensor
 from ortbench.units import rate
 
 OPTION = "--items"
@@ -71,13 +71,16 @@ def _size(name: str, sizes: dict[str, set[int]], guessed: Collection[str]) -> in
     return next(iter(found))
 
 
-def throughput(case: Case, items: Items | None) -> Throughput | None:
-    """What a mode's total means for its items; None where it did not work, or nobody knows how many there are."""
-    total = case.median(TOTAL)
-    if items is None or total is None or case.status != OK:
-        return None
-    count = items["count"]
-    return {"items_per_s": round(count * 1e9 / max(total, 1), 3), "item_ns": round(total / count, 3)}
+def put_throughput(case: Case, items: Items | None) -> None:
+    """Put into a case what its latency means for inferences and items; nothing where it did not work."""
+    latency = case.median(LATENCY) if case.status == OK else None
+    count = None if items is None else items["count"]
+    per_s = None if latency is None else 1e9 / max(latency, 1)
+    case.put(THROUGHPUT, None if per_s is None else round(per_s, 3), derived=True)
+    case.put(ITEM_THROUGHPUT, None if per_s is None or count is None else round(count * per_s, 3), derived=True)
+    case.put(ITEM_TIME, None if latency is None or not count else round(latency / count, 3), derived=True)
+    per_joule = case.value("inferences_per_joule")
+    case.put("items_per_joule", None if per_joule is None or count is None else per_joule * count, derived=True)
 
 
 def is_batch(items: Items | None) -> bool:
@@ -97,7 +100,7 @@ class Rate(NamedTuple):
 def best_mode(result: Result, name: str, modes: Collection[str] = ()) -> Rate | None:
     """The mode of a result, of some or of all, that gets most items done; None where nobody knows how many there are."""
     cases = [case for case in result.cases if not modes or case.mode in modes]
-    known = [(it["items_per_s"], case.mode) for case in cases if (it := case.throughput) is not None]
+    known = [(it, case.mode) for case in cases if (it := case.value(ITEM_THROUGHPUT)) is not None]
     if result.items is None or not known:
         return None
     per_s, mode = max(known, key=lambda it: it[0])

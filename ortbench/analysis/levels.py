@@ -1,21 +1,27 @@
-"""The levels of a load: which there are, their figures, and where each may lie. Pure."""
+"""The load points of a load: which there are, their figures, and where each may lie. Pure."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from statistics import stdev
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from ortbench import units
-from ortbench.result import OK, Result
-from ortbench.schema import Latency, Level
-from ortbench.stats import Ratio, t_quantile
+from ortbench.modes import LATENCY, THROUGHPUT, UTILISATION
+from ortbench.result import OK, Case, Result
+from ortbench.schema import LoadBlock
+from ortbench.stats import Ratio, Stats, Value, t_quantile
 
-RUNS_PER_S: Literal["runs_per_s"] = "runs_per_s"
-CONCURRENCY, RATE = "concurrency", "rate"  # what a level is of: so many callers, or so many requests a second
-LATENCIES: tuple[Literal["p50", "p95", "p99", "mean"], ...] = ("p50", "p95", "p99", "mean")
-STATISTICS = (RUNS_PER_S, *LATENCIES)  # that may be compared; the largest of all says nothing that comes again
+CONCURRENCY, RATE = "concurrency", "rate"  # what a load point is of: so many callers, or so many requests a second
+P50 = "p50"  # what the median is called too
+STATISTICS = (
+    THROUGHPUT,
+    "median",
+    "p95",
+    "p99",
+    "mean",
+)  # that may be compared; the largest of all says nothing that comes again
 FEWEST_BLOCKS = 3  # of which an interval is made
 FULL = 0.98  # from which busy share of the callers on a queue grows as long as requests come
 
@@ -23,7 +29,7 @@ Interval = tuple[float, float]
 
 
 class At(NamedTuple):
-    """What a level is of: a number of callers (`CONCURRENCY`) or requests a second (`RATE`)."""
+    """A load point: a number of callers (`CONCURRENCY`) or requests a second (`RATE`)."""
 
     kind: str
     value: float
@@ -47,88 +53,112 @@ def rate_text(rate: float) -> str:
     return text if len(text.partition(".")[2]) <= 2 else units.digits(rate)
 
 
-def at(level: Level) -> At:
-    """What a level is of."""
-    return At(RATE, level["rate"]) if "rate" in level else At(CONCURRENCY, level["concurrency"])
+def at(case: Case) -> At:
+    """The load point of a case that has one."""
+    ((kind, value),) = case.point.items()
+    return At(kind, float(value))
 
 
-def is_measured(level: Level) -> bool:
-    """Whether a level is ok and has its figures."""
-    return level["status"] == OK and level["runs_per_s"] is not None and level["latency_ns"] is not None
+def load_cases(result: Result) -> list[Case]:
+    """The cases of a load that are of its load points."""
+    return [case for case in result.cases if case.load_blocks is not None]
+
+
+def has_figures(case: Case) -> bool:
+    """Whether there are figures of a load point, also if it failed in the end."""
+    return case.value(THROUGHPUT) is not None and case.stats(LATENCY) is not None
+
+
+def is_measured(case: Case) -> bool:
+    """Whether a load point is ok and has its figures."""
+    return case.status == OK and has_figures(case)
 
 
 def modes_of(result: Result) -> list[str]:
-    """The modes that levels are of, in the order in which they first come."""
-    return list(dict.fromkeys(level["mode"] for level in result.levels))
+    """The modes that load points are of, in the order in which they first come."""
+    return list(dict.fromkeys(case.mode for case in load_cases(result)))
 
 
-def measured(result: Result, kind: str, mode: str | None = None) -> list[Level]:
-    """The levels that are ok, the lowest first.
+def of_kind(result: Result, kind: str) -> list[Case]:
+    """The load points of a kind that have figures, mode by mode, the lowest first."""
+    modes = modes_of(result)
+    found = [it for it in load_cases(result) if kind in it.point and has_figures(it)]
+    return sorted(found, key=lambda it: (modes.index(it.mode), at(it).value))
+
+
+def measured(result: Result, kind: str, mode: str | None = None) -> list[Case]:
+    """The load points that are ok, the lowest first.
 
     Args:
         result: of a load.
         kind: `CONCURRENCY` or `RATE`.
         mode: of one mode; None for all, one behind the other.
     """
-    modes = modes_of(result) if mode is None else [mode]
-    found = [it for it in result.levels if is_measured(it) and at(it).kind == kind and it["mode"] in modes]
-    return sorted(found, key=lambda it: (modes.index(it["mode"]), at(it).value))
+    return [it for it in of_kind(result, kind) if it.status == OK and mode in (None, it.mode)]
 
 
-def is_full(level: Level) -> bool:
+def is_full(case: Case) -> bool:
     """Whether the callers of an open loop were busy all the time: its waits grow with how long it lasts."""
-    busy = level.get("utilisation")
-    return busy is not None and busy >= FULL
+    return (case.value(UTILISATION) or 0.0) >= FULL
 
 
-def rate_of(level: Level) -> float:
-    """Runs/s of a level that was measured."""
-    found = level["runs_per_s"]
+def rate_of(case: Case) -> float:
+    """The throughput of a case that was measured."""
+    found = case.value(THROUGHPUT)
     assert found is not None
     return found
 
 
-def latency_of(level: Level) -> Latency:
-    """The latency of a level that was measured."""
-    found = level["latency_ns"]
+def latency_of(case: Case) -> Stats:
+    """The latency of a case that was measured."""
+    found = case.stats(LATENCY)
     assert found is not None
     return found
 
 
-def figure(level: Level, stat: str) -> float:
-    """One of `STATISTICS` of a level that was measured: runs/s, or ns."""
-    return rate_of(level) if stat == RUNS_PER_S else by_statistic(latency_of(level))[stat]
+def figure(case: Case, stat: str) -> float:
+    """One of `STATISTICS`, or ``max``, of a case that was measured: inferences/s, or ns."""
+    return rate_of(case) if stat == THROUGHPUT else by_name(latency_of(case), stat)
 
 
-def block_figures(level: Level, stat: str) -> dict[int, float]:
-    """One of `STATISTICS` of each block of a level, by its round."""
-    return {
-        block["round"]: block["runs_per_s"] if stat == RUNS_PER_S else by_statistic(block["latency_ns"])[stat]
-        for block in level.get("blocks", [])
-    }
+def by_name(latency: Stats, stat: str) -> int:
+    """A statistic of a latency by its name or `P50`, ns."""
+    found: int = getattr(latency, "median" if stat == P50 else stat)
+    return found
 
 
-def by_statistic(latency: Latency) -> dict[str, int]:
-    """A latency by the names of its statistics, ns."""
-    return {name: latency[name] for name in LATENCIES} | {"max": latency["max"]}
+def holds(case: Case, slo: Mapping[str, int]) -> bool:
+    """Whether the latency of a case that was measured keeps an SLO, by its figures."""
+    return all(by_name(latency_of(case), stat) <= most_ns for stat, most_ns in slo.items())
 
 
-def interval(level: Level, stat: str) -> Interval | None:
-    """Where a figure of a level lies with 95 %: runs/s as they were recorded, latencies by the spread of the blocks.
+def block_figure(block: LoadBlock, stat: str) -> float:
+    """One of `STATISTICS`, or ``max``, of a block."""
+    return block["throughput"] if stat == THROUGHPUT else block["latency"]["median" if stat == P50 else stat]
+
+
+def block_figures(case: Case, stat: str) -> dict[int, float]:
+    """One of `STATISTICS` of each block of a load point, by its round; none of others, of which blocks know nothing that comes again."""
+    known = stat in (*STATISTICS, P50)
+    return {block["round"]: block_figure(block, stat) for block in case.load_blocks or () if known}
+
+
+def interval(case: Case, stat: str) -> Interval | None:
+    """Where a figure of a load point lies with 95 %: runs/s as they were recorded, latencies by the spread of the blocks.
 
     Of blocks the logarithms are averaged (Student's t), so that no end of an interval lies below zero.
 
     Returns:
         None with fewer than `FEWEST_BLOCKS` blocks, or where nothing was recorded.
     """
-    if stat == RUNS_PER_S and level["ci95"] is not None:
-        low, high = level["ci95"]
-        return low, high
-    logs = [math.log(max(value, 1e-9)) for value in block_figures(level, stat).values()]
+    known = case.metrics.get(THROUGHPUT)
+    if stat == THROUGHPUT and isinstance(known, Value) and known.ci95 is not None:
+        return known.ci95
+    logs = [math.log(max(value, 1e-9)) for value in block_figures(case, stat).values()]
     if len(logs) < FEWEST_BLOCKS:
         return None
     half = t_quantile(len(logs) - 1) * stdev(logs) / math.sqrt(len(logs))
-    middle = figure(level, stat)
+    middle = figure(case, stat)
     return middle * math.exp(-half), middle * math.exp(half)
 
 
@@ -151,23 +181,31 @@ def _reach(value: float, inside: Interval) -> tuple[float, float]:
     return max(-below, 0.0), max(above, 0.0)
 
 
-def speed_up(level: Level, levels: Sequence[Level]) -> Ratio | None:
-    """How many times the runs/s of one caller a level brings; None without a level of one caller.
+def put_scaling(result: Result) -> None:
+    """Put into the closed load points of a load how many times the throughput of one client they bring."""
+    for case in measured(result, CONCURRENCY):
+        found = _scaling(case, measured(result, CONCURRENCY, case.mode))
+        if found is not None:
+            case.put("scaling", found.ratio, found.ci95, derived=True)
+
+
+def _scaling(case: Case, cases: Sequence[Case]) -> Ratio | None:
+    """How many times the runs/s of one caller a load point brings; None without one of one caller.
 
     Its interval is over the rounds in which both had a block: what the machine's clock does in a round both have. Of their
     ratios the logarithms are averaged (Student's t). With fewer than `FEWEST_BLOCKS` of them it is from the intervals of both.
 
     Args:
-        level: that was measured, of a closed loop.
-        levels: of its mode, the lowest first.
+        case: that was measured, of a closed loop.
+        cases: of its mode, the lowest first.
     """
-    one = next((it for it in levels if at(it) == At(CONCURRENCY, 1)), None)
+    one = next((it for it in cases if at(it) == At(CONCURRENCY, 1)), None)
     if one is None:
         return None
-    if level is one:
+    if case is one:
         return Ratio(1.0, None)
-    apart = quotient(rate_of(level), rate_of(one), interval(level, RUNS_PER_S), interval(one, RUNS_PER_S))
-    these, those = block_figures(level, RUNS_PER_S), block_figures(one, RUNS_PER_S)
+    apart = quotient(rate_of(case), rate_of(one), interval(case, THROUGHPUT), interval(one, THROUGHPUT))
+    these, those = block_figures(case, THROUGHPUT), block_figures(one, THROUGHPUT)
     logs = [math.log(max(these[number], 1e-9) / max(those[number], 1e-9)) for number in these.keys() & those.keys()]
     if len(logs) < FEWEST_BLOCKS:
         return apart
@@ -175,8 +213,8 @@ def speed_up(level: Level, levels: Sequence[Level]) -> Ratio | None:
     return Ratio(apart.ratio, (apart.ratio / reach, apart.ratio * reach))
 
 
-def spread_of(level: Level) -> float | None:
-    """By what share the runs/s of a level may be off, to the farther end of its interval."""
-    inside = interval(level, RUNS_PER_S)
-    middle = rate_of(level)
+def spread_of(case: Case) -> float | None:
+    """By what share the runs/s of a load point may be off, to the farther end of its interval."""
+    inside = interval(case, THROUGHPUT)
+    middle = rate_of(case)
     return None if inside is None or not middle else max(middle - inside[0], inside[1] - middle) / middle

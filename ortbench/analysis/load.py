@@ -1,63 +1,48 @@
-"""What levels of load come to: where more callers stop to bring more, and which rates keep what is asked of latency. Pure."""
+"""What load points come to: where more callers stop to bring more, and which rates keep what is asked of latency. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ortbench.analysis.levels import (
-    CONCURRENCY,
-    RATE,
-    At,
-    at,
-    by_statistic,
-    is_measured,
-    latency_of,
-    measured,
-    modes_of,
-    rate_of,
-)
-from ortbench.result import Result
-from ortbench.schema import Knee, Level, SloRate
+from ortbench.analysis.levels import CONCURRENCY, RATE, At, at, is_measured, load_cases, measured, rate_of
+from ortbench.result import Case, Result
+from ortbench.schema import Knee, SloRate
 
 WORTH = 0.05  # by what share a level must bring more runs/s than those below it to be worth its callers
 
 
-def knee_of(levels: Sequence[Level]) -> Knee | None:
-    """The last level that brings at least 5 % more runs/s than those below it, and its share of the most.
+def knee_of(cases: Sequence[Case]) -> Knee | None:
+    """The last load point that brings at least 5 % more runs/s than those below it, and its share of the most.
 
     Args:
-        levels: of one mode, of closed loops, measured, the fewest callers first.
+        cases: of one mode, of closed loops, measured, the fewest callers first.
 
     Returns:
-        None with fewer than two levels.
+        None with fewer than two.
     """
-    if len(levels) < 2:
+    if len(cases) < 2:
         return None
-    knee, most = levels[0], rate_of(levels[0])
-    for level in levels[1:]:
-        if rate_of(level) >= most * (1 + WORTH):
-            knee = level
-        most = max(most, rate_of(level))
-    return {"concurrency": knee["concurrency"], "share_of_peak": rate_of(knee) / most if most else 1.0}
+    knee, most = cases[0], rate_of(cases[0])
+    for case in cases[1:]:
+        if rate_of(case) >= most * (1 + WORTH):
+            knee = case
+        most = max(most, rate_of(case))
+    return {"concurrency": int(at(knee).value), "share_of_peak": rate_of(knee) / most if most else 1.0}
 
 
-def knees(levels: Sequence[Level]) -> dict[str, Knee | None]:
-    """The knee of each mode that has levels of closed loops, as a result has it; see `knee_of`."""
-    of_callers = [level for level in levels if "concurrency" in level]
-    found: dict[str, Knee | None] = {}
-    for mode in dict.fromkeys(level["mode"] for level in of_callers):
-        own = [level for level in of_callers if level["mode"] == mode and is_measured(level)]
-        found[mode] = knee_of(sorted(own, key=lambda it: it["concurrency"]))
-    return found
+def knees(result: Result) -> dict[str, Knee | None]:
+    """The knee of each mode that has load points of closed loops, as a result has it; see `knee_of`."""
+    modes = dict.fromkeys(case.mode for case in load_cases(result) if CONCURRENCY in case.point)
+    return {mode: knee_of(measured(result, CONCURRENCY, mode)) for mode in modes}
 
 
-def most(levels: Sequence[Level]) -> Level | None:
-    """The level with most runs/s; None without any."""
-    return max(levels, key=rate_of, default=None)
+def most(cases: Sequence[Case]) -> Case | None:
+    """The load point with most runs/s; None without any."""
+    return max(cases, key=rate_of, default=None)
 
 
-def best_level(result: Result) -> Level | None:
-    """The level of closed loops with most runs/s, of any mode."""
+def best_level(result: Result) -> Case | None:
+    """The load point of closed loops with most runs/s, of any mode."""
     return most(measured(result, CONCURRENCY))
 
 
@@ -65,13 +50,7 @@ def asked_of(result: Result) -> dict[str, int] | None:
     """The SLO of a load: the most that each statistic of the latency may be, ns; None without one."""
     if result.slo is not None:
         return result.slo["asked"]
-    return None if result.load is None else result.load["slo"]
-
-
-def holds(level: Level, asked: dict[str, int]) -> bool:
-    """Whether the latency of a level that was measured keeps an SLO, by its figures."""
-    known = by_statistic(latency_of(level))
-    return all(known[stat] <= most_ns for stat, most_ns in asked.items())
+    return result.load["slo"] if result.load else None
 
 
 def kept(result: Result) -> dict[str, SloRate]:
@@ -80,27 +59,22 @@ def kept(result: Result) -> dict[str, SloRate]:
     return {mode: rate for mode, rate in found.items() if rate is not None}
 
 
-def failed(result: Result) -> list[Level]:
-    """The levels that failed, or that were not measured."""
-    return [level for level in result.levels if not is_measured(level)]
+def failed(result: Result) -> list[Case]:
+    """The load points that failed, or that were not measured."""
+    return [case for case in load_cases(result) if not is_measured(case)]
 
 
 def has_rates(result: Result) -> bool:
-    """Whether a load has levels of open loops."""
-    return any(at(level).kind == RATE for level in result.levels)
+    """Whether a load has open loops."""
+    return any(RATE in case.point for case in load_cases(result))
 
 
-def level_at(result: Result, mode: str, place: At) -> Level | None:
-    """The level of a mode at a place that was measured; None without."""
-    found = (it for it in result.levels if it["mode"] == mode and at(it) == place and is_measured(it))
-    return next(found, None)
+def level_at(result: Result, mode: str, place: At) -> Case | None:
+    """The case of a mode at a load point that was measured; None without."""
+    found = result.case(mode, {place.kind: place.value})
+    return found if found is not None and is_measured(found) else None
 
 
 def places(result: Result) -> list[tuple[str, At]]:
-    """The modes and places of all levels that were measured, closed loops before open ones."""
-    return [
-        (mode, at(level))
-        for kind in (CONCURRENCY, RATE)
-        for mode in modes_of(result)
-        for level in measured(result, kind, mode)
-    ]
+    """The modes and load points of all that was measured, closed loops before open ones."""
+    return [(case.mode, at(case)) for kind in (CONCURRENCY, RATE) for case in measured(result, kind)]

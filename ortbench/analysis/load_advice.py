@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from ortbench.analysis.levels import (
     CONCURRENCY,
     RATE,
-    RUNS_PER_S,
     at,
-    by_statistic,
+    by_name,
+    holds,
     interval,
     is_full,
     latency_of,
@@ -19,12 +19,22 @@ from ortbench.analysis.levels import (
     rate_of,
     rate_text,
 )
-from ortbench.analysis.load import asked_of, best_level, has_rates, holds, kept, knee_of, most
+from ortbench.analysis.load import asked_of, best_level, has_rates, kept, knee_of, most
 from ortbench.analysis.load_levels import LOCK_MATTERS
 from ortbench.load_plan import PROCESS
-from ortbench.modes import CPU
-from ortbench.result import Result
-from ortbench.schema import ClockReading, Knee, Level
+from ortbench.modes import (
+    CPU,
+    FAIRNESS,
+    GENERATOR_LAG,
+    GIL_WAIT,
+    LATE_SHARE,
+    LATENCY,
+    SERVICE_TIME,
+    SM_CLOCK,
+    THROUGHPUT,
+)
+from ortbench.result import Case, Result
+from ortbench.schema import Knee
 from ortbench.units import duration, rate, ratio, share
 
 _UNFAIR = 0.95  # of Jain's index: below it some callers are clearly done with fewer runs
@@ -58,15 +68,15 @@ def load_headline(result: Result) -> str:
         return f"{mode} keeps {slo_text(asked_of(result) or {})} up to {rate(rates[mode]['rate'])} a second"
     best = best_level(result)
     if best is not None:
-        own = measured(result, CONCURRENCY, best["mode"])
+        own = measured(result, CONCURRENCY, best.mode)
         knee = knee_of(own)
         if knee is None:
-            return f"{rate(rate_of(best))} runs/s {at(best).phrase} ({best['mode']})"
-        return f"{_reach(knee)} of the peak: {rate(rate_of(best))} runs/s with {best['mode']}"
+            return f"{rate(rate_of(best))} runs/s {at(best).phrase} ({best.mode})"
+        return f"{_reach(knee)} of the peak: {rate(rate_of(best))} runs/s with {best.mode}"
     opened = [level for level in measured(result, RATE) if not is_full(level)]
     if opened:
-        last = max(opened, key=lambda level: level["rate"])
-        return f"{at(last).phrase.capitalize()} p99 is {duration(latency_of(last)['p99'])} with {last['mode']}"
+        last = max(opened, key=lambda level: at(level).value)
+        return f"{at(last).phrase.capitalize()} p99 is {duration(latency_of(last).p99)} with {last.mode}"
     return (
         "Requests come faster than they are served"
         if has_rates(result) and measured(result, RATE)
@@ -76,12 +86,12 @@ def load_headline(result: Result) -> str:
 
 def slo_text(asked: Mapping[str, int]) -> str:
     """An SLO in words: ``p99 ≤ 20 ms``."""
-    return " and ".join(f"{stat} ≤ {_plain(duration(ns))}" for stat, ns in asked.items())
+    return " and ".join(f"{stat} ≤ {limit_text(ns)}" for stat, ns in asked.items())
 
 
-def _plain(text: str) -> str:
+def limit_text(ns: int) -> str:
     """A duration without noughts that say nothing."""
-    number, unit = text.split(" ")
+    number, unit = duration(ns).split(" ")
     return f"{float(number):g} {unit}"
 
 
@@ -93,38 +103,42 @@ def _reach(knee: Knee) -> str:
 # Closed loops
 
 
-def _best(by_mode: Mapping[str, Sequence[Level]]) -> list[str]:
-    """Which mode brings most, held against `cpu`'s most; `cpu` itself against the next."""
+def _best(by_mode: Mapping[str, Sequence[Case]]) -> list[str]:
+    """Which mode brings most, held against `cpu-tensors`'s most; `cpu-tensors` itself against the next."""
     peaks = {mode: level for mode, levels in by_mode.items() if (level := most(levels)) is not None}
     if len(peaks) < 2:
         return []
     best = max(peaks.values(), key=rate_of)
-    said = f"{best['mode']} brings most: {rate(rate_of(best))} runs/s {at(best).phrase}"
+    said = f"{best.mode} brings most: {rate(rate_of(best))} runs/s {at(best).phrase}"
     others = [level for level in peaks.values() if level is not best]
-    other = peaks[CPU] if CPU in peaks and best["mode"] != CPU else max(others, key=rate_of)
-    found = quotient(rate_of(best), rate_of(other), interval(best, RUNS_PER_S), interval(other, RUNS_PER_S))
+    other = peaks[CPU] if CPU in peaks and best.mode != CPU else max(others, key=rate_of)
+    found = quotient(rate_of(best), rate_of(other), interval(best, THROUGHPUT), interval(other, THROUGHPUT))
     if found.ci95 is not None and found.ci95[0] <= 1:
-        return ["No mode brings measurably more runs/s than cpu." if CPU in peaks else f"{said}, not measurably so."]
-    if other["mode"] != CPU:
+        return [
+            "No mode brings measurably more runs/s than cpu-tensors." if CPU in peaks else f"{said}, not measurably so."
+        ]
+    if other.mode != CPU:
         return [f"{said}."]
     sure = "" if found.ci95 is None else f" (95 %: {ratio(found.ci95[0])} to {ratio(found.ci95[1])})"
-    return [f"{said}, {ratio(found.ratio)} times cpu's most{sure}, which is {rate(rate_of(other))} {at(other).phrase}."]
+    return [
+        f"{said}, {ratio(found.ratio)} times cpu-tensors' most{sure}, which is {rate(rate_of(other))} {at(other).phrase}."
+    ]
 
 
-def _knee(mode: str, levels: Sequence[Level]) -> str | None:
+def _knee(mode: str, levels: Sequence[Case]) -> str | None:
     """How many callers are worth it, and what becomes of latency beyond."""
     knee = knee_of(levels)
     if knee is None:
         return None
     last, before = levels[-1], levels[-2]
-    if knee["concurrency"] == last["concurrency"]:
+    if knee["concurrency"] == at(last).value:
         more = rate_of(last) / max(map(rate_of, levels[:-1])) - 1
         return (
-            f"{mode}: {at(last).text} still bring {share(more)} more runs/s than {before['concurrency']}: the peak may lie "
+            f"{mode}: {at(last).text} still bring {share(more)} more runs/s than {at(before).value:g}: the peak may lie "
             "beyond them."
         )
-    bend = next(level for level in levels if level["concurrency"] == knee["concurrency"])
-    there, then = latency_of(bend)["p99"], latency_of(last)["p99"]
+    bend = next(level for level in levels if at(level).value == knee["concurrency"])
+    there, then = latency_of(bend).p99, latency_of(last).p99
     said = f"{mode}: {_reach(knee)} of the peak; beyond that "
     if then > there * _GROWN:
         said += f"only latency grows (p99 {duration(there)} there, {duration(then)} {at(last).phrase})"
@@ -138,28 +152,29 @@ def _knee(mode: str, levels: Sequence[Level]) -> str | None:
 def _lock(result: Result, mode: str) -> str | None:
     """How much of the callers' time went into waiting for Python's lock, at the level where it is most."""
     levels = [*measured(result, CONCURRENCY, mode), *measured(result, RATE, mode)]
-    waits = [(waited, level) for level in levels if (waited := level["lock_wait"]) is not None]
+    waits = [(waited, level) for level in levels if (waited := level.value(GIL_WAIT)) is not None]
     if not waits:
         return None
     waited, level = max(waits, key=lambda it: it[0])
     if waited <= LOCK_MATTERS:
         return None
     said = f"{mode}: callers waited for Python's lock {share(waited)} of the time {at(level).phrase}"
-    return f"{said}: --sessions process shows what the EP can do." if level["sessions"] != PROCESS else f"{said}."
+    is_apart = result.part["sessions"] == PROCESS
+    return f"{said}." if is_apart else f"{said}: --sessions process shows what the EP can do."
 
 
-def _unfair(mode: str, levels: Sequence[Level]) -> str | None:
+def _unfair(mode: str, levels: Sequence[Case]) -> str | None:
     """Callers that are not served alike, at the level where it is worst."""
-    known = [(fair, level) for level in levels if (fair := level.get("fairness")) is not None]
+    known = [(fair, level) for level in levels if (fair := level.value(FAIRNESS)) is not None]
     if not known:
         return None
     fair, level = min(known, key=lambda it: it[0])
     if fair >= _UNFAIR:
         return None
-    count = level["concurrency"]
+    count = at(level).value
     return (
         f"{mode}: callers are not served alike {at(level).phrase} (Jain's index {ratio(fair)}): as if {ratio(fair * count, 1)} of "
-        f"{count} had shared the runs."
+        f"{count:g} had shared the runs."
     )
 
 
@@ -171,24 +186,25 @@ def _stretched(result: Result, mode: str) -> str | None:
 
     At the lowest rate requests meet each other least, so what is left is a device and a CPU that went to sleep.
     """
-    levels, alone = measured(result, RATE, mode), (result.back_to_back or {}).get(mode)
-    if not levels or alone is None:
+    levels, alone = measured(result, RATE, mode), result.case(mode)
+    base = None if alone is None else alone.median(LATENCY)
+    if not levels or alone is None or base is None:
         return None
-    level, base = levels[0], alone["latency_ns"]["p50"]
-    service = level.get("service_ns")
-    if service is None or service["p50"] < _STRETCHED * base:
+    level = levels[0]
+    service = level.median(SERVICE_TIME)
+    if service is None or service < _STRETCHED * base:
         return None
     said = (
-        f"{mode}: {at(level).phrase} an inference takes {ratio(service['p50'] / max(base, 1), 1)} times as long as back to back "
-        f"({duration(service['p50'])}, not {duration(base)})"
+        f"{mode}: {at(level).phrase} an inference takes {ratio(service / max(base, 1), 1)} times as long as back to back "
+        f"({duration(service)}, not {duration(base)})"
     )
-    return f"{said}{_clocks(alone['clock_mhz'], level['clock_mhz'])}."
+    return f"{said}{_clocks(alone.value(SM_CLOCK), level.value(SM_CLOCK))}."
 
 
-def _clocks(before: ClockReading | None, after: ClockReading | None) -> str:
-    if before is None or after is None or after["sm"] >= _FALLEN * before["sm"]:
+def _clocks(before: float | None, after: float | None) -> str:
+    if before is None or after is None or after >= _FALLEN * before:
         return ""
-    return f"; the SM clock falls from {before['sm']} to {after['sm']} MHz"
+    return f"; the SM clock falls from {before:g} to {after:g} MHz"
 
 
 def _full(result: Result, mode: str) -> str | None:
@@ -227,36 +243,34 @@ def _held(result: Result, mode: str, text: str, asked: Mapping[str, int]) -> str
         return None
     good = [level for level in levels if _keeps(level, asked)]
     broken = [level for level in levels if not _keeps(level, asked)]
-    first = "" if not broken else ", ".join(f"{stat} {duration(_stat(broken[0], stat))}" for stat in asked)
+    first = (
+        "" if not broken else ", ".join(f"{stat} {duration(by_name(latency_of(broken[0]), stat))}" for stat in asked)
+    )
     if not good:
         return f"{mode} does not keep {text} at {_rates(broken)} a second ({first})."
     said = f"{mode} keeps {text} at {_rates(good)} a second"
     return f"{said}, not at {_rates(broken)} ({first})." if broken else f"{said}."
 
 
-def _keeps(level: Level, asked: Mapping[str, int]) -> bool:
-    held = level.get("slo_held")
-    return holds(level, {**asked}) if held is None else held
-
-
-def _stat(level: Level, stat: str) -> int:
-    return by_statistic(latency_of(level))[stat]
+def _keeps(level: Case, asked: Mapping[str, int]) -> bool:
+    check = level.checks.get("slo")
+    return holds(level, asked) if check is None else check["verdict"] == "passed"
 
 
 def _late(result: Result) -> list[str]:
     """Requests that the generator itself issued late, at the level where most were."""
-    known = [(late, level) for level in measured(result, RATE) if (late := level.get("late"))]
+    known = [(late, level) for level in measured(result, RATE) if (late := level.value(LATE_SHARE))]
     late, level = max(known, key=lambda it: it[0], default=(0.0, None))
     if level is None or late < _LATE:
         return []
-    late_ns = level.get("late_ns")
-    by = "" if late_ns is None else f" by up to {duration(late_ns['max'])}"
+    lag = level.stats(GENERATOR_LAG)
+    by = "" if lag is None else f" by up to {duration(lag.max)}"
     return [
-        f"{level['mode']}: {share(late)} of the requests were issued late{by} {at(level).phrase}: the machine, not the model."
+        f"{level.mode}: {share(late)} of the requests were issued late{by} {at(level).phrase}: the machine, not the model."
     ]
 
 
-def _rates(levels: Sequence[Level]) -> str:
+def _rates(levels: Sequence[Case]) -> str:
     """Rates in words: ``10, 20 and 30``."""
-    words = [rate_text(level["rate"]) for level in levels]
+    words = [rate_text(at(level).value) for level in levels]
     return " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))

@@ -1,11 +1,11 @@
-"""Levels of a load: from when runs started and ended to the figures of a level. Pure.
+"""Load points: from when runs started and ended to the figures of a case. Pure.
 
 **Closed loop.** A block counts from the moment at which every caller has done its first run. Of each caller it counts up to
 the first run that ends after the measured time; all the others are busy until then (`ortbench.worker.load.closed` sees to that).
 Both ends are ends of runs of its own, so no part of a run is counted: a caller's rate is its runs by the time from the one
-end to the other, and the level's is the sum over callers. The interval is over blocks.
+end to the other, and that of all is the sum over callers. The interval is over blocks.
 
-**Open loop.** Latency and wait count from when a request was due. What was not begun when a level was cut off has waited at
+**Open loop.** Latency and queue delay count from when a request was due. What was not begun when one was cut off has waited at
 least until then, and counts as that.
 """
 
@@ -13,12 +13,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from itertools import pairwise
+from statistics import median_high
+from typing import TYPE_CHECKING
 
+from ortbench.analysis.levels import RATE, holds
 from ortbench.analysis.load_requests import Requests
 from ortbench.analysis.queueing import cycle_interval, fairness, rate_interval
-from ortbench.result import FAILED, NOT_MEASURED, OK
-from ortbench.schema import BackToBack, ClockReading, Late, Latency, Level, Service, Wait
+from ortbench.modes import (
+    CPU_CORES,
+    FAIRNESS,
+    GENERATOR_LAG,
+    GIL_WAIT,
+    LATE_SHARE,
+    LATENCY,
+    QUEUE_DELAY,
+    SERVICE_TIME,
+    SM_CLOCK,
+    THROUGHPUT,
+    UTILISATION,
+)
+from ortbench.result import FAILED, NOT_MEASURED, Case
+from ortbench.schema import LoadBlock
+from ortbench.stats import summarise
 
 if TYPE_CHECKING:
     import numpy as np
@@ -27,6 +44,8 @@ if TYPE_CHECKING:
     Moments = NDArray[np.int64]
 
 LATE_NS = 100_000  # a request is late if it was issued so long after it was due, or after a caller was free, if that was later
+_PARTS = 8  # of an open loop that goes on at one stretch, at most
+_PART = 20  # requests in each of them, at least
 LOCK_MATTERS = 0.03  # share of the callers' time above which it is said that they waited for Python's lock
 
 
@@ -63,7 +82,7 @@ class Counted:
     """What of a block counts: latencies in ns of each caller, runs per second, runs of each caller, and from when to when, ns."""
 
     latencies: list[Moments]
-    runs_per_s: float | None
+    throughput: float | None
     each: list[int]
     span: tuple[int, int] = (0, 0)
 
@@ -91,13 +110,13 @@ def counted(burst: Burst) -> Counted:
 
 @dataclass
 class Taken:
-    """What was taken of a level so far.
+    """What was taken of a load point so far.
 
     Attributes:
         key: ``concurrency`` or ``rate``, and its value.
         bursts: blocks of a closed loop.
         stretches: of an open loop.
-        failed: why the level failed, or None.
+        failed: why it failed, or None.
         outputs_match: None where they were not compared.
         clock_mhz: readings while it ran.
         slo: what was asked for, ns by statistic.
@@ -105,7 +124,6 @@ class Taken:
     """
 
     mode: str
-    sessions: str
     key: tuple[str, float]
     bursts: list[Burst] = field(default_factory=list)
     stretches: list[Requests] = field(default_factory=list)
@@ -118,61 +136,49 @@ class Taken:
     @property
     def is_open(self) -> bool:
         """Whether it is of an open loop."""
-        return self.key[0] == "rate"
+        return self.key[0] == RATE
 
 
-def level(taken: Taken) -> Level:
-    """The figures of a level."""
-    found = _nothing(taken)
-    if taken.clock_mhz:
-        readings = sorted(taken.clock_mhz)
-        found["clock_mhz"] = {"sm": readings[len(readings) // 2]}
+def case_of(taken: Taken) -> Case:
+    """The case of a load point, with its figures as far as there are any."""
+    case = Case(taken.mode, point=dict([taken.key]), load_blocks=blocks_of(taken))
+    if taken.failed is not None:
+        case.status, case.reason = FAILED, taken.failed
+    if taken.outputs_match is not None:
+        case.checks["outputs"] = {"verdict": "passed" if taken.outputs_match else "failed"}
+    put_clock(case, taken.clock_mhz)
     if taken.stretches:
-        _open(found, taken)
+        _open(case, taken)
     elif taken.bursts:
-        _closed(found, taken.bursts)
+        _closed(case, taken.bursts)
     elif taken.failed is None:
-        found["status"], found["reason"] = NOT_MEASURED, "the load was ended before its turn came"
-    return found
+        case.status, case.reason = NOT_MEASURED, "the load was ended before its turn came"
+    return case
 
 
-def _nothing(taken: Taken) -> Level:
-    name, value = taken.key
-    figures: dict[str, Any] = {"fairness": None}
-    if taken.is_open:
-        figures = dict.fromkeys(("wait_ns", "late", "late_ns", "utilisation", "service_ns", "slo_held"))
-    found: Any = {
-        "mode": taken.mode, "sessions": taken.sessions, name: value, "status": OK if taken.failed is None else FAILED,
-        "reason": taken.failed, "runs_per_s": None, "ci95": None, "latency_ns": None, "n": 0,
-        "outputs_match": taken.outputs_match, "cpu_cores": None, "lock_wait": None, **figures, "clock_mhz": None,
-    }  # fmt: skip
-    made: Level = found
-    return made
+def put_clock(case: Case, readings: Sequence[int]) -> None:
+    """Put the median of readings of the SM clock, MHz, into a case."""
+    case.put(SM_CLOCK, median_high(readings) if readings else None)
 
 
-def _closed(found: Level, bursts: Sequence[Burst]) -> None:
+def _closed(case: Case, bursts: Sequence[Burst]) -> None:
     import numpy as np
 
     parts = [counted(burst) for burst in bursts]
-    rates = [it.runs_per_s for it in parts if it.runs_per_s is not None]
+    rates = [it.throughput for it in parts if it.throughput is not None]
     every = np.concatenate([times for it in parts for times in it.latencies])
     if not rates or not every.size:
-        if found["status"] == OK:
-            found["status"], found["reason"] = (
-                FAILED,
-                "some callers got no run beside the others: they are served unfairly",
-            )
+        if case.reason is None:
+            case.status = FAILED
+            case.reason = "some callers got no run beside the others: they are served unfairly"
         return
-    interval = rate_interval(rates)
-    found["runs_per_s"] = sum(rates) / len(rates)
-    found["ci95"] = None if interval is None else list(interval)
-    found["latency_ns"], found["n"] = latency(every), int(every.size)
-    found["fairness"] = fairness([sum(it.each[number] for it in parts) for number in range(len(bursts[0].ends))])
-    found["cpu_cores"] = _cores(bursts)
-    found["lock_wait"] = _waiting([burst.lock for burst in bursts])
+    case.put(THROUGHPUT, sum(rates) / len(rates), rate_interval(rates))
+    case.metrics[LATENCY] = summarise(every, [block["n"] for block in case.load_blocks or ()])
+    case.put(FAIRNESS, fairness([sum(it.each[number] for it in parts) for number in range(len(bursts[0].ends))]))
+    _put_host(case, bursts)
 
 
-def _open(found: Level, taken: Taken) -> None:
+def _open(case: Case, taken: Taken) -> None:
     import numpy as np
 
     stretches = [it for it in taken.stretches if it.start.size]
@@ -183,65 +189,82 @@ def _open(found: Level, taken: Taken) -> None:
         return np.concatenate([of(it) for it in stretches])
 
     lasted = sum(max(it.lasted_ns, 1) for it in stretches)
-    took, late = joined(lambda it: it.end - it.start), joined(lambda it: it.late)
-    latencies = joined(lambda it: it.latencies)
-    found["runs_per_s"] = took.size * 1e9 / lasted
-    times = found["latency_ns"] = latency(latencies)
-    found["n"] = int(latencies.size)
-    found["wait_ns"] = wait(joined(lambda it: it.waits), np.concatenate([it.anew for it in stretches]))
-    found["late"] = float((late > LATE_NS).mean())
-    made: Late = {"max": int(late.max()), "p99": _whole(late, 0.99)}
-    found["late_ns"] = made
-    service: Service = {"mean": round(float(took.mean())), "p50": _whole(took, 0.5)}
-    found["service_ns"] = service
-    found["utilisation"] = float(took.sum()) / (stretches[0].callers * lasted)
-    found["cpu_cores"] = _cores(stretches)
-    found["lock_wait"] = _waiting([it.lock for it in stretches])
+    took, late, waits = joined(lambda it: it.end - it.start), joined(lambda it: it.late), joined(lambda it: it.waits)
+    case.put(THROUGHPUT, took.size * 1e9 / lasted)
+    due = [block["n"] for block in case.load_blocks or ()]
+    served = [it.start.size for it in stretches]
+    if len(served) == 1:  # of which parts at the end may not have been
+        served = [int(n) for n in np.diff(np.minimum(np.cumsum(due), took.size), prepend=0) if n]
+    for metric, times, sizes in (
+        (LATENCY, joined(lambda it: it.latencies), due),
+        (QUEUE_DELAY, waits, due),
+        (SERVICE_TIME, took, served),
+        (GENERATOR_LAG, late, served),
+    ):
+        case.metrics[metric] = summarise(times, sizes)
+    inside = cycle_interval(waits, np.concatenate([it.anew for it in stretches]))
+    case.queue_delay_ci95 = None if inside is None else [max(0, round(inside[0])), round(inside[1])]
+    case.put(LATE_SHARE, float((late > LATE_NS).mean()))
+    case.put(UTILISATION, float(took.sum()) / (stretches[0].callers * lasted))
+    _put_host(case, stretches)
     if taken.slo is not None:
         all_served = all(it.cutoff_ns is None for it in stretches)
-        found["slo_held"] = (holds(times, taken.slo) and all_served) if taken.kept is None else taken.kept
+        kept = (holds(case, taken.slo) and all_served) if taken.kept is None else taken.kept
+        case.checks["slo"] = {"verdict": "passed" if kept else "failed"}
 
 
-def back_to_back(samples: Sequence[int], clock_mhz: Sequence[int]) -> BackToBack:
-    """The same runs one behind the other, ns, and the clock meanwhile."""
+def _put_host(case: Case, parts: Sequence[Burst | Requests]) -> None:
+    wall, looks = sum(it.wall_ns for it in parts), [it.lock for it in parts if it.lock is not None]
+    looked = sum(count for _, count in looks)
+    case.put(CPU_CORES, sum(it.cpu_ns for it in parts) / wall if wall else None)
+    case.put(GIL_WAIT, sum(waiting for waiting, _ in looks) / looked if looked else None)
+
+
+# Blocks, from which follows how well figures are known
+
+
+def blocks_of(taken: Taken) -> list[LoadBlock]:
+    """The figures of the blocks of a load point.
+
+    Those of a closed loop are its blocks, and so are the stretches of an open loop where there are several. One that goes on at
+    one stretch, in which neighbours queue together, is cut into as many parts of consecutive requests, `_PARTS` at most, as
+    leave `_PART` in each.
+    """
+    if len(taken.stretches) == 1:
+        return _parts(taken.stretches[0])
+    found = [stretch_block(it) for it in taken.stretches] or [burst_block(it) for it in taken.bursts]
+    return [it for it in found if it is not None]
+
+
+def burst_block(burst: Burst) -> LoadBlock | None:
+    """The figures of a block of a closed loop; None where nothing counts of it."""
     import numpy as np
 
-    readings = sorted(clock_mhz)
-    clock: ClockReading | None = {"sm": readings[len(readings) // 2]} if readings else None
-    return {"n": len(samples), "latency_ns": latency(np.asarray(samples, np.int64)), "clock_mhz": clock}
+    part = counted(burst)
+    times = np.concatenate(part.latencies) if part.latencies else np.empty(0, np.int64)
+    return _block(burst.round, times, part.throughput) if part.throughput is not None and times.size else None
 
 
-def holds(measured: Latency, slo: Mapping[str, int]) -> bool:
-    """Whether a latency keeps an SLO, ns by statistic."""
-    values: Mapping[str, Any] = measured
-    return all(values[name] <= most for name, most in slo.items())
+def stretch_block(requests: Requests) -> LoadBlock | None:
+    """The figures of a whole stretch of an open loop; None where nothing was served of it."""
+    served = requests.start.size
+    per_s = served * 1e9 / max(requests.lasted_ns, 1)
+    return _block(requests.round, requests.latencies, per_s) if served else None
 
 
-def latency(times: Moments) -> Latency:
-    """Statistics of latencies, ns, shape (n,), n >= 1."""
-    p50, p95, p99 = (_whole(times, q) for q in (0.5, 0.95, 0.99))
-    return {"mean": round(float(times.mean())), "p50": p50, "p95": p95, "p99": p99, "max": int(times.max())}
+def _parts(requests: Requests) -> list[LoadBlock]:
+    times, due = requests.latencies, requests.due
+    count = min(_PARTS, int(times.size) // _PART)
+    found = []
+    for number, (begin, end) in enumerate(pairwise(round(times.size * it / max(count, 1)) for it in range(count + 1))):
+        lasted = float(due[end - 1] - (due[begin - 1] if begin else 0))
+        found.append(_block(number, times[begin:end], (end - begin) * 1e9 / max(lasted, 1.0)))
+    return found
 
 
-def wait(times: Moments, anew: NDArray[np.bool_]) -> Wait:
-    """Statistics of waits in the order in which requests were due, ns, shape (n,), n >= 1; see `cycle_interval`."""
-    interval = cycle_interval(times, anew)
-    bounds = None if interval is None else [max(0, round(interval[0])), round(interval[1])]
-    return {"mean": round(float(times.mean())), "ci95": bounds, "p99": _whole(times, 0.99)}
-
-
-def _whole(times: Moments, q: float) -> int:
+def _block(number: int, times: Moments, per_s: float) -> LoadBlock:
     import numpy as np
 
-    return round(float(np.quantile(times, q)))
-
-
-def _cores(parts: Sequence[Burst | Requests]) -> float | None:
-    wall = sum(it.wall_ns for it in parts)
-    return sum(it.cpu_ns for it in parts) / wall if wall else None
-
-
-def _waiting(looks: Sequence[tuple[int, int] | None]) -> float | None:
-    seen = [it for it in looks if it is not None]
-    of = sum(count for _, count in seen)
-    return sum(waiting for waiting, _ in seen) / of if of else None
+    median, p95, p99 = (round(float(it)) for it in np.quantile(times, (0.5, 0.95, 0.99)))
+    found = {"mean": round(float(times.mean())), "median": median, "p95": p95, "p99": p99, "max": int(times.max())}
+    return {"round": number, "n": int(times.size), "throughput": per_s, "latency": found}

@@ -6,27 +6,40 @@ import math
 from collections.abc import Sequence
 from itertools import pairwise
 from statistics import median
+from typing import Final
 
-from ortbench.modes import STEP, TOTAL, WHOLE_LOOP
+from ortbench.modes import LATENCY, STEP, WHOLE_LOOP
 from ortbench.result import Case, Result
 from ortbench.stats import summarise, t_quantile
 
+COPIED_BY_STEPS: Final = ("state_h2d", "state_d2h", "step_h2d", "step_d2h")
 _TELLING = 0.02  # so much of a step's time must the loop's growth make up to be told
 
 
-def summarise_steps(case: Case, count: int) -> None:
+def summarise_steps(case: Case, count: int, first: bool = False) -> None:
     """Put the figures of a case into it that follow from the times of its steps.
 
     Args:
-        case: of a loop; its total is there.
+        case: of a loop; its latency is there.
         count: steps of a loop.
+        first: the first step has a shape of its own.
     """
-    case.phases[WHOLE_LOOP] = case.phases[TOTAL]
-    case.phases.setdefault(STEP, None)
-    samples = case.samples_ns.get(STEP)
+    latency, samples = case.stats(LATENCY), case.samples.get(STEP)
+    if latency is not None:
+        case.metrics[WHOLE_LOOP] = latency
+    if latency is not None and latency.median:
+        case.put("step_throughput", round(count * 1e9 / latency.median, 3), derived=True)
     if samples:
-        case.phases[STEP] = summarise(samples, [size for _, size, _ in case.blocks[STEP]])
+        case.metrics[STEP] = summarise(samples, [size for _, size, _ in case.blocks[STEP]])
+        case.metrics["first_step"] = summarise(samples[::count])
         case.steps_ns = [round(median(samples[number::count])) for number in range(count)]
+        case.put("last_step", case.steps_ns[-1])
+        case.put("step_growth", slope_ns(case.steps_ns, first), derived=True)
+    for key in COPIED_BY_STEPS:
+        copied = case.step_copies(key)
+        if copied is not None:
+            of, way = key.split("_")
+            case.metrics[f"{of}_bytes_{way}"] = summarise(copied if isinstance(copied, list) else [copied] * count)
 
 
 def slope_ns(steps_ns: Sequence[int], first: bool) -> float | None:
@@ -51,16 +64,10 @@ def slope_ns(steps_ns: Sequence[int], first: bool) -> float | None:
     return each if abs(each) > t_quantile(n - 2) * error else None
 
 
-def growth_ns(steps_ns: Sequence[int], first: bool) -> float | None:
-    """The `slope_ns` that is worth telling: None too where all steps together make up less than 2 % of the last one."""
-    each = slope_ns(steps_ns, first)
-    return each if each is not None and abs(each) * len(steps_ns) > _TELLING * steps_ns[-1] else None
-
-
-def steps_per_s(case: Case, count: int) -> float | None:
-    """How many steps are done a second, by the median of the whole loop."""
-    whole = case.median(TOTAL)
-    return None if not whole else count * 1e9 / whole
+def growth_ns(case: Case) -> float | None:
+    """The growth per step that is worth telling: None too where all steps together make up less than 2 % of the last one."""
+    each, steps = case.value("step_growth"), case.steps_ns
+    return each if each is not None and steps and abs(each) * len(steps) > _TELLING * steps[-1] else None
 
 
 def law(values: Sequence[int], first: bool) -> tuple[int, int] | None:
@@ -80,4 +87,4 @@ def law(values: Sequence[int], first: bool) -> tuple[int, int] | None:
 
 def is_first_apart(result: Result) -> bool:
     """Whether the first step has a shape of its own."""
-    return result.loop is not None and bool(result.loop["first"])
+    return bool(result.loop and result.loop["first"])

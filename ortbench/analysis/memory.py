@@ -1,13 +1,11 @@
-"""What a mode takes of memory: its figure of the device's and of the host's, and how two of them differ. Pure."""
+"""What a mode takes of memory: its figure of the device's and of the host's. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ortbench.analysis.compare import Spread
-from ortbench.modes import ALL_MODES, MEMORY_SIDES
+from ortbench.modes import MEMORY_SIDES
 from ortbench.plan import CPU_EP
 from ortbench.result import Case, Result
 
@@ -47,16 +45,13 @@ def figure(case: Case, side: str) -> int | None:
         case: of the mode.
         side: `DEVICE` or `HOST`.
     """
-    if case.memory is None:
-        return None
-    if side == HOST:
-        return None if case.memory["host"] is None else case.memory["host"]["peak"]
-    return None if case.memory["device"] is None else case.memory["device"]["bytes"]
+    found = case.value(f"{side}_memory")
+    return None if found is None else int(found)
 
 
 def is_weighed(result: Result) -> bool:
     """Whether memory was measured of any mode."""
-    return any(case.memory is not None for case in result.cases)
+    return any(case.memory is not None for case in result.at_point())
 
 
 def why_unknown(case: Case, side: str) -> str:
@@ -67,42 +62,13 @@ def why_unknown(case: Case, side: str) -> str:
     if memory["failed"] is not None:
         return f"could not be measured: {memory['failed']}"
     if side == DEVICE:
-        return "the EP computes in host memory" if memory["device"] is None else memory["device"]["how"]
+        return memory["device"] or "the EP computes in host memory"
     return "the system does not tell"
 
 
 def computes_on_host(case: Case) -> bool:
     """Whether a mode that was measured takes nothing of a device's memory since its EP computes in the host's."""
     return case.memory is not None and case.memory["failed"] is None and case.memory["device"] is None
-
-
-@dataclass(frozen=True)
-class Change:
-    """What a mode takes of memory in several results, bytes; None where it is not known."""
-
-    mode: str
-    side: str
-    figures: tuple[int | None, ...]
-
-    def against(self, base: int, number: int) -> Spread | None:
-        """One result against another one, exactly; None where there is nothing to compare."""
-        one, other = (self.figures[at] if at >= 0 else None for at in (base, number))
-        if one is None or other is None or base == number:
-            return None
-        found = ratio(other, one)
-        return Spread(one, other, found, found, found, paired=False)
-
-
-def changes(results: Sequence[Result], modes: Sequence[str] = ()) -> list[Change]:
-    """All modes of whose memory at least one result has a figure, or these, in their usual order."""
-    found = []
-    for mode in modes or ALL_MODES:
-        for side in MEMORY_SIDES:
-            cases = [result.case(mode) for result in results]
-            figures = tuple(None if case is None else figure(case, side) for case in cases)
-            if any(it is not None for it in figures):
-                found.append(Change(mode, side, figures))
-    return found
 
 
 def ratio(value: int, base: int) -> float:

@@ -88,7 +88,7 @@ def _by_time(rows: Iterable[_Row]) -> list[_Row]:
 def _inner_copies(
     graph: Sequence[Node] | None, timed: Sequence[Timed], total: int | None, problem: str | None
 ) -> InnerCopies:
-    """The copies and islands; without `total`, the time of a run in ns, they have no times."""
+    """The copies and islands; without `latency`, the time of a run in ns, they have no times."""
     if graph is None:
         ran = [_copy_row(node.name, node.op, node, total) for node in timed if node.is_copy]
         return {"memcpy": _by_time(ran), "islands": [], "problem": problem}

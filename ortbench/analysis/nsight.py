@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 
 from ortbench.analysis.pairs import blocks
-from ortbench.modes import COSTS, STAGE, TOTAL, stage_in, stage_phase
+from ortbench.modes import COSTS, LATENCY, STAGE, stage_in, stage_phase
 from ortbench.result import Case, Result
 
 SCHEMA_VERSION = 1
@@ -113,12 +113,12 @@ def profile_json(profile: Profile) -> str:
 def phases(result: Result) -> Iterator[tuple[Case, str]]:
     """What was measured, in the order of the timeline."""
     for case in result.cases:
-        for phase in case.samples_ns:
+        for phase in case.samples:
             each = map(stage_phase, case.stages or ()) if phase == STAGE else () if phase in COSTS else (phase,)
             yield from ((case, it) for it in each)
 
 
-def samples(case: Case, phase: str) -> list[int]:
+def samples(case: Case, phase: str) -> list[float]:
     """The samples of one of `phases`, ns."""
     return [ns for _, block in blocks(case, phase) for ns in block]
 
@@ -126,4 +126,4 @@ def samples(case: Case, phase: str) -> list[int]:
 def range_name(case: Case, phase: str) -> str:
     """What the ranges of a phase are called: ``<mode>/<phase>``, of a stage ``<mode>/<stage>``, of a whole loop or chain
     ``<mode>/loop`` or ``<mode>/chain``."""
-    return f"{case.mode}/{case.whole if phase == TOTAL else stage_in(phase) or phase}"
+    return f"{case.mode}/{case.whole if phase == LATENCY else stage_in(phase) or phase}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from ortbench.analysis.node_advice import listed, node_sentences
+from ortbench.model.kinds import KINDS
 from ortbench.plan import CPU_EP
 from ortbench.result import Result
 from ortbench.schema import Crossing
@@ -19,7 +20,7 @@ def missed(result: Result) -> str | None:
     """That nothing, or nearly nothing, ran on the EP that was asked for, in a few words; None where more did, or nobody can
     tell."""
     nodes, ep = result.placement["nodes"], result.target["ep"]
-    if not nodes or ep == CPU_EP or result.chain is not None:  # the stages of a chain may each have another EP
+    if not nodes or ep == CPU_EP or KINDS[result.kind].of_stages:  # the stages of a chain may each have another EP
         return None
     there, whole = nodes.get(ep, 0), sum(nodes.values())
     where = "the CPU" if nodes.keys() <= {ep, CPU_EP} else "other EPs"
@@ -38,7 +39,7 @@ def mostly_on_cpu(result: Result) -> str | None:
     Where nodes were profiled their times count: what is on the CPU is timed there in full. Else their number does.
     """
     nodes, ep = result.placement["nodes"], result.target["ep"]
-    if not nodes or ep == CPU_EP or result.chain is not None or missed(result) is not None:
+    if not nodes or ep == CPU_EP or KINDS[result.kind].of_stages or missed(result) is not None:
         return None
     there, whole = nodes.get(CPU_EP, 0), sum(nodes.values())
     counted = f"{there} of {whole} nodes"

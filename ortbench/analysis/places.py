@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ortbench.characters import listed, shortened
+from ortbench.model.metrics import METRICS
 from ortbench.modes import DEVICE, MODES, mode_of
 from ortbench.result import OK, Case, Result
 from ortbench.schema import TensorPlace
@@ -43,7 +44,7 @@ class Held:
 
 def held(result: Result) -> list[Held]:
     """Where every input and output was, in the model's order: what is alike in all modes is said together."""
-    cases = [case for case in result.cases if case.status == OK and case.places is not None]
+    cases = [case for case in result.at_point() if case.status == OK and case.places is not None]
     found: dict[tuple[Side, tuple[Held, ...]], list[str]] = {}
     for side in SIDES:
         for tensor in result.model[side]:
@@ -77,7 +78,7 @@ def elsewhere_sentences(result: Result) -> list[str]:
 
 
 def _sentence(result: Result, it: Held) -> str:
-    bound = [case.mode for case in result.cases if case.status == OK and not mode_of(case.mode).of_cpu_tensors]
+    bound = [case.mode for case in result.at_point() if case.status == OK and not mode_of(case.mode).of_cpu_tensors]
     where = "" if list(it.modes) == bound else f" (in {listed(it.modes)})"
     one = len(it.names) == 1
     said = f"{named(it)} {'is' if one else 'are'} bound in {it.memory}"
@@ -108,8 +109,8 @@ def _cost(result: Result, it: Held) -> str:
     sizes, rate = _sizes(result, it.side, it.names), _rate(result, back)
     if sizes is None or rate is None or not all(rate.least <= count <= rate.most for count in sizes):
         return ""
-    way = "download" if back else "upload"
-    return f", ≈{duration(sum(sizes) * rate.ns_per_byte)} ({size(sum(sizes))} at the rate of {rate.mode}'s {way})"
+    way = "d2h" if back else "h2d"
+    return f", ≈{duration(sum(sizes) * rate.ns_per_byte)} ({size(sum(sizes))} at the rate of {rate.mode}'s {METRICS[way].title})"
 
 
 @dataclass(frozen=True)
@@ -123,11 +124,11 @@ class _Rate:
 
 
 def _rate(result: Result, back: bool) -> _Rate | None:
-    """The rate of timed copies from the device, or to it: those of `device`, else those made once."""
+    """The rate of timed copies from the device, or to it: those of `device-tensors`, else those made once."""
     side: Side = "outputs" if back else "inputs"
     for mode in (DEVICE, *(name for name in MODES if name != DEVICE)):
         case = result.case(mode)
-        took = None if case is None else _took_ns(case, "download" if back else "upload")
+        took = None if case is None else _took_ns(case, "d2h" if back else "h2d")
         if case is None or not took or mode_of(mode).pinned or mode_of(mode).is_rate:
             continue
         sizes = _sizes(result, side, [it["name"] for it in _sides(case, side) if it["usual"]])
@@ -137,12 +138,10 @@ def _rate(result: Result, back: bool) -> _Rate | None:
     return None
 
 
-def _took_ns(case: Case, way: Literal["upload", "download"]) -> int | None:
+def _took_ns(case: Case, way: Literal["h2d", "d2h"]) -> float | None:
     """What a mode's copies one way take, ns: in every run, or once."""
     timed = case.median(way)
-    if timed is not None or case.once is None:
-        return timed
-    return case.once["upload_ns"] if way == "upload" else case.once["download_ns"]
+    return case.value(f"once_{way}") if timed is None else timed
 
 
 def _sizes(result: Result, side: Side, names: Sequence[str]) -> list[int] | None:

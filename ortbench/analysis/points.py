@@ -6,49 +6,41 @@ from collections.abc import Iterable, Sequence
 from copy import copy
 from dataclasses import replace
 
-from ortbench.analysis.sweep import best_of, summarise_switching
-from ortbench.result import FAILED, SWEEP, Case, Point, Result
-from ortbench.schema import Switching, Tensor
+from ortbench.analysis.sweep import best_of, differing_dims, summarise_switching
+from ortbench.modes import CPU, LATENCY
+from ortbench.result import FAILED, RUN, SWEEP, Case, Point, Result
+from ortbench.schema import Axis, Switching, Tensor
 from ortbench.slo import Slo
 from ortbench.sweep_plan import Shape
 
 
-def alone(result: Result, point: Point) -> Result:
+def point_as_result(result: Result, shape: Point) -> Result:
     """A shape of a sweep as the result that a run of it would have, of the same run as the other shapes' ones."""
     setup, model = copy(result.setup), copy(result.model)
-    setup["first_run_ns"] = point.first_run_ns or 0
-    model["inputs"], model["outputs"] = point.inputs, point.outputs
+    setup["first_inference_ns"] = shape.first_inference_ns or 0
+    model["inputs"], model["outputs"] = shape.inputs, shape.outputs
     return replace(
-        result, setup=setup, model=model, cases=point.cases, items=point.items,
-        kind=None, sweep=None, points=None, switching=None, best=None,
+        result, setup=setup, model=model, cases=[replace(case, point={}) for case in result.at_point(shape.point)],
+        items=shape.items, kind=RUN, axes=[], sweep=None, shapes=[], switching=None, best=None,
     )  # fmt: skip
 
 
-def apart(results: Sequence[Result], settings: Sequence[str] = ()) -> tuple[list[Result], list[str]]:
+def split(results: Sequence[Result], settings: Sequence[str] = ()) -> tuple[list[Result], list[str]]:
     """Results in whose place each sweep has its shapes, as results of their own, and what tells them apart.
 
     Args:
         results: any number of them.
         settings: of each what it was measured with, in a few words; of a shape its name comes behind.
     """
-    found = [
-        (shape, " ".join(filter(None, (setting, name))))
-        for result, setting in zip(results, settings or [""] * len(results), strict=True)
-        for shape, name in zip(several(result), _names(result), strict=True)
-    ]
+    found: list[tuple[Result, str]] = []
+    for result, setting in zip(results, settings or [""] * len(results), strict=True):
+        found += [(point_as_result(result, it), f"{setting} {it.name}".strip()) for it in result.shapes] or [
+            (result, setting)
+        ]
     return [shape for shape, _ in found], [setting for _, setting in found]
 
 
-def _names(result: Result) -> list[str]:
-    return [""] if result.points is None else [point.name for point in result.points]
-
-
-def several(result: Result) -> list[Result]:
-    """The results of all shapes; of what is no sweep the result itself."""
-    return [result] if result.points is None else [alone(result, point) for point in result.points]
-
-
-def together(
+def merge(
     shapes: Sequence[Shape],
     results: Sequence[Result | None],
     reasons: Sequence[str | None],
@@ -65,44 +57,62 @@ def together(
         switching: what it costs that shapes change, with its samples.
     """
     first = next(result for result in results if result is not None)
-    points = [
-        _failed(shape, reason) if result is None else _point(shape, result)
-        for shape, result, reason in zip(shapes, results, reasons, strict=True)
-    ]
-    made = replace(first, kind=SWEEP, cases=[], items=None, warnings=[], points=points)
+    made = replace(first, kind=SWEEP, items=None, warnings=[], cases=[])
+    made.shapes = [_described(shape, result) for shape, result in zip(shapes, results, strict=True)]
+    made.axes = _axes(made.shapes)
+    for asked, it, result, reason in zip(shapes, made.shapes, results, reasons, strict=True):
+        it.point = {axis["name"]: it.shape[axis["name"]] if axis["unit"] else it.name for axis in made.axes}
+        cases = [Case(mode, FAILED, reason) for mode in asked.plan.modes] if result is None else result.cases
+        made.cases += [replace(case, point=it.point) for case in cases]
     made.model = {
         **first.model,
-        "inputs": _common([point.inputs for point in points if point.inputs]),
-        "outputs": _common([point.outputs for point in points if point.outputs]),
+        "inputs": _common([it.inputs for it in made.shapes if it.inputs]),
+        "outputs": _common([it.outputs for it in made.shapes if it.outputs]),
     }
-    names = list(dict.fromkeys(name for point in points for name in point.shape))
-    differing = [name for name in names if len({point.shape.get(name) for point in points}) > 1]
-    made.sweep = {
-        "dims": differing,
-        "data": any(shape.data is not None for shape in shapes),
-        "slo": None if slo is None else {slo.statistic: slo.limit_ns},
-    }
+    made.sweep = {"slo": None if slo is None else {slo.statistic: slo.limit_ns}}
     _collect_warnings(made, shapes, results)
     made.switching = [summarise_switching(it) for it in switching]
-    made.best = best_of(points, slo)
+    for it in made.shapes:
+        if (cpu := made.case(CPU, it.point)) is not None and it.first_inference_ns:
+            later = cpu.median(LATENCY)
+            cpu.put("first_inference", it.first_inference_ns)
+            cpu.put("first_ratio", round(it.first_inference_ns / later, 4) if later else None, derived=True)
+    for found in made.switching:
+        _put_switching(made, found)
+    made.best = best_of(made, slo)
     return made
 
 
-def _point(shape: Shape, result: Result) -> Point:
-    inputs = result.model["inputs"]
-    return Point(
-        shape.name, {**_asked(shape), **_sizes(inputs)}, shape.data, inputs, result.model["outputs"], result.items,
-        result.setup["first_run_ns"], result.cases,
-    )  # fmt: skip
+def _put_switching(made: Result, found: Switching) -> None:
+    points = {it.name: it.point for it in made.shapes}
+    for it in found["shapes"]:
+        if (case := made.case(found["mode"], points[it["shape"]])) is not None:
+            case.put("same_shape", it["alone_ns"])
+            case.put("other_shape", it["turns_ns"])
+            case.put("switching_ratio", it["ratio"], it["ci95"])
+            case.put("switching_cost", it["turns_ns"] - it["alone_ns"], derived=True)
 
 
-def _failed(shape: Shape, reason: str | None) -> Point:
-    cases = [Case(mode, FAILED, reason) for mode in shape.plan.modes]
-    return Point(shape.name, _asked(shape), shape.data, cases=cases)
+def _described(shape: Shape, result: Result | None) -> Point:
+    """A shape, not yet on the axes; one that did not open with what was asked for."""
+    asked = {name: size for name, size in shape.plan.inputs.dims.items() if isinstance(size, int)}
+    if result is None:
+        return Point(shape.name, {}, asked, shape.data)
+    inputs, outputs = result.model["inputs"], result.model["outputs"]
+    first_ns = result.setup["first_inference_ns"]
+    return Point(shape.name, {}, {**asked, **_sizes(inputs)}, shape.data, inputs, outputs, result.items, first_ns)
 
 
-def _asked(shape: Shape) -> dict[str, int]:
-    return {name: size for name, size in shape.plan.inputs.dims.items() if isinstance(size, int)}
+def _axes(shapes: Sequence[Point]) -> list[Axis]:
+    """The dimensions whose sizes differ; the names of the shapes where these are sets of real inputs, or where sizes, which all of
+    them have, do not tell each from all others."""
+    dims = [name for name in differing_dims(shapes) if all(name in it.shape for it in shapes)]
+    if shapes[0].data is None and len({tuple(it.shape[name] for name in dims) for it in shapes}) == len(shapes):
+        return [
+            {"name": name, "unit": "elements", "values": list(dict.fromkeys(it.shape[name] for it in shapes))}
+            for name in dims
+        ]
+    return [{"name": "shape" if shapes[0].data is None else "data", "unit": "", "values": [it.name for it in shapes]}]
 
 
 def _sizes(tensors: Iterable[Tensor]) -> dict[str, int]:

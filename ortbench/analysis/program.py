@@ -6,10 +6,11 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from ortbench.model.kinds import KINDS
 from ortbench.modes import CPU, HOST_ACCESSIBLE, MODES, SHARED
 from ortbench.result import Result
 
-# Modes that take another program than most have; how `cpu` and `device` are written is known from any sample.
+# Modes that take another program than most have; how `cpu-tensors` and `device-tensors` are written is known from any sample.
 _WORTH = (MODES[CPU].without_copies, HOST_ACCESSIBLE, SHARED.name)
 # What no program is written with, by the settings of a result.
 _NOT_WRITTEN = ("policy",)
@@ -18,7 +19,7 @@ _NOT_WRITTEN = ("policy",)
 def how_to_write(result: Result, mode: str) -> list[str]:
     """The sentence that names the command for a mode, or none where a program says nothing new or is not written."""
     target = result.target
-    if mode not in _WORTH or any(target.get(key) for key in _NOT_WRITTEN) or result.chain is not None:
+    if mode not in _WORTH or any(target.get(key) for key in _NOT_WRITTEN) or KINDS[result.kind].of_stages:
         return []
     if any("tensors" in it for it in result.model["inputs"]):
         return []

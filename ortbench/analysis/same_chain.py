@@ -10,7 +10,7 @@ from ortbench.plan import Target
 from ortbench.schema import Chain, ChainStage
 
 _MOST = 3  # links that a sentence names
-_MEASURED = ("session_ns", "first_run_ns", "download_ns", "upload_ns")
+_MEASURED = ("session_ns", "first_inference_ns", "d2h_ns", "h2d_ns")
 
 
 def different(one: Chain, other: Chain) -> list[tuple[str, str, str]]:

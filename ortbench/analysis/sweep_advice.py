@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from ortbench.analysis.sweep import ITEMS, has_a_cost, keeps
-from ortbench.modes import CPU, TOTAL, is_rate
-from ortbench.result import Point, Result
-from ortbench.schema import BestPoint, Switching
-from ortbench.slo import Slo, slo_of
+from ortbench.analysis.sweep import ITEMS, cases_of, differing_dims, has_a_cost, keeps
+from ortbench.modes import CPU, LATENCY, is_rate
+from ortbench.result import Result
+from ortbench.schema import BestShape, Switching
+from ortbench.slo import slo_of
 from ortbench.units import duration, rate, ratio
 
 _OFTEN = 2.0  # so many times a later run must the first one of a shape take to be worth a word
@@ -21,18 +19,18 @@ def sweep_sentences(result: Result) -> list[str]:
 
 def sweep_headline(result: Result) -> str:
     """What there is to say first, in a few words."""
-    points, best = result.points or [], result.best
+    best = result.best
     if best is not None and best["mode"] is not None and (found := best["modes"][best["mode"]]) is not None:
         kept = f" with {slo}" if (slo := _slo(result)) else ""
-        return f"{points[found['point']].name} gets most done{kept}: {_items(found)} items a second with {best['mode']}"
+        return f"{found['shape']} gets most done{kept}: {_items(found)} items a second with {best['mode']}"
     for mode, one in (best or {"modes": {}})["modes"].items():
         if one is not None:
-            return f"{points[one['point']].name} is the largest with {_slo(result)}, with {mode}"
+            return f"{one['shape']} is the largest with {_slo(result)}, with {mode}"
     costly = [it for it in result.switching or [] if has_a_cost(it)]
     if costly:
         most = max(costly, key=lambda it: it["ratio"])
         return f"Switching shapes makes calls {ratio(most['ratio'])} times as long with {most['mode']}"
-    count = sum(any(case.median(TOTAL) for case in point.cases) for point in points)
+    count = sum(any(case.median(LATENCY) for case in result.at_point(it.point)) for it in result.shapes)
     return f"{count} shape{'' if count == 1 else 's'} in one session" if count else "Nothing was measured"
 
 
@@ -41,12 +39,12 @@ def _slo(result: Result) -> str:
     return "" if slo is None else str(slo)
 
 
-def _items(found: BestPoint) -> str:
+def _items(found: BestShape) -> str:
     return rate(found["items_per_s"] or 0.0)
 
 
 def _best(result: Result) -> list[str]:
-    points, best = result.points or [], result.best
+    best = result.best
     if best is None:
         return []
     slo, first = _slo(result), best["mode"]
@@ -54,16 +52,16 @@ def _best(result: Result) -> list[str]:
     for mode in sorted(best["modes"], key=lambda it: it != first):
         found = best["modes"][mode]
         if found is None:
-            if slo and not is_rate(mode, TOTAL):
-                said.append(_none_keeps(points, mode, slo_of(result.sweep)))
+            if slo and not is_rate(mode, LATENCY):
+                said.append(_none_keeps(result, mode))
             continue
-        name = points[found["point"]].name
+        name = found["shape"]
         if found["by"] != ITEMS:
             said.append(f"largest with {slo}: {name} with {mode}")
             continue
         within = "" if found["ci95"] is None else f" (95 %: {' to '.join(map(rate, found['ci95']))})"
         kept = f" of those with {slo}" if slo else ""
-        ties = ", ".join(points[number].name for number in found["ties"])
+        ties = ", ".join(found["ties"])
         tied = f"; no difference can be seen to {ties}" if ties else ""
         word = "best" if mode == first else f"best with {mode}"
         with_mode = f" with {mode}" if mode == first else ""
@@ -71,9 +69,10 @@ def _best(result: Result) -> list[str]:
     return said
 
 
-def _none_keeps(points: Sequence[Point], mode: str, slo: Slo | None) -> str:
+def _none_keeps(result: Result, mode: str) -> str:
+    slo = slo_of(result.sweep)
     assert slo is not None
-    told = [keeps(case, slo) for point in points if (case := point.case(mode)) is not None]
+    told = [keeps(case, slo) for _, case in cases_of(result, mode)]
     if None not in told:
         return f"no shape keeps {slo} with {mode}"
     return f"whether a shape keeps {slo} with {mode} cannot be told: it takes {slo.needed} runs; --duration gives more"
@@ -81,36 +80,28 @@ def _none_keeps(points: Sequence[Point], mode: str, slo: Slo | None) -> str:
 
 def _unknown(result: Result) -> list[str]:
     """Which shapes an SLO says nothing of, where others keep it; that items are not known."""
-    points, slo = result.points or [], slo_of(result.sweep)
-    said = []
+    slo, said = slo_of(result.sweep), []
     if slo is not None and result.best is not None:
         for mode, found in result.best["modes"].items():
             few = [
-                point.name
-                for point in points
-                if (case := point.case(mode)) is not None
-                and case.phases[TOTAL] is not None
-                and not is_rate(mode, TOTAL)
-                and keeps(case, slo) is None
+                shape.name
+                for shape, case in cases_of(result, mode)
+                if case.stats(LATENCY) is not None and not is_rate(mode, LATENCY) and keeps(case, slo) is None
             ]
             if few and found is not None:
                 said.append(
                     f"{mode}: too few runs of {', '.join(few)} for {slo}: {slo.needed} are needed; --duration gives more"
                 )
-    if (
-        result.sweep is not None
-        and result.sweep["dims"]
-        and all(point.items is None for point in points if point.inputs)
-    ):
+    if differing_dims(result.shapes) and not any(it.items for it in result.shapes):
         said.append("no shape is the best: nobody says how many items a run has; --items DIM or N does")
     return said
 
 
 def _switching(result: Result) -> list[str]:
-    return [_switched(it, result.points or []) for it in result.switching or []]
+    return [_switched(it) for it in result.switching or []]
 
 
-def _switched(found: Switching, points: Sequence[Point]) -> str:
+def _switched(found: Switching) -> str:
     mode, cost = found["mode"], has_a_cost(found)
     if cost is None:
         many = f"{ratio(found['ratio'])} times as long"
@@ -120,10 +111,8 @@ def _switched(found: Switching, points: Sequence[Point]) -> str:
         return f"switching shapes costs nothing that can be seen with {mode} ({low}–{high} times as long)"
     assert found["ci95"] is not None
     low, high = map(ratio, found["ci95"])
-    worst = max(found["points"], key=lambda it: it["ratio"])
-    most = (
-        f"; most with {points[worst['point']].name}: {ratio(worst['ratio'])} times" if len(found["points"]) > 1 else ""
-    )
+    worst = max(found["shapes"], key=lambda it: it["ratio"])
+    most = f"; most with {worst['shape']}: {ratio(worst['ratio'])} times" if len(found["shapes"]) > 1 else ""
     return (
         f"switching shapes: with {mode} a call takes {ratio(found['ratio'])} times as long (95 %: {low}–{high}) where each has "
         f"another shape, {duration(found['cost_ns'])} more{most}"
@@ -132,17 +121,17 @@ def _switched(found: Switching, points: Sequence[Point]) -> str:
 
 def _first_runs(result: Result) -> list[str]:
     slow = [
-        (point, point.first_run_ns, case.median(TOTAL) or 1)
-        for point in result.points or []
-        if point.first_run_ns and (case := point.case(CPU)) is not None and case.median(TOTAL)
+        (shape.name, shape.first_inference_ns, later)
+        for shape, case in cases_of(result, CPU)
+        if shape.first_inference_ns and (later := case.median(LATENCY))
     ]
     slow = slow[1:]  # the first one warms the session itself up
     if not slow:
         return []
-    point, first, later = max(slow, key=lambda it: it[1] / it[2])
+    name, first, later = max(slow, key=lambda it: it[1] / it[2])
     if first < _OFTEN * later:
         return []
     return [
         f"the first run of a shape takes up to {ratio(first / later, 1)} times as long as later ones "
-        f"({point.name}: {duration(first)}): run each once before it counts"
+        f"({name}: {duration(first)}): run each once before it counts"
     ]

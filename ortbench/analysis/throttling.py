@@ -104,13 +104,13 @@ def _touches(begin: float, end: float, starts: Sequence[float], ends: Sequence[f
     return at >= 0 and ends[at] >= begin
 
 
-def _blocks(cases: Sequence[Case]) -> Iterator[tuple[int, int, int]]:
+def _blocks(cases: Sequence[Case]) -> Iterator[tuple[int, int, float]]:
     """The round of each block, when it began and when its last sample ended, ns."""
     for case in cases:
         for phase, blocks in case.blocks.items():
             at = 0
             for number, n, start in blocks:
-                took = sum(case.samples_ns[phase][at : at + n]) * case.inferences(phase)
+                took = sum(case.samples[phase][at : at + n]) * case.inferences(phase)
                 yield number, start, start + took
                 at += n
 
@@ -129,18 +129,18 @@ def _suffices(cases: Sequence[Case], rounds: Collection[int]) -> bool:
 def leave_out(case: Case, rounds: Collection[int]) -> None:
     """Put the blocks of some rounds aside, with their samples."""
     aside: dict[str, list[list[int]]] = {}
-    samples: dict[str, list[int]] = {}
+    samples: dict[str, list[int | float]] = {}
     for phase, blocks in case.blocks.items():
-        kept: list[int] = []
-        away: list[int] = []
+        kept: list[int | float] = []
+        away: list[int | float] = []
         at = 0
         for number, n, _ in blocks:
-            (away if number in rounds else kept).extend(case.samples_ns[phase][at : at + n])
+            (away if number in rounds else kept).extend(case.samples[phase][at : at + n])
             at += n
         aside[phase], samples[phase] = [it for it in blocks if it[0] in rounds], away
-        case.blocks[phase], case.samples_ns[phase] = [it for it in blocks if it[0] not in rounds], kept
+        case.blocks[phase], case.samples[phase] = [it for it in blocks if it[0] not in rounds], kept
     if any(aside.values()):
-        case.left_out = {"samples_ns": samples, "blocks": aside}
+        case.left_out = {"samples": samples, "blocks": aside}
 
 
 def sentence(found: Throttled, decided: bool = False) -> str:

@@ -10,7 +10,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ortbench.analysis.compare import Selection
 from ortbench.analysis.naming import called
 from ortbench.answers import Inspected, Listed
 from ortbench.api.given import command_line, given_of, in_python, options_for
@@ -230,11 +229,11 @@ def compare(results: Sequence[Any] | str | os.PathLike[str], values: Mapping[str
     if len(loaded) < 2:
         raise BadInput(f"compare needs at least two results, and {len(loaded)} was given")
     with _reading("compare", values) as call:
-        modes, phases, same = compared_of(call.given)
+        only = compared_of(call.given)
         # What lies nowhere goes by its number where nothing else tells it apart.
         places = [it.folder / "result.json" if it.folder else Path(f"#{at}") for at, it in enumerate(loaded, 1)]
         names = called(loaded, places)
-        report, records = held(loaded, names, same, Selection(modes, phases), "force" in call.given)
+        report, records = held(loaded, names, only, "force" in call.given)
         return Comparison(loaded, names, records, report)
 
 
@@ -246,8 +245,8 @@ def bandwidth(values: Mapping[str, Any]) -> Bandwidth:
         plan = make(CopyPlan, call.given, target=target_of(call.given), command=call.typed)
         check_copies(plan)
         with measuring(values["progress"]) as observer, _ended():
-            sweep, folder, interrupted = measured(plan, call.out, quiet=True, observer=observer)
-            return _whole(Bandwidth.of(sweep, folder), interrupted)
+            result, folder, interrupted = measured(plan, call.out, quiet=True, observer=observer)
+            return _whole(Bandwidth.of(result, folder), interrupted)
 
 
 def devices(values: Mapping[str, Any]) -> Listed:

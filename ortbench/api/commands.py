@@ -91,10 +91,11 @@ def run(
         run_config: An entry of ONNX Runtime's run options, in every run. As {"key": "value"}.
         python: The interpreter (or its environment's folder) whose ONNX Runtime is measured. Default: ortbench's
             own.
-        modes: cpu, device, device-resident, host-accessible, cpu-pinned, device-pinned, pipelined,
-            device-resident-async. Default: all but cpu-pinned, device-pinned, pipelined, device-resident-async.
+        modes: cpu-tensors, device-tensors, device-resident, host-accessible, cpu-tensors-pinned,
+            device-tensors-pinned, pipelined, device-resident-async. Default: all but cpu-tensors-pinned,
+            device-tensors-pinned, pipelined, device-resident-async.
         depth: Adds mode pipelined with N inferences in flight. Default: 3.
-        pinned: Adds cpu-pinned and device-pinned: the host's side in the EP's pinned memory.
+        pinned: Adds cpu-tensors-pinned and device-tensors-pinned: the host's side in the EP's pinned memory.
         async_runs: Adds device-resident-async: many runs and one wait, for throughput.
         input: Inputs: an .npz (keys are names) or a folder of input_0.pb, ... Or arrays by name.
         expect: Expected outputs: an .npz or a folder of output_0.pb, ... Or arrays by name.
@@ -207,7 +208,7 @@ def loop(
         run_config: An entry of ONNX Runtime's run options, in every run. As {"key": "value"}.
         python: The interpreter (or its environment's folder) whose ONNX Runtime is measured. Default: ortbench's
             own.
-        modes: cpu, device-resident, host-accessible, shared. Default: all but shared.
+        modes: cpu-tensors, device-resident, host-accessible, shared. Default: all but shared.
         feedback: An output that is an input of the next step; * stands for the same text in both. As "out=in" or a
             list.
         steps: Steps of a loop. Default: 16.
@@ -285,7 +286,7 @@ def chain(
         file: the path of the chain, a TOML file.
         python: The interpreter (or its environment's folder) whose ONNX Runtime is measured. Default: ortbench's
             own.
-        modes: cpu, device-resident. Default: both.
+        modes: cpu-tensors, device-resident. Default: both.
         expect: Expected outputs: an .npz with keys STAGE/NAME. Or arrays by name.
         seed: Seed of random inputs and of the order of blocks. Default: 0.
         rtol: Relative tolerance when outputs are compared. Default: by dtype.
@@ -380,9 +381,10 @@ def load(
         run_config: An entry of ONNX Runtime's run options, in every run. As {"key": "value"}.
         python: The interpreter (or its environment's folder) whose ONNX Runtime is measured. Default: ortbench's
             own.
-        modes: cpu, device, device-resident, host-accessible, cpu-pinned, device-pinned. Default: all but
-            cpu-pinned, device-pinned, pipelined, device-resident-async.
-        pinned: Adds cpu-pinned and device-pinned: the host's side in the EP's pinned memory.
+        modes: cpu-tensors, device-tensors, device-resident, host-accessible, cpu-tensors-pinned,
+            device-tensors-pinned. Default: all but cpu-tensors-pinned, device-tensors-pinned, pipelined,
+            device-resident-async.
+        pinned: Adds cpu-tensors-pinned and device-tensors-pinned: the host's side in the EP's pinned memory.
         input: Inputs: an .npz (keys are names) or a folder of input_0.pb, ... Or arrays by name.
         expect: Expected outputs: an .npz or a folder of output_0.pb, ... Or arrays by name.
         shape: An input's shape. As {"name": "1x3"} or {"name": [1, 3]}.
@@ -494,10 +496,11 @@ def sweep(
         run_config: An entry of ONNX Runtime's run options, in every run. As {"key": "value"}.
         python: The interpreter (or its environment's folder) whose ONNX Runtime is measured. Default: ortbench's
             own.
-        modes: cpu, device, device-resident, host-accessible, cpu-pinned, device-pinned, pipelined,
-            device-resident-async. Default: all but cpu-pinned, device-pinned, pipelined, device-resident-async.
+        modes: cpu-tensors, device-tensors, device-resident, host-accessible, cpu-tensors-pinned,
+            device-tensors-pinned, pipelined, device-resident-async. Default: all but cpu-tensors-pinned,
+            device-tensors-pinned, pipelined, device-resident-async.
         depth: Adds mode pipelined with N inferences in flight. Default: 3.
-        pinned: Adds cpu-pinned and device-pinned: the host's side in the EP's pinned memory.
+        pinned: Adds cpu-tensors-pinned and device-tensors-pinned: the host's side in the EP's pinned memory.
         async_runs: Adds device-resident-async: many runs and one wait, for throughput.
         shape: An input's shape. A list (NAME:1x3,8x3): each is a shape. As {"name": "1x3"} or {"name": [1, 3]}.
             Several are shapes of their own: {"name": [[1, 3], [8, 3]]} or {"name": "1x3,8x3"}.
@@ -524,14 +527,14 @@ def sweep(
         items: Items of a run, for items/s: a number, or the dimension that has it. As 8 or "batch". Default: the
             dimension batch, batch_size or N.
         data: Real inputs in turns: an .npz, or a folder of input_0.pb, ..., or of such. Or arrays by name.
-        slo: What the best shape has to keep: p99=20ms, total=5ms.
+        slo: What the best shape has to keep: p99=20ms, latency=5ms.
         out: The folder in which a folder of its own is made for what is measured; by default nothing is written.
         bmf: Write what Bencher reads (its metric format).
         progress: called with a `Progress` now and then, from this thread; what it raises ends the call.
 
     Returns:
-        what was measured, with `points`, one a shape, and `best`; a shape that could not be measured says why, and
-        raises nothing.
+        what was measured, with `shapes`, cases at the point of each, and `best`; a shape that could not be measured
+        says why, and raises nothing.
 
     Raises:
         BadInput: an option, the model or its inputs are wrong; ``option`` is the command line's name of what it is
@@ -648,8 +651,9 @@ def gate(
         chain: Live: the candidate's chain, in the place of `model`.
         load: Live: put a load on it, as 'ortbench load' does.
         max_regression: How much slower it may be. As "1%" or 0.01. Default: with a baseline 5%.
-        metric: What must not be slower, such as device.total.median. Default: total.median.
-        min_speedup: A mode must be X times as fast as cpu. As {"mode": 1.5}.
+        metric: What must not be worse, such as device-tensors.latency.p95 or throughput@concurrency=4. Default:
+            latency; of a load throughput of clients, latency.p99 at a rate.
+        min_speedup: A mode must be X times as fast as cpu-tensors. As {"mode": 1.5}.
         max_copy_share: Share of a run with CPU tensors that is copies. As "1%" or 0.01.
         max_cpu_nodes: Nodes that may stay on the CPU.
         max_device_memory: What a mode may take of the device's memory, such as 2GB. As "2GB" or a number of bytes.
@@ -703,10 +707,11 @@ def gate(
         run_config: An entry of ONNX Runtime's run options, in every run. As {"key": "value"}.
         python: The interpreter (or its environment's folder) whose ONNX Runtime is measured. Default: ortbench's
             own.
-        modes: cpu, device, device-resident, host-accessible, cpu-pinned, device-pinned, pipelined,
-            device-resident-async. Default: all but cpu-pinned, device-pinned, pipelined, device-resident-async.
+        modes: cpu-tensors, device-tensors, device-resident, host-accessible, cpu-tensors-pinned,
+            device-tensors-pinned, pipelined, device-resident-async. Default: all but cpu-tensors-pinned,
+            device-tensors-pinned, pipelined, device-resident-async.
         depth: Adds mode pipelined with N inferences in flight. Default: 3.
-        pinned: Adds cpu-pinned and device-pinned: the host's side in the EP's pinned memory.
+        pinned: Adds cpu-tensors-pinned and device-tensors-pinned: the host's side in the EP's pinned memory.
         async_runs: Adds device-resident-async: many runs and one wait, for throughput.
         feedback: An output that is an input of the next step; * stands for the same text in both. As "out=in" or a
             list.
@@ -762,7 +767,7 @@ def gate(
 def compare(
     results: Sequence[Result | StoredResult | Place] | Place,
     *,
-    phase: Texts | None = None,
+    metric: Texts | None = None,
     same: float | str | None = None,
     force: bool = False,
     modes: Texts | None = None,
@@ -771,12 +776,11 @@ def compare(
 
     Args:
         results: two or more in all; a folder may hold several.
-        phase: upload, inference, download, total; of loops step, loop; of chains stage.NAME, chain; submit,
-            cpu_time. Default: all.
+        metric: A metric, such as h2d, latency.p99 or throughput@concurrency=4. Default: those that matter.
         same: Up to which difference two are called the same. As "1%" or 0.01. Default: 2%.
         force: Compare what is not comparable, and say what differs.
-        modes: cpu, device, device-resident, host-accessible, cpu-pinned, device-pinned, pipelined,
-            device-resident-async. Default: all.
+        modes: cpu-tensors, device-tensors, device-resident, host-accessible, cpu-tensors-pinned,
+            device-tensors-pinned, pipelined, device-resident-async. Default: all.
 
     Returns:
         which differences are real.

@@ -84,12 +84,13 @@ def ortbench_run(request: pytest.FixtureRequest) -> Callable[..., Result]:
     def measure(model: Any, **options: Any) -> Result:
         __tracebackhide__ = True
         import ortbench
+        from ortbench.api.results import in_a_line
 
         def run() -> Result:
             return ortbench.run(model, **options)
 
         result = _measured(run)
-        _note(request, [repr(result).removeprefix("<ortbench.Result ").removesuffix(">")])
+        _note(request, [in_a_line(result)])
         if failed := [f"{case.mode} failed: {case.reason}" for case in result.cases if case.status == "failed"]:
             pytest.fail("\n".join(failed), pytrace=False)
         return result

@@ -12,15 +12,17 @@ from typing import TYPE_CHECKING, Any
 
 from ortbench import result as stored
 from ortbench import units
-from ortbench.analysis import bandwidth as stored_bandwidth
 from ortbench.analysis.advice import headline
+from ortbench.analysis.bandwidth import gbps, measured, peak
 from ortbench.characters import visible
 from ortbench.errors import BadInput
 from ortbench.gate import verdict as stored_verdict
 from ortbench.gate.limits import PASSED
-from ortbench.modes import TOTAL
+from ortbench.model.kinds import KINDS
+from ortbench.modes import DIRECTIONS, LATENCY
 from ortbench.report.model import Report
 from ortbench.result import FAILED, OK
+from ortbench.schema import Direction
 
 if TYPE_CHECKING:
     import numpy as np
@@ -34,9 +36,9 @@ if TYPE_CHECKING:
 class Result(stored.Result):
     """One run, loop, chain, load or sweep: the result file's content, whose keys docs/result-file.md describes, typed.
 
-    ``cases`` has a `Case` for each mode, ``case("cpu")`` that of a mode that is ok, ``case.median("total")`` its median in
-    integer nanoseconds, ``case.samples_ns`` all samples. A load has its ``levels``, and cases of one caller alone; a sweep has
-    ``points``, one a shape, each with its cases, and ``best``. Durations are integer nanoseconds, sizes bytes.
+    ``cases`` has a `Case` for each mode, ``case("cpu-tensors")`` that of a mode that is ok, ``case.median("latency")`` its median in
+    integer nanoseconds, ``case.samples`` all samples. A load has its ``levels``, and cases of one caller alone; a sweep has
+    ``shapes``, cases at the ``point`` of each (``at_point``), and ``best``. Durations are integer nanoseconds, sizes bytes.
     """
 
     __slots__ = ("_folder", "_taken")  # no keys of the result file, which has all other attributes
@@ -46,7 +48,8 @@ class Result(stored.Result):
     @classmethod
     def of(cls, result: stored.Result, folder: Path | None = None, taken: Samples | None = None) -> Result:
         """The same result, in this form; of a load with what its ``load-samples.npz`` has."""
-        found = cls(**vars(result))
+        found = cls.__new__(cls)
+        vars(found).update(vars(result))  # with the keys of its file that no type has
         found._folder, found._taken = folder, taken
         return found
 
@@ -61,9 +64,9 @@ class Result(stored.Result):
         Of a load a row for each level, of a sweep one for each shape and mode. Units end the names (``total_median_ns``,
         ``bytes_in``) and are in ``frame.attrs["units"]``.
         """
-        from ortbench.report.frames import case_frame
+        from ortbench.report.records import frame
 
-        return case_frame([self])
+        return frame([self])
 
     def samples(self) -> pandas.DataFrame:
         """Every sample, a row for each: ``mode``, ``phase``, ``round``, ``block_start_ns``, ``time_ns``.
@@ -78,7 +81,7 @@ class Result(stored.Result):
         """
         from ortbench.report.frames import level_frame, sample_frame
 
-        if self.load is None:
+        if not KINDS[self.kind].samples:
             return sample_frame([self])
         taken = getattr(self, "_taken", None)
         if taken is None:
@@ -136,15 +139,15 @@ class Result(stored.Result):
             return of_result(self)
 
     def __repr__(self) -> str:
-        return f"<ortbench.Result {_said(self)}>"
+        return f"<ortbench.Result {in_a_line(self)}>"
 
 
-def _said(result: stored.Result) -> str:
+def in_a_line(result: stored.Result) -> str:
     """A result in a line."""
     where = f"{result.model['path']} on {result.target['ep']}" if result.model and result.target else "not opened"
-    if result.load is not None or result.points is not None:
+    if result.axes:
         return visible(f"{where}: {headline(result)}")
-    medians = [(case.mode, case.status, case.median(TOTAL)) for case in result.cases]
+    medians = [(case.mode, case.status, case.median(LATENCY)) for case in result.cases]
     said = [
         f"{mode} {units.duration(ns)}" if status == OK and ns else f"{mode} {status}" for mode, status, ns in medians
     ]
@@ -172,7 +175,7 @@ class Verdict(stored_verdict.Verdict):
         )
         places = places if len(places) == len(found.results) else [None] * len(found.results)
         results = [Result.of(result, place) for result, place in zip(found.results, places, strict=True)]
-        return cls(results, found.checks, found.remarks, folder)
+        return cls(results, found.checks, found.remarks, folder, found.alike)
 
     @property
     def passed(self) -> bool:
@@ -254,20 +257,21 @@ class Comparison:
         return f"<ortbench.Comparison {visible(', '.join(self.names))}>"
 
 
-class Bandwidth(stored_bandwidth.CopySweep):
-    """A sweep of copies: what ``bandwidth.json`` has, typed.
+class Bandwidth(stored.Result):
+    """A bandwidth curve: what ``bandwidth.json`` has, typed.
 
-    ``points`` are of one size (``bytes``), ``direction`` and host ``memory`` each, with ``stats`` in integer nanoseconds and
-    the median rate ``gbps`` in GB/s of 1e9 bytes; ``peak("upload")`` is the fastest.
+    ``cases`` are of one ``size`` and host ``memory`` each, which their ``point`` has. ``case.median("h2d")`` and
+    ``case.median("d2h")`` are integer nanoseconds, ``case.value("h2d_rate")`` is bytes per second. ``peak("h2d")`` is the fastest case.
     """
 
     __slots__ = ("_folder",)
     _folder: Path | None
 
     @classmethod
-    def of(cls, sweep: stored_bandwidth.CopySweep, folder: Path | None = None) -> Bandwidth:
-        """The same sweep, in this form."""
-        found = cls(**vars(sweep))
+    def of(cls, result: stored.Result, folder: Path | None = None) -> Bandwidth:
+        """The same result, in this form."""
+        found = cls.__new__(cls)
+        vars(found).update(vars(result))  # with the keys of its file that no type has
         found._folder = folder
         return found
 
@@ -276,11 +280,15 @@ class Bandwidth(stored_bandwidth.CopySweep):
         """Where it was saved; None where it was not."""
         return getattr(self, "_folder", None)
 
-    def frame(self) -> pandas.DataFrame:
-        """A row for each point: ``direction``, ``memory``, ``bytes``, ``status``, statistics in ns, ``gbps``."""
-        from ortbench.report.frames import bandwidth_frame
+    def peak(self, direction: Direction) -> stored.Case | None:
+        """The case with the highest rate in a direction, ``h2d`` or ``d2h``; None where it was not measured."""
+        return peak(self, direction)
 
-        return bandwidth_frame(self)
+    def frame(self) -> pandas.DataFrame:
+        """A row for each case: ``memory``, ``size``, ``status``, by direction statistics in ns and ``h2d_rate_bytes_per_s``."""
+        from ortbench.report.records import frame
+
+        return frame([self])
 
     def plot(self) -> Figure:
         """Rate against size as a Matplotlib figure, which belongs to no pyplot.
@@ -288,7 +296,7 @@ class Bandwidth(stored_bandwidth.CopySweep):
         Raises:
             BadInput: nothing was measured.
         """
-        if not self.measured():
+        if not measured(self):
             raise BadInput("there is no picture of it: nothing was measured")
         with _quiet_matplotlib():
             from ortbench.report.page.charts.copy_rates import bandwidth_figure
@@ -303,7 +311,7 @@ class Bandwidth(stored_bandwidth.CopySweep):
 
     def json(self) -> str:
         """The text of ``bandwidth.json``."""
-        return stored_bandwidth.bandwidth_json(self)
+        return stored.result_json(self)
 
     def _repr_html_(self) -> str:
         from ortbench.report.bandwidth import build
@@ -311,8 +319,8 @@ class Bandwidth(stored_bandwidth.CopySweep):
         return _tables_of(build(self))
 
     def __repr__(self) -> str:
-        peaks = {way: self.peak(way) for way in stored_bandwidth.DIRECTIONS}
-        said = [f"{way} {units.digits(point.gbps)} GB/s" for way, point in peaks.items() if point is not None]
+        peaks = {way: self.peak(way) for way in DIRECTIONS}
+        said = [f"{way} {units.digits(gbps(case, way))} GB/s" for way, case in peaks.items() if case is not None]
         return f"<ortbench.Bandwidth {visible(self.target['ep'])}: {', '.join(said) or FAILED}>"
 
 
@@ -323,15 +331,14 @@ def read(path: str | PathLike[str]) -> Result:
         path: a result file, or the folder of a run.
 
     Raises:
-        BadInput: it cannot be read, or is no result.
-        NotComparable: it is in a form that this version does not know.
+        BadInput: it cannot be read, or is no result that this version knows.
     """
     from ortbench.jobs.compare import result_file
     from ortbench.jobs.load import saved_samples
 
     file = result_file(Path(path))
     result = stored.load(file)
-    return Result.of(result, file.parent, None if result.load is None else saved_samples(file.parent))
+    return Result.of(result, file.parent, saved_samples(file.parent) if KINDS[result.kind].samples else None)
 
 
 @contextmanager

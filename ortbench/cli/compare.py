@@ -28,4 +28,4 @@ def compare(
     from ortbench.jobs import compare as job
 
     wanted = make(Wanted, given)
-    job.compare(results, only.modes, only.phases, only.same, "force" in given, wanted.markdown, wanted.json)
+    job.compare(results, only, "force" in given, wanted.markdown, wanted.json)

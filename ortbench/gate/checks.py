@@ -1,74 +1,139 @@
-"""What finished results show: everything that a gate checks once there is nothing left to measure."""
+"""What finished results show by themselves: modes that work, nodes on the CPU, memory, speedups, the share of copies. Pure."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from ortbench import units
-from ortbench.analysis.compare import Spread, stored_ratio
-from ortbench.analysis.enough import lack, remedy
+from ortbench.analysis.enough import remedy
 from ortbench.analysis.handing_on import HANDED_ON, handing_on
-from ortbench.analysis.pairs import blocks
+from ortbench.analysis.levels import interval, quotient, rate_of
+from ortbench.analysis.memory import DEVICE, computes_on_host, figure, why_unknown
 from ortbench.analysis.placed import nodes_stay
+from ortbench.analysis.points import point_as_result
 from ortbench.errors import BadInput
-from ortbench.gate.contests import (
-    CANDIDATE,
-    COPY_SHARE,
-    Contest,
-    Jury,
-    contest_name,
-    fill,
-    own_contests,
-    refuse_shapes,
-)
-from ortbench.gate.limits import DEFAULT_METRIC, FAILED, PASSED, UNCLEAR, Check, Limits, Metric
-from ortbench.gate.load import check_load, check_load_regressions
-from ortbench.gate.memory import check_memory, check_memory_regressions
-from ortbench.modes import ALL_MODES, LOAD, MEMORY, stage_in
+from ortbench.gate.contests import CANDIDATE, Contest, Jury, fill, named, own_contests
+from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Check, Limits
+from ortbench.gate.slo import check_slo, few_blocks
+from ortbench.model.kinds import CONCURRENCY, KINDS
+from ortbench.modes import CPU, DEVICE_MEMORY, HOST_MEMORY, MEMORY_SIDES, THROUGHPUT
 from ortbench.result import OK, Case, Result, work_of
-from ortbench.work import Work
+
+_METRIC = dict(zip(MEMORY_SIDES, (DEVICE_MEMORY, HOST_MEMORY), strict=True))
 
 
 def check_alone(result: Result, limits: Limits) -> list[Check]:
     """Everything that needs no baseline.
 
     Raises:
-        BadInput: a mode that a limit needs was not measured, or a limit that a loop or a chain has not.
+        BadInput: a mode that a limit needs was not measured, or a limit that this kind of measurement has not.
     """
-    if result.load is not None:
-        return [*check_facts(result, limits), *check_load(result, limits)]
-    refuse_slo(limits)
-    contests = own_contests(limits, work_of(result))
-    jury = Jury(contests)
-    fill(jury, CANDIDATE, result)
-    return [*check_facts(result, limits), *(check_contest(result, jury, contest) for contest in contests)]
+    refuse_limits(result.kind, limits)
+    return [*check_facts(result, limits), *_check_modes(result, limits), *check_slo(result, limits)]
 
 
-def refuse_slo(limits: Limits) -> None:
-    """Refuse an SLO of what is no load.
+def refuse_limits(kind: str, limits: Limits) -> None:
+    """Refuse limits that a kind of measurement has not.
 
     Raises:
         BadInput: there is one.
     """
-    if limits.slo:
+    known = KINDS[kind]
+    if limits.slo and "slo" not in known.checks:
         raise BadInput("--slo is of requests at a rate, which a load has; 'ortbench load --rate' makes them", "--slo")
+    if limits.max_copy_share is not None and "max-copy-share" not in known.checks:
+        reason = f"is of single inferences; of {known.noun} say --min-speedup device-resident=X"
+        raise BadInput(f"--max-copy-share {reason}", "--max-copy-share")
+
+
+# Facts, which need no statistics
 
 
 def check_facts(result: Result, limits: Limits) -> list[Check]:
-    """What needs no statistics: modes that must work, nodes that may stay on the CPU, memory.
+    """Modes that must work, nodes that may stay on the CPU, memory.
 
     Raises:
         BadInput: a limit of memory, and it was not measured.
     """
-    checks = []
-    for mode in limits.require_modes:
-        case = next((case for case in result.cases if case.mode == mode), None)
-        verdict = PASSED if case is not None and case.status == OK else FAILED
-        text = f"{mode} was not asked for" if case is None else f"{mode} is {case.status}" + _because(case.reason)
-        checks.append(Check(f"mode {mode}", verdict, text))
+    checks = [_check_mode(result, mode) for mode in limits.require_modes]
     if limits.max_cpu_nodes is not None:
         checks.append(_check_nodes(result, limits.max_cpu_nodes))
-    return [*checks, *check_memory(result, limits)]
+    return [*checks, *_check_memory(result, limits)]
+
+
+def _check_mode(result: Result, mode: str) -> Check:
+    """Whether a mode works: of a load with one client alone, else at every point at which it was tried."""
+    cases = [case for case in result.cases if case.mode == mode]
+    cases = [case for case in cases if not case.point] or cases
+    broken = next((case for case in cases if case.status != OK), None)
+    if broken is not None:
+        return Check(f"mode {mode}", FAILED, f"{_at(broken)} is {broken.status}{because(broken.reason)}", mode=mode)
+    text = f"{mode} is {OK}" if cases else f"{mode} was not asked for"
+    return Check(f"mode {mode}", PASSED if cases else FAILED, text, mode=mode)
+
+
+def _at(case: Case) -> str:
+    return named(case.mode, tuple(case.point.items()))
+
+
+def because(reason: str | None) -> str:
+    """A reason behind what it explains."""
+    return f": {reason}" if reason else ""
+
+
+def _check_nodes(result: Result, most: int) -> Check:
+    if result.placement["nodes"] is None:
+        return Check("cpu nodes", UNCLEAR, "where nodes run is not known for this model and EP")
+    operators = result.placement["cpu_operators"]
+    count = sum(operators.values())
+    listed = f" ({', '.join(operators)})" if operators else ""
+    text = f"{nodes_stay(count)} on the CPU{listed}, at most {most}"
+    return Check("cpu nodes", PASSED if count <= most else FAILED, text)
+
+
+def _check_memory(result: Result, limits: Limits) -> Iterator[Check]:
+    for side, most in limits.most_memory.items():
+        if most is None:
+            continue
+        cases = [case for case in result.cases if case.status == OK and limits.held(case.mode)]
+        if not any(case.memory is not None for case in cases):
+            option = f"--max-{side}-memory"
+            raise BadInput(f"{option}: the result has no memory; measure it with --memory", option)
+        yield from (_memory(case, side, most) for case in cases if case.memory is not None or not case.point)
+
+
+def _memory(case: Case, side: str, most: int) -> Check:
+    name, at_most, found = (
+        named(f"{case.mode} {side} memory", tuple(case.point.items())),
+        f"at most {units.size(most)}",
+        figure(case, side),
+    )
+    if side == DEVICE and computes_on_host(case):
+        verdict, said = PASSED, f"none, {why_unknown(case, side)}; {at_most}"
+    elif found is None:
+        verdict, said = UNCLEAR, f"{why_unknown(case, side)}; {at_most}"
+    else:
+        verdict, said = PASSED if found <= most else FAILED, f"{units.size(found)}, {at_most}"
+    return Check(name, verdict, f"{name}: {said}", metric=_METRIC[side], mode=case.mode, point=case.point)
+
+
+# Modes compared with each other
+
+
+def _check_modes(result: Result, limits: Limits) -> Iterator[Check]:
+    """What modes must keep to among themselves, at every point."""
+    if KINDS[result.kind].axes:  # load points, whose blocks have figures alone
+        for mode, least in limits.min_speedup.items():
+            yield from _speedups(result, mode, least)
+        return
+    # That a shape did not run is a failure of the benchmark.
+    shapes = [(tuple(it.point.items()), point_as_result(result, it)) for it in result.shapes if it.inputs]
+    for point, one in shapes if result.axes else [((), result)]:
+        contests = own_contests(limits, work_of(result), point)
+        jury = Jury(contests)
+        fill(jury, CANDIDATE, one.cases)
+        yield from (check_contest(one, jury, contest) for contest in contests)
 
 
 def check_contest(result: Result, jury: Jury, contest: Contest) -> Check:
@@ -77,23 +142,25 @@ def check_contest(result: Result, jury: Jury, contest: Contest) -> Check:
     Raises:
         BadInput: a mode was not asked for.
     """
-    if contest.name == COPY_SHARE and result.target["memory"]["kind"] == "host":
-        return Check(contest.name, PASSED, f"{result.target['ep']} computes in host memory: nothing is copied")
-    handed = handing_on(result) if contest.name == COPY_SHARE else None
+    is_share = contest.metric == "copy_share"
+    plain = replace(contest.unclear(""), verdict=PASSED, limit=None)
+    if is_share and result.target["memory"]["kind"] == "host":
+        text = f"{result.target['ep']} computes in host memory: nothing is copied"
+        return replace(plain, text=text)
+    handed = handing_on(result) if is_share else None
     if handed is not None and handed.verdict == HANDED_ON:
-        return Check(
-            contest.name, PASSED, "ONNX Runtime hands arrays on as they are: nothing is copied with CPU tensors"
-        )
+        text = "ONNX Runtime hands arrays on as they are: nothing is copied with CPU tensors"
+        return replace(plain, text=text)
     for mode in (contest.over.mode, contest.under.mode):
         case = next((case for case in result.cases if case.mode == mode), None)
         if case is None:
             measured = ", ".join(case.mode for case in result.cases)
             raise BadInput(f"{contest.name}: needs mode {mode}, which was not measured; measured: {measured}")
         if case.status != OK:
-            text = f"{contest.what}: {mode} is {case.status}{_because(case.reason)}"
-            return Check(contest.name, FAILED, text, limit=contest.limit)
+            text = f"{contest.what}: {mode} is {case.status}{because(case.reason)}"
+            return replace(contest.unclear(text), verdict=FAILED)
     check = jury.check(contest)
-    return with_remedy(_as_share(check) if contest.name == COPY_SHARE else check, result, jury.takes)
+    return with_remedy(_as_share(check) if is_share else check, result, jury.takes)
 
 
 def with_remedy(check: Check, result: Result, takes: int) -> Check:
@@ -109,114 +176,48 @@ def with_remedy(check: Check, result: Result, takes: int) -> Check:
     return replace(check, text=f"{check.text}; a verdict takes {takes} rounds: {remedy(result, takes)}")
 
 
-def _because(reason: str | None) -> str:
-    return f": {reason}" if reason else ""
-
-
-def _check_nodes(result: Result, most: int) -> Check:
-    if result.placement["nodes"] is None:
-        return Check("cpu nodes", UNCLEAR, "where nodes run is not known for this model and EP")
-    operators = result.placement["cpu_operators"]
-    count = sum(operators.values())
-    listed = f" ({', '.join(operators)})" if operators else ""
-    text = f"{nodes_stay(count)} on the CPU{listed}, at most {most}"
-    return Check("cpu nodes", PASSED if count <= most else FAILED, text)
-
-
 def _as_share(check: Check) -> Check:
     """The contest of the copy share in words of shares."""
     assert check.limit is not None
-    most = 1 - check.limit
+    most = units.share(1 - check.limit, 1)
     if check.ratio is None:
-        text = f"copies in a run with CPU tensors: was not measured, at most {units.share(most, 1)}"
-        return Check(check.name, UNCLEAR, text)
+        text = f"copies in a run with CPU tensors: was not measured, at most {most}"
+        return replace(check, verdict=UNCLEAR, text=text, limit=None)
     share = f"≈{units.share(max(0.0, 1 - check.ratio), 1)}"
     if check.low is not None and check.high is not None:
         low, high = (units.share(max(0.0, 1 - end), 1) for end in (check.high, check.low))
         share += f" ({low} to {high}, {check.rounds} rounds)"
-    text = f"copies in a run with CPU tensors: {share}, at most {units.share(most, 1)}"
-    return Check(check.name, check.verdict, text, check.ratio, check.low, check.high, check.limit, check.rounds)
+    return replace(check, text=f"copies in a run with CPU tensors: {share}, at most {most}")
 
 
-def check_stored(result: Result, baseline: Result, limits: Limits) -> list[Check]:
-    """The candidate against a baseline of an earlier run, with the noise that both recorded.
-
-    Raises:
-        BadInput: nothing that both have.
-    """
-    if limits.max_regression is None:
-        return []
-    lost = check_lost_modes(result, baseline, limits)
-    checks = list(lost)
-    are_loads = result.load is not None and baseline.load is not None
-    if are_loads:
-        checks += check_load_regressions(result, baseline, limits)
-    for metric in () if are_loads and limits.metrics == (DEFAULT_METRIC,) else limits.metrics:
-        refuse_shapes(metric)
-        if metric.phase == MEMORY or (are_loads and metric.phase == LOAD):
-            continue
-        found = stored_checks(metric, result, baseline, limits)
-        if not found and not lost:
-            raise BadInput(f"--metric {metric.text}: {_why_none(metric, work_of(result).shared(work_of(baseline)))}")
-        checks += found
-    return [*checks, *check_memory_regressions(result, baseline, limits)]
+def _speedups(result: Result, mode: str, least: float) -> list[Check]:
+    """How many times the throughput of `cpu-tensors` a mode has, at every number of clients that both were measured with."""
+    points = [case.point for case in result.cases if case.mode == mode and CONCURRENCY.name in case.point]
+    pairs = [(one, base) for it in points if (one := result.case(mode, it)) and (base := result.case(CPU, it))]
+    if not pairs:
+        reason = f"needs {mode} and {CPU} with the same numbers of clients, which were not measured"
+        raise BadInput(f"--min-speedup {mode}: {reason}", "--min-speedup")
+    return [_speedup(one, base, least) for one, base in pairs]
 
 
-def stored_checks(metric: Metric, result: Result, baseline: Result, limits: Limits) -> list[Check]:
-    """What a metric of a time comes to in the modes that both have; none where there is nothing that both have."""
-    found = []
-    for mode in [metric.mode] if metric.mode else filter(limits.held, ALL_MODES):
-        one, other = result.case(mode), baseline.case(mode)
-        spread = stored_ratio(other, one, metric.phase, metric.stat) if one and other else None
-        if one and other and spread is not None:
-            figures = f"{units.duration(spread.value_ns)} against {units.duration(spread.base_ns)}"
-            lacking = lacking_blocks((result, one), (baseline, other), metric.phase)
-            found.append(check_ratio(contest_name(mode, metric, one.whole), figures, spread, limits, lacking))
-    return found
-
-
-def lacking_blocks(candidate: tuple[Result, Case], baseline: tuple[Result, Case], phase: str) -> str:
-    """What both sides have too few blocks of for an interval, and what gives more; "" where they have enough."""
-    (result, one), (base, other) = candidate, baseline
-    lacking = (
-        lack("the baseline", base, len(blocks(other, phase))),
-        lack("the candidate", result, len(blocks(one, phase))),
+def _speedup(one: Case, base: Case, least: float) -> Check:
+    found = quotient(rate_of(one), rate_of(base), interval(one, THROUGHPUT), interval(base, THROUGHPUT))
+    low, high = found.ci95 or (None, None)
+    verdict, where = UNCLEAR, few_blocks()
+    if low is not None and high is not None:
+        verdict = PASSED if low > least else FAILED if high < least else UNCLEAR
+        where = f"{units.ratio(low, 3)} to {units.ratio(high, 3)}"
+    point = tuple(one.point.items())
+    text = f"{named(one.mode, point)} has as much throughput as cpu-tensors: ×{units.ratio(found.ratio, 3)} ({where}), must be at least ×{least:.4g}"
+    return Check(
+        named(f"{one.mode} speedup", point),
+        verdict,
+        text,
+        found.ratio,
+        low,
+        high,
+        least,
+        metric="speedup",
+        mode=one.mode,
+        point=one.point,
     )
-    return "; ".join(filter(None, lacking))
-
-
-def _why_none(metric: Metric, both: Work) -> str:
-    """Why results have nothing of a metric; of a stage also which there are."""
-    if metric.phase == LOAD:
-        return "is of loads, and one of the results is none; 'ortbench load' makes them"
-    if stage_in(metric.phase) is None or both.stages is None:
-        return "not measured in both results"
-    return f"there is no such stage in both; there are {', '.join(both.stages) or 'none'}"
-
-
-def check_lost_modes(result: Result, baseline: Result, limits: Limits) -> list[Check]:
-    """Modes that the baseline has and the candidate, which was asked for them too, has not."""
-    return [
-        Check(f"mode {case.mode}", FAILED, f"{case.mode} is {case.status}{_because(case.reason)}; the baseline has it")
-        for case in result.cases
-        if case.status != OK and limits.held(case.mode) and baseline.case(case.mode) is not None
-    ]
-
-
-def check_ratio(name: str, figures: str, found: Spread, limits: Limits, lacking: str) -> Check:
-    """A ratio of two runs against the limit of a regression.
-
-    Args:
-        name: what is held against the baseline.
-        figures: of both sides, in words.
-        found: candidate over baseline, above 1 is slower.
-        limits: with that of a regression.
-        lacking: what there is too little of for an interval, if so.
-    """
-    assert limits.max_regression is not None
-    most, verdict, where = 1 + limits.max_regression, UNCLEAR, lacking
-    if found.low is not None and found.high is not None:
-        verdict = FAILED if found.low > most else PASSED if found.high < most else UNCLEAR
-        where = f"{units.ratio(found.low, 3)} to {units.ratio(found.high, 3)} with the noise of both runs"
-    text = f"{name}: {figures}, ×{units.ratio(found.ratio, 3)} ({where}), must be at most ×{most:.4g}"
-    return Check(name, verdict, text, found.ratio, found.low, found.high, most)

@@ -10,16 +10,18 @@ from __future__ import annotations
 import math
 from bisect import insort
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ortbench import units
-from ortbench.analysis.compare import STATISTICS
 from ortbench.analysis.pairs import blocks, timed_phase
 from ortbench.analysis.sequential import Interval, fewest, median_ratio
+from ortbench.analysis.series import STATISTICS, Key, Point, point_text
 from ortbench.errors import BadInput
-from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Check, Limits, Metric
-from ortbench.modes import CPU, CPU_TIME, LOAD, LOOP_PHASES, MEMORY, MODES, STEP, TOTAL, WHOLE_CHAIN, stage_in
-from ortbench.result import OK, Result
+from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Check, Limits
+from ortbench.model.metric_names import MetricName
+from ortbench.model.metrics import PER_BLOCK, USUAL, Figure, known_or_plain
+from ortbench.modes import CPU, LATENCY, LOOP_PHASES, MODES, STEP, WHOLE_CHAIN, stage_in
+from ortbench.result import OK, Case
 from ortbench.work import INFERENCE, Work
 
 ALPHA = 0.01  # the chance that a gate fails what is exactly at its limit, over all of its contests
@@ -33,7 +35,7 @@ COPY_SHARE = "copy share"
 
 @dataclass(frozen=True)
 class Stream:
-    """Blocks of one phase of one mode of one side, each reduced to one statistic."""
+    """Blocks of one metric of one mode of one configuration, each reduced to one statistic."""
 
     side: int
     mode: str
@@ -51,11 +53,14 @@ class Contest:
     limit: float
     at_most: bool
     what: str
+    metric: str = ""
+    mode: str = ""  # that it is of; "" for that of both streams
+    point: Point = ()
 
     def check(self, found: Interval | None) -> Check:
         """The verdict as far as it is known."""
         if found is None:
-            return Check(self.name, UNCLEAR, f"{self.what}: was not measured", limit=self.limit)
+            return self.unclear(f"{self.what}: was not measured")
         verdict = UNCLEAR
         if found.low is not None and found.high is not None:
             if found.low > self.limit:
@@ -68,11 +73,25 @@ class Contest:
             where = f"{units.ratio(found.low, 3)} to {units.ratio(found.high, 3)}"
         rounds = f"{found.rounds} round{'' if found.rounds == 1 else 's'}"
         text = f"{self.what}: ×{units.ratio(found.ratio, 3)} ({where}, {rounds}), {bound}"
-        return Check(self.name, verdict, text, found.ratio, found.low, found.high, self.limit, found.rounds)
+        return replace(
+            self.unclear(text), verdict=verdict, ratio=found.ratio, low=found.low, high=found.high, rounds=found.rounds
+        )
+
+    def unclear(self, text: str) -> Check:
+        """That nothing can be told, and why."""
+        return Check(
+            self.name,
+            UNCLEAR,
+            text,
+            limit=self.limit,
+            metric=self.metric or None,
+            mode=self.mode or self.over.mode,
+            point=dict(self.point),
+        )
 
 
 def regression_contests(limits: Limits, modes: Sequence[str], work: Work = INFERENCE) -> list[Contest]:
-    """Candidate over baseline, for every metric and mode.
+    """Candidate over baseline, for every metric of samples and every mode.
 
     Args:
         limits: with the metrics.
@@ -85,71 +104,72 @@ def regression_contests(limits: Limits, modes: Sequence[str], work: Work = INFER
     if limits.max_regression is None:
         return []
     contests = []
-    for metric in limits.metrics:
-        refuse_shapes(metric)
-        if metric.phase == MEMORY:  # one number a side, which is checked when all is measured
+    for metric in limits.metrics or (MetricName(None, work.whole, USUAL),):
+        if metric.point or metric.best:
+            reason = "is of a point of an axis: compare stored results of 'ortbench load' or 'ortbench sweep'"
+            raise BadInput(f"--metric {metric.text}: {reason}", "--metric")
+        if not known_or_plain(metric.metric).sampled:  # one number, which is compared when all is measured
             continue
-        if metric.phase == LOAD:
-            raise BadInput(
-                f"--metric {metric.text}: is of loads: hold results of 'ortbench load' against each other", "--metric"
-            )
         _check_statistic(metric, work.steps)
         compared = [mode for mode in modes if metric.mode == mode or (metric.mode is None and limits.held(mode))]
-        chosen = [mode for mode in compared if metric.phase in work.phases(mode)]
+        chosen = [mode for mode in compared if metric.metric in work.phases(mode)]
         if not chosen:
             raise BadInput(f"--metric {metric.text}: {_why_none(metric, modes, work)}", "--metric")
         contests += [_regression(mode, metric, 1 + limits.max_regression, work.whole) for mode in chosen]
-    return list(dict.fromkeys(contests))  # the total of a loop or a chain has two names
+    return list(dict.fromkeys(contests))  # the latency of a loop or a chain has two names
 
 
-def refuse_shapes(metric: Metric) -> None:
-    """Refuse a metric of sweeps where there are none.
-
-    Raises:
-        BadInput: it is one.
-    """
-    if metric.of_sweeps:
-        reason = "is of sweeps: hold results of 'ortbench sweep' against each other"
-        raise BadInput(f"--metric {metric.text}: {reason}", "--metric")
-
-
-def _check_statistic(metric: Metric, steps: int | None) -> None:
+def _check_statistic(metric: MetricName, steps: int | None) -> None:
     """Refuse a percentile of so few samples that it is another name for the slowest: one nearer to it than to the next."""
-    if metric.stat in BLOCK_STATISTICS:
+    if metric.statistic in BLOCK_STATISTICS:
         return
     say = f"--metric {metric.text}: a live gate compares short blocks, which have {', '.join(BLOCK_STATISTICS)}"
-    if steps is None or metric.phase != STEP or metric.stat not in PERCENTILES:
+    if steps is None or metric.metric != STEP or metric.statistic not in PERCENTILES:
         raise BadInput(f"{say}; use a stored --baseline for percentiles", "--metric")
-    fewest_steps = math.ceil(1 + 0.5 / (1 - PERCENTILES[metric.stat]) - 1e-9)
+    fewest_steps = math.ceil(1 + 0.5 / (1 - PERCENTILES[metric.statistic]) - 1e-9)
     if steps < fewest_steps:
-        reason = f"and {metric.stat} of steps from --steps {fewest_steps} on; use more, or a stored --baseline"
+        reason = f"and {metric.statistic} of steps from --steps {fewest_steps} on; use more, or a stored --baseline"
         raise BadInput(f"{say}, {reason}", "--metric")
 
 
-def _why_none(metric: Metric, modes: Sequence[str], work: Work) -> str:
-    if not work.parts and metric.phase in LOOP_PHASES:
+def _why_none(metric: MetricName, modes: Sequence[str], work: Work) -> str:
+    if not work.parts and metric.metric in LOOP_PHASES:
         return "single inferences have no steps; say what is fed back with --feedback OUT=IN"
-    if not work.parts and (metric.phase == WHOLE_CHAIN or stage_in(metric.phase)):
+    if not work.parts and (metric.metric == WHOLE_CHAIN or stage_in(metric.metric)):
         return f"{work.name} have no stages, which chains have"
-    if work.parts and metric.phase not in work.phases(""):
-        return f"{work.name} has {', '.join(work.parts)} and {CPU_TIME} only"
+    if work.parts and metric.metric not in work.phases(""):
+        return f"{work.name} has {', '.join((*work.parts, *PER_BLOCK))} only"
     return f"no mode that is measured has it; measured: {', '.join(modes)}"
 
 
-def _regression(mode: str, metric: Metric, limit: float, whole: str) -> Contest:
-    name = contest_name(mode, metric, whole)
-    phase = timed_phase(mode, metric.phase, whole)
-    over, under = (Stream(side, mode, phase, metric.stat) for side in (CANDIDATE, BASELINE))
-    return Contest(name, over, under, limit, at_most=True, what=f"{name}, candidate to baseline")
+def _regression(mode: str, metric: MetricName, limit: float, whole: str) -> Contest:
+    figure = Figure(whole if metric.metric == LATENCY else metric.metric, metric.statistic)
+    name = check_name(Key(mode, (), figure))
+    phase = timed_phase(mode, metric.metric, whole)
+    over, under = (Stream(side, mode, phase, metric.statistic) for side in (CANDIDATE, BASELINE))
+    return Contest(
+        name,
+        over,
+        under,
+        limit,
+        at_most=True,
+        what=f"{name}, candidate to baseline",
+        metric=figure.text,
+    )
 
 
-def contest_name(mode: str, metric: Metric, whole: str) -> str:
-    """What is held against the baseline, in a few words; the total of a loop is the loop, that of a chain the chain."""
-    return f"{mode} {whole if metric.phase == TOTAL else metric.phase} {metric.stat}"
+def check_name(key: Key) -> str:
+    """What is compared with the baseline, in a few words that are the same from run to run."""
+    return " ".join(filter(None, (key.mode, *key.figure, point_text(key.point))))
 
 
-def own_contests(limits: Limits, work: Work = INFERENCE) -> list[Contest]:
-    """What the candidate's modes must keep to among themselves.
+def named(what: str, point: Point) -> str:
+    """What is checked, with the point where there is one."""
+    return " ".join(filter(None, (what, point_text(point))))
+
+
+def own_contests(limits: Limits, work: Work = INFERENCE, point: Point = ()) -> list[Contest]:
+    """What the candidate's modes must keep to among themselves, at a point.
 
     Raises:
         BadInput: a limit that a loop or a chain has not.
@@ -157,23 +177,38 @@ def own_contests(limits: Limits, work: Work = INFERENCE) -> list[Contest]:
     if work.parts and limits.max_copy_share is not None:
         reason = f"is of single inferences; of {work.name} say --min-speedup device-resident=X"
         raise BadInput(f"--max-copy-share {reason}", "--max-copy-share")
-    cpu = Stream(CANDIDATE, CPU, TOTAL, "median")
+    cpu = Stream(CANDIDATE, CPU, LATENCY, "median")
     found = [
         Contest(
-            f"{mode} speedup",
+            named(f"{mode} speedup", point),
             cpu,
-            Stream(CANDIDATE, mode, TOTAL, "median"),
+            Stream(CANDIDATE, mode, LATENCY, "median"),
             least,
             at_most=False,
-            what=f"{mode} is as fast as cpu",
+            what=named(f"{mode} is as fast as cpu-tensors", point),
+            metric="speedup",
+            mode=mode,
+            point=point,
         )
         for mode, least in limits.min_speedup.items()
     ]
     if limits.max_copy_share is not None:
-        rest = Stream(CANDIDATE, MODES[CPU].without_copies, TOTAL, "median")
+        rest = Stream(CANDIDATE, MODES[CPU].without_copies, LATENCY, "median")
         least = 1 - limits.max_copy_share
         what = "what is left of a run with CPU tensors without its copies"
-        found.append(Contest(COPY_SHARE, rest, cpu, least, at_most=False, what=what))
+        found.append(
+            Contest(
+                named(COPY_SHARE, point),
+                rest,
+                cpu,
+                least,
+                at_most=False,
+                what=what,
+                metric="copy_share",
+                mode=CPU,
+                point=point,
+            )
+        )
     return found
 
 
@@ -198,7 +233,7 @@ class Jury:
         self._decided: dict[Contest, Check] = {}
         self._timed: dict[str, set[str]] = {}
 
-    def add(self, side: int, mode: str, phase: str, round: int, samples: Sequence[int]) -> None:
+    def add(self, side: int, mode: str, phase: str, round: int, samples: Sequence[float]) -> None:
         """Take the samples of a block, ns, into account."""
         self._timed.setdefault(mode, set()).add(phase)
         for stream, values in self._values.items():
@@ -211,8 +246,8 @@ class Jury:
         for contest, ratios in self._ratios.items():
             over, under = self._values[contest.over].get(round), self._values[contest.under].get(round)
             if stream in (contest.over, contest.under) and over is not None and under is not None:
-                # A block that took less than the clock's step counts as one step, so that its ratio exists.
-                insort(ratios, max(over, 1) / max(under, 1))
+                least = known_or_plain(stream.phase).unit.least
+                insort(ratios, max(over, least) / max(under, least))
 
     def check(self, contest: Contest) -> Check:
         """What is known of a contest."""
@@ -232,12 +267,12 @@ class Jury:
 
     def _is_timed(self, stream: Stream) -> bool:
         phases = self._timed.get(stream.mode, set())
-        return stream.phase in phases or TOTAL not in phases
+        return stream.phase in phases or LATENCY not in phases
 
 
-def fill(jury: Jury, side: int, result: Result) -> None:
-    """Hand a jury the blocks of a finished result."""
-    for case in result.cases:
+def fill(jury: Jury, side: int, cases: Sequence[Case]) -> None:
+    """Hand a jury the blocks of finished cases."""
+    for case in cases:
         for phase in case.blocks:
             if case.status == OK:
                 for number, samples in blocks(case, phase):

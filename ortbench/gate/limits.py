@@ -2,37 +2,28 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypedDict, cast
+from typing import Any, TypedDict, cast
 
 from ortbench.errors import CANNOT_TELL, DONE, REGRESSION, BadInput
-from ortbench.gate.shapes import ITEMS, Shapes, shapes_at
 from ortbench.kinds import MODE_NAMES, SHARE, SIZE, SPEEDUPS, TEXTS, WHOLE, Kind, texts_of
 from ortbench.load_plan import LoadPlan
+from ortbench.model.metric_names import AxisValue, MetricName, parse_metric
+from ortbench.model.metrics import known_or_plain
 from ortbench.modes import (
     ALL_MODES,
-    COSTS,
     CPU,
-    LOAD,
-    LOOP_PHASES,
-    MEMORY,
+    LATENCY,
     MEMORY_SIDES,
     MODES,
-    PHASE_NAMES,
-    STAGE,
-    TOTAL,
-    WHOLE_CHAIN,
     comes_with,
     no_such,
-    stage_phase,
 )
 from ortbench.options import LIMIT, Given, check_values, declared, make, not_negative, option
 
-if TYPE_CHECKING:
-    from ortbench.analysis.levels import At
+_MEMORY = ("device_memory", "host_memory")
 
 PASSED, FAILED, UNCLEAR = "passed", "failed", "cannot tell"
 
@@ -40,101 +31,7 @@ PASSED, FAILED, UNCLEAR = "passed", "failed", "cannot tell"
 CODES = {PASSED: DONE, FAILED: REGRESSION, UNCLEAR: CANNOT_TELL}
 
 
-@dataclass(frozen=True)
-class Metric:
-    """What is compared: a statistic of a phase, of one mode or (None) of all; of a load at one level or (None) at all, with
-    "" for the statistic what matters most of each; of a sweep at some shapes or (None) at all."""
-
-    mode: str | None
-    phase: str
-    stat: str
-    at: At | Shapes | None = None
-
-    @property
-    def of_sweeps(self) -> bool:
-        """Whether only sweeps have it."""
-        return isinstance(self.at, Shapes) or self.stat == ITEMS
-
-    @property
-    def text(self) -> str:
-        """As it is written on the command line."""
-        place = "" if self.at is None else f"@{self.at.text if isinstance(self.at, Shapes) else _written(self.at)}"
-        return ".".join(filter(None, (self.mode, self.phase, self.stat))) + place
-
-
-def _written(level: At) -> str:
-    return f"{level.kind}={level.value:g}"
-
-
-_PHASES = (*PHASE_NAMES, *LOOP_PHASES, WHOLE_CHAIN, *COSTS)
-DEFAULT_METRIC = Metric(None, TOTAL, "median")
-
-
-def parse_metric(text: str, option: str = "--metric") -> Metric:
-    """``device.total.median``, or less: ``total.median`` of every mode, ``total`` for its median, ``p95`` of the total.
-
-    Of a stage of a chain ``cpu.stage.NAME.median``, or less; ``device.memory.host`` is what the mode takes of the host's memory,
-    ``memory`` what every mode takes of the device's. Of a load ``device.load.p99@rate=30``, or less: ``load.p99`` at every level,
-    ``load@concurrency=4`` for what matters most there. Of a sweep ``device.median@batch=8``, ``items_per_s@best``.
-
-    Raises:
-        BadInput: a part that is not a mode, a phase or a statistic.
-    """
-    from ortbench.analysis.compare import STATISTICS  # brings numpy, and help needs none
-    from ortbench.analysis.levels import STATISTICS as OF_LEVELS
-
-    mode, phase, stat = None, None, None
-    words, is_at, place = text.partition("@")
-    known = {MEMORY: MEMORY_SIDES, LOAD: OF_LEVELS}
-    parts = iter(words.split("."))
-    for part in parts:
-        if part in ALL_MODES and mode is None and phase is None and stat is None:
-            mode = part
-        elif part in (*_PHASES, MEMORY, LOAD) and phase is None and stat is None:
-            phase = part
-        elif part == STAGE and phase is None and stat is None and (name := next(parts, "")):
-            phase = stage_phase(name)
-        elif stat is None and (
-            part in known.get(phase or "", STATISTICS) or (part == ITEMS and phase in (None, TOTAL))
-        ):
-            stat = part
-        else:
-            raise BadInput(
-                f"{option} {text!r}: {part!r} does not fit; write mode.phase.statistic such as device.total.median, with "
-                f"{', '.join(ALL_MODES)}; {', '.join(_PHASES)}, {stage_phase('NAME')}; {', '.join(STATISTICS)}; mode.{LOAD} "
-                f"with {', '.join(OF_LEVELS)}, at a level such as @rate=30; of a sweep {ITEMS}, or any at a "
-                f"shape such as @batch=8; or mode.{MEMORY} with {' or '.join(MEMORY_SIDES)}",
-                option,
-            )
-    usual = {MEMORY: MEMORY_SIDES[0], LOAD: ""}.get(phase or TOTAL, "median")
-    found = Metric(mode, phase or TOTAL, stat or usual)
-    if not is_at:
-        return found
-    return replace(
-        found, at=_level(text, place, option) if phase == LOAD else shapes_at(place, found.stat, text, option)
-    )
-
-
-def _level(text: str, place: str, option: str) -> At:
-    """The level of a load that a metric is of: ``rate=30``, ``concurrency=4``.
-
-    Raises:
-        BadInput: no such level can be.
-    """
-    from ortbench.analysis.levels import CONCURRENCY, RATE, At
-
-    kind, _, number = place.partition("=")
-    try:
-        value = float(number)
-    except ValueError:
-        value = math.nan
-    if kind not in (CONCURRENCY, RATE) or not 0 < value < math.inf or (kind == CONCURRENCY and value % 1):
-        reason = f"@{place} is no level; write @{RATE}=30 or @{CONCURRENCY}=4"
-        raise BadInput(f"{option} {text!r}: {reason}", option)
-    return At(kind, value)
-
-
-def _parse_metrics(given: Sequence[str], option: str) -> tuple[Metric, ...]:
+def _parse_metrics(given: Sequence[str], option: str) -> tuple[MetricName, ...]:
     return tuple(parse_metric(text, option) for text in given)
 
 
@@ -144,7 +41,7 @@ def _metrics(value: Any, option: str) -> list[str]:
     return values
 
 
-METRICS: Kind = TEXTS._replace(example='"device.total.median" or a list', toml=_metrics, parse=_parse_metrics)
+METRICS: Kind = TEXTS._replace(example='"device-tensors.latency.median" or a list', toml=_metrics, parse=_parse_metrics)
 SLO = declared(LoadPlan)["slo"]
 USUAL_REGRESSION = "5%"  # that a baseline allows, unless told otherwise
 _limit = partial(option, panel=LIMIT, commands=("gate",))
@@ -156,10 +53,10 @@ class Limits:
 
     Attributes:
         max_regression: by what share it may be slower than the baseline: 0.05 is 5 %.
-        metrics: what must not be slower.
+        metrics: what must not be worse; empty for what the kind of measurement is gated by.
         modes: the modes that are held against the baseline; empty for all that were measured.
         slo: the most that statistics of the latency may be at every rate of a load, ns.
-        min_speedup: mode → how many times as fast as `cpu` it must be.
+        min_speedup: mode → how many times as fast as `cpu-tensors` it must be.
         max_copy_share: of a run with CPU tensors, 0 to 1.
         max_cpu_nodes: nodes that may stay on the CPU.
         max_device_memory, max_host_memory: what a mode may take, bytes.
@@ -169,14 +66,14 @@ class Limits:
     max_regression: float | None = _limit(
         "max-regression", "P", "How much slower it may be.", kind=SHARE, shown=f"with a baseline {USUAL_REGRESSION}"
     )
-    metrics: tuple[Metric, ...] = _limit(
-        "metric", "M", "What must not be slower, such as device.total.median.", kind=METRICS, default=(DEFAULT_METRIC,),
-        shown=DEFAULT_METRIC.text,
+    metrics: tuple[MetricName, ...] = _limit(
+        "metric", "M", "What must not be worse, such as device-tensors.latency.p95 or throughput@concurrency=4.", kind=METRICS,
+        default=(), shown="latency; of a load throughput of clients, latency.p99 at a rate",
     )  # fmt: skip
     modes: tuple[str, ...] = ()
     slo: Mapping[str, int] = field(default_factory=dict)
     min_speedup: Mapping[str, float] = _limit(
-        "min-speedup", "MODE=X", "A mode must be X times as fast as cpu.", kind=SPEEDUPS, default={}
+        "min-speedup", "MODE=X", "A mode must be X times as fast as cpu-tensors.", kind=SPEEDUPS, default={}
     )
     max_copy_share: float | None = _limit(
         "max-copy-share", "P", "Share of a run with CPU tensors that is copies.", kind=SHARE
@@ -208,8 +105,8 @@ class Limits:
     @property
     def of_memory(self) -> bool:
         """Whether memory must be measured."""
-        held = self.max_regression is not None and any(metric.phase == MEMORY for metric in self.metrics)
-        return held or any(most is not None for most in self.most_memory.values())
+        compared = self.max_regression is not None and any(metric.metric in _MEMORY for metric in self.metrics)
+        return compared or any(most is not None for most in self.most_memory.values())
 
     def needed(self) -> set[str]:
         """The modes that must have been measured whatever else was."""
@@ -227,7 +124,7 @@ class Limits:
     def phases(self) -> set[str]:
         """The phases that must be timed."""
         metrics = self.metrics if self.max_regression is not None else ()
-        return {TOTAL, *(comes_with(metric.phase) for metric in metrics if metric.phase not in (MEMORY, LOAD))}
+        return {LATENCY, *(comes_with(it.metric) for it in metrics if known_or_plain(it.metric).sampled)}
 
 
 def limits_of(given: Given, has_baseline: bool, modes: Sequence[str]) -> Limits:
@@ -257,6 +154,9 @@ class CheckData(TypedDict):
     name: str
     verdict: str
     text: str
+    metric: str | None
+    mode: str | None
+    point: dict[str, AxisValue]
     ratio: float | None
     low: float | None
     high: float | None
@@ -272,9 +172,10 @@ class Check:
         name: what, in a few words; the same from run to run.
         verdict: `PASSED`, `FAILED` or `UNCLEAR`.
         text: the figures and the limit, for people.
-        ratio, low, high: of the contest, where it was one; None where there was too little to say.
+        ratio, low, high: of the figures, where two were compared; None where there was too little to say.
         limit: of the ratio.
         rounds: pairs of blocks it rests on; None for one that rests on stored medians.
+        metric, mode, point: of what figure it is, as ``--metric`` has them: ``latency.median``, ``cpu-tensors``, ``{"batch": 8}``.
     """
 
     name: str
@@ -285,6 +186,9 @@ class Check:
     high: float | None = None
     limit: float | None = None
     rounds: int | None = None
+    metric: str | None = None
+    mode: str | None = None
+    point: Mapping[str, AxisValue] = field(default_factory=dict, hash=False)
 
     def to_dict(self) -> CheckData:
         """What a gate's JSON says of it."""

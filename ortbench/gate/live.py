@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ortbench.errors import BenchmarkFailed, NotComparable
-from ortbench.gate.checks import check_contest, check_facts, check_lost_modes, with_remedy
+from ortbench.gate.checks import check_contest, check_facts, with_remedy
 from ortbench.gate.contests import Contest, Jury, own_contests, regression_contests
 from ortbench.gate.limits import FAILED as UNFIT
-from ortbench.gate.limits import UNCLEAR, Check, Limits
-from ortbench.gate.memory import check_memory_regressions
-from ortbench.modes import SUBMIT
+from ortbench.gate.limits import Check, Limits
+from ortbench.gate.stored import check_lost, check_values
+from ortbench.model.kinds import KINDS
+from ortbench.modes import ENQUEUE
 from ortbench.result import FAILED, Result
 from ortbench.work import INFERENCE, Work
 
@@ -38,7 +39,7 @@ class LiveGate:
         self._own = own_contests(limits, work)
         self._jury = Jury([*self._regressions, *self._own])
 
-    def add(self, side: int, mode: str, phase: str, round: int, samples: Sequence[int]) -> None:
+    def add(self, side: int, mode: str, phase: str, round: int, samples: Sequence[float]) -> None:
         """Take the samples of a block, ns, into account."""
         self._jury.add(side, mode, phase, round, samples)
 
@@ -66,7 +67,11 @@ class LiveGate:
                     ", ".join(f"{name} {kind} {shape}" for name, (kind, shape) in it.items())
                     for it in (takes[0], other)
                 ]
-                set_by = "--shape, --dim and --length set" if results[0].chain is None else "the chains' files set"
+                set_by = (
+                    "--shape, --dim and --length set"
+                    if not KINDS[results[0].kind].of_stages
+                    else "the chains' files set"
+                )
                 raise NotComparable(
                     f"the inputs differ: the candidate takes {pair[0]}, the baseline {pair[1]} ({set_by} them, --force "
                     "compares them all the same)"
@@ -85,23 +90,21 @@ class LiveGate:
         """
         candidate, *baselines = results
         limits = self._limits
-        checks = [check for baseline in baselines for check in check_lost_modes(candidate, baseline, limits)]
+        checks = [check for baseline in baselines for check in check_lost(candidate, baseline, limits)]
         measured = [it for it in self._regressions if all(result.case(it.over.mode) for result in results)]
         never = {it: why for it in measured if (why := _why_not_timed(results, it)) is not None}
         compared = [it for it in measured if it not in never]
         checks += [with_remedy(self._jury.check(contest), candidate, self._jury.takes) for contest in compared]
         if compared:  # what was asked for is not passed over in silence
-            untold = {it: why for it, why in never.items() if it.over.phase == SUBMIT}
-            checks += [
-                Check(it.name, UNCLEAR, f"{it.what}: submit {why}", limit=it.limit) for it, why in untold.items()
-            ]
+            untold = {it: why for it, why in never.items() if it.over.phase == ENQUEUE}
+            checks += [it.unclear(f"{it.what}: {ENQUEUE} {why}") for it, why in untold.items()]
         has_failed = any(case.status == FAILED for result in results for case in result.cases)
         if self._regressions and not compared and not checks and not has_failed:
             reasons = [f"{case.mode}: {case.reason}" for case in candidate.cases if case.reason]
             reasons += [f"{it.over.phase} of {it.over.mode} {why}" for it, why in never.items()]
             raise BenchmarkFailed(f"nothing could be compared: {'; '.join(reasons)}")
         for baseline in baselines:
-            checks += check_memory_regressions(candidate, baseline, limits)
+            checks += check_values(candidate, baseline, limits)
         checks += check_facts(candidate, limits)
         return checks + [check_contest(candidate, self._jury, contest) for contest in self._own]
 
@@ -112,6 +115,6 @@ def _why_not_timed(results: Sequence[Result], contest: Contest) -> str | None:
     phase = contest.over.phase
     if all(case.copies_nothing(phase) for case in cases):
         return "copies nothing"
-    if phase == SUBMIT and not any(phase in case.samples_ns for case in cases):
+    if phase == ENQUEUE and not any(phase in case.samples for case in cases):
         return "is not apart: its run waits until the device is done"
     return None

@@ -8,42 +8,46 @@ live gate of single inferences.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
-from ortbench.analysis.levels import RATE, RUNS_PER_S, At, by_statistic, is_measured
-from ortbench.analysis.load import level_at
+from ortbench.analysis.arrivals import own_rate
+from ortbench.analysis.levels import At, block_figure, is_full, is_measured, load_cases
+from ortbench.analysis.series import Key, Point, is_of, point_text
 from ortbench.errors import BadInput, BenchmarkFailed
-from ortbench.gate.checks import check_facts, check_lost_modes
-from ortbench.gate.contests import BASELINE, CANDIDATE, PERCENTILES, Contest, Jury, Stream
-from ortbench.gate.limits import DEFAULT_METRIC, UNCLEAR, Check, Limits
+from ortbench.gate.checks import check_alone, check_facts, refuse_limits
+from ortbench.gate.contests import BASELINE, CANDIDATE, PERCENTILES, Contest, Jury, Stream, check_name
 from ortbench.gate.limits import FAILED as UNFIT
-from ortbench.gate.load import check_load, over_full, refuse_copy_share
-from ortbench.gate.load_metrics import Held, held_levels, planned_levels
-from ortbench.load_plan import AUTO, LoadPlan
-from ortbench.modes import LOAD
+from ortbench.gate.limits import UNCLEAR, Check, Limits
+from ortbench.gate.stored import check_lost, full, refuse_statistic
+from ortbench.load_plan import AUTO, LoadPlan, read_timestamps
+from ortbench.model.kinds import CONCURRENCY, LOAD, RATE
+from ortbench.model.metrics import LATENCY, Figure
+from ortbench.modes import THROUGHPUT
 from ortbench.result import FAILED, Result
-from ortbench.schema import LevelBlock
+from ortbench.schema import LoadBlock
 
 _FEWEST_RUNS = 20  # of a block at a rate: neighbours wait together, so that a few say little
+_METRICS = (LATENCY, THROUGHPUT)  # that blocks of load points have
 
 
 class LiveLoadGate:
-    """Decides while blocks of levels come in.
+    """Decides while blocks of load points come in.
 
     Args:
         limits: what the candidate must keep to.
-        places: the modes and levels that are to be measured.
+        places: the modes and load points that are to be measured.
 
     Raises:
-        BadInput: a metric that is of no such level.
+        BadInput: a metric that is of no such load point.
     """
 
     def __init__(self, limits: Limits, places: Sequence[tuple[str, At]]) -> None:
         self._limits = limits
-        self._contests: dict[Held, Contest] = {}
+        self._contests: dict[Key, Contest] = {}
         if limits.max_regression is not None:
             most = 1 + limits.max_regression
-            self._contests = {held: _contest(held, most) for held in held_levels(places, limits, "is to be measured")}
+            self._contests = {key: _contest(key, most) for key in _compared(places, limits)}
         self._jury = Jury(list(self._contests.values()))
 
     @property
@@ -54,20 +58,21 @@ class LiveLoadGate:
     def least_runs(self, mode: str, place: At) -> int:
         """How many runs a block takes for its figures: a percentile of fewer would be another name for the slowest one, being
         nearer to it than to the next."""
-        tails = [PERCENTILES[it.stat] for it in self._contests if it[:2] == (mode, place) and it.stat in PERCENTILES]
+        stats = [key.figure.statistic for key, _ in self._of(mode, place)]
+        tails = [PERCENTILES[it] for it in stats if it in PERCENTILES]
         needed = math.ceil(1 + 0.5 / (1 - max(tails)) - 1e-9) if tails else 1
-        return max(needed, _FEWEST_RUNS) if place.kind == RATE else needed
+        return max(needed, _FEWEST_RUNS) if place.kind == RATE.name else needed
 
-    def add(self, side: int, mode: str, place: At, block: LevelBlock) -> None:
+    def add(self, side: int, mode: str, place: At, block: LoadBlock) -> None:
         """Take a block of a level into account."""
-        for held, contest in self._contests.items():
-            if held[:2] == (mode, place):
-                value = (
-                    1e9 / max(block["runs_per_s"], 1e-9)
-                    if held.stat == RUNS_PER_S
-                    else by_statistic(block["latency_ns"])[held.stat]
-                )
-                self._jury.add(side, mode, contest.over.phase, block["round"], [round(value)])
+        for key, contest in self._of(mode, place):
+            value = block_figure(block, key.figure.statistic or key.figure.metric)
+            value = 1e9 / max(value, 1e-9) if key.figure.metric == THROUGHPUT else value
+            self._jury.add(side, mode, contest.over.phase, block["round"], [round(value)])
+
+    def _of(self, mode: str, place: At) -> Iterator[tuple[Key, Contest]]:
+        """The contests of a load point."""
+        return (it for it in self._contests.items() if it[0].mode == mode and it[0].point == _point(place))
 
     def wants(self, mode: str, place: At, rounds: int) -> bool:
         """Whether more rounds of a level are of use, as long as there is time.
@@ -75,14 +80,14 @@ class LiveLoadGate:
         Those of contests until they are decided; where a limit is of the candidate's level itself always, because its interval may
         not be looked at again and again; else as many as a verdict takes.
         """
-        if self._limits.slo if place.kind == RATE else self._limits.min_speedup:
+        if self._limits.slo if place.kind == RATE.name else self._limits.min_speedup:
             return True
-        own = [contest for held, contest in self._contests.items() if held[:2] == (mode, place)]
+        own = [contest for _, contest in self._of(mode, place)]
         return any(self._jury.check(it).verdict == UNCLEAR for it in own) if own else rounds < self.takes
 
     def regressions(self, checks: Sequence[Check]) -> set[str]:
         """The names of the checks that found the candidate slower than the baseline."""
-        return {check.name for check in checks if check.verdict == UNFIT} & {held.name for held in self._contests}
+        return {check.name for check in checks if check.verdict == UNFIT} & {it.name for it in self._contests.values()}
 
     def checks(self, results: Sequence[Result]) -> list[Check]:
         """The verdicts, of a load that is over.
@@ -92,34 +97,33 @@ class LiveLoadGate:
             BadInput: a limit for which there is no level.
         """
         candidate, baseline = results
-        checks = check_lost_modes(candidate, baseline, self._limits)
+        checks = check_lost(candidate, baseline, self._limits)
         checks += [
             check
-            for held, contest in self._contests.items()
-            if (check := self._check(held, contest, candidate, baseline)) is not None
+            for key, contest in self._contests.items()
+            if (check := self._check(key, contest, candidate, baseline)) is not None
         ]
         statuses = [it.status for result in results for it in result.cases]
-        statuses += [it["status"] for result in results for it in result.levels]
         if self._contests and not checks and FAILED not in statuses:
-            reasons = [f"{case.mode}: {case.reason}" for case in candidate.cases if case.reason]
+            reasons = [f"{case.mode}: {case.reason}" for case in candidate.at_point() if case.reason]
             raise BenchmarkFailed(f"nothing could be compared: {'; '.join(reasons)}")
-        if not any(map(is_measured, candidate.levels)):
+        if not any(map(is_measured, load_cases(candidate))):
             return [*checks, *check_facts(candidate, self._limits)]
-        return [*checks, *check_facts(candidate, self._limits), *check_load(candidate, self._limits)]
+        return [*checks, *check_alone(candidate, self._limits)]
 
-    def _check(self, held: Held, contest: Contest, candidate: Result, baseline: Result) -> Check | None:
-        """What is known of a contest; None where a side has no such level, which it says itself."""
-        level, base = (level_at(result, held.mode, held.at) for result in (candidate, baseline))
-        if level is None or base is None:
+    def _check(self, key: Key, contest: Contest, candidate: Result, baseline: Result) -> Check | None:
+        """What is known of a contest; None where one of the two has no such load point, which it says itself."""
+        one, base = (result.case(key.mode, dict(key.point)) for result in (candidate, baseline))
+        if one is None or base is None:
             return None
-        over = over_full(held.name, level, base, held.stat, contest.limit)
-        if over is not None:
-            return over
         check = self._jury.check(contest)
+        if key.figure.metric == LATENCY and (is_full(one) or is_full(base)):
+            verdict, text = full(contest.name, key, one, base)
+            return replace(contest.unclear(text), verdict=verdict)
         if check.low is not None or check.rounds is None:
             return check
         text = f"{check.text}; a verdict takes {self.takes} rounds"
-        return Check(check.name, check.verdict, text, check.ratio, limit=check.limit, rounds=check.rounds)
+        return replace(contest.unclear(text), ratio=check.ratio, rounds=check.rounds)
 
 
 def check_live(limits: Limits, modes: Sequence[str], load: LoadPlan, is_contest: bool) -> None:
@@ -136,20 +140,60 @@ def check_live(limits: Limits, modes: Sequence[str], load: LoadPlan, is_contest:
     """
     if limits.of_memory:
         raise BadInput("memory is of single inferences: hold it to limits without a load")
-    for metric in limits.metrics:
-        if metric.phase != LOAD and metric != DEFAULT_METRIC:
-            reason = "is of single inferences; of a load write load.p99@rate=30 or load.runs_per_s@concurrency=4"
-            raise BadInput(f"--metric {metric.text}: {reason}", "--metric")
-    refuse_copy_share(limits)
+    refuse_limits(LOAD.key, limits)
     if limits.min_speedup and not load.closed:
         raise BadInput("--min-speedup: is of callers: give a --concurrency too", "--min-speedup")
     if is_contest and load.rate == AUTO:
         raise BadInput("--rate auto: sides are held against each other at the same rates: name them", "--rate")
-    LiveLoadGate(limits, planned_levels(modes, load))
+    LiveLoadGate(limits, planned(modes, load))
 
 
-def _contest(held: Held, most: float) -> Contest:
-    phase = f"{held.stat}@{held.at.kind}={held.at.value:g}"
-    over, under = (Stream(side, held.mode, phase, "median") for side in (CANDIDATE, BASELINE))
-    slower = ", as time a run" if held.stat == RUNS_PER_S else ""
-    return Contest(held.name, over, under, most, at_most=True, what=f"{held.name}{slower}, candidate to baseline")
+def planned(modes: Sequence[str], load: LoadPlan) -> list[tuple[str, At]]:
+    """The modes and load points that a load has, as far as they are known before: a search comes upon its rates."""
+    rates = load.rate if isinstance(load.rate, tuple) else ()
+    if load.rate is None and load.file is not None:
+        rates = (own_rate(read_timestamps(load.file)),)
+    places = [*(At(CONCURRENCY.name, it) for it in load.closed), *(At(RATE.name, it) for it in rates)]
+    return [(mode, it) for mode in modes for it in places]
+
+
+def _point(place: At) -> Point:
+    return ((place.kind, int(place.value) if place.kind == CONCURRENCY.name else place.value),)
+
+
+def _compared(places: Sequence[tuple[str, At]], limits: Limits) -> list[Key]:
+    """What is compared with the baseline, each once.
+
+    Raises:
+        BadInput: a metric of no load point.
+    """
+    found: dict[Key, None] = {}
+    for metric in limits.metrics or (None,):
+        own = []
+        for mode, place in places:
+            point = _point(place)
+            if metric is None:
+                own += [Key(mode, point, it) for it in LOAD.view(dict(point)).gated if limits.held(mode)]
+            elif metric.mode == mode or (metric.mode is None and limits.held(mode)):
+                own += [Key(mode, point, Figure(metric.metric, metric.statistic))] if is_of(metric, dict(point)) else []
+        if metric is not None:
+            if metric.metric not in _METRICS:
+                reason = f"blocks of load points have {' and '.join(_METRICS)}; compare stored results for others"
+                raise BadInput(f"--metric {metric.text}: {reason}", "--metric")
+            refuse_statistic(metric, LOAD.key)
+        if metric is not None and not own:
+            listed = dict.fromkeys(point_text(_point(place)) for _, place in places)
+            reason = f"no such load point is to be measured; there are {', '.join(listed) or 'none'}"
+            raise BadInput(f"--metric {metric.text}: {reason}", "--metric")
+        found.update(dict.fromkeys(own))  # two metrics can mean one figure
+    return list(found)
+
+
+def _contest(key: Key, most: float) -> Contest:
+    name = check_name(key)
+    over, under = (Stream(side, key.mode, name, "median") for side in (CANDIDATE, BASELINE))
+    slower = ", as time per inference" if key.figure.metric == THROUGHPUT else ""
+    return Contest(
+        name, over, under, most, at_most=True, what=f"{name}{slower}, candidate to baseline",
+        metric=".".join(filter(None, key.figure)), mode=key.mode, point=key.point,
+    )  # fmt: skip

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ortbench.analysis import sweep
-from ortbench.analysis.levels import at
+from ortbench.analysis.levels import at, load_cases
 from ortbench.errors import BENCHMARK_FAILED
 from ortbench.gate.limits import CODES, FAILED, PASSED, UNCLEAR, Check, overall
+from ortbench.model.kinds import KINDS
 from ortbench.result import FAILED as CASE_FAILED
 from ortbench.result import Result, not_ok
 
@@ -19,7 +20,7 @@ AGAIN = "again"  # the folder of what was measured once more
 _SAID = {
     PASSED: "passed",
     FAILED: "failed",
-    UNCLEAR: "cannot tell: too noisy for a verdict; a live gate, a longer --duration or a quieter machine may tell",
+    UNCLEAR: "cannot tell: too noisy for a verdict; {}a longer --duration or a quieter machine may tell",
 }
 
 
@@ -32,12 +33,14 @@ class Verdict:
         checks: what was checked.
         remarks: what differs between the two, in sentences.
         folder: where it was saved, if it was.
+        alike: nothing that was recorded differs between the two, as its remark says.
     """
 
     results: Sequence[Result]
     checks: Sequence[Check]
     remarks: Sequence[str] = ()
     folder: Path | None = None
+    alike: bool = False
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -74,8 +77,7 @@ class Verdict:
         lacking = found == UNCLEAR and all(check.low is None for check in self.checks if check.verdict == UNCLEAR)
         if lacking:
             return "cannot tell: too little is known, and the checks say what is lacking"
-        # Sweeps are held against stored results alone.
-        return _SAID[found].replace("a live gate, ", "") if self.results[0].points is not None else _SAID[found]
+        return _SAID[found].format("a live gate, " if KINDS[self.results[0].kind].live else "")
 
     @property
     def code(self) -> int:
@@ -85,21 +87,23 @@ class Verdict:
 
 def failures_of(result: Result) -> list[str]:
     """What failed of a result, in sentences: modes, of a load levels, of a sweep shapes."""
-    if result.points is not None:
-        return sweep.failures(result.points)
-    failed = [case for case in result.cases if case.status == CASE_FAILED]
+    failed = [case for case in result.at_point() if case.status == CASE_FAILED]
     modes = {case.mode for case in failed}
-    levels = [level for level in result.levels if level["status"] == CASE_FAILED and level["mode"] not in modes]
     said = [f"{named} failed: {reason}" for named, _, reason in not_ok(failed)]
     alike: dict[tuple[str, str | None], list[str]] = {}
-    for it in levels:
-        alike.setdefault((at(it).phrase, it["reason"]), []).append(it["mode"])
-    return [*said, *(f"{', '.join(named)} {phrase} failed: {reason}" for (phrase, reason), named in alike.items())]
+    for it in load_cases(result):
+        if it.status == CASE_FAILED and it.mode not in modes:
+            alike.setdefault((at(it).phrase, it.reason), []).append(it.mode)
+    return [
+        *sweep.failures(result),
+        *said,
+        *(f"{', '.join(named)} {phrase} failed: {reason}" for (phrase, reason), named in alike.items()),
+    ]
 
 
 def nothing_measured(result: Result) -> str:
     """What to say of a result without a measured or a failed mode, with each reason once."""
-    reasons = dict.fromkeys(case.reason for case in result.all_cases if case.reason)
+    reasons = dict.fromkeys(case.reason for case in result.cases if case.reason)
     return f"nothing was measured: no mode that was asked for is supported ({'; '.join(reasons)})"
 
 

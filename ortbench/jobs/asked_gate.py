@@ -128,7 +128,7 @@ def _plan(given: Given, limits: Limits, typed: tuple[str, ...]) -> Plan:
 
 def _baseline(plan: Plan, given: Given) -> Plan:
     """The baseline's plan, see `_plan`."""
-    if plan.chain is None:
+    if not plan.stages:
         return baseline_of(plan, given)
     from ortbench.suite import chain_job
 

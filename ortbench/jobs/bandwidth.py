@@ -14,9 +14,9 @@ from ortbench.jobs.writing import summarise_job, write
 from ortbench.measure.process import open_copies
 
 if TYPE_CHECKING:
-    from ortbench.analysis.bandwidth import CopySweep
     from ortbench.bandwidth_plan import CopyPlan
     from ortbench.plan import Observer
+    from ortbench.result import Result
     from ortbench.wanted import Wanted
 
 
@@ -33,7 +33,7 @@ def bandwidth(plan: CopyPlan, wanted: Wanted) -> int:
 
 def measured(
     plan: CopyPlan, out: Path | None, quiet: bool, observer: Observer | None = None
-) -> tuple[CopySweep, Path | None, bool]:
+) -> tuple[Result, Path | None, bool]:
     """Measure a bandwidth sweep and save it in a folder of its own, also after Ctrl-C.
 
     Args:
@@ -43,7 +43,7 @@ def measured(
         observer: told what happens, in place of a progress on the terminal.
 
     Returns:
-        The sweep, its folder (None without one), and whether it was interrupted by Ctrl-C.
+        The result, its folder (None without one), and whether it was interrupted by Ctrl-C.
 
     Raises:
         BadInput, BenchmarkFailed, Unsupported: before anything could be measured.
@@ -51,19 +51,20 @@ def measured(
     with ExitStack() as stack:
         client = stack.enter_context(open_copies(plan))
 
-        from ortbench.analysis.bandwidth import FILE_NAME, save
+        from ortbench.analysis.bandwidth import FILE_NAME
         from ortbench.measure.bandwidth import CopyBench
         from ortbench.measure.folder import bandwidth_name, discard_if_empty, new_folder
         from ortbench.report.folder import write_bandwidth
+        from ortbench.result import save
 
         stopping.hold()  # from here on there is a folder, and soon something in it
         folder = None if out is None else new_folder(out, bandwidth_name(plan))
         try:
 
-            def keep(sweep: CopySweep) -> None:
+            def keep(result: Result) -> None:
                 if folder is not None:
                     with files.noting(folder / FILE_NAME):
-                        save(sweep, folder)
+                        save(result, folder / FILE_NAME)
 
             bench = CopyBench(plan, client, keep, observed(stack, quiet, observer))
             bench.run()
@@ -72,19 +73,19 @@ def measured(
                 discard_if_empty(folder)
             raise
     if folder is not None:
-        write_bandwidth(bench.sweep, folder)
-    return bench.sweep, folder, bench.interrupted
+        write_bandwidth(bench.result, folder)
+    return bench.result, folder, bench.interrupted
 
 
-def _show(sweep: CopySweep, folder: str, json_out: str | None, quiet: bool) -> None:
-    from ortbench.analysis.bandwidth import bandwidth_json
+def _show(result: Result, folder: str, json_out: str | None, quiet: bool) -> None:
     from ortbench.report.bandwidth import build
     from ortbench.report.markdown import markdown
+    from ortbench.result import result_json
 
-    report = build(sweep, folder)
+    report = build(result, folder)
     summarise_job(markdown(report))
     if json_out is not None:
-        write(json_out, bandwidth_json(sweep), "--json")
+        write(json_out, result_json(result), "--json")
     if json_out == "-" or quiet:
         return
     from ortbench.report.terminal.print import print_report
@@ -92,11 +93,11 @@ def _show(sweep: CopySweep, folder: str, json_out: str | None, quiet: bool) -> N
     print_report(report)
 
 
-def _exit_code(sweep: CopySweep) -> int:
+def _exit_code(result: Result) -> int:
     """1 as soon as a copy failed; each reason once on standard error."""
     from ortbench.report.bandwidth import failures
 
-    found = failures(sweep)
+    found = failures(result)
     for failure in found:
         complain(str(failure))
     return BENCHMARK_FAILED if found else DONE

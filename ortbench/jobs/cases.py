@@ -148,7 +148,7 @@ def _judged(verdict: Verdict) -> dict[str, Any]:
     reasons = failed or [check.text for check in verdict.checks if check.verdict != PASSED]
     if reasons:
         found["reason"] = "; ".join(reasons)
-    if not any(case.status == OK for case in verdict.results[0].all_cases) and not verdict.failed:
+    if not any(case.status == OK for case in verdict.results[0].cases) and not verdict.failed:
         reason = nothing_measured(verdict.results[0])
         found.update(outcome=BROKEN, exit_code=BENCHMARK_FAILED, reason=reason)
     return {**found, **figures(verdict.results[0])}

@@ -138,7 +138,7 @@ def _of_mode(model: str, target: Target, mode: Mode, python: str | None) -> Iter
     how = "" if zero_copy is None else f"zero-copy is {'' if zero_copy['proved'] else 'not '}proved: {zero_copy['how']}"
     yield _check("bind", what, PASSED, how)
     if mode.times_copies and not mode.pinned:
-        kind = found["fence"]["kind"]
+        kind = found["sync"]["kind"]
         yield _check(
             "sync",
             "the run or synchronize_outputs waits",

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from ortbench.analysis.comparable import comparability, mismatches
-from ortbench.analysis.compare import Selection
-from ortbench.analysis.compare_sweeps import are_sweeps, common
 from ortbench.analysis.naming import called, natural
+from ortbench.analysis.series import Selection
 from ortbench.characters import visible
+from ortbench.compared import Compared
 from ortbench.errors import BadInput, NotComparable
 from ortbench.jobs.writing import check_place, summarise_job, write, write_json, write_page
 from ortbench.report import comparison
@@ -22,9 +23,7 @@ from ortbench.result import Result, load
 
 def compare(
     places: Sequence[Path],
-    modes: tuple[str, ...],
-    phases: tuple[str, ...],
-    same: float,
+    only: Compared,
     force: bool,
     markdown: str | None,
     json_out: str | None,
@@ -36,8 +35,7 @@ def compare(
 
     Args:
         places: files or folders with at least two results, see `results_at`.
-        modes, phases: which to compare; empty for all.
-        same: up to which share two are called the same.
+        only: these modes and metrics, and up to which share two are called the same.
         force: compare what is not comparable.
         markdown, json_out: files to write; ``-`` is standard output, None for none.
 
@@ -46,7 +44,7 @@ def compare(
         BadInput: a file that is no result, or fewer than two of them.
     """
     paths = results_at(places)
-    loaded, only = [load(path) for path in paths], Selection(modes, phases)
+    loaded = [load(path) for path in paths]
     if len(paths) < 2:
         raise BadInput(
             f"compare needs at least two results, and {places[0]} is one: name another, or a folder of several"
@@ -60,7 +58,7 @@ def compare(
     for what, group in zip(about, groups, strict=True):
         results = [loaded[number] for number in group]
         names = called(results, [paths[number] for number in group])
-        found, lines = held(results, names, same, only, force)
+        found, lines = held(results, names, only, force)
         several = len(groups) > 1
         reports.append(replace(found, title=comparison.title(names, what)) if several else found)
         more = {"group": what} if several else {}
@@ -84,18 +82,19 @@ def compare(
             print_report(found)
 
 
-def check_shapes(results: Sequence[Result], names: Sequence[str]) -> None:
-    """Refuse sweeps that have no shape in common.
+def check_points(results: Sequence[Result], names: Sequence[str]) -> None:
+    """Refuse results of which none was measured at a point where another one was.
 
     Raises:
-        NotComparable: they have none.
+        NotComparable: they have none in common.
     """
-    if are_sweeps(results) and not common(results):
-        raise NotComparable(f"{', '.join(names)} are sweeps that have no shape in common")
+    points = Counter(point for result in results for point in {tuple(case.point.items()) for case in result.cases})
+    if len(results) > 1 and max(points.values(), default=0) < 2:
+        raise NotComparable(f"{', '.join(names)} have no point of their axes in common")
 
 
 def held(
-    results: Sequence[Result], names: Sequence[str], same: float, only: Selection, force: bool
+    results: Sequence[Result], names: Sequence[str], only: Compared, force: bool
 ) -> tuple[Report, list[dict[str, Any]]]:
     """The report and the flat records of results that were measured on the same thing.
 
@@ -103,9 +102,10 @@ def held(
         NotComparable: they were not, and it was not forced.
     """
     remarks = comparability(results, names, force)
-    check_shapes(results, names)
-    report = comparison.build(results, names, same, in_order=True, only=only, remarks=remarks)
-    return report, comparison.records(results, names, same, only)
+    check_points(results, names)
+    chosen = Selection(only.modes, only.metrics)
+    report = comparison.build(results, names, only.same, in_order=True, only=chosen, remarks=remarks)
+    return report, comparison.records(results, names, only.same, chosen)
 
 
 def _groups(results: Sequence[Result]) -> list[list[int]]:

@@ -9,7 +9,7 @@ from ortbench.errors import BadInput
 from ortbench.glossary import Entry, Group, entries
 from ortbench.report.terminal.console import Screen
 
-_LONGEST = 4  # words that a term has at most
+_LONGEST = 5  # words that a term has at most
 
 
 def explain(typed: Sequence[str]) -> None:
@@ -79,4 +79,4 @@ def _known() -> dict[str, list[Entry]]:
 
 
 def _plain(word: str) -> str:
-    return " ".join(word.casefold().split())
+    return " ".join(word.casefold().replace(",", " ").split())

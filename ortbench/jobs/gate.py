@@ -8,14 +8,14 @@ from functools import partial
 from pathlib import Path
 
 from ortbench.analysis import same_chain
-from ortbench.analysis.comparable import apart, changes, comparability, sameness, short
+from ortbench.analysis.comparable import apart, changes, comparability, mismatches, sameness, short
 from ortbench.characters import complain
 from ortbench.errors import INTERRUPTED, OrtbenchError
 from ortbench.files import write_or_note
-from ortbench.gate.checks import check_alone, check_stored
+from ortbench.gate.checks import check_alone
 from ortbench.gate.confirmation import confirmed
 from ortbench.gate.limits import Check, Limits
-from ortbench.gate.sweep import check_sweep, check_sweep_regressions
+from ortbench.gate.stored import check_stored
 from ortbench.gate.verdict import AGAIN, SIDES, Verdict, verdict_json
 from ortbench.jobs.compare import result_file
 from ortbench.jobs.hold import Asked, Hold, hold
@@ -23,6 +23,7 @@ from ortbench.jobs.hold_load import hold_load
 from ortbench.jobs.junit import write_junit
 from ortbench.jobs.writing import summarise_job, write
 from ortbench.load_plan import LoadPlan
+from ortbench.model.kinds import KINDS
 from ortbench.options import declared
 from ortbench.plan import Inputs, Plan
 from ortbench.report.gate import build
@@ -38,13 +39,12 @@ def gate_stored(result: Result, baseline: Result | None, limits: Limits, force: 
         NotComparable: they were not measured on the same thing, and it was not forced.
         BadInput: limits that the results have no figures for.
     """
-    by_itself, against = (check_alone, check_stored)
-    if result.points is not None:
-        by_itself, against = (check_sweep, check_sweep_regressions)
     if baseline is None:
-        return Verdict([result], by_itself(result, limits))
+        return Verdict([result], check_alone(result, limits))
     remarks = comparability([baseline, result], SIDES[::-1], force)
-    return Verdict([result, baseline], [*against(result, baseline, limits), *by_itself(result, limits)], remarks)
+    checks = [*check_stored(result, baseline, limits), *check_alone(result, limits)]
+    alike = not mismatches(baseline, result) and sameness(baseline, result) is not None
+    return Verdict([result, baseline], checks, remarks, alike=alike)
 
 
 def gate_live(asked: Asked, folder: Callable[[], Path] | None, put: LoadPlan | None = None) -> Verdict | None:
@@ -67,7 +67,7 @@ def gate_live(asked: Asked, folder: Callable[[], Path] | None, put: LoadPlan | N
     if held is None:
         return None
     results, checks = held.results, held.checks
-    remarks = _remarks(asked.plans, results) if results[1:] else []
+    remarks, alike = _remarks(asked.plans, results) if results[1:] else ([], False)
     place = held.folders[0] if held.folders else None
     if place is not None and results[1:]:
         place = place.parent
@@ -76,7 +76,7 @@ def gate_live(asked: Asked, folder: Callable[[], Path] | None, put: LoadPlan | N
         if again is None:
             return None
         checks = confirmed(checks, held.regressions, *again)
-    verdict = Verdict(results, checks, remarks, place)
+    verdict = Verdict(results, checks, remarks, place, alike)
     if place is not None:
         write_or_note(place / "gate.json", verdict_json(verdict))
         write_or_note(place / "gate.md", markdown(build(verdict)))
@@ -99,19 +99,19 @@ def _hold_again(once: Hold, asked: Asked, place: Path | None) -> tuple[Sequence[
     return None if held is None else (held.checks, None)
 
 
-def _remarks(plans: Sequence[Plan], results: Sequence[Result]) -> list[str]:
-    """What differs between the sides of a live gate, in sentences; that nothing does, if so."""
+def _remarks(plans: Sequence[Plan], results: Sequence[Result]) -> tuple[list[str], bool]:
+    """What differs between the sides of a live gate, in sentences; that nothing does, if so, and whether it is so."""
     candidate, baseline = results
     inputs = [
         f"{it.flag}: {short(getattr(plans[1].inputs, name))} → {short(getattr(plans[0].inputs, name))}"
         for name, it in declared(Inputs).items()
         if getattr(plans[1].inputs, name) != getattr(plans[0].inputs, name)
     ]
-    if candidate.chain is not None and baseline.chain is not None:
-        inputs += map(apart, same_chain.different(baseline.chain, candidate.chain))
+    if KINDS[candidate.kind].of_stages:
+        inputs += map(apart, same_chain.different(baseline.part, candidate.part))
     if not inputs and (same := sameness(baseline, candidate)) is not None:
-        return [same]
-    return [f"baseline → candidate: {change}" for change in [*inputs, *changes(baseline, candidate)]]
+        return [same], True
+    return [f"baseline → candidate: {change}" for change in [*inputs, *changes(baseline, candidate)]], False
 
 
 def check_stored_result(result: Path, baseline: Path | None, limits: Limits, force: bool, wanted: Wanted) -> int:

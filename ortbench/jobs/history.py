@@ -11,6 +11,7 @@ from ortbench.errors import BadInput, OrtbenchError
 from ortbench.jobs.compare import results_at
 from ortbench.jobs.git_results import is_revision, results_in
 from ortbench.jobs.writing import check_place, quieten_matplotlib, summarise_job, write, write_json
+from ortbench.model.door import content_of
 from ortbench.report import history as shown
 from ortbench.report.markdown import markdown
 from ortbench.result import parse
@@ -24,19 +25,18 @@ def history(places: Sequence[str], only: Compared, force: bool, wanted: Wanted) 
 
     Args:
         places: files and folders; or revisions of git, with files and folders in their trees.
-        only: these modes and phases, and up to which share two levels are called the same.
+        only: these modes and metrics, and up to which share two levels are called the same.
         force: results of other machines are in one series too.
         wanted: of which ``html``, ``json`` and ``markdown``.
 
     Raises:
         BadInput: nothing is there, or nothing of what was asked for; a place that cannot be written.
-        NotComparable: all that is there is of another schema.
     """
     check_place(wanted.html, "--html")
     runs, left_out = _runs(places)
     told = shown.told(groups(runs, force), only)
     if not told:
-        asked = ", ".join([*only.modes, *only.phases])
+        asked = ", ".join([*only.modes, *(it.text for it in only.metrics)])
         raise BadInput(f"none of {len(runs)} results has figures{f' of {asked}' if asked else ''}")
     report = shown.build(told, len(runs), only.same, left_out)
     text = markdown(report)
@@ -79,7 +79,4 @@ def _contents(places: Sequence[str]) -> Iterator[tuple[str, bytes]]:
         if not Path(place).exists():
             raise BadInput(f"{place}: there is no such file or folder, and no such commits here that git knows")
     for file in {path.resolve(): path for path in results_at([Path(place) for place in places])}.values():
-        try:
-            yield str(file), file.read_bytes()
-        except OSError as error:
-            raise BadInput(f"cannot read {file}: {error.strerror}") from None
+        yield str(file), content_of(file)

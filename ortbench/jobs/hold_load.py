@@ -9,8 +9,7 @@ from pathlib import Path
 
 from ortbench import stopping
 from ortbench.gate.checks import check_alone
-from ortbench.gate.live_load import LiveLoadGate
-from ortbench.gate.load_metrics import planned_levels
+from ortbench.gate.live_load import LiveLoadGate, planned
 from ortbench.gate.verdict import SIDES
 from ortbench.jobs.hold import Asked, Held
 from ortbench.jobs.launch import keep, load_the_rest, make_places
@@ -57,7 +56,7 @@ def hold_load(asked: Asked, folder: Callable[[], Path] | None, put: LoadPlan) ->
                 for number, (plan, name) in enumerate(zip(asked.plans, names, strict=True))
             ]
             observer = observed(stack, asked.quiet, asked.observer)
-            live = LiveLoadGate(asked.limits, planned_levels(asked.plans[0].modes, put))
+            live = LiveLoadGate(asked.limits, planned(asked.plans[0].modes, put))
             bench: LoadBench | LoadInTurns
             if len(sides) == 1:
                 bench = LoadBench(sides[0], put, observer, load_the_rest)

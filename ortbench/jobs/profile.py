@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -155,9 +154,10 @@ def _read_recording(nsys: str, version: str, report: Path, remarks: list[str]) -
 
 
 def _load_session(path: Path) -> Result:
-    from ortbench.result import from_dict
+    from ortbench.model import door
+    from ortbench.result import from_data
 
-    return from_dict(json.loads(path.read_text(encoding="utf-8"))["session"])
+    return from_data(door.parse(door.content_of(path), str(path))["session"], str(path))
 
 
 def _remarks(session: Result, attach_only: bool) -> list[str]:

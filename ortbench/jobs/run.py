@@ -12,7 +12,7 @@ from ortbench.errors import BENCHMARK_FAILED, DONE, INTERRUPTED, BadInput
 from ortbench.jobs.junit import write_junit
 from ortbench.jobs.launch import Launched, launch
 from ortbench.jobs.writing import check_place, say_failures, summarise_job, write, write_page, write_trace
-from ortbench.modes import TOTAL
+from ortbench.modes import LATENCY
 from ortbench.parsing import parse_share
 from ortbench.plan import SAME, Observer, Plan
 from ortbench.sides import differ_by_ep, side_names
@@ -168,7 +168,7 @@ def _write_exports(launched: Launched, labels: Sequence[str], plan: Plan, wanted
         labelled = zip(launched.results, labels, strict=True)
         outcomes = [outcome for result, label in labelled for outcome in outcomes_of_run(result, label)]
         outcomes += [Outcome(f"{plan.model} on {ep}", ep, ERROR, str(error), 0.0) for ep, error in launched.not_opened]
-        command = "run" if plan.work.whole == TOTAL else plan.work.whole
+        command = "run" if plan.work.whole == LATENCY else plan.work.whole
         write_junit(wanted.junit, f"ortbench {command}", outcomes)
     if wanted.action_json is not None:
         write(wanted.action_json, github.action_json(launched.results, labels), "--action-json")

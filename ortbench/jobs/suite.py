@@ -16,6 +16,7 @@ from ortbench.jobs import cases
 from ortbench.jobs.junit import write_junit
 from ortbench.jobs.suite_folder import claim, join, saved_result, write_summary
 from ortbench.jobs.writing import summarise_job, write, write_json
+from ortbench.model.parts import plain
 from ortbench.report.markdown import markdown
 from ortbench.report.suite import build
 from ortbench.suite.cases import Suite
@@ -119,7 +120,7 @@ def _conclude(name: str, records: Sequence[Record], place: Path, wanted: Wanted,
     write_summary(place, name, records)
     report = build(name, records, str(place))
     summarise_job(markdown(report))
-    cases = [record.to_dict() for record in records]
+    cases = [plain(record) for record in records]
     write_json({"suite": name, "exit_code": code, "folder": str(place), "cases": cases}, wanted.json)
     if wanted.junit is not None or wanted.action_json is not None or wanted.bmf is not None:
         _write_exports(name, records, place, wanted)

@@ -7,19 +7,20 @@ folder named by its id: what the run or the live gate leaves, and ``case.json``,
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 from ortbench.characters import plain_name
 from ortbench.errors import BENCHMARK_FAILED, BadInput
 from ortbench.files import make_ignored, note, why_lacking, write_atomically, write_or_note
+from ortbench.model import door
+from ortbench.model.parts import text
 from ortbench.report.markdown import markdown
 from ortbench.report.suite import build, csv
-from ortbench.result import Result, load, read_json
+from ortbench.result import Result, load
 from ortbench.suite.record import MISSING, Record, record_from
 from ortbench.wanted import REPORTS
 
@@ -66,22 +67,34 @@ def _take_up(out: Path, name: str) -> None:
 
 
 def _suite_json(name: str, file_sha256: str, ids: Sequence[str]) -> str:
-    return _json({"name": name, "file_sha256": file_sha256, "cases": list(ids)})
+    return text({"name": name, "file_sha256": file_sha256, "cases": list(ids)})
 
 
-def suite_of(folder: Path) -> dict[str, Any]:
+class Suite(TypedDict):
+    """What a suite's folder says of its suite: its name, the digest of its file, and the ids of its cases."""
+
+    name: str
+    file_sha256: str
+    cases: list[str]
+
+
+def suite_of(folder: Path) -> Suite:
     """What a suite's folder says of its suite.
 
     Raises:
         BadInput: it is not the folder of a suite.
     """
-    with suppress(BadInput, KeyError, TypeError, AttributeError):
-        data = read_json(folder / SUITE_FILE, "suite")
+    file = folder / SUITE_FILE
+    if not file.is_file():
+        raise BadInput(f"{folder} is not the folder of a suite: it has no {SUITE_FILE}")
+    return door.shape(door.parse(door.content_of(file), str(file)), str(file), Suite, _check_suite)
+
+
+def _check_suite(suite: Suite) -> None:
+    for number, name in enumerate(suite["cases"]):
         # Cases are folders that are emptied: nothing may name one outside.
-        plain = all(plain_name(name) == name.lstrip(".") for name in data["cases"])
-        if plain and {"name", "file_sha256"} <= data.keys():
-            return dict(data)
-    raise BadInput(f"{folder} is not the folder of a suite: it has no {SUITE_FILE}")
+        if not name or plain_name(name) != name.lstrip(".") or name in suite["cases"][:number]:
+            raise door.Wrong(f"{door.shown(name)} is no name of a case, or of another one too", "cases", number)
 
 
 def write_summary(out: Path, name: str, records: Sequence[Record]) -> None:
@@ -102,10 +115,13 @@ def done(folder: Path, fingerprint: str) -> Record | None:
 
 
 def record_in(folder: Path) -> Record | None:
-    """What a case's folder says of it, or None where it says nothing that can be read."""
-    with suppress(BadInput, ValueError, TypeError):
-        return record_from(read_json(folder / CASE_FILE, "case"))
-    return None
+    """What a case's folder says of it, or None where it has no record.
+
+    Raises:
+        BadInput: the record cannot be read.
+    """
+    file = folder / CASE_FILE
+    return record_from(door.content_of(file), str(file)) if file.is_file() else None
 
 
 def emptied(folder: Path) -> Path:
@@ -124,7 +140,7 @@ def keep(record: Record, folder: Path) -> None:
         return
     with suppress(OSError):  # then the file cannot be written either
         folder.mkdir(exist_ok=True)  # a run that came to nothing has taken its folder along
-    write_or_note(file, _json(record.to_dict()))
+    write_or_note(file, text(record))
 
 
 def results_in(folder: Path) -> list[Path]:
@@ -136,7 +152,7 @@ def saved_result(folder: Path) -> Result | None:
     """The result in a case's folder, of the candidate where there are two; None without one.
 
     Raises:
-        BadInput, NotComparable: it cannot be read.
+        BadInput: it cannot be read.
     """
     found = results_in(folder)
     return load(found[0]) if found else None
@@ -162,7 +178,7 @@ def join(folders: Sequence[Path], out: Path) -> tuple[str, list[Record], list[st
     suites = [suite_of(folder) for folder in folders]
     for folder, suite in zip(folders, suites, strict=True):
         for key, what in (("name", "suite"), ("file_sha256", "version of the suite's file"), ("cases", "set of cases")):
-            if suite[key] != suites[0][key]:
+            if dict(suite)[key] != dict(suites[0])[key]:
                 raise BadInput(f"{folders[0]} and {folder} do not belong together: each is of another {what}")
         if out.resolve() == folder.resolve():
             raise BadInput(f"--out {out}: is one of the folders that are merged")
@@ -218,7 +234,3 @@ def _places(folders: Sequence[Path], ids: Sequence[str]) -> tuple[dict[str, tupl
                 raise BadInput(f"{first} and {folder / name} were not measured on the same thing; merge one of them")
             remarks.append(f"{name} is in several folders: {first} counts, {folder / name} does not")
     return places, remarks
-
-
-def _json(data: Any) -> str:
-    return json.dumps(data, indent=2, ensure_ascii=False) + "\n"

@@ -121,7 +121,7 @@ def say_failures(result: Result, where: str = "") -> int:
     from ortbench.gate.verdict import failures_of, nothing_measured
     from ortbench.result import FAILED, OK
 
-    statuses = [*(case.status for case in result.all_cases), *(level["status"] for level in result.levels)]
+    statuses = [case.status for case in result.cases]
     for failure in failures_of(result):
         characters.complain(f"{where}{failure}")
     if OK not in statuses and FAILED not in statuses:

@@ -1,4 +1,4 @@
-"""One bandwidth sweep: its worker, the schedule of its copies, and the sweep it becomes, kept as it grows."""
+"""One bandwidth curve: its worker, the schedule of its copies, and the result it becomes, kept as it grows."""
 
 from __future__ import annotations
 
@@ -6,22 +6,20 @@ import time
 from collections import defaultdict
 from collections.abc import Callable
 from datetime import UTC, datetime
-from statistics import median
 from typing import NamedTuple
 
 from ortbench import __version__, units
-from ortbench.analysis.bandwidth import DIRECTIONS, KEPT_SAMPLES, TITLES, CopySweep, Point
+from ortbench.analysis.bandwidth import TITLES, copies, fail, put_samples, sync_of
 from ortbench.answers import CopiesProved, CopyEp, Held, Samples
 from ortbench.bandwidth_plan import CopyPlan, sizes
 from ortbench.errors import BenchmarkFailed
 from ortbench.measure.environment import environment, free_memory, load_average
 from ortbench.measure.process import Client, WorkerLost, open_copies
 from ortbench.measure.schedule import Block, Schedule, StopRule
-from ortbench.modes import TOTAL
+from ortbench.modes import COPY, DIRECTIONS, LATENCY
 from ortbench.plan import Observer
-from ortbench.result import FAILED, OK
-from ortbench.schema import Direction
-from ortbench.stats import summarise
+from ortbench.result import BANDWIDTH, Case, Result
+from ortbench.schema import Direction, Stopped
 
 _PRECISION = 0.01  # within which every median is known when the sweep may stop early
 _KEEP_EVERY_S = 5.0
@@ -35,6 +33,11 @@ class Lane(NamedTuple):
     memory: str
     bytes: int
 
+    @property
+    def place(self) -> tuple[str, int]:
+        """Of its case."""
+        return self.memory, self.bytes
+
 
 class CopyBench:
     """Measures a sweep.
@@ -42,7 +45,7 @@ class CopyBench:
     Args:
         plan: checked.
         client: a worker that `open_copies` started.
-        keep: saves the sweep so far.
+        keep: saves the result so far.
         observer: told what happens.
     """
 
@@ -50,7 +53,7 @@ class CopyBench:
         self,
         plan: CopyPlan,
         client: Client,
-        keep: Callable[[CopySweep], None],
+        keep: Callable[[Result], None],
         observer: Observer | None = None,
     ) -> None:
         self._plan = plan
@@ -59,19 +62,22 @@ class CopyBench:
         self._observer = observer or Observer()
         self._kinds: list[str] = []
         self._estimates: dict[Lane, dict[str, float | None]] = {}
-        self._points: dict[Lane, Point] = {}
-        self._samples: dict[Lane, list[int]] = defaultdict(list)
+        self._cases: dict[tuple[str, int], Case] = {}
+        self._differing: dict[tuple[str, int], str] = {}
+        self._samples: dict[Lane, list[int]] = {}
+        self._blocks: dict[Lane, list[list[int]]] = defaultdict(list)
         self._kept_at = time.monotonic()
         self.interrupted = False
-        self.sweep = CopySweep(
+        self.result = Result(
             tool={"name": "ortbench", "version": __version__},
             created=datetime.now(UTC).isoformat(timespec="seconds"),
             command=list(plan.command),
             setup={"seed": plan.seed},
+            kind=BANDWIDTH,
         )
 
-    def run(self) -> CopySweep:
-        """Measure; after Ctrl-C or a lost worker the sweep is what there is of it.
+    def run(self) -> Result:
+        """Measure; after Ctrl-C or a lost worker the result is what there is of it.
 
         Raises:
             BadInput, BenchmarkFailed, Unsupported: before anything could be measured.
@@ -79,19 +85,19 @@ class CopyBench:
         try:
             self._describe()
             self._set_up()
-            self.sweep.stopped = self._measure()
+            self.result.stopped = self._measure()
         except KeyboardInterrupt:
             if not any(self._samples.values()):
                 raise
-            self.interrupted, self.sweep.stopped = True, "interrupted"
+            self.interrupted, self.result.stopped = True, {"reason": "interrupted"}
         except WorkerLost as error:
             if not any(self._samples.values()):
                 raise BenchmarkFailed(f"before any copy was measured {error}") from None
-            self.sweep.stopped = f"an error: {error}"
+            self.result.stopped = {"reason": "error", "message": str(error)}
         finally:
             self._client.close()
         self._end()
-        return self.sweep
+        return self.result
 
     # Before the measurement
 
@@ -99,9 +105,9 @@ class CopyBench:
         self._observer.stage(f"loading {self._plan.target.ep}")
         machine = environment()
         opened: CopyEp = self._client.receive()
-        self.sweep.environment = {**machine, **opened["runtime"]}
+        self.result.environment = {**machine, **opened["runtime"]}
         self._kinds = opened["kinds"]
-        self.sweep.target = {
+        self.result.target = {
             "ep": opened["ep"],
             "ep_requested": self._plan.target.ep,
             "ep_library": opened["library"],
@@ -109,10 +115,12 @@ class CopyBench:
             "python": self._plan.target.python,
             "device": opened["device"],
             "memory": opened["memory"],
-            "fence": {},
+            "sync": None,
+            "copy_sync": {},
+            "ep_options": {},
         }
         for note in opened["notes"]:
-            self.sweep.warn(note["code"], note["message"])
+            self.result.warn(note["code"], note["message"])
 
     def _set_up(self) -> None:
         """Have every size allocated, as far as memory allows, and what ends its copies proved."""
@@ -121,13 +129,20 @@ class CopyBench:
             self._client.close()
             self._client = open_copies(self._plan)
             self._client.receive()
-        lanes = [Lane(direction, kind, size) for kind in wanted for size in wanted[kind] for direction in DIRECTIONS]
-        if not lanes:
-            reasons = [warning["message"] for warning in self.sweep.warnings if warning["code"] == _LEFT_OUT]
+        self._cases = {(kind, size): copies(kind, size) for kind in wanted for size in wanted[kind]}
+        self._samples = {Lane(direction, *place): [] for place in self._cases for direction in DIRECTIONS}
+        if not self._cases:
+            reasons = [warning["message"] for warning in self.result.warnings if warning["code"] == _LEFT_OUT]
             raise BenchmarkFailed(f"no copy can be measured: {reasons[0]}")
-        self._points = {lane: self._points.get(lane, Point(*lane)) for lane in lanes}
-        self.sweep.points = list(self._points.values())
-        for kind in wanted:
+        for place in self._differing.keys() & self._cases.keys():
+            self._fail_both(place, self._differing[place])
+        self.result.cases = list(self._cases.values())
+        kinds, every = [kind for kind in wanted if wanted[kind]], sorted({size for _, size in self._cases})
+        self.result.axes = [
+            {"name": "memory", "unit": "", "values": [*kinds]},
+            {"name": "size", "unit": "B", "values": [*every]},
+        ]
+        for kind in kinds:
             self._prove(kind)
 
     def _allocate(self, wanted: dict[str, list[int]]) -> bool:
@@ -139,17 +154,17 @@ class CopyBench:
                     added: Held = self._client.ask("bandwidth_add", memory=kind, size=size, free=free_memory())
                 except BenchmarkFailed as error:
                     left_out = f"copies of {units.size(size)} and more ({TITLES[kind]}) are left out: {error}"
-                    self.sweep.warn(_LEFT_OUT, left_out)
+                    self.result.warn(_LEFT_OUT, left_out)
                     del all_sizes[number:]
                     if isinstance(error, WorkerLost):
                         return False
                     break
                 if added["differs"] is not None:
-                    self._points |= {lane: Point(*lane, FAILED, added["differs"]) for lane in _both(kind, size)}
+                    self._differing[kind, size] = added["differs"]
         return True
 
     def _prove(self, kind: str) -> None:
-        usable = [lane for lane, point in self._points.items() if lane.memory == kind and point.status == OK]
+        usable = [place for place in self._cases if place[0] == kind and place not in self._differing]
         if not usable:
             return
         self._observer.stage(f"proving fences ({TITLES[kind]})")
@@ -158,30 +173,32 @@ class CopyBench:
         except WorkerLost:
             raise
         except BenchmarkFailed as error:
-            for lane in usable:
-                self._fail(lane, str(error))
+            for place in usable:
+                self._fail_both(place, str(error))
             return
-        self.sweep.target["fence"][kind] = {direction: answer[direction] for direction in DIRECTIONS}
+        sync_of(self.result)[kind] = {direction: answer[direction] for direction in DIRECTIONS}
         for item in answer["estimates"]:
-            self._estimates[Lane(item["direction"], kind, item["bytes"])] = {TOTAL: item["ns"]}
+            self._estimates[Lane(item["direction"], kind, item["bytes"])] = {LATENCY: item["ns"]}
 
     # The measurement
 
-    def _measure(self) -> str:
+    def _measure(self) -> Stopped | None:
         if not self._estimates:
-            return "no copy left to measure"
+            return {"reason": "nothing_left", "per": COPY}
         duration_ns = round(self._plan.duration_s * 1e9 / len(self._estimates))
-        rule = StopRule(duration_ns, _PRECISION, self._plan.iterations)
+        rule = StopRule(duration_ns, _PRECISION, self._plan.iterations, lane=COPY)
         schedule = Schedule(self._estimates, rule, self._plan.seed)
         began = time.monotonic_ns()
         try:
             self._time_blocks(schedule)
         finally:
-            self.sweep.took_ns = time.monotonic_ns() - began
+            self.result.took_ns = time.monotonic_ns() - began
         self._observer.stage("checking data")
-        for kind, size in dict.fromkeys((lane.memory, lane.bytes) for lane in self._estimates):
-            self._check(kind, size)
-        return self._why(schedule.stopped or "")
+        for place in dict.fromkeys(lane.place for lane in self._estimates):
+            self._check(*place)
+        if schedule.stopped is not None and schedule.stopped["reason"] == "duration":  # its budget is that of one copy
+            return {"reason": "duration", "value": self._plan.duration_s}
+        return schedule.stopped
 
     def _time_blocks(self, schedule: Schedule[Lane]) -> None:
         while (block := schedule.next_block()) is not None:
@@ -189,7 +206,7 @@ class CopyBench:
             try:
                 answer: Samples = self._client.ask("bandwidth_block", **_request(block))
             except BenchmarkFailed as error:
-                self._fail(block.lane, str(error))
+                fail(self._cases[block.lane.place], block.lane.direction, str(error))
                 if isinstance(error, WorkerLost):
                     raise
                 schedule.remove(block.lane)
@@ -198,9 +215,8 @@ class CopyBench:
             self._add(block, answer)
 
     def _add(self, block: Block[Lane], answer: Samples) -> None:
-        samples = answer["samples"]
-        self._samples[block.lane] += samples
-        self._points[block.lane].blocks.append([block.round, block.n, answer["start_ns"], round(median(samples))])
+        self._samples[block.lane] += answer["samples"]
+        self._blocks[block.lane].append([block.round, block.n, answer["start_ns"]])
         if time.monotonic() - self._kept_at > _KEEP_EVERY_S:
             self._summarise()
 
@@ -213,45 +229,33 @@ class CopyBench:
             raise
         except BenchmarkFailed as error:
             wrong = str(error)
-        for lane in _both(kind, size) if wrong is not None else ():
-            if self._points[lane].status == OK:
-                self._fail(lane, f"after the timed copies: {wrong}")
+        if wrong is not None:
+            self._fail_both((kind, size), f"after the timed copies: {wrong}")
 
-    def _why(self, stopped: str) -> str:
-        """Why the schedule stopped; its budget is that of a lane, the user's that of the sweep."""
-        return {
-            "duration": f"duration: {self._plan.duration_s:g} s",
-            "iterations": f"iterations: {self._plan.iterations} of each copy",
-            "no mode left to measure": "no copy left to measure",
-        }.get(stopped.partition(":")[0], stopped)
+    # The result
 
-    # The sweep
-
-    def _fail(self, lane: Lane, reason: str) -> None:
-        point = self._points[lane]
-        point.status, point.reason = FAILED, reason
+    def _fail_both(self, place: tuple[str, int], reason: str) -> None:
+        """Fail what did not fail before; what is wrong with the data of a round trip can be either direction's fault."""
+        case = self._cases[place]
+        for direction in DIRECTIONS:
+            if direction not in case.checks:
+                fail(case, direction, reason)
 
     def _summarise(self) -> None:
-        """Statistics of every point from its samples, and the sweep so far to whoever saves it."""
-        for lane, point in self._points.items():
-            samples = self._samples[lane]
+        """Statistics of every case from its samples, and the result so far to whoever saves it."""
+        for lane, samples in self._samples.items():
             if samples:
-                point.stats = summarise(samples, [block[1] for block in point.blocks])
-                point.samples_ns = samples if len(samples) <= KEPT_SAMPLES else None
-        self._keep(self.sweep)
+                put_samples(self._cases[lane.place], lane.direction, samples, self._blocks[lane])
+        self._keep(self.result)
         self._kept_at = time.monotonic()
 
     def _end(self) -> None:
-        self.sweep.environment["load_average"]["end"] = load_average()
-        for lane, point in self._points.items():
-            if point.status == OK and not self._samples[lane]:
-                self._fail(lane, "the sweep ended before it was measured")
+        self.result.environment["load_average"]["end"] = load_average()
+        for lane, samples in self._samples.items():
+            case = self._cases[lane.place]
+            if lane.direction not in case.checks and not samples:
+                fail(case, lane.direction, "the sweep ended before it was measured")
         self._summarise()
-
-
-def _both(kind: str, size: int) -> list[Lane]:
-    """A size in both directions: what is wrong with the data of a round trip can be either's fault."""
-    return [Lane(direction, kind, size) for direction in DIRECTIONS]
 
 
 def _request(block: Block[Lane]) -> dict[str, object]:

@@ -25,7 +25,7 @@ from ortbench.measure.spin import NOT_MEASURED, take_spin, without_spin
 from ortbench.measure.thinning import Thinning
 from ortbench.plan import Observer
 from ortbench.result import FAILED, Result
-from ortbench.schema import Machine
+from ortbench.schema import Machine, Stopped
 
 # All cases grow together, block by block; how much of them a crash of this very process could cost.
 _KEEP_EVERY_S = 5.0
@@ -42,7 +42,7 @@ class Lane(NamedTuple):
 class Judge(Protocol):
     """Looks at blocks as they come and says of which modes enough is known: see `ortbench.gate.contests.Jury`."""
 
-    def add(self, side: int, mode: str, phase: str, round: int, samples: Sequence[int]) -> None:
+    def add(self, side: int, mode: str, phase: str, round: int, samples: Sequence[float]) -> None:
         """Take the samples of a block, ns, into account."""
 
     def decided(self) -> list[str]:
@@ -98,7 +98,7 @@ class Bench:
         Raises:
             BadInput, BenchmarkFailed: before anything could be measured.
         """
-        why: str | None = "interrupted"
+        why: Stopped | None = {"reason": "interrupted"}
         try:
             self._open()
             with locked_clocks([(side.plan, side.result) for side in self._sides]):
@@ -192,7 +192,7 @@ class Bench:
                         self._meanwhile = None
                     side.open(copy.deepcopy(machine), run_id)
                 opened.append(side)
-                self._forecast.know_run(side.result.setup["first_run_ns"] / 1e9)
+                self._forecast.know_run(side.result.setup["first_inference_ns"] / 1e9)
             except BenchmarkFailed as error:
                 if self._judge is not None or len(self._sides) == 1:
                     raise
@@ -205,7 +205,7 @@ class Bench:
             self._after_open([side.result for side in opened])
         hold_outputs(opened, self._awake, must_match=self._judge is not None)
 
-    def _measure(self, watch: Watch) -> str | None:
+    def _measure(self, watch: Watch) -> Stopped | None:
         for side in self._sides:
             for mode in side.to_prepare():
                 self._step("prepare", f"preparing {mode} ({side.name})")
@@ -215,7 +215,7 @@ class Bench:
         self._keep()
         lanes = {lane: self._sides[lane.side].estimates_ns(lane.mode) for lane in self._lanes()}
         if not lanes:
-            return "no mode left to measure"
+            return {"reason": "nothing_left", "per": "mode"}
         self._forecast.know_modes(len(lanes))
         self._step("measure", "measuring")
         schedule = self._schedule(lanes)
@@ -227,7 +227,7 @@ class Bench:
                 for mode in side.modes:
                     self._step("finish", f"checking outputs and the fence of {mode} ({side.name})")
                     side.finish(mode)
-        return "verdict: every contest is decided" if self._all_decided else schedule.stopped
+        return {"reason": "verdict"} if self._all_decided else schedule.stopped
 
     def _after_blocks(self) -> None:
         """What else is timed, before the outputs of all that ran are checked."""

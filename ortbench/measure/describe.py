@@ -51,10 +51,10 @@ def describe(result: Result, plan: Plan, machine: Machine, sha256: str, run_id: 
         "inputs": opened["inputs"],
         "outputs": opened["outputs"],
     }
-    if "loop" in opened:
-        result.kind, result.loop = LOOP, opened["loop"]
-    if "chain" in opened and plan.chain is not None:
-        plan = describe_chain(result, plan, plan.chain, opened["chain"])
+    if (loop := opened.get("loop")) is not None:
+        result.kind, result.loop = LOOP, loop
+    if plan.stages:
+        plan = describe_chain(result, plan, opened["chain"])
     result.target = _target(plan, opened)
     if plan.measure_copies and not is_nvidia(opened["ep"]):
         reason = f"is by NVIDIA's CUPTI, which sees nothing of {opened['ep']}: leave it out"
@@ -64,11 +64,11 @@ def describe(result: Result, plan: Plan, machine: Machine, sha256: str, run_id: 
         "run_id": run_id,
         "session_ns": opened["session_ns"],
         "engine_cache": opened["engine_cache"],
-        "first_run_ns": opened["first_run_ns"],
+        "first_inference_ns": opened["first_inference_ns"],
         "seed": plan.inputs.seed,
         "expected_outputs": opened["expected"],
     }
-    if plan.chain is None:  # whose stages may have batches of their own
+    if not plan.stages:  # which stages may have batches of their own
         result.items = items_of(opened["inputs"], plan.items, opened["guessed_dims"])
     for note in opened["notes"]:
         result.warn(note["code"], note["message"])
@@ -91,7 +91,7 @@ def _target(plan: Plan, opened: Opened) -> Target:
         "device": opened["device"],
         "memory": opened["memory"],
         **({"eps": opened["eps"]} if opened["eps"] else {}),
-        "fence": None,
+        "sync": None,
         **settings(plan.target),
         "ep_options": opened["ep_options"],
     }
@@ -117,9 +117,9 @@ def describe_fence(result: Result) -> None:
     """The fence of the target is that of runs without copies, or of the first mode that is there."""
     for mode in (MODES[CPU].without_copies, *(case.mode for case in result.cases)):
         case = result.case(mode)
-        if case is not None and case.fence is not None:
-            fence = case.fence
-            result.target["fence"] = {"kind": fence["kind"], "cost_ns": fence["cost_ns"], "how": fence["how"]}
+        if case is not None and case.sync is not None:
+            fence = case.sync
+            result.target["sync"] = {"kind": fence["kind"], "cost_ns": fence["cost_ns"], "how": fence["how"]}
             return
 
 

@@ -14,7 +14,7 @@ from ortbench.measure.gpus import opened_nvml
 from ortbench.measure.meters import Meter, meter_for
 from ortbench.measure.process import WorkerLost
 from ortbench.measure.side import Side
-from ortbench.modes import TOTAL
+from ortbench.modes import LATENCY
 
 SHORTEST_S = 2.0  # of a stretch
 IDLE_S = 1.0  # of the idle time before and after each
@@ -109,7 +109,7 @@ def _give_up(side: Side, reason: str) -> None:
 def _measure(side: Side, mode: str, recorder: Recorder, before: list[Part]) -> list[Part]:
     """Measure one mode; returns the idle time after it, which is that before the next one."""
     case, meter = side.cases[mode], recorder.meter
-    call_s = (case.median(TOTAL) or 0) * case.inferences(TOTAL) / 1e9
+    call_s = (case.median(LATENCY) or 0) * case.inferences(LATENCY) / 1e9
     seconds = recorder.stretch_s(call_s)
     readings: list[tuple[int, float]] = []
     side.meanwhile(lambda: readings.extend(recorder.record(seconds)))
@@ -123,5 +123,5 @@ def _measure(side: Side, mode: str, recorder: Recorder, before: list[Part]) -> l
         return before
     after = recorder.idle()
     ended = [(count, at) for count, at in answer["ended"]]
-    case.energy = energy.energy(meter.how, meter.of, readings, answer["start_ns"], ended, [*before, *after])
+    energy.put_energy(case, meter.how, meter.of, readings, answer["start_ns"], ended, [*before, *after])
     return after

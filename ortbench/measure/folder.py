@@ -21,7 +21,7 @@ def run_name(plans: Sequence[Plan]) -> str:
     """What the folder of a run is called: its name, or model, EPs and time."""
     if plans[0].name is not None:
         return plain_name(plans[0].name).lstrip(".") or "unnamed"
-    eps = dict.fromkeys(ep_names(plans) if plans[0].chain is None else eps_of(plans[0]))
+    eps = dict.fromkeys(eps_of(plans[0]) if plans[0].stages else ep_names(plans))
     others = dict.fromkeys(interpreters.name(it.target.python) for it in plans if it.target.python is not None)
     return _stamped(Path(plans[0].model).stem, *eps, *others)
 

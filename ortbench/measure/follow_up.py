@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from ortbench.analysis import gpu_activity
+from ortbench.analysis.gpu_activity import put_recorded
 from ortbench.answers import ClosedUp, ProfiledNodes, Recorded
 from ortbench.errors import BenchmarkFailed, OrtbenchError
 from ortbench.measure.process import WorkerLost, request_of, worker_for
 from ortbench.measure.side import Side
-from ortbench.modes import MODES, TOTAL, modes_that
+from ortbench.modes import LATENCY, MODES, modes_that
 from ortbench.schema import Measured
 from ortbench.timeline import Node, Span, Timeline
 
@@ -79,10 +79,7 @@ def measure_copies(side: Side) -> None:
             raise BenchmarkFailed(f"none of {', '.join(modes_that(lambda mode: mode.recorded))} was measured")
         answer: dict[str, Measured] = side.ask("measure_copies", modes=modes, runs=_profiled_runs(side))
         for mode, found in answer.items():
-            case = side.cases[mode]
-            case.measured = found
-            if case.zero_copy is not None:
-                case.zero_copy = gpu_activity.zero_copy(case.zero_copy, found)
+            put_recorded(side.cases[mode], found)
     except OrtbenchError as error:
         side.result.warn(COPIES_NOT_MEASURED, f"--measure-copies gave nothing: {error}")
 
@@ -105,7 +102,7 @@ def profile_nodes(side: Side) -> None:
 
 
 def _profiled_runs(side: Side) -> int:
-    medians = [median for case in side.result.cases if (median := case.median(TOTAL))]
-    slowest = max(medians, default=side.result.setup["first_run_ns"])
+    medians = [median for case in side.result.cases if (median := case.median(LATENCY))]
+    slowest = max(medians, default=side.result.setup["first_inference_ns"])
     least, most = _PROFILED_RUNS
     return int(max(least, min(most, _PROFILED_NS // max(slowest, 1))))

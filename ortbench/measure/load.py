@@ -9,8 +9,7 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
-from ortbench.analysis import load_levels
-from ortbench.analysis.load_levels import Taken
+from ortbench.analysis.load_levels import Taken, case_of
 from ortbench.analysis.slo_search import Search
 from ortbench.load_plan import AUTO, LoadPlan
 from ortbench.measure.clocks import locked_clocks
@@ -22,6 +21,7 @@ from ortbench.measure.load_side import LoadSide
 from ortbench.measure.side import Side
 from ortbench.plan import Observer
 from ortbench.result import Result
+from ortbench.schema import Stopped
 
 FEWEST_CYCLES = 5  # of a caller in a block, if all wait for one another
 SHORTEST_BLOCK_NS = 20_000_000
@@ -74,7 +74,8 @@ class LoadBench:
         Raises:
             BadInput, BenchmarkFailed: before anything could be measured.
         """
-        side, why = self._side, "interrupted"
+        side = self._side
+        why: Stopped = {"reason": "interrupted"}
         try:
             self._open()
             with locked_clocks([(side.plan, side.result)]), closing(Watch()) as watch, self._put.watched(watch):
@@ -104,12 +105,12 @@ class LoadBench:
             side.meanwhile(self._meanwhile)
         self._put.open(machine, uuid.uuid4().hex)
 
-    def _measure(self) -> str:
+    def _measure(self) -> Stopped:
         side = self._side
         self._put.prepare(self._due.rates)
         self._keep()
         if not side.modes:
-            return "no mode left to measure"
+            return {"reason": "nothing_left", "per": "mode"}
         self._began_ns = time.perf_counter_ns()
         self._left.begin_measuring(self._expected_s())
         self._closed_levels()
@@ -119,7 +120,7 @@ class LoadBench:
         for mode in side.modes:
             self._observer.stage(f"checking outputs and the fence of {mode} ({side.name})")
             side.finish(mode)
-        return "levels: all of them"
+        return {"reason": "completed", "per": "load point"}
 
     def _expected_s(self) -> float:
         searched = _SEARCHED * len(self._side.modes) if self._load.rate == AUTO else 0
@@ -188,8 +189,8 @@ class LoadBench:
             self._put_rate(taken, 1000 + search.tries)
             if taken.failed is not None:
                 break
-            last = Taken(mode, taken.sessions, taken.key, stretches=taken.stretches[-1:], slo=self._load.slo)
-            search.tell(rate, bool(load_levels.level(last)["slo_held"]))
+            last = case_of(Taken(mode, taken.key, stretches=taken.stretches[-1:], slo=self._load.slo))
+            search.tell(rate, "slo" in last.checks and last.checks["slo"]["verdict"] == "passed")
             taken.kept = search.keeps(rate)
             self._put.found[mode] = search.found()
             self._keep()

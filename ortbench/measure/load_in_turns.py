@@ -18,9 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from ortbench.analysis.level_blocks import burst_block, stretch_block
 from ortbench.analysis.levels import CONCURRENCY, At
-from ortbench.analysis.load_levels import Taken
+from ortbench.analysis.load_levels import Taken, burst_block, stretch_block
 from ortbench.load_plan import LoadPlan
 from ortbench.measure.clocks import locked_clocks
 from ortbench.measure.environment import environment
@@ -33,7 +32,7 @@ from ortbench.measure.load_side import LoadSide
 from ortbench.measure.side import Side
 from ortbench.plan import Observer
 from ortbench.result import Result
-from ortbench.schema import LevelBlock
+from ortbench.schema import LoadBlock, Stopped
 
 _ROUNDS = 32  # that a level's time is to be enough for, unless its blocks must be longer
 _LONGEST_BLOCK_S = 0.25  # of a closed loop: more short blocks tell more than fewer long ones
@@ -51,7 +50,7 @@ class Judge(Protocol):
     def least_runs(self, mode: str, place: At) -> int:
         """How many runs a block takes."""
 
-    def add(self, side: int, mode: str, place: At, block: LevelBlock) -> None:
+    def add(self, side: int, mode: str, place: At, block: LoadBlock) -> None:
         """Take a block into account."""
 
     def wants(self, mode: str, place: At, rounds: int) -> bool:
@@ -118,7 +117,8 @@ class LoadInTurns:
         Raises:
             BadInput, BenchmarkFailed, NotComparable: before anything could be measured.
         """
-        sides, why = [it.side for it in self._sides], "interrupted"
+        sides = [it.side for it in self._sides]
+        why: Stopped = {"reason": "interrupted"}
         try:
             self._open()
             with ExitStack() as stack:
@@ -173,14 +173,14 @@ class LoadInTurns:
             self._after_open([side.result for side in sides])
         hold_outputs(sides, self._awake, must_match=True)
 
-    def _measure(self) -> str:
+    def _measure(self) -> Stopped:
         for it in self._sides:
             with self._awake(it.side):
                 it.prepare(self._due.rates)
         self._keep()
         self._turns = list(self._common())
         if not self._turns:
-            return "no level left to measure"
+            return {"reason": "nothing_left", "per": "load point"}
         self._began_ns = time.perf_counter_ns()
         self._left.begin_measuring(sum(self._time_s(turn) for turn in self._turns))
         self._observer.stage("measuring")
@@ -191,7 +191,7 @@ class LoadInTurns:
                     self._observer.stage(f"checking outputs and the fence of {mode} ({it.side.name})")
                     it.side.finish(mode)
         decided = all(not self._wanted(turn) for turn in self._turns)
-        return "verdict: every level is decided" if decided else "levels: all of them"
+        return {"reason": "verdict"} if decided else {"reason": "completed", "per": "load point"}
 
     def _common(self) -> Iterator[_Turn]:
         """The levels that all sides can be measured at."""
@@ -269,7 +269,7 @@ class LoadInTurns:
                 return
         turn.rounds += 1
 
-    def _block(self, side: LoadSide, turn: _Turn, taken: Taken, number: int) -> LevelBlock | None:
+    def _block(self, side: LoadSide, turn: _Turn, taken: Taken, number: int) -> LoadBlock | None:
         if not taken.is_open:
             burst = side.block(taken, round(turn.block_s * 1e9), number)
             return None if burst is None else burst_block(burst)

@@ -5,8 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ortbench.analysis.levels import CONCURRENCY, at, load_cases
 from ortbench.analysis.load_levels import LATE_NS, LOCK_MATTERS, Taken
 from ortbench.load_plan import PROCESS, LoadPlan, callers
+from ortbench.modes import GIL_WAIT, LATE_SHARE
 from ortbench.result import Result
 
 
@@ -14,25 +16,25 @@ def remark(result: Result, load: LoadPlan, taken: Sequence[Taken]) -> None:
     """Warn of it.
 
     Args:
-        result: with its levels.
+        result: with its load points.
         load: that was put on.
-        taken: what the levels are of.
+        taken: what these are of.
     """
     for it in taken:
         _cut_off(result, it)
     waiting: dict[str, tuple[float, str]] = {}
-    for level in result.levels:
-        at = callers(level["concurrency"]) if "concurrency" in level else f"{level['rate']:g} requests a second"
-        mode = level["mode"]
-        if (level["lock_wait"] or 0) > max(LOCK_MATTERS, waiting.get(mode, (0.0, ""))[0]):
-            waiting[mode] = (level["lock_wait"] or 0, at)
-        if (late := level.get("late") or 0) > 0.01:
+    for case in load_cases(result):
+        mode, (kind, value) = case.mode, at(case)
+        where = callers(int(value)) if kind == CONCURRENCY else f"{value:g} requests a second"
+        if (waited := case.value(GIL_WAIT) or 0) > max(LOCK_MATTERS, waiting.get(mode, (0.0, ""))[0]):
+            waiting[mode] = (waited, where)
+        if (late := case.value(LATE_SHARE) or 0) > 0.01:
             how = f"later than {LATE_NS / 1e6:g} ms after they were due although a caller was free"
-            message = f"{late:.1%} of the requests of {mode} at {at} were issued {how}: the machine was busy"
+            message = f"{late:.1%} of the requests of {mode} at {where} were issued {how}: the machine was busy"
             result.warn("late-requests", message)
-    for mode, (share, at) in waiting.items():
+    for mode, (share, where) in waiting.items():
         cure = "" if load.sessions == PROCESS else "; --sessions process measures without that"
-        message = f"callers of {mode} waited for Python's lock {share:.0%} of their time at {at}, because copies and Python itself hold it{cure}"
+        message = f"callers of {mode} waited for Python's lock {share:.0%} of their time at {where}, because copies and Python itself hold it{cure}"
         result.warn("lock-wait", message)
 
 

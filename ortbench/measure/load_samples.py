@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import io
 import zipfile
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ortbench import files
 from ortbench.analysis.load_levels import Taken, counted
+from ortbench.characters import visible
 from ortbench.errors import BadInput, one_line
 
 if TYPE_CHECKING:
@@ -79,7 +81,27 @@ def read(folder: Path) -> Arrays | None:
     if not file.is_file():
         return None
     try:
-        with np.load(file) as found:
-            return dict(found)
-    except (OSError, ValueError, zipfile.BadZipFile) as error:
+        with file.open("rb") as opened, np.load(opened) as archive:
+            found = dict(archive)
+    except (OSError, ValueError, TypeError, EOFError, NotImplementedError, zipfile.BadZipFile, zlib.error) as error:
         raise BadInput(f"{file} cannot be read: {one_line(error)}") from None
+    for number in sorted({name.partition("/")[0] for name in found}):
+        own = {name.partition("/")[2]: it for name, it in found.items() if name.startswith(f"{number}/")}
+        if not _fit(own):
+            raise BadInput(f"{file}: the arrays of level {visible(number)} do not fit together")
+    return found
+
+
+def _fit(own: Arrays) -> bool:
+    """Whether the arrays of a level are those that `arrays` describes."""
+    for name, it in own.items():
+        pairs = name in ("span_ns", "requests")
+        if it.dtype != "int64" or it.shape[1:] != ((2,) if pairs else ()) or it.ndim < 1 or it.min(initial=0) < 0:
+            return False
+    if own.keys() == {"latency_ns", "block", "caller", "span_ns"}:
+        return own["latency_ns"].size == own["block"].size == own["caller"].size
+    if own.keys() != {"due_ns", "start_ns", "end_ns", "begin_ns", "requests"} or not own["requests"].size:
+        return False
+    due, served = own["requests"].T
+    sizes = (own["due_ns"].size, own["start_ns"].size, own["end_ns"].size, own["begin_ns"].size)
+    return bool((served <= due).all()) and sizes == (due.sum(), served.sum(), served.sum(), due.size)

@@ -7,10 +7,9 @@ from collections.abc import Callable, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
-from ortbench.analysis import load_levels
-from ortbench.analysis.level_blocks import blocks_of
+from ortbench.analysis.levels import CONCURRENCY, RATE, put_scaling
 from ortbench.analysis.load import knees
-from ortbench.analysis.load_levels import Burst, Taken
+from ortbench.analysis.load_levels import Burst, Taken, case_of, put_clock
 from ortbench.analysis.load_requests import Requests
 from ortbench.errors import OrtbenchError, WrongOutputs
 from ortbench.load_plan import LoadPlan, settings
@@ -22,10 +21,10 @@ from ortbench.measure.load_remarks import remark
 from ortbench.measure.process import Client, WorkerLost
 from ortbench.measure.schedule import Block, dropped
 from ortbench.measure.side import Side
-from ortbench.modes import TOTAL
+from ortbench.modes import LATENCY
 from ortbench.plan import Observer
-from ortbench.result import FAILED, LOAD, OK
-from ortbench.schema import Level, Machine, SloRate
+from ortbench.result import FAILED, LOAD, Case
+from ortbench.schema import Machine, SloRate, Stopped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
 
 _ALONE_NS = 100_000_000  # of a block of one caller alone
 _MOST_RUNS = 3_000_000  # of a level that are kept
+_UNITS = {CONCURRENCY: "clients", RATE: "requests/s"}  # of the axes
 T = TypeVar("T")
 
 
@@ -63,7 +63,7 @@ class LoadSide:
         self._every: dict[int, int] = {}
         self._clocks: Clocks | None = None
         self._alone_clocks: dict[str, list[int]] = {}
-        self._rows: dict[int, tuple[object, Level]] = {}
+        self._rows: dict[int, tuple[object, Case]] = {}
         self.taken: list[Taken] = []
         self.found: dict[str, SloRate | None] = {}
 
@@ -91,7 +91,7 @@ class LoadSide:
             side.prepare(mode)
         describe_fence(side.result)
         for mode in side.modes:
-            for key in (*(("concurrency", it) for it in self._load.closed), *(("rate", it) for it in rates)):
+            for key in (*((CONCURRENCY, it) for it in self._load.closed), *((RATE, it) for it in rates)):
                 self.add(mode, key)
         for taken in self.taken:
             if taken.failed is None:
@@ -100,7 +100,7 @@ class LoadSide:
 
     def add(self, mode: str, key: tuple[str, float]) -> Taken:
         """Another level, of which nothing was taken yet."""
-        taken = Taken(mode, self._load.sessions, key, slo=self._load.slo)
+        taken = Taken(mode, key, slo=self._load.slo)
         self.taken.append(taken)
         return taken
 
@@ -130,10 +130,10 @@ class LoadSide:
 
     def one_run_ns(self, mode: str) -> float:
         """About how long one run of one caller alone takes."""
-        known = self.side.cases[mode].samples_ns.get(TOTAL)
+        known = self.side.cases[mode].samples.get(LATENCY)
         if known:
             return max(1.0, sum(known) / len(known))
-        return max(1.0, self.side.estimates_ns(mode).get(TOTAL) or self.side.result.setup["first_run_ns"])
+        return max(1.0, self.side.estimates_ns(mode).get(LATENCY) or self.side.result.setup["first_inference_ns"])
 
     def alone(self, mode: str, number: int) -> None:
         """A block of one caller alone, back to back: the sample of the mode's case."""
@@ -141,7 +141,7 @@ class LoadSide:
             return
         n = min(1000, max(3, round(_ALONE_NS / self.one_run_ns(mode))))
         begun = time.perf_counter_ns()
-        self.side.block(mode, Block(number, mode, TOTAL, n, dropped(n)))
+        self.side.block(mode, Block(number, mode, LATENCY, n, dropped(n)))
         self._alone_clocks.setdefault(mode, []).extend(self._clock_since(begun))
 
     def block(self, taken: Taken, duration_ns: int, number: int) -> Burst | None:
@@ -180,7 +180,7 @@ class LoadSide:
     def _attempt(self, taken: Taken, do: Callable[[], T]) -> T | None:
         """Have something done with the callers of a level; None where it failed, which the level then says."""
         name, value = taken.key
-        count = int(value) if name == "concurrency" else self._load.callers
+        count = int(value) if name == CONCURRENCY else self._load.callers
         try:
             if self._worker is not self.side.worker:  # it is another one now, which has no callers yet
                 self._ready.clear()
@@ -223,7 +223,7 @@ class LoadSide:
         self._crew.close()
         self.side.close()
 
-    def end(self, why: str, took_ns: int | None) -> None:
+    def end(self, why: Stopped, took_ns: int | None) -> None:
         """The load is over: bring the result to its final form; see `ortbench.measure.side.Side.end`."""
         self.fill()
         remark(self.side.result, self._load, self.taken)
@@ -237,27 +237,25 @@ class LoadSide:
         result = side.result
         result.load = settings(load, self._seed, self._level_s)
         self.taken.sort(key=lambda it: (side.plan.modes.index(it.mode), it.is_open, it.key[1]))
-        result.levels = [self._row(it) for it in self.taken]
-        result.knee = knees(result.levels)
+        result.cases = [*side.cases.values(), *map(self._case, self.taken)]
+        values = {name: sorted({it.key[1] for it in self.taken if it.key[0] == name}) for name in _UNITS}
+        result.axes = [{"name": it, "unit": _UNITS[it], "values": [*found]} for it, found in values.items() if found]
+        put_scaling(result)
+        result.knee = knees(result)
+        for mode, readings in self._alone_clocks.items():
+            put_clock(side.cases[mode], readings)
         if load.slo is not None:
             result.slo = {"asked": dict(load.slo), "found": dict(self.found)}
-        if load.is_open:
-            result.back_to_back = {
-                mode: load_levels.back_to_back(case.samples_ns[TOTAL], self._alone_clocks.get(mode, ()))
-                for mode, case in side.cases.items()
-                if case.status == OK and case.samples_ns.get(TOTAL)
-            }
 
-    def _row(self, taken: Taken) -> Level:
-        """The figures of a level, which are made anew where there is more of it."""
+    def _case(self, taken: Taken) -> Case:
+        """The case of a load point, which is made anew where there is more of it."""
         parts = [*(it.round for it in taken.bursts), *(it.round for it in taken.stretches)]
         known = (parts, taken.failed, taken.outputs_match, taken.kept, len(taken.clock_mhz))
         before = self._rows.get(id(taken))
         if before is not None and before[0] == known and parts:
             return before[1]
-        found: Level = {**load_levels.level(taken), "blocks": blocks_of(taken)}
-        case = self.side.cases[taken.mode]
-        if not parts and taken.failed is None and case.status == FAILED:
-            found["status"], found["reason"] = FAILED, case.reason
+        found, alone = case_of(taken), self.side.cases[taken.mode]
+        if not parts and taken.failed is None and alone.status == FAILED:
+            found.status, found.reason = FAILED, alone.reason
         self._rows[id(taken)] = (known, found)
         return found

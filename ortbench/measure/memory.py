@@ -15,8 +15,10 @@ from ortbench.measure.card import is_on_nvidia
 from ortbench.measure.card_memory import held, read_cards
 from ortbench.measure.process import request_of, worker_for
 from ortbench.measure.side import Side
-from ortbench.result import OK, Result
-from ortbench.schema import CaseMemory, HostMemory
+from ortbench.model.kinds import KINDS
+from ortbench.modes import DEVICE_MEMORY, HOST_MEMORY
+from ortbench.result import OK, Case, Result
+from ortbench.schema import CaseMemory
 
 if TYPE_CHECKING:
     from ortbench.answers import Weighed, WeighedArenas, WeighedHost
@@ -47,13 +49,13 @@ def weigh_modes(side: Side, tell: Callable[[str], None]) -> None:
         tell(f"memory of {mode} ({side.name})")
         with side.stage(f"memory of {mode}"):
             try:
-                case.memory = _weigh(side, mode)
+                case.memory = _weigh(side, mode, case)
             except OrtbenchError as error:
                 case.memory = failed(str(error))
         side.keep()
 
 
-def _weigh(side: Side, mode: str) -> CaseMemory:
+def _weigh(side: Side, mode: str, case: Case) -> CaseMemory:
     plan, asked = side.plan, request_of(side.plan)
     request = {"mode": mode, "depth": plan.loop.depth, "asked": asked, "known": side.forms}
     on_card = _uses_card(side.result)
@@ -62,27 +64,30 @@ def _weigh(side: Side, mode: str) -> CaseMemory:
         client.while_waiting = side.while_waiting
         found: Weighed = client.ask("memory", **request)
         card, card_how = held(before, read_cards() if on_card else [], client.pid)
-    memory: CaseMemory = {"failed": None, "device": None, "host": _host(found["host"]), "arenas": [], "arenas_how": ""}
+    memory: CaseMemory = {"failed": None, "device": None, "host": _how(found["host"]), "arenas": [], "arenas_how": ""}
+    case.put(f"{HOST_MEMORY}_before", found["host"]["before"])
+    case.put(f"{HOST_MEMORY}_session", found["host"]["session"])
+    case.put(HOST_MEMORY, found["host"]["peak"])
+    case.put("pinned_memory", found["host"]["pinned"])
     _add_arenas(memory, side, request)
+    if arenas := memory["arenas"]:
+        case.put("arena_held", sum(it["held"] for it in arenas))
+        case.put("arena_in_use", sum(it["in_use"] for it in arenas))
     if found["bound"] is not None:
-        total, how = device_total(found["bound"], memory["arenas"], card, card_how)
-        memory["device"] = {"bytes": total, "how": how, "bound": found["bound"], "card": card}
+        total, memory["device"] = device_total(found["bound"], arenas, card, card_how)
+        case.put(DEVICE_MEMORY, total)
+        case.put(f"{DEVICE_MEMORY}_bound", found["bound"])
+        case.put(f"{DEVICE_MEMORY}_process", card)
     return memory
 
 
-def _host(found: WeighedHost) -> HostMemory:
+def _how(found: WeighedHost) -> str:
     how = "the worker's resident set, as the system tells it"
     if found["peak"] is None:
         how = "not known: the system does not tell"
     elif not found["restarted"]:
         how += "; its peak is that since the worker began"
-    return {
-        "before": found["before"],
-        "session": found["session"],
-        "peak": found["peak"],
-        "pinned": found["pinned"],
-        "how": how,
-    }
+    return how
 
 
 def _add_arenas(memory: CaseMemory, side: Side, request: dict[str, Any]) -> None:
@@ -96,7 +101,7 @@ def _add_arenas(memory: CaseMemory, side: Side, request: dict[str, Any]) -> None
     except OrtbenchError as error:
         memory["arenas_how"] = f"not known: {error}"
         return
-    memory["arenas"], memory["arenas_how"] = found["arenas"], _PROFILE if side.plan.chain is None else _OF_STAGES
+    memory["arenas"], memory["arenas_how"] = found["arenas"], _OF_STAGES if side.plan.stages else _PROFILE
     if not found["arenas"]:
         memory["arenas_how"] = (
             f"not known: the profile of ONNX Runtime {found['version']} has nothing of it (it has since 1.28, where the EP's "
@@ -108,5 +113,5 @@ def _add_arenas(memory: CaseMemory, side: Side, request: dict[str, Any]) -> None
 
 def _uses_card(result: Result) -> bool:
     """Whether anything of it runs on an NVIDIA card."""
-    stages = result.chain["stages"] if result.chain else []
+    stages = result.part["stages"] if KINDS[result.kind].of_stages else []
     return any(is_on_nvidia(it) for it in (result.target, *result.target.get("eps", ()), *stages))

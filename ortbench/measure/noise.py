@@ -10,7 +10,7 @@ from ortbench.facts import Noise
 from ortbench.measure.bench import Bench
 from ortbench.measure.folder import temporary_folder
 from ortbench.measure.side import Side
-from ortbench.modes import CPU, TOTAL
+from ortbench.modes import CPU, LATENCY
 from ortbench.plan import Loop, Observer, Plan, Target
 from ortbench.result import OK, Result
 from ortbench.stats import paired_ratio
@@ -46,7 +46,7 @@ def apart(results: list[Result], seconds: float) -> Noise:
     failed = next((str(case.reason) for case in cases if case.status != OK), None)
     if failed is not None or len(cases) < 2:
         return {"problem": failed or "one of the two did not open", "seconds": seconds}
-    one, other = shared(*(block_medians(case, TOTAL) for case in cases))
+    one, other = shared(*(block_medians(case, LATENCY) for case in cases))
     found = paired_ratio(one, other)
     return {
         "problem": None,

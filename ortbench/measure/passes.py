@@ -12,6 +12,7 @@ from ortbench.measure.forecast import Step
 from ortbench.measure.memory import learn_forms, weigh_modes
 from ortbench.measure.side import Side
 from ortbench.measure.spin import NOT_MEASURED as SPIN_NOT_MEASURED
+from ortbench.modes import CPU_TIME, NO_SPIN
 from ortbench.result import OK
 
 Tell = Callable[[str], None]
@@ -65,8 +66,8 @@ def give_up(side: Side) -> None:
             case.energy = {"unsupported": why}
     for option, code, lacking in (
         ("nodes", NODES_FAILED, plan.nodes and result.nodes is None),
-        ("measure-copies", COPIES_NOT_MEASURED, plan.measure_copies and all(case.measured is None for case in done)),
-        ("spin", SPIN_NOT_MEASURED, plan.spin and all(case.spin is None for case in done)),
+        ("measure-copies", COPIES_NOT_MEASURED, plan.measure_copies and all(case.recorded is None for case in done)),
+        ("spin", SPIN_NOT_MEASURED, plan.spin and all(f"{CPU_TIME}_{NO_SPIN}" not in case.metrics for case in done)),
     ):
         if lacking and done and all(warning["code"] != code for warning in result.warnings):
             result.warn(code, f"--{option} gave nothing: {why}")

@@ -14,8 +14,9 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from ortbench.analysis.enough import BY_DURATION, BY_ITERATIONS, ROUNDS
-from ortbench.modes import TOTAL
+from ortbench.analysis.enough import ROUNDS
+from ortbench.modes import LATENCY
+from ortbench.schema import Stopped
 from ortbench.stats import median_interval
 
 BLOCK_NS = 20_000_000  # short enough to alternate often, long enough that the switch between modes is a small part
@@ -44,7 +45,7 @@ class StopRule:
     """When to stop.
 
     Either `iterations` is given: exactly that many samples of each phase. Or the run ends when the 95 % interval of
-    every lane's median total is within ± `precision` (a share of the median; None never ends it), or when `duration_ns`
+    every lane's median latency is within ± `precision` (a share of the median; None never ends it), or when `duration_ns`
     times the number of lanes has been spent, or at `most` samples, whichever is first. A precision of 0 is a soak run: the
     duration alone ends it, and who keeps the samples has to thin them (`ortbench.measure.thinning`). A lane is called `lane`.
     """
@@ -83,7 +84,7 @@ class Schedule(Generic[LaneT]):
 
     Args:
         estimates_ns: for each lane the phases to time, with a first guess of one iteration in ns from the warm-up, for
-            example ``{"cpu": {"total": 2e6}}``. Where there was none (None), the first `LEARNING_ROUNDS` are of
+            example ``{"cpu-tensors": {"latency": 2e6}}``. Where there was none (None), the first `LEARNING_ROUNDS` are of
             `MIN_BLOCK` samples and tell.
         rule: when to stop.
         seed: of the shuffle.
@@ -113,7 +114,7 @@ class Schedule(Generic[LaneT]):
         self._spent_ns = dict.fromkeys(estimates_ns, 0)
         self._next_look = 0
         self._after_round = after_round
-        self.stopped: str | None = None
+        self.stopped: Stopped | None = None
 
     def _sizes(self) -> dict[tuple[LaneT, str], int]:
         return {
@@ -187,29 +188,29 @@ class Schedule(Generic[LaneT]):
     def _budget_ns(self) -> int:
         return max(1, self._rule.duration_ns * len(self._spent_ns))
 
-    def _why_stop(self) -> str | None:
+    def _why_stop(self) -> Stopped | None:
         if not self._records:
-            return "no mode left to measure"
+            return {"reason": "nothing_left", "per": self._rule.lane}
         if self._rule.iterations is not None:
             if all(record.count >= self._rule.iterations for record in self._records.values()):
-                return f"{BY_ITERATIONS}: {self._rule.iterations} per {self._rule.lane}"
+                return {"reason": "iterations", "value": self._rule.iterations, "per": self._rule.lane}
             return None
         spent = sum(self._spent_ns.values())
         # A whole round comes next: it is left out where it would be more too long than the run is too short without it.
         half = 0.0 if self._rule.precision == 0 else spent / max(1, self._round) / 2
         if spent + half >= self._budget_ns():
-            return f"{BY_DURATION}: {self._rule.duration_ns / 1e9:g} s per {self._rule.lane}"
-        totals = [record for (_, phase), record in self._records.items() if phase == TOTAL]
+            return {"reason": "duration", "value": self._rule.duration_ns / 1e9, "per": self._rule.lane}
+        totals = [record for (_, phase), record in self._records.items() if phase == LATENCY]
         most = max((record.count for record in totals), default=0)
         if most >= self._rule.most and self._rule.precision != 0:
-            return f"samples: {self._rule.most} of one mode"
+            return {"reason": "samples", "value": self._rule.most, "per": "mode"}
         # The intervals are looked at again when a tenth more is known: each look sorts all samples.
         if self._round < max(MIN_ROUNDS, self._next_look):
             return None
         self._next_look = math.ceil(self._round * 1.1)
         precision = self._rule.precision
         if precision and totals and all(is_precise(it.samples, it.sizes, precision) for it in totals):
-            return f"precision: ±{precision * 100:g} %"
+            return {"reason": "precision", "value": precision}
         return None
 
 
@@ -228,10 +229,10 @@ class InOrder(Generic[LaneT]):
         self._blocks = [
             Block(0, lane, phase, iterations or self._fitting(ns), drop=1)
             for lane, phases in estimates_ns.items()
-            for phase, ns in sorted(phases.items(), key=lambda it: it[0] == TOTAL)  # the whole after its parts
+            for phase, ns in sorted(phases.items(), key=lambda it: it[0] == LATENCY)  # the whole after its parts
         ]
         self._asked = 0
-        self.stopped = "the end of the session"
+        self.stopped: Stopped = {"reason": "completed"}
 
     def _fitting(self, sample_ns: float | None) -> int:
         if sample_ns is None:

@@ -8,11 +8,10 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from ortbench import __version__
 from ortbench.analysis.derive import derive
-from ortbench.analysis.hidden_copies import UNKNOWN
 from ortbench.answers import Captured, Finished, Opened, Prepared, Samples, Stage, TracedSamples
 from ortbench.errors import BenchmarkFailed, OrtbenchError, Unsupported, WrongOutputs
 from ortbench.files import note, sha256, write_atomically
@@ -21,12 +20,27 @@ from ortbench.measure.environment import load_average
 from ortbench.measure.process import Client, WorkerLost, open_worker
 from ortbench.measure.schedule import Block
 from ortbench.measure.streams import add_host_time, by_stage, streams
+from ortbench.modes import BYTES_D2H, BYTES_H2D
 from ortbench.plan import Plan
 from ortbench.result import FAILED, OK, UNSUPPORTED, Case, Result
-from ortbench.schema import Machine
+from ortbench.schema import CaseCheck, Machine, Stopped
 from ortbench.timeline import Failure, Span, TimedBlock, Timeline
 
 _ENGINE_BYTES = 1 << 16  # the least room that an engine takes
+
+
+def checks_of(answer: Prepared) -> dict[str, CaseCheck]:
+    """What a mode that was set up was verified for: its outputs are right, or it would not be."""
+    found: dict[str, CaseCheck] = {"outputs": {"verdict": "passed"}}
+    for name, claim in (
+        ("zero_copy", answer["zero_copy"]),
+        ("external", answer["external"]),
+        ("graph", answer["graph"]),
+    ):
+        if claim is not None:
+            told: Any = {key: value for key, value in claim.items() if key != "proved"}
+            found[name] = cast(CaseCheck, {"verdict": "passed" if claim["proved"] else "unclear", **told})
+    return found
 
 
 def nowhere(_: Result) -> None:
@@ -90,8 +104,7 @@ class Side:
             self.plan.inputs, shapes={}, dims={}, lengths={}, expect=None
         )  # of these the result has what came of them
         inputs = [(it["name"], it["type"], it.get("tensors", it["shape"])) for it in self.result.model["inputs"]]
-        chained = [] if self.plan.chain is None else self.plan.chain.stages
-        stages = [(it.inputs, it.steps.fill, it.steps.first_dims) for it in chained]
+        stages = [(it.inputs, it.steps.fill, it.steps.first_dims) for it in self.plan.stages]
         return f"{inputs} {made} {stages}"
 
     # The worker
@@ -225,29 +238,25 @@ class Side:
             self.restart()
         except BenchmarkFailed as error:
             self.fail(mode, str(error))
-            case.outputs_match = False if isinstance(error, WrongOutputs) else None
+            if isinstance(error, WrongOutputs):
+                case.checks["outputs"] = {"verdict": "failed", "how": str(error)}
         else:
             self._prepared[mode] = answer
-            case.bytes_in, case.bytes_out = answer["bytes_in"], answer["bytes_out"]
-            case.fence, case.zero_copy = answer["fence"], answer["zero_copy"]
-            depth = answer["pipeline"]
-            case.pipeline = None if depth is None else {**depth, **UNKNOWN, "vs_device": None}
-            case.external, case.graph, case.places = answer["external"], answer["graph"], answer["places"]
-            case.runs_per_sample = answer["runs_per_sample"]
-            if "chain" in answer:
-                names = [stage.name for stage in self.plan.chain.stages] if self.plan.chain is not None else []
-                case.stage_bytes = dict(zip(names, answer["chain"], strict=True))
-            if "loop" in answer:
-                copied = answer["loop"]
-                case.state_bytes_in, case.state_bytes_out = copied["state_in"], copied["state_out"]
-                case.step_bytes_in, case.step_bytes_out = copied["step_in"], copied["step_out"]
-            case.outputs_match = True
+            case.put(BYTES_H2D, answer["bytes_in"])
+            case.put(BYTES_D2H, answer["bytes_out"])
+            case.sync = answer["sync"]
+            case.checks = checks_of(answer)
+            case.pipeline = answer["pipeline"]
+            case.places = answer["places"]
+            case.inferences_per_sample = answer["inferences_per_sample"]
+            case.stage_bytes = dict(zip(self.plan.work.stages or (), answer.get("chain", ()), strict=True)) or None
+            case.step_bytes = answer.get("loop")
 
     def reject(self, reason: str) -> None:
         """Give every mode up because its outputs are wrong."""
         for mode in self.to_prepare():
             self.fail(mode, reason)
-            self.cases[mode].outputs_match = False
+            self.cases[mode].checks["outputs"] = {"verdict": "failed", "how": reason}
 
     def fail(self, mode: str, reason: str) -> None:
         """Give a mode up; what was measured of it is kept."""
@@ -280,18 +289,18 @@ class Side:
             timed: Samples = answer
             case = self.cases[mode]
             for phase, samples in self.streams(mode, block, timed).items():
-                case.samples_ns.setdefault(phase, []).extend(samples)
+                case.samples.setdefault(phase, []).extend(samples)
                 case.blocks.setdefault(phase, []).append([block.round, len(samples), timed["start_ns"]])
             add_host_time(case, timed, block.n * case.inferences(block.phase))
             return timed
         return None
 
-    def streams(self, mode: str, block: Block[Any], answer: Samples) -> dict[str, list[int]]:
+    def streams(self, mode: str, block: Block[Any], answer: Samples) -> dict[str, list[int] | list[float]]:
         """The samples of a block and of what comes with it, by phase; see `ortbench.measure.streams.streams`."""
         runs = block.n * self.cases[mode].inferences(block.phase)
-        return streams(answer, block.phase, runs, of_chain=self.plan.chain is not None)
+        return streams(answer, block.phase, runs, of_chain=bool(self.plan.stages))
 
-    def judged(self, mode: str, block: Block[Any], answer: Samples) -> dict[str, list[int]]:
+    def judged(self, mode: str, block: Block[Any], answer: Samples) -> dict[str, list[int] | list[float]]:
         """The same, and of chains each of the stages by itself."""
         return {**self.streams(mode, block, answer), **by_stage(answer, self.plan.work.stages or ())}
 
@@ -301,7 +310,7 @@ class Side:
             phase=block.phase,
             round=block.round,
             dropped=block.drop,
-            first=len(self.cases[mode].samples_ns.get(block.phase, ())),
+            first=len(self.cases[mode].samples.get(block.phase, ())),
             n=block.n,
             start_ns=answer["start_ns"],
             duration_ns=answer["spent_ns"],
@@ -369,12 +378,13 @@ class Side:
             if isinstance(error, WorkerLost):
                 self.restart()
             return
-        case.once = answer["once"]
-        if "links" in answer and self.result.chain is not None:
-            for link, times in zip(self.result.chain["links"], answer["links"], strict=True):
-                link["download_ns"], link["upload_ns"] = times["download_ns"], times["upload_ns"]
+        if (once := answer["once"]) is not None:
+            case.put("once_h2d", once["h2d_ns"])
+            case.put("once_d2h", once["d2h_ns"])
+        for link, times in zip(self.result.part["links"], answer["links"], strict=True) if "links" in answer else ():
+            link["d2h_ns"], link["h2d_ns"] = times["d2h_ns"], times["h2d_ns"]
         if answer["differs"] is not None:
-            case.outputs_match = False
+            case.checks["outputs"] = {"verdict": "failed", "how": f"after the timed runs: {answer['differs']}"}
             self.fail(mode, f"after the timed runs: {answer['differs']}")
         elif answer["early"]:
             fences = " and of ".join(answer["early"])
@@ -387,7 +397,7 @@ class Side:
         derive(self.result)
         self._keep(self.result)
 
-    def end(self, why: str | None, took_ns: int | None, lost: Collection[str] = ()) -> None:
+    def end(self, why: Stopped | None, took_ns: int | None, lost: Collection[str] = ()) -> None:
         """The measurement is over: bring the result to its final form.
 
         Args:
@@ -398,7 +408,7 @@ class Side:
         self.result.stopped, self.result.took_ns = why, took_ns
         self.result.environment["load_average"]["end"] = load_average()
         for case in self.cases.values():
-            if case.status == OK and not case.samples_ns:
+            if case.status == OK and not case.samples:
                 elsewhere = "not measured, because it failed in another configuration"
                 case.status = FAILED
                 case.reason = elsewhere if case.mode in lost else "the run ended before it was measured"

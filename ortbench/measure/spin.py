@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ortbench.modes import CPU_TIME, TOTAL
-from ortbench.plan import NO_SPIN, Plan
+from ortbench.analysis.host import cpu_time_ns, put_spin_share
+from ortbench.modes import CPU_CORES, CPU_SYSTEM, CPU_TIME, CPU_USER, LATENCY, NO_SPIN
+from ortbench.plan import NO_SPIN as SETTINGS
+from ortbench.plan import Plan
 from ortbench.result import Result
 from ortbench.stats import FEWEST, Stats
 
@@ -20,8 +22,8 @@ def without_spin(plan: Plan, modes: Sequence[str]) -> Plan:
         plan: of the measurement.
         modes: that were measured in it.
     """
-    loop = replace(plan.loop, duration_s=min(plan.loop.duration_s, _LONGEST_S), phases=(TOTAL,), in_order=False)
-    target = replace(plan.target, session_config={**plan.target.session_config, **NO_SPIN})
+    loop = replace(plan.loop, duration_s=min(plan.loop.duration_s, _LONGEST_S), phases=(LATENCY,), in_order=False)
+    target = replace(plan.target, session_config={**plan.target.session_config, **SETTINGS})
     return replace(plan, target=target, modes=tuple(modes), loop=loop, nodes=False, measure_copies=False, spin=False)
 
 
@@ -34,16 +36,20 @@ def take_spin(result: Result, still: Result) -> None:
     """
     for case in result.cases:
         other, found = next((it for it in still.cases if it.mode == case.mode), None), still.case(case.mode)
-        total, spent = (None, None) if found is None else (found.median(TOTAL), found.phases.get(CPU_TIME))
-        if found is not None and found.host is not None and total is not None and spent is not None:
-            case.spin = {**found.host, "total_ns": total, "cpu_time_ci95_ns": _interval(spent)}
+        total, spent = (None, None) if found is None else (found.median(LATENCY), found.stats(CPU_TIME))
+        if found is not None and total is not None and spent is not None and (each := cpu_time_ns(found)) is not None:
+            case.put(f"{LATENCY}_{NO_SPIN}", total)
+            case.put(f"{CPU_TIME}_{NO_SPIN}", each, _interval(spent))
+            for key in (CPU_USER, CPU_SYSTEM, CPU_CORES):
+                case.put(f"{key}_{NO_SPIN}", found.value(key))
+            put_spin_share(case)
         elif other is not None:
             result.warn(NOT_MEASURED, f"--spin gave nothing of {case.mode}: {other.reason or 'it was interrupted'}")
 
 
-def _interval(spent: Stats) -> list[int] | None:
+def _interval(spent: Stats) -> list[float] | None:
     """Of the CPU time of blocks; a few of them are no measure of their noise."""
-    return [*spent.ci95_ns] if spent.n >= FEWEST else None
+    return [*spent.ci95] if spent.n >= FEWEST else None
 
 
 NOT_MEASURED = "spin-not-measured"  # the code of the warning

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ortbench.answers import Samples
-from ortbench.modes import CPU_TIME, STAGE, STEP, SUBMIT, stage_phase
+from ortbench.modes import CPU_TIME, ENQUEUE, STAGE, STEP, stage_phase
 from ortbench.result import Case
 from ortbench.schema import HostTime
 
 
-def streams(answer: Samples, phase: str, runs: int, of_chain: bool = False) -> dict[str, list[int]]:
+def streams(answer: Samples, phase: str, runs: int, of_chain: bool = False) -> dict[str, list[int] | list[float]]:
     """Samples by the name that a result has them under, ns, that of the phase first.
 
     Args:
@@ -19,13 +19,14 @@ def streams(answer: Samples, phase: str, runs: int, of_chain: bool = False) -> d
         runs: that the block recorded.
         of_chain: what the samples have parts of are stages, not steps.
     """
-    found = {phase: answer["samples"]}
+    found: dict[str, list[int] | list[float]] = {phase: answer["samples"]}
     if "steps" in answer:
         found[STAGE if of_chain else STEP] = answer["steps"]
     if "submits" in answer:
-        found[SUBMIT] = answer["submits"]
+        found[ENQUEUE] = answer["submits"]
     if "cpu" in answer:
         found[CPU_TIME] = [round((answer["cpu"]["user_ns"] + answer["cpu"]["system_ns"]) / runs)]
+    found |= {key: [round(count / runs, 6)] for key, count in answer.get("counts", {}).items()}
     return found
 
 

@@ -6,7 +6,7 @@ import random
 import time
 from collections.abc import Callable, Sequence
 
-from ortbench.analysis.points import together
+from ortbench.analysis.points import merge
 from ortbench.analysis.sweep import switched
 from ortbench.answers import Switched
 from ortbench.errors import BenchmarkFailed
@@ -15,7 +15,7 @@ from ortbench.measure.forecast import Forecast
 from ortbench.measure.points import PointSide, SharedWorker
 from ortbench.measure.process import WorkerLost
 from ortbench.measure.schedule import BLOCK_NS
-from ortbench.modes import TOTAL, is_rate
+from ortbench.modes import LATENCY, is_rate
 from ortbench.plan import Observer
 from ortbench.result import Result
 from ortbench.schema import Switching
@@ -67,7 +67,7 @@ class SweepBench(Bench):
         reasons = {id(side): str(error) for side, error in self.not_opened}
         results = [None if id(side) in reasons or not side.is_open else side.result for side in self._points]
         why = [reasons.get(id(side), "the sweep ended before it was run") for side in self._points]
-        made = together(self._shapes, results, why, self._slo, self._switching)
+        made = merge(self._shapes, results, why, self._slo, self._switching)
         for reason in self._not_switched:
             made.warn("switching-not-measured", reason)
         return made
@@ -94,13 +94,13 @@ class SweepBench(Bench):
 
     def _switch(self, mode: str, lanes: Sequence[tuple[int, PointSide]]) -> None:
         loop = self._points[0].plan.loop
-        turn_ns = sum(side.cases[mode].samples_ns[TOTAL][-1] for _, side in lanes)
+        turn_ns = sum(side.cases[mode].samples[LATENCY][-1] for _, side in lanes)
         calls = max(CALLS[0], min(CALLS[1], round(BLOCK_NS / max(turn_ns, 1))))
         fewest, most = FEWEST, MOST
         if loop.iterations is not None:
             calls = min(calls, loop.iterations)
             fewest = most = -(-loop.iterations // calls)
-        found = switched(mode, [number for number, _ in lanes], calls)
+        found = switched(mode, [self._shapes[number].name for number, _ in lanes], calls)
         chance, begun = random.Random(self._points[0].plan.inputs.seed), time.monotonic()
         for number in range(most):
             if number >= fewest and time.monotonic() - begun > loop.duration_s:
@@ -119,7 +119,7 @@ class SweepBench(Bench):
                 return
             for way in ("alone", "turns"):
                 for at, samples in zip(order, answer[way], strict=True):
-                    found["points"][at]["samples_ns"][way] += samples
+                    found["shapes"][at]["samples"][way] += samples
             if number == 0:
                 self._switching.append(found)
             self._tell_left()
@@ -127,4 +127,4 @@ class SweepBench(Bench):
 
 def _is_switched(mode: str) -> bool:
     """Whether one of its calls is one inference, so that each can have another shape."""
-    return not is_rate(mode, TOTAL)
+    return not is_rate(mode, LATENCY)

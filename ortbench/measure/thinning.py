@@ -42,23 +42,23 @@ class Thinning:
         if case.blocks[phase][-1][0] % self.every:
             for it in phases:
                 _, n, _ = case.blocks[it].pop()
-                del case.samples_ns[it][len(case.samples_ns[it]) - n :]
-        elif max(len(case.samples_ns[it]) for it in phases) > self._most:
+                del case.samples[it][len(case.samples[it]) - n :]
+        elif max(len(case.samples[it]) for it in phases) > self._most:
             self.every *= 2
             self._thin(cases)
         if self.every > 1:
-            case.thinned = {"every": self.every, "taken": dict(taken)}
+            case.downsampled = {"every": self.every, "taken": dict(taken)}
 
     def _thin(self, cases: Iterable[Case]) -> None:
         for case in cases:
             for phase, blocks in case.blocks.items():
-                kept: list[int] = []
+                kept: list[int | float] = []
                 at = 0
                 for round_, n, _ in blocks:
                     if round_ % self.every == 0:
-                        kept += case.samples_ns[phase][at : at + n]
+                        kept += case.samples[phase][at : at + n]
                     at += n
-                case.samples_ns[phase] = kept
+                case.samples[phase] = kept
                 case.blocks[phase] = [block for block in blocks if block[0] % self.every == 0]
             if case.blocks:
-                case.thinned = {"every": self.every, "taken": dict(self._taken.get(id(case), {}))}
+                case.downsampled = {"every": self.every, "taken": dict(self._taken.get(id(case), {}))}

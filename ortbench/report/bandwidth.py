@@ -1,25 +1,23 @@
-"""The report of a bandwidth sweep: its heading, tables, what they mean; and its figures as CSV."""
+"""The report of a bandwidth curve: its heading, tables, what they mean."""
 
 from __future__ import annotations
 
-from dataclasses import fields
-from typing import Any
-
 from ortbench import units
 from ortbench.analysis.bandwidth import (
-    DIRECTIONS,
-    DOWNLOAD,
-    MEMORIES,
-    ORDINARY,
     TITLES,
-    UPLOAD,
-    CopySweep,
-    Point,
     advantage,
+    curve,
+    gbps,
+    measured,
+    memory_of,
+    peak,
+    size_of,
+    sync_of,
 )
+from ortbench.analysis.bandwidth import failures as failures_of
 from ortbench.analysis.curve import half_rate_bytes
+from ortbench.modes import D2H, DIRECTIONS, H2D, MEMORIES, ORDINARY
 from ortbench.report.bars import bar
-from ortbench.report.csv import csv_text
 from ortbench.report.model import (
     BAD,
     KEY,
@@ -39,40 +37,41 @@ from ortbench.report.model import (
     columns,
 )
 from ortbench.report.words import ended, ep_line, memory_name, warnings
-from ortbench.result import OK
-from ortbench.stats import Ratio, Stats
+from ortbench.result import Case, Result
+from ortbench.schema import Direction
+from ortbench.stats import Ratio
 
 _COLUMNS = (
     Column("size", Kind.NUMBER, KEY),
-    *columns(Kind.NUMBER, "upload", "GB/s up"),
+    *columns(Kind.NUMBER, "H2D", "H2D GB/s"),
     Column("", Kind.WORD),  # bars need no headings, only names that differ
-    *columns(Kind.NUMBER, "download", "GB/s down"),
+    *columns(Kind.NUMBER, "D2H", "D2H GB/s"),
     Column(" ", Kind.WORD),
 )
-_WAYS = {UPLOAD: "up", DOWNLOAD: "down"}
+_WAYS = {H2D: "up", D2H: "down"}
 _CELLS = 14  # of the longest bar
 _FALLEN = 0.8  # of the peak: large copies below it are worth a sentence
 _FILL = "█"
 
 
-def heading(sweep: CopySweep) -> list[str]:
+def heading(result: Result) -> list[str]:
     """The lines above the tables: sizes, EP, device, versions, fence, memory."""
-    target = sweep.target
-    fences = _grouped({TITLES[kind]: _fence(sweep, kind) for kind in MEMORIES if kind in target["fence"]})
+    target = result.target
+    fences = _grouped({TITLES[kind]: _fence(result, kind) for kind in MEMORIES if kind in sync_of(result)})
     ends = f"fence: {fences}; " if fences else ""
-    end = "" if sweep.stopped is None else f"; {ended(sweep.stopped, sweep.took_ns)}"
+    end = "" if result.stopped is None else f"; {ended(result.stopped, result.took_ns)}"
     return [
-        f"copies of {_span([point.bytes for point in sweep.points])} between host and device",
-        ep_line(sweep),
+        f"copies of {_span([*map(size_of, result.cases)])} between host and device",
+        ep_line(result),
         f"{ends}memory: {memory_name(target['memory'])}{end}",
     ]
 
 
-def _fence(sweep: CopySweep, kind: str) -> str:
-    upload = sweep.target["fence"][kind]["upload"]
+def _fence(result: Result, kind: str) -> str:
+    upload = sync_of(result)[kind][H2D]
     if upload["kind"] == "run":
         return "the copy itself waits"
-    return f"reading a value back, {units.duration(upload['cost_ns'])} of every upload"
+    return f"reading a value back, {units.duration(upload['cost_ns'])} of every H2D copy"
 
 
 def _grouped(said: dict[str, str]) -> str:
@@ -83,38 +82,37 @@ def _grouped(said: dict[str, str]) -> str:
     return "; ".join(f"{name}: {value}" for name, value in said.items())
 
 
-def tables(sweep: CopySweep) -> list[Table]:
+def tables(result: Result) -> list[Table]:
     """A table for each kind of host memory: a row a size, medians, rates and their bars."""
-    most = max((point.gbps for point in sweep.measured()), default=0.0)
+    most = max((gbps(case, way) for way in DIRECTIONS for case in measured(result, way)), default=0.0)
     found = []
     for kind in MEMORIES:
-        points = {(point.bytes, point.direction): point for point in sweep.points if point.memory == kind}
-        sizes = sorted({size for size, _ in points})
         rows = tuple(
-            (units.size(size), *(cell for way in DIRECTIONS for cell in _cells(points.get((size, way)), most)))
-            for size in sizes
+            (units.size(size_of(case)), *(cell for way in DIRECTIONS for cell in _cells(case, way, most)))
+            for case in sorted(result.cases, key=size_of)
+            if memory_of(case) == kind
         )
         if rows:
             found.append(Table(_COLUMNS, rows, title=TITLES[kind]))
     return found
 
 
-def _cells(point: Point | None, most: float) -> tuple[str, str, str]:
-    if point is None or point.stats is None:
-        return ("failed" if point else NOTHING), NOTHING, ""
-    time = units.duration(point.stats.median_ns)
-    if point.status != OK:
-        return f"{time} (failed)", units.digits(point.gbps), ""
-    return time, units.digits(point.gbps), bar([(_FILL, point.gbps)], most, _CELLS)
+def _cells(case: Case, way: Direction, most: float) -> tuple[str, str, str]:
+    failed, median = way in case.checks, case.median(way)
+    if median is None:
+        return ("failed" if failed else NOTHING), NOTHING, ""
+    time, rate = units.duration(median), gbps(case, way)
+    if failed:
+        return f"{time} (failed)", units.digits(rate), ""
+    return time, units.digits(rate), bar([(_FILL, rate)], most, _CELLS)
 
 
-def failures(sweep: CopySweep) -> list[str]:
-    """Why points failed: one note for all of one reason."""
+def failures(result: Result) -> list[str]:
+    """Why copies failed: one note for all of one reason."""
     found: dict[str, dict[tuple[str, str], list[int]]] = {}
-    for point in sweep.points:
-        if point.status != OK:
-            groups = found.setdefault(str(point.reason), {})
-            groups.setdefault((point.direction, point.memory), []).append(point.bytes)
+    for case in result.cases:
+        for way, why in failures_of(case).items():
+            found.setdefault(why, {}).setdefault((way, memory_of(case)), []).append(size_of(case))
     return [
         f"{', '.join(_many(*key, sizes) for key, sizes in groups.items())} failed: {reason}"
         for reason, groups in found.items()
@@ -122,7 +120,7 @@ def failures(sweep: CopySweep) -> list[str]:
 
 
 def _many(way: str, memory: str, sizes: list[int]) -> str:
-    number = way if len(sizes) == 1 else f"{len(sizes)} {way}s"
+    number = f"{way.upper()} copy" if len(sizes) == 1 else f"{len(sizes)} {way.upper()} copies"
     return f"{number} of {_span(sizes)} ({TITLES[memory]})"
 
 
@@ -131,55 +129,59 @@ def _span(sizes: list[int]) -> str:
     return least if least == most else f"{least} to {most}"
 
 
-def conclusions(sweep: CopySweep) -> list[str]:
+def conclusions(result: Result) -> list[str]:
     """What the figures mean: latency, the limit, where half of it is reached, and what HOST_ACCESSIBLE memory is worth."""
-    if not sweep.measured():
+    if not measured(result):
         return []
-    return [*_latency(sweep), _limit(sweep), *_fall(sweep), *_half(sweep), *_accessible(sweep)]
+    return [*_latency(result), _limit(result), *_fall(result), *_half(result), *_accessible(result)]
 
 
-def _latency(sweep: CopySweep) -> list[str]:
-    least = [point for way in DIRECTIONS for point in sweep.measured(way, ORDINARY)[:1]]
-    if len({point.bytes for point in least}) != 1:
+def _latency(result: Result) -> list[str]:
+    least = {way: curve(result, way, ORDINARY)[:1] for way in DIRECTIONS}
+    sizes = {size for points in least.values() for size, _ in points}
+    if len(sizes) != 1:
         return []
-    times = [f"{units.duration(point.stats.median_ns)} {_WAYS[point.direction]}" for point in least if point.stats]
-    return [f"The smallest copy, {units.size(least[0].bytes)}, takes {' and '.join(times)}."]
+    times = [f"{units.duration(ns)} {_WAYS[way]}" for way, points in least.items() for _, ns in points]
+    return [f"The smallest copy, {units.size(sizes.pop())}, takes {' and '.join(times)}."]
 
 
-def _limit(sweep: CopySweep) -> str:
-    peaks = [peak for way in DIRECTIONS if (peak := sweep.peak(way)) is not None]
-    rates = [f"{units.digits(peak.gbps)} GB/s {_WAYS[peak.direction]}" for peak in peaks]
-    several = len({point.memory for point in sweep.points}) > 1
-    places = [units.size(peak.bytes) + (f" from {TITLES[peak.memory]}" if several else "") for peak in peaks]
+def _limit(result: Result) -> str:
+    peaks = {way: found for way in DIRECTIONS if (found := peak(result, way)) is not None}
+    rates = [f"{units.digits(gbps(case, way))} GB/s {_WAYS[way]}" for way, case in peaks.items()]
+    several = len(set(map(memory_of, result.cases))) > 1
+    places = [
+        units.size(size_of(case)) + (f" from {TITLES[memory_of(case)]}" if several else "") for case in peaks.values()
+    ]
     if len(set(places)) == 1:
         return f"The link's peak is {' and '.join(rates)}, with {places[0]}."
     parts = [f"{rate}, with {place}" for rate, place in zip(rates, places, strict=True)]
     return f"The link's peak is {'; '.join(parts)}."
 
 
-def _fall(sweep: CopySweep) -> list[str]:
+def _fall(result: Result) -> list[str]:
     """That large copies stay below the peak, where it is so: smaller ones may find their data in the host's caches."""
     said = []
     for way in DIRECTIONS:
-        points = sweep.measured(way, ORDINARY)
-        if points and points[-1].gbps < _FALLEN * max(point.gbps for point in points):
-            said.append(f"{units.digits(points[-1].gbps)} GB/s {_WAYS[way]}, with {units.size(points[-1].bytes)}")
+        cases = measured(result, way, ORDINARY)
+        rates = [gbps(case, way) for case in cases]
+        if rates and rates[-1] < _FALLEN * max(rates):
+            said.append(f"{units.digits(rates[-1])} GB/s {_WAYS[way]}, with {units.size(size_of(cases[-1]))}")
     return [f"The largest copies of ordinary memory are slower: {'; '.join(said)}."] if said else []
 
 
-def _half(sweep: CopySweep) -> list[str]:
-    curves = {way: sweep.curve(way, ORDINARY) for way in DIRECTIONS}
-    sizes = {_WAYS[way]: units.size(half_rate_bytes(curve)) for way, curve in curves.items() if len(curve) > 1}
+def _half(result: Result) -> list[str]:
+    curves = {way: curve(result, way, ORDINARY) for way in DIRECTIONS}
+    sizes = {_WAYS[way]: units.size(half_rate_bytes(points)) for way, points in curves.items() if len(points) > 1}
     if not sizes:
         return []
     reached = " and ".join(f"{size} {way}" for way, size in sizes.items())
     return [f"Ordinary memory reaches half of its peak rate at {reached}; smaller copies are mostly latency."]
 
 
-def _accessible(sweep: CopySweep) -> list[str]:
+def _accessible(result: Result) -> list[str]:
     said: dict[str, list[str]] = {}
     for way in DIRECTIONS:
-        found = advantage(sweep, way)
+        found = advantage(result, way)
         if found is not None:
             said.setdefault(f"{_times(found[1])}, with {units.size(found[0])}", []).append(_WAYS[way])
     if not said:
@@ -201,24 +203,9 @@ def _times(ratio: Ratio) -> str:
 _LEGEND = "Medians of single copies, each ended by its fence; GB/s of 1e9 bytes."
 
 
-def build(sweep: CopySweep, folder: str | None = None) -> Report:
+def build(result: Result, folder: str | None = None) -> Report:
     """The report of a bandwidth sweep; `folder` is where it was saved, which is said in a terminal."""
-    notes = [*(Note(text, "✗", BAD) for text in failures(sweep)), *map(Note, conclusions(sweep)), *warnings(sweep)]
-    last: list[Block] = [Notes(notes), Paragraph(_LEGEND), Command(sweep.command), SavedIn(folder)]
-    found = ([Title(table.title), table] for table in tables(sweep))
-    return Report(f"ortbench bandwidth: {sweep.target['ep']}", ([Heading(heading(sweep))], *found, last))
-
-
-def csv(sweep: CopySweep) -> str:
-    """Every point as a line of CSV: its statistics in ns, None left empty, and its rate in GB/s."""
-    statistics = [item.name for item in fields(Stats) if item.name != "ci95_ns"]
-    names = ["direction", "memory", "bytes", "status", "reason"]
-    rows = []
-    for point in sweep.points:
-        row: dict[str, Any] = {name: getattr(point, name) for name in names}
-        if point.stats is not None:
-            low, high = point.stats.ci95_ns
-            row |= {name: getattr(point.stats, name) for name in statistics}
-            row |= {"ci95_low_ns": low, "ci95_high_ns": high, "gbps": round(point.gbps, 6)}
-        rows.append(row)
-    return csv_text([*names, *statistics, "ci95_low_ns", "ci95_high_ns", "gbps"], rows)
+    notes = [*(Note(text, "✗", BAD) for text in failures(result)), *map(Note, conclusions(result)), *warnings(result)]
+    last: list[Block] = [Notes(notes), Paragraph(_LEGEND), Command(result.command), SavedIn(folder)]
+    found = ([Title(table.title), table] for table in tables(result))
+    return Report(f"ortbench bandwidth: {result.target['ep']}", ([Heading(heading(result))], *found, last))

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 SPLIT = "split"  # what the column of bars is called
 # A fill for each phase, told apart without colour. They are block elements, which fonts for terminals have.
-FILLS = {"upload": "░", "inference": "█", "download": "▒"}
-COPIES = "≈"  # derived, and known only in sum: upload and download
+FILLS = {"h2d": "░", "inference": "█", "d2h": "▒"}
+COPIES = "≈"  # derived, and known only in sum: H2D and D2H
 WHOLE = "━"  # its parts are not known
 PER_RUN = "┅"  # there are no parts: many runs and one wait, copied outside of them
 

@@ -6,18 +6,18 @@ from collections.abc import Sequence
 
 from ortbench import units
 from ortbench.analysis.chains import LINKED, crosses, crossing_ns
-from ortbench.modes import TOTAL
+from ortbench.modes import LATENCY
 from ortbench.report.model import KEY, NOTHING, Column, Kind, Table, columns, filled
 from ortbench.report.words import mode_name, ratio_cells, stage_place
 from ortbench.result import OK, Case, Result
-from ortbench.schema import ChainLink, ChainStage
+from ortbench.schema import Chain, ChainLink, ChainStage
 from ortbench.stats import Stats
 
 _COLUMNS = (
     Column("mode", Kind.NAME, KEY),
     Column("chain", Kind.TIME, 1),
-    *columns(Kind.NUMBER, "vs cpu", "95 %", group=2),
-    *columns(Kind.NUMBER, "runs", "chains/s", "copied/chain", group=3),
+    *columns(Kind.NUMBER, "speedup", "95% CI", group=2),
+    *columns(Kind.NUMBER, "samples", "chains/s", "copied/chain", group=3),
 )
 _STAGE_COLUMNS = (
     Column("stage", Kind.NAME, KEY),
@@ -37,38 +37,38 @@ STAYS, COPIED, ON_HOST = "stays", "copied", "in host memory"
 def chain_table(result: Result) -> Table:
     """The table of a chain: a row for each mode that was measured; only columns that hold something."""
     shown = _shown(result)
-    unit, scale = units.time_unit(max((case.median(TOTAL) or 1 for case in shown), default=1))
+    unit, scale = units.time_unit(max((case.median(LATENCY) or 1 for case in shown), default=1))
     return filled(Table(_COLUMNS, tuple(_row(case, scale) for case in shown), unit, title="Table"))
 
 
 def _shown(result: Result) -> list[Case]:
-    return [case for case in result.cases if case.phases[TOTAL] is not None]
+    return [case for case in result.cases if case.stats(LATENCY) is not None]
 
 
 def _row(case: Case, scale: float) -> tuple[str, ...]:
-    total = case.phases[TOTAL]
+    total = case.stats(LATENCY)
     assert total is not None
-    copied = None if case.bytes_in is None or case.bytes_out is None else case.bytes_in + case.bytes_out
+    copied = None if case.bytes_h2d is None or case.bytes_d2h is None else case.bytes_h2d + case.bytes_d2h
     return (
         mode_name(case),
-        units.time(total.median_ns, scale),
+        units.time(total.median, scale),
         *ratio_cells(case),
         str(total.n),
-        units.rate(1e9 / max(total.median_ns, 1)),
+        units.rate(1e9 / max(total.median, 1)),
         NOTHING if copied is None else units.size(copied) if copied else "0",
     )
 
 
 def stage_table(result: Result) -> Table:
     """A row for each stage: what it takes in each mode, its fence at its end."""
-    assert result.chain is not None
+    chain: Chain = result.part
     shown = [case for case in _shown(result) if case.stages]
-    every = [stats.median_ns for case in shown for stats in (case.stages or {}).values()]
+    every = [stats.median for case in shown for stats in (case.stages or {}).values()]
     unit, scale = units.time_unit(max(every, default=1))
     headed = [
-        (Column(mode_name(case), Kind.TIME, at), Column("95 %", Kind.NUMBER, at)) for at, case in enumerate(shown, 2)
+        (Column(mode_name(case), Kind.TIME, at), Column("95% CI", Kind.NUMBER, at)) for at, case in enumerate(shown, 2)
     ]
-    rows = tuple(_stage_row(stage, shown, scale, result) for stage in result.chain["stages"])
+    rows = tuple(_stage_row(stage, shown, scale, result) for stage in chain["stages"])
     every_column = (*_STAGE_COLUMNS, *(column for pair in headed for column in pair))
     return filled(Table(every_column, rows, unit, title="Stages"))
 
@@ -82,15 +82,15 @@ def _stage_row(stage: ChainStage, cases: Sequence[Case], scale: float, result: R
 def _time_cells(stats: Stats | None, scale: float) -> tuple[str, str]:
     if stats is None:
         return NOTHING, NOTHING
-    return units.time(stats.median_ns, scale), "–".join(units.time(end, scale) for end in stats.ci95_ns)
+    return units.time(stats.median, scale), "–".join(units.time(end, scale) for end in stats.ci95)
 
 
 def link_table(result: Result) -> Table:
     """A row for each link: its bytes, whether it stays, and what it costs through the host."""
-    assert result.chain is not None
+    chain: Chain = result.part
     case = next((case for case in result.cases if case.mode == LINKED), None)
     is_there = case is not None and case.status == OK
-    rows = tuple(_link_row(link, is_there) for link in result.chain["links"])
+    rows = tuple(_link_row(link, is_there) for link in chain["links"])
     return filled(Table(_LINK_COLUMNS, rows, title="Links"))
 
 

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from typing import Any
 
-from ortbench import units
-from ortbench.analysis.compare import EVERYTHING, Row, Selection, cost_rows, lacks, parts, rows, word
-from ortbench.analysis.compare_levels import are_loads, level_rows, untold
-from ortbench.analysis.compare_sweeps import are_sweeps, common, only_in, sweep_lacks, sweep_rows
-from ortbench.modes import COSTS, TOTAL, WHOLE_CHAIN, WHOLE_LOOP
-from ortbench.report import sweep
-from ortbench.report.costs.compared import compared_costs, cost_table
-from ortbench.report.costs.energy import energy_comparison
-from ortbench.report.costs.memory import change_records
-from ortbench.report.load import level_failures
-from ortbench.report.load_compared import LEVEL_LEGEND, level_records, level_table
+from ortbench.analysis.compare import Row, are_one_run, lacks, only_in, rows, word
+from ortbench.analysis.series import EVERYTHING, Key, Selection, point_text
+from ortbench.model.metrics import LATENCY, Metric, figure
+from ortbench.report.costs.section import TITLE
 from ortbench.report.model import (
     KEY,
     NOTHING,
@@ -31,116 +24,107 @@ from ortbench.report.model import (
     columns,
     numbers,
 )
-from ortbench.report.spreads import spread_cells
-from ortbench.report.throughput import best_note, has_items, item_cells, item_columns
+from ortbench.report.ratios import ratio_cells
+from ortbench.report.throughput import best_note
 from ortbench.report.together import off_target
 from ortbench.report.words import heading, hint, not_measured, remark
-from ortbench.result import Result
+from ortbench.result import RUN, Result
 
-# Of two results.
-_PAIR = (Column("mode", Kind.NAME, KEY), Column("phase", Kind.WORD, KEY))
-_RATIO = columns(Kind.NUMBER, "ratio", "95 %", group=2)
-# Of three and more.
-_STEPS = (
-    Column("mode", Kind.NAME, KEY),
-    Column("result", Kind.WORD, KEY),
-    Column("median", Kind.TIME, 1),
-    *columns(Kind.NUMBER, "vs first", "95 %", group=2),
-    Column("verdict", Kind.WORD, 2),
-)
+_MODE = Column("mode", Kind.NAME, KEY)
+_LATENCY = figure(LATENCY)
 _PREVIOUS = (Column("vs previous", Kind.NUMBER, 3), Column("step", Kind.WORD, 3))
 
 
-def side_table(
+def tables(
     results: Sequence[Result],
     names: Sequence[str],
     same: float | None,
     in_order: bool,
     only: Selection = EVERYTHING,
-) -> Table:
-    """Results side by side.
+) -> list[Table]:
+    """Results side by side: a table of times and rates and one of costs, where there are any.
 
     Args:
-        results: at least two. Two give every mode and phase, more the total of every mode; of loops and chains those of their parts too.
+        results: at least two. Two give every figure, more the most telling ones.
         names: what to call them.
         same: up to which share a difference does not matter; None leaves the words out.
-        in_order: they are steps of one history, so each is held against the one before it too.
-        only: these modes and phases.
+        in_order: they are steps of one history, so each is compared with the one before it too.
+        only: these modes and figures.
     """
-    if _by_level(results, only):
-        return level_table(level_rows(results, only.modes), names, same, in_order)
-    return _table(results, _rows(results, only), names, same, in_order)
-
-
-def _by_level(results: Sequence[Result], only: Selection) -> bool:
-    """Whether results are compared level by level: loads are, unless a phase was asked for, which one caller alone has."""
-    return are_loads(results) and not only.phases
-
-
-def _rows(results: Sequence[Result], only: Selection) -> list[Row]:
-    if are_sweeps(results):
-        return sweep_rows(results, only)
-    is_all = len(results) == 2 or only.phases or parts(results)
-    return rows(results, only if is_all else Selection(only.modes, (TOTAL,)))
-
-
-def _is_whole(row: Row) -> bool:
-    """Whether it is of whole inferences, loops or chains."""
-    return row.phase in (TOTAL, WHOLE_LOOP, WHOLE_CHAIN)
+    found = rows(results, only)
+    times, costs = [it for it in found if not it.is_cost], [it for it in found if it.is_cost]
+    made = [_table(times, names, same, in_order, "metric", "Side by side")]
+    return made + ([_table(costs, names, same, in_order, "cost", TITLE)] if costs else [])
 
 
 def _table(
-    results: Sequence[Result], found: Sequence[Row], names: Sequence[str], same: float | None, in_order: bool
+    found: Sequence[Row], names: Sequence[str], same: float | None, in_order: bool, what: str, title: str
 ) -> Table:
-    table = _times(found, names, same, in_order)
-    if are_sweeps(results):
-        return _of_shapes(table)
-    if not has_items(results):
-        return table
-    of_total = [[result.case(row.mode) if _is_whole(row) else None for result in results] for row in found]
+    """A row for each figure; of more than two results one for each of them."""
+    has_points = any(it.key.point for it in found)
+    of_latency = (has_points or len(names) > 2) and {it.key.figure for it in found} == {_LATENCY}
+    unit, show = _shown(found)
+    keys = [_MODE, *([Column("point", Kind.WORD, KEY)] if has_points else [])]
+    keys += [] if of_latency else [Column(what, Kind.WORD, KEY)]
+    kind = Kind.TIME if unit else Kind.NUMBER
+    verdict = () if same is None else (Column("verdict", Kind.WORD, 2),)
+
+    def label(key: Key) -> list[str]:
+        cells = [key.mode, *([point_text(key.point)] if has_points else []), figure_text(key)]
+        return cells[: len(keys)]
+
     if len(names) == 2:
-        added, cells = item_columns(4, names), [item_cells(cases) for cases in of_total]
-    else:
-        added, cells = item_columns(4), [item_cells([case]) for cases in of_total for case in cases]
-    rows = tuple((*row, *more) for row, more in zip(table.rows, cells, strict=True))
-    return replace(table, columns=(*table.columns, *added), rows=rows)
-
-
-def _of_shapes(table: Table) -> Table:
-    """The same table of sweeps, whose rows are of shapes."""
-    headed = tuple(Column("shape", Kind.WORD, KEY) if it.name == "phase" else it for it in table.columns)
-    return replace(table, columns=headed)
-
-
-def _times(found: Sequence[Row], names: Sequence[str], same: float | None, in_order: bool) -> Table:
-    medians = [median for row in found for median in row.medians_ns if median]
-    unit, scale = units.time_unit(max(medians, default=1))
-    if len(names) == 2:
-        words = () if same is None else (Column("verdict", Kind.WORD, 2),)
-        headed = (*_PAIR, *columns(Kind.TIME, *names), *_RATIO, *words)
-        return Table(headed, tuple(_pair_row(row, scale, same) for row in found), unit, title="Side by side")
-    steps = tuple(line for row in found for line in _step_rows(row, names, scale, same, in_order))
-    return Table((*_STEPS, *_PREVIOUS) if in_order else _STEPS, steps, unit, title="Side by side")
-
-
-def _pair_row(row: Row, scale: float, same: float | None) -> tuple[str, ...]:
-    cells = (NOTHING if median is None else units.time(median, scale) for median in row.medians_ns)
-    return (row.mode, row.phase, *cells, *spread_cells(row.since_first[1], same))
-
-
-def _step_rows(
-    row: Row, names: Sequence[str], scale: float, same: float | None, in_order: bool
-) -> list[tuple[str, ...]]:
+        headed = (*keys, *columns(kind, *names), *columns(Kind.NUMBER, "ratio", "95% CI", group=2), *verdict)
+        lines = [
+            (
+                *label(it.key),
+                *(_cell(it.key.metric, value, show) for value in it.values),
+                *ratio_cells(it, it.since_first[1], same),
+            )
+            for it in found
+        ]
+        return Table(headed, tuple(lines), unit, title=title)
+    against = (*columns(Kind.NUMBER, "vs first", "95% CI", group=2), *verdict)
+    headed = (
+        *keys,
+        Column("result", Kind.WORD, KEY),
+        Column("median" if of_latency else "value", kind, 1),
+        *against,
+        *(_PREVIOUS if in_order else ()),
+    )
     lines = []
-    for number, (name, median) in enumerate(zip(names, row.medians_ns, strict=True)):
-        cells = [row.mode if row.phase == TOTAL else f"{row.mode} {row.phase}"] if number == 0 else [""]
-        cells += [name, NOTHING if median is None else units.time(median, scale)]
-        cells += spread_cells(row.since_first[number], same)
-        if in_order:
-            ratio, _, *words = spread_cells(row.since_last[number], same)
-            cells += [ratio, *words]
-        lines.append(tuple(cells))
-    return lines
+    for it in found:
+        for number, (name, value) in enumerate(zip(names, it.values, strict=True)):
+            cells = label(it.key) if number == 0 else [""] * len(keys)
+            cells += [name, _cell(it.key.metric, value, show), *ratio_cells(it, it.since_first[number], same)]
+            if in_order:
+                ratio, _, *words = ratio_cells(it, it.since_last[number], same)
+                cells += [ratio, *words]
+            lines.append(tuple(cells))
+    return Table(headed, tuple(lines), unit, title=title)
+
+
+Show = Callable[[Metric, float], str]
+
+
+def _shown(found: Sequence[Row]) -> tuple[str, Show]:
+    """The unit of all figures where they share one, and what prints a figure: with its own unit where they do not."""
+    units_of = {it.key.metric.unit for it in found}
+    values = [value for it in found for value in it.values if value]
+    if len(units_of) == 1 and (unit := units_of.pop()).scale is not None:
+        name, cell = unit.column(max(values, default=1))
+        return name, lambda _, value: cell(value)
+    return "", lambda metric, value: metric.unit.text(value)
+
+
+def _cell(metric: Metric, value: float | None, show: Show) -> str:
+    return NOTHING if value is None else show(metric, value)
+
+
+def figure_text(key: Key) -> str:
+    """A figure in a table: the metric, and the statistic unless it is the usual one."""
+    statistic = key.figure.statistic
+    return key.metric.title if statistic in ("", key.metric.usual) else f"{key.metric.title} {statistic}"
 
 
 def build(
@@ -151,28 +135,17 @@ def build(
     only: Selection = EVERYTHING,
     remarks: Sequence[str] = (),
 ) -> Report:
-    """The report of a comparison; see `side_table`.
+    """The report of a comparison; see `tables`.
 
     Args:
         remarks: what the results differ in, in sentences.
     """
-    sweeps = are_sweeps(results)
-    lacking = sweep_lacks(results, names, only) if sweeps else _lacking(results, names, only)
-    remarks = [*remarks, *(only_in(results, names) if sweeps else ())]
-    said = map(remark, [*lacking, *remarks])
+    said = map(remark, [*lacks(results, names, rows(results, only)), *remarks, *only_in(results, names)])
     notes = [*why_missing(results, names), *said, *best_note(results, names, only.modes)]
     sides = side_by_side(results, names, same, in_order, only)
-    explained = [Paragraph(legend(results, same)), hint("ratio", "95 %", "verdict")]
+    explained = [Paragraph(legend(results, same)), hint("ratio", "95% CI", "verdict")]
     off = off_target(results, names)
     return Report(title(names), (*([off] if off else ()), [sides], [Notes(notes), *explained]))
-
-
-def _lacking(results: Sequence[Result], names: Sequence[str], only: Selection) -> list[str]:
-    """What there is too little of for intervals."""
-    if not _by_level(results, only):
-        return lacks(results, names, _rows(results, only))
-    why = untold(level_rows(results, only.modes))
-    return [] if why is None else [why]
 
 
 def build_alone(names: Sequence[str]) -> Report:
@@ -193,71 +166,50 @@ def side_by_side(
     in_order: bool = False,
     only: Selection = EVERYTHING,
 ) -> SideBySide:
-    """What each result is of and, where there are several, a table of them; see `side_table`."""
+    """What each result is of and, where there are several, the tables of them; see `tables`."""
     headings = [_heading(result) for result in results]
     if len(results) == 1:
         return SideBySide(names, headings)
-    if _by_level(results, only):
-        of_levels = level_rows(results, only.modes)
-        named, numbered = (level_table(of_levels, called, same, in_order) for called in (names, numbers(len(names))))
-        return SideBySide(names, headings, named, numbered)
-    found, either = _rows(results, only), (names, numbers(len(names)))
-    named, numbered = (_table(results, found, called, same, in_order) for called in either)
-    costs = [] if same is None else compared_costs(results, only)
-    more = [cost_table(costs, called, same, in_order) for called in either if costs]
-    return SideBySide(names, headings, named, numbered, more)
+    (named, *more), (numbered, *others) = (
+        tables(results, called, same, in_order, only) for called in (names, numbers(len(names)))
+    )
+    pairs = [table for pair in zip(more, others, strict=True) for table in pair] if same is not None else []
+    return SideBySide(names, headings, named, numbered, pairs)
 
 
 def _heading(result: Result) -> list[str]:
     """One result in two lines, of a loop, a chain, a load or a sweep in three: what ran where, and when."""
-    *first, where = heading(result)[: 2 if result.kind is None else 3]
+    *first, where = heading(result)[: 2 if result.kind == RUN else 3]
     return [*first, f"{where}; {result.created}"]
 
 
 def why_missing(results: Sequence[Result], names: Sequence[str]) -> list[Note]:
     """Why a mode of one result has no figures."""
-    return [note for name, result in zip(names, results, strict=True) for note in _failures(result)(result, name)]
-
-
-def _failures(result: Result) -> Callable[[Result, str], Iterable[Note]]:
-    """What says why something has no figures, in a result of this kind."""
-    if result.load is not None:
-        return level_failures
-    return not_measured if result.points is None else sweep.not_measured
+    return [note for name, result in zip(names, results, strict=True) for note in not_measured(result, name)]
 
 
 def legend(results: Sequence[Result], same: float | None) -> str:
     """What the columns of a comparison mean."""
-    alternated = len({result.setup.get("run_id") for result in results}) == 1 and results[0].setup.get("run_id")
+    alternated = all(are_one_run(results[0], result) for result in results)
     how = "blocks of the same rounds" if alternated else "runs at different times, with the noise that each recorded"
     within = "" if same is None else f"; same: within ±{same * 100:g} % for certain"
-    if are_loads(results):
-        return f"{LEVEL_LEGEND}{', by blocks of the same rounds' if alternated else ' and that between runs'}{within}."
-    return f"ratio: of median times, above 1 is slower, from {how}{within}."
+    return f"ratio: above 1 is slower, of rates too, or more of a cost, from {how}{within}."
 
 
 def records(
     results: Sequence[Result], names: Sequence[str], same: float, only: Selection = EVERYTHING
 ) -> list[dict[str, Any]]:
-    """A comparison as flat records, one a mode, phase and result: medians in ns, ratios of times, words, and
-    of totals items a second and the time of each in ns, where it is known how many a run has; then what runs draw. Of loads
-    `ortbench.report.load_compared.level_records`."""
-    if _by_level(results, only):
-        return level_records(results, names, same, only.modes)
-    if are_sweeps(results):
-        return [
-            {"shape": name, **record} for name, alike in common(results) for record in records(alike, names, same, only)
-        ]
+    """A comparison as flat records, one a figure of a mode at a point and result: the axes' values, ``metric``, ``statistic`` (None of
+    one number), ``value`` in the metric's unit, and what it is against the first and the previous result."""
+    axes = list(dict.fromkeys(axis["name"] for result in results for axis in result.axes))
     found = []
-    for row in [*rows(results, only), *cost_rows(results, only)]:
+    for row in rows(results, only):
+        place = dict(row.key.point)
+        of = {"mode": row.key.mode, **{axis: place.get(axis) for axis in axes}}
+        of |= {"metric": row.key.figure.metric, "statistic": row.key.figure.statistic or None}
         for number, name in enumerate(names):
-            record: dict[str, Any] = {"mode": row.mode, "phase": row.phase, "result": name}
-            record["median_ns"] = row.medians_ns[number]
-            case = results[number].case(row.mode) if _is_whole(row) else None
-            known = None if case is None else case.throughput
-            record["items_per_s"], record["item_ns"] = known and known["items_per_s"], known and known["item_ns"]
-            for key, spread in (("vs_first", row.since_first[number]), ("vs_previous", row.since_last[number])):
-                record[key] = spread and {**asdict(spread), "verdict": word(spread, same, row.phase in COSTS)}
+            record: dict[str, Any] = {**of, "result": name, "value": row.values[number]}
+            for key, ratio in (("vs_first", row.since_first[number]), ("vs_previous", row.since_last[number])):
+                record[key] = ratio and {**asdict(ratio), "verdict": word(ratio, same, row.is_cost)}
             found.append(record)
-    found += energy_comparison(results, names, same, only)
-    return found if only.phases else [*found, *change_records(results, names, same, only.modes)]
+    return found

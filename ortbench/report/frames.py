@@ -6,12 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
-from ortbench.analysis.bandwidth import CopySweep
+from ortbench.analysis.levels import load_cases
 from ortbench.gate.limits import Check
 from ortbench.modes import STAGE, STEP
-from ortbench.report import run
-from ortbench.result import Case, Result
-from ortbench.stats import Stats
+from ortbench.result import Case, Result, work_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -19,32 +17,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-# By the end of a column's name; a column of none of them is a word, a count or a ratio.
-_UNITS = {
-    "_ns": "ns",
-    "_bytes": "bytes",
-    "bytes": "bytes",
-    "bytes_in": "bytes",
-    "bytes_out": "bytes",
-    "_per_s": "1/s",
-    "gbps": "GB/s",
-    "_j": "J",
-    "_w": "W",
-}
-
-
 _OF_RUNS = ("block", "caller", "latency_ns", "due_ns", "start_ns", "end_ns")  # what a load keeps of each
 
 
 def _with_units(frame: pandas.DataFrame) -> pandas.DataFrame:
-    ends = {name: next((unit for end, unit in _UNITS.items() if str(name).endswith(end)), None) for name in frame}
-    frame.attrs["units"] = {name: unit for name, unit in ends.items() if unit is not None}
+    """With the unit of each column that is a time; others are words and numbers without one."""
+    frame.attrs["units"] = {name: "ns" for name in frame if str(name).endswith("_ns")}
     return frame
-
-
-def case_frame(results: Sequence[Result]) -> pandas.DataFrame:
-    """`ortbench.report.run.frame`: a row for each mode of each result."""
-    return _with_units(run.frame(results))
 
 
 def record_frame(records: Sequence[Mapping[str, Any]]) -> pandas.DataFrame:
@@ -70,20 +49,6 @@ def check_frame(checks: Sequence[Check]) -> pandas.DataFrame:
     return pandas.DataFrame([check.to_dict() for check in checks], columns=names).convert_dtypes()
 
 
-def bandwidth_frame(sweep: CopySweep) -> pandas.DataFrame:
-    """A bandwidth sweep, a row for each size, direction and host memory, with all statistics of its copies."""
-    import pandas
-
-    statistics = [field.name for field in fields(Stats) if field.name != "ci95_ns"]
-    rows = []
-    for point in sweep.points:
-        row = {name: getattr(point, name) for name in ("direction", "memory", "bytes", "status", "reason")}
-        row |= {name: getattr(point.stats, name, None) for name in statistics}
-        low, high = (None, None) if point.stats is None else point.stats.ci95_ns
-        rows.append({**row, "ci95_low_ns": low, "ci95_high_ns": high, "gbps": point.gbps if point.stats else None})
-    return _with_units(pandas.DataFrame(rows).convert_dtypes())
-
-
 def sample_frame(results: Sequence[Result]) -> pandas.DataFrame:
     """Every sample, a row for each.
 
@@ -97,7 +62,7 @@ def sample_frame(results: Sequence[Result]) -> pandas.DataFrame:
         part
         for result in results
         for shape, case in _cases(result)
-        for phase in case.samples_ns
+        for phase in case.samples
         for part in _samples(result, case, phase, shape)
     ]
     columns = ["mode", "phase", "round", "block_start_ns", "time_ns"]
@@ -108,8 +73,8 @@ def sample_frame(results: Sequence[Result]) -> pandas.DataFrame:
 
 def _cases(result: Result) -> Iterator[tuple[str | None, Case]]:
     """All cases of a result; those of a sweep with the names of their shapes."""
-    yield from ((None, case) for case in result.cases)
-    yield from ((point.name, case) for point in result.points or () for case in point.cases)
+    yield from ((None, case) for case in result.at_point())
+    yield from ((shape.name, case) for shape in result.shapes for case in result.at_point(shape.point))
 
 
 def _samples(result: Result, case: Case, phase: str, shape: str | None) -> Iterator[pandas.DataFrame]:
@@ -117,7 +82,7 @@ def _samples(result: Result, case: Case, phase: str, shape: str | None) -> Itera
     import numpy as np
     import pandas
 
-    samples, blocks = case.samples_ns[phase], case.blocks.get(phase, [])
+    samples, blocks = case.samples[phase], case.blocks.get(phase, [])
     if not samples:
         return
     found: dict[str, Any] = {
@@ -132,8 +97,8 @@ def _samples(result: Result, case: Case, phase: str, shape: str | None) -> Itera
     if sum(sizes) == len(samples):
         found["round"] = np.repeat([number for number, _, _ in blocks], sizes)
         found["block_start_ns"] = np.repeat([start for _, _, start in blocks], sizes)
-    if phase == STEP and result.loop is not None:
-        found["step"] = np.arange(len(samples)) % result.loop["steps"]
+    if phase == STEP and (steps := work_of(result).steps):
+        found["step"] = np.arange(len(samples)) % steps
     if phase == STAGE and case.stages:
         names = list(case.stages)
         found["stage"] = [names[at % len(names)] for at in range(len(samples))]
@@ -155,11 +120,11 @@ def level_frame(result: Result, taken: Mapping[str, NDArray[np.int64]]) -> panda
 
     columns = ["mode", "concurrency", "rate", *_OF_RUNS]
     found = []
-    for number, level in enumerate(result.levels):
+    for number, case in enumerate(load_cases(result)):
         own = {name: taken[f"{number}/{name}"] for name in _OF_RUNS if f"{number}/{name}" in taken}
-        of_level: dict[str, Any] = {key: level.get(key) for key in ("mode", "concurrency", "rate")}
         if own:
-            found.append(_runs_of_level(own, taken.get(f"{number}/requests")).assign(**of_level))
+            runs = _runs_of_level(own, taken.get(f"{number}/requests"))
+            found.append(runs.assign(**{"mode": case.mode, "concurrency": None, "rate": None, **case.point}))
     made = pandas.concat(found, ignore_index=True) if found else pandas.DataFrame(columns=columns)
     made = made.reindex(columns=columns).dropna(axis="columns", how="all").convert_dtypes()
     return _with_units(made.astype({"rate": "Float64"} if "rate" in made else {}))  # 20 a second is no whole number

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ortbench.analysis.comparable import is_sameness
 from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, overall
 from ortbench.gate.verdict import Verdict
 from ortbench.report import comparison, model
@@ -69,4 +68,4 @@ def _warnings(verdict: Verdict) -> list[Note]:
 
 def _remarks(verdict: Verdict) -> list[Note]:
     """What differs between the sides; that nothing does is to be borne in mind."""
-    return [remark(text) if is_sameness(text) else Note(text) for text in verdict.remarks]
+    return [remark(text) if verdict.alike else Note(text) for text in verdict.remarks]

@@ -11,12 +11,14 @@ from typing import Any
 
 from ortbench import units
 from ortbench.analysis.change_points import LEVEL
-from ortbench.analysis.compare import FASTER, SLOWER, Selection
+from ortbench.analysis.compare import COSTS, FASTER, LESS, MORE, SLOWER
 from ortbench.analysis.history import FEWEST, Run, Series, Step, series
 from ortbench.analysis.naming import called
+from ortbench.analysis.series import Selection, point_text
 from ortbench.analysis.shift import Shift
 from ortbench.compared import Compared
-from ortbench.modes import TOTAL
+from ortbench.model.kinds import KINDS
+from ortbench.report.comparison import figure_text
 from ortbench.report.loops import sparkline
 from ortbench.report.model import (
     BAD,
@@ -36,6 +38,7 @@ from ortbench.report.model import (
     columns,
     filled,
 )
+from ortbench.report.ratios import verdict_cell
 from ortbench.report.words import heading, hint, remark
 from ortbench.result import Result
 
@@ -49,7 +52,7 @@ _COLUMNS = (
 _STEPS = (
     *_SERIES,
     Column("since", Kind.WORD, 1),
-    *columns(Kind.NUMBER, "before", "after", "ratio", "95 %", group=1),
+    *columns(Kind.NUMBER, "before", "after", "ratio", "95% CI", group=1),
     Column("verdict", Kind.WORD, 1),
     Column("results", Kind.NUMBER, 2),
 )
@@ -70,12 +73,12 @@ class Told:
 
     def of(self, one: Series) -> str:
         """What its rows are called."""
-        return " ".join(filter(None, (self.name, one.shape)))
+        return " ".join(filter(None, (self.name, point_text(one.key.point))))
 
 
 def told(groups: Sequence[Sequence[Run]], only: Compared) -> list[Told]:
     """The groups that have series, with names that tell them apart."""
-    chosen = Selection(only.modes, only.phases)
+    chosen = Selection(only.modes, only.metrics)
     found = [(group, tuple(series(group, chosen, only.same))) for group in groups]
     found = [(group, of_group) for group, of_group in found if of_group]
     names = _names([group for group, _ in found])
@@ -102,13 +105,15 @@ def day(at: datetime) -> str:
 
 
 def mode_cell(one: Series) -> str:
-    """A mode, and the phase if that is not all of an inference."""
-    return one.mode if one.phase == TOTAL else f"{one.mode} {one.phase}"
+    """A mode, and the metric if that is not the only one of which its kind has a history."""
+    usual = KINDS[one.figures[-1].run.result.kind].view(dict(one.key.point)).history
+    return one.key.mode if usual == (one.key.figure,) else f"{one.key.mode} {figure_text(one.key)}"
 
 
-def verdict(size: Shift) -> str:
+def verdict(one: Series, size: Shift) -> str:
     """What a step is."""
-    return SLOWER if size.ratio > 1 else FASTER
+    worse, better = (MORE, LESS) if one.key.metric.group in COSTS else (SLOWER, FASTER)
+    return worse if size.ratio > 1 else better
 
 
 # Tables
@@ -121,21 +126,21 @@ def series_table(found: Sequence[Told]) -> Table:
 
 
 def _row(name: str, one: Series) -> tuple[str, ...]:
-    values = [it.median_ns for it in one.figures]
+    values, show = [it.value for it in one.figures], one.key.metric.unit.text
     return (
         name,
         mode_cell(one),
         str(len(values)),
-        units.duration(values[0]),
-        units.duration(values[-1]),
-        NOTHING if len(values) == 1 else f"×{units.ratio(max(values[-1], 1) / max(values[0], 1), 3)}",
+        show(values[0]),
+        show(values[-1]),
+        NOTHING if len(values) == 1 or not values[0] else f"×{units.ratio(values[-1] / values[0], 3)}",
         NOTHING if len(values) == 1 else sparkline(values, _span(values)),
         NOTHING if one.scatter is None else f"±{one.scatter * 100:.1f}%",
         str(len(one.steps)) if one.is_searched else NOTHING,
     )
 
 
-def _span(values: Sequence[int]) -> tuple[float, float]:
+def _span(values: Sequence[float]) -> tuple[float, float]:
     middle = median(values)
     return min(*values, middle * (1 - _ROOM)), max(*values, middle * (1 + _ROOM))
 
@@ -152,11 +157,11 @@ def _step_row(name: str, one: Series, step: Step) -> tuple[str, ...]:
         name,
         mode_cell(one),
         day(one.figures[step.at].run.at),
-        units.duration(step.before_ns),
-        units.duration(step.after_ns),
+        one.key.metric.unit.text(step.before),
+        one.key.metric.unit.text(step.after),
         f"×{units.ratio(step.size.ratio, 3)}",
         NOTHING if ci95 is None else "–".join(units.ratio(it, 3) for it in ci95),
-        verdict(step.size),
+        verdict_cell(verdict(one, step.size)),
         " + ".join(map(str, step.runs)),
     )
 
@@ -166,26 +171,28 @@ def _step_row(name: str, one: Series, step: Step) -> tuple[str, ...]:
 
 def step_notes(found: Sequence[Told]) -> list[Note]:
     """Where steps are, which, and what had changed there: those of a day at which the same had changed together, by time."""
-    of_day: dict[tuple[str, tuple[str, ...]], list[tuple[Run, str, Step]]] = {}
+    of_day: dict[tuple[str, tuple[str, ...]], list[tuple[Run, str, str, Step]]] = {}
     for group in found:
         for one in group.series:
             for step in one.steps:
                 run = one.figures[step.at].run
-                of_day.setdefault((day(run.at)[:10], step.changed), []).append((run, group.title(one), step))
+                of_day.setdefault((day(run.at)[:10], step.changed), []).append(
+                    (run, group.title(one), verdict(one, step.size), step)
+                )
     together = (sorted(it, key=lambda each: each[0].at) for it in of_day.values())
     return [_note(it) for it in sorted(together, key=lambda it: it[0][0].at)]
 
 
-def _note(steps: Sequence[tuple[Run, str, Step]]) -> Note:
+def _note(steps: Sequence[tuple[Run, str, str, Step]]) -> Note:
     """Steps that belong together, the first of them at first."""
-    first, _, step = steps[0]
-    more = len({run.place for run, _, _ in steps}) - 1
+    first, _, _, step = steps[0]
+    more = len({run.place for run, *_ in steps}) - 1
     where = f"{first.place} and {more} more" if more else first.place
-    sizes = ", ".join(f"{name} {verdict(it.size)} ×{units.ratio(it.size.ratio, 3)}" for _, name, it in steps)
+    sizes = ", ".join(f"{name} {word} ×{units.ratio(it.size.ratio, 3)}" for _, name, word, it in steps)
     what = "; ".join(step.changed) or "nothing that is recorded"
-    slower = any(it.size.ratio > 1 for _, _, it in steps)
+    worse = any(it.size.ratio > 1 for *_, it in steps)
     text = f"since {day(first.at)} ({where}): {sizes}; changed there: {what}"
-    return Note(text, "✗" if slower else "✓", BAD if slower else GOOD)
+    return Note(text, "✗" if worse else "✓", BAD if worse else GOOD)
 
 
 def remarks(found: Sequence[Told], left_out: Sequence[str]) -> list[str]:
@@ -254,7 +261,7 @@ def build(found: Sequence[Told], count: int, same: float, left_out: Iterable[str
 
 
 def records(found: Sequence[Told]) -> list[dict[str, Any]]:
-    """A record for each series: what it is of, what every result has, and the steps; times in ns."""
+    """A record for each series: what it is of, what every result has, and the steps; figures in the metric's unit."""
     return [_record(group.of(one), one) for group in found for one in group.series]
 
 
@@ -264,15 +271,16 @@ def _record(name: str, one: Series) -> dict[str, Any]:
         "series": name,
         "model": last.model["path"],
         "ep": last.target["ep"],
-        "shape": one.shape or None,
-        "mode": one.mode,
-        "phase": one.phase,
+        "mode": one.key.mode,
+        "point": dict(one.key.point),
+        "metric": one.key.figure.metric,
+        "statistic": one.key.figure.statistic or None,
         "results": [
             {
                 "created": it.run.at.isoformat(),
                 "place": it.run.place,
-                "median_ns": it.median_ns,
-                "ci95_ns": [*it.ci95_ns],
+                "value": it.value,
+                "ci95": it.ci95 and [*it.ci95],
                 "git_commit": it.run.result.environment.get("git_commit"),
             }
             for it in one.figures
@@ -288,10 +296,10 @@ def _step_record(one: Series, step: Step) -> dict[str, Any]:
         "result": step.at,
         "created": first.at.isoformat(),
         "place": first.place,
-        "before_ns": step.before_ns,
-        "after_ns": step.after_ns,
+        "before": step.before,
+        "after": step.after,
         "ratio": step.size.ratio,
         "ci95": step.size.ci95 and [*step.size.ci95],
-        "verdict": verdict(step.size),
+        "verdict": verdict(one, step.size),
         "changed": [*step.changed],
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ortbench import units
 from ortbench.analysis.advice import sentences, superseded
@@ -10,19 +10,30 @@ from ortbench.analysis.levels import (
     CONCURRENCY,
     RATE,
     at,
-    by_statistic,
     figure,
     is_full,
-    is_measured,
     latency_of,
     measured,
     modes_of,
+    of_kind,
     rate_of,
     rate_text,
-    speed_up,
     spread_of,
 )
 from ortbench.analysis.load import failed, kept, knee_of, most
+from ortbench.modes import (
+    CPU_CORES,
+    FAIRNESS,
+    GIL_WAIT,
+    LATE_SHARE,
+    LATENCY,
+    QUEUE_DELAY,
+    SERVICE_TIME,
+    SM_CLOCK,
+    THROUGHPUT,
+    UTILISATION,
+)
+from ortbench.report.cells import cell
 from ortbench.report.loops import sparkline
 from ortbench.report.model import (
     BAD,
@@ -45,10 +56,9 @@ from ortbench.report.model import (
     columns,
     filled,
 )
-from ortbench.report.words import heading, hint, result_name, warnings
-from ortbench.result import NOT_MEASURED, OK, Result
-from ortbench.schema import Level
-from ortbench.stats import SAMPLES_FOR
+from ortbench.report.words import heading, hint, mode_name, result_name, warnings
+from ortbench.result import NOT_MEASURED, OK, Case, Result
+from ortbench.stats import SAMPLES_FOR, Stats
 
 WHAT_A_LEVEL_IS = (
     "p50, p95 and p99 are latencies: of so many callers from the start of a run, at a rate from the moment when a request was "
@@ -61,10 +71,10 @@ _LATENCY = columns(Kind.TIME, "p50", "p95", "p99", group=3)
 CLOSED = (
     Column("mode", Kind.NAME, KEY),
     Column("callers", Kind.NUMBER, KEY),
-    *columns(Kind.NUMBER, "runs/s", "±", group=1),
-    *columns(Kind.NUMBER, "speed-up", "95 %", group=2),
+    *columns(Kind.NUMBER, "inf/s", "±", group=1),
+    *columns(Kind.NUMBER, "scaling", "95% CI", group=2),
     *_LATENCY,
-    *columns(Kind.NUMBER, "CPU cores", "lock", "fairness", group=4),
+    *columns(Kind.NUMBER, "CPU cores", "GIL wait", "Jain's index", group=4),
     Column("SM clock", Kind.NUMBER, 5),
 )
 OPEN = (
@@ -72,17 +82,17 @@ OPEN = (
     Column("rate", Kind.NUMBER, KEY),
     *_LATENCY,
     Column("SLO", Kind.WORD, 4),
-    *columns(Kind.TIME, "wait", "service", group=5),
+    *columns(Kind.TIME, "queue delay", "service time", group=5),
     *columns(Kind.NUMBER, "busy", "late", group=5),
-    *columns(Kind.NUMBER, "runs/s", "±", group=6),
-    *columns(Kind.NUMBER, "CPU cores", "lock", group=7),
+    *columns(Kind.NUMBER, "inf/s", "±", group=6),
+    *columns(Kind.NUMBER, "CPU cores", "GIL wait", group=7),
     Column("SM clock", Kind.NUMBER, 8),
 )
 BY_MODE = (
     Column("mode", Kind.NAME, KEY),
     *columns(Kind.NUMBER, "knee", "of peak", "most runs/s", group=1),
     *columns(Kind.WORD, "runs/s by callers", "p99 by callers", group=2),
-    *columns(Kind.NUMBER, "keeps SLO up to", "95 %", group=3),
+    *columns(Kind.NUMBER, "keeps SLO up to", "95% CI", group=3),
     Column("p99 by rate", Kind.WORD, 4),
 )
 
@@ -93,38 +103,27 @@ def load_tables(result: Result) -> list[Table]:
     return [table for table in found if table.rows]
 
 
-def _shown(result: Result, kind: str) -> list[Level]:
-    """The levels that have figures, those that failed with them among them, the lowest first."""
-    modes = modes_of(result)
-    found = [it for it in result.levels if at(it).kind == kind and it["runs_per_s"] is not None and it["latency_ns"]]
-    return sorted(found, key=lambda it: (modes.index(it["mode"]), at(it).value))
-
-
-def _unit(levels: Sequence[Level]) -> tuple[str, float]:
+def _unit(levels: Sequence[Case]) -> tuple[str, float]:
     """The unit of latencies; queues that grow have none that says anything, so they do not choose it where others can."""
-    tails = [latency_of(level)["p99"] for level in levels if not is_full(level)]
-    return units.time_unit(max(tails or [latency_of(level)["p99"] for level in levels], default=1))
-
-
-def _name(level: Level) -> str:
-    return level["mode"] if level["status"] == OK else f"{level['mode']} (failed)"
+    tails = [latency_of(level).p99 for level in levels if not is_full(level)]
+    return units.time_unit(max(tails or [latency_of(level).p99 for level in levels], default=1))
 
 
 def closed_table(result: Result) -> Table:
     """A row for each mode and number of callers; only columns that hold something."""
-    levels = _shown(result, CONCURRENCY)
+    levels = of_kind(result, CONCURRENCY)
     unit, scale = _unit(levels)
     rows = tuple(
         (
-            _name(level),
-            str(level["concurrency"]),
+            mode_name(level),
+            f"{at(level).value:g}",
             units.rate(rate_of(level)),
             _plus_minus(level),
-            *_speed_cells(level, measured(result, CONCURRENCY, level["mode"])),
-            *_latency_cells(level, scale),
+            *_speed_cells(level),
+            *_latency_cells(latency_of(level), scale),
             *_host_cells(level),
-            _ratio(level.get("fairness")),
-            _clock(level),
+            _cell(level, FAIRNESS, units.ratio),
+            _cell(level, SM_CLOCK, _mhz),
         )
         for level in levels
     )
@@ -133,83 +132,74 @@ def closed_table(result: Result) -> Table:
 
 def open_table(result: Result) -> Table:
     """A row for each mode and rate, above those of a mode the same runs back to back; only columns that hold something."""
-    levels = _shown(result, RATE)
+    levels = of_kind(result, RATE)
     unit, scale = _unit(levels)
     rows: list[tuple[str, ...]] = []
-    for mode in dict.fromkeys(level["mode"] for level in levels):
-        rows += _alone(result, mode, scale)
-        rows += [_open_row(level, scale) for level in levels if level["mode"] == mode]
+    for mode in dict.fromkeys(level.mode for level in levels):
+        rows += _alone(result.case(mode), scale)
+        rows += [_open_row(level, scale) for level in levels if level.mode == mode]
     return filled(Table(OPEN, tuple(rows), unit, title="By rate"))
 
 
-def _alone(result: Result, mode: str, scale: float) -> list[tuple[str, ...]]:
+def _alone(case: Case | None, scale: float) -> list[tuple[str, ...]]:
     """The row of the runs back to back beside an open loop."""
-    alone = (result.back_to_back or {}).get(mode)
-    if alone is None:
+    latency = None if case is None else case.stats(LATENCY)
+    if case is None or latency is None:
         return []
-    latency = alone["latency_ns"]
-    clock = NOTHING if alone["clock_mhz"] is None else f"{alone['clock_mhz']['sm']} MHz"
-    known = by_statistic(latency)
-    times = (
-        NOTHING if alone["n"] < SAMPLES_FOR.get(stat, 0) else units.time(known[stat], scale)
-        for stat in ("p50", "p95", "p99")
-    )
-    taken = (NOTHING, NOTHING, units.time(latency["p50"], scale), NOTHING, NOTHING)
-    per_s = units.rate(1e9 / max(latency["mean"], 1))
-    return [(mode, BACK_TO_BACK, *times, *taken, per_s, NOTHING, NOTHING, NOTHING, clock)]
+    taken = (NOTHING, NOTHING, units.time(latency.median, scale), NOTHING, NOTHING)
+    rest = (units.rate(1e9 / max(latency.mean, 1)), NOTHING, NOTHING, NOTHING, _cell(case, SM_CLOCK, _mhz))
+    return [(case.mode, BACK_TO_BACK, *_latency_cells(latency, scale), *taken, *rest)]
 
 
-def _open_row(level: Level, scale: float) -> tuple[str, ...]:
-    wait, service, late = level.get("wait_ns"), level.get("service_ns"), level.get("late")
-    held, busy = level.get("slo_held"), level.get("utilisation")
-    waited = NOTHING if wait is None else GROWS if is_full(level) else units.time(wait["mean"], scale)
+def _open_row(level: Case, scale: float) -> tuple[str, ...]:
+    held, wait, service = level.checks.get("slo"), level.stats(QUEUE_DELAY), level.median(SERVICE_TIME)
+    waited = NOTHING if wait is None else GROWS if is_full(level) else units.time(wait.mean, scale)
     return (
-        _name(level),
-        f"{rate_text(level['rate'])}/s",
-        *_latency_cells(level, scale),
-        NOTHING if held is None else "kept" if held else "broken",
+        mode_name(level),
+        f"{rate_text(at(level).value)}/s",
+        *_latency_cells(latency_of(level), scale),
+        NOTHING if held is None else "kept" if held["verdict"] == "passed" else "broken",
         waited,
-        NOTHING if service is None else units.time(service["p50"], scale),
-        NOTHING if busy is None else units.share(busy),
-        NOTHING if late is None else units.share(late),
+        NOTHING if service is None else units.time(service, scale),
+        _cell(level, UTILISATION, units.share),
+        _cell(level, LATE_SHARE, units.share),
         units.rate(rate_of(level)),
         _plus_minus(level),
         *_host_cells(level),
-        _clock(level),
+        _cell(level, SM_CLOCK, _mhz),
     )
 
 
-def _plus_minus(level: Level) -> str:
+def _plus_minus(level: Case) -> str:
     off = spread_of(level)
     return NOTHING if off is None else units.share(round(off, 6), 1)
 
 
-def _speed_cells(level: Level, levels: Sequence[Level]) -> tuple[str, str]:
-    found = speed_up(level, levels) if is_measured(level) else None
-    if found is None:
-        return NOTHING, NOTHING
-    return f"{units.ratio(found.ratio)}×", NOTHING if found.ci95 is None else "–".join(map(units.ratio, found.ci95))
+def _speed_cells(level: Case) -> tuple[str, str]:
+    found = level.metrics.get("scaling")
+    inside = None if found is None else found.ci95
+    return cell(level, "scaling"), NOTHING if inside is None else "–".join(map(units.ratio, inside))
 
 
-def _latency_cells(level: Level, scale: float) -> tuple[str, str, str]:
-    latency, n = by_statistic(latency_of(level)), level["n"]
+def _latency_cells(latency: Stats, scale: float) -> tuple[str, str, str]:
+    known = {"p50": latency.median, "p95": latency.p95, "p99": latency.p99}
     p50, p95, p99 = (
-        NOTHING if n < SAMPLES_FOR.get(stat, 0) else units.time(latency[stat], scale) for stat in ("p50", "p95", "p99")
+        NOTHING if latency.n < SAMPLES_FOR.get(stat, 0) else units.time(ns, scale) for stat, ns in known.items()
     )
     return p50, p95, p99
 
 
-def _host_cells(level: Level) -> tuple[str, str]:
-    waited = level["lock_wait"]
-    return _ratio(level["cpu_cores"]), NOTHING if waited is None else units.share(waited)
+def _host_cells(level: Case) -> tuple[str, str]:
+    return _cell(level, CPU_CORES, units.ratio), _cell(level, GIL_WAIT, units.share)
 
 
-def _ratio(value: float | None) -> str:
-    return NOTHING if value is None else units.ratio(value)
+def _cell(case: Case, metric: str, show: Callable[[float], str]) -> str:
+    value = case.value(metric)
+    return NOTHING if value is None else show(value)
 
 
-def _clock(level: Level) -> str:
-    return NOTHING if level["clock_mhz"] is None else f"{level['clock_mhz']['sm']} MHz"
+def _mhz(clock: float) -> str:
+    return f"{clock:g} MHz"
 
 
 def mode_curves(result: Result) -> Table:
@@ -228,7 +218,7 @@ def _mode_row(result: Result, mode: str) -> tuple[str, ...]:
         NOTHING if knee is None else str(knee["concurrency"]),
         NOTHING if knee is None else units.share(knee["share_of_peak"]),
         NOTHING if peak is None or knee is None else units.rate(rate_of(peak)),
-        _curve(result, by_callers, "runs_per_s"),
+        _curve(result, by_callers, THROUGHPUT),
         _curve(result, by_callers, "p99"),
         NOTHING if rate is None else f"{units.rate(rate['rate'])}/s",
         NOTHING if rate is None else "–".join(map(units.rate, rate["ci95"])),
@@ -236,7 +226,7 @@ def _mode_row(result: Result, mode: str) -> tuple[str, ...]:
     )
 
 
-def _curve(result: Result, levels: Sequence[Level], stat: str) -> str:
+def _curve(result: Result, levels: Sequence[Case], stat: str) -> str:
     """A curve of a figure over levels, on one scale for all modes; queues that grow are as high as there is room."""
     if len(levels) < 2:
         return NOTHING
@@ -250,12 +240,7 @@ def _curve(result: Result, levels: Sequence[Level], stat: str) -> str:
 
 
 def build(result: Result, folder: str | None = None) -> Report:
-    """The report of a load.
-
-    Args:
-        result: of it.
-        folder: where it was saved, which is said in a terminal.
-    """
+    """The report of a load."""
     tables = load_tables(result)
     notes = [*level_failures(result), *map(Note, sentences(result)), *warnings(result, superseded(result))]
     last: list[Block] = [Notes(notes)]
@@ -265,26 +250,30 @@ def build(result: Result, folder: str | None = None) -> Report:
     parts: list[Sequence[Block]] = [[Heading(heading(result))], *([table] for table in tables)]
     if tables:
         words = dict.fromkeys(column.name for table in tables for column in table.columns)
-        unusual = [word for word in ("speed-up", "lock", "fairness", "wait", "busy", "late", "knee") if word in words]
+        unusual = [
+            word
+            for word in ("scaling", "GIL wait", "Jain's index", "queue delay", "busy", "late", "knee")
+            if word in words
+        ]
         parts.append([Paragraph(WHAT_A_LEVEL_IS, media=TERMINAL), hint(*unusual)])
     return Report(f"ortbench load: {result_name(result) or result.model['path']}", [*parts, last])
 
 
-def _sign(level: Level) -> tuple[str, str]:
-    return ("?", UNCLEAR) if level["status"] == NOT_MEASURED else ("✗", BAD)
+def _sign(level: Case) -> tuple[str, str]:
+    return ("?", UNCLEAR) if level.status == NOT_MEASURED else ("✗", BAD)
 
 
 def level_failures(result: Result, name: str = "") -> list[Note]:
-    """Why modes and levels have no figures, or none that count; after the result's name, where there is one."""
+    """Why modes and load points have no figures, or none that count; after the result's name, where there is one."""
     before = f"{name}: " if name else ""
-    modes = {case.mode: case for case in result.cases if case.status != OK}
+    modes = {case.mode: case for case in result.at_point() if case.status != OK}
     found = [
         Note(f"{before}{mode}: {case.status}: {case.reason}", "✗", BAD if case.status == "failed" else UNCLEAR)
         for mode, case in modes.items()
     ]
     found += [
-        Note(f"{before}{level['mode']} {at(level).phrase}: {level['status']}: {level['reason']}", *_sign(level))
-        for level in failed(result)
-        if level["mode"] not in modes
+        Note(f"{before}{it.mode} {at(it).phrase}: {it.status.replace('_', ' ')}: {it.reason}", *_sign(it))
+        for it in failed(result)
+        if it.mode not in modes
     ]
     return found

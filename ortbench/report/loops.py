@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from ortbench import units
-from ortbench.analysis.loops import growth_ns, is_first_apart, law, slope_ns, steps_per_s
-from ortbench.analysis.memory import is_weighed
-from ortbench.modes import CPU_TIME, LOOP_PHASES, STEP, TOTAL
-from ortbench.report.costs.energy import energy_records
-from ortbench.report.costs.host import host_records
-from ortbench.report.costs.memory import memory_record
-from ortbench.report.csv import csv_text, ratio, statistics
+from ortbench.analysis.loops import growth_ns, is_first_apart, law
+from ortbench.modes import LATENCY, STEP
+from ortbench.report.csv import csv_text
 from ortbench.report.model import KEY, NOTHING, Column, Kind, Table, columns, filled
 from ortbench.report.words import mode_name, ratio_cells
 from ortbench.result import Case, Result
@@ -24,7 +19,7 @@ _WIDTH = 16  # characters of a curve
 COLUMNS = (
     Column("mode", Kind.NAME, KEY),
     Column("loop", Kind.TIME, 1),
-    *columns(Kind.NUMBER, "vs cpu", "95 %", group=2),
+    *columns(Kind.NUMBER, "speedup", "95% CI", group=2),
     # Each in its own unit: a loop may have a thousand steps.
     *columns(Kind.NUMBER, "step", "first", "last", "each adds", group=3),
     Column("by step", Kind.WORD, 4),
@@ -35,8 +30,8 @@ COLUMNS = (
 
 def loop_table(result: Result) -> Table:
     """The table of a loop: a row for each mode that was measured; only columns that hold something."""
-    shown = [case for case in result.cases if case.phases[TOTAL] is not None]
-    medians = [median for case in shown if (median := case.median(TOTAL))]
+    shown = [case for case in result.cases if case.stats(LATENCY) is not None]
+    medians = [median for case in shown if (median := case.median(LATENCY))]
     unit, scale = units.time_unit(max(medians, default=1))
     every = [ns for case in shown for ns in _curve(case, result)]
     span = (min(every, default=0), max(every, default=0))
@@ -50,24 +45,20 @@ def _curve(case: Case, result: Result) -> Sequence[int]:
     return steps[1:] if is_first_apart(result) else steps
 
 
-def _row(case: Case, result: Result, scale: float, span: tuple[int, int]) -> tuple[str, ...]:
-    assert result.loop is not None
-    total, steps, first = case.median(TOTAL), case.steps_ns, is_first_apart(result)
-    step = case.median(STEP)
-    ends = (NOTHING, NOTHING) if not steps else tuple(map(units.duration, (steps[0], steps[-1])))
-    each = None if not steps else growth_ns(steps, first)
-    per_s = steps_per_s(case, result.loop["steps"])
+def _row(case: Case, result: Result, scale: float, span: tuple[float, float]) -> tuple[str, ...]:
+    total, steps, first = case.median(LATENCY), case.steps_ns, is_first_apart(result)
+    step, per_s, each = case.median(STEP), case.value("step_throughput"), growth_ns(case)
     return (
         mode_name(case),
         NOTHING if total is None else units.time(total, scale),
         *ratio_cells(case),
         NOTHING if step is None else units.duration(step),
-        *ends,
+        *((NOTHING, NOTHING) if not steps else map(units.duration, (steps[0], steps[-1]))),
         NOTHING if each is None else _signed(each),
         sparkline(_curve(case, result), span),
         NOTHING if per_s is None else units.rate(per_s),
-        copied(case.state_bytes_in, case.state_bytes_out, first),
-        copied(case.step_bytes_in, case.step_bytes_out, first),
+        copied(case.step_copies("state_h2d"), case.step_copies("state_d2h"), first),
+        copied(case.step_copies("step_h2d"), case.step_copies("step_d2h"), first),
     )
 
 
@@ -116,39 +107,6 @@ def copied(there: int | list[int] | None, back: int | list[int] | None, first: b
 
 
 # For other programs
-
-
-def loop_records(result: Result) -> list[dict[str, Any]]:
-    """The figures of a loop as flat records, one a mode; None if not known.
-
-    Every statistic of ``step`` and ``loop`` in ns; ``first_ns`` and ``last_ns``, the medians of those steps; ``slope_ns``,
-    by how much a step takes longer than the one before it, where it does; ``steps_per_s``; and of what a step copies
-    because of the state and in all, bytes each way: the fewest and the most of all steps.
-    """
-    assert result.loop is not None
-    found = []
-    for case in result.cases:
-        row: dict[str, Any] = {"mode": case.mode, "status": case.status, "reason": case.reason}
-        row["steps"] = result.loop["steps"]
-        for phase in reversed(LOOP_PHASES):
-            row |= statistics(phase, case.phases.get(phase))
-        row |= statistics(CPU_TIME, case.phases.get(CPU_TIME)) | host_records(case)
-        steps = case.steps_ns or []
-        row["first_ns"], row["last_ns"] = (steps[0], steps[-1]) if steps else (None, None)
-        row["slope_ns"] = slope_ns(steps, is_first_apart(result))
-        row["steps_per_s"] = steps_per_s(case, result.loop["steps"])
-        for name in ("state_bytes_in", "state_bytes_out", "step_bytes_in", "step_bytes_out"):
-            value = getattr(case, name)
-            sizes = [value] if isinstance(value, int) else value or [None]
-            row[f"{name}_min"], row[f"{name}_max"] = (None, None) if None in sizes else (min(sizes), max(sizes))
-        if is_weighed(result):
-            row |= memory_record(case)
-        row |= energy_records(result, case)
-        row |= ratio(case)
-        row["outputs_match"] = case.outputs_match
-        row["zero_copy_proved"] = case.zero_copy and case.zero_copy["proved"]
-        found.append(row)
-    return found
 
 
 def steps_csv(result: Result) -> str:

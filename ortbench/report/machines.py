@@ -14,7 +14,7 @@ _COLUMNS = (
     Column("card", Kind.WORD),
     Column("machine", Kind.WORD),
     Column("fastest mode", Kind.WORD),
-    Column("total"),
+    Column("latency"),
     Column("most runs/s"),
     Column("× slowest card"),
 )

@@ -10,6 +10,7 @@ from itertools import compress
 
 NOTHING = "–"  # a cell without a figure
 DERIVED = "≈"  # before what was derived, not measured
+GOOD, BAD, UNCLEAR = "good", "bad", "unclear"  # tones, which a terminal shows as colours
 
 
 class Medium(Enum):
@@ -37,6 +38,18 @@ class Kind(Enum):
 
 WIDE = 60  # characters of a long name, where there is room
 KEY = 0  # the group of the columns that stand at the head of every part of a table that is shown in parts
+
+
+class Cell(str):
+    """A cell of a table with a tone."""
+
+    tone: str
+
+    def __new__(cls, text: str, tone: str = "") -> Cell:
+        """The text, which is all that media without colours take."""
+        cell = super().__new__(cls, text)
+        cell.tone = tone
+        return cell
 
 
 @dataclass(frozen=True)
@@ -106,7 +119,7 @@ class Table(Block):
 
     Attributes:
         columns: one at least, but for a list of words and what they mean.
-        rows: a cell for each column.
+        rows: a cell for each column, a `Cell` where it has a tone.
         unit: of the columns that hold times.
         title: what the page calls it.
         rest: what was left out, or "".
@@ -167,9 +180,6 @@ class SideBySide(Block):
 def numbers(count: int) -> list[str]:
     """What results are called in `SideBySide.numbered`."""
     return [f"#{number}" for number in range(1, count + 1)]
-
-
-GOOD, BAD, UNCLEAR = "good", "bad", "unclear"  # tones, which a terminal shows as colours
 
 
 @dataclass(frozen=True)

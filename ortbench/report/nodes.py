@@ -34,7 +34,7 @@ def heading(result: Result) -> str:
     nodes = result.nodes
     assert nodes is not None
     cpu = result.case(CPU)
-    measured = None if cpu is None else cpu.median("total")
+    measured = None if cpu is None else cpu.median("latency")
     beside = "" if measured is None else f", {duration(measured)} as measured"
     text = (
         f"Nodes: {nodes['runs']} runs in ONNX Runtime's profiler, which slows them ({duration(nodes['run_ns'])} a run"

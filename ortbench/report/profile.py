@@ -7,7 +7,7 @@ from statistics import median
 
 from ortbench import units
 from ortbench.analysis.nsight import APART, DOWN, UP, Copies, Profile, Range, Recording, phases, range_name, samples
-from ortbench.modes import CPU, TOTAL
+from ortbench.modes import CPU, LATENCY
 from ortbench.report.model import (
     KEY,
     MARKDOWN,
@@ -28,7 +28,7 @@ from ortbench.report.model import (
 from ortbench.report.words import heading, not_measured, remark, warnings
 from ortbench.result import Result, work_of
 
-_COLUMNS = (Column("phase", Kind.NAME, KEY), Column("runs"), Column("ortbench", Kind.TIME))
+_COLUMNS = (Column("phase", Kind.NAME, KEY), Column("samples"), Column("ortbench", Kind.TIME))
 _RANGE = Column("range", Kind.TIME)
 _GPU = columns(Kind.TIME, "to device", "to host", "kernels", group=2)
 
@@ -59,14 +59,14 @@ def build(profile: Profile, folder: str | None = None, remarks: Sequence[str] = 
 def phase_table(profile: Profile) -> Table:
     """What ortbench timed beside what Nsight Systems recorded: a row a phase, times and sizes of one run."""
     session, recording = profile.session, profile.recording
-    medians = [stats.median_ns for case, phase in phases(session) if (stats := case.stats(phase))]
+    medians = [stats.median for case, phase in phases(session) if (stats := case.stats(phase))]
     unit, scale = units.time_unit(max(medians, default=1))
     gpu = recording is not None and recording.gpu is not None
     rows = []
     for case, phase in phases(session):
         name, stats = range_name(case, phase), case.stats(phase)
         assert stats is not None
-        cells = [name, str(stats.n), units.digits(stats.median_ns / scale)]
+        cells = [name, str(stats.n), units.digits(stats.median / scale)]
         if recording is not None:
             cells += _range_cells(recording.ranges.get(name), case.inferences(phase), scale, gpu)
         rows.append(tuple(cells))
@@ -127,7 +127,7 @@ def _agreement(profile: Profile, recording: Recording) -> list[str]:
 def _copy_share(session: Result, recording: Recording) -> list[str]:
     """What a run, loop or chain with CPU tensors spends on copies by the GPU's own clock."""
     whole = work_of(session).whole
-    what, found = "run" if whole == TOTAL else whole, recording.ranges.get(f"{CPU}/{whole}")
+    what, found = "run" if whole == LATENCY else whole, recording.ranges.get(f"{CPU}/{whole}")
     if found is None or recording.gpu is None:
         return []
     moved = [copies for copies in (found.copied(UP), found.copied(DOWN)) if copies is not None]

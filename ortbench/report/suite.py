@@ -7,13 +7,16 @@ from collections.abc import Sequence
 
 from ortbench.analysis.items import Rate, best, is_batch
 from ortbench.gate.limits import FAILED, PASSED, UNCLEAR
-from ortbench.report import machines
+from ortbench.model.parts import plain
+from ortbench.report import machines, model
 from ortbench.report.csv import csv_text
 from ortbench.report.model import (
     BAD,
+    GOOD,
     KEY,
     NOTHING,
     Block,
+    Cell,
     Column,
     Conclusion,
     Kind,
@@ -41,10 +44,10 @@ def headline(records: Sequence[Record]) -> str:
 
 _COLUMNS = (
     Column("case", Kind.NAME, KEY),
-    Column("cpu"),
+    Column("cpu-tensors"),
     Column("fastest mode", Kind.WORD),
-    Column("total"),
-    Column("× cpu"),
+    Column("latency"),
+    Column("× cpu-tensors"),
     Column("CPU time"),
     Column("verdict", Kind.WORD),
 )
@@ -52,46 +55,37 @@ _OF_MEMORY = columns(Kind.NUMBER, "device memory", "host memory")
 _BEST_SHAPE = "best shape"  # of a sweep, of which the other figures are
 _OF_LOADS = ("most runs/s", "callers", "knee", "keeps SLO up to")
 _ENERGY = "energy/run"  # of the fastest mode, with --energy
-_OF_LOOPS = ("steps", "steps/s")  # of a loop, whose total is all of them
+_OF_LOOPS = ("steps", "steps/s")  # of a loop, whose latency is all of them
+
+
+_TONES = {PASSED: GOOD, FAILED: BAD, BROKEN: BAD, UNCLEAR: model.UNCLEAR}
 
 
 def case_table(records: Sequence[Record]) -> Table:
     """A row a case; only columns that hold something."""
     shown = any(is_batch(record.items) for record in records)
-    of_loops = any(record.steps is not None for record in records)
-    loads = any(_is_load(record) for record in records)
-    sweeps = any(record.best_shape is not None for record in records)
-    weighed = any(_is_weighed(record) for record in records)
-    drawn = any(record.energy_j is not None for record in records)
-    spread = machines.is_spread(records)
     rows = tuple(
         (
             record.id,
             NOTHING if record.cpu_ns is None else duration(record.cpu_ns),
             record.fastest or NOTHING,
             NOTHING if record.fastest_ns is None else duration(record.fastest_ns),
-            NOTHING if record.vs_cpu is None else ratio(record.vs_cpu),
+            NOTHING if record.speedup is None else ratio(record.speedup),
             NOTHING if record.cpu_time_ns is None else duration(record.cpu_time_ns),
-            *([record.best_shape or NOTHING] if sweeps else ()),
+            record.best_shape or NOTHING,
             *(_item_cells(record) if shown else ()),
-            *(_step_cells(record) if of_loops else ()),
-            *(_load_cells(record) if loads else ()),
-            *(map(_size, (record.memory_device, record.memory_host)) if weighed else ()),
-            *([_energy_cell(record)] if drawn else ()),
-            *(machines.cells(record) if spread else ()),
-            record.outcome,
+            *_step_cells(record),
+            *_load_cells(record),
+            *map(_size, (record.memory_device, record.memory_host)),
+            _energy_cell(record),
+            *machines.cells(record),
+            Cell(record.outcome, _TONES.get(record.outcome, "")),
         )
         for record in records
     )
-    more = [
-        *([_BEST_SHAPE] if sweeps else ()),
-        *(HEADINGS if shown else ()),
-        *(_OF_LOOPS if of_loops else ()),
-        *(_OF_LOADS if loads else ()),
-    ]
-    costs = (*(_OF_MEMORY if weighed else ()), *([Column(_ENERGY)] if drawn else ()))
-    where = machines.COLUMNS if spread else ()
-    return filled(Table((*_COLUMNS[:-1], *map(Column, more), *costs, *where, _COLUMNS[-1]), rows))
+    more = (_BEST_SHAPE, *(HEADINGS if shown else ()), *_OF_LOOPS, *_OF_LOADS)
+    columns = (*_COLUMNS[:-1], *map(Column, more), *_OF_MEMORY, Column(_ENERGY), *machines.COLUMNS, _COLUMNS[-1])
+    return filled(Table(columns if rows else _COLUMNS, rows))
 
 
 def _item_cells(record: Record) -> tuple[str, str]:
@@ -160,7 +154,7 @@ def _reason(record: Record) -> Note:
 
 
 _CSV_COLUMNS = (
-    "id", "model", "ep", "shape", "outcome", "exit_code", "reason", "seconds", "cpu_ns", "fastest", "fastest_ns", "vs_cpu", "cpu_time_ns",
+    "id", "model", "ep", "shape", "outcome", "exit_code", "reason", "seconds", "cpu_ns", "fastest", "fastest_ns", "speedup", "cpu_time_ns",
 )  # fmt: skip
 
 
@@ -182,7 +176,7 @@ def csv(records: Sequence[Record]) -> str:
     if machines.is_spread(records):
         names += ["node", "address", "card", "driver"]
     found = (
-        {**record.to_dict(), **_of_node(record), "items": record.items and record.items["count"]} for record in records
+        {**plain(record), **_of_node(record), "items": record.items and record.items["count"]} for record in records
     )
     return csv_text(names, found)
 

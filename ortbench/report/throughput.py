@@ -6,9 +6,9 @@ from collections.abc import Collection, Sequence
 
 from ortbench import units
 from ortbench.analysis.items import best_of, is_batch
+from ortbench.modes import ITEM_THROUGHPUT, ITEM_TIME
 from ortbench.report.model import NOTHING, Column, Kind, Note, columns
 from ortbench.result import Case, Result
-from ortbench.schema import Throughput
 
 HEADINGS = ("items/s", "per item")
 
@@ -25,16 +25,10 @@ def item_columns(group: int, names: Sequence[str] = ("",)) -> tuple[Column, ...]
 
 def item_cells(cases: Sequence[Case | None]) -> list[str]:
     """The cells of `item_columns`, of the same mode of each result."""
-    known = [None if case is None else case.throughput for case in cases]
-    return [*map(_per_second, known), *map(_time, known)]
-
-
-def _per_second(known: Throughput | None) -> str:
-    return NOTHING if known is None else units.rate(known["items_per_s"])
-
-
-def _time(known: Throughput | None) -> str:
-    return NOTHING if known is None else units.duration(known["item_ns"])
+    rates = [None if case is None else case.value(ITEM_THROUGHPUT) for case in cases]
+    times = [None if case is None else case.value(ITEM_TIME) for case in cases]
+    per_s = [NOTHING if it is None else units.rate(it) for it in rates]
+    return [*per_s, *(NOTHING if it is None else units.duration(it) for it in times)]
 
 
 def best_note(results: Sequence[Result], names: Sequence[str], modes: Collection[str] = ()) -> list[Note]:

@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING, cast
+from collections.abc import Callable, Collection, Sequence
 
 from ortbench import units
 from ortbench.analysis import variables
-from ortbench.analysis.levels import CONCURRENCY, RATE, at, rate_text
+from ortbench.analysis.levels import CONCURRENCY, RATE, at, load_cases, rate_text
 from ortbench.analysis.load import asked_of
 from ortbench.analysis.load_advice import slo_text
 from ortbench.characters import shortened
 from ortbench.hardware_names import NVIDIA, kind
 from ortbench.modes import CPU
 from ortbench.report.model import BAD, NOTHING, UNCLEAR, Hint, Note
-from ortbench.result import FAILED, OK, Case, Result, not_ok
-from ortbench.schema import Chain, ChainStage, Device, EpOfSession, LoadSetup, Loop, Memory, Provider, Target, Tensor
-
-if TYPE_CHECKING:
-    from ortbench.analysis.bandwidth import CopySweep
-
+from ortbench.result import CHAIN, FAILED, LOAD, LOOP, OK, SWEEP, Case, Result, not_ok
+from ortbench.schema import (
+    Chain,
+    ChainStage,
+    Device,
+    EpOfSession,
+    LoadSetup,
+    Loop,
+    Memory,
+    Provider,
+    Stopped,
+    Target,
+    Tensor,
+)
 
 _PAIRS = 3  # that a heading names
 _RATES = 6  # that it names one by one
@@ -30,21 +37,15 @@ def heading(result: Result) -> list[str]:
     """The lines above the table: model and note, EP, device, versions, fence, environment variables."""
     target = result.target
     shapes = ", ".join(
-        f"{shortened(tensor['name'])} {_shape(tensor, result.points is not None)}" for tensor in result.model["inputs"]
+        f"{shortened(tensor['name'])} {_shape(tensor, result.kind == SWEEP)}" for tensor in result.model["inputs"]
     )
     note = " ".join(str(result.note or "").split())
     lines = [f"{result.model['path']} ({shapes}){f': {note}' if note else ''}", ep_line(result)]
-    if result.loop is not None:
-        lines.insert(1, loop_line(result.loop))
-    if result.chain is not None:
-        lines.insert(1, chain_line(result.chain))
-    if result.load is not None:
-        lines.insert(1, load_line(result, result.load))
-    if result.points is not None:
-        lines.insert(1, sweep_line(result))
-    if target["fence"] is not None:
-        cost = f", {units.duration(target['fence']['cost_ns'])} of every run" if target["fence"]["cost_ns"] else ""
-        lines.append(f"fence: {_FENCES.get(target['fence']['kind'], target['fence']['kind'])}{cost}")
+    if line := _LINES.get(result.kind):
+        lines.insert(1, line(result))
+    if target["sync"] is not None:
+        cost = f", {units.duration(target['sync']['cost_ns'])} of every run" if target["sync"]["cost_ns"] else ""
+        lines.append(f"fence: {_FENCES.get(target['sync']['kind'], target['sync']['kind'])}{cost}")
     lines[-1] += f"; memory: {_memories(target)}"
     if (clocks := result.environment.get("locked_clocks")) is not None:
         lines[-1] += f"; clocks locked to {clocks if isinstance(clocks, str) else f'{clocks} MHz'}"
@@ -83,11 +84,12 @@ _ARRIVALS = {"poisson": "Poisson arrivals", "uniform": "even arrivals"}
 
 def load_line(result: Result, setup: LoadSetup) -> str:
     """A load: how many callers in what, which rates with which arrivals, how long each level lasts, and the SLO."""
-    callers = sorted({level["concurrency"] for level in result.levels if at(level).kind == CONCURRENCY})
-    rates = sorted({level["rate"] for level in result.levels if at(level).kind == RATE})
+    callers, rates = (
+        sorted({at(case).value for case in load_cases(result) if kind in case.point}) for kind in (CONCURRENCY, RATE)
+    )
     said = []
     if callers:
-        said.append(f"{', '.join(map(str, callers))} caller{'' if callers == [1] else 's'}")
+        said.append(f"{', '.join(f'{it:g}' for it in callers)} caller{'' if callers == [1] else 's'}")
     if rates:
         some = (
             [rate_text(rate) for rate in rates]
@@ -95,7 +97,7 @@ def load_line(result: Result, setup: LoadSetup) -> str:
             else [f"{rate_text(rates[0])} to {rate_text(rates[-1])}"]
         )
         arrivals = f"arrivals of {setup['file']}" if setup["file"] else _ARRIVALS.get(str(setup["arrivals"]), "")
-        by = f"served by {setup['callers']} caller{'' if setup['callers'] == 1 else 's'}"
+        by = f"served by {setup['workers']} caller{'' if setup['workers'] == 1 else 's'}"
         said.append(", ".join(filter(None, (f"{', '.join(some)} a second", arrivals, by))))
     where = _SESSIONS.get(setup["sessions"], setup["sessions"])
     asked = asked_of(result)
@@ -105,10 +107,17 @@ def load_line(result: Result, setup: LoadSetup) -> str:
 
 def sweep_line(result: Result) -> str:
     """A sweep: how many shapes, and which."""
-    points = result.points or []
-    names = [point.name for point in points]
+    names = [it.name for it in result.shapes]
     shown = names if len(names) <= 2 * _PAIRS else [*names[:_PAIRS], "…", names[-1]]
-    return f"sweep of {len(points)} shape{'' if len(points) == 1 else 's'} in one session: {', '.join(shown)}"
+    return f"sweep of {len(names)} shape{'' if len(names) == 1 else 's'} in one session: {', '.join(shown)}"
+
+
+_LINES: dict[str, Callable[[Result], str]] = {
+    LOOP: lambda result: loop_line(result.part),
+    CHAIN: lambda result: chain_line(result.part),
+    LOAD: lambda result: load_line(result, result.part),
+    SWEEP: sweep_line,
+}
 
 
 def stage_place(stage: ChainStage, result: Result) -> str:
@@ -116,35 +125,34 @@ def stage_place(stage: ChainStage, result: Result) -> str:
     return _on(stage, hardware_name(stage["device"], result)).replace("ExecutionProvider", "")
 
 
-# What each reason for an end comes to, by its first word.
+# What each reason for an end comes to.
 _ENDS = {
-    "precision": "every median known to {what}",
-    "duration": "time is up ({what})",
-    "iterations": "{count} iterations {of}",
-    "samples": "{count} samples {of}, the most that are kept",
-    "verdict": "{what}",
-    "levels": "every level was measured",
+    "precision": "every median known to ±{percent:g} %",
+    "duration": "time is up ({value:g} s{per})",
+    "iterations": "{value:g} iteration{s}{per}",
+    "samples": "{value:g} samples of one {what}, the most that are kept",
+    "verdict": "every check is decided",
+    "completed": "every {what} was measured",
 }
-_WITHOUT_A_REASON = {"interrupted": "interrupted", "the end of the session": "done"}
 
 
-def ended(stopped: str, took_ns: int | None) -> str:
+def ended(stopped: Stopped, took_ns: int | None) -> str:
     """How a measurement ended, and after how long: ``done after 0.15 s: every median known to ±1 %``.
 
     Args:
-        stopped: why, as ``stopped`` of a result has it.
+        stopped: why.
         took_ns: what it took, ns; None where that is not known.
     """
-    kind, _, what = stopped.partition(": ")
-    count, _, of = what.partition(" ")
+    reason, value, what = stopped["reason"], stopped.get("value", 0.0), stopped.get("per", "")
     after = "" if took_ns is None else f" after {units.seconds(took_ns)}"
-    if stopped in _WITHOUT_A_REASON:
-        return f"{_WITHOUT_A_REASON[stopped]}{after}"
-    if kind == "iterations" and count == "1":
-        return f"done{after}: 1 iteration {of}"
-    if kind in _ENDS and what:
-        return f"done{after}: {_ENDS[kind].format(what=what, count=count, of=of)}"
-    return f"ended{after}: {stopped}"
+    if reason == "interrupted" or (reason == "completed" and not what):
+        return f"{'interrupted' if reason == 'interrupted' else 'done'}{after}"
+    if reason in _ENDS:
+        per, s = f" per {what}" if what else "", "" if value == 1 else "s"
+        return f"done{after}: {_ENDS[reason].format(value=value, percent=value * 100, what=what, per=per, s=s)}"
+    return (
+        f"ended{after}: {f'no {what} left to measure' if reason == 'nothing_left' else stopped.get('message', reason)}"
+    )
 
 
 def hint(*words: str) -> Hint:
@@ -183,7 +191,7 @@ def sequence(shapes: Sequence[Sequence[int]], times: str = "x") -> str:
 _FENCES = {"run": "the run itself waits", "readback": "reading a value back"}
 
 
-def ep_line(result: Result | CopySweep) -> str:
+def ep_line(result: Result) -> str:
     """EP, its library, device and versions."""
     ep = " and ".join(eps(result)) or _on(result.target, device_name(result))
     chosen = f" (chosen by {policy})" if (policy := result.target.get("policy")) else ""
@@ -192,9 +200,9 @@ def ep_line(result: Result | CopySweep) -> str:
     return f"{ep}{chosen}, ONNX Runtime {result.environment['onnxruntime']}{where}"
 
 
-def eps(result: Result | CopySweep) -> list[str]:
+def eps(result: Result) -> list[str]:
     """Each EP that has nodes, on which device and with what share of them, where several have; else none."""
-    found = cast(Sequence[EpOfSession], result.target.get("eps", ()))  # a sweep's target has none
+    found = result.target.get("eps", ())
     return [f"{_on(it, hardware_name(it['device'], result))} ({units.share(it['share'])} of nodes)" for it in found]
 
 
@@ -217,12 +225,12 @@ def memory_name(memory: Memory) -> str:
     return kinds.get(memory["kind"], "") + " and ".join(filter(None, (default, memory["host_accessible"])))
 
 
-def device_name(result: Result | CopySweep) -> str:
+def device_name(result: Result) -> str:
     """The device in a few words."""
     return hardware_name(result.target["device"], result)
 
 
-def hardware_name(device: Device, result: Result | CopySweep) -> str:
+def hardware_name(device: Device, result: Result) -> str:
     """A device of the machine that a result is from, in a few words."""
     if device["type"] == "CPU":
         return str(result.environment["cpu"]["model"])
@@ -243,7 +251,7 @@ def not_measured(result: Result, name: str = "") -> list[Note]:
     ]
 
 
-def warnings(measured: Result | CopySweep, said: Collection[str] = ()) -> list[Note]:
+def warnings(measured: Result, said: Collection[str] = ()) -> list[Note]:
     """What to bear in mind, without warnings of codes that are `said` otherwise."""
     shown = [warning["message"] for warning in measured.warnings if warning["code"] not in said]
     return [Note(f"warning: {message}", "!", UNCLEAR) for message in shown]
@@ -255,12 +263,10 @@ def remark(text: str) -> Note:
 
 
 def ratio_cells(case: Case) -> tuple[str, str]:
-    """How many times as fast as `cpu` a mode is, and the interval."""
-    if case.vs_cpu is None:
+    """How many times as fast as `cpu-tensors` a mode is, and the interval."""
+    if case.speedup is None:
         return NOTHING, NOTHING
     if case.mode == CPU:
         return "1.00×", NOTHING
-    interval = case.vs_cpu["ci95"]
-    return f"{units.ratio(case.vs_cpu['ratio'])}×", NOTHING if interval is None else "–".join(
-        map(units.ratio, interval)
-    )
+    interval = case.speedup.ci95
+    return f"{units.ratio(case.speedup.value)}×", NOTHING if interval is None else "–".join(map(units.ratio, interval))

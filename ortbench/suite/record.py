@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
-from typing import Any, TypedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 from ortbench.analysis.host import cpu_time_ns
-from ortbench.analysis.levels import CONCURRENCY, measured, rate_of
+from ortbench.analysis.levels import CONCURRENCY, at, measured, rate_of
 from ortbench.analysis.load import best_level, kept, knee_of
-from ortbench.analysis.loops import steps_per_s
 from ortbench.analysis.memory import DEVICE, HOST, figure
-from ortbench.analysis.points import alone
+from ortbench.analysis.points import point_as_result
 from ortbench.analysis.sweep import ITEMS
 from ortbench.errors import BENCHMARK_FAILED, CANNOT_TELL, DONE, NOT_COMPARABLE, REGRESSION
 from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Check, CheckData
-from ortbench.modes import CPU, TOTAL, is_rate
-from ortbench.result import Point, Result
+from ortbench.model import door, sound
+from ortbench.model.parts import keys_of
+from ortbench.modes import CPU, ENERGY, ITEM_THROUGHPUT, ITEM_TIME, LATENCY, is_rate
+from ortbench.result import LOAD, SWEEP, Result, work_of
 from ortbench.schema import Items, Node
 from ortbench.units import ratio, seconds
 
@@ -30,6 +31,7 @@ CONCLUDED = (
     MEASURED,
 )  # the benchmark did what it was asked to, and the gate, if any, has spoken
 # From the worst to the best: what a whole suite ends with if one of its cases does.
+_OUTCOMES = (*CONCLUDED, SKIPPED, MISSING, BROKEN, INCOMPARABLE)
 _BY_WEIGHT = (BENCHMARK_FAILED, REGRESSION, NOT_COMPARABLE, CANNOT_TELL, DONE)
 
 
@@ -47,10 +49,10 @@ class Record:
         reason: why it did not pass, or None.
         seconds: it took.
         checks: of its gate, see `ortbench.gate.limits.Check`.
-        cpu_ns: median of mode `cpu`, ns, or None.
+        cpu_ns: median of mode `cpu-tensors`, ns, or None.
         fastest: mode with the shortest median, or None.
         fastest_ns: that median, ns, or None.
-        vs_cpu: how many times as fast as `cpu` it is, or None.
+        speedup: how many times as fast as `cpu-tensors` it is, or None.
         items: how many a run has, and the dimension that says so, or None.
         items_per_s, item_ns: what that mode's median means for them, or None.
         energy_j: what a run of that mode draws, J, or None.
@@ -77,10 +79,10 @@ class Record:
     reason: str | None = None
     seconds: float = 0.0
     checks: list[CheckData] = field(default_factory=list)
-    cpu_ns: int | None = None
+    cpu_ns: float | None = None
     fastest: str | None = None
-    fastest_ns: int | None = None
-    vs_cpu: float | None = None
+    fastest_ns: float | None = None
+    speedup: float | None = None
     items: Items | None = None
     items_per_s: float | None = None
     item_ns: float | None = None
@@ -99,10 +101,6 @@ class Record:
     node: Node | None = None
     alike: str | None = None
 
-    def to_dict(self) -> dict[str, object]:
-        """For JSON."""
-        return asdict(self)
-
     def gate_checks(self) -> list[Check]:
         """The checks of its gate."""
         return [Check(**check) for check in self.checks]
@@ -111,7 +109,7 @@ class Record:
         """The case in a line, as it is told when it ends or turns out to be done."""
         parts = [self.outcome]
         if self.fastest is not None:
-            speed = "" if self.vs_cpu is None or self.fastest == CPU else f" {ratio(self.vs_cpu)}× cpu"
+            speed = "" if self.speedup is None or self.fastest == CPU else f" {ratio(self.speedup)}× cpu-tensors"
             of_shape = "" if self.best_shape is None else f"best {self.best_shape} with "
             parts.append(f"{of_shape}{self.fastest}{speed}")
         if self.node is not None:
@@ -121,93 +119,65 @@ class Record:
         return f"{self.id}: {', '.join(parts)}" + (f": {self.reason}" if self.reason else "")
 
 
-def record_from(data: Mapping[str, Any]) -> Record:
-    """The inverse of `Record.to_dict`; keys that are not known are ignored.
+def record_from(content: bytes, name: str) -> Record:
+    """What a case's file holds; `name` is what messages call it.
 
     Raises:
-        TypeError, ValueError: one that is needed is missing, or is not as it should be.
+        BadInput: it is not what it should be.
     """
-    record = Record(**{item.name: data[item.name] for item in fields(Record) if item.name in data})
-    if record.outcome == PASSED and not record.checks:  # as earlier versions called it
-        record = replace(record, outcome=MEASURED)
-    if record.exit_code not in _BY_WEIGHT:
-        raise ValueError(f"exit code {record.exit_code}")
-    return record
+    return door.shape(door.parse(content, name), name, Record, _check)
 
 
-class Figures(TypedDict, total=False):
-    """The figures of a `Record`, by its attributes' names; empty where nothing was measured."""
+def _check(record: Record) -> None:
+    for key, known in (("outcome", _OUTCOMES), ("exit_code", _BY_WEIGHT)):
+        if (value := getattr(record, key)) not in known:
+            raise door.Wrong(f"{door.shown(value)} is none of the values that are known", key)
+    sound.check_numbers(keys_of(record))
 
-    cpu_ns: int | None
-    fastest: str
-    fastest_ns: int
-    vs_cpu: float | None
-    items: Items | None
-    items_per_s: float | None
-    item_ns: float | None
-    steps: int | None
-    steps_per_s: float | None
-    cpu_time_ns: int | None
-    memory_device: int | None
-    memory_host: int | None
-    energy_j: float | None
-    runs_per_s: float | None
-    callers: int | None
-    knee: int | None
-    slo_rate: float | None
-    best_shape: str
-    provider: str
-    node: Node | None
+
+Figures = dict[str, Any]  # the figures of a `Record`, by its attributes' names; empty where nothing was measured
 
 
 def figures(result: Result) -> Figures:
     """The figures of a `Record`, by its attributes' names."""
     where: Figures = {"provider": result.target["ep"], "node": result.environment.get("node")}
-    return {**where, **_of_kind(result)}
-
-
-def _of_kind(result: Result) -> Figures:
-    """What there is to say of its kind."""
-    if result.load is not None:
-        return _of_load(result)
-    return _of_times(result) if result.points is None else _of_sweep(result, result.points)
+    return {**where, **_FIGURES.get(result.kind, _of_times)(result)}
 
 
 def _of_times(result: Result) -> Figures:
-    timed = [case for case in result.cases if result.case(case.mode) and not is_rate(case.mode, TOTAL)]
-    medians = {case.mode: median for case in timed if (median := case.median(TOTAL))}
+    timed = [case for case in result.cases if result.case(case.mode) and not is_rate(case.mode, LATENCY)]
+    medians = {case.mode: median for case in timed if (median := case.median(LATENCY))}
     if not medians:
         return {}
     fastest = min(medians, key=lambda mode: medians[mode])
     found = result.case(fastest)
-    vs_cpu = found.vs_cpu["ratio"] if found is not None and found.vs_cpu else None
-    by_item = None if found is None else found.throughput
-    steps = None if result.loop is None else result.loop["steps"]
+    speedup = found.speedup.value if found is not None and found.speedup else None
     return {
         "cpu_ns": medians.get(CPU),
         "fastest": fastest,
         "fastest_ns": medians[fastest],
-        "vs_cpu": vs_cpu,
+        "speedup": speedup,
         "items": result.items,
-        "items_per_s": by_item and by_item["items_per_s"],
-        "item_ns": by_item and by_item["item_ns"],
-        "steps": steps,
-        "energy_j": found.energy.get("joules") if found is not None and found.energy else None,
-        "steps_per_s": None if steps is None or found is None else steps_per_s(found, steps),
-        "cpu_time_ns": None if found is None or found.host is None else round(cpu_time_ns(found.host)),
+        "items_per_s": None if found is None else found.value(ITEM_THROUGHPUT),
+        "item_ns": None if found is None else found.value(ITEM_TIME),
+        "steps": work_of(result).steps,
+        "energy_j": None if found is None else found.value(ENERGY),
+        "steps_per_s": None if found is None else found.value("step_throughput"),
+        "cpu_time_ns": None if found is None or (spent := cpu_time_ns(found)) is None else round(spent),
         "memory_device": None if found is None else figure(found, DEVICE),
         "memory_host": None if found is None else figure(found, HOST),
     }
 
 
-def _of_sweep(result: Result, points: Sequence[Point]) -> Figures:
+def _of_sweep(result: Result) -> Figures:
     """Those of the shape that gets most items done, as a run of it would have them."""
     of_modes = {} if result.best is None else result.best["modes"]
-    best = [it for mode, it in of_modes.items() if it is not None and it["by"] == ITEMS and not is_rate(mode, TOTAL)]
+    best = [it for mode, it in of_modes.items() if it is not None and it["by"] == ITEMS and not is_rate(mode, LATENCY)]
     if not best:
         return {}
-    point = points[max(best, key=lambda it: it["items_per_s"] or 0)["point"]]
-    return {**_of_times(alone(result, point)), "best_shape": point.name}
+    name = max(best, key=lambda it: it["items_per_s"] or 0)["shape"]
+    (shape,) = (it for it in result.shapes if it.name == name)
+    return {**_of_times(point_as_result(result, shape)), "best_shape": name}
 
 
 def _of_load(result: Result) -> Figures:
@@ -216,14 +186,17 @@ def _of_load(result: Result) -> Figures:
     best = best_level(result)
     if best is None:
         return found
-    knee = knee_of(measured(result, CONCURRENCY, best["mode"]))
+    knee = knee_of(measured(result, CONCURRENCY, best.mode))
     return {
         **found,
-        "fastest": best["mode"],
+        "fastest": best.mode,
         "runs_per_s": rate_of(best),
-        "callers": best["concurrency"],
+        "callers": int(at(best).value),
         "knee": knee and knee["concurrency"],
     }
+
+
+_FIGURES: dict[str, Callable[[Result], Figures]] = {LOAD: _of_load, SWEEP: _of_sweep}
 
 
 def exit_code(records: Sequence[Record]) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from ortbench.analysis.bandwidth import DIRECTIONS
+from ortbench.modes import DIRECTIONS
 from ortbench.plan import target_from
 from ortbench.worker.copies import Copies
 from ortbench.worker.session import hardware, providers
@@ -49,7 +49,7 @@ def bandwidth_prove(state: State, memory: str) -> CopiesProved:
         for size, pair in state.copies.pairs(memory).items()
         for direction in DIRECTIONS
     ]
-    return {"upload": fence.to_dict(), "download": state.copies.download_fence.to_dict(), "estimates": estimates}
+    return {"h2d": fence.to_dict(), "d2h": state.copies.download_fence.to_dict(), "estimates": estimates}
 
 
 def bandwidth_block(state: State, direction: str, memory: str, size: int, n: int, drop: int) -> Samples:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ortbench.modes import TOTAL
+from ortbench.modes import LATENCY
 from ortbench.worker.host_time import HostTime
 from ortbench.worker.proofs import random_nodes
 from ortbench.worker.proofs.outputs import differences
@@ -23,7 +23,7 @@ _ONCE_REPEATS = 5
 def block(state: State, mode: str, phase: str, n: int, drop: int, timeline: bool = False) -> Samples:
     """Time one block; for a timeline also say when each sample began, and how long its call took.
 
-    Where a call of ``total`` makes several inferences, a sample is the time of one of them.
+    Where a call of ``latency`` makes several inferences, a sample is the time of one of them.
     """
     made = state.modes[mode]
     host = HostTime(made.submits().get(phase))
@@ -32,13 +32,13 @@ def block(state: State, mode: str, phase: str, n: int, drop: int, timeline: bool
     start = time.perf_counter_ns()
     calls = time_block(made, state.ranges[mode], phase, n, drop, starts=starts, host=host)
     made.rest()
-    several = made.per_call if phase == TOTAL else 1
+    several = made.per_call if phase == LATENCY else 1
     samples, submits = (ns if several == 1 else [round(it / several) for it in ns] for ns in (calls, host.submits))
     answer: Samples = {"samples": samples, "start_ns": start, "spent_ns": time.perf_counter_ns() - start}
     if submits:
         answer["submits"] = submits
-    if phase == TOTAL:
-        answer["cpu"] = host.cpu
+    if phase == LATENCY:
+        answer["cpu"], answer["counts"] = host.cpu, host.counts
     parts = made.take_times(n)
     if parts is not None:
         answer["steps"] = parts
@@ -60,7 +60,7 @@ def finish(state: State, mode: str) -> Finished:
     if copies is not None:
         pairs = zip(copies, made.once_bytes, strict=True)
         upload, download = (_median_time(copy) if count else 0 for copy, count in pairs)
-        once = {"upload_ns": upload, "download_ns": download}
+        once = {"h2d_ns": upload, "d2h_ns": download}
     links = made.link_times() if wrong is None else None
     early = [f"{phase} ({fence.kind})" for phase, fence in made.fences().items() if fence.returns_early()]
     found: Finished = {"differs": wrong, "once": once, "early": early}

@@ -87,7 +87,7 @@ def open_chain(state: State, chain: dict[str, Any], inputs: dict[str, Any]) -> a
         "expected": expected,
         "session_ns": sum(it.model.session_ns for it in stages),
         "engine_cache": None,
-        "first_run_ns": 0 if unsupported else sum(it.loop.first_ns for it in stages),
+        "first_inference_ns": 0 if unsupported else sum(it.loop.first_ns for it in stages),
         "stages": parts.spans,
         "runtime": versions(),
         "chain": {
@@ -166,7 +166,7 @@ def _stage(stage: OpenStage, described: answers.LoadedEp, has_run: bool) -> sche
         "feedback": loop_pairs(stage) if has_run else [],
         "keep": list(steps.keep),
         "session_ns": stage.model.session_ns,
-        "first_run_ns": stage.loop.first_ns if has_run else 0,
+        "first_inference_ns": stage.loop.first_ns if has_run else 0,
         "settings": {},
     }
 
@@ -184,8 +184,8 @@ def _link(joint: Joint) -> schema.ChainLink:
         "memory": "" if out.own is None else out.own.label,
         "downloads": 0 if out.on_host else 1,
         "uploads": 0 if into.on_host else 1 if is_state else joint.target.loop.count,
-        "download_ns": None,
-        "upload_ns": None,
+        "d2h_ns": None,
+        "h2d_ns": None,
     }
 
 

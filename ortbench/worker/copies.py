@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 
 from ortbench import units
-from ortbench.analysis.bandwidth import DOWNLOAD, HOST_ACCESSIBLE, ORDINARY, UPLOAD
 from ortbench.errors import BenchmarkFailed, Unsupported
-from ortbench.modes import TOTAL
+from ortbench.modes import D2H, H2D, HOST_ACCESSIBLE, LATENCY, ORDINARY
 from ortbench.plan import Target
 from ortbench.worker.modes.base import TimedCall
 from ortbench.worker.proofs.fence import RUN, Fence, prove
@@ -51,7 +50,7 @@ class CopyPair:
 
     name = "bandwidth"
     per_call = 1
-    whole = TOTAL
+    whole = LATENCY
     parts: tuple[str, ...] = ()
     fence = Fence(RUN, None, 0, "the data are in host memory when the copy returns, which is checked")
 
@@ -83,7 +82,7 @@ class CopyPair:
             if wait is not None:
                 wait()
 
-        return {UPLOAD: (fenced, None, None), DOWNLOAD: (lambda _a, _b: download(), None, None)}
+        return {H2D: (fenced, None, None), D2H: (lambda _a, _b: download(), None, None)}
 
     def poison(self) -> None:
         """Make every byte wrong, on the device and where a download goes to."""

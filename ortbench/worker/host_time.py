@@ -28,6 +28,16 @@ def cpu_ns() -> tuple[int, int]:
     return round(usage.ru_utime * 1e9), round(usage.ru_stime * 1e9)
 
 
+def counts() -> dict[str, int]:
+    """What the system has counted of this process so far, by metric; nothing on Windows, which does not tell."""
+    if sys.platform == "win32":
+        return {}
+    import resource
+
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return {"page_faults": usage.ru_minflt + usage.ru_majflt, "involuntary_switches": usage.ru_nivcsw}
+
+
 class HostTime:
     """Taken beside the samples of a block by `ortbench.worker.timing.time_block`.
 
@@ -37,15 +47,18 @@ class HostTime:
     Attributes:
         submits: of each sample the time until the call returned, ns; empty without a `split`.
         cpu: of all of them.
+        counts: what the system counted meanwhile.
     """
 
     def __init__(self, split: Split | None = None) -> None:
         self.split = split
         self.submits: list[int] = []
         self.cpu: CpuTime = {"user_ns": 0, "system_ns": 0, "wall_ns": 0}
+        self.counts: dict[str, int] = {}
 
     def begin(self) -> None:
         """Right before the first sample."""
+        self._counted = counts()
         self._start = *cpu_ns(), perf_counter_ns()
 
     def end(self) -> None:
@@ -53,3 +66,4 @@ class HostTime:
         end, (user, system) = perf_counter_ns(), cpu_ns()
         began = self._start
         self.cpu = {"user_ns": user - began[0], "system_ns": system - began[1], "wall_ns": end - began[2]}
+        self.counts = {key: count - self._counted[key] for key, count in counts().items()}

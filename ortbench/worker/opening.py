@@ -93,7 +93,7 @@ def answered(
         "expected": data.expected,
         "session_ns": model.session_ns,
         "engine_cache": None,
-        "first_run_ns": data.first_run_ns,
+        "first_inference_ns": data.first_inference_ns,
         "stages": stages.spans,
         "runtime": versions(),
     }

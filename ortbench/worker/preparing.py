@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from ortbench.errors import NotWritten, WrongOutputs
-from ortbench.modes import TOTAL, is_rate
+from ortbench.modes import LATENCY, is_rate
 from ortbench.plan import Loop
 from ortbench.worker.modes.make import make_mode
 from ortbench.worker.proofs import random_nodes
@@ -46,17 +46,19 @@ def _prepare(state: State, mode: str, warmup: int | None, warmup_ns: int, depth:
     fences = made.fences()
     taken = {phase: [fence.known.work_ns] for phase, fence in fences.items() if fence.known is not None}
     ran = {phase: fence.spent_ns for phase, fence in fences.items()}
-    taken[TOTAL] = times
-    ran[TOTAL] = sum(taken[TOTAL]) + sum(fence.spent_ns for fence in {id(it): it for it in fences.values()}.values())
+    taken[LATENCY] = times
+    ran[LATENCY] = sum(taken[LATENCY]) + sum(
+        fence.spent_ns for fence in {id(it): it for it in fences.values()}.values()
+    )
     proved: dict[str, Any] = {}
     for proof in made.proofs(*tolerances, state.modes):
         begun = time.perf_counter_ns()
         proved[proof.key] = proof.prove()
-        ran[TOTAL] += time.perf_counter_ns() - begun
+        ran[LATENCY] += time.perf_counter_ns() - begun
         stages.done(proof.stage)
     estimates = {}
     for phase, call in made.phases().items():
-        budget = warmup_ns if phase == TOTAL else warmup_ns // 5
+        budget = warmup_ns if phase == LATENCY else warmup_ns // 5
         estimates[phase] = warm_up(call, warmup, budget - ran.get(phase, 0), taken.get(phase, ()))
         made.rest()
     stages.done("warming up")
@@ -65,17 +67,17 @@ def _prepare(state: State, mode: str, warmup: int | None, warmup_ns: int, depth:
     found: Prepared = {
         "bytes_in": made.bytes_in,
         "bytes_out": made.bytes_out,
-        "fence": {
+        "sync": {
             **made.fence.to_dict(),
-            "upload": None if made.upload_fence is None else made.upload_fence.to_dict(),
-            "download": None if made.download_fence is None else made.download_fence.to_dict(),
+            "h2d": None if made.upload_fence is None else made.upload_fence.to_dict(),
+            "d2h": None if made.download_fence is None else made.download_fence.to_dict(),
         },
         "zero_copy": proved.get("zero_copy"),
         "external": proved.get("external"),
         "graph": proved.get("graph"),
         "places": _places(state, made),
         "pipeline": made.pipeline(),
-        "runs_per_sample": made.per_call if is_rate(mode, TOTAL) else None,
+        "inferences_per_sample": made.per_call if is_rate(mode, LATENCY) else None,
         "estimates_ns": estimates,
         "stages": stages.spans,
     }
@@ -87,7 +89,7 @@ def _prepare(state: State, mode: str, warmup: int | None, warmup_ns: int, depth:
 
 
 def _make_checked(state: State, mode: str, depth: int, stages: Stages) -> tuple[Mode, list[int]]:
-    """A mode whose outputs are right, and what the calls of ``total`` took that showed it, ns.
+    """A mode whose outputs are right, and what the calls of ``latency`` took that showed it, ns.
 
     What a few µs of work leave to wait for is less than a busy host can tell from nothing. Where the host then reads outputs
     in place and they are not there, the fence does not wait, and the next one is tried.

@@ -44,7 +44,7 @@ def program(state: State, mode: str) -> answers.Program:
     for spec in (*model.inputs, *model.outputs):
         if not spec.native and mode != CPU:
             raise Unsupported(
-                f"{spec.name!r} is {spec.type}, which numpy has not: a program is written for mode cpu alone"
+                f"{spec.name!r} is {spec.type}, which numpy has not: a program is written for mode cpu-tensors alone"
             )
         if not spec.native and opened.loop is not None:
             raise Unsupported(f"{spec.name!r} is {spec.type}, which numpy has not, and no loop is written for that")

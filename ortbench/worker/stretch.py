@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from ortbench.modes import TOTAL
+from ortbench.modes import LATENCY
 from ortbench.worker.state import State
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ _APART_NS = 1_000_000  # finer than meters tell, and few enough for an answer
 def stretch(state: State, mode: str, seconds: float) -> Stretched:
     """Run a mode for so many seconds, at least once, each run fenced as its samples are; several a call count as several."""
     made = state.modes[mode]
-    call, a, b = made.phases()[TOTAL]
+    call, a, b = made.phases()[LATENCY]
     ended: list[tuple[int, int]] = []
     count = noted = 0
     start = now = time.perf_counter_ns()

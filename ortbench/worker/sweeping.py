@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ortbench.ep_options import with_own
 from ortbench.errors import Unsupported
-from ortbench.modes import TOTAL
+from ortbench.modes import LATENCY
 from ortbench.plan import Target, inputs_from, target_from
 from ortbench.worker import opening
 from ortbench.worker.proofs.fence import Fences
@@ -91,7 +91,7 @@ def open_point(state: State, point: int, inputs: dict[str, Any]) -> answers.Open
 
 
 def switching(state: State, mode: str, points: Sequence[int], calls: int, first: bool) -> answers.Switched:
-    """Time calls of ``total`` of several shapes twice: each call another shape, and one shape at a time.
+    """Time calls of ``latency`` of several shapes twice: each call another shape, and one shape at a time.
 
     Args:
         state: with the shapes.
@@ -111,10 +111,10 @@ def switching(state: State, mode: str, points: Sequence[int], calls: int, first:
     def in_turns() -> None:
         for _ in range(calls):
             for times, (it, ranges) in zip(turns, made, strict=True):
-                times += time_block(it, ranges, TOTAL, 1, 0)
+                times += time_block(it, ranges, LATENCY, 1, 0)
 
     def one_at_a_time() -> None:
-        alone.extend(time_block(it, ranges, TOTAL, calls, 1) for it, ranges in made)
+        alone.extend(time_block(it, ranges, LATENCY, calls, 1) for it, ranges in made)
 
     for part in (in_turns, one_at_a_time) if first else (one_at_a_time, in_turns):
         part()

@@ -10,8 +10,8 @@ in it one a sample     ``<mode>/<phase>``    phase     its number in the block, 
 in that one a step     ``<mode>/step``       step      its number in the loop, from 0, int64
 =====================  ====================  ========  =============================================
 
-Only a loop has steps, and there a sample of ``total`` is a whole loop, whose range is called ``<mode>/loop``; in a chain
-it is ``<mode>/chain``, and each stage ``<mode>/<stage>`` with its number. In the modes `pipelined` and `device-resident-async` a sample of ``total``
+Only a loop has steps, and there a sample of ``latency`` is a whole loop, whose range is called ``<mode>/loop``; in a chain
+it is ``<mode>/chain``, and each stage ``<mode>/<stage>`` with its number. In the modes `pipelined` and `device-resident-async` a sample of ``latency``
 is a round or burst: its range spans all its runs.
 Each phase has its colour. Payloads are plain integers because every tool shows and exports these (Nsight Systems: the
 column ``int64Value`` of its SQLite files); payloads with a schema did not reach the SQLite files of Nsight Systems 2024.2.
@@ -25,13 +25,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol
 
-from ortbench.modes import PHASE_NAMES, STEP, TOTAL
+from ortbench.modes import LATENCY, PHASE_NAMES, STEP
 from ortbench.profiler import CAPTURE, DOMAIN
 from ortbench.worker.host_time import HostTime
 from ortbench.worker.modes.base import TimedCall
 
 # ARGB; four of Okabe and Ito's, which people who cannot tell red from green can tell apart.
-COLORS = {"upload": 0xFFE69F00, "inference": 0xFF009E73, "download": 0xFFCC79A7, "total": 0xFF0072B2}
+COLORS = {"h2d": 0xFFE69F00, "inference": 0xFF009E73, "d2h": 0xFFCC79A7, "latency": 0xFF0072B2}
 
 _MAX_WARMUP = 1000
 _TELLING_NS = 10_000_000  # so long must a phase run to tell how long one run takes
@@ -43,8 +43,8 @@ class Timed(Protocol):
     Attributes:
         name: in ranges.
         bytes_in, bytes_out: copied to and from the device per run; None where that is not known.
-        per_call: how many runs one call of ``total`` makes.
-        whole: what ranges call a call of ``total``.
+        per_call: how many runs one call of ``latency`` makes.
+        whole: what ranges call a call of ``latency``.
         parts: what they call the parts of one.
     """
 
@@ -86,11 +86,11 @@ class Ranges:
             return
         self.push, self.pop = domain.push_range, domain.pop_range
         there, back = mode.bytes_in or 0, mode.bytes_out or 0
-        moved = {"upload": there, "download": back, "total": (there + back) * mode.per_call}
+        moved = {"h2d": there, "d2h": back, "latency": (there + back) * mode.per_call}
         for phase in PHASE_NAMES:
             look = {"color": COLORS[phase], "category": phase}
             self._block[phase] = domain.get_event_attributes(message=mode.name, payload=moved.get(phase, 0), **look)
-            said = mode.whole if phase == TOTAL else phase
+            said = mode.whole if phase == LATENCY else phase
             self.sample[phase] = domain.get_event_attributes(message=f"{mode.name}/{said}", payload=0, **look)
         look = {"color": COLORS["inference"], "category": STEP}
         self._parts = [
@@ -185,7 +185,7 @@ def time_block(
     Args:
         mode: set up.
         ranges: its NVTX ranges.
-        phase: ``total`` for whole inferences, or one of the mode's other phases.
+        phase: ``latency`` for whole inferences, or one of the mode's other phases.
         n: samples to take.
         drop: iterations before them.
         clock: monotonic, ns.

@@ -14,20 +14,29 @@ from ortbench.analysis.compare import (
     FASTER,
     SAME,
     SLOWER,
-    STATISTICS,
+    RatioEstimate,
     Row,
-    Selection,
-    Spread,
-    ratio,
+    only_in,
     rows,
-    stored_ratio,
+    stored,
     word,
 )
 from ortbench.analysis.enough import PARTS
+from ortbench.analysis.series import STATISTICS, Selection
 from ortbench.errors import NotComparable
+from ortbench.model.metric_names import parse_metric
 from ortbench.result import Case, Result
 from tests.expect import there
-from tests.results import broken, measured, result_of, steady
+from tests.results import (
+    broken,
+    measured,
+    result_of,
+    series_of,
+    serving,
+    steady,
+    sweep_result,
+    without,
+)
 
 # May they be compared?
 
@@ -103,7 +112,7 @@ def test_changes() -> None:
 
 def test_sides_that_are_the_same_in_everything() -> None:
     """However the EP was asked for, and whatever its fence was found to cost."""
-    again = result_of(target__ep_requested="some", target__policy="PREFER_GPU", target__fence={"cost_ns": 5})
+    again = result_of(target__ep_requested="some", target__policy="PREFER_GPU", target__sync={"cost_ns": 5})
     assert sameness(result_of(target__ep_requested="auto"), again) == (
         "nothing that was recorded differs between the two: same model, EP, options, versions, machine"
     )
@@ -138,12 +147,8 @@ def test_comparability_is_refused_or_forced() -> None:
 # A result of an earlier run
 
 
-def cases(base: list[int], value: list[int]) -> tuple[Case, Case]:
-    return measured("cpu", total=steady(base)), measured("cpu", total=steady(value))
-
-
-def stored(base: list[int], value: list[int]) -> Spread:
-    return there(stored_ratio(*cases(base, value), "total"))
+def of_runs(base: list[int], value: list[int]) -> RatioEstimate:
+    return stored(*(series_of(measured("cpu-tensors", latency=steady(it))) for it in (base, value)))
 
 
 def test_the_noise_of_both_runs() -> None:
@@ -156,33 +161,44 @@ def test_the_noise_of_both_runs() -> None:
         ([100] * 14 + [110, 110], [100] * 16, 100 / 110, 1),
         ([100, 100, 500] + [100] * 7, [100] * 10, 100 / 300, 1),  # parts of one block and of two
     ]:
-        found = stored(base, value)
+        found = of_runs(base, value)
         assert found.low == pytest.approx(low / (1 + BETWEEN_RUNS))
         assert found.high == pytest.approx(high * (1 + BETWEEN_RUNS))
         assert found.paired is False
-    found = stored([100] * 7 + [900], [300] * 4 + [500] * 5)
-    assert (found.base_ns, found.value_ns, found.ratio) == (100, 500, 5)
+    found = of_runs([100] * 7 + [900], [300] * 4 + [500] * 5)
+    assert (found.base, found.value, found.ratio) == (100, 500, 5)
     base, value = [100, 110, 90, 100, 120, 100, 95, 100], [150, 155, 140, 160, 150, 145, 150, 150]
-    there, back = stored(base, value), stored(value, base)
+    there, back = of_runs(base, value), of_runs(value, base)
     assert back.ratio == pytest.approx(1 / there.ratio)
     assert there.low is not None
     assert there.high is not None
     assert (back.low, back.high) == pytest.approx((1 / there.high, 1 / there.low))
     for few, many in [(PARTS - 1, 50), (50, PARTS - 1), (1, 1)]:
-        assert stored([100] * few, [200] * many) == Spread(100, 200, 2, None, None, paired=False)
-    assert astuple(stored([0] * 8, [0] * 8)) == pytest.approx((0, 0, 1, 1 / 1.02, 1.02, False))
-    assert stored([0] * 8, [4] * 8).ratio == 4
+        assert of_runs([100] * few, [200] * many) == RatioEstimate(100, 200, 2, None, None)
+    assert astuple(of_runs([0] * 8, [0] * 8)) == pytest.approx((0, 0, 1, 1 / 1.02, 1.02, False, False))
+    assert of_runs([0] * 8, [4] * 8).ratio == 4
 
 
-def test_phases_that_one_has_not_and_that_are_the_total() -> None:
-    one, other = measured("device", total=steady([1])), measured("device", total=steady([1]), upload=steady([1]))
-    assert stored_ratio(one, other, "upload") is None
-    assert stored_ratio(other, one, "upload") is None
-    one, other = (measured("device-resident", total=steady([ns] * 8)) for ns in (100, 200))
-    found = stored_ratio(one, other, "inference")
-    assert found == stored_ratio(one, other, "total")
-    assert found is not None
-    assert found.ratio == 2
+def changes_of(one: Result, other: Result, metric: str = "latency") -> list[RatioEstimate | None]:
+    """By how much a metric of each mode differs."""
+    return [it.since_first[1] for it in rows([one, other], Selection(metrics=(parse_metric(metric),)))]
+
+
+def test_phases_that_one_has_not_and_that_are_the_latency() -> None:
+    for run_id in (None, "1"):
+        whole = result_of(measured("device-tensors", latency=steady([1]), h2d=steady([1])), run_id=run_id)
+        for cases in (
+            [],
+            [measured("device-tensors", latency=steady([1]))],
+            [broken("device-tensors", h2d=steady([1]))],
+        ):
+            other = result_of(*cases, run_id=run_id)
+            assert changes_of(whole, other, "h2d") == changes_of(other, whole, "h2d") == [None]
+        assert changes_of(whole, whole, "d2h") == []
+    sides = [result_of(measured("device-resident", latency=steady([ns] * 8))) for ns in (100, 200)]
+    (found,) = changes_of(sides[0], sides[1], "inference")
+    assert [found] == changes_of(sides[0], sides[1])
+    assert there(found).ratio == 2
 
 
 def test_statistics() -> None:
@@ -197,8 +213,8 @@ def test_statistics() -> None:
     ]:
         tens = [70, 10, 100, 40, 20, 90, 30, 80, 50, 60]
         assert STATISTICS[stat](tens) == pytest.approx(value)
-        base, case = measured("cpu", total={0: [1000]}), measured("cpu", total={0: tens})
-        found = there(stored_ratio(base, case, "total", stat))
+        base, case = measured("cpu-tensors", latency={0: [1000]}), measured("cpu-tensors", latency={0: tens})
+        found = stored(*(series_of(it, f"latency.{stat}") for it in (base, case)))
         assert found.ratio == pytest.approx(value / 1000)
 
 
@@ -209,31 +225,38 @@ def sides(
     base: list[int], value: list[int], first: int = 0, run_ids: tuple[str | None, str | None] = ("1", "1")
 ) -> tuple[Result, Result]:
     """Two results; the second one's rounds begin with `first`."""
-    one, other = measured("cpu", total=steady(base)), measured("cpu", total=steady(value, first))
+    one, other = measured("cpu-tensors", latency=steady(base)), measured("cpu-tensors", latency=steady(value, first))
     return result_of(one, run_id=run_ids[0]), result_of(other, run_id=run_ids[1])
 
 
 def test_pairs_of_one_run_cancel_drift() -> None:
     base = [1000 * 2**number for number in range(9)]
-    found = there(ratio(*sides(base, [3 * ns for ns in base]), "cpu", "total"))
-    assert astuple(found) == (16_000, 48_000, *[pytest.approx(3)] * 3, True)
+    (found,) = changes_of(*sides(base, [3 * ns for ns in base]))
+    assert astuple(there(found)) == (16_000, 48_000, *[pytest.approx(3)] * 3, True, False)
     for rounds, known in [(1, False), (PARTS - 1, False), (PARTS, True)]:
-        found = there(ratio(*sides([100] * rounds, [200] * rounds), "cpu", "total"))
-        assert found.ratio == pytest.approx(2)
-        assert (found.low is not None, found.high is not None) == (known, known)
-    found = there(ratio(*sides([900, 900, 100, 100], [200, 200, 500, 500], first=2), "cpu", "total"))
-    assert found.ratio == pytest.approx(2)
-    assert (found.base_ns, found.value_ns) == (500, 350)  # medians of all samples
-    assert ratio(*sides([100] * 3, [200] * 3, first=3), "cpu", "total") is None
+        (few,) = map(there, changes_of(*sides([100] * rounds, [200] * rounds)))
+        assert few.ratio == pytest.approx(2)
+        assert (few.low is not None, few.high is not None) == (known, known)
+    (late,) = map(there, changes_of(*sides([900, 900, 100, 100], [200, 200, 500, 500], first=2)))
+    assert late.ratio == pytest.approx(2)
+    assert (late.base, late.value) == (500, 350)  # medians of all samples
+    assert changes_of(*sides([100] * 3, [200] * 3, first=3)) == [None]
     for run_ids in [("1", "2"), (None, None), ("1", None), (None, "1")]:
         base, value = [1000 * 2**number for number in range(8)], [3000 * 2**number for number in range(8)]
-        assert ratio(*sides(base, value, run_ids=run_ids), "cpu", "total") == stored(base, value)
-    for run_id in [None, "1"]:
-        whole = result_of(measured("device", total=steady([1]), upload=steady([1])), run_id=run_id)
-        for other in (result_of(run_id=run_id), result_of(broken("device", upload=steady([1])), run_id=run_id)):
-            assert ratio(whole, other, "device", "upload") is None
-            assert ratio(other, whole, "device", "upload") is None
-        assert ratio(whole, whole, "device", "download") is None
+        assert changes_of(*sides(base, value, run_ids=run_ids)) == [of_runs(base, value)]
+
+
+def test_rates_are_compared_by_the_latency_that_they_follow_from() -> None:
+    """With twice the items in three times the time each item takes one and a half times as long."""
+    for run_id, wider in ((None, 1.02), ("1", 1.0)):
+        sides = [result_of(measured("cpu-tensors", latency=steady([ns] * 9)), run_id=run_id) for ns in (1000, 3000)]
+        for result, items in zip(sides, (4, 8), strict=True):
+            for case in result.cases:
+                case.put("item_throughput", items * 1e9 / (case.median("latency") or 1))
+        (found,) = map(there, changes_of(sides[0], sides[1], "item_throughput"))
+        assert (found.base, found.value) == pytest.approx((4e6, 8e6 / 3))
+        assert found.paired is (run_id is not None)
+        assert (found.ratio, found.low, found.high) == pytest.approx((1.5, 1.5 / wider, 1.5 * wider))
 
 
 # In a word
@@ -257,62 +280,90 @@ def test_word() -> None:
         (0.7, 0.8, FASTER),
         (None, None, CANNOT_TELL),
     ]:
-        assert word(Spread(100, 100, 1, low, high, paired=True), same=0.05) == expected
+        assert word(RatioEstimate(100, 100, 1, low, high), same=0.05) == expected
 
 
 # Rows
 
 
 def named(found: list[Row]) -> list[tuple[str, str]]:
-    return [(row.mode, row.phase) for row in found]
+    return [(row.key.mode, row.key.figure.metric) for row in found]
 
 
 def of_device(ns: int) -> Case:
-    return measured("device", **{phase: steady([ns] * 8) for phase in ("total", "download", "inference", "upload")})
+    return measured("device-tensors", **{phase: steady([ns] * 8) for phase in ("latency", "d2h", "inference", "h2d")})
 
 
 def of(mode: str, ns: int) -> Case:
-    return measured(mode, total=steady([ns] * 8))
+    return measured(mode, latency=steady([ns] * 8))
 
 
-DEVICE_ROWS = [("device", phase) for phase in ("upload", "inference", "download", "total")]
+DEVICE_ROWS = [("device-tensors", phase) for phase in ("latency", "h2d", "inference", "d2h")]
 
 
 def test_rows_are_in_the_usual_order_and_can_be_chosen() -> None:
-    results = [result_of(of("device-resident", 1), of_device(1), of("cpu", 1)), result_of(of("host-accessible", 1))]
-    expected = [("cpu", "total"), *DEVICE_ROWS, ("device-resident", "total"), ("host-accessible", "total")]
+    results = [
+        result_of(of("device-resident", 1), of_device(1), of("cpu-tensors", 1)),
+        result_of(of("host-accessible", 1)),
+    ]
+    expected = [
+        ("cpu-tensors", "latency"),
+        *DEVICE_ROWS,
+        ("device-resident", "latency"),
+        ("host-accessible", "latency"),
+    ]
     assert named(rows(results)) == expected
-    result = result_of(of("device-resident", 1), of_device(1), of("cpu", 1))
+    result = result_of(of("device-resident", 1), of_device(1), of("cpu-tensors", 1))
     results = [result, result]
-    assert named(rows(results, Selection(modes=("device",)))) == DEVICE_ROWS
-    assert named(rows(results, Selection(phases=("upload",)))) == [("device", "upload")]
-    assert named(rows(results, Selection(phases=("inference",)))) == [
-        ("device", "inference"),
+    assert named(rows(results, Selection(modes=("device-tensors",)))) == DEVICE_ROWS
+    assert named(rows(results, Selection((), (parse_metric("h2d"),)))) == [("device-tensors", "h2d")]
+    assert named(rows(results, Selection((), (parse_metric("inference"),)))) == [
+        ("device-tensors", "inference"),
         ("device-resident", "inference"),
     ]
-    assert named(rows(results, Selection(("cpu",), ("total",)))) == [("cpu", "total")]
-    assert rows(results, Selection(("cpu",), ("upload",))) == []
+    assert named(rows(results, Selection(("cpu-tensors",), (parse_metric("latency"),)))) == [("cpu-tensors", "latency")]
+    assert rows(results, Selection(("cpu-tensors",), (parse_metric("h2d"),))) == []
     assert rows(results, Selection(("host-accessible",))) == []
 
 
-def ratios(spreads: tuple[Spread | None, ...]) -> list[float | None]:
-    return [None if spread is None else spread.ratio for spread in spreads]
+def ratios(found: tuple[RatioEstimate | None, ...]) -> list[float | None]:
+    return [None if it is None else it.ratio for it in found]
 
 
 def test_rows_of_several_results() -> None:
-    [row] = rows([result_of(of("cpu", ns)) for ns in (100, 200, 600)])
-    assert row.medians_ns == (100, 200, 600)
+    [row] = rows([result_of(of("cpu-tensors", ns)) for ns in (100, 200, 600)])
+    assert row.values == (100, 200, 600)
     assert ratios(row.since_first) == [None, 2, 6]
     assert ratios(row.since_last) == [None, 2, 3]
-    results = [result_of(of("cpu", 100)), result_of(broken("cpu", total=steady([7]))), result_of(of("cpu", 300))]
+    results = [
+        result_of(of("cpu-tensors", 100)),
+        result_of(broken("cpu-tensors", latency=steady([7]))),
+        result_of(of("cpu-tensors", 300)),
+    ]
     [row] = rows(results)
-    assert row.medians_ns == (100, None, 300)
+    assert row.values == (100, None, 300)
     assert ratios(row.since_first) == [None, None, 3]
     assert ratios(row.since_last) == [None, None, None]
-    [row] = rows([result_of(), result_of(of("cpu", 100)), result_of(of("cpu", 300))])
+    [row] = rows([result_of(), result_of(of("cpu-tensors", 100)), result_of(of("cpu-tensors", 300))])
     assert ratios(row.since_first) == [None, None, None]
     assert ratios(row.since_last) == [None, None, 3]
-    [row] = rows([result_of(of("cpu", 100), run_id="1"), result_of(of("cpu", 200), run_id="1")])
+    [row] = rows([result_of(of("cpu-tensors", 100), run_id="1"), result_of(of("cpu-tensors", 200), run_id="1")])
     assert row.since_first == row.since_last
     last = there(row.since_last[1])
     assert last.paired
+
+
+def test_points_that_not_all_results_have_are_named() -> None:
+    whole = sweep_result()
+    assert only_in([without(whole, 4), whole, without(whole, 1)], "abc") == [
+        "only in a: batch=1", "only in b: batch=1; batch=4", "only in c: batch=4",
+    ]  # fmt: skip
+    assert only_in([whole, whole], "ab") == only_in([result_of(), result_of()], "ab") == []
+    fewer = serving()
+    fewer.cases = [it for it in fewer.cases if it.point != {"concurrency": 8}]
+    assert only_in([fewer, serving()], "ab") == ["only in b: concurrency=8"]
+    # A set of real inputs that has other sizes now is another point: nothing is said of the two together.
+    other = sweep_result()
+    other.shapes[2].shape = {"batch": 5}
+    assert only_in([whole, other], "ab") == ["only in a: batch=4", "only in b: batch=4"]
+    assert {row.key.point for row in rows([whole, other]) if row.since_first[1] is None} == {(("batch", 4),)}

@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from ortbench.analysis.comparable import changes, mismatches, sameness
-from ortbench.analysis.compare import Selection, rows
+from ortbench.analysis.compare import rows
+from ortbench.analysis.series import Selection
+from ortbench.model.metric_names import parse_metric
 from ortbench.report import comparison
-from ortbench.result import Result, result_json, save
-from ortbench.result import load as read
+from ortbench.result import Result, save
 from tests.conftest import ortbench
 from tests.expect import there
 from tests.results import CROSSING, MS, STAYING, chain, link, measured, result_of, stage, steady
@@ -42,7 +43,7 @@ def test_what_makes_chains_incomparable() -> None:
         (changed(keep=["y"]), []),
     ]:  # fmt: skip
         assert mismatches(chain(STAYING), other) == said
-    single = result_of(measured("cpu", total=steady([1])))
+    single = result_of(measured("cpu-tensors", latency=steady([1])))
     assert mismatches(chain(STAYING), single)[-1] == "kind: a chain of 2 stages and single inferences"
 
 
@@ -53,30 +54,34 @@ def test_what_else_differs_is_said_by_stage() -> None:
         "text: kept on the device: none → y",
     ]  # fmt: skip
     assert sameness(chain(STAYING), other) is None
-    slower = chain({**STAYING, "download_ns": 1}, resident_ms=(3, 3))
+    slower = chain({**STAYING, "d2h_ns": 1}, resident_ms=(3, 3))
     assert sameness(chain(STAYING), slower) is not None  # times are no difference
 
 
 def test_rows_of_chains_are_the_whole_and_its_stages() -> None:
     results = [chain(STAYING, rounds=24), chain(STAYING, resident_ms=(1, 10), rounds=24)]
     found = rows(results)
-    assert [(row.mode, row.phase) for row in found] == [
-        (mode, phase) for mode in ("cpu", "device-resident") for phase in ("chain", "stage.text", "stage.image")
+    assert [(row.key.mode, row.key.figure.metric) for row in found] == [
+        (mode, phase) for mode in ("cpu-tensors", "device-resident") for phase in ("chain", "stage.text", "stage.image")
     ]  # fmt: skip
-    assert [row.medians_ns for row in found[3:]] == [(6 * MS, 11 * MS), (1 * MS, 1 * MS), (5 * MS, 10 * MS)]
+    assert [row.values for row in found[3:]] == [(6 * MS, 11 * MS), (1 * MS, 1 * MS), (5 * MS, 10 * MS)]
     spread = there(found[5].since_first[1])
     assert (spread.ratio, spread.paired) == (2.0, False)
-    chosen = rows(results, Selection(("cpu",), ("stage.image",)))
-    assert [(row.mode, row.phase, row.medians_ns) for row in chosen] == [("cpu", "stage.image", (8 * MS, 8 * MS))]
+    chosen = rows(results, Selection(("cpu-tensors",), (parse_metric("stage.image"),)))
+    assert [(row.key.mode, row.key.figure.metric, row.values) for row in chosen] == [
+        ("cpu-tensors", "stage.image", (8 * MS, 8 * MS))
+    ]
     one, other = chain(STAYING, rounds=24, run_id="r"), chain(STAYING, resident_ms=(2, 5), rounds=24, run_id="r")
-    row = next(it for it in rows([one, other]) if (it.mode, it.phase) == ("device-resident", "stage.text"))
+    row = next(
+        it for it in rows([one, other]) if (it.key.mode, it.key.figure.metric) == ("device-resident", "stage.text")
+    )
     spread = there(row.since_first[1])
     assert (spread.ratio, spread.low, spread.high, spread.paired) == (2.0, 2.0, 2.0, True)
     results = [chain(STAYING), chain(STAYING, stages=(stage("prompt"), stage("image", 4)))]
-    table = comparison.side_table(results, ["a", "b"], 0.02, in_order=True, only=Selection(("cpu",)))
+    (table,) = comparison.tables(results, ["a", "b"], 0.02, in_order=True, only=Selection(("cpu-tensors",)))
     assert [row[:5] for row in table.rows] == [
-        ("cpu", "chain", "10.0", "10.0", "×1.000"), ("cpu", "stage.text", "2.00", "–", "–"),
-        ("cpu", "stage.image", "8.00", "8.00", "×1.000"), ("cpu", "stage.prompt", "–", "2.00", "–"),
+        ("cpu-tensors", "chain", "10.0", "10.0", "×1.000"), ("cpu-tensors", "stage text", "2.00", "–", "–"),
+        ("cpu-tensors", "stage image", "8.00", "8.00", "×1.000"), ("cpu-tensors", "stage prompt", "–", "2.00", "–"),
     ]  # fmt: skip
 
 
@@ -89,25 +94,19 @@ def test_the_command_and_three_of_them(tmp_path: Path) -> None:
     ran = ortbench("compare", *paths, "--mode", "device-resident")
     assert (ran.code, ran.err) == (0, "")
     assert ran.out.count("chain of 2 stages and 1 link: text, image ×4") == 3
-    shown = [line.split()[:3] for line in ran.out.splitlines() if line.startswith("device-resident ")]
-    assert shown == [["device-resident", it, "a"] for it in ("chain", "stage.text", "stage.image")]
-    only = ortbench("compare", *paths, "--phase", "stage.image", "--mode", "cpu", "--json", "-")
-    assert [(it["phase"], it["median_ns"]) for it in json.loads(only.out)] == [("stage.image", 8 * MS)] * 3
-    wrong = ortbench("compare", *paths, "--phase", "stge")
-    assert wrong.error_line.endswith("step, loop, chain, submit, cpu_time, stage.NAME")
+    shown = [
+        line.split(maxsplit=1)[1].partition(" a ")[0].strip()
+        for line in ran.out.splitlines()
+        if line.startswith("device-resident ")
+    ]
+    assert shown == ["chain", "stage text", "stage image"]
+    only = ortbench("compare", *paths, "--metric", "stage.image", "--mode", "cpu-tensors", "--json", "-")
+    assert [(it["metric"], it["value"]) for it in json.loads(only.out)] == [("stage.image", 8 * MS)] * 3
+    wrong = ortbench("compare", *paths, "--metric", "stge")
+    assert "did you mean stage" in wrong.error_line
     save(chain(STAYING, CROSSING), tmp_path / "d.json")
     ran = ortbench("compare", paths[0], tmp_path / "d.json")
     assert (ran.code, ran.error_line) == (
         5, "a and d are not comparable: links that the other has not: none and text.mask → image.mask (--force compares them "
         "all the same)",
     )  # fmt: skip
-
-
-def test_a_result_of_before_has_its_whole_chain(tmp_path: Path) -> None:
-    data = json.loads(result_json(chain(STAYING)))
-    for case in data["cases"]:
-        assert case["phases"].pop("chain") == case["phases"]["total"]
-    (tmp_path / "old.json").write_text(json.dumps(data))
-    result = read(tmp_path / "old.json")
-    assert [case.median("chain") for case in result.cases] == [10 * MS, 6 * MS]
-    assert [case.whole for case in result.cases] == ["chain", "chain"]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any, cast
+
 import pytest
 
-from ortbench.analysis.energy import energy, idle_parts
-from ortbench.analysis.energy_change import change, energy_rows
-from ortbench.schema import Energy
+from ortbench.analysis.compare import rows
+from ortbench.analysis.energy import idle_parts, put_energy
+from ortbench.result import Case
+from ortbench.stats import Value
 from tests.expect import there
 from tests.results import case, result_of
 
@@ -24,27 +27,34 @@ def runs(each_s: float, count: int, begin: int = 0) -> list[tuple[int, int]]:
     return [(number, begin + round(number * each_s * S)) for number in range(1, count + 1)]
 
 
+def drawn(how: Any, *found: Any) -> tuple[Case, Value]:
+    """A case with what its inferences draw."""
+    made = Case("cpu-tensors")
+    put_energy(made, how, "GPU 0", *found)
+    return made, cast(Value, made.metrics.get("energy", Value(0)))
+
+
 def test_a_run_has_what_is_drawn_while_it_goes_on_less_the_idle_draw() -> None:
     """Runs of 10 ms at 120 W, of which 20 W are drawn idle too."""
-    found = energy("counter", "GPU 0", counter(120, 2, 0.1), 0, runs(0.01, 200), IDLE)
-    assert found["joules"] == pytest.approx(1.0)
-    assert found["ci95"] == pytest.approx([1.0, 1.0])
-    assert (found["watts"], found["idle_watts"]) == (120, 20)
-    assert found["runs_per_joule"] == pytest.approx(1.0)
-    assert found["parts"] == [
+    of, found = drawn("counter", counter(120, 2, 0.1), 0, runs(0.01, 200), IDLE)
+    assert found.value == pytest.approx(1.0)
+    assert found.ci95 == pytest.approx((1.0, 1.0))
+    assert (of.value("power"), of.value("idle_power")) == (120, 20)
+    assert of.value("inferences_per_joule") == pytest.approx(1.0)
+    assert there(of.energy)["parts"] == [
         [pytest.approx(n), pytest.approx(n / 100), pytest.approx(1.2 * n)] for n in (30, 20, 30, 20) * 2
     ]
-    found = energy("counter", "GPU 0", counter(120, 4, 0.1), 0, runs(2.0, 2), IDLE)
-    assert found["joules"] == pytest.approx(200.0)
-    assert found["ci95"] is None
-    assert len(found["parts"]) == 2
-    assert found["runs_per_joule"] == pytest.approx(0.005)
-    found = energy("power", "GPU 0", counter(20, 2, 0.02), 0, runs(0.01, 200), IDLE)
-    assert found["joules"] == pytest.approx(0.0)
-    assert found["runs_per_joule"] is None
+    of, found = drawn("counter", counter(120, 4, 0.1), 0, runs(2.0, 2), IDLE)
+    assert found.value == pytest.approx(200.0)
+    assert found.ci95 is None
+    assert len(there(of.energy)["parts"]) == 2
+    assert of.value("inferences_per_joule") == pytest.approx(0.005)
+    of, found = drawn("power", counter(20, 2, 0.02), 0, runs(0.01, 200), IDLE)
+    assert found.value == pytest.approx(0.0)
+    assert of.value("inferences_per_joule") is None
     for readings, idle in [([], IDLE), ([(S, 1.0)], IDLE), (counter(120, 2, 0.1), [])]:
-        found = energy("counter", "GPU 0", readings, 0, runs(0.01, 200), idle)
-        assert found == {"unsupported": "the energy counter of GPU 0 moved too seldom"}
+        of, _ = drawn("counter", readings, 0, runs(0.01, 200), idle)
+        assert (of.energy, of.metrics) == ({"unsupported": "the energy counter of GPU 0 moved too seldom"}, {})
 
 
 def test_the_edges_of_a_stretch_cost_nothing() -> None:
@@ -53,21 +63,19 @@ def test_the_edges_of_a_stretch_cost_nothing() -> None:
     # Runs from 1.03 to 2.98 s; the counter's step at 1.1 s has some idle time, the one at 3.0 s too.
     during = [(round((1 + n / 10) * S), 20 + 120 * (n / 10 - 0.03) + 20 * 0.03) for n in range(1, 20)]
     after = [(3 * S, during[-1][1] + 120 * 0.08 + 20 * 0.02)]
-    found = energy(
-        "counter", "GPU 0", [*steps, *during, *after], round(1.03 * S), runs(0.01, 195, round(1.03 * S)), IDLE
-    )
-    assert found["joules"] == pytest.approx(1.0)
-    assert found["start_ns"] == round(1.1 * S)
+    of, found = drawn("counter", [*steps, *during, *after], round(1.03 * S), runs(0.01, 195, round(1.03 * S)), IDLE)
+    assert found.value == pytest.approx(1.0)
+    assert there(of.energy)["start_ns"] == round(1.1 * S)
 
 
 def test_parts_that_differ_give_an_interval_and_so_does_the_idle_draw() -> None:
     uneven = [(at, joules + (at // S % 2) * 5.0) for at, joules in counter(120, 8, 0.1)]
-    wide = energy("counter", "GPU 0", uneven, 0, runs(0.01, 800), IDLE)
-    low, high = wide["ci95"] or (0, 0)
-    assert low < wide["joules"] < high
+    _, wide = drawn("counter", uneven, 0, runs(0.01, 800), IDLE)
+    low, high = wide.ci95 or (0, 0)
+    assert low < wide.value < high
     unsteady = [[0.5, 9.0], [0.5, 11.0], [0.5, 10.0], [0.5, 10.0]]
-    by_idle = energy("counter", "GPU 0", counter(120, 2, 0.1), 0, runs(0.01, 200), unsteady)
-    low, high = by_idle["ci95"] or (0, 0)
+    _, by_idle = drawn("counter", counter(120, 2, 0.1), 0, runs(0.01, 200), unsteady)
+    low, high = by_idle.ci95 or (0, 0)
     # t of 3 degrees of freedom × the standard error of the idle watts × 10 ms a run
     assert (low, high) == pytest.approx((1 - 3.182 * 0.8165 * 0.01, 1 + 3.182 * 0.8165 * 0.01), rel=1e-3)
 
@@ -78,22 +86,26 @@ def test_idle_parts_are_of_one_length_from_step_to_step() -> None:
     assert idle_parts(counter(20, 0, 0.1)) == []
 
 
-def drawn(joules: float, half: float = 0.01, how: str = "counter") -> Energy:
-    return {"how": how, "of": "GPU 0", "joules": joules, "ci95": [joules - half, joules + half]}  # type: ignore[typeddict-item]
-
-
 def test_results_draw_more_less_or_the_same() -> None:
-    found = there(change(drawn(1.0), drawn(2.0)))
-    assert found.ratio == 2.0
-    assert found.low == pytest.approx(1.99 / 1.01 / 1.02)
-    assert found.high == pytest.approx(2.01 / 0.99 * 1.02)
-    for other in (drawn(1.0, 1.5), drawn(1.0, how="power")):  # not above 0 for certain, read in another way
-        unknown = there(change(drawn(1.0), other))
-        assert (unknown.low, unknown.high) == (None, None)
-    assert change(drawn(1.0), {"unsupported": "no counter"}) is None
-    assert change(None, drawn(1.0)) is None
-    results = [result_of(case("cpu", total=1), case("device", total=1)) for _ in range(2)]
-    results[0].cases[1].energy, results[1].cases[1].energy = drawn(1.0), drawn(1.1)
-    (row,) = energy_rows(results)
-    assert (row.mode, row.joules) == ("device", (1.0, 1.1))
-    assert row.since_first[0] is None
+    def of(joules: float | None, half: float, how: Any) -> Case:
+        made = case("device-tensors", latency=1)
+        if joules is not None:
+            made.put("energy", joules, (joules - half, joules + half))
+            made.energy = {"how": how, "of": "GPU 0"}
+        return made
+
+    for one, other, half, how, low, high in [
+        (1.0, 2.0, 0.01, "counter", 1.99 / 1.01 / 1.02, 2.01 / 0.99 * 1.02),
+        (1.0, 1.0, 1.5, "counter", None, None),  # not above 0 for certain
+        (1.0, 2.0, 0.01, "power", None, None),  # read in another way
+        (1.0, None, 0.0, "counter", None, None),
+        (None, 1.0, 0.01, "counter", None, None),
+    ]:
+        sides = [result_of(of(one, 0.01, "counter")), result_of(of(other, half, how))]
+        (row,) = (it for it in rows(sides) if it.key.metric.key == "energy")
+        assert row.values == (one, other)
+        found = row.since_first[1]
+        assert (found is None) == (None in (one, other))
+        if found is not None:
+            assert (found.low, found.high) == (low and pytest.approx(low), high and pytest.approx(high))
+            assert found.ratio == other

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from ortbench.analysis.compare import Selection, lacks, rows
+from ortbench.analysis.compare import lacks, rows
 from ortbench.analysis.enough import PAIRS, PARTS, ROUNDS, lack, remedy
 from ortbench.analysis.sequential import fewest
+from ortbench.analysis.series import Selection
 from ortbench.gate.contests import ALPHA
 from ortbench.measure.schedule import MIN_ROUNDS
 from ortbench.result import Result
+from ortbench.schema import Stopped
 from tests.results import measured, result_of, steady
 
 MS, SECOND = 1_000_000, 1_000_000_000
+PRECISE: Stopped = {"reason": "precision", "value": 0.01}
+TIMED: Stopped = {"reason": "duration", "value": 5, "per": "mode"}
+COUNTED: Stopped = {"reason": "iterations", "value": 5, "per": "mode"}
 
 
-def ended(rounds: int, stopped: str | None = None, step_ns: int = 0) -> Result:
+def ended(rounds: int, stopped: Stopped | None = None, step_ns: int = 0) -> Result:
     """A result with two modes whose blocks alternate, one each `step_ns`."""
-    made = result_of(*(measured(mode, total=steady([MS] * rounds)) for mode in ("cpu", "device")))
+    made = result_of(*(measured(mode, latency=steady([MS] * rounds)) for mode in ("cpu-tensors", "device-tensors")))
     for number, case in enumerate(made.cases):
-        for block in case.blocks["total"]:
+        for block in case.blocks["latency"]:
             block[2] = (2 * block[0] + number) * step_ns
     made.stopped = stopped
     return made
@@ -27,10 +32,10 @@ def test_what_is_lacking_and_what_gives_it() -> None:
     assert fewest(ALPHA) == PAIRS
     assert max(PARTS, PAIRS) == ROUNDS == MIN_ROUNDS
     for blocks, stopped, sentence in [
-        (6, "precision: ±1 %", "a has 6 blocks and a comparison takes 8: measure it again, a run has 9 or more now"),
-        (1, "iterations: 5 per mode", "a has 1 block and a comparison takes 8: measure it again without --iterations"),
+        (6, PRECISE, "a has 6 blocks and a comparison takes 8: measure it again, a run has 9 or more now"),
+        (1, COUNTED, "a has 1 block and a comparison takes 8: measure it again without --iterations"),
         (0, None, "a has 0 blocks and a comparison takes 8: measure it again, a run has 9 or more now"),
-        (PARTS, "iterations: 5 per mode", None),
+        (PARTS, COUNTED, None),
     ]:
         assert lack("a", ended(1, stopped), blocks) == sentence
 
@@ -43,26 +48,26 @@ def test_a_duration_that_is_long_enough() -> None:
         (3, MS, 8, 1),
     ]:
         words = f"measure it again with --duration {seconds}"
-        assert remedy(ended(rounds, "duration: 5 s per mode", step_ns), wanted) == words
+        assert remedy(ended(rounds, TIMED, step_ns), wanted) == words
     # Four rounds took 0.9 s for each mode; beside another side half of that was the other's.
-    sides = [ended(4, "duration: 5 s per mode", SECOND) for _ in "ab"]
+    sides = [ended(4, TIMED, SECOND) for _ in "ab"]
     assert [it.rpartition(" ")[2] for it in lacks(sides, "ab", rows(sides))] == ["9", "9"]
     for side in sides:
         side.setup["run_id"] = "one"
     assert [it.rpartition(" ")[2] for it in lacks(sides, "ab", rows(sides))] == ["5", "5"]
     # As a gate of several limits takes them.
     words = "measure it again with --precision 0, which lasts as long as --duration"
-    assert remedy(ended(ROUNDS, "precision: ±1 %"), ROUNDS + 1) == words
+    assert remedy(ended(ROUNDS, PRECISE), ROUNDS + 1) == words
 
 
 def test_each_result_is_told_of_once_with_the_fewest_blocks_of_what_is_shown() -> None:
-    few = ended(3, "iterations: 9 per mode")
-    few.cases[1] = measured("device", total=steady([MS] * 2))
-    results = [ended(PARTS), few, ended(5, "iterations: 15 per mode"), few]
+    few = ended(3, COUNTED)
+    few.cases[1] = measured("device-tensors", latency=steady([MS] * 2))
+    results = [ended(PARTS), few, ended(5, COUNTED), few]
     rest = "and a comparison takes 8: measure it again without --iterations"
     assert lacks(results, "abcd", rows(results)) == [f"{name} has {n} blocks {rest}" for name, n in
                                                     (("b", 2), ("c", 5), ("d", 2))]  # fmt: skip
-    assert lacks(results[:2], "ab", rows(results[:2], Selection(("cpu",)))) == [f"b has 3 blocks {rest}"]
+    assert lacks(results[:2], "ab", rows(results[:2], Selection(("cpu-tensors",)))) == [f"b has 3 blocks {rest}"]
     results = [ended(PARTS), ended(PARTS)]
     assert lacks(results, "ab", rows(results)) == []
     results = [ended(PARTS), result_of()]

@@ -17,12 +17,12 @@ def with_times(
 ) -> Result:
     """Modes with these medians, ns; the copies are half up and half down."""
     half = steady([copies // 2] * 9)
-    shared = measured("host-accessible", total=steady([resident] * 9))
-    shared.zero_copy = {"proved": proved, "how": "seen"}
+    shared = measured("host-accessible", latency=steady([resident] * 9))
+    shared.checks["zero_copy"] = {"verdict": "passed" if proved else "unclear", "how": "seen"}
     made = nvidia_result(
-        measured("cpu", total=steady([cpu] * 9)),
-        measured("device", upload=half, inference=half, download=half, total=half),
-        measured("device-resident", total=steady([resident] * 9)),
+        measured("cpu-tensors", latency=steady([cpu] * 9)),
+        measured("device-tensors", h2d=half, inference=half, d2h=half, latency=half),
+        measured("device-resident", latency=steady([resident] * 9)),
         shared,
         memory=memory,
     )
@@ -43,18 +43,17 @@ def test_verdicts() -> None:
         made = with_times(cpu, resident, copies)
         found = there(handing_on(made))
         assert found.verdict == verdict
-        derived = made.cases[0].derived
-        assert (derived is not None) == (verdict == COPIED)
+        assert ("copies" in made.cases[0].metrics) == (verdict == COPIED)
     made = with_times(10 * MS, 10 * MS, 4 * MS)
-    assert made.cases[0].phases["total"] is not None
-    made.cases[0].samples_ns["total"] = [7 * MS, 10 * MS, 14 * MS] * 9
+    assert made.cases[0].stats("latency") is not None
+    made.cases[0].samples["latency"] = [7 * MS, 10 * MS, 14 * MS] * 9
     derive(made)
     found = there(handing_on(made))
     assert found.verdict == UNCLEAR
     memory: dict[str, str | None] = {**SHARED, "default": "Own (DEFAULT)"}
     made = with_times(10 * MS, 10 * MS, 4 * MS, memory)
     assert handing_on(made) is None
-    assert made.cases[0].derived is not None
+    assert "copies" in made.cases[0].metrics
 
 
 def test_what_is_said() -> None:
@@ -64,7 +63,7 @@ def test_what_is_said() -> None:
     )
     made = with_times(10 * MS, 10 * MS, 4 * MS)
     assert sentences(made)[0] == (
-        f"ONNX Runtime hands your arrays on as they are, mode cpu is zero-copy already on this EP: {times}"
+        f"ONNX Runtime hands your arrays on as they are, mode cpu-tensors is zero-copy already on this EP: {times}"
     )
     assert headline(made) == "SomeExecutionProvider takes your arrays as they are: no copies with CPU tensors"
     doubtful = with_times(10 * MS, 10 * MS, 4 * MS, proved=False)
@@ -75,7 +74,7 @@ def test_what_is_said() -> None:
     )
     made = with_times(8 * US, 6 * US, 1 * US)
     assert sentences(made)[0].startswith(
-        "Whether ONNX Runtime copies the arrays of mode cpu does not show in the times:"
+        "Whether ONNX Runtime copies the arrays of mode cpu-tensors does not show in the times:"
     )
     assert not any("is copies" in sentence for sentence in sentences(made))
     assert sentences(with_times(14 * MS, 10 * MS, 4 * MS))[0].startswith("With CPU tensors ≈29% of a run is copies")

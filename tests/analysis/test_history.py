@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from ortbench.analysis.compare import EVERYTHING, Selection
 from ortbench.analysis.history import FEWEST, Series, groups, run_of, series
+from ortbench.analysis.series import EVERYTHING, Selection, point_text
 from ortbench.errors import BadInput
+from ortbench.model.metric_names import parse_metric
 from ortbench.result import Result
 from tests.results import (
     MS,
@@ -69,9 +70,11 @@ def test_what_is_one_series() -> None:
     for order in ([a, moved, anew], [anew, moved, a], [moved, anew, a], [a, anew, moved]):
         assert sizes(order) == [3]
     assert sizes([a, anew]) == [1, 1]
-    one, other = (result_of(measured("cpu", total=steady([MS])), run_id="7", target__threads=it) for it in (1, 4))
+    one, other = (
+        result_of(measured("cpu-tensors", latency=steady([MS])), run_id="7", target__threads=it) for it in (1, 4)
+    )
     assert sizes([one, other, one, other]) == [2, 2]
-    loops = [loop_result(level("cpu"), loop=loop_of(steps)) for steps in (4, 8)]
+    loops = [loop_result(level("cpu-tensors"), loop=loop_of(steps)) for steps in (4, 8)]
     assert sizes([*loops, *loops]) == [2, 2]
     late, early, middle = night(2, 1), night(0, 1), night(1, 1)
     middle.created, early.created = "2026-10-01T23:00:00-05:00", "2026-10-01T02:00:00Z"
@@ -85,10 +88,10 @@ def test_a_step_with_its_size_and_what_changed() -> None:
     assert (step.at, step.runs) == (18, (18, 12))
     assert step.size.ci95 is not None
     assert step.size.ci95[0] < 1.12 < step.size.ci95[1]
-    assert step.before_ns == pytest.approx(4 * MS, rel=0.01)
-    assert step.after_ns == pytest.approx(4.48 * MS, rel=0.01)
+    assert step.before == pytest.approx(4 * MS, rel=0.01)
+    assert step.after == pytest.approx(4.48 * MS, rel=0.01)
     assert step.changed == (f"ONNX Runtime: {OLD} → {NEW}", "checkout: 0000011 → 0000012")
-    assert (device.mode, device.is_searched, device.steps) == ("device", True, ())
+    assert (device.key.mode, device.is_searched, device.steps) == ("device-tensors", True, ())
     assert [len(it) for it in cpu.levels] == [18, 12]
     assert cpu.scatter == pytest.approx(0.01, rel=0.5)  # of each level by itself
 
@@ -125,30 +128,32 @@ def test_a_step_that_does_not_matter_and_few_results() -> None:
 
 def test_only_what_is_asked_for_and_was_measured_has_figures() -> None:
     results = nights([1.0] * 3, [1.0] * 3)
-    assert [it.mode for it in found(results)] == ["cpu", "device"]
-    assert [it.mode for it in found(results, only=Selection(("device",)))] == ["device"]
-    assert found(results, only=Selection(phases=("upload",))) == []
-    (loop, step) = found([loop_result(level("cpu"))], only=Selection(phases=("loop", "step")))
-    assert (loop.phase, step.phase) == ("loop", "step")
+    assert [it.key.mode for it in found(results)] == ["cpu-tensors", "device-tensors"]
+    assert [it.key.mode for it in found(results, only=Selection(("device-tensors",)))] == ["device-tensors"]
+    assert found(results, only=Selection(metrics=(parse_metric("h2d"),))) == []
+    (loop, step) = found(
+        [loop_result(level("cpu-tensors"))], only=Selection(metrics=(parse_metric("loop"), parse_metric("step")))
+    )
+    assert (loop.key.figure.metric, step.key.figure.metric) == ("loop", "step")
     results = nights([1.0] * 3)
     results[1].cases[0].status = "failed"
     assert [it.run.at.day for it in found(results)[0].figures] == [1, 3]
     result = sweep_result()
-    shapes = [point.name for point in result.points or []]
+    shapes = [it.name for it in result.shapes]
     assert len(shapes) > 1
-    assert list(dict.fromkeys(it.shape for it in found([result, result]))) == shapes
+    assert list(dict.fromkeys(point_text(it.key.point) for it in found([result, result]))) == shapes
     assert all(len(it.figures) == 2 for it in found([result, result]))
 
 
 def test_what_a_run_of_a_history_keeps() -> None:
     result = night(0, 1)
     run = run_of(result, "here")
-    assert run.result.cases[0].samples_ns == {}
-    assert result.cases[0].samples_ns != {}
-    assert all(
-        case.samples_ns == {} for point in run_of(sweep_result(), "").result.points or [] for case in point.cases
-    )
-    with pytest.raises(BadInput, match=r"^x is a load"):
-        run_of(serving(), "x")
+    assert run.result.cases[0].samples == {}
+    assert result.cases[0].samples != {}
+    assert all(case.samples == {} for case in run_of(sweep_result(), "").result.cases)
+    loads = found([serving(), serving()])
+    assert [(it.key.mode, it.key.figure.text, len(it.figures)) for it in loads] == [
+        (mode, "throughput", 2) for mode in ("cpu-tensors", "device-tensors") for _ in range(4)
+    ]
     with pytest.raises(BadInput, match=r"^x does not say when it was measured: 'yesterday'$"):
         run_of(replace(night(0, 1), created="yesterday"), "x")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 
 from ortbench.analysis.derive import derive
-from ortbench.analysis.items import Rate, best, best_of, items_of, throughput
+from ortbench.analysis.items import Rate, best, best_of, items_of, put_throughput
 from ortbench.errors import BadInput
-from ortbench.result import Result, from_dict, result_json
-from ortbench.schema import Tensor
+from ortbench.result import Case, Result, parse, result_json
+from ortbench.schema import Items, Tensor
 from tests.expect import refusal
 from tests.results import MS, US, broken, case, measured, result_of, steady
 
@@ -46,51 +46,57 @@ def test_what_was_asked_for_counts() -> None:
         assert refusal(BadInput, items_of, inputs, "frames", guessed) == f"--items frames: {message}"
 
 
+def rates(made: Case) -> tuple[float | None, ...]:
+    """What a case has of inferences and items."""
+    return tuple(map(made.value, ("throughput", "item_throughput", "item_time")))
+
+
 def test_the_rate_and_the_time_of_each_are_by_the_median() -> None:
-    made = case("cpu", total=2 * MS)
-    assert throughput(made, {"count": 8, "dim": "batch"}) == {"items_per_s": 4000.0, "item_ns": 250_000.0}
-    assert throughput(made, {"count": 3, "dim": None}) == {"items_per_s": 1500.0, "item_ns": 666_666.667}
-    assert throughput(made, None) is None
-    assert throughput(broken("cpu", total=steady([MS])), {"count": 8, "dim": None}) is None
-    assert throughput(case("cpu", upload=MS), {"count": 8, "dim": None}) is None
+    made = case("cpu-tensors", latency=2 * MS)
+    cases: list[tuple[Items | None, tuple[float | None, ...]]] = [
+        ({"count": 8, "dim": "batch"}, (500.0, 4000.0, 250_000.0)),
+        ({"count": 3, "dim": None}, (500.0, 1500.0, 666_666.667)),
+        (None, (500.0, None, None)),
+    ]
+    for items, found in cases:
+        put_throughput(made, items)
+        assert rates(made) == found
+    for nothing in (broken("cpu-tensors", latency=steady([MS])), case("cpu-tensors", h2d=MS)):
+        put_throughput(nothing, {"count": 8, "dim": None})
+        assert rates(nothing) == (None, None, None)
 
 
-def with_items(count: int, **totals: int) -> Result:
+def with_items(count: int, cpu: int | None = None, device: int | None = None, resident: int | None = None) -> Result:
     """A run of a batch, with the medians of modes in ns."""
-    made = result_of(*(measured(mode.replace("_", "-"), total=steady([ns] * 3)) for mode, ns in totals.items()))
+    totals = {"cpu-tensors": cpu, "device-tensors": device, "device-resident": resident}
+    made = result_of(*(measured(mode, latency=steady([ns] * 3)) for mode, ns in totals.items() if ns is not None))
     made.items = {"count": count, "dim": "batch"}
     derive(made)
     return made
 
 
 def test_every_mode_of_a_result_has_them_and_they_are_saved() -> None:
-    made = with_items(8, cpu=2 * MS, device_resident=1 * MS)
-    assert [it.throughput for it in made.cases] == [
-        {"items_per_s": 4000.0, "item_ns": 250_000.0},
-        {"items_per_s": 8000.0, "item_ns": 125_000.0},
-    ]
+    made = with_items(8, cpu=2 * MS, resident=1 * MS)
+    assert [*map(rates, made.cases)] == [(500.0, 4000.0, 250_000.0), (1000.0, 8000.0, 125_000.0)]
     data = json.loads(result_json(made))
     assert data["items"] == {"count": 8, "dim": "batch"}
-    assert data["cases"][0]["throughput"] == {"items_per_s": 4000.0, "item_ns": 250_000.0}
-    assert from_dict(data).cases[1].throughput == made.cases[1].throughput
-    del data["items"], data["cases"][0]["throughput"]  # as files of earlier versions are
-    earlier = from_dict(data)
-    assert (earlier.items, earlier.cases[0].throughput) == (None, None)
+    assert data["cases"][0]["metrics"]["item_time"] == {"value": 250_000.0, "ci95": None, "derived": True}
+    assert [*map(rates, parse(json.dumps(data).encode(), "result.json").cases)] == [*map(rates, made.cases)]
 
 
 def test_the_best_of_several() -> None:
     results = [with_items(1, cpu=500 * US), with_items(8, cpu=2 * MS, device=3 * MS), with_items(32, cpu=16 * MS)]
-    assert best_of(results, ["a", "b", "c"]) == "best: batch 8, 4000 items/s with cpu"
-    assert best_of(results, ["a", "b", "c"], ["device"]) is None  # of one there is no best
+    assert best_of(results, ["a", "b", "c"]) == "best: batch 8, 4000 items/s with cpu-tensors"
+    assert best_of(results, ["a", "b", "c"], ["device-tensors"]) is None  # of one there is no best
     assert best_of(results[:1], ["a"]) is None
-    results = [with_items(8, cpu=2 * MS), with_items(8, device_resident=1 * MS)]
+    results = [with_items(8, cpu=2 * MS), with_items(8, resident=1 * MS)]
     assert best_of(results, ["threads=1", "threads=2"]) == "best: threads=2, 8000 items/s with device-resident"
     assert best_of([with_items(1, cpu=MS), with_items(1, cpu=MS)], ["a", "b"]) is None
     other = with_items(8, cpu=MS)
     other.model["sha256"] = "b" * 64
     assert best_of([with_items(8, cpu=MS), other], ["a", "b"]) is None
     rates = [
-        Rate("m--1", {"count": 1, "dim": None}, 10.0, "cpu"),
-        Rate("m--8", {"count": 8, "dim": None}, 6620.4, "cpu"),
+        Rate("m--1", {"count": 1, "dim": None}, 10.0, "cpu-tensors"),
+        Rate("m--8", {"count": 8, "dim": None}, 6620.4, "cpu-tensors"),
     ]
-    assert best(rates, "m") == "best of m: m--8, 6620 items/s with cpu"
+    assert best(rates, "m") == "best of m: m--8, 6620 items/s with cpu-tensors"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from statistics import stdev
 from typing import Any
 
@@ -13,16 +14,32 @@ from ortbench.analysis.levels import (
     RATE,
     At,
     at,
+    holds,
     interval,
     is_full,
     measured,
+    put_scaling,
     quotient,
-    speed_up,
+    rate_of,
     spread_of,
 )
-from ortbench.analysis.load import asked_of, holds, kept, knee_of, knees, most
+from ortbench.analysis.load import asked_of, kept, knee_of, knees, most
+from ortbench.result import Case
+from ortbench.stats import Value
 from tests.expect import there
-from tests.results import MS, WOBBLE, closed, failed_level, latency, level_blocks, load_result, opened, paced, serving
+from tests.results import (
+    MS,
+    WOBBLE,
+    closed,
+    failed_level,
+    known_to,
+    latency,
+    level_blocks,
+    load_result,
+    opened,
+    paced,
+    serving,
+)
 
 
 def test_the_knee_is_the_last_level_that_brings_five_percent_more() -> None:
@@ -35,27 +52,33 @@ def test_the_knee_is_the_last_level_that_brings_five_percent_more() -> None:
         ([100, 200, 150, 195], 2, 1.0),  # what comes back after a dip is no gain
         ([100, 200, 150, 240], 8, 1.0),
     ]
-    for runs_per_s, knee, share in cases:
-        levels = [closed("cpu", 2**number, per_s, 1.0) for number, per_s in enumerate(runs_per_s)]
+    for throughput, knee, share in cases:
+        levels = [closed("cpu-tensors", 2**number, per_s, 1.0) for number, per_s in enumerate(throughput)]
         found = knee_of(levels)
         assert found == {"concurrency": knee, "share_of_peak": pytest.approx(share)}
-        assert most(levels) is max(levels, key=lambda level: level["runs_per_s"] or 0)
-    assert knee_of([closed("cpu", 4, 100, 1.0)]) is None
+        assert most(levels) is max(levels, key=rate_of)
+    assert knee_of([closed("cpu-tensors", 4, 100, 1.0)]) is None
     levels = [
-        closed("cpu", 1, 100, 1.0),
-        failed_level(closed("cpu", 2, 190, 1.0)),
-        closed("cpu", 4, 120, 1.0),
-        closed("device", 1, 9, 1.0),
+        closed("cpu-tensors", 1, 100, 1.0),
+        failed_level(closed("cpu-tensors", 2, 190, 1.0)),
+        closed("cpu-tensors", 4, 120, 1.0),
+        closed("device-tensors", 1, 9, 1.0),
     ]
-    assert knees([*levels, opened("cpu", 30, 1.0)]) == {"cpu": {"concurrency": 4, "share_of_peak": 1.0}, "device": None}
+    assert knees(load_result(*levels, opened("cpu-tensors", 30, 1.0))) == {
+        "cpu-tensors": {"concurrency": 4, "share_of_peak": 1.0},
+        "device-tensors": None,
+    }
 
 
 def test_levels_are_ordered_and_told_apart() -> None:
     result = load_result(
-        closed("device", 8, 1, 1.0), closed("cpu", 4, 1, 1.0), opened("cpu", 30, 1.0), closed("device", 2, 1, 1.0)
+        closed("device-tensors", 8, 1, 1.0),
+        closed("cpu-tensors", 4, 1, 1.0),
+        opened("cpu-tensors", 30, 1.0),
+        closed("device-tensors", 2, 1, 1.0),
     )
-    assert [(it["mode"], at(it)) for it in measured(result, CONCURRENCY)] == [
-        ("device", At(CONCURRENCY, 2)), ("device", At(CONCURRENCY, 8)), ("cpu", At(CONCURRENCY, 4))
+    assert [(it.mode, at(it)) for it in measured(result, CONCURRENCY)] == [
+        ("device-tensors", At(CONCURRENCY, 2)), ("device-tensors", At(CONCURRENCY, 8)), ("cpu-tensors", At(CONCURRENCY, 4))
     ]  # fmt: skip
     assert [at(it).text for it in measured(result, RATE)] == ["30 a second"]
     assert At(RATE, 83.981).text == "84.0 a second"  # which a search came upon
@@ -67,22 +90,21 @@ def test_levels_are_ordered_and_told_apart() -> None:
 
 
 def test_the_interval_of_a_latency_comes_of_its_blocks() -> None:
-    level = closed("cpu", 1, 100, 10.0)
+    level = closed("cpu-tensors", 1, 100, 10.0)
     logs = [-math.log(off) for off in WOBBLE]
     middle = sum(logs) / len(logs)
     error = math.sqrt(sum((it - middle) ** 2 for it in logs) / (len(logs) - 1) / len(logs))
     low, high = interval(level, "p99") or (0, 0)
     assert math.log(low / 20e6) == pytest.approx(-2.3646 * error, rel=2e-3)  # Student's t at 7 degrees
     assert math.log(high / 20e6) == pytest.approx(2.3646 * error, rel=2e-3)
-    assert interval(level, "runs_per_s") == (99.0, 101.0)
+    assert interval(level, "throughput") == (99.0, 101.0)
+    assert [interval(level, stat) for stat in ("min", "p90", "max")] == [None] * 3  # say nothing that comes again
     assert spread_of(level) == pytest.approx(0.01)
     for rounds in [0, 2]:
-        level = closed("cpu", 1, 100, 10.0, ci95=None, blocks=level_blocks(100, latency(10.0), rounds))
+        level = known_to(closed("cpu-tensors", 1, 100, 10.0, blocks=level_blocks(100, latency(10.0), rounds)), None)
         assert interval(level, "p99") is None
-        assert interval(level, "runs_per_s") is None
+        assert interval(level, "throughput") is None
         assert spread_of(level) is None
-        del level["blocks"]  # of an earlier version
-        assert interval(level, "p50") is None
 
 
 def test_a_quotient_is_known_as_well_as_both_together() -> None:
@@ -94,39 +116,48 @@ def test_a_quotient_is_known_as_well_as_both_together() -> None:
     assert quotient(300.0, 100.0, None, (98.0, 102.0)).ci95 is None
 
 
+def speed_up(case: Case, cases: Sequence[Case]) -> Value | None:
+    """By how much more clients bring more, beside these."""
+    case.put("scaling", None)
+    put_scaling(load_result(*(it for it in cases if it is not case), case))
+    found = case.metrics.get("scaling")
+    return found if isinstance(found, Value) else None
+
+
 def test_speed_up_is_against_one_caller() -> None:
-    one, four = closed("cpu", 1, 100, 10.0), closed("cpu", 4, 380, 10.0)
+    one, four = closed("cpu-tensors", 1, 100, 10.0), closed("cpu-tensors", 4, 380, 10.0)
     found = there(speed_up(four, [one, four]))
-    assert found.ratio == 3.8
-    logs = [math.log(a["runs_per_s"] / b["runs_per_s"]) for a, b in zip(four["blocks"], one["blocks"], strict=True)]
+    assert found.value == 3.8
+    pairs = zip(there(four.load_blocks), there(one.load_blocks), strict=True)
+    logs = [math.log(a["throughput"] / b["throughput"]) for a, b in pairs]
     reach = math.exp(2.3646 * stdev(logs) / math.sqrt(8))  # Student's t of 7 degrees
     assert found.ci95 == pytest.approx((3.8 / reach, 3.8 * reach), rel=1e-3)
-    apart = there(speed_up(four, [closed("cpu", 1, 100, 10.0, blocks=[])]))
+    apart = there(speed_up(four, [closed("cpu-tensors", 1, 100, 10.0, blocks=[])]))
     assert apart.ci95 == pytest.approx((3.747, 3.854), abs=1e-3)
     alone = there(speed_up(one, [one, four]))
-    assert (alone.ratio, alone.ci95) == (1.0, None)
+    assert (alone.value, alone.ci95) == (1.0, None)
     assert speed_up(four, [four]) is None
 
 
 def test_a_clock_that_rises_for_both_is_no_noise_of_the_speed_up() -> None:
     clock = (1.0, 1.0, 1.6, 1.5, 1.0)
     of = latency(10.0)
-    one = closed("cpu", 1, 100, 10.0, ci95=[75, 125], blocks=level_blocks(100, of, 5, clock))
-    two = closed("cpu", 2, 180, 10.0, ci95=[135, 225], blocks=level_blocks(180, of, 5, clock))
+    one = known_to(closed("cpu-tensors", 1, 100, 10.0, blocks=level_blocks(100, of, 5, clock)), (75, 125))
+    two = known_to(closed("cpu-tensors", 2, 180, 10.0, blocks=level_blocks(180, of, 5, clock)), (135, 225))
     found = there(speed_up(two, [one, two]))
     assert found.ci95 == pytest.approx((1.8, 1.8))
 
 
 def test_callers_that_are_always_busy_have_a_queue_that_grows() -> None:
     for busy, full in [(0.979, False), (0.98, True), (1.0, True)]:
-        assert is_full(opened("cpu", 30, 5.0, utilisation=busy)) is full
+        assert is_full(opened("cpu-tensors", 30, 5.0, utilisation=busy)) is full
 
 
 def test_an_slo_is_kept_by_the_figures() -> None:
-    level = opened("cpu", 30, 5.0, 15.0)
+    level = opened("cpu-tensors", 30, 5.0, 15.0)
     assert holds(level, {"p99": 15 * MS, "mean": 5 * MS})
     assert not holds(level, {"p99": 15 * MS, "max": 29 * MS})
     assert asked_of(paced()) == {"p99": 20 * MS}
     assert asked_of(serving()) is None
-    found: dict[str, Any] = {"cpu": {"rate": 210.0, "ci95": [205.0, 216.0]}, "device": None}
-    assert kept(load_result(level, slo={"p99": MS}, found=found)) == {"cpu": found["cpu"]}
+    found: dict[str, Any] = {"cpu-tensors": {"rate": 210.0, "ci95": [205.0, 216.0]}, "device-tensors": None}
+    assert kept(load_result(level, slo={"p99": MS}, found=found)) == {"cpu-tensors": found["cpu-tensors"]}

@@ -8,10 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ortbench.analysis import load_levels
-from ortbench.analysis.level_blocks import blocks_of
-from ortbench.analysis.load_levels import LATE_NS, Burst, Taken, counted, level
+from ortbench.analysis.load_levels import LATE_NS, Burst, Taken, blocks_of, case_of, counted
 from ortbench.analysis.load_requests import Requests
+from ortbench.stats import summarise
+from tests.expect import there
 from tests.queues import MS, served, steady
 
 
@@ -36,35 +36,38 @@ def test_one_engine_gives_as_many_runs_whatever_the_number_of_callers_and_where_
     for callers in [1, 2, 3, 8]:
         for until in (50 * MS, 53 * MS + 1, 57 * MS):
             found = counted(burst(one_engine(callers, 2 * MS, until), until))
-            assert found.runs_per_s == pytest.approx(500)
+            assert found.throughput == pytest.approx(500)
             assert {int(it) for times in found.latencies for it in times} == {callers * 2 * MS}
     # All runs end at the same moments: there a count by the time between the first end and the last would be one short.
     for callers in [2, 4]:
         runs = [[(number * MS, (number + 1) * MS) for number in range(12)]] * callers
-        assert counted(burst(runs, 10 * MS)).runs_per_s == pytest.approx(1000 * callers)
+        assert counted(burst(runs, 10 * MS)).throughput == pytest.approx(1000 * callers)
     early = [(0, 1 * MS), (1 * MS, 2 * MS), (2 * MS, 3 * MS), (3 * MS, 4 * MS), (4 * MS, 5 * MS)]
     late = [(0, 3 * MS), (3 * MS, 4 * MS), (4 * MS, 6 * MS)]
     found = counted(burst([early, late], 4 * MS))
     assert [list(times) for times in found.latencies] == [[MS], [MS]]
-    assert found.runs_per_s == pytest.approx(2000)
+    assert found.throughput == pytest.approx(2000)
     assert found.each == [2, 2]
 
 
 def test_a_level_that_failed_or_was_never_measured_says_so() -> None:
     starved = burst([[(0, 1), (1, 2)], []], 1)
-    assert counted(starved).runs_per_s is None
-    found = level(Taken("cpu", "shared", ("concurrency", 2), bursts=[starved]))
-    assert (found["status"], found["runs_per_s"], found["n"]) == ("failed", None, 0)
-    assert found["reason"] == "some callers got no run beside the others: they are served unfairly"
+    assert counted(starved).throughput is None
+    found = case_of(Taken("cpu-tensors", ("concurrency", 2), bursts=[starved]))
+    assert (found.status, found.metrics, found.load_blocks) == ("failed", {}, [])
+    assert found.reason == "some callers got no run beside the others: they are served unfairly"
     taken = Taken(
-        "cpu", "own", ("concurrency", 1), bursts=[burst(one_engine(1, MS, 5 * MS), 5 * MS)], failed="a caller died"
+        "cpu-tensors",
+        ("concurrency", 1),
+        bursts=[burst(one_engine(1, MS, 5 * MS), 5 * MS)],
+        failed="a caller died",
     )
-    found = level(taken)
-    assert (found["status"], found["reason"]) == ("failed", "a caller died")
-    assert found["runs_per_s"] == pytest.approx(1000)
-    found = level(Taken("cpu", "shared", ("rate", 3.5)))
-    assert (found["status"], found["reason"]) == ("not measured", "the load was ended before its turn came")
-    assert (found["rate"], found["n"], found["wait_ns"], found["late"]) == (3.5, 0, None, None)
+    found = case_of(taken)
+    assert (found.status, found.reason) == ("failed", "a caller died")
+    assert found.value("throughput") == pytest.approx(1000)
+    found = case_of(Taken("cpu-tensors", ("rate", 3.5)))
+    assert (found.status, found.reason) == ("not_measured", "the load was ended before its turn came")
+    assert (found.point, found.metrics, found.checks) == ({"rate": 3.5}, {}, {})
 
 
 def test_a_closed_level() -> None:
@@ -72,56 +75,57 @@ def test_a_closed_level() -> None:
         burst(one_engine(2, 2 * MS, 40 * MS), 40 * MS, cpu_ns=30 * MS, wall_ns=20 * MS, lock=(3, 10), round=number)
         for number in range(4)
     ]
-    taken = Taken("cpu", "shared", ("concurrency", 2), bursts=bursts, outputs_match=True, clock_mhz=[900, 300, 600])
-    found = level(taken)
-    assert found["runs_per_s"] == pytest.approx(500)
-    assert found["ci95"] == pytest.approx([500, 500])
-    assert found["latency_ns"] == {"mean": 4 * MS, "p50": 4 * MS, "p95": 4 * MS, "p99": 4 * MS, "max": 4 * MS}
-    assert (found["cpu_cores"], found["lock_wait"]) == (1.5, 0.3)
-    assert found["fairness"] == pytest.approx(1, abs=0.01)  # 10 runs of one and 9 of the other in a block
-    assert (found["status"], found["reason"], found["outputs_match"]) == ("ok", None, True)
-    assert (found["concurrency"], found["clock_mhz"]) == (2, {"sm": 600})
-    assert "rate" not in found
+    taken = Taken("cpu-tensors", ("concurrency", 2), bursts=bursts, outputs_match=True, clock_mhz=[900, 300, 600])
+    found = case_of(taken)
+    assert found.value("throughput") == pytest.approx(500)
+    assert found.metrics["throughput"].ci95 == pytest.approx((500, 500))
+    assert there(found.stats("latency")) == summarise([4 * MS] * 72)
+    assert (found.value("cpu_cores"), found.value("gil_wait")) == (1.5, 0.3)
+    assert found.value("fairness") == pytest.approx(1, abs=0.01)  # 10 runs of one and 9 of the other in a block
+    assert (found.status, found.reason, found.checks) == ("ok", None, {"outputs": {"verdict": "passed"}})
+    assert (found.point, found.value("sm_clock")) == ({"concurrency": 2}, 600)
 
 
 def test_an_open_level_counts_from_when_requests_were_due() -> None:
     due = [0, 1 * MS, 2 * MS, 20 * MS]
-    found = level(
-        Taken("cpu", "shared", ("rate", 200.0), stretches=[served(due, steady(5 * MS))], slo={"max": 14 * MS})
+    found = case_of(
+        Taken("cpu-tensors", ("rate", 200.0), stretches=[served(due, steady(5 * MS))], slo={"max": 14 * MS})
     )
-    assert found["latency_ns"] is not None
-    assert found["latency_ns"]["max"] == 13 * MS
-    assert found["wait_ns"] == {"mean": 3 * MS, "ci95": None, "p99": round(np.quantile([0, 4 * MS, 8 * MS, 0], 0.99))}
-    assert found["service_ns"] == {"mean": 5 * MS, "p50": 5 * MS}
-    assert (found["n"], found["late"], found["slo_held"]) == (4, 0.0, True)
-    assert found["utilisation"] == pytest.approx(20 / 25)
-    assert found["runs_per_s"] == pytest.approx(4 / 0.025)
+    assert there(found.stats("latency")).max == 13 * MS
+    assert there(found.stats("queue_delay")) == summarise([0, 4 * MS, 8 * MS, 0])
+    assert found.queue_delay_ci95 is None
+    assert there(found.stats("service_time")) == summarise([5 * MS] * 4)
+    assert (found.value("late_share"), found.checks["slo"]) == (0.0, {"verdict": "passed"})
+    assert found.value("utilisation") == pytest.approx(20 / 25)
+    assert found.value("throughput") == pytest.approx(4 / 0.025)
 
 
 def test_late_is_what_a_free_caller_began_late_and_what_was_cut_off_counts() -> None:
     due = np.array([0, MS, 50 * MS], np.int64)
     start = np.array([0, 10 * MS, 50 * MS + LATE_NS + 1], np.int64)
     requests = Requests(due, np.array([0, 10 * MS, 20 * MS]), start, start + 10 * MS, None, 1, 0, 1)
-    found = level(Taken("cpu", "shared", ("rate", 1.0), stretches=[requests]))
-    assert found["late"] == pytest.approx(1 / 3)
-    assert found["late_ns"] is not None
-    assert found["late_ns"]["max"] == LATE_NS + 1
+    found = case_of(Taken("cpu-tensors", ("rate", 1.0), stretches=[requests]))
+    assert found.value("late_share") == pytest.approx(1 / 3)
+    assert there(found.stats("generator_lag")).max == LATE_NS + 1
     due = np.array([0, MS, 2 * MS], np.int64)
     first = np.array([0], np.int64)
     requests = Requests(due, first, first, first + 4 * MS, 5 * MS, 1, 0, 1)
-    found = level(Taken("cpu", "shared", ("rate", 1000.0), stretches=[requests], slo={"max": 10 * MS}))
+    found = case_of(Taken("cpu-tensors", ("rate", 1000.0), stretches=[requests], slo={"max": 10 * MS}))
     assert list(requests.latencies) == [4 * MS, 4 * MS, 3 * MS]
     assert list(requests.waits) == [0, 4 * MS, 3 * MS]
-    assert (found["n"], found["slo_held"]) == (3, False)
+    assert (there(found.stats("latency")).n, found.checks["slo"]) == (3, {"verdict": "failed"})
 
 
-def test_an_slo_holds_where_every_statistic_does() -> None:
-    measured = load_levels.latency(np.array([MS, 2 * MS, 3 * MS], np.int64))
-    assert load_levels.holds(measured, {"max": 3 * MS, "mean": 2 * MS})
-    assert not load_levels.holds(measured, {"max": 3 * MS, "p50": 2 * MS - 1})
-    found = load_levels.back_to_back([MS, 3 * MS], [1000, 200, 300])
-    assert (found["n"], found["latency_ns"]["mean"], found["clock_mhz"]) == (2, 2 * MS, {"sm": 300})
-    assert load_levels.back_to_back([MS], [])["clock_mhz"] is None
+def test_parts_of_one_stretch_are_its_blocks_and_those_that_were_never_served_are_in_no_service_time() -> None:
+    requests = served([number * 10 * MS for number in range(65)], steady(5 * MS))
+    found = case_of(Taken("cpu-tensors", ("rate", 100.0), stretches=[requests]))
+    assert [(block["round"], block["n"], block["latency"]["max"]) for block in there(found.load_blocks)] == [
+        (0, 22, 5 * MS), (1, 21, 5 * MS), (2, 22, 5 * MS)
+    ]  # fmt: skip
+    cut = replace(requests, start=requests.start[:30], end=requests.end[:30], free=requests.free[:30], cutoff_ns=10**9)
+    found = case_of(Taken("cpu-tensors", ("rate", 100.0), stretches=[cut]))
+    counts = {name: there(found.stats(name)).n for name in ("latency", "queue_delay", "service_time", "generator_lag")}
+    assert counts == {"latency": 65, "queue_delay": 65, "service_time": 30, "generator_lag": 30}
 
 
 def test_requests_of_a_stretch() -> None:
@@ -139,12 +143,12 @@ def test_requests_of_a_stretch() -> None:
 
 def test_stretches_of_a_level_are_one_level_with_a_block_each() -> None:
     parts = [replace(served([0, 10 * MS], steady(took * MS)), round=number) for number, took in ((0, 5), (3, 8))]
-    taken = Taken("cpu", "shared", ("rate", 100.0), stretches=parts, slo={"max": 6 * MS})
-    found = level(taken)
-    assert found["latency_ns"] is not None
-    assert (found["n"], found["latency_ns"]["max"], found["slo_held"]) == (4, 8 * MS, False)
-    assert found["runs_per_s"] == pytest.approx(4 / 0.033)
-    assert [(block["round"], block["n"], block["latency_ns"]["p50"]) for block in blocks_of(taken)] == [
+    taken = Taken("cpu-tensors", ("rate", 100.0), stretches=parts, slo={"max": 6 * MS})
+    found = case_of(taken)
+    latency = there(found.stats("latency"))
+    assert (latency.n, latency.max, found.checks["slo"]) == (4, 8 * MS, {"verdict": "failed"})
+    assert found.value("throughput") == pytest.approx(4 / 0.033)
+    assert [(block["round"], block["n"], block["latency"]["median"]) for block in blocks_of(taken)] == [
         (0, 2, 5 * MS), (3, 2, 8 * MS),
     ]  # fmt: skip
-    assert level(replace(taken, kept=True))["slo_held"] is True
+    assert case_of(replace(taken, kept=True)).checks["slo"] == {"verdict": "passed"}

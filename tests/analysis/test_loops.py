@@ -7,8 +7,8 @@ from random import Random
 import pytest
 
 from ortbench.analysis.derive import derive
-from ortbench.analysis.loops import is_first_apart, law, slope_ns, steps_per_s, summarise_steps
-from ortbench.modes import CPU, RESIDENT, STEP, TOTAL, WHOLE_LOOP
+from ortbench.analysis.loops import is_first_apart, law, slope_ns, summarise_steps
+from ortbench.modes import CPU, LATENCY, RESIDENT, STEP, WHOLE_LOOP
 from ortbench.result import Case, Result
 from ortbench.schema import Loop
 from ortbench.stats import summarise
@@ -20,8 +20,8 @@ STEPS = 4
 
 def case_of(mode: str, loops: list[list[int]], begins: int = 7) -> Case:
     """A mode of so many rounds of one loop each, whose steps took these times; `begins` is what the first state took."""
-    case = measured(mode, total={number: [sum(times) + begins] for number, times in enumerate(loops)})
-    case.samples_ns[STEP] = [time for times in loops for time in times]
+    case = measured(mode, latency={number: [sum(times) + begins] for number, times in enumerate(loops)})
+    case.samples[STEP] = [time for times in loops for time in times]
     case.blocks[STEP] = [[number, len(times), 0] for number, times in enumerate(loops)]
     return case
 
@@ -49,33 +49,33 @@ def test_medians_by_step() -> None:
     case = case_of(CPU, [[10, 20, 30, 40], [12, 22, 32, 42], [11, 21, 31, 500]])
     derive(result(case))
     assert case.steps_ns == [11, 21, 31, 42]
-    step, whole = case.phases[STEP], case.phases[WHOLE_LOOP]
-    assert step == summarise(case.samples_ns[STEP], [4, 4, 4])
+    step, whole = case.stats(STEP), case.stats(WHOLE_LOOP)
+    assert step == summarise(case.samples[STEP], [4, 4, 4])
     assert step is not None
-    assert (step.n, step.min_ns, step.max_ns) == (12, 10, 500)
-    assert whole is case.phases[TOTAL]
+    assert (step.n, step.min, step.max) == (12, 10, 500)
+    assert whole is case.stats(LATENCY)
     assert whole is not None
-    assert whole.median_ns == 115
-    assert case.phases["inference"] is None
-    assert case.derived is None
+    assert whole.median == 115
+    assert case.stats("inference") is None
+    assert "copies" not in case.metrics
     case = case_of(RESIDENT, [[1, 2, 3, 4]])
-    case.phases["inference"] = None
+    case.metrics.pop("inference")
     derive(result(case))
-    assert case.phases["inference"] is None
+    assert case.stats("inference") is None
     case = Case("shared", "unsupported", "no")
     summarise_steps(case, STEPS)
-    assert (case.phases[STEP], case.phases[WHOLE_LOOP], case.steps_ns) == (None, None, None)
-    assert steps_per_s(case, STEPS) is None
+    assert (case.stats(STEP), case.stats(WHOLE_LOOP), case.steps_ns) == (None, None, None)
+    assert case.value("step_throughput") is None
 
 
 def test_whole_loops_are_compared_and_give_steps_a_second() -> None:
     case = case_of(CPU, [[100 * US] * STEPS], begins=100 * US)
     derive(result(case))
-    assert steps_per_s(case, STEPS) == 4 / 500e-6 == 8000
+    assert case.value("step_throughput") == 4 / 500e-6 == 8000
     cpu, resident = case_of(CPU, [[30, 30, 30, 30]] * 9, begins=0), case_of(RESIDENT, [[10, 10, 10, 10]] * 9, begins=0)
     derive(result(cpu, resident))
-    assert resident.vs_cpu is not None
-    assert resident.vs_cpu["ratio"] == 3.0
+    assert resident.speedup is not None
+    assert resident.speedup.value == 3.0
 
 
 # Growth

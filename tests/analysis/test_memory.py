@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ortbench.analysis.compare import Spread
+from ortbench.analysis.compare import RatioEstimate, rows
 from ortbench.analysis.memory import (
-    changes,
     computes_on_host,
     device_total,
     figure,
@@ -65,8 +64,11 @@ def test_the_devices_figure_is_the_best_that_is_known() -> None:
     ]  # fmt: skip
     for arguments, total, how in cases:
         assert device_total(*arguments) == (total, how)
-    case = measured("cpu", total=steady([1]))
-    assert (figure(case, "device"), why_unknown(case, "device")) == (None, "was not measured (--memory)")
+    case = measured("cpu-tensors", latency=steady([1]))
+    assert (figure(case, "device"), why_unknown(case, "device")) == (
+        None,
+        "was not measured (--memory)",
+    )
     weighed(case, failed="out of memory")
     assert (figure(case, "host"), why_unknown(case, "host")) == (None, "could not be measured: out of memory")
     assert not computes_on_host(case)
@@ -79,15 +81,14 @@ def test_the_devices_figure_is_the_best_that_is_known() -> None:
     assert computes_on_host(case)
 
 
-def test_changes_are_those_of_all_modes_that_have_a_figure() -> None:
+def test_figures_of_two_results_are_compared_exactly() -> None:
     one = result_of(
-        weighed(measured("cpu", total=steady([1])), 100 * MB, 10 * MB), measured("device", total=steady([1]))
+        weighed(measured("cpu-tensors", latency=steady([1])), 100 * MB, 10 * MB),
+        measured("device-tensors", latency=steady([1])),
     )
-    other = result_of(weighed(measured("cpu", total=steady([1])), 50 * MB, None))
-    found = changes([one, other])
-    assert [(it.mode, it.side, it.figures, it.against(0, 1)) for it in found] == [
-        ("cpu", "device", (100 * MB, 50 * MB), Spread(100 * MB, 50 * MB, 0.5, 0.5, 0.5, paired=False)),
-        ("cpu", "host", (10 * MB, None), None),
-    ]
-    assert [it.against(0, 0) for it in found] == [it.against(-1, 0) for it in found] == [None, None]
-    assert changes([one, other], ["device"]) == []
+    other = result_of(weighed(measured("cpu-tensors", latency=steady([1])), 50 * MB, None))
+    found = [it for it in rows([one, other]) if it.is_cost]
+    assert [(it.key.mode, it.key.metric.key, it.values, it.since_first) for it in found] == [
+        ("cpu-tensors", "device_memory", (100 * MB, 50 * MB), (None, RatioEstimate(100 * MB, 50 * MB, 0.5, 0.5, 0.5, exact=True))),
+        ("cpu-tensors", "host_memory", (10 * MB, None), (None, None)),
+    ]  # fmt: skip

@@ -72,7 +72,7 @@ def test_what_differs_names_them() -> None:
     long = names(*(result_of(target__ep_options={"path": letter + "x" * 100}) for letter in "ab"))
     assert [len(name) for name in long] == [40, 40]
     assert [name[:6] for name in long] == ["path=a", "path=b"]
-    results = [result_of(measured("pipelined", total=steady([1]))) for _ in range(2)]
+    results = [result_of(measured("pipelined", latency=steady([1]))) for _ in range(2)]
     for depth, result in enumerate(results, 2):
         result.cases[0].pipeline = {"depth": depth}  # type: ignore[assignment]
     assert names(*results) == ["depth=2", "depth=3"]

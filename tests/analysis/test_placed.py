@@ -8,7 +8,8 @@ from ortbench.analysis.advice import headline, headline_of_many, sentences, supe
 from ortbench.analysis.placed import missed, mostly_on_cpu
 from ortbench.plan import CPU_EP
 from ortbench.result import Result
-from tests.results import EP, MB, island, profiled, published, with_failures
+from ortbench.stats import Value
+from tests.results import EP, MB, copying, island, profiled, published, with_failures
 
 WARNING = ("cpu-nodes", "1 node stays on the CPU: Clip; 1 Memcpy node copies between them in every run")
 
@@ -40,7 +41,7 @@ def test_a_copy_inside_the_graph_comes_first() -> None:
     assert sentences(made)[:2] == [
         "1 Memcpy node copies 25.0 MB to the host inside every run, in every mode, since 1 of 3 nodes is on the CPU (Clip). "
         "That counts as inference here, not as copies; --nodes says what it takes.",
-        "With CPU tensors ≈58% of a run is copies at the edges (≈4.20 ms of 7.20 ms: its total less that of "
+        "With CPU tensors ≈58% of a run is copies at the edges (≈4.20 ms of 7.20 ms: its latency less that of "
         "device-resident).",
     ]
     assert sentences(made)[2:] == sentences(published())[1:]
@@ -76,7 +77,8 @@ def test_profiled_nodes_say_it_first_and_better() -> None:
 
 def test_copies_at_the_edges_beside_those_inside() -> None:
     made = placed(2, 1, 1, memcpy=crossings(1, 0))
-    made.cases[2].vs_cpu = {"ratio": 1.0, "ci95": [0.9, 1.1]}
+    made.cases[2].speedup = Value(1.0, (0.9, 1.1))
+    copying(made.cases[0], -100_000, 7_300_000)
     assert headline(made) == (
         "Copies at the edges are not a measurable part of a run with CPU tensors; 25.0 MB is copied inside the graph"
     )
@@ -142,7 +144,7 @@ def test_where_nothing_is_said_of_nodes() -> None:
     assert sentences(made) == sentences(published())
     made = with_failures()
     for case in made.cases:
-        case.phases["total"] = None
+        case.metrics.clear()
     made.placement["nodes"] = {CPU_EP: 3}
     assert sentences(made) == []
     assert superseded(made) == set()

@@ -8,7 +8,7 @@ from ortbench.analysis.advice import sentences
 from ortbench.analysis.places import Held, elsewhere_sentences, held
 from ortbench.result import Case, Result
 from ortbench.schema import TensorPlace
-from tests.results import MB, MS, case, published, result_of, tensor
+from tests.results import MB, MS, case, once, published, result_of, tensor, with_bytes
 
 DEVICE, HOST = "Mem (DEFAULT)", "host memory"
 WANTED = "the session wants it there"
@@ -32,19 +32,19 @@ def placed(made: Case, ins: Sequence[TensorPlace], outs: Sequence[TensorPlace]) 
 
 
 def arrays() -> Case:
-    """Mode cpu."""
+    """Mode cpu-tensors."""
     given, made = at("image", HOST, "an array that is given to run"), at("adjusted", HOST, "an array that run makes")
-    return placed(case("cpu", total=30 * MS), [given], [made])
+    return placed(case("cpu-tensors", latency=30 * MS), [given], [made])
 
 
 def made_on_the_cpu(image: int | None = 25 * MB, adjusted: int | None = 25 * MB) -> Result:
     """A model whose output a node on the CPU makes: 25 MB go up in 6.25 ms."""
     device = placed(
-        case("device", upload=6_250_000, inference=10 * MS, total=16 * MS), [at("image")], [off("adjusted")]
+        case("device-tensors", h2d=6_250_000, inference=10 * MS, latency=16 * MS), [at("image")], [off("adjusted")]
     )
-    device.bytes_in, device.bytes_out = image or 0, 0
-    resident = placed(case("device-resident", inference=10 * MS, total=10 * MS), [at("image")], [off("adjusted")])
-    resident.once = {"upload_ns": 6_000_000, "download_ns": 0}
+    with_bytes(device, image or 0, 0)
+    resident = placed(case("device-resident", inference=10 * MS, latency=10 * MS), [at("image")], [off("adjusted")])
+    once(resident, 6_000_000, 0)
     return result_of(
         arrays(), device, resident,
         model__inputs=[tensor("image", [1], image)], model__outputs=[tensor("adjusted", [1], adjusted)],
@@ -53,23 +53,23 @@ def made_on_the_cpu(image: int | None = 25 * MB, adjusted: int | None = 25 * MB)
 
 def test_where_every_tensor_was_in_each_mode() -> None:
     assert held(made_on_the_cpu()) == [
-        Held("inputs", ("image",), ("cpu",), HOST, "an array that is given to run", usual=True),
-        Held("inputs", ("image",), ("device", "device-resident"), DEVICE, WANTED, usual=True),
-        Held("outputs", ("adjusted",), ("cpu",), HOST, "an array that run makes", usual=True),
-        Held("outputs", ("adjusted",), ("device", "device-resident"), HOST, MADE, usual=False),
+        Held("inputs", ("image",), ("cpu-tensors",), HOST, "an array that is given to run", usual=True),
+        Held("inputs", ("image",), ("device-tensors", "device-resident"), DEVICE, WANTED, usual=True),
+        Held("outputs", ("adjusted",), ("cpu-tensors",), HOST, "an array that run makes", usual=True),
+        Held("outputs", ("adjusted",), ("device-tensors", "device-resident"), HOST, MADE, usual=False),
     ]
 
 
 def test_an_output_in_host_memory_with_what_the_device_would_cost() -> None:
     said = (
         "output adjusted is bound in host memory, not on the device: Clip makes it on the CPU. Bound on the device it costs "
-        "another copy in every run, ≈6.25 ms (25.0 MB at the rate of device's upload)."
+        "another copy in every run, ≈6.25 ms (25.0 MB at the rate of device-tensors's H2D)."
     )
     assert elsewhere_sentences(made_on_the_cpu()) == [said]
     assert said in sentences(made_on_the_cpu())
     made = made_on_the_cpu()
     del made.cases[1]
-    assert elsewhere_sentences(made)[0].endswith("≈6.00 ms (25.0 MB at the rate of device-resident's upload).")
+    assert elsewhere_sentences(made)[0].endswith("≈6.00 ms (25.0 MB at the rate of device-resident's H2D).")
     # A copy of a quarter of the bytes need not take a quarter of the time.
     for image, adjusted in [(25 * MB, 6 * MB), (25 * MB, 101 * MB), (25 * MB, None), (None, MB)]:
         made = made_on_the_cpu(image, adjusted)
@@ -77,27 +77,29 @@ def test_an_output_in_host_memory_with_what_the_device_would_cost() -> None:
 
 
 def test_an_input_is_copied_the_other_way() -> None:
-    device = case("device", upload=9 * MS, inference=10 * MS, download=4 * MS, total=20 * MS)
+    device = case("device-tensors", h2d=9 * MS, inference=10 * MS, d2h=4 * MS, latency=20 * MS)
     placed(device, [at("x"), off("shape", "Reshape takes it there")], [at("y")])
-    device.bytes_in = device.bytes_out = 4 * MB
+    with_bytes(device, 4 * MB, 4 * MB)
     inputs = [tensor("x", [1], 4 * MB), tensor("shape", [1], 2 * MB)]
     made = result_of(device, model__inputs=inputs, model__outputs=[tensor("y", [1], 4 * MB)])
     assert elsewhere_sentences(made) == [
         "input shape is bound in host memory, not on the device: Reshape takes it there. Bound on the device it costs another "
-        "copy in every run, ≈2.00 ms (2.00 MB at the rate of device's download)."
+        "copy in every run, ≈2.00 ms (2.00 MB at the rate of device-tensors's D2H)."
     ]
 
 
 def test_tensors_that_are_alike_and_many_kinds() -> None:
     names = [f"present.{number}" for number in range(64)]
-    device = placed(case("device", inference=1 * MS, total=1 * MS), [], [off(name) for name in names])
+    device = placed(case("device-tensors", inference=1 * MS, latency=1 * MS), [], [off(name) for name in names])
     made = result_of(device, model__inputs=[], model__outputs=[tensor(name, [1], 4) for name in names])
     assert elsewhere_sentences(made) == [
         "outputs present.0, present.1, present.2 and 61 more are bound in host memory, not on the device: Clip makes it on "
         "the CPU. Bound on the device each costs another copy in every run."
     ]
     names = [f"y{number}" for number in range(8)]
-    device = placed(case("device", total=1 * MS), [], [off(name, f"Op{name} makes it on the CPU") for name in names])
+    device = placed(
+        case("device-tensors", latency=1 * MS), [], [off(name, f"Op{name} makes it on the CPU") for name in names]
+    )
     made = result_of(device, model__inputs=[], model__outputs=[tensor(name, [1], 4) for name in names])
     assert len(elsewhere_sentences(made)) == 6
     assert elsewhere_sentences(made)[-1] == "3 more tensors are elsewhere too: see places in result.json."
@@ -107,7 +109,7 @@ def test_only_some_modes_and_other_memory() -> None:
     made = made_on_the_cpu()
     placed(made.cases[2], [at("image")], [at("adjusted")])
     assert elsewhere_sentences(made)[0].startswith(
-        "output adjusted is bound in host memory, not on the device (in device): Clip makes it on the CPU. "
+        "output adjusted is bound in host memory, not on the device (in device-tensors): Clip makes it on the CPU. "
     )
     made = made_on_the_cpu()
     for number in (1, 2):
@@ -117,4 +119,4 @@ def test_only_some_modes_and_other_memory() -> None:
     assert elsewhere_sentences(published()) == []
     made = made_on_the_cpu()
     made.cases[1].status = "failed"
-    assert {mode for it in held(made) for mode in it.modes} == {"cpu", "device-resident"}
+    assert {mode for it in held(made) for mode in it.modes} == {"cpu-tensors", "device-resident"}

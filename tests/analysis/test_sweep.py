@@ -6,79 +6,86 @@ import pytest
 
 from ortbench.analysis.advice import headline, sentences
 from ortbench.analysis.comparable import mismatches
-from ortbench.analysis.compare_sweeps import common, only_in, sweep_rows
-from ortbench.analysis.points import alone, several
+from ortbench.analysis.compare import rows
+from ortbench.analysis.points import merge, point_as_result, split
 from ortbench.analysis.sweep import best_of, failures, has_a_cost, summarise_switching
-from ortbench.result import OK, Case, Result
+from ortbench.plan import Plan
+from ortbench.result import FAILED, OK, RUN, Case, Result
 from ortbench.slo import Slo
+from ortbench.sweep_plan import Shape
 from tests.expect import there
-from tests.results import MS, US, USUAL, nvidia_result, sweep_result, turns, without
+from tests.results import MS, US, USUAL, nvidia_result, of_batch, sweep_result, turns, without
 
 
 def best(result: Result, mode: str) -> tuple[str, list[str]] | None:
     """The best shape of a mode and those that are as good, by their names."""
     assert result.best is not None
-    assert result.points is not None
     found = result.best["modes"][mode]
-    if found is None:
-        return None
-    return result.points[found["point"]].name, [result.points[number].name for number in found["ties"]]
+    return None if found is None else (found["shape"], found["ties"])
 
 
 def test_the_best_shape_gets_most_items_done() -> None:
     result = sweep_result()
     assert result.best is not None
     assert result.best["mode"] == "device-resident"
-    assert (best(result, "cpu"), best(result, "device-resident")) == (("batch=4", []), ("batch=2", []))
-    found = result.best["modes"]["cpu"]
-    assert found == {"point": 2, "by": "items_per_s", "items_per_s": 2500.0, "ci95": [2500.0, 2500.0], "ties": []}
-    result = sweep_result({"cpu": {1: 1000, 2: 2000, 4: 4000, 8: 9000}})
-    assert best(result, "cpu") == ("batch=1", ["batch=2", "batch=4"])
+    assert (best(result, "cpu-tensors"), best(result, "device-resident")) == (("batch=4", []), ("batch=2", []))
+    found = result.best["modes"]["cpu-tensors"]
+    assert found == {
+        "shape": "batch=4",
+        "by": "items_per_s",
+        "items_per_s": 2500.0,
+        "ci95": [2500.0, 2500.0],
+        "ties": [],
+    }
+    result = sweep_result({"cpu-tensors": {1: 1000, 2: 2000, 4: 4000, 8: 9000}})
+    assert best(result, "cpu-tensors") == ("batch=1", ["batch=2", "batch=4"])
     assert (
-        "best: batch=1, 1000 items/s with cpu (95 %: 1000 to 1000); no difference can be seen to batch=2, batch=4"
+        "best: batch=1, 1000 items/s with cpu-tensors (95 %: 1000 to 1000); no difference can be seen to batch=2, batch=4"
         in (sentences(result))
     )
 
 
 def test_a_limit_leaves_out_what_does_not_keep_it() -> None:
     result = sweep_result(slo=Slo("p99", 1_300 * US))
-    assert (best(result, "cpu"), best(result, "device-resident")) == (("batch=2", []), ("batch=2", []))
-    result = sweep_result(slo=Slo("total", 700 * US))
-    assert (best(result, "cpu"), best(result, "device-resident")) == (None, ("batch=2", []))
-    assert "no shape keeps total ≤ 700 µs with cpu" in sentences(result)
-    most = "batch=2 gets most done with total ≤ 700 µs: 3333 items a second with device-resident"
+    assert (best(result, "cpu-tensors"), best(result, "device-resident")) == (("batch=2", []), ("batch=2", []))
+    result = sweep_result(slo=Slo("latency", 700 * US))
+    assert (best(result, "cpu-tensors"), best(result, "device-resident")) == (None, ("batch=2", []))
+    assert "no shape keeps latency ≤ 700 µs with cpu-tensors" in sentences(result)
+    most = "batch=2 gets most done with latency ≤ 700 µs: 3333 items a second with device-resident"
     assert headline(result) == most
     result = sweep_result(slo=Slo("p99", 10 * MS), rounds=10)
-    assert best(result, "cpu") is None
-    reason = "whether a shape keeps p99 ≤ 10.0 ms with cpu cannot be told: it takes 100 runs; --duration gives more"
+    assert best(result, "cpu-tensors") is None
+    reason = (
+        "whether a shape keeps p99 ≤ 10.0 ms with cpu-tensors cannot be told: it takes 100 runs; --duration gives more"
+    )
     assert reason in sentences(result)
 
 
 def test_without_items_nothing_is_best_and_the_largest_keeps_a_limit() -> None:
     plain, limited = sweep_result(), sweep_result(slo=Slo("p99", 1_300 * US))
     for result in (plain, limited):
-        for point in result.points or []:
-            point.items = None
-    assert best_of(plain.points or [], None) is None
-    found = there(best_of(limited.points or [], Slo("p99", 1_300 * US)))
+        for shape in result.shapes:
+            shape.items = None
+    assert best_of(plain, None) is None
+    found = there(best_of(limited, Slo("p99", 1_300 * US)))
     assert found["mode"] is None
-    assert [(mode, it and (it["point"], it["by"])) for mode, it in found["modes"].items()] == [
-        ("cpu", (1, "bytes_in")),
-        ("device-resident", (1, "bytes_in")),
+    assert [(mode, it and (it["shape"], it["by"])) for mode, it in found["modes"].items()] == [
+        ("cpu-tensors", ("batch=2", "bytes_in")),
+        ("device-resident", ("batch=2", "bytes_in")),
     ]
 
 
 def test_what_switching_costs_is_by_turn_and_by_shape() -> None:
-    found = summarise_switching(turns("cpu", {0: 1000, 1: 3000}, {0: 2000, 1: 3400}))
+    found = summarise_switching(turns("cpu-tensors", {1: 1000, 2: 3000}, {1: 2000, 2: 3400}))
     assert (found["rounds"], found["calls"], found["ratio"], found["ci95"]) == (6, 2, 1.35, [1.35, 1.35])
     assert (found["cost_ns"], found["cost_ci95_ns"]) == (700 * US, [700 * US, 700 * US])
-    assert [(it["alone_ns"], it["turns_ns"], it["ratio"]) for it in found["points"]] == [
-        (1000 * US, 2000 * US, 2.0),
-        (3000 * US, 3400 * US, 1.1333),
+    assert [(it["shape"], it["alone_ns"], it["turns_ns"], it["ratio"]) for it in found["shapes"]] == [
+        ("batch=1", 1000 * US, 2000 * US, 2.0),
+        ("batch=2", 3000 * US, 3400 * US, 1.1333),
     ]
     assert has_a_cost(found) is True
-    assert has_a_cost(summarise_switching(turns("cpu", {0: 1000, 1: 3000}, {0: 1000, 1: 3000}))) is False
-    few = summarise_switching(turns("cpu", {0: 1000, 1: 3000}, {0: 2000, 1: 3000}, rounds=5))
+    assert has_a_cost(summarise_switching(turns("cpu-tensors", {1: 1000, 2: 3000}, {1: 1000, 2: 3000}))) is False
+    few = summarise_switching(turns("cpu-tensors", {1: 1000, 2: 3000}, {1: 2000, 2: 3000}, rounds=5))
     assert (few["ci95"], few["cost_ci95_ns"], has_a_cost(few)) == (None, None, None)
 
 
@@ -86,8 +93,8 @@ def test_what_is_said_of_a_sweep() -> None:
     assert headline(sweep_result()) == "batch=2 gets most done: 3333 items a second with device-resident"
     assert sentences(sweep_result()) == [
         "best: batch=2, 3333 items/s with device-resident (95 %: 3333 to 3333)",
-        "best with cpu: batch=4, 2500 items/s (95 %: 2500 to 2500)",
-        "switching shapes: with cpu a call takes 2.00 times as long (95 %: 2.00–2.00) where each has another shape, 1.27 ms "
+        "best with cpu-tensors: batch=4, 2500 items/s (95 %: 2500 to 2500)",
+        "switching shapes: with cpu-tensors a call takes 2.00 times as long (95 %: 2.00–2.00) where each has another shape, 1.27 ms "
         "more; most with batch=1: 2.00 times",
         "switching shapes costs nothing that can be seen with device-resident (1.00–1.00 times as long)",
         "the first run of a shape takes up to 12.5 times as long as later ones (batch=4: 20.0 ms): run each once before it "
@@ -99,34 +106,94 @@ def test_what_is_said_of_a_sweep() -> None:
 
 def test_a_shape_that_fails_is_said_and_the_others_go_on() -> None:
     result = sweep_result(failed={2: "out of memory"})
-    assert failures(result.points or []) == ["batch=2: failed: out of memory"]
-    assert [(it.name, it.shape, [case.status for case in it.cases]) for it in result.points or []] == [
+    assert failures(result) == ["batch=2: failed: out of memory"]
+    assert [(it.name, it.shape, [case.status for case in result.at_point(it.point)]) for it in result.shapes] == [
         ("batch=1", {"batch": 1}, [OK, OK]),
         ("batch=2", {"batch": 2}, ["failed", "failed"]),
         ("batch=4", {"batch": 4}, [OK, OK]),
     ]
     assert best(result, "device-resident") == ("batch=4", [])
     result = sweep_result()
-    for number in (0, 2):
-        (result.points or [])[number].cases[1] = Case("device-resident", "failed", "no memory")
-    (result.points or [])[1].cases[0] = Case("cpu", "failed", "wrong outputs")
-    assert failures(result.points or []) == [
+    for mode, batch, reason in (
+        ("device-resident", 1, "no memory"),
+        ("device-resident", 4, "no memory"),
+        ("cpu-tensors", 2, "wrong outputs"),
+    ):
+        case = there(result.case(mode, {"batch": batch}))
+        case.status, case.reason = FAILED, reason
+    assert failures(result) == [
         "batch=1, batch=4: device-resident failed: no memory",
-        "batch=2: cpu failed: wrong outputs",
+        "batch=2: cpu-tensors failed: wrong outputs",
     ]
 
 
 def test_a_shape_by_itself_is_what_a_run_of_it_would_give() -> None:
     result = sweep_result()
-    found = several(result)
+    found, names = split([result], ["cuda"])
+    assert names == ["cuda batch=1", "cuda batch=2", "cuda batch=4"]
     assert [it.model["inputs"][0]["shape"] for it in found] == [[1, 1000], [2, 1000], [4, 1000]]
-    assert [(it.kind, it.points, it.items and it.items["count"]) for it in found] == [
-        (None, None, n) for n in (1, 2, 4)
+    assert [(it.kind, it.axes, it.shapes, it.items and it.items["count"]) for it in found] == [
+        (RUN, [], [], n) for n in (1, 2, 4)
+    ]
+    assert [[(case.mode, case.point, case.median("latency")) for case in it.cases] for it in found] == [
+        [(mode, {}, of[batch] * US) for mode, of in USUAL.items()] for batch in (1, 2, 4)
     ]
     assert result.model["inputs"][0]["shape"] is None
-    assert result.sweep == {"dims": ["batch"], "data": False, "slo": None}
+    assert result.sweep == {"slo": None}
     plain = nvidia_result()
-    assert several(plain) == [plain]
+    assert split([plain]) == ([plain], [""])
+
+
+# Axes
+
+
+def merged(*named: tuple[str, str | None, dict[str, int] | None]) -> Result:
+    """A sweep of shapes: the name of each, its set of real inputs, and its sizes by dimension, None where it did not open."""
+    shapes = [Shape(name, Plan("m.onnx", modes=("cpu-tensors",)), data) for name, data, _ in named]
+    results: list[Result | None] = []
+    for _, _, sizes in named:
+        made = None if sizes is None else of_batch(1, Case("cpu-tensors"))
+        if made is not None and sizes is not None:
+            (tensor,) = made.model["inputs"]
+            tensor["model_shape"], tensor["shape"] = [*sizes], [*sizes.values()]
+        results.append(made)
+    return merge(shapes, results, ["no memory"] * len(named), None, [])
+
+
+@pytest.mark.parametrize(
+    ("named", "axes"),
+    [
+        (
+            [("one", None, {"a": 1, "b": 2, "c": 3}), ("two", None, {"a": 1, "b": 4, "c": 6})],
+            [("b", "elements", [2, 4]), ("c", "elements", [3, 6])],
+        ),
+        (
+            [("1", None, {"a": 1, "b": 2}), ("2", None, {"a": 2, "b": 2}), ("3", None, {"a": 1, "b": 3})],
+            [("a", "elements", [1, 2]), ("b", "elements", [2, 3])],
+        ),
+        # Real inputs, whatever their sizes.
+        ([("short", "short", {"a": 1}), ("long", "long", {"a": 9})], [("data", "", ["short", "long"])]),
+        # Shapes that sizes do not tell apart: of other ranges, or of dimensions without a name.
+        ([("low", None, {"a": 1}), ("high", None, {"a": 1})], [("shape", "", ["low", "high"])]),
+        (
+            [("1 low", None, {"a": 1}), ("1 high", None, {"a": 1}), ("2 low", None, {"a": 2})],
+            [("shape", "", ["1 low", "1 high", "2 low"])],
+        ),
+        # Sizes that nobody knows of a shape that did not open.
+        ([("1", None, {"a": 1}), ("2", None, {"a": 2}), ("3", None, None)], [("shape", "", ["1", "2", "3"])]),
+    ],
+    ids=["dimensions", "grid", "data", "ranges", "grid of ranges", "not opened"],
+)
+def test_every_shape_has_a_point_of_its_own(
+    named: list[tuple[str, str | None, dict[str, int] | None]], axes: list[tuple[str, str, list[object]]]
+) -> None:
+    result = merged(*named)
+    assert [(it["name"], it["unit"], it["values"]) for it in result.axes] == axes
+    points = [it.point for it in result.shapes]
+    assert all(point not in points[:at] for at, point in enumerate(points))
+    assert [case.point for case in result.cases] == points
+    assert all([*point] == [name for name, _, _ in axes] for point in points)
+    assert all(point[name] in values for point in points for name, _, values in axes)
 
 
 # Side by side
@@ -134,21 +201,21 @@ def test_a_shape_by_itself_is_what_a_run_of_it_would_give() -> None:
 
 def test_sweeps_are_compared_shape_by_shape() -> None:
     one = sweep_result()
-    other = without(sweep_result({**USUAL, "cpu": {1: 1000, 2: 1800, 4: 1600}}), 4)
+    other = without(sweep_result({**USUAL, "cpu-tensors": {1: 1000, 2: 1800, 4: 1600}}), 4)
     other.setup = {**other.setup, "run_id": "1" * 32}
     assert mismatches(one, other) == []
-    assert [name for name, _ in common([one, other])] == ["batch=1", "batch=2"]
-    assert only_in([one, other], ["a", "b"]) == ["only in a: batch=4"]
-    rows = sweep_rows([one, other])
-    assert [(row.mode, row.phase, row.medians_ns) for row in rows] == [
-        ("cpu", "batch=1", (1000 * US, 1000 * US)),
-        ("cpu", "batch=2", (1200 * US, 1800 * US)),
-        ("device-resident", "batch=1", (500 * US, 500 * US)),
-        ("device-resident", "batch=2", (600 * US, 600 * US)),
+    found = [it for it in rows([one, other]) if it.key.figure == ("latency", "median")]
+    assert [(it.key.mode, dict(it.key.point), it.values) for it in found] == [
+        ("cpu-tensors", {"batch": 1}, (1000 * US, 1000 * US)),
+        ("cpu-tensors", {"batch": 2}, (1200 * US, 1800 * US)),
+        ("cpu-tensors", {"batch": 4}, (1600 * US, None)),
+        ("device-resident", {"batch": 1}, (500 * US, 500 * US)),
+        ("device-resident", {"batch": 2}, (600 * US, 600 * US)),
+        ("device-resident", {"batch": 4}, (1500 * US, None)),
     ]
-    spread = there(rows[1].since_first[1])
+    spread = there(found[1].since_first[1])
     assert spread.low is not None
     assert [spread.ratio, spread.low] == pytest.approx([1.5, 1.5 / 1.02])
-    one, other = sweep_result(), alone(sweep_result(), (sweep_result().points or [])[0])
+    one, other = sweep_result(), point_as_result(sweep_result(), sweep_result().shapes[0])
     other.setup = {**other.setup, "run_id": "1" * 32}
     assert mismatches(one, other) == ["kind: a sweep of 3 shapes and single inferences"]

@@ -15,8 +15,8 @@ THERMAL, CAP, SET = 0x40, 0x04, 0x02
 def lane(mode: str, rounds: int, offset_ms: int = 0, each_ms: int = 20) -> Case:
     """A mode with a block of two samples in each round, one round a 100 ms."""
     made = Case(mode)
-    made.blocks = {"total": [[number, 2, (number * 100 + offset_ms) * MS] for number in range(rounds)]}
-    made.samples_ns = {"total": [each_ms * MS // 2 + number for number in range(rounds) for _ in range(2)]}
+    made.blocks = {"latency": [[number, 2, (number * 100 + offset_ms) * MS] for number in range(rounds)]}
+    made.samples = {"latency": [each_ms * MS // 2 + number for number in range(rounds) for _ in range(2)]}
     return made
 
 
@@ -52,39 +52,39 @@ def test_rounds_are_found_by_the_readings_around_their_blocks() -> None:
         ([SET, SET, SET, 1, SET, SET, SET, SET, SET, SET, SET, SET], []),
     ]
     for reasons, rounds in cases:
-        assert rounds_of(readings(*reasons), [lane("cpu", 12)]) == rounds
+        assert rounds_of(readings(*reasons), [lane("cpu-tensors", 12)]) == rounds
     for bit in [0x08, 0x10, 0x20, 0x80, 0x100]:
-        assert rounds_of(readings(0, bit, 0, 0), [lane("cpu", 4)]) == [0, 1]
+        assert rounds_of(readings(0, bit, 0, 0), [lane("cpu-tensors", 4)]) == [0, 1]
     others = [*readings(*[0] * 12), *readings(*[CAP] * 12, gpu=1)]
-    assert rounds_of(others, [lane("cpu", 12)], cards={0}) == []
-    assert rounds_of(others, [lane("cpu", 12)], cards=set()) == []
-    assert len(rounds_of(others, [lane("cpu", 12)])) == 12
-    assert rounds_of([{"at_s": 0.0, "gpu": 0, "reasons": CAP}], [lane("cpu", 12)]) == []
+    assert rounds_of(others, [lane("cpu-tensors", 12)], cards={0}) == []
+    assert rounds_of(others, [lane("cpu-tensors", 12)], cards=set()) == []
+    assert len(rounds_of(others, [lane("cpu-tensors", 12)])) == 12
+    assert rounds_of([{"at_s": 0.0, "gpu": 0, "reasons": CAP}], [lane("cpu-tensors", 12)]) == []
 
 
 def test_a_round_is_left_out_for_all_that_alternate_in_it() -> None:
     """The block of one mode alone was held back; it is a long one, which only ends in that time."""
-    cases = [lane("cpu", 12), lane("device", 12, offset_ms=30, each_ms=80)]
+    cases = [lane("cpu-tensors", 12), lane("device-tensors", 12, offset_ms=30, each_ms=80)]
     found = throttled([{"at_s": 0.0, "gpu": 0, "at_ns": 505 * MS, "reasons": 0},
                        {"at_s": 0.0, "gpu": 0, "at_ns": 509 * MS, "reasons": CAP},
                        {"at_s": 0.0, "gpu": 0, "at_ns": 511 * MS, "reasons": 0}], cases)  # fmt: skip
     assert found == {"rounds": [4, 5], "of": 12, "reasons": ["the power cap"], "left_out": True}
     for case in cases:
         leave_out(case, {4, 5})
-    assert [block[0] for block in cases[0].blocks["total"]] == [0, 1, 2, 3, 6, 7, 8, 9, 10, 11]
-    assert cases[0].samples_ns["total"] == [10 * MS + n for n in (0, 1, 2, 3, 6, 7, 8, 9, 10, 11) for _ in range(2)]
+    assert [block[0] for block in cases[0].blocks["latency"]] == [0, 1, 2, 3, 6, 7, 8, 9, 10, 11]
+    assert cases[0].samples["latency"] == [10 * MS + n for n in (0, 1, 2, 3, 6, 7, 8, 9, 10, 11) for _ in range(2)]
     assert cases[0].left_out == {
-        "samples_ns": {"total": [10 * MS + 4] * 2 + [10 * MS + 5] * 2},
-        "blocks": {"total": [[4, 2, 400 * MS], [5, 2, 500 * MS]]},
+        "samples": {"latency": [10 * MS + 4] * 2 + [10 * MS + 5] * 2},
+        "blocks": {"latency": [[4, 2, 400 * MS], [5, 2, 500 * MS]]},
     }
 
 
 def test_rounds_stay_where_too_few_are_left_without_them() -> None:
     held = readings(0, 0, CAP, 0, 0, 0, 0, 0, 0, 0, 0)
-    few = there(throttled(held, [lane("cpu", 10)]))
+    few = there(throttled(held, [lane("cpu-tensors", 10)]))
     assert (few["rounds"], few["left_out"]) == ([1, 2], False)
     # A mode that failed early is none that has to have enough.
-    some = there(throttled(held, [lane("cpu", 11), broken("device", total={0: [1]})]))
+    some = there(throttled(held, [lane("cpu-tensors", 11), broken("device-tensors", latency={0: [1]})]))
     assert some["left_out"] is True
 
 

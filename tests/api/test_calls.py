@@ -20,6 +20,7 @@ import psutil
 import pytest
 
 import ortbench
+from ortbench.analysis.levels import load_cases
 from ortbench.api import running
 from ortbench.errors import BenchmarkFailed, OrtbenchError
 from ortbench.files import not_written, note
@@ -29,6 +30,7 @@ from ortbench.plan import Observer, Plan
 from ortbench.result import load
 from tests.conftest import MODELS
 from tests.conftest import ortbench as command
+from tests.expect import there
 from tests.results import MS, measured, result_of, steady
 
 TINY = MODELS / "tiny.onnx"
@@ -49,8 +51,8 @@ def scripted(monkeypatch: pytest.MonkeyPatch) -> Scripted:
                 raise KeyboardInterrupt
             if out is not None:
                 note(str(out / "result.json"), "the disk is full")
-            result = result_of(measured("cpu", total=steady([MS] * 9)))
-            failed = [] if failure is None else [("cpu", failure)]
+            result = result_of(measured("cpu-tensors", latency=steady([MS] * 9)))
+            failed = [] if failure is None else [("cpu-tensors", failure)]
             return Launched([result], [], [] if out is None else [out], interrupted, failed, [])
 
         monkeypatch.setattr(run_job, "measured", measure)
@@ -61,10 +63,15 @@ def scripted(monkeypatch: pytest.MonkeyPatch) -> Scripted:
 
 def test_a_plan_is_that_of_the_command(scripted: Scripted) -> None:
     plans = scripted()
-    ortbench.run(TINY, ep="webgpu", modes="cpu", duration=2, dim={"n": 4}, note="why")
+    ortbench.run(TINY, ep="webgpu", modes="cpu-tensors", duration=2, dim={"n": 4}, note="why")
     (plan,) = plans
-    assert (plan.target.ep, plan.modes, plan.loop.duration_s, plan.inputs.dims) == ("webgpu", ("cpu",), 2.0, {"n": 4})
-    words = f"ortbench run {shlex.quote(str(TINY))} --ep webgpu --mode cpu --dim n=4 --duration 2 --note why"
+    assert (plan.target.ep, plan.modes, plan.loop.duration_s, plan.inputs.dims) == (
+        "webgpu",
+        ("cpu-tensors",),
+        2.0,
+        {"n": 4},
+    )
+    words = f"ortbench run {shlex.quote(str(TINY))} --ep webgpu --mode cpu-tensors --dim n=4 --duration 2 --note why"
     assert " ".join(plan.command) == words
 
 
@@ -99,13 +106,13 @@ def test_what_was_measured_is_not_lost_with_a_file_or_by_ctrl_c(scripted: Script
     scripted()
     with pytest.raises(ortbench.NotSaved, match=r"result.json was not written: the disk is full") as unsaved:
         ortbench.run(TINY, out=tmp_path)
-    assert unsaved.value.result.case("cpu").median("total") == MS
+    assert unsaved.value.result.case("cpu-tensors").median("latency") == MS
     assert not_written() == []  # nothing is left for whoever comes next
     scripted(interrupted=True)
     with pytest.raises(KeyboardInterrupt) as interrupted:
         ortbench.run(TINY)
     assert isinstance(interrupted.value, ortbench.Interrupted)
-    assert interrupted.value.results[0].case("cpu").median("total") == MS
+    assert interrupted.value.results[0].case("cpu-tensors").median("latency") == MS
     scripted(stops=True)
     with pytest.raises(ortbench.Interrupted) as early:
         ortbench.run(TINY)
@@ -170,7 +177,15 @@ def from_a_thread() -> None:
 
     def call() -> None:
         found.append(
-            ortbench.run(model, ep="cpu", modes=["cpu", "device"], input=arrays, expect=outputs, iterations=3, warmup=1)
+            ortbench.run(
+                model,
+                ep="cpu",
+                modes=["cpu-tensors", "device-tensors"],
+                input=arrays,
+                expect=outputs,
+                iterations=3,
+                warmup=1,
+            )
         )
 
     thread = threading.Thread(target=call)
@@ -178,11 +193,11 @@ def from_a_thread() -> None:
     thread.join()
     (result,) = found
     assert [case.status for case in result.cases] == ["ok", "ok"]
-    assert all(case.outputs_match for case in result.cases)
-    assert len(result.samples().query("mode == 'cpu' and phase == 'total'")) == 3
+    assert all(case.checks["outputs"]["verdict"] == "passed" for case in result.cases)
+    assert len(result.samples().query("mode == 'cpu-tensors' and phase == 'latency'")) == 3
     assert result.model["path"] == f"{model.graph.name}.onnx"
     assert " ".join(result.command).startswith(
-        f"ortbench run {model.graph.name}.onnx --ep cpu --mode cpu --mode device --input input.npz"
+        f"ortbench run {model.graph.name}.onnx --ep cpu --mode cpu-tensors --mode device-tensors --input input.npz"
     )
     assert result.folder is None
     assert [path.name for path in Path.cwd().rglob("*")] == ["temporary"]
@@ -190,12 +205,14 @@ def from_a_thread() -> None:
 
 def with_what_is_to_be_written() -> None:
     out = Path.cwd()
-    result = ortbench.run(TINY.read_bytes(), ep="cpu", modes="cpu", iterations=2, warmup=1, out=out, name="mine")
+    result = ortbench.run(
+        TINY.read_bytes(), ep="cpu", modes="cpu-tensors", iterations=2, warmup=1, out=out, name="mine"
+    )
     assert result.folder == out / "mine"
     assert sorted(path.name for path in (out / "mine").iterdir()) == ["result.json", "table.csv", "table.md"]
     assert ortbench.Result.of(load(out / "mine" / "result.json")) == result
     assert result.model["path"] == "model.onnx"
-    verdict = ortbench.gate(model=TINY, max_cpu_nodes=0, modes="cpu", duration=0.01, warmup=1, out=out)
+    verdict = ortbench.gate(model=TINY, max_cpu_nodes=0, modes="cpu-tensors", duration=0.01, warmup=1, out=out)
     assert verdict.passed
     assert verdict.folder is not None
     assert (verdict.folder / "gate.json").is_file()
@@ -204,23 +221,23 @@ def with_what_is_to_be_written() -> None:
 def of_a_sweep() -> None:
     """Of shapes, and of inputs in memory."""
     model = (MODELS / "transformer_ids.onnx").read_bytes()
-    asked: dict[str, Any] = {"ep": "cpu", "modes": "cpu", "iterations": 3, "warmup": 1}
+    asked: dict[str, Any] = {"ep": "cpu", "modes": "cpu-tensors", "iterations": 3, "warmup": 1}
     swept = ortbench.sweep(model, dim={"batch": [1, 2], "sequence": 4}, **asked)
-    assert [point.name for point in swept.points or ()] == ["batch=1", "batch=2"]
+    assert [it.name for it in swept.shapes] == ["batch=1", "batch=2"]
     assert swept.model["path"] == "model.onnx"
     assert "--dim batch=1,2 --dim sequence=4" in " ".join(swept.command)
-    runs = swept.samples().query("phase == 'total'")
+    runs = swept.samples().query("phase == 'latency'")
     assert runs.groupby("shape").size().to_dict() == {"batch=1": 3, "batch=2": 3}
-    assert list(swept.frame()["mode"]) == ["cpu", "cpu"]
+    assert list(swept.frame()["mode"]) == ["cpu-tensors", "cpu-tensors"]
     assert "<table" in swept._repr_html_() or "<svg" in swept._repr_html_()
     names = ("input_ids", "token_type_ids", "attention_mask")
     sets = [{name: np.ones((1, length), np.int64) for name in names} for length in (4, 8)]
     real = ortbench.sweep(model, data=sets, out="out", **asked)
-    assert [point.data for point in real.points or ()] == ["data-1", "data-2"]
+    assert [it.data for it in real.shapes] == ["data-1", "data-2"]
     assert "--data data-1.npz --data data-2.npz" in " ".join(real.command)
     assert real.folder is not None
     assert [path.name for path in Path.cwd().iterdir()] == ["out"]  # the first one wrote nothing
-    assert ortbench.read(real.folder).points == real.points
+    assert ortbench.read(real.folder).shapes == real.shapes
     with pytest.raises(ortbench.BadInput, match=r"^a sweep needs several shapes"):
         ortbench.sweep(model, **asked)
     with pytest.raises(ortbench.BadInput, match=r"^dim nothing: the model has no such") as raised:
@@ -244,8 +261,8 @@ def of_a_sweep_of_copies() -> None:
     told: list[ortbench.Progress] = []
     asked: dict[str, Any] = {"ep_library": sys.argv[1], "max_size": "16kB", "iterations": 1, "out": "."}
     found = ortbench.bandwidth(progress=told.append, **asked)
-    assert set(found.frame()["bytes"]) == {4000, 16000}
-    assert found.peak("upload") is not None
+    assert set(found.frame()["size"]) == {4000, 16000}
+    assert found.peak("h2d") is not None
     assert found.folder is not None
     assert (found.folder / "bandwidth.json").is_file()
     assert told[0].stage.startswith("loading ")
@@ -263,7 +280,7 @@ def that_are_interrupted() -> None:
 
     handler = signal.getsignal(signal.SIGINT)
     with pytest.raises(ortbench.Interrupted) as raised:
-        ortbench.run(TINY, ep="cpu", modes="cpu", duration=600, precision=0, progress=press)
+        ortbench.run(TINY, ep="cpu", modes="cpu-tensors", duration=600, precision=0, progress=press)
     assert psutil.Process().children(recursive=True) == []
     assert len(raised.value.results) == 1
     assert signal.getsignal(signal.SIGINT) is handler
@@ -274,19 +291,19 @@ def of_a_load() -> None:
     told: list[ortbench.Progress] = []
     inputs = {"x": np.ones(16, np.float32)}
     put = ortbench.load(
-        onnx.load(TINY), ep="cpu", modes="cpu", concurrency=[1, 2], rate=100, duration=0.1, warmup=1, input=inputs,
+        onnx.load(TINY), ep="cpu", modes="cpu-tensors", concurrency=[1, 2], rate=100, duration=0.1, warmup=1, input=inputs,
         progress=told.append, out=".",
     )  # fmt: skip
-    assert [level["status"] for level in put.levels] == ["ok"] * 3
-    assert put.frame()[["concurrency", "rate"]].fillna(0).to_numpy().tolist() == [[1, 0], [2, 0], [0, 100]]
+    assert [case.status for case in load_cases(put)] == ["ok"] * 3
+    assert put.frame()[["concurrency", "rate"]].fillna(0).to_numpy().tolist() == [[0, 0], [1, 0], [2, 0], [0, 100]]
     runs = put.samples()
     assert list(runs)[:3] == ["mode", "concurrency", "rate"]
     assert {*runs["concurrency"].dropna()} == {1, 2}
     counted = runs.groupby("concurrency").size()
-    assert [counted[count] for count in (1, 2)] == [put.levels[0]["n"], put.levels[1]["n"]]
-    assert runs["due_ns"].count() == put.levels[2]["n"]
+    assert [counted[count] for count in (1, 2)] == [there(case.stats("latency")).n for case in load_cases(put)[:2]]
+    assert runs["due_ns"].count() == there(load_cases(put)[2].stats("latency")).n
     assert runs.attrs["units"]["latency_ns"] == "ns"
-    assert "callers" in repr(put) or "cpu" in repr(put)
+    assert "callers" in repr(put) or "cpu-tensors" in repr(put)
     assert "<svg" in put._repr_html_()
     assert put.plot().axes
     assert told[0].stage.startswith(f"loading {onnx.load(TINY).graph.name}.onnx")
@@ -296,10 +313,10 @@ def of_a_load() -> None:
     (put.folder / "load-samples.npz").unlink()
     with pytest.raises(ortbench.BadInput, match=r"lie in load-samples.npz, beside the result file"):
         ortbench.read(put.folder).samples()
-    asked: dict[str, Any] = {"ep": "cpu", "modes": "cpu", "duration": 0.2, "warmup": 1}
+    asked: dict[str, Any] = {"ep": "cpu", "modes": "cpu-tensors", "duration": 0.2, "warmup": 1}
     verdict = ortbench.gate(model=TINY, baseline_threads=1, load=True, concurrency=2, max_regression=9, **asked)
     assert verdict.word in ("passed", "cannot tell")
-    assert [check.name for check in verdict.checks] == ["cpu runs/s with 2 callers"]
+    assert [check.name for check in verdict.checks] == ["cpu-tensors throughput concurrency=2"]
     assert verdict.folder is None
 
 

@@ -15,8 +15,8 @@ from ortbench.errors import BadInput
 SAME: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({}, {}),
     ({"ep": "cuda", "threads": None, "pinned": False}, {"ep": "cuda"}),
-    ({"modes": "cpu"}, {"mode": ["cpu"]}),
-    ({"modes": ("cpu", "device")}, {"mode": ["cpu", "device"]}),
+    ({"modes": "cpu-tensors"}, {"mode": ["cpu-tensors"]}),
+    ({"modes": ("cpu-tensors", "device-tensors")}, {"mode": ["cpu-tensors", "device-tensors"]}),
     ({"duration": 2, "iterations": np.int64(3)}, {"duration": 2.0, "iterations": 3}),
     ({"precision": 0.02}, {"precision": "0.02"}),
     ({"precision": "2%"}, {"precision": "2%"}),
@@ -85,11 +85,11 @@ def test_a_baseline_takes_options_back() -> None:
 BAD: list[tuple[dict[str, Any], str, str]] = [
     ({"threads": "four"}, "threads: must be a whole number", "--threads"),
     ({"threads": True}, "threads: must be a whole number", "--threads"),
-    ({"ep": ["cpu", "webgpu"]}, "ep: must be text", "--ep"),
+    ({"ep": ["cpu-tensors", "webgpu"]}, "ep: must be text", "--ep"),
     ({"dim": 3}, 'dim: must be a mapping, such as {name: 8} or {name: "other+1"}', "--dim"),
     ({"dim": {"batch": 1.5}}, "dim: must be a whole number", "--dim"),
     ({"precision": "much"}, "precision 'much': write a share above zero such as 1% or 0.01", "--precision"),
-    ({"modes": "gpu"}, "modes 'gpu': there is no such mode; choose from cpu", "--mode"),
+    ({"modes": "gpu"}, "modes 'gpu': there is no such mode; choose from cpu-tensors", "--mode"),
     ({"range": {"x": [1]}}, "range: must be such as [0, 1]", "--range"),
 ]
 
@@ -112,10 +112,17 @@ def test_errors_of_later_checks_speak_python_too() -> None:
 
 
 def test_the_command_that_does_the_same() -> None:
-    values = {"ep": "cpu", "modes": ["cpu", "device"], "pinned": True, "duration": 2, "dim": {"n": 8}, "note": "a b"}
+    values = {
+        "ep": "cpu",
+        "modes": ["cpu-tensors", "device-tensors"],
+        "pinned": True,
+        "duration": 2,
+        "dim": {"n": 8},
+        "note": "a b",
+    }
     given = given_of(options_for("run"), values)
     assert " ".join(command_line("run", ["my model.onnx"], given)) == (
-        "ortbench run 'my model.onnx' --ep cpu --mode cpu --mode device --pinned --dim n=8 --duration 2 --note 'a b'"
+        "ortbench run 'my model.onnx' --ep cpu --mode cpu-tensors --mode device-tensors --pinned --dim n=8 --duration 2 --note 'a b'"
     )
 
 

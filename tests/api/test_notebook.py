@@ -37,7 +37,7 @@ def test_the_notebook_of_the_pages_runs(tmp_path: Path, monkeypatch: pytest.Monk
     result, frame, samples, plot, verdict, compared, load, sweep = shown
     assert '<div class="ortbench">' in result["text/html"]
     assert "<svg" in result["text/html"]
-    assert "total_median_ns" in frame["text/html"]
+    assert "latency_median_ns" in frame["text/html"]
     assert "inference" in samples["text/html"]
     assert plot["image/png"]
     assert "passed: 0 nodes stay on the CPU" in verdict["text/html"]

@@ -42,7 +42,7 @@ def scripted(monkeypatch):
             raise ortbench.BenchmarkFailed("the EP does not load")
         word = {"slow": FAILED, "noisy": UNCLEAR}.get(model, PASSED)
         result = ortbench.read(os.environ["RESULT"])
-        return Verdict.of(Stored([result, result], [Check("cpu total median", word, f"{model} is {word}", 1.2)]))
+        return Verdict.of(Stored([result, result], [Check("cpu-tensors latency median", word, f"{model} is {word}", 1.2)]))
 
     monkeypatch.setattr(ortbench, "gate", gate)
 """
@@ -100,7 +100,7 @@ def test_verdicts_become_what_tests_come_to(project: Path) -> None:
     assert counted(ran.stdout) == {"failed": 3, "passed": 2}
     # The table is in the failure's report, without a traceback.
     assert "✗ failed: slow is failed" in ran.stdout
-    assert "| mode | phase | baseline" in ran.stdout
+    assert "| mode | metric | baseline" in ran.stdout
     assert "ortbench: the EP does not load" in ran.stdout
     assert "Traceback" not in ran.stdout
     assert "pytest_plugin.py" not in ran.stdout
@@ -149,13 +149,13 @@ def test_it_measures_and_costs_nothing_where_it_is_not_used(tmp_path: Path) -> N
         "def test_before():\n"
         "    assert not {'numpy', 'ortbench.plan', 'ortbench.api.commands'} & sys.modules.keys()\n"
         "def test_run(ortbench_run):\n"
-        "    result = ortbench_run('tiny.onnx', ep='cpu', modes='cpu', iterations=2, warmup=1)\n"
-        "    assert result.case('cpu').phases['total'].n == 2\n"
+        "    result = ortbench_run('tiny.onnx', ep='cpu', modes='cpu-tensors', iterations=2, warmup=1)\n"
+        "    assert result.case('cpu-tensors').stats('latency').n == 2\n"
         "def test_gate(ortbench_gate):\n"
-        "    ortbench_gate('tiny.onnx', modes='cpu', max_cpu_nodes=0, duration=0.2, warmup=1)\n"
+        "    ortbench_gate('tiny.onnx', modes='cpu-tensors', max_cpu_nodes=0, duration=0.2, warmup=1)\n"
     )
     ran = pytest_in(tmp_path, "-n", "0")
     assert counted(ran.stdout) == {"passed": 3}, ran.stdout
-    assert "test_it.py::test_run\n  tiny.onnx on CPUExecutionProvider: cpu " in ran.stdout
+    assert "test_it.py::test_run\n  tiny.onnx on CPUExecutionProvider: cpu-tensors " in ran.stdout
     assert "test_it.py::test_gate\n  passed: 0 nodes stay on the CPU, at most 0\n" in ran.stdout
     assert sorted(path.name for path in tmp_path.iterdir() if path.name != "__pycache__") == ["test_it.py", "tiny.onnx"]

@@ -11,26 +11,26 @@ import numpy as np
 import pytest
 
 import ortbench
-from ortbench.analysis.bandwidth import DOWNLOAD, ORDINARY, UPLOAD
 from ortbench.api.calls import compare, gate
 from ortbench.api.results import Bandwidth, Result, Verdict
 from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Check
 from ortbench.gate.verdict import Verdict as Stored
+from ortbench.modes import D2H, H2D, ORDINARY
 from ortbench.report.frames import level_frame
 from ortbench.result import Case, result_json, save
 from tests.results import (
     MS,
     USUAL,
+    Copied,
+    curve_of,
     load_result,
     loop_case,
     loop_result,
     measured,
     opened,
-    point,
     published,
     result_of,
     steady,
-    sweep_of,
     sweep_result,
     with_failures,
 )
@@ -40,7 +40,10 @@ NO_VALUES = dict.fromkeys(("baseline", "progress"))
 
 def two() -> list[Result]:
     """Two results of one mode, of which the second takes twice as long."""
-    return [Result.of(result_of(measured("cpu", total=steady([scale * MS] * 12)), run_id="one")) for scale in (1, 2)]
+    return [
+        Result.of(result_of(measured("cpu-tensors", latency=steady([scale * MS] * 12)), run_id="one"))
+        for scale in (1, 2)
+    ]
 
 
 def test_a_result_is_the_stored_one() -> None:
@@ -56,7 +59,7 @@ def test_a_result_is_the_stored_one() -> None:
 
 
 def test_a_result_in_a_line() -> None:
-    assert repr(two()[1]) == "<ortbench.Result m.onnx on SomeExecutionProvider: cpu 2.00 ms>"
+    assert repr(two()[1]) == "<ortbench.Result m.onnx on SomeExecutionProvider: cpu-tensors 2.00 ms>"
     assert "failed" in repr(Result.of(with_failures()))
     assert len(repr(Result.of(published()))) < 300
 
@@ -65,18 +68,21 @@ def test_the_frame_of_a_result_has_a_row_for_each_mode_and_units() -> None:
     frame = Result.of(published()).frame()
     assert list(frame["mode"]) == [case.mode for case in published().cases]
     units = frame.attrs["units"]
-    assert units["total_median_ns"] == "ns"
-    assert units["bytes_in"] == "bytes"
-    assert "vs_cpu" not in units
-    assert "total_n" not in units
+    assert units["latency_median_ns"] == "ns"
+    assert units["bytes_h2d"] == "B"
+    assert "speedup" not in units
+    assert "latency_n" not in units
 
 
 def test_the_runs_of_the_levels_of_a_load() -> None:
-    put = result_of(measured("cpu", total=steady([MS] * 9)))
+    put = result_of(measured("cpu-tensors", latency=steady([MS] * 9)))
+    put.kind = "load"
     put.load = cast(Any, {"sessions": "shared"})
-    put.levels = cast(
-        Any, [{"mode": "cpu", "concurrency": 2}, {"mode": "cpu", "concurrency": 4}, {"mode": "device", "rate": 20.0}]
-    )
+    put.cases += [
+        Case("cpu-tensors", point={"concurrency": 2}, load_blocks=[]),
+        Case("cpu-tensors", point={"concurrency": 4}, load_blocks=[]),
+        Case("device-tensors", point={"rate": 20.0}, load_blocks=[]),
+    ]
     names = ("latency_ns", "block", "caller")
     taken = {
         f"0/{name}": np.array(values) for name, values in zip(names, ([5, 6, 7], [0, 0, 1], [0, 1, 0]), strict=True)
@@ -110,25 +116,25 @@ def test_the_samples_of_a_sweep_name_their_shapes() -> None:
     result = Result.of(sweep_result())
     frame = result.samples()
     assert list(frame)[:3] == ["shape", "mode", "phase"]
-    found = frame.query("phase == 'total'").groupby(["mode", "shape"])["time_ns"].median()
-    assert found["cpu"].to_dict() == {f"batch={batch}": us * 1000 for batch, us in USUAL["cpu"].items()}
+    found = frame.query("phase == 'latency'").groupby(["mode", "shape"])["time_ns"].median()
+    assert found["cpu-tensors"].to_dict() == {f"batch={batch}": us * 1000 for batch, us in USUAL["cpu-tensors"].items()}
     assert "batch=" in repr(result)
 
 
 def test_the_samples_of_a_result_have_their_block() -> None:
-    case = measured("cpu", total={3: [10, 11], 7: [12]})
-    case.blocks["total"] = [[3, 2, 500], [7, 1, 900]]
+    case = measured("cpu-tensors", latency={3: [10, 11], 7: [12]})
+    case.blocks["latency"] = [[3, 2, 500], [7, 1, 900]]
     frame = Result.of(result_of(case)).samples()
     assert frame.to_dict("list") == {
-        "mode": ["cpu"] * 3, "phase": ["total"] * 3, "round": [3, 3, 7], "block_start_ns": [500, 500, 900],
+        "mode": ["cpu-tensors"] * 3, "phase": ["latency"] * 3, "round": [3, 3, 7], "block_start_ns": [500, 500, 900],
         "time_ns": [10, 11, 12],
     }  # fmt: skip
     assert frame.attrs["units"] == {"block_start_ns": "ns", "time_ns": "ns"}
-    assert Result.of(result_of(Case("cpu"))).samples().empty
+    assert Result.of(result_of(Case("cpu-tensors"))).samples().empty
 
 
 def test_the_samples_of_a_loop_have_their_step() -> None:
-    result = Result.of(loop_result(loop_case("cpu", [1, 2, 3, 4], rounds=1, loops=2)))
+    result = Result.of(loop_result(loop_case("cpu-tensors", [1, 2, 3, 4], rounds=1, loops=2)))
     steps = result.samples().query("phase == 'step'")
     assert list(steps["step"]) == [0, 1, 2, 3] * (len(steps) // 4)
     assert len(steps) >= 8
@@ -144,7 +150,7 @@ def test_the_pictures_of_a_result_are_those_of_its_page() -> None:
     with pytest.raises(ortbench.BadInput, match="picture 'nothing': there is no such one; there are '"):
         result.plot("nothing")
     with pytest.raises(ortbench.BadInput, match="there is no picture of it: nothing was measured"):
-        Result.of(result_of(Case("cpu"))).plot()
+        Result.of(result_of(Case("cpu-tensors"))).plot()
 
 
 def test_a_notebook_shows_the_first_part_of_the_page() -> None:
@@ -174,12 +180,16 @@ def test_a_comparison() -> None:
     found = compare(two(), {"same": None})
     assert found.names == ["#1", "#2"]
     second = found.records[1]
-    assert (second["mode"], second["phase"], second["result"], second["median_ns"]) == ("cpu", "total", "#2", 2 * MS)
+    assert (second["mode"], second["metric"], second["result"], second["value"]) == (
+        "cpu-tensors",
+        "latency",
+        "#2",
+        2 * MS,
+    )
     assert second["vs_first"]["verdict"] == "slower"
     frame = found.frame()
     assert list(frame["vs_first_verdict"].dropna()) == ["slower"]
-    assert frame.attrs["units"]["median_ns"] == "ns"
-    assert "| cpu | total | 1.00 | 2.00 | ×2.000 | 2.000–2.000 | slower |" in found.markdown()
+    assert "| cpu-tensors | latency | 1.00 | 2.00 | ×2.000 | 2.000–2.000 | slower |" in found.markdown()
     assert '<td class="left">slower</td>' in found._repr_html_()
     assert found.plot().get_axes()
     assert repr(found) == "<ortbench.Comparison #1, #2>"
@@ -223,21 +233,23 @@ def test_a_verdict() -> None:
 
 
 def test_a_sweep_of_copies() -> None:
-    sweep = sweep_of(point(UPLOAD, ORDINARY, 4000, 1000), point(DOWNLOAD, ORDINARY, 4000, 2000))
-    found = Bandwidth.of(sweep, Path("there"))
+    curve = curve_of(Copied(H2D, ORDINARY, 4000, 1000), Copied(D2H, ORDINARY, 4000, 2000))
+    found = Bandwidth.of(curve, Path("there"))
+    assert found.peak("d2h") is found.cases[0]
     frame = found.frame()
-    assert list(frame["gbps"]) == [4.0, 2.0]
-    assert frame.attrs["units"]["gbps"] == "GB/s"
-    assert frame.attrs["units"]["median_ns"] == "ns"
+    assert list(frame["size"]) == [4000]
+    assert (frame["h2d_rate_bytes_per_s"][0], frame["d2h_median_ns"][0]) == (4 * 10**9, 2000)
+    units = frame.attrs["units"]
+    assert (units["size"], units["h2d_rate_bytes_per_s"], units["d2h_median_ns"]) == ("B", "B/s", "ns")
     assert found.folder == Path("there")
     assert found.plot().get_axes()
     assert "<td>4.00</td>" in found._repr_html_()
-    assert repr(found) == f"<ortbench.Bandwidth {sweep.target['ep']}: upload 4.00 GB/s, download 2.00 GB/s>"
+    assert repr(found) == f"<ortbench.Bandwidth {curve.target['ep']}: h2d 4.00 GB/s, d2h 2.00 GB/s>"
 
 
 def test_the_requests_of_a_load_lie_in_the_stretch_that_they_were_due_in() -> None:
     """Of the first of two stretches one request was never served."""
-    result = load_result(opened("cpu", 30, 5.0))
+    result = load_result(opened("cpu-tensors", 30, 5.0))
     taken = {
         "0/due_ns": [0, 5, 9, 0, 7],
         "0/start_ns": [1, 6, 2, 8],

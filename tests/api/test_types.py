@@ -23,17 +23,17 @@ def tell(now: ortbench.Progress) -> None:
 
 def measure(model: bytes) -> int | None:
     result: ortbench.Result = ortbench.run(
-        model, ep="cuda", modes=["cpu"], duration=2, dim={"batch": 8}, shape={"x": (1, 3)}, input={"x": np.ones(3)},
+        model, ep="cuda", modes=["cpu-tensors"], duration=2, dim={"batch": 8}, shape={"x": (1, 3)}, input={"x": np.ones(3)},
         out=Path("here"), progress=tell, ep_option={"device_id": 1},
     )
     verdict: ortbench.Verdict = ortbench.gate(result, baseline=result, max_regression="5%")
     compared: ortbench.Comparison = ortbench.compare([result, Path("other")], same=0.02)
-    peak = ortbench.bandwidth(ep="cuda", min_size="4kB").peak("upload")
+    peak = ortbench.bandwidth(ep="cuda", min_size="4kB").peak("h2d")
     print(verdict.passed, compared.names, peak, ortbench.devices()["eps"][0]["name"], ortbench.inspect("m")["bytes_in"])
     put = ortbench.load(model, concurrency=[1, 2], rate=20.5, arrivals=Path("times"), slo="p99=20ms", input={"x": np.ones(3)})
     swept = ortbench.sweep(model, dim={"batch": [1, 8], "n": "1..64"}, shape={"x": [(1, 3), (8, 3)]}, data=[{"x": np.ones(3)}])
-    print(put.levels[0]["runs_per_s"], put.samples(), [point.first_run_ns for point in swept.points or ()])
-    case = result.case("cpu")
+    print(put.levels[0]["runs_per_s"], put.samples(), [it.first_inference_ns for it in swept.shapes])
+    case = result.case("cpu-tensors")
     return None if case is None else case.median("total")
 
 

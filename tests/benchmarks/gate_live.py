@@ -7,7 +7,7 @@
 
 A pass runs every gate once, one after the other, each a process of its own as in CI:
 
-- `ortbench gate --model … --baseline-model …`, a CPU model of about 5 ms with 0, 5 or 10 % more layers, mode `cpu`;
+- `ortbench gate --model … --baseline-model …`, a CPU model of about 5 ms with 0, 5 or 10 % more layers, mode `cpu-tensors`;
 - `ortbench gate --ep-option … --baseline-ep-option …`, the reference device with 5 ms and 0, 5 or 10 % more compute
   time, mode `device-resident`;
 - pytest-benchmark's ``--benchmark-compare-fail=median:…`` with the CPU models, held against what it saved in the pass
@@ -28,13 +28,13 @@ import sys
 import tempfile
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-from ortbench.gate.checks import check_stored
 from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Limits, overall
+from ortbench.gate.stored import check_stored
 from ortbench.result import Result, load
 from tests.benchmarks.gate_replay import KINDS, STORED_RUNS, Kind
 from tests.benchmarks.gate_trace import FOLDER
@@ -104,7 +104,7 @@ class Passes:
 
     def _chain(self, kind: Kind) -> Iterator[Line]:
         models = ["--model", self._models[kind.candidate], "--baseline-model", self._models[0]]
-        live, place = self._gate(CHAIN, kind, [*models, "--ep", "cpu", "--mode", "cpu"])
+        live, place = self._gate(CHAIN, kind, [*models, "--ep", "cpu", "--mode", "cpu-tensors"])
         yield live
         now = (place / "candidate" / "result.json", place / "baseline" / "result.json")
         if kind.name in self._before:
@@ -138,11 +138,11 @@ class Passes:
         return regressed
 
 
-def samples(result: Result) -> list[int]:
-    """All runs of mode cpu, ns."""
-    case = result.case("cpu")
+def samples(result: Result) -> Sequence[float]:
+    """All runs of mode cpu-tensors, ns."""
+    case = result.case("cpu-tensors")
     assert case is not None
-    return case.samples_ns["total"]
+    return case.samples["latency"]
 
 
 def line(gate: str, kind: Kind, verdict: str, seconds: float, **figures: Any) -> Line:

@@ -19,11 +19,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ortbench.analysis.compare import stored_ratio
+from ortbench.analysis.compare import stored
 from ortbench.gate.contests import Contest, Jury, regression_contests
 from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Limits
 from ortbench.result import Case
 from tests.benchmarks.gate_trace import FOLDER, LANES
+from tests.results import series_of
 
 GATES = 2000
 BUDGET_S = 60.0  # what `ortbench gate` gives a mode, both sides
@@ -86,7 +87,7 @@ def live(trace: Trace, kind: Kind, number: int, start_s: float) -> Verdict:
     spent = 0.0
     for at in range(trace.after(start_s), len(trace.samples)):
         for side, lane in enumerate((candidate, baseline)):
-            jury.add(side, "cpu", "total", at, trace.samples[at, lane].tolist())
+            jury.add(side, "cpu-tensors", "latency", at, trace.samples[at, lane].tolist())
             spent += float(trace.spent_s[at, lane])
         verdict = jury.check(contest).verdict
         if verdict != UNCLEAR or spent > BUDGET_S:
@@ -96,7 +97,7 @@ def live(trace: Trace, kind: Kind, number: int, start_s: float) -> Verdict:
 
 def contests(kind: Kind) -> list[Contest]:
     """What the command line makes of ``--max-regression``."""
-    return regression_contests(Limits(max_regression=kind.limit), ["cpu"])
+    return regression_contests(Limits(max_regression=kind.limit), ["cpu-tensors"])
 
 
 def stored_number(trace: Trace, kind: Kind, number: int, start_s: float, apart_s: float) -> Verdict:
@@ -118,9 +119,8 @@ def stored_gate(trace: Trace, kind: Kind, number: int, start_s: float, apart_s: 
         rounds = range(trace.after(begin), trace.after(begin + STORED_S))
         samples = trace.samples[rounds.start : rounds.stop, lane]
         blocks = [[number, samples.shape[1], 0] for number in range(len(rounds))]
-        cases.append(Case("cpu", samples_ns={"total": samples.ravel().tolist()}, blocks={"total": blocks}))
-    found = stored_ratio(cases[0], cases[1], "total")
-    assert found is not None
+        cases.append(Case("cpu-tensors", samples={"latency": [*samples.ravel().tolist()]}, blocks={"latency": blocks}))
+    found = stored(*map(series_of, cases))
     if found.low is None or found.high is None:
         return UNCLEAR, 0.0
     most = 1 + kind.limit

@@ -23,7 +23,7 @@ import numpy as np
 
 from ortbench.measure.process import Client, open_worker
 from ortbench.measure.schedule import block_size, dropped
-from ortbench.modes import TOTAL
+from ortbench.modes import LATENCY
 from ortbench.plan import Plan, Target
 from tests.benchmarks.load import Load
 from tests.benchmarks.workload import chain
@@ -38,10 +38,10 @@ def record(kind: str, seconds: float) -> Path:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         clients: list[Client] = []
         for number, extra in enumerate(LANES):
-            plan = Plan(str(chain(folder / f"{number}.onnx", extra)), Target(ep="cpu"), modes=("cpu",))
+            plan = Plan(str(chain(folder / f"{number}.onnx", extra)), Target(ep="cpu"), modes=("cpu-tensors",))
             client = stack.enter_context(open_worker(plan))
             client.receive()
-            estimate = client.ask("prepare", mode="cpu", warmup=None)["estimates_ns"][TOTAL]
+            estimate = client.ask("prepare", mode="cpu-tensors", warmup=None)["estimates_ns"][LATENCY]
             print(f"+{extra} %: {estimate / 1e6:.2f} ms", file=sys.stderr)
             client.pause()
             clients.append(client)
@@ -57,7 +57,7 @@ def record(kind: str, seconds: float) -> Path:
             answers = {}
             for lane in order:
                 clients[lane].resume()
-                answers[lane] = clients[lane].ask("block", mode="cpu", phase=TOTAL, n=n, drop=dropped(n))
+                answers[lane] = clients[lane].ask("block", mode="cpu-tensors", phase=LATENCY, n=n, drop=dropped(n))
                 clients[lane].pause()
             by_lane = [answers[lane] for lane in range(len(LANES))]
             samples.append([answer["samples"] for answer in by_lane])

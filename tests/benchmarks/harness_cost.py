@@ -21,7 +21,7 @@ from statistics import median
 import numpy as np
 import onnx
 
-from ortbench.modes import RESIDENT, TOTAL
+from ortbench.modes import LATENCY, RESIDENT
 from ortbench.plan import Inputs, Target
 from ortbench.stats import summarise
 from ortbench.worker import timing
@@ -56,13 +56,13 @@ def loop_figures(mode: Mode, seconds: float) -> dict[str, float]:
     Returns:
         ``ours_ns`` and ``bare_ns``: medians over short blocks.
     """
-    run, binding, options = mode.phases()[TOTAL]
+    run, binding, options = mode.phases()[LATENCY]
     ranges = timing.Ranges(mode)
     once = _bare_loop(run, binding, options, 20)
     n = max(5, min(200, round(2e6 / once)))
     ours, bare = [], []
     for _ in range(max(5, min(400, round(seconds * 1e9 / (2 * (n + 20) * once))))):
-        ours.append(median(timing.time_block(mode, ranges, TOTAL, n, 20)))
+        ours.append(median(timing.time_block(mode, ranges, LATENCY, n, 20)))
         bare.append(_bare_loop(run, binding, options, n))
     return {"ours_ns": median(ours), "bare_ns": median(bare)}
 

@@ -74,7 +74,11 @@ def judged(code: int, errors: str, result: dict[str, Any] | None) -> tuple[str, 
     if result is None:
         return ("differs" if "not the expected ones" in last else "refused"), last
     cases = {case["mode"]: case for case in result["cases"]}
-    wrong = [mode for mode, case in cases.items() if case["status"] == "ok" and case["outputs_match"] is not True]
+    wrong = [
+        mode
+        for mode, case in cases.items()
+        if case["status"] == "ok" and case["checks"]["outputs"]["verdict"] != "passed"
+    ]
     failed = [mode for mode, case in cases.items() if case["status"] == "failed"]
     if {case["status"] for case in cases.values()} == {"unsupported"}:
         return "unsupported", result["cases"][0]["reason"]
@@ -122,7 +126,11 @@ def carried_out(python: Path, options: Sequence[str], cases: Iterable[Any], time
                 stored = folder / "out.json"
                 result = json.loads(stored.read_text()) if stored.exists() else None
                 what, why = judged(code, errors.decode(), result)
-                modes = [it["mode"] for it in result["cases"] if it["outputs_match"]] if result else []
+                modes = (
+                    [it["mode"] for it in result["cases"] if it["checks"].get("outputs") == {"verdict": "passed"}]
+                    if result
+                    else []
+                )
                 nodes = (result["placement"] or {}).get("nodes") if result else None
                 found[case.name] = Outcome(what, why.replace(str(folder), "."), modes, nodes)
             except TimeoutError:

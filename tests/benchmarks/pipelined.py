@@ -16,7 +16,7 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
-from ortbench.modes import PIPELINED, TOTAL
+from ortbench.modes import LATENCY, PIPELINED
 from tests.refdevice import HONESTY, Config, Honesty, Trace, build
 from tests.truth import hidden_share, relu_model, rounds, run_on_device
 
@@ -79,13 +79,12 @@ def measure(library: Path, times: Times, honesty: Honesty, engines: int, depth: 
             raise SystemExit(errors)
         (case,) = result.cases
         assert case.pipeline is not None
-        assert case.fence is not None
-        assert case.pipeline["hidden_share"] is not None
+        assert case.sync is not None
         trace, spans = Trace.read(folder / "trace"), rounds(result, Trace.read(folder / "trace"))
         return Line(
-            times, honesty, engines, depth, case.fence["kind"],
-            (case.median(TOTAL) or 0) / 1e6, median((end - start) / depth for start, end in spans) / 1e6,
-            case.pipeline["hidden_share"], median(hidden_share(trace, span) for span in spans),
+            times, honesty, engines, depth, case.sync["kind"],
+            (case.median(LATENCY) or 0) / 1e6, median((end - start) / depth for start, end in spans) / 1e6,
+            case.value("hidden_share") or 0.0, median(hidden_share(trace, span) for span in spans),
         )  # fmt: skip
 
 

@@ -50,7 +50,8 @@ def modes_of(command: str, result: dict[str, Any]) -> tuple[str, list[str]]:
     if command == "inspect":
         return json.dumps(result["placement"]["nodes"]), []
     good = [
-        case["mode"] + ("" if case["outputs_match"] else " (not compared or other outputs)")
+        case["mode"]
+        + ("" if case["checks"].get("outputs") == {"verdict": "passed"} else " (not compared or other outputs)")
         for case in result["cases"]
         if case["status"] == "ok"
     ]

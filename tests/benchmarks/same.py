@@ -51,7 +51,7 @@ SCENARIOS = {
     "run-all": f"run models/multi_output.onnx --ep-library DEVICE {FEW} --pinned --depth 2 --async-runs --html - --quiet",
     "run-options": f"{RUN} {FEW} --ep-option compute_us=50 --ep-option honesty=async-wait --dynamic-outputs --json -",
     "run-inputs": f"{RUN} {FEW} --input models/tiny.inputs.npz --expect models/tiny.expected.npz --seed 3 --threads 1",
-    "run-costs": f"{RUN} {FEW} --spin --trace t.json.gz --mode cpu --mode device",
+    "run-costs": f"{RUN} {FEW} --spin --trace t.json.gz --mode cpu-tensors --mode device-tensors",
     "run-nodes": f"run {ISLAND} --ep-library DEVICE {FEW} --require-placement --trace t.json",
     "run-precision": f"{RUN} --precision 5% --duration 0.1",
     "run-failing": f"{RUN} {FEW} --ep-option wrong_run=3+:default --junit j.xml --json r.json",
@@ -70,18 +70,18 @@ SCENARIOS = {
     "gate-live": f"gate --model {TINY} --baseline-model {TINY} --ep-library DEVICE --duration 2 --junit j.xml --json g.json",
     "gate-slower": f"gate --model {TINY} --ep-library DEVICE --ep-option compute_us=900 --baseline-ep-option compute_us=500"
     " --duration 2 --json -",
-    "gate-limits": f"gate --model {TINY} --ep-library DEVICE --duration 1 --min-speedup device=1.5 --max-copy-share 10%",
+    "gate-limits": f"gate --model {TINY} --ep-library DEVICE --duration 1 --min-speedup device-tensors=1.5 --max-copy-share 10%",
     "suite": "suite suite.toml --json s.json --junit j.xml | suite suite.toml | suite suite.toml --list"
     " | suite suite.toml --shard 1/2 --out s/1 | suite suite.toml --shard 2/2 --out s/2 | merge s/1 s/2 --out all --json -",
     "stored-again": f"{RUN} {FEW} --out o | {RUN} {FEW} --ep-option compute_us=900 --out o | report o | compare o --force"
     " | history o",
     "gate-stored": f"gate {A} --max-cpu-nodes 0 | gate {B} --baseline {A} --force --json gate.json --quiet | gate {B} --max-copy-share"
     f" 20% --min-speedup device-resident=1.5 --require-mode host-accessible --junit g.xml | gate {B} --baseline {B}",
-    "compare": f"compare {A} {B} | compare {A} {B} --force --json - | compare {B} {B} --phase total --markdown - --same 10%",
+    "compare": f"compare {A} {B} | compare {A} {B} --force --json - | compare {B} {B} --metric latency --markdown - --same 10%",
     "profile": f"profile {TINY} --ep-library DEVICE --iterations 3 --warmup 1 --attach-only --json -",
     "devices": "devices --ep-library DEVICE | devices --ep-library DEVICE --json -",
     "inspect": f"inspect {ISLAND} --ep-library DEVICE | inspect models/transformer_ids.onnx --dim batch=8 --json -",
-    "code": f"code {TINY} --ep-library DEVICE --mode device | code {TINY} --ep cpu --mode cpu",
+    "code": f"code {TINY} --ep-library DEVICE --mode device-tensors | code {TINY} --ep cpu --mode cpu-tensors",
     "words": "explain | explain device | --version | --help",
     "bad-input": f"run | run no.onnx | {RUN} --mode no | {RUN} --no-such-option | {RUN} --shape x:3 | {RUN} --precision x"
     f" | {RUN} --ep-option x=1 | {RUN} --cuda-graph | {RUN} --stream ort | {RUN} --html no/such.html | compare {A}"
@@ -94,11 +94,11 @@ warmup = 1
 ep = [{name = "device", ep = "DEVICE"}]
 [[bench]]
 model = ["models/tiny.onnx", "models/cpu_island.onnx"]
-gate = {max-cpu-nodes = 3, require-mode = ["device"]}
+gate = {max-cpu-nodes = 3, require-mode = ["device-tensors"]}
 [[bench]]
 model = "models/multi_output.onnx"
 shapes = [{name = "usual"}, {name = "other"}]
-mode = ["cpu", "device-resident"]
+mode = ["cpu-tensors", "device-resident"]
 """
 # What may be wrong with a stored result.
 ODD: dict[str, Callable[[Any], object]] = {
@@ -124,7 +124,7 @@ _WHEN = [
     (re.compile(r'("(?:start|end)": )\[[\d.,\s]+\]'), r'\1"LOAD"'),  # JSON stays JSON
     (re.compile(r"[\d.]+ at the (start|end)\b"), r"LOAD at the \1"),
     (re.compile(r"\b0x[0-9a-f]{6,}\b"), "ADDRESS"),
-    (re.compile(r"/tmp/[\w.-]+"), "TEMPORARY"),
+    (re.compile(r"/tmp/(?:[\w.-]|\\_)+"), "TEMPORARY"),
     (re.compile(r"((?:took|after|  run) +)[\d.]+ m?s\b"), r"\1A WHILE"),
     (re.compile(r'("seconds": )[\d.]+'), r"\g<1>0"),
     (re.compile(r"(,(?:passed|failed|measured),\d*,[^,]*,)[\d.]+"), r"\1SECONDS"),

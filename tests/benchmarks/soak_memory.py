@@ -43,8 +43,8 @@ def main(minutes: float) -> None:
             process.wait()
         result = load(next(Path(name).glob("*/result.json")))
     for case in result.cases:
-        taken = None if case.thinned is None else case.thinned["taken"]["total"]
-        print(f"{case.mode}: {taken or len(case.samples_ns['total'])} timed, {len(case.samples_ns['total'])} kept")
+        taken = None if case.downsampled is None else case.downsampled["taken"]["latency"]
+        print(f"{case.mode}: {taken or len(case.samples['total'])} timed, {len(case.samples['total'])} kept")
     print(
         f"the command held {max(held[len(held) // 4 :]) - held[len(held) // 4]:+.1f} MB more after a quarter of its time"
     )

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import onnx
 
-from ortbench.modes import TOTAL
+from ortbench.modes import LATENCY
 from ortbench.result import OK, Result, load
 from tests.conftest import MODELS
 from tests.refdevice import HONESTY, Config, build
@@ -66,7 +66,7 @@ def budget_s(result: Result, inference_s: float | None) -> float:
         inference_s: what an inference takes in every mode; None for the median of each.
     """
     modes = [case for case in result.cases if case.status == OK]
-    inferences = (inference_s if inference_s is not None else (case.median(TOTAL) or 0) / 1e9 for case in modes)
+    inferences = (inference_s if inference_s is not None else (case.median(LATENCY) or 0) / 1e9 for case in modes)
     return 1.25 * len(modes) * DURATION_S + 2 + 12 * sum(inferences)
 
 
@@ -83,7 +83,7 @@ def chain(path: Path, products: int) -> Path:
 def row(ep: str, kind: str, took: float, result: Result, inference_s: float | None) -> float:
     """Print one; its ratio to the budget."""
     allowed = budget_s(result, inference_s)
-    medians = [case.median(TOTAL) or 0 for case in result.cases if case.status == OK]
+    medians = [case.median(LATENCY) or 0 for case in result.cases if case.status == OK]
     one = inference_s if inference_s is not None else max(medians) / 1e9
     bad = sum(case.status != OK for case in result.cases)
     note = f"  {bad} mode(s) not measured" if bad else ""

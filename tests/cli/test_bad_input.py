@@ -150,7 +150,7 @@ def test_all_that_is_written_may_go_to_a_path_that_is_no_text(odd_folder: Path) 
     files = {f"--{name}": odd_folder / f"it.{name}" for name in ("json", "junit", "action-json", "trace", "html")}
     options = [part for item in files.items() for part in item]
     ran = ortbench(  # the model's own path is relative, and text
-        "run", "m.onnx", "--ep", "cpu", "--mode", "cpu", "--iterations", 2, "--warmup", 1, "--nodes", *options,
+        "run", "m.onnx", "--ep", "cpu", "--mode", "cpu-tensors", "--iterations", 2, "--warmup", 1, "--nodes", *options,
         "--out", odd_folder / "out", cwd=odd_folder,
     )  # fmt: skip
     assert (ran.code, ran.err) == (0, "")

@@ -64,7 +64,7 @@ def test_bash_completes_commands_options_eps_modes_and_files(program: Path, tmp_
         "ask ortbench m.onnx --async",
         "ask ortbench run m.onnx --ep ''",
         "ask ortbench run m.onnx --ep = c",
-        "ask ortbench loop --mode cpu --mode s",
+        "ask ortbench loop --mode cpu-tensors --mode s",
         "ask ortbench code m.onnx --mode pipe",
         "ask ortbench load m.onnx --mode p",
         "ask ortbench load m.onnx --sessions ''",
@@ -125,7 +125,7 @@ def test_zsh_and_fish_are_answered_with_what_a_word_means() -> None:
     commands = fish("ortbench ga")
     assert commands.out == "gate\tPass or fail, for CI: a model, live, or a...\n"
     options = fish("ortbench m.onnx --pinn")
-    assert options.out.startswith("--pinned\tAdds cpu-pinned and device-pinned:")
+    assert options.out.startswith("--pinned\tAdds cpu-tensors-pinned and device-tensors-pinned:")
 
 
 def fish(line: str) -> Ran:

@@ -69,7 +69,7 @@ def test_what_only_looks_like_the_option_is_none(tmp_path: Path) -> None:
 
 
 def test_an_ep_that_does_not_load(tmp_path: Path) -> None:
-    options = ["--junit", tmp_path / "it.xml", *ONCE, "--mode", "cpu", "--out", tmp_path / "out"]
+    options = ["--junit", tmp_path / "it.xml", *ONCE, "--mode", "cpu-tensors", "--out", tmp_path / "out"]
     ran = ortbench("run", TINY, "--ep", "qnn", *options)
     assert ran.code == 1
     (case,) = ET.parse(tmp_path / "it.xml").getroot().iter("testcase")
@@ -77,5 +77,5 @@ def test_an_ep_that_does_not_load(tmp_path: Path) -> None:
     ran = ortbench("run", TINY, "--ep", "cpu", "--ep", "qnn", *options)
     assert ran.code == 1
     first, second = ET.parse(tmp_path / "it.xml").getroot().iter("testcase")
-    assert (first.get("name"), [child.tag for child in first]) == ("cpu", ["system-out"])
+    assert (first.get("name"), [child.tag for child in first]) == ("cpu-tensors", ["system-out"])
     assert (second.get("name"), second.findtext("error")) == ("qnn", ran.error_line.removeprefix("qnn: "))

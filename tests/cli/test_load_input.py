@@ -51,7 +51,7 @@ def refused(*arguments: object) -> str:
         (["--rate", "9", "--arrivals", "gone.txt"], "--arrivals 'gone.txt': is neither poisson nor uniform, nor a file of timestamps"),
         (["--sessions", "both"], "--sessions 'both': choose from shared, own, process"),
         (["--duration", "0"], "--duration 0: must be above zero seconds"),
-        (["--mode", "pipelined"], "--mode pipelined: has several inferences in flight by itself, and callers have one each; choose from cpu, device, device-resident, host-accessible, cpu-pinned, device-pinned"),
+        (["--mode", "pipelined"], "--mode pipelined: has several inferences in flight by itself, and callers have one each; choose from cpu-tensors, device-tensors, device-resident, host-accessible, cpu-tensors-pinned, device-tensors-pinned"),
     ],
 )  # fmt: skip
 def test_bad_input_is_one_line(arguments: list[str], message: str) -> None:

@@ -66,7 +66,7 @@ WORDS: list[tuple[Kind, str, str]] = [
     (FLAG, "", "true"),
     (SHARE, "3%", '"3%"'),
     (PRECISION, "0", "0"),
-    (MODE_NAMES, "cpu", '"cpu"'),
+    (MODE_NAMES, "cpu-tensors", '"cpu-tensors"'),
     (PAIRINGS, "out*=in*", '"out*=in*"'),
     (PAIRS, "k=v", '{k = "v"}'),
     (DIMS, "n=4", "{n = 4}"),
@@ -76,8 +76,8 @@ WORDS: list[tuple[Kind, str, str]] = [
     (LENGTHS, "n=4", "{n = 4}"),
     (SHAPES, "x:2x3", "{x = [2, 3]}"),
     (RANGES, "x:1,2", "{x = [1, 2]}"),
-    (METRICS, "cpu.total.min", '"cpu.total.min"'),
-    (SPEEDUPS, "device=2", "{device = 2}"),
+    (METRICS, "cpu-tensors.latency.min", '"cpu-tensors.latency.min"'),
+    (SPEEDUPS, "device-tensors=2", "{device-tensors = 2}"),
 ]
 OTHERS = {"ep": "webgpu", "opt-level": "basic", "external": "numpy", "stream": "ort", "baseline-ep": "webgpu"}
 OTHERS |= {"python": "python", "baseline-python": "python"}

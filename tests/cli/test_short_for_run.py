@@ -16,11 +16,21 @@ pytestmark = pytest.mark.process
 @pytest.mark.parametrize("name", ["m.onnx", "model"])  # an existing file may be called anything
 def test_a_model_alone_is_run(name: str, tmp_path: Path) -> None:
     shutil.copy(MODELS / "tiny.onnx", tmp_path / name)
-    ran = ortbench(name, "--ep", "cpu", "--mode", "cpu", *ONCE, "--json", "-", cwd=tmp_path)
+    ran = ortbench(name, "--ep", "cpu", "--mode", "cpu-tensors", *ONCE, "--json", "-", cwd=tmp_path)
     assert ran.code == 0, ran.err
     found = json.loads(ran.out)
     assert found["model"]["path"] == name
-    assert found["command"] == ["ortbench", name, "--ep", "cpu", "--mode", "cpu", *map(str, ONCE), "--json", "-"]
+    assert found["command"] == [
+        "ortbench",
+        name,
+        "--ep",
+        "cpu",
+        "--mode",
+        "cpu-tensors",
+        *map(str, ONCE),
+        "--json",
+        "-",
+    ]
 
 
 def test_one_that_is_not_there_is_the_error_of_run(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ STEPS: list[tuple[str, dict[str, Any]]] = [(job, step) for job in JOBS for step 
 ON = WORKFLOW[True]  # YAML 1.1, which PyYAML reads, takes the key `on` for a boolean
 
 # What shortens a command here and not in CI.
-SHORTER = {"run": "--iterations 2 --warmup 1", "gate": "--mode cpu --duration 0.3 --warmup 1"}
+SHORTER = {"run": "--iterations 2 --warmup 1", "gate": "--mode cpu-tensors --duration 0.3 --warmup 1"}
 
 
 def command_of(job: str) -> tuple[str, list[str]]:
@@ -175,11 +175,11 @@ def test_its_commands_run(job: str, tmp_path: Path) -> None:
     assert list((tmp_path / value_of(arguments, "--out")).rglob("result.json"))
     if job == "gate":
         suite = ET.parse(tmp_path / value_of(arguments, "--junit")).getroot()[0]
-        assert {"cpu", "cpu total median"} <= {case.get("name") for case in suite}
+        assert {"cpu-tensors", "cpu-tensors latency median"} <= {case.get("name") for case in suite}
     else:
         entries = json.loads((tmp_path / value_of(arguments, "--action-json")).read_text(encoding="utf-8"))
         assert entries
-        assert {entry["unit"] for entry in entries} == {"ms"}
+        assert {entry["unit"] for entry in entries} == {"ms", "1"}
 
 
 @pytest.mark.process
@@ -218,7 +218,7 @@ def test_shards_side_by_side_and_the_last_job_joins_them(tmp_path: Path) -> None
     cases = ", ".join(f'{{name = "{ep["name"]}", ep = "{ep["ep"]}"}}' for ep in eps)
     model = ROOT / "models" / "tiny.onnx"
     (tmp_path / "bench.toml").write_text(
-        f'[[bench]]\nmodel = "{model}"\nmode = "cpu"\niterations = 1\nwarmup = 1\nep = [{cases}]\n'
+        f'[[bench]]\nmodel = "{model}"\nmode = "cpu-tensors"\niterations = 1\nwarmup = 1\nep = [{cases}]\n'
     )
     measure, upload = jobs["bench"]["steps"]
     for shard in shards:

@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from ortbench.errors import BadInput
-from ortbench.gate.checks import check_alone, check_stored
+from ortbench.gate.checks import check_alone
 from ortbench.gate.contests import BASELINE, CANDIDATE
 from ortbench.gate.limits import FAILED, PASSED, Limits
 from ortbench.gate.live import LiveGate
+from ortbench.gate.stored import check_stored
 from ortbench.measure.schedule import Block
 from ortbench.measure.side import Side
 from ortbench.result import save
@@ -22,22 +23,22 @@ from tests.conftest import ortbench
 from tests.gate.test_metrics import limits
 from tests.results import STAYING, chain, measured, result_of, stage, steady
 
-MODES = ("cpu", "device-resident")
+MODES = ("cpu-tensors", "device-resident")
 WORK = Work(stages=("text", "image"))
 
 
 def test_a_live_gate_tells_one_stage_from_the_whole() -> None:
     """The slower stage fails, the chain, in which it is little, passes."""
-    live = LiveGate(limits("stage.text", "chain"), ["cpu"], has_baseline=True, work=WORK)
+    live = LiveGate(limits("stage.text", "chain"), ["cpu-tensors"], has_baseline=True, work=WORK)
     for number in range(12):
         for side, text in ((CANDIDATE, 120), (BASELINE, 100)):
-            live.add(side, "cpu", "total", number, [text + 10_000] * 2)
-            live.add(side, "cpu", "stage.text", number, [text] * 2)
-            live.add(side, "cpu", "stage.image", number, [10_000] * 2)
-    assert live.decided() == ["cpu"]
+            live.add(side, "cpu-tensors", "latency", number, [text + 10_000] * 2)
+            live.add(side, "cpu-tensors", "stage.text", number, [text] * 2)
+            live.add(side, "cpu-tensors", "stage.image", number, [10_000] * 2)
+    assert live.decided() == ["cpu-tensors"]
     found = live.checks([chain(STAYING), chain(STAYING)])
     assert [(check.name, check.verdict) for check in found] == [
-        ("cpu stage.text median", FAILED), ("cpu chain median", PASSED),
+        ("cpu-tensors stage.text median", FAILED), ("cpu-tensors chain median", PASSED),
     ]  # fmt: skip
 
 
@@ -47,15 +48,17 @@ def test_a_side_hands_each_stage_to_the_judge(tmp_path: Path) -> None:
     file.write_text('[[stage]]\nname = "text"\nmodel = "a.onnx"\n[[stage]]\nname = "image"\nmodel = "a.onnx"\n')
     side = Side(plan_of(file, {}, {}))
     timed: Any = {"samples": [30, 70], "start_ns": 0, "spent_ns": 100, "steps": [10, 20, 30, 40]}
-    assert side.judged("cpu", Block(0, "cpu", "total", 2, 0), timed) == {
-        "total": [30, 70], "stage": [10, 20, 30, 40], "stage.text": [10, 30], "stage.image": [20, 40],
+    assert side.judged("cpu-tensors", Block(0, "cpu-tensors", "latency", 2, 0), timed) == {
+        "latency": [30, 70], "stage": [10, 20, 30, 40], "stage.text": [10, 30], "stage.image": [20, 40],
     }  # fmt: skip
 
 
 def test_limits_of_a_chain_alone() -> None:
-    asked = Limits(min_speedup={"device-resident": 1.5}, max_cpu_nodes=0, require_modes=("device-resident", "device"))
+    asked = Limits(
+        min_speedup={"device-resident": 1.5}, max_cpu_nodes=0, require_modes=("device-resident", "device-tensors")
+    )
     assert {check.name: check.verdict for check in check_alone(chain(STAYING, rounds=24), asked)} == {
-        "mode device-resident": PASSED, "mode device": FAILED, "cpu nodes": PASSED, "device-resident speedup": PASSED,
+        "mode device-resident": PASSED, "mode device-tensors": FAILED, "cpu nodes": PASSED, "device-resident speedup": PASSED,
     }  # fmt: skip
     with pytest.raises(BadInput, match=r"^--max-copy-share is of single inferences; of a chain say --min-speedup"):
         check_alone(chain(STAYING), Limits(max_copy_share=0.1))
@@ -63,9 +66,9 @@ def test_limits_of_a_chain_alone() -> None:
 
 def test_a_stored_baseline() -> None:
     for metric, said in [
-        ("total", [("cpu chain median", PASSED), ("device-resident chain median", FAILED)]),
+        ("latency", [("cpu-tensors chain median", PASSED), ("device-resident chain median", FAILED)]),
         ("device-resident.stage.text", [("device-resident stage.text median", PASSED)]),
-        ("stage.image.p95", [("cpu stage.image p95", PASSED), ("device-resident stage.image p95", FAILED)]),
+        ("stage.image.p95", [("cpu-tensors stage.image p95", PASSED), ("device-resident stage.image p95", FAILED)]),
     ]:
         slower, before = chain(STAYING, resident_ms=(1, 8), rounds=24), chain(STAYING, rounds=24)
         found = check_stored(slower, before, limits(metric, most=0.1))
@@ -75,7 +78,7 @@ def test_a_stored_baseline() -> None:
         BadInput, match=r"^--metric stage\.text\.median: there is no such stage in both; there are image$"
     ):
         check_stored(one, other, limits("stage.text"))
-    single = result_of(measured("cpu", total=steady([1000] * 24)))
+    single = result_of(measured("cpu-tensors", latency=steady([1000] * 24)))
     with pytest.raises(BadInput, match=r"^--metric chain\.median: not measured in both results$"):
         check_stored(single, single, limits("chain"))
 
@@ -84,12 +87,12 @@ def test_a_stored_baseline() -> None:
 def test_a_stored_gate_of_a_chain_and_its_files(tmp_path: Path) -> None:
     save(chain(STAYING, rounds=24), tmp_path / "old.json")
     save(chain(STAYING, resident_ms=(2, 5), rounds=24), tmp_path / "new.json")
-    metrics = ("--metric", "device-resident.stage.text", "--metric", "cpu.chain")
+    metrics = ("--metric", "device-resident.stage.text", "--metric", "cpu-tensors.chain")
     more = ("--junit", tmp_path / "junit.xml", "--json", tmp_path / "gate.json")
     ran = ortbench("gate", tmp_path / "new.json", "--baseline", tmp_path / "old.json", *metrics, *more)
     assert (ran.code, ran.err) == (3, "")
     assert "✗ device-resident stage.text median: 2.00 ms against 1.00 ms, ×2.000" in ran.out
-    assert "✓ cpu chain median: 10.0 ms against 10.0 ms, ×1.000" in ran.out
+    assert "✓ cpu-tensors chain median: 10.0 ms against 10.0 ms, ×1.000" in ran.out
     assert ran.out.count("chain of 2 stages and 1 link: text, image ×4") == 2
     xml = (tmp_path / "junit.xml").read_text()
     assert 'testcase name="device-resident stage.text median"' in xml
@@ -110,7 +113,7 @@ def test_what_a_live_gate_of_a_chain_has_not(tmp_path: Path) -> None:
         (["--max-cpu-nodes", "0", "--depth", "2"], "--depth is not for a chain, whose file says how each stage runs"),
         (["--max-cpu-nodes", "0", "--feedback", "a=b"], "--feedback is not for a chain, whose file says how each stage runs"),
         (["--max-cpu-nodes", "0", "--model", "m.onnx"], "--model and --chain exclude each other: name one candidate"),
-        (["--require-mode", "device"], "--mode 'device': is no mode of a chain; choose from cpu, device-resident"),
+        (["--require-mode", "device-tensors"], "--mode 'device-tensors': is no mode of a chain; choose from cpu-tensors, device-resident"),
         (["--max-copy-share", "1%"], "--max-copy-share is of single inferences; of a chain say --min-speedup "
          "device-resident=X"),
         (["--baseline-chain", "none.toml"], "cannot read none.toml: No such file or directory"),

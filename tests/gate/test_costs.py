@@ -5,47 +5,52 @@ from __future__ import annotations
 import pytest
 
 from ortbench.errors import BadInput, BenchmarkFailed
-from ortbench.gate.checks import check_stored
 from ortbench.gate.contests import BASELINE, CANDIDATE, regression_contests
-from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Limits, overall, parse_metric
+from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Limits, overall
 from ortbench.gate.live import LiveGate
+from ortbench.gate.stored import check_stored
+from ortbench.model.metric_names import parse_metric
 from ortbench.result import Result
 from tests.expect import refusal
 from tests.results import MS, measured, result_of, steady
 
-CPU_TIME, SUBMIT = parse_metric("cpu.cpu_time.median"), parse_metric("device-resident.submit")
+CPU_TIME, ENQUEUE = parse_metric("cpu-tensors.cpu_time.median"), parse_metric("device-resident.enqueue")
 
 
 def test_which_modes_have_them_and_what_has_to_be_timed() -> None:
     # They come with the blocks of other phases.
-    assert Limits(0.1, (CPU_TIME,)).phases() == {"total"}
-    assert Limits(0.1, (SUBMIT,)).phases() == {"total", "inference"}
-    modes = ["cpu", "device", "device-resident-async"]
-    contests = regression_contests(Limits(0.1, (parse_metric("cpu_time"), parse_metric("submit"))), modes)
+    assert Limits(0.1, (CPU_TIME,)).phases() == {"latency"}
+    assert Limits(0.1, (ENQUEUE,)).phases() == {"latency", "inference"}
+    modes = ["cpu-tensors", "device-tensors", "device-resident-async"]
+    contests = regression_contests(Limits(0.1, (parse_metric("cpu_time"), parse_metric("enqueue"))), modes)
     assert [(it.over.mode, it.over.phase) for it in contests] == [
-        *((mode, "cpu_time") for mode in modes), ("device", "submit"), ("device-resident-async", "submit"),
+        *((mode, "cpu_time") for mode in modes), ("device-tensors", "enqueue"), ("device-resident-async", "enqueue"),
     ]  # fmt: skip
-    with pytest.raises(BadInput, match=r"--metric submit\.median: no mode that is measured has it; measured: cpu$"):
-        regression_contests(Limits(0.1, (parse_metric("submit"),)), ["cpu"])
+    with pytest.raises(
+        BadInput, match=r"--metric enqueue\.median: no mode that is measured has it; measured: cpu-tensors$"
+    ):
+        regression_contests(Limits(0.1, (parse_metric("enqueue"),)), ["cpu-tensors"])
 
 
 def timed(**phases: int) -> Result:
     """Both modes, each with these medians."""
     blocks = {name: steady([ns] * 20) for name, ns in phases.items()}
-    return result_of(measured("cpu", total=steady([9])), measured("device-resident", total=steady([9]), **blocks))
+    return result_of(
+        measured("cpu-tensors", latency=steady([9])), measured("device-resident", latency=steady([9]), **blocks)
+    )
 
 
 def test_a_live_gate() -> None:
     for candidate, verdict in [(1000, PASSED), (1200, FAILED)]:
-        for phase in ["cpu_time", "submit"]:
+        for phase in ["cpu_time", "enqueue"]:
             limits = Limits(0.1, (parse_metric(f"device-resident.{phase}"),))
-            live = LiveGate(limits, ["cpu", "device-resident"], has_baseline=True)
+            live = LiveGate(limits, ["cpu-tensors", "device-resident"], has_baseline=True)
             for number in range(50):
                 for side, ns in ((CANDIDATE, candidate), (BASELINE, 1000)):
-                    for mode in ("cpu", "device-resident"):
-                        live.add(side, mode, "total", number, [5000] * 3)
+                    for mode in ("cpu-tensors", "device-resident"):
+                        live.add(side, mode, "latency", number, [5000] * 3)
                     live.add(side, "device-resident", phase, number, [ns])
-            assert live.decided() == ["cpu", "device-resident"]
+            assert live.decided() == ["cpu-tensors", "device-resident"]
             checks = live.checks([timed(**{phase: candidate}), timed(**{phase: 1000})])
             assert [check.name for check in checks] == [f"device-resident {phase} median"]
             assert overall(checks) == verdict
@@ -53,22 +58,26 @@ def test_a_live_gate() -> None:
 
 def test_where_the_run_is_the_wait_there_is_no_submit_to_judge() -> None:
     results = [timed(), timed()]
-    alone = LiveGate(Limits(0.1, (SUBMIT,)), ["cpu", "device-resident"], has_baseline=True)
+    alone = LiveGate(Limits(0.1, (ENQUEUE,)), ["cpu-tensors", "device-resident"], has_baseline=True)
     assert refusal(BenchmarkFailed, alone.checks, results) == (
-        "nothing could be compared: submit of device-resident is not apart: its run waits until the device is done"
+        "nothing could be compared: enqueue of device-resident is not apart: its run waits until the device is done"
     )
-    live = LiveGate(Limits(0.1, (SUBMIT, parse_metric("cpu.total"))), ["cpu", "device-resident"], has_baseline=True)
+    live = LiveGate(
+        Limits(0.1, (ENQUEUE, parse_metric("cpu-tensors.latency"))),
+        ["cpu-tensors", "device-resident"],
+        has_baseline=True,
+    )
     for number in range(50):
         for side in (CANDIDATE, BASELINE):
-            live.add(side, "cpu", "total", number, [1000] * 3)
-            live.add(side, "device-resident", "total", number, [1000] * 3)
-    assert live.decided() == ["cpu", "device-resident"]
+            live.add(side, "cpu-tensors", "latency", number, [1000] * 3)
+            live.add(side, "device-resident", "latency", number, [1000] * 3)
+    assert live.decided() == ["cpu-tensors", "device-resident"]
     passed, untold = live.checks(results)
-    assert (passed.name, passed.verdict) == ("cpu total median", PASSED)
+    assert (passed.name, passed.verdict) == ("cpu-tensors latency median", PASSED)
     assert (untold.name, untold.verdict, untold.text) == (
-        "device-resident submit median",
+        "device-resident enqueue median",
         UNCLEAR,
-        "device-resident submit median, candidate to baseline: submit is not apart: its run waits until the device is done",
+        "device-resident enqueue median, candidate to baseline: enqueue is not apart: its run waits until the device is done",
     )
 
 

@@ -10,7 +10,7 @@ import pytest
 from ortbench.analysis.enough import PAIRS
 from ortbench.analysis.sequential import Interval
 from ortbench.errors import BadInput
-from ortbench.gate.checks import check_alone, check_stored
+from ortbench.gate.checks import check_alone
 from ortbench.gate.contests import (
     BASELINE,
     BLOCK_STATISTICS,
@@ -29,15 +29,15 @@ from ortbench.gate.limits import (
     UNCLEAR,
     Check,
     Limits,
-    Metric,
     overall,
-    parse_metric,
 )
 from ortbench.gate.live import LiveGate
+from ortbench.gate.stored import check_stored
 from ortbench.gate.verdict import Verdict
+from ortbench.model.metric_names import parse_metric
 from ortbench.result import UNSUPPORTED, Case, Result
 from tests.expect import refusal
-from tests.gate.test_metrics import TOTAL, verdicts
+from tests.gate.test_metrics import verdicts
 from tests.results import broken, change, measured, result_of, steady
 
 ENOUGH = 9  # rounds in which a single contest is decided when all signs agree
@@ -47,16 +47,19 @@ NOISY = [1000, 1300] * 4
 
 def run_of(*more: Case, **medians: list[int]) -> Result:
     """A result of modes whose blocks have these medians, such as device_resident=[1000, 1100], and more cases."""
-    cases = [measured(mode.replace("_", "-"), total=steady(each)) for mode, each in medians.items()]
+    cases = [measured(mode.replace("_", "-"), latency=steady(each)) for mode, each in medians.items()]
     return result_of(*cases, *more)
 
 
 def test_what_both_sides_fail_of_is_said_once() -> None:
-    one, other = (run_of(broken("cpu", reason=why), broken("device", reason="no memory")) for why in ("late", "early"))
+    one, other = (
+        run_of(broken("cpu-tensors", reason=why), broken("device-tensors", reason="no memory"))
+        for why in ("late", "early")
+    )
     assert Verdict([one, other], []).failed == [
-        "candidate: cpu failed: late",
-        "candidate and baseline: device failed: no memory",
-        "baseline: cpu failed: early",
+        "candidate: cpu-tensors failed: late",
+        "candidate and baseline: device-tensors failed: no memory",
+        "baseline: cpu-tensors failed: early",
     ]
 
 
@@ -65,14 +68,19 @@ def test_what_both_sides_fail_of_is_said_once() -> None:
 
 def test_what_limits_need() -> None:
     for limits, given, modes, phases in [
-        (Limits(), False, set(), {"total"}),
-        (Limits(metrics=(parse_metric("device.upload"),)), False, set(), {"total"}),
-        (Limits(max_regression=0.0), True, set(), {"total"}),
-        (Limits(0.05, (parse_metric("device.upload"), TOTAL)), True, {"device"}, {"total", "upload"}),
-        (Limits(min_speedup={"device": 2.0}), True, {"cpu", "device"}, {"total"}),
-        (Limits(max_copy_share=0.0), True, {"cpu", "device-resident"}, {"total"}),
-        (Limits(max_cpu_nodes=0), True, set(), {"total"}),
-        (Limits(require_modes=("host-accessible",)), True, {"host-accessible"}, {"total"}),
+        (Limits(), False, set(), {"latency"}),
+        (Limits(metrics=(parse_metric("device-tensors.h2d"),)), False, set(), {"latency"}),
+        (Limits(max_regression=0.0), True, set(), {"latency"}),
+        (
+            Limits(0.05, (parse_metric("device-tensors.h2d"), parse_metric("latency"))),
+            True,
+            {"device-tensors"},
+            {"latency", "h2d"},
+        ),
+        (Limits(min_speedup={"device-tensors": 2.0}), True, {"cpu-tensors", "device-tensors"}, {"latency"}),
+        (Limits(max_copy_share=0.0), True, {"cpu-tensors", "device-resident"}, {"latency"}),
+        (Limits(max_cpu_nodes=0), True, set(), {"latency"}),
+        (Limits(require_modes=("host-accessible",)), True, {"host-accessible"}, {"latency"}),
     ]:
         assert limits.any is given
         assert limits.needed() == modes
@@ -93,8 +101,8 @@ def test_the_worst_check_counts() -> None:
         assert CODES[verdict] == code
 
 
-def contest(limit: float, at_most: bool = True, mode: str = "cpu") -> Contest:
-    sides = Stream(CANDIDATE, mode, "total", "median"), Stream(BASELINE, mode, "total", "median")
+def contest(limit: float, at_most: bool = True, mode: str = "cpu-tensors") -> Contest:
+    sides = Stream(CANDIDATE, mode, "latency", "median"), Stream(BASELINE, mode, "latency", "median")
     return Contest(f"{mode} contest", *sides, limit, at_most, f"{mode}, candidate to baseline")
 
 
@@ -112,13 +120,13 @@ def test_a_contest_on_both_sides_of_its_limit() -> None:
         assert contest(1.2, at_most=True).check(found).verdict == at_most
         assert contest(1.2, at_most=False).check(found).verdict == at_least
     check = contest(1.2).check(Interval(1.25, 1.1, 1.3, 20))
-    text = "cpu, candidate to baseline: ×1.250 (1.100 to 1.300, 20 rounds), must be at most ×1.2"
-    assert check == Check("cpu contest", UNCLEAR, text, 1.25, 1.1, 1.3, 1.2, 20)
+    text = "cpu-tensors, candidate to baseline: ×1.250 (1.100 to 1.300, 20 rounds), must be at most ×1.2"
+    assert check == Check("cpu-tensors contest", UNCLEAR, text, 1.25, 1.1, 1.3, 1.2, 20, mode="cpu-tensors")
     assert check.to_dict()["low"] == 1.1
     check = contest(2, at_most=False).check(Interval(2.5, None, None, 3))
     assert (
         check.text
-        == "cpu, candidate to baseline: ×2.500 (too few rounds for an interval, 3 rounds), must be at least ×2"
+        == "cpu-tensors, candidate to baseline: ×2.500 (too few rounds for an interval, 3 rounds), must be at least ×2"
     )
 
 
@@ -129,25 +137,33 @@ def checks(jury: Jury) -> list[Check]:
     return [jury.check(contest) for contest in jury.contests]
 
 
-def hear(jury: Jury, candidate: int, baseline: int, rounds: Iterable[int], mode: str = "cpu") -> None:
+def hear(jury: Jury, candidate: int, baseline: int, rounds: Iterable[int], mode: str = "cpu-tensors") -> None:
     for number in rounds:
-        jury.add(CANDIDATE, mode, "total", number, [candidate] * 3)
-        jury.add(BASELINE, mode, "total", number, [baseline] * 3)
+        jury.add(CANDIDATE, mode, "latency", number, [candidate] * 3)
+        jury.add(BASELINE, mode, "latency", number, [baseline] * 3)
 
 
 def test_contests_share_the_error_rate() -> None:
     """All signs agree after n rounds: the wager stands at (2^(n + 1) - 1) / (n + 1), which must reach contests / 0.01."""
     for contests, rounds in [(1, ENOUGH), (2, 11), (10, 13)]:
         for number, verdict in ((rounds - 1, UNCLEAR), (rounds, FAILED)):
-            jury = Jury([contest(1.1), *[contest(1.1, mode="device")] * (contests - 1)])
+            jury = Jury([contest(1.1), *[contest(1.1, mode="device-tensors")] * (contests - 1)])
             hear(jury, 1300, 1000, range(number))
             assert checks(jury)[0].verdict == verdict
 
 
 def test_juries_that_have_heard_little() -> None:
     jury = Jury([contest(1.1)])
-    assert checks(jury) == [Check("cpu contest", UNCLEAR, "cpu, candidate to baseline: was not measured", limit=1.1)]
-    assert jury.open_modes() == {"cpu"}
+    assert checks(jury) == [
+        Check(
+            "cpu-tensors contest",
+            UNCLEAR,
+            "cpu-tensors, candidate to baseline: was not measured",
+            limit=1.1,
+            mode="cpu-tensors",
+        )
+    ]
+    assert jury.open_modes() == {"cpu-tensors"}
     jury = Jury([])
     hear(jury, 1, 1, range(3))
     assert checks(jury) == []
@@ -167,15 +183,15 @@ def test_blocks_without_partner_or_contest_are_ignored() -> None:
     hear(jury, 1200, 1000, range(ENOUGH))
     alone = checks(jury)
     for number in range(100, 200):
-        jury.add(CANDIDATE, "cpu", "total", number, [1] * 3)
-        jury.add(BASELINE, "cpu", "total", number + 100, [1] * 3)
+        jury.add(CANDIDATE, "cpu-tensors", "latency", number, [1] * 3)
+        jury.add(BASELINE, "cpu-tensors", "latency", number + 100, [1] * 3)
     assert checks(jury) == alone
     assert alone[0].rounds == ENOUGH
     jury = Jury([contest(1.1)])
-    hear(jury, 1200, 1000, range(ENOUGH), mode="device")
-    jury.add(CANDIDATE, "cpu", "upload", 0, [1] * 3)
+    hear(jury, 1200, 1000, range(ENOUGH), mode="device-tensors")
+    jury.add(CANDIDATE, "cpu-tensors", "h2d", 0, [1] * 3)
     assert checks(jury) == checks(Jury([contest(1.1)]))
-    assert jury.open_modes() == {"cpu"}
+    assert jury.open_modes() == {"cpu-tensors"}
 
 
 def test_the_order_of_blocks_does_not_matter() -> None:
@@ -185,7 +201,7 @@ def test_the_order_of_blocks_does_not_matter() -> None:
         random.Random(seed).shuffle(blocks)
         jury = Jury([contest(1.1)])
         for side, number, samples in blocks:
-            jury.add(side, "cpu", "total", number, samples)
+            jury.add(side, "cpu-tensors", "latency", number, samples)
         found.append(checks(jury))
     assert found[0] == found[1] == found[2]
     assert found[0][0].rounds == 30
@@ -193,9 +209,9 @@ def test_the_order_of_blocks_does_not_matter() -> None:
 
 def test_a_block_counts_with_its_statistic() -> None:
     for stat, ratio in [("median", 2.0), ("mean", 4.0), ("min", 1.0)]:
-        jury = Jury(regression_contests(Limits(0.1, (Metric(None, "total", stat),)), ["cpu"]))
-        jury.add(CANDIDATE, "cpu", "total", 0, [100, 200, 900])
-        jury.add(BASELINE, "cpu", "total", 0, [100, 100, 100])
+        jury = Jury(regression_contests(Limits(0.1, (parse_metric(f"latency.{stat}"),)), ["cpu-tensors"]))
+        jury.add(CANDIDATE, "cpu-tensors", "latency", 0, [100, 200, 900])
+        jury.add(BASELINE, "cpu-tensors", "latency", 0, [100, 100, 100])
         assert checks(jury)[0].ratio == pytest.approx(ratio)
 
 
@@ -219,33 +235,37 @@ def test_what_is_exactly_at_its_limit_cannot_be_told() -> None:
 
 
 def test_a_mode_is_decided_when_all_its_contests_are() -> None:
-    limits = Limits(0.1, (TOTAL, Metric("device", "total", "min")))
-    jury = Jury(regression_contests(limits, ["cpu", "device"]))
-    assert jury.open_modes() == {"cpu", "device"}
-    hear(jury, 1000, 1000, range(20), mode="cpu")
-    assert jury.open_modes() == {"device"}
+    limits = Limits(0.1, (parse_metric("latency"), parse_metric("device-tensors.latency.min")))
+    jury = Jury(regression_contests(limits, ["cpu-tensors", "device-tensors"]))
+    assert jury.open_modes() == {"cpu-tensors", "device-tensors"}
+    hear(jury, 1000, 1000, range(20), mode="cpu-tensors")
+    assert jury.open_modes() == {"device-tensors"}
     for number in range(20):  # medians differ for certain, the least lie on both sides of the limit
-        jury.add(CANDIDATE, "device", "total", number, [1090 if number % 2 else 1110, 1500, 1500])
-        jury.add(BASELINE, "device", "total", number, [1000] * 3)
+        jury.add(CANDIDATE, "device-tensors", "latency", number, [1090 if number % 2 else 1110, 1500, 1500])
+        jury.add(BASELINE, "device-tensors", "latency", number, [1000] * 3)
     assert verdicts(checks(jury)) == {
-        "cpu total median": PASSED,
-        "device total median": FAILED,
-        "device total min": UNCLEAR,
+        "cpu-tensors latency median": PASSED,
+        "device-tensors latency median": FAILED,
+        "device-tensors latency min": UNCLEAR,
     }
-    assert jury.open_modes() == {"device"}
+    assert jury.open_modes() == {"device-tensors"}
     for number in range(20, 200):
-        jury.add(CANDIDATE, "device", "total", number, [1200] * 3)
-        jury.add(BASELINE, "device", "total", number, [1000] * 3)
+        jury.add(CANDIDATE, "device-tensors", "latency", number, [1200] * 3)
+        jury.add(BASELINE, "device-tensors", "latency", number, [1000] * 3)
     assert jury.open_modes() == set()
 
 
 def test_a_mode_that_another_one_is_held_against_stays_open() -> None:
-    jury = Jury(own_contests(Limits(min_speedup={"device": 2.0, "device-resident": 2.0})))
+    jury = Jury(own_contests(Limits(min_speedup={"device-tensors": 2.0, "device-resident": 2.0})))
     for number in range(20):
-        for mode, ns in (("cpu", 3000), ("device", 1000), ("device-resident", 1400 + 200 * (number % 2))):
-            jury.add(CANDIDATE, mode, "total", number, [ns] * 3)
-    assert verdicts(checks(jury)) == {"device speedup": PASSED, "device-resident speedup": UNCLEAR}
-    assert jury.open_modes() == {"cpu", "device-resident"}
+        for mode, ns in (
+            ("cpu-tensors", 3000),
+            ("device-tensors", 1000),
+            ("device-resident", 1400 + 200 * (number % 2)),
+        ):
+            jury.add(CANDIDATE, mode, "latency", number, [ns] * 3)
+    assert verdicts(checks(jury)) == {"device-tensors speedup": PASSED, "device-resident speedup": UNCLEAR}
+    assert jury.open_modes() == {"cpu-tensors", "device-resident"}
 
 
 def test_what_is_decided_stays_decided() -> None:
@@ -261,47 +281,56 @@ def test_what_is_decided_stays_decided() -> None:
 
 
 def test_regression_contests() -> None:
-    limits = Limits(0.05, (TOTAL, parse_metric("device.upload.mean")))
-    contests = regression_contests(limits, ["cpu", "device"])
-    assert [each.name for each in contests] == ["cpu total median", "device total median", "device upload mean"]
+    limits = Limits(0.05, (parse_metric("latency"), parse_metric("device-tensors.h2d.mean")))
+    contests = regression_contests(limits, ["cpu-tensors", "device-tensors"])
+    assert [each.name for each in contests] == [
+        "cpu-tensors latency median",
+        "device-tensors latency median",
+        "device-tensors h2d mean",
+    ]
     assert {(each.limit, each.at_most) for each in contests} == {(1.05, True)}
     last = contests[-1]
-    assert (last.over, last.under) == tuple(Stream(side, "device", "upload", "mean") for side in (CANDIDATE, BASELINE))
-    assert regression_contests(Limits(), ["cpu"]) == []
+    assert (last.over, last.under) == tuple(
+        Stream(side, "device-tensors", "h2d", "mean") for side in (CANDIDATE, BASELINE)
+    )
+    assert regression_contests(Limits(), ["cpu-tensors"]) == []
     for stat in ["max", "p90", "p95", "p99"]:
         assert stat not in BLOCK_STATISTICS
-        with pytest.raises(BadInput, match=rf"--metric total\.{stat}: .*stored --baseline"):
-            regression_contests(Limits(0.05, (Metric(None, "total", stat),)), ["cpu"])
+        with pytest.raises(BadInput, match=rf"--metric latency\.{stat}: .*stored --baseline"):
+            regression_contests(Limits(0.05, (parse_metric(f"latency.{stat}"),)), ["cpu-tensors"])
 
 
 def test_a_finished_run_with_its_baseline() -> None:
     for candidate, verdict in [(1000, PASSED), (1200, FAILED)]:
-        for mode, phase in [("cpu", "total"), ("device", "upload"), ("device-resident", "inference")]:
-            jury = Jury(regression_contests(Limits(0.1, (Metric(mode, phase, "median"),)), [mode]))
+        for mode, phase in [("cpu-tensors", "latency"), ("device-tensors", "h2d"), ("device-resident", "inference")]:
+            jury = Jury(regression_contests(Limits(0.1, (parse_metric(f"{mode}.{phase}"),)), [mode]))
             for side, ns in ((CANDIDATE, candidate), (BASELINE, 1000)):
-                # Where inference is all there is, it is timed as the total.
-                timed = "total" if phase == "inference" else phase
-                case = measured(mode, **{"total": steady([7] * ENOUGH), timed: steady([ns] * ENOUGH)})
-                fill(jury, side, result_of(case))
+                # Where inference is all there is, it is timed as the latency.
+                timed = "latency" if phase == "inference" else phase
+                case = measured(mode, **{"latency": steady([7] * ENOUGH), timed: steady([ns] * ENOUGH)})
+                fill(jury, side, [case])
             assert [check.verdict for check in checks(jury)] == [verdict]
 
 
 def test_a_live_gate_on_a_phase_is_decided_by_the_modes_that_have_it() -> None:
-    """Only mode device times an upload: the others cannot hold its verdict up."""
-    live = LiveGate(Limits(0.1, (parse_metric("upload"),)), ["cpu", "device"], has_baseline=True)
-    cases = measured("cpu", total=steady([9])), measured("device", total=steady([9]), upload=steady([9]))
+    """Only mode device-tensors times an upload: the others cannot hold its verdict up."""
+    live = LiveGate(Limits(0.1, (parse_metric("h2d"),)), ["cpu-tensors", "device-tensors"], has_baseline=True)
+    cases = (
+        measured("cpu-tensors", latency=steady([9])),
+        measured("device-tensors", latency=steady([9]), h2d=steady([9])),
+    )
     for number in range(50):
         for side in (CANDIDATE, BASELINE):
-            live.add(side, "cpu", "total", number, [1000] * 3)
-            live.add(side, "device", "upload", number, [1000] * 3)
-    assert live.decided() == ["cpu", "device"]
+            live.add(side, "cpu-tensors", "latency", number, [1000] * 3)
+            live.add(side, "device-tensors", "h2d", number, [1000] * 3)
+    assert live.decided() == ["cpu-tensors", "device-tensors"]
     assert overall(live.checks([result_of(*cases), result_of(*cases)])) == PASSED
 
 
 def test_a_mode_that_failed_hands_no_blocks_to_the_jury() -> None:
     jury = Jury([contest(1.1)])
-    fill(jury, CANDIDATE, result_of(broken("cpu", total=steady([1000] * ENOUGH))))
-    fill(jury, BASELINE, run_of(cpu=[1000] * ENOUGH))
+    fill(jury, CANDIDATE, [broken("cpu-tensors", latency=steady([1000] * ENOUGH))])
+    fill(jury, BASELINE, run_of(cpu_tensors=[1000] * ENOUGH).cases)
     assert checks(jury)[0].rounds is None
 
 
@@ -309,15 +338,15 @@ def test_a_mode_that_failed_hands_no_blocks_to_the_jury() -> None:
 
 
 def test_required_modes() -> None:
-    cases = broken("device", reason="out of memory"), broken("device-resident", UNSUPPORTED, None)
-    limits = Limits(require_modes=("cpu", "device", "device-resident", "host-accessible"))
-    assert check_alone(run_of(*cases, cpu=[1000]), limits) == [
-        Check("mode cpu", PASSED, "cpu is ok"),
-        Check("mode device", FAILED, "device is failed: out of memory"),
-        Check("mode device-resident", FAILED, "device-resident is unsupported"),
-        Check("mode host-accessible", FAILED, "host-accessible was not asked for"),
+    cases = broken("device-tensors", reason="out of memory"), broken("device-resident", UNSUPPORTED, None)
+    limits = Limits(require_modes=("cpu-tensors", "device-tensors", "device-resident", "host-accessible"))
+    assert check_alone(run_of(*cases, cpu_tensors=[1000]), limits) == [
+        Check("mode cpu-tensors", PASSED, "cpu-tensors is ok", mode="cpu-tensors"),
+        Check("mode device-tensors", FAILED, "device-tensors is failed: out of memory", mode="device-tensors"),
+        Check("mode device-resident", FAILED, "device-resident is unsupported", mode="device-resident"),
+        Check("mode host-accessible", FAILED, "host-accessible was not asked for", mode="host-accessible"),
     ]
-    assert check_alone(run_of(cpu=[1000]), Limits()) == []
+    assert check_alone(run_of(cpu_tensors=[1000]), Limits()) == []
 
 
 def test_cpu_nodes() -> None:
@@ -340,50 +369,68 @@ def test_min_speedup() -> None:
         (2.0, ENOUGH - 1, UNCLEAR),
         (4.0, 1, UNCLEAR),
     ]:
-        result = run_of(cpu=[3000] * rounds, device=[1000] * rounds)
-        [check] = check_alone(result, Limits(min_speedup={"device": least}))
-        assert (check.name, check.verdict, check.limit, check.rounds) == ("device speedup", verdict, least, rounds)
+        result = run_of(cpu_tensors=[3000] * rounds, device_tensors=[1000] * rounds)
+        [check] = check_alone(result, Limits(min_speedup={"device-tensors": least}))
+        assert (check.name, check.verdict, check.limit, check.rounds) == (
+            "device-tensors speedup",
+            verdict,
+            least,
+            rounds,
+        )
         assert check.ratio == pytest.approx(3)
-    for mode, other, reason in [("cpu", "device", "it broke"), ("device", "cpu", "")]:
-        result = run_of(broken(mode, UNSUPPORTED, reason, total=steady([1] * ENOUGH)), **{other: [3000] * ENOUGH})
-        text = f"device is as fast as cpu: {mode} is unsupported{reason and ': '}{reason}"
-        expected = [Check("device speedup", FAILED, text, limit=2.0)]
-        assert check_alone(result, Limits(min_speedup={"device": 2.0})) == expected
+    for mode, other, reason in [("cpu-tensors", "device-tensors", "it broke"), ("device-tensors", "cpu-tensors", "")]:
+        result = run_of(broken(mode, UNSUPPORTED, reason, latency=steady([1] * ENOUGH)), **{other: [3000] * ENOUGH})
+        text = f"device-tensors is as fast as cpu-tensors: {mode} is unsupported{reason and ': '}{reason}"
+        expected = [Check("device-tensors speedup", FAILED, text, limit=2.0, metric="speedup", mode="device-tensors")]
+        assert check_alone(result, Limits(min_speedup={"device-tensors": 2.0})) == expected
     for limits in [Limits(min_speedup={"device-resident": 2.0}), Limits(max_copy_share=0.5)]:
-        refused = refusal(BadInput, check_alone, run_of(cpu=[1], device=[1]), limits)
-        assert refused.endswith("needs mode device-resident, which was not measured; measured: cpu, device")
+        refused = refusal(BadInput, check_alone, run_of(cpu_tensors=[1], device_tensors=[1]), limits)
+        assert refused.endswith(
+            "needs mode device-resident, which was not measured; measured: cpu-tensors, device-tensors"
+        )
 
 
 def test_copy_share() -> None:
     base = [1000] * ENOUGH
-    copying = run_of(cpu=base, device_resident=[750] * ENOUGH)
+    copying = run_of(cpu_tensors=base, device_resident=[750] * ENOUGH)
     for most, verdict in [(0.3, PASSED), (0.2, FAILED), (0.0, FAILED), (1.0, PASSED)]:
         [check] = check_alone(copying, Limits(max_copy_share=most))
         assert (check.name, check.verdict) == ("copy share", verdict)
         share = "≈25.0% (25.0% to 25.0%, 9 rounds)"
         assert check.text == f"copies in a run with CPU tensors: {share}, at most {most:.1%}"
     limit = Limits(max_copy_share=0.3)
-    [check] = check_alone(run_of(cpu=[1000], device_resident=[1100]), limit)
+    [check] = check_alone(run_of(cpu_tensors=[1000], device_resident=[1100]), limit)
     assert check.text.startswith("copies in a run with CPU tensors: ≈0.0%, at most 30.0%; a verdict takes 9 rounds: ")
     assert check.verdict == UNCLEAR
     # There is no round that both modes have.
-    [check] = check_alone(run_of(measured("device-resident", total=steady([750] * ENOUGH, first=100)), cpu=base), limit)
+    [check] = check_alone(
+        run_of(measured("device-resident", latency=steady([750] * ENOUGH, first=100)), cpu_tensors=base), limit
+    )
     assert (check.name, check.verdict, check.ratio) == ("copy share", UNCLEAR, None)
     assert "was not measured" in check.text
-    assert verdicts(check_alone(run_of(broken("device-resident"), cpu=base), limit)) == {"copy share": FAILED}
-    limits = Limits(min_speedup={"device-resident": 1.1}, max_copy_share=0.3, max_cpu_nodes=0, require_modes=("cpu",))
-    expected = {"mode cpu": PASSED, "cpu nodes": PASSED, "device-resident speedup": UNCLEAR, "copy share": UNCLEAR}
+    assert verdicts(check_alone(run_of(broken("device-resident"), cpu_tensors=base), limit)) == {"copy share": FAILED}
+    limits = Limits(
+        min_speedup={"device-resident": 1.1}, max_copy_share=0.3, max_cpu_nodes=0, require_modes=("cpu-tensors",)
+    )
+    expected = {
+        "mode cpu-tensors": PASSED,
+        "cpu nodes": PASSED,
+        "device-resident speedup": UNCLEAR,
+        "copy share": UNCLEAR,
+    }
     assert verdicts(check_alone(copying, limits)) == expected
     on_host = change(copying, target__memory={"kind": "host"}, target__ep="CPUExecutionProvider")
     text = "CPUExecutionProvider computes in host memory: nothing is copied"
-    assert check_alone(on_host, Limits(max_copy_share=0.0)) == [Check("copy share", PASSED, text)]
+    assert check_alone(on_host, Limits(max_copy_share=0.0)) == [
+        Check("copy share", PASSED, text, metric="copy_share", mode="cpu-tensors")
+    ]
 
 
 # A stored baseline
 
 
 def stored(candidate: list[int], baseline: list[int]) -> Check:
-    [check] = check_stored(run_of(cpu=candidate), run_of(cpu=baseline), Limits(0.05))
+    [check] = check_stored(run_of(cpu_tensors=candidate), run_of(cpu_tensors=baseline), Limits(0.05))
     return check
 
 
@@ -405,10 +452,15 @@ def test_a_stored_baseline() -> None:
         ([9000], [1000], UNCLEAR),
     ]:
         check = stored(candidate, baseline)
-        assert (check.name, check.verdict, check.limit, check.rounds) == ("cpu total median", verdict, 1.05, None)
+        assert (check.name, check.verdict, check.limit, check.rounds) == (
+            "cpu-tensors latency median",
+            verdict,
+            1.05,
+            None,
+        )
     check = stored([1200] * 8, QUIET)
     assert (check.ratio, check.low, check.high) == pytest.approx((1.2, 1.2 / 1.02, 1.2 * 1.02))
-    figures = "cpu total median: 1.20 µs against 1.00 µs, ×1.200"
+    figures = "cpu-tensors latency median: 1.20 µs against 1.00 µs, ×1.200"
     assert check.text == f"{figures} (1.176 to 1.224 with the noise of both runs), must be at most ×1.05"
 
 
@@ -416,20 +468,20 @@ def test_too_few_blocks_of_a_stored_result() -> None:
     check = stored([1200] * 7, QUIET)
     assert (check.ratio, check.low, check.high) == (1.2, None, None)
     assert check.text == (
-        "cpu total median: 1.20 µs against 1.00 µs, ×1.200 (the candidate has 7 blocks and a comparison takes 8: measure it "
+        "cpu-tensors latency median: 1.20 µs against 1.00 µs, ×1.200 (the candidate has 7 blocks and a comparison takes 8: measure it "
         "again, a run has 9 or more now), must be at most ×1.05"
     )
     verdict = Verdict([result_of(), result_of()], [check])
     assert verdict.sentence == "cannot tell: too little is known, and the checks say what is lacking"
     for rounds in [PAIRS - 1, PAIRS]:
-        result = run_of(cpu=[200] * rounds, device=[100] * rounds)
-        result.stopped = "iterations: 24 per mode"
-        (check,) = check_alone(result, Limits(min_speedup={"device": 1.5}))
+        result = run_of(cpu_tensors=[200] * rounds, device_tensors=[100] * rounds)
+        result.stopped = {"reason": "iterations", "value": 24, "per": "mode"}
+        (check,) = check_alone(result, Limits(min_speedup={"device-tensors": 1.5}))
         lacking = "; a verdict takes 9 rounds: measure it again without --iterations"
         few = "too few rounds for an interval, 8 rounds"
         where = few if rounds < PAIRS else "2.000 to 2.000, 9 rounds"
         assert check.text == (
-            f"device is as fast as cpu: ×2.000 ({where}), must be at least ×1.5{lacking if rounds < PAIRS else ''}"
+            f"device-tensors is as fast as cpu-tensors: ×2.000 ({where}), must be at least ×1.5{lacking if rounds < PAIRS else ''}"
         )
         assert check.verdict == (UNCLEAR if rounds < PAIRS else PASSED)
 
@@ -448,56 +500,67 @@ def test_statistics_of_a_stored_baseline() -> None:
         ("p95", FAILED),
         ("p99", FAILED),
     ]:
-        candidate, baseline = (result_of(measured("cpu", total=tailed(slowest))) for slowest in (4000, 2000))
+        candidate, baseline = (result_of(measured("cpu-tensors", latency=tailed(slowest))) for slowest in (4000, 2000))
         [check] = check_stored(candidate, baseline, Limits(0.05, (parse_metric(metric),)))
-        assert (check.name, check.verdict) == (f"cpu total {metric}", verdict)
+        assert (check.name, check.verdict) == (f"cpu-tensors latency {metric}", verdict)
     # The run's 95th percentile is 2000, that of each of its short parts lies between 1000 and 2000.
-    candidate = result_of(measured("cpu", total=tailed(2000)))
-    baseline = result_of(measured("cpu", total=tailed(1000)))
+    candidate = result_of(measured("cpu-tensors", latency=tailed(2000)))
+    baseline = result_of(measured("cpu-tensors", latency=tailed(1000)))
     [check] = check_stored(candidate, baseline, Limits(0.7, (parse_metric("p95"),)))
     assert check.ratio == 2
     assert check.verdict != PASSED
-    assert check_stored(result_of(), result_of(), Limits(min_speedup={"device": 2.0})) == []
+    assert check_stored(result_of(), result_of(), Limits(min_speedup={"device-tensors": 2.0})) == []
 
 
 def test_every_mode_and_phase_that_both_have_is_compared() -> None:
-    candidate = run_of(cpu=QUIET, device=NOISY, device_resident=QUIET)
-    baseline = run_of(broken("device-resident"), device=QUIET, cpu=QUIET, host_accessible=QUIET)
+    candidate = run_of(cpu_tensors=QUIET, device_tensors=NOISY, device_resident=QUIET)
+    baseline = run_of(broken("device-resident"), device_tensors=QUIET, cpu_tensors=QUIET, host_accessible=QUIET)
     found = check_stored(candidate, baseline, Limits(0.05))
     assert [(check.name, check.verdict) for check in found] == [
-        ("cpu total median", PASSED),
-        ("device total median", UNCLEAR),
+        ("cpu-tensors latency median", PASSED),
+        ("device-tensors latency median", UNCLEAR),
     ]
-    device = measured("device", total=steady(QUIET), upload=steady(QUIET))
-    result = run_of(device, cpu=QUIET, device_resident=QUIET)
-    for metric, modes in {"upload": ["device"], "inference": ["device-resident"]}.items():
+    device = measured("device-tensors", latency=steady(QUIET), h2d=steady(QUIET))
+    result = run_of(device, cpu_tensors=QUIET, device_resident=QUIET)
+    for metric, modes in {"h2d": ["device-tensors"], "inference": ["device-resident"]}.items():
         found = check_stored(result, result, Limits(0.05, (parse_metric(metric),)))
         assert [check.name for check in found] == [f"{mode} {metric} median" for mode in modes]
 
 
 def test_a_mode_that_is_lost_fails() -> None:
-    both = run_of(cpu=QUIET, device=QUIET)
-    for metric in ["total", "cpu.total"]:
-        lost, kept = check_stored(run_of(broken("device"), cpu=QUIET), both, Limits(0.05, (parse_metric(metric),)))
-        assert lost == Check("mode device", FAILED, "device is failed: it broke; the baseline has it")
-        assert (kept.name, kept.verdict) == ("cpu total median", PASSED)
+    both = run_of(cpu_tensors=QUIET, device_tensors=QUIET)
+    for metric in ["latency", "cpu-tensors.latency"]:
+        lost, kept = check_stored(
+            run_of(broken("device-tensors"), cpu_tensors=QUIET), both, Limits(0.05, (parse_metric(metric),))
+        )
+        assert lost == Check(
+            "mode device-tensors",
+            FAILED,
+            "device-tensors is failed: it broke; the baseline has it",
+            mode="device-tensors",
+        )
+        assert (kept.name, kept.verdict) == ("cpu-tensors latency median", PASSED)
     # One that the baseline did not have, and one that was not asked for, are not lost.
-    candidate = run_of(broken("device"), broken("device-resident"), cpu=QUIET)
-    baseline = run_of(broken("device"), cpu=QUIET)
-    for sides in [(candidate, baseline), (run_of(cpu=QUIET), both)]:
-        assert verdicts(check_stored(*sides, Limits(0.05))) == {"cpu total median": PASSED}
+    candidate = run_of(broken("device-tensors"), broken("device-resident"), cpu_tensors=QUIET)
+    baseline = run_of(broken("device-tensors"), cpu_tensors=QUIET)
+    for sides in [(candidate, baseline), (run_of(cpu_tensors=QUIET), both)]:
+        assert verdicts(check_stored(*sides, Limits(0.05))) == {"cpu-tensors latency median": PASSED}
 
 
 def test_what_cannot_be_compared() -> None:
-    one, other, both = run_of(cpu=QUIET), run_of(device=QUIET), run_of(cpu=QUIET, device=QUIET)
+    one, other, both = (
+        run_of(cpu_tensors=QUIET),
+        run_of(device_tensors=QUIET),
+        run_of(cpu_tensors=QUIET, device_tensors=QUIET),
+    )
     for candidate, baseline, metric, whole in [
-        (one, both, "device.total", "device.total.median"),
-        (both, one, "device.total", "device.total.median"),
-        (both, run_of(broken("device"), cpu=QUIET), "device", "device.total.median"),
-        (both, both, "device.upload", "device.upload.median"),
-        (both, both, "upload", "upload.median"),
-        (one, other, "total", "total.median"),
-        (run_of(), run_of(), "total", "total.median"),
+        (one, both, "device-tensors.latency", "device-tensors.latency.median"),
+        (both, one, "device-tensors.latency", "device-tensors.latency.median"),
+        (both, run_of(broken("device-tensors"), cpu_tensors=QUIET), "device-tensors", "device-tensors.latency.median"),
+        (both, both, "device-tensors.h2d", "device-tensors.h2d.median"),
+        (both, both, "h2d", "h2d.median"),
+        (one, other, "latency", "latency.median"),
+        (run_of(), run_of(), "latency", "latency.median"),
     ]:
         refused = refusal(BadInput, check_stored, candidate, baseline, Limits(0.05, (parse_metric(metric),)))
         assert refused == f"--metric {whole}: not measured in both results"
@@ -505,11 +568,11 @@ def test_what_cannot_be_compared() -> None:
 
 def test_a_phase_that_is_never_timed_keeps_no_mode_open() -> None:
     """A copy of no bytes has no blocks: the gate must not wait for it until its budget is spent."""
-    download = parse_metric("device.download.median")
-    jury = Jury(regression_contests(Limits(max_regression=0.05, metrics=(download,)), ["device"]))
-    assert jury.open_modes() == {"device"}
+    download = parse_metric("device-tensors.d2h.median")
+    jury = Jury(regression_contests(Limits(max_regression=0.05, metrics=(download,)), ["device-tensors"]))
+    assert jury.open_modes() == {"device-tensors"}
     for side in (CANDIDATE, BASELINE):
-        jury.add(side, "device", "total", 0, [10, 11, 12])
+        jury.add(side, "device-tensors", "latency", 0, [10, 11, 12])
     assert jury.open_modes() == set()
-    jury.add(CANDIDATE, "device", "download", 1, [10, 11, 12])
-    assert jury.open_modes() == {"device"}
+    jury.add(CANDIDATE, "device-tensors", "d2h", 1, [10, 11, 12])
+    assert jury.open_modes() == {"device-tensors"}

@@ -1,18 +1,20 @@
-"""Gates of loads: metrics of levels, stored baselines, SLOs, modes against cpu, and two sides that were measured in turns."""
+"""Gates of loads: metrics of levels, stored baselines, SLOs, modes against cpu-tensors, and two sides that were measured in turns."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from ortbench.analysis.levels import CONCURRENCY, RATE, At, at
+from ortbench.analysis.levels import CONCURRENCY, RATE, At, at, load_cases
 from ortbench.analysis.load import places
 from ortbench.errors import BadInput, BenchmarkFailed, NotComparable
-from ortbench.gate.checks import check_alone, check_stored
+from ortbench.gate.checks import check_alone
 from ortbench.gate.confirmation import confirmed
 from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Check, Limits, limits_of
 from ortbench.gate.live_load import LiveLoadGate, check_live
+from ortbench.gate.stored import check_stored
 from ortbench.jobs.gate import gate_stored
 from ortbench.load_plan import LoadPlan
 from ortbench.result import Result
@@ -20,12 +22,11 @@ from tests.expect import refusal
 from tests.gate.test_metrics import limits, verdicts
 from tests.results import (
     MS,
-    alone,
     closed,
-    failed_level,
     latency,
     level_blocks,
     load_result,
+    lose,
     measured,
     opened,
     paced,
@@ -38,15 +39,14 @@ from tests.results import (
 
 
 def test_what_matters_most_of_each_level_is_held_against_a_baseline() -> None:
-    both = [load_result(*serving(factor).levels, *paced(factor).levels[:2]) for factor in (1.2, 1.0)]
+    both = [load_result(*load_cases(serving(factor)), *load_cases(paced(factor))[:2]) for factor in (1.2, 1.0)]
     found = check_stored(both[0], both[1], limits())
     assert verdicts(found) == {
-        **{f"{mode} runs/s with {count}": FAILED for mode in ("cpu", "device") for count in
-           ("1 caller", "2 callers", "4 callers", "8 callers")},
-        "device p99 at 10 a second": FAILED, "device p99 at 30 a second": FAILED,
+        **{f"{mode} throughput concurrency={count}": FAILED for mode in ("cpu-tensors", "device-tensors") for count in (1, 2, 4, 8)},
+        "device-tensors latency p99 rate=10": FAILED, "device-tensors latency p99 rate=30": FAILED,
     }  # fmt: skip
     assert found[0].text == (
-        "cpu runs/s with 1 caller: 83.3 against 100, ×1.200 as slow (1.160 to 1.241 with the noise of both runs), must be at most ×1.05"
+        "cpu-tensors throughput concurrency=1: 83.3 inf/s against 100 inf/s, ×1.200 (1.160 to 1.241 with the noise of both runs), must be at most ×1.05"
     )
     assert found[0].ratio == pytest.approx(1.2)
     assert (found[0].limit, found[0].rounds) == (1.05, None)
@@ -60,56 +60,55 @@ def test_only_what_lies_beyond_the_noise_is_a_verdict() -> None:
         (1.1, 0.2, PASSED),
         (0.5, 0.05, PASSED),
     ]:
-        for metric in ("load.runs_per_s@concurrency=2", "load.p99@concurrency=2"):
-            (check,) = check_stored(serving(factor), serving(), limits(f"cpu.{metric}", most=most))
+        for metric in ("throughput@concurrency=2", "latency.p99@concurrency=2"):
+            (check,) = check_stored(serving(factor), serving(), limits(f"cpu-tensors.{metric}", most=most))
             assert check.verdict == verdict
 
 
 def test_which_levels_a_metric_is_of() -> None:
     for metrics, names in [
-        (["load.p99@rate=30"], ["device p99 at 30 a second"]),
+        (["latency.p99@rate=30"], ["device-tensors latency p99 rate=30"]),
         (
-            ["load@rate=10", "load.p99"],
-            ["device p99 at 10 a second", "device p99 at 30 a second", "device p99 at 90 a second"],
+            ["latency.p99@rate=10", "latency.p99"],
+            [
+                "device-tensors latency p99 rate=10",
+                "device-tensors latency p99 rate=30",
+                "device-tensors latency p99 rate=90",
+            ],
         ),
-        (["device.load.runs_per_s@rate=30"], ["device runs/s at 30 a second"]),
+        (["device-tensors.throughput@rate=30"], ["device-tensors throughput rate=30"]),
     ]:
         assert [check.name for check in check_stored(paced(), paced(), limits(*metrics))] == names
-    found = check_stored(serving(), serving(), limits("load@concurrency=4", modes=("device",)))
-    assert [check.name for check in found] == ["device runs/s with 4 callers"]
+    found = check_stored(serving(), serving(), limits("throughput@concurrency=4", modes=("device-tensors",)))
+    assert [check.name for check in found] == ["device-tensors throughput concurrency=4"]
 
 
 def test_levels_that_there_are_not() -> None:
+    points = "concurrency=1, concurrency=2, concurrency=4, concurrency=8"
+    known = "latency of load points has median, p95, p99, mean"
     for metric, why in [
-        (
-            "load@concurrency=3",
-            "no such level was measured in both; there are concurrency=1, concurrency=2, concurrency=4, concurrency=8",
-        ),
-        ("load.runs_per_s@rate=30", "no such level was measured in both"),
-        ("host-accessible.load", "no level of it was measured in both"),
-        ("total.p99", "not measured in both results"),
+        ("throughput@concurrency=3", f"no such point was measured in both; there are {points}"),
+        ("throughput@rate=30", f"no such point was measured in both; there are {points}"),
+        ("host-accessible.throughput", "not measured in both results"),
+        ("queue_delay.median", "not measured in both results"),
+        *((f"latency.{it}@concurrency=4", known) for it in ("min", "max", "p90")),
     ]:
-        one = serving()
-        for case in one.cases:
-            case.blocks.clear()
-        refused = refusal(BadInput, check_stored, one, serving(), limits(metric))
-        assert refused.startswith(f"--metric {metric}")
-        assert why in refused
-    stored = result_of(measured("cpu", total=steady([1000] * 24)))
+        assert refusal(BadInput, check_stored, serving(), serving(), limits(metric)) == f"--metric {metric}: {why}"
+    stored = result_of(measured("cpu-tensors", latency=steady([1000] * 24)))
     with pytest.raises(BadInput, match=r"^--slo is of requests at a rate"):
         check_alone(stored, Limits(slo={"p99": MS}))
 
 
 def test_a_latency_without_blocks_cannot_be_told_and_says_why() -> None:
     old = paced()
-    old.levels[1]["blocks"] = old.levels[1]["blocks"][:2]
-    (check,) = check_stored(paced(), old, limits("load.p99@rate=30"))
+    load_cases(old)[1].load_blocks = (load_cases(old)[1].load_blocks or [])[:2]
+    (check,) = check_stored(paced(), old, limits("latency.p99@rate=30"))
     assert check.verdict == UNCLEAR
     assert "(fewer than 3 blocks, so no interval; a longer --duration gives more)" in check.text
-    verdict = gate_stored(paced(), old, limits("load.p99@rate=30"), force=False)
+    verdict = gate_stored(paced(), old, limits("latency.p99@rate=30"), force=False)
     assert (verdict.word, verdict.code) == ("cannot tell", 4)
     assert verdict.sentence == "cannot tell: too little is known, and the checks say what is lacking"
-    noisy = gate_stored(serving(1.05), serving(), limits("load@concurrency=2"), force=False)
+    noisy = gate_stored(serving(1.05), serving(), limits("throughput@concurrency=2"), force=False)
     assert (
         noisy.sentence
         == "cannot tell: too noisy for a verdict; a live gate, a longer --duration or a quieter machine may tell"
@@ -122,25 +121,25 @@ def test_a_queue_that_grows_has_no_latency() -> None:
         (0.5, 1.0, PASSED, "the baseline"),
         (1.0, 1.0, UNCLEAR, "both sides"),
     ]:
-        one, other = (load_result(opened("cpu", 90, 5.0, utilisation=busy)) for busy in (candidate, baseline))
+        one, other = (load_result(opened("cpu-tensors", 90, 5.0, utilisation=busy)) for busy in (candidate, baseline))
         (check,) = check_stored(one, other, limits())
         assert check.verdict == verdict
         assert check.text.startswith(
-            f"cpu p99 at 90 a second: with {who} requests come as fast as they are served or faster"
+            f"cpu-tensors latency p99 rate=90: with {who} requests come as fast as they are served or faster"
         )
 
 
 def test_a_level_that_failed_or_is_of_another_load() -> None:
     one = serving()
-    one.levels[3] = failed_level(one.levels[3])
+    lose(one, 3)
     verdict = gate_stored(one, serving(), limits(), force=False)
-    assert verdict.failed == ["candidate: cpu with 8 callers failed: the worker was ended by SIGSEGV"]
+    assert verdict.failed == ["candidate: cpu-tensors with 8 callers failed: the worker was ended by SIGSEGV"]
     assert verdict.code == 1
-    one.levels.append(one.levels[3] | {"mode": "device"})
+    one.cases.append(replace(load_cases(one)[3], mode="device-tensors"))
     (said,) = gate_stored(one, serving(), limits(), force=False).failed
-    assert said == "candidate: cpu, device with 8 callers failed: the worker was ended by SIGSEGV"
+    assert said == "candidate: cpu-tensors, device-tensors with 8 callers failed: the worker was ended by SIGSEGV"
     for baseline, reason in [
-        (result_of(measured("cpu", total=steady([1000] * 24))), "kind: single inferences and a load"),
+        (result_of(measured("cpu-tensors", latency=steady([1000] * 24))), "kind: single inferences and a load"),
         (serving(sessions="process"), "sessions: process and shared"),
     ]:
         baseline.model, baseline.target, baseline.environment = serving().model, serving().target, serving().environment
@@ -155,21 +154,24 @@ def test_a_level_that_failed_or_is_of_another_load() -> None:
 
 def test_an_slo_is_kept_for_certain_broken_for_certain_or_neither() -> None:
     result = load_result(
-        opened("cpu", 10, 5.0, 15.0), opened("cpu", 20, 5.0, 20.0), opened("cpu", 30, 5.0, 25.0),
-        opened("cpu", 40, 5.0, 15.0, blocks=[]), opened("cpu", 50, 5.0, 9.0, utilisation=1.0), closed("cpu", 4, 100, 99.0),
+        opened("cpu-tensors", 10, 5.0, 15.0), opened("cpu-tensors", 20, 5.0, 20.0), opened("cpu-tensors", 30, 5.0, 25.0),
+        opened("cpu-tensors", 40, 5.0, 15.0, blocks=[]), opened("cpu-tensors", 50, 5.0, 9.0, utilisation=1.0), closed("cpu-tensors", 4, 100, 99.0),
     )  # fmt: skip
     found = check_alone(result, Limits(slo={"p99": 20 * MS}))
     assert verdicts(found) == {
-        "SLO of cpu p99 at 10 a second": PASSED,
-        "SLO of cpu p99 at 20 a second": UNCLEAR,
-        "SLO of cpu p99 at 30 a second": FAILED,
-        "SLO of cpu p99 at 40 a second": UNCLEAR,
-        "SLO of cpu p99 at 50 a second": FAILED,
+        "SLO of cpu-tensors p99 rate=10": PASSED,
+        "SLO of cpu-tensors p99 rate=20": UNCLEAR,
+        "SLO of cpu-tensors p99 rate=30": FAILED,
+        "SLO of cpu-tensors p99 rate=40": UNCLEAR,
+        "SLO of cpu-tensors p99 rate=50": FAILED,
     }
-    assert found[0].text == "SLO of cpu p99 at 10 a second: 15.0 ms (14.8 ms to 15.2 ms), must be at most 20 ms"
-    (largest,) = check_alone(load_result(opened("cpu", 10, 5.0, 15.0)), Limits(slo={"max": 30 * MS}))
-    assert (largest.verdict, largest.text) == (PASSED, "SLO of cpu max at 10 a second: 30.0 ms, must be at most 30 ms")
-    with pytest.raises(BadInput, match=r"^--slo: the result has no level at a rate"):
+    assert found[0].text == "SLO of cpu-tensors p99 rate=10: 15.0 ms (14.8 ms to 15.2 ms), must be at most 20 ms"
+    (largest,) = check_alone(load_result(opened("cpu-tensors", 10, 5.0, 15.0)), Limits(slo={"max": 30 * MS}))
+    assert (largest.verdict, largest.text) == (
+        PASSED,
+        "SLO of cpu-tensors max rate=10: 30.0 ms, must be at most 30 ms",
+    )
+    with pytest.raises(BadInput, match=r"^--slo: the result has no load point at a rate"):
         check_alone(serving(), Limits(slo={"p99": MS}))
     assert limits_of({"slo": "p99=20ms,mean=5ms"}, False, ()).slo == {"p99": 20 * MS, "mean": 5 * MS}
     assert limits_of({"slo": "p99=20ms"}, False, ()).any
@@ -178,31 +180,33 @@ def test_an_slo_is_kept_for_certain_broken_for_certain_or_neither() -> None:
 
 
 def test_of_a_search_one_rate_must_keep_the_slo() -> None:
-    found: dict[str, Any] = {"cpu": {"rate": 210.0, "ci95": [205.0, 216.0]}, "device": None}
+    found: dict[str, Any] = {"cpu-tensors": {"rate": 210.0, "ci95": [205.0, 216.0]}, "device-tensors": None}
     result = load_result(
-        opened("cpu", 300, 5.0, 90.0), opened("device", 5, 5.0, 90.0), slo={"p99": 20 * MS}, found=found
+        opened("cpu-tensors", 300, 5.0, 90.0), opened("device-tensors", 5, 5.0, 90.0), slo={"p99": 20 * MS}, found=found
     )
     checks = check_alone(result, Limits(slo={"p99": 20 * MS}))
-    assert verdicts(checks) == {"SLO of cpu": PASSED, "SLO of device": FAILED}
-    assert checks[0].text == "SLO of cpu: p99 ≤ 20 ms up to 210 a second (95 %: 205 to 216)"
+    assert verdicts(checks) == {"SLO of cpu-tensors": PASSED, "SLO of device-tensors": FAILED}
+    assert checks[0].text == "SLO of cpu-tensors: p99 ≤ 20 ms up to 210 a second (95 %: 205 to 216)"
 
 
 def test_a_speedup_holds_at_every_number_of_callers() -> None:
-    found = check_alone(serving(), Limits(min_speedup={"device": 1.5}))
+    found = check_alone(serving(), Limits(min_speedup={"device-tensors": 1.5}))
     assert [(check.name, check.verdict) for check in found] == [
-        ("device speedup with 1 caller", PASSED), ("device speedup with 2 callers", PASSED),
-        ("device speedup with 4 callers", FAILED), ("device speedup with 8 callers", FAILED),
+        ("device-tensors speedup concurrency=1", PASSED), ("device-tensors speedup concurrency=2", PASSED),
+        ("device-tensors speedup concurrency=4", FAILED), ("device-tensors speedup concurrency=8", FAILED),
     ]  # fmt: skip
     assert (
         found[0].text
-        == "device brings as many runs/s as cpu with 1 caller: ×2.000 (1.972 to 2.028), must be at least ×1.5"
+        == "device-tensors concurrency=1 has as much throughput as cpu-tensors: ×2.000 (1.972 to 2.028), must be at least ×1.5"
     )
-    with pytest.raises(BadInput, match=r"^--min-speedup shared: needs shared and cpu with the same numbers of callers"):
+    with pytest.raises(
+        BadInput, match=r"^--min-speedup shared: needs shared and cpu-tensors with the same numbers of clients"
+    ):
         check_alone(serving(), Limits(min_speedup={"shared": 1.5}))
     with pytest.raises(BadInput, match=r"^--max-copy-share is of single inferences; of a load"):
         check_alone(serving(), Limits(max_copy_share=0.1))
-    assert verdicts(check_alone(serving(), Limits(require_modes=("device", "host-accessible")))) == {
-        "mode device": PASSED, "mode host-accessible": FAILED
+    assert verdicts(check_alone(serving(), Limits(require_modes=("device-tensors", "host-accessible")))) == {
+        "mode device-tensors": PASSED, "mode host-accessible": FAILED
     }  # fmt: skip
 
 
@@ -216,15 +220,15 @@ def sides(factor: float, rounds: int) -> tuple[Result, Result]:
     for times in (factor, 1.0):
         levels = [
             closed(
-                "cpu",
+                "cpu-tensors",
                 4,
                 100 / times,
                 10.0 * times,
                 blocks=level_blocks(100 / times, latency(10.0 * times), rounds, noise),
             ),
-            opened("cpu", 30, 5.0 * times, blocks=level_blocks(30, latency(5.0 * times), rounds, noise)),
+            opened("cpu-tensors", 30, 5.0 * times, blocks=level_blocks(30, latency(5.0 * times), rounds, noise)),
         ]
-        made.append(load_result(*levels, run_id="one", back_to_back={"cpu": alone(4.0)}))
+        made.append(load_result(*levels, run_id="one"))
     return made[0], made[1]
 
 
@@ -232,20 +236,23 @@ def heard(candidate: Result, baseline: Result, asked: Limits) -> tuple[LiveLoadG
     """A live gate that was told all blocks of both sides, round by round, and its checks."""
     live = LiveLoadGate(asked, places(candidate))
     for side, result in enumerate((candidate, baseline)):
-        for level in result.levels:
-            for block in level.get("blocks", []):
-                live.add(side, level["mode"], at(level), block)
+        for level in load_cases(result):
+            for block in level.load_blocks or []:
+                live.add(side, level.mode, at(level), block)
     return live, live.checks([candidate, baseline])
 
 
 def test_blocks_of_the_same_rounds_tell_what_noise_would_hide() -> None:
     for factor, verdict in [(1.0, PASSED), (1.04, PASSED), (1.06, FAILED)]:
         live, found = heard(*sides(factor, 12), limits())
-        assert verdicts(found) == {"cpu runs/s with 4 callers": verdict, "cpu p99 at 30 a second": verdict}
+        assert verdicts(found) == {
+            "cpu-tensors throughput concurrency=4": verdict,
+            "cpu-tensors latency p99 rate=30": verdict,
+        }
         assert found[0].rounds == 12
         assert found[0].ratio == pytest.approx(factor, rel=1e-6)
         assert found[0].text == (
-            f"cpu runs/s with 4 callers, as time a run, candidate to baseline: ×{factor:.3f} ({factor:.3f} to {factor:.3f}, 12 rounds), "
+            f"cpu-tensors throughput concurrency=4, as time per inference, candidate to baseline: ×{factor:.3f} ({factor:.3f} to {factor:.3f}, 12 rounds), "
             "must be at most ×1.05"
         )
         assert live.regressions(found) == ({check.name for check in found} if verdict == FAILED else set())
@@ -254,12 +261,18 @@ def test_blocks_of_the_same_rounds_tell_what_noise_would_hide() -> None:
 
 
 def test_too_few_rounds_say_how_many_it_takes_and_metrics_share_the_error_rate() -> None:
-    _, (check,) = heard(*sides(2.0, 5), limits("load@concurrency=4"))
+    _, (check,) = heard(*sides(2.0, 5), limits("throughput@concurrency=4"))
     assert check.verdict == UNCLEAR
     assert check.text.endswith(
         "(too few rounds for an interval, 5 rounds), must be at most ×1.05; a verdict takes 9 rounds"
     )
-    alone_, both = (heard(*sides(2.0, 9), limits(*metrics))[1] for metrics in (["load@rate=30"], ["load", "load.p50"]))
+    alone_, both = (
+        heard(*sides(2.0, 9), limits(*metrics))[1]
+        for metrics in (
+            ["latency.p99@rate=30"],
+            ["throughput", "latency.p99@rate=30", "latency.p99@concurrency=4", "latency.median@rate=30"],
+        )
+    )
     assert [check.verdict for check in alone_] == [FAILED]
     assert len(both) == 4
     assert {check.verdict for check in both} == {UNCLEAR}
@@ -269,34 +282,48 @@ CALLERS, PACED = At(CONCURRENCY, 4), At(RATE, 30)
 
 
 def test_a_level_is_measured_until_its_contest_is_decided() -> None:
-    live = LiveLoadGate(limits("load@rate=30"), [("cpu", CALLERS), ("cpu", PACED)])
+    live = LiveLoadGate(limits("latency.p99@rate=30"), [("cpu-tensors", CALLERS), ("cpu-tensors", PACED)])
     candidate, baseline = sides(2.0, 12)
-    pairs = [(result.levels[1].get("blocks", [])) for result in (candidate, baseline)]
+    pairs = [(load_cases(result)[1].load_blocks or []) for result in (candidate, baseline)]
     asked = []
     for number, (new, old) in enumerate(zip(*pairs, strict=True)):
-        asked.append(live.wants("cpu", PACED, number))
-        live.add(0, "cpu", PACED, new)
-        live.add(1, "cpu", PACED, old)
+        asked.append(live.wants("cpu-tensors", PACED, number))
+        live.add(0, "cpu-tensors", PACED, new)
+        live.add(1, "cpu-tensors", PACED, old)
     assert asked == [True] * live.takes + [False] * (12 - live.takes)
     # Nothing is said of the other level: it is measured for the record.
-    assert [live.wants("cpu", CALLERS, rounds) for rounds in (0, live.takes - 1, live.takes)] == [True, True, False]
-    live = LiveLoadGate(limits(slo={"p99": MS}, min_speedup={"device": 1.0}), [("cpu", CALLERS), ("cpu", PACED)])
-    assert live.wants("cpu", PACED, 1000)
-    assert live.wants("cpu", CALLERS, 1000)
+    assert [live.wants("cpu-tensors", CALLERS, rounds) for rounds in (0, live.takes - 1, live.takes)] == [
+        True,
+        True,
+        False,
+    ]
+    live = LiveLoadGate(
+        limits(slo={"p99": MS}, min_speedup={"device-tensors": 1.0}), [("cpu-tensors", CALLERS), ("cpu-tensors", PACED)]
+    )
+    assert live.wants("cpu-tensors", PACED, 1000)
+    assert live.wants("cpu-tensors", CALLERS, 1000)
 
 
 def test_a_block_has_so_many_runs_that_its_percentile_is_not_the_slowest() -> None:
-    for metric, callers, due in [("load.p50", 1, 20), ("load.p95", 11, 20), ("load.p99", 51, 51), ("load", 1, 51)]:
-        live = LiveLoadGate(limits(metric), [("cpu", CALLERS), ("cpu", PACED)])
-        assert (live.least_runs("cpu", CALLERS), live.least_runs("cpu", PACED)) == (callers, due)
+    for metric, callers, due in [
+        ("latency.median", 1, 20),
+        ("latency.p95", 11, 20),
+        ("latency.p99", 51, 51),
+        (None, 1, 51),
+    ]:
+        live = LiveLoadGate(limits(*filter(None, [metric])), [("cpu-tensors", CALLERS), ("cpu-tensors", PACED)])
+        assert (live.least_runs("cpu-tensors", CALLERS), live.least_runs("cpu-tensors", PACED)) == (callers, due)
 
 
 def test_a_queue_that_grows_on_the_candidate_alone_is_a_regression_that_is_to_be_confirmed() -> None:
     candidate, baseline = sides(1.0, 12)
-    candidate.levels[1]["utilisation"] = 1.0
+    load_cases(candidate)[1].put("utilisation", 1.0)
     live, found = heard(candidate, baseline, limits())
-    assert verdicts(found) == {"cpu runs/s with 4 callers": PASSED, "cpu p99 at 30 a second": FAILED}
-    assert live.regressions(found) == {"cpu p99 at 30 a second"}
+    assert verdicts(found) == {
+        "cpu-tensors throughput concurrency=4": PASSED,
+        "cpu-tensors latency p99 rate=30": FAILED,
+    }
+    assert live.regressions(found) == {"cpu-tensors latency p99 rate=30"}
     (_, kept) = confirmed(found, live.regressions(found), found)
     assert kept.verdict == FAILED
     assert kept.text.endswith("; with fresh workers too")
@@ -307,33 +334,37 @@ def test_a_queue_that_grows_on_the_candidate_alone_is_a_regression_that_is_to_be
 
 def test_limits_of_the_candidate_itself_are_checked_beside() -> None:
     candidate, baseline = sides(1.0, 12)
-    _, found = heard(candidate, baseline, limits("load@concurrency=4", slo={"p99": 20 * MS}, require_modes=("device",)))
+    _, found = heard(
+        candidate, baseline, limits("throughput@concurrency=4", slo={"p99": 20 * MS}, require_modes=("device-tensors",))
+    )
     assert verdicts(found) == {
-        "cpu runs/s with 4 callers": PASSED, "mode device": FAILED, "SLO of cpu p99 at 30 a second": PASSED,
+        "cpu-tensors throughput concurrency=4": PASSED, "mode device-tensors": FAILED, "SLO of cpu-tensors p99 rate=30": PASSED,
     }  # fmt: skip
 
 
 def test_a_level_that_a_side_has_not_is_no_contest_and_nothing_to_compare_is_said() -> None:
     candidate, baseline = sides(1.0, 12)
-    broken_level = failed_level(candidate.levels[0])
-    candidate.levels[0] = broken_level
+    lose(candidate, 0)
     _, found = heard(candidate, baseline, limits())
-    assert [check.name for check in found] == ["cpu p99 at 30 a second"]
-    live = LiveLoadGate(limits(), [("cpu", PACED)])
-    candidate.levels.clear()
+    assert [check.name for check in found] == ["concurrency=4", "cpu-tensors latency p99 rate=30"]
+    live = LiveLoadGate(limits(), [("cpu-tensors", PACED)])
+    candidate.cases = candidate.at_point()
     candidate.cases[0].reason = "there is no such memory"
-    with pytest.raises(BenchmarkFailed, match="nothing could be compared: cpu: there is no such memory"):
+    with pytest.raises(BenchmarkFailed, match="nothing could be compared: cpu-tensors: there is no such memory"):
         live.checks([candidate, baseline])
 
 
 def test_what_a_live_gate_of_a_load_has_not_is_refused_before_it_begins() -> None:
+    none = "no such load point is to be measured; there are rate=30"
     for asked, load, said in [
-        (limits("load@rate=40"), LoadPlan(rate=(30.0,)), "--metric load@rate=40: no such level is to be measured; there are rate=30"),
-        (limits("device.load"), LoadPlan(rate=(30.0,)), "--metric device.load: no level of it is to be measured"),
-        (limits("total.p95"), LoadPlan(), "--metric total.p95: is of single inferences; of a load write load.p99@rate=30"),
-        (limits("load", "memory.host"), LoadPlan(), "memory is of single inferences"),
+        (limits("latency.p99@rate=40"), LoadPlan(rate=(30.0,)), f"--metric latency.p99@rate=40: {none}"),
+        (limits("device-tensors.latency"), LoadPlan(rate=(30.0,)), f"--metric device-tensors.latency.median: {none}"),
+        (limits("throughput"), LoadPlan(rate=(30.0,)), f"--metric throughput: {none}"),
+        (limits("step.p95"), LoadPlan(), "--metric step.p95: blocks of load points have latency and throughput; compare stored results"),
+        (limits("latency.min"), LoadPlan(), "--metric latency.min: latency of load points has median, p95, p99, mean"),
+        (limits("throughput", "host_memory"), LoadPlan(), "memory is of single inferences"),
         (limits(max_copy_share=0.1), LoadPlan(), "--max-copy-share is of single inferences"),
-        (limits(min_speedup={"device": 2.0}), LoadPlan(rate=(30.0,)), "--min-speedup: is of callers: give a --concurrency too"),
+        (limits(min_speedup={"device-tensors": 2.0}), LoadPlan(rate=(30.0,)), "--min-speedup: is of callers: give a --concurrency too"),
         (limits(), LoadPlan(rate="auto", slo={"p99": MS}), "--rate auto: sides are held against each other at the same rates"),
     ]:  # fmt: skip
-        assert refusal(BadInput, check_live, asked, ["cpu"], load, is_contest=True).startswith(said)
+        assert refusal(BadInput, check_live, asked, ["cpu-tensors"], load, is_contest=True).startswith(said)

@@ -7,17 +7,18 @@ from collections.abc import Iterable
 import pytest
 
 from ortbench.errors import BadInput, NotComparable
-from ortbench.gate.checks import check_alone, check_stored
+from ortbench.gate.checks import check_alone
 from ortbench.gate.contests import BASELINE, CANDIDATE
 from ortbench.gate.limits import FAILED, PASSED, Limits
 from ortbench.gate.live import LiveGate
+from ortbench.gate.stored import check_stored
 from ortbench.jobs.gate import gate_stored
 from ortbench.result import Result
 from ortbench.work import Work
 from tests.gate.test_metrics import limits
 from tests.results import level, loop_case, loop_of, loop_result, measured, result_of, steady
 
-MODES = ("cpu", "device-resident")
+MODES = ("cpu-tensors", "device-resident")
 STEPS = 16
 
 
@@ -25,31 +26,31 @@ def hear(live: LiveGate, candidate: tuple[int, int], baseline: tuple[int, int], 
     """Blocks of two loops of four steps: the time of a loop, and of each of its steps."""
     for number in rounds:
         for side, (loop_ns, step_ns) in ((CANDIDATE, candidate), (BASELINE, baseline)):
-            live.add(side, "cpu", "total", number, [loop_ns] * 2)
-            live.add(side, "cpu", "step", number, [step_ns] * 8)
+            live.add(side, "cpu-tensors", "latency", number, [loop_ns] * 2)
+            live.add(side, "cpu-tensors", "step", number, [step_ns] * 8)
 
 
 def test_a_live_gate_tells_loops_from_steps() -> None:
     """Of loops that take longer between their steps, the steps do not."""
-    for metric, verdict in [("loop", FAILED), ("total", FAILED), ("step", PASSED), ("cpu.step.mean", PASSED)]:
-        live = LiveGate(limits(metric), ["cpu"], has_baseline=True, work=Work(4))
+    for metric, verdict in [("loop", FAILED), ("latency", FAILED), ("step", PASSED), ("cpu-tensors.step.mean", PASSED)]:
+        live = LiveGate(limits(metric), ["cpu-tensors"], has_baseline=True, work=Work(4))
         hear(live, (8_000, 1_000), (5_000, 1_000), range(8))
         assert live.decided() == []
         hear(live, (8_000, 1_000), (5_000, 1_000), [8])
-        assert live.decided() == ["cpu"]
-        results = [loop_result(level("cpu")), loop_result(level("cpu"))]
+        assert live.decided() == ["cpu-tensors"]
+        results = [loop_result(level("cpu-tensors")), loop_result(level("cpu-tensors"))]
         (check,) = live.checks(results)
         assert (check.verdict, check.rounds) == (verdict, 9)
 
 
 def test_limits_of_a_loop_alone() -> None:
-    for result in [loop_result(level("cpu"), level("device-resident"))]:
+    for result in [loop_result(level("cpu-tensors"), level("device-resident"))]:
         message = "^--max-copy-share is of single inferences; of a loop say --min-speedup device-resident=X$"
         with pytest.raises(BadInput, match=message):
             LiveGate(Limits(max_copy_share=0.1), MODES, has_baseline=False, work=Work(4))
         with pytest.raises(BadInput, match=message):
             check_alone(result, Limits(max_copy_share=0.1))
-    result = loop_result(level("cpu", 2.0), level("device-resident"), level("shared", 4.0))
+    result = loop_result(level("cpu-tensors", 2.0), level("device-resident"), level("shared", 4.0))
     asked = Limits(
         min_speedup={"device-resident": 1.5, "shared": 1.5},
         max_cpu_nodes=0,
@@ -74,7 +75,7 @@ def slower_last(factor: float) -> Result:
 
 def test_a_stored_baseline() -> None:
     for metric, name, verdict in [
-        ("total", "shared loop median", FAILED),
+        ("latency", "shared loop median", FAILED),
         ("shared.loop.median", "shared loop median", FAILED),
         ("step.median", "shared step median", PASSED),
         ("shared.step.p95", "shared step p95", FAILED),
@@ -85,30 +86,36 @@ def test_a_stored_baseline() -> None:
 
 
 def test_phases_that_a_stored_result_has_not() -> None:
-    for metric in ["inference", "device-resident.inference", "upload"]:
+    for metric in ["inference", "device-resident.inference", "h2d"]:
         stored = loop_result(level("device-resident"))
         with pytest.raises(BadInput, match=f"--metric {metric}.median: not measured in both results"):
             check_stored(stored, stored, limits(metric))
     for metric in ["loop", "step"]:
-        stored = result_of(measured("device-resident", total=steady([1000] * 24)))
+        stored = result_of(measured("device-resident", latency=steady([1000] * 24)))
         with pytest.raises(BadInput, match=f"--metric {metric}.median: not measured in both results"):
             check_stored(stored, stored, limits(metric))
 
 
 def test_another_loop_is_not_comparable_unless_forced() -> None:
     for baseline, reason in [
-        (result_of(measured("cpu", total=steady([4_001_000] * 24))), "kind: single inferences and a loop of 4 steps"),
-        (loop_result(level("cpu", count=8)), "steps: 8 and 4"),
         (
-            loop_result(level("cpu"), loop=loop_of(4, feedback=[["cell_out", "cell"]])),
+            result_of(measured("cpu-tensors", latency=steady([4_001_000] * 24))),
+            "kind: single inferences and a loop of 4 steps",
+        ),
+        (loop_result(level("cpu-tensors", count=8)), "steps: 8 and 4"),
+        (
+            loop_result(level("cpu-tensors"), loop=loop_of(4, feedback=[["cell_out", "cell"]])),
             "feedback: cell_out=cell and hidden_out=hidden",
         ),
-        (loop_result(level("cpu"), loop=loop_of(4, first={"sequence": 5})), "first step: sequence 5 and default"),
+        (
+            loop_result(level("cpu-tensors"), loop=loop_of(4, first={"sequence": 5})),
+            "first step: sequence 5 and default",
+        ),
     ]:
         with pytest.raises(NotComparable) as caught:
-            gate_stored(loop_result(level("cpu")), baseline, limits(), force=False)
+            gate_stored(loop_result(level("cpu-tensors")), baseline, limits(), force=False)
         said = f"baseline and candidate are not comparable: {reason} (--force compares them all the same)"
         assert (str(caught.value), caught.value.exit_code) == (said, 5)
-        verdict = gate_stored(loop_result(level("cpu")), baseline, limits(), force=True)
+        verdict = gate_stored(loop_result(level("cpu-tensors")), baseline, limits(), force=True)
         assert verdict.remarks[0] == f"not comparable, forced: baseline and candidate: {reason}"
         assert len(verdict.checks) == 1

@@ -5,21 +5,23 @@ from __future__ import annotations
 from typing import Any
 
 from ortbench.errors import BadInput
-from ortbench.gate.checks import check_alone, check_stored
-from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Limits, Metric, limits_of
+from ortbench.gate.checks import check_alone
+from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Limits, limits_of
 from ortbench.gate.live import LiveGate
+from ortbench.gate.stored import check_stored
 from ortbench.gate.verdict import Verdict
+from ortbench.model.metric_names import parse_metric
 from ortbench.parsing import parse_size
 from ortbench.result import Case, Result
 from tests.expect import refusal
 from tests.results import broken, measured, result_of, steady, weighed
 
 MB = 1_000_000
-DEVICE = Metric("cpu", "memory", "device")
+DEVICE = parse_metric("cpu-tensors.device_memory")
 
 
 def cpu(device: int | None = 100 * MB, host: int | None = 10 * MB, **more: Any) -> Case:
-    return weighed(measured("cpu", total=steady([1000] * 20)), device, host, **more)
+    return weighed(measured("cpu-tensors", latency=steady([1000] * 20)), device, host, **more)
 
 
 def test_a_size_is_read_with_its_unit() -> None:
@@ -43,9 +45,9 @@ def test_a_size_is_read_with_its_unit() -> None:
 def test_which_limits_need_memory() -> None:
     assert limits_of({"max-device-memory": "1GB"}, False, ()).of_memory
     assert limits_of({"max-host-memory": "1GB"}, False, ()).of_memory
-    assert limits_of({"metric": ["memory"]}, True, ()).of_memory
+    assert limits_of({"metric": ["device_memory"]}, True, ()).of_memory
     assert not limits_of({}, True, ()).of_memory
-    assert limits_of({"metric": ["memory", "upload"]}, True, ()).phases() == {"total", "upload"}
+    assert limits_of({"metric": ["host_memory", "h2d"]}, True, ()).phases() == {"latency", "h2d"}
     assert limits_of({"max-host-memory": "1GB"}, False, ()).any
 
 
@@ -55,28 +57,28 @@ def said(result: Result, **limits: Any) -> list[tuple[str, str]]:
 
 def test_a_mode_takes_no_more_than_it_may() -> None:
     assert said(result_of(cpu()), max_device_memory=100 * MB, max_host_memory=9 * MB) == [
-        (PASSED, "cpu device memory: 100 MB, at most 100 MB"),
-        (FAILED, "cpu host memory: 10.0 MB, at most 9.00 MB"),
+        (PASSED, "cpu-tensors device memory: 100 MB, at most 100 MB"),
+        (FAILED, "cpu-tensors host memory: 10.0 MB, at most 9.00 MB"),
     ]
-    result = result_of(cpu(), broken("device"), weighed(measured("device-resident", total=steady([1])), 1, 1))
+    result = result_of(cpu(), broken("device-tensors"), weighed(measured("device-resident", latency=steady([1])), 1, 1))
     assert [text for _, text in said(result, max_device_memory=1)] == [
-        "cpu device memory: 100 MB, at most 1 B",
+        "cpu-tensors device memory: 100 MB, at most 1 B",
         "device-resident device memory: 1 B, at most 1 B",
     ]
-    assert len(said(result, max_device_memory=1, modes=("cpu",))) == 1
+    assert len(said(result, max_device_memory=1, modes=("cpu-tensors",))) == 1
 
 
 def test_what_is_not_known_of_memory_is_no_verdict() -> None:
     assert said(result_of(cpu(device=None, host=None)), max_device_memory=1, max_host_memory=1) == [
-        (PASSED, "cpu device memory: none, the EP computes in host memory; at most 1 B"),
-        (UNCLEAR, "cpu host memory: the system does not tell; at most 1 B"),
+        (PASSED, "cpu-tensors device memory: none, the EP computes in host memory; at most 1 B"),
+        (UNCLEAR, "cpu-tensors host memory: the system does not tell; at most 1 B"),
     ]
     failed = result_of(cpu(failed="the worker was ended by SIGABRT"))
     assert said(failed, max_device_memory=1) == [
-        (UNCLEAR, "cpu device memory: could not be measured: the worker was ended by SIGABRT; at most 1 B")
+        (UNCLEAR, "cpu-tensors device memory: could not be measured: the worker was ended by SIGABRT; at most 1 B")
     ]
     assert (
-        refusal(BadInput, said, result_of(measured("cpu", total=steady([1]))), max_host_memory=1)
+        refusal(BadInput, said, result_of(measured("cpu-tensors", latency=steady([1]))), max_host_memory=1)
         == "--max-host-memory: the result has no memory; measure it with --memory"
     )
 
@@ -91,33 +93,37 @@ def test_memory_against_a_stored_baseline_is_an_exact_ratio() -> None:
         (50 * MB, PASSED, "×0.500"),
     ]:
         (check,) = check_stored(result_of(cpu(device)), result_of(cpu()), LIMITS)
-        assert (check.name, check.verdict, check.rounds) == ("cpu memory device", verdict, None)
+        assert (check.name, check.verdict, check.rounds) == ("cpu-tensors device_memory", verdict, None)
         assert check.text.endswith(f"against 100 MB, {ratio}, must be at most ×1.05")
     unknown = cpu()
     assert unknown.memory is not None
-    assert unknown.memory["device"] is not None
-    unknown.memory["device"]["bytes"] = None
+    del unknown.metrics["device_memory"]
     checks = check_stored(result_of(unknown), result_of(cpu()), LIMITS)
     assert [(it.verdict, it.text) for it in checks] == [
-        (UNCLEAR, "cpu device memory of the candidate: as it was scripted; must be at most ×1.05")
+        (UNCLEAR, "cpu-tensors device_memory of the candidate: as it was scripted; must be at most ×1.05")
     ]
     assert Verdict([result_of(unknown)], checks).sentence.startswith("cannot tell: too little is known")
     on_host = result_of(cpu(device=None))
     assert [it.text for it in check_stored(on_host, on_host, LIMITS)] == [
-        "cpu device memory: none on either side, the EP computes in host memory"
+        "cpu-tensors device_memory: none on either side, the EP computes in host memory"
     ]
     assert (
-        refusal(BadInput, check_stored, result_of(cpu()), result_of(measured("cpu", total=steady([1]))), LIMITS)
-        == "--metric cpu.memory.device: not measured in both results (--memory)"
+        refusal(
+            BadInput, check_stored, result_of(cpu()), result_of(measured("cpu-tensors", latency=steady([1]))), LIMITS
+        )
+        == "--metric cpu-tensors.device_memory: not measured in both results (--memory)"
     )
 
 
 def test_a_live_gate_of_memory_needs_no_blocks() -> None:
     limits = Limits(max_regression=0.05, metrics=(DEVICE,), max_host_memory=10 * MB)
-    gate = LiveGate(limits, ["cpu"], has_baseline=True)
-    assert gate.decided() == ["cpu"]
+    gate = LiveGate(limits, ["cpu-tensors"], has_baseline=True)
+    assert gate.decided() == ["cpu-tensors"]
     checks = gate.checks([result_of(cpu(200 * MB)), result_of(cpu())])
     assert [(it.verdict, it.text) for it in checks] == [
-        (FAILED, "cpu device memory, candidate to baseline: 200 MB against 100 MB, ×2.000, must be at most ×1.05"),
-        (PASSED, "cpu host memory: 10.0 MB, at most 10.0 MB"),
+        (
+            FAILED,
+            "cpu-tensors device_memory: 200 MB against 100 MB, ×2.000, must be at most ×1.05",
+        ),
+        (PASSED, "cpu-tensors host memory: 10.0 MB, at most 10.0 MB"),
     ]

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from ortbench.errors import BadInput, NotComparable
+from ortbench.gate.checks import check_alone
 from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Limits
-from ortbench.gate.shapes import Shapes
-from ortbench.gate.sweep import check_sweep, check_sweep_regressions
+from ortbench.gate.stored import check_stored
 from ortbench.jobs.asked_gate import asked_gate
 from ortbench.jobs.gate import gate_stored
 from ortbench.report.gate import build
 from ortbench.report.markdown import markdown
-from ortbench.result import Point, Result
+from ortbench.result import Result
 from tests.expect import refusal
 from tests.gate.test_metrics import limits, verdicts
 from tests.results import MS, USUAL, serving, sweep_result, without
@@ -31,65 +31,73 @@ def slower(factor: float, *batches: int) -> Result:
 
 
 def test_every_shape_is_held_against_the_baseline() -> None:
-    found = check_sweep_regressions(slower(1.2, 4), sweep_result(), limits())
+    found = check_stored(slower(1.2, 4), sweep_result(), limits())
     assert verdicts(found) == {
-        f"batch={batch}: {mode} total median": FAILED if batch == 4 else PASSED for batch in (1, 2, 4) for mode in USUAL
+        f"{mode} latency median batch={batch}": FAILED if batch == 4 else PASSED
+        for batch in (1, 2, 4)
+        for mode in USUAL
     }
-    (check,) = [it for it in found if it.name == "batch=4: cpu total median"]
+    (check,) = [it for it in found if it.name == "cpu-tensors latency median batch=4"]
     assert check.text == (
-        "batch=4: cpu total median: 1.92 ms against 1.60 ms, ×1.200 (1.176 to 1.224 with the noise of both runs), must be at "
+        "cpu-tensors latency median batch=4: 1.92 ms against 1.60 ms, ×1.200 (1.176 to 1.224 with the noise of both runs), must be at "
         "most ×1.05"
     )
     for metrics, names in [
-        (["cpu.median@batch=4"], ["batch=4: cpu total median"]),
-        (["p99@batch=1"], ["batch=1: cpu total p99", "batch=1: device-resident total p99"]),
-        (["cpu.items_per_s@batch=2", "cpu.items_per_s"], [f"batch={n}: cpu items/s" for n in (2, 1, 4)]),
-        (["items_per_s@best"], ["best: cpu items/s", "best: device-resident items/s"]),
+        (["cpu-tensors.median@batch=4"], ["cpu-tensors latency median batch=4"]),
+        (["p99@batch=1"], ["cpu-tensors latency p99 batch=1", "device-resident latency p99 batch=1"]),
+        (
+            ["cpu-tensors.item_throughput@batch=2", "cpu-tensors.item_throughput"],
+            [f"cpu-tensors item_throughput batch={n}" for n in (2, 1, 4)],
+        ),
+        (["item_throughput@best"], ["best: cpu-tensors item_throughput", "best: device-resident item_throughput"]),
     ]:
-        assert [it.name for it in check_sweep_regressions(sweep_result(), sweep_result(), limits(*metrics))] == names
+        assert [it.name for it in check_stored(sweep_result(), sweep_result(), limits(*metrics))] == names
 
 
 def test_the_best_shapes_are_compared_by_items_whichever_they_are() -> None:
     """With twice the time for 4 items 2 are the best: 1667/s, where they had been 2500/s."""
-    (check,) = check_sweep_regressions(slower(2, 4), sweep_result(), limits("cpu.items_per_s@best"))
+    (check,) = check_stored(slower(2, 4), sweep_result(), limits("cpu-tensors.item_throughput@best"))
     assert check.verdict == FAILED
     assert check.text.startswith(
-        "best shapes (batch=2 against batch=4): cpu items/s: 1667 against 2500 (as time an item), ×1.500 (1.471 to 1.530 "
+        "best points (batch=2 against batch=4): best: cpu-tensors item_throughput: 1667 items/s against 2500 items/s, ×1.500 (1.471 to 1.530 "
     )
 
 
 def test_a_shape_that_was_lost_fails_and_one_that_nobody_asked_for_does_not() -> None:
-    found = check_sweep_regressions(sweep_result(failed={4: "no memory"}), sweep_result(), limits("cpu.total"))
+    found = check_stored(sweep_result(failed={4: "no memory"}), sweep_result(), limits("cpu-tensors.latency"))
     assert verdicts(found) == {
-        "shape batch=4": FAILED, "batch=1: cpu total median": PASSED, "batch=2: cpu total median": PASSED,
+        "batch=4": FAILED, "cpu-tensors latency median batch=1": PASSED, "cpu-tensors latency median batch=2": PASSED,
     }  # fmt: skip
-    assert found[0].text == "batch=4: failed: no memory; the baseline has it"
-    found = check_sweep_regressions(without(sweep_result(), 4), sweep_result(), limits("cpu.total"))
-    assert verdicts(found) == {"batch=1: cpu total median": PASSED, "batch=2: cpu total median": PASSED}
+    assert found[0].text == "batch=4 is failed: no memory; the baseline has it"
+    found = check_stored(without(sweep_result(), 4), sweep_result(), limits("cpu-tensors.latency"))
+    assert verdicts(found) == {
+        "cpu-tensors latency median batch=1": PASSED,
+        "cpu-tensors latency median batch=2": PASSED,
+    }
     both = sweep_result(failed={4: "no memory"})
-    assert set(verdicts(check_sweep_regressions(both, both, limits())).values()) == {PASSED}
+    assert set(verdicts(check_stored(both, both, limits())).values()) == {PASSED}
 
 
 def test_too_few_blocks_give_no_verdict_but_say_what_does() -> None:
     few = sweep_result(rounds=3)
-    found = check_sweep_regressions(few, few, limits("cpu.total@batch=1"))
-    assert verdicts(found) == {"batch=1: cpu total median": UNCLEAR}
+    found = check_stored(few, few, limits("cpu-tensors.latency@batch=1"))
+    assert verdicts(found) == {"cpu-tensors latency median batch=1": UNCLEAR}
     assert "the baseline has 3 blocks" in found[0].text
 
 
 def test_what_no_shape_has_is_refused() -> None:
     for metric, said in [
-        ("total@batch=3", "--metric total.median@batch=3: not measured in both of a shape @batch=3; there are batch=1, batch=2, batch=4"),
-        ("device.total", "--metric device.total.median: not measured in both results"),
-        ("load.p99", "--metric load.p99: is of loads, and these are sweeps"),
-        ("memory", "--metric memory.device: not measured in both results (--memory)"),
+        ("latency@batch=3", "latency.median@batch=3: no such point was measured in both; there are batch=1, batch=2, batch=4"),
+        ("device-tensors.latency", "device-tensors.latency.median: not measured in both results"),
+        ("latency.p99@rate=30", "latency.p99@rate=30: no such point was measured in both; there are batch=1, batch=2, batch=4"),
+        ("device_memory", "device_memory: not measured in both results (--memory)"),
     ]:  # fmt: skip
-        assert refusal(BadInput, check_sweep_regressions, sweep_result(), sweep_result(), limits(metric)) == said
+        assert refusal(BadInput, check_stored, sweep_result(), sweep_result(), limits(metric)) == f"--metric {said}"
     with pytest.raises(NotComparable, match="kind: "):
         gate_stored(sweep_result(), serving(), limits(), force=False)
     one, other = sweep_result(), without(without(sweep_result(), 1), 2)
-    with pytest.raises(BadInput, match="the sweeps have no shape in common"):
-        check_sweep_regressions(without(one, 4), other, limits())
+    with pytest.raises(BadInput, match="the results have no point in common"):
+        check_stored(without(one, 4), other, limits())
     given = {"model": "m.onnx", "baseline-model": "b.onnx", "shape": ["x:1x3,8x3"]}
     with pytest.raises(BadInput, match="--shape: a live gate is of one shape"):
         asked_gate(given, False, ())
@@ -99,43 +107,36 @@ def test_what_no_shape_has_is_refused() -> None:
 
 
 def test_each_shape_must_keep_what_a_run_of_it_must() -> None:
-    asked = Limits(min_speedup={"device-resident": 1.5}, require_modes=("cpu",))
-    assert verdicts(check_sweep(sweep_result(), asked)) == {
-        "batch=1: mode cpu": PASSED, "batch=1: device-resident speedup": PASSED,
-        "batch=2: mode cpu": PASSED, "batch=2: device-resident speedup": PASSED,
-        "batch=4: mode cpu": PASSED, "batch=4: device-resident speedup": FAILED,
+    asked = Limits(min_speedup={"device-resident": 1.5}, require_modes=("cpu-tensors",))
+    assert verdicts(check_alone(sweep_result(), asked)) == {
+        "mode cpu-tensors": PASSED, "device-resident speedup batch=1": PASSED, "device-resident speedup batch=2": PASSED,
+        "device-resident speedup batch=4": FAILED,
     }  # fmt: skip
-    assert [it.name for it in check_sweep(sweep_result(), Limits(max_cpu_nodes=0))] == ["cpu nodes"]
+    assert [it.name for it in check_alone(sweep_result(), Limits(max_cpu_nodes=0))] == ["cpu nodes"]
 
 
 def test_an_slo_is_that_some_shape_keeps_it() -> None:
     for slo, rounds, verdict, said in [
-        ({"p99": 2 * MS}, 40, PASSED, "SLO of cpu: p99 ≤ 2.00 ms is kept; best with batch=4, 2500 items/s"),
-        ({"p50": MS}, 40, PASSED, "SLO of cpu: p50 ≤ 1.00 ms is kept; best with batch=1, 1000 items/s"),
-        ({"max": MS // 2}, 40, FAILED, "SLO of cpu: no shape keeps max ≤ 500 µs"),
+        ({"p99": 2 * MS}, 40, PASSED, "SLO of cpu-tensors: p99 ≤ 2.00 ms is kept; best with batch=4, 2500 items/s"),
+        ({"p50": MS}, 40, PASSED, "SLO of cpu-tensors: p50 ≤ 1.00 ms is kept; best with batch=1, 1000 items/s"),
+        ({"max": MS // 2}, 40, FAILED, "SLO of cpu-tensors: no shape keeps max ≤ 500 µs"),
         (
             {"p99": 2 * MS},
             8,
             UNCLEAR,
-            "SLO of cpu: whether a shape keeps p99 ≤ 2.00 ms cannot be told: it takes 100 runs",
+            "SLO of cpu-tensors: whether a shape keeps p99 ≤ 2.00 ms cannot be told: it takes 100 runs",
         ),
     ]:
-        check, *_ = check_sweep(sweep_result(rounds=rounds), Limits(slo=slo))
+        check, *_ = check_alone(sweep_result(rounds=rounds), Limits(slo=slo))
         assert check.verdict == verdict
         assert check.text.startswith(said)
 
 
 def test_the_verdict_says_what_failed_and_shows_the_shapes() -> None:
-    verdict = gate_stored(slower(1.2, 4), sweep_result(), limits("cpu.total"), force=False)
+    verdict = gate_stored(slower(1.2, 4), sweep_result(), limits("cpu-tensors.latency"), force=False)
     assert (verdict.code, verdict.word) == (3, FAILED)
     text = markdown(build(verdict))
     assert "batch=4" in text
-    assert "✗ failed: batch=4: cpu total median: 1.92 ms against 1.60 ms" in text
+    assert "✗ failed: cpu-tensors latency median batch=4: 1.92 ms against 1.60 ms" in text
     broken = gate_stored(sweep_result(failed={4: "no memory"}), None, Limits(max_cpu_nodes=0), force=False)
     assert (broken.code, broken.failed) == (1, ["candidate: batch=4: failed: no memory"])
-
-
-def test_a_shape_is_known_by_its_name_by_its_data_and_by_its_sizes() -> None:
-    point = Point("large ones", {"batch": 8, "size": 4}, data="night.npz")
-    texts = ("large ones", "night.npz", "batch=8", "size=4,batch=8", "batch=4", "batch=x", "other")
-    assert [Shapes(text).fit(point) for text in texts] == [True, True, True, True, False, False, False]

@@ -34,6 +34,7 @@ from tests import installed  # before anything of ortbench is
 # isort: split
 from ortbench.measure.environment import cpu_model, git_commit
 from ortbench.measure.gpus import nvidia_gpus
+from ortbench.modes import LATENCY
 from ortbench.units import duration
 from tests.gpu import checks, subjects
 from tests.gpu.checks import FAIL, NOT_RUN, PASS, Check
@@ -216,7 +217,7 @@ class Acceptance:
         ]
 
     def _figures(self) -> list[str]:
-        """The median of each mode and model, and how many times as fast as `cpu` it is."""
+        """The median of each mode and model, and how many times as fast as `cpu-tensors` it is."""
         models = [name for name in (COPY, IMAGE, TRANSFORMER) if name in self.results]
         cases = {name: {case["mode"]: case for case in self.results[name]["cases"]} for name in models}
         modes = dict.fromkeys(mode for name in models for mode in cases[name])
@@ -224,7 +225,7 @@ class Acceptance:
         if not rows:
             return []
         return [
-            f"| median of total, and against cpu | {' | '.join(models)} |",
+            f"| median of total, and against cpu-tensors | {' | '.join(models)} |",
             f"|---{'|---' * len(models)}|",
             *rows,
             "",
@@ -267,7 +268,7 @@ def _collect(folder: Path, step: Step, code: int | None) -> Any:
         if not step.leaves:
             return {} if code == 0 else None
         data = json.loads(main.read_text()) if main.is_file() else None
-        whole = data is None or data.get("cases") != [] or data.get("points") or data.get("levels")
+        whole = data is None or data.get("cases") != [] or data.get("levels")
         return data if whole else None
     finally:
         with suppress(OSError):
@@ -296,10 +297,11 @@ def _budget(steps: Sequence[Step], available_s: float) -> str:
 
 
 def _figure(case: Any) -> str:
-    if case is None or case["status"] != "ok" or case["phases"]["total"] is None:
+    found = None if case is None else checks.median(case, LATENCY)
+    if found is None or case["status"] != "ok":
         return "–" if case is None else case["status"]
-    ratio = case["vs_cpu"] and f", {case['vs_cpu']['ratio']:.2f}×"
-    return f"{duration(case['phases']['total']['median_ns'])}{ratio or ''}"
+    ratio = case["speedup"] and f", {case['speedup']['value']:.2f}×"
+    return f"{duration(found)}{ratio or ''}"
 
 
 def _cell(text: str) -> str:

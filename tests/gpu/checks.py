@@ -9,12 +9,17 @@ from typing import Any
 from ortbench.measure.gpus import to_warn_of
 from ortbench.modes import (
     ASYNC,
+    BYTES_D2H,
+    BYTES_H2D,
+    COPY_TIME,
     CPU,
     CPU_PINNED,
     DEVICE,
     DEVICE_PINNED,
     HOST_ACCESSIBLE,
+    LATENCY,
     MODES,
+    PHASE_NAMES,
     PIPELINED,
     RESIDENT,
     SHARED,
@@ -66,6 +71,24 @@ def without_result(name: str, code: int | None, said: str, refusals: Sequence[st
 Evidence = Callable[[Mapping[str, Any]], str | None]  # of a case: "" where none is due, None where it is lacking
 
 
+def proved(case: Mapping[str, Any], check: str) -> bool | None:
+    """Whether a check of a case passed; None where it was not made."""
+    found = case["checks"].get(check)
+    return None if found is None else found["verdict"] == "passed"
+
+
+def median(case: Mapping[str, Any], metric: str) -> int | None:
+    """The median of a metric's samples, or None."""
+    found: int | None = case["metrics"].get(metric, {}).get("median")
+    return found
+
+
+def value(case: Mapping[str, Any], metric: str) -> float | None:
+    """A metric that is one number, or None."""
+    found: float | None = case["metrics"].get(metric, {}).get("value")
+    return found
+
+
 def _none_due(_: Mapping[str, Any]) -> str | None:
     return ""
 
@@ -86,9 +109,9 @@ def outputs(name: str, result: Result, evidence: Evidence = _none_due, plain: Re
         mode, status, reason = case["mode"], case["status"], case["reason"]
         if status == "unsupported":
             others.setdefault(reason, []).append(mode)
-        elif status == "failed" and result["stopped"] == "interrupted" and case["outputs_match"] is not False:
+        elif status == "failed" and result["stopped"] == "interrupted" and proved(case, "outputs") is not False:
             others.setdefault("its time was over", []).append(mode)  # and nothing of it is wrong as far as is known
-        elif status == "failed" or not case["outputs_match"]:
+        elif status == "failed" or not proved(case, "outputs"):
             failed.append(f"{mode}: {reason or 'its outputs were not compared'}")
         elif (shown := evidence(case)) is None:
             failed.append(f"{mode}: nothing shows that it did what it was asked for")
@@ -109,10 +132,8 @@ def outputs(name: str, result: Result, evidence: Evidence = _none_due, plain: Re
 def _beside(case: Mapping[str, Any], plain: Result | None) -> list[str]:
     """The median of a mode, beside that of a plain run of it."""
     before = None if plain is None else _case(plain, case["mode"])
-    if before is None or case["phases"]["total"] is None:
-        return []
-    new, old = (duration(it["phases"]["total"]["median_ns"]) for it in (case, before))
-    return [f"{case['mode']} {new} (else {old})"]
+    new, old = (None if it is None else median(it, LATENCY) for it in (case, before))
+    return [] if new is None or old is None else [f"{case['mode']} {duration(new)} (else {duration(old)})"]
 
 
 def graph(name: str, result: Result, plain: Result | None = None) -> Check:
@@ -121,7 +142,7 @@ def graph(name: str, result: Result, plain: Result | None = None) -> Check:
     def replayed(case: Mapping[str, Any]) -> str | None:
         if not MODES[case["mode"]].captured:
             return ""
-        return f"replayed: {case['graph']['how']}" if case["graph"] and case["graph"]["proved"] else None
+        return f"replayed: {case['checks']['graph']['how']}" if proved(case, "graph") else None
 
     return outputs(name, result, replayed, plain)
 
@@ -134,8 +155,8 @@ def loop(name: str, result: Result) -> Check:
     for case in result["cases"]:
         if case["status"] != "ok":
             continue
-        mode, times = case["mode"], case["steps_ns"]
-        copied = [case["state_bytes_in"], case["state_bytes_out"]]
+        mode, times = case["mode"], case.get("steps_ns")
+        copied = [case["step_bytes"][way] for way in ("state_h2d", "state_d2h")]
         elsewhere = _state_elsewhere(result, case)
         if mode in _STATE_STAYS and copied != [0, 0] and not elsewhere:
             wrong.append(f"{mode}: a step copies {copied[0]} and {copied[1]} bytes of the state")
@@ -145,7 +166,7 @@ def loop(name: str, result: Result) -> Check:
             wrong.append(f"{mode}: its {count} steps took {times}")
             continue
         ends = f"{duration(times[0])} to {duration(times[-1])} a step"
-        shown.append(f"{mode} {duration(case['phases']['loop']['median_ns'])}, {ends}")
+        shown.append(f"{mode} {duration(case['metrics']['loop']['median'])}, {ends}")
     found = outputs(name, result)
     if found.verdict != PASS or not wrong:
         return Check(
@@ -175,10 +196,10 @@ def external(name: str, result: Result) -> Check:
     """Inputs were read in the memory of another library."""
 
     def read(case: Mapping[str, Any]) -> str | None:
-        found = case["external"]
         if not MODES[case["mode"]].external_inputs:
             return ""
-        return f"in {found['place']}: {found['how']}" if found and found["proved"] else None
+        found = case["checks"].get("external")
+        return f"in {found['place']}: {found['how']}" if proved(case, "external") else None
 
     return outputs(name, result, read)
 
@@ -207,9 +228,9 @@ def pipelined(model: str, result: Result) -> Check:
     if case is None:
         return Check(name, NOT_RUN, _why_not(result, PIPELINED))
     found = case["pipeline"]
-    if any(phase is None for phase in case["phases"].values()):
+    if any(median(case, phase) is None for phase in PHASE_NAMES):
         return Check(name, NOT_RUN, _CUT_SHORT)
-    if found["hidden_share"] is None or found["distinct"] < 2 or not case["outputs_match"]:
+    if found["hidden_share"] is None or found["distinct"] < 2 or not proved(case, "outputs"):
         return Check(name, FAIL, f"hidden: {found['hidden_share']}, {found['distinct']} items of their own")
     low, high = found["hidden_ci95"]
     against = found["vs_device"]
@@ -218,7 +239,7 @@ def pipelined(model: str, result: Result) -> Check:
         f"{found['depth']} in flight"
     )
     if against:
-        figures += f", {against['ratio']:.2f} times as fast as device"
+        figures += f", {against['ratio']:.2f} times as fast as device-tensors"
     return Check(name, PASS, f"{figures}; {found['distinct']} of {found['items']} items have inputs of their own")
 
 
@@ -227,16 +248,16 @@ def pinned(model: str, result: Result) -> Check:
     name = f"{model}: pinned against ordinary host memory"
     parts = []
     for mode, with_pinned, phases in (
-        (DEVICE, DEVICE_PINNED, ("upload", "download", "total")),
-        (CPU, CPU_PINNED, ("total",)),
+        (DEVICE, DEVICE_PINNED, ("h2d", "d2h", "latency")),
+        (CPU, CPU_PINNED, ("latency",)),
     ):
         ordinary, other = _case(result, mode), _case(result, with_pinned)
         if ordinary is None or other is None:
             return Check(name, NOT_RUN, _why_not(result, mode if ordinary is None else with_pinned))
         for phase in phases:
-            if ordinary["phases"][phase] is None or other["phases"][phase] is None:
+            before, after = (median(it, phase) for it in (ordinary, other))
+            if before is None or after is None:
                 return Check(name, NOT_RUN, _CUT_SHORT)
-            before, after = (it["phases"][phase]["median_ns"] for it in (ordinary, other))
             parts.append(f"{mode} {phase} {duration(before)}, pinned {duration(after)} ({before / max(after, 1):.2f}×)")
     return Check(name, PASS, "; ".join(parts))
 
@@ -247,8 +268,10 @@ def asynchronous(model: str, result: Result) -> Check:
     case, resident = _case(result, ASYNC), _case(result, RESIDENT)
     if case is None or resident is None:
         return Check(name, NOT_RUN, _why_not(result, ASYNC if case is None else RESIDENT))
-    each, alone = (it["phases"]["total"]["median_ns"] for it in (case, resident))
-    figures = f"{duration(each)} a run in bursts of {case['runs_per_sample']}, {duration(alone)} waited for one by one"
+    each, alone = (it["metrics"]["latency"]["median"] for it in (case, resident))
+    figures = (
+        f"{duration(each)} a run in bursts of {case['inferences_per_sample']}, {duration(alone)} waited for one by one"
+    )
     return Check(name, PASS, f"{figures} ({alone / max(each, 1):.2f}×)")
 
 
@@ -296,10 +319,11 @@ def zero_copy(result: Result) -> Check:
     """`host-accessible` is proved to be zero-copy, or says why it is not."""
     name = "host-accessible: zero-copy proved, or the reason"
     case = _case(result, HOST_ACCESSIBLE)
-    if case is None or case["zero_copy"] is None:
+    found = None if case is None else case["checks"].get("zero_copy")
+    if case is None or found is None:
         return Check(name, NOT_RUN, _why_not(result, HOST_ACCESSIBLE))
-    proved, how = case["zero_copy"]["proved"], case["zero_copy"]["how"]
-    return Check(name, PASS if how else FAIL, f"{'proved' if proved else 'not proved'}: {how or 'no reason is given'}")
+    word, how = "proved" if proved(case, "zero_copy") else "not proved", found["how"]
+    return Check(name, PASS if how else FAIL, f"{word}: {how or 'no reason is given'}")
 
 
 def cupti_phases(result: Result, mode: str) -> Check:
@@ -308,37 +332,37 @@ def cupti_phases(result: Result, mode: str) -> Check:
     CUPTI has what the card's copy engine does. From and to pinned memory that is all of a copy but its launch and its
     fence. Ordinary memory the driver moves through buffers of its own, with the processor: there it is a part of a copy.
     """
-    name = f"CUPTI's copies against upload and download of {mode}"
+    name = f"CUPTI's copies against h2d and d2h of {mode}"
     case = _case(result, mode)
     measured = case and case.get("measured")
     if not case or not measured:
         return Check(name, NOT_RUN, _why_not_measured(result, mode))
     pinned, verdict, parts = MODES[mode].pinned, PASS, []
-    for phase, key in (("upload", "bytes_in"), ("download", "bytes_out")):
-        if case["phases"][phase] is None:
+    for phase, key in (("h2d", BYTES_H2D), ("d2h", BYTES_D2H)):
+        ours, theirs, size_of = median(case, phase), measured[phase]["ns"], value(case, key)
+        if ours is None:
             return Check(name, NOT_RUN, _CUT_SHORT)
-        ours, theirs = case["phases"][phase]["median_ns"], measured[phase]["ns"]
         least, most = theirs * (1 - CUPTI_APART), theirs * (1 + CUPTI_APART)
-        if ours < least or (pinned and ours > most) or measured[phase]["bytes"] != case[key]:
+        if ours < least or (pinned and ours > most) or measured[phase]["bytes"] != size_of:
             verdict = FAIL
         parts.append(
             f"{phase} {duration(ours)} by ortbench, {duration(theirs)} by CUPTI ({_apart(ours, theirs)}), "
-            f"{case[key]} and {measured[phase]['bytes']} bytes"
+            f"{size_of} and {measured[phase]['bytes']} bytes"
         )
     limit = f"limit {CUPTI_APART:.0%}" if pinned else f"ours may be no more than {CUPTI_APART:.0%} shorter"
     return Check(name, verdict, f"{'; '.join(parts)}; {limit} and equal bytes")
 
 
 def derived_copies(result: Result) -> Check:
-    """`cpu` less `device-resident` agrees with the copies that CUPTI saw inside the runs of `cpu`."""
-    name = "cpu less device-resident agrees with CUPTI's copies in cpu"
+    """`cpu-tensors` less `device-resident` agrees with the copies that CUPTI saw inside the runs of `cpu-tensors`."""
+    name = "cpu-tensors less device-resident agrees with CUPTI's copies in cpu-tensors"
     case = _case(result, CPU)
     measured = case and case.get("measured")
     if not case or not measured:
         return Check(name, NOT_RUN, _why_not_measured(result, CPU))
-    if case["derived"] is None:
+    ours, theirs = value(case, COPY_TIME), measured["h2d"]["ns"] + measured["d2h"]["ns"]
+    if ours is None:
         return Check(name, NOT_RUN, _why_not(result, RESIDENT))
-    ours, theirs = case["derived"]["copies_ns"], measured["upload"]["ns"] + measured["download"]["ns"]
     within = abs(ours - theirs) <= theirs * DERIVED_APART
     figures = (
         f"≈{duration(ours)} derived, {duration(theirs)} by CUPTI ({_apart(ours, theirs)}); limit {DERIVED_APART:.0%}"
@@ -350,11 +374,12 @@ def published_sample(result: Result) -> Check:
     """Copies in every run against copies once, over the 100 runs of the published device tensor sample."""
     name = f"the published sample's shape: copies in each of {RUNS} runs against once"
     cpu, resident = _case(result, CPU), _case(result, RESIDENT)
-    if cpu is None or resident is None or cpu["derived"] is None or resident["once"] is None:
+    copies = None if cpu is None else value(cpu, COPY_TIME)
+    if copies is None or resident is None or resident.get("once") is None:
         on_host = result["target"]["memory"]["kind"] == "host"
         return Check(name, NOT_RUN, _ON_HOST if on_host else _why_not(result, RESIDENT))
-    each = cpu["derived"]["copies_ns"] * RUNS
-    once = resident["once"]["upload_ns"] + resident["once"]["download_ns"]
+    each = copies * RUNS
+    once = resident["once"]["h2d_ns"] + resident["once"]["d2h_ns"]
     low, high = SAMPLE_RATIO
     figures = (
         f"≈{duration(each)} of copies with CPU tensors, {duration(once)} when copied once, {each / max(once, 1):.0f} times; "
@@ -370,7 +395,7 @@ def fence(found: Mapping[str, Any] | None) -> Check:
         return Check(name, NOT_RUN, _ON_HOST)
     apart = abs(found["ratio"] - 1)
     figures = (
-        f"{found['runs']} runs in {duration(found['total_ns'])}, median {duration(found['median_ns'])} "
+        f"{found['runs']} runs in {duration(found['latency_ns'])}, median {duration(found['median_ns'])} "
         f"(fence: {found['kind']}), ratio {found['ratio']:.3f}; limit 1 ± {FENCE_APART:g}"
     )
     return Check(name, PASS if apart <= FENCE_APART else FAIL, figures)
@@ -386,19 +411,18 @@ def loop_cost(found: Mapping[str, Any]) -> Check:
     return Check("loop cost against a bare loop", PASS if ratio <= LOOP_COST else FAIL, figures)
 
 
-def bandwidth(name: str, sweep: Result) -> Check:
-    """Every copy of the sweep gave its data back."""
-    failed = [
-        f"{it['direction']} of {size(it['bytes'])}: {it['reason']}" for it in sweep["points"] if it["status"] != "ok"
-    ]
-    if failed or not sweep["points"]:
-        return Check(name, FAIL, "; ".join(failed) or "it has no point")
-    peaks = [
-        f"{way} {peak['gbps']:.3g} GB/s with {size(peak['bytes'])} from {peak['memory']} memory"
-        for way, peak in sweep["peak"].items()
-        if peak is not None
-    ]
-    return Check(name, PASS, f"peak: {', '.join(peaks)}; {len(sweep['points'])} copies with their data held")
+def bandwidth(name: str, result: Result) -> Check:
+    """Every copy of the bandwidth curve gave its data back."""
+    cases = result["cases"]
+    failed = [f"copies of {size(it['point']['size'])}: {it['reason']}" for it in cases if it["status"] != "ok"]
+    if failed or not cases:
+        return Check(name, FAIL, "; ".join(failed) or "it has no case")
+    peaks = []
+    for way in ("h2d", "d2h"):
+        best = max(cases, key=lambda it: it["metrics"][f"{way}_rate"]["value"])
+        rate, of = best["metrics"][f"{way}_rate"]["value"], best["point"]
+        peaks.append(f"{way} {rate / 1e9:.3g} GB/s with {size(of['size'])} from {of['memory']} memory")
+    return Check(name, PASS, f"peak: {', '.join(peaks)}; {2 * len(cases)} copies with their data held")
 
 
 def link(name: str, result: Result) -> Check:
@@ -491,7 +515,7 @@ def named_device(name: str, found: Mapping[str, Any]) -> Check:
     if wrong:
         return Check(name, FAIL, "; ".join(wrong))
     times = [
-        f"{mode} {duration(it['median_ns'])} (fence: {it['fence']})"
+        f"{mode} {duration(it['median_ns'])} (fence: {it['sync']})"
         if it["reason"] is None
         else f"{mode}: {it['reason']}"
         for mode, it in found["modes"].items()
@@ -505,7 +529,7 @@ def engine(name: str, result: Result, warm: bool, before: Result | None = None) 
     cache = result["setup"]["engine_cache"]
     if found.verdict != PASS:
         return found
-    took = f"session {duration(result['setup']['session_ns'])}, first run {duration(result['setup']['first_run_ns'])}"
+    took = f"session {duration(result['setup']['session_ns'])}, first run {duration(result['setup']['first_inference_ns'])}"
     if before is not None:
         took += f"; built in {duration(before['setup']['session_ns'])}"
     state = "no cache" if cache is None else "from a warm cache" if cache["warm"] else "with a cold cache"
@@ -548,7 +572,7 @@ def _apart(ours: float, theirs: float) -> str:
 def _case(result: Result, mode: str) -> Mapping[str, Any] | None:
     """The case of a mode if it is ok and was measured."""
     for case in result["cases"]:
-        if case["mode"] == mode and case["status"] == "ok" and case["phases"]["total"] is not None:
+        if case["mode"] == mode and case["status"] == "ok" and median(case, LATENCY) is not None:
             found: Mapping[str, Any] = case
             return found
     return None

@@ -26,7 +26,7 @@ from typing import Any
 
 from ortbench.ep_names import NAMED_DEVICES
 from ortbench.errors import OrtbenchError, Unsupported
-from ortbench.modes import CPU, DEVICE, HOST_ACCESSIBLE, PIPELINED, RESIDENT, TOTAL
+from ortbench.modes import CPU, DEVICE, HOST_ACCESSIBLE, LATENCY, PIPELINED, RESIDENT
 from ortbench.plan import Inputs, Target
 from ortbench.worker import timing
 from ortbench.worker.modes.make import make_mode
@@ -59,16 +59,16 @@ def fence_figures(mode: ResidentMode, seconds: float) -> dict[str, Any]:
         seconds: about how long all of it may take.
 
     Returns:
-        ``runs`` (N), ``kind`` of the fence, ``median_ns`` of the samples, ``total_ns`` of the N runs with one readback,
+        ``runs`` (N), ``kind`` of the fence, ``median_ns`` of the samples, ``latency_ns`` of the N runs with one readback,
         less what a readback takes when there is nothing to wait for, ``ratio`` of that to N times the median.
     """
     ranges = timing.Ranges(mode)
     (_, launch), *_ = mode.steps()
-    first = median(timing.time_block(mode, ranges, TOTAL, 20, 5))
+    first = median(timing.time_block(mode, ranges, LATENCY, 20, 5))
     n = max(10, round(_TURN_NS / first))
     medians, totals, readbacks = [], [], []
     for _ in range(max(7, min(200, round(seconds * 1e9 / (2 * n * first))))):
-        medians.append(median(timing.time_block(mode, ranges, TOTAL, n, 2)))
+        medians.append(median(timing.time_block(mode, ranges, LATENCY, n, 2)))
         gc.disable()
         start = time.perf_counter_ns()
         for _ in range(n):
@@ -80,7 +80,7 @@ def fence_figures(mode: ResidentMode, seconds: float) -> dict[str, Any]:
         totals.append(done - start)
         gc.enable()
     one, total = min(medians), min(totals) - min(readbacks)
-    return {"runs": n, "kind": mode.fence.kind, "median_ns": one, "total_ns": total, "ratio": total / (n * one)}
+    return {"runs": n, "kind": mode.fence.kind, "median_ns": one, "latency_ns": total, "ratio": total / (n * one)}
 
 
 def fence_and_loop(model: str, tiny: str, ep: str, library: str, seconds: str) -> dict[str, Any]:
@@ -89,7 +89,7 @@ def fence_and_loop(model: str, tiny: str, ep: str, library: str, seconds: str) -
     half = float(seconds) / 2
     provider = providers.find(target)
     fence = None if provider.computes_on_host else fence_figures(resident(model, target, provider), half)
-    return {"fence": fence, "loop": loop_figures(resident(tiny, target, provider), half)}
+    return {"sync": fence, "loop": loop_figures(resident(tiny, target, provider), half)}
 
 
 def named_figures(path: str, inputs: str, ep: str, library: str) -> dict[str, Any]:
@@ -121,13 +121,13 @@ def _named_mode(name: str, model: session.Model, data: first_run.Data, request: 
     try:
         mode = make_mode(name, model, data)
         outputs.check_outputs(mode, request.rtol, request.atol)
-        samples = timing.time_block(mode, timing.Ranges(mode), TOTAL, 50, 10)
+        samples = timing.time_block(mode, timing.Ranges(mode), LATENCY, 50, 10)
         wrong = outputs.differences(mode, request.rtol, request.atol)
     except Unsupported as error:
-        return {"median_ns": None, "fence": None, "wrong": None, "reason": str(error)}
+        return {"median_ns": None, "sync": None, "wrong": None, "reason": str(error)}
     except OrtbenchError as error:
-        return {"median_ns": None, "fence": None, "wrong": str(error), "reason": None}
-    return {"median_ns": median(samples), "fence": mode.fence.kind, "wrong": wrong, "reason": None}
+        return {"median_ns": None, "sync": None, "wrong": str(error), "reason": None}
+    return {"median_ns": median(samples), "sync": mode.fence.kind, "wrong": wrong, "reason": None}
 
 
 def programs(model: str, ep: str, library: str) -> dict[str, Any]:

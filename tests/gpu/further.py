@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from ortbench.units import duration, energy, rate, size
+from tests.gpu import checks
 from tests.gpu.checks import FAIL, NOT_RUN, PASS, Check, Result
 
 
 def memory(name: str, result: Result) -> Check:
     """Every mode was weighed, its device memory with how it was found."""
-    weighed = {case["mode"]: case["memory"] for case in result["cases"] if case["status"] == "ok"}
+    weighed = {case["mode"]: case.get("memory") for case in result["cases"] if case["status"] == "ok"}
     wrong = [
         f"{mode}: {'nothing' if it is None else it['failed']}" for mode, it in weighed.items() if not it or it["failed"]
     ]
@@ -32,7 +33,7 @@ def memory(name: str, result: Result) -> Check:
 
 def drawn(name: str, result: Result) -> Check:
     """Each mode's energy a run, by what was read; `unsupported` in ortbench's words is `NOT_RUN`."""
-    found = {case["mode"]: case["energy"] for case in result["cases"] if case["status"] == "ok"}
+    found = {case["mode"]: case.get("energy") for case in result["cases"] if case["status"] == "ok"}
     lacking = [mode for mode, it in found.items() if it is None]
     if lacking or not found:
         return Check(name, FAIL, f"nothing of {', '.join(lacking)}" if lacking else "no mode was measured")
@@ -47,8 +48,8 @@ def drawn(name: str, result: Result) -> Check:
 
 def without_spin(name: str, result: Result) -> Check:
     """Each mode was measured once more with threads that do not spin."""
-    found = {case["mode"]: case["spin"] for case in result["cases"] if case["status"] == "ok"}
-    parts = [f"{mode} {duration(it['total_ns'])} without" for mode, it in found.items() if it]
+    found = {case["mode"]: case.get("spin") for case in result["cases"] if case["status"] == "ok"}
+    parts = [f"{mode} {duration(it['latency_ns'])} without" for mode, it in found.items() if it]
     complete = bool(found) and len(parts) == len(found)
     return Check(name, PASS if complete else FAIL, "; ".join(parts) or "nothing was measured without them")
 
@@ -72,32 +73,32 @@ def _of(level: Mapping[str, Any]) -> str:
     return f"{level['rate']:g}/s" if "rate" in level else f"{level['concurrency']} in {level['sessions']}"
 
 
-def points(name: str, result: Result) -> Check:
+def shapes(name: str, result: Result) -> Check:
     """Every shape of a sweep was measured in every mode, and one of them is the best."""
     wrong = [
-        f"{point['name']}, {case['mode']}: {case['reason'] or case['status']}"
-        for point in result["points"]
-        for case in point["cases"]
-        if case["status"] != "ok" or not case["outputs_match"]
+        f"{case['point']}, {case['mode']}: {case['reason'] or case['status']}"
+        for case in result["cases"]
+        if case["status"] != "ok" or not checks.proved(case, "outputs")
     ]
     best = result["best"]
     if wrong or best is None:
         return Check(name, FAIL, "; ".join(wrong) or "no shape is the best")
-    parts = [
-        f"{mode} {rate(it['items_per_s'])} items/s with {result['points'][it['point']]['name']}"
-        for mode, it in best["modes"].items()
-    ]
+    parts = [f"{mode} {rate(it['items_per_s'])} items/s with {it['shape']}" for mode, it in best["modes"].items()]
     return Check(name, PASS, "; ".join(parts))
 
 
 def chain(name: str, result: Result) -> Check:
     """Outputs of all stages are right, and on a device the links stay there."""
-    wrong = [f"{it['mode']}: {it['reason'] or 'outputs differ'}" for it in result["cases"] if not it["outputs_match"]]
+    wrong = [
+        f"{it['mode']}: {it['reason'] or 'outputs differ'}"
+        for it in result["cases"]
+        if not checks.proved(it, "outputs")
+    ]
     if wrong:
         return Check(name, FAIL, "; ".join(wrong))
     links = result["chain"]["links"]
     stay = sum(it["stays"] for it in links)
-    times = [f"{it['mode']} {duration(it['phases']['total']['median_ns'])}" for it in result["cases"]]
+    times = [f"{it['mode']} {duration(it['metrics']['chain']['median'])}" for it in result["cases"]]
     on_host = result["target"]["memory"]["kind"] == "host"
     verdict = PASS if on_host or stay == len(links) else FAIL
     return Check(name, verdict, f"{stay} of {len(links)} links stay; {'; '.join(times)}")

@@ -404,7 +404,7 @@ class Steps:
                 "ortbench sweep: shapes in one session",
                 (*sweep, *amount, "--timeout", f"{_ANSWER_S:g}", "--out", "sweep"),
                 "result.json",
-                (lambda left: further.points(left.title, left.data),),
+                (lambda left: further.shapes(left.title, left.data),),
                 2 * _START_S + 6 * self._scale.option_s,
             ),
             Step(

@@ -29,13 +29,21 @@ from tests.refdevice import Config
 
 
 def phase(ns: int) -> dict[str, int]:
-    return {"median_ns": ns}
+    return {"median": ns}
+
+
+def number(value: float) -> dict[str, Any]:
+    return {"value": value, "ci95": None, "derived": False}
+
+
+RIGHT = {"outputs": {"verdict": "passed"}}
+OTHER = {"outputs": {"verdict": "failed", "how": "output y: 1 of 4 values differ"}}
 
 
 def case(mode: str, **changed: Any) -> dict[str, Any]:
-    none: dict[str, Any] = dict.fromkeys(["reason", "zero_copy", "derived", "once", "measured", "graph", "external"])
-    phases = {"upload": None, "download": None, "inference": None, "total": phase(1_000_000)}
-    return {"mode": mode, "status": "ok", "outputs_match": True, "phases": phases, **none, **changed}
+    return {
+        "mode": mode, "status": "ok", "reason": None, "checks": RIGHT, "metrics": {"latency": phase(1_000_000)}, **changed
+    }  # fmt: skip
 
 
 def result(
@@ -59,15 +67,17 @@ def result(
 COPIED = {
     "runs": 10,
     "run_ns": 9_900_000,
-    "upload": {"n": 1, "bytes": 1000, "ns": 2_000_000, "memory": "pageable"},
-    "download": {"n": 1, "bytes": 500, "ns": 1_000_000, "memory": "pageable"},
+    "h2d": {"n": 1, "bytes": 1000, "ns": 2_000_000, "memory": "pageable"},
+    "d2h": {"n": 1, "bytes": 500, "ns": 1_000_000, "memory": "pageable"},
     "kernels_ns": 5_000_000,
 }
-TIMED = {"upload": phase(2_100_000), "download": phase(990_000), "inference": phase(1), "total": phase(9_700_000)}
+TIMED = {"h2d": phase(2_100_000), "d2h": phase(990_000), "inference": phase(1), "latency": phase(9_700_000),
+         "bytes_h2d": number(1000), "bytes_d2h": number(500)}  # fmt: skip
+NO_UPLOAD = {key: it for key, it in TIMED.items() if key != "h2d"}
 
 
-def device(mode: str = "device", **changed: Any) -> dict[str, Any]:
-    given = {"phases": TIMED, "bytes_in": 1000, "bytes_out": 500, "measured": deepcopy(COPIED), **changed}
+def device(mode: str = "device-tensors", **changed: Any) -> dict[str, Any]:
+    given = {"metrics": TIMED, "measured": deepcopy(COPIED), **changed}
     return case(mode, **given)
 
 
@@ -82,20 +92,20 @@ H200 = {"name": "NVIDIA H200", "driver": "580.0", "memory_bytes": 1}
 CUPTI_WHY = {"code": "copies-not-measured", "message": "--measure-copies gave nothing: the package is not installed"}
 UNASKED = "CUPTI was not asked: it sees NVIDIA's EPs only"
 SEEN = (
-    "upload 2.10 ms by ortbench, 2.00 ms by CUPTI (5.0% apart), 1000 and 1000 bytes; "
-    "download 990 µs by ortbench, 1.00 ms by CUPTI (1.0% apart), 500 and 500 bytes; "
+    "h2d 2.10 ms by ortbench, 2.00 ms by CUPTI (5.0% apart), 1000 and 1000 bytes; "
+    "d2h 990 µs by ortbench, 1.00 ms by CUPTI (1.0% apart), 500 and 500 bytes; "
 )
-REPLAYED = {"id": 1, "proved": True, "how": "the outputs followed inputs that were written in place"}
-PROVED = {"library": "torch", "place": "cuda:0", "proved": True, "how": "the addresses are the library's"}
-LATE = case("device", status="failed", reason="the run ended before it was measured")
-WRONG = case("device", status="failed", reason="output y: 1 of 4 values differ", outputs_match=False)
-EQUAL = "device equal to expected outputs"
+REPLAYED = {"id": 1, "verdict": "passed", "how": "the outputs followed inputs that were written in place"}
+PROVED = {"library": "torch", "place": "cuda:0", "verdict": "passed", "how": "the addresses are the library's"}
+LATE = case("device-tensors", status="failed", reason="the run ended before it was measured")
+WRONG = case("device-tensors", status="failed", reason="output y: 1 of 4 values differ", checks=OTHER)
+EQUAL = "device-tensors equal to expected outputs"
 PIPELINE = {
     "depth": 3, "items": 4, "distinct": 4, "copies_ns": 3_000_000, "hidden_share": 0.905, "hidden_ci95": [0.84, 1.0],
     "vs_device": {"ratio": 1.43},
 }  # fmt: skip
-PINNED = {"upload": phase(700_000), "download": phase(330_000), "total": phase(4_850_000)}
-BURST = case("device-resident-async", phases={"total": phase(500_000)}, runs_per_sample=20)
+PINNED = {"h2d": phase(700_000), "d2h": phase(330_000), "latency": phase(4_850_000)}
+BURST = case("device-resident-async", metrics={"latency": phase(500_000)}, inferences_per_sample=20)
 BEFORE = {
     "at_s": 0.0,
     "gpu": 0,
@@ -109,53 +119,61 @@ AFTER = {**BEFORE, "at_s": 42.5, "temperature_c": 47, "power_w": 301.6}
 CAPPED = {**AFTER, "reasons": 4}
 SPANS = "2 readings over 42 s: 1980 to 1980 MHz SM, 3201 to 3201 MHz memory, 31 to 47 °C, 118 to 302 W; "
 SLOWED = "GPU 0: it was slowed down by the power cap in 50% of the readings"
-POINT = {"direction": "upload", "bytes": 4000, "status": "ok", "reason": None}
-PEAK = {"upload": {"gbps": 55.25, "bytes": 256_000_000, "memory": "host-accessible"}, "download": None}
+COPIES = {
+    "point": {"memory": "host-accessible", "size": 256_000_000}, "status": "ok", "reason": None,
+    "metrics": {"h2d_rate": {"value": 55_250_000_000}, "d2h_rate": {"value": 54_000_000_000}},
+}  # fmt: skip
 MEMCPY = [{"bytes": size, "forced_by": [{"op": "Det", "ep": "CPUExecutionProvider"}]} for size in (65_536, 16_384)]
 SEVERAL, ONE = {"X": 5, "CPUExecutionProvider": 1}, {"X": 6}
 OPERATORS = [{"op": op, "share": share} for op, share in (("Add", 0.1), ("Conv", 0.7), ("Relu", 0.15), ("Sum", 0.05))]
 LISTED = {
     "hardware": GPU, "memory": {"default": "Cuda (DEFAULT)", "host_accessible": "CudaPinned (HOST_ACCESSIBLE)"},
-    "streams": {"offered": True}, "modes": {"cpu": None, "device": None, "pipelined": "no streams"},
+    "streams": {"offered": True}, "modes": {"cpu-tensors": None, "device-tensors": None, "pipelined": "no streams"},
 }  # fmt: skip
 ENTRY = {"name": "X", "problem": None, "devices": [LISTED]}
-RAN = result(case("cpu"), case("device"), without("pipelined", "no streams"), ep="X")
+RAN = result(case("cpu-tensors"), case("device-tensors"), without("pipelined", "no streams"), ep="X")
 OUTLINE = {"placement": {"nodes": SEVERAL}, "copies": {"memcpy": MEMCPY}}
-TIMED_BY_NAME = {"median_ns": 1_000_000, "fence": "run", "wrong": None, "reason": None}
-BY_NAME = {"reason": None, "memory": "cuda:0", "modes": {"cpu": TIMED_BY_NAME, "device": TIMED_BY_NAME}}
+TIMED_BY_NAME = {"median_ns": 1_000_000, "sync": "run", "wrong": None, "reason": None}
+BY_NAME = {"reason": None, "memory": "cuda:0", "modes": {"cpu-tensors": TIMED_BY_NAME, "device-tensors": TIMED_BY_NAME}}
 DRAWN = {"how": "counter", "joules": 0.1, "watts": 200.0, "idle_watts": 120.0}
 LEVEL = {
     "rate": 20.0, "status": "ok", "reason": None, "runs_per_s": 19.5, "latency_ns": {"p50": 2_000_000},
     "outputs_match": True, "clock_mhz": {"sm": 1980},
 }  # fmt: skip
 SWEPT = {
-    "points": [{"name": "batch=2", "cases": [case("device")]}],
-    "best": {"modes": {"device": {"point": 0, "items_per_s": 2_000_000.0}}},
+    "cases": [{**case("device-tensors"), "point": {"batch": 2}}],
+    "best": {"modes": {"device-tensors": {"shape": "batch=2", "items_per_s": 2_000_000.0}}},
 }
-CHAINED = {**result(case("cpu")), "chain": {"links": [{"stays": True}]}}
+CHAINED = {**result(case("cpu-tensors", metrics={"chain": phase(1_000_000)})), "chain": {"links": [{"stays": True}]}}
 NSIGHT = {
     "version": "2026.1",
     "gpu": "NVIDIA H200",
-    "ranges": {"cpu/total": {}},
+    "ranges": {"cpu-tensors/latency": {}},
     "kernels": 40,
     "copies": [{"size": 1500}],
 }
-RAN_ALONE = {"code": 0, "said": "cpu: median 1 µs"}
+RAN_ALONE = {"code": 0, "said": "cpu-tensors: median 1 µs"}
 
 
-def cupti(mode: str = "device", **changed: Any) -> Check:
+def cupti(mode: str = "device-tensors", **changed: Any) -> Check:
     return checks.cupti_phases(result(device(mode, **changed)), mode)
 
 
 def derived(copies_ns: int) -> Check:
-    cpu = case("cpu", derived={"copies_ns": copies_ns, "inference_ns": 1}, measured=COPIED)
+    cpu = case("cpu-tensors", metrics={"latency": phase(1), "copies": number(copies_ns)}, measured=COPIED)
     return checks.derived_copies(result(cpu))
 
 
 def sampled(each_ns: int, memory: str = "ep-device") -> Check:
-    cpu = case("cpu", derived=None if memory == "host" else {"copies_ns": each_ns, "inference_ns": 1})
-    resident = case("device-resident", once={"upload_ns": 21_000, "download_ns": 21_000})
+    copies = {} if memory == "host" else {"copies": number(each_ns)}
+    cpu = case("cpu-tensors", metrics={"latency": phase(1), **copies})
+    resident = case("device-resident", once={"h2d_ns": 21_000, "d2h_ns": 21_000})
     return checks.published_sample(result(cpu, resident, memory=memory))
+
+
+def checked(name: str, found: dict[str, Any] | None) -> dict[str, Any]:
+    """Outputs that are right, and a check where it was made."""
+    return RIGHT | ({} if found is None else {name: found})
 
 
 def outputs(*cases: dict[str, Any], stopped: str = "iterations") -> Check:
@@ -163,12 +181,15 @@ def outputs(*cases: dict[str, Any], stopped: str = "iterations") -> Check:
 
 
 def replayed(graph: dict[str, Any] | None, *plain: dict[str, Any]) -> Check:
-    found = result(case("device", graph=REPLAYED), case("device-resident", graph=graph))
+    found = result(
+        case("device-tensors", checks={**RIGHT, "graph": REPLAYED}),
+        case("device-resident", checks=checked("graph", graph)),
+    )
     return checks.graph(NAME, found, result(*plain) if plain else None)
 
 
 def external(found: dict[str, Any] | None) -> Check:
-    return checks.external(NAME, result(case("device", external=found)))
+    return checks.external(NAME, result(case("device-tensors", checks=checked("external", found))))
 
 
 def used(kind: str, *warnings: dict[str, str], **changed: Any) -> Check:
@@ -179,11 +200,13 @@ def used(kind: str, *warnings: dict[str, str], **changed: Any) -> Check:
 
 
 def chosen(by: dict[str, Any], *gpus: dict[str, Any], policy: str = "PREFER_GPU") -> Check:
-    return checks.chosen(NAME, result(case("cpu"), gpus=gpus, device=by, policy=policy, ep="XExecutionProvider"))
+    return checks.chosen(
+        NAME, result(case("cpu-tensors"), gpus=gpus, device=by, policy=policy, ep="XExecutionProvider")
+    )
 
 
 def hiding(**changed: Any) -> Check:
-    return checks.pipelined("m", result(case("pipelined", phases=TIMED, pipeline={**PIPELINE, **changed})))
+    return checks.pipelined("m", result(case("pipelined", metrics=TIMED, pipeline={**PIPELINE, **changed})))
 
 
 def pinned(*cases: dict[str, Any]) -> Check:
@@ -201,13 +224,13 @@ def nodes(found: dict[str, Any] | None, placed: dict[str, int], **changed: Any) 
 
 def costs(check: Callable[[str, Any], Check], **changed: Any) -> Check:
     held = {"failed": None, "device": {"bytes": 2_000_000, "how": "NVML", "bound": 1000, "card": 2_000_000}}
-    given = {"memory": held, "energy": DRAWN, "spin": {"total_ns": 2_000_000}, **changed}
-    return check(NAME, result(case("device", **given)))
+    given = {"memory": held, "energy": DRAWN, "spin": {"latency_ns": 2_000_000}, **changed}
+    return check(NAME, result(case("device-tensors", **given)))
 
 
 def engine(cache: dict[str, Any] | None, warm: bool, seconds: int = 12, before: bool = False) -> Check:
     opened = [result(case("device-resident")) for _ in range(2)]
-    opened[0]["setup"] |= {"engine_cache": cache, "session_ns": seconds * 10**9, "first_run_ns": 10**6}
+    opened[0]["setup"] |= {"engine_cache": cache, "session_ns": seconds * 10**9, "first_inference_ns": 10**6}
     opened[1]["setup"] |= {"session_ns": 12 * 10**9}
     return checks.engine(NAME, opened[0], warm=warm, before=opened[1] if before else None)
 
@@ -217,7 +240,7 @@ def zero_copy(*found: dict[str, Any]) -> Check:
 
 
 def fence(ratio: float) -> Check:
-    return checks.fence({"runs": 10, "kind": "run", "median_ns": 1000, "total_ns": 10_000 * ratio, "ratio": ratio})
+    return checks.fence({"runs": 10, "kind": "run", "median_ns": 1000, "latency_ns": 10_000 * ratio, "ratio": ratio})
 
 
 def looped(
@@ -225,8 +248,9 @@ def looped(
 ) -> dict[str, Any]:
     """A case of a loop of two steps."""
     changed = {"places": {"inputs": [], "outputs": []}} | changed
-    made = case(mode, steps_ns=steps_ns or [2_000, 3_000], state_bytes_in=state[0], state_bytes_out=state[1], **changed)
-    made["phases"] |= {"loop": phase(6_000), "step": phase(2_500)}
+    copied = {"state_h2d": state[0], "state_d2h": state[1]}
+    made = case(mode, steps_ns=steps_ns or [2_000, 3_000], step_bytes=copied, **changed)
+    made["metrics"] |= {"loop": phase(6_000), "step": phase(2_500)}
     return made
 
 
@@ -239,75 +263,75 @@ NO_MODE = "nothing shows that it did what it was asked for"
 HOW = "the outputs followed inputs that were written in place"
 # What of a result makes a check what, and the figures, or how they begin; those of what passes are in the run below too.
 SHOWN: list[tuple[Callable[[], Check], str, str]] = [
-    (lambda: cupti("device-pinned"), PASS, f"{SEEN}limit 5% and equal bytes"),
+    (lambda: cupti("device-tensors-pinned"), PASS, f"{SEEN}limit 5% and equal bytes"),
     (lambda: cupti(), PASS, f"{SEEN}ours may be no more than 5% shorter and equal bytes"),
-    (lambda: cupti(phases={**TIMED, "upload": phase(2_101_000)}), PASS, ""),  # the processor's part of ordinary memory
-    (lambda: cupti("device-pinned", phases={**TIMED, "upload": phase(2_101_000)}), FAIL, ""),
+    (lambda: cupti(metrics={**TIMED, "h2d": phase(2_101_000)}), PASS, ""),  # the processor's part of ordinary memory
+    (lambda: cupti("device-tensors-pinned", metrics={**TIMED, "h2d": phase(2_101_000)}), FAIL, ""),
     *(
-        (lambda mode=mode, changed=changed: cupti(mode, **changed), FAIL, "")
-        for mode in ("device", "device-pinned")
-        for changed in ({"phases": {**TIMED, "download": phase(940_000)}}, {"bytes_in": 1001}, {"bytes_out": 0})
+        (lambda mode=mode, changed=changed: cupti(mode, metrics=TIMED | changed), FAIL, "")
+        for mode in ("device-tensors", "device-tensors-pinned")
+        for changed in ({"d2h": phase(940_000)}, {"bytes_h2d": number(1001)}, {"bytes_d2h": number(0)})
     ),
-    (lambda: cupti(phases={**TIMED, "upload": None}), NOT_RUN, ""),
+    (lambda: cupti(metrics=NO_UPLOAD), NOT_RUN, ""),
     (lambda: cupti(measured=None), NOT_RUN, UNASKED),
-    (lambda: checks.cupti_phases(result(device(measured=None), warnings=(CUPTI_WHY,)), "device"), NOT_RUN, CUPTI_WHY["message"]),
-    (lambda: checks.derived_copies(result(case("cpu"), warnings=(CUPTI_WHY,))), NOT_RUN, CUPTI_WHY["message"]),
-    (lambda: checks.derived_copies(result(case("cpu"))), NOT_RUN, UNASKED),
+    (lambda: checks.cupti_phases(result(device(measured=None), warnings=(CUPTI_WHY,)), "device-tensors"), NOT_RUN, CUPTI_WHY["message"]),
+    (lambda: checks.derived_copies(result(case("cpu-tensors"), warnings=(CUPTI_WHY,))), NOT_RUN, CUPTI_WHY["message"]),
+    (lambda: checks.derived_copies(result(case("cpu-tensors"))), NOT_RUN, UNASKED),
     (lambda: derived(3_299_999), PASS, ""),
     (lambda: derived(2_700_000), PASS, ""),
     (lambda: derived(3_310_000), FAIL, ""),
     (lambda: derived(0), FAIL, ""),
-    (lambda: checks.derived_copies(result(case("cpu", measured=COPIED), without("device-resident", "no memory"))), NOT_RUN,
+    (lambda: checks.derived_copies(result(case("cpu-tensors", measured=COPIED), without("device-resident", "no memory"))), NOT_RUN,
      "no memory"),
     (lambda: sampled(42_000), PASS, ""),
     (lambda: sampled(21_000), PASS, ""),
     (lambda: sampled(20_900), FAIL, ""),
     (lambda: sampled(84_100), FAIL, ""),
     (lambda: sampled(0, "host"), NOT_RUN, ""),
-    (lambda: outputs(case("cpu"), case("device-resident"), without("cpu-pinned", "no such", outputs_match=None),
-                     without("device", "no such")), PASS, "cpu, device-resident equal to expected outputs; cpu-pinned, device: no such"),
-    (lambda: outputs(case("cpu"), WRONG), FAIL, "device: output y: 1 of 4 values differ"),
-    (lambda: outputs(case("cpu"), case("device", outputs_match=None)), FAIL, ""),
-    (lambda: outputs(without("device", "no such memory")), NOT_RUN, "device: no such memory"),
+    (lambda: outputs(case("cpu-tensors"), case("device-resident"), without("cpu-tensors-pinned", "no such", checks={}),
+                     without("device-tensors", "no such")), PASS, "cpu-tensors, device-resident equal to expected outputs; cpu-tensors-pinned, device-tensors: no such"),
+    (lambda: outputs(case("cpu-tensors"), WRONG), FAIL, "device-tensors: output y: 1 of 4 values differ"),
+    (lambda: outputs(case("cpu-tensors"), case("device-tensors", checks={})), FAIL, ""),
+    (lambda: outputs(without("device-tensors", "no such memory")), NOT_RUN, "device-tensors: no such memory"),
     # What time ran out on has not failed.
-    (lambda: outputs(case("cpu"), LATE, stopped="interrupted"), PASS, "cpu equal to expected outputs; device: its time was over"),
-    (lambda: outputs({**LATE, "outputs_match": None}, stopped="interrupted"), NOT_RUN, ""),
-    (lambda: outputs({**LATE, "outputs_match": False}, stopped="interrupted"), FAIL, ""),
-    (lambda: replayed(REPLAYED, case("device-resident", phases={"total": phase(1_500_000)})), PASS,
-     f"device, device-resident equal to expected outputs; replayed: {HOW}; device-resident 1.00 ms (else 1.50 ms)"),
+    (lambda: outputs(case("cpu-tensors"), LATE, stopped="interrupted"), PASS, "cpu-tensors equal to expected outputs; device-tensors: its time was over"),
+    (lambda: outputs({**LATE, "checks": {}}, stopped="interrupted"), NOT_RUN, ""),
+    (lambda: outputs({**LATE, "checks": OTHER}, stopped="interrupted"), FAIL, ""),
+    (lambda: replayed(REPLAYED, case("device-resident", metrics={"latency": phase(1_500_000)})), PASS,
+     f"device-tensors, device-resident equal to expected outputs; replayed: {HOW}; device-resident 1.00 ms (else 1.50 ms)"),
     (lambda: replayed(None), FAIL, f"device-resident: {NO_MODE}"),
-    (lambda: replayed({**REPLAYED, "proved": False}), FAIL, f"device-resident: {NO_MODE}"),
-    (lambda: checks.graph(NAME, result(case("cpu"), case("device", graph=REPLAYED))), PASS, ""),
-    (lambda: checks.graph(NAME, result(without("device", "it captured none"))), NOT_RUN, "device: it captured none"),
-    (lambda: checks.stream(NAME, result(case("device"), stream="ort"), "ort"), PASS, EQUAL),
-    (lambda: checks.stream(NAME, result(case("device"), stream="ort"), "cuda-python"), FAIL, ""),
-    (lambda: checks.stream(NAME, result(case("device"), stream=None), "ort"), FAIL, ""),
-    (lambda: checks.dynamic(NAME, result(case("device"), dynamic_outputs=True)), PASS, EQUAL),
-    (lambda: checks.dynamic(NAME, result(case("device"), dynamic_outputs=False)), FAIL, ""),
+    (lambda: replayed({**REPLAYED, "verdict": "unclear"}), FAIL, f"device-resident: {NO_MODE}"),
+    (lambda: checks.graph(NAME, result(case("cpu-tensors"), case("device-tensors", checks={**RIGHT, "graph": REPLAYED}))), PASS, ""),
+    (lambda: checks.graph(NAME, result(without("device-tensors", "it captured none"))), NOT_RUN, "device-tensors: it captured none"),
+    (lambda: checks.stream(NAME, result(case("device-tensors"), stream="ort"), "ort"), PASS, EQUAL),
+    (lambda: checks.stream(NAME, result(case("device-tensors"), stream="ort"), "cuda-python"), FAIL, ""),
+    (lambda: checks.stream(NAME, result(case("device-tensors"), stream=None), "ort"), FAIL, ""),
+    (lambda: checks.dynamic(NAME, result(case("device-tensors"), dynamic_outputs=True)), PASS, EQUAL),
+    (lambda: checks.dynamic(NAME, result(case("device-tensors"), dynamic_outputs=False)), FAIL, ""),
     (lambda: external(PROVED), PASS, f"{EQUAL}; in cuda:0: the addresses are the library's"),
     (lambda: external(None), FAIL, ""),
-    (lambda: external({**PROVED, "proved": False}), FAIL, ""),
+    (lambda: external({**PROVED, "verdict": "unclear"}), FAIL, ""),
     (lambda: used("ep-device"), PASS, "X 1.31 from libx.so: Cuda (DEFAULT), CudaPinned (HOST_ACCESSIBLE)"),
     (lambda: used("ep-device", host_accessible=None), PASS, "X 1.31 from libx.so: Cuda (DEFAULT), no HOST_ACCESSIBLE memory"),
     (lambda: used("named-device", {"code": "named-device", "message": "it broke"}), FAIL, "X 1.31 from libx.so: it broke"),
     (lambda: used("host"), NOT_RUN, ""),
-    (lambda: chosen(GPU, H200), PASS, "XExecutionProvider on GPU 2335 of NVIDIA 10de; cpu equal to expected outputs"),
+    (lambda: chosen(GPU, H200), PASS, "XExecutionProvider on GPU 2335 of NVIDIA 10de; cpu-tensors equal to expected outputs"),
     (lambda: chosen({"type": "CPU"}), NOT_RUN, "it chose XExecutionProvider: no EP that loads here has a GPU"),
     (lambda: chosen({"type": "CPU"}, H200), FAIL, ""),
     (lambda: chosen({**GPU, "vendor_id": None}), FAIL, ""),
     (lambda: chosen(GPU, policy="MAX_PERFORMANCE"), FAIL, ""),
-    (lambda: hiding(), PASS, "≈90% of 3.00 ms hidden (95 %: 84% to 100%), 3 in flight, 1.43 times as fast as device; 4 of 4 items"),
+    (lambda: hiding(), PASS, "≈90% of 3.00 ms hidden (95 %: 84% to 100%), 3 in flight, 1.43 times as fast as device-tensors; 4 of 4 items"),
     (lambda: hiding(vs_device=None), PASS, "≈90% of 3.00 ms hidden (95 %: 84% to 100%), 3 in flight; 4 of 4 items"),
     (lambda: hiding(hidden_share=None), FAIL, ""),
     (lambda: hiding(distinct=1), FAIL, ""),
     (lambda: checks.pipelined("m", result(case("pipelined", pipeline=PIPELINE))), NOT_RUN, ""),  # interrupted
     (lambda: checks.pipelined("m", result(without("pipelined", "no streams"))), NOT_RUN, "no streams"),
-    (lambda: pinned(case("device-pinned", phases=PINNED), case("cpu"), case("cpu-pinned")), PASS,
-     "device upload 2.10 ms, pinned 700 µs (3.00×); device download 990 µs, pinned 330 µs (3.00×); device total 9.70 ms, pinned "
-     "4.85 ms (2.00×); cpu total 1.00 ms, pinned 1.00 ms (1.00×)"),
-    (lambda: pinned(case("device-pinned", phases={**TIMED, "upload": None})), NOT_RUN, "the time was over before every phase"),
-    (lambda: pinned(without("device-pinned", "no pinned memory")), NOT_RUN, "no pinned memory"),
-    (lambda: pinned(device("device-pinned"), case("cpu")), NOT_RUN, ""),
+    (lambda: pinned(case("device-tensors-pinned", metrics=PINNED), case("cpu-tensors"), case("cpu-tensors-pinned")), PASS,
+     "device-tensors h2d 2.10 ms, pinned 700 µs (3.00×); device-tensors d2h 990 µs, pinned 330 µs (3.00×); device-tensors latency 9.70 ms, pinned "
+     "4.85 ms (2.00×); cpu-tensors latency 1.00 ms, pinned 1.00 ms (1.00×)"),
+    (lambda: pinned(case("device-tensors-pinned", metrics=NO_UPLOAD)), NOT_RUN, "the time was over before every phase"),
+    (lambda: pinned(without("device-tensors-pinned", "no pinned memory")), NOT_RUN, "no pinned memory"),
+    (lambda: pinned(device("device-tensors-pinned"), case("cpu-tensors")), NOT_RUN, ""),
     (lambda: checks.asynchronous("m", result(BURST, case("device-resident"))), PASS,
      "500 µs a run in bursts of 20, 1.00 ms waited for one by one (2.00×)"),
     (lambda: checks.asynchronous("m", result(case("device-resident"))), NOT_RUN, ""),
@@ -318,11 +342,12 @@ SHOWN: list[tuple[Callable[[], Check], str, str]] = [
     (lambda: gpu_state(*({key: it[key] for key in it if key != "power_w"} for it in (BEFORE, AFTER))), FAIL,
      "2 readings, without power_w"),
     (lambda: checks.gpu_state(result()), NOT_RUN, ""),
-    (lambda: checks.bandwidth(NAME, {"points": [POINT], "peak": PEAK}), PASS,
-     "peak: upload 55.2 GB/s with 256 MB from host-accessible memory; 1 copies with their data held"),
-    (lambda: checks.bandwidth(NAME, {"points": [{**POINT, "status": "failed", "reason": "3 bytes differ"}], "peak": PEAK}), FAIL,
-     "upload of 4.00 kB: 3 bytes differ"),
-    (lambda: checks.bandwidth(NAME, {"points": [], "peak": PEAK}), FAIL, ""),
+    (lambda: checks.bandwidth(NAME, {"cases": [COPIES]}), PASS,
+     "peak: h2d 55.2 GB/s with 256 MB from host-accessible memory, d2h 54 GB/s with 256 MB from host-accessible memory; "
+     "2 copies with their data held"),
+    (lambda: checks.bandwidth(NAME, {"cases": [{**COPIES, "status": "failed", "reason": "3 bytes differ"}]}), FAIL,
+     "copies of 256 MB: 3 bytes differ"),
+    (lambda: checks.bandwidth(NAME, {"cases": []}), FAIL, ""),
     (lambda: checks.link(NAME, {"link": None}), FAIL, ""),
     (lambda: checks.link(NAME, {"link": {"shares": {}}}), FAIL, ""),
     (lambda: nodes({"memcpy": MEMCPY, "problem": None}, ONE, ep="X"), NOT_RUN, "every node is on X"),
@@ -347,31 +372,31 @@ SHOWN: list[tuple[Callable[[], Check], str, str]] = [
     (lambda: checks.inspection(NAME, OUTLINE, {"nodes": {"memcpy": MEMCPY[:1]}}), FAIL, ""),
     (lambda: checks.inspection(NAME, OUTLINE, None), PASS, ""),
     (lambda: checks.named_device(NAME, BY_NAME), PASS,
-     "memory cuda:0; cpu 1.00 ms (fence: run); device 1.00 ms (fence: run); equal to expected outputs"),
-    (lambda: checks.named_device(NAME, {**BY_NAME, "modes": {"device": {**TIMED_BY_NAME, "wrong": "they differ"}}}), FAIL,
-     "device: they differ"),
+     "memory cuda:0; cpu-tensors 1.00 ms (fence: run); device-tensors 1.00 ms (fence: run); equal to expected outputs"),
+    (lambda: checks.named_device(NAME, {**BY_NAME, "modes": {"device-tensors": {**TIMED_BY_NAME, "wrong": "they differ"}}}), FAIL,
+     "device-tensors: they differ"),
     (lambda: checks.named_device(NAME, {**BY_NAME, "reason": "by its EP device only"}), NOT_RUN, "by its EP device only"),
-    (lambda: costs(further.memory), PASS, "device 2.00 MB (NVML; 1.00 kB bound, card 2.00 MB)"),
-    (lambda: costs(further.drawn), PASS, "device 100 mJ a run at 200 W; idle 120 W by counter"),
-    (lambda: costs(further.without_spin), PASS, "device 2.00 ms without"),
+    (lambda: costs(further.memory), PASS, "device-tensors 2.00 MB (NVML; 1.00 kB bound, card 2.00 MB)"),
+    (lambda: costs(further.drawn), PASS, "device-tensors 100 mJ a run at 200 W; idle 120 W by counter"),
+    (lambda: costs(further.without_spin), PASS, "device-tensors 2.00 ms without"),
     (lambda: costs(further.memory, memory=None), FAIL, ""),
     (lambda: costs(further.drawn, energy=None), FAIL, ""),
     (lambda: costs(further.without_spin, spin=None), FAIL, ""),
     (lambda: costs(further.drawn, energy={**DRAWN, "watts": 119.0}), FAIL, ""),
     (lambda: costs(further.drawn, energy={"unsupported": "no counter"}), NOT_RUN, "no counter"),
-    (lambda: costs(further.memory, memory={"failed": "it crashed", "device": None}), FAIL, "device: it crashed"),
+    (lambda: costs(further.memory, memory={"failed": "it crashed", "device": None}), FAIL, "device-tensors: it crashed"),
     (lambda: further.levels(NAME, {"levels": [LEVEL]}), PASS, "20/s 19.5 runs/s, p50 2.00 ms at 1980 MHz"),
     (lambda: further.levels(NAME, {"levels": []}), FAIL, ""),
     (lambda: further.levels(NAME, {"levels": [{**LEVEL, "outputs_match": False}]}), FAIL, "20/s: outputs differ"),
     (lambda: further.levels(NAME, {"levels": [{**LEVEL, "status": "failed", "reason": "no"}]}), FAIL, "20/s: no"),
-    (lambda: further.points(NAME, SWEPT), PASS, "device 2.00M items/s with batch=2"),
-    (lambda: further.points(NAME, {**SWEPT, "best": None}), FAIL, ""),
-    (lambda: further.points(NAME, {**SWEPT, "points": [{"name": "", "cases": [case("device", outputs_match=False)]}]}), FAIL, ""),
-    (lambda: further.chain(NAME, CHAINED), PASS, "1 of 1 links stay; cpu 1.00 ms"),
+    (lambda: further.shapes(NAME, SWEPT), PASS, "device-tensors 2.00M items/s with batch=2"),
+    (lambda: further.shapes(NAME, {**SWEPT, "best": None}), FAIL, ""),
+    (lambda: further.shapes(NAME, {**SWEPT, "cases": [{**case("device-tensors", checks=OTHER), "point": {"batch": 2}}]}), FAIL, ""),
+    (lambda: further.chain(NAME, CHAINED), PASS, "1 of 1 links stay; cpu-tensors 1.00 ms"),
     (lambda: further.chain(NAME, {**CHAINED, "chain": {"links": [{"stays": False}]}}), FAIL, ""),
-    (lambda: further.chain(NAME, {**CHAINED, "cases": [case("cpu", outputs_match=False)]}), FAIL, ""),
-    (lambda: further.programs(NAME, {"cpu": RAN_ALONE}), PASS, "cpu: median 1 µs"),
-    (lambda: further.programs(NAME, {"cpu": RAN_ALONE, "device": {"code": 1, "said": "no"}}), FAIL, "device: no"),
+    (lambda: further.chain(NAME, {**CHAINED, "cases": [case("cpu-tensors", checks=OTHER)]}), FAIL, ""),
+    (lambda: further.programs(NAME, {"cpu-tensors": RAN_ALONE}), PASS, "cpu-tensors: median 1 µs"),
+    (lambda: further.programs(NAME, {"cpu-tensors": RAN_ALONE, "device-tensors": {"code": 1, "said": "no"}}), FAIL, "device-tensors: no"),
     (lambda: engine({"warm": False}, warm=False), PASS,
      "with a cold cache: session 12.0 s, first run 1.00 ms; device-resident equal to expected outputs"),
     (lambda: engine({"warm": True}, warm=True, seconds=1, before=True), PASS,
@@ -390,9 +415,9 @@ SHOWN: list[tuple[Callable[[], Check], str, str]] = [
      "Nsight Systems 2026.1: 1 kinds of ranges, no CUDA work"),
     (lambda: checks.profile(NAME, {"nsight": {**NSIGHT, "ranges": {}}}), FAIL, ""),
     (lambda: checks.profile(NAME, {"nsight": None}), FAIL, ""),
-    (lambda: zero_copy(case("host-accessible", zero_copy={"proved": False, "how": "it takes longer"})), PASS,
+    (lambda: zero_copy(case("host-accessible", checks=checked("zero_copy", {"verdict": "unclear", "how": "it takes longer"}))), PASS,
      "not proved: it takes longer"),
-    (lambda: zero_copy(case("host-accessible", zero_copy={"proved": True, "how": ""})), FAIL, ""),
+    (lambda: zero_copy(case("host-accessible", checks=checked("zero_copy", {"verdict": "passed", "how": ""}))), FAIL, ""),
     (lambda: zero_copy(without("host-accessible", "no such memory")), NOT_RUN, ""),
     (lambda: fence(1.029), PASS, ""),
     (lambda: fence(0.971), PASS, ""),
@@ -402,15 +427,15 @@ SHOWN: list[tuple[Callable[[], Check], str, str]] = [
     (lambda: checks.loop_cost({"ours_ns": 105.0, "bare_ns": 100.0}), PASS, ""),
     (lambda: checks.loop_cost({"ours_ns": 106.0, "bare_ns": 100.0}), FAIL, ""),
     (lambda: checks.loop_cost({"ours_ns": 90.0, "bare_ns": 100.0}), PASS, ""),
-    (lambda: loop(looped("cpu", (512, 512)), looped("device-resident"), looped("shared")), PASS,
-     "cpu, device-resident, shared equal to expected outputs; cpu 6.00 µs, 2.00 µs to 3.00 µs a step; device-resident 6.00 µs, "
+    (lambda: loop(looped("cpu-tensors", (512, 512)), looped("device-resident"), looped("shared")), PASS,
+     "cpu-tensors, device-resident, shared equal to expected outputs; cpu-tensors 6.00 µs, 2.00 µs to 3.00 µs a step; device-resident 6.00 µs, "
      "2.00 µs to 3.00 µs a step"),
     (lambda: loop(looped("device-resident", (0, 512))), FAIL, "device-resident: a step copies 0 and 512 bytes of the state"),
     (lambda: loop(looped("device-resident", (512, 0), places={"inputs": [], "outputs": [LEFT_THERE]})), PASS,
      "device-resident equal to expected outputs; device-resident: out in host memory (Concat leaves it there)"),
-    (lambda: loop(looped("cpu", steps_ns=[2_000])), FAIL, "cpu: its 2 steps took [2000]"),
-    (lambda: loop(looped("shared", outputs_match=False, status="failed", reason="y differs")), FAIL, "shared: y differs"),
-    (lambda: loop(looped("cpu"), without("host-accessible", "no such memory", steps_ns=None)), PASS, ""),
+    (lambda: loop(looped("cpu-tensors", steps_ns=[2_000])), FAIL, "cpu-tensors: its 2 steps took [2000]"),
+    (lambda: loop(looped("shared", checks=OTHER, status="failed", reason="y differs")), FAIL, "shared: y differs"),
+    (lambda: loop(looped("cpu-tensors"), without("host-accessible", "no such memory", steps_ns=None)), PASS, ""),
 ]  # fmt: skip
 
 
@@ -523,12 +548,12 @@ def differing(found: Found, expected: Mapping[str, tuple[str, str]]) -> Found:
     return wrong
 
 
-ALL = "cpu, device, device-resident, host-accessible, cpu-pinned, device-pinned, pipelined, device-resident-async"
+ALL = "cpu-tensors, device-tensors, device-resident, host-accessible, cpu-tensors-pinned, device-tensors-pinned, pipelined, device-resident-async"
 ON_THE_DEVICE = {
     "copy_4k: outputs": (PASS, f"{ALL} equal to expected outputs"),
     "copy_4k: pipelined": (
         PASS,
-        "≈75% of 4.00 ms hidden (95 %: 75% to 75%), 3 in flight, 1.50 times as fast as device; 4 of 4 items have inputs of "
+        "≈75% of 4.00 ms hidden (95 %: 75% to 75%), 3 in flight, 1.50 times as fast as device-tensors; 4 of 4 items have inputs of "
         "their own",
     ),
     "copy_4k: pinned": (
@@ -539,7 +564,7 @@ ON_THE_DEVICE = {
     "copy_4k: asynchronous": (PASS, "1.00 ms a run in bursts of 19, 1.00 ms waited for one by one (1.00×)"),
     "the EP's device and its memory": (PASS, "RefDeviceExecutionProvider 1.0.0 from "),
     "host-accessible: zero-copy": (PASS, "proved: bound addresses are used; a run takes 1.00 µs longer than one of"),
-    "CUPTI's copies against upload and download of device-pinned": (NOT_RUN, UNASKED),
+    "CUPTI's copies against h2d and d2h of device-tensors-pinned": (NOT_RUN, UNASKED),
     "cpu less device-resident agrees": (NOT_RUN, UNASKED),
     "the published sample's shape": (PASS, "≈200 ms of copies with CPU tensors, 2.00 ms when copied once, 100 times"),
     "NVML before": (NOT_RUN, ""),
@@ -547,24 +572,24 @@ ON_THE_DEVICE = {
     "loop cost against a bare loop": (PASS, "1.00 ms a sample, 1.00 ms in a bare loop, ratio 1.001; limit 1.05"),
     "copy bandwidth over sizes": (
         PASS,
-        "peak: upload 0.998 GB/s with 1.00 MB from ordinary memory, download 0.998 GB/s with 1.00 MB from ordinary memory; "
+        "peak: h2d 0.998 GB/s with 1.00 MB from ordinary memory, d2h 0.998 GB/s with 1.00 MB from ordinary memory; "
         "20 copies with their data held",
     ),
     "loop of decoder:": (
         PASS,
-        "cpu, device-resident, host-accessible equal to expected outputs; cpu 172 ms, 27.0 ms to",
+        "cpu-tensors, device-resident, host-accessible equal to expected outputs; cpu-tensors 172 ms, 27.0 ms to",
     ),
     "loop of decoder_shared:": (
         PASS,
-        "cpu, device-resident, host-accessible, shared equal to expected outputs; cpu 114 ms",
+        "cpu-tensors, device-resident, host-accessible, shared equal to expected outputs; cpu-tensors 114 ms",
     ),
     "--cuda-graph, resnet50": (NOT_RUN, "--cuda-graph: RefDeviceExecutionProvider captures no graphs"),
     "--ep prefer-gpu": (
         PASS,
-        "RefDeviceExecutionProvider on GPU 0001 of ortbench 0b0b; cpu, device, device-resident equal",
+        "RefDeviceExecutionProvider on GPU 0001 of ortbench 0b0b; cpu-tensors, device-tensors, device-resident equal",
     ),
     "without an EP device": (NOT_RUN, "auto is known by its EP device only"),
-    "cpu_island: outputs": (PASS, "cpu, device-resident equal to expected outputs"),
+    "cpu_island: outputs": (PASS, "cpu-tensors, device-resident equal to expected outputs"),
     "--nodes: copies inside": (PASS, "2 Memcpy nodes move 81.9 kB a run, forced by Det on CPUExecutionProvider"),
     "--spin:": (PASS, "cpu 3.00 ms without; device-resident 1.00 ms without"),
     "--memory:": (PASS, "cpu 146 kB (what ortbench bound and what the EP's arena held; 0 B bound, card not known); "),
@@ -644,11 +669,11 @@ def test_a_step_that_fails_does_not_end_the_run(accept: Callable[..., tuple[int,
 
 @pytest.mark.process
 def test_a_command_that_is_not_done_in_time_is_interrupted(tmp_path: Path) -> None:
-    run = Acceptance("any", "cpu", tmp_path, (), minutes=1)
+    run = Acceptance("any", "cpu-tensors", tmp_path, (), minutes=1)
     assert run._wait([sys.executable, "-c", "import sys; sys.exit('it broke')"], 600) == (1, "it broke")
     assert run._wait([sys.executable, "-c", "import os; print(os.environ['ACCEPT_EP'], file=os.sys.stderr)"], 600) == (
         0,
-        "cpu",
+        "cpu-tensors",
     )
     assert run._wait(["sleep", "600"], 0.1) == (None, "")
 

@@ -12,9 +12,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ortbench.analysis.bandwidth import HOST_ACCESSIBLE, ORDINARY, UPLOAD, CopySweep, Point, load
+from ortbench.analysis.bandwidth import curve, gbps, measured, memory_of, peak, size_of, sync_of
+from ortbench.analysis.bandwidth import failures as failures_of
 from ortbench.analysis.curve import expected_ns
 from ortbench.measure.schedule import dropped
+from ortbench.modes import DIRECTIONS, H2D, HOST_ACCESSIBLE, ORDINARY
+from ortbench.result import Case, Result, load
+from ortbench.schema import Direction
 from tests.conftest import MODELS, Ran, ortbench
 from tests.refdevice import EP_NAME, HONESTY, MEMORIES, Config, Events, Honesty, Trace
 from tests.truth import Check, relu_model, wrong_in_all
@@ -31,38 +35,43 @@ def with_knobs(config: Config) -> tuple[str, ...]:
     return ("env", *(f"{name}={value}" for name, value in config.environ().items()))
 
 
-def sweep(library: Path, out: Path, *arguments: object, **knobs: Any) -> tuple[Ran, CopySweep | None]:
+def sweep(library: Path, out: Path, *arguments: object, **knobs: Any) -> tuple[Ran, Result | None]:
     """A sweep on the reference device, and what it saved."""
     line = ("bandwidth", "--ep-library", library, "--out", out, *arguments)
     ran = ortbench(*line, prefix=with_knobs(Config(**knobs)))
     found = list(out.glob("bandwidth-*/bandwidth.json"))
-    return ran, load(found[0]) if found else None
+    return ran, load(found[0], bandwidth=True) if found else None
 
 
-def measured_sweep(library: Path, out: Path, *arguments: object, **knobs: Any) -> CopySweep:
+def measured_sweep(library: Path, out: Path, *arguments: object, **knobs: Any) -> Result:
     ran, found = sweep(library, out, "--quiet", "--json", out / "copy.json", *arguments, **knobs)
     assert (ran.code, ran.out, ran.err) == (0, "", "")
     assert found is not None
-    assert load(out / "copy.json") == found
+    assert load(out / "copy.json", bandwidth=True) == found
     return found
 
 
-def failures(found: CopySweep) -> dict[tuple[str, str, int], str | None]:
-    return {(it.direction, it.memory, it.bytes): it.reason for it in found.points if it.status != "ok"}
+def failures(found: Result) -> dict[tuple[str, str, int], str]:
+    return {(way, memory_of(it), size_of(it)): why for it in found.cases for way, why in failures_of(it).items()}
 
 
-def recorded(point: Point, found: CopySweep, trace: Trace) -> Events:
-    """The copies of the recorded samples of a point, as the device saw them."""
-    starts = sorted(start for it in found.points for _, _, start, _ in it.blocks)
-    host = MEMORIES.index("host" if point.memory == ORDINARY else "host_accessible")
-    events = trace.of(point.direction)
-    events = events[events["source" if point.direction == UPLOAD else "destination"] == host]
+def figures(found: Result) -> list[tuple[Direction, Case]]:
+    """Every direction of every case that has figures."""
+    return [(way, case) for way in DIRECTIONS for case in measured(found, way)]
+
+
+def recorded(way: Direction, case: Case, found: Result, trace: Trace) -> Events:
+    """The copies of the recorded samples of a direction, as the device saw them."""
+    starts = sorted(start for it in found.cases for blocks in it.blocks.values() for _, _, start in blocks)
+    host = MEMORIES.index("host" if memory_of(case) == ORDINARY else "host_accessible")
+    events = trace.of(way)
+    events = events[events["source" if way == H2D else "destination"] == host]
     members = []
-    for _, n, start, _ in point.blocks:
+    for _, n, start in case.blocks[way]:
         stop = next((at for at in starts if at > start), np.iinfo(np.int64).max)
         block = np.sort(events[(events["queued_ns"] >= start) & (events["queued_ns"] < stop)], order="queued_ns")
         block = block[: n + dropped(n)]  # the check of the data follows the last one
-        assert set(block["bytes"]) == {point.bytes}
+        assert set(block["bytes"]) == {size_of(case)}
         assert len(block) == n + dropped(n)
         members.append(block[dropped(n) :])
     return np.concatenate(members)
@@ -74,19 +83,19 @@ LINKS = {"upload_latency_us": 30, "upload_gbps": 2, "download_latency_us": 60, "
 KNOWN = ("--min-size", "16kB", "--max-size", "4MB", "--iterations", 9)
 
 
-def medians(found: CopySweep, trace: Trace, config: Config) -> dict[tuple[str, str, int], tuple[int, int]]:
+def medians(found: Result, trace: Trace, config: Config) -> dict[tuple[str, str, int], tuple[float, float]]:
     """Every median of a sweep, and that of the device's trace; what was planned is by definition."""
-    assert {(it.memory, it.bytes) for it in found.measured()} == {
+    assert {(memory_of(it), size_of(it)) for it in measured(found)} == {
         (memory, size) for memory in (ORDINARY, HOST_ACCESSIBLE) for size in (16e3, 64e3, 256e3, 1e6, 4e6)
     }
-    pairs: dict[tuple[str, str, int], tuple[int, int]] = {}
-    for point in found.measured():
-        events = recorded(point, found, trace)
-        known = (config.upload_ns if point.direction == UPLOAD else config.download_ns)(point.bytes)
+    pairs: dict[tuple[str, str, int], tuple[float, float]] = {}
+    for way, case in figures(found):
+        events, size = recorded(way, case, found, trace), size_of(case)
+        known = (config.h2d_ns if way == H2D else config.d2h_ns)(size)
         assert set(events["planned_end_ns"] - events["start_ns"]) == {known}
-        assert point.stats is not None
-        true = round(median(events["end_ns"] - events["queued_ns"]))
-        pairs[point.direction, point.memory, point.bytes] = (point.stats.median_ns, true)
+        reported = case.median(way)
+        assert reported is not None
+        pairs[way, memory_of(case), size] = (reported, round(median(events["end_ns"] - events["queued_ns"])))
     return pairs
 
 
@@ -105,7 +114,8 @@ def test_every_median_agrees_with_the_devices_trace_in_real_time(real_library: P
         knobs: dict[str, Any] = {"spin_us": 1e6, "trace": folder / "trace", **LINKS}
         found = measured_sweep(real_library, folder, *KNOWN, **knobs)
         return [
-            Check(what, *pair) for what, pair in medians(found, Trace.read(folder / "trace"), Config(**knobs)).items()
+            Check(what, round(pair[0]), round(pair[1]))
+            for what, pair in medians(found, Trace.read(folder / "trace"), Config(**knobs)).items()
         ]
 
     folders = [tmp_path / str(attempt) for attempt in range(ATTEMPTS)]
@@ -124,11 +134,12 @@ def test_what_a_sweep_prints_and_saves(library: Path, tmp_path: Path) -> None:
     assert folder.name.startswith("bandwidth-librefdevice-")
     files = ["bandwidth.json", "bandwidth.svg", "table.csv", "table.md"]
     assert sorted(path.name for path in folder.iterdir()) == files
-    found = load(folder / "bandwidth.json")
-    assert (found.target["ep"], found.setup["seed"], found.stopped) == (EP_NAME, 3, "iterations: 5 of each copy")
-    assert found.target["fence"].keys() == {ORDINARY, HOST_ACCESSIBLE}
+    found = load(folder / "bandwidth.json", bandwidth=True)
+    assert (found.target["ep"], found.setup["seed"]) == (EP_NAME, 3)
+    assert found.stopped == {"reason": "iterations", "value": 5, "per": "copy"}
+    assert sync_of(found).keys() == {ORDINARY, HOST_ACCESSIBLE}
     assert found.environment["onnxruntime"]
-    assert {it.stats and it.stats.n for it in found.points} == {5}
+    assert {(stats := it.stats(way)) and stats.n for it in found.cases for way in DIRECTIONS} == {5}
     assert ran.out.startswith("copies of 4.00 kB to 64.0 kB between host and device\n")
     headings = ("\nordinary memory\n", "\nHOST_ACCESSIBLE memory\n")
     for words in (*headings, "• The link's peak is", "█", f"Saved in {folder}"):
@@ -148,10 +159,10 @@ def test_a_real_device_without_host_accessible_memory(software_gpu: tuple[str, .
     ran = ortbench("bandwidth", *arguments, prefix=software_gpu)
     assert (ran.code, ran.err) == (0, "")
     (path,) = tmp_path.glob("bandwidth-webgpu-*/bandwidth.json")
-    found = load(path)
+    found = load(path, bandwidth=True)
     assert failures(found) == {}
-    assert {(it.memory, it.direction, it.bytes) for it in found.measured()} == {
-        (ORDINARY, way, size) for way in ("upload", "download") for size in (4e3, 16e3, 64e3, 256e3, 1e6, 4e6)
+    assert {(memory_of(it), way, size_of(it)) for way, it in figures(found)} == {
+        (ORDINARY, way, size) for way in DIRECTIONS for size in (4e3, 16e3, 64e3, 256e3, 1e6, 4e6)
     }
     assert "HOST_ACCESSIBLE" not in ran.out
 
@@ -197,8 +208,8 @@ def test_what_memory_does_not_allow_is_left_out(
     limit: str, ordinary: list[int], accessible: list[int], library: Path, tmp_path: Path
 ) -> None:
     found = measured_sweep(library, tmp_path, *SMALL, fail_alloc_bytes=limit)
-    assert [it.bytes for it in found.measured(UPLOAD, ORDINARY)] == ordinary
-    assert [it.bytes for it in found.measured(UPLOAD, HOST_ACCESSIBLE)] == accessible
+    assert [*map(size_of, measured(found, H2D, ORDINARY))] == ordinary
+    assert [*map(size_of, measured(found, H2D, HOST_ACCESSIBLE))] == accessible
     said = [warning["message"] for warning in found.warnings]
     assert len(said) == (1 if "host" in limit else 2)
     for message in said:
@@ -232,8 +243,8 @@ def test_data_that_arrive_wrong_fail_the_copies(trigger: str, reason: str, libra
     assert ran.error_line.endswith("differ after a copy up and down, first at 0")
     assert found is not None
     assert len(failures(found)) == 4
-    assert all((it or "").startswith(reason) for it in failures(found).values())
-    assert "✗ upload of 4.00 kB (ordinary memory), " in ran.out
+    assert all(it.startswith(reason) for it in failures(found).values())
+    assert "✗ H2D copy of 4.00 kB (ordinary memory), " in ran.out
 
 
 def test_a_copy_that_fails_costs_its_own_point(library: Path, tmp_path: Path) -> None:
@@ -241,17 +252,19 @@ def test_a_copy_that_fails_costs_its_own_point(library: Path, tmp_path: Path) ->
     assert ran.code == 1
     assert "failed: the reference device was told to fail this upload" in ran.error_line
     assert found is not None
-    assert (len(failures(found)), len(found.measured())) == (1, 3)
+    assert (len(failures(found)), len(figures(found))) == (1, 3)
 
 
 def test_a_lost_worker_ends_the_sweep_and_what_was_measured_is_kept(library: Path, tmp_path: Path) -> None:
     ran, found = sweep(library, tmp_path, *MANY, abort_copy="16000")
     assert ran.code == 1
-    assert "upload" in ran.err or "download" in ran.err
+    assert "2D copy" in ran.err or "2H copy" in ran.err
     assert "failed: the worker was ended by SIGABRT" in ran.err
     assert found is not None
-    assert (found.stopped or "").startswith("an error: the worker was ended by SIGABRT")
-    assert found.measured()
+    assert found.stopped is not None
+    assert found.stopped["reason"] == "error"
+    assert found.stopped["message"].startswith("the worker was ended by SIGABRT")
+    assert measured(found)
     (folder,) = tmp_path.iterdir()
     assert (folder / "table.md").exists()
     assert "Traceback" not in ran.err
@@ -266,7 +279,18 @@ def swept(library: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(library: Path, model: Path, out: Path, *arguments: object) -> Ran:
-    loop = ("--mode", "cpu", "--mode", "device", "--mode", "device-resident", "--iterations", 5, "--warmup", 1)
+    loop = (
+        "--mode",
+        "cpu-tensors",
+        "--mode",
+        "device-tensors",
+        "--mode",
+        "device-resident",
+        "--iterations",
+        5,
+        "--warmup",
+        1,
+    )
     line = ("run", model, "--ep-library", library, "--out", out, *loop, *arguments)
     return ortbench(*line, prefix=with_knobs(Config(compute_us=100)))
 
@@ -285,22 +309,21 @@ def test_a_run_says_how_near_to_the_link_its_copies_are(swept: Path, library: Pa
     out = tmp_path / "with"
     shutil.copytree(swept, out)
     (path,) = out.glob("*/bandwidth.json")
-    found = load(path)
+    found = load(path, bandwidth=True)
     ran = run(library, model, out)
     assert ran.code == 0, ran.err
-    assert "• Uploads of 64.0 kB run at " in ran.out
+    assert "• H2D copies of 64.0 kB run at " in ran.out
     result = result_in(out)
     link = result["link"]
     assert Path(link["from"]) == path
-    device = next(case for case in result["cases"] if case["mode"] == "device")
-    for way in ("upload", "download"):
-        curve = found.curve(way, ORDINARY)
-        assert link[way] == [list(it) for it in curve]
-        peak = found.peak(way)
-        assert peak is not None
-        took, share = device["phases"][way]["median_ns"], link["shares"]["device"][way]
-        assert share["of_sweep"] == pytest.approx(expected_ns(curve, [64_000]) / took, abs=1e-4)
-        assert share["of_peak"] == pytest.approx(64_000 / took / peak.gbps, abs=1e-4)
+    device = next(case for case in result["cases"] if case["mode"] == "device-tensors")
+    for way in DIRECTIONS:
+        points, best = curve(found, way, ORDINARY), peak(found, way)
+        assert link[way] == [list(it) for it in points]
+        assert best is not None
+        took, share = device["metrics"][way]["median"], link["shares"]["device-tensors"][way]
+        assert share["of_sweep"] == pytest.approx(expected_ns(points, [64_000]) / took, abs=1e-4)
+        assert share["of_peak"] == pytest.approx(64_000 / took / gbps(best, way), abs=1e-4)
 
 
 def test_a_sweep_can_be_named_and_must_fit(swept: Path, library: Path, tmp_path: Path) -> None:

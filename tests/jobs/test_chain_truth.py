@@ -15,8 +15,8 @@ RUNS = {"first": 1, "middle": 3, "last": 1}
 # Of the host's beside the device: readings of the clock where the first step begins, and where the last one, its stage and
 # the chain end; where the first stage begins; and the call of the first copy, which in the middle comes before the first step.
 CALLS: dict[What, int] = {
-    ("cpu", "total"): 5, ("cpu", "first"): 3, ("cpu", "middle"): 3, ("cpu", "last"): 3,
-    ("device-resident", "total"): 6, ("device-resident", "first"): 4, ("device-resident", "middle"): 3,
+    ("cpu-tensors", "latency"): 5, ("cpu-tensors", "first"): 3, ("cpu-tensors", "middle"): 3, ("cpu-tensors", "last"): 3,
+    ("device-resident", "latency"): 6, ("device-resident", "first"): 4, ("device-resident", "middle"): 3,
     ("device-resident", "last"): 3,
 }  # fmt: skip
 
@@ -29,5 +29,5 @@ def test_stages_and_whole_chains_are_what_the_devices_trace_has_of_them(
     config = Config(trace=tmp_path / "trace", honesty=honesty)
     text = defaults(library) + STAGES + BETWEEN
     result, _ = run(tmp_path, text, "--iterations", 4, "--warmup", 1, **config.environ())
-    assert [case.mode for case in result.cases] == ["cpu", "device-resident"]
+    assert [case.mode for case in result.cases] == ["cpu-tensors", "device-resident"]
     assert differences(result, Trace.read(tmp_path / "trace"), RUNS, CALLS) == {}

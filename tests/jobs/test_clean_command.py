@@ -37,7 +37,7 @@ def run_in(out: Path, name: str, days: float = 0.0) -> Path:
     """The folder of a run."""
     folder = out / name
     folder.mkdir(parents=True)
-    save(result_of(measured("cpu", total=steady([1000] * 3))), folder / "result.json")
+    save(result_of(measured("cpu-tensors", latency=steady([1000] * 3))), folder / "result.json")
     (folder / "table.md").write_text("| a |\n")
     (folder / "table.csv").write_text("a\n")
     return old(folder, days)
@@ -147,7 +147,7 @@ def test_what_ortbench_did_not_make_is_left_alone(tmp_path: Path) -> None:
 
 def test_half_written_folders_of_killed_commands(tmp_path: Path) -> None:
     empty, torn, sides = (tmp_path / f"{name}-{STAMP}" for name in ("empty", "torn", "sides"))
-    for folder in (empty, torn, sides / "cpu", sides / "webgpu"):
+    for folder in (empty, torn, sides / "cpu-tensors", sides / "webgpu"):
         folder.mkdir(parents=True)
     (torn / "result.jsonab3_x9qz.tmp").write_text("{")
     (torn / "probe").write_text("")
@@ -297,11 +297,11 @@ def test_on_a_terminal_it_asks(answer: str, left: int, tmp_path: Path) -> None:
 def test_what_real_commands_leave_is_gone_and_an_out_folder_is_ignored(library: Path, tmp_path: Path) -> None:
     tiny = MODELS / "tiny.onnx"
     for arguments in (
-        ["run", tiny, "--ep", "cpu", "--mode", "cpu", *ONCE],
-        ["run", tiny, "--ep", "cpu", "--ep", library, "--mode", "cpu", *ONCE],
-        ["gate", "--model", tiny, "--baseline-model", tiny, "--ep", "cpu", "--mode", "cpu", "--max-regression", "900%",
+        ["run", tiny, "--ep", "cpu", "--mode", "cpu-tensors", *ONCE],
+        ["run", tiny, "--ep", "cpu", "--ep", library, "--mode", "cpu-tensors", *ONCE],
+        ["gate", "--model", tiny, "--baseline-model", tiny, "--ep", "cpu", "--mode", "cpu-tensors", "--max-regression", "900%",
          "--duration", "0.4", "--warmup", 1],
-        ["profile", tiny, "--ep", "cpu", "--mode", "cpu", "--attach-only", "--iterations", 3, "--warmup", 1],
+        ["profile", tiny, "--ep", "cpu", "--mode", "cpu-tensors", "--attach-only", "--iterations", 3, "--warmup", 1],
     ):  # fmt: skip
         assert ortbench(*arguments, cwd=tmp_path).code in (0, 4)  # a gate of a moment may not be able to tell
     out = tmp_path / "reports"
@@ -319,7 +319,7 @@ def test_what_real_commands_leave_is_gone_and_an_out_folder_is_ignored(library: 
 def test_a_folder_that_was_there_is_not_ignored_and_one_for_nothing_is_not_made(tmp_path: Path) -> None:
     (tmp_path / "there").mkdir()
     tiny = MODELS / "tiny.onnx"
-    assert ortbench("run", tiny, "--ep", "cpu", "--mode", "cpu", *ONCE, "--out", tmp_path / "there").code == 0
+    assert ortbench("run", tiny, "--ep", "cpu", "--mode", "cpu-tensors", *ONCE, "--out", tmp_path / "there").code == 0
     assert not (tmp_path / "there" / ".gitignore").exists()
     failed = ortbench("run", tiny, "--ep", "nonsense", "--out", tmp_path / "made")
     assert failed.code == 2

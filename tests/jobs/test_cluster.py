@@ -39,7 +39,7 @@ SUITE = """
 iterations = 2
 warmup = 1
 ep = "cpu"
-mode = ["cpu", "device-resident"]
+mode = ["cpu-tensors", "device-resident"]
 
 [[bench]]
 model = "models/tiny.onnx"
@@ -55,7 +55,7 @@ chain = "chain.toml"
 
 [[bench]]
 model = "models/fp16.onnx"
-mode = "cpu"
+mode = "cpu-tensors"
 gate = {max-cpu-nodes = 99}
 
 [[override]]
@@ -160,7 +160,9 @@ def leaves_what_a_plain_run_does(cluster: RayCluster, folder: Path) -> None:
         same = results[name]
         assert same["model"] == result["model"]  # by its path on the command's machine
         assert same["target"]["ep"] == result["target"]["ep"]
-        assert [case["outputs_match"] for case in same["cases"]] == [case["outputs_match"] for case in result["cases"]]
+        assert [case["checks"]["outputs"]["verdict"] for case in same["cases"]] == [
+            case["checks"]["outputs"]["verdict"] for case in result["cases"]
+        ]
 
 
 class Suite:
@@ -211,7 +213,7 @@ def measured_on(machine: str) -> bool:
 def outlives_a_machine_and_keeps_what_is_done(cluster: RayCluster, folder: Path) -> None:
     text = """
         [defaults]
-        mode = "cpu"
+        mode = "cpu-tensors"
         precision = 0
         [[bench]]
         model = "models/tiny.onnx"
@@ -232,7 +234,7 @@ def outlives_a_machine_and_keeps_what_is_done(cluster: RayCluster, folder: Path)
     assert re.fullmatch(r"ortbench: tiny--(one|two|last) was lost with frail and goes to another machine", lost)
     assert last == "ortbench: interrupted after 3 of 4 cases; the same command goes on"
     assert sum("tiny--last: benchmark failed: no machine of the cluster has 1 last; " in line for line in told) == 1
-    measured = r"\[\d/4\] tiny--(one|two): measured, cpu, on hopper, took "
+    measured = r"\[\d/4\] tiny--(one|two): measured, cpu-tensors, on hopper, took "
     assert sum(re.match(measured, line) is not None for line in told) == 2
     assert len(told) == 3  # nothing of Ray's
     assert set(results_of(suite.out)) == {"tiny--one", "tiny--two"}

@@ -22,7 +22,7 @@ from tests.refdevice import Config
 
 pytestmark = pytest.mark.process
 
-HOST_MODES = ("cpu", "device", "device-resident", "host-accessible")
+HOST_MODES = ("cpu-tensors", "device-tensors", "device-resident", "host-accessible")
 QUICK = ("--duration", 0.02)  # of each program
 LOOPED = ("--feedback", "state_out=state", "--steps", 4)
 CACHE = ("--feedback", "present.*=past_key_values.*", "--dim", "total_length=past_length+sequence", "--first-dim",
@@ -59,7 +59,7 @@ def test_programs_on_the_cpu_ep(bare: Environment, tmp_path: Path) -> None:
     model = MODELS / "multi_output.onnx"
     refused = programs.written(tmp_path / "one", model, *single, *QUICK, modes=list(MODES))
     assert {*refused} == {*MODES} - {*HOST_MODES}
-    printed = ortbench("code", model, *single, *QUICK, "--mode", "device")
+    printed = ortbench("code", model, *single, *QUICK, "--mode", "device-tensors")
     assert (printed.code, printed.err) == (0, "")
     assert "ortbench" not in printed.out.split('"""')[2].replace(str(model), "")  # but for who wrote it
     (tmp_path / "one" / "printed.py").write_text(printed.out, encoding="utf-8")
@@ -77,7 +77,7 @@ def test_programs_on_the_cpu_ep(bare: Environment, tmp_path: Path) -> None:
     found = names(programs.run_all(tmp_path / "one", bare))
     assert found == {
         **same(HOST_MODES),
-        "printed": "device",
+        "printed": "device-tensors",
         **{f"fixed-{mode}": mode for mode in LOOP_MODES},
         **{f"cache-{mode}": mode for mode in LOOP_MODES if mode != "shared"},
     }
@@ -112,17 +112,17 @@ def test_programs_with_what_a_session_or_a_model_has_besides(tmp_path: Path) -> 
         u=np.ones(3, ml_dtypes.uint4),
         f=np.ones(2, np.float32),
     )
-    bound = ("device", "device-resident")
+    bound = ("device-tensors", "device-resident")
     asked: dict[str, tuple[Path, tuple[object, ...], tuple[str, ...]]] = {
         "dynamic": (saved(tmp_path / "n.onnx", NONZERO), ("--dynamic-outputs",), bound),
         "external": (MODELS / "multi_output.onnx", ("--external", "numpy"), bound),
         "bools": (saved(tmp_path / "b.onnx", BOOLS), ("--external", "numpy"), bound[:1]),
-        "sequences": (saved(tmp_path / "s.onnx", SEQUENCES), ("--length", "s=3"), ("cpu",)),
-        "nothing": (tmp_path / "s.onnx", ("--length", "s=0"), ("cpu",)),
-        "optional": (saved(tmp_path / "o.onnx", OPTIONAL, 18), (), ("cpu",)),
-        "bits": (saved(tmp_path / "i.onnx", FOUR_BITS), (), ("cpu",)),
-        "given": (tmp_path / "i.onnx", ("--input", inputs), ("cpu",)),
-        "ml": (saved(tmp_path / "m.onnx", NOT_OF_NUMPY), (), ("cpu",)),
+        "sequences": (saved(tmp_path / "s.onnx", SEQUENCES), ("--length", "s=3"), ("cpu-tensors",)),
+        "nothing": (tmp_path / "s.onnx", ("--length", "s=0"), ("cpu-tensors",)),
+        "optional": (saved(tmp_path / "o.onnx", OPTIONAL, 18), (), ("cpu-tensors",)),
+        "bits": (saved(tmp_path / "i.onnx", FOUR_BITS), (), ("cpu-tensors",)),
+        "given": (tmp_path / "i.onnx", ("--input", inputs), ("cpu-tensors",)),
+        "ml": (saved(tmp_path / "m.onnx", NOT_OF_NUMPY), (), ("cpu-tensors",)),
     }
     for name, (model, options, modes) in asked.items():
         folder = tmp_path / name
@@ -132,8 +132,10 @@ def test_programs_with_what_a_session_or_a_model_has_besides(tmp_path: Path) -> 
     check_style(every)
     found = names(programs.run_all(every))
     assert found == {f"{name}-{mode}": mode for name, (_, _, modes) in asked.items() for mode in modes}
-    refused = programs.written(tmp_path / "r", tmp_path / "s.onnx", "--length", "s=3", "--ep", "cpu", modes=["device"])
-    assert "only tensors can be bound and copied" in refused["device"]
+    refused = programs.written(
+        tmp_path / "r", tmp_path / "s.onnx", "--length", "s=3", "--ep", "cpu", modes=["device-tensors"]
+    )
+    assert "only tensors can be bound and copied" in refused["device-tensors"]
 
 
 @pytest.mark.parametrize("honesty", ["async", "async-old-api"])
@@ -158,17 +160,17 @@ def test_programs_on_the_reference_device(honesty: str, library: Path, tmp_path:
 
 def test_programs_whose_outputs_have_no_shape(library: Path, tmp_path: Path) -> None:
     variables = Config(compute_us=300, alignment=0).environ()
-    modes = ("device", "device-resident", "device-pinned")
+    modes = ("device-tensors", "device-resident", "device-tensors-pinned")
     target = ("--ep-library", library, "--dynamic-outputs", *QUICK)
     model = MODELS / "loop_on_device.onnx"
     assert programs.written(tmp_path, model, *target, modes=modes, **variables) == {}
-    assert "device = ort.OrtDevice.make(" in (tmp_path / "device.py").read_text()
+    assert "device = ort.OrtDevice.make(" in (tmp_path / "device-tensors.py").read_text()
     check_style(tmp_path)
     assert names(programs.run_all(tmp_path, None, **variables)) == same(modes)
 
 
 def test_programs_on_webgpu(software_gpu: tuple[str, ...], bare: Environment, tmp_path: Path) -> None:
-    modes = ("cpu", "device", "device-resident", "device-resident-async")
+    modes = ("cpu-tensors", "device-tensors", "device-resident", "device-resident-async")
     refused = programs.written(
         tmp_path, MODELS / "tiny.onnx", "--ep", "webgpu", *QUICK, modes=list(MODES), prefix=software_gpu
     )
@@ -185,7 +187,7 @@ def test_programs_on_webgpu(software_gpu: tuple[str, ...], bare: Environment, tm
         assert programs.written(folder, *typed, modes=modes[:3], prefix=software_gpu) == {}
         for file in folder.glob("*.py"):
             shutil.move(file, every / f"{option}-{file.name}")
-    assert '"gpu_graph_id", "1")\n' in (every / "cuda-graph-device.py").read_text()
+    assert '"gpu_graph_id", "1")\n' in (every / "cuda-graph-device-tensors.py").read_text()
     for file in tmp_path.glob("*.py"):
         shutil.move(file, every)
     check_style(every)
@@ -204,7 +206,7 @@ def test_programs_on_cuda(software_cuda: tuple[str, ...], bare: Environment, tmp
     every.mkdir()
     own = {"dynamic": ("--dynamic-outputs",), "stream": ("--stream", "ort"), "graph": ("--cuda-graph",)}
     for name, options in own.items():
-        folder, modes = tmp_path / name, ("cpu", "device", "device-resident")
+        folder, modes = tmp_path / name, ("cpu-tensors", "device-tensors", "device-resident")
         assert (
             programs.written(folder, MODELS / "tiny.onnx", *target, *options, modes=modes, prefix=software_cuda) == {}
         )
@@ -219,13 +221,13 @@ def test_programs_on_cuda(software_cuda: tuple[str, ...], bare: Environment, tmp
 
 def test_a_notebook_has_the_cells_of_the_program(tmp_path: Path) -> None:
     file, page = tmp_path / "p.py", tmp_path / "p.ipynb"
-    asked = ("--ep", "cpu", "--mode", "cpu", "--input", MODELS / "tiny.inputs.npz", *QUICK)
+    asked = ("--ep", "cpu", "--mode", "cpu-tensors", "--input", MODELS / "tiny.inputs.npz", *QUICK)
     ran = ortbench("code", MODELS / "tiny.onnx", *asked, "--out", file, "--notebook", page)
     assert (ran.code, ran.out, ran.err) == (0, f"Saved in {file}\nSaved in {page}\n", "")
     made = json.loads(page.read_text(encoding="utf-8"))
     assert (made["nbformat"], made["metadata"]["kernelspec"]["name"]) == (4, "python3")
     title, *cells = ("".join(cell["source"]) for cell in made["cells"])
-    assert title.startswith(f"# {MODELS / 'tiny.onnx'} on CPUExecutionProvider, mode cpu.\n")
+    assert title.startswith(f"# {MODELS / 'tiny.onnx'} on CPUExecutionProvider, mode cpu-tensors.\n")
     assert [cell["cell_type"] for cell in made["cells"]] == ["markdown", *["code"] * len(cells)]
     assert [line for cell in cells for line in cell.splitlines() if line] == [
         line for line in file.read_text(encoding="utf-8").split('"""\n', 1)[1].splitlines() if line
@@ -239,8 +241,8 @@ def test_a_notebook_has_the_cells_of_the_program(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("typed", "message"),
     [
-        (["--mode", "cpu", "--mode", "device"], "a program does one mode, and these are 2: cpu, device"),
-        (["--mode", "cpu", "--depth", "2"], "a program does one mode, and these are 2: cpu, pipelined"),
+        (["--mode", "cpu-tensors", "--mode", "device-tensors"], "a program does one mode, and these are 2: cpu-tensors, device-tensors"),
+        (["--mode", "cpu-tensors", "--depth", "2"], "a program does one mode, and these are 2: cpu-tensors, pipelined"),
         (["--mode", "fast"], "--mode 'fast': there is no such mode; choose from " + ", ".join(MODES)),
         (["--mode", "shared"], "--mode 'shared': is no mode of single inferences; choose from " + ", ".join(MODES)),
         (["--steps", "4"], "--steps is for a loop: say what is fed back with --feedback OUT=IN"),
@@ -279,7 +281,7 @@ def test_a_programs_median_is_that_of_ortbench_in_virtual_time(library: Path, tm
     asked = [word for mode in MODES for word in ("--mode", mode)]
     words = ("env", *(f"{name}={value}" for name, value in variables.items()))
     result = measure(*target, *asked, out=tmp_path / "out", prefix=words)
-    own = {case["mode"]: case["phases"]["total"]["median_ns"] / 1000 for case in result["cases"]}
+    own = {case["mode"]: case["metrics"]["latency"]["median"] / 1000 for case in result["cases"]}
     found = {mode: median for mode, (_, median) in programs.run_all(tmp_path / "p", None, **variables).items()}
     own["host-accessible"] -= (
         10  # its program reads the word that it waits for from that memory, and no copy of it takes time
@@ -299,7 +301,7 @@ def _cuda(request: pytest.FixtureRequest) -> tuple[str, tuple[str, ...]]:
 
 
 EPS: dict[str, Callable[[pytest.FixtureRequest], tuple[str, tuple[str, ...]]]] = {
-    "cpu": lambda _: ("cpu", ()),
+    "cpu-tensors": lambda _: ("cpu-tensors", ()),
     "webgpu": lambda request: ("webgpu", request.getfixturevalue("software_gpu")),
     "cuda": _cuda,
 }
@@ -321,7 +323,7 @@ def test_a_programs_median_is_that_of_ortbench(
         result = measure(model, *target, *asked, "--duration", 1, out=tmp_path / str(attempt), prefix=prefix)
         found = programs.run_all(tmp_path / "p", bare, prefix)
         for case in result["cases"]:
-            mode, own, other = case["mode"], case["phases"]["total"]["median_ns"] / 1000, found[case["mode"]][1]
+            mode, own, other = case["mode"], case["metrics"]["latency"]["median"] / 1000, found[case["mode"]][1]
             best[mode] = min(best[mode][0], own), min(best[mode][1], other)
         if all(abs(one - other) <= max(CLOSE_US, CLOSE * one) for one, other in best.values()):
             return

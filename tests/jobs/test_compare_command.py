@@ -25,8 +25,8 @@ QUIET = [1_000_000, 1_001_000, 999_000, 1_000_500] * 6
 def at(factor: float, **changed: Any) -> Result:
     values = [round(value * factor) for value in QUIET]
     return result_of(
-        measured("cpu", total=steady(values)),
-        measured("device", total=steady(values), upload=steady(value // 4 for value in values)),
+        measured("cpu-tensors", latency=steady(values)),
+        measured("device-tensors", latency=steady(values), h2d=steady(value // 4 for value in values)),
         **changed,
     )
 
@@ -44,8 +44,12 @@ def verdicts(out: str) -> list[str]:
 def test_two_results(files: Any) -> None:
     ran = ortbench("compare", *files(old=at(1.0), new=at(1.2)))
     assert (ran.code, ran.err) == (0, "")
-    rows = [line.split() for line in ran.out.splitlines() if line.startswith(("cpu ", "device "))]
-    assert [row[:2] for row in rows] == [["cpu", "total"], ["device", "upload"], ["device", "total"]]
+    rows = [line.split() for line in ran.out.splitlines() if line.startswith(("cpu-tensors ", "device-tensors "))]
+    assert [row[:2] for row in rows] == [
+        ["cpu-tensors", "latency"],
+        ["device-tensors", "latency"],
+        ["device-tensors", "H2D"],
+    ]
     assert rows[0][2:5] == ["1.00", "1.20", "×1.200"]
     assert verdicts(ran.out) == ["slower"] * 3
 
@@ -53,21 +57,23 @@ def test_two_results(files: Any) -> None:
 def test_the_words(files: Any) -> None:
     results = files(a=at(1.0), same=at(1.0), slower=at(1.5), faster=at(0.5), near=at(1.015))
     found = [
-        verdicts(ortbench("compare", results[0], other, "--mode", "cpu", "--same", "2.5%").out) for other in results[1:]
+        verdicts(ortbench("compare", results[0], other, "--mode", "cpu-tensors", "--same", "2.5%").out)
+        for other in results[1:]
     ]
     assert found == [["same"], ["slower"], ["faster"], ["cannot tell"]]
 
 
 def test_a_trend(files: Any) -> None:
-    ran = ortbench("compare", *files(may=at(1.0), june=at(1.1), july=at(1.3)), "--mode", "cpu")
+    ran = ortbench("compare", *files(may=at(1.0), june=at(1.1), july=at(1.3)), "--mode", "cpu-tensors")
     lines = [line for line in ran.out.splitlines() if re.search(r"(may|june|july) +1\.\d\d", line)]
     assert [line.split()[-2:] for line in lines] == [["–", "–"], ["×1.100", "slower"], ["×1.182", "slower"]]
     assert "×1.300" in lines[2]
 
 
 def test_too_few_blocks_are_said_with_what_gives_more(files: Any, tmp_path: Path) -> None:
-    old, few = (result_of(measured("cpu", total=steady(QUIET[:count]))) for count in (6, 3))
-    old.stopped, few.stopped = "precision: ±1 %", "iterations: 20 per mode"
+    old, few = (result_of(measured("cpu-tensors", latency=steady(QUIET[:count]))) for count in (6, 3))
+    old.stopped = {"reason": "precision", "value": 0.01}
+    few.stopped = {"reason": "iterations", "value": 20, "per": "mode"}
     paths = files(old=old, few=few, fine=at(1.2))
     ran = ortbench("compare", *paths[:2], COLUMNS="200")
     assert (ran.code, verdicts(ran.out)) == (0, ["cannot tell"])
@@ -89,14 +95,14 @@ def test_too_few_blocks_are_said_with_what_gives_more(files: Any, tmp_path: Path
 def test_two_default_runs_can_be_compared(tmp_path: Path) -> None:
     """Also of a model whose medians are known at once: any precision will do."""
     for name in ("a", "b"):
-        ran = ortbench("run", MODELS / "tiny.onnx", "--ep", "cpu", "--mode", "cpu", "--precision", 9, "--out",
+        ran = ortbench("run", MODELS / "tiny.onnx", "--ep", "cpu", "--mode", "cpu-tensors", "--precision", 9, "--out",
                        tmp_path / name)  # fmt: skip
         assert ran.code == 0, ran.err
     files = sorted(tmp_path.glob("*/*/result.json"))
-    rounds = [len(json.loads(file.read_text())["cases"][0]["blocks"]["total"]) for file in files]
+    rounds = [len(json.loads(file.read_text())["cases"][0]["blocks"]["latency"]) for file in files]
     assert rounds == [ROUNDS] * 2
     told = json.loads(ortbench("compare", *files, "--json", "-").out)
-    (record,) = [it for it in told if it["vs_first"] and it["phase"] == "total"]
+    (record,) = [it for it in told if it["vs_first"] and it["metric"] == "latency"]
     assert record["vs_first"]["low"] is not None
 
 
@@ -104,11 +110,11 @@ def test_markdown_json_and_the_job_summary(files: Any, tmp_path: Path) -> None:
     paths = files(old=at(1.0), new=at(1.2))
     summary = tmp_path / "summary.md"
     ran = ortbench("compare", *paths, "--markdown", "-", GITHUB_STEP_SUMMARY=str(summary))
-    assert "| cpu | total | 1.00 | 1.20 | ×1.200 |" in ran.out
+    assert "| cpu-tensors | latency | 1.00 | 1.20 | ×1.200 |" in ran.out
     assert summary.read_text() == ran.out
-    records = json.loads(ortbench("compare", *paths, "--json", "-", "--phase", "upload").out)
-    assert [(it["mode"], it["phase"], it["result"], it["median_ns"]) for it in records] == [
-        ("device", "upload", "old", 250_062), ("device", "upload", "new", 300_075),
+    records = json.loads(ortbench("compare", *paths, "--json", "-", "--metric", "h2d").out)
+    assert [(it["mode"], it["metric"], it["result"], round(it["value"])) for it in records] == [
+        ("device-tensors", "h2d", "old", 250_062), ("device-tensors", "h2d", "new", 300_075),
     ]  # fmt: skip
     assert records[1]["vs_first"]["verdict"] == "slower"
     ortbench("compare", *paths, "--markdown", tmp_path / "c.md", "--json", tmp_path / "c.json")
@@ -135,7 +141,7 @@ def test_versions_that_differ_are_said(files: Any) -> None:
 
 def test_folders_are_taken_and_tell_results_apart() -> None:
     folder = ROOT / "reports" / "copy_bound-refdevice"
-    ran = ortbench("compare", folder, folder / "result.json", "--mode", "cpu")
+    ran = ortbench("compare", folder, folder / "result.json", "--mode", "cpu-tensors")
     assert ran.code == 0, ran.err
     assert "1 copy_bound-refdevice" in ran.out
 
@@ -146,9 +152,9 @@ def test_folders_are_taken_and_tell_results_apart() -> None:
         (["a"], 2, "at least two"),
         (["a", "nowhere.json"], 2, "cannot read nowhere.json"),
         (["a", "broken"], 2, "not JSON"),
-        (["a", "future"], 5, "has schema 2"),
+        (["a", "future"], 2, "has schema_version 3, this ortbench reads schema_version 2"),
         (["a", "a", "--mode", "gpu"], 2, "no such mode"),
-        (["a", "a", "--phase", "lunch"], 2, "no such phase"),
+        (["a", "a", "--metric", "lunch"], 2, "there is no mode, metric or statistic 'lunch'"),
         (["a", "a", "--same", "much"], 2, "write a share"),
         (["a", "a", "--markdown", "nowhere/c.md"], 1, "--markdown nowhere/c.md was not written: No such file"),
     ],
@@ -156,7 +162,7 @@ def test_folders_are_taken_and_tell_results_apart() -> None:
 def test_bad_input_is_one_line(files: Any, tmp_path: Path, arguments: list[str], code: int, message: str) -> None:
     (path,) = files(a=at(1.0))
     (tmp_path / "broken.json").write_text("{")
-    (tmp_path / "future.json").write_text(json.dumps({**json.loads(path.read_text()), "schema_version": 2}))
+    (tmp_path / "future.json").write_text(json.dumps({**json.loads(path.read_text()), "schema_version": 3}))
     named = {name: str(tmp_path / f"{name}.json") for name in ("a", "broken", "future")}
     ran = ortbench("compare", *[named.get(argument, argument) for argument in arguments])
     assert ran.code == code
@@ -196,7 +202,7 @@ def test_a_folder_of_results_is_compared_by_what_differs(tmp_path: Path) -> None
     ran = ortbench("compare", place)
     assert (ran.code, ran.err) == (0, "")
     assert columns(ran.out) == ["threads=1", "threads=4"]
-    assert re.search(r"^mode +phase +threads=1 +threads=4 +ratio", ran.out, re.MULTILINE)
+    assert re.search(r"^mode +metric +threads=1 +threads=4 +ratio", ran.out, re.MULTILINE)
     assert "! threads=1 → threads=4: threads: 1 → 4\n" in ran.out
 
 
@@ -224,7 +230,7 @@ def test_two_suites_are_compared_case_by_case(tmp_path: Path) -> None:
     cases = {"a": batch(1, name="a"), "b": batch(8, name="b")}
     slower = {"a": batch(1, 1.2, name="a"), "b": batch(8, 1.2, name="b"), "c": batch(64, name="c")}
     places = folders(tmp_path / "monday", **cases), folders(tmp_path / "tuesday", **slower)
-    ran = ortbench("compare", *places, "--mode", "cpu", COLUMNS="200")
+    ran = ortbench("compare", *places, "--mode", "cpu-tensors", COLUMNS="200")
     assert (ran.code, ran.err) == (0, "")
     assert verdicts(ran.out) == ["slower", "slower"]
     assert columns(ran.out) == ["monday", "tuesday"] * 2
@@ -234,7 +240,9 @@ def test_two_suites_are_compared_case_by_case(tmp_path: Path) -> None:
     assert re.findall(r"^# (.*)", text, re.MULTILINE) == [
         "ortbench compare: a: monday, tuesday", "ortbench compare: b: monday, tuesday", "ortbench compare: the rest",
     ]  # fmt: skip
-    records = json.loads(ortbench("compare", *places, "--json", "-", "--phase", "total", "--mode", "cpu").out)
+    records = json.loads(
+        ortbench("compare", *places, "--json", "-", "--metric", "latency", "--mode", "cpu-tensors").out
+    )
     assert [(it["group"], it["result"]) for it in records] == [
         ("a", "monday"), ("a", "tuesday"), ("b", "monday"), ("b", "tuesday"),
     ]  # fmt: skip
@@ -290,7 +298,9 @@ def test_eps_side_by_side(library: Path, tmp_path: Path) -> None:
     assert results[library.stem]["target"]["ep_options"] == {"compute_us": "2000"}
     assert results["cpu"]["target"]["ep_options"] == {}
     assert len({result["setup"]["run_id"] for result in results.values()}) == 1
-    assert all(case["outputs_match"] for result in results.values() for case in result["cases"])
+    assert all(
+        case["checks"]["outputs"]["verdict"] == "passed" for result in results.values() for case in result["cases"]
+    )
     assert (folder / "comparison.md").read_text().startswith(f"# ortbench compare: cpu, {library.stem}")
     assert "blocks of the same rounds" in ran.out
     assert verdicts(ran.out)
@@ -302,14 +312,14 @@ def test_an_ep_that_does_not_load_leaves_the_others(tmp_path: Path) -> None:
     ran = ortbench("run", MODELS / "tiny.onnx", "--ep", "cpu", "--ep", "cuda", *ONCE, "--out", tmp_path)
     assert ran.code == 1
     assert ran.error_line.startswith("cuda: ")
-    assert re.search(r"^cpu +", ran.out, re.MULTILINE)
+    assert re.search(r"^cpu-tensors +", ran.out, re.MULTILINE)
     (folder,) = tmp_path.iterdir()
     assert [path.name for path in folder.iterdir() if path.is_dir()] == ["cpu"]
 
 
 def test_an_ep_with_nodes_on_the_cpu_where_none_may_be_leaves_the_others(library: Path, tmp_path: Path) -> None:
     ran = ortbench("run", MODELS / "transformer_ids.onnx", "--ep", "cpu", "--ep", library, "--require-placement",
-                   "--mode", "cpu", *ONCE, "--out", tmp_path)  # fmt: skip
+                   "--mode", "cpu-tensors", *ONCE, "--out", tmp_path)  # fmt: skip
     assert ran.code == 1
     assert "stay on the CPU" in ran.error_line
     (folder,) = tmp_path.iterdir()
@@ -319,9 +329,9 @@ def test_an_ep_with_nodes_on_the_cpu_where_none_may_be_leaves_the_others(library
 def test_an_ep_with_other_outputs_fails_and_the_others_go_on(library: Path, tmp_path: Path) -> None:
     model = relu_model(tmp_path / "relu.onnx", 1 << 16)
     ran = ortbench("run", model, "--ep", "cpu", "--ep", library, "--ep-option", f"{library}:wrong_run=1+",
-                   *ONCE, "--mode", "cpu", "--out", tmp_path / "out")  # fmt: skip
+                   *ONCE, "--mode", "cpu-tensors", "--out", tmp_path / "out")  # fmt: skip
     assert ran.code == 1
-    assert f"cpu failed: the outputs of {library.stem} are not those of cpu" in ran.error_line
+    assert f"cpu-tensors failed: the outputs of {library.stem} are not those of cpu" in ran.error_line
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ortbench.modes import CPU_TIME, SUBMIT, TOTAL
+from ortbench.modes import CPU_TIME, ENQUEUE, LATENCY
 from ortbench.result import Result
 from tests.refdevice import Config
 from tests.truth import relu_model, run_on_device
@@ -15,18 +15,18 @@ from tests.truth import relu_model, run_on_device
 pytestmark = pytest.mark.process
 
 US = 1000
-SUBMIT_US, BUSY_US = 3_000, 4_000
+ENQUEUE_US, BUSY_US = 3_000, 4_000
 LINE = ("--iterations", 4, "--warmup", 1, "--depth", 2, "--async-runs", "--spin")
 # A thread that starts an inference makes so many calls of 1 µs for it, the clock's readings around them included; of a
 # burst of 4 only one waits.
-SUBMIT_CALLS = {
-    "device": 2, "device-resident": 2, "host-accessible": 3, "pipelined": 2, "device-resident-async": 1.25,
+ENQUEUE_CALLS = {
+    "device-tensors": 2, "device-resident": 2, "host-accessible": 3, "pipelined": 2, "device-resident-async": 1.25,
 }  # fmt: skip
 
 
 def measure(library: Path, folder: Path, *arguments: object, **knobs: Any) -> tuple[Result, str]:
     folder.mkdir(exist_ok=True)
-    host = {"submit_us": SUBMIT_US, "busy_us": BUSY_US, "compute_us": 10_000}
+    host = {"submit_us": ENQUEUE_US, "busy_us": BUSY_US, "compute_us": 10_000}
     model = relu_model(folder / "relu.onnx", 1 << 16)
     code, result, out, errors = run_on_device(library, model, Config(**(host | knobs)), folder, *arguments)
     assert code == 0, errors
@@ -37,30 +37,30 @@ def test_each_run_says_what_it_costs_the_host(library: Path, tmp_path: Path) -> 
     costly, out = measure(library, tmp_path / "costly", *LINE, honesty="async")
     plain, _ = measure(library, tmp_path / "plain", *LINE, honesty="async", submit_us=0, busy_us=0)
     for case, free in zip(costly.cases, plain.cases, strict=True):
-        runs = sum(n for _, n, _ in case.blocks[TOTAL]) * case.inferences(TOTAL)
-        for taken, without in ((case.host, free.host), (case.spin, free.spin)):
-            assert taken is not None
-            assert without is not None
-            assert taken["runs"] == without["runs"] == runs
-            assert taken["user_ns"] - without["user_ns"] == (SUBMIT_US + BUSY_US) * US * runs
-            assert taken["system_ns"] == 0
-            assert 4 * US <= without["user_ns"] / runs * (4 if case.mode == "device-resident-async" else 1) <= 9 * US
-        spent, submit = case.phases[CPU_TIME], case.phases.get(SUBMIT)
+        runs = sum(n for _, n, _ in case.blocks[LATENCY]) * case.inferences(LATENCY)
+        assert case.host is not None
+        assert free.host is not None
+        assert case.host["runs"] == free.host["runs"] == runs
+        for spinning in ("", "_spin_off"):
+            taken, without = (it.value(f"cpu_user{spinning}") or 0 for it in (case, free))
+            assert taken - without == (ENQUEUE_US + BUSY_US) * US
+            assert case.value(f"cpu_system{spinning}") == 0
+            assert 4 * US <= without * (4 if case.mode == "device-resident-async" else 1) <= 9 * US
+        spent, enqueue = case.stats(CPU_TIME), case.stats(ENQUEUE)
         assert spent is not None
-        assert spent.n == len(case.blocks[TOTAL]) == len(case.samples_ns[CPU_TIME])
-        assert case.spin is not None
-        assert case.spin["total_ns"] == case.median(TOTAL)
-        if case.mode not in SUBMIT_CALLS:
-            assert submit is None
+        assert spent.n == len(case.blocks[LATENCY]) == len(case.samples[CPU_TIME])
+        assert case.value("latency_spin_off") == case.median(LATENCY)
+        if case.mode not in ENQUEUE_CALLS:
+            assert enqueue is None
             continue
-        assert submit is not None
-        assert set(case.samples_ns[SUBMIT]) == {(SUBMIT_US + SUBMIT_CALLS[case.mode]) * US}
-        shown = case.phases["inference"] or case.phases[TOTAL]
+        assert enqueue is not None
+        assert set(case.samples[ENQUEUE]) == {(ENQUEUE_US + ENQUEUE_CALLS[case.mode]) * US}
+        shown = case.stats("inference") or case.stats(LATENCY)
         assert shown is not None
-        assert submit.n == shown.n == sum(n for _, n, _ in case.blocks[SUBMIT])
+        assert enqueue.n == shown.n == sum(n for _, n, _ in case.blocks[ENQUEUE])
     assert "What else it costs: the host's own work\n" in out
     (table,) = tmp_path.glob("costly/out/*/table.csv")
-    assert {"submit_median_ns", "cpu_time_median_ns", "cores", "spin_off_cpu_ns"} <= {
+    assert {"enqueue_median_ns", "cpu_time_median_ns", "cpu_cores", "cpu_time_spin_off_ns"} <= {
         *table.read_text().partition("\n")[0].split(",")
     }
 
@@ -68,12 +68,12 @@ def test_each_run_says_what_it_costs_the_host(library: Path, tmp_path: Path) -> 
 def test_where_the_run_waits_there_is_no_submit(library: Path, tmp_path: Path) -> None:
     result, out = measure(library, tmp_path, "--iterations", 1, "--warmup", 1, honesty="sync")
     for case in result.cases:
-        assert SUBMIT not in case.samples_ns
-        assert case.phases.get(SUBMIT) is None
+        assert ENQUEUE not in case.samples
+        assert case.stats(ENQUEUE) is None
     assert "of inference" not in out
 
 
-@pytest.mark.parametrize(("submit_us", "said"), [(50_000, "• Host-bound: submit is 98%"), (500, None)])
+@pytest.mark.parametrize(("submit_us", "said"), [(50_000, "• Host-bound: enqueue is 98%"), (500, None)])
 def test_host_bound_is_said_where_the_call_is_nearly_all_of_an_inference(
     submit_us: int, said: str | None, library: Path, tmp_path: Path
 ) -> None:

@@ -55,7 +55,7 @@ def test_what_fails_is_said_and_the_rest_is_still_checked(
     assert ran.code == 1
     assert found[what][0] == "failed"
     assert how in found[what][1]
-    assert found["mode cpu"][0] == "passed"
+    assert found["mode cpu-tensors"][0] == "passed"
 
 
 @pytest.mark.timing

@@ -48,20 +48,21 @@ def main_with_a_steady_meter() -> None:
 def test_every_mode_of_a_loop_has_a_stretch_of_whole_loops(tmp_path: Path) -> None:
     line = ("loop", MODELS / "recurrent_cell.onnx", "--ep", "cpu", "--feedback", "hidden_out=hidden", "--steps", 2)
     function = f"{main_with_a_steady_meter.__module__}:{main_with_a_steady_meter.__name__}"
-    modes = ("--mode", "cpu", "--mode", "device-resident")
+    modes = ("--mode", "cpu-tensors", "--mode", "device-resident")
     files = ("--energy", "--out", tmp_path, "--json", "-")
     ran = ortbench(*line, *modes, *ONCE, *files, ORTBENCH_TESTS_MAIN=function)
     assert ran.code == 0, ran.err
     result: dict[str, Any] = json.loads(ran.out)
-    found = {mode: case["energy"] for mode, case in cases(result).items() if case["status"] == "ok"}
+    found = {mode: case for mode, case in cases(result).items() if case["status"] == "ok"}
     assert len(found) == 2
-    for mode, drawn in found.items():
+    for mode, case in found.items():
+        drawn, figures = case["energy"], {key: it.get("value") for key, it in case["metrics"].items()}
         assert (drawn["how"], drawn["of"]) == ("counter", "the test"), mode
         runs, seconds, joules = (sum(column) for column in zip(*drawn["parts"], strict=True))
         assert runs > 0
-        assert drawn["watts"] == pytest.approx(joules / seconds, rel=1e-3)
-        beyond = (joules - drawn["idle_watts"] * seconds) / runs
-        assert drawn["joules"] == pytest.approx(beyond, abs=1e-2 * joules / runs)
+        assert figures["power"] == pytest.approx(joules / seconds, rel=1e-3)
+        beyond = (joules - figures["idle_power"] * seconds) / runs
+        assert figures["energy"] == pytest.approx(beyond, abs=1e-2 * joules / runs)
         assert len(drawn["idle"]) >= 2
 
 
@@ -118,9 +119,9 @@ def test_the_cpus_packages_are_read_where_they_are(tmp_path: Path) -> None:
     counters = tmp_path / "powercap"
     counters.mkdir()
     with packages(counters) as prefix:
-        asked = ("--ep", "cpu", "--mode", "cpu", *ONCE, "--energy")
+        asked = ("--ep", "cpu", "--mode", "cpu-tensors", *ONCE, "--energy")
         result = measure(MODELS / "copy_bound.onnx", *asked, out=tmp_path / "out", prefix=prefix)
-    found = cases(result)["cpu"]["energy"]
+    found = cases(result)["cpu-tensors"]["energy"]
     assert (found["how"], found["of"]) == ("rapl", "the CPU's packages")
     assert (found["watts"], found["idle_watts"]) == (pytest.approx(WATTS, rel=0.2), pytest.approx(WATTS, rel=0.2))
     runs, seconds, joules = (sum(column) for column in zip(*found["parts"], strict=True))
@@ -132,8 +133,8 @@ def test_the_cpus_packages_are_read_where_they_are(tmp_path: Path) -> None:
 
 def test_on_a_cpu_without_counters_it_is_unsupported(tmp_path: Path) -> None:
     """This is so where RAPL is not there, or not for this user; where it is, there are joules."""
-    result = measure(MODELS / "tiny.onnx", "--ep", "cpu", "--mode", "cpu", *ONCE, "--energy", out=tmp_path)
-    found = cases(result)["cpu"]["energy"]
+    result = measure(MODELS / "tiny.onnx", "--ep", "cpu", "--mode", "cpu-tensors", *ONCE, "--energy", out=tmp_path)
+    found = cases(result)["cpu-tensors"]["energy"]
     if "unsupported" in found:
         assert "/sys/class/powercap" in found["unsupported"]
         assert [*found] == ["unsupported"]

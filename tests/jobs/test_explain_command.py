@@ -29,14 +29,14 @@ def test_a_word() -> None:
 
 
 def test_a_word_that_means_several_things() -> None:
-    assert explained("cpu") == [
-        "cpu, a mode",
+    assert explained("cpu-tensors") == [
+        "cpu-tensors, a mode",
         "  session.run with arrays in host memory; ONNX Runtime copies in and out inside",
         "  every run.",
         "  More: docs/modes.md",
         "",
-        "cpu, a column of a suite",
-        "  the median of mode cpu.",
+        "cpu-tensors, a column of a suite",
+        "  the median of mode cpu-tensors.",
     ]
 
 
@@ -48,16 +48,16 @@ def headings(*words: str) -> list[str]:
     ("typed", "found"),
     [
         (["fence,", "split,", "≈", "…"], ["fence", "split", "≈"]),  # as the line under a table has it
-        (["95", "%"], ["95 %"]),
-        (["95%"], ["95 %"]),
-        (["95 %"], ["95 %"]),
-        (["vs", "cpu"], ["vs cpu, a column of a run"]),
+        (["95", "%"], ["95% CI"]),
+        (["95%"], ["95% CI"]),
+        (["95% CI"], ["95% CI"]),
+        (["vs", "cpu"], ["speedup, a metric"]),
         (["fastest", "mode"], ["fastest mode, a column of a suite"]),
         (["mode"], ["mode"]),
         (["FENCE"], ["fence"]),
         (["~"], ["≈"]),
         (["derived", "≈"], ["≈"]),
-        (["x", "cpu"], ["× cpu, a column of a suite"]),
+        (["x", "cpu-tensors"], ["× cpu-tensors, a column of a suite"]),
         (["dims-set-to-1"], ["dims-set-to-1, a warning"]),
         (["cannot", "tell", "p95"], ["cannot tell, a verdict", "p95, a column of a run", "p95, a column of a load"]),
     ],
@@ -77,7 +77,7 @@ def test_alone_it_lists_the_words_in_groups() -> None:
         "Words",
         f"  {', '.join(entry.word for entry in entries() if entry.group is Group.WORDS)}",
         "Modes",
-        "  cpu, device, device-resident, host-accessible, cpu-pinned, device-pinned, pipelined, device-resident-async, shared",
+        "  cpu-tensors, device-tensors, device-resident, host-accessible, cpu-tensors-pinned, device-tensors-pinned, pipelined, device-resident-async, shared",
     ]
     assert lines[::2][: len(Group)] == [group.title for group in Group]
     assert lines[-2:] == ["", "ortbench explain WORD says what one of them means."]

@@ -17,7 +17,7 @@ from tests.refdevice import EP_NAME
 
 pytestmark = pytest.mark.process
 
-RUN = ("run", MODELS / "tiny.onnx", "--mode", "cpu", *ONCE, "--json", "-")
+RUN = ("run", MODELS / "tiny.onnx", "--mode", "cpu-tensors", *ONCE, "--json", "-")
 PATH = "from pathlib import Path\ndef get_library_path(): return Path(__file__).parent / 'libvendor.so'\n"
 NAME = f"def get_ep_name(): return {EP_NAME!r}\n"
 REGISTERED = "REGISTRATION_NAME = 'Vendor_Registered'\n"
@@ -283,7 +283,7 @@ def test_devices_and_doctor_list_what_run_takes(library: Path, tmp_path: Path) -
 @pytest.mark.parametrize("text", [PATH, PATH.replace("return ", "return str(").replace(".so'", ".so')"), ""])
 def test_a_program_takes_the_path_as_onnxruntime_does(text: str, library: Path, tmp_path: Path) -> None:
     vendor(library, tmp_path / "site", text)
-    ran = ortbench("code", MODELS / "tiny.onnx", "--ep", "vendor", "--mode", "cpu", **having(tmp_path / "site"))
+    ran = ortbench("code", MODELS / "tiny.onnx", "--ep", "vendor", "--mode", "cpu-tensors", **having(tmp_path / "site"))
     path = repr(str(tmp_path / "site" / "vendor" / "libvendor.so")).replace("'", '"')
     expected = "vendor.get_library_path()" if "str(" in text else path
     assert f"library = {expected}" in ran.out.splitlines(), ran.err

@@ -174,13 +174,13 @@ def written_in_ort_format(folder: Path) -> Path:
 
 
 def test_a_run_with_nodes_on_a_device(software_gpu: tuple[str, ...], tmp_path: Path) -> None:
-    modes = ("--mode", "cpu", "--mode", "device", "--mode", "host-accessible")
+    modes = ("--mode", "cpu-tensors", "--mode", "device-tensors", "--mode", "host-accessible")
     result = measure(ISLAND, "--ep", "webgpu", "--nodes", *modes, *ONCE, out=tmp_path, prefix=software_gpu)
     assert result["placement"]["memcpy"] == {
         "to_host": {"nodes": 1, "bytes": 65536}, "from_host": {"nodes": 1, "bytes": 16384},
     }  # fmt: skip
     places = {mode: case["places"] for mode, case in cases(result).items()}
-    on_device = [it["memory"] for it in (*places["device"]["inputs"], *places["device"]["outputs"])]
+    on_device = [it["memory"] for it in (*places["device-tensors"]["inputs"], *places["device-tensors"]["outputs"])]
     assert (on_device, places["host-accessible"]) == (["WebGPU_Buf (DEFAULT)"] * 2, None)
     nodes = result["nodes"]
     assert 3 <= nodes["runs"] <= 20
@@ -196,7 +196,7 @@ def test_a_run_with_nodes_on_a_device(software_gpu: tuple[str, ...], tmp_path: P
     (island,) = nodes["islands"]
     assert (island["to_host"], island["from_host"], island["bytes"]) == (1, 1, 81920)
     assert nodes["run_ns"] > 0
-    assert len(result["cases"][0]["samples_ns"]["total"]) == 1
+    assert len(result["cases"][0]["samples"]["latency"]) == 1
     text = next(tmp_path.glob("*/table.md")).read_text()
     assert "| matrices | to host | 65.5 kB |" in text
     assert "Det on the CPU forces 2 Memcpy nodes that move 81.9 kB a run" in text
@@ -204,7 +204,7 @@ def test_a_run_with_nodes_on_a_device(software_gpu: tuple[str, ...], tmp_path: P
 
 def test_the_pass_comes_last_in_a_process_of_its_own(library: Path, tmp_path: Path) -> None:
     config = Config(compute_us=100, trace=tmp_path / "trace")
-    modes = ("--nodes", "--mode", "cpu", "--mode", "device-resident")
+    modes = ("--nodes", "--mode", "cpu-tensors", "--mode", "device-resident")
     code, result, out, errors = run_on_device(
         library, ISLAND, config, tmp_path, *modes, "--iterations", 3, "--warmup", 1
     )
@@ -239,7 +239,7 @@ def test_a_pass_that_fails_is_a_warning_and_the_result_stays(
     assert (code, errors, result.nodes) == (0, "", None)
     (warning,) = result.warnings
     assert (warning["code"], warning["message"][: len(words)]) == ("nodes-failed", words)
-    assert len(result.cases[0].samples_ns["total"]) == 3
+    assert len(result.cases[0].samples["latency"]) == 3
 
 
 @pytest.mark.wide
@@ -257,7 +257,9 @@ def test_ctrl_c_gives_the_pass_up_and_keeps_the_result(real_library: Path, tmp_p
 
 
 def test_the_cpu_ep_has_times_and_no_copies(tmp_path: Path) -> None:
-    result = measure(MODELS / "image_classifier.onnx", "--ep", "cpu", "--nodes", "--mode", "cpu", *ONCE, out=tmp_path)
+    result = measure(
+        MODELS / "image_classifier.onnx", "--ep", "cpu", "--nodes", "--mode", "cpu-tensors", *ONCE, out=tmp_path
+    )
     nodes = result["nodes"]
     assert (nodes["memcpy"], nodes["islands"], nodes["problem"]) == ([], [], None)
     assert [(row["ep"], row["nodes"]) for row in nodes["eps"]] == [
@@ -267,7 +269,7 @@ def test_the_cpu_ep_has_times_and_no_copies(tmp_path: Path) -> None:
 
 
 def test_without_the_option_there_is_no_pass(tmp_path: Path) -> None:
-    result = measure(MODELS / "tiny.onnx", "--ep", "cpu", "--mode", "cpu", *ONCE, out=tmp_path)
+    result = measure(MODELS / "tiny.onnx", "--ep", "cpu", "--mode", "cpu-tensors", *ONCE, out=tmp_path)
     assert result["nodes"] is None
 
 

@@ -30,14 +30,14 @@ WHOLE = """\
 30 results from 2026-10-01 to 2026-10-30, 2 series: 1 step
 m: m.onnx (x 1x3, y scalar) on SomeExecutionProvider
 
-series  mode    results    first     last  change  over time         scatter  steps
-m       cpu          30  4.01 ms  4.49 ms  ×1.119  ▃▃▃▃▃▃▃▃▃▃▇▇█▆▇█    ±0.5%      1
-m       device       30  2.98 ms  2.99 ms  ×1.006  ▄▄▅▅▅▅▄▅▃▄▄▅▄▅▄▄    ±0.9%      0
+series  mode            results    first     last  change  over time         scatter  steps
+m       cpu-tensors          30  4.01 ms  4.49 ms  ×1.119  ▃▃▃▃▃▃▃▃▃▃▇▇█▆▇█    ±0.5%      1
+m       device-tensors       30  2.98 ms  2.99 ms  ×1.006  ▄▄▅▅▅▅▄▅▃▄▄▅▄▅▄▄    ±0.9%      0
 
 Steps
-series  mode  since              before    after   ratio         95 %  verdict  results
-m       cpu   2026-10-19 02:00  4.01 ms  4.47 ms  ×1.116  1.111–1.123  slower   18 + 12
-✗ since 2026-10-19 02:00 (reports/night-18/result.json): m cpu slower ×1.116; changed there: ONNX Runtime: 1.30.0 → 1.31.1; checkout: 0000011 → 0000012
+series  mode         since              before    after   ratio       95% CI  verdict  results
+m       cpu-tensors  2026-10-19 02:00  4.01 ms  4.47 ms  ×1.116  1.111–1.123  slower   18 + 12
+✗ since 2026-10-19 02:00 (reports/night-18/result.json): m cpu-tensors slower ×1.116; changed there: ONNX Runtime: 1.30.0 → 1.31.1; checkout: 0000011 → 0000012
 
 Times are medians. change: the last result against the first; scatter: of results of one level; steps: by E-divisive means, which find one in 1 of 100 series without any, and beyond ±2 % for certain;
 ratio: of the level after a step to that before it, above 1 is slower.
@@ -53,7 +53,7 @@ def test_a_folder_of_nights(reports: Path) -> None:
 
 def test_what_is_written(reports: Path, tmp_path: Path) -> None:
     exports = [word for kind in ("html", "json", "markdown") for word in (f"--{kind}", tmp_path / f"h.{kind}")]
-    ran = ortbench("history", reports, *exports, "--mode", "cpu")
+    ran = ortbench("history", reports, *exports, "--mode", "cpu-tensors")
     assert (ran.code, ran.err) == (0, "")
     assert "30 results" in ran.out
     (record,) = json.loads((tmp_path / "h.json").read_text())
@@ -72,26 +72,29 @@ def test_places_that_hold_the_same_files_count_them_once(reports: Path) -> None:
 
 
 def test_what_cannot_be_read_is_left_out_and_said(reports: Path) -> None:
-    newer = json.loads(result_json(STEPPED[0])) | {"schema_version": 2}
+    newer = json.loads(result_json(STEPPED[0])) | {"schema_version": 3}
     (reports / "night-07" / "result.json").write_text(json.dumps(newer))
     (reports / "night-08" / "result.json").write_text("{")
     save(serving(), reports / "night-09" / "result.json")
     ran = ortbench("history", reports, COLUMNS="300")
     assert ran.code == 0
-    assert ran.out.startswith("27 results")
-    assert "night-07/result.json has schema 2; this ortbench reads schema 1" in ran.out
-    assert "night-08/result.json is not a result file: it is not JSON" in ran.out
-    assert "night-09/result.json is a load, which has no history" in ran.out
+    assert ran.out.startswith("28 results")
+    assert "night-07/result.json has schema_version 3, this ortbench reads schema_version 2" in ran.out
+    assert "night-08/result.json is not JSON: it ends too early" in ran.out
 
 
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
         (["empty"], 2, "empty: there is no result.json in this folder, nor in those in it"),
-        (["broken.json"], 2, "broken.json is not a result file: it is not JSON"),
-        (["newer.json"], 5, "newer.json has schema 2; this ortbench reads schema 1"),
-        (["night.json", "--mode", "device"], 2, "none of 1 results has figures of device"),
-        (["night.json", "--phase", "never"], 2, "--phase 'never': there is no such phase"),
+        (["broken.json"], 2, "broken.json is not JSON: it ends too early"),
+        (
+            ["newer.json"],
+            2,
+            "newer.json has schema_version 3, this ortbench reads schema_version 2: a newer ortbench wrote it",
+        ),
+        (["night.json", "--mode", "device-tensors"], 2, "none of 1 results has figures of device"),
+        (["night.json", "--metric", "never"], 2, "--metric 'never': there is no mode, metric or statistic 'never'"),
         (["night.json", "--html", "no/where.html"], 2, "--html no/where.html: there is no folder no"),
         ([], 2, "Missing argument"),
     ],
@@ -101,7 +104,7 @@ def test_bad_input(arguments: list[str], code: int, said: str, tmp_path: Path) -
     (tmp_path / "empty").mkdir()
     (tmp_path / "broken.json").write_text("{")
     save(night(0, 1), tmp_path / "night.json")
-    save(replace(night(0, 1), schema_version=2), tmp_path / "newer.json")
+    save(replace(night(0, 1), schema_version=3), tmp_path / "newer.json")
     ran = ortbench("history", *arguments, cwd=tmp_path)
     assert (ran.code, ran.out) == (code, "")
     assert said in ran.error_line
@@ -151,12 +154,12 @@ def test_results_that_are_committed(tmp_path: Path) -> None:
     (tmp_path / "reports" / "deeper").mkdir(parents=True)
 
     def history(*arguments: str, cwd: Path = tmp_path) -> Any:
-        return ortbench("history", *arguments, "--mode", "cpu", cwd=cwd, COLUMNS="300")
+        return ortbench("history", *arguments, "--mode", "cpu-tensors", cwd=cwd, COLUMNS="300")
 
     ran = history("begin..main", "--json", "-")
     assert (ran.code, ran.err) == (0, "")
     (record,) = json.loads(ran.out)
-    assert [it["median_ns"] for it in record["results"]] == [it.cases[0].median("total") for it in STEPPED[10:26]]
+    assert [it["value"] for it in record["results"]] == [it.cases[0].median("latency") for it in STEPPED[10:26]]
     (step,) = record["steps"]
     assert step["result"] == 8
     assert step["changed"][0] == "ONNX Runtime: 1.30.0 → 1.31.1"

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from ortbench.analysis.levels import has_figures, load_cases
 from ortbench.result import Result, load
 from tests.conftest import MODELS, Ran, command
 
@@ -19,9 +20,9 @@ pytestmark = [pytest.mark.process, pytest.mark.wide]
 TINY, IDS, CELL = MODELS / "tiny.onnx", MODELS / "transformer_ids.onnx", MODELS / "recurrent_cell.onnx"
 LINES: dict[str, list[object]] = {
     "loop": ["loop", CELL, "--feedback", "hidden_out=hidden", "--precision", 0],
-    "sweep": ["sweep", IDS, "--dim", "batch=1,2", "--mode", "cpu", "--precision", 0],
-    "load": ["load", TINY, "--mode", "cpu", "--concurrency", "1,2"],
-    "gate": ["gate", "--model", TINY, "--mode", "cpu", "--baseline-threads", 1, "--load", "--concurrency", "1,2",
+    "sweep": ["sweep", IDS, "--dim", "batch=1,2", "--mode", "cpu-tensors", "--precision", 0],
+    "load": ["load", TINY, "--mode", "cpu-tensors", "--concurrency", "1,2"],
+    "gate": ["gate", "--model", TINY, "--mode", "cpu-tensors", "--baseline-threads", 1, "--load", "--concurrency", "1,2",
              "--max-regression", "0.01%"],
 }  # fmt: skip
 
@@ -56,7 +57,7 @@ def test_what_was_measured_is_kept(name: str, tmp_path: Path) -> None:
     assert ran.code == 130, ran.err
     for result in found():
         assert is_measured(result)
-        assert result.stopped == "interrupted"
+        assert result.stopped == {"reason": "interrupted"}
         check(name, result)
     if name == "gate":
         assert ran.err.splitlines()[-1] == "ortbench: interrupted before the gate was decided"
@@ -69,17 +70,16 @@ def test_what_was_measured_is_kept(name: str, tmp_path: Path) -> None:
 
 
 def is_measured(result: Result) -> bool:
-    cases = [*result.cases, *(case for point in result.points or [] for case in point.cases)]
-    return any(it["n"] for it in result.levels) or any(case.samples_ns.get("total") for case in cases)
+    return any(map(has_figures, load_cases(result))) or any(case.samples.get("latency") for case in result.cases)
 
 
 def check(name: str, result: Result) -> None:
     """What is in a result that was cut short."""
     assert result.kind == ("load" if name == "gate" else name)
-    assert [point.name for point in result.points or []] == (["batch=1", "batch=2"] if name == "sweep" else [])
+    assert [it.name for it in result.shapes] == (["batch=1", "batch=2"] if name == "sweep" else [])
     for case in result.cases if name == "loop" else []:
-        assert len(case.samples_ns["step"]) == 16 * len(case.samples_ns["total"]) > 0
-        assert case.phases["loop"] == case.phases["total"]
-    assert {(it["status"], it["reason"]) for it in result.levels if not it["n"]} <= {
-        ("not measured", "the load was ended before its turn came")
+        assert len(case.samples["step"]) == 16 * len(case.samples["latency"]) > 0
+        assert case.stats("loop") == case.stats("latency")
+    assert {(it.status, it.reason) for it in load_cases(result) if not has_figures(it)} <= {
+        ("not_measured", "the load was ended before its turn came")
     }

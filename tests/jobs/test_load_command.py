@@ -11,25 +11,29 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ortbench.analysis.levels import at, load_cases
 from ortbench.profiler import DOMAIN
-from ortbench.result import Result, load
-from ortbench.schema import Level
+from ortbench.result import Case, Result, load
 from tests import nvtx
 from tests.conftest import MODELS, ROOT, Ran, ortbench
+from tests.expect import there
 from tests.refdevice import Config, Trace
 from tests.truth import relu_model
 
 pytestmark = pytest.mark.process
 
 TINY = MODELS / "tiny.onnx"
-CLOSED = {
-    "mode", "sessions", "concurrency", "status", "reason", "runs_per_s", "ci95", "latency_ns", "n", "outputs_match", "cpu_cores",
-    "lock_wait", "fairness", "clock_mhz", "blocks",
-}  # fmt: skip
-OPEN = (CLOSED - {"concurrency", "fairness"}) | {
-    "rate", "wait_ns", "late", "late_ns", "utilisation", "service_ns", "slo_held",
-}  # fmt: skip
-LATENCIES = {"mean", "p50", "p95", "p99", "max"}
+CLOSED = {"throughput", "latency", "fairness", "cpu_cores"}
+OPEN = {
+    "throughput",
+    "latency",
+    "queue_delay",
+    "service_time",
+    "generator_lag",
+    "late_share",
+    "utilisation",
+    "cpu_cores",
+}
 
 
 def on_device(library: Path, folder: Path, *arguments: object, **knobs: Any) -> tuple[Ran, Result]:
@@ -42,33 +46,27 @@ def on_device(library: Path, folder: Path, *arguments: object, **knobs: Any) -> 
     return ran, load(path)
 
 
-def is_whole(level: Level) -> None:
-    """A level that was measured says all that it can, and nothing that cannot be."""
-    open_loop = "rate" in level
-    assert level.keys() == (OPEN if open_loop else CLOSED)
-    assert (level["status"], level["reason"], level["outputs_match"]) == ("ok", None, True)
-    latency = level["latency_ns"]
-    assert latency is not None
-    assert latency.keys() == LATENCIES
-    assert 0 < latency["p50"] <= latency["p95"] <= latency["p99"] <= latency["max"]
-    assert level["n"] > 0
-    assert (level["runs_per_s"] or 0) > 0
-    assert (level["cpu_cores"] or 0) > 0
-    assert level["clock_mhz"] is None
-    assert level["lock_wait"] is None or 0 <= level["lock_wait"] <= 1
+def is_whole(case: Case) -> None:
+    """A load point that was measured says all that it can, and nothing that cannot be."""
+    open_loop = "rate" in case.point
+    assert case.metrics.keys() - {"gil_wait"} == (OPEN if open_loop else CLOSED)
+    assert (case.status, case.reason, case.checks["outputs"]) == ("ok", None, {"verdict": "passed"})
+    latency = there(case.stats("latency"))
+    assert 0 < latency.min <= latency.median <= latency.p95 <= latency.p99 <= latency.max
+    assert there(case.value("throughput")) > 0
+    assert there(case.value("cpu_cores")) > 0
+    assert 0 <= (case.value("gil_wait") or 0) <= 1
     if open_loop:
-        assert 0 <= (level["late"] or 0) <= 1
-        assert 0 < (level["utilisation"] or 0) <= 1
-        wait = level["wait_ns"]
-        assert wait is not None
-        assert 0 <= wait["mean"] <= latency["mean"]
+        assert 0 <= there(case.value("late_share")) <= 1
+        assert 0 < there(case.value("utilisation")) <= 1
+        assert 0 <= there(case.stats("queue_delay")).mean <= latency.mean
     else:
-        assert 0 < (level["fairness"] or 0) <= 1
+        assert 0 < there(case.value("fairness")) <= 1
 
 
 @pytest.mark.wide
 def test_both_loops_on_the_cpu_ep(tmp_path: Path) -> None:
-    copy, modes = tmp_path / "copy.json", ["cpu", "device-resident"]
+    copy, modes = tmp_path / "copy.json", ["cpu-tensors", "device-resident"]
     ran = ortbench(
         *("load", TINY, "--ep", "cpu", "--warmup", 1, "--concurrency", "1,3", "--rate", 40, "--arrivals", "uniform"),
         *("--slo", "p99=1000s", "--callers", 2, "--duration", 0.3, "--out", tmp_path / "out", "--json", copy),
@@ -80,29 +78,31 @@ def test_both_loops_on_the_cpu_ep(tmp_path: Path) -> None:
     assert json.loads(copy.read_text()) == data
     assert data["kind"] == "load"
     assert data["load"] == {
-        "sessions": "shared", "duration_s": 0.3, "arrivals": "uniform", "file": None, "seed": 0, "callers": 2,
+        "sessions": "shared", "duration_s": 0.3, "arrivals": "uniform", "file": None, "seed": 0, "workers": 2,
         "slo": {"p99": 10**12},
     }  # fmt: skip
     assert data["slo"] == {"asked": {"p99": 10**12}, "found": {}}
-    assert [(case["mode"], case["status"]) for case in data["cases"]] == [(mode, "ok") for mode in modes]
-    counts = {case["mode"]: case["phases"]["total"]["n"] for case in data["cases"]}
-    assert {mode: it["n"] for mode, it in data["back_to_back"].items()} == counts
-    assert min(counts.values()) > 0
-    levels = load(path).levels
-    assert [(it["mode"], it.get("concurrency"), it.get("rate")) for it in levels] == [
-        (mode, *key) for mode in modes for key in ((1, None), (3, None), (None, 40.0))
+    assert data["axes"] == [
+        {"name": "concurrency", "unit": "clients", "values": [1, 3]}, {"name": "rate", "unit": "requests/s", "values": [40.0]}
+    ]  # fmt: skip
+    assert [(it["mode"], it["point"], it["status"]) for it in data["cases"][:2]] == [(mode, {}, "ok") for mode in modes]
+    assert min(case["metrics"]["latency"]["n"] for case in data["cases"]) > 0
+    levels = load_cases(load(path))
+    assert [(it.mode, it.point) for it in levels] == [
+        (mode, point) for mode in modes for point in ({"concurrency": 1}, {"concurrency": 3}, {"rate": 40.0})
     ]
     with np.load(path.parent / "load-samples.npz") as samples:
         for number, level in enumerate(levels):
             is_whole(level)
-            if "rate" in level:
-                assert (level["slo_held"], level["n"]) == (True, 12)
+            n = there(level.stats("latency")).n
+            if "rate" in level.point:
+                assert (level.checks["slo"]["verdict"], n) == ("passed", 12)
                 assert samples[f"{number}/due_ns"].tolist() == [it * 25_000_000 for it in range(12)]
                 assert (samples[f"{number}/start_ns"] >= samples[f"{number}/due_ns"]).all()
                 assert (samples[f"{number}/end_ns"] > samples[f"{number}/start_ns"]).all()
             else:
-                assert samples[f"{number}/latency_ns"].size == level["n"]
-                assert {*samples[f"{number}/caller"].tolist()} == {*range(level["concurrency"])}
+                assert samples[f"{number}/latency_ns"].size == n
+                assert {*samples[f"{number}/caller"].tolist()} == {*range(int(at(level).value))}
     for mode in modes:
         assert any(line.split()[:2] == [mode, "3"] for line in ran.out.splitlines())
 
@@ -110,15 +110,15 @@ def test_both_loops_on_the_cpu_ep(tmp_path: Path) -> None:
 @pytest.mark.wide
 @pytest.mark.parametrize("sessions", ["own", "process"])
 def test_callers_with_a_session_of_their_own(sessions: str, real_library: Path, tmp_path: Path) -> None:
-    load = ("--mode", "device", "--concurrency", "1,2", "--rate", 30, "--callers", 2, "--duration", 0.3)
+    load = ("--mode", "device-tensors", "--concurrency", "1,2", "--rate", 30, "--callers", 2, "--duration", 0.3)
     ran, result = on_device(real_library, tmp_path, "--sessions", sessions, *load, compute_us=2000, spin_us=50)
     assert (ran.code, ran.err) == (0, "")
-    assert len(result.levels) == 3
-    for level in result.levels:
+    assert len(load_cases(result)) == 3
+    for level in load_cases(result):
         is_whole(level)
-        assert level["sessions"] == sessions
         if sessions == "process":
-            assert level["lock_wait"] is None
+            assert level.value("gil_wait") is None
+    assert there(result.load)["sessions"] == sessions
     runs = Trace.read(tmp_path / "trace").of("run")
     assert runs["failed"].max() == 0
     assert len({(run["pid"], run["session"]) for run in runs}) >= 2
@@ -136,15 +136,16 @@ def test_callers_with_a_session_of_their_own(sessions: str, real_library: Path, 
 def test_a_level_that_fails_leaves_the_others(
     knobs: dict[str, str], words: str, wrong: bool, library: Path, tmp_path: Path
 ) -> None:
-    rates = ("--mode", "device", "--rate", "5,400", "--duration", 3)
+    rates = ("--mode", "device-tensors", "--rate", "5,400", "--duration", 3)
     ran, result = on_device(library, tmp_path, *rates, compute_us=1000, **knobs)
-    calm, busy = result.levels
-    assert (calm["status"], calm["n"], calm["outputs_match"]) == ("ok", 10, True)
-    assert (busy["status"], busy["n"], busy["outputs_match"]) == ("failed", 0, False if wrong else None)
-    assert (busy["reason"] or "").startswith(words)
+    calm, busy = load_cases(result)
+    assert (calm.status, there(calm.stats("latency")).n, calm.checks) == ("ok", 10, {"outputs": {"verdict": "passed"}})
+    assert (busy.status, busy.metrics) == ("failed", {})
+    assert busy.checks == ({"outputs": {"verdict": "failed"}} if wrong else {})
+    assert (busy.reason or "").startswith(words)
     assert result.cases[0].status == ("failed" if wrong else "ok")
     assert ran.code == 1
-    assert wrong or f"device at 400 a second failed: {words}" in ran.err
+    assert wrong or f"device-tensors at 400 a second failed: {words}" in ran.err
 
 
 @pytest.mark.timing
@@ -167,11 +168,11 @@ def test_an_ep_that_is_not_safe_for_threads_is_found_out_and_the_other_levels_ar
         ran, result = on_device(real_library, folder, *line, compute_us=20_000, servers=2, crowd=crowd)
         if ran.code != 0:
             break
-    alone, together = result.levels
+    alone, together = load_cases(result)
     is_whole(alone)
-    assert (together["status"], together["concurrency"]) == ("failed", 2)
-    assert (together["reason"] or "").startswith(words)
-    assert together["outputs_match"] is (False if wrong else None)
+    assert (together.status, together.point) == ("failed", {"concurrency": 2})
+    assert (together.reason or "").startswith(words)
+    assert together.checks == ({"outputs": {"verdict": "failed"}} if wrong else {})
     assert ran.code == 1
     assert f"device-resident with 2 callers failed: {words}" in ran.err
     assert result.cases[0].status == "ok"
@@ -182,7 +183,7 @@ def test_processes_make_up_for_an_ep_that_is_not_safe_for_threads(real_library: 
     line = ("--mode", "device-resident", "--concurrency", "2", "--duration", 0.3, "--sessions", "process")
     ran, result = on_device(real_library, tmp_path, *line, compute_us=2000, crowd=1)
     assert (ran.code, ran.err) == (0, "")
-    is_whole(result.levels[0])
+    is_whole(load_cases(result)[0])
 
 
 def test_the_highest_rate_that_keeps_an_slo_is_searched_for(library: Path, tmp_path: Path) -> None:
@@ -192,13 +193,13 @@ def test_the_highest_rate_that_keeps_an_slo_is_searched_for(library: Path, tmp_p
     assert result.slo is not None
     found = result.slo["found"]["device-resident"]
     assert found is not None
-    levels = {round(it["rate"]): it for it in result.levels}  # all tries of a rate are one level
-    assert len(levels) == len(result.levels)
-    assert {rate: it["slo_held"] for rate, it in levels.items()} == {
+    levels = {round(at(it).value): it for it in load_cases(result)}  # all tries of a rate are one level
+    assert len(levels) == len(load_cases(result))
+    assert {rate: it.checks["slo"]["verdict"] == "passed" for rate, it in levels.items()} == {
         100: True, 106: True, 112: True, 119: True, 125: False, 150: False,
     }  # fmt: skip
-    assert found == {"rate": levels[119]["rate"], "ci95": [levels[106]["rate"], levels[150]["rate"]]}
-    assert [block["round"] for block in levels[119]["blocks"]] == [0, 1, 2]
+    assert found == {"rate": at(levels[119]).value, "ci95": [at(levels[106]).value, at(levels[150]).value]}
+    assert [block["round"] for block in levels[119].load_blocks or ()] == [0, 1, 2]
     assert "• device-resident keeps p99 ≤ 20 ms up to 119 a second (95 %: 106 to 150)." in ran.out
 
 
@@ -213,9 +214,9 @@ def test_arrivals_of_a_file_are_replayed_and_each_is_a_range(
     assert (ran.code, ran.err) == (0, "")
     (path,) = tmp_path.glob("out/*/result.json")
     result = load(path)
-    (level,) = result.levels
+    (level,) = load_cases(result)
     is_whole(level)
-    assert (round(level["rate"], 6), level["n"]) == (7.5, 4)
+    assert (round(at(level).value, 6), there(level.stats("latency")).n) == (7.5, 4)
     put = result.load
     assert put is not None
     assert (put["arrivals"], put["file"], round(put["duration_s"], 6)) == ("file", "arrivals.txt", 0.4)
@@ -227,8 +228,8 @@ def test_more_requests_than_can_be_served_are_cut_off_and_said(library: Path, tm
     line = ("--mode", "device-resident", "--rate", 2000, "--duration", 0.5)
     ran, result = on_device(library, tmp_path, *line, compute_us=20_000)
     assert ran.code == 0, ran.err
-    (level,) = result.levels
-    assert (level["n"], round(level["runs_per_s"] or 0, 2)) == (978, 49.98)
+    (level,) = load_cases(result)
+    assert (there(level.stats("latency")).n, round(there(level.value("throughput")), 2)) == (978, 49.98)
     (warning,) = [it["message"] for it in result.warnings if it["code"] == "overload"]
     assert warning.endswith("the level was cut off, and its latencies are lower bounds")
 

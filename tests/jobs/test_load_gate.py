@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from ortbench.analysis.levels import load_cases
 from ortbench.result import Result, load
 from tests.conftest import MODELS, Ran, ortbench
 
@@ -32,11 +33,11 @@ def results_of(folder: Path) -> list[Result]:
 def are_in_turns(results: list[Result], rounds: int) -> None:
     """Both sides have the same levels, of blocks of the same rounds, of one run."""
     assert results[0].setup["run_id"] == results[1].setup["run_id"]
-    keys = [[(it["mode"], it.get("concurrency"), it.get("rate")) for it in result.levels] for result in results]
+    keys = [[(it.mode, it.point) for it in load_cases(result)] for result in results]
     assert keys[0] == keys[1] != []
-    for level, other in zip(*(result.levels for result in results), strict=True):
-        assert (level["status"], other["status"], level["outputs_match"]) == ("ok", "ok", True)
-        numbers = [[block["round"] for block in it["blocks"]] for it in (level, other)]
+    for level, other in zip(*(load_cases(result) for result in results), strict=True):
+        assert (level.status, other.status, level.checks["outputs"]["verdict"]) == ("ok", "ok", "passed")
+        numbers = [[block["round"] for block in it.load_blocks or ()] for it in (level, other)]
         assert numbers[0] == numbers[1] == list(range(len(numbers[0])))
         assert len(numbers[0]) >= rounds
 
@@ -53,11 +54,11 @@ def test_a_model_is_no_slower_than_itself(library: Path, tmp_path: Path) -> None
     are_in_turns(results, rounds=10)  # two contests share the error rate, and so take one more than one does
     for result in results:
         assert result.kind == "load"
-        assert (result.back_to_back or {}).keys() == {"device-resident"}
+        assert [(case.mode, case.status) for case in result.at_point()] == [("device-resident", "ok")]
     verdict = json.loads((folder / "gate.json").read_text())
     names = [check["name"] for check in verdict["checks"]]
     assert names == [
-        "device-resident runs/s with 1 caller", "device-resident p99 at 100 a second", "SLO of device-resident p99 at 100 a second",
+        "device-resident throughput concurrency=1", "device-resident latency p99 rate=100", "SLO of device-resident p99 rate=100",
     ]  # fmt: skip
     cases = [case.get("name") for case in ET.parse(junit).getroot().iter("testcase")]
     assert cases == ["device-resident with 1 caller", "device-resident at 100 a second", *names]
@@ -66,7 +67,7 @@ def test_a_model_is_no_slower_than_itself(library: Path, tmp_path: Path) -> None
 
 
 def test_a_device_four_times_as_slow_fails_and_so_it_does_with_fresh_workers(library: Path, tmp_path: Path) -> None:
-    metrics = ("--metric", "load@concurrency=1", "--metric", "load.p50@rate=100")
+    metrics = ("--metric", "throughput@concurrency=1", "--metric", "latency.p50@rate=100")
     options = ("--concurrency", 1, "--rate", 100, "--sessions", "process", *metrics, "--max-regression", "50%")
     ran = live(library, tmp_path, *options, "--duration", 20, compute_us=8000, baseline_us=2000)
     assert (ran.code, ran.err) == (3, ""), ran.out
@@ -75,25 +76,39 @@ def test_a_device_four_times_as_slow_fails_and_so_it_does_with_fresh_workers(lib
     are_in_turns(results_of(folder / "again"), rounds=10)
     checks = json.loads((folder / "gate.json").read_text())["checks"]
     assert {check["name"]: (check["verdict"], round(check["ratio"])) for check in checks} == {
-        "device-resident runs/s with 1 caller": ("failed", 4), "device-resident p50 at 100 a second": ("failed", 8),
+        "device-resident throughput concurrency=1": ("failed", 4), "device-resident latency median rate=100": ("failed", 8),
     }  # fmt: skip
     for check in checks:
         assert "; with fresh workers ×" in check["text"]
-    assert {result.stopped for result in results_of(folder)} == {"verdict: every level is decided"}
+    assert [result.stopped for result in results_of(folder)] == [{"reason": "verdict"}] * 2
 
 
 def test_an_slo_alone_needs_no_baseline(tmp_path: Path) -> None:
-    line = ("--model", TINY, "--ep", "cpu", "--mode", "cpu", "--load", "--rate", 50, "--duration", 0.4, "--warmup", 1)
+    line = (
+        "--model",
+        TINY,
+        "--ep",
+        "cpu",
+        "--mode",
+        "cpu-tensors",
+        "--load",
+        "--rate",
+        50,
+        "--duration",
+        0.4,
+        "--warmup",
+        1,
+    )
     codes = [ortbench("gate", *line, "--slo", f"max={limit}", "--out", tmp_path).code for limit in ("1ns", "1000s")]
     assert codes == [3, 0]
     for folder in tmp_path.iterdir():
-        assert load(folder / "result.json").levels[0]["n"] > 0
+        assert load_cases(load(folder / "result.json"))[0].median("latency")
 
 
 def test_a_suite_has_live_gates_of_loads(tmp_path: Path) -> None:
     file = tmp_path / "bench.toml"
     file.write_text(
-        f"[[bench]]\nmodel = {str(TINY)!r}\nep = 'cpu'\nmode = 'cpu'\nconcurrency = 2\nduration = 1\n"
+        f"[[bench]]\nmodel = {str(TINY)!r}\nep = 'cpu'\nmode = 'cpu-tensors'\nconcurrency = 2\nduration = 1\n"
         "gate = {baseline-threads = 1, max-regression = '900%'}\n"
     )
     ran = ortbench("suite", file, "--out", tmp_path / "out")
@@ -102,15 +117,17 @@ def test_a_suite_has_live_gates_of_loads(tmp_path: Path) -> None:
     are_in_turns(results_of(folder), rounds=9)
 
 
-LIVE: dict[str, Any] = {"model": ("--model", TINY, "--ep", "cpu", "--mode", "cpu"), "base": ("--baseline-threads", 1)}
+LIVE: dict[str, Any] = {
+    "model": ("--model", TINY, "--ep", "cpu", "--mode", "cpu-tensors"),
+    "base": ("--baseline-threads", 1),
+}
 BAD: list[tuple[list[object], str]] = [
     (["model", "base", "--rate", "30"], "--rate is of a load: add --load, or name a result of 'ortbench load'"),
     (["model", "base", "--slo", "p99=1ms"], "--slo is of a load: add --load"),
     (["model", "--load", "--rate", "30"], "nothing to check"),
     (["model", "base", "--load", "--slo", "p99=1ms"], "--slo: is of requests that are due; give a --rate too"),
     (["model", "base", "--load", "--rate", "auto", "--slo", "p99=1ms"], "--rate auto: sides are held against each other"),
-    (["model", "base", "--load", "--metric", "load.p99@rate=30"], "--metric load.p99@rate=30: no such level is to be measured"),
-    (["model", "base", "--load", "--metric", "total.p95"], "--metric total.p95: is of single inferences"),
+    (["model", "base", "--load", "--metric", "latency.p99@rate=30"], "--metric latency.p99@rate=30: no such load point is to be measured"),
     (["model", "base", "--load", "--depth", "2"], "--depth is not for a load"),
     (["model", "base", "--load", "--baseline-depth", "2"], "--baseline-depth is not for a load"),
     (["model", "base", "--load", "--max-host-memory", "1GB"], "memory is of single inferences"),

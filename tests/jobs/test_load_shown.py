@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from ortbench.analysis.levels import load_cases
 from ortbench.errors import CANNOT_TELL, DONE
 from ortbench.result import Result, load
 from tests.conftest import MODELS, Ran, ortbench
-from tests.results import failed_level, paced, serving
+from tests.results import lose, paced, serving
 
 pytestmark = pytest.mark.process
 
@@ -25,7 +26,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> tuple[Ran, Path]:
     """A load of callers and of requests, with all that may be written of it, and its folder."""
     out = tmp_path_factory.mktemp("load")
     done = ortbench(
-        "load", TINY, "--ep", "cpu", "--mode", "cpu", "--concurrency", "1,2", "--rate", 200, "--slo", "p99=10s", "--duration", 0.6,
+        "load", TINY, "--ep", "cpu", "--mode", "cpu-tensors", "--concurrency", "1,2", "--rate", 200, "--slo", "p99=10s", "--duration", 0.6,
         "--warmup", 1, "--out", out, "--html", out / "page.html", "--junit", out / "j.xml", "--action-json", out / "a.json",
     )  # fmt: skip
     (folder,) = (path for path in out.iterdir() if path.is_dir())
@@ -39,15 +40,19 @@ def test_the_report_of_a_load_is_shown_and_saved(ran: tuple[Ran, Path]) -> None:
     assert lines[1] == (
         "load in one session: 1, 2 callers and 200 a second, Poisson arrivals, served by 1 caller; 0.6 s a level; SLO: p99 ≤ 10 s"
     )
-    assert sum(line.startswith("cpu ") for line in lines) == 2 + 2 + 1  # callers, back to back and the rate, the mode
-    assert "• cpu keeps p99 ≤ 10 s at 200 a second." in lines
+    assert (
+        sum(line.startswith("cpu-tensors ") for line in lines) == 2 + 2 + 1
+    )  # callers, back to back and the rate, the mode
+    assert "• cpu-tensors keeps p99 ≤ 10 s at 200 a second." in lines
     assert lines[-1] == f"Saved in {folder}"
     result = load(folder / "result.json")
     assert result.knee is not None
-    levels = [(level.get("concurrency"), level.get("rate")) for level in result.levels]
-    assert levels == [(1, None), (2, None), (None, 200)]
-    assert all(len(level["blocks"]) >= 3 for level in result.levels)
-    assert [row["status"] for row in csv.DictReader(io.StringIO((folder / "table.csv").read_text()))] == ["ok"] * 3
+    levels = [level.point for level in load_cases(result)]
+    assert levels == [{"concurrency": 1}, {"concurrency": 2}, {"rate": 200}]
+    assert all(len(level.load_blocks or ()) >= 3 for level in load_cases(result))
+    assert [row["status"] for row in csv.DictReader(io.StringIO((folder / "table.csv").read_text()))] == [
+        "ok"
+    ] * 4  # back to back too
     assert (folder / "table.md").read_text().startswith("# ortbench load: ")
     assert "Latency and runs/s against callers" in (folder.parent / "page.html").read_text()
     assert (folder.parent / "j.xml").read_text().count("<testcase ") == 3
@@ -58,20 +63,20 @@ def test_commands_that_read_results_know_loads(ran: tuple[Ran, Path], tmp_path: 
     _, folder = ran
     compared = ortbench("compare", folder, folder)
     assert compared.code == 0
-    assert sum(line.startswith("cpu ") for line in compared.out.splitlines()) == 3 + 3 + 2
+    assert sum(line.startswith("cpu-tensors ") for line in compared.out.splitlines()) == 3 + 3 + 2
     page = ortbench("report", folder, folder, "--html", tmp_path / "two.html")
     assert page.code == 0
     kept = ortbench("gate", folder, "--slo", "p99=1000s", "--max-cpu-nodes", 0)
     assert (kept.code, kept.out.splitlines()[-1]) == (0, "gate: passed")
-    assert "✓ SLO of cpu p99 at 200 a second: " in kept.out
+    assert "✓ SLO of cpu-tensors p99 rate=200: " in kept.out
     broke = ortbench("gate", folder, "--slo", "p50=1ns")
     assert (broke.code, broke.out.splitlines()[-1]) == (3, "gate: failed")
-    wide = ortbench("gate", folder, "--baseline", folder, "--metric", "load.p50@rate=200", "--max-regression", "50%")
+    wide = ortbench("gate", folder, "--baseline", folder, "--metric", "latency.p50@rate=200", "--max-regression", "50%")
     assert wide.code in (DONE, CANNOT_TELL)  # as noisy as the machine is
-    assert " cpu p50 at 200 a second: " in wide.out
-    none = ortbench("gate", folder, "--baseline", folder, "--metric", "load@concurrency=3")
+    assert " cpu-tensors latency median rate=200: " in wide.out
+    none = ortbench("gate", folder, "--baseline", folder, "--metric", "throughput@concurrency=3")
     assert none.code == 2
-    assert "no such level was measured in both; there are concurrency=1, concurrency=2, rate=200" in none.error_line
+    assert "no such point was measured in both; there are concurrency=1, concurrency=2, rate=200" in none.error_line
     live = ortbench("gate", "--model", TINY, "--slo", "p99=1s")
     assert (live.code, live.error_line) == (2, "--slo is of a load: add --load, or name a result of 'ortbench load'")
 
@@ -81,7 +86,7 @@ def test_a_suite_measures_loads_and_holds_them_to_their_slo(tmp_path: Path) -> N
 [[bench]]
 model = "{TINY}"
 ep = "cpu"
-mode = "cpu"
+mode = "cpu-tensors"
 concurrency = [1, 2]
 rate = 500
 slo = "p99=1000s"
@@ -93,7 +98,7 @@ warmup = 1
     assert done.code == 0
     (case,) = json.loads(done.out)["cases"]
     assert (case["outcome"], case["fastest"], [it["name"] for it in case["checks"]]) == (
-        "passed", "cpu", ["SLO of cpu p99 at 500 a second"]
+        "passed", "cpu-tensors", ["SLO of cpu-tensors p99 rate=500"]
     )  # fmt: skip
     assert case["runs_per_s"] > 0
     assert "done before" in ortbench(*line).err
@@ -101,14 +106,17 @@ warmup = 1
 
 def test_stored_loads_are_gated_without_a_session(files: Callable[[str, Result], Path]) -> None:
     bad = serving()
-    bad.levels[3] = failed_level(bad.levels[3])
+    lose(bad, 3)
     old, new, lost = files("old", paced()), files("new", paced(1.2)), files("bad", bad)
-    slower = ortbench("gate", new, "--baseline", old, "--metric", "load.p99@rate=30")
+    slower = ortbench("gate", new, "--baseline", old, "--metric", "latency.p99@rate=30")
     assert slower.code == 3
     text = (
-        "✗ device p99 at 30 a second: 16.8 ms against 14.0 ms, ×1.200 as slow (1.158 to 1.243 with the noise of both runs), must "
+        "✗ device-tensors latency p99 rate=30: 16.8 ms against 14.0 ms, ×1.200 (1.158 to 1.243 with the noise of both runs), must "
         "be at most ×1.05"
     )
     assert text in " ".join(slower.out.split())
     ran = ortbench("gate", lost, "--max-cpu-nodes", 0)
-    assert (ran.code, ran.error_line) == (1, "candidate: cpu with 8 callers failed: the worker was ended by SIGSEGV")
+    assert (ran.code, ran.error_line) == (
+        1,
+        "candidate: cpu-tensors with 8 callers failed: the worker was ended by SIGSEGV",
+    )

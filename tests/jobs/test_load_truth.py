@@ -8,9 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ortbench.analysis.levels import at, load_cases
 from ortbench.analysis.load_requests import Requests
 from ortbench.analysis.queueing import cycle_interval
 from ortbench.result import Result
+from tests.expect import there
 from tests.queues import MS, disagreements, hidden, md1_wait
 from tests.refdevice import Config, Trace
 from tests.truth import relu_model, run_on_device
@@ -50,10 +52,11 @@ def put(
 
 @pytest.mark.process
 def test_one_caller_has_the_engine_to_itself(library: Path, tmp_path: Path) -> None:
-    (level,) = put(library, tmp_path, "--concurrency", 1, "--duration", 1, compute_us=4000).result.levels
+    (case,) = load_cases(put(library, tmp_path, "--concurrency", 1, "--duration", 1, compute_us=4000).result)
     latency = 4_000_000 + SERVICE_NS
-    assert level["latency_ns"] == dict.fromkeys(("mean", "p50", "p95", "p99", "max"), latency)
-    assert level["runs_per_s"] == pytest.approx(1e9 / (latency + CALL_NS))
+    found = there(case.stats("latency"))
+    assert {found.min, found.mean, found.median, found.p95, found.p99, found.max} == {latency}
+    assert case.value("throughput") == pytest.approx(1e9 / (latency + CALL_NS))
 
 
 def service_ns(found: Put, number: int) -> float:
@@ -81,20 +84,19 @@ def test_engines_give_what_they_can_and_latency_is_what_then_must_be(
         load = ("--concurrency", "1,2,4", "--duration", 2)
         found = put(real_library, folder, *load, compute_us=10_000, servers=servers)
         wrong = {}
-        for number, level in enumerate(found.result.levels):
-            callers, latency = level["concurrency"], level["latency_ns"]
-            assert latency is not None
+        for number, level in enumerate(load_cases(found.result)):
+            callers, latency = int(at(level).value), there(level.stats("latency"))
             service = service_ns(found, number)
             rate = min(callers, servers) * 1e9 / service
             allowed = 0.01 if callers > servers else 0.03  # where nobody waits the engine does, for the host
-            off = (level["runs_per_s"] or 0) / rate - 1
+            off = there(level.value("throughput")) / rate - 1
             if abs(off) > allowed:
                 wrong[f"runs/s of {callers}"] = off
-            off = latency["mean"] / (callers * 1e9 / rate) - 1
+            off = latency.mean / (callers * 1e9 / rate) - 1
             if abs(off) > 2 * allowed:
                 wrong[f"latency of {callers}"] = off
-            if (level["fairness"] or 0) < 0.98:
-                wrong[f"fairness of {callers}"] = level["fairness"] or 0
+            if there(level.value("fairness")) < 0.98:
+                wrong[f"fairness of {callers}"] = there(level.value("fairness"))
         if not wrong:
             return
     raise AssertionError(wrong)
@@ -104,7 +106,7 @@ def waiting_share(found: Put, number: int, callers: int) -> float:
     """What is left of the callers' time without their copies and runs, by the device's trace: nobody does anything else."""
     with np.load(found.folder / "load-samples.npz") as samples:
         spans = samples[f"{number}/span_ns"]
-    events = found.trace.of("upload", "download", "run")
+    events = found.trace.of("h2d", "d2h", "run")
     begun, ended = events["queued_ns"], events["end_ns"]
     inside = sum(np.clip(np.minimum(ended, end) - np.maximum(begun, begin), 0, None).sum() for begin, end in spans)
     return 1 - float(inside) / float(callers * (spans[:, 1] - spans[:, 0]).sum())
@@ -121,20 +123,21 @@ def test_the_share_of_time_in_which_callers_wait_for_pythons_lock(real_library: 
         resident.mkdir()
         load = ("--concurrency", "1,2,4", "--duration", 2)
         times = {"upload_latency_us": 4000, "download_latency_us": 4000, "compute_us": 0}
-        held = put(real_library, copying, *load, mode="device", **times)
+        held = put(real_library, copying, *load, mode="device-tensors", **times)
         free = put(real_library, resident, *load, compute_us=5000)
         now: dict[str, float | None] = {}
-        for number, level in enumerate(held.result.levels):
-            callers, share = level["concurrency"], level["lock_wait"]
+        for number, level in enumerate(load_cases(held.result)):
+            callers, share = int(at(level).value), level.value("gil_wait")
             if (
                 share is None
                 or abs(share - waiting_share(held, number, callers)) > 0.05
                 or (share < 0.25 * (callers > 1))
             ):
                 now[f"copies of {callers}"] = share
-        for level in free.result.levels:
-            if level["lock_wait"] is None or level["lock_wait"] > 0.02:
-                now[f"no copies of {level['concurrency']}"] = level["lock_wait"]
+        for level in load_cases(free.result):
+            share = level.value("gil_wait")
+            if share is None or share > 0.02:
+                now[f"no copies of {at(level).value:g}"] = share
         wrong = now if wrong is None else {what: share for what, share in now.items() if what in wrong}
         if not wrong:
             said = [it["message"] for it in held.result.warnings if it["code"] == "lock-wait"]
@@ -176,9 +179,10 @@ def test_every_wait_is_the_one_of_lindleys_recursion(library: Path, tmp_path: Pa
 def test_poisson_arrivals_before_one_engine_wait_as_long_as_theory_says(library: Path, tmp_path: Path) -> None:
     """M/D/1 at 30 and 50 %; what the host needs between two requests only those have that wait."""
     found = put(library, tmp_path, "--rate", "600,1000", "--duration", 12, "--seed", 1, compute_us=480)
-    for number, level in enumerate(found.result.levels):
+    for number, level in enumerate(load_cases(found.result)):
         record, service = requests_of(found, number), 480_000 + SERVICE_NS
-        assert level["service_ns"] == {"mean": service, "p50": service}
+        taken = there(level.stats("service_time"))
+        assert (taken.mean, taken.median) == (service, service)
         rate = (record.due.size - 1) * 1e9 / float(record.due[-1] - record.due[0])
         least, most = (md1_wait(ns, rate * ns / 1e9) for ns in (service, service + BETWEEN_NS))
         interval = cycle_interval(record.waits, record.anew, 0.99)

@@ -51,7 +51,7 @@ def measured(library: Path, name: str, folder: Path, *arguments: object, **knobs
     line = (*arguments, "--iterations", 3, "--warmup", 1)
     code, result, _, errors = loop(library, name, config, folder, *line)
     assert (code, errors) == (0, "")
-    assert {(case.status, case.outputs_match) for case in result.cases} == {("ok", True)}
+    assert {(case.status, case.checks["outputs"]["verdict"]) for case in result.cases} == {("ok", "passed")}
     return result
 
 
@@ -62,18 +62,18 @@ def case_of(result: Result, mode: str) -> Case:
 def copies(result: Result, mode: str, trace: Trace, steps: int = STEPS) -> list[tuple[int, Counter[int], Counter[int]]]:
     """Of each block of a mode: how many loops it had, and the uploads and downloads by their bytes; of the last step those
     that come behind its inference are not among them, as nobody can tell these from what is read when all is over."""
-    starts = sorted(at for case in result.cases for _, _, at in case.blocks["total"])
-    events = trace.of("upload", "download", "inference", "ha-copy")
+    starts = sorted(at for case in result.cases for _, _, at in case.blocks["latency"])
+    events = trace.of("h2d", "d2h", "inference", "ha-copy")
     events = events[np.argsort(events["queued_ns"], kind="stable")]
     found = []
-    for _, n, start in case_of(result, mode).blocks["total"]:
+    for _, n, start in case_of(result, mode).blocks["latency"]:
         loops = n + dropped(n)
         stop = next((at for at in starts if at > start), np.iinfo(np.int64).max)
         here = events[(events["queued_ns"] >= start) & (events["queued_ns"] < stop)]
         last = here["queued_ns"][is_kind(here, "inference")][loops * steps - 1]
         here = here[(here["queued_ns"] < last) & (here["bytes"] != FENCE_BYTES)]
         assert not is_kind(here, "ha-copy").any()
-        up, down = (Counter(map(int, here["bytes"][is_kind(here, kind)])) for kind in ("upload", "download"))
+        up, down = (Counter(map(int, here["bytes"][is_kind(here, kind)])) for kind in ("h2d", "d2h"))
         found.append((loops, up, down))
     return found
 
@@ -107,7 +107,7 @@ def test_copies_of_a_loop_whose_state_has_a_fixed_size(honesty: Honesty, library
     stays = Counter({X: STEPS + 1}), per_step(Y), Counter([Y])  # x in every step, and the first state of every loop
     crosses = per_step(STATE) + per_step(X), per_step(STATE) + per_step(Y), Counter([STATE, Y])
     expected = {
-        "cpu": crosses,
+        "cpu-tensors": crosses,
         "device-resident": stays,
         "host-accessible": (NOTHING, NOTHING, NOTHING),
         "shared": stays,
@@ -115,18 +115,18 @@ def test_copies_of_a_loop_whose_state_has_a_fixed_size(honesty: Honesty, library
     assert [case.mode for case in result.cases] == list(expected)
     check_copies(result, Trace.read(tmp_path / "trace"), expected)
     for mode, state, step, whole in (
-        ("cpu", (STATE, STATE), (STATE + X, STATE + Y), (STEPS * (STATE + X), STEPS * (STATE + Y))),
+        ("cpu-tensors", (STATE, STATE), (STATE + X, STATE + Y), (STEPS * (STATE + X), STEPS * (STATE + Y))),
         ("device-resident", (0, 0), (X, Y), (STEPS * X + STATE, STEPS * Y)),
         ("shared", (0, 0), (X, Y), (STEPS * X + STATE, STEPS * Y)),
         ("host-accessible", (0, 0), (0, 0), (0, 0)),
     ):
         case = case_of(result, mode)
-        assert (case.state_bytes_in, case.state_bytes_out) == state
-        assert (case.step_bytes_in, case.step_bytes_out) == step
-        assert (case.bytes_in, case.bytes_out) == whole
+        assert (case.step_copies("state_h2d"), case.step_copies("state_d2h")) == state
+        assert (case.step_copies("step_h2d"), case.step_copies("step_d2h")) == step
+        assert (case.bytes_h2d, case.bytes_d2h) == whole
         assert case.steps_ns is not None
         assert len(case.steps_ns) == STEPS
-        assert len(case.samples_ns["step"]) == STEPS * len(case.samples_ns["total"]) == STEPS * 3
+        assert len(case.samples["step"]) == STEPS * len(case.samples["latency"]) == STEPS * 3
 
 
 @pytest.mark.parametrize("alignment", [4096, 0])
@@ -136,28 +136,40 @@ def test_copies_of_a_loop_whose_state_grows(honesty: Honesty, alignment: int, li
     result = measured(library, "growing_on_device", tmp_path, *GROWING, honesty=honesty, alignment=alignment)
     past, present = [ROW * number for number in range(STEPS)], [ROW * number for number in range(1, STEPS + 1)]
     expected = {
-        "cpu": (Counter(past) + per_step(ROW), Counter(present) + per_step(ROW), Counter([present[-1], ROW])),
+        "cpu-tensors": (Counter(past) + per_step(ROW), Counter(present) + per_step(ROW), Counter([present[-1], ROW])),
         "device-resident": (per_step(ROW), per_step(ROW), Counter([ROW])),
         "host-accessible": (NOTHING, NOTHING, NOTHING),
     }
     assert [case.mode for case in result.cases] == list(expected)
     check_copies(result, Trace.read(tmp_path / "trace"), expected)
-    cpu, resident = case_of(result, "cpu"), case_of(result, "device-resident")
-    assert (cpu.state_bytes_in, cpu.state_bytes_out) == (past, present)
-    assert (cpu.step_bytes_in, cpu.step_bytes_out) == ([n + ROW for n in past], [n + ROW for n in present])
-    assert (resident.state_bytes_in, resident.step_bytes_in, resident.step_bytes_out) == (0, ROW, ROW)
+    cpu, resident = case_of(result, "cpu-tensors"), case_of(result, "device-resident")
+    assert (cpu.step_copies("state_h2d"), cpu.step_copies("state_d2h")) == (past, present)
+    assert (cpu.step_copies("step_h2d"), cpu.step_copies("step_d2h")) == (
+        [n + ROW for n in past],
+        [n + ROW for n in present],
+    )
+    assert (resident.step_copies("state_h2d"), resident.step_copies("step_h2d"), resident.step_copies("step_d2h")) == (
+        0,
+        ROW,
+        ROW,
+    )
     assert result.loop is not None
     assert (result.loop["grows"], result.loop["state_shapes"]) == (["past"], [[[1, 2, 0, 16], [1, 2, 6, 16]]])
 
 
 @pytest.mark.parametrize("honesty", ["sync", "async-old-api"])
 def test_what_is_kept_on_the_device_is_not_copied(honesty: Honesty, library: Path, tmp_path: Path) -> None:
-    stay = ("--keep", "y", "--resident", "x", "--mode", "cpu", "--mode", "device-resident")
+    stay = ("--keep", "y", "--resident", "x", "--mode", "cpu-tensors", "--mode", "device-resident")
     result = measured(library, "loop_on_device", tmp_path, *FIXED, *stay, honesty=honesty)
     check_copies(result, Trace.read(tmp_path / "trace"), {"device-resident": (Counter([STATE]), NOTHING, NOTHING)})
     case = case_of(result, "device-resident")
-    assert (case.step_bytes_in, case.step_bytes_out, case.bytes_in, case.bytes_out) == (0, 0, STATE, 0)
-    assert case_of(result, "cpu").step_bytes_in == STATE + X
+    assert (case.step_copies("step_h2d"), case.step_copies("step_d2h"), case.bytes_h2d, case.bytes_d2h) == (
+        0,
+        0,
+        STATE,
+        0,
+    )
+    assert case_of(result, "cpu-tensors").step_copies("step_h2d") == STATE + X
 
 
 def test_a_state_that_is_made_on_the_host_crosses_in_every_step(library: Path, tmp_path: Path) -> None:
@@ -166,12 +178,16 @@ def test_a_state_that_is_made_on_the_host_crosses_in_every_step(library: Path, t
         g (float[256] state, float[4] x) => (float[256] state_out, float[4] y)
         { half = Relu(state)  state_out = Round(half)  y = Relu(x) }"""
     onnx.save(onnx.parser.parse_model(text), tmp_path / "host.onnx")
-    line = ("--feedback", "state_out=state", "--steps", STEPS, "--mode", "cpu", "--mode", "device-resident")
+    line = ("--feedback", "state_out=state", "--steps", STEPS, "--mode", "cpu-tensors", "--mode", "device-resident")
     result = measured(library, str(tmp_path / "host"), tmp_path, *line)
-    cpu, resident = case_of(result, "cpu"), case_of(result, "device-resident")
-    assert (resident.state_bytes_in, resident.state_bytes_out) == (1024, 0)
-    assert (resident.step_bytes_in, resident.step_bytes_out, resident.bytes_in) == (1040, 16, STEPS * 1040 + 1024)
-    assert (cpu.state_bytes_in, cpu.state_bytes_out) == (1024, 0)
+    cpu, resident = case_of(result, "cpu-tensors"), case_of(result, "device-resident")
+    assert (resident.step_copies("state_h2d"), resident.step_copies("state_d2h")) == (1024, 0)
+    assert (resident.step_copies("step_h2d"), resident.step_copies("step_d2h"), resident.bytes_h2d) == (
+        1040,
+        16,
+        STEPS * 1040 + 1024,
+    )
+    assert (cpu.step_copies("state_h2d"), cpu.step_copies("state_d2h")) == (1024, 0)
     for loops, up, _ in copies(result, "device-resident", Trace.read(tmp_path / "trace")):
         # The first state, and that of each step but the last, which comes behind its inference.
         assert up == Counter({1024: STEPS * loops - 1 + loops, 16: STEPS * loops})
@@ -179,7 +195,7 @@ def test_a_state_that_is_made_on_the_host_crosses_in_every_step(library: Path, t
 
 def test_several_eps_and_lists_in_one_loop(library: Path, tmp_path: Path) -> None:
     ran = ortbench("loop", MODELS / "loop_on_device.onnx", *FIXED, "--ep", "cpu", "--ep", library, "--opt-level",
-                        "basic,all", "--mode", "cpu", "--out", tmp_path / "out", *ONCE)  # fmt: skip
+                        "basic,all", "--mode", "cpu-tensors", "--out", tmp_path / "out", *ONCE)  # fmt: skip
     assert (ran.code, ran.err) == (0, "")
     found = [json.loads(path.read_text()) for path in sorted((tmp_path / "out").rglob("result.json"))]
     assert sorted((it["target"]["ep"], it["target"]["opt_level"]) for it in found) == [
@@ -199,22 +215,25 @@ def test_a_device_out_of_memory_in_the_midst_of_a_loop(library: Path, tmp_path: 
         r"before it took from [\d.]+ \S+ \(the first\) to [\d.]+ \S+ \(the last\)", case.reason,
     ), case.reason  # fmt: skip
     assert errors.splitlines() == [f"ortbench: host-accessible failed: {case.reason}"]
-    assert [(it.mode, it.status) for it in result.cases if it is not case] == [("cpu", "ok"), ("device-resident", "ok")]
+    assert [(it.mode, it.status) for it in result.cases if it is not case] == [
+        ("cpu-tensors", "ok"),
+        ("device-resident", "ok"),
+    ]
 
 
 def test_what_was_measured_before_the_memory_was_out_is_kept(library: Path, tmp_path: Path) -> None:
     config = Config(compute_us=100, fail_alloc="600+:host_accessible")
-    modes = ("--mode", "cpu", "--mode", "host-accessible")
+    modes = ("--mode", "cpu-tensors", "--mode", "host-accessible")
     line = ("--feedback", "present=past", *modes, "--iterations", 60, "--warmup", 1)
     code, result, _, _ = loop(library, "growing_on_device", config, tmp_path, *line)
     case = case_of(result, "host-accessible")
     assert (code, case.status) == (1, "failed")
     assert case.reason is not None
     assert re.match(r"step \d+ of 16 failed: RefDeviceHostAccessible", case.reason), case.reason
-    assert 0 < len(case.samples_ns["total"]) < 60
-    assert len(case.samples_ns["step"]) == 16 * len(case.samples_ns["total"])
+    assert 0 < len(case.samples["latency"]) < 60
+    assert len(case.samples["step"]) == 16 * len(case.samples["latency"])
     assert case.steps_ns is not None
-    assert len(case_of(result, "cpu").samples_ns["total"]) == 60
+    assert len(case_of(result, "cpu-tensors").samples["latency"]) == 60
 
 
 @pytest.mark.parametrize(
@@ -252,7 +271,7 @@ def doubling(folder: Path) -> tuple[Path, Path]:
 def found(out: Path) -> dict[str, Any]:
     (path,) = out.glob("*/result.json")
     cases = json.loads(path.read_text())["cases"]
-    return {case["mode"]: (case["status"], case["outputs_match"], case["reason"]) for case in cases}
+    return {case["mode"]: (case["status"], case["checks"]["outputs"]["verdict"], case["reason"]) for case in cases}
 
 
 def test_on_cuda_in_every_mode(software_cuda: tuple[str, ...], tmp_path: Path) -> None:
@@ -260,14 +279,16 @@ def test_on_cuda_in_every_mode(software_cuda: tuple[str, ...], tmp_path: Path) -
     line = ("loop", MODELS / "loop_on_device.onnx", *FIXED, "--ep", "cuda", "--share-buffers", *ONCE)
     ran = ortbench(*line, "--out", tmp_path / "fixed", prefix=software_cuda)
     assert (ran.code, ran.err) == (0, "")
-    assert found(tmp_path / "fixed") == dict.fromkeys(("cpu", "device-resident", "host-accessible", "shared"), ok)
+    assert found(tmp_path / "fixed") == dict.fromkeys(
+        ("cpu-tensors", "device-resident", "host-accessible", "shared"), ok
+    )
 
     # Outputs in HOST_ACCESSIBLE memory are bound by their addresses there, which nobody but the loop keeps alive.
     model, first = doubling(tmp_path)
     grown = ("loop", model, "--feedback", "out=s", "--input", first, "--steps", 8, "--ep", "cuda", *ONCE)
     ran = ortbench(*grown, "--out", tmp_path / "growing", prefix=software_cuda)
     assert (ran.code, ran.err) == (0, "")
-    assert found(tmp_path / "growing") == dict.fromkeys(("cpu", "device-resident", "host-accessible"), ok)
+    assert found(tmp_path / "growing") == dict.fromkeys(("cpu-tensors", "device-resident", "host-accessible"), ok)
 
 
 @pytest.mark.parametrize(
@@ -290,7 +311,7 @@ def test_every_model_on_webgpu(
     assert (ran.code, ran.err) == (0, "")
     cases = found(tmp_path)
     ok = ("ok", True, None)
-    assert (cases["cpu"], cases["device-resident"]) == (ok, ok)
+    assert (cases["cpu-tensors"], cases["device-resident"]) == (ok, ok)
     assert cases["host-accessible"][0] == "unsupported"
     if shared is not None:
         assert cases["shared"][0] == ("ok" if shared else "unsupported")
@@ -300,19 +321,19 @@ def test_every_model_on_webgpu(
 def test_with_another_onnx_runtime(version: str, software_gpu: tuple[str, ...], tmp_path: Path) -> None:
     """Of a state that grows: ONNX Runtime's side of it is older than that of anything else that a loop needs."""
     for ep, name, arguments in (
-        ("cpu", "decoder", CACHE),
+        ("cpu-tensors", "decoder", CACHE),
         ("webgpu", "growing_on_device", ("--feedback", "present=past")),
     ):
         line = ("loop", MODELS / f"{name}.onnx", "--ep", ep, *arguments, "--python", environment(version))
         ran = ortbench(*line, *recorded(name), *ONCE, "--out", tmp_path / ep, prefix=software_gpu)
         assert (ran.code, ran.err) == (0, "")
         cases = found(tmp_path / ep)
-        assert {cases[mode][:2] for mode in ("cpu", "device-resident")} == {("ok", True)}
+        assert {cases[mode][:2] for mode in ("cpu-tensors", "device-resident")} == {("ok", True)}
 
 
 _LONG = """
 import resource, sys
-from ortbench.modes import TOTAL
+from ortbench.modes import LATENCY
 from ortbench.plan import Inputs, Target
 from ortbench.steps import Steps
 from ortbench.worker.loops import data
@@ -325,7 +346,7 @@ model = session.open_model(path, target, providers.find(target))
 for mode in ("cpu", "device-resident", "host-accessible"):
     loop = data.make(path, model, request, steps)
     made = make_loop(mode, model, loop, steps, request)
-    call, a, b = made.phases()[TOTAL]
+    call, a, b = made.phases()[LATENCY]
     peaks = [resource.getrusage(resource.RUSAGE_SELF).ru_maxrss]
     for _ in range(3):
         call(a, b)

@@ -28,14 +28,14 @@ FED = ("--feedback", "state_out=state")
         ((), 1.5, 3, "✗ device-resident loop median: 6.00 ms against 4.00 ms, ×1.500"),
         (("device-resident.step.median",), 1.5, 3, "✗ device-resident step median: 1.50 ms against 1.00 ms, ×1.500"),
         (("step.p95",), 1.0, 0, "✓ device-resident step p95: 1.00 ms against 1.00 ms, ×1.000"),
-        (("cpu.loop",), 1.5, 0, "✓ cpu loop median: 4.00 ms against 4.00 ms, ×1.000"),
+        (("cpu-tensors.loop",), 1.5, 0, "✓ cpu-tensors loop median: 4.00 ms against 4.00 ms, ×1.000"),
     ],
 )
 def test_a_stored_loop_against_another(
     files: Any, metric: tuple[str, ...], factor: float, code: int, said: str
 ) -> None:
-    old = files("old", loop_result(level("cpu"), level("device-resident")))
-    new = files("new", loop_result(level("cpu"), level("device-resident", factor)))
+    old = files("old", loop_result(level("cpu-tensors"), level("device-resident")))
+    new = files("new", loop_result(level("cpu-tensors"), level("device-resident", factor)))
     asked = [word for text in metric for word in ("--metric", text)]
     ran = ortbench("gate", new, "--baseline", old, *asked)
     assert (ran.code, ran.err) == (code, "")
@@ -43,9 +43,9 @@ def test_a_stored_loop_against_another(
 
 
 def test_a_loop_is_not_held_against_a_run_or_another_loop(files: Any) -> None:
-    loop = files("loop", loop_result(level("cpu")))
-    single = files("single", result_of(measured("cpu", total=steady([1_000_000] * 24))))
-    longer = files("longer", loop_result(level("cpu", count=8)))
+    loop = files("loop", loop_result(level("cpu-tensors")))
+    single = files("single", result_of(measured("cpu-tensors", latency=steady([1_000_000] * 24))))
+    longer = files("longer", loop_result(level("cpu-tensors", count=8)))
     for other, kind in ((single, "kind: single inferences and a loop of 4 steps"), (longer, "steps: 8 and 4")):
         gate = ("gate", loop, "--baseline", other)
         for line in (gate, ("compare", other, loop)):
@@ -56,22 +56,22 @@ def test_a_loop_is_not_held_against_a_run_or_another_loop(files: Any) -> None:
 
 
 def test_two_loops_side_by_side(files: Any) -> None:
-    one = files("one", loop_result(level("cpu"), level("device-resident")))
+    one = files("one", loop_result(level("cpu-tensors"), level("device-resident")))
     fed = loop_of(resident=["x"])
-    other = files("other", loop_result(level("cpu"), level("device-resident", 0.5), loop=fed))
+    other = files("other", loop_result(level("cpu-tensors"), level("device-resident", 0.5), loop=fed))
     ran = ortbench("compare", one, other)
     assert (ran.code, ran.err) == (0, "")
     assert ran.out.count("loop of 4 steps: hidden_out → hidden") == 2
-    rows = [line.split() for line in ran.out.splitlines() if line.startswith(("cpu ", "device-resident "))]
+    rows = [line.split() for line in ran.out.splitlines() if line.startswith(("cpu-tensors ", "device-resident "))]
     assert [row[:5] for row in rows] == [
-        ["cpu", "loop", "4.00", "4.00", "×1.000"],
-        ["cpu", "step", "1.00", "1.00", "×1.000"],
+        ["cpu-tensors", "loop", "4.00", "4.00", "×1.000"],
+        ["cpu-tensors", "step", "1.00", "1.00", "×1.000"],
         ["device-resident", "loop", "4.00", "2.00", "×0.500"],
         ["device-resident", "step", "1.00", "0.500", "×0.500"],
     ]
     assert "copied once: none → x" in ran.out
-    only = ortbench("compare", one, other, "--phase", "step", "--mode", "device-resident", "--json", "-")
-    assert [(it["mode"], it["phase"], it["median_ns"]) for it in json.loads(only.out)] == [
+    only = ortbench("compare", one, other, "--metric", "step", "--mode", "device-resident", "--json", "-")
+    assert [(it["mode"], it["metric"], it["value"]) for it in json.loads(only.out)] == [
         ("device-resident", "step", 1_000_250), ("device-resident", "step", 500_125)
     ]  # fmt: skip
 
@@ -109,7 +109,7 @@ def test_a_live_gate_tells_that_a_state_is_copied(library: Path, tmp_path: Path)
     limits = ("--min-speedup", "device-resident=1.5", "--require-mode", "shared")
     ran = live(library, tmp_path, *limits, upload_gbps=0.1, download_gbps=0.1)
     assert "✓ shared is ok" in ran.out
-    assert "✓ device-resident is as fast as cpu: ×" in ran.out
+    assert "✓ device-resident is as fast as cpu-tensors: ×" in ran.out
 
 
 LIVE = ("--model", CELL, "--ep", "cpu")
@@ -127,7 +127,7 @@ NO_LOOP = "say what is fed back with --feedback OUT=IN"
         ((*STORED, "--max-copy-share", "10%"), NO_COPIES),
         ((*STORED, "--steps", "4"), f"--steps {NOT_STORED}"),
         ((*STORED, "--feedback", "a=b"), f"--feedback {NOT_STORED}"),
-        ((*LOOPS, "--metric", "upload"), "--metric upload.median: a loop has step, loop and cpu_time only"),
+        ((*LOOPS, "--metric", "h2d"), "--metric h2d.median: a loop has step, loop, cpu_time, page_faults, involuntary_switches only"),
         ((*LOOPS, "--metric", "step.p99"), "--metric step.p99: a live gate compares short blocks, which have median, mean, "
          "min, and p99 of steps from --steps 51 on; use more, or a stored --baseline"),
         ((*LOOPS, "--max-copy-share", "1%"), NO_COPIES),
@@ -138,7 +138,7 @@ NO_LOOP = "say what is fed back with --feedback OUT=IN"
     ],
 )  # fmt: skip
 def test_what_a_gate_has_not(files: Any, line: tuple[object, ...], message: str, tmp_path: Path) -> None:
-    files("loop", loop_result(level("cpu")))
+    files("loop", loop_result(level("cpu-tensors")))
     ran = ortbench("gate", *line, cwd=tmp_path)
     assert (ran.code, ran.out, ran.error_line) == (2, "", message)
     assert [path.name for path in tmp_path.iterdir()] == ["loop.json"]

@@ -26,7 +26,7 @@ def test_steps_and_whole_loops_are_what_the_devices_trace_has_of_them(
     model, line = loop_model(tmp_path / "loop.onnx"), (*FED, "--share-buffers", *ONE_LOOP)
     code, result, _, errors = run_on_device(library, model, config, tmp_path, *line, command="loop")
     assert code == 0, errors
-    assert [case.mode for case in result.cases] == ["cpu", "device-resident", "host-accessible", "shared"]
+    assert [case.mode for case in result.cases] == ["cpu-tensors", "device-resident", "host-accessible", "shared"]
     assert differences(result, Trace.read(tmp_path / "trace"), STEPS, first_bytes=STATE_BYTES) == {}
 
 
@@ -35,7 +35,7 @@ def test_a_microsecond_too_many_is_found_out(library: Path, tmp_path: Path) -> N
     line, wrong = (*FED, "--mode", "device-resident", *ONE_LOOP), wrong_builds.build("adds_a_microsecond")
     _, result, _, _ = run_on_device(library, model, config, tmp_path, *line, command="loop", **wrong)
     found = differences(result, Trace.read(tmp_path / "trace"), STEPS, first_bytes=STATE_BYTES)
-    assert found.keys() == {("device-resident", "total")}
+    assert found.keys() == {("device-resident", "latency")}
 
 
 GROWS = """<ir_version: 8, opset_import: ["" : 17]>
@@ -47,7 +47,17 @@ FIRST_BYTES = 4 * 65536
 def test_so_are_steps_of_a_state_that_grows(honesty: Honesty, library: Path, tmp_path: Path) -> None:
     model = tmp_path / "grows.onnx"
     onnx.save(onnx.parser.parse_model(GROWS), model)
-    line = ("--feedback", "present=past", "--first-dim", "N=1", "--mode", "cpu", "--mode", "device-resident", *ONE_LOOP)
+    line = (
+        "--feedback",
+        "present=past",
+        "--first-dim",
+        "N=1",
+        "--mode",
+        "cpu-tensors",
+        "--mode",
+        "device-resident",
+        *ONE_LOOP,
+    )
     config = Config(trace=tmp_path / "trace", honesty=honesty, upload_gbps=1, download_gbps=1)
     code, result, _, errors = run_on_device(library, model, config, tmp_path, *line, command="loop")
     assert code == 0, errors

@@ -32,16 +32,22 @@ def by_worker(trace: Trace, memory: str) -> list[tuple[int, int]]:
     return [trace.held(memory, int(pid)) for pid in dict.fromkeys(trace.events["pid"])]
 
 
+def figure(case: dict[str, Any], metric: str) -> float:
+    """A metric of a case of a result file."""
+    found: float = case["metrics"][metric]["value"]
+    return found
+
+
 def test_every_figure_of_the_reference_device_is_what_it_gave_out(library: Path, tmp_path: Path) -> None:
     config = Config(compute_us=100, trace=tmp_path / "trace")
     model = relu_model(tmp_path / "relu.onnx", SIZE)
-    modes = [word for mode in ("cpu", "device-resident", "host-accessible") for word in ("--mode", mode)]
+    modes = [word for mode in ("cpu-tensors", "device-resident", "host-accessible") for word in ("--mode", mode)]
     code, result, out, err = run_on_device(library, model, config, tmp_path, *modes, "--depth", 2, *QUICK)
     assert code == 0, err
     found = {case.mode: case.memory for case in result.cases}
     # Of each mode: bound, what the session's allocator held at most, pinned.
     wanted = {
-        "cpu": (0, 2 * SIZE, 0),
+        "cpu-tensors": (0, 2 * SIZE, 0),
         "device-resident": (2 * SIZE + TOKEN, 0, 0),
         "host-accessible": (TOKEN, 0, 2 * SIZE),
         "pipelined": (2 * (2 * SIZE + 2 * TOKEN), 0, 3 * 2 * SIZE + 4 * TOKEN),
@@ -52,11 +58,15 @@ def test_every_figure_of_the_reference_device_is_what_it_gave_out(library: Path,
         memory: Any = found[mode]
         assert memory["failed"] is None
         how = "what ortbench bound and what the EP's arena held"
-        assert memory["device"] == {"bytes": bound + held, "how": how, "bound": bound, "card": None}
+        assert memory["device"] == how
         assert memory["arenas"] == [{"ep": EP, "held": held, "in_use": held}]
-        assert (memory["device"]["bytes"], memory["host"]["pinned"]) == (bound + held, pinned)
+        case = result.case(mode)
+        assert case is not None
+        figures = ("device_memory", "device_memory_bound", "device_memory_process", "pinned_memory")
+        assert [case.value(metric) for metric in figures] == [bound + held, bound, None, pinned]
         assert (most, most_shared) == (max(bound + held, TRIAL), max(pinned, TRIAL))
-        assert 0 < memory["host"]["before"] < memory["host"]["session"] <= memory["host"]["peak"]
+        before, session, peak = (case.value(f"host_memory{part}") or 0 for part in ("_before", "_session", ""))
+        assert 0 < before < session <= peak
     assert "\nWhat else it costs: memory\n" in out
     assert "\n• device: what ortbench bound and what the EP's arena held\n" in out
     rows = map(str.split, out.partition("What else it costs: memory")[2].splitlines())
@@ -71,7 +81,7 @@ def test_a_loops_figure_is_what_the_device_gave_out(library: Path, tmp_path: Pat
     assert code == 0, err
     memory: Any = result.cases[0].memory
     _, weighed, _ = by_worker(Trace.read(tmp_path / "trace"), "default")
-    assert (memory["device"]["bytes"], memory["failed"]) == (weighed[1], None)
+    assert (result.cases[0].value("device_memory"), memory["failed"]) == (weighed[1], None)
 
 
 def test_a_chain_is_the_sum_of_its_stages(library: Path, tmp_path: Path) -> None:
@@ -81,23 +91,23 @@ def test_a_chain_is_the_sum_of_its_stages(library: Path, tmp_path: Path) -> None
     tensors = {"first": 2, "middle": 4, "last": 3}
     _, (_, of_cpu), _, (_, of_resident), _ = by_worker(Trace.read(tmp_path / "trace"), "default")
     assert of_cpu == max(tensors.values()) * BYTES
-    cpu, resident = (case.memory for case in result.cases)
+    in_cpu, in_resident = (case.value("device_memory") for case in result.cases)
+    cpu = result.cases[0].memory
     assert cpu is not None
-    assert resident is not None
-    assert (cpu["device"] and cpu["device"]["bytes"]) == sum(tensors.values()) * BYTES
+    assert in_cpu == sum(tensors.values()) * BYTES
     assert cpu["arenas_how"].endswith("; the sum of what each stage's had at most, which need not be at the same time")
     assert cpu["arenas_how"] in ran.out.replace("\n  ", " ")
-    assert (resident["device"] and resident["device"]["bytes"]) == of_resident
+    assert in_resident == of_resident
 
 
 @pytest.mark.wide
 def test_what_an_older_onnx_runtime_does_not_tell_of_a_device_is_not_known(real_library: Path, tmp_path: Path) -> None:
     asked = ("--python", environment("1.27.0"), "--ep-library", real_library, "--mode", "device-resident")
-    memory = cases(measure(MODELS / "tiny.onnx", *asked, *QUICK, out=tmp_path))["device-resident"]["memory"]
-    bound = memory["device"].pop("bound")
-    assert 0 < bound <= 2 * 16 * 4 + TOKEN
+    case = cases(measure(MODELS / "tiny.onnx", *asked, *QUICK, out=tmp_path))["device-resident"]
+    assert 0 < figure(case, "device_memory_bound") <= 2 * 16 * 4 + TOKEN
     how = "not known: NVML tells nothing of the device, and the EP's allocator neither"
-    assert memory["device"] == {"bytes": None, "how": how, "card": None}
+    assert case["memory"]["device"] == how
+    assert not {"device_memory", "device_memory_process"} & case["metrics"].keys()
     (table,) = tmp_path.glob("*/table.md")
     assert f"- device: {how}" in table.read_text()
 
@@ -106,12 +116,13 @@ def test_what_an_older_onnx_runtime_does_not_tell_of_a_device_is_not_known(real_
 def test_what_an_older_onnx_runtime_does_not_tell_is_not_known(tmp_path: Path) -> None:
     """Its profile has nothing of memory; the host's figures are the system's."""
     version = "1.24.4"
-    asked = ("--python", environment(version), "--ep", "cpu", "--mode", "cpu", "--nodes")
+    asked = ("--python", environment(version), "--ep", "cpu", "--mode", "cpu-tensors", "--nodes")
     result = measure(MODELS / "copy_bound.onnx", *asked, *QUICK, out=tmp_path)
-    memory = cases(result)["cpu"]["memory"]
+    case = cases(result)["cpu-tensors"]
+    memory = case["memory"]
     how = f"not known: the profile of ONNX Runtime {version} has nothing of it (it has since 1.28, where the EP's allocator tells)"
     assert (memory["failed"], memory["device"], memory["arenas"], memory["arenas_how"]) == (None, None, [], how)
-    assert 0 < memory["host"]["before"] < memory["host"]["session"] < memory["host"]["peak"]
+    assert 0 < figure(case, "host_memory_before") < figure(case, "host_memory_session") < figure(case, "host_memory")
     assert {node["op"]: node["allocated"] for node in memory["nodes"]} == {"Mul": None, "Add": None, "Clip": None}
     (table,) = tmp_path.glob("*/table.md")
     text = table.read_text()
@@ -124,17 +135,19 @@ def test_the_cpus_arena_holds_the_tensors_of_the_model(tmp_path: Path) -> None:
     text = '<ir_version: 8, opset_import: ["" : 17]> g (float[262144] x) => (float[262144] y) { t = Exp(x) y = Sin(t) }'
     model = tmp_path / "known.onnx"
     onnx.save(onnx.parser.parse_model(text), model)
-    modes = ("--mode", "cpu", "--mode", "device-resident", "--nodes")
+    modes = ("--mode", "cpu-tensors", "--mode", "device-resident", "--nodes")
     found = cases(measure(model, "--ep", "cpu", *modes, *QUICK, out=tmp_path / "out"))
     # The arena grows by twice as much each time.
-    for mode, in_use, held in (("cpu", 2 << 20, 3 << 20), ("device-resident", 1 << 20, 1 << 20)):
+    for mode, in_use, held in (("cpu-tensors", 2 << 20, 3 << 20), ("device-resident", 1 << 20, 1 << 20)):
         memory = found[mode]["memory"]
         assert memory["device"] is None
         assert memory["arenas"] == [{"ep": "CPUExecutionProvider", "held": held, "in_use": in_use}]
         nodes = {node["op"]: (node["allocated"], node["output"], node["weights"]) for node in memory["nodes"]}
-        assert nodes == {"Exp": (1 << 20, 1 << 20, 0)} | ({"Sin": (1 << 20, 1 << 20, 0)} if mode == "cpu" else {})
-        host = memory["host"]
-        assert host["peak"] - host["session"] >= in_use + (2 << 20 if mode != "cpu" else 1 << 20)
+        assert nodes == {"Exp": (1 << 20, 1 << 20, 0)} | (
+            {"Sin": (1 << 20, 1 << 20, 0)} if mode == "cpu-tensors" else {}
+        )
+        grown = figure(found[mode], "host_memory") - figure(found[mode], "host_memory_session")
+        assert grown >= in_use + (2 << 20 if mode != "cpu-tensors" else 1 << 20)
 
 
 @pytest.mark.parametrize("tells", [True, False])
@@ -142,18 +155,18 @@ def test_what_a_card_holds_is_what_nvml_says(software_cuda: tuple[str, ...], tmp
     config = softcuda.Config(used=tmp_path / "used", processes=tells)
     prefix = (*software_cuda, "env", *(f"{name}={value}" for name, value in config.environ().items()))
     model = relu_model(tmp_path / "relu.onnx", SIZE)
-    modes = ("--ep", "cuda", "--mode", "cpu", "--mode", "device-resident")
+    modes = ("--ep", "cuda", "--mode", "cpu-tensors", "--mode", "device-resident")
     found = cases(measure(model, *modes, *QUICK, out=tmp_path / "out", prefix=prefix))
     users = list(softcuda.users(tmp_path / "used").values())[1::2]
     for mode, bound, arena, (held, _) in zip(
-        ("cpu", "device-resident"), (0, 2 * SIZE + TOKEN), (2 * SIZE, 0), users, strict=True
+        ("cpu-tensors", "device-resident"), (0, 2 * SIZE + TOKEN), (2 * SIZE, 0), users, strict=True
     ):
         memory = found[mode]["memory"]
-        assert memory["device"]["bytes"] == memory["device"]["card"] == held > 0
-        assert memory["device"]["bound"] == bound
+        assert figure(found[mode], "device_memory") == figure(found[mode], "device_memory_process") == held > 0
+        assert figure(found[mode], "device_memory_bound") == bound
         assert memory["arenas"][0]["in_use"] == arena
         less = "NVML: what the card has less of, since it does not tell it of the process"
-        assert memory["device"]["how"] == ("NVML, of the worker's process" if tells else less)
+        assert memory["device"] == ("NVML, of the worker's process" if tells else less)
 
 
 def test_a_live_gate_weighs_both_sides(library: Path, tmp_path: Path) -> None:
@@ -162,13 +175,13 @@ def test_a_live_gate_weighs_both_sides(library: Path, tmp_path: Path) -> None:
     model = tmp_path / "relu.onnx"
     onnx.save(onnx.parser.parse_model(text), model)
     sides = ("--ep-library", library, "--dim", "n=2048", "--baseline-dim", "n=1024", "--mode", "device-resident")
-    limits = ("--metric", "device-resident.memory.device", "--max-device-memory", "16KiB", "--max-host-memory", "4GB")
+    limits = ("--metric", "device-resident.device_memory", "--max-device-memory", "16KiB", "--max-host-memory", "4GB")
     out = ("--force", "--out", tmp_path / "out", "--json", tmp_path / "gate.json")
     ran = ortbench("gate", "--model", model, *sides, *limits, *out)
     assert ran.code == 3, ran.err
     lines = [line for line in ran.out.splitlines() if line.startswith(("✓", "✗", "?"))]
     assert lines[:2] == [
-        "✗ device-resident device memory, candidate to baseline: 16.4 kB against 8.20 kB, ×2.000, must be at most ×1.05",
+        "✗ device-resident device_memory: 16.4 kB against 8.20 kB, ×2.000, must be at most ×1.05",
         "✗ device-resident device memory: 16.4 kB, at most 16.4 kB",
     ]
     assert lines[2].startswith("✓ device-resident host memory: ")

@@ -57,9 +57,9 @@ def test_a_run_with_nothing_left(disk: SmallDisk) -> None:
 
 
 def test_a_run_writes_what_there_is_room_for(disk: SmallDisk) -> None:
-    # In this order: result (3 pages), Markdown, CSV and JUnit (1 each), and more than the rest is the page.
+    # In this order: result (5 pages), Markdown, CSV and JUnit (1 each), and more than the rest is the page.
     ran = disk.run(
-        7 * PAGE, "run", TINY, "--ep", "cpu", *ONCE, "--out", disk.place, *exports(disk.place, "j.xml", "p.html")
+        9 * PAGE, "run", TINY, "--ep", "cpu", *ONCE, "--out", disk.place, *exports(disk.place, "j.xml", "p.html")
     )
     assert "device-resident" in ran.out
     assert not_written(ran) == {"p.html"}
@@ -69,7 +69,7 @@ def test_a_run_writes_what_there_is_room_for(disk: SmallDisk) -> None:
 def test_what_is_kept_during_a_run_does_not_end_it(disk: SmallDisk) -> None:
     # When a state of the result has been kept, something else takes all of the disk but room for two small files.
     ran = disk.run(
-        64 * A_LOT, "run", TINY, "--ep", "cpu", "--mode", "cpu", "--iterations", 9000, "--warmup", 1, "--out", disk.place,
+        64 * A_LOT, "run", TINY, "--ep", "cpu", "--mode", "cpu-tensors", "--iterations", 9000, "--warmup", 1, "--out", disk.place,
         meanwhile=f"cat /dev/zero >> $0/filler; truncate -s -{2 * PAGE} $0/filler",
     )  # fmt: skip
     assert "Saved in" in ran.out
@@ -118,7 +118,9 @@ def test_a_sweep(disk: SmallDisk, library: Path) -> None:
 
 def a_suite(folder: Path) -> Path:
     file = folder / "bench.toml"
-    file.write_text(f'[defaults]\nep = "cpu"\nmode = "cpu"\niterations = 2\nwarmup = 1\n[[bench]]\nmodel = "{TINY}"\n')
+    file.write_text(
+        f'[defaults]\nep = "cpu"\nmode = "cpu-tensors"\niterations = 2\nwarmup = 1\n[[bench]]\nmodel = "{TINY}"\n'
+    )
     return file
 
 
@@ -147,7 +149,7 @@ def test_shards_are_merged(disk: SmallDisk, tmp_path: Path) -> None:
 
 def test_a_session(disk: SmallDisk) -> None:
     ran = disk.run(PAGE, "profile", TINY, "--ep", "cpu", *SHORT, "--out", disk.place, *exports(disk.place, "r.json"))
-    assert "cpu/total" in ran.out
+    assert "cpu-tensors/latency" in ran.out
     assert not_written(ran) == {"profile.json", "r.json"}
     assert disk.files() == {"table.md"}
 

@@ -44,7 +44,7 @@ def site(tmp_path: Path) -> dict[str, str]:
 
 
 def test_a_run_warns_once(site: dict[str, str], tmp_path: Path) -> None:
-    arguments = ("run", MODELS / "tiny.onnx", "--ep", "cpu", *ONCE, "--mode", "cpu", "--out", tmp_path / "out")
+    arguments = ("run", MODELS / "tiny.onnx", "--ep", "cpu", *ONCE, "--mode", "cpu-tensors", "--out", tmp_path / "out")
     ran = ortbench(*arguments, "--json", "-", **site)
     assert ran.code == 0, ran.err
     warnings = json.loads(ran.out)["warnings"]

@@ -49,30 +49,29 @@ def test_an_output_of_a_node_on_the_cpu(image: Path, clock: Clock, tmp_path: Pat
     given, made, wanted = "an array that is given to run", "an array that run makes", "the session wants it there"
     own, clip = "the mode's own memory", "Clip makes it on the CPU"
     assert places(result) == {
-        "cpu": [("host memory", given, True), ("host memory", made, True)],
-        "device": [(default, wanted, True), ("host memory", clip, False)],
+        "cpu-tensors": [("host memory", given, True), ("host memory", made, True)],
+        "device-tensors": [(default, wanted, True), ("host memory", clip, False)],
         "device-resident": [(default, wanted, True), ("host memory", clip, False)],
         "host-accessible": [(shared, own, True), ("host memory", clip, False)],
-        "cpu-pinned": [(shared, own, True), ("host memory", made, True)],
-        "device-pinned": [(default, wanted, True), ("host memory", clip, False)],
+        "cpu-tensors-pinned": [(shared, own, True), ("host memory", made, True)],
+        "device-tensors-pinned": [(default, wanted, True), ("host memory", clip, False)],
         "pipelined": [(default, wanted, True), ("host memory", clip, False)],
     }
-    for mode in ("device", "device-pinned", "pipelined"):
+    for mode in ("device-tensors", "device-tensors-pinned", "pipelined"):
         case = result.case(mode)
         assert case is not None
-        assert (case.bytes_in, case.bytes_out) == (SIZE, 0)
-        assert case.phases["upload"] is not None
-        assert case.phases["download"] is None  # not the 80 ns of a call that copies nothing
-        assert "download" not in case.samples_ns
-        assert case.fence is not None
-        assert case.fence["download"] is None
+        assert (case.bytes_h2d, case.bytes_d2h) == (SIZE, 0)
+        assert case.stats("h2d") is not None
+        assert case.stats("d2h") is None  # not the 80 ns of a call that copies nothing
+        assert "d2h" not in case.samples
+        assert case.sync is not None
+        assert case.sync["d2h"] is None
     resident, pipelined = result.case("device-resident"), result.case("pipelined")
     assert resident is not None
-    assert resident.once is not None
-    assert (resident.once["upload_ns"] > 0, resident.once["download_ns"]) == (True, 0)
+    assert (resident.value("once_h2d") or 0) > 0
+    assert resident.value("once_d2h") == 0
     assert pipelined is not None
-    assert pipelined.pipeline is not None
-    assert pipelined.pipeline["copies_ns"] == pipelined.median("upload")
+    assert pipelined.value("copies") == pipelined.median("h2d")
     said = " ".join(out.split())
     copies = "• 1 Memcpy node copies 49.2 kB to the host inside every run, in every mode, since 1 of 3 nodes is on"
     assert copies in said
@@ -111,9 +110,9 @@ def copies_of_bound_outputs() -> None:
         ort.copy_tensors([ort.OrtValue.ortvalue_from_numpy(array)], [image], None)
         binding.bind_ortvalue_input("image", image)
         binding.bind_ortvalue_output("adjusted", output)
-        before = len(Trace.read(Path(trace)).of("upload"))
+        before = len(Trace.read(Path(trace)).of("h2d"))
         session.run_with_iobinding(binding)
-        return [int(it) for it in Trace.read(Path(trace)).of("upload")["bytes"][before:]]
+        return [int(it) for it in Trace.read(Path(trace)).of("h2d")["bytes"][before:]]
 
     print(json.dumps([uploads(ort.OrtValue.ortvalue_from_numpy(array)), uploads(on_device())]))
 
@@ -132,23 +131,22 @@ def test_nothing_on_the_ep_that_was_asked_for(image: Path, clock: Clock, tmp_pat
     lines = [line for line in out.splitlines() if line]
     said = "! Nothing ran on RefDeviceExecutionProvider: all 3 nodes are on the CPU (Mul, Add, Clip)."
     assert lines.index(said) < next(number for number, line in enumerate(lines) if line.startswith("mode "))
-    device, cpu, shared = (result.case(mode) for mode in ("device", "cpu", "host-accessible"))
+    device, cpu, shared = (result.case(mode) for mode in ("device-tensors", "cpu-tensors", "host-accessible"))
     assert device is not None
     assert cpu is not None
     assert shared is not None
-    assert device.phases["upload"] is device.phases["download"] is None
-    assert device.phases["inference"] is not None
-    assert device.fence is not None
-    assert device.fence["upload"] is None
-    assert cpu.derived is None  # there are no copies in it
-    assert shared.zero_copy is not None
-    assert shared.zero_copy["how"] == "the session wants every input and output in host memory"
+    assert device.stats("h2d") is device.stats("d2h") is None
+    assert device.stats("inference") is not None
+    assert device.sync is not None
+    assert device.sync["h2d"] is None
+    assert cpu.value("copies") is None  # there are no copies in it
+    assert shared.checks["zero_copy"]["how"] == "the session wants every input and output in host memory"
 
 
 def test_a_gate_on_a_copy_of_nothing(image: Path, clock: Clock, tmp_path: Path) -> None:
     """It is over when the rest is decided, and says what is wrong where there is no rest."""
     same = ("--model", image, "--baseline-model", image, "--ep-library", device_library(**WITHOUT_CLIP))
-    line = ("gate", *same, "--mode", "device", "--duration", 1)
-    ran = ortbench(*line, "--metric", "device.download.median", "--out", tmp_path)
+    line = ("gate", *same, "--mode", "device-tensors", "--duration", 1)
+    ran = ortbench(*line, "--metric", "device-tensors.d2h.median", "--out", tmp_path)
     assert ran.code == 1
-    assert "nothing could be compared: download of device copies nothing" in ran.err
+    assert "nothing could be compared: d2h of device-tensors copies nothing" in ran.err

@@ -75,25 +75,25 @@ def test_nsight_is_started_with_the_right_options_and_its_figures_stand_beside_o
     samples = {
         f"{case['mode']}/{phase}": values
         for case in found["session"]["cases"]
-        for phase, values in case["samples_ns"].items()
+        for phase, values in case["samples"].items()
         if phase not in COSTS
     }
     assert list(ranges) == list(samples) == [
-        "cpu/total", "device/upload", "device/inference", "device/download", "device/total", "device-resident/total",
-        "host-accessible/total",
+        "cpu-tensors/latency", "device/h2d", "device/inference", "device/d2h", "device/latency", "device-resident/latency",
+        "host-accessible/latency",
     ]  # fmt: skip
     assert {name: len(it["durations_ns"]) for name, it in ranges.items()} == dict.fromkeys(samples, 3)
 
     # What the device did, by its own trace, is with the phase in which it was asked for. Each block begins with one run
     # that is not recorded, and so has no range.
     for name, copies, kernels in (
-        ("cpu/total", {"Host-to-Device", "Device-to-Host"}, 3),
-        ("device/upload", {"Host-to-Device"}, 0),
+        ("cpu-tensors/latency", {"Host-to-Device", "Device-to-Host"}, 3),
+        ("device/h2d", {"Host-to-Device"}, 0),
         ("device/inference", set(), 3),
-        ("device/download", {"Device-to-Host"}, 0),
-        ("device/total", {"Host-to-Device", "Device-to-Host"}, 3),
-        ("device-resident/total", set(), 3),
-        ("host-accessible/total", set(), 3),
+        ("device/d2h", {"Device-to-Host"}, 0),
+        ("device/latency", {"Host-to-Device", "Device-to-Host"}, 3),
+        ("device-resident/latency", set(), 3),
+        ("host-accessible/latency", set(), 3),
     ):
         it = ranges[name]
         # A fence may be reading back a word of four bytes.
@@ -111,9 +111,13 @@ def test_nsight_is_started_with_the_right_options_and_its_figures_stand_beside_o
 @pytest.mark.wide
 def test_a_chain_has_a_range_for_each_stage_and_for_the_whole(recorder: Path, tmp_path: Path) -> None:
     nsys = Nsys(tmp_path, recorder)
-    line = (MODELS / "text_to_image.toml", "--mode", "cpu", "--mode", "device-resident")
+    line = (MODELS / "text_to_image.toml", "--mode", "cpu-tensors", "--mode", "device-resident")
     ran, found, folder = profile(*line, out=tmp_path / "out", **nsys.environ)
-    names = [f"{mode}/{part}" for mode in ("cpu", "device-resident") for part in ("chain", "text", "denoise", "image")]
+    names = [
+        f"{mode}/{part}"
+        for mode in ("cpu-tensors", "device-resident")
+        for part in ("chain", "text", "denoise", "image")
+    ]
     counts = {name: len(it["durations_ns"]) for name, it in found["nsight"]["ranges"].items()}
     assert counts == dict.fromkeys(names, 3)
     rows = [line.split("|")[1].strip() for line in (folder / "table.md").read_text().splitlines() if line[:1] == "|"]
@@ -142,9 +146,9 @@ def test_without_nsys_the_session_runs_and_says_where_to_get_it(tmp_path: Path) 
     assert found["nsight"] is None
     where = "nsys is not on the PATH, so nothing was recorded: Nsight Systems is at https://developer.nvidia.com"
     assert where in ran.out
-    assert "device-resident/total" in ran.out
-    assert [case["mode"] for case in found["session"]["cases"] if case["samples_ns"]] == [
-        "cpu", "device", "device-resident", "host-accessible",
+    assert "device-resident/latency" in ran.out
+    assert [case["mode"] for case in found["session"]["cases"] if case["samples"]] == [
+        "cpu-tensors", "device-tensors", "device-resident", "host-accessible",
     ]  # fmt: skip
     compared = ortbench("compare", folder / "profile.json", folder / "profile.json")
     assert compared.code == 2
@@ -166,7 +170,12 @@ def test_attach_only_under_a_listener_needs_no_advice(recorder: Path, tmp_path: 
     assert "profiler" not in ran.out
     record = nvtx.Record.read(tmp_path / "record", "ortbench")
     assert [(it["event"], it.get("message")) for it in record.others] == [("start", "capture"), ("end", None)]
-    assert [it.name for it in record.ranges] == ["cpu", *["device"] * 4, "device-resident", "host-accessible"]
+    assert [it.name for it in record.ranges] == [
+        "cpu-tensors",
+        *["device-tensors"] * 4,
+        "device-resident",
+        "host-accessible",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -183,7 +192,7 @@ def test_a_session_outlives_a_recording_that_is_none(
     ran, found, _ = profile(*TINY, out=tmp_path / "out", NSYS_BREAK=broken, **nsys.environ)
     assert found["nsight"] is None
     assert said in ran.out
-    assert "cpu/total" in ran.out
+    assert "cpu-tensors/latency" in ran.out
 
 
 def test_what_went_wrong_under_nsys_is_said_in_one_line(recorder: Path, tmp_path: Path) -> None:

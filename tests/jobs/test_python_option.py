@@ -118,7 +118,7 @@ def test_several_eps_and_environments_are_measured_each_with_each(
     link = tmp_path / "second"
     link.symlink_to(bare.python.parent.parent)
     ran = ortbench("run", TINY, "--ep", "cpu", "--ep", real_library, "--python", bare.python, "--python", link, *ONCE,
-                   "--mode", "cpu", "--out", tmp_path / "out")  # fmt: skip
+                   "--mode", "cpu-tensors", "--out", tmp_path / "out")  # fmt: skip
     assert (ran.code, ran.err) == (0, "")
     device = real_library.stem
     assert set(results(tmp_path / "out")) == {"cpu-bare", "cpu-second", f"{device}-bare", f"{device}-second"}
@@ -263,7 +263,7 @@ def test_doctor_mends_that_environment() -> None:
 def test_a_gates_baseline_is_of_the_candidates_environment_unless_it_has_its_own(
     bare: Environment, tmp_path: Path
 ) -> None:
-    gate = ["gate", "--model", TINY, "--ep", "cpu", "--mode", "cpu", "--max-regression", "900%", "--warmup", 1]
+    gate = ["gate", "--model", TINY, "--ep", "cpu", "--mode", "cpu-tensors", "--max-regression", "900%", "--warmup", 1]
     for more, baseline in (
         (["--baseline-model", TINY], str(bare.python)),
         (["--baseline-python", sys.executable], sys.executable),
@@ -294,7 +294,7 @@ def test_a_suite_has_an_environment_for_each_ep(bare: Environment, tmp_path: Pat
         [defaults]
         iterations = 1
         warmup = 1
-        mode = "cpu"
+        mode = "cpu-tensors"
         [[bench]]
         model = "{TINY}"
         ep = ["cpu", {{name = "other", ep = "cpu", python = "env"}}]

@@ -25,11 +25,11 @@ def saved(folder: Path, name: str, **variables: str) -> Path:
 
 
 def plain() -> Result:
-    return result_of(measured("cpu", total=steady([1000, 1001, 999] * 8)))
+    return result_of(measured("cpu-tensors", latency=steady([1000, 1001, 999] * 8)))
 
 
 def test_a_run_records_them_and_compare_lists_what_differs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    arguments = [MODELS / "tiny.onnx", "--ep", "cpu", "--mode", "cpu", *ONCE, "--record-env", "SIMDEV_*"]
+    arguments = [MODELS / "tiny.onnx", "--ep", "cpu", "--mode", "cpu-tensors", *ONCE, "--record-env", "SIMDEV_*"]
     monkeypatch.setenv("SIMDEV_DELAY", "5")
     monkeypatch.setenv("SIMDEV_TOKEN", "hidden")
     first = measure(*arguments, out=tmp_path / "one")
@@ -50,7 +50,7 @@ def test_a_run_records_them_and_compare_lists_what_differs(tmp_path: Path, monke
 
 def test_a_suite_has_the_key_and_does_a_case_again_when_a_value_changes(tmp_path: Path) -> None:
     (tmp_path / "s.toml").write_text(
-        f'[defaults]\niterations = 1\nwarmup = 1\nmode = "cpu"\nrecord-env = ["SIMDEV_*"]\n'
+        f'[defaults]\niterations = 1\nwarmup = 1\nmode = "cpu-tensors"\nrecord-env = ["SIMDEV_*"]\n'
         f'[[bench]]\nmodel = "{MODELS / "tiny.onnx"}"\nep = "cpu"\n'
     )
     said = []

@@ -25,7 +25,7 @@ TINY = MODELS / "tiny.onnx"
 CUDA = "CUDAExecutionProvider"
 CUDA_LIBRARY = "libonnxruntime_providers_cuda.so"
 PACKAGE = "onnxruntime-ep-cuda13"
-MODE = ("--mode", "cpu")
+MODE = ("--mode", "cpu-tensors")
 SLOW_US = 50_000  # the other one takes 2,000
 SHARED = (
     f"{CUDA} is in onnxruntime-gpu and {PACKAGE}: by that name --ep takes the one of onnxruntime-gpu, and --ep {PACKAGE} "
@@ -77,7 +77,7 @@ def with_package(folder: Path) -> Any:
 
 def lasts_ns(result: dict[str, Any]) -> int:
     """An inference, but for the microseconds of its copies and of the host."""
-    samples: list[int] = result["cases"][0]["samples_ns"]["total"]
+    samples: list[int] = result["cases"][0]["samples"]["latency"]
     return min(samples) // 100_000 * 100_000
 
 
@@ -108,7 +108,7 @@ def test_two_libraries_of_one_name_side_by_side(builds: Builds, tmp_path: Path) 
         (table,) = (tmp_path / "out").glob(f"*/{name}/table.md")
         assert heading in table.read_text()
         assert str(path) in (tmp_path / "html").read_text()
-    assert re.search(r"^mode +phase +fast/libep +slow/libep +ratio", ran.out, re.MULTILINE)
+    assert re.search(r"^mode +metric +fast/libep +slow/libep +ratio", ran.out, re.MULTILINE)
     (folder,) = (tmp_path / "out").glob("[!.]*")
     assert folder.name.startswith("tiny-fast-libep-slow-libep-")
     # What other programs read tells them apart though their EPs have one name.
@@ -315,7 +315,7 @@ def test_the_baselines_options_and_a_suites(builds: Builds, tmp_path: Path) -> N
         [[bench]]
         model = "{TINY.resolve()}"
         ep = "{builds.fast}"
-        mode = "cpu"
+        mode = "cpu-tensors"
         iterations = 1
         warmup = 1
         ep-option = {{"ep.refdevice.compute_us" = {SLOW_US}}}

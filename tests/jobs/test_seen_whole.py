@@ -15,7 +15,7 @@ pytestmark = pytest.mark.process
 
 TINY, MULTI = (f"models/{name}.onnx" for name in ("tiny", "multi_output"))
 SHORT = ("--iterations", 3, "--warmup", 1)
-CPU, CPU_EP = ("--ep", "cpu", "--mode", "cpu"), "CPUExecutionProvider …"
+CPU, CPU_EP = ("--ep", "cpu", "--mode", "cpu-tensors"), "CPUExecutionProvider …"
 SAME = "nothing that was recorded differs between the two: same model, EP, options, versions, machine"
 UNITS = {"ns", "µs", "ms", "s"}  # below the names of columns
 NOTHING_RAN = "! Nothing ran on RefDeviceExecutionProvider: all # nodes are on the CPU (Mul, Add, Clip)."
@@ -51,27 +51,27 @@ def masked(line: str) -> str:
 def test_a_run_with_a_node_on_the_cpu(clock: Clock, tmp_path: Path) -> None:
     """The copy inside the graph is the first sentence, where the output is the second, and nothing is downloaded."""
     line = device(("Mul", "Add"), tmp_path)
-    assert seen("run", *line, "--mode", "cpu", "--mode", "device", *SHORT, cwd=tmp_path) == [
+    assert seen("run", *line, "--mode", "cpu-tensors", "--mode", "device-tensors", *SHORT, cwd=tmp_path) == [
         "image.onnx (image 1x3x64x64)",
         "RefDeviceExecutionProvider …",
         "fence: the run itself waits; memory: EP device RefDevice (DEFAULT) and RefDeviceHostAccessible (HOST_ACCESSIBLE); "
         "done after #: # iterations per mode",
-        "mode split total vs cpu runs upload inference runs/s copied/run copy rate",
-        "cpu # # # – – # # –",
-        "device # # # # # # # #",
-        "split: ░ upload █ inference ━ not split, scaled to total",
+        "mode split latency speedup samples H2D inference inf/s copied/run copy rate",
+        "cpu-tensors # # # – – # # –",
+        "device-tensors # # # # # # # #",
+        "split: ░ H2D █ inference ━ not split, scaled to latency",
         "Times are medians, in #; ≈ derived, not measured.",
         "ortbench explain fence, split, ≈ … says what the words mean.",
         "What else it costs: the host's own work",
-        "mode CPU time user system cores",
-        "cpu # # # #",
-        "device # # # #",
-        "CPU time: per run, of all threads of the worker together; cores: how many were in use.",
+        "mode CPU time user system CPU cores page faults involuntary switches",
+        "cpu-tensors # # # # # #",
+        "device-tensors # # # # # #",
+        "ortbench explain CPU time, user, system … says what the words mean.",
         "• # Memcpy node copies # to the host inside every run, in every mode, since # of # nodes is on the CPU (Clip). That "
         "counts as inference here, not as copies; --nodes says what it takes.",
         "• output adjusted is bound in host memory, not on the device: Clip makes it on the CPU. Bound on the device it costs "
-        "another copy in every run, # (# at the rate of device's upload).",
-        "• device is # times as fast as cpu; too few blocks for an interval: measure it again without --iterations.",
+        "another copy in every run, # (# at the rate of device-tensors's H2D).",
+        "• device-tensors is # times as fast as cpu-tensors; too few blocks for an interval: measure it again without --iterations.",
         "Saved in …",
     ]
 
@@ -82,14 +82,14 @@ def test_one_mode_on_the_host(tmp_path: Path) -> None:
         "models/tiny.onnx (x #)",
         "CPUExecutionProvider …",
         "fence: the run itself waits; memory: host memory; done after #: # iterations per mode",
-        "mode total vs cpu runs runs/s copied/run",
-        "cpu # # # # #",
+        "mode latency speedup samples inf/s copied/run",
+        "cpu-tensors # # # # #",
         "Times are medians, in #.",
         "ortbench explain fence … says what the words mean.",
         "What else it costs: the host's own work",
-        "mode CPU time user system cores",
-        "cpu # # # #",
-        "CPU time: per run, of all threads of the worker together; cores: how many were in use.",
+        "mode CPU time user system CPU cores page faults involuntary switches",
+        "cpu-tensors # # # # # #",
+        "ortbench explain CPU time, user, system … says what the words mean.",
         "• CPUExecutionProvider computes in host memory: nothing is copied to a device.",
         "Saved in …",
     ]
@@ -98,16 +98,16 @@ def test_one_mode_on_the_host(tmp_path: Path) -> None:
 def test_a_gate_whose_sides_are_the_same_and_run_nothing_on_the_ep(clock: Clock, tmp_path: Path) -> None:
     """Both are said, the one before any figure and the other as a warning; no second time as nodes on the CPU."""
     model, *line = device(("Relu",), tmp_path)
-    both = ("--model", model, "--baseline-model", model, "--mode", "device")
+    both = ("--model", model, "--baseline-model", model, "--mode", "device-tensors")
     assert seen("gate", *both, *line, "--duration", 0.001, code=4, cwd=tmp_path) == [
         NOTHING_RAN,
         "baseline image.onnx (image 1x3x64x64)",
         "RefDeviceExecutionProvider …",
         "candidate image.onnx (image 1x3x64x64)",
         "RefDeviceExecutionProvider …",
-        "mode phase baseline candidate ratio 95 %",
-        "device total # # # –",
-        "? device total median, candidate to baseline: # (too few rounds for an interval, # rounds), must be at most #; a "
+        "mode metric baseline candidate ratio #% CI",
+        "device-tensors latency # # # –",
+        "? device-tensors latency median, candidate to baseline: # (too few rounds for an interval, # rounds), must be at most #; a "
         "verdict takes # rounds: measure it again with --duration #",
         f"! {SAME}",
         "gate: cannot tell: too little is known, and the checks say what is lacking",
@@ -122,7 +122,7 @@ def test_a_gate_whose_sides_are_the_same_and_run_nothing_on_the_ep(clock: Clock,
 def test_settings_side_by_side_with_copies_inside_the_graph(clock: Clock, tmp_path: Path) -> None:
     """They are said with their bytes, once for both, and before that there is too little to tell."""
     line = device(("Mul", "Add"), tmp_path)
-    said = seen("run", *line, "--opt-level", "basic,all", "--mode", "cpu", *SHORT, cwd=tmp_path)
+    said = seen("run", *line, "--opt-level", "basic,all", "--mode", "cpu-tensors", *SHORT, cwd=tmp_path)
     assert [line for line in said if line[0] in "•!"] == [
         "• # Memcpy node copies # to the host inside every run, in every mode, since # of # nodes is on the CPU (Clip). That "
         "counts as inference here, not as copies; --nodes says what it takes.",
@@ -137,21 +137,23 @@ def test_a_batch_of_several_sizes(tmp_path: Path) -> None:
         f"! batch={size} has # block and a comparison takes #: measure it again without --iterations"
         for size in (1, 8, 32)
     ]
+
+    def rows(figure: str, unit: str = "") -> list[str]:
+        first, *others = (f"batch={size} #{unit}" for size in (1, 8, 32))
+        return [f"cpu-tensors {figure} {first} – – –", *(f"{other} # – cannot tell" for other in others)]
+
     assert seen("run", MULTI, *CPU, *sizes, *SHORT, "--out", tmp_path) == [
         *(line for size in (1, 8, 32) for line in (f"batch={size} models/multi_output.onnx (x {size}x64)", CPU_EP)),
-        "mode result median vs first 95 % verdict items/s per item",
-        "cpu batch=1 # – – – # #",
-        "batch=8 # # – cannot tell # #",
-        "batch=32 # # – cannot tell # #",
+        "mode metric result value vs first #% CI verdict",
+        *rows("latency"),
+        *rows("item throughput", " items/s"),
         "What else it costs",
-        "mode cost result median vs first 95 % verdict",
-        "cpu CPU time batch=1 # – – –",
-        "batch=8 # # – cannot tell",
-        "batch=32 # # – cannot tell",
+        "mode cost result value vs first #% CI verdict",
+        *(line for cost in ("CPU time", "page faults", "involuntary switches") for line in rows(cost)),
         *lacking,
-        "• best: batch #, # items/s with cpu",
-        "ratio: of median times, above # is slower, from blocks of the same rounds; same: within ±2 % for certain.",
-        "ortbench explain ratio, 95 %, verdict … says what the words mean.",
+        "• best: batch #, # items/s with cpu-tensors",
+        "ratio: above # is slower, of rates too, or more of a cost, from blocks of the same rounds; same: within ±2 % for certain.",
+        "ortbench explain ratio, #% CI, verdict … says what the words mean.",
         "Saved in …",
     ]
 
@@ -165,7 +167,7 @@ def test_results_that_were_given_names(tmp_path: Path) -> None:
     said = seen("compare", tmp_path)
     assert said[:6] == [line for name in names for line in (f"{name} models/tiny.onnx (x #)", CPU_EP)]
     assert said[7:10] == [
-        "cpu after # – – – – –",
+        "cpu-tensors after # – – – – –",
         "before-the-fix # # – cannot tell # cannot tell",
         "before-the-fix-2 # # – cannot tell # cannot tell",
     ]
@@ -179,8 +181,8 @@ def test_results_that_were_given_names(tmp_path: Path) -> None:
     ("line", "message"),
     [
         (["--ep", "cpu", "--ep", "cpu"], "--ep cpu: was given twice; give it once"),
-        (["--mode", "cpu,device"],
-         "--mode 'cpu,device': there is no such mode; give each by itself, as in --mode cpu --mode device"),
+        (["--mode", "cpu-tensors,device-tensors"],
+         "--mode 'cpu-tensors,device-tensors': there is no such mode; give each by itself, as in --mode cpu-tensors --mode device-tensors"),
     ],
 )  # fmt: skip
 def test_what_is_typed_wrongly(line: list[str], message: str) -> None:

@@ -17,7 +17,7 @@ from tests.truth import relu_model
 pytestmark = pytest.mark.process
 
 MULTI = MODELS / "multi_output.onnx"
-CPU = ("--ep", "cpu", "--mode", "cpu")
+CPU = ("--ep", "cpu", "--mode", "cpu-tensors")
 
 
 def results(out: Path) -> dict[str, dict[str, Any]]:
@@ -38,29 +38,30 @@ def test_a_batch_of_several_sizes(tmp_path: Path) -> None:
         f"batch-{count}": {"count": count, "dim": "batch"} for count in (1, 32, 8)
     }
     assert len({it["setup"]["run_id"] for it in found.values()}) == 1
-    rounds = {tuple(block[0] for block in it["cases"][0]["blocks"]["total"]) for it in found.values()}
+    rounds = {tuple(block[0] for block in it["cases"][0]["blocks"]["latency"]) for it in found.values()}
     assert len(rounds) == 1  # they took turns
     for it in found.values():
         (case,) = it["cases"]
-        assert (case["status"], case["outputs_match"]) == ("ok", True)
-        median, count = case["phases"]["total"]["median_ns"], it["items"]["count"]
-        assert case["throughput"] == {
-            "items_per_s": pytest.approx(count * 1e9 / median), "item_ns": pytest.approx(median / count, abs=0.001)
-        }  # fmt: skip
+        assert (case["status"], case["checks"]["outputs"]["verdict"]) == ("ok", "passed")
+        median, count = case["metrics"]["latency"]["median"], it["items"]["count"]
+        assert case["metrics"]["item_throughput"]["value"] == pytest.approx(count * 1e9 / median)
+        assert case["metrics"]["item_time"]["value"] == pytest.approx(median / count, abs=0.001)
     # One table of all, and one of what else they cost.
-    assert re.findall(r"^mode +(\w+) ", ran.out, re.MULTILINE) == ["result", "cost"]
-    assert [re.search(rf"^(?:cpu)? +batch={count} +[\d.]+ .* [\d.]+[kM]? +[\d.]+ [nµm]s$", ran.out, re.MULTILINE) is not None
+    assert re.findall(r"^mode +(\w+) ", ran.out, re.MULTILINE) == ["metric", "cost"]
+    assert [re.search(rf" batch={count} +[\d.]+[kM]? items/s ", ran.out, re.MULTILINE) is not None
             for count in (1, 8, 32)] == [True] * 3  # fmt: skip
-    assert re.search(r"^• best: batch \d+, [\d.]+[kM]? items/s with cpu$", ran.out, re.MULTILINE)
+    assert re.search(r"^• best: batch \d+, [\d.]+[kM]? items/s with cpu-tensors$", ran.out, re.MULTILINE)
     (folder,) = out.glob("[!.]*")
     assert ran.out.endswith(f"Timeline in {tmp_path / 'trace'}; open it at ui.perfetto.dev or in chrome://tracing\n")
     assert f"Savedin{folder}" in "".join(ran.out.split())  # a long path is broken where the line ends
     assert (folder / "comparison.md").read_text().startswith("# ortbench compare: batch=1, batch=8, batch=32\n")
     # And in what other programs read each side has its name.
     names = [it["name"] for it in json.loads((tmp_path / "action-json").read_text())]
-    series = [re.search(r"\((batch=\d+)\).*: cpu (\w+)$", name) for name in names]
+    series = [re.search(r"\((batch=\d+)\).*: cpu-tensors ([\w.]+)$", name) for name in names]
     assert [it and it.groups() for it in series] == [
-        (f"batch={count}", figure) for count in (1, 8, 32) for figure in ("total", "cpu_time")
+        (f"batch={count}", figure)
+        for count in (1, 8, 32)
+        for figure in ("latency", "cpu_time", "page_faults.mean", "involuntary_switches.mean")
     ]
     groups = [it.get("classname") or "" for it in ET.parse(tmp_path / "junit").iter("testcase")]
     assert [it.rpartition(", ")[2] for it in groups] == ["batch=1", "batch=8", "batch=32"]
@@ -69,7 +70,7 @@ def test_a_batch_of_several_sizes(tmp_path: Path) -> None:
 
 
 def test_settings_of_two_lists_and_of_two_eps(library: Path, tmp_path: Path) -> None:
-    ran = ortbench("run", MULTI, "--ep", "cpu", "--ep", library, "--mode", "cpu", "--opt-level", "basic,all", *ONCE,
+    ran = ortbench("run", MULTI, "--ep", "cpu", "--ep", library, "--mode", "cpu-tensors", "--opt-level", "basic,all", *ONCE,
                         "--ep-option", f"{library}:compute_us=100", "--dim", "batch=8", "--out", tmp_path)  # fmt: skip
     assert (ran.code, ran.err) == (0, "")
     found = results(tmp_path)
@@ -82,11 +83,13 @@ def test_settings_of_two_lists_and_of_two_eps(library: Path, tmp_path: Path) -> 
 
 
 def test_two_settings_are_shown_with_their_phases(tmp_path: Path) -> None:
-    ran = ortbench("run", MODELS / "tiny.onnx", "--ep", "cpu", "--mode", "device", "--threads", "1,2", *ONCE, "--out",
+    ran = ortbench("run", MODELS / "tiny.onnx", "--ep", "cpu", "--mode", "device-tensors", "--threads", "1,2", *ONCE, "--out",
                         tmp_path, COLUMNS="100")  # fmt: skip
     assert (ran.code, ran.err) == (0, "")
     assert {name: it["target"]["threads"] for name, it in results(tmp_path).items()} == {"threads-1": 1, "threads-2": 2}
-    assert re.findall(r"^device +(\w+) ", ran.out, re.MULTILINE) == ["upload", "inference", "download", "total", "CPU"]
+    assert re.findall(r"^device-tensors +([\w ]+?)  ", ran.out, re.MULTILINE) == [
+        "latency", "H2D", "inference", "D2H", "CPU time", "page faults", "involuntary switches",
+    ]  # fmt: skip
     assert "items/s" not in ran.out
 
 
@@ -97,7 +100,7 @@ def test_sides_with_the_same_inputs_must_give_the_same_outputs(tmp_path: Path) -
     onnx.save(onnx.parser.parse_model(text), model)
     arguments = ("run", model, *CPU, *ONCE, "--out", tmp_path / "out")
     ran = ortbench(*arguments, "--threads", "1,2", "--dim", "N=4")
-    assert "threads=2: cpu failed: the outputs of threads=2 are not those of threads=1" in ran.err
+    assert "threads=2: cpu-tensors failed: the outputs of threads=2 are not those of threads=1" in ran.err
     ran = ortbench(*arguments, "--dim", "N=4,8", "--threads", "1")
     assert "are not those of" not in ran.err
 

@@ -117,8 +117,8 @@ def test_while_a_worker_and_the_folder_are_made(what: str, tmp_path: Path) -> No
 
 
 STAGES = [
-    *(f"preparing {mode}" for mode in ("cpu", "device", "device-resident")),
-    *(f"{stage}{mode}" for stage in ("checking ", "close-up of ") for mode in ("cpu", "device-resident")),
+    *(f"preparing {mode}" for mode in ("cpu-tensors", "device-tensors", "device-resident")),
+    *(f"{stage}{mode}" for stage in ("checking ", "close-up of ") for mode in ("cpu-tensors", "device-resident")),
     "profiling nodes",
 ]
 
@@ -136,16 +136,16 @@ def test_in_every_stage(number: int, stage: str, tmp_path: Path) -> None:
     (result,) = out.glob("*/result.json")
     # What comes after the last check adds nothing to what was measured.
     complete = stage.startswith(("close-up", "profiling"))
-    assert (json.loads(result.read_text())["stopped"] == "interrupted") != complete
+    assert (json.loads(result.read_text())["stopped"] == {"reason": "interrupted"}) != complete
 
 
 @pytest.mark.parametrize(
     ("number", "what", "times"),
-    [(INT, "stage memory of device", 0), (TERM, "asked memory", 1), (INT, "asked arenas", 1)],
+    [(INT, "stage memory of device-tensors", 0), (TERM, "asked memory", 1), (INT, "asked arenas", 1)],
 )
 def test_while_modes_are_weighed(number: int, what: str, times: int, tmp_path: Path) -> None:
     """Of three the first is weighed; nothing that was measured before is touched."""
-    modes = [word for mode in ("cpu", "device", "device-resident") for word in ("--mode", mode)]
+    modes = [word for mode in ("cpu-tensors", "device-tensors", "device-resident") for word in ("--mode", mode)]
     line = run_line(tmp_path / "out", *modes, "--iterations", 2, "--memory")
     ran = stopped(number, what, times, tmp_path, *line)
     assert (ran.code, ran.err) == (128 + number, "")
@@ -153,12 +153,12 @@ def test_while_modes_are_weighed(number: int, what: str, times: int, tmp_path: P
     assert_whole(tmp_path / "out")
     (file,) = tmp_path.glob("out/*/result.json")
     result = json.loads(file.read_text())
-    assert result["stopped"] == "iterations: 2 per mode"
-    assert [len(case["samples_ns"]["total"]) for case in result["cases"]] == [2, 2, 2]
+    assert result["stopped"] == {"reason": "iterations", "value": 2, "per": "mode"}
+    assert [len(case["samples"]["latency"]) for case in result["cases"]] == [2, 2, 2]
     assert [case["memory"]["failed"] for case in result["cases"]] == [None, "it was interrupted", "it was interrupted"]
-    assert result["cases"][0]["memory"]["host"]["peak"] > 0
+    assert result["cases"][0]["metrics"]["host_memory"]["value"] > 0
     for text in (ran.out, (file.parent / "table.md").read_text()):
-        assert "memory of device could not be measured: it was interrupted" in text
+        assert "memory of device-tensors could not be measured: it was interrupted" in text
 
 
 def test_while_the_energy_of_modes_is_measured(software_cuda: tuple[str, ...], tmp_path: Path) -> None:
@@ -166,13 +166,13 @@ def test_while_the_energy_of_modes_is_measured(software_cuda: tuple[str, ...], t
     shell = (
         f'exec {shlex.join(["env", *(f"{name}={value}" for name, value in environment.items()), *software_cuda])} "$@"'
     )
-    line = ["run", TINY, "--ep", "cuda", "--mode", "device", "--mode", "device-resident", "--iterations", 2, "--warmup", 1,
+    line = ["run", TINY, "--ep", "cuda", "--mode", "device-tensors", "--mode", "device-resident", "--iterations", 2, "--warmup", 1,
             "--energy", "--memory", "--spin", "--nodes", "--out", tmp_path / "out"]  # fmt: skip
     ran = stopped(INT, "asked stretch", 1, tmp_path, *line, shell=shell)
     assert (ran.code, ran.err) == (128 + INT, "")
     (file,) = tmp_path.glob("out/*/result.json")
     result = json.loads(file.read_text())
-    assert [len(case["samples_ns"]["total"]) for case in result["cases"]] == [2, 2]
+    assert [len(case["samples"]["latency"]) for case in result["cases"]] == [2, 2]
     first, second = (case["energy"] for case in result["cases"])
     assert first["watts"] > 0
     assert second == {"unsupported": "it was interrupted"}
@@ -204,10 +204,10 @@ def test_what_was_measured_is_saved_and_shown(number: int, tmp_path: Path) -> No
     assert "Saved in" in ran.out
     (file,) = tmp_path.glob("out/*/result.json")
     result = json.loads(file.read_text())
-    assert result["stopped"] == "interrupted"
+    assert result["stopped"] == {"reason": "interrupted"}
     assert result["took_ns"] > 0
     assert re.search(r"; interrupted after [\d.]+ m?s$", ran.out, re.MULTILINE)
-    assert sum(len(taken) for case in result["cases"] for taken in case["samples_ns"].values())
+    assert sum(len(taken) for case in result["cases"] for taken in case["samples"].values())
     assert (file.parent / "table.md").exists()
 
 
@@ -249,7 +249,7 @@ def test_a_suite_ends_between_its_cases_and_goes_on(tmp_path: Path) -> None:
     file = tmp_path / "bench.toml"
     models = (TINY, MODELS / "multi_output.onnx")
     benches = "".join(f'[[bench]]\nmodel = "{model}"\niterations = 2\n' for model in models)
-    file.write_text(f'[defaults]\nep = "cpu"\nmode = "cpu"\nwarmup = 1\n{benches}')
+    file.write_text(f'[defaults]\nep = "cpu"\nmode = "cpu-tensors"\nwarmup = 1\n{benches}')
     out = tmp_path / "out"
     ran = stopped(TERM, "os.rename", 5, tmp_path, "suite", file, "--out", out, "--quiet", "--junit", tmp_path / "j.xml")
     assert ran.code == 143
@@ -265,7 +265,7 @@ def test_a_suite_ends_between_its_cases_and_goes_on(tmp_path: Path) -> None:
 @pytest.mark.parametrize("streams", ["stdout", "stdout and stderr"])
 def test_a_reader_that_goes_costs_nothing(streams: str, tmp_path: Path) -> None:
     merged = {"stderr": subprocess.STDOUT} if "stderr" in streams else {"stderr": subprocess.PIPE}
-    line = command(*run_line(tmp_path, "--mode", "cpu", "--iterations", 1, "--html", tmp_path / "p.html"))
+    line = command(*run_line(tmp_path, "--mode", "cpu-tensors", "--iterations", 1, "--html", tmp_path / "p.html"))
     with subprocess.Popen(line, cwd=ROOT, stdout=subprocess.PIPE, **merged) as process:  # type: ignore[call-overload]
         process.stdout.close()
         errors = process.stderr.read() if process.stderr else b""

@@ -46,79 +46,96 @@ def on_device(library: Path, folder: Path, *arguments: object, **knobs: Any) -> 
 
 
 def statuses(result: Result) -> dict[str, dict[str, str]]:
-    return {point.name: {case.mode: case.status for case in point.cases} for point in result.points or []}
+    return {it.name: {case.mode: case.status for case in result.at_point(it.point)} for it in result.shapes}
 
 
 def test_what_a_sweep_prints_and_saves(tmp_path: Path) -> None:
     files = {name: tmp_path / f"a.{name}" for name in ("json", "html", "trace", "junit", "action-json", "bmf")}
     shapes = ("--dim", "batch=1,2..4", "--dim", "sequence=16")
-    line = ("sweep", IDS, "--ep", "cpu", *shapes, "--mode", "cpu", "--mode", "device")
+    line = ("sweep", IDS, "--ep", "cpu", *shapes, "--mode", "cpu-tensors", "--mode", "device-tensors")
     more = [word for name, file in files.items() for word in (f"--{name}", file)]
-    ran = ortbench(*line, "--slo", "total=10s", "--iterations", 3, "--warmup", 1, "--out", tmp_path, *more)
+    ran = ortbench(*line, "--slo", "latency=10s", "--iterations", 3, "--warmup", 1, "--out", tmp_path, *more)
     assert (ran.code, ran.err) == (0, "")
     assert "\nsweep of 3 shapes in one session: batch=1, batch=2, batch=4\n" in ran.out
-    assert "\ncpu:\nshape" in ran.out
-    assert "\nmode    switching" in ran.out
+    assert "\ncpu-tensors:\nshape" in ran.out
+    assert "\nmode            switching" in ran.out
     (folder,) = tmp_path.glob("sweep-transformer_ids-cpu-*")
     result = load(folder / "result.json")
     data = json.loads((folder / "result.json").read_text())
     assert load(files["json"]) == result
-    assert (data["kind"], data["schema_version"], data["cases"]) == ("sweep", 1, [])
-    assert data["sweep"] == {"dims": ["batch"], "data": False, "slo": {"total": 10_000_000_000}}
-    assert [point["shape"] for point in data["points"]] == [{"batch": n, "sequence": 16} for n in (1, 2, 4)]
-    for point, size in zip(data["points"], (1, 2, 4), strict=True):
-        assert point["first_run_ns"] > 0
-        assert point["items"] == {"count": size, "dim": "batch"}
-        assert point["inputs"][0]["shape"] == [size, 16]
-        for case in point["cases"]:
-            assert (case["status"], case["outputs_match"], len(case["samples_ns"]["total"])) == ("ok", True, 3)
-            assert case["throughput"]["items_per_s"] > 0
-    assert [(it["mode"], it["rounds"] * it["calls"] >= 3, len(it["points"])) for it in data["switching"]] == [
-        ("cpu", True, 3), ("device", True, 3),
-    ]  # fmt: skip
+    assert (data["kind"], data["schema_version"]) == ("sweep", 2)
+    assert data["sweep"] == {"slo": {"latency": 10_000_000_000}}
+    assert data["axes"] == [{"name": "batch", "unit": "elements", "values": [1, 2, 4]}]
+    for shape, size in zip(data["shapes"], (1, 2, 4), strict=True):
+        assert (shape["point"], shape["shape"]) == ({"batch": size}, {"batch": size, "sequence": 16})
+        assert shape["first_inference_ns"] > 0
+        assert shape["items"] == {"count": size, "dim": "batch"}
+        assert shape["inputs"][0]["shape"] == [size, 16]
+    assert [(it["mode"], it["point"]) for it in data["cases"]] == [
+        (mode, {"batch": n}) for n in (1, 2, 4) for mode in ("cpu-tensors", "device-tensors")
+    ]
+    for case in data["cases"]:
+        assert (case["status"], case["checks"]["outputs"]["verdict"]) == ("ok", "passed")
+        assert len(case["samples"]["latency"]) == 3
+        assert case["metrics"]["item_throughput"]["value"] > 0
+    assert [
+        (it["mode"], it["rounds"] * it["calls"] >= 3, [of["shape"] for of in it["shapes"]]) for it in data["switching"]
+    ] == [(mode, True, ["batch=1", "batch=2", "batch=4"]) for mode in ("cpu-tensors", "device-tensors")]
     for found in data["switching"]:
-        for point in found["points"]:
-            assert {len(samples) for samples in point["samples_ns"].values()} == {found["rounds"] * found["calls"]}
-    assert set(data["best"]["modes"]) == {"cpu", "device"}
+        for shape in found["shapes"]:
+            assert {len(samples) for samples in shape["samples"].values()} == {found["rounds"] * found["calls"]}
+    assert set(data["best"]["modes"]) == {"cpu-tensors", "device-tensors"}
     rows = list(csv.DictReader((folder / "table.csv").read_text().splitlines()))
-    assert [(row["shape"], row["dim_batch"], row["mode"]) for row in rows] == [
-        (f"batch={n}", str(n), mode) for n in (1, 2, 4) for mode in ("cpu", "device")
+    assert [(row["batch"], row["mode"]) for row in rows] == [
+        (str(n), mode) for n in (1, 2, 4) for mode in ("cpu-tensors", "device-tensors")
     ]
     assert (folder / "table.md").read_text().startswith(f"# ortbench: {IDS}")
     assert "Items a second by shape" in files["html"].read_text()
     assert load_trace(files["trace"])
     names = [it.get("name") for it in ElementTree.parse(files["junit"]).iter("testcase")]
-    assert names == [f"batch={n}: {mode}" for n in (1, 2, 4) for mode in ("cpu", "device")]
+    assert names == [f"batch={n}: {mode}" for n in (1, 2, 4) for mode in ("cpu-tensors", "device-tensors")]
     assert len(json.loads(files["bmf"].read_text())) == len(json.loads(files["action-json"].read_text())) >= 6
 
     # What other commands make of it.
     ran = ortbench("report", folder, "--html", tmp_path / "page.html")
     assert (ran.code, ran.err) == (0, "")
     ran = ortbench("compare", folder, folder / "result.json", "--json", "-")
-    assert {(row["shape"], row["mode"]) for row in json.loads(ran.out)} == {
-        (f"batch={n}", mode) for n in (1, 2, 4) for mode in ("cpu", "device")
+    assert {(row["batch"], row["mode"]) for row in json.loads(ran.out)} == {
+        (n, mode) for n in (1, 2, 4) for mode in ("cpu-tensors", "device-tensors")
     }
-    ran = ortbench("gate", folder, "--max-cpu-nodes", 0, "--slo", "max=10s", "--require-mode", "device")
+    ran = ortbench("gate", folder, "--max-cpu-nodes", 0, "--slo", "max=10s", "--require-mode", "device-tensors")
     assert (ran.code, ran.err) == (0, "")
-    assert "✓ batch=4: device is ok" in ran.out
-    assert "✓ SLO of cpu: max ≤ 10.0 s is kept; best with batch=" in ran.out
-    gate = ("gate", folder, "--baseline", folder, "--metric", "items_per_s@batch=4", "--junit", tmp_path / "gate.xml")
+    assert "✓ device-tensors is ok" in ran.out
+    assert "✓ SLO of cpu-tensors: max ≤ 10.0 s is kept; best with batch=" in ran.out
+    gate = (
+        "gate",
+        folder,
+        "--baseline",
+        folder,
+        "--metric",
+        "item_throughput@batch=4",
+        "--junit",
+        tmp_path / "gate.xml",
+    )
     ran = ortbench(*gate)
     assert ran.code == 4  # of three runs there is no interval
-    assert "? batch=4: cpu items/s: " in ran.out
+    assert "? cpu-tensors item_throughput batch=4: " in ran.out
     names = [it.get("name") for it in ElementTree.parse(tmp_path / "gate.xml").iter("testcase")]
     assert len(names) == 6 + 2
-    assert names[-2:] == ["batch=4: cpu items/s", "batch=4: device items/s"]
+    assert names[-2:] == ["cpu-tensors item_throughput batch=4", "device-tensors item_throughput batch=4"]
 
 
 def test_a_shape_that_runs_out_of_memory_is_said_and_the_others_go_on(library: Path, tmp_path: Path) -> None:
-    modes = ("--mode", "cpu", "--mode", "device")
+    modes = ("--mode", "cpu-tensors", "--mode", "device-tensors")
     limit = f"{WIDTH * 4 * 64}:default"
     ran, result = on_device(library, tmp_path, "--dim", "batch=1,64,2", *modes, fail_alloc_bytes=limit)
     assert ran.error_line.startswith("batch=64: failed: the first run ran out of memory: ")
-    ok, failed = dict.fromkeys(("cpu", "device"), "ok"), dict.fromkeys(("cpu", "device"), "failed")
+    ok, failed = (
+        dict.fromkeys(("cpu-tensors", "device-tensors"), "ok"),
+        dict.fromkeys(("cpu-tensors", "device-tensors"), "failed"),
+    )
     assert statuses(result) == {"batch=1": ok, "batch=64": failed, "batch=2": ok}
-    assert [it["point"] for it in (result.switching or [])[0]["points"]] == [0, 2]
+    assert [it["shape"] for it in (result.switching or [])[0]["shapes"]] == ["batch=1", "batch=2"]
     assert f"✗ {ran.error_line}" in ran.out.replace("\n  ", " ")
 
 
@@ -134,15 +151,15 @@ def test_a_shape_that_runs_out_of_memory_is_said_and_the_others_go_on(library: P
 def test_a_mode_that_fails_leaves_the_others(
     knobs: dict[str, str], first: str, said: str, library: Path, tmp_path: Path
 ) -> None:
-    modes = ("--mode", "cpu", "--mode", "host-accessible")
+    modes = ("--mode", "cpu-tensors", "--mode", "host-accessible")
     ran, result = on_device(library, tmp_path, "--dim", "batch=1,64", *modes, **knobs)
     assert ran.error_line.startswith(said)
     assert statuses(result) == {
-        "batch=1": {"cpu": "ok", "host-accessible": first},
-        "batch=64": {"cpu": "ok", "host-accessible": "failed"},
+        "batch=1": {"cpu-tensors": "ok", "host-accessible": first},
+        "batch=64": {"cpu-tensors": "ok", "host-accessible": "failed"},
     }
-    assert [it["mode"] for it in result.switching or []] == ["cpu"]
-    assert all(point.cases[0].samples_ns["total"] for point in result.points or [])
+    assert [it["mode"] for it in result.switching or []] == ["cpu-tensors"]
+    assert all(case.samples["latency"] for case in result.cases if case.mode == "cpu-tensors")
 
 
 def test_what_else_shapes_cost_and_inputs_of_another_library(tmp_path: Path) -> None:
@@ -152,14 +169,17 @@ def test_what_else_shapes_cost_and_inputs_of_another_library(tmp_path: Path) -> 
     assert (ran.code, ran.err) == (0, "")
     assert "\nWhat else it costs: by shape\nmode " in ran.out
     assert "host memory" in ran.out
-    for point in saved(tmp_path / "out").points or []:
-        (case,) = point.cases
+    result = saved(tmp_path / "out")
+    assert [case.point for case in result.cases] == [{"batch": 1}, {"batch": 2}]
+    for case in result.cases:
         assert case.memory is not None
         assert case.memory["host"] is not None
-        assert None not in (case.spin, case.energy, case.external)
+        assert case.energy is not None
+        assert case.value("cpu_time_spin_off") is not None
+        assert "external" in case.checks
     (table,) = tmp_path.glob("out/*/table.csv")
     (row, *_) = csv.DictReader(table.read_text().splitlines())
-    assert int(row["memory_host"]) > 0
+    assert int(row["host_memory_bytes"]) > 0
 
 
 def test_each_shape_has_a_graph_of_its_own(software_gpu: tuple[str, ...], tmp_path: Path) -> None:
@@ -167,14 +187,14 @@ def test_each_shape_has_a_graph_of_its_own(software_gpu: tuple[str, ...], tmp_pa
     line = ("sweep", model, "--ep", "webgpu", "--dim", "batch=1,2", "--mode", "device-resident", "--cuda-graph", *ONCE)
     ran = ortbench(*line, "--out", out, prefix=software_gpu)
     assert (ran.code, ran.err) == (0, "")
-    graphs = [point.cases[0].graph for point in saved(out).points or []]
-    assert all(graph is not None and graph["proved"] for graph in graphs)
-    assert len({graph["id"] for graph in graphs if graph is not None}) == 2
+    graphs = [case.checks["graph"] for case in saved(out).cases]
+    assert [graph["verdict"] for graph in graphs] == ["passed", "passed"]
+    assert len({graph["id"] for graph in graphs}) == 2
 
 
 def test_a_suite_measures_sweeps_and_holds_them_against_an_earlier_one(tmp_path: Path) -> None:
     batched(tmp_path / "m.onnx")
-    bench = '[[bench]]\nmodel = "m.onnx"\nep = "cpu"\nmode = "cpu"\nsweep = true\ndim = {batch = [1, 2]}\niterations = 1\nwarmup = 1\n'
+    bench = '[[bench]]\nmodel = "m.onnx"\nep = "cpu"\nmode = "cpu-tensors"\nsweep = true\ndim = {batch = [1, 2]}\niterations = 1\nwarmup = 1\n'
     file = tmp_path / "bench.toml"
     file.write_text(bench)
     ran = ortbench("suite", file, "--out", tmp_path / "one", "--json", "-")
@@ -183,15 +203,15 @@ def test_a_suite_measures_sweeps_and_holds_them_against_an_earlier_one(tmp_path:
     assert case["outcome"] == "measured"
     assert case["best_shape"] in ("batch=1", "batch=2")
     assert load(tmp_path / "one" / "m--cpu" / "result.json").kind == "sweep"
-    file.write_text(f'{bench}[bench.gate]\nbaseline = "one"\nmetric = "items_per_s@best"\n')
+    file.write_text(f'{bench}[bench.gate]\nbaseline = "one"\nmetric = "item_throughput@best"\n')
     junit = tmp_path / "junit.xml"
     ran = ortbench("suite", file, "--out", tmp_path / "two", "--junit", junit, "--action-json", tmp_path / "a.json")
     assert ran.code == 4  # of one run there is no interval
-    assert "m--cpu: cannot tell: best shape" in " ".join(ran.out.split())
+    assert "m--cpu: cannot tell: best point" in " ".join(ran.out.split())
     names = [it.get("name") for it in ElementTree.parse(junit).iter("testcase")]
-    assert names == ["batch=1: cpu", "batch=2: cpu", "best: cpu items/s"]
+    assert names == ["batch=1: cpu-tensors", "batch=2: cpu-tensors", "best: cpu-tensors item_throughput"]
     entries = json.loads((tmp_path / "a.json").read_text())
-    assert [it["name"].rpartition(": ")[2] for it in entries] == ["cpu total", "cpu cpu_time"] * 2
+    assert [it["name"].rpartition(": ")[2] for it in entries] == ["cpu-tensors latency"] * 2
 
 
 def test_real_inputs_take_turns_and_their_outputs_are_checked(tmp_path: Path) -> None:
@@ -201,13 +221,21 @@ def test_real_inputs_take_turns_and_their_outputs_are_checked(tmp_path: Path) ->
         inputs = np.random.default_rng(batch).standard_normal((batch, WIDTH), np.float32)
         np.savez(data / f"{name}.npz", x=inputs)
         np.savez(data / f"{name}.expected.npz", y=np.maximum(inputs, 0) + (name == "wrong"))
-    ran = ortbench("sweep", model, "--ep", "cpu", "--data", data, "--mode", "cpu", *ONCE, "--out", tmp_path / "out")
+    ran = ortbench(
+        "sweep", model, "--ep", "cpu", "--data", data, "--mode", "cpu-tensors", *ONCE, "--out", tmp_path / "out"
+    )
     assert ran.code == 1
     assert ran.error_line.startswith("wrong: failed: the outputs are not the expected ones: ")
     result = saved(tmp_path / "out")
-    assert statuses(result) == {"a": {"cpu": "ok"}, "b": {"cpu": "ok"}, "wrong": {"cpu": "failed"}}
+    assert statuses(result) == {
+        "a": {"cpu-tensors": "ok"},
+        "b": {"cpu-tensors": "ok"},
+        "wrong": {"cpu-tensors": "failed"},
+    }
     shapes = [("a", {"batch": 1}), ("b", {"batch": 3}), ("wrong", {})]
-    assert [(it.data, it.shape) for it in result.points or []] == shapes
+    assert [(it.data, it.shape) for it in result.shapes] == shapes
+    assert result.axes == [{"name": "data", "unit": "", "values": ["a", "b", "wrong"]}]
+    assert [case.point for case in result.cases] == [{"data": "a"}, {"data": "b"}, {"data": "wrong"}]
 
 
 @pytest.mark.parametrize(
@@ -216,7 +244,7 @@ def test_real_inputs_take_turns_and_their_outputs_are_checked(tmp_path: Path) ->
         ("a sweep needs several shapes", ["--dim", "batch=1"]),
         ("--dim nothing: the model has no such symbolic dimension; it has batch, sequence", ["--dim", "nothing=1,2"]),
         (
-            "--slo 'p98': there is no such statistic; choose from total, p50, mean, p90, p95, p99, max",
+            "--slo 'p98': there is no such statistic; choose from latency, p50, mean, p90, p95, p99, max",
             ["--dim", "batch=1,2", "--slo", "p98=1ms"],
         ),
         ("--nodes: looks into runs of one shape: 'ortbench run' with that", ["--dim", "batch=1,2", "--nodes"]),

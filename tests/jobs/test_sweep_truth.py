@@ -27,11 +27,10 @@ def test_the_law_of_sizes_and_the_price_of_switching_come_back(library: Path, tm
     model = batched(tmp_path / "m.onnx")
     code, result, _, errors = run_on_device(library, model, config, tmp_path, *line, command="sweep")
     assert code == 0, errors
-    points = {point.shape["batch"]: point for point in result.points or []}
     for mode, calls in MODES.items():
         for batch in BATCHES:
-            case = points[batch].case(mode)
+            case = result.case(mode, {"batch": batch})
             assert case is not None
-            assert set(case.samples_ns["total"]) == {(A_US + B_US * batch) * 1000 + calls * CALL_NS}
+            assert set(case.samples["latency"]) == {(A_US + B_US * batch) * 1000 + calls * CALL_NS}
         (switching,) = [it for it in result.switching or [] if it["mode"] == mode]
         assert switching["cost_ns"] == SWITCH_US * 1000

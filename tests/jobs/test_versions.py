@@ -68,7 +68,7 @@ def test_openvinos_own_package_is_named_and_its_ep_goes_by_name(tmp_path: Path) 
     assert (ep["package"], ep["problem"]) == ("onnxruntime-openvino", None)
     # What it says of modes is what they do, see the table.
     can = [mode for mode, reason in ep["devices"][0]["modes"].items() if reason is None]
-    assert can == ["cpu", "device", "device-resident", "host-accessible"]
+    assert can == ["cpu-tensors", "device-tensors", "device-resident", "host-accessible"]
     assert ep["devices"][0]["memory"]["default"] == "host memory"
 
 
@@ -85,7 +85,7 @@ def test_openvinos_plugin_where_it_has_a_device(version: str, openvino_ep: str, 
     result = json.loads(ran.out)
     assert result["target"]["ep"] == openvino_ep
     found = {case["mode"]: case for case in result["cases"]}
-    assert found["cpu"]["status"] == "ok"
+    assert found["cpu-tensors"]["status"] == "ok"
     before = "before ONNX Runtime 1.28"
     for case in found.values():
         assert case["status"] in ("ok", "unsupported")

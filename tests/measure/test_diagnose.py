@@ -168,9 +168,9 @@ def test_a_card_without_a_driver_is_seen_on_the_bus(
 
 def result(*medians: int) -> Result:
     """One with a block of three samples for each median, in ns."""
-    case = Case("cpu")
-    case.samples_ns["total"] = [ns for median in medians for ns in (median - 1, median, median + 1)]
-    case.blocks["total"] = [[number, 3, 0] for number in range(len(medians))]
+    case = Case("cpu-tensors")
+    case.samples["latency"] = [ns for median in medians for ns in (median - 1, median, median + 1)]
+    case.blocks["latency"] = [[number, 3, 0] for number in range(len(medians))]
     return Result(tool={"name": "ortbench", "version": "0"}, created="", command=[], cases=[case])
 
 

@@ -7,8 +7,9 @@ import pytest
 from ortbench.measure.describe import describe_gpus
 from ortbench.measure.side import Side
 from ortbench.plan import Plan
-from ortbench.result import Result, from_dict, result_json
+from ortbench.result import Result, parse, result_json
 from ortbench.schema import GpuReading
+from ortbench.stats import summarise
 from ortbench.timeline import TimedBlock, Timeline
 from tests.results import measured, nvidia_result, result_of, steady
 
@@ -18,8 +19,8 @@ SAID = "the GPU was held back by the power cap in rounds 2–4 (3 of 12)"
 
 def result(mode: str, on_nvidia: bool = True) -> Result:
     """A mode of 12 rounds, a round each 100 ms."""
-    case = measured(mode, total=steady([MS] * 12))
-    case.blocks["total"] = [[number, 3, number * 100 * MS] for number in range(12)]
+    case = measured(mode, latency=steady([MS] * 12))
+    case.blocks["latency"] = [[number, 3, number * 100 * MS] for number in range(12)]
     return nvidia_result(case) if on_nvidia else result_of(case)
 
 
@@ -29,7 +30,7 @@ def readings(*held: int) -> list[GpuReading]:
         {
             "at_s": n / 10,
             "gpu": 0,
-            "at_ns": n * 100 * MS - MS,
+            "at_ns": max(n * 100 * MS - MS, 0),
             "reasons": 4 * (n in held),
             "sm_mhz": 900 if n in held else 1980,
         }
@@ -42,29 +43,31 @@ def warned(made: Result) -> list[tuple[str, str]]:
 
 
 def test_rounds_are_left_out_on_all_sides_and_nothing_else_is_said_of_them() -> None:
-    sides = [result("device"), result("cpu", on_nvidia=False)]
+    sides = [result("device-tensors"), result("cpu-tensors", on_nvidia=False)]
     describe_gpus(sides, readings(3, 4), decided=False)
     for made in sides:
         assert made.throttled == {"rounds": [2, 3, 4], "of": 12, "reasons": ["the power cap"], "left_out": True}
         assert warned(made) == [("throttled", f"{SAID}: left out of all figures, kept in the result")]
         (case,) = made.cases
-        assert len(case.samples_ns["total"]) == 27
+        assert len(case.samples["latency"]) == 27
         assert case.left_out is not None
-        assert case.left_out["blocks"]["total"] == [[n, 3, n * 100 * MS] for n in (2, 3, 4)]
+        assert case.left_out["blocks"]["latency"] == [[n, 3, n * 100 * MS] for n in (2, 3, 4)]
 
 
 def test_a_result_with_what_was_left_out_is_saved_and_read() -> None:
     import json
 
-    made = result("device")
+    made = result("device-tensors")
     describe_gpus([made], readings(3, 4), decided=False)
-    again = from_dict(json.loads(result_json(made)))
+    (case,) = made.cases
+    case.metrics["latency"] = summarise(case.samples["latency"])  # as the end of a measurement does
+    again = parse(result_json(made).encode(), "result.json")
     assert (again.throttled, again.cases[0].left_out) == (made.throttled, made.cases[0].left_out)
-    old = json.loads(result_json(result("device")))
+    old = json.loads(result_json(result("device-tensors")))
     for part in (old, *old["cases"]):
         for key in ("throttled", "left_out", "energy"):
             part.pop(key, None)
-    assert from_dict(old).throttled is None
+    assert parse(json.dumps(old).encode(), "result.json").throttled is None
 
 
 @pytest.mark.parametrize(
@@ -78,12 +81,12 @@ def test_a_result_with_what_was_left_out_is_saved_and_read() -> None:
 def test_rounds_that_stay_are_warned_of_as_the_cards_state(
     held: tuple[int, ...], decided: bool, said: str | None
 ) -> None:
-    made = result("device")
+    made = result("device-tensors")
     describe_gpus([made], readings(*held), decided)
     assert made.throttled is not None
     assert made.throttled["left_out"] is False
     assert made.cases[0].left_out is None
-    assert len(made.cases[0].samples_ns["total"]) == 36
+    assert len(made.cases[0].samples["latency"]) == 36
     warnings = warned(made)
     assert warnings[0][0] == "gpu-state"
     assert any("slowed down by the power cap" in message for _, message in warnings)
@@ -95,7 +98,7 @@ def test_rounds_that_stay_are_warned_of_as_the_cards_state(
 
 
 def test_what_runs_elsewhere_is_not_held_back_by_a_card() -> None:
-    made = result("cpu", on_nvidia=False)
+    made = result("cpu-tensors", on_nvidia=False)
     describe_gpus([made], readings(3, 4), decided=False)
     assert made.throttled is None
     assert [code for code, _ in warned(made)] == ["gpu-state", "gpu-state"]  # as ever
@@ -105,7 +108,7 @@ def test_a_timeline_has_the_blocks_that_the_result_has_and_says_what_it_lacks() 
     side = Side(Plan("m.onnx"), timeline=Timeline())
     assert side.timeline is not None
     side.timeline.blocks += [
-        TimedBlock("cpu", "total", number, 1, number * 3, 3, 0, 1, [0] * 3, [1] * 3) for number in range(4)
+        TimedBlock("cpu-tensors", "latency", number, 1, number * 3, 3, 0, 1, [0] * 3, [1] * 3) for number in range(4)
     ]
     side.drop_left_out()
     assert len(side.timeline.blocks) == 4

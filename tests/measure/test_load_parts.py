@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from ortbench.analysis.load_levels import Burst, Taken
+from ortbench.errors import BadInput
 from ortbench.measure.load_left import Left
-from ortbench.measure.load_samples import FILE_NAME, write
+from ortbench.measure.load_samples import FILE_NAME, read, write
 from ortbench.measure.lock_watch import LockWatch
 from ortbench.packed import pack, unpack
 from tests.queues import MS, served, steady
@@ -77,9 +81,9 @@ def test_the_time_left_is_told_from_the_beginning_and_never_below_zero() -> None
 def test_samples_of_both_loops_are_beside_the_result(tmp_path: Path) -> None:
     ends = np.array([1, 2, 3, 4], np.int64) * MS
     burst = Burst([ends - MS, ends - MS], [ends, ends], 3 * MS, 0, 1, round=5)
-    closed = Taken("cpu", "shared", ("concurrency", 2), bursts=[burst])
-    opened = Taken("cpu", "shared", ("rate", 9.0), stretches=[served([0, MS], steady(3 * MS))])
-    write([closed, Taken("cpu", "shared", ("rate", 1.0), failed="gone"), opened], tmp_path)
+    closed = Taken("cpu-tensors", ("concurrency", 2), bursts=[burst])
+    opened = Taken("cpu-tensors", ("rate", 9.0), stretches=[served([0, MS], steady(3 * MS))])
+    write([closed, Taken("cpu-tensors", ("rate", 1.0), failed="gone"), opened], tmp_path)
     with np.load(tmp_path / FILE_NAME) as found:
         assert {name: found[name].tolist() for name in found} == {
             "0/span_ns": [[MS, 3 * MS]],
@@ -93,3 +97,54 @@ def test_samples_of_both_loops_are_beside_the_result(tmp_path: Path) -> None:
             "2/requests": [[2, 2]],
         }
     write([], tmp_path / "nowhere")
+
+
+OPEN: dict[str, Any] = {name: np.array([1, 2], np.int64) for name in ("0/due_ns", "0/start_ns", "0/end_ns")} | {
+    "0/begin_ns": np.array([0], np.int64),
+    "0/requests": np.array([[2, 2]], np.int64),
+}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda arrays: arrays.pop("0/start_ns"),
+        lambda arrays: arrays.update({"0/end_ns": np.array([1], np.int64)}),
+        lambda arrays: arrays.update({"0/due_ns": np.array([1.0, float("nan")])}),
+        lambda arrays: arrays.update({"0/due_ns": np.array([[1, 2]], np.int64)}),
+        lambda arrays: arrays.update({"0/due_ns": np.array([-1, 2], np.int64)}),
+        lambda arrays: arrays.update({"0/requests": np.array([[1, 2]], np.int64)}),
+        lambda arrays: arrays.update({"0/latency_ns": np.array([1], np.int64)}),
+    ],
+)
+def test_samples_that_do_not_fit_together_are_bad_input(
+    change: Callable[[dict[str, Any]], object], tmp_path: Path
+) -> None:
+    arrays = dict(OPEN)
+    np.savez_compressed(tmp_path / FILE_NAME, **arrays)
+    assert read(tmp_path) is not None
+    change(arrays)
+    np.savez_compressed(tmp_path / FILE_NAME, **arrays)
+    with pytest.raises(BadInput, match="the arrays of level 0 do not fit together"):
+        read(tmp_path)
+
+
+def _npy() -> bytes:
+    content = io.BytesIO()
+    np.save(content, np.array([1]))
+    return content.getvalue()
+
+
+def test_samples_that_are_cut_off_or_damaged_are_bad_input(tmp_path: Path) -> None:
+    np.savez_compressed(tmp_path / FILE_NAME, **OPEN)
+    whole = (tmp_path / FILE_NAME).read_bytes()
+    for damaged in (
+        whole[:-40],
+        whole[: len(whole) // 2],
+        b"",
+        _npy(),
+        whole[:60] + b"\xff" * 40 + whole[100:],
+    ):
+        (tmp_path / FILE_NAME).write_bytes(damaged)
+        with pytest.raises(BadInput, match="cannot be read: "):
+            read(tmp_path)

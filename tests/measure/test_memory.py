@@ -39,10 +39,10 @@ class ScriptedWorker:
 
 
 def weigh(monkeypatch: pytest.MonkeyPatch, cards: tuple[list[Card], list[Card]] = ([], []), **answers: Any) -> Any:
-    """The memory of mode `cpu` on a machine with such cards."""
-    side = Side(Plan("m.onnx", Target(ep="some"), modes=("cpu",)))
-    side.cases["cpu"] = measured("cpu", total=steady([1]))
-    side.result = nvidia_result(side.cases["cpu"])
+    """The memory of mode `cpu-tensors` on a machine with such cards."""
+    side = Side(Plan("m.onnx", Target(ep="some"), modes=("cpu-tensors",)))
+    side.cases["cpu-tensors"] = measured("cpu-tensors", latency=steady([1]))
+    side.result = nvidia_result(side.cases["cpu-tensors"])
     readings = iter(cards)
     monkeypatch.setattr(memory, "worker_for", lambda plan: ScriptedWorker(answers))
     monkeypatch.setattr(memory, "read_cards", lambda: next(readings))
@@ -50,9 +50,10 @@ def weigh(monkeypatch: pytest.MonkeyPatch, cards: tuple[list[Card], list[Card]] 
     told: list[str] = []
     side.forms = []
     memory.weigh_modes(side, told.append)
-    assert told == ["memory of cpu (some)"]
-    assert side.cases["cpu"].median("total") == 1
-    return side.cases["cpu"].memory
+    assert told == ["memory of cpu-tensors (some)"]
+    assert side.cases["cpu-tensors"].median("latency") == 1
+    case = side.cases["cpu-tensors"]
+    return {**(case.memory or {}), "sizes": {key: case.value(key) for key in case.metrics if "memory" in key}}
 
 
 def test_what_workers_say_becomes_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -64,10 +65,11 @@ def test_what_workers_say_becomes_the_result(monkeypatch: pytest.MonkeyPatch) ->
     )
     assert found == {
         "failed": None,
-        "device": {"bytes": 500, "how": "NVML, of the worker's process", "bound": 3, "card": 500},
-        "host": {
-            "before": 10, "session": 20, "peak": 30, "pinned": 5,
-            "how": "the worker's resident set, as the system tells it",
+        "device": "NVML, of the worker's process",
+        "host": "the worker's resident set, as the system tells it",
+        "sizes": {
+            "device_memory": 500, "device_memory_bound": 3, "device_memory_process": 500,
+            "host_memory_before": 10, "host_memory_session": 20, "host_memory": 30, "pinned_memory": 5,
         },
         "arenas": [ARENA],
         "arenas_how": "ONNX Runtime's profile of the same runs in another worker",
@@ -78,13 +80,9 @@ def test_what_is_not_known_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     host = {**HOST, "before": None, "session": None, "peak": None}
     old = {"arenas": [], "version": "1.24.4", "nodes": []}
     found = weigh(monkeypatch, memory={"bound": 3, "host": host}, arenas=old)
-    assert found["device"] == {
-        "bytes": None,
-        "how": "not known: NVML tells nothing of the device, and the EP's allocator neither",
-        "bound": 3,
-        "card": None,
-    }
-    assert found["host"]["how"] == "not known: the system does not tell"
+    assert found["device"] == "not known: NVML tells nothing of the device, and the EP's allocator neither"
+    assert found["sizes"] == {"device_memory_bound": 3, "pinned_memory": 5}
+    assert found["host"] == "not known: the system does not tell"
     assert found["arenas_how"].startswith(
         "not known: the profile of ONNX Runtime 1.24.4 has nothing of it (it has since 1.28"
     )
@@ -98,7 +96,7 @@ def test_a_peak_that_cannot_begin_anew_is_that_since_the_worker_began(monkeypatc
         arenas={"arenas": [ARENA], "version": "1.31", "nodes": None},
     )
     assert found["device"] is None
-    assert found["host"]["how"].endswith("; its peak is that since the worker began")
+    assert found["host"].endswith("; its peak is that since the worker began")
 
 
 def test_a_worker_that_dies_takes_only_its_own_figures_along(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,5 +104,5 @@ def test_a_worker_that_dies_takes_only_its_own_figures_along(monkeypatch: pytest
     found = weigh(monkeypatch, memory=lost)
     assert (found["failed"], found["device"], found["host"]) == ("the worker was ended by SIGKILL", None, None)
     found = weigh(monkeypatch, memory={"bound": 3, "host": HOST}, arenas=lost)
-    assert (found["failed"], found["host"]["peak"]) == (None, 30)
+    assert (found["failed"], found["sizes"]["host_memory"]) == (None, 30)
     assert (found["arenas"], found["arenas_how"]) == ([], "not known: the worker was ended by SIGKILL")

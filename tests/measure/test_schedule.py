@@ -9,7 +9,7 @@ from itertools import groupby
 
 import pytest
 
-from ortbench.analysis.compare import stored_ratio
+from ortbench.analysis.compare import stored
 from ortbench.analysis.sequential import median_ratio
 from ortbench.gate.contests import ALPHA
 from ortbench.measure.bench import Lane, _evened
@@ -26,15 +26,15 @@ from ortbench.measure.schedule import (
     dropped,
     is_precise,
 )
-from ortbench.modes import TOTAL
+from ortbench.modes import LATENCY
 from ortbench.stats import paired_ratio
-from tests.results import measured
+from tests.results import measured, series_of
 from tests.results import steady as by_block
 
 SECOND = 1_000_000_000
 ENDLESS = StopRule(duration_ns=10**18, precision=1e-9)
-UPLOAD = "upload"  # any phase besides the total
-KINDS = {"cpu": (TOTAL,), "device": (TOTAL, UPLOAD), "device-resident": (TOTAL,)}
+H2D = "h2d"  # any phase besides the latency
+KINDS = {"cpu-tensors": (LATENCY,), "device-tensors": (LATENCY, H2D), "device-resident": (LATENCY,)}
 KEYS = {(mode, kind) for mode, kinds in KINDS.items() for kind in kinds}
 ESTIMATES = dict.fromkeys(KINDS, 2e6)  # 10 samples a block
 
@@ -117,9 +117,9 @@ def test_dropped(n: int, drop: int) -> None:
 
 
 def test_blocks_have_the_size_of_their_mode() -> None:
-    schedule = make({"fast": (TOTAL,), "slow": (TOTAL, UPLOAD)}, {"fast": 1e5, "slow": 5e6}, ENDLESS, 0)
+    schedule = make({"fast": (LATENCY,), "slow": (LATENCY, H2D)}, {"fast": 1e5, "slow": 5e6}, ENDLESS, 0)
     asked = {(block.lane, block.phase, block.n, block.drop) for block in drive(schedule, noisy, 1, rounds=3)}
-    assert asked == {("fast", TOTAL, 200, 20), ("slow", TOTAL, 4, 1), ("slow", UPLOAD, 4, 1)}
+    assert asked == {("fast", LATENCY, 200, 20), ("slow", LATENCY, 4, 1), ("slow", H2D, 4, 1)}
 
 
 CALLS_NS = {"fast": 1e5, "slow": 5e6, "slower": 9e7}  # of one iteration
@@ -132,7 +132,7 @@ def at_pace(block: Block[str]) -> int:
 
 
 def test_without_a_warm_up_the_first_rounds_tell_how_long_blocks_may_be() -> None:
-    schedule = Schedule({lane: {TOTAL: None} for lane in CALLS_NS}, ENDLESS, 0)
+    schedule = Schedule({lane: {LATENCY: None} for lane in CALLS_NS}, ENDLESS, 0)
     asked: dict[str, list[int]] = {lane: [] for lane in CALLS_NS}
     while (block := schedule.next_block()) is not None and block.round < 4:
         asked[block.lane].append(block.n)
@@ -142,7 +142,7 @@ def test_without_a_warm_up_the_first_rounds_tell_how_long_blocks_may_be() -> Non
 
 
 def test_what_was_warmed_up_keeps_its_size_beside_what_was_not() -> None:
-    schedule = Schedule({"fast": {TOTAL: 2e6}, "slow": {TOTAL: None}}, ENDLESS, 0)
+    schedule = Schedule({"fast": {LATENCY: 2e6}, "slow": {LATENCY: None}}, ENDLESS, 0)
     asked: dict[str, list[int]] = {"fast": [], "slow": []}
     while (block := schedule.next_block()) is not None and block.round < 3:
         asked[block.lane].append(block.n)
@@ -151,7 +151,7 @@ def test_what_was_warmed_up_keeps_its_size_beside_what_was_not() -> None:
 
 
 def test_a_lane_that_fails_while_the_schedule_learns_is_left_out() -> None:
-    schedule = Schedule({lane: {TOTAL: None} for lane in CALLS_NS}, ENDLESS, 0)
+    schedule = Schedule({lane: {LATENCY: None} for lane in CALLS_NS}, ENDLESS, 0)
     first = schedule.next_block()
     assert first is not None
     schedule.remove(first.lane)
@@ -161,7 +161,7 @@ def test_a_lane_that_fails_while_the_schedule_learns_is_left_out() -> None:
 
 
 def test_as_many_samples_as_asked_for_without_a_warm_up() -> None:
-    schedule = Schedule({"fast": {TOTAL: None}}, StopRule(1, None, iterations=20), 0)
+    schedule = Schedule({"fast": {LATENCY: None}}, StopRule(1, None, iterations=20), 0)
     asked = []
     while (block := schedule.next_block()) is not None:
         asked.append(block.n)
@@ -170,28 +170,29 @@ def test_as_many_samples_as_asked_for_without_a_warm_up() -> None:
 
 
 def test_sides_that_are_held_against_each_other_learn_the_same_size() -> None:
-    lanes = [Lane(0, "cpu"), Lane(1, "cpu"), Lane(0, "device"), Lane(1, "device")]
-    schedule = Schedule({lane: {TOTAL: None} for lane in lanes}, ENDLESS, 0, even=_evened)
+    lanes = [Lane(0, "cpu-tensors"), Lane(1, "cpu-tensors"), Lane(0, "device-tensors"), Lane(1, "device-tensors")]
+    schedule = Schedule({lane: {LATENCY: None} for lane in lanes}, ENDLESS, 0, even=_evened)
     asked: dict[Lane, list[int]] = {lane: [] for lane in lanes}
     while (block := schedule.next_block()) is not None and block.round < 3:
         asked[block.lane].append(block.n)
-        pace = {Lane(0, "cpu"): 1e6, Lane(1, "cpu"): 2e6}.get(block.lane, 5e6)
+        pace = {Lane(0, "cpu-tensors"): 1e6, Lane(1, "cpu-tensors"): 2e6}.get(block.lane, 5e6)
         schedule.add(block, [1000] * block.n, round(pace * (block.n + block.drop)))
     assert [asked[lane] for lane in lanes] == [[3, 3, 10], [3, 3, 10], [3, 3, 4], [3, 3, 4]]
 
 
 def test_an_ordered_session_without_a_warm_up_is_short() -> None:
-    schedule = InOrder({"cpu": {TOTAL: None}, "device": {TOTAL: 1e6}}, None)
-    assert [(block.lane, block.n) for block in iter(schedule.next_block, None)] == [("cpu", 3), ("device", 20)]
+    schedule = InOrder({"cpu-tensors": {LATENCY: None}, "device-tensors": {LATENCY: 1e6}}, None)
+    assert [(block.lane, block.n) for block in iter(schedule.next_block, None)] == [
+        ("cpu-tensors", 3),
+        ("device-tensors", 20),
+    ]
 
 
 def test_the_least_number_of_rounds_gives_every_interval() -> None:
     """Of a ratio within the run, of a comparison with another run, and of a gate's limit."""
     assert paired_ratio([1] * MIN_ROUNDS, [1] * MIN_ROUNDS).ci95 is not None
-    base, value = (measured("cpu", total=by_block([ns] * MIN_ROUNDS)) for ns in (100, 200))
-    found = stored_ratio(base, value, TOTAL)
-    assert found is not None
-    assert found.low is not None
+    base, value = (measured("cpu-tensors", latency=by_block([ns] * MIN_ROUNDS)) for ns in (100, 200))
+    assert stored(series_of(base), series_of(value)).low is not None
     assert median_ratio([1.0] * MIN_ROUNDS, ALPHA).low is not None
 
 
@@ -200,17 +201,17 @@ def test_the_least_number_of_rounds_gives_every_interval() -> None:
 
 @pytest.mark.parametrize("iterations", [1, 3, 10, 25, 1234])
 def test_iterations_are_exact(iterations: int) -> None:
-    estimates = {"cpu": 2e6, "device": 5e6, "device-resident": 1e3}
+    estimates = {"cpu-tensors": 2e6, "device-tensors": 5e6, "device-resident": 1e3}
     schedule = make(KINDS, estimates, StopRule(1, 1.0, iterations), 0)
     counts: Counter[tuple[str, str]] = Counter()
     for block in drive(schedule, noisy, spent_ns=10**12):
         counts[block.lane, block.phase] += block.n
     assert counts == dict.fromkeys(KEYS, iterations)
-    assert schedule.stopped == f"iterations: {iterations} per mode"
+    assert schedule.stopped == {"reason": "iterations", "value": iterations, "per": "mode"}
 
 
 def test_the_last_block_is_cut_and_nothing_follows_it() -> None:
-    schedule = make({"fast": (TOTAL,), "slow": (TOTAL,)}, {"fast": 2e6, "slow": 5e6}, StopRule(1, 1.0, 25), 0)
+    schedule = make({"fast": (LATENCY,), "slow": (LATENCY,)}, {"fast": 2e6, "slow": 5e6}, StopRule(1, 1.0, 25), 0)
     blocks = drive(schedule)
     assert [(block.n, block.drop) for block in blocks if block.lane == "fast"] == [(10, 1), (10, 1), (5, 1)]
     assert [block.n for block in blocks if block.lane == "slow"] == [4, 4, 4, 4, 4, 4, 1]
@@ -233,13 +234,13 @@ def test_stops_when_precise_but_not_before_the_least_number_of_rounds() -> None:
     blocks = drive(schedule, steady)
     assert max(block.round for block in blocks) + 1 == MIN_ROUNDS
     assert len(blocks) == MIN_ROUNDS * len(KEYS)
-    assert schedule.stopped == "precision: ±1 %"
+    assert schedule.stopped == {"reason": "precision", "value": 0.01}
 
 
 def test_one_noisy_mode_keeps_all_going() -> None:
     schedule = make(KINDS, ESTIMATES, StopRule(100, 0.01), 0)
-    blocks = drive(schedule, lambda block: noisy(block) if block.lane == "device" else steady(block))
-    assert schedule.stopped == "duration: 1e-07 s per mode"
+    blocks = drive(schedule, lambda block: noisy(block) if block.lane == "device-tensors" else steady(block))
+    assert schedule.stopped == {"reason": "duration", "value": 1e-07, "per": "mode"}
     assert len(blocks) == 300
 
 
@@ -248,7 +249,7 @@ def test_a_mode_that_becomes_precise_stops_the_run_within_a_tenth(noisy_rounds: 
     def samples(block: Block[str]) -> list[int]:
         return noisy(block) if block.round < noisy_rounds else [2000] * block.n
 
-    schedule = make({"cpu": (TOTAL,)}, {"cpu": 2e6}, StopRule(10**18, 0.01), 0)
+    schedule = make({"cpu-tensors": (LATENCY,)}, {"cpu-tensors": 2e6}, StopRule(10**18, 0.01), 0)
     taken: list[int] = []
     sizes: list[int] = []
     enough = None
@@ -260,19 +261,19 @@ def test_a_mode_that_becomes_precise_stops_the_run_within_a_tenth(noisy_rounds: 
     assert enough is not None
     assert enough > noisy_rounds
     assert enough <= len(sizes) <= max(enough, MIN_ROUNDS) * 1.1 + 1
-    assert schedule.stopped == "precision: ±1 %"
+    assert schedule.stopped == {"reason": "precision", "value": 0.01}
 
 
 def test_phases_need_not_be_precise() -> None:
     schedule = make(KINDS, ESTIMATES, StopRule(10**18, 0.01), 0)
-    drive(schedule, lambda block: noisy(block) if block.phase == UPLOAD else steady(block))
-    assert schedule.stopped == "precision: ±1 %"
+    drive(schedule, lambda block: noisy(block) if block.phase == H2D else steady(block))
+    assert schedule.stopped == {"reason": "precision", "value": 0.01}
 
 
 def test_drift_between_blocks_is_not_mistaken_for_precision() -> None:
-    schedule = make({"cpu": (TOTAL,)}, {"cpu": 2e4}, StopRule(40, 0.01), 0)
+    schedule = make({"cpu-tensors": (LATENCY,)}, {"cpu-tensors": 2e4}, StopRule(40, 0.01), 0)
     drive(schedule, lambda block: [1000 + 100 * (block.round % 7)] * block.n)
-    assert schedule.stopped == "duration: 4e-08 s per mode"
+    assert schedule.stopped == {"reason": "duration", "value": 4e-08, "per": "mode"}
 
 
 @pytest.mark.parametrize(("precision", "precise"), [(0.01, True), (0.0099, False)])
@@ -285,7 +286,7 @@ def test_precision_is_half_the_interval_over_its_middle(precision: float, precis
 
 def test_what_lies_between_short_blocks_is_waited_for_too() -> None:
     rule = StopRule(duration_ns=SECOND, precision=None)
-    alone, waiting = (make({"cpu": (TOTAL,)}, ESTIMATES, rule, 0) for _ in range(2))
+    alone, waiting = (make({"cpu-tensors": (LATENCY,)}, ESTIMATES, rule, 0) for _ in range(2))
     counts = []
     for schedule, waited_ns in ((alone, 0), (waiting, 20_000_000)):
         count = 0
@@ -300,11 +301,11 @@ def test_what_lies_between_short_blocks_is_waited_for_too() -> None:
     ("spent_ns", "rounds"), [(SECOND, 1), (SECOND // 2, 2), (SECOND * 30 // 100, 3), (SECOND * 28 // 100, 4)]
 )
 def test_the_budget_is_a_duration_for_each_mode(spent_ns: int, rounds: int) -> None:
-    kinds = {"cpu": (TOTAL,), "device": (TOTAL,)}
+    kinds = {"cpu-tensors": (LATENCY,), "device-tensors": (LATENCY,)}
     schedule = make(kinds, ESTIMATES, StopRule(SECOND, 0.01), 0)
     blocks = drive(schedule, steady, spent_ns)
     assert len(blocks) == 2 * rounds  # whole rounds, as many as come nearest
-    assert schedule.stopped == "duration: 1 s per mode"
+    assert schedule.stopped == {"reason": "duration", "value": 1, "per": "mode"}
 
 
 def test_phases_spend_the_budget_of_their_mode() -> None:
@@ -313,25 +314,25 @@ def test_phases_spend_the_budget_of_their_mode() -> None:
 
 
 def test_stops_at_the_most_samples() -> None:
-    schedule = make({"fast": (TOTAL,), "slow": (TOTAL,)}, {"fast": 1.0, "slow": 1e9}, ENDLESS, 0)
+    schedule = make({"fast": (LATENCY,), "slow": (LATENCY,)}, {"fast": 1.0, "slow": 1e9}, ENDLESS, 0)
     blocks = drive(schedule, noisy)
     assert sum(block.n for block in blocks if block.lane == "fast") == MAX_SAMPLES
     assert sum(block.n for block in blocks if block.lane == "slow") == MAX_SAMPLES // MAX_BLOCK * MIN_BLOCK
-    assert schedule.stopped == "samples: 200000 of one mode"
+    assert schedule.stopped == {"reason": "samples", "value": 200000, "per": "mode"}
 
 
 def test_stops_at_fewer_samples_where_each_of_them_is_many() -> None:
-    schedule = make({"loop": (TOTAL,)}, {"loop": 1.0}, replace(ENDLESS, most=1000), 0)
+    schedule = make({"loop": (LATENCY,)}, {"loop": 1.0}, replace(ENDLESS, most=1000), 0)
     assert sum(block.n for block in drive(schedule, noisy)) == 1000
-    assert schedule.stopped == "samples: 1000 of one mode"
+    assert schedule.stopped == {"reason": "samples", "value": 1000, "per": "mode"}
 
 
 def test_a_soak_run_goes_on_for_as_long_as_it_is_told() -> None:
     rule = StopRule(duration_ns=500, precision=0.0)
-    schedule = make({"fast": (TOTAL,)}, {"fast": 1.0}, rule, 0)
+    schedule = make({"fast": (LATENCY,)}, {"fast": 1.0}, rule, 0)
     blocks = drive(schedule, steady)
     assert sum(block.n for block in blocks) == 500 * MAX_BLOCK > 2 * MAX_SAMPLES
-    assert schedule.stopped == "duration: 5e-07 s per mode"
+    assert schedule.stopped == {"reason": "duration", "value": 5e-07, "per": "mode"}
 
 
 # A mode that fails
@@ -341,46 +342,46 @@ def test_a_mode_removed_mid_round_gets_no_more_blocks() -> None:
     schedule = make(KINDS, ESTIMATES, StopRule(1, 1.0, iterations=30), 0)
     first = schedule.next_block()
     assert first is not None
-    schedule.remove("device")
+    schedule.remove("device-tensors")
     blocks = drive(schedule)
-    assert "device" not in {block.lane for block in blocks}
-    left = {mode for mode in KINDS if mode != "device"}
+    assert "device-tensors" not in {block.lane for block in blocks}
+    left = {mode for mode in KINDS if mode != "device-tensors"}
     assert {block.lane for block in blocks} == left
     rest_of_round = [block.lane for block in blocks if block.round == 0]
     assert sorted(rest_of_round) == sorted(left - {first.lane})
-    assert schedule.stopped == "iterations: 30 per mode"
+    assert schedule.stopped == {"reason": "iterations", "value": 30, "per": "mode"}
 
 
 def test_a_mode_that_fails_in_its_own_block() -> None:
     schedule = make(KINDS, ESTIMATES, StopRule(1, 1.0, iterations=10), 1)
     blocks = []
     while (block := schedule.next_block()) is not None:
-        if block.lane == "device":
-            schedule.remove("device")
+        if block.lane == "device-tensors":
+            schedule.remove("device-tensors")
             continue
         schedule.add(block, steady(block), 1)
         blocks.append(block)
-    assert Counter(block.lane for block in blocks) == {"cpu": 1, "device-resident": 1}
-    assert schedule.stopped == "iterations: 10 per mode"
+    assert Counter(block.lane for block in blocks) == {"cpu-tensors": 1, "device-resident": 1}
+    assert schedule.stopped == {"reason": "iterations", "value": 10, "per": "mode"}
 
 
 def test_a_removed_mode_takes_its_share_of_the_budget_with_it() -> None:
-    kinds = {"cpu": (TOTAL,), "device": (TOTAL,)}
+    kinds = {"cpu-tensors": (LATENCY,), "device-tensors": (LATENCY,)}
     schedule = make(kinds, ESTIMATES, StopRule(SECOND, 1e-9), 0)
-    schedule.remove("device")
+    schedule.remove("device-tensors")
     assert len(drive(schedule, noisy, SECOND // 4)) == 4
 
 
 def test_a_removed_mode_no_longer_holds_precision_up() -> None:
     def samples(block: Block[str]) -> list[int]:
-        return noisy(block) if block.lane == "device" else steady(block)
+        return noisy(block) if block.lane == "device-tensors" else steady(block)
 
     schedule = make(KINDS, ESTIMATES, StopRule(10**18, 0.01), 0)
     drive(schedule, samples, rounds=20)
     assert schedule.stopped is None
-    schedule.remove("device")
+    schedule.remove("device-tensors")
     drive(schedule, samples)
-    assert schedule.stopped == "precision: ±1 %"
+    assert schedule.stopped == {"reason": "precision", "value": 0.01}
 
 
 def test_no_mode_is_left() -> None:
@@ -389,15 +390,15 @@ def test_no_mode_is_left() -> None:
     for mode in KINDS:
         schedule.remove(mode)
     assert schedule.next_block() is None
-    assert schedule.stopped == "no mode left to measure"
+    assert schedule.stopped == {"reason": "nothing_left", "per": "mode"}
     assert schedule.progress == 1.0
 
 
 def test_removing_a_mode_twice_is_fine() -> None:
     schedule = make(KINDS, ESTIMATES, StopRule(1, 1.0, iterations=5), 0)
-    schedule.remove("device")
-    schedule.remove("device")
-    assert {block.lane for block in drive(schedule)} == {"cpu", "device-resident"}
+    schedule.remove("device-tensors")
+    schedule.remove("device-tensors")
+    assert {block.lane for block in drive(schedule)} == {"cpu-tensors", "device-resident"}
 
 
 # Progress
@@ -412,7 +413,7 @@ def test_progress_grows_from_nothing_to_all(rule: StopRule) -> None:
         schedule.add(block, noisy(block), SECOND * 7 // 100)
         seen.append(schedule.progress)
         if block.round == 2 and not removed:
-            schedule.remove("cpu")
+            schedule.remove("cpu-tensors")
             removed = True
             seen.append(schedule.progress)
     assert seen[0] == 0
@@ -422,7 +423,7 @@ def test_progress_grows_from_nothing_to_all(rule: StopRule) -> None:
 
 
 def test_progress_counts_what_is_spent() -> None:
-    schedule = make({"cpu": (TOTAL,), "device": (TOTAL,)}, ESTIMATES, StopRule(SECOND, 1e-9), 0)
+    schedule = make({"cpu-tensors": (LATENCY,), "device-tensors": (LATENCY,)}, ESTIMATES, StopRule(SECOND, 1e-9), 0)
     block = schedule.next_block()
     assert block is not None
     schedule.add(block, steady(block), SECOND // 2)
@@ -430,14 +431,14 @@ def test_progress_counts_what_is_spent() -> None:
 
 
 def test_progress_of_iterations_is_that_of_the_slowest_kind() -> None:
-    schedule = make({"fast": (TOTAL,), "slow": (TOTAL,)}, {"fast": 2e6, "slow": 4e6}, StopRule(1, 1.0, 20), 0)
+    schedule = make({"fast": (LATENCY,), "slow": (LATENCY,)}, {"fast": 2e6, "slow": 4e6}, StopRule(1, 1.0, 20), 0)
     drive(schedule, rounds=1)
     assert schedule.progress == 0.25
 
 
 def test_what_a_failed_mode_spent_does_not_shorten_the_others() -> None:
     rule = StopRule(duration_ns=1_000_000_000, precision=1e-9)
-    schedule = make({"a": (TOTAL,), "b": (TOTAL,)}, {"a": 1e8, "b": 1e8}, rule, seed=0)
+    schedule = make({"a": (LATENCY,), "b": (LATENCY,)}, {"a": 1e8, "b": 1e8}, rule, seed=0)
     spent = dict.fromkeys("ab", 0)
     removed = False
     value = 0
@@ -448,5 +449,5 @@ def test_what_a_failed_mode_spent_does_not_shorten_the_others() -> None:
         if spent["b"] >= 500_000_000 and not removed:
             schedule.remove("b")
             removed = True
-    assert schedule.stopped == "duration: 1 s per mode"
+    assert schedule.stopped == {"reason": "duration", "value": 1, "per": "mode"}
     assert spent["a"] == 1_000_000_000

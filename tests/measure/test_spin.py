@@ -4,37 +4,43 @@ from __future__ import annotations
 
 from ortbench.measure.spin import take_spin, without_spin
 from ortbench.plan import Loop, Plan, Target
-from tests.results import broken, host_time, measured, result_of, stats, steady
+from ortbench.stats import Value
+from tests.results import broken, hosted, measured, result_of, stats, steady
 
 
 def test_the_pass_is_short_and_differs_in_the_threads_alone() -> None:
     target = Target("cpu", threads=2, session_config={"session.intra_op.allow_spinning": "1", "k": "v"})
     loop = Loop(duration_s=5, precision=0.02, warmup=3)
-    plan = Plan("m.onnx", target, modes=("cpu", "device"), loop=loop, nodes=True, spin=True, note="n")
-    still = without_spin(plan, ["cpu"])
+    plan = Plan("m.onnx", target, modes=("cpu-tensors", "device-tensors"), loop=loop, nodes=True, spin=True, note="n")
+    still = without_spin(plan, ["cpu-tensors"])
     off = {"session.intra_op.allow_spinning": "0", "session.inter_op.allow_spinning": "0", "k": "v"}
     assert still.target == Target("cpu", threads=2, session_config=off)
-    assert (still.modes, still.nodes, still.spin, still.note) == (("cpu",), False, False, "n")
-    assert still.loop == Loop(duration_s=1, precision=0.02, warmup=3, phases=("total",))
-    assert without_spin(Plan("m.onnx", loop=Loop(duration_s=0.2)), ["cpu"]).loop.duration_s == 0.2
+    assert (still.modes, still.nodes, still.spin, still.note) == (("cpu-tensors",), False, False, "n")
+    assert still.loop == Loop(duration_s=1, precision=0.02, warmup=3, phases=("latency",))
+    assert without_spin(Plan("m.onnx", loop=Loop(duration_s=0.2)), ["cpu-tensors"]).loop.duration_s == 0.2
 
 
 def test_what_it_gives() -> None:
-    result = result_of(*(measured(mode, total=steady([1])) for mode in ("cpu", "device", "device-resident")))
-    cpu = measured("cpu", total=steady([7_000]))
-    cpu.host, cpu.phases["cpu_time"] = host_time(10, 7_000, 3_000, 500), stats(3_500)
-    take_spin(result, result_of(cpu, broken("device", reason="out of memory"), measured("device-resident")))
-    assert [case.spin for case in result.cases] == [
-        {"runs": 10, "wall_ns": 70_000, "user_ns": 30_000, "system_ns": 5_000, "total_ns": 7_000,
-         "cpu_time_ci95_ns": [3_465, 3_535]},
-        None,
-        None,
-    ]  # fmt: skip
-    cpu.phases["cpu_time"] = stats(3_500, n=5)
-    take_spin(result, result_of(cpu))
-    assert result.cases[0].spin is not None
-    assert result.cases[0].spin["cpu_time_ci95_ns"] is None  # of so few blocks
+    result = result_of(
+        *(measured(mode, latency=steady([1])) for mode in ("cpu-tensors", "device-tensors", "device-resident"))
+    )
+    cpu = measured("cpu-tensors", latency=steady([7_000]))
+    cpu.metrics["cpu_time"] = stats(3_500)
+    hosted(cpu, 10, 7_000, 3_000, 500)
+    take_spin(result, result_of(cpu, broken("device-tensors", reason="out of memory"), measured("device-resident")))
+    figures = {
+        "latency_spin_off": 7_000, "cpu_time_spin_off": 3_500, "cpu_user_spin_off": 3_000, "cpu_system_spin_off": 500,
+        "cpu_cores_spin_off": 0.5,
+    }  # fmt: skip
+    assert [{key: case.value(key) for key in figures} for case in result.cases] == [
+        figures,
+        *[dict.fromkeys(figures)] * 2,
+    ]
+    for n, ci95 in [(200, (3_465, 3_535)), (5, None)]:  # of so few blocks
+        cpu.metrics["cpu_time"] = stats(3_500, n=n)
+        take_spin(result, result_of(cpu))
+        assert result.cases[0].metrics["cpu_time_spin_off"] == Value(3_500, ci95)
     assert [(it["code"], it["message"]) for it in result.warnings] == [
-        ("spin-not-measured", "--spin gave nothing of device: out of memory"),
+        ("spin-not-measured", "--spin gave nothing of device-tensors: out of memory"),
         ("spin-not-measured", "--spin gave nothing of device-resident: it was interrupted"),
     ]

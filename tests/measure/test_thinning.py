@@ -8,12 +8,12 @@ import pytest
 
 from ortbench.analysis.pairs import block_medians, shared
 from ortbench.measure.thinning import Thinning
-from ortbench.modes import CPU_TIME, STEP, SUBMIT, TOTAL
+from ortbench.modes import CPU_TIME, ENQUEUE, LATENCY, STEP
 from ortbench.result import Case
 
-MODES = ("cpu", "device")
-PHASES = {"cpu": (TOTAL,), "device": (TOTAL, "upload")}
-SIZES = {"cpu": 10, "device": 3}
+MODES = ("cpu-tensors", "device-tensors")
+PHASES = {"cpu-tensors": (LATENCY,), "device-tensors": (LATENCY, "h2d")}
+SIZES = {"cpu-tensors": 10, "device-tensors": 3}
 
 
 def soak(rounds: int, most: int) -> dict[str, Case]:
@@ -24,35 +24,35 @@ def soak(rounds: int, most: int) -> dict[str, Case]:
         order.shuffle(keys)
         for mode, phase in keys:
             case = cases[mode]
-            case.samples_ns.setdefault(phase, []).extend([round_] * SIZES[mode])
+            case.samples.setdefault(phase, []).extend([round_] * SIZES[mode])
             case.blocks.setdefault(phase, []).append([round_, SIZES[mode], 1000 * round_])
             thinning.add(case, phase, list(cases.values()))
-            assert all(len(samples) <= most for it in cases.values() for samples in it.samples_ns.values())
+            assert all(len(samples) <= most for it in cases.values() for samples in it.samples.values())
     return cases
 
 
 def test_nothing_is_left_out_of_few_samples() -> None:
     cases = soak(rounds=10, most=100)
-    assert [len(cases[mode].samples_ns[TOTAL]) for mode in MODES] == [100, 30]
-    assert [case.thinned for case in cases.values()] == [None, None]
+    assert [len(cases[mode].samples[LATENCY]) for mode in MODES] == [100, 30]
+    assert [case.downsampled for case in cases.values()] == [None, None]
 
 
 @pytest.mark.parametrize(("rounds", "every"), [(11, 2), (20, 2), (21, 4), (100, 16), (5000, 512)])
 def test_rounds_are_kept_whole_and_evenly_and_what_was_taken_is_said(rounds: int, every: int) -> None:
     for case in soak(rounds, most=100).values():
-        assert case.thinned == {
+        assert case.downsampled == {
             "every": every,
             "taken": dict.fromkeys(PHASES[case.mode], rounds * SIZES[case.mode]),
         }
         for phase in PHASES[case.mode]:
             kept = range(0, rounds, every)
             assert [number for number, _, _ in case.blocks[phase]] == list(kept)
-            assert case.samples_ns[phase] == [number for number in kept for _ in range(SIZES[case.mode])]
+            assert case.samples[phase] == [number for number in kept for _ in range(SIZES[case.mode])]
 
 
 def test_pairs_of_modes_stay_pairs() -> None:
     cases = soak(rounds=999, most=100)
-    ours, theirs = shared(block_medians(cases["cpu"], TOTAL), block_medians(cases["device"], TOTAL))
+    ours, theirs = shared(block_medians(cases["cpu-tensors"], LATENCY), block_medians(cases["device-tensors"], LATENCY))
     assert list(ours) == list(theirs) == list(range(0, 999, 128))
 
 
@@ -61,33 +61,33 @@ STEPS = 4
 
 def test_the_steps_of_loops_are_thinned_with_their_loops() -> None:
     """The steps are what there is most of, so they say when; a loop and its steps are kept or left out together."""
-    case, thinning, rounds = Case("cpu"), Thinning(100), 60
+    case, thinning, rounds = Case("cpu-tensors"), Thinning(100), 60
     for round_ in range(rounds):
-        for phase, n in ((TOTAL, 3), (STEP, 3 * STEPS)):
-            case.samples_ns.setdefault(phase, []).extend([round_] * n)
+        for phase, n in ((LATENCY, 3), (STEP, 3 * STEPS)):
+            case.samples.setdefault(phase, []).extend([round_] * n)
             case.blocks.setdefault(phase, []).append([round_, n, 1000 * round_])
-        thinning.add(case, TOTAL, [case])
-        assert len(case.samples_ns[STEP]) == STEPS * len(case.samples_ns[TOTAL]) <= 100
-        assert [number for number, _, _ in case.blocks[STEP]] == [number for number, _, _ in case.blocks[TOTAL]]
+        thinning.add(case, LATENCY, [case])
+        assert len(case.samples[STEP]) == STEPS * len(case.samples[LATENCY]) <= 100
+        assert [number for number, _, _ in case.blocks[STEP]] == [number for number, _, _ in case.blocks[LATENCY]]
     kept = range(0, rounds, 8)
-    assert case.thinned == {"every": 8, "taken": {TOTAL: 3 * rounds, STEP: 3 * STEPS * rounds}}
-    assert case.samples_ns[TOTAL] == [number for number in kept for _ in range(3)]
-    assert case.samples_ns[STEP] == [number for number in kept for _ in range(3 * STEPS)]
+    assert case.downsampled == {"every": 8, "taken": {LATENCY: 3 * rounds, STEP: 3 * STEPS * rounds}}
+    assert case.samples[LATENCY] == [number for number in kept for _ in range(3)]
+    assert case.samples[STEP] == [number for number in kept for _ in range(3 * STEPS)]
 
 
 def test_what_the_host_takes_is_thinned_with_the_blocks_that_it_came_with() -> None:
-    """Of mode device: `submit` comes with inference, CPU time with the total."""
-    case, thinning, rounds = Case("device"), Thinning(100), 60
+    """Of mode device-tensors: `enqueue` comes with inference, CPU time with the latency."""
+    case, thinning, rounds = Case("device-tensors"), Thinning(100), 60
     for round_ in range(rounds):
-        for phase, beside, count in ((TOTAL, CPU_TIME, 1), ("inference", SUBMIT, 3)):
+        for phase, beside, count in ((LATENCY, CPU_TIME, 1), ("inference", ENQUEUE, 3)):
             for name, n in ((phase, 3), (beside, count)):
-                case.samples_ns.setdefault(name, []).extend([round_] * n)
+                case.samples.setdefault(name, []).extend([round_] * n)
                 case.blocks.setdefault(name, []).append([round_, n, 1000 * round_])
             thinning.add(case, phase, [case])
     kept = [*range(0, rounds, 2)]
-    assert case.thinned == {"every": 2, "taken": {TOTAL: 180, CPU_TIME: 60, "inference": 180, SUBMIT: 180}}
+    assert case.downsampled == {"every": 2, "taken": {LATENCY: 180, CPU_TIME: 60, "inference": 180, ENQUEUE: 180}}
     assert {name: [number for number, _, _ in blocks] for name, blocks in case.blocks.items()} == dict.fromkeys(
-        (TOTAL, CPU_TIME, "inference", SUBMIT), kept
+        (LATENCY, CPU_TIME, "inference", ENQUEUE), kept
     )
-    assert case.samples_ns[CPU_TIME] == kept
-    assert case.samples_ns[SUBMIT] == [number for number in kept for _ in range(3)]
+    assert case.samples[CPU_TIME] == kept
+    assert case.samples[ENQUEUE] == [number for number in kept for _ in range(3)]

@@ -21,7 +21,7 @@ from tests.nvtx import Record, environ
 from tests.refdevice import Trace
 from tests.refdevice.refdevice import MEMORIES
 
-_KINDS = {"upload": "Host-to-Device", "download": "Device-to-Host"}
+_KINDS = {"h2d": "Host-to-Device", "d2h": "Device-to-Host"}
 _MEMORY = {"host": "Pageable", "host_accessible": "Pinned", "default": "Device", "none": "Device"}
 
 
@@ -83,7 +83,7 @@ def _captured(report: Path) -> Record:
 
 
 def _gpu_work(export: Export, trace: Trace, capture: tuple[int, int]) -> None:
-    for event in trace.of("upload", "download", "inference"):
+    for event in trace.of("h2d", "d2h", "inference"):
         times = int(event["queued_ns"]), int(event["start_ns"]), int(event["end_ns"])
         if not capture[0] <= times[0] <= capture[1]:
             continue
@@ -91,7 +91,7 @@ def _gpu_work(export: Export, trace: Trace, capture: tuple[int, int]) -> None:
             export.kernel(*times)
         else:
             source, target = (_MEMORY[MEMORIES[event[key]]] for key in ("source", "destination"))
-            kind = _KINDS["upload" if event["kind"] == 1 else "download"]
+            kind = _KINDS["h2d" if event["kind"] == 1 else "d2h"]
             export.copy(*times, int(event["bytes"]), kind, source, target)
 
 

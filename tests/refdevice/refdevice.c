@@ -97,7 +97,7 @@ static Status *copy_tensor(const void *from, const void *to, const Stream *strea
   copy->from = resolve(source, &copy->from_block);
   copy->to = resolve(target, &copy->to_block);
   if (prepare_copy(copy)) {
-    bool upload = copy->op.event.kind == UPLOAD;
+    bool upload = copy->op.event.kind == H2D;
     copy_release(&copy->op);
     return fail("the reference device was told to fail this %s", upload ? "upload" : "download");
   }

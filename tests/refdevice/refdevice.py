@@ -204,11 +204,11 @@ class Config:
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         return {name: _text(value) for name, value in values.items() if value is not None}
 
-    def upload_ns(self, size: int) -> float:
+    def h2d_ns(self, size: int) -> float:
         """How long an upload of `size` bytes lasts by definition, in nanoseconds."""
         return _link_ns(self.upload_latency_us, self.upload_gbps, size)
 
-    def download_ns(self, size: int) -> float:
+    def d2h_ns(self, size: int) -> float:
         """How long a download of `size` bytes lasts by definition, in nanoseconds."""
         return _link_ns(self.download_latency_us, self.download_gbps, size)
 
@@ -233,8 +233,8 @@ def _link_ns(latency_us: float, gbps: float, size: int) -> float:
 
 
 KINDS = {
-    1: "upload",
-    2: "download",
+    1: "h2d",
+    2: "d2h",
     3: "device-copy",
     4: "host-copy",
     5: "same-copy",

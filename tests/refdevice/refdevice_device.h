@@ -258,8 +258,8 @@ static int64_t link_ns(const Link *link, uint64_t bytes) {
 /* ---- the trace: a file that others may map and read at any time, also when this process has died ---- */
 
 typedef enum {
-  UPLOAD = 1,  /* to DEFAULT memory */
-  DOWNLOAD,    /* from DEFAULT memory */
+  H2D = 1,  /* to DEFAULT memory */
+  D2H,    /* from DEFAULT memory */
   DEVICE_COPY, /* inside DEFAULT memory */
   HOST_COPY,   /* between host memory and HOST_ACCESSIBLE memory */
   SAME_COPY,   /* a copy onto itself */
@@ -697,9 +697,9 @@ static Engine *engine_of(const Event *event) {
   int count = (int)device_config.engines, wanted;
   switch (event->kind) {
     case INFERENCE: wanted = 0; break;
-    case UPLOAD:
+    case H2D:
     case DEVICE_COPY: wanted = 1; break;
-    case DOWNLOAD: wanted = 2; break;
+    case D2H: wanted = 2; break;
     case HA_COPY: wanted = event->source == MEM_DEFAULT ? 2 : 1; break;
     default: return NULL;
   }
@@ -779,8 +779,8 @@ static bool is_far(Memory memory) {
 }
 
 static Kind copy_kind(Memory from, Memory to) {
-  if (is_far(from)) return is_far(to) ? DEVICE_COPY : DOWNLOAD;
-  return is_far(to) ? UPLOAD : HOST_COPY;
+  if (is_far(from)) return is_far(to) ? DEVICE_COPY : D2H;
+  return is_far(to) ? H2D : HOST_COPY;
 }
 
 /* Fills in what depends on the two memories, and says whether a knob makes this copy fail. */
@@ -792,10 +792,10 @@ static bool prepare_copy(Copy *copy) {
   event->kind = copy_kind((Memory)event->source, (Memory)event->destination);
   event->memory = event->run ? MEM_HOST : MEM_DEFAULT;
   switch (event->kind) {
-    case UPLOAD:
+    case H2D:
       copy->op.duration_ns = link_ns(&config->upload, event->bytes);
       return fails(&config->fail_upload, (Memory)event->memory);
-    case DOWNLOAD:
+    case D2H:
       copy->op.duration_ns = link_ns(&config->download, event->bytes);
       return fails(&config->fail_download, (Memory)event->memory);
     case DEVICE_COPY: copy->op.duration_ns = link_ns(&config->device_copy, event->bytes); return false;

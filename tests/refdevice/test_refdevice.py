@@ -154,8 +154,8 @@ def operations(run: Run) -> Events:
     config = Config(**knobs)  # type: ignore[arg-type]
     trace = run("copies", **knobs).trace
     promised: dict[str, Callable[[int], float]] = {
-        "upload": config.upload_ns,
-        "download": config.download_ns,
+        "h2d": config.h2d_ns,
+        "d2h": config.d2h_ns,
         "device-copy": config.device_copy_ns,
         "host-copy": lambda size: 0.0,
     }
@@ -181,8 +181,8 @@ def test_an_inference_lasts_its_set_time(run: Run) -> None:
 def test_each_mode_makes_the_copies_it_is_known_for(run: Run) -> None:
     trace = run("three_runs").trace
     kinds = {n: [KINDS[int(e["kind"])] for e in trace.events if e["run"] == n] for n in (1, 2, 3)}
-    moved = {n: [kind for kind in kinds[n] if "load" in kind or "copy" in kind] for n in kinds}
-    assert moved[1] == ["upload", "download"]
+    moved = {n: [kind for kind in kinds[n] if kind in ("h2d", "d2h") or "copy" in kind] for n in kinds}
+    assert moved[1] == ["h2d", "d2h"]
     assert moved[2] == []
     assert set(moved[3]) <= {"same-copy"}
 
@@ -286,7 +286,7 @@ def what_waits(run: Run, honesty: Honesty) -> Iterator[tuple[int, list[tuple[boo
     """By kind of memory and run, which step is promised to wait, and of each run which steps returned when it was done."""
     outcome = run("honesty", honesty=honesty, compute_us=20_000)
     calls = outcome.found["calls"]
-    inferences = outcome.trace.of("inference")[1:]  # without the one of mode cpu
+    inferences = outcome.trace.of("inference")[1:]  # without the one with arrays
     assert len(inferences) == len(calls) == 12
     check_results(calls, inferences)
     assert outcome.found["cpu"]
@@ -313,7 +313,7 @@ def check_results(calls: list[dict[str, Any]], inferences: Events) -> None:
 @pytest.mark.process
 def test_a_session_chooses_its_own_times_and_honesty(run: Run) -> None:
     trace = run("own_options", compute_us=1000, upload_latency_us=100).trace
-    inferences, uploads = trace.of("inference"), trace.of("upload")
+    inferences, uploads = trace.of("inference"), trace.of("h2d")
     assert list(inferences["planned_end_ns"] - inferences["start_ns"]) == [5_500_000, 1_000_000]
     latencies = uploads["planned_end_ns"] - uploads["start_ns"] - 1000
     assert list(latencies) == [100_000, 3_000_000, 3_000_000]  # copies are the device's, and keep the new time
@@ -325,7 +325,7 @@ def test_a_session_chooses_its_own_times_and_honesty(run: Run) -> None:
 @pytest.mark.process
 def test_a_stream_is_in_order_itself(run: Run) -> None:
     outcome = run("streams", compute_us=1_000, upload_latency_us=5_000)
-    uploads = outcome.trace.of("upload")
+    uploads = outcome.trace.of("h2d")
     assert all(outcome.found["right"])
     assert outcome.found["handle"]
     uploads = uploads[uploads["queue"] > 0].reshape(-1, 2)
@@ -335,7 +335,7 @@ def test_a_stream_is_in_order_itself(run: Run) -> None:
 @pytest.mark.process
 def test_a_stream_runs_beside_an_inference_and_is_not_waited_for(run: Run) -> None:
     outcome = run("streams", compute_us=30_000, upload_latency_us=20_000)
-    trace, uploads = outcome.trace, outcome.trace.of("upload")
+    trace, uploads = outcome.trace, outcome.trace.of("h2d")
     uploads = uploads[uploads["queue"] > 0].reshape(-1, 2)
     inferences = trace.of("inference")
     assert all(
@@ -349,18 +349,18 @@ def test_a_stream_runs_beside_an_inference_and_is_not_waited_for(run: Run) -> No
 @pytest.mark.process
 def test_a_copy_without_a_stream_waits_for_all_streams(run: Run) -> None:
     trace = run("streams", upload_latency_us=5000).trace
-    uploads = trace.of("upload")
+    uploads = trace.of("h2d")
     uploads = uploads[uploads["queue"] > 0].reshape(-1, 2)
-    first_reads = trace.of("download")[::2]
+    first_reads = trace.of("d2h")[::2]
     assert (first_reads["start_ns"] >= uploads[:, 1]["end_ns"]).all()
 
 
 ENGINES = pytest.mark.parametrize(
     ("engines", "beside"),
     [
-        (0, {("inference", "upload"), ("inference", "download"), ("upload", "download")}),
-        (3, {("inference", "upload"), ("inference", "download"), ("upload", "download")}),
-        (2, {("inference", "upload"), ("inference", "download")}),
+        (0, {("inference", "h2d"), ("inference", "d2h"), ("h2d", "d2h")}),
+        (3, {("inference", "h2d"), ("inference", "d2h"), ("h2d", "d2h")}),
+        (2, {("inference", "h2d"), ("inference", "d2h")}),
         (1, set()),
     ],
 )
@@ -383,7 +383,7 @@ def seen_beside(engines: int, run: Run) -> set[tuple[str, str]]:
     slow = {"compute_us": 20_000, "upload_latency_us": 5000, "download_latency_us": 5000}
     outcome = run("three_things", engines=engines, **slow)
     assert outcome.found["right"] == [True, True]
-    works = {kind: outcome.trace.of(kind) for kind in ("inference", "upload", "download")}
+    works = {kind: outcome.trace.of(kind) for kind in ("inference", "h2d", "d2h")}
     works = {kind: events if kind == "inference" else events[events["queue"] > 0] for kind, events in works.items()}
     assert {len(events) for events in works.values()} == {3}
     return {
@@ -450,7 +450,7 @@ def test_a_copy_is_wrong_when_told(run: Run, trigger: str, wrong: list[int]) -> 
 def test_a_copy_aborts_when_told(run: Run) -> None:
     outcome = run("wrong_copies", code=-signal.SIGABRT, abort_copy="4")
     assert outcome.trace.failures() == ["abort_copy"]
-    assert len(outcome.trace.of("upload", "download")) == 3
+    assert len(outcome.trace.of("h2d", "d2h")) == 3
 
 
 @pytest.mark.process
@@ -463,7 +463,7 @@ def test_hidden_copies_take_time_and_are_witnessed(run: Run, honesty: Honesty) -
     assert [KINDS[int(kind)] for kind in order["kind"]] == ["ha-copy", "inference", "ha-copy"] * 2
     planned = order["planned_end_ns"] - order["start_ns"]
     size = 4 * 5000
-    assert list(planned) == [config.upload_ns(size), 500_000, config.download_ns(size)] * 2
+    assert list(planned) == [config.h2d_ns(size), 500_000, config.d2h_ns(size)] * 2
     assert (order["start_ns"][1:] >= order["end_ns"][:-1]).all()
 
 
@@ -517,9 +517,9 @@ def test_a_mistyped_variable_is_an_error(library: Path, name: str, value: str) -
 def test_the_python_side_names_what_the_c_side_has() -> None:
     source = "".join((HERE / name).read_text() for name in SOURCES)
     assert tuple(re.findall(r'^    \{"(\w+)", KNOB_', source, re.MULTILINE)) == KNOBS
-    kinds = re.search(r"UPLOAD = 1,.*?KINDS", source, re.DOTALL)
+    kinds = re.search(r"H2D = 1,.*?KINDS", source, re.DOTALL)
     assert kinds
-    names = re.findall(r"^  ([A-Z_]+)(?: = 1)?,", "  " + kinds.group(), re.MULTILINE)
+    names = re.findall(r"^  ([A-Z0-9_]+)(?: = 1)?,", "  " + kinds.group(), re.MULTILINE)
     assert [name.lower().replace("_", "-") for name in names] == list(KINDS.values())
     assert EVENT.itemsize == 96
 

@@ -1,4 +1,4 @@
-"""Bandwidth sweeps as data: sizes, the maths on curves, the file, how they read, and what a run makes of them."""
+"""Bandwidth curves as data: sizes, the maths on curves, the file, how they read, and what a run makes of them."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ import pytest
 
 from ortbench.analysis.advice import sentences
 from ortbench.analysis.bandwidth import (
-    DIRECTIONS,
-    DOWNLOAD,
-    HOST_ACCESSIBLE,
     KEPT_SAMPLES,
-    ORDINARY,
-    UPLOAD,
-    CopySweep,
-    Point,
     advantage,
-    bandwidth_json,
-    load,
-    save,
+    curve,
+    fail,
+    failures,
+    gbps,
+    memory_of,
+    peak,
+    peaks_of,
+    size_of,
+    sync_of,
 )
+from ortbench.analysis.bandwidth import measured as copies_measured
 from ortbench.analysis.curve import expected_ns, half_rate_bytes
 from ortbench.analysis.link import add_shares, attach, misfits
 from ortbench.answers import CopyEp
@@ -35,34 +35,39 @@ from ortbench.bandwidth_plan import CopyPlan, check, parse_size, sizes
 from ortbench.errors import BadInput, BenchmarkFailed
 from ortbench.measure.bandwidth import CopyBench
 from ortbench.measure.process import Client, WorkerLost
+from ortbench.modes import D2H, DIRECTIONS, H2D, HOST_ACCESSIBLE, ORDINARY
 from ortbench.plan import Target
 from ortbench.report import bandwidth as report_bandwidth
 from ortbench.report.markdown import markdown
 from ortbench.report.page.charts import copy_rates as charts_rates
 from ortbench.report.page.charts import sheet
-from ortbench.result import FAILED, Result
+from ortbench.report.records import records_csv
+from ortbench.result import FAILED, Result, load, result_json, save
 from ortbench.schema import Direction, Link
-from tests.results import measured, point, result_of, steady, sweep_of, tensor
+from tests.results import Copied, add_copied, curve_of, measured, result_of, steady, tensor
 
 kB, MB = 1_000, 1_000_000
 
 
-def line(direction: Direction, memory: str, latency: int, gbps: float, *of: int) -> list[Point]:
-    """Points of a link with a latency in ns and a rate."""
-    return [point(direction, memory, size, round(latency + size / gbps)) for size in of]
+def line(direction: Direction, memory: str, latency: int, rate: float, *of: int) -> list[Copied]:
+    """Copies over a link with a latency in ns and a rate in GB/s."""
+    return [Copied(direction, memory, size, round(latency + size / rate)) for size in of]
 
 
 USUAL = (4 * kB, 64 * kB, MB, 16 * MB)
 
 
-def usual() -> CopySweep:
-    """Ordinary memory at 10 µs + 4 GB/s up and 20 µs + 2 GB/s down; HOST_ACCESSIBLE memory twice as fast up."""
-    return sweep_of(
-        *line(UPLOAD, ORDINARY, 10_000, 4, *USUAL),
-        *line(DOWNLOAD, ORDINARY, 20_000, 2, *USUAL),
-        *line(UPLOAD, HOST_ACCESSIBLE, 5_000, 8, *USUAL),
-        *line(DOWNLOAD, HOST_ACCESSIBLE, 20_000, 2, *USUAL),
-    )
+# Ordinary memory at 10 µs + 4 GB/s up and 20 µs + 2 GB/s down; HOST_ACCESSIBLE memory twice as fast up.
+LINK = (
+    *line(H2D, ORDINARY, 10_000, 4, *USUAL),
+    *line(D2H, ORDINARY, 20_000, 2, *USUAL),
+    *line(H2D, HOST_ACCESSIBLE, 5_000, 8, *USUAL),
+    *line(D2H, HOST_ACCESSIBLE, 20_000, 2, *USUAL),
+)
+
+
+def usual() -> Result:
+    return curve_of(*LINK)
 
 
 # What is asked for
@@ -146,16 +151,16 @@ def test_the_time_of_copies_lies_on_lines_between_the_points(of: list[int], ns: 
 
 
 def test_lines_are_exact_for_a_link_with_latency_and_rate() -> None:
-    curve = usual().curve(UPLOAD, ORDINARY)
+    points = curve(usual(), H2D, ORDINARY)
     for size in (4 * kB, 10 * kB, 300 * kB, 5 * MB, 100 * MB):
-        assert expected_ns(curve, [size]) == pytest.approx(10_000 + size / 4, rel=1e-9)
+        assert expected_ns(points, [size]) == pytest.approx(10_000 + size / 4, rel=1e-9)
 
 
 def test_half_the_peak_rate_is_reached_where_the_line_says() -> None:
     # Half of 1 byte/ns, between the first two points: 2500 bytes take 5000 ns.
     assert half_rate_bytes([(1000, 4000), (4000, 6000), (8000, 8000)]) == 2500
     # With a latency and a rate it is their product, here for a peak that is the rate itself within a tenth of a percent.
-    assert half_rate_bytes(usual().curve(UPLOAD, ORDINARY)) == pytest.approx(10_000 * 4, rel=0.01)
+    assert half_rate_bytes(curve(usual(), H2D, ORDINARY)) == pytest.approx(10_000 * 4, rel=0.01)
     # By the smallest or the largest alone.
     assert half_rate_bytes([(1000, 1000), (4000, 3000)]) == 1000
     assert half_rate_bytes([(1000, 1000)]) == 1000
@@ -163,98 +168,125 @@ def test_half_the_peak_rate_is_reached_where_the_line_says() -> None:
 
 
 def test_the_peak_is_the_highest_rate_of_any_memory() -> None:
-    sweep = usual()
-    up, down = sweep.peak(UPLOAD), sweep.peak(DOWNLOAD)
+    result = usual()
+    up, down = peak(result, H2D), peak(result, D2H)
     assert up is not None
     assert down is not None
-    assert (up.memory, up.bytes, round(up.gbps, 2)) == (HOST_ACCESSIBLE, 16 * MB, 7.98)
-    assert (down.memory, down.bytes) == (ORDINARY, 16 * MB)
-    up.status = FAILED
-    again = sweep.peak(UPLOAD)
+    assert (memory_of(up), size_of(up), round(gbps(up, H2D), 2)) == (HOST_ACCESSIBLE, 16 * MB, 7.98)
+    assert (memory_of(down), size_of(down)) == (ORDINARY, 16 * MB)
+    fail(up, H2D, "it broke")
+    again = peak(result, H2D)
     assert again is not None
-    assert (again.memory, again.bytes) == (HOST_ACCESSIBLE, MB)
-    assert sweep_of().peak(UPLOAD) is None
+    assert (memory_of(again), size_of(again)) == (HOST_ACCESSIBLE, MB)
+    assert up in copies_measured(result, D2H)
+    assert peak(curve_of(), H2D) is None
 
 
-def test_the_advantage_of_host_accessible_memory_is_taken_pair_by_pair_at_the_largest_size_of_both() -> None:
-    sweep = usual()
-    sweep.measured(UPLOAD, HOST_ACCESSIBLE)[-1].status = FAILED
-    slow = sweep.measured(UPLOAD, ORDINARY)[-2]
-    fast = sweep.measured(UPLOAD, HOST_ACCESSIBLE)[-1]
-    slow.blocks = [[number, 3, 0, ns] for number, ns in enumerate([100, 200, 300, 400, 500, 600, 700])]
-    fast.blocks = [[number, 3, 0, ns] for number, ns in enumerate([50, 100, 150, 200, 250, 300])]
-    found = advantage(sweep, UPLOAD)
+@pytest.mark.parametrize("kept", [True, False])
+def test_the_advantage_of_host_accessible_memory_is_taken_pair_by_pair_at_the_largest_size_of_both(kept: bool) -> None:
+    result = usual()
+    fail(copies_measured(result, H2D, HOST_ACCESSIBLE)[-1], H2D, "it broke")
+    slow = copies_measured(result, H2D, ORDINARY)[-2]
+    fast = copies_measured(result, H2D, HOST_ACCESSIBLE)[-1]
+    for case, medians in ((slow, [100, 200, 300, 400, 500, 600, 700]), (fast, [50, 100, 150, 200, 250, 300])):
+        case.blocks[H2D] = [[number, 3, 0] for number in range(len(medians))]
+        case.samples[H2D] = [ns for ns in medians for _ in range(3)]
+        if not kept:
+            case.block_medians = {H2D: medians}
+            del case.samples[H2D]
+    found = advantage(result, H2D)
     assert found is not None
     assert found[0] == MB
     assert found[1].ratio == pytest.approx(2)
     assert found[1].ci95 == pytest.approx((2, 2))
-    assert advantage(sweep_of(*line(UPLOAD, ORDINARY, 1, 1, MB)), UPLOAD) is None
+    assert advantage(curve_of(*line(H2D, ORDINARY, 1, 1, MB)), H2D) is None
 
 
 # The file
 
 
-def test_a_sweep_survives_the_way_to_disk_and_back(tmp_path: Path) -> None:
-    sweep = usual()
-    sweep.points.append(Point(UPLOAD, ORDINARY, 64 * MB, FAILED, "it broke"))
-    sweep.warn("code", "message")
-    save(sweep, tmp_path)
-    assert load(tmp_path / "bandwidth.json") == sweep
+def test_a_curve_survives_the_way_to_disk_and_back(tmp_path: Path) -> None:
+    result = usual()
+    add_copied(result, Copied(H2D, ORDINARY, 64 * MB))
+    result.warn("code", "message")
+    save(result, tmp_path / "bandwidth.json")
+    assert load(tmp_path / "bandwidth.json", bandwidth=True) == result
 
 
-def test_the_keys_of_the_file(tmp_path: Path) -> None:
-    data = json.loads(bandwidth_json(usual()))
-    assert data.keys() == {
-        "schema_version", "tool", "created", "command", "environment", "target", "setup", "stopped", "took_ns", "warnings",
-        "points", "peak",
-    }  # fmt: skip
-    assert data["schema_version"] == 1
-    assert data["peak"]["upload"] == {"gbps": 7.980050, "bytes": 16 * MB, "memory": "host-accessible"}
-    first = data["points"][0]
-    assert first.keys() == {
-        "direction", "memory", "bytes", "status", "reason", "n", "min_ns", "mean_ns", "median_ns", "p90_ns", "p95_ns", "p99_ns",
-        "max_ns", "stdev_ns", "mad_ns", "ci95_ns", "blocks", "samples_ns",
-    }  # fmt: skip
-    assert (first["direction"], first["memory"], first["bytes"]) == ("upload", "ordinary", 4000)
-    assert (first["n"], first["median_ns"], first["ci95_ns"]) == (18, 11_000, [11_000, 11_000])
-    unmeasured = json.loads(bandwidth_json(sweep_of(Point(UPLOAD, ORDINARY, 1, FAILED, "it broke"))))
-    assert unmeasured["peak"] == {"upload": None, "download": None}
-    assert unmeasured["points"][0]["median_ns"] is None
+def test_the_keys_of_the_file() -> None:
+    data = json.loads(result_json(usual()))
+    assert (data["schema_version"], data["kind"]) == (2, "bandwidth")
+    assert not data.keys() & {"model", "placement"}
+    first = data["cases"][0]
+    assert (first["mode"], first["point"]) == ("copy", {"memory": "ordinary", "size": 4000})
+    assert list(first["metrics"]) == ["h2d", "d2h", "h2d_rate", "d2h_rate"]
+    assert (first["metrics"]["h2d"]["n"], first["metrics"]["h2d"]["median"]) == (18, 11_000)
+    assert first["metrics"]["h2d_rate"] == {"value": 363636364, "ci95": None, "derived": True}
+    unmeasured = curve_of(Copied(H2D, ORDINARY, 1))
+    assert peaks_of(unmeasured) == {"h2d": None, "d2h": None}
+    assert json.loads(result_json(unmeasured))["cases"][0]["metrics"] == {}
+
+
+def test_why_directions_failed_is_the_reason_of_the_case() -> None:
+    (case,) = curve_of(Copied(H2D, ORDINARY, 1), Copied(D2H, ORDINARY, 1, 2)).cases
+    assert (case.status, case.reason, case.median(D2H)) == (FAILED, "h2d: it broke", 2)
+    fail(case, D2H, "it differs")
+    assert case.reason == "h2d: it broke; d2h: it differs"
+    fail(case, D2H, "it broke")
+    assert case.reason == "it broke"
 
 
 @pytest.mark.parametrize(
     ("words", "text"),
     [
         ("is not JSON", "{"),
-        ("it has no points", "[]"),
-        ("it has no points", '{"schema_version": 1, "cases": []}'),
-        ("has schema 2; this ortbench reads schema 1", '{"schema_version": 2, "points": []}'),
-        ("is not a whole bandwidth sweep: KeyError", '{"schema_version": 1, "points": []}'),
+        ("it has no schema_version", "[]"),
+        ("is not a bandwidth curve", '{"schema_version": 2, "cases": []}'),
+        (
+            "has schema_version 1, this ortbench reads schema_version 2: measure again",
+            '{"schema_version": 1, "points": []}',
+        ),
+        (': the key "tool" is missing', '{"schema_version": 2, "kind": "bandwidth", "cases": []}'),
     ],
 )
-def test_files_that_are_no_sweep(words: str, text: str, tmp_path: Path) -> None:
+def test_files_that_are_no_curve(words: str, text: str, tmp_path: Path) -> None:
     path = tmp_path / "bandwidth.json"
-    with pytest.raises(BadInput, match="cannot read"):
-        load(path)
+    with pytest.raises(match="cannot read"):
+        load(path, bandwidth=True)
     path.write_text(text)
     with pytest.raises(BadInput, match=words):
-        load(path)
+        load(path, bandwidth=True)
+
+
+def test_a_curve_is_no_result_with_a_model(tmp_path: Path) -> None:
+    save(usual(), tmp_path / "bandwidth.json")
+    with pytest.raises(BadInput, match=r"bandwidth\.json is a bandwidth curve$"):
+        load(tmp_path / "bandwidth.json")
 
 
 @pytest.mark.parametrize(
-    ("part", "key", "value"),
-    [("target", "device", "GPU"), ("target", "memory", {}), ("target", "fence", None), ("environment", "cpu", {}),
-     ("environment", "gpus", None), ("environment", "onnxruntime", ...), ("points", "median_ns", ...)],
-)  # fmt: skip
-def test_a_sweep_without_what_readers_rely_on(part: str, key: str, value: Any, tmp_path: Path) -> None:
-    data = json.loads(bandwidth_json(usual()))
-    place = data["points"][0] if part == "points" else data[part]
+    ("part", "key", "value", "words"),
+    [
+        ("target", "device", "GPU", 'target.device: an object is needed, not "GPU"'),
+        ("target", "memory", {}, 'target.memory: the key "kind" is missing'),
+        ("target", "copy_sync", ..., 'target: the key "copy_sync" is missing'),
+        ("environment", "cpu", {}, 'environment.cpu: the key "model" is missing'),
+        ("environment", "gpus", None, "environment.gpus: a list is needed, not null"),
+        ("environment", "onnxruntime", ..., 'environment: the key "onnxruntime" is missing'),
+        ("cases", "mode", ..., 'cases[0]: the key "mode" is missing'),
+    ],
+)
+def test_a_curve_without_what_readers_rely_on(part: str, key: str, value: Any, words: str, tmp_path: Path) -> None:
+    data = json.loads(result_json(usual()))
+    place = data["cases"][0] if part == "cases" else data[part]
     place[key] = value
     if value is ...:
         del place[key]
-    (tmp_path / "x").write_text(json.dumps(data))
-    with pytest.raises(BadInput, match="is not a whole bandwidth sweep"):
-        load(tmp_path / "x")
+    file = tmp_path / "bandwidth.json"
+    file.write_text(json.dumps(data))
+    with pytest.raises(BadInput) as refused:
+        load(file, bandwidth=True)
+    assert str(refused.value) == f"{file}: {words}"
 
 
 # How it reads
@@ -271,15 +303,16 @@ def test_the_tables_have_a_row_a_size_for_each_memory() -> None:
 
 
 def test_points_that_failed_or_are_missing_show() -> None:
-    sweep = sweep_of(*line(UPLOAD, ORDINARY, 10, 1, kB, 4 * kB), Point(DOWNLOAD, ORDINARY, kB, FAILED, "it broke"))
-    sweep.points[0].status, sweep.points[0].reason = FAILED, "it broke later"
-    (table,) = report_bandwidth.tables(sweep)
+    result = curve_of(*line(H2D, ORDINARY, 10, 1, kB, 4 * kB), Copied(D2H, ORDINARY, kB))
+    fail(result.cases[0], H2D, "it broke later")
+    (table,) = report_bandwidth.tables(result)
     assert [row[1] for row in table.rows] == ["1.01 µs (failed)", "4.01 µs"]
     assert [row[4] for row in table.rows] == ["failed", "–"]
-    sweep.points += [Point(UPLOAD, HOST_ACCESSIBLE, size, FAILED, "it broke") for size in (kB, 16 * kB)]
-    assert report_bandwidth.failures(sweep) == [
-        "upload of 1.00 kB (ordinary memory) failed: it broke later",
-        "download of 1.00 kB (ordinary memory), 2 uploads of 1.00 kB to 16.0 kB (HOST_ACCESSIBLE memory) failed: it broke",
+    for size in (kB, 16 * kB):
+        add_copied(result, Copied(H2D, HOST_ACCESSIBLE, size))
+    assert report_bandwidth.failures(result) == [
+        "H2D copy of 1.00 kB (ordinary memory) failed: it broke later",
+        "D2H copy of 1.00 kB (ordinary memory), 2 H2D copies of 1.00 kB to 16.0 kB (HOST_ACCESSIBLE memory) failed: it broke",
     ]
 
 
@@ -295,50 +328,51 @@ def test_the_sentences() -> None:
 
 
 def test_the_sentences_of_less() -> None:
-    one = sweep_of(*line(UPLOAD, ORDINARY, 0, 1, MB), *line(DOWNLOAD, ORDINARY, 0, 2, MB))
+    one = curve_of(*line(H2D, ORDINARY, 0, 1, MB), *line(D2H, ORDINARY, 0, 2, MB))
     assert report_bandwidth.conclusions(one) == [
         "The smallest copy, 1.00 MB, takes 1.00 ms up and 500 µs down.",
         "The link's peak is 1.00 GB/s up and 2.00 GB/s down, with 1.00 MB.",
     ]
-    assert report_bandwidth.conclusions(sweep_of(Point(UPLOAD, ORDINARY, 1, FAILED, "it broke"))) == []
-    up = [point(UPLOAD, ORDINARY, size, ns) for size, ns in ((kB, 1000), (MB, 100_000), (16 * MB, 16 * MB))]
-    assert report_bandwidth.conclusions(sweep_of(*up, *line(DOWNLOAD, ORDINARY, 0, 2, kB, MB, 16 * MB)))[2] == (
+    assert report_bandwidth.conclusions(curve_of(Copied(H2D, ORDINARY, 1))) == []
+    up = [Copied(H2D, ORDINARY, size, ns) for size, ns in ((kB, 1000), (MB, 100_000), (16 * MB, 16 * MB))]
+    assert report_bandwidth.conclusions(curve_of(*up, *line(D2H, ORDINARY, 0, 2, kB, MB, 16 * MB)))[2] == (
         "The largest copies of ordinary memory are slower: 1.00 GB/s up, with 16.0 MB."
     )
-    few = [point(UPLOAD, memory, MB, ns, rounds=2) for memory, ns in ((ORDINARY, 300), (HOST_ACCESSIBLE, 200))]
-    assert report_bandwidth.conclusions(sweep_of(*few))[-1] == (
+    few = [Copied(H2D, memory, MB, ns, rounds=2) for memory, ns in ((ORDINARY, 300), (HOST_ACCESSIBLE, 200))]
+    assert report_bandwidth.conclusions(curve_of(*few))[-1] == (
         "HOST_ACCESSIBLE memory against ordinary memory: up 1.50 times as fast (too few blocks for an interval), "
         "with 1.00 MB."
     )
 
 
 def test_the_heading_names_fences_once_where_they_are_the_same() -> None:
-    sweep = usual()
-    assert report_bandwidth.heading(sweep) == [
+    result = usual()
+    assert report_bandwidth.heading(result) == [
         "copies of 4.00 kB to 16.0 MB between host and device",
         "SomeExecutionProvider 1.0 on GPU Some 0001:0002, ONNX Runtime 1.28.0",
         "fence: the copy itself waits; memory: EP device Mem (DEFAULT); done: time is up (20 s)",
     ]
-    sweep.target["fence"][HOST_ACCESSIBLE] = {"upload": {"kind": "readback", "cost_ns": 12_300, "how": ""}}
-    assert report_bandwidth.heading(sweep)[2].startswith(
+    sync_of(result)[HOST_ACCESSIBLE] = {"h2d": {"kind": "readback", "cost_ns": 12_300, "how": ""}}
+    assert report_bandwidth.heading(result)[2].startswith(
         "fence: ordinary memory: the copy itself waits; "
-        "HOST_ACCESSIBLE memory: reading a value back, 12.3 µs of every upload; memory:"
+        "HOST_ACCESSIBLE memory: reading a value back, 12.3 µs of every H2D copy; memory:"
     )
 
 
-def test_markdown_and_csv_hold_every_point() -> None:
-    sweep = usual()
-    sweep.points.append(Point(UPLOAD, ORDINARY, 64 * MB, FAILED, "it broke"))
-    sweep.warn("sizes-left-out", "no more memory")
-    text = markdown(report_bandwidth.build(sweep))
+def test_markdown_and_csv_hold_every_case() -> None:
+    result = usual()
+    add_copied(result, Copied(H2D, ORDINARY, 64 * MB))
+    result.warn("sizes-left-out", "no more memory")
+    text = markdown(report_bandwidth.build(result))
     assert text.count("\n| ") == 2 * 2 + 5 + 4
-    assert "- upload of 64.0 MB (ordinary memory) failed: it broke\n" in text
+    assert "- H2D copy of 64.0 MB (ordinary memory) failed: it broke\n" in text
     assert "- warning: no more memory\n" in text
     assert text.endswith("`ortbench bandwidth`\n")
-    lines = list(csv.DictReader(report_bandwidth.csv(sweep).splitlines()))
-    assert len(lines) == 17
-    assert (lines[0]["median_ns"], lines[0]["ci95_low_ns"], lines[0]["gbps"]) == ("11000", "11000", "0.363636")
-    assert (lines[-1]["status"], lines[-1]["reason"], lines[-1]["median_ns"]) == ("failed", "it broke", "")
+    lines = list(csv.DictReader(records_csv(result).splitlines()))
+    assert len(lines) == 9
+    assert (lines[0]["h2d_median_ns"], lines[0]["d2h_ci95_low_ns"]) == ("11000", "22000")
+    assert lines[0]["h2d_rate_bytes_per_s"] == "363636364"
+    assert (lines[-1]["status"], lines[-1]["reason"], lines[-1]["h2d_median_ns"]) == ("failed", "h2d: it broke", "")
 
 
 def test_the_plot_is_an_svg_with_text_a_line_for_each_memory_and_direction_and_colours_for_both_modes() -> None:
@@ -347,7 +381,7 @@ def test_the_plot_is_an_svg_with_text_a_line_for_each_memory_and_direction_and_c
     words = {"".join(it.itertext()).strip() for it in root.iter("{http://www.w3.org/2000/svg}text")}
     assert "Copies of SomeExecutionProvider 1.0 on GPU Some 0001:0002, ONNX Runtime 1.28.0" in words
     for memory in ("ordinary memory", "HOST_ACCESSIBLE memory"):
-        assert {f"upload, {memory}", f"download, {memory}"} <= words
+        assert {f"H2D, {memory}", f"D2H, {memory}"} <= words
     assert {"4 kB", "16 MB", "500 MB/s", "1 GB/s", "2 GB/s"} <= words
     for light, dark in sheet.PALETTE.values():
         assert f'[style*="fill: {light}"]{{fill:{dark}!important}}' in text
@@ -358,27 +392,28 @@ def test_the_plot_is_an_svg_with_text_a_line_for_each_memory_and_direction_and_c
 # What a run makes of it
 
 
-def run_of(*, tensors: tuple[int, ...] = (8 * MB,), upload: int = 2_500_000, download: int = 5_000_000) -> Result:
-    """A run whose device mode copies tensors in, and one of the same bytes in all out, in these times (ns)."""
-    device = measured("device", total=steady([10**7] * 8), upload=steady([upload] * 8), download=steady([download] * 8))
-    device.bytes_in = device.bytes_out = sum(tensors)
-    cpu = measured("cpu", total=steady([2 * 10**7] * 8))
-    cpu.bytes_in = cpu.bytes_out = sum(tensors)
-    cpu.derived = {"copies_ns": 10**7, "inference_ns": 10**7}
+def run_of(*, tensors: tuple[int, ...] = (8 * MB,), h2d: int = 2_500_000, d2h: int = 5_000_000) -> Result:
+    """A run whose mode device-tensors copies tensors in, and one of the same bytes in all out, in these times (ns)."""
+    device = measured("device-tensors", latency=steady([10**7] * 8), h2d=steady([h2d] * 8), d2h=steady([d2h] * 8))
+    cpu = measured("cpu-tensors", latency=steady([2 * 10**7] * 8))
+    for case in (device, cpu):
+        case.put("bytes_h2d", sum(tensors))
+        case.put("bytes_d2h", sum(tensors))
+    cpu.put("copies", 10**7, derived=True)
     result = result_of(cpu, device)
     result.model["inputs"] = [tensor(str(number), [1], size) for number, size in enumerate(tensors)]
     result.model["outputs"] = [tensor("y", [1], sum(tensors))]
     return result
 
 
-def put(folder: Path, sweep: CopySweep) -> Path:
+def put(folder: Path, found: Result) -> Path:
     folder.mkdir(parents=True)
-    save(sweep, folder)
+    save(found, folder / "bandwidth.json")
     return folder
 
 
-def linked(result: Result, sweep: CopySweep, tmp_path: Path) -> Link:
-    put(tmp_path / "sweep", sweep)
+def linked(result: Result, found: Result, tmp_path: Path) -> Link:
+    put(tmp_path / "sweep", found)
     attach([result], tmp_path, None)
     add_shares(result)
     assert result.link is not None
@@ -391,48 +426,48 @@ def test_a_run_gets_the_curves_and_the_shares(tmp_path: Path) -> None:
     assert (link["from"], link["created"], link["memory"]) == (
         str(tmp_path / "sweep" / "bandwidth.json"), "2026-01-02T00:00:00+00:00", "ordinary",
     )  # fmt: skip
-    assert link["upload"] == [[4000, 11_000], [64_000, 26_000], [MB, 260_000], [16 * MB, 4_010_000]]
-    assert link["peak"]["upload"] == {"gbps": 7.980050, "bytes": 16 * MB, "memory": "host-accessible"}
+    assert link["h2d"] == [[4000, 11_000], [64_000, 26_000], [MB, 260_000], [16 * MB, 4_010_000]]
+    assert link["peak"]["h2d"] == {"gbps": 7.980050, "bytes": 16 * MB, "memory": "host-accessible"}
     up = 10_000 + 8 * MB / 4  # ns, exactly
-    assert link["shares"]["device"]["upload"] == {
+    assert link["shares"]["device-tensors"]["h2d"] == {
         "bytes": 8 * MB, "copies": 1, "took_ns": 2_500_000, "sweep_ns": up, "of_sweep": 0.804,
         "of_peak": round(8 * MB / 7.98005 / 2_500_000, 4),
     }  # fmt: skip
     down = 20_000 + 8 * MB / 2
-    assert link["shares"]["device"]["download"]["sweep_ns"] == down
-    both = link["shares"]["cpu"]["both"]
+    assert link["shares"]["device-tensors"]["d2h"]["sweep_ns"] == down
+    both = link["shares"]["cpu-tensors"]["both"]
     assert (both["bytes"], both["copies"], both["took_ns"], both["sweep_ns"]) == (16 * MB, 2, 10**7, up + down)
     assert sentences(result)[-1] == (
-        "Uploads of 8.00 MB run at 3.20 GB/s, 80% of what single copies of that size reach here and 40% of the link's peak; "
-        "downloads of 8.00 MB run at 1.60 GB/s, 80% and 80%; "
+        "H2D copies of 8.00 MB run at 3.20 GB/s, 80% of what single copies of that size reach here and 40% of the link's peak; "
+        "D2H copies of 8.00 MB run at 1.60 GB/s, 80% and 80%; "
         "copies inside a run with CPU tensors run at ≈1.60 GB/s, ≈60% and ≈50% (bandwidth sweep of 2026-01-02)."
     )
 
 
 def test_several_tensors_are_held_against_a_copy_each(tmp_path: Path) -> None:
     result = run_of(tensors=(4 * MB, 4 * MB, 1 * kB))
-    upload = linked(result, usual(), tmp_path)["shares"]["device"]["upload"]
+    upload = linked(result, usual(), tmp_path)["shares"]["device-tensors"]["h2d"]
     assert (upload["copies"], upload["bytes"]) == (3, 8_001_000)
     assert upload["sweep_ns"] == 2 * (10_000 + 4 * MB / 4) + 11_000  # a small one takes as long as the smallest
-    assert sentences(result)[-1].startswith("Uploads of 3 tensors, 8.00 MB in all, run at 3.20 GB/s, ")
+    assert sentences(result)[-1].startswith("H2D copies of 3 tensors, 8.00 MB in all, run at 3.20 GB/s, ")
     result = run_of()
     result.model["inputs"].append(tensor("shape", [4], 32))  # which stays in host memory
-    upload = linked(result, usual(), tmp_path / "b")["shares"]["device"]["upload"]
+    upload = linked(result, usual(), tmp_path / "b")["shares"]["device-tensors"]["h2d"]
     assert (upload["copies"], upload["bytes"]) == (1, 8 * MB)
 
 
 def test_what_failed_was_not_copied_or_is_not_known_has_no_share(tmp_path: Path) -> None:
     result = run_of()
     result.cases[1].status = FAILED
-    result.cases[0].derived = None
+    result.cases[0].put("copies", None)
     assert linked(result, usual(), tmp_path)["shares"] == {}
     assert not any("sweep" in sentence for sentence in sentences(result))
     other = run_of()
-    other.cases[0].derived = {"copies_ns": -5, "inference_ns": 1}
-    other.cases[1].bytes_in = 0
+    other.cases[0].put("copies", -5)
+    other.cases[1].put("bytes_h2d", 0)
     shares = linked(other, usual(), tmp_path / "b")["shares"]
-    assert (list(shares["device"]), shares["cpu"]) == (["download"], {})
-    result = run_of(upload=1_000_000)  # much faster than the sweep
+    assert (list(shares["device-tensors"]), shares["cpu-tensors"]) == (["d2h"], {})
+    result = run_of(h2d=1_000_000)  # much faster than the sweep
     linked(result, usual(), tmp_path / "c")
     assert "201% of what single copies" in sentences(result)[-1]
     assert sentences(result)[-1].endswith(
@@ -460,13 +495,13 @@ def test_the_newest_sweep_that_fits_is_taken(tmp_path: Path) -> None:
     assert fresh.link is None
 
 
-def change(where: str, key: str, value: Any) -> Callable[[CopySweep], None]:
-    return lambda sweep: getattr(sweep, where).update({key: value})
+def change(where: str, key: str, value: Any) -> Callable[[Result], None]:
+    return lambda found: getattr(found, where).update({key: value})
 
 
-def only(keep: Callable[[Point], bool]) -> Callable[[CopySweep], None]:
-    def drop(sweep: CopySweep) -> None:
-        sweep.points = [it for it in sweep.points if keep(it)]
+def only(keep: Callable[[Copied], bool]) -> Callable[[Result], None]:
+    def drop(found: Result) -> None:
+        found.cases = curve_of(*filter(keep, LINK)).cases
 
     return drop
 
@@ -478,12 +513,12 @@ def only(keep: Callable[[Point], bool]) -> Callable[[CopySweep], None]:
         ("device: type GPU, vendor_id 1, device_id 9 and", change("target", "device", {"type": "GPU", "vendor_id": 1, "device_id": 9})),
         ("CPU: Other CPU and Some CPU", change("environment", "cpu", {"model": "Other CPU", "usable_cores": 4})),
         ("GPUs: none and Some GPU", change("environment", "gpus", [])),
-        ("memory: named-device and ep-device", change("target", "memory", {"kind": "named-device"})),
-        ("it has no download of ordinary memory", only(lambda it: it.direction == UPLOAD)),
-        ("its uploads are of 4.00 kB to 64.0 kB, the largest here is of 8.00 MB", only(lambda it: it.bytes < MB)),
+        ("memory: named-device and ep-device", change("target", "memory", {"kind": "named-device", "default": None, "host_accessible": None})),
+        ("it has no D2H copy of ordinary memory", only(lambda it: it.way == H2D)),
+        ("its H2D copies are of 4.00 kB to 64.0 kB, the largest here is of 8.00 MB", only(lambda it: it.size < MB)),
     ],
 )  # fmt: skip
-def test_a_sweep_of_something_else_does_not_fit(words: str, alter: Callable[[CopySweep], None], tmp_path: Path) -> None:
+def test_a_sweep_of_something_else_does_not_fit(words: str, alter: Callable[[Result], None], tmp_path: Path) -> None:
     sweep, result = usual(), run_of()
     assert misfits(sweep, result) == []
     alter(sweep)
@@ -498,8 +533,8 @@ def test_a_sweep_of_something_else_does_not_fit(words: str, alter: Callable[[Cop
 def test_a_sweep_of_large_copies_says_nothing_about_small_ones_unless_they_are_all_latency() -> None:
     result = run_of(tensors=(400,))
     assert misfits(usual(), result) == []
-    large = sweep_of(*(it for it in usual().points if it.bytes >= MB))
-    assert misfits(large, result)[0] == "its uploads are of 1.00 MB to 16.0 MB, the largest here is of 400 B"
+    large = curve_of(*(it for it in LINK if it.size >= MB))
+    assert misfits(large, result)[0] == "its H2D copies are of 1.00 MB to 16.0 MB, the largest here is of 400 B"
 
 
 def test_a_named_sweep_is_a_file_or_its_folder_and_must_fit_one_of_the_runs(tmp_path: Path) -> None:
@@ -566,17 +601,17 @@ class ScriptedWorker(Client):
         estimates = [
             {"direction": way, "bytes": size, "ns": self._ns(way, size)} for size in usable for way in DIRECTIONS
         ]
-        return {"upload": fence, "download": fence, "estimates": estimates}
+        return {"h2d": fence, "d2h": fence, "estimates": estimates}
 
     @staticmethod
     def _ns(direction: str, size: int) -> int:
-        return (1000 + size) * (1 if direction == UPLOAD else 2)
+        return (1000 + size) * (1 if direction == H2D else 2)
 
     def block(self, direction: str, memory: str, size: int, n: int, drop: int) -> dict[str, Any]:
         if len(self.asked) >= self._lost_after:
             raise self._error or WorkerLost("the worker was ended by SIGABRT")
         self.asked.append((direction, memory, size))
-        if (direction, memory, size) == (DOWNLOAD, HOST_ACCESSIBLE, 4 * kB):
+        if (direction, memory, size) == (D2H, HOST_ACCESSIBLE, 4 * kB):
             raise BenchmarkFailed("a copy failed")
         ns = self._ns(direction, size)
         return {"samples": [ns] * n, "start_ns": len(self.asked), "spent_ns": ns * (n + drop)}
@@ -590,17 +625,17 @@ class ScriptedWorker(Client):
 
 def bench(worker: ScriptedWorker, kept: list[str] | None = None, **changed: Any) -> CopyBench:
     plan = CopyPlan(**{"max_bytes": 256 * kB, "iterations": 30, **changed})
-    return CopyBench(plan, worker, lambda sweep: (kept if kept is not None else []).append(bandwidth_json(sweep)))
+    return CopyBench(plan, worker, lambda sweep: (kept if kept is not None else []).append(result_json(sweep)))
 
 
-def statuses(sweep: CopySweep) -> dict[tuple[str, str, int], str | None]:
-    return {(it.direction, it.memory, it.bytes): it.reason for it in sweep.points if it.status != "ok"}
+def statuses(found: Result) -> dict[tuple[str, str, int], str]:
+    return {(way, memory_of(it), size_of(it)): why for it in found.cases for way, why in failures(it).items()}
 
 
 EXPECTED_FAILURES = {
     **{(way, ORDINARY, 16 * kB): "1 byte(s) differ" for way in DIRECTIONS},
     **{(way, HOST_ACCESSIBLE, 64 * kB): "after the timed copies: 2 byte(s) differ" for way in DIRECTIONS},
-    (DOWNLOAD, HOST_ACCESSIBLE, 4 * kB): "a copy failed",
+    (D2H, HOST_ACCESSIBLE, 4 * kB): "a copy failed",
 }
 
 
@@ -610,29 +645,37 @@ def test_a_sweep_keeps_what_failed_apart_and_leaves_out_what_has_no_memory() -> 
     worker = ScriptedWorker()
     sweep = bench(worker, kept).run()
     assert statuses(sweep) == EXPECTED_FAILURES
-    assert [(it.bytes, it.stats and it.stats.n) for it in sweep.points if it.direction == UPLOAD] == [
+    assert [(size_of(it), (stats := it.stats(H2D)) and stats.n) for it in sweep.cases] == [
         (4 * kB, 30), (16 * kB, None), (64 * kB, 30), (256 * kB, 30), (4 * kB, 30), (16 * kB, 30), (64 * kB, 30),
     ]  # fmt: skip
-    assert sweep.curve(DOWNLOAD, ORDINARY) == [(4 * kB, 10_000), (64 * kB, 130_000), (256 * kB, 514_000)]
+    assert sweep.axes == [
+        {"name": "memory", "unit": "", "values": [ORDINARY, HOST_ACCESSIBLE]},
+        {"name": "size", "unit": "B", "values": [4 * kB, 16 * kB, 64 * kB, 256 * kB]},
+    ]
+    assert curve(sweep, D2H, ORDINARY) == [(4 * kB, 10_000), (64 * kB, 130_000), (256 * kB, 514_000)]
     assert sweep.warnings == [
         {"code": "sizes-left-out",
          "message": "copies of 256 kB and more (HOST_ACCESSIBLE memory) are left out: no memory left"},
     ]  # fmt: skip
-    assert sweep.stopped == "iterations: 30 of each copy"
+    assert sweep.stopped == {"reason": "iterations", "value": 30, "per": "copy"}
     assert sweep.took_ns is not None
     assert sweep.took_ns > 0
-    assert sweep.target["fence"][ORDINARY]["upload"]["kind"] == "run"
+    assert sync_of(sweep)[ORDINARY]["h2d"]["kind"] == "run"
     assert worker.closed
-    assert kept[-1] == bandwidth_json(sweep)
+    assert kept[-1] == result_json(sweep)
 
 
 @pytest.mark.process
 def test_raw_samples_are_kept_of_points_with_few() -> None:
-    sweep = bench(ScriptedWorker(), iterations=KEPT_SAMPLES).run()
-    assert {it.samples_ns and len(it.samples_ns) for it in sweep.measured()} == {KEPT_SAMPLES}
-    sweep = bench(ScriptedWorker(), iterations=KEPT_SAMPLES + 1).run()
-    assert {it.samples_ns for it in sweep.points if it.status == "ok"} == {None}
-    assert all(sum(block[1] for block in it.blocks) == KEPT_SAMPLES + 1 for it in sweep.measured())
+    found = bench(ScriptedWorker(), iterations=KEPT_SAMPLES).run()
+    assert {len(it.samples[H2D]) for it in copies_measured(found, H2D)} == {KEPT_SAMPLES}
+    assert {it.block_medians for it in found.cases} == {None}
+    found = bench(ScriptedWorker(), iterations=KEPT_SAMPLES + 1).run()
+    for case in copies_measured(found, H2D):
+        assert H2D not in case.samples
+        assert sum(n for _, n, _ in case.blocks[H2D]) == KEPT_SAMPLES + 1
+        assert case.block_medians is not None
+        assert case.block_medians[H2D] == [case.median(H2D)] * len(case.blocks[H2D])
 
 
 @pytest.mark.process
@@ -648,9 +691,9 @@ def test_blocks_of_all_copies_alternate_in_an_order_that_the_seed_fixes() -> Non
 
 @pytest.mark.process
 def test_it_stops_when_every_median_is_known_or_the_time_of_all_is_spent() -> None:
-    assert bench(ScriptedWorker(), iterations=None).run().stopped == "precision: ±1 %"
+    assert bench(ScriptedWorker(), iterations=None).run().stopped == {"reason": "precision", "value": 0.01}
     sweep = bench(ScriptedWorker(), iterations=None, duration_s=0.01).run()
-    assert sweep.stopped == "duration: 0.01 s"
+    assert sweep.stopped == {"reason": "duration", "value": 0.01}
     assert sweep.environment["cpu"]["cores"] == os.cpu_count()
     assert sweep.environment["onnxruntime"] == "1.28.0"
     assert sweep.environment["load_average"]["end"]
@@ -660,14 +703,15 @@ def test_it_stops_when_every_median_is_known_or_the_time_of_all_is_spent() -> No
 def test_a_worker_lost_in_the_measurement_ends_it_and_what_was_measured_is_kept() -> None:
     worker = ScriptedWorker(lost_after=5)
     sweep = bench(worker).run()
-    assert sweep.stopped == "an error: the worker was ended by SIGABRT"
-    assert len(sweep.measured()) == len([it for it in worker.asked if it != (DOWNLOAD, HOST_ACCESSIBLE, 4 * kB)])
+    assert sweep.stopped == {"reason": "error", "message": "the worker was ended by SIGABRT"}
+    figures = [(way, it) for way in DIRECTIONS for it in copies_measured(sweep, way)]
+    assert len(figures) == len([it for it in worker.asked if it != (D2H, HOST_ACCESSIBLE, 4 * kB)])
     reasons = set(statuses(sweep).values()) - {"a copy failed", "1 byte(s) differ"}
     assert reasons == {"the worker was ended by SIGABRT", "the sweep ended before it was measured"}
     made = bench(ScriptedWorker(lost_after=5, error=KeyboardInterrupt()))
     sweep = made.run()
-    assert (made.interrupted, sweep.stopped) == (True, "interrupted")
-    assert sweep.measured()
+    assert (made.interrupted, sweep.stopped) == (True, {"reason": "interrupted"})
+    assert copies_measured(sweep)
 
 
 @pytest.mark.process
@@ -689,8 +733,8 @@ def test_a_size_that_kills_the_worker_is_left_out_and_a_fresh_one_goes_on(monkey
     assert sweep.warnings[0]["message"] == (
         "copies of 256 kB and more (ordinary memory) are left out: the worker was ended by SIGABRT"
     )
-    assert {it.bytes for it in sweep.measured(UPLOAD, ORDINARY)} == {4 * kB, 64 * kB}
-    assert {it.bytes for it in sweep.measured(UPLOAD, HOST_ACCESSIBLE)} == {4 * kB, 16 * kB}
+    assert {*map(size_of, copies_measured(sweep, H2D, ORDINARY))} == {4 * kB, 64 * kB}
+    assert {*map(size_of, copies_measured(sweep, H2D, HOST_ACCESSIBLE))} == {4 * kB, 16 * kB}
 
 
 @pytest.mark.process

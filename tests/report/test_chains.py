@@ -14,7 +14,8 @@ from ortbench.report.chains import chain_table, link_table, stage_table
 from ortbench.report.markdown import markdown
 from ortbench.report.page.page import build_page
 from ortbench.report.page.pictures.stages import LinkCosts, StageTimes, link_costs, stage_times
-from ortbench.report.run import build, csv
+from ortbench.report.records import records
+from ortbench.report.run import build
 from ortbench.report.words import chain_line
 from ortbench.result import load, result_json, save
 from ortbench.schema import ChainLink
@@ -25,32 +26,32 @@ def test_each_stage_has_its_statistics() -> None:
     result = chain(STAYING)
     for case, medians in zip(result.cases, ([2 * MS, 8 * MS], [1 * MS, 5 * MS]), strict=True):
         assert case.stages is not None
-        assert [(name, stats.n, stats.median_ns) for name, stats in case.stages.items()] == [
+        assert [(name, stats.n, stats.median) for name, stats in case.stages.items()] == [
             ("text", 18, medians[0]), ("image", 18, medians[1]),
         ]  # fmt: skip
-        assert case.derived is None
-    assert result.cases[1].phases["inference"] is None  # a chain is no inference
+        assert "copies" not in case.metrics
+    assert "inference" not in result.cases[1].metrics  # a chain is no inference
 
 
 def test_a_link_costs_all_its_copies() -> None:
     assert crossing_ns(STAYING) == 30 * US + 4 * 20 * US
     assert crossing_ns(CROSSING) == 20 * US
-    assert crossing_ns({**STAYING, "upload_ns": None}) is None
-    assert crossing_ns({**STAYING, "downloads": 0, "uploads": 0, "download_ns": None, "upload_ns": None}) == 0
+    assert crossing_ns({**STAYING, "h2d_ns": None}) is None
+    assert crossing_ns({**STAYING, "downloads": 0, "uploads": 0, "d2h_ns": None, "h2d_ns": None}) == 0
 
 
 def test_the_tables() -> None:
     result = chain(STAYING, CROSSING)
     assert [column.name for column in chain_table(result).columns] == [
-        "mode", "chain", "vs cpu", "95 %", "runs", "chains/s", "copied/chain",
+        "mode", "chain", "speedup", "95% CI", "samples", "chains/s", "copied/chain",
     ]  # fmt: skip
     assert chain_table(result).rows == (
-        ("cpu", "10.0", "1.00×", "–", "18", "100", "7.00 kB"),
+        ("cpu-tensors", "10.0", "1.00×", "–", "18", "100", "7.00 kB"),
         ("device-resident", "6.00", "1.67×", "1.67–1.67", "18", "167", "4.00 kB"),
     )
     found = stage_table(result)
     assert found.headings == [
-        "stage", "steps", "on", "cpu (ms)", "95 %", "device-resident (ms)", "95 %",
+        "stage", "steps", "on", "cpu-tensors (ms)", "95% CI", "device-resident (ms)", "95% CI",
     ]  # fmt: skip
     assert found.rows == (
         ("text", "–", "Some 1.0 on GPU Some 0001:0002", "2.00", "2.00–2.00", "1.00", "1.00–1.00"),
@@ -67,7 +68,7 @@ def test_the_tables() -> None:
 def test_what_is_said_of_it() -> None:
     assert headline(chain(STAYING)) == "The chain is 1.67 times as fast with its links on the device"
     assert sentences(chain(STAYING, CROSSING)) == [
-        "device-resident is 1.67 times as fast as cpu (95 %: 1.67 to 1.67): 1 link (64.0 kB) stays on the device, which saves "
+        "device-resident is 1.67 times as fast as cpu-tensors (95 %: 1.67 to 1.67): 1 link (64.0 kB) stays on the device, which saves "
         "4.00 ms a chain, 40% of it.",
         "Through the host the copies of a link alone take: text.condition → image.condition 110 µs.",
         "text.mask → image.mask (8 B) is copied in every mode: text has it in host memory, image wants it in Mem (DEFAULT).",
@@ -78,17 +79,17 @@ def test_what_is_said_of_it() -> None:
 def test_what_brings_nothing_is_not_called_a_gain() -> None:
     assert (
         sentences(chain(STAYING, resident_ms=(4, 8)))[0]
-        == "device-resident is 0.83 times as fast as cpu (95 %: 0.83 to 0.83)."
+        == "device-resident is 0.83 times as fast as cpu-tensors (95 %: 0.83 to 0.83)."
     )
     said = sentences(chain(STAYING, resident_ms=(2, 8)))[0]
     assert (
         said
-        == "device-resident is 1.00 times as fast as cpu (95 %: 1.00 to 1.00): no difference can be told from noise."
+        == "device-resident is 1.00 times as fast as cpu-tensors (95 %: 1.00 to 1.00): no difference can be told from noise."
     )
 
 
 def test_on_the_host_no_link_is_said_to_be_saved() -> None:
-    inside: ChainLink = {**STAYING, "downloads": 0, "uploads": 0, "download_ns": None, "upload_ns": None}
+    inside: ChainLink = {**STAYING, "downloads": 0, "uploads": 0, "d2h_ns": None, "h2d_ns": None}
     result = chain(inside, stages=(stage("text", memory=HOST), stage("image", memory=HOST)))
     assert sentences(result)[0].startswith("All stages compute in host memory: no link crosses to a device.")
     assert not any("saves" in it for it in sentences(result))
@@ -96,14 +97,12 @@ def test_on_the_host_no_link_is_said_to_be_saved() -> None:
     assert link_table(result).rows[0][2] == "in host memory"
 
 
-def test_markdown_and_csv_have_it(tmp_path: Path) -> None:
+def test_markdown_and_records_have_it() -> None:
     result = chain(STAYING)
     text = markdown(build(result))
-    assert "| stage | steps | on | cpu (ms) | 95 % | device-resident (ms) | 95 % |" in text
+    assert "| stage | steps | on | cpu-tensors (ms) | 95% CI | device-resident (ms) | 95% CI |" in text
     assert "| text.condition → image.condition | 64.0 kB | stays | 110 µs |" in text
-    lines = csv(result).splitlines()
-    at = lines[0].split(",").index("stage_image_median_ns")
-    assert [line.split(",")[at] for line in lines[1:]] == [str(8 * MS), str(5 * MS)]
+    assert [record["stage_image_median_ns"] for record in records(result)] == [8 * MS, 5 * MS]
 
 
 def test_a_result_is_read_as_it_was_written(tmp_path: Path) -> None:
@@ -114,9 +113,9 @@ def test_a_result_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert result_json(again) == result_json(result)
 
 
-@pytest.mark.parametrize("key", ["chain", "stages", "stage_bytes", "kind"])
+@pytest.mark.parametrize("key", ["chain", "stages", "stage_bytes"])
 def test_other_results_have_nothing_of_chains(key: str) -> None:
-    saved = json.loads(result_json(result_of(measured("cpu", total=steady([MS] * 6)))))
+    saved = json.loads(result_json(result_of(measured("cpu-tensors", latency=steady([MS] * 6)))))
     assert key not in saved
     assert key not in saved["cases"][0]
 
@@ -129,19 +128,19 @@ def test_names_of_stages_are_shown_as_text() -> None:
 def test_a_bar_is_cut_into_stages() -> None:
     found = stage_times(chain(STAYING))
     assert found is not None
-    assert [(it.mode, it.ns, it.total_ns) for it in found.modes] == [
-        ("cpu", (("text", 2 * MS), ("image", 8 * MS)), 10 * MS),
+    assert [(it.mode, it.ns, it.latency_ns) for it in found.modes] == [
+        ("cpu-tensors", (("text", 2 * MS), ("image", 8 * MS)), 10 * MS),
         ("device-resident", (("text", 1 * MS), ("image", 5 * MS)), 6 * MS),
     ]  # fmt: skip
     assert found.caption == (
-        "cpu: text 2.00 ms, image 8.00 ms; 10.0 ms from end to end. "
+        "cpu-tensors: text 2.00 ms, image 8.00 ms; 10.0 ms from end to end. "
         "device-resident: text 1.00 ms, image 5.00 ms; 6.00 ms from end to end."
     )
     assert found.table().headings == ["mode", "text (ms)", "image (ms)", "together (ms)", "chain (ms)"]
     assert found.table().rows == (
-        ("cpu", "2.00", "8.00", "10.0", "10.0"), ("device-resident", "1.00", "5.00", "6.00", "6.00"),
+        ("cpu-tensors", "2.00", "8.00", "10.0", "10.0"), ("device-resident", "1.00", "5.00", "6.00", "6.00"),
     )  # fmt: skip
-    assert stage_times(result_of(measured("cpu", total=steady([MS] * 6)))) is None
+    assert stage_times(result_of(measured("cpu-tensors", latency=steady([MS] * 6)))) is None
 
 
 def test_a_bar_for_each_link_that_is_copied() -> None:
@@ -150,10 +149,10 @@ def test_a_bar_for_each_link_that_is_copied() -> None:
         "from": "text.z",
         "downloads": 0,
         "uploads": 0,
-        "download_ns": None,
-        "upload_ns": None,
+        "d2h_ns": None,
+        "h2d_ns": None,
     }
-    found = link_costs(chain(CROSSING, STAYING, inside, {**STAYING, "from": "text.w", "upload_ns": None}))
+    found = link_costs(chain(CROSSING, STAYING, inside, {**STAYING, "from": "text.w", "h2d_ns": None}))
     assert found is not None
     assert found.table().rows == (
         ("text.condition → image.condition", "110 µs", "stays"), ("text.mask → image.mask", "20.0 µs", "copied"),
@@ -169,8 +168,8 @@ def test_the_page_has_both_pictures() -> None:
     page = build_page([chain(STAYING, CROSSING)], ["a"])
     assert [page.count(f">{title}</h") for title in (StageTimes.title, LinkCosts.title)] == [1, 1]
     for said in (
-        "cpu: text, 2.00 ms",
-        "cpu: whole chain, median 10.0 ms",
+        "cpu-tensors: text, 2.00 ms",
+        "cpu-tensors: whole chain, median 10.0 ms",
         "text.mask → image.mask: 20.0 µs, copied in every mode",
     ):
         assert page.count(f"<title>{said}</title>") == 2  # for a screen and for a phone

@@ -13,24 +13,19 @@ import pytest
 from ortbench.report import suite
 from ortbench.report.markdown import markdown
 from ortbench.report.page.page import build_page
-from ortbench.report.run import build, csv
+from ortbench.report.run import build
 from ortbench.result import Result, save
-from ortbench.schema import Energy
 from ortbench.suite.record import MEASURED, Record, figures
 from tests.conftest import ortbench
 from tests.report.test_page import Page
-from tests.results import published
-
-
-def drawn(joules: float) -> Energy:
-    return {"how": "counter", "of": "GPU 0", "joules": joules, "ci95": [joules * 0.98, joules * 1.02], "watts": 214.25,
-            "idle_watts": 72.125, "runs_per_joule": 1 / joules, "start_ns": 0, "parts": [], "idle": []}  # fmt: skip
+from tests.results import drawing, published
 
 
 def with_energy(factor: float = 1.0) -> Result:
     """Of the two first modes what they draw is known, of the third why it is not."""
     made = published()
-    made.cases[0].energy, made.cases[1].energy = drawn(0.312 * factor), drawn(0.012 * factor)
+    drawing(made.cases[0], 0.312 * factor)
+    drawing(made.cases[1], 0.012 * factor)
     made.cases[2].energy = {"unsupported": "the stretch failed: it broke"}
     return made
 
@@ -38,10 +33,10 @@ def with_energy(factor: float = 1.0) -> Result:
 MARKDOWN = """\
 ## What else it costs: energy
 
-| mode | energy/run | 95 % | power | idle | runs/J |
+| mode | energy/run | 95% CI | power | idle | runs/J |
 | --- | ---: | ---: | ---: | ---: | ---: |
-| cpu | 312 mJ | 306 mJ to 318 mJ | 214 W | 72.1 W | 3.21 |
-| device | 12.0 mJ | 11.8 mJ to 12.2 mJ | 214 W | 72.1 W | 83.3 |
+| cpu-tensors | 312 mJ | 306 mJ to 318 mJ | 214 W | 72.1 W | 3.21 |
+| device-tensors | 12.0 mJ | 11.8 mJ to 12.2 mJ | 214 W | 72.1 W | 83.3 |
 
 energy/run: by the energy counter of GPU 0, in a stretch of runs after the measurement, less the idle draw beside it.
 
@@ -58,7 +53,7 @@ def test_where_nothing_can_be_read_the_reason_is_all() -> None:
     made = published()
     for case in made.cases:
         case.energy = {"unsupported": "this CPU has no energy counter (RAPL) in /sys/class/powercap"}
-    said = "unsupported (cpu, device, device-resident, host-accessible): this CPU has no energy counter (RAPL) in /sys/class/powercap."
+    said = "unsupported (cpu-tensors, device-tensors, device-resident, host-accessible): this CPU has no energy counter (RAPL) in /sys/class/powercap."
     assert f"## What else it costs: energy\n\n{said}\n" in markdown(build(made))
     page = Page(build_page([made], ["a"]))
     assert said in page.text("p")
@@ -66,26 +61,22 @@ def test_where_nothing_can_be_read_the_reason_is_all() -> None:
 
 def test_how_it_was_read_is_said_where_it_is_no_counter() -> None:
     made = with_energy()
-    found = drawn(1.0)
-    found["how"], found["ci95"], found["runs_per_joule"] = "power", None, None
-    made.cases[0].energy = found
+    cpu = drawing(made.cases[0], 1.0)
+    cpu.put("energy", 1.0)
+    cpu.put("inferences_per_joule", None)
+    cpu.energy = {"how": "power", "of": "GPU 0"}
     text = markdown(build(made))
     assert (
         "by readings of the power of GPU 0, integrated, as it has no energy counter; by the energy counter of GPU 0"
         in text
     )
-    assert "| cpu | 1.00 J | – | 214 W | 72.1 W | – |" in text
+    assert "| cpu-tensors | 1.00 J | – | 214 W | 72.1 W | – |" in text
 
 
-def test_the_page_and_csv_have_it() -> None:
+def test_the_page_has_it() -> None:
     page = Page(build_page([with_energy()], ["a"]))
     assert "What else it costs: energy" in page.text("h2")
     assert {"312 mJ", "306 mJ to 318 mJ", "214 W"} <= {*page.text("td")}
-    cpu, device, resident, _ = csv_module.DictReader(io.StringIO(csv(with_energy())))
-    assert (cpu["energy_j"], cpu["power_w"], cpu["idle_power_w"]) == ("0.312", "214.25", "72.125")
-    assert (device["energy_j"], device["energy_ci95_high_j"]) == ("0.012", str(0.012 * 1.02))
-    assert resident["energy_j"] == ""
-    assert "energy_j" not in csv(published())
 
 
 @pytest.mark.process
@@ -98,19 +89,20 @@ def test_compare_says_more_or_less(factor: float, verdict: str, tmp_path: Path) 
     ran = ortbench("compare", "a", "b", "--json", "compared.json", "--markdown", "-", cwd=tmp_path)
     assert ran.code == 0, ran.err
     assert "## What else it costs" in ran.out
-    (line,) = (line for line in ran.out.splitlines() if line.startswith("| cpu | energy/run"))
-    assert line.startswith(f"| cpu | energy/run | 312 mJ | {312 * factor:.0f} mJ | ×{factor:.3f} |")
+    (line,) = (line for line in ran.out.splitlines() if line.startswith("| cpu-tensors | energy"))
+    assert line.startswith(f"| cpu-tensors | energy | 312 mJ | {312 * factor:.0f} mJ | ×{factor:.3f} |")
     assert line.endswith(f"| {verdict} |")
-    records = [it for it in json.loads((tmp_path / "compared.json").read_text()) if it["phase"] == "energy"]
+    records = [it for it in json.loads((tmp_path / "compared.json").read_text()) if it["metric"] == "energy"]
     assert [(it["mode"], it["result"]) for it in records] == [
-        ("cpu", "a"),
-        ("cpu", "b"),
-        ("device", "a"),
-        ("device", "b"),
+        ("cpu-tensors", "a"),
+        ("cpu-tensors", "b"),
+        ("device-tensors", "a"),
+        ("device-tensors", "b"),
     ]
     assert records[1]["vs_first"]["verdict"] == verdict
     wider = ortbench("compare", "a", "b", "--same", "8%", "--markdown", "-", cwd=tmp_path)
-    assert wider.out.count("| same |") == (2 if factor == 1.0 else 0)
+    energies = [line for line in wider.out.splitlines() if "-tensors | energy |" in line]
+    assert [line.endswith("| same |") for line in energies] == [factor == 1.0] * 2
 
 
 def test_clocks_that_were_locked_are_a_difference_and_in_the_heading() -> None:
@@ -127,7 +119,7 @@ def test_clocks_that_were_locked_are_a_difference_and_in_the_heading() -> None:
 def test_a_suite_has_what_the_fastest_mode_of_each_case_draws() -> None:
     made = with_energy()
     assert figures(made).get("energy_j") is None  # of device-resident nobody knows
-    made.cases[2].energy = drawn(0.25)
+    drawing(made.cases[2], 0.25)
     record = Record("c", "m", "e", "", "f", MEASURED, **figures(made))
     table = suite.case_table([record, replace(record, id="d", energy_j=None)])
     at = [column.name for column in table.columns].index("energy/run")

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import xml.etree.ElementTree as ET
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -35,14 +36,14 @@ def on_host(*cases: Case, **changed: Any) -> Result:
     return result_of(*cases, target__device=HOST, **changed)
 
 
-def outcome(verdict: str = PASSED, text: str = "fine", name: str = "device", seconds: float = 0.0) -> Outcome:
+def outcome(verdict: str = PASSED, text: str = "fine", name: str = "device-tensors", seconds: float = 0.0) -> Outcome:
     return Outcome("m.onnx on SomeExecutionProvider", name, verdict, text, seconds)
 
 
 ALL = [
-    outcome(PASSED, "1.00 ms", "cpu", 0.001),
-    outcome(FAILED, "×1.2, must be at most ×1.05", "device total median", 0.25),
-    outcome(UNCLEAR, "too few rounds", "device-resident total median", 0.5),
+    outcome(PASSED, "1.00 ms", "cpu-tensors", 0.001),
+    outcome(FAILED, "×1.2, must be at most ×1.05", "device-tensors latency median", 0.25),
+    outcome(UNCLEAR, "too few rounds", "device-resident latency median", 0.5),
     outcome(ERROR, "the worker was ended by SIGABRT", "device-resident"),
     outcome(SKIPPED, "no HOST_ACCESSIBLE memory", "host-accessible"),
 ]
@@ -53,59 +54,77 @@ ALL = [
 
 def test_outcomes_of_a_run() -> None:
     made = on_host(
-        measured("cpu", total=steady([2 * MS, 3 * MS, 4 * MS])),
-        broken("device", reason="output y: 1 of 2 values differ", total=steady([MS])),
+        measured("cpu-tensors", latency=steady([2 * MS, 3 * MS, 4 * MS])),
+        broken("device-tensors", reason="output y: 1 of 2 values differ", latency=steady([MS])),
         broken("device-resident", reason=None),
         broken("host-accessible", UNSUPPORTED, "no HOST_ACCESSIBLE memory"),
-        Case("cpu-pinned"),
+        Case("cpu-tensors-pinned"),
         model__path="models/m.onnx",
     )
     group = "models/m.onnx on SomeExecutionProvider"
     assert outcomes_of_run(made) == [
-        Outcome(group, "cpu", PASSED, "3.00 ms (95 %: 2.00 ms to 4.00 ms), median of 9 runs", 0.003),
-        Outcome(group, "device", ERROR, "output y: 1 of 2 values differ", 0.0),
+        Outcome(group, "cpu-tensors", PASSED, "3.00 ms (95 %: 2.00 ms to 4.00 ms), median of 9 runs", 0.003),
+        Outcome(group, "device-tensors", ERROR, "output y: 1 of 2 values differ", 0.0),
         Outcome(group, "device-resident", ERROR, "no reason is known", 0.0),
         Outcome(group, "host-accessible", SKIPPED, "no HOST_ACCESSIBLE memory", 0.0),
-        Outcome(group, "cpu-pinned", ERROR, "nothing was measured", 0.0),
+        Outcome(group, "cpu-tensors-pinned", ERROR, "nothing was measured", 0.0),
     ]
 
 
 def test_outcomes_of_a_gate_tell_of_a_baseline_that_failed() -> None:
-    candidate = on_host(measured("cpu", total=steady([MS])))
-    baseline = on_host(measured("cpu", total=steady([MS])), broken("device", reason="it died"))
-    checks = [Check("cpu total median", PASSED, "fine"), Check("b", UNCLEAR, "one"), Check("a", FAILED, "two")]
+    candidate = on_host(measured("cpu-tensors", latency=steady([MS])))
+    baseline = on_host(measured("cpu-tensors", latency=steady([MS])), broken("device-tensors", reason="it died"))
+    checks = [
+        Check("cpu-tensors latency median", PASSED, "fine"),
+        Check("b", UNCLEAR, "one"),
+        Check("a", FAILED, "two"),
+    ]
     found = exports_junit.outcomes_of_gate([candidate, baseline], checks)
     assert [(it.name, it.verdict) for it in found] == [
-        ("cpu", PASSED), ("cpu total median", PASSED), ("b", UNCLEAR), ("a", FAILED), ("baseline device", ERROR),
+        ("cpu-tensors", PASSED), ("cpu-tensors latency median", PASSED), ("b", UNCLEAR), ("a", FAILED), ("baseline device-tensors", ERROR),
     ]  # fmt: skip
     assert len(exports_junit.outcomes_of_gate([candidate], checks)) == 4
 
 
 @pytest.mark.parametrize(
-    ("name", "seconds"),
+    ("mode", "metric", "seconds"),
     [
-        ("device total median", 0.003),
-        ("device upload median", 0.0005),
-        ("device total min", 0.002),
-        ("device total mean", 0.003),
-        ("device total p95", 0.004),
-        ("device download median", 0.0),  # not measured
-        ("cpu total median", 0.0),  # not there
-        ("device-resident total median", 0.0),  # not ok
-        ("device speedup", 0.0),
-        ("mode device", 0.0),
-        ("cpu nodes", 0.0),
-        ("copy share", 0.0),
+        ("device-tensors", "latency.median", 0.003),
+        ("device-tensors", "h2d.median", 0.0005),
+        ("device-tensors", "latency.min", 0.002),
+        ("device-tensors", "latency.mean", 0.003),
+        ("device-tensors", "latency.p95", 0.004),
+        ("device-tensors", "d2h.median", 0.0),  # not measured
+        ("cpu-tensors", "latency.median", 0.0),  # not there
+        ("device-resident", "latency.median", 0.0),  # not ok
+        ("device-tensors", "speedup", 0.0),
+        ("device-tensors", "item_throughput", 0.0),
+        ("device-tensors", None, 0.0),
+        (None, "copy_share", 0.0),
+        (None, None, 0.0),
     ],
 )
-def test_a_check_shows_the_figure_it_is_named_after(name: str, seconds: float) -> None:
+def test_a_check_of_a_time_shows_it_whatever_it_is_called(mode: str | None, metric: str | None, seconds: float) -> None:
     made = on_host(
-        measured("device", upload=steady([500 * US]), total=steady([2 * MS, 3 * MS, 4 * MS])),
-        broken("device-resident", total=steady([MS])),
+        measured("device-tensors", h2d=steady([500 * US]), latency=steady([2 * MS, 3 * MS, 4 * MS])),
+        broken("device-resident", latency=steady([MS])),
     )
-    assert outcomes_of_checks(made, [Check(name, FAILED, "×1.2")]) == [
+    name = "device-tensors h2d median"
+    assert outcomes_of_checks(made, [Check(name, FAILED, "×1.2", mode=mode, metric=metric)]) == [
         Outcome("m.onnx on SomeExecutionProvider", name, FAILED, "×1.2", seconds)
     ]
+
+
+def test_a_check_at_a_point_shows_the_time_there() -> None:
+    made = on_host(
+        replace(measured("cpu-tensors", latency=steady([2 * MS])), point={"batch": 1}),
+        replace(measured("cpu-tensors", latency=steady([3 * MS])), point={"batch": 8}),
+    )
+    checks = [
+        Check("a", PASSED, "fine", mode="cpu-tensors", metric="latency.median", point=point)
+        for point in ({"batch": 8}, {"batch": 4})
+    ]
+    assert [it.seconds for it in outcomes_of_checks(made, checks)] == [0.003, 0.0]
 
 
 # JUnit: its form. What Jenkins' xUnit plugin allows is in its junit-10.xsd; this is what all its versions have in common.
@@ -177,9 +196,9 @@ def test_every_verdict_has_its_element() -> None:
             [(tag, {"type": kind, "message": text} if kind else {}, text)],
         )
         for name, time, tag, kind, text in [
-            ("cpu", "0.001000", "system-out", None, "1.00 ms"),
-            ("device total median", "0.250000", "failure", "failed", "×1.2, must be at most ×1.05"),
-            ("device-resident total median", "0.500000", "error", "cannot tell", "too few rounds"),
+            ("cpu-tensors", "0.001000", "system-out", None, "1.00 ms"),
+            ("device-tensors latency median", "0.250000", "failure", "failed", "×1.2, must be at most ×1.05"),
+            ("device-resident latency median", "0.500000", "error", "cannot tell", "too few rounds"),
             ("device-resident", "0.000000", "error", "error", "the worker was ended by SIGABRT"),
             ("host-accessible", "0.000000", "skipped", "skipped", "no HOST_ACCESSIBLE memory"),
         ]
@@ -191,7 +210,7 @@ def test_every_verdict_has_its_element() -> None:
 def test_jenkins_sees_one_package() -> None:
     """It takes what stands before the last dot for the package: dots of file names must not make more of them."""
     groups = ["models/v1.5/tiny.onnx on CPUExecutionProvider", "../m.onnx on CPUExecutionProvider"]
-    suite = parsed(junit("ortbench run 1.0", [Outcome(group, "cpu", PASSED, "", 0.0) for group in groups]))
+    suite = parsed(junit("ortbench run 1.0", [Outcome(group, "cpu-tensors", PASSED, "", 0.0) for group in groups]))
     assert [case.attrib["classname"].split(".") for case in suite] == [
         ["ortbench run 1_0", "models/v1_5/tiny_onnx on CPUExecutionProvider"],
         ["ortbench run 1_0", "__/m_onnx on CPUExecutionProvider"],
@@ -205,8 +224,11 @@ ALIKE = [Outcome(group, name, PASSED, "", 0.0) for group in ("a.b", "a_b") for n
     ("outcomes", "shown"),
     [
         (
-            [outcome(name=name) for name in ("device", "device", "cpu", "device (2)", "device")],
-            ["device", "device (2)", "cpu", "device (2) (2)", "device (3)"],
+            [
+                outcome(name=name)
+                for name in ("device-tensors", "device-tensors", "cpu-tensors", "device-tensors (2)", "device-tensors")
+            ],
+            ["device-tensors", "device-tensors (2)", "cpu-tensors", "device-tensors (2) (2)", "device-tensors (3)"],
         ),
         (
             ALIKE,
@@ -217,7 +239,7 @@ ALIKE = [Outcome(group, name, PASSED, "", 0.0) for group in ("a.b", "a_b") for n
                 for number in numbers
             ],
         ),
-        ([Outcome(group, "cpu", PASSED, "", 0.0) for group in ("a", "b")], ["cpu", "cpu"]),
+        ([Outcome(group, "cpu-tensors", PASSED, "", 0.0) for group in ("a", "b")], ["cpu-tensors", "cpu-tensors"]),
     ],
     ids=["twice", "alike in XML", "in two groups"],
 )
@@ -293,7 +315,7 @@ def test_nothing_to_say_is_said_by_the_verdict(text: str, verdict: str) -> None:
 def test_junit_of_real_results(name: str, times: tuple[int, ...]) -> None:
     real = load(SAVED[name])
     suite = parsed(junit("ortbench run", outcomes_of_run(real)))
-    modes = ("cpu", "device", "device-resident", "host-accessible")
+    modes = ("cpu-tensors", "device-tensors", "device-resident", "host-accessible")
     assert {case.get("name"): float(case.get("time", "")) for case in suite} == {
         mode: us / 1e6 for mode, us in zip(modes, times, strict=True)
     }
@@ -333,7 +355,10 @@ def names(*results: Result) -> list[str]:
     return [entry["name"] for entry in entries(*results)]
 
 
-WHERE = {"refdevice": "RefDeviceExecutionProvider (GPU ortbench 0b0b:0001)", "cpu": "CPUExecutionProvider (AMD EPYC)"}
+WHERE = {
+    "refdevice": "RefDeviceExecutionProvider (GPU ortbench 0b0b:0001)",
+    "cpu": "CPUExecutionProvider (AMD EPYC)",
+}
 
 
 @pytest.mark.parametrize(
@@ -343,22 +368,23 @@ WHERE = {"refdevice": "RefDeviceExecutionProvider (GPU ortbench 0b0b:0001)", "cp
             "refdevice",
             [(20.268857, "± 0.034982"), (20.127107, "± 0.048913"), (6.269093, "± 0.005999"), (7.39941, "± 0.062313"),
              (6.28078, "± 0.006579"), (7.455733, "± 0.043425"), (7.411538, "± 0.102983")],
-            "median of 99 runs, p95 22.562703 ms\nortbench 0.1.0, ONNX Runtime 1.31.1, RefDeviceExecutionProvider 1.0.0\n"
+            "median of 99 runs, p95 22.6 ms\nortbench 0.1.0, ONNX Runtime 1.31.1, RefDeviceExecutionProvider 1.0.0\n"
             "ortbench run models/copy_bound.onnx --ep-library build/librefdevice-7e1b4eddc7b6.so",
         ),
         (
             "cpu",
             [(5.285603, "± 0.232636"), (8.47068, "± 0.114299"), (1.529229, "± 0.027832"), (5.172561, "± 0.25921"),
              (1.663128, "± 0.031647"), (5.133978, "± 0.274788"), (5.108170, "± 0.224563")],
-            "median of 495 runs, p95 6.924144 ms\nortbench 0.1.0, ONNX Runtime 1.31.1, CPUExecutionProvider 1.31.1\n"
+            "median of 495 runs, p95 6.92 ms\nortbench 0.1.0, ONNX Runtime 1.31.1, CPUExecutionProvider 1.31.1\n"
             "ortbench run models/copy_bound.onnx --ep cpu -q",
         ),
     ],
 )  # fmt: skip
 def test_action_json_of_real_results(name: str, figures: list[tuple[float, str]], extra: str) -> None:
-    phases = ["cpu total", *(f"device {phase}" for phase in ("total", "upload", "inference", "download"))]
+    phases = ["cpu-tensors latency", *(f"device-tensors {phase}" for phase in ("latency", "h2d", "inference", "d2h"))]
     series = [
-        f"copy_bound.onnx on {WHERE[name]}: {it}" for it in (*phases, "device-resident total", "host-accessible total")
+        f"copy_bound.onnx on {WHERE[name]}: {it}"
+        for it in (*phases, "device-resident latency", "host-accessible latency")
     ]
     found = entries(load(SAVED[name]))
     assert [(it["name"], (it["value"], it["range"])) for it in found] == list(zip(series, figures, strict=True))
@@ -383,10 +409,12 @@ def test_two_results_in_one_file() -> None:
 
 
 def test_names_are_the_same_in_the_next_run() -> None:
-    before = on_host(measured("cpu", total=steady([5 * MS] * 9)), measured("device", total=steady([MS])))
+    before = on_host(
+        measured("cpu-tensors", latency=steady([5 * MS] * 9)), measured("device-tensors", latency=steady([MS]))
+    )
     after = on_host(
-        measured("cpu", total=steady([2, 3, 4])),
-        broken("device"),
+        measured("cpu-tensors", latency=steady([2, 3, 4])),
+        broken("device-tensors"),
         tool__version="9",
         environment__onnxruntime="9.9.9",
         target__ep_version="9.9",
@@ -397,8 +425,8 @@ def test_names_are_the_same_in_the_next_run() -> None:
     )
     after.command, after.created = ["ortbench", "run", "--seed", "9"], "2027-01-01T00:00:00Z"
     assert names(before) == [
-        "m.onnx on SomeExecutionProvider (Some CPU): cpu total",
-        "m.onnx on SomeExecutionProvider (Some CPU): device total",
+        "m.onnx on SomeExecutionProvider (Some CPU): cpu-tensors latency",
+        "m.onnx on SomeExecutionProvider (Some CPU): device-tensors latency",
     ]
     assert names(after) == names(before)[:1]
 
@@ -430,16 +458,16 @@ def test_names_are_the_same_in_the_next_run() -> None:
 )
 def test_names(changes: Sequence[dict[str, Any]], labels: list[str]) -> None:
     some = [{"target__ep": "Some", **changed} for changed in changes]
-    results = [on_host(measured("cpu", total=steady([MS])), **changed) for changed in some]
-    assert names(*results) == [f"{label} (Some CPU): cpu total" for label in labels]
+    results = [on_host(measured("cpu-tensors", latency=steady([MS])), **changed) for changed in some]
+    assert names(*results) == [f"{label} (Some CPU): cpu-tensors latency" for label in labels]
 
 
 def test_a_number_stays_with_its_result_when_a_mode_fails() -> None:
-    first, second = (on_host(measured("cpu", total=steady([MS]))) for _ in range(2))
+    first, second = (on_host(measured("cpu-tensors", latency=steady([MS]))) for _ in range(2))
     both = names(first, second)
-    first.cases = [broken("cpu")]
+    first.cases = [broken("cpu-tensors")]
     assert names(first, second) == both[1:]
-    assert both[1] == "m.onnx (x 1x3, y scalar) on SomeExecutionProvider (Some CPU) (2): cpu total"
+    assert both[1] == "m.onnx (x 1x3, y scalar) on SomeExecutionProvider (Some CPU) (2): cpu-tensors latency"
 
 
 @pytest.mark.parametrize(
@@ -453,31 +481,33 @@ def test_a_number_stays_with_its_result_when_a_mode_fails() -> None:
     ],
 )
 def test_values_and_ranges(samples: list[int], value: float, spread: str) -> None:
-    (entry,) = entries(on_host(measured("cpu", total={0: samples})))
+    (entry,) = entries(on_host(measured("cpu-tensors", latency={0: samples})))
     assert (entry["value"], entry["unit"], entry["range"]) == (value, "ms", spread)
 
 
 def test_only_what_is_ok_and_was_measured() -> None:
     made = on_host(
-        measured("cpu", total=steady([3 * MS])),
-        broken("device", total=steady([MS])),
+        measured("cpu-tensors", latency=steady([3 * MS])),
+        broken("device-tensors", latency=steady([MS])),
         Case("device-resident"),
         broken("host-accessible", UNSUPPORTED, "no"),
     )
-    assert names(made) == ["m.onnx on SomeExecutionProvider (Some CPU): cpu total"]
+    assert names(made) == ["m.onnx on SomeExecutionProvider (Some CPU): cpu-tensors latency"]
     made.cases = made.cases[1:]
     assert action_json([made]) == action_json([]) == "[]\n"
 
 
 def test_total_comes_first() -> None:
-    made = on_host(measured("device", **{name: steady([MS]) for name in ("upload", "inference", "download", "total")}))
-    assert [name.rpartition(" ")[2] for name in names(made)] == ["total", "upload", "inference", "download"]
+    made = on_host(
+        measured("device-tensors", **{name: steady([MS]) for name in ("h2d", "inference", "d2h", "latency")})
+    )
+    assert [name.rpartition(" ")[2] for name in names(made)] == ["latency", "h2d", "inference", "d2h"]
 
 
-@pytest.mark.parametrize(("n", "text"), [(19, "–"), (20, "1 ms")])
+@pytest.mark.parametrize(("n", "text"), [(19, "–"), (20, "1.00 ms")])
 def test_p95_needs_samples_as_in_the_table(n: int, text: str) -> None:
     assert SAMPLES_FOR["p95"] == 20
-    (entry,) = entries(on_host(measured("cpu", total={0: [MS] * n})))
+    (entry,) = entries(on_host(measured("cpu-tensors", latency={0: [MS] * n})))
     assert entry["extra"].splitlines()[0] == f"median of {n} runs, p95 {text}"
 
 
@@ -490,7 +520,7 @@ def test_p95_needs_samples_as_in_the_table(n: int, text: str) -> None:
     ],
 )  # fmt: skip
 def test_what_is_known_besides_can_be_pasted(version: str | None, command: list[str], extra: list[str]) -> None:
-    made = on_host(measured("cpu", total=steady([MS])), target__ep_version=version)
+    made = on_host(measured("cpu-tensors", latency=steady([MS])), target__ep_version=version)
     made.command = command
     (entry,) = entries(made)
     assert entry["extra"].splitlines()[1:] == [f"ortbench 0, ONNX Runtime 1.28.0, {extra[0]}", *extra[1:]]

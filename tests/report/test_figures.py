@@ -12,21 +12,22 @@ from ortbench.report.page.pictures.split import Bar, Segment, Split, split
 from ortbench.report.page.pictures.totals import totals
 from ortbench.result import FAILED, Case, Result
 from tests.odd import MS, swept, usual, without_samples
-from tests.results import broken, measured, result_of, steady
+from tests.results import broken, measured, result_of, steady, with_bytes
 
 
 def device_case() -> Case:
-    phases = {"upload": 6, "inference": 7, "download": 5, "total": 20}
-    return measured("device", **{name: steady([ms * MS]) for name, ms in phases.items()})
+    phases = {"h2d": 6, "inference": 7, "d2h": 5, "latency": 20}
+    return measured("device-tensors", **{name: steady([ms * MS]) for name, ms in phases.items()})
 
 
 def published() -> Result:
-    cpu = measured("cpu", total=steady([20 * MS]))
-    cpu.derived = {"copies_ns": 12 * MS, "inference_ns": 8 * MS}
-    cpu.bytes_in, cpu.bytes_out = 30_000_000, 6_000_000
+    cpu = measured("cpu-tensors", latency=steady([20 * MS]))
+    cpu.put("copies", 12 * MS, derived=True)
+    cpu.put("inference", 8 * MS, derived=True)
+    with_bytes(cpu, 30_000_000, 6_000_000)
     device = device_case()
-    device.bytes_in, device.bytes_out = 30_000_000, 6_000_000
-    return result_of(cpu, device, measured("device-resident", total=steady([8 * MS])))
+    with_bytes(device, 30_000_000, 6_000_000)
+    return result_of(cpu, device, measured("device-resident", latency=steady([8 * MS])))
 
 
 # Where the time goes
@@ -36,36 +37,38 @@ def test_bars_hold_phases_derived_copies_and_the_whole() -> None:
     found = split(published())
     assert found is not None
     assert found.bars == (
-        Bar("cpu", (Segment("copies", 12 * MS, True), Segment("inference", 8 * MS, True)), 20 * MS),
-        Bar("device", (Segment("upload", 6 * MS), Segment("inference", 7 * MS), Segment("download", 5 * MS)), 20 * MS),
+        Bar("cpu-tensors", (Segment("copies", 12 * MS, True), Segment("inference", 8 * MS, True)), 20 * MS),
+        Bar("device-tensors", (Segment("h2d", 6 * MS), Segment("inference", 7 * MS), Segment("d2h", 5 * MS)), 20 * MS),
         Bar("device-resident", (Segment("inference", 8 * MS),), 8 * MS),
     )
     assert found.caption == (
-        "cpu: ≈12.0 ms of copies, both directions together, and ≈8.00 ms of inference make up 20.0 ms. "
-        "device: 6.00 ms upload, 7.00 ms inference, 5.00 ms download: 18.0 ms together, timed in blocks of their own; "
+        "cpu-tensors: ≈12.0 ms of copies, both directions together, and ≈8.00 ms of inference make up 20.0 ms. "
+        "device-tensors: 6.00 ms h2d, 7.00 ms inference, 5.00 ms d2h: 18.0 ms together, timed in blocks of their own; "
         "20.0 ms from end to end. Inference only: device-resident 8.00 ms."
     )
     table = found.table()
-    assert table.headings == ["mode", "upload (ms)", "inference (ms)", "download (ms)", "together (ms)", "total (ms)"]
+    assert table.headings == ["mode", "h2d (ms)", "inference (ms)", "d2h (ms)", "together (ms)", "latency (ms)"]
     assert table.rows == (
-        ("cpu", "≈12.0", "≈8.00", "(both)", "20.0", "20.0"),
-        ("device", "6.00", "7.00", "5.00", "18.0", "20.0"),
+        ("cpu-tensors", "≈12.0", "≈8.00", "(both)", "20.0", "20.0"),
+        ("device-tensors", "6.00", "7.00", "5.00", "18.0", "20.0"),
         ("device-resident", "–", "8.00", "–", "8.00", "8.00"),
     )
 
 
 @pytest.mark.parametrize("copies", [None, 0, -MS])
 def test_a_run_that_nobody_split_is_whole(copies: int | None) -> None:
-    cpu = measured("cpu", total=steady([20 * MS]))
-    cpu.derived = None if copies is None else {"copies_ns": copies, "inference_ns": 20 * MS - copies}
+    cpu = measured("cpu-tensors", latency=steady([20 * MS]))
+    if copies is not None:
+        cpu.put("copies", copies, derived=True)
+        cpu.put("inference", 20 * MS - copies, derived=True)
     found = split(result_of(cpu))
     assert found is not None
-    assert found.bars == (Bar("cpu", (Segment("not split", 20 * MS),), 20 * MS),)
-    assert found.caption == "Not split into phases: cpu 20.0 ms."
+    assert found.bars == (Bar("cpu-tensors", (Segment("not split", 20 * MS),), 20 * MS),)
+    assert found.caption == "Not split into phases: cpu-tensors 20.0 ms."
 
 
 def test_many_runs_with_one_wait_are_a_time_per_run() -> None:
-    found = split(result_of(measured("device-resident-async", total=steady([2 * MS]))))
+    found = split(result_of(measured("device-resident-async", latency=steady([2 * MS]))))
     assert found is not None
     assert found.bars == (Bar("device-resident-async", (Segment("time per run", 2 * MS),), 2 * MS),)
     assert found.caption == (
@@ -79,13 +82,16 @@ def test_many_runs_with_one_wait_are_a_time_per_run() -> None:
 
 
 def test_only_modes_that_are_ok_are_pictured() -> None:
-    result = result_of(measured("cpu", total=steady([MS])), broken("device", FAILED, "it differs", total=steady([1])))
+    result = result_of(
+        measured("cpu-tensors", latency=steady([MS])),
+        broken("device-tensors", FAILED, "it differs", latency=steady([1])),
+    )
     splitting, spread, drift = split(result), samples.spread(result), samples.drift(result)
     assert splitting is not None
     assert spread is not None
     assert drift is not None
-    assert [[it.mode for it in shown] for shown in (splitting.bars, spread.modes, drift.modes)] == [["cpu"]] * 3
-    assert gallery.of_one(result_of(broken("cpu", FAILED, "it broke"))) == []
+    assert [[it.mode for it in shown] for shown in (splitting.bars, spread.modes, drift.modes)] == [["cpu-tensors"]] * 3
+    assert gallery.of_one(result_of(broken("cpu-tensors", FAILED, "it broke"))) == []
 
 
 # The samples
@@ -93,56 +99,71 @@ def test_only_modes_that_are_ok_are_pictured() -> None:
 
 def test_spread_in_words_and_figures() -> None:
     slow_one = {0: [10 * MS] * 19, 1: [40 * MS]}
-    found = samples.spread(result_of(measured("cpu", total=slow_one), measured("device", total=steady([8 * MS]))))
+    found = samples.spread(
+        result_of(measured("cpu-tensors", latency=slow_one), measured("device-tensors", latency=steady([8 * MS])))
+    )
     assert found is not None
     assert found.caption == (
-        "Half of all inferences took at most, and 95 % at most: cpu 10.0 ms and 11.5 ms; device 8.00 ms (too few for a "
-        "p95). The slowest beside its median is one of cpu: 40.0 ms, 4.00 times as long."
+        "Half of all inferences took at most, and 95 % at most: cpu-tensors 10.0 ms and 11.5 ms; device-tensors 8.00 ms (too few for a "
+        "p95). The slowest beside its median is one of cpu-tensors: 40.0 ms, 4.00 times as long."
     )
     assert found.table().headings == [
         "mode", "samples", "min (ms)", "median (ms)", "95 % of the median (ms)", "p90 (ms)", "p95 (ms)", "p99 (ms)",
         "max (ms)", "std dev (ms)",
     ]  # fmt: skip
-    assert found.table().rows[0] == ("cpu", "20", "10.0", "10.0", "10.0–10.0", "10.0", "11.5", "–", "40.0", "6.71")
+    assert found.table().rows[0] == (
+        "cpu-tensors",
+        "20",
+        "10.0",
+        "10.0",
+        "10.0–10.0",
+        "10.0",
+        "11.5",
+        "–",
+        "40.0",
+        "6.71",
+    )
     assert found.table().rows[1][6:8] == ("–", "–")
 
 
 def test_every_sample_has_its_time() -> None:
-    cpu = measured("cpu", total={0: [10 * MS, 20 * MS], 1: [30 * MS, 40 * MS]})
-    device = measured("device", total={0: [5 * MS, 5 * MS]})
-    cpu.blocks["total"] = [[0, 2, 10**9], [1, 2, 3 * 10**9]]
-    device.blocks["total"] = [[0, 2, 2 * 10**9]]
+    cpu = measured("cpu-tensors", latency={0: [10 * MS, 20 * MS], 1: [30 * MS, 40 * MS]})
+    device = measured("device-tensors", latency={0: [5 * MS, 5 * MS]})
+    cpu.blocks["latency"] = [[0, 2, 10**9], [1, 2, 3 * 10**9]]
+    device.blocks["latency"] = [[0, 2, 2 * 10**9]]
     found = samples.drift(result_of(cpu, device))
     assert found is not None
     assert [it.seconds.tolist() for it in found.modes] == [[0, 0.01, 2, 2.03], [1, 1.005]]
 
 
 def test_drift_in_words_and_figures() -> None:
-    cpu = measured("cpu", total={0: [10 * MS] * 4, 1: [11 * MS] * 3 + [44 * MS], 2: [10 * MS] * 4, 3: [12 * MS] * 4})
-    cpu.blocks["total"] = [[number, 4, number * 10**9] for number in range(4)]
+    cpu = measured(
+        "cpu-tensors", latency={0: [10 * MS] * 4, 1: [11 * MS] * 3 + [44 * MS], 2: [10 * MS] * 4, 3: [12 * MS] * 4}
+    )
+    cpu.blocks["latency"] = [[number, 4, number * 10**9] for number in range(4)]
     found = samples.drift(result_of(cpu))
     assert found is not None
     assert found.caption == (
-        "From the first to the last quarter of its samples the median moved: cpu +20 %. 1 of 16 inferences took more than "
+        "From the first to the last quarter of its samples the median moved: cpu-tensors +20 %. 1 of 16 inferences took more than "
         "1.5 times their mode's median."
     )
     assert found.table().headings == [
         "mode", "first quarter (ms)", "last quarter (ms)", "change", "slowest (ms)", "after (s)", "slow",
     ]  # fmt: skip
-    assert found.table().rows == (("cpu", "10.0", "12.0", "+20 %", "44.0", "1.03", "1"),)
+    assert found.table().rows == (("cpu-tensors", "10.0", "12.0", "+20 %", "44.0", "1.03", "1"),)
 
 
 def test_too_few_samples_to_tell_drift() -> None:
-    found = samples.drift(result_of(measured("cpu", total={0: [MS] * 7})))
+    found = samples.drift(result_of(measured("cpu-tensors", latency={0: [MS] * 7})))
     assert found is not None
     assert found.caption == (
         "Too few samples to tell drift. None of 7 inferences took more than 1.5 times their mode's median."
     )
     assert found.table().rows[0][1:4] == ("–", "–", "–")
-    lost = measured("cpu", total=steady([MS] * 4))
-    lost.blocks["total"].pop()
+    lost = measured("cpu-tensors", latency=steady([MS] * 4))
+    lost.blocks["latency"].pop()
     assert samples.drift(result_of(lost)) is None
-    assert samples.drift(result_of(measured("cpu", total={0: [MS]}))) is None
+    assert samples.drift(result_of(measured("cpu-tensors", latency={0: [MS]}))) is None
     assert [type(picture) for picture in gallery.of_one(without_samples())] == [Split, Bandwidth]
 
 
@@ -153,30 +174,29 @@ def test_copies_by_size_and_rate() -> None:
     found = bandwidth([published()], ["unused"])
     assert found is not None
     assert found.copies == (
-        Copy("inside cpu", "copies", 36_000_000, 12 * MS),
-        Copy("device upload", "upload", 30_000_000, 6 * MS),
-        Copy("device download", "download", 6_000_000, 5 * MS),
+        Copy("inside cpu-tensors", "copies", 36_000_000, 12 * MS),
+        Copy("device-tensors h2d", "h2d", 30_000_000, 6 * MS),
+        Copy("device-tensors d2h", "d2h", 6_000_000, 5 * MS),
     )
     assert found.caption == (
-        "inside cpu: 36.0 MB in both directions in ≈12.0 ms, ≈3.00 GB/s. device upload: 30.0 MB in 6.00 ms, 5.00 GB/s. "
-        "device download: 6.00 MB in 5.00 ms, 1.20 GB/s."
+        "inside cpu-tensors: 36.0 MB in both directions in ≈12.0 ms, ≈3.00 GB/s. device-tensors h2d: 30.0 MB in 6.00 ms, 5.00 GB/s. "
+        "device-tensors d2h: 6.00 MB in 5.00 ms, 1.20 GB/s."
     )
-    assert found.table().rows[1] == ("device upload", "30.0 MB", "6.00 ms", "5.00")
-    assert bandwidth([result_of(measured("cpu", total=steady([MS])))], [""]) is None
+    assert found.table().rows[1] == ("device-tensors h2d", "30.0 MB", "6.00 ms", "5.00")
+    assert bandwidth([result_of(measured("cpu-tensors", latency=steady([MS])))], [""]) is None
     assert bandwidth([result_of(device_case())], [""]) is None  # bytes are not known
 
 
 def test_copies_of_several_results_are_told_by_their_range() -> None:
     other = published()
-    assert other.cases[0].derived
-    other.cases[0].derived["copies_ns"] = 6 * MS
-    other.cases[1].bytes_in = 15_000_000
+    other.cases[0].put("copies", 6 * MS, derived=True)
+    other.cases[1].put("bytes_h2d", 15_000_000)
     found = bandwidth([published(), other], ["a", "b"])
     assert found is not None
-    assert [copy.name for copy in found.copies][:2] == ["a: inside cpu", "a: device upload"]
+    assert [copy.name for copy in found.copies][:2] == ["a: inside cpu-tensors", "a: device-tensors h2d"]
     assert found.caption == (
-        "copies inside runs with CPU tensors, both directions: 36.0 MB, ≈3.00 to ≈6.00 GB/s. upload: 15.0 MB to 30.0 MB, 2.50 to 5.00 GB/s. "
-        "download: 6.00 MB, 1.20 GB/s."
+        "copies inside runs with CPU tensors, both directions: 36.0 MB, ≈3.00 to ≈6.00 GB/s. h2d: 15.0 MB to 30.0 MB, 2.50 to 5.00 GB/s. "
+        "d2h: 6.00 MB, 1.20 GB/s."
     )
 
 
@@ -184,10 +204,10 @@ def test_the_sweep_of_the_link_is_behind_the_copies_of_one_result() -> None:
     found = bandwidth([swept()], [""])
     assert found is not None
     assert [(curve.kind, curve.points[0], len(curve.points)) for curve in found.curves] == [
-        ("upload", (1024, 10171), 19), ("download", (1024, 15256), 19),
+        ("h2d", (1024, 10171), 19), ("d2h", (1024, 15256), 19),
     ]  # fmt: skip
     assert found.caption.endswith(
-        "Sweep, upload: at best 6.00 GB/s, with 268 MB. Sweep, download: at best 4.00 GB/s, with 268 MB."
+        "Sweep, h2d: at best 6.00 GB/s, with 268 MB. Sweep, d2h: at best 4.00 GB/s, with 268 MB."
     )
     many = bandwidth([swept(), usual()], ["a", "b"])
     assert many is not None
@@ -200,15 +220,17 @@ def test_the_sweep_of_the_link_is_behind_the_copies_of_one_result() -> None:
 def test_totals_side_by_side() -> None:
     results = [
         published(),
-        result_of(measured("cpu", total=steady([3 * MS]))),
-        result_of(broken("cpu", FAILED, "it broke")),
+        result_of(measured("cpu-tensors", latency=steady([3 * MS]))),
+        result_of(broken("cpu-tensors", FAILED, "it broke")),
     ]
     found = totals(results, ["a", "b", "c"])
     assert found is not None
-    assert found.caption == "Shortest medians: a 8.00 ms with device-resident; b 3.00 ms with cpu."
-    assert found.table().headings == ["result", "cpu", "device", "device-resident"]
+    assert found.caption == "Shortest medians: a 8.00 ms with device-resident; b 3.00 ms with cpu-tensors."
+    assert found.table().headings == ["result", "cpu-tensors", "device-tensors", "device-resident"]
     assert found.table().rows == (("a", "20.0 ms", "20.0 ms", "8.00 ms"), ("b", "3.00 ms", "–", "–"))
-    many = totals([result_of(measured("cpu", total=steady([n * MS]))) for n in (3, 1, 2, 5, 4)], list("abcde"))
+    many = totals(
+        [result_of(measured("cpu-tensors", latency=steady([n * MS]))) for n in (3, 1, 2, 5, 4)], list("abcde")
+    )
     assert many is not None
-    assert many.caption == "Shortest medians: from b 1.00 ms with cpu to d 5.00 ms with cpu."
+    assert many.caption == "Shortest medians: from b 1.00 ms with cpu-tensors to d 5.00 ms with cpu-tensors."
     assert totals(results[2:], ["c"]) is None

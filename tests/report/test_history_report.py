@@ -46,7 +46,7 @@ def test_the_rows() -> None:
         "series", "mode", "results", "first", "last", "change", "over time", "scatter", "steps",
     ]  # fmt: skip
     cpu, device = table.rows
-    assert (cpu[:3], device[:3]) == (("m", "cpu", "30"), ("m", "device", "30"))
+    assert (cpu[:3], device[:3]) == (("m", "cpu-tensors", "30"), ("m", "device-tensors", "30"))
     assert (cpu[-1], device[-1]) == ("1", "0")
     assert set(cpu[6][:8]) <= set("▁▂▃▄")
     assert set(cpu[6][-5:]) <= set("▆▇█")
@@ -60,15 +60,15 @@ def test_a_column_without_figures_is_not_there() -> None:
 def test_steps_of_one_night_are_one_sentence() -> None:
     found = of(nights(stepped(30, 18, 1.12), stepped(30, 18, 1.2, seed=5), upgraded=18))
     assert [row[:3] for row in step_table(found).rows] == [
-        ("m", "cpu", "2026-10-19 02:00"),
-        ("m", "device", "2026-10-19 02:00"),
+        ("m", "cpu-tensors", "2026-10-19 02:00"),
+        ("m", "device-tensors", "2026-10-19 02:00"),
     ]
     assert [(row[-2], row[-1]) for row in step_table(found).rows] == [("slower", "18 + 12")] * 2
     (note,) = step_notes(found)
     assert note.tone == BAD
     start, _, changed = note.text.partition("; changed there: ")
     assert re.fullmatch(
-        r"since 2026-10-19 02:00 \(reports/18/result\.json\): m cpu slower ×1\.1\d+, m device slower ×1\.(19|20)\d",
+        r"since 2026-10-19 02:00 \(reports/18/result\.json\): m cpu-tensors slower ×1\.1\d+, m device-tensors slower ×1\.(19|20)\d",
         start,
     )
     assert changed == "ONNX Runtime: 1.30.0 → 1.31.1; checkout: 0000011 → 0000012"
@@ -84,9 +84,11 @@ def test_steps_of_several_results_of_a_day_are_one_sentence_where_the_same_had_c
                 "other" if threads == 3 and result.environment["onnxruntime"] == "1.31.1" else "x"
             )
     first, other = step_notes(of([result for results in sides for result in results]))
-    assert first.text.startswith("since 2026-10-19 03:00 (reports/18/result.json and 1 more): threads=1 cpu slower")
-    assert "threads=2 cpu slower" in first.text
-    assert other.text.startswith("since 2026-10-19 05:00 (reports/78/result.json): threads=3 cpu slower")
+    assert first.text.startswith(
+        "since 2026-10-19 03:00 (reports/18/result.json and 1 more): threads=1 cpu-tensors slower"
+    )
+    assert "threads=2 cpu-tensors slower" in first.text
+    assert other.text.startswith("since 2026-10-19 05:00 (reports/78/result.json): threads=3 cpu-tensors slower")
     assert other.text.endswith("OS: x → other; checkout: 0000011 → 0000012")
 
 
@@ -96,7 +98,7 @@ def test_what_got_faster_is_good_and_that_nothing_changed_is_said() -> None:
         result.environment["git_commit"] = None
     (note,) = step_notes(of(results))
     assert note.tone == GOOD
-    assert "m cpu faster ×0.797" in note.text
+    assert "m cpu-tensors faster ×0.797" in note.text
     assert note.text.endswith("changed there: nothing that is recorded")
 
 
@@ -120,8 +122,8 @@ def test_remarks_say_what_was_left_out_and_what_is_too_short() -> None:
 
 def test_records_have_every_result_and_every_step() -> None:
     (record,) = records(of(nights(stepped(30, 18, 1.12), upgraded=18)))
-    assert {key: record[key] for key in ("series", "model", "ep", "shape", "mode", "phase")} == {
-        "series": "m", "model": "m.onnx", "ep": "SomeExecutionProvider", "shape": None, "mode": "cpu", "phase": "total",
+    assert {key: record[key] for key in ("series", "model", "ep", "point", "mode", "metric")} == {
+        "series": "m", "model": "m.onnx", "ep": "SomeExecutionProvider", "point": {}, "mode": "cpu-tensors", "metric": "latency",
     }  # fmt: skip
     assert len(record["results"]) == 30
     assert record["results"][18]["created"] == "2026-10-19T02:00:00+00:00"
@@ -134,7 +136,7 @@ def test_records_have_every_result_and_every_step() -> None:
 
 def test_the_picture_says_in_words_and_numbers_what_it_shows() -> None:
     (found,) = of(nights(stepped(30, 18, 1.12)))
-    picture = OverTime("m cpu", found.series[0])
+    picture = OverTime("m cpu-tensors", found.series[0])
     assert "upright ones the steps" in picture.label
     assert re.search(r"; slower since 2026-10-19 02:00, ×1\.1\d\d\.$", picture.caption)
     assert len(picture.table().rows) == 30
@@ -147,16 +149,16 @@ def test_the_page_has_the_steps_first_and_a_picture_for_each_series() -> None:
     assert page.text("h1") == ["30 results from 2026-10-01 to 2026-10-30, 2 series: 1 step."]
     assert page.text("li")[0].startswith("since 2026-10-19 02:00")
     assert page.text("li")[-1] == "left out: x is not a result file"
-    assert page.text("h2") == ["Over time", "Steps", "m cpu", "m device", "Words"]
+    assert page.text("h2") == ["Over time", "Steps", "m cpu-tensors", "m device-tensors", "Words"]
     assert "<figure>" not in build_history(of(nights([1])), 1, SAME)
     words = build_history(found, 30, SAME).partition("<h2>Words</h2>")[2]
-    assert {"series", "scatter", "since", "95 %", "median"} <= set(Page(words.partition("</section>")[0]).text("th"))
+    assert {"series", "scatter", "since", "95% CI", "median"} <= set(Page(words.partition("</section>")[0]).text("th"))
 
 
 def test_markdown_has_all_of_it() -> None:
     found = of(nights(stepped(30, 18, 1.12), upgraded=18))
     text = markdown(build(found, 30, SAME))
     assert "## Steps" in text
-    assert "| m | cpu | 2026-10-19 02:00 |" in text
+    assert "| m | cpu-tensors | 2026-10-19 02:00 |" in text
     assert "ONNX Runtime: 1.30.0 → 1.31.1" in text
     assert "E-divisive means" in text

@@ -68,7 +68,7 @@ def of_junit(name: str) -> list[str]:
 
 
 def of_action(name: str) -> list[str]:
-    result = result_of(measured("cpu", total=steady([MS])), model__path=name, target__ep=name)
+    result = result_of(measured("cpu-tensors", latency=steady([MS])), model__path=name, target__ep=name)
     (entry,) = json.loads(action_json([result]))
     return [str(value) for value in entry.values()]
 
@@ -78,7 +78,7 @@ def of_devices(name: str) -> list[str]:
         "hardware": {"type": name, "vendor": name, "vendor_id": 1, "device_id": 2, "metadata": {name: name}},
         "memory": {"kind": name, "default": name, "host_accessible": name},
         "streams": {"offered": False, "why": name},
-        "modes": {"cpu": None, "device": name},
+        "modes": {"cpu-tensors": None, "device-tensors": name},
     }
     ep = {"name": name, "library": name, "version": name, "package": name, "problem": None, "devices": [device]}
     listed = {"runtime": {"onnxruntime": name, "python": name}, "abilities": [], "eps": [ep, {**ep, "problem": name}]}
@@ -97,7 +97,7 @@ def of_progress(name: str) -> list[str]:
 
 def of_page(name: str) -> list[str]:
     """Pages with pictures that have the name, too, which take long, are below."""
-    text = build_page([result_of(broken("cpu", FAILED, name), model__path=name)], [name], [name])
+    text = build_page([result_of(broken("cpu-tensors", FAILED, name), model__path=name)], [name], [name])
     assert "<script" not in text
     return [text]
 
@@ -305,7 +305,7 @@ def test_tables_job_summary_and_page_show_every_name_and_take_none_for_markup(wh
 
 def test_pictures_with_such_names() -> None:
     """Of results, of the stages of a chain, and of a result alone."""
-    result = result_of(measured("cpu", total=steady([MS] * 3)))
+    result = result_of(measured("cpu-tensors", latency=steady([MS] * 3)))
     side_by_side = totals([result] * len(NAMES), [*map(visible_lines, NAMES)])
     stages = stage_times(long_chain(NAMES))
     assert side_by_side is not None
@@ -358,7 +358,7 @@ name = {name}
 [defaults]
 iterations = 1
 warmup = 0
-mode = "cpu"
+mode = "cpu-tensors"
 [[bench]]
 model = {tiny}
 ep = [{{name = {name}, ep = "cpu"}}, {{name = "none", ep = {missing}}}]

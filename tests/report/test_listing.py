@@ -21,10 +21,10 @@ def test_devices_lists_the_cpu_ep_with_its_modes() -> None:
     assert cpu["name"] == "CPUExecutionProvider"
     assert cpu["devices"][0]["hardware"]["type"] == "CPU"
     assert cpu["devices"][0]["memory"] == {"kind": "host", "default": "host memory", "host_accessible": None}
-    usual = dict.fromkeys(["cpu", "device", "device-resident", "host-accessible"])
+    usual = dict.fromkeys(["cpu-tensors", "device-tensors", "device-resident", "host-accessible"])
     assert cpu["devices"][0]["modes"] == {
         **usual,
-        **dict.fromkeys(["cpu-pinned", "device-pinned"], "no HOST_ACCESSIBLE (pinned) memory"),
+        **dict.fromkeys(["cpu-tensors-pinned", "device-tensors-pinned"], "no HOST_ACCESSIBLE (pinned) memory"),
         "pipelined": "no copies that could be hidden",
         "device-resident-async": "no runs that return before they are done",
     }

@@ -21,7 +21,7 @@ TINY = str(MODELS / "tiny.onnx")
 @pytest.mark.process
 def test_it_is_the_folder_the_title_and_the_column(tmp_path: Path) -> None:
     for name, threads in (("before", 1), ("after the fix", 2), ("before", 1)):
-        ran = ortbench("run", TINY, "--ep", "cpu", "--mode", "cpu", *ONCE, "--name", name, "--threads", threads,
+        ran = ortbench("run", TINY, "--ep", "cpu", "--mode", "cpu-tensors", *ONCE, "--name", name, "--threads", threads,
                        "--html", tmp_path / "page.html", "--out", tmp_path / "out")  # fmt: skip
         assert ran.code == 0, ran.err
     assert sorted(path.name for path in (tmp_path / "out").glob("[!.]*")) == ["after-the-fix", "before", "before-2"]
@@ -37,7 +37,7 @@ def test_it_is_the_folder_the_title_and_the_column(tmp_path: Path) -> None:
 @pytest.mark.process
 def test_cases_of_a_suite_have_their_ids(tmp_path: Path) -> None:
     (tmp_path / "s.toml").write_text(
-        f'[[bench]]\nmodel = "{TINY}"\nep = ["cpu", {{name = "one-thread", ep = "cpu", threads = 1}}]\nmode = "cpu"\n'
+        f'[[bench]]\nmodel = "{TINY}"\nep = ["cpu", {{name = "one-thread", ep = "cpu", threads = 1}}]\nmode = "cpu-tensors"\n'
         "iterations = 1\nwarmup = 1\n"
     )
     ran = ortbench("suite", tmp_path / "s.toml", "--out", tmp_path / "suite")
@@ -70,7 +70,7 @@ def test_a_name_as_a_folder(name: str, folder: str) -> None:
 
 
 def test_what_a_name_is_not_taken_for() -> None:
-    result = result_of(measured("cpu", total=steady([1000] * 20)))
+    result = result_of(measured("cpu-tensors", latency=steady([1000] * 20)))
     assert markdown(build(result)).startswith("# ortbench: m.onnx\n")
     assert "<title>m.onnx on SomeExecutionProvider · ortbench</title>" in build_page([result], ["x"])
     result.name = "<b>a</b>\n# b\u202e\x1b[31m"

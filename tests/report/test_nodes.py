@@ -22,7 +22,7 @@ from tests.results import DET, EP, island, measured, memcpy_node, profiled, resu
 
 
 def with_nodes(**changed: Any) -> Result:
-    found = result_of(measured("cpu", total=steady([900_000])))
+    found = result_of(measured("cpu-tensors", latency=steady([900_000])))
     found.nodes = profiled(**changed)
     return found
 
@@ -216,10 +216,10 @@ def test_the_advice_ends_with_the_nodes() -> None:
 
 def test_nodes_survive_the_result_file() -> None:
     found = with_nodes()
-    assert result.from_dict(json.loads(result.result_json(found))).nodes == found.nodes
+    assert result.parse(result.result_json(found).encode(), "x").nodes == found.nodes
     older = json.loads(result.result_json(found))
     del older["nodes"]
-    assert result.from_dict(older).nodes is None
+    assert result.from_data(older, "x").nodes is None
 
 
 def test_markdown_has_the_tables() -> None:
@@ -227,7 +227,7 @@ def test_markdown_has_the_tables() -> None:
     assert "\n| operator | on | nodes | time | share |\n| --- | --- | ---: | ---: | ---: |\n| Conv | Some | 4 |" in text
     assert "\n| matrices | to host | 2.00 kB | 40.0 µs | /head/Det_7 | 1 |\n" in text
     assert "- Up to ≈18% of a run is a CPU island" in text
-    assert "operator" not in markdown(run.build(result_of(measured("cpu", total=steady([900_000])))))
+    assert "operator" not in markdown(run.build(result_of(measured("cpu-tensors", latency=steady([900_000])))))
 
 
 def test_the_terminal_has_the_tables_in_80_columns() -> None:

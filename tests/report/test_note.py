@@ -33,13 +33,13 @@ def test_it_is_kept_and_shown(tmp_path: Path) -> None:
 
 @pytest.mark.process
 def test_a_live_gate_and_a_suite_keep_it_for_both_sides(tmp_path: Path) -> None:
-    short = ["--ep", "cpu", "--mode", "cpu", "--warmup", 1, "--duration", 0.2, "--note", NOTE]
+    short = ["--ep", "cpu", "--mode", "cpu-tensors", "--warmup", 1, "--duration", 0.2, "--note", NOTE]
     ran = ortbench("gate", "--model", TINY, "--baseline-model", TINY, *short, "--out", tmp_path, COLUMNS="200")
     assert ran.code in (DONE, REGRESSION, CANNOT_TELL), ran.err  # as a busy machine has it
     assert [json.loads(path.read_text())["note"] for path in tmp_path.glob("*/*/result.json")] == [NOTE] * 2
     assert ran.out.count(NOTE) == 2
     (tmp_path / "s.toml").write_text(
-        f'[[bench]]\nmodel = "{TINY}"\nep = "cpu"\nmode = "cpu"\niterations = 1\nwarmup = 1\nnote = "{NOTE}"\n'
+        f'[[bench]]\nmodel = "{TINY}"\nep = "cpu"\nmode = "cpu-tensors"\niterations = 1\nwarmup = 1\nnote = "{NOTE}"\n'
     )
     ran = ortbench("suite", tmp_path / "s.toml", "--out", tmp_path / "suite")
     assert ran.code == 0, ran.err
@@ -48,7 +48,7 @@ def test_a_live_gate_and_a_suite_keep_it_for_both_sides(tmp_path: Path) -> None:
 
 
 def test_it_takes_one_line() -> None:
-    result = result_of(measured("cpu", total=steady([1000] * 20)))
+    result = result_of(measured("cpu-tensors", latency=steady([1000] * 20)))
     plain = heading(result)
     result.note = " one\n two\t"
     assert heading(result) == [f"{plain[0]}: one two", *plain[1:]]

@@ -18,6 +18,7 @@ import pytest
 from ortbench.report.page.charts.sheet import NARROW, PALETTE, WIDE
 from ortbench.report.page.page import build_page
 from ortbench.result import Result, load, save
+from ortbench.stats import Value
 from tests.conftest import MODELS, ONCE, ROOT, ortbench
 from tests.odd import EVIL, ODD, PAGES, SEVERAL, page_of, without_samples
 from tests.results import measured, profiled, result_of, steady
@@ -151,9 +152,9 @@ def test_the_verdict_comes_first() -> None:
     assert found.text("dt") == ["Copies", "Fastest mode", "One inference", "Copied per run"]
     assert found.text("dd") == [
         "≈60%", "of a run with CPU tensors: ≈12.0 ms of 20.0 ms",
-        "2.50×", "device-resident against cpu (95 %: 2.40 to 2.60)",
+        "2.50×", "device-resident against cpu-tensors (95 %: 2.40 to 2.60)",
         "8.00 ms", "device-resident, 125 runs a second",
-        "49.8 MB", "24.9 MB in and 24.9 MB out, with cpu",
+        "49.8 MB", "24.9 MB in and 24.9 MB out, with cpu-tensors",
     ]  # fmt: skip
 
 
@@ -161,9 +162,9 @@ def test_the_verdict_comes_first() -> None:
     ("name", "said"),
     [
         ("nothing", "Nothing was measured"),
-        ("failed", "One inference takes 20.0 ms with cpu"),
+        ("failed", "One inference takes 20.0 ms with cpu-tensors"),
         ("on-host", "SomeExecutionProvider computes in host memory: no copies to a device"),
-        ("three-samples", "One inference takes 5.05 ms with device"),
+        ("three-samples", "One inference takes 5.05 ms with device-tensors"),
     ],
 )
 def test_headlines(name: str, said: str) -> None:
@@ -172,24 +173,24 @@ def test_headlines(name: str, said: str) -> None:
 
 def test_what_went_wrong_is_said_in_a_word_not_by_colour_alone() -> None:
     result = ODD["failed"]()
-    result.stopped = "interrupted"
+    result.stopped = {"reason": "interrupted"}
     result.warn("x", "mind this")
     found = page(result)
     assert found.text("b")[1:] == ["interrupted:", "failed:", "failed:", "warning:"]
     said = " ".join(found.text("li"))
-    assert "device: output y differs: 3 of 10 values" in said
+    assert "device-tensors: output y differs: 3 of 10 values" in said
     assert "mind this" in said
-    assert "device (failed)" in found.text("th")
+    assert "device-tensors (failed)" in found.text("th")
 
 
 def test_no_ratio_is_called_fastest_that_is_not() -> None:
     result = without_samples()
     for case in result.cases[1:3]:
-        case.vs_cpu = {"ratio": 1.01, "ci95": [0.9, 1.1]}
+        case.speedup = Value(1.01, (0.9, 1.1))
     found = page(result)
     assert found.text("h1") == ["Copies are not a measurable part of a run with CPU tensors"]
-    assert "device against cpu (95 %: 0.90 to 1.10), not measurably faster" in found.text("dd")
-    assert any(text.startswith("cpu, ") for text in found.text("dd"))
+    assert "device-tensors against cpu-tensors (95 %: 0.90 to 1.10), not measurably faster" in found.text("dd")
+    assert any(text.startswith("cpu-tensors, ") for text in found.text("dd"))
 
 
 def test_the_command_can_be_copied() -> None:
@@ -228,7 +229,8 @@ def test_results_that_may_be_compared_are() -> None:
 
 def test_results_that_may_not_be_compared_are_not() -> None:
     found = page(
-        ODD["nothing"](), result_of(measured("cpu", total=steady([1])), model__sha256="b" * 64, environment__gpus=[])
+        ODD["nothing"](),
+        result_of(measured("cpu-tensors", latency=steady([1])), model__sha256="b" * 64, environment__gpus=[]),
     )
     assert "Side by side" not in found.text("h2")
     assert "they differ in model, GPUs, so a ratio of their figures says little" in found.text("li")
@@ -267,7 +269,7 @@ def test_colours_have_enough_contrast(theme: int) -> None:
     for background in ("paper", "wash"):
         for name in ("ink", "muted", "link", "bad", "warn", "accent"):
             assert contrast(colours[name], colours[background]) >= 4.5, name
-    for name in ("upload", "inference", "download", "copies"):
+    for name in ("h2d", "inference", "d2h", "copies"):
         assert contrast(colours[name], colours["paper"]) >= 3, name
 
 
@@ -315,7 +317,7 @@ def test_a_report_of_several_is_made_right_here(saved: Callable[[str, Result], P
     ("arguments", "said"),
     [
         (["nowhere.json"], "cannot read nowhere.json: No such file or directory"),
-        ([ROOT / "pyproject.toml"], "pyproject.toml is not a result file: it is not JSON"),
+        ([ROOT / "pyproject.toml"], "pyproject.toml is not JSON: line 1, column 2: "),
         ([REPORTS[0], "--html", "nowhere/page.html"], "--html nowhere/page.html: there is no folder nowhere"),
         ([REPORTS[0], "--html", ROOT], ": name a file"),
         ([], "Missing argument"),
@@ -347,7 +349,8 @@ def test_a_file_with_controls_in_its_texts_is_shown_without_them(
     evil = "cpu\x00\x07\x1b[31m\ud800\ufffe\n"
     data["model"] |= {"path": evil, "sha256": evil}
     data["target"] |= {"ep": evil, "memory": {"kind": evil, "default": evil, "host_accessible": evil}}
-    data["cases"][0]["mode"] = data["stopped"] = data["environment"]["os"] = evil
+    data["cases"][0]["mode"] = data["environment"]["os"] = evil
+    data["stopped"] = {"reason": "error", "message": evil}
     file = tmp_path / "result.json"
     file.write_text(json.dumps(data))
     name, *rest = command
@@ -361,7 +364,7 @@ def test_a_file_with_controls_in_its_texts_is_shown_without_them(
 
 @pytest.mark.process
 def test_a_run_leaves_a_page(tmp_path: Path) -> None:
-    place, modes = tmp_path / "page.html", ("--mode", "cpu", "--mode", "device-resident")
+    place, modes = tmp_path / "page.html", ("--mode", "cpu-tensors", "--mode", "device-resident")
     ran = ortbench(
         "run", MODELS / "tiny.onnx", "--ep", "cpu", *ONCE, *modes, "--out", tmp_path / "out", "--html", place
     )
@@ -374,7 +377,7 @@ def test_a_run_leaves_a_page(tmp_path: Path) -> None:
 
 @pytest.mark.process
 def test_a_run_of_several_eps_leaves_one_page_also_of_what_failed(tmp_path: Path) -> None:
-    arguments = ["--ep", "cpu", "--ep", "qnn", *ONCE, "--mode", "cpu", "--out", tmp_path / "out", "--html", "-"]
+    arguments = ["--ep", "cpu", "--ep", "qnn", *ONCE, "--mode", "cpu-tensors", "--out", tmp_path / "out", "--html", "-"]
     ran = ortbench("run", MODELS / "tiny.onnx", *arguments)
     assert ran.code == 1
     found = Page(ran.out)
@@ -401,7 +404,7 @@ def test_a_run_without_a_page_loads_nothing_for_it(tmp_path: Path) -> None:
         "import sys\nfrom ortbench.cli import main\ntry:\n    main()\nexcept SystemExit:\n    pass\n"
         "print(sorted({'matplotlib', 'jinja2'} & sys.modules.keys()), file=sys.stderr)"
     )
-    arguments = ["run", MODELS / "tiny.onnx", "--ep", "cpu", *ONCE, "--mode", "cpu", "--out", tmp_path]
+    arguments = ["run", MODELS / "tiny.onnx", "--ep", "cpu", *ONCE, "--mode", "cpu-tensors", "--out", tmp_path]
     done = subprocess.run(
         [sys.executable, "-c", code, *map(str, arguments)], cwd=ROOT, capture_output=True, text=True, check=True
     )
@@ -425,7 +428,7 @@ def test_the_pages_in_reports_say_what_the_present_code_does(folder: Path) -> No
 
 
 def test_what_nodes_take_and_copy_has_tables_of_its_own() -> None:
-    made = result_of(measured("cpu", total=steady([900_000])))
+    made = result_of(measured("cpu-tensors", latency=steady([900_000])))
     made.nodes = profiled(
         operators=[{"op": f"Op{n}", "ep": None, "nodes": 1, "ns": 9, "share": 0.1} for n in range(12)]
     )
@@ -443,7 +446,7 @@ def test_what_nodes_take_and_copy_has_tables_of_its_own() -> None:
 
 
 def test_a_placement_that_is_not_known_is_said() -> None:
-    made = result_of(measured("cpu", total=steady([900_000])))
+    made = result_of(measured("cpu-tensors", latency=steady([900_000])))
     made.placement = {"nodes": None, "memcpy_nodes": None, "cpu_operators": {}}
     texts = [text for _, text in Page(build_page([made], ["a"])).texts]
     assert "This ONNX Runtime or model format does not report where nodes are placed." in texts

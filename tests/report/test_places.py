@@ -37,17 +37,17 @@ def with_nothing_on_the_ep() -> Result:
 def test_a_terminal_says_what_is_elsewhere() -> None:
     lines = shown(run.build, with_a_copy_inside(), width=80)
     assert lines[4:9] == [
-        "mode             split                total   p95   p99  runs  upload  inference",
-        "                                         ms    ms    ms            ms         ms",
-        "cpu              ━━━━━━━━━━━━━━━━━━━   30.0  33.0  36.0   200       –          –",
-        "device           ░░░░██████            16.0  17.6  19.2   200    6.25       10.0",
-        "device-resident  ██████                10.0  11.0  12.0   200       –       10.0",
+        "mode             split             latency   p95   p99  samples   H2D  inference",
+        "                                        ms    ms    ms             ms         ms",
+        "cpu-tensors      ━━━━━━━━━━━━━━━━     30.0  33.0  36.0      200     –          –",
+        "device-tensors   ░░░██████            16.0  17.6  19.2      200  6.25       10.0",
+        "device-resident  █████                10.0  11.0  12.0      200     –       10.0",
     ]
     assert lines[10:14] == [
-        "mode             runs/s  copied/run  copy rate",
-        "cpu                33.3           0          –",
-        "device             62.5     25.0 MB  4.00 GB/s",
-        "device-resident     100           0          –",
+        "mode             inf/s  copied/run  copy rate",
+        "cpu-tensors       33.3           0          –",
+        "device-tensors    62.5     25.0 MB  4.00 GB/s",
+        "device-resident    100           0          –",
     ]
     assert lines[19:] == [
         "• 1 Memcpy node copies 25.0 MB to the host inside every run, in every mode,",
@@ -55,7 +55,7 @@ def test_a_terminal_says_what_is_elsewhere() -> None:
         "  copies; --nodes says what it takes.",
         "• output adjusted is bound in host memory, not on the device: Clip makes it on",
         "  the CPU. Bound on the device it costs another copy in every run, ≈6.25 ms",
-        "  (25.0 MB at the rate of device's upload).",
+        "  (25.0 MB at the rate of device-tensors's H2D).",
     ]
 
 
@@ -65,10 +65,10 @@ def test_markdown_says_it_of_every_tensor() -> None:
     assert lines[start : start + 7] == [
         "| tensor | bytes | in modes | memory | why |",
         "| --- | ---: | --- | --- | --- |",
-        "| input image | 25.0 MB | cpu | host memory | an array that is given to run |",
-        "| input image | 25.0 MB | device, device-resident | Mem (DEFAULT) | the session wants it there |",
-        "| output adjusted | 25.0 MB | cpu | host memory | an array that run makes |",
-        "| output adjusted | 25.0 MB | device, device-resident | host memory | Clip makes it on the CPU |",
+        "| input image | 25.0 MB | cpu-tensors | host memory | an array that is given to run |",
+        "| input image | 25.0 MB | device-tensors, device-resident | Mem (DEFAULT) | the session wants it there |",
+        "| output adjusted | 25.0 MB | cpu-tensors | host memory | an array that run makes |",
+        "| output adjusted | 25.0 MB | device-tensors, device-resident | host memory | Clip makes it on the CPU |",
         "",
     ]
     assert lines[start + 7].startswith("- 1 Memcpy node copies 25.0 MB to the host inside every run")
@@ -79,13 +79,13 @@ def test_a_page_says_it_of_every_tensor() -> None:
     found = Page(build_page([with_a_copy_inside()], ["a"]))
     assert found.text("h1") == ["One inference takes 10.0 ms with device-resident; 25.0 MB is copied inside the graph"]
     assert "Where tensors are" in found.text("h2")
-    assert "25.0 MB in and 0 B out, with device; 25.0 MB more inside the graph" in found.text("dd")
+    assert "25.0 MB in and 0 B out, with device-tensors; 25.0 MB more inside the graph" in found.text("dd")
     assert "1 Memcpy node copies 25.0 MB to the host inside every run." in " ".join(found.text("p"))
     cells = found.text("td")
     at = cells.index("an array that is given to run") - 3
     assert cells[at : at + 8] == [
-        "25.0 MB", "cpu", "host memory", "an array that is given to run",
-        "25.0 MB", "device, device-resident", "Mem (DEFAULT)", "the session wants it there",
+        "25.0 MB", "cpu-tensors", "host memory", "an array that is given to run",
+        "25.0 MB", "device-tensors, device-resident", "Mem (DEFAULT)", "the session wants it there",
     ]  # fmt: skip
     assert found.text("li")[0].startswith("1 Memcpy node copies")
     assert not any("stay on the CPU" in text for text in found.text("li"))

@@ -13,7 +13,7 @@ from ortbench.analysis.nsight import DOWN, UP, Copies, Profile, Range, Recording
 from ortbench.errors import BadInput, BenchmarkFailed
 from ortbench.measure import nsys_export
 from ortbench.measure.schedule import Block, InOrder
-from ortbench.modes import CPU, DEVICE, TOTAL
+from ortbench.modes import CPU, DEVICE, LATENCY
 from ortbench.report import profile as report_profile
 from ortbench.report.markdown import markdown
 from ortbench.result import Result, load
@@ -25,23 +25,28 @@ MS = 1_000_000
 
 def session() -> Result:
     return result_of(
-        measured(CPU, total=steady([4 * MS])),
-        measured(DEVICE, upload=steady([1 * MS]), inference=steady([2 * MS]), total=steady([4 * MS])),
+        measured(CPU, latency=steady([4 * MS])),
+        measured(DEVICE, h2d=steady([1 * MS]), inference=steady([2 * MS]), latency=steady([4 * MS])),
         broken("host-accessible", "unsupported", "no such memory"),
     )
 
 
 def recording(**ranges: Range) -> Recording:
-    """A recording with the ranges of `session`, some of them changed: ``device_upload=Range(…)``."""
-    plain = {"cpu/total": 4, "device/upload": 1, "device/inference": 2, "device/total": 4}
+    """A recording with the ranges of `session`, some of them changed: ``device__h2d=Range(…)``."""
+    plain = {
+        "cpu-tensors/latency": 4,
+        "device-tensors/h2d": 1,
+        "device-tensors/inference": 2,
+        "device-tensors/latency": 4,
+    }
     found = {name: Range(name, (took * MS,) * 3, (), 0, 0) for name, took in plain.items()}
-    found |= {key.replace("_", "/"): value for key, value in ranges.items()}
+    found |= {key.replace("__", "-tensors/"): value for key, value in ranges.items()}
     copies = (Copies(UP, "Pageable", 6, 6_000_000, 6 * MS), Copies(DOWN, None, 3, 3000, 3000))
     return Recording("2026.1", "report.nsys-rep", "NVIDIA H200", found, copies, 9, 18 * MS)
 
 
-CPU_TOTAL = Range(
-    "cpu/total",
+CPU_LATENCY = Range(
+    "cpu-tensors/latency",
     (4 * MS, 4 * MS, 4 * MS),
     (Copies(UP, "Pageable", 3, 3_000_000, 3 * MS), Copies(DOWN, "Pageable", 3, 300, 1 * MS)),
     3,
@@ -51,26 +56,26 @@ CPU_TOTAL = Range(
 
 def test_without_a_recording_the_table_holds_what_was_measured() -> None:
     table = report_profile.phase_table(Profile(session(), None))
-    assert table.headings == ["phase", "runs", "ortbench (ms)"]
+    assert table.headings == ["phase", "samples", "ortbench (ms)"]
     assert table.rows == (
-        ("cpu/total", "3", "4.00"),
-        ("device/upload", "3", "1.00"),
-        ("device/inference", "3", "2.00"),
-        ("device/total", "3", "4.00"),
+        ("cpu-tensors/latency", "3", "4.00"),
+        ("device-tensors/h2d", "3", "1.00"),
+        ("device-tensors/inference", "3", "2.00"),
+        ("device-tensors/latency", "3", "4.00"),
     )
     assert report_profile.nsight_says(Profile(session(), None)) == []
 
 
 def test_what_the_gpu_did_stands_beside_what_was_measured() -> None:
-    made = Profile(session(), recording(cpu_total=CPU_TOTAL))
+    made = Profile(session(), recording(cpu__latency=CPU_LATENCY))
     table = report_profile.phase_table(made)
     assert [it.name for it in table.columns] == [
-        "phase", "runs", "ortbench", "range", "to device", "to host", "kernels",
+        "phase", "samples", "ortbench", "range", "to device", "to host", "kernels",
     ]  # fmt: skip
-    assert table.rows[0] == ("cpu/total", "3", "4.00", "4.00", "1.00 (1.00 MB)", "0.333 (100 B)", "2.00")
-    assert table.rows[1] == ("device/upload", "3", "1.00", "1.00", "–", "–", "–")
+    assert table.rows[0] == ("cpu-tensors/latency", "3", "4.00", "4.00", "1.00 (1.00 MB)", "0.333 (100 B)", "2.00")
+    assert table.rows[1] == ("device-tensors/h2d", "3", "1.00", "1.00", "–", "–", "–")
     assert report_profile.nsight_says(made) == [
-        "Nsight's ranges and ortbench's samples agree: at most 0.0% apart in sum (device/total).",
+        "Nsight's ranges and ortbench's samples agree: at most 0.0% apart in sum (device-tensors/latency).",
         "With CPU tensors 33% of a run is copies by the GPU's clock: Host-to-Device 1.00 ms (1.00 MB in 1 copy, "
         "pageable memory), Device-to-Host 333 µs (100 B in 1 copy, pageable memory).",
         "In the whole capture on NVIDIA H200: Host-to-Device 6 × 1.00 ms, 6.00 MB (pageable); Device-to-Host "
@@ -79,13 +84,13 @@ def test_what_the_gpu_did_stands_beside_what_was_measured() -> None:
 
 
 def test_ranges_that_do_not_fit_the_samples_are_named() -> None:
-    slow = Range("device/upload", (2 * MS, 1 * MS, 1 * MS), (), 0, 0)
-    assert report_profile.nsight_says(Profile(session(), recording(device_upload=slow)))[0] == (
-        "Nsight's ranges and ortbench's samples differ: at most 33.3% apart in sum (device/upload)."
+    slow = Range("device-tensors/h2d", (2 * MS, 1 * MS, 1 * MS), (), 0, 0)
+    assert report_profile.nsight_says(Profile(session(), recording(device__h2d=slow)))[0] == (
+        "Nsight's ranges and ortbench's samples differ: at most 33.3% apart in sum (device-tensors/h2d)."
     )
-    fewer = Range("device/upload", (1 * MS,), (), 0, 0)
-    assert report_profile.nsight_says(Profile(session(), recording(device_upload=fewer)))[0] == (
-        "Nsight Systems has not as many ranges as ortbench has samples of device/upload."
+    fewer = Range("device-tensors/h2d", (1 * MS,), (), 0, 0)
+    assert report_profile.nsight_says(Profile(session(), recording(device__h2d=fewer)))[0] == (
+        "Nsight Systems has not as many ranges as ortbench has samples of device-tensors/h2d."
     )
 
 
@@ -94,7 +99,7 @@ def test_a_recording_without_ranges_says_why_that_may_be() -> None:
     (sentence,) = report_profile.nsight_says(Profile(session(), empty))
     assert sentence.startswith("Nsight Systems recorded no range of domain ortbench: its version may be older")
     table = report_profile.phase_table(Profile(session(), empty))
-    assert table.rows[0] == ("cpu/total", "3", "4.00", "–")
+    assert table.rows[0] == ("cpu-tensors/latency", "3", "4.00", "–")
 
 
 def test_a_profile_is_no_result(tmp_path: Path) -> None:
@@ -108,7 +113,7 @@ def test_a_profile_is_no_result(tmp_path: Path) -> None:
 
 def test_the_markdown_holds_the_table_and_the_sentences() -> None:
     text = markdown(report_profile.build(Profile(session(), recording())))
-    assert "| phase | runs | ortbench (ms) | range (ms) | to device (ms) | to host (ms) | kernels (ms) |" in text
+    assert "| phase | samples | ortbench (ms) | range (ms) | to device (ms) | to host (ms) | kernels (ms) |" in text
     assert "- host-accessible: unsupported: no such memory" in text
     assert "- With CPU tensors Nsight recorded no copies inside a run." in text
 
@@ -118,10 +123,10 @@ def test_the_markdown_holds_the_table_and_the_sentences() -> None:
 
 def test_gpu_work_belongs_to_the_range_in_which_it_was_launched(tmp_path: Path) -> None:
     export = Export()
-    export.push_pop("ortbench", "cpu", 0, 100)
-    export.push_pop("ortbench", "cpu/total", 10, 40)
-    export.push_pop("ortbench", "cpu/total", 50, 90)
-    export.push_pop("another", "cpu/total", 0, 100)
+    export.push_pop("ortbench", "cpu-tensors", 0, 100)
+    export.push_pop("ortbench", "cpu-tensors/latency", 10, 40)
+    export.push_pop("ortbench", "cpu-tensors/latency", 50, 90)
+    export.push_pop("another", "cpu-tensors/latency", 0, 100)
     export.copy(launched=12, start=13, end=20, size=1000, kind=UP, source="Pageable", target="Device")
     export.copy(launched=15, start=44, end=49, size=10, kind=DOWN, source="Device", target="Pinned")
     export.copy(launched=45, start=51, end=55, size=7, kind=UP, source="Pinned", target="Device")  # between the ranges
@@ -130,8 +135,12 @@ def test_gpu_work_belongs_to_the_range_in_which_it_was_launched(tmp_path: Path) 
     export.kernel(launched=62, start=63, end=64, process=2)  # another process
     found = nsys_export.read(export.write(tmp_path / "report.sqlite"), "2026.1", tmp_path / "report")
     assert found.ranges == {
-        "cpu/total": Range(
-            "cpu/total", (30, 40), (Copies(UP, "Pageable", 1, 1000, 7), Copies(DOWN, "Pinned", 1, 10, 5)), 1, 20
+        "cpu-tensors/latency": Range(
+            "cpu-tensors/latency",
+            (30, 40),
+            (Copies(UP, "Pageable", 1, 1000, 7), Copies(DOWN, "Pinned", 1, 10, 5)),
+            1,
+            20,
         )
     }
     assert (found.gpu, found.kernels, found.kernels_ns) == ("A GPU", 3, 22)
@@ -145,9 +154,9 @@ def test_gpu_work_belongs_to_the_range_in_which_it_was_launched(tmp_path: Path) 
 
 def test_an_export_without_cuda_has_ranges_all_the_same(tmp_path: Path) -> None:
     export = Export()
-    export.push_pop("ortbench", "device/upload", 5, 7)
+    export.push_pop("ortbench", "device-tensors/h2d", 5, 7)
     found = nsys_export.read(export.write(tmp_path / "report.sqlite"), "2026.1", tmp_path / "report")
-    assert found.ranges == {"device/upload": Range("device/upload", (2,), (), 0, 0)}
+    assert found.ranges == {"device-tensors/h2d": Range("device-tensors/h2d", (2,), (), 0, 0)}
     assert (found.gpu, found.copies, found.kernels) == (None, (), 0)
     found = nsys_export.read(Export().write(tmp_path / "empty.sqlite"), "2026.1", tmp_path / "report")
     assert (found.ranges, found.gpu) == ({}, None)
@@ -170,24 +179,28 @@ def test_what_is_no_export_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_session_goes_mode_by_mode_and_the_whole_comes_after_its_parts() -> None:
-    schedule = InOrder({"device": {TOTAL: 4e6, "upload": 1e6}, "cpu": {TOTAL: 1e9}}, 5)
+    schedule = InOrder({"device-tensors": {LATENCY: 4e6, "h2d": 1e6}, "cpu-tensors": {LATENCY: 1e9}}, 5)
     blocks = []
     while (block := schedule.next_block()) is not None:
         blocks.append(block)
         schedule.add(block, [1], 1)
-    assert blocks == [Block(0, "device", "upload", 5, 1), Block(0, "device", TOTAL, 5, 1), Block(0, "cpu", TOTAL, 5, 1)]
-    assert (schedule.progress, schedule.stopped) == (1.0, "the end of the session")
+    assert blocks == [
+        Block(0, "device-tensors", "h2d", 5, 1),
+        Block(0, "device-tensors", LATENCY, 5, 1),
+        Block(0, "cpu-tensors", LATENCY, 5, 1),
+    ]
+    assert (schedule.progress, schedule.stopped) == (1.0, {"reason": "completed"})
 
 
 @pytest.mark.parametrize(("sample_ns", "n"), [(1e3, 20), (50e6, 20), (1e8, 10), (5e8, 3), (1e10, 3)])
 def test_a_phase_gets_about_a_second(sample_ns: float, n: int) -> None:
-    block = InOrder({"cpu": {TOTAL: sample_ns}}, None).next_block()
-    assert block == Block(0, "cpu", TOTAL, n, 1)
+    block = InOrder({"cpu-tensors": {LATENCY: sample_ns}}, None).next_block()
+    assert block == Block(0, "cpu-tensors", LATENCY, n, 1)
 
 
 def test_a_mode_that_failed_is_left_out_of_the_rest() -> None:
-    schedule = InOrder({"device": {"upload": 1.0, TOTAL: 1.0}, "cpu": {TOTAL: 1.0}}, 2)
-    assert schedule.next_block() == Block(0, "device", "upload", 2, 1)
-    schedule.remove("device")
-    assert schedule.next_block() == Block(0, "cpu", TOTAL, 2, 1)
+    schedule = InOrder({"device-tensors": {"h2d": 1.0, LATENCY: 1.0}, "cpu-tensors": {LATENCY: 1.0}}, 2)
+    assert schedule.next_block() == Block(0, "device-tensors", "h2d", 2, 1)
+    schedule.remove("device-tensors")
+    assert schedule.next_block() == Block(0, "cpu-tensors", LATENCY, 2, 1)
     assert schedule.next_block() is None

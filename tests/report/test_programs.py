@@ -52,7 +52,7 @@ def opened() -> Opened:
     return cast(Opened, {"inputs": [{"name": "image", "range": [0.0, 1.0]}]})
 
 
-PREPARED = cast(Prepared, {"runs_per_sample": None, "pipeline": None})
+PREPARED = cast(Prepared, {"inferences_per_sample": None, "pipeline": None})
 
 
 def plan(mode: str = RESIDENT) -> Plan:
@@ -70,14 +70,16 @@ def test_the_program_in_the_documentation_is_what_is_printed() -> None:
     assert source() == example
 
 
-@pytest.mark.parametrize("mode", ["cpu", DEVICE, RESIDENT, "device-pinned", "host-accessible", "pipelined"])
+@pytest.mark.parametrize(
+    "mode", ["cpu-tensors", DEVICE, RESIDENT, "device-tensors-pinned", "host-accessible", "pipelined"]
+)
 def test_names_from_outside_break_no_program(mode: str) -> None:
     """Names are anybody's text."""
     names = ['a"b', "it's", "back\\slash", 'triple"""', "new\nline", "\u202egnp"]
     tensors = [{**found()["inputs"][0], "name": name} for name in names]
     given = cast(Opened, {"inputs": [{"name": name, "range": None} for name in names]})
     command = ["ortbench", "code", 'm"""\\.onnx\n']
-    prepared = cast(Prepared, {"runs_per_sample": None, "pipeline": {"distinct": 4, "items": 4}})
+    prepared = cast(Prepared, {"inferences_per_sample": None, "pipeline": {"distinct": 4, "items": 4}})
     written = program.write(plan(mode), given, prepared, found(inputs=tensors, has_pinned=True), command).source
     compile(written, "program", "exec")
     assert "\u202e" not in written
@@ -167,7 +169,7 @@ def test_graphs_are_captured_of_what_is_bound_alone() -> None:
     assert "session.run(OUTPUTS, inputs, plain_options)" in captured
     assert "session.run_with_iobinding(binding, run_options)" in captured
     assert "options.enable_mem_pattern = False" in captured
-    arrays = source("cpu", session=session_of(captures=True))
+    arrays = source("cpu-tensors", session=session_of(captures=True))
     assert "plain_options" not in arrays
     assert 'run_options.add_run_config_entry("gpu_graph_id", "-1")' in arrays
     assert arrays.count("run_options)") == 2  # the plain run, and each inference
@@ -252,9 +254,9 @@ def test_the_command_has_what_the_result_was_measured_with() -> None:
 
 
 def test_the_command_of_a_loop() -> None:
-    made = loop_result(level("cpu"), level(RESIDENT), loop=loop_of(4, fill={"mask": "1"}, keep=["logits"]))
-    made.command = ["ortbench", "loop", "m.onnx", "--dim", "total=past+1", "--dim=batch=2"]
+    made = loop_result(level("cpu-tensors"), level(RESIDENT), loop=loop_of(4, fill={"mask": "1"}, keep=["logits"]))
+    made.command = ["ortbench", "loop", "m.onnx", "--dim", "latency=past+1", "--dim=batch=2"]
     assert program_command(made, RESIDENT) == (
         "ortbench code m.onnx --mode device-resident --feedback hidden_out=hidden --steps 4 --fill mask=1 --keep logits "
-        "--dim total=past+1 --dim batch=2"
+        "--dim latency=past+1 --dim batch=2"
     )

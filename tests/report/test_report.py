@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable
 from typing import Any
 
-import pandas as pd
 import pytest
 
 from ortbench import units
 from ortbench.analysis.advice import headline, sentences
-from ortbench.report.comparison import side_table
+from ortbench.report.comparison import tables
 from ortbench.report.markdown import markdown, table_lines
 from ortbench.report.model import NOTHING, Column, Table
 from ortbench.report.run import COLUMNS as RUN_COLUMNS
-from ortbench.report.run import build, csv, frame, mode_table, split_legend, splits
+from ortbench.report.run import build, mode_table, split_legend, splits
 from ortbench.report.terminal.grid import stacked
 from ortbench.report.words import heading, not_measured
 from ortbench.result import FAILED, UNSUPPORTED, Case, Result
-from tests.results import MS, US, case, nvidia_result, published, result_of, with_failures
+from ortbench.schema import Stopped
+from ortbench.stats import Value
+from tests.results import MS, US, case, copying, nvidia_result, once, published, result_of, with_bytes, with_failures
 
 COLUMNS = tuple(column.name for column in RUN_COLUMNS)
 
@@ -42,16 +42,16 @@ def test_table_of_four_modes() -> None:
     table = mode_table(published())
     assert table.unit == "ms"
     assert COLUMNS == (
-        "mode", "total", "vs cpu", "95 %", "p95", "p99", "runs", "upload", "inference", "download",
-        "runs/s", "copied/run", "copy rate",
+        "mode", "latency", "speedup", "95% CI", "p95", "p99", "samples", "H2D", "inference", "D2H",
+        "inf/s", "copied/run", "copy rate",
     )  # fmt: skip
     assert table.rows == (
         (
-            "cpu", "7.20", "1.00×", "–", "7.92", "8.64", "200", "≈4.20", "≈3.00", "(both)",
+            "cpu-tensors", "7.20", "1.00×", "–", "7.92", "8.64", "200", "≈4.20", "≈3.00", "(both)",
             "139", "≈50.0 MB", "≈11.9 GB/s",
         ),
         (
-            "device", "8.00", "0.90×", "0.88–0.92", "8.80", "9.60", "200", "2.10", "3.10", "2.10",
+            "device-tensors", "8.00", "0.90×", "0.88–0.92", "8.80", "9.60", "200", "2.10", "3.10", "2.10",
             "125", "50.0 MB", "11.9 GB/s",
         ),
         ("device-resident", "3.00", "2.40×", "2.30–2.50", "3.30", "3.60", "200", "–", "3.00", "–", "333", "0", "–"),
@@ -62,8 +62,8 @@ def test_table_of_four_modes() -> None:
 
 def test_sentences_of_the_published_sample() -> None:
     assert sentences(published()) == [
-        "With CPU tensors ≈58% of a run is copies (≈4.20 ms of 7.20 ms: its total less that of device-resident).",
-        "device-resident is fastest: 2.40 times as fast as cpu (95 %: 2.30 to 2.50).",
+        "With CPU tensors ≈58% of a run is copies (≈4.20 ms of 7.20 ms: its latency less that of device-resident).",
+        "device-resident is fastest: 2.40 times as fast as cpu-tensors (95 %: 2.30 to 2.50).",
         "The program that does so: ortbench code m.onnx --mode device-resident",
         "Keeping tensors on the device pays from run 2 on: over 100 runs ≈420 ms of copies with CPU tensors against "
         "4.20 ms when copied in and out once.",
@@ -82,16 +82,16 @@ def test_markdown_of_four_modes() -> None:
         "fence: synchronize_outputs, 2.30 µs of every run; memory: EP device Some and SomeShared; "
         "done: every median known to ±1 %  \n"
         "\n"
-        "| mode | total (ms) | vs cpu | 95 % | p95 (ms) | p99 (ms) | runs | upload (ms) | inference (ms) | download (ms) "
-        "| runs/s | copied/run | copy rate |\n"
+        "| mode | latency (ms) | speedup | 95% CI | p95 (ms) | p99 (ms) | samples | H2D (ms) | inference (ms) | D2H (ms) "
+        "| inf/s | copied/run | copy rate |\n"
         "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n"
-        "| cpu | 7.20 | 1.00× | – | 7.92 | 8.64 | 200 | ≈4.20 | ≈3.00 | (both) | 139 | ≈50.0 MB | ≈11.9 GB/s |\n"
-        "| device | 8.00 | 0.90× | 0.88–0.92 | 8.80 | 9.60 | 200 | 2.10 | 3.10 | 2.10 | 125 | 50.0 MB | 11.9 GB/s |\n"
+        "| cpu-tensors | 7.20 | 1.00× | – | 7.92 | 8.64 | 200 | ≈4.20 | ≈3.00 | (both) | 139 | ≈50.0 MB | ≈11.9 GB/s |\n"
+        "| device-tensors | 8.00 | 0.90× | 0.88–0.92 | 8.80 | 9.60 | 200 | 2.10 | 3.10 | 2.10 | 125 | 50.0 MB | 11.9 GB/s |\n"
         "| device-resident | 3.00 | 2.40× | 2.30–2.50 | 3.30 | 3.60 | 200 | – | 3.00 | – | 333 | 0 | – |\n"
         "| host-accessible | 4.00 | 1.80× | 1.75–1.85 | 4.40 | 4.80 | 200 | – | 4.00 | – | 250 | 0 | – |\n"
         "\n"
-        "- With CPU tensors ≈58% of a run is copies (≈4.20 ms of 7.20 ms: its total less that of device-resident).\n"
-        "- device-resident is fastest: 2.40 times as fast as cpu (95 %: 2.30 to 2.50).\n"
+        "- With CPU tensors ≈58% of a run is copies (≈4.20 ms of 7.20 ms: its latency less that of device-resident).\n"
+        "- device-resident is fastest: 2.40 times as fast as cpu-tensors (95 %: 2.30 to 2.50).\n"
         "- The program that does so: ortbench code m.onnx --mode device-resident\n"
         "- Keeping tensors on the device pays from run 2 on: over 100 runs ≈420 ms of copies with CPU tensors against "
         "4.20 ms when copied in and out once.\n"
@@ -109,13 +109,16 @@ def test_markdown_of_four_modes() -> None:
 
 def on_host() -> Result:
     """The CPU EP: nothing is copied to a device."""
-    cpu = case("cpu", ratio=(1.0, 1.0, 1.0), total=20 * US)
-    device = case("device", ratio=(0.95, 0.9, 1.1), upload=1 * US, inference=19 * US, download=1_500, total=21 * US)
-    device.bytes_in, device.bytes_out = 4_000, 4_100
-    resident = case("device-resident", ratio=(1.11, 1.08, 1.13), inference=18 * US, total=18 * US)
-    resident.once = {"upload_ns": 1 * US, "download_ns": 2 * US}
-    shared = case("host-accessible", ratio=(1.1, 1.05, 1.12), inference=18 * US, total=18 * US)
-    shared.zero_copy = {"proved": True, "how": "the EP computes in host memory, at the addresses that were bound"}
+    cpu = case("cpu-tensors", ratio=(1.0, 1.0, 1.0), latency=20 * US)
+    device = case("device-tensors", ratio=(0.95, 0.9, 1.1), h2d=1 * US, inference=19 * US, d2h=1_500, latency=21 * US)
+    with_bytes(device, 4_000, 4_100)
+    resident = case("device-resident", ratio=(1.11, 1.08, 1.13), inference=18 * US, latency=18 * US)
+    once(resident, 1 * US, 2 * US)
+    shared = case("host-accessible", ratio=(1.1, 1.05, 1.12), inference=18 * US, latency=18 * US)
+    shared.checks["zero_copy"] = {
+        "verdict": "passed",
+        "how": "the EP computes in host memory, at the addresses that were bound",
+    }
     return nvidia_result(
         cpu,
         device,
@@ -125,7 +128,7 @@ def on_host() -> Result:
         ep_version=None,
         device={"type": "CPU", "name": "cpu", "index": 0},
         memory={"kind": "host", "default": "host memory", "host_accessible": None},
-        fence={"kind": "run", "cost_ns": 0, "how": "seen"},
+        sync={"kind": "run", "cost_ns": 0, "how": "seen"},
     )
 
 
@@ -133,9 +136,9 @@ def test_table_on_host_memory() -> None:
     table = mode_table(on_host())
     assert table.unit == "µs"
     assert table.rows == (
-        ("cpu", "20.0", "1.00×", "–", "22.0", "24.0", "200", "–", "–", "–", "50000", "0", "–"),
+        ("cpu-tensors", "20.0", "1.00×", "–", "22.0", "24.0", "200", "–", "–", "–", "50000", "0", "–"),
         (
-            "device", "21.0", "0.95×", "0.90–1.10", "23.1", "25.2", "200", "1.00", "19.0", "1.50",
+            "device-tensors", "21.0", "0.95×", "0.90–1.10", "23.1", "25.2", "200", "1.00", "19.0", "1.50",
             "47619", "8.10 kB", "3.24 GB/s",
         ),
         ("device-resident", "18.0", "1.11×", "1.08–1.13", "19.8", "21.6", "200", "–", "18.0", "–", "55556", "0", "–"),
@@ -148,7 +151,7 @@ def test_sentences_on_host_memory_claim_no_transfer() -> None:
         "CPUExecutionProvider computes in host memory: nothing is copied to a device. The device modes are IO binding "
         "with preallocated outputs, their copies are numpy's, so the differences show the cost of calls, of allocating "
         "outputs and of host copies, not of a transfer.",
-        "device-resident is fastest: 1.11 times as fast as cpu (95 %: 1.08 to 1.13).",
+        "device-resident is fastest: 1.11 times as fast as cpu-tensors (95 %: 1.08 to 1.13).",
         "The program that does so: ortbench code m.onnx --mode device-resident",
     ]
 
@@ -167,11 +170,11 @@ def test_heading_on_host_memory() -> None:
 def test_modes_without_figures_are_notes() -> None:
     table = mode_table(with_failures())
     assert table.rows == (
-        ("cpu", "3.00", "1.00×", "3.30", "3.60", "200", "–", "–", "–", "333", "0"),
-        ("device (failed)", "2.00", "–", "2.20", "2.40", "200", "1.00", "1.00", "1.00", "500", "0"),
+        ("cpu-tensors", "3.00", "1.00×", "3.30", "3.60", "200", "–", "–", "–", "333", "0"),
+        ("device-tensors (failed)", "2.00", "–", "2.20", "2.40", "200", "1.00", "1.00", "1.00", "500", "0"),
     )
     assert [note.text for note in not_measured(with_failures())] == [
-        "device: failed: after the timed runs: output y: 1 of 2 values differ",
+        "device-tensors: failed: after the timed runs: output y: 1 of 2 values differ",
         "device-resident: failed: the worker was ended by SIGABRT",
         "host-accessible: unsupported: no HOST_ACCESSIBLE memory",
     ]
@@ -186,7 +189,7 @@ def test_modes_without_figures_in_markdown() -> None:
 
 
 def test_nothing_was_measured() -> None:
-    made = nvidia_result(Case("cpu", FAILED, "no"), Case("device", UNSUPPORTED, "never"), fence=None)
+    made = nvidia_result(Case("cpu-tensors", FAILED, "no"), Case("device-tensors", UNSUPPORTED, "never"), sync=None)
     made.stopped = None
     table = mode_table(made)
     assert (table.rows, table.unit) == ((), "ns")
@@ -197,8 +200,8 @@ def test_nothing_was_measured() -> None:
         "m.onnx (x 1x3, s scalar)  \n"
         "SomeExecutionProvider 0.4 on GPU Some GPU, ONNX Runtime 1.28.0; memory: EP device Some and SomeShared  \n"
         "\n"
-        "- cpu: failed: no\n"
-        "- device: unsupported: never\n"
+        "- cpu-tensors: failed: no\n"
+        "- device-tensors: unsupported: never\n"
         "\n"
         "Times are medians.\n"
         "\n"
@@ -217,30 +220,25 @@ def test_nothing_was_measured() -> None:
     ],
 )
 def test_percentiles_need_samples_beyond_them(n: int, p95: str, p99: str) -> None:
-    made = nvidia_result(case("cpu", n=n, total=2 * MS), case("device", n=200, total=2 * MS))
-    assert cells(made, 0, "total", "p95", "p99", "runs") == ["2.00", p95, p99, str(n)]
+    made = nvidia_result(case("cpu-tensors", n=n, latency=2 * MS), case("device-tensors", n=200, latency=2 * MS))
+    assert cells(made, 0, "latency", "p95", "p99", "samples") == ["2.00", p95, p99, str(n)]
 
 
 def test_columns_in_which_nothing_stands_are_left_out() -> None:
-    table = mode_table(nvidia_result(case("cpu", n=3, ratio=(1.0, 1.0, 1.0), total=2 * MS)))
-    assert [column.name for column in table.columns] == ["mode", "total", "vs cpu", "runs", "runs/s", "copied/run"]
-    assert table.rows == (("cpu", "2.00", "1.00×", "3", "500", "0"),)
+    table = mode_table(nvidia_result(case("cpu-tensors", n=3, ratio=(1.0, 1.0, 1.0), latency=2 * MS)))
+    assert [column.name for column in table.columns] == ["mode", "latency", "speedup", "samples", "inf/s", "copied/run"]
+    assert table.rows == (("cpu-tensors", "2.00", "1.00×", "3", "500", "0"),)
     assert table.bars == []  # nothing is shared out, and nothing stands beside it
-    device = case("device", upload=1 * MS, inference=1 * MS, download=1 * MS, total=3 * MS)
+    device = case("device-tensors", h2d=1 * MS, inference=1 * MS, d2h=1 * MS, latency=3 * MS)
     assert len(mode_table(nvidia_result(device)).bars) == 1
 
 
 def test_runs_are_the_inferences_that_were_timed() -> None:
     """Of modes that make several in a call too."""
-    burst, filled = case("device-resident-async", n=20, total=MS), case("pipelined", n=7, total=MS)
-    burst.runs_per_sample, filled.runs_per_sample = 100, 3
-    made = nvidia_result(burst, filled, Case("cpu", FAILED, "no"))
-    assert [cells(made, row, "runs") for row in (0, 1)] == [["2000"], ["21"]]
-    assert {mode: row["runs"] for mode, row in read_csv(csv(made)).items() if mode != "cpu"} == {
-        "device-resident-async": 2000,
-        "pipelined": 21,
-    }
-    assert pd.isna(read_csv(csv(made))["cpu"]["runs"])
+    burst, filled = case("device-resident-async", n=20, latency=MS), case("pipelined", n=7, latency=MS)
+    burst.inferences_per_sample, filled.inferences_per_sample = 100, 3
+    made = nvidia_result(burst, filled, Case("cpu-tensors", FAILED, "no"))
+    assert [cells(made, row, "samples") for row in (0, 1)] == [["2000"], ["21"]]
 
 
 # What cannot be told apart
@@ -252,53 +250,56 @@ def test_copies_that_cannot_be_measured() -> None:
     made.cases = [made.cases[0], made.cases[2]]
     assert sentences(made) == [
         "Copies are not a measurable part of a run with CPU tensors here, so keeping tensors on the device does not pay.",
-        "No mode is measurably faster than cpu.",
+        "No mode is measurably faster than cpu-tensors.",
     ]
 
 
 def test_an_interval_that_touches_one_is_not_a_difference() -> None:
     made = published(ratio=(1.2, 1.0, 1.4))
     made.cases = [made.cases[0], made.cases[2]]
-    assert sentences(made)[-1] == "No mode is measurably faster than cpu."
+    assert sentences(made)[-1] == "No mode is measurably faster than cpu-tensors."
 
 
 def test_bytes_that_are_not_known() -> None:
     made = published()
-    made.cases[1].bytes_in = None
-    made.cases[2].bytes_out = None
+    made.cases[1].put("bytes_h2d", None)
+    made.cases[2].put("bytes_d2h", None)
     assert [row[-2:] for row in rows(made)[1:3]] == [(NOTHING, NOTHING), (NOTHING, NOTHING)]
 
 
 def test_what_is_faster_for_certain_is_named_before_a_greater_ratio() -> None:
     made = published(ratio=(1.13, 1.01, 1.40))
-    assert made.cases[1].vs_cpu is not None
-    made.cases[1].vs_cpu = {"ratio": 1.16, "ci95": [0.76, 1.41]}
+    assert made.cases[1].speedup is not None
+    made.cases[1].speedup = Value(1.16, (0.76, 1.41))
     made.cases = made.cases[:3]
-    assert sentences(made)[1] == "device-resident is measurably faster: 1.13 times as fast as cpu (95 %: 1.01 to 1.40)."
+    assert (
+        sentences(made)[1]
+        == "device-resident is measurably faster: 1.13 times as fast as cpu-tensors (95 %: 1.01 to 1.40)."
+    )
 
 
 def test_too_few_blocks_for_an_interval() -> None:
     made = published(ratio=(2.4,))
     made.cases = [made.cases[0], made.cases[2]]
     assert sentences(made) == [
-        "With CPU tensors ≈58% of a run is copies (≈4.20 ms of 7.20 ms: its total less that of device-resident; too few "
+        "With CPU tensors ≈58% of a run is copies (≈4.20 ms of 7.20 ms: its latency less that of device-resident; too few "
         "blocks for an interval).",
-        "device-resident is 2.40 times as fast as cpu; too few blocks for an interval: measure it again, a run has 9 or more "
+        "device-resident is 2.40 times as fast as cpu-tensors; too few blocks for an interval: measure it again, a run has 9 or more "
         "now.",
     ]
-    made.stopped = "iterations"
+    made.stopped = {"reason": "iterations", "value": 20, "per": "mode"}
     assert sentences(made)[1].endswith("; too few blocks for an interval: measure it again without --iterations.")
     assert headline(made) == "≈58% of a run with CPU tensors is copies; too few blocks for an interval"
-    assert cells(made, 1, "vs cpu", "95 %") == ["2.40×", None]
+    assert cells(made, 1, "speedup", "95% CI") == ["2.40×", None]
 
 
 def test_copies_that_seem_to_take_less_than_nothing() -> None:
     made = published(ratio=(0.98, 0.95, 1.01))
     cpu = made.cases[0]
-    cpu.derived = {"copies_ns": -100 * US, "inference_ns": 7_300 * US}
+    copying(cpu, -100 * US, 7_300 * US)
     made.cases = [cpu, made.cases[2]]
     assert rows(made)[0] == (
-        "cpu", "7.20", "1.00×", "–", "7.92", "8.64", "200", "≈0", "≈7.30", "(both)", "139", "≈50.0 MB",
+        "cpu-tensors", "7.20", "1.00×", "–", "7.92", "8.64", "200", "≈0", "≈7.30", "(both)", "139", "≈50.0 MB",
     )  # fmt: skip
     assert sentences(made)[0].startswith("Copies are not a measurable part")
 
@@ -309,7 +310,7 @@ def test_copies_that_seem_to_take_less_than_nothing() -> None:
 )
 def test_the_run_from_which_residency_pays(upload: int, download: int, first: int) -> None:
     made = published()
-    made.cases[2].once = {"upload_ns": upload * US, "download_ns": download * US}
+    once(made.cases[2], upload * US, download * US)
     assert f"pays from run {first} on: " in sentences(made)[3]
 
 
@@ -322,7 +323,7 @@ def test_without_an_interval_a_small_difference_is_not_claimed(ratio: float, cla
 
 def test_zero_copy_that_is_not_proved_is_told() -> None:
     made = published()
-    made.cases[3].zero_copy = {"proved": False, "how": "bound addresses are used, but noise"}
+    made.cases[3].checks["zero_copy"] = {"verdict": "unclear", "how": "bound addresses are used, but noise"}
     assert sentences(made)[-1] == "host-accessible: zero-copy is not proved (bound addresses are used, but noise)."
 
 
@@ -330,9 +331,9 @@ def test_without_cpu_nothing_is_compared() -> None:
     made = published()
     made.cases = made.cases[2:]
     for without in made.cases:
-        without.vs_cpu = None
+        without.speedup = None
     assert sentences(made) == ["host-accessible: zero-copy is proved (bound addresses are used)."]
-    assert cells(made, 0, "vs cpu", "95 %", "copied/run", "copy rate") == [None, None, "0", None]
+    assert cells(made, 0, "speedup", "95% CI", "copied/run", "copy rate") == [None, None, "0", None]
 
 
 # Headings
@@ -346,9 +347,9 @@ IN_MEMORY: dict[str, Any] = {"default": "Some", "host_accessible": None}
 @pytest.mark.parametrize(
     ("target", "line", "text"),
     [
-        ({"fence": {"kind": "run", "cost_ns": 0}}, 2, "fence: the run itself waits; memory"),
-        ({"fence": {"kind": "readback", "cost_ns": 8_000}}, 2, "fence: reading a value back, 8.00 µs of every run; memory"),
-        ({"fence": {"kind": "synchronize_outputs", "cost_ns": 450}}, 2, "fence: synchronize_outputs, 450 ns of every run; m"),
+        ({"sync": {"kind": "run", "cost_ns": 0}}, 2, "fence: the run itself waits; memory"),
+        ({"sync": {"kind": "readback", "cost_ns": 8_000}}, 2, "fence: reading a value back, 8.00 µs of every run; memory"),
+        ({"sync": {"kind": "synchronize_outputs", "cost_ns": 450}}, 2, "fence: synchronize_outputs, 450 ns of every run; m"),
         ({"device": NVIDIA}, 1, "SomeExecutionProvider 0.4 on GPU Some GPU, ONNX Runtime 1.28.0"),
         ({"device": {"type": "NPU", "vendor": "Intel", "vendor_id": 0x8086, "device_id": 0x7D1D}}, 1,
          "SomeExecutionProvider 0.4 on NPU Intel 8086:7d1d, O"),
@@ -367,28 +368,35 @@ def test_heading_of_a_target(target: dict[str, Any], line: int, text: str) -> No
 @pytest.mark.parametrize(
     ("stopped", "took_ns", "text"),
     [
-        ("precision: ±1 %", 150_000_000, "done after 0.15 s: every median known to ±1 %"),
-        ("precision: ±1 %", None, "done: every median known to ±1 %"),
-        ("duration: 10 s per mode", 20_300_000_000, "done after 20.3 s: time is up (10 s per mode)"),
-        ("duration: 20 s", 20_000_000_000, "done after 20.0 s: time is up (20 s)"),
-        ("iterations: 30 per mode", 2_120_000, "done after 2.12 ms: 30 iterations per mode"),
-        ("iterations: 5 of each copy", 10**9, "done after 1.00 s: 5 iterations of each copy"),
+        ({"reason": "precision", "value": 0.01}, 150_000_000, "done after 0.15 s: every median known to ±1 %"),
+        ({"reason": "precision", "value": 0.01}, None, "done: every median known to ±1 %"),
         (
-            "samples: 200000 of one mode",
+            {"reason": "duration", "value": 10, "per": "mode"},
+            20_300_000_000,
+            "done after 20.3 s: time is up (10 s per mode)",
+        ),
+        ({"reason": "duration", "value": 20}, 20_000_000_000, "done after 20.0 s: time is up (20 s)"),
+        ({"reason": "iterations", "value": 30, "per": "mode"}, 2_120_000, "done after 2.12 ms: 30 iterations per mode"),
+        ({"reason": "iterations", "value": 5, "per": "copy"}, 10**9, "done after 1.00 s: 5 iterations per copy"),
+        (
+            {"reason": "samples", "value": 200_000, "per": "mode"},
             10**10,
             "done after 10.0 s: 200000 samples of one mode, the most that are kept",
         ),
-        ("verdict: every contest is decided", 10**10, "done after 10.0 s: every contest is decided"),
-        ("the end of the session", 10**9, "done after 1.00 s"),
-        ("interrupted", 3 * 10**9, "interrupted after 3.00 s"),
-        ("interrupted", None, "interrupted"),
-        ("no mode left to measure", None, "ended: no mode left to measure"),
-        ("an error: the worker is gone", 10**9, "ended after 1.00 s: an error: the worker is gone"),
-        ("iterations", None, "ended: iterations"),
-        ("of tomorrow: 3 {x}", None, "ended: of tomorrow: 3 {x}"),
+        ({"reason": "verdict"}, 10**10, "done after 10.0 s: every check is decided"),
+        ({"reason": "completed"}, 10**9, "done after 1.00 s"),
+        ({"reason": "interrupted"}, 3 * 10**9, "interrupted after 3.00 s"),
+        ({"reason": "interrupted"}, None, "interrupted"),
+        ({"reason": "nothing_left", "per": "mode"}, None, "ended: no mode left to measure"),
+        (
+            {"reason": "error", "message": "an error: the worker is gone"},
+            10**9,
+            "ended after 1.00 s: an error: the worker is gone",
+        ),
+        ({"reason": "of tomorrow {x}", "value": 3}, None, "ended: of tomorrow {x}"),
     ],
 )
-def test_how_a_measurement_ended(stopped: str, took_ns: int | None, text: str) -> None:
+def test_how_a_measurement_ended(stopped: Stopped, took_ns: int | None, text: str) -> None:
     made = nvidia_result()
     made.stopped, made.took_ns = stopped, took_ns
     assert heading(made)[2].endswith(f"EP device Some and SomeShared; {text}")
@@ -425,50 +433,6 @@ def test_markdown_rows_have_the_same_number_of_cells(make: Any) -> None:
     assert len(lines) >= 4
     assert {line.replace("\\|", "").count("|") for line in lines} == {len(mode_table(make()).columns) + 1}
     assert table_lines(Table((Column("mode"),), (("a|b\nc",),)))[-1] == "| a\\|b c |"
-
-
-def read_csv(text: str) -> dict[str, dict[str, Any]]:
-    """What pandas reads from the CSV, by mode."""
-    found = pd.read_csv(io.StringIO(text)).set_index("mode").to_dict("index")
-    return {str(mode): {str(column): value for column, value in row.items()} for mode, row in found.items()}
-
-
-def test_csv_is_read_back() -> None:
-    made = published()
-    made.cases[3] = Case("host-accessible", FAILED, 'a, "b"\nand c')
-    found = read_csv(csv(made))
-    assert [(mode, row["status"]) for mode, row in found.items()] == [
-        ("cpu", "ok"), ("device", "ok"), ("device-resident", "ok"), ("host-accessible", "failed"),
-    ]  # fmt: skip
-    cpu, device, resident, failed = found.values()
-    assert [cpu[key] for key in ("total_median_ns", "derived_copies_ns", "bytes_in", "vs_cpu")] == [
-        7_200_000, 4_200_000, 25_000_000, 1.0,
-    ]  # fmt: skip
-    assert [device[key] for key in ("upload_n", "upload_median_ns", "download_p95_ns")] == [200, 2_100_000, 2_310_000]
-    ends = [device[f"total_{key}"] for key in ("ci95_low_ns", "ci95_high_ns", "p99_ns")]
-    assert ends == [7_920_000, 8_080_000, 9_600_000]
-    assert [resident[key] for key in ("vs_cpu", "vs_cpu_ci95_low", "vs_cpu_ci95_high")] == [2.4, 2.3, 2.5]
-    assert failed["reason"] == 'a, "b"\nand c'
-    assert all(pd.isna(cpu[key]) for key in ("reason", "upload_n", "inference_median_ns", "zero_copy_proved"))
-    assert all(pd.isna(failed[key]) for key in ("total_n", "vs_cpu", "bytes_in", "outputs_match"))
-
-
-def test_csv_holds_whole_nanoseconds_and_tells_of_zero_copy() -> None:
-    (line,) = csv(nvidia_result(case("cpu", total=123_456_789))).splitlines()[1:]
-    assert "123456789" in line.split(",")
-    assert "123456789.0" not in line
-    found = read_csv(csv(published()))
-    assert found["host-accessible"]["zero_copy_proved"] is True
-    assert pd.isna(found["cpu"]["zero_copy_proved"])
-
-
-def test_a_frame_of_several_results() -> None:
-    found = frame([published(), on_host()])
-    assert found["ep"].tolist() == ["SomeExecutionProvider"] * 4 + ["CPUExecutionProvider"] * 4
-    assert found["mode"].tolist() == ["cpu", "device", "device-resident", "host-accessible"] * 2
-    assert set(found["model"]) == {"m.onnx"}
-    assert found["total_median_ns"].tolist()[3:5] == [4_000_000, 20_000]
-    assert found["upload_median_ns"].isna().tolist() == [True, False, True, True] * 2
 
 
 # Numbers for people
@@ -536,18 +500,18 @@ def test_numbers_for_people(form: Callable[[float], str], value: float, text: st
 
 
 def test_the_unit_is_that_of_the_longest_median() -> None:
-    made = nvidia_result(case("cpu", total=45_930 * US), case("device-resident", total=900 * US))
+    made = nvidia_result(case("cpu-tensors", latency=45_930 * US), case("device-resident", latency=900 * US))
     assert mode_table(made).unit == "ms"
-    assert [row[COLUMNS.index("total")] for row in rows(made)] == ["45.9", "0.900"]
-    first, second = rows(made)[0], side_table([made, made], ["one", "two"], None, in_order=False).rows[0]
-    assert (first[:2], second[:4]) == (("cpu", "45.9"), ("cpu", "total", "45.9", "45.9"))
+    assert [row[COLUMNS.index("latency")] for row in rows(made)] == ["45.9", "0.900"]
+    first, second = rows(made)[0], tables([made, made], ["one", "two"], None, in_order=False)[0].rows[0]
+    assert (first[:2], second[:4]) == (("cpu-tensors", "45.9"), ("cpu-tensors", "latency", "45.9", "45.9"))
 
 
 def test_a_small_phase_keeps_its_digits_beside_long_ones() -> None:
-    device = case("device", upload=4_120, inference=90 * MS, download=87, total=90 * MS)
-    device.bytes_in, device.bytes_out = 64, 64
+    device = case("device-tensors", h2d=4_120, inference=90 * MS, d2h=87, latency=90 * MS)
+    with_bytes(device, 64, 64)
     made = nvidia_result(device)
-    assert cells(made, 0, "upload", "inference", "download") == ["0.00412", "90.0", "0.000087"]
+    assert cells(made, 0, "H2D", "inference", "D2H") == ["0.00412", "90.0", "0.000087"]
     assert cells(made, 0, "copy rate") == ["30.4 MB/s"]
 
 
@@ -563,9 +527,9 @@ def test_a_small_phase_keeps_its_digits_beside_long_ones() -> None:
     ],
 )
 def test_one_unit_for_fast_and_slow(fastest: int, slowest: int, unit: str, totals: list[str]) -> None:
-    made = nvidia_result(case("cpu", total=slowest), case("device-resident", total=fastest))
+    made = nvidia_result(case("cpu-tensors", latency=slowest), case("device-resident", latency=fastest))
     assert mode_table(made).unit == unit
-    assert [row[COLUMNS.index("total")] for row in rows(made)] == totals[::-1]
+    assert [row[COLUMNS.index("latency")] for row in rows(made)] == totals[::-1]
 
 
 @pytest.mark.parametrize(
@@ -591,9 +555,7 @@ def test_bars_share_totals_out_like_the_phases() -> None:
         [("█", 3 * MS)],
         [("█", 4 * MS)],
     ]
-    assert split_legend(splits(published())) == (
-        "split: ░ upload █ inference ▒ download ≈ copies both ways, scaled to total"
-    )
+    assert split_legend(splits(published())) == ("split: ░ H2D █ inference ▒ D2H ≈ copies both ways, scaled to latency")
 
 
 def test_bars_on_host_memory_do_not_split_what_is_not_known() -> None:
@@ -602,31 +564,29 @@ def test_bars_on_host_memory_do_not_split_what_is_not_known() -> None:
     assert [fill for fill, _ in device] == ["░", "█", "▒"]
     assert sum(size for _, size in device) == pytest.approx(21 * US)
     assert others == [[("█", 18 * US)]] * 2
-    assert split_legend(splits(on_host())).endswith("▒ download ━ not split, scaled to total")
+    assert split_legend(splits(on_host())).endswith("▒ D2H ━ not split, scaled to latency")
 
 
 def test_the_bar_of_many_runs_with_one_wait_says_what_it_is() -> None:
-    many = nvidia_result(case("cpu", total=5 * MS), case("device-resident-async", total=2 * MS))
+    many = nvidia_result(case("cpu-tensors", latency=5 * MS), case("device-resident-async", latency=2 * MS))
     assert splits(many) == [[("━", 5 * MS)], [("┅", 2 * MS)]]
-    assert split_legend(splits(many)) == "split: ┅ time per run (throughput) ━ not split, scaled to total"
+    assert split_legend(splits(many)) == "split: ┅ time per run (throughput) ━ not split, scaled to latency"
 
 
 def test_a_bar_per_row_and_none_for_modes_without_figures() -> None:
     assert len(splits(with_failures())) == len(rows(with_failures())) == 2
-    slower = case("cpu", total=7_200 * US)
-    slower.derived = {"copies_ns": -100 * US, "inference_ns": 7_300 * US}
-    half = case("device", inference=3 * MS, total=4 * MS)  # interrupted before its copies were timed
-    half.bytes_in = half.bytes_out = 64
-    nothing = case("device-resident", inference=0, total=0)
-    profiled = case("cpu", upload=1 * MS, inference=2 * MS, download=1 * MS, total=4 * MS)
-    profiled.derived = {"copies_ns": 3 * MS, "inference_ns": 1 * MS}
-    assert splits(nvidia_result(slower, half, nothing, profiled)) == [
+    slower = case("cpu-tensors", latency=7_200 * US)
+    slower.put("copies", -100 * US, derived=True)
+    slower.put("inference", 7_300 * US, derived=True)
+    half = case("device-tensors", inference=3 * MS, latency=4 * MS)  # interrupted before its copies were timed
+    with_bytes(half, 64, 64)
+    nothing = case("device-resident", inference=0, latency=0)
+    assert splits(nvidia_result(slower, half, nothing)) == [
         [("≈", 0), ("█", 7_200 * US)],
         [("━", 4 * MS)],
         [("━", 0)],
-        [("░", 1 * MS), ("█", 2 * MS), ("▒", 1 * MS)],
     ]
-    assert split_legend(splits(nvidia_result(slower))) == "split: █ inference, scaled to total"
+    assert split_legend(splits(nvidia_result(slower))) == "split: █ inference, scaled to latency"
 
 
 # Tables in a terminal's width

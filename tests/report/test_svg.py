@@ -36,15 +36,15 @@ z
 
 
 def test_styles_become_attributes_and_colours_classes() -> None:
-    palette = {"#0072b2": "upload", "#57606a": "muted"}
+    palette = {"#0072b2": "h2d", "#57606a": "muted"}
     assert inline(WRITTEN, palette, {"tip-0": 'a "bar" & more'}) == (
         '<svg viewBox="0 0 80 40" width="80" height="40" font-family="system-ui, sans-serif" stroke-linejoin="round">'
         '<g><title>a "bar" &amp; more</title>'
         '<path d="M 1.2 2 L 10.1 20 z" clip-path="url(#c)" fill="#0072b2" stroke="#123456" stroke-width="1.2"'
-        ' class="fill-upload" /></g>'
+        ' class="fill-h2d" /></g>'
         '<text x="28.8" y="129.8" font-size="12px" text-anchor="middle" fill="#57606a" class="fill-muted">a &lt; b</text>'
         '<defs><path id="m" d="M 0 0 L 0 3.5" /></defs>'
-        '<g clip-path="url(#c)"><use href="#m" x="1" y="2" stroke="#0072b2" class="stroke-upload" /></g>'
+        '<g clip-path="url(#c)"><use href="#m" x="1" y="2" stroke="#0072b2" class="stroke-h2d" /></g>'
         '<path d="M1.3 2.3h0 M3 4h0" fill="none" />'
         '<defs><clipPath id="c"><rect x="0" y="0" width="80" height="40" /></clipPath></defs>'
         "</svg>"

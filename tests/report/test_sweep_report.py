@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from dataclasses import replace
 from pathlib import Path
 
+from ortbench.analysis.items import put_throughput
 from ortbench.gate.limits import Check
 from ortbench.report import comparison
 from ortbench.report.exports.bencher import bmf
@@ -15,14 +15,14 @@ from ortbench.report.exports.junit import outcomes_of_checks, outcomes_of_run
 from ortbench.report.markdown import markdown
 from ortbench.report.page.page import build_page
 from ortbench.report.page.pictures.sizes import rates_by_size, times_by_size
-from ortbench.report.run import build, frame
-from ortbench.report.run import csv as csv_of
+from ortbench.report.run import build
 from ortbench.result import Result, load, result_json, save
-from ortbench.schema import HostTime
+from ortbench.schema import Axis
 from ortbench.slo import Slo
+from tests.expect import there
 from tests.report.test_page import Page
 from tests.report.test_terminal import shown
-from tests.results import US, USUAL, published, sweep_result, without
+from tests.results import US, USUAL, drawing, hosted, published, sweep_result, without
 
 TERMINAL = """\
 m.onnx (x batchx1000)
@@ -31,17 +31,17 @@ SomeExecutionProvider 0.4 on GPU Some GPU, ONNX Runtime 1.28.0
 fence: synchronize_outputs, 2.30 µs of every run; memory: EP device Some and SomeShared; done: every median known to
 ±1 %
 
-cpu:
-shape    total  per item  items/s  best  vs cpu  copies      p95      p99  SLO     runs
-            ms
-batch=1   1.00   1.00 ms     1000  best   1.00×    ≈50%  1.00 ms  1.00 ms  kept     120
-batch=4   1.60    400 µs     2500  –      1.00×  ≈6.25%  1.60 ms  1.60 ms  broken   120
+cpu-tensors:
+shape    latency  per item  items/s  best  speedup  copies      p95      p99  SLO     samples
+              ms
+batch=1     1.00   1.00 ms     1000  best    1.00×    ≈50%  1.00 ms  1.00 ms  kept        120
+batch=4     1.60    400 µs     2500  –       1.00×  ≈6.25%  1.60 ms  1.60 ms  broken      120
 
 device-resident:
-shape    total  per item  items/s  best  vs cpu       95 %      p95      p99  SLO     runs
-            ms
-batch=1  0.500    500 µs     2000  best   2.00×  2.00–2.00   500 µs   500 µs  kept     120
-batch=4   1.50    375 µs     2667  –      1.07×  1.07–1.07  1.50 ms  1.50 ms  broken   120
+shape    latency  per item  items/s  best  speedup     95% CI      p95      p99  SLO     samples
+              ms
+batch=1    0.500    500 µs     2000  best    2.00×  2.00–2.00   500 µs   500 µs  kept        120
+batch=4     1.50    375 µs     2667  –       1.07×  1.07–1.07  1.50 ms  1.50 ms  broken      120
 
 Times are medians; ≈ derived, not measured.
 ortbench explain per item, best, × later … says what the words mean.
@@ -51,8 +51,8 @@ shape    items   inputs  outputs  first run  × later
 batch=1      1  4.00 kB     40 B    5.00 ms     5.0×
 batch=4      4  16.0 kB    160 B    20.0 ms    12.5×
 
-mode             switching       95 %  adds/call  most with
-cpu                  2.00×  2.00–2.00   +1.30 ms  batch=1 (2.00×)
+mode             switching     95% CI  adds/call  most with
+cpu-tensors          2.00×  2.00–2.00   +1.30 ms  batch=1 (2.00×)
 device-resident      1.00×  1.00–1.00      +0 ns  –
 switching: calls that each have another shape, against one shape at a time.
 
@@ -72,28 +72,10 @@ def test_a_terminal_shows_the_whole_of_it() -> None:
 
 def test_markdown_says_which_mode_a_table_is_of() -> None:
     text = markdown(build(sweep_result()))
-    assert "\ncpu:\n\n| shape | total (ms) | per item | items/s | best | vs cpu |" in text
+    assert "\ncpu-tensors:\n\n| shape | latency (ms) | per item | items/s | best | speedup |" in text
     assert "\n| batch=4 | 1.60 | 400 µs | 2500 | best | 1.00× |" in text
     assert "\nshapes:\n\n| shape | items | inputs | outputs | first run | × later |" in text
     assert "\n`ortbench sweep m.onnx --dim batch=1,2,4`\n" in text
-
-
-def test_csv_has_a_row_for_each_shape_and_mode() -> None:
-    rows = list(csv.DictReader(csv_of(sweep_result(failed={2: "no"})).splitlines()))
-    told = [(it["shape"], it["dim_batch"], it["mode"], it["status"], it["total_median_ns"], it["best"]) for it in rows]
-    assert told == [
-        ("batch=1", "1", "cpu", "ok", "1000000", ""),
-        ("batch=1", "1", "device-resident", "ok", "500000", ""),
-        ("batch=2", "2", "cpu", "failed", "", ""),
-        ("batch=2", "2", "device-resident", "failed", "", ""),
-        ("batch=4", "4", "cpu", "ok", "1600000", "best"),
-        ("batch=4", "4", "device-resident", "ok", "1500000", "best"),
-    ]
-    assert [(it["alone_ns"], it["in_turns_ns"], it["first_run_ns"]) for it in rows[:2]] == [
-        ("1000000", "2000000", "5000000"),
-        ("1000000", "1000000", "5000000"),
-    ]
-    assert len(frame([sweep_result(), published()])) == 6 + 4
 
 
 def test_the_file_has_all_of_it_and_is_read_again(tmp_path: Path) -> None:
@@ -101,10 +83,16 @@ def test_the_file_has_all_of_it_and_is_read_again(tmp_path: Path) -> None:
     save(made, tmp_path / "result.json")
     assert load(tmp_path / "result.json") == made
     data = json.loads(result_json(made))
-    assert (data["kind"], data["cases"], data["sweep"]["slo"]) == ("sweep", [], {"p99": 1_300_000})
-    assert list(data["points"][0]) == ["name", "shape", "data", "inputs", "outputs", "items", "first_run_ns", "cases"]
-    assert "steps_ns" not in data["points"][0]["cases"][0]
-    assert {"sweep", "points", "switching", "best"}.isdisjoint(json.loads(result_json(published())))
+    assert (data["kind"], data["sweep"]) == ("sweep", {"slo": {"p99": 1_300_000}})
+    assert data["axes"] == [{"name": "batch", "unit": "elements", "values": [1, 2, 4]}]
+    assert [(it["mode"], it["point"], it["status"]) for it in data["cases"]] == [
+        (mode, {"batch": batch}, "failed" if batch == 2 else "ok") for batch in (1, 2, 4) for mode in USUAL
+    ]
+    assert [(it["name"], it["point"]) for it in data["shapes"]] == [(f"batch={n}", {"batch": n}) for n in (1, 2, 4)]
+    keys = ["name", "point", "shape", "data", "inputs", "outputs", "items", "first_inference_ns"]
+    assert all(list(it) == keys for it in data["shapes"])
+    assert "steps_ns" not in data["cases"][0]
+    assert {"sweep", "shapes", "switching", "best"}.isdisjoint(json.loads(result_json(published())))
 
 
 # What CI systems read
@@ -115,9 +103,9 @@ def test_each_shape_has_its_modes_in_junit_and_its_medians_in_the_forms_of_actio
     outcomes = outcomes_of_run(made)
     assert {it.group for it in outcomes} == {"m.onnx on SomeExecutionProvider"}
     assert [(it.name, it.verdict) for it in outcomes] == [
-        ("batch=1: cpu", "passed"), ("batch=1: device-resident", "passed"),
-        ("batch=2: cpu", "error"), ("batch=2: device-resident", "error"),
-        ("batch=4: cpu", "passed"), ("batch=4: device-resident", "passed"),
+        ("batch=1: cpu-tensors", "passed"), ("batch=1: device-resident", "passed"),
+        ("batch=2: cpu-tensors", "error"), ("batch=2: device-resident", "error"),
+        ("batch=4: cpu-tensors", "passed"), ("batch=4: device-resident", "passed"),
     ]  # fmt: skip
     assert outcomes[2].text == "no memory"
     assert outcomes[5].seconds == 0.0015
@@ -128,7 +116,10 @@ def test_each_shape_has_its_modes_in_junit_and_its_medians_in_the_forms_of_actio
 
 
 def test_the_time_of_a_check_of_a_shape_is_that_of_the_shape() -> None:
-    checks = [Check("batch=4: cpu total median", "passed", "fine"), Check("SLO of cpu", "passed", "kept")]
+    checks = [
+        Check("a", "passed", "fine", metric="latency.median", mode="cpu-tensors", point={"batch": 4}),
+        Check("SLO of cpu-tensors", "passed", "kept"),
+    ]
     assert [it.seconds for it in outcomes_of_checks(sweep_result(), checks)] == [0.0016, 0.0]
 
 
@@ -140,11 +131,11 @@ def test_curves_are_by_mode_over_the_sizes_with_the_best_marked() -> None:
     assert picture is not None
     assert (picture.shapes, picture.sizes, picture.axis) == (("1", "2", "4"), (1, 2, 4), "batch")
     assert [(it.mode, [value and value[0] for value in it.values], it.best) for it in picture.curves] == [
-        ("cpu", [1000.0, None, 2500.0], 2),
+        ("cpu-tensors", [1000.0, None, 2500.0], 2),
         ("device-resident", [2000.0, None, 2666.667], 2),
     ]
     assert picture.caption == (
-        "cpu: 1000/s with 1, 2500/s with 4; best 2500/s with 4; "
+        "cpu-tensors: 1000/s with 1, 2500/s with 4; best 2500/s with 4; "
         "device-resident: 2000/s with 1, 2667/s with 4; best 2667/s with 4."
     )
     times = times_by_size(sweep_result(slo=LIMIT))
@@ -157,11 +148,15 @@ def test_curves_are_by_mode_over_the_sizes_with_the_best_marked() -> None:
 def grid() -> Result:
     """Batches of 1, 2 and 4 of sequences of 16, and one of 1 of 32."""
     made = sweep_result()
-    for point in made.points or []:
-        point.shape["sequence"] = 16
-    longer = replace(made.points[0], name="longer", shape={"batch": 1, "sequence": 32})  # type: ignore[index]
-    points = [*(made.points or []), longer]
-    return replace(made, points=points, sweep={"dims": ["sequence", "batch"], "data": False, "slo": None})
+    shapes = [replace(it, shape={"sequence": 16, **it.shape}) for it in made.shapes]
+    cases = [replace(case, point={**case.point, "sequence": 16}) for case in made.cases]
+    for it in shapes:
+        it.point = {**it.shape}
+    point: dict[str, int | float | str] = {"batch": 1, "sequence": 32}
+    longer = replace(made.shapes[0], name="longer", point=point, shape={"sequence": 32, "batch": 1})
+    cases += [replace(case, point=point) for case in made.at_point({"batch": 1})]
+    sequence: Axis = {"name": "sequence", "unit": "elements", "values": [16, 32]}
+    return replace(made, axes=[sequence, *made.axes], shapes=[*shapes, longer], cases=cases)
 
 
 def test_a_grid_has_a_line_for_each_size_of_the_other_dimension() -> None:
@@ -170,7 +165,7 @@ def test_a_grid_has_a_line_for_each_size_of_the_other_dimension() -> None:
     assert (picture.sizes, picture.axis) == ((1, 2, 4), "batch")
     lines = {it.name: ([value and value[0] for value in it.values], it.best) for it in picture.curves}
     assert lines == {
-        "cpu, sequence=16": ([1000.0, 1666.667, 2500.0], 2), "cpu, sequence=32": ([1000.0, None, None], None),
+        "cpu-tensors, sequence=16": ([1000.0, 1666.667, 2500.0], 2), "cpu-tensors, sequence=32": ([1000.0, None, None], None),
         "device-resident, sequence=16": ([2000.0, 3333.333, 2666.667], 1),
         "device-resident, sequence=32": ([2000.0, None, None], None),
     }  # fmt: skip
@@ -190,24 +185,20 @@ def test_the_times_are_those_that_an_slo_is_of() -> None:
 
 def test_what_shapes_cost_besides_time_is_a_table_of_its_own() -> None:
     made = sweep_result()
-    first, second, third = made.points or []
-    host: HostTime = {"runs": 10, "wall_ns": 10_000, "user_ns": 4_000, "system_ns": 1_000}
-    first.cases[0].host = host
-    first.cases[0].spin = {**host, "user_ns": 1_000, "total_ns": 1, "cpu_time_ci95_ns": [1, 2]}
-    second.cases[0].energy = {
-        "how": "counter", "of": "GPU 0", "joules": 0.5, "ci95": None, "watts": 100.0, "idle_watts": 20.0, "runs_per_joule": 2.0,
-    }  # fmt: skip
-    third.cases[0].energy = {"unsupported": "no counter"}
+    first, second, third = (there(made.case("cpu-tensors", {"batch": batch})) for batch in (1, 2, 4))
+    hosted(first, 10, 1_000, 400, 100, still=(200, 1, 0))
+    put_throughput(drawing(second, 0.5), {"count": 2, "dim": "batch"})
+    third.energy = {"unsupported": "no counter"}
     text = markdown(build(made))
     part = text.partition("## What else it costs: by shape\n")[2].partition("• best")[0]
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in part.splitlines() if line.startswith("|")]
     assert rows[0] == ["mode", "shape", "CPU time", "spinning", "without", "energy/run", "power", "items/J"]
     assert rows[2:] == [
-        ["cpu", "batch=1", "500 ns", "≈60%", "200 ns", "–", "–", "–"],
-        ["cpu", "batch=2", "–", "–", "–", "500 mJ", "100 W", "4.00"],
-        ["cpu", "batch=4", "–", "–", "–", "–", "–", "–"],
+        ["cpu-tensors", "batch=1", "500 ns", "≈60%", "200 ns", "–", "–", "–"],
+        ["cpu-tensors", "batch=2", "–", "–", "–", "500 mJ", "214 W", "4.00"],
+        ["cpu-tensors", "batch=4", "–", "–", "–", "–", "–", "–"],
     ]
-    assert "batch=4 with cpu: energy is unsupported: no counter" in part
+    assert "batch=4 with cpu-tensors: energy is unsupported: no counter" in part
     assert "What else it costs" not in markdown(build(sweep_result()))
 
 
@@ -219,7 +210,7 @@ def test_a_page_has_the_curves_the_tables_and_the_words() -> None:
     assert [it for it in titles if it not in ("Placement", "Environment", "Words", "Reproduce it")] == [
         "Items a second by shape",
         "p99 of calls by shape",
-        "cpu",
+        "cpu-tensors",
         "device-resident",
         "Shapes",
         "Switching shapes",
@@ -233,24 +224,25 @@ def test_a_page_has_the_curves_the_tables_and_the_words() -> None:
 
 
 def test_two_sweeps_are_shown_side_by_side_shape_by_shape() -> None:
-    other = without(sweep_result({**USUAL, "cpu": {1: 1000, 2: 1800, 4: 1600}}), 4)
+    other = without(sweep_result({**USUAL, "cpu-tensors": {1: 1000, 2: 1800, 4: 1600}}), 4)
     other.setup = {**other.setup, "run_id": "1" * 32}
     out = "\n".join([*shown(comparison.build, [sweep_result(), other], ["a", "b"], 0.02, True, width=120), ""])
     assert (
         """
-mode             shape        a      b   ratio         95 %  verdict
+mode             point        a      b   ratio       95% CI  verdict
                              ms     ms
-cpu              batch=1   1.00   1.00  ×1.000  0.980–1.020  same
-cpu              batch=2   1.20   1.80  ×1.500  1.471–1.530  slower
+cpu-tensors      batch=1   1.00   1.00  ×1.000  0.980–1.020  same
+cpu-tensors      batch=2   1.20   1.80  ×1.500  1.471–1.530  slower
+cpu-tensors      batch=4   1.60      –       –            –  –
 device-resident  batch=1  0.500  0.500  ×1.000  0.980–1.020  same
 device-resident  batch=2  0.600  0.600  ×1.000  0.980–1.020  same
+device-resident  batch=4   1.50      –       –            –  –
 """
         in out
     )
-    assert "! only in a: batch=4\n" in out
     records = comparison.records([sweep_result(), other], ["a", "b"], 0.02)
-    assert {(it["shape"], it["mode"]) for it in records if it["phase"] == "total"} == {
-        (shape, mode) for shape in ("batch=1", "batch=2") for mode in ("cpu", "device-resident")
+    assert {(it["batch"], it["mode"]) for it in records if it["metric"] == "latency"} == {
+        (batch, mode) for batch in (1, 2, 4) for mode in ("cpu-tensors", "device-resident")
     }
     text = build_page([sweep_result(), other], ["a", "b"])
     assert [it for it in Page(text).text("h2") if "Side" in it or "side" in it]

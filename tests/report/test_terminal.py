@@ -31,18 +31,20 @@ from ortbench.report.terminal.print import print_report
 from ortbench.result import FAILED, Case, Result, load
 from ortbench.suite import record
 from tests.conftest import ROOT, command, lacking
-from tests.report.test_profile import CPU_TOTAL, recording, session
+from tests.report.test_profile import CPU_LATENCY, recording, session
 from tests.results import (
     case,
     island,
     measured,
     memcpy_node,
     nvidia_result,
+    once,
     profiled,
     published,
     result_of,
     steady,
     tensor,
+    with_bytes,
     with_failures,
 )
 
@@ -90,27 +92,34 @@ def test_a_run_at_80_columns() -> None:
         "fence: synchronize_outputs, 2.30 µs of every run; memory: EP device Some and",
         "SomeShared; done: every median known to ±1 %",
         "",
-        "mode             split                total  vs cpu       95 %   p95   p99  runs",
-        "                                         ms                       ms    ms",
-        "cpu              ≈≈≈≈≈≈≈≈≈≈███████     7.20   1.00×          –  7.92  8.64   200",
-        "device           ░░░░░░████████▒▒▒▒▒   8.00   0.90×  0.88–0.92  8.80  9.60   200",
-        "device-resident  ███████               3.00   2.40×  2.30–2.50  3.30  3.60   200",
-        "host-accessible  ██████████            4.00   1.80×  1.75–1.85  4.40  4.80   200",
+        "mode             split                               latency  speedup     95% CI",
+        "                                                          ms",
+        "cpu-tensors      ≈≈≈≈≈≈≈≈≈≈≈≈≈≈≈≈≈≈█████████████        7.20    1.00×          –",
+        "device-tensors   ░░░░░░░░░░██████████████▒▒▒▒▒▒▒▒▒▒     8.00    0.90×  0.88–0.92",
+        "device-resident  █████████████                          3.00    2.40×  2.30–2.50",
+        "host-accessible  █████████████████                      4.00    1.80×  1.75–1.85",
         "",
-        "mode             upload  inference  download  runs/s  copied/run   copy rate",
-        "                     ms         ms        ms",
-        "cpu               ≈4.20      ≈3.00    (both)     139    ≈50.0 MB  ≈11.9 GB/s",
-        "device             2.10       3.10      2.10     125     50.0 MB   11.9 GB/s",
-        "device-resident       –       3.00         –     333           0           –",
-        "host-accessible       –       4.00         –     250           0           –",
+        "mode              p95   p99  samples    H2D  inference     D2H",
+        "                   ms    ms              ms         ms      ms",
+        "cpu-tensors      7.92  8.64      200  ≈4.20      ≈3.00  (both)",
+        "device-tensors   8.80  9.60      200   2.10       3.10    2.10",
+        "device-resident  3.30  3.60      200      –       3.00       –",
+        "host-accessible  4.40  4.80      200      –       4.00       –",
         "",
-        "split: ░ upload █ inference ▒ download ≈ copies both ways, scaled to total",
+        "mode             inf/s  copied/run   copy rate",
+        "cpu-tensors        139    ≈50.0 MB  ≈11.9 GB/s",
+        "device-tensors     125     50.0 MB   11.9 GB/s",
+        "device-resident    333           0           –",
+        "host-accessible    250           0           –",
+        "",
+        "split: ░ H2D █ inference ▒ D2H ≈ copies both ways, scaled to latency",
         "Times are medians, in ms; ≈ derived, not measured.",
         "ortbench explain fence, split, ≈ … says what the words mean.",
         "",
-        "• With CPU tensors ≈58% of a run is copies (≈4.20 ms of 7.20 ms: its total less",
-        "  that of device-resident).",
-        "• device-resident is fastest: 2.40 times as fast as cpu (95 %: 2.30 to 2.50).",
+        "• With CPU tensors ≈58% of a run is copies (≈4.20 ms of 7.20 ms: its latency",
+        "  less that of device-resident).",
+        "• device-resident is fastest: 2.40 times as fast as cpu-tensors (95 %: 2.30 to",
+        "  2.50).",
         "• The program that does so: ortbench code m.onnx --mode device-resident",
         "• Keeping tensors on the device pays from run 2 on: over 100 runs ≈420 ms of",
         "  copies with CPU tensors against 4.20 ms when copied in and out once.",
@@ -123,18 +132,18 @@ def test_a_run_at_80_columns() -> None:
 def test_a_run_in_a_pipe_is_one_table_without_an_edge() -> None:
     lines = shown(run.build, published(), "reports/some")
     assert lines[4:10] == [
-        "mode             split                     total  vs cpu       95 %   p95   p99  runs"
-        "  upload  inference  download  runs/s  copied/run   copy rate",
-        "                                              ms                       ms    ms      "
-        "      ms         ms        ms",
-        "cpu              ≈≈≈≈≈≈≈≈≈≈≈≈≈█████████     7.20   1.00×          –  7.92  8.64   200"
-        "   ≈4.20      ≈3.00    (both)     139    ≈50.0 MB  ≈11.9 GB/s",
-        "device           ░░░░░░░██████████▒▒▒▒▒▒▒   8.00   0.90×  0.88–0.92  8.80  9.60   200"
-        "    2.10       3.10      2.10     125     50.0 MB   11.9 GB/s",
-        "device-resident  █████████                  3.00   2.40×  2.30–2.50  3.30  3.60   200"
-        "       –       3.00         –     333           0           –",
-        "host-accessible  ████████████               4.00   1.80×  1.75–1.85  4.40  4.80   200"
-        "       –       4.00         –     250           0           –",
+        "mode             split                     latency  speedup     95% CI   p95   p99  s"
+        "amples    H2D  inference     D2H  inf/s  copied/run   copy rate",
+        "                                                ms                        ms    ms   "
+        "           ms         ms      ms",
+        "cpu-tensors      ≈≈≈≈≈≈≈≈≈≈≈≈≈█████████       7.20    1.00×          –  7.92  8.64   "
+        "   200  ≈4.20      ≈3.00  (both)    139    ≈50.0 MB  ≈11.9 GB/s",
+        "device-tensors   ░░░░░░░██████████▒▒▒▒▒▒▒     8.00    0.90×  0.88–0.92  8.80  9.60   "
+        "   200   2.10       3.10    2.10    125     50.0 MB   11.9 GB/s",
+        "device-resident  █████████                    3.00    2.40×  2.30–2.50  3.30  3.60   "
+        "   200      –       3.00       –    333           0           –",
+        "host-accessible  ████████████                 4.00    1.80×  1.75–1.85  4.40  4.80   "
+        "   200      –       4.00       –    250           0           –",
     ]
     assert not any("ortbench explain" in line for line in lines)  # logs stay short
     assert len(lines) == 20
@@ -142,32 +151,32 @@ def test_a_run_in_a_pipe_is_one_table_without_an_edge() -> None:
 
 def test_a_run_at_60_columns_with_failures() -> None:
     assert shown(run.build, with_failures(), "reports/some", width=60)[6:] == [
-        "mode             split                         total  vs cpu",
-        "                                                  ms",
-        "cpu              ━━━━━━━━━━━━━━━━━━━━━━━━━━━━   3.00   1.00×",
-        "device (failed)  ░░░░░░░██████▒▒▒▒▒▒            2.00       –",
+        "mode                     split              latency  speedup",
+        "                                                 ms",
+        "cpu-tensors              ━━━━━━━━━━━━━━━━━     3.00    1.00×",
+        "device-tensors (failed)  ░░░░████▒▒▒           2.00        –",
         "",
-        "mode              p95   p99  runs",
-        "                   ms    ms",
-        "cpu              3.30  3.60   200",
-        "device (failed)  2.20  2.40   200",
+        "mode                      p95   p99  samples",
+        "                           ms    ms",
+        "cpu-tensors              3.30  3.60      200",
+        "device-tensors (failed)  2.20  2.40      200",
         "",
-        "mode             upload  inference  download",
-        "                     ms         ms        ms",
-        "cpu                   –          –         –",
-        "device (failed)    1.00       1.00      1.00",
+        "mode                      H2D  inference   D2H",
+        "                           ms         ms    ms",
+        "cpu-tensors                 –          –     –",
+        "device-tensors (failed)  1.00       1.00  1.00",
         "",
-        "mode             runs/s  copied/run",
-        "cpu                 333           0",
-        "device (failed)     500           0",
+        "mode                     inf/s  copied/run",
+        "cpu-tensors                333           0",
+        "device-tensors (failed)    500           0",
         "",
-        "split: ░ upload █ inference ▒ download ━ not split, scaled",
-        "to total",
+        "split: ░ H2D █ inference ▒ D2H ━ not split, scaled to",
+        "latency",
         "Times are medians, in ms.",
         "ortbench explain fence, split … says what the words mean.",
         "",
-        "✗ device: failed: after the timed runs: output y: 1 of 2",
-        "  values differ",
+        "✗ device-tensors: failed: after the timed runs: output y: 1",
+        "  of 2 values differ",
         "✗ device-resident: failed: the worker was ended by SIGABRT",
         "✗ host-accessible: unsupported: no HOST_ACCESSIBLE memory",
         "Saved in reports/some",
@@ -176,23 +185,23 @@ def test_a_run_at_60_columns_with_failures() -> None:
 
 def test_one_mode_on_host_memory_has_no_empty_column_and_nothing_on_other_modes() -> None:
     made = nvidia_result(
-        case("cpu", n=9, ratio=(1.0, 1.0, 1.0), total=2 * MS),
+        case("cpu-tensors", n=9, ratio=(1.0, 1.0, 1.0), latency=2 * MS),
         ep="CPUExecutionProvider",
         ep_version=None,
-        device={"type": "CPU", "name": "cpu", "index": 0},
+        device={"type": "CPU", "name": "cpu-tensors", "index": 0},
         memory={"kind": "host", "default": "host memory", "host_accessible": None},
-        fence={"kind": "run", "cost_ns": 0, "how": "seen"},
+        sync={"kind": "run", "cost_ns": 0, "how": "seen"},
     )
-    made.stopped, made.took_ns = "iterations: 9 per mode", 150 * MS
+    made.stopped, made.took_ns = {"reason": "iterations", "value": 9, "per": "mode"}, 150 * MS
     assert shown(run.build, made, "reports/some", width=80) == [
         "m.onnx (x 1x3, s scalar)",
         "CPUExecutionProvider on Some CPU, ONNX Runtime 1.28.0",
         "fence: the run itself waits; memory: host memory; done after 0.15 s: 9",
         "iterations per mode",
         "",
-        "mode  total  vs cpu  runs  runs/s  copied/run",
-        "         ms",
-        "cpu    2.00   1.00×     9     500           0",
+        "mode         latency  speedup  samples  inf/s  copied/run",
+        "                  ms",
+        "cpu-tensors     2.00    1.00×        9    500           0",
         "",
         "Times are medians, in ms.",
         "ortbench explain fence … says what the words mean.",
@@ -217,16 +226,16 @@ def test_the_first_example_of_the_readme_is_what_is_printed() -> None:
 
 
 def test_nothing_measured_is_no_table() -> None:
-    made = nvidia_result(Case("cpu", FAILED, "no"), fence=None)
+    made = nvidia_result(Case("cpu-tensors", FAILED, "no"), sync=None)
     made.stopped = None
-    assert shown(run.build, made, "reports/some")[2:] == ["", "✗ cpu: failed: no", "Saved in reports/some"]
+    assert shown(run.build, made, "reports/some")[2:] == ["", "✗ cpu-tensors: failed: no", "Saved in reports/some"]
 
 
 def two(slower: float = 1.2) -> list[Result]:
     """Results of one run, one slower than the other."""
     times = [1_000_000] * 32
     return [
-        result_of(measured("cpu", total=steady(round(time * factor) for time in times)), run_id="one")
+        result_of(measured("cpu-tensors", latency=steady(round(time * factor) for time in times)), run_id="one")
         for factor in (1, slower)
     ]
 
@@ -240,13 +249,13 @@ def test_a_comparison_at_80_columns() -> None:
         "        SomeExecutionProvider 1.0 on GPU Some 0001:0002, ONNX Runtime 1.28.0;",
         "        memory: EP device Mem (DEFAULT); 2026-01-01T00:00:00Z",
         "",
-        "mode  phase  before  after   ratio         95 %  verdict",
-        "                 ms     ms",
-        "cpu   total    1.00   1.20  ×1.200  1.200–1.200  slower",
+        "mode         metric   before  after   ratio       95% CI  verdict",
+        "                          ms     ms",
+        "cpu-tensors  latency    1.00   1.20  ×1.200  1.200–1.200  slower",
         "",
-        "ratio: of median times, above 1 is slower, from blocks of the same rounds; same:",
-        "within ±2 % for certain.",
-        "ortbench explain ratio, 95 %, verdict … says what the words mean.",
+        "ratio: above 1 is slower, of rates too, or more of a cost, from blocks of the",
+        "same rounds; same: within ±2 % for certain.",
+        "ortbench explain ratio, 95% CI, verdict … says what the words mean.",
     ]
 
 
@@ -258,31 +267,31 @@ def test_results_with_long_names_are_numbered_where_there_is_no_room() -> None:
     assert [line for line in lines if line.startswith("#")] == [f"#1  {LONG[0]}", f"#2  {LONG[1]}"]
     assert lines[1].startswith("    m.onnx")
     assert lines[9:12] == [
-        "mode  phase    #1    #2   ratio         95 %  verdict",
-        "               ms    ms",
-        "cpu   total  1.00  1.20  ×1.200  1.200–1.200  slower",
+        "mode         metric     #1    #2   ratio       95% CI  verdict",
+        "                        ms    ms",
+        "cpu-tensors  latency  1.00  1.20  ×1.200  1.200–1.200  slower",
     ]
     in_a_pipe = shown(comparison.build, two(), LONG[:2], 0.02, True)
     assert in_a_pipe[0] == f"{LONG[0]}  m.onnx (x 1x3, y scalar)"
-    assert in_a_pipe[5].split()[:4] == ["mode", "phase", *LONG[:2]]
+    assert in_a_pipe[5].split()[:4] == ["mode", "metric", *LONG[:2]]
 
 
 def test_a_trend_of_results_with_long_names_is_numbered() -> None:
     lines = shown(comparison.build, [*two(), two()[0]], LONG, 0.02, True, width=80)
     assert lines[13:18] == [
-        "mode  result  median  vs first         95 %  verdict  vs previous  step",
-        "                  ms",
-        "cpu   #1        1.00         –            –  –                  –  –",
-        "      #2        1.20    ×1.200  1.200–1.200  slower        ×1.200  slower",
-        "      #3        1.00    ×1.000  1.000–1.000  same          ×0.833  faster",
+        "mode         result  median  vs first       95% CI  verdict  vs previous  step",
+        "                         ms",
+        "cpu-tensors  #1        1.00         –            –  –                  –  –",
+        "             #2        1.20    ×1.200  1.200–1.200  slower        ×1.200  slower",
+        "             #3        1.00    ×1.000  1.000–1.000  same          ×0.833  faster",
     ]
 
 
-@pytest.mark.parametrize("name", ["ratio", "mode", "95 %"])
+@pytest.mark.parametrize("name", ["ratio", "mode", "95% CI"])
 def test_a_result_that_is_called_like_a_column_is_numbered(name: str) -> None:
     lines = shown(comparison.build, two(), [name, "other"], 0.02, True)
     assert lines[0] == f"#1  {name}"
-    assert lines[7].split() == ["mode", "phase", "#1", "#2", "ratio", "95", "%", "verdict"]
+    assert lines[7].split() == ["mode", "metric", "#1", "#2", "ratio", "95%", "CI", "verdict"]
 
 
 def test_a_gate_at_80_columns() -> None:
@@ -291,9 +300,9 @@ def test_a_gate_at_80_columns() -> None:
     after.warn("w", "beware")
     assert shown(gate.build, Verdict([after, before], checks, ["a remark"]), width=80)[6:] == [
         "",
-        "mode  phase  baseline  candidate   ratio         95 %",
-        "                   ms         ms",
-        "cpu   total      1.00       1.20  ×1.200  1.200–1.200",
+        "mode         metric   baseline  candidate   ratio       95% CI",
+        "                            ms         ms",
+        "cpu-tensors  latency      1.00       1.20  ×1.200  1.200–1.200",
         "",
         "✓ fine",
         "? who knows",
@@ -304,23 +313,37 @@ def test_a_gate_at_80_columns() -> None:
     ]
 
 
-RECORD = record.Record("tiny--cpu", "tiny", "cpu", "", "f", record.MEASURED, cpu_ns=4_120, fastest="device-resident")
-RECORD = replace(RECORD, fastest_ns=987, vs_cpu=4.1743)
+RECORD = record.Record(
+    "tiny--cpu", "tiny", "cpu-tensors", "", "f", record.MEASURED, cpu_ns=4_120, fastest="device-resident"
+)
+RECORD = replace(RECORD, fastest_ns=987, speedup=4.1743)
 LONG_ID = "a_model_with_a_rather_long_name--CUDAExecutionProvider--batch-128-sequence-4096"
 
 
 def test_a_summary_folds_long_names() -> None:
     records = [
         RECORD,
-        replace(RECORD, id=LONG_ID, outcome="benchmark failed", exit_code=1, reason="it broke", vs_cpu=None),
+        replace(RECORD, id=LONG_ID, outcome="benchmark failed", exit_code=1, reason="it broke", speedup=None),
     ]
     assert shown(suite.build, "nightly", records, "reports/nightly", width=80) == [
-        "case                       cpu  fastest mode      total  × cpu  verdict",
-        "tiny--cpu              4.12 µs  device-resident  987 ns   4.17  measured",
-        "a_model_with_a_        4.12 µs  device-resident  987 ns      –  benchmark failed",
-        "rather_long_name--",
-        "CUDAExecutionProvider",
-        "--batch-128-sequence-",
+        "case              cpu-tensors  fastest mode     latency  × cpu-tensors",
+        "tiny--cpu             4.12 µs  device-resident   987 ns           4.17",
+        "a_model_with_a_       4.12 µs  device-resident   987 ns              –",
+        "rather_long_",
+        "name--",
+        "CUDAExecutionPro",
+        "vider--batch-",
+        "128-sequence-",
+        "4096",
+        "",
+        "case              verdict",
+        "tiny--cpu         measured",
+        "a_model_with_a_   benchmark failed",
+        "rather_long_",
+        "name--",
+        "CUDAExecutionPro",
+        "vider--batch-",
+        "128-sequence-",
         "4096",
         "ortbench explain measured, benchmark failed … says what the words mean.",
         "",
@@ -336,14 +359,17 @@ def test_a_summary_folds_long_names() -> None:
 
 def extreme() -> Result:
     """Long and wide names, figures far apart, and every kind of remark."""
-    cpu = case("cpu", ratio=(1.0, 1.0, 1.0), total=123_456 * MS)
-    cpu.bytes_in = cpu.bytes_out = 123_456_789_012
-    cpu.derived = {"copies_ns": 1, "inference_ns": 123_456 * MS}
-    device = case("device", ratio=(0.00123, 0.00122, 0.00124), upload=1, inference=99_999_999, download=7, total=10**14)
-    device.bytes_in, device.bytes_out = 1, 123_456_789_012
-    resident = case("device-resident", ratio=(98765.4, 98765.3, 98765.5), inference=4_120, total=4_120)
-    resident.once = {"upload_ns": 1, "download_ns": 1}
-    shared = case("host-accessible", inference=5 * MS, total=5 * MS)
+    cpu = case("cpu-tensors", ratio=(1.0, 1.0, 1.0), latency=123_456 * MS)
+    with_bytes(cpu, 123_456_789_012, 123_456_789_012)
+    cpu.put("copies", 1, derived=True)
+    cpu.put("inference", 123_456 * MS, derived=True)
+    device = case(
+        "device-tensors", ratio=(0.00123, 0.00122, 0.00124), h2d=1, inference=99_999_999, d2h=7, latency=10**14
+    )
+    with_bytes(device, 1, 123_456_789_012)
+    resident = case("device-resident", ratio=(98765.4, 98765.3, 98765.5), inference=4_120, latency=4_120)
+    once(resident, 1, 1)
+    shared = case("host-accessible", inference=5 * MS, latency=5 * MS)
     shared.status, shared.reason = FAILED, "it was not as it should have been, " * 5
     made = nvidia_result(cpu, device, resident, shared, ep="A" * 70 + "ExecutionProvider")
     made.model["path"] = "/home/模型/" + "ein_sehr_langer_ordner/" * 8 + "模" * 50 + ".onnx"
@@ -358,7 +384,12 @@ def listed() -> dict[str, Any]:
         "hardware": {"type": "GPU", "vendor": "", "vendor_id": 1, "device_id": 2, "metadata": {"driver": "d" * 90}},
         "memory": {"kind": "ep-device", "default": "Default (DEFAULT)", "host_accessible": None},
         "streams": {"offered": False, "why": "because of this and that, which takes a while to tell"},
-        "modes": {"cpu": None, "device": None, "device-resident": None, "host-accessible": "no such memory 模型"},
+        "modes": {
+            "cpu-tensors": None,
+            "device": None,
+            "device-resident": None,
+            "host-accessible": "no such memory 模型",
+        },
     }
     ep = {"name": "LongExecutionProvider", "version": "1.2.3", "package": "a-package", "problem": None}
     lost: dict[str, Any] = {
@@ -392,7 +423,7 @@ def inspected() -> dict[str, Any]:
         "operators": {f"Operator{number}": number for number in range(1, 40)}, "opsets": {"ai.onnx": 17},
         "parameters_bytes": 97_800, "ep": "SomeExecutionProvider",
         "memory": {"kind": "ep-device", "default": "Some (DEFAULT)", "host_accessible": None},
-        "modes": {"cpu": None, "device": "no copies " * 20, "device-resident": "no copies " * 20},
+        "modes": {"cpu-tensors": None, "device-tensors": "no copies " * 20, "device-resident": "no copies " * 20},
         "placement": {"nodes": {"SomeExecutionProvider": 12345}, "cpu_operators": {"Det": 3}, "memcpy_nodes": None},
         "not_run": "the model refuses to run with made-up inputs: " + "indices out of bounds " * 5,
         "copies": {"memcpy": [memcpy_node("matrices", "to host", ns=None)], "problem": None,
@@ -408,7 +439,7 @@ def with_nodes() -> Result:
 
 
 def extreme_verdict() -> Verdict:
-    text = "device-resident total median, candidate to baseline: ×0.00987 (0.00982 to 0.0101, 20 rounds)"
+    text = "device-resident latency median, candidate to baseline: ×0.00987 (0.00982 to 0.0101, 20 rounds)"
     checks = [Check(verdict, verdict, text) for verdict in (PASSED, UNCLEAR, CHECK_FAILED)]
     return Verdict([extreme(), extreme()], checks, ["EP options: none → " + "a=b, " * 30])
 
@@ -417,7 +448,7 @@ def extreme_summary() -> list[record.Record]:
     return [RECORD, replace(RECORD, id=LONG_ID + "x" * 60, outcome="benchmark failed", reason="it " * 60, exit_code=1)]
 
 
-PROFILE = Profile(session(), recording(cpu_total=CPU_TOTAL))
+PROFILE = Profile(session(), recording(cpu__latency=CPU_LATENCY))
 SCREENS: dict[str, tuple[Any, ...]] = {
     "run": (print_report, run.build(published(), "reports/some")),
     "an extreme run": (print_report, run.build(extreme(), "/tmp/" + "folder/" * 20)),
@@ -473,7 +504,7 @@ def squeezed_words(lines: Sequence[str]) -> set[str]:
 def test_every_figure_of_a_comparison_is_there_at_any_width(count: int, width: int | None) -> None:
     results = [*two(), *two(0.5)][:count]
     lines = shown(comparison.build, results, LONG[:count], 0.02, True, width=width)
-    table = comparison.side_table(results, LONG[:count], 0.02, True)
+    table = comparison.tables(results, LONG[:count], 0.02, True)[0]
     figures = {cell for row in table.rows for text in row for cell in text.split() if cell not in LONG}
     assert figures <= squeezed_words(lines)
     assert all(name in squeezed(lines) for name in LONG[:count])
@@ -499,11 +530,11 @@ def test_any_screen_in_any_encoding(name: str, encoding: str) -> None:
 
 def test_a_run_in_ascii() -> None:
     assert shown(run.build, published(), "reports/some", width=80, encoding="ascii")[5:10] == [
-        "mode             split                total  vs cpu       95 %   p95   p99  runs",
-        "                                         ms                       ms    ms",
-        "cpu              ~~~~~~~~~~#######     7.20   1.00x          -  7.92  8.64   200",
-        "device           ......########:::::   8.00   0.90x  0.88-0.92  8.80  9.60   200",
-        "device-resident  #######               3.00   2.40x  2.30-2.50  3.30  3.60   200",
+        "mode             split                               latency  speedup     95% CI",
+        "                                                          ms",
+        "cpu-tensors      ~~~~~~~~~~~~~~~~~~#############        7.20    1.00x          -",
+        "device-tensors   ..........##############::::::::::     8.00    0.90x  0.88-0.92",
+        "device-resident  #############                          3.00    2.40x  2.30-2.50",
     ]
 
 
@@ -512,7 +543,7 @@ def test_bars_use_the_room_that_there_is() -> None:
         width: sum(len(line.split()[1]) for line in shown(run.build, published(), "x", width=width) if "░█" in line)
         for width in (60, 80, 100, 120, 140, 160, 200, None)
     }
-    assert slowest == {60: 17, 80: 19, 100: 39, 120: 30, 140: 18, 160: 38, 200: 60, None: 24}
+    assert slowest == {60: 34, 80: 34, 100: 33, 120: 27, 140: 16, 160: 36, 200: 60, None: 24}
 
 
 # Folding
@@ -641,14 +672,14 @@ def test_a_pipe_is_plain_and_has_no_edge_and_force_color_gives_it_colours() -> N
 )
 def test_progress(environment: dict[str, str], bar: bool, colours: bool, tmp_path: Path) -> None:
     places = ("--out", tmp_path, "--json", tmp_path / "json")
-    line = command("run", "models/tiny.onnx", "--ep", "cpu", "--mode", "cpu", "--iterations", 2, *places)
+    line = command("run", "models/tiny.onnx", "--ep", "cpu", "--mode", "cpu-tensors", "--iterations", 2, *places)
 
     def write(number: int) -> None:
         subprocess.run(line, cwd=ROOT, stdout=number, stderr=number, env=clean(environment), check=True)
 
     text = in_a_terminal(write, 80)
     report = text.index("models/tiny.onnx (")
-    assert ("preparing cpu (cpu)" in text[:report]) is bar
+    assert ("preparing cpu-tensors (cpu)" in text[:report]) is bar
     assert (re.search(r"\d:\d\d:\d\d left", text[:report]) is not None) is bar
     assert (ESCAPE.search(text) is not None) is colours
     assert ("\x1b" in text) is bar

@@ -6,18 +6,18 @@ import csv as csv_module
 import io
 import json
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from ortbench.analysis.derive import derive
 from ortbench.gate.limits import PASSED
+from ortbench.model.parts import keys_of
 from ortbench.report import comparison, sides, suite
 from ortbench.report.markdown import markdown
 from ortbench.report.model import Note, Notes
 from ortbench.report.page.page import build_page
-from ortbench.report.run import COLUMNS, build, csv, frame, mode_table
+from ortbench.report.run import COLUMNS, build, mode_table
 from ortbench.result import Result, save
 from ortbench.suite.record import MISSING, Record, figures
 from tests.conftest import ortbench
@@ -26,8 +26,8 @@ from tests.results import MS, US, broken, measured, result_of, steady, tensor
 
 def batch(count: int, total: int, run_id: str | None = "r", resident: int | None = None) -> Result:
     """A run of so many items, with the medians of its modes in ns."""
-    modes = {"cpu": total} | ({} if resident is None else {"device-resident": resident})
-    made = result_of(*(measured(mode, total=steady([ns] * 12)) for mode, ns in modes.items()), run_id=run_id)
+    modes = {"cpu-tensors": total} | ({} if resident is None else {"device-resident": resident})
+    made = result_of(*(measured(mode, latency=steady([ns] * 12)) for mode, ns in modes.items()), run_id=run_id)
     made.model["inputs"] = [tensor("x", [count, 3])]
     made.items = {"count": count, "dim": "batch"}
     derive(made)
@@ -43,11 +43,11 @@ def notes(made: list[Note]) -> list[str]:
 
 def test_the_table_of_a_run_has_two_more_columns_at_its_end() -> None:
     made = batch(8, 2 * MS, resident=MS)
-    made.cases.append(broken("device", total=steady([3 * MS])))
+    made.cases.append(broken("device-tensors", latency=steady([3 * MS])))
     table = mode_table(made)
-    assert [it.name for it in table.columns][-3:] == ["runs/s", "items/s", "per item"]
+    assert [it.name for it in table.columns][-3:] == ["inf/s", "items/s", "per item"]
     assert [row[-2:] for row in table.rows] == [("4000", "250 µs"), ("8000", "125 µs"), ("–", "–")]
-    assert "| runs/s | items/s | per item |" in markdown(build(made))
+    assert "| inf/s | items/s | per item |" in markdown(build(made))
 
 
 def test_one_item_or_an_unknown_number_adds_nothing() -> None:
@@ -56,24 +56,17 @@ def test_one_item_or_an_unknown_number_adds_nothing() -> None:
     derive(plain)
     for made in (plain, one):
         assert {*mode_table(made).columns} <= {*COLUMNS}
-        assert "item" not in csv(made)
         assert "items/s" not in markdown(build(made))
         assert "items/s" not in build_page([made], ["a"])
-    assert one.cases[0].throughput == {"items_per_s": 1000.0, "item_ns": 1_000_000.0}  # which a comparison can need
+    assert (one.cases[0].value("item_throughput"), one.cases[0].value("item_time")) == (
+        1000.0,
+        1_000_000.0,
+    )  # which a comparison can need
 
 
 def test_a_batch_whose_items_take_less_than_a_nanosecond() -> None:
     (row,) = mode_table(batch(4096, 1000)).rows
     assert row[-2:] == ("4096M", "0 ns")
-
-
-def test_csv_and_the_data_frame() -> None:
-    made = batch(8, 2 * MS)
-    (row,) = csv_module.DictReader(io.StringIO(csv(made)))
-    assert (row["items"], row["items_per_s"], row["item_ns"]) == ("8", "4000.0", "250000.0")
-    table = frame([made, batch(1, MS)])
-    assert list(table["items"]) == [8, 1]
-    assert list(table["items_per_s"]) == [4000.0, 1000.0]
 
 
 def test_the_page_of_a_run() -> None:
@@ -85,49 +78,28 @@ def test_the_page_of_a_run() -> None:
 # Several together
 
 
-def test_two_results_have_a_column_each() -> None:
-    old, new = batch(1, 500 * US), batch(8, 2 * MS)
-    table = comparison.side_table([old, new], ["a", "b"], 0.02, in_order=False)
-    assert table.headings == [
-        "mode", "phase", "a (ms)", "b (ms)", "ratio", "95 %", "verdict",
-        "items/s a", "items/s b", "per item a", "per item b",
-    ]  # fmt: skip
-    assert [(*row[:4], *row[7:]) for row in table.rows] == [
-        ("cpu", "total", "0.500", "2.00", "2000", "4000", "500 µs", "250 µs")
+def test_several_results_have_a_row_of_it_for_each_mode() -> None:
+    results = [batch(1, 500 * US), batch(8, 2 * MS), batch(32, 16 * MS)]
+    (two,) = comparison.tables(results[:2], ["a", "b"], 0.02, in_order=False)
+    assert [row[:5] for row in two.rows] == [
+        ("cpu-tensors", "latency", "500 µs", "2.00 ms", "×4.000"),
+        ("cpu-tensors", "item throughput", "2000 items/s", "4000 items/s", "×0.500"),
+    ]
+    (three,) = comparison.tables(results, ["x", "y", "z"], 0.02, in_order=False)
+    assert [row[1:4] for row in three.rows[3:]] == [
+        ("item throughput", "x", "2000 items/s"),
+        ("", "y", "4000 items/s"),
+        ("", "z", "2000 items/s"),
     ]
 
 
-def test_other_phases_of_two_results_have_none() -> None:
-    results = [result_of(measured("device", total=steady([MS] * 3), upload=steady([US] * 3))) for _ in range(2)]
+def test_other_metrics_of_two_results_have_none() -> None:
+    results = [result_of(measured("device-tensors", latency=steady([MS] * 3), h2d=steady([US] * 3))) for _ in range(2)]
     for made in results:
         made.items = {"count": 4, "dim": None}
         derive(made)
-    table = comparison.side_table(results, ["a", "b"], None, in_order=False)
-    assert [row[-4:] for row in table.rows] == [("–",) * 4, ("4000", "4000", "250 µs", "250 µs")]
-
-
-def test_three_results_have_a_line_each() -> None:
-    results = [batch(1, 500 * US), batch(8, 2 * MS), batch(32, 16 * MS)]
-    table = comparison.side_table(results, ["x", "y", "z"], 0.02, in_order=False)
-    assert [it.name for it in table.columns] == [
-        "mode", "result", "median", "vs first", "95 %", "verdict", "items/s", "per item"
-    ]  # fmt: skip
-    assert [(row[1], *row[-2:]) for row in table.rows] == [
-        ("x", "2000", "500 µs"), ("y", "4000", "250 µs"), ("z", "2000", "500 µs")
-    ]  # fmt: skip
-
-
-def test_latencies_stay_as_they_are() -> None:
-    results = [batch(1, 500 * US), batch(8, 2 * MS), batch(32, 16 * MS)]
-    without = [replace(it, items=None) for it in results]
-    for count in (2, 3):
-        names = list("abc")[:count]
-        table = comparison.side_table(results[:count], names, 0.02, in_order=True)
-        plain = comparison.side_table(without[:count], names, 0.02, in_order=True)
-        width = len(plain.columns)
-        assert table.columns[:width] == plain.columns
-        assert [row[:width] for row in table.rows] == list(plain.rows)
-        assert table.unit == plain.unit
+    (table,) = comparison.tables(results, ["a", "b"], None, in_order=False)
+    assert [row[1] for row in table.rows] == ["latency", "item throughput", "H2D"]
 
 
 def test_a_comparison_says_which_is_best() -> None:
@@ -152,7 +124,7 @@ def test_sides_of_a_run_warn_once_of_what_all_of_them_have() -> None:
         "warning: 1 node stays on the CPU: Det",
         "batch=32: warning: the GPU became slower",
     ]
-    assert "best: batch 32, 16000 items/s with cpu" in markdown(report)
+    assert "best: batch 32, 16000 items/s with cpu-tensors" in markdown(report)
     assert sides.build(results, ["a", "b"], 0.02) == comparison.build(results, ["a", "b"], 0.02, in_order=False)
 
 
@@ -163,10 +135,10 @@ def test_compare_prints_and_writes_them(tmp_path: Path) -> None:
     files = (tmp_path / "one.json", tmp_path / "eight.json")
     ran = ortbench("compare", *files, COLUMNS="140")
     assert ran.code == 0
-    assert re.search(r"^cpu +total +0.500 +2.00 .* 2000 +4000 +500 µs +250 µs$", ran.out, re.MULTILINE)
-    assert "• best: batch 8, 4000 items/s with cpu\n" in ran.out
+    assert re.search(r"^cpu-tensors +item throughput +2000 items/s +4000 items/s +×0.500 ", ran.out, re.MULTILINE)
+    assert "• best: batch 8, 4000 items/s with cpu-tensors\n" in ran.out
     records = json.loads(ortbench("compare", *files, "--json", "-").out)
-    assert [(it["items_per_s"], it["item_ns"]) for it in records] == [(2000.0, 500_000.0), (4000.0, 250_000.0)]
+    assert [it["value"] for it in records if it["metric"] == "item_throughput"] == [2000.0, 4000.0]
 
 
 def test_a_pages_overview_has_the_best_of_each(tmp_path: Path) -> None:
@@ -191,29 +163,38 @@ def test_the_summary_of_a_suite() -> None:
         Record("x", "", "", "", "", MISSING),
     ]
     table = suite.case_table(records)
-    assert table.headings == ["case", "cpu", "fastest mode", "total", "× cpu", "items/s", "per item", "verdict"]
+    assert table.headings == [
+        "case",
+        "cpu-tensors",
+        "fastest mode",
+        "latency",
+        "× cpu-tensors",
+        "items/s",
+        "per item",
+        "verdict",
+    ]
     assert [row[5:] for row in table.rows] == [
         ("2000", "500 µs", "passed"), ("4000", "250 µs", "passed"), ("–", "–", "missing")
     ]  # fmt: skip
     text = markdown(suite.build("s", records))
-    assert "\n- best of m: batch 8, 4000 items/s with cpu\n" in text
+    assert "\n- best of m: batch 8, 4000 items/s with cpu-tensors\n" in text
     (_, eight, missing) = csv_module.DictReader(io.StringIO(suite.csv(records)))
     assert (eight["items"], eight["items_per_s"], eight["item_ns"]) == ("8", "4000.0", "250000.0")
     assert missing["items"] == ""
-    assert records[1].to_dict()["items"] == {"count": 8, "dim": "batch"}
+    assert keys_of(records[1])["items"] == {"count": 8, "dim": "batch"}
 
 
 def test_a_suite_names_the_best_of_each_model_that_has_several() -> None:
     both = [record("a--1", batch(8, MS), "a"), record("a--2", batch(8, 2 * MS), "a"), record("b", batch(8, MS), "b")]
-    assert "- best of a: a--1, 8000 items/s with cpu\n" in markdown(suite.build("s", both))
+    assert "- best of a: a--1, 8000 items/s with cpu-tensors\n" in markdown(suite.build("s", both))
     assert "best of b" not in markdown(suite.build("s", both))
-    assert "- best: a--1, 8000 items/s with cpu\n" in markdown(suite.build("s", both[:2]))
+    assert "- best: a--1, 8000 items/s with cpu-tensors\n" in markdown(suite.build("s", both[:2]))
 
 
 def test_a_suite_without_a_batch_has_nothing_more() -> None:
     records = [record("m--1", batch(1, MS)), record("m--2", batch(1, MS))]
     assert [it.name for it in suite.case_table(records).columns] == [
-        "case", "cpu", "fastest mode", "total", "× cpu", "verdict"
+        "case", "cpu-tensors", "fastest mode", "latency", "× cpu-tensors", "verdict"
     ]  # fmt: skip
     assert "item" not in suite.csv(records)
     assert "items/s" not in markdown(suite.build("s", records))

@@ -35,7 +35,7 @@ from tests import traceformat
 from tests.conftest import MODELS, ROOT, command, lacking, ortbench
 from tests.refdevice import EP_NAME, Config
 from tests.refdevice import Trace as DeviceTrace
-from tests.results import measured, result_of
+from tests.results import measured, result_of, with_bytes
 from tests.traceformat import Slice, Trace
 from tests.truth import relu_model
 from tests.worker.test_timing import Script, ScriptedDomain, ScriptedMode, use
@@ -53,19 +53,19 @@ def block(mode: str, phase: str, start: int, samples: Sequence[int], **changed: 
 
 def scripted() -> tuple[Result, Timeline]:
     """A run of one mode with everything in it."""
-    case = measured("device")
-    case.bytes_in, case.bytes_out = 100, 20
-    case.fence = {"kind": "readback", "cost_ns": 500, "how": "", "upload": {"kind": "run", "cost_ns": 0, "how": ""},
-                  "download": None}  # fmt: skip
+    case = measured("device-tensors")
+    with_bytes(case, 100, 20)
+    case.sync = {"kind": "readback", "cost_ns": 500, "how": "", "h2d": {"kind": "run", "cost_ns": 0, "how": ""},
+                  "d2h": None}  # fmt: skip
     timeline = Timeline(
         stages=[Span("loading", ORIGIN, 2_000_000), Span("creating the session", ORIGIN + 1_000_000, 999_999)],
         blocks=[
-            block("device", "upload", ORIGIN + 3_000_000, [1_001, 999]),
-            block("device", "total", ORIGIN + 4_000_000, [5_000], first=2, round=1, dropped=3),
+            block("device-tensors", "h2d", ORIGIN + 3_000_000, [1_001, 999]),
+            block("device-tensors", "latency", ORIGIN + 4_000_000, [5_000], first=2, round=1, dropped=3),
         ],
-        failures=[Failure("device", ORIGIN + 5_000_000, "it broke")],
+        failures=[Failure("device-tensors", ORIGIN + 5_000_000, "it broke")],
         close_ups={
-            "device": [[Span("run", ORIGIN + 6_000_000, 10), Span("fence (readback)", ORIGIN + 6_000_020, 500)]]
+            "device-tensors": [[Span("run", ORIGIN + 6_000_000, 10), Span("fence (readback)", ORIGIN + 6_000_020, 500)]]
         },
         profiled_runs=[Span("profiled run 1", ORIGIN + 7_000_000, 9_000)],
         nodes=[Node(Span("Relu", ORIGIN + 7_001_000, 3_000, {"node": "r"}), "SomeExecutionProvider", 17)],
@@ -94,7 +94,7 @@ def test_every_event_of_a_scripted_run() -> None:
         "origin_ns": ORIGIN,
         "missing": ["this and that"],
     }
-    tracks = ["stages", "mode device", "close-up device", "profiled runs", "nodes on Some"]
+    tracks = ["stages", "mode device-tensors", "close-up device-tensors", "profiled runs", "nodes on Some"]
 
     def described(tid: int, what: str, **args: Any) -> dict[str, Any]:
         return {"ph": "M", "name": what, "pid": 1000, "tid": tid, "ts": 0, "args": args}
@@ -114,14 +114,14 @@ def test_every_event_of_a_scripted_run() -> None:
         slice_(1001, "stage", "loading", 0.0, 2000.0),
         slice_(1001, "stage", "creating the session", 1000.0, 999.999),
         slice_(1001, "stage", "measuring", 3000.0, 1008.0),
-        slice_(1002, "block", "upload block", 3000.0, 5.0, round=0, n=2, dropped=1, fence="run"),
+        slice_(1002, "block", "h2d block", 3000.0, 5.0, round=0, n=2, dropped=1, fence="run"),
         slice_(1002, "block", "not recorded", 3000.0, 2.0, iterations=1),
-        slice_(1002, "sample", "device/upload", 3002.0, 1.001, iteration=0, bytes=100),
-        slice_(1002, "sample", "device/upload", 3003.001, 0.999, iteration=1, bytes=100),
-        slice_(1002, "block", "total block", 4000.0, 8.0, round=1, n=1, dropped=3),
+        slice_(1002, "sample", "device-tensors/h2d", 3002.0, 1.001, iteration=0, bytes=100),
+        slice_(1002, "sample", "device-tensors/h2d", 3003.001, 0.999, iteration=1, bytes=100),
+        slice_(1002, "block", "latency block", 4000.0, 8.0, round=1, n=1, dropped=3),
         slice_(1002, "block", "not recorded", 4000.0, 2.0, iterations=3),
-        slice_(1002, "sample", "device/total", 4002.0, 5.0, iteration=2, bytes=120),
-        {"ph": "i", "s": "t", "name": "device failed", "cat": "failure", "pid": 1000, "tid": 1002, "ts": 5000.0,
+        slice_(1002, "sample", "device-tensors/latency", 4002.0, 5.0, iteration=2, bytes=120),
+        {"ph": "i", "s": "t", "name": "device-tensors failed", "cat": "failure", "pid": 1000, "tid": 1002, "ts": 5000.0,
          "args": {"reason": "it broke"}},
         slice_(1003, "close-up", "one inference", 6000.0, 0.52, iteration=0),
         slice_(1003, "close-up", "run", 6000.0, 0.01),
@@ -148,9 +148,11 @@ def test_sides_are_processes_with_threads_of_their_own() -> None:
     trace = whole([a, b], [at, bt])
     assert list(trace.order) == ["SomeExecutionProvider · m.onnx", "OtherExecutionProvider · m.onnx"]
     assert trace.other["missing"] == ["this and that"] * 2
-    first, second = (trace.tracks[process, "mode device"] for process in trace.order)
+    first, second = (trace.tracks[process, "mode device-tensors"] for process in trace.order)
     assert first == second
-    result = result_of(Case("cpu"), Case("device", status="unsupported"))  # which gave nothing, so has no track
+    result = result_of(
+        Case("cpu-tensors"), Case("device-tensors", status="unsupported")
+    )  # which gave nothing, so has no track
     trace = whole([result], [Timeline(stages=[Span("loading", ORIGIN, 10)])])
     assert trace.order[trace.process] == ["stages"]
 
@@ -158,17 +160,17 @@ def test_sides_are_processes_with_threads_of_their_own() -> None:
 @pytest.mark.parametrize(
     ("mode", "fences"),
     [
-        ("device", {"upload": "run", "inference": "readback", "download": None, "total": None}),
-        ("device-resident", {"total": "readback"}),
-        ("cpu", {"total": "readback"}),
+        ("device-tensors", {"h2d": "run", "inference": "readback", "d2h": None, "latency": None}),
+        ("device-resident", {"latency": "readback"}),
+        ("cpu-tensors", {"latency": "readback"}),
     ],
 )
 def test_blocks_name_the_fence_that_ends_their_samples(mode: str, fences: dict[str, str | None]) -> None:
-    """The total of mode `device` ends with its download, which waits by itself."""
+    """The latency of mode `device-tensors` ends with its download, which waits by itself."""
     case = measured(mode)
-    upload: schema.Fence = {"kind": "run", "cost_ns": 0, "how": ""}
-    case.fence = {"kind": "readback", "cost_ns": 0, "how": "", "upload": upload if mode == "device" else None,
-                  "download": None}  # fmt: skip
+    upload: schema.Sync = {"kind": "run", "cost_ns": 0, "how": ""}
+    case.sync = {"kind": "readback", "cost_ns": 0, "how": "", "h2d": upload if mode == "device-tensors" else None,
+                  "d2h": None}  # fmt: skip
     blocks = [block(mode, phase, ORIGIN + 10 + 100_000 * number, [9]) for number, phase in enumerate(fences)]
     trace = whole([result_of(case)], [Timeline(stages=[Span("loading", ORIGIN, 10)], blocks=blocks)])
     outer = [it for it in trace[f"mode {mode}"] if it.depth == 0]
@@ -177,15 +179,17 @@ def test_blocks_name_the_fence_that_ends_their_samples(mode: str, fences: dict[s
 
 def test_of_too_many_samples_whole_blocks_are_left_out_evenly() -> None:
     blocks = [
-        block(mode, "total", ORIGIN + 10 + 100_000 * (2 * number + second), [1_000] * 4, first=4 * number, round=number)
+        block(
+            mode, "latency", ORIGIN + 10 + 100_000 * (2 * number + second), [1_000] * 4, first=4 * number, round=number
+        )
         for number in range(6)
-        for second, mode in enumerate(["cpu", "device"])
+        for second, mode in enumerate(["cpu-tensors", "device-tensors"])
     ]
     timeline = Timeline(stages=[Span("loading", ORIGIN, 10)], blocks=blocks)
-    result = result_of(measured("cpu"), measured("device"))
+    result = result_of(measured("cpu-tensors"), measured("device-tensors"))
     trace = whole([result], [timeline], most=16)
     assert trace.other["missing"] == ["of 48 samples 32 are left out, whole blocks of them, to keep the file small"]
-    for mode in ("cpu", "device"):
+    for mode in ("cpu-tensors", "device-tensors"):
         outer = [it for it in trace[f"mode {mode}"] if it.depth == 0]
         assert [it.args.get("samples") for it in outer] == ["left out", "left out", None] * 2
         assert [it.args["n"] for it in outer] == [4] * 6
@@ -249,7 +253,7 @@ def test_starts_are_the_readings_that_samples_begin_with(monkeypatch: pytest.Mon
     script, starts = Script(), list[int]()
     use(monkeypatch, ScriptedDomain(script, DOMAIN))
     mode = ScriptedMode(script)
-    samples = time_block(mode, Ranges(mode), "upload", 2, 1, script.clock, starts)
+    samples = time_block(mode, Ranges(mode), "h2d", 2, 1, script.clock, starts)
     assert samples == [101, 102]
     # The dropped one (100), two ranges pushed (7 each); the first sample, a range popped and one pushed.
     assert starts == [114, 114 + 101 + 14]
@@ -291,7 +295,7 @@ def check_against(trace: Trace, result: Result, process: str | None = None, virt
     stages = {it.name: it for it in trace.tracks[process, "stages"]}
     for case in result.cases:
         slices = trace.tracks.get((process, f"mode {case.mode}"), [])
-        for phase, samples in case.samples_ns.items():
+        for phase, samples in case.samples.items():
             if phase in COSTS:  # which are taken in the blocks of others
                 continue
             found = [it for it in slices if it.name == f"{case.mode}/{phase}"]
@@ -302,9 +306,9 @@ def check_against(trace: Trace, result: Result, process: str | None = None, virt
             assert [[it.args["round"], it.args["n"], it.start + origin] for it in blocks] == case.blocks[phase]
             assert [it.parent for it in found] == [it for it in blocks for _ in range(it.args["n"])]
             moved = {
-                "upload": case.bytes_in,
-                "download": case.bytes_out,
-                "total": (case.bytes_in or 0) + (case.bytes_out or 0),
+                "h2d": case.bytes_h2d,
+                "d2h": case.bytes_d2h,
+                "latency": (case.bytes_h2d or 0) + (case.bytes_d2h or 0),
             }
             assert {it.args.get("bytes") for it in found} == {moved.get(phase) or None}
             assert all(stages["measuring"].holds(it) for it in blocks)
@@ -361,8 +365,8 @@ def test_a_run_on_the_cpu(tmp_path: Path) -> None:
     assert [it.name for it in trace["stages"] if it.parent and it.parent.name == "loading"] == [
         "starting the worker with ONNX Runtime", "loading the EP", "creating the session", "inputs and first run",
     ]  # fmt: skip
-    assert steps(trace, "cpu") == steps(trace, "device-resident") == steps(trace, "host-accessible") == ["run"]
-    assert steps(trace, "device") == ["upload", "run", "download"]
+    assert steps(trace, "cpu-tensors") == steps(trace, "device-resident") == steps(trace, "host-accessible") == ["run"]
+    assert steps(trace, "device-tensors") == ["h2d", "run", "d2h"]
     conv = next(it for it in trace["nodes on CPU"] if it.name == "Conv")
     assert conv.args["inputs"].startswith("float 1x3x224x224")
     assert conv.args["input_bytes"] == 1 * 3 * 224 * 224 * 4
@@ -383,9 +387,9 @@ def test_without_a_trace_the_worker_sends_no_starts(tmp_path: Path) -> None:
         "inputs": {"shapes": {}, "ranges": {}},
     }
     assert "ok" in worker.answer(plan)
-    assert "ok" in worker.answer({"do": "prepare", "mode": "cpu", "warmup": 1})
-    request = {"do": "block", "mode": "cpu", "phase": "total", "n": 3, "drop": 1}
-    assert set(worker.answer(request)["ok"]) == {"samples", "start_ns", "spent_ns", "cpu"}
+    assert "ok" in worker.answer({"do": "prepare", "mode": "cpu-tensors", "warmup": 1})
+    request = {"do": "block", "mode": "cpu-tensors", "phase": "latency", "n": 3, "drop": 1}
+    assert set(worker.answer(request)["ok"]) == {"samples", "start_ns", "spent_ns", "cpu", "counts"}
     answer = worker.answer({**request, "timeline": True})["ok"]
     assert len(answer["starts_ns"]) == 3
     assert answer["calls_ns"] == answer["samples"]
@@ -398,11 +402,11 @@ def test_without_a_trace_the_worker_sends_no_starts(tmp_path: Path) -> None:
 
 @pytest.mark.process
 def test_a_run_on_webgpu_shows_where_the_time_is_waited_for(software_gpu: tuple[str, ...], tmp_path: Path) -> None:
-    short = ("--mode", "device", "--iterations", 6, "--warmup", 1)
+    short = ("--mode", "device-tensors", "--iterations", 6, "--warmup", 1)
     model = MODELS / "cpu_island.onnx"
     trace, result, _ = traced(tmp_path, model, "--ep", "webgpu", *short, prefix=software_gpu)
     check_against(trace, result)
-    assert steps(trace, "device")[-3:] == ["run", "fence (readback)", "download"]
+    assert steps(trace, "device-tensors")[-3:] == ["run", "fence (readback)", "d2h"]
     assert {"nodes on WebGpu", "nodes on CPU"} <= set(trace.order[trace.process])
     assert trace.process == "WebGpuExecutionProvider · cpu_island.onnx"
 
@@ -411,11 +415,11 @@ def test_a_run_on_webgpu_shows_where_the_time_is_waited_for(software_gpu: tuple[
 def test_a_run_on_the_reference_device_agrees_with_the_devices_own_trace(library: Path, tmp_path: Path) -> None:
     """What the device witnessed lies inside the slices that are about it: they are on one clock."""
     config = Config(honesty="async-old-api", compute_us=20_000, upload_gbps=1, trace=tmp_path / "device")
-    arguments = [relu_model(tmp_path / "relu.onnx", 1 << 20), "--ep-library", library, "--mode", "device"]
+    arguments = [relu_model(tmp_path / "relu.onnx", 1 << 20), "--ep-library", library, "--mode", "device-tensors"]
     trace, result, _ = traced(tmp_path, *arguments, "--iterations", 6, "--warmup", 2, **config.environ())
     check_against(trace, result, virtual=True)
-    names = steps(trace, "device")
-    assert (names[0], names[-3:]) == ("upload", ["run", "fence (readback)", "download"])  # the upload may have one too
+    names = steps(trace, "device-tensors")
+    assert (names[0], names[-3:]) == ("h2d", ["run", "fence (readback)", "d2h"])  # the upload may have one too
     witness = DeviceTrace.read(tmp_path / "device")
     origin = trace.other["origin_ns"]
 
@@ -434,14 +438,14 @@ def test_a_run_on_the_reference_device_agrees_with_the_devices_own_trace(library
         assert within.start <= queued
         assert end <= until.end
 
-    mode, closer = trace["mode device"], trace["close-up device"]
-    for phase in ("upload", "inference", "download"):
+    mode, closer = trace["mode device-tensors"], trace["close-up device-tensors"]
+    for phase in ("h2d", "inference", "d2h"):
         for sample in (it for it in mode if it.name == f"device/{phase}"):
             check(of_device(phase, sample), sample, sample)
-    totals = [it for it in mode if it.name == "device/total"]
+    totals = [it for it in mode if it.name == "device-tensors/latency"]
     assert len(totals) == 6
     for sample in totals:
-        ups, works, downs = (of_device(kind, sample) for kind in ("upload", "inference", "download"))
+        ups, works, downs = (of_device(kind, sample) for kind in ("h2d", "inference", "d2h"))
         for found in (ups, works, downs):
             check(found, sample, sample)
         assert ups[0][1] <= works[0][0]
@@ -449,16 +453,16 @@ def test_a_run_on_the_reference_device_agrees_with_the_devices_own_trace(library
     still_at_it = []
     for outer in (it for it in closer if it.depth == 0):
         upload, *_, run, fence, download = (it for it in closer if it.parent == outer)
-        check(of_device("upload", upload), upload, upload)
+        check(of_device("h2d", upload), upload, upload)
         check(of_device("inference", run), run, fence)
         still_at_it.append(of_device("inference", run)[0][1] > run.end)
-        check(of_device("download", download), download, download)
+        check(of_device("d2h", download), download, download)
     assert any(still_at_it)  # a run had returned, and the device was still at it
 
 
 @pytest.mark.process
 def test_several_eps_are_in_one_trace(library: Path, tmp_path: Path) -> None:
-    ran = ortbench("run", MODELS / "cpu_island.onnx", "--ep", "cpu", "--ep", library, "--mode", "cpu", "--iterations", 5, "--warmup", 1,
+    ran = ortbench("run", MODELS / "cpu_island.onnx", "--ep", "cpu", "--ep", library, "--mode", "cpu-tensors", "--iterations", 5, "--warmup", 1,
                    "--out", tmp_path, "--trace", tmp_path / "t.json", "--quiet")  # fmt: skip
     assert (ran.code, ran.out, ran.err) == (0, "", "")
     trace = traceformat.load(tmp_path / "t.json")
@@ -484,10 +488,10 @@ def test_the_traces_that_are_shown_are_of_this_form(path: Path) -> None:
 
 
 def cpu_runs_on_device(library: Path, folder: Path, **knobs: Any) -> tuple[int, str, Trace, Result, DeviceTrace]:
-    """Mode `cpu` with exactly three samples on the reference device, whose every run is witnessed."""
+    """Mode `cpu-tensors` with exactly three samples on the reference device, whose every run is witnessed."""
     folder.mkdir()
-    config = Config(compute_us=100, trace=folder / "device", **knobs)
-    ran = ortbench("run", MODELS / "tiny.onnx", "--ep-library", library, "--mode", "cpu", "--iterations", 3, "--warmup", 1,
+    config = Config(compute_us=100, trace=folder / "device-tensors", **knobs)
+    ran = ortbench("run", MODELS / "tiny.onnx", "--ep-library", library, "--mode", "cpu-tensors", "--iterations", 3, "--warmup", 1,
                    "--out", folder, "--trace", folder / "t.json", "--quiet", **config.environ())  # fmt: skip
     (found,) = folder.glob("*/result.json")
     return ran.code, ran.err, traceformat.load(folder / "t.json"), load(found), DeviceTrace.read(config.trace or folder)
@@ -499,15 +503,15 @@ def test_a_crash_after_the_measurement_costs_only_a_part_of_the_trace(library: P
     assert (code, errors) == (0, "")
     ends = np.sort(witness.of("run")["end_ns"]) - trace.other["origin_ns"]
     before = {name: int(np.sum(ends < next(it for it in trace["stages"] if it.name == name).start))
-              for name in ("close-up of cpu", "profiled runs")}  # fmt: skip
-    for name, there in (("close-up of cpu", []), ("profiled runs", ["close-up cpu"])):
+              for name in ("close-up of cpu-tensors", "profiled runs")}  # fmt: skip
+    for name, there in (("close-up of cpu-tensors", []), ("profiled runs", ["close-up cpu-tensors"])):
         folder = tmp_path / name.replace(" ", "-")
         code, errors, trace, again, _ = cpu_runs_on_device(library, folder, abort_run=str(before[name] + 2))
         assert code == 0
         assert errors.startswith(f"ortbench: --trace lacks: {name}: the worker was ended by SIGABRT")
         assert errors.count("\n") == 1
         assert trace.other["missing"] == [errors.removeprefix("ortbench: --trace lacks: ").rstrip()]
-        assert trace.order[trace.process] == ["stages", "mode cpu", *there]
+        assert trace.order[trace.process] == ["stages", "mode cpu-tensors", *there]
         assert (again.stopped, again.warnings) == (result.stopped, result.warnings)
         assert [case.status for case in again.cases] == ["ok"]
 
@@ -524,7 +528,7 @@ def test_one_profile_that_fails_is_missed_in_the_trace_and_in_the_result(monkeyp
 
     monkeypatch.setattr(follow_up, "worker_for", Broken)
     one = Side(Plan(str(MODELS / "tiny.onnx"), nodes=True), timeline=Timeline())
-    one.result = replace(result_of(), setup={"session_ns": 0, "first_run_ns": 1000, "seed": 0})
+    one.result = replace(result_of(), setup={"session_ns": 0, "first_inference_ns": 1000, "seed": 0})
     follow_up.profile_nodes(one)
     assert one.timeline is not None
     assert one.timeline.missing == ["profiled runs: the worker was ended by SIGABRT"]
@@ -533,20 +537,20 @@ def test_one_profile_that_fails_is_missed_in_the_trace_and_in_the_result(monkeyp
 
 @pytest.mark.process
 def test_a_mode_that_fails_is_marked_and_the_rest_is_there(library: Path, tmp_path: Path) -> None:
-    """Five runs prepare mode `cpu`, the next is the one that is not recorded, and the eighth dies in a sample."""
+    """Five runs prepare mode `cpu-tensors`, the next is the one that is not recorded, and the eighth dies in a sample."""
     config = Config(compute_us=100, abort_run="8:host")
-    ran = ortbench("run", MODELS / "tiny.onnx", "--ep-library", library, "--mode", "cpu", "--mode", "host-accessible",
+    ran = ortbench("run", MODELS / "tiny.onnx", "--ep-library", library, "--mode", "cpu-tensors", "--mode", "host-accessible",
                    "--iterations", 3, "--warmup", 1, "--out", tmp_path, "--trace", tmp_path / "t.json", "--quiet",
                    **config.environ())  # fmt: skip
     assert ran.code == 1
     trace = traceformat.load(tmp_path / "t.json")
     tracks = trace.order[trace.process]
-    assert tracks[:4] == ["stages", "mode cpu", "mode host-accessible", "close-up host-accessible"]
-    ((name, at, args),) = trace.marks[trace.process, "mode cpu"]
-    assert (name, trace["mode cpu"]) == ("cpu failed", [])
+    assert tracks[:4] == ["stages", "mode cpu-tensors", "mode host-accessible", "close-up host-accessible"]
+    ((name, at, args),) = trace.marks[trace.process, "mode cpu-tensors"]
+    assert (name, trace["mode cpu-tensors"]) == ("cpu-tensors failed", [])
     assert "SIGABRT" in args["reason"]
     again = next(it for it in trace["stages"] if it.name == "loading again")
-    assert [it.end <= at for it in trace["stages"] if it.name == "preparing cpu"] == [True]
+    assert [it.end <= at for it in trace["stages"] if it.name == "preparing cpu-tensors"] == [True]
     assert at <= again.start
     preparing = [it for it in trace["stages"] if it.name == "preparing host-accessible"]
     assert preparing[0].end <= at
@@ -574,12 +578,12 @@ def test_ctrl_c_leaves_a_trace_of_what_there_was(tmp_path: Path) -> None:
     trace = traceformat.load(tmp_path / "t.json")
     (found,) = tmp_path.glob("*/result.json")
     result = load(found)
-    assert result.stopped == "interrupted"
+    assert result.stopped == {"reason": "interrupted"}
     tracks = [
         trace.tracks.get((trace.process, f"mode {case.mode}"), []) for case in result.cases
     ]  # of those it came to
     samples = [it for track in tracks for it in track if it.category == "sample"]
-    taken = [it for case in result.cases for phase, its in case.samples_ns.items() if phase not in COSTS for it in its]
+    taken = [it for case in result.cases for phase, its in case.samples.items() if phase not in COSTS for it in its]
     assert len(samples) == len(taken)
     assert not [name for name in trace.order[trace.process] if name.startswith("close-up")]
 
@@ -608,7 +612,7 @@ def test_a_pipe_is_written_to_and_stays_one(tmp_path: Path) -> None:
         os.mkfifo(pipe)
     readers = [subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE, text=True) for pipe in pipes]
     try:
-        ran = ortbench("run", MODELS / "tiny.onnx", "--ep", "cpu", "--mode", "cpu", "--iterations", 2, "--warmup", 1,
+        ran = ortbench("run", MODELS / "tiny.onnx", "--ep", "cpu", "--mode", "cpu-tensors", "--iterations", 2, "--warmup", 1,
                        "--out", tmp_path / "out", "--trace", pipes[0], "--json", pipes[1], "--quiet")  # fmt: skip
         assert ran.code == 0, ran.err
         assert all(pipe.is_fifo() for pipe in pipes)
@@ -618,4 +622,4 @@ def test_a_pipe_is_written_to_and_stays_one(tmp_path: Path) -> None:
             reader.kill()
             reader.wait()
     assert traceformat.read(trace).order
-    assert json.loads(result)["schema_version"] == 1
+    assert json.loads(result)["schema_version"] == 2

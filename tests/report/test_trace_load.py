@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ortbench.analysis.levels import load_cases
 from ortbench.analysis.load_levels import Burst, Taken
 from ortbench.analysis.load_timeline import load_blocks
 from ortbench.report.exports.chrome_trace import chrome_trace, trace_json
@@ -15,6 +16,7 @@ from ortbench.result import load
 from ortbench.timeline import Span, Timeline
 from tests import traceformat
 from tests.conftest import MODELS, ortbench
+from tests.expect import there
 from tests.queues import MS, served, steady
 from tests.results import serving
 from tests.traceformat import Trace
@@ -27,24 +29,24 @@ def whole(**arguments: Any) -> Trace:
     ends = ORIGIN + 10 * MS + np.array([2, 4, 6], np.int64) * MS
     burst = Burst([ends - 2 * MS] * 2, [ends] * 2, ORIGIN + 15 * MS, 0, 1, ORIGIN + 9 * MS, round=3)
     requests = served([0, 3 * MS, 20 * MS], steady(5 * MS))
-    opened = Taken("cpu", "shared", ("rate", 90.0), stretches=[requests])
+    opened = Taken("cpu-tensors", ("rate", 90.0), stretches=[requests])
     object.__setattr__(requests, "begin_ns", ORIGIN + 100 * MS)
     timeline = Timeline(stages=[Span("loading", ORIGIN, 2_000)])
-    timeline.load += load_blocks([opened, Taken("cpu", "shared", ("concurrency", 2), bursts=[burst])])
+    timeline.load += load_blocks([opened, Taken("cpu-tensors", ("concurrency", 2), bursts=[burst])])
     return traceformat.read(trace_json(chrome_trace([serving()], [timeline], **arguments)))
 
 
 def test_every_caller_has_a_track_with_its_runs_in_its_blocks() -> None:
     trace = whole()
     (closed, *runs), opened = trace["caller 2"], trace["caller 1"][4:]
-    assert (closed.name, closed.start, closed.duration) == ("cpu with 2 callers", 9 * MS, 7 * MS)
+    assert (closed.name, closed.start, closed.duration) == ("cpu-tensors with 2 callers", 9 * MS, 7 * MS)
     assert closed.args == {"round": 3, "runs": 3}
     assert [(it.name, it.start, it.duration, it.parent) for it in runs] == [
-        ("cpu/load", (10 + 2 * number) * MS, 2 * MS, closed) for number in range(3)
+        ("cpu-tensors/load", (10 + 2 * number) * MS, 2 * MS, closed) for number in range(3)
     ]
     assert [(it.name, it.start, it.duration) for it in opened] == [
-        ("cpu at 90 a second", 100 * MS, 25 * MS),
-        ("cpu/load", 100 * MS, 5 * MS), ("cpu/load", 105 * MS, 5 * MS), ("cpu/load", 120 * MS, 5 * MS),
+        ("cpu-tensors at 90 a second", 100 * MS, 25 * MS),
+        ("cpu-tensors/load", 100 * MS, 5 * MS), ("cpu-tensors/load", 105 * MS, 5 * MS), ("cpu-tensors/load", 120 * MS, 5 * MS),
     ]  # fmt: skip
     assert [it.args for it in opened[1:]] == [
         {"request": number, "waited_us": waited} for number, waited in enumerate((0, 2000, 0))
@@ -54,7 +56,7 @@ def test_every_caller_has_a_track_with_its_runs_in_its_blocks() -> None:
 def test_a_mark_says_when_each_request_was_due() -> None:
     marks = [mark for found in whole().marks.values() for mark in found]
     assert [(name, at, args) for name, at, args in marks] == [
-        ("due", at * MS, {"request": number, "level": "cpu at 90 a second"})
+        ("due", at * MS, {"request": number, "level": "cpu-tensors at 90 a second"})
         for number, at in enumerate((100, 103, 120))
     ]
 
@@ -71,16 +73,28 @@ def test_of_too_many_runs_the_last_of_each_block_are_left_out_and_it_is_said() -
 def test_the_timeline_of_a_load_says_what_its_result_says(tmp_path: Path) -> None:
     path = tmp_path / "trace.json"
     ran = ortbench(
-        *("load", MODELS / "tiny.onnx", "--ep", "cpu", "--mode", "cpu", "--warmup", 1, "--rate", 40, "--callers", 2),
+        *(
+            "load",
+            MODELS / "tiny.onnx",
+            "--ep",
+            "cpu",
+            "--mode",
+            "cpu-tensors",
+            "--warmup",
+            1,
+            "--rate",
+            40,
+            "--callers",
+            2,
+        ),
         *("--arrivals", "uniform", "--duration", 0.5, "--out", tmp_path / "out", "--trace", path),
     )
     assert (ran.code, ran.err) == (0, "")
     assert f"Timeline in {path}" in ran.out
     trace = traceformat.read(path.read_text())
     (result,) = map(load, (tmp_path / "out").glob("load-*/result.json"))
-    runs = [it for caller in ("caller 1", "caller 2") for it in trace[caller] if it.name == "cpu/load"]
+    runs = [it for caller in ("caller 1", "caller 2") for it in trace[caller] if it.name == "cpu-tensors/load"]
     assert sorted(it.args["request"] for it in runs) == list(range(20))
-    latency = result.levels[0]["latency_ns"]
-    assert latency is not None
+    latency = there(load_cases(result)[0].stats("latency"))
     mean = sum(it.duration + it.args["waited_us"] * 1000 for it in runs) / len(runs)
-    assert mean == pytest.approx(latency["mean"], abs=1)  # which is kept to the nanosecond
+    assert mean == pytest.approx(latency.mean, abs=1)  # which is kept to the nanosecond

@@ -24,13 +24,13 @@ def block(first: int, start: int, n: int = 2, count: int = 3) -> TimedBlock:
     starts = [start + 2_000 + number * length for number in range(n)]
     step_starts = [begun + 500 + number * 1_000 for begun in starts for number in range(count)]
     return TimedBlock(
-        "cpu", "total", first // n, 1, first, n, start, 3_000 + n * length, starts, [length] * n, step_starts,
+        "cpu-tensors", "latency", first // n, 1, first, n, start, 3_000 + n * length, starts, [length] * n, step_starts,
         [1_000] * n * count,
     )  # fmt: skip
 
 
 def scripted(blocks: int = 2) -> tuple[Result, Timeline]:
-    result = loop_result(level("cpu", count=3))
+    result = loop_result(level("cpu-tensors", count=3))
     made = [block(2 * number, ORIGIN + 1_000_000 * (number + 1)) for number in range(blocks)]
     return result, Timeline(stages=[Span("loading", ORIGIN, 2_000)], blocks=made)
 
@@ -45,8 +45,8 @@ def named(slices: list[Slice], name: str) -> list[Slice]:
 
 
 def test_steps_lie_in_their_loops() -> None:
-    track = whole()["mode cpu"]
-    blocks, loops, steps = (named(track, name) for name in ("loop block", "cpu/loop", "cpu/step"))
+    track = whole()["mode cpu-tensors"]
+    blocks, loops, steps = (named(track, name) for name in ("loop block", "cpu-tensors/loop", "cpu-tensors/step"))
     assert [it.args["iteration"] for it in loops] == [0, 1, 2, 3]
     assert [(it.start, it.duration) for it in loops[:2]] == [(1_002_000, 3_750), (1_005_750, 3_750)]
     assert [it.parent for it in loops] == [blocks[0]] * 2 + [blocks[1]] * 2
@@ -58,10 +58,10 @@ def test_steps_lie_in_their_loops() -> None:
 def test_steps_count_among_the_slices_that_are_too_many() -> None:
     """Two blocks are 16 slices: with at most 8 one of them has neither its loops nor its steps."""
     trace = whole(most=8)
-    track = trace["mode cpu"]
+    track = trace["mode cpu-tensors"]
     assert [it.args.get("samples") for it in named(track, "loop block")] == ["left out", None]
-    assert [it.args["iteration"] for it in named(track, "cpu/loop")] == [2, 3]
-    assert [it.args["iteration"] for it in named(track, "cpu/step")] == list(range(6, 12))
+    assert [it.args["iteration"] for it in named(track, "cpu-tensors/loop")] == [2, 3]
+    assert [it.args["iteration"] for it in named(track, "cpu-tensors/step")] == list(range(6, 12))
     assert trace.other["missing"] == ["of 16 samples 8 are left out, whole blocks of them, to keep the file small"]
 
 
@@ -72,9 +72,9 @@ def check_against(trace: Trace, result: Result) -> None:
     for case in result.cases:
         track = trace[f"mode {case.mode}"]
         blocks, loops, steps = (named(track, name) for name in ("loop block", f"{case.mode}/loop", f"{case.mode}/step"))
-        assert [it.duration for it in loops] == case.samples_ns["total"]
-        assert [it.duration for it in steps] == case.samples_ns["step"]
-        assert [[it.args["round"], it.args["n"], it.start + origin] for it in blocks] == case.blocks["total"]
+        assert [it.duration for it in loops] == case.samples["latency"]
+        assert [it.duration for it in steps] == case.samples["step"]
+        assert [[it.args["round"], it.args["n"], it.start + origin] for it in blocks] == case.blocks["latency"]
         assert [it.parent for it in loops] == [it for it in blocks for _ in range(it.args["n"])]
         assert [it.parent for it in steps] == [it for it in loops for _ in range(count)]
         assert [it.args["step"] for it in steps] == [at % count for at in range(len(steps))]
@@ -91,7 +91,7 @@ def test_the_timeline_of_a_loop_is_its_result(tmp_path: Path) -> None:
     assert (ran.code, ran.err) == (0, "")
     (found,) = tmp_path.glob("*/result.json")
     trace, result = traceformat.load(tmp_path / "t.json.gz"), load(found)
-    assert [case.mode for case in result.cases] == ["cpu", "device-resident", "host-accessible"]
+    assert [case.mode for case in result.cases] == ["cpu-tensors", "device-resident", "host-accessible"]
     assert result.loop is not None
     assert result.loop["steps"] == loop_of(5)["steps"]
     check_against(trace, result)

@@ -161,7 +161,7 @@ class Record:
     Attributes:
         begin_ns, end_ns: on the clock of `time.perf_counter_ns`.
         stream: its number; 0 is the default stream.
-        engine: ``compute``, ``upload``, ``download``; ``graph`` for the launch of one.
+        engine: ``compute``, ``h2d``, ``d2h``; ``graph`` for the launch of one.
         host: of a copy between host and device the host's memory, ``pinned`` or ``pageable``; else ``none``.
         bytes: of a copy.
         name: of a kernel, or ``copy``, ``set``, ``gemm``, ``launch``.

@@ -193,7 +193,7 @@ static bool is_pinned(const void *pointer) {
 /* ---- streams and events ---- */
 
 typedef enum { NO_ENGINE, COMPUTE, UPLOAD, DOWNLOAD, ENGINES } Engine;
-static const char *const engine_names[] = {"none", "compute", "upload", "download"};
+static const char *const engine_names[] = {"none", "compute", "h2d", "d2h"};
 static pthread_mutex_t engine_locks[ENGINES] = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_MUTEX_INITIALIZER, PTHREAD_MUTEX_INITIALIZER,
                                                 PTHREAD_MUTEX_INITIALIZER};
 

@@ -41,7 +41,7 @@ def mistake(folder: Path, text: str) -> str:
 
 
 def test_stages_and_links(tmp_path: Path) -> None:
-    found = plan(tmp_path, STAGES + LINK, seed=7, mode=["cpu"], iterations=3)
+    found = plan(tmp_path, STAGES + LINK, seed=7, mode=["cpu-tensors"], iterations=3)
     assert found.chain is not None
     one, two = found.chain.stages
     assert (one.name, one.model, two.model) == ("one", str(tmp_path / "a.onnx"), str(tmp_path / "b.onnx"))
@@ -49,9 +49,9 @@ def test_stages_and_links(tmp_path: Path) -> None:
     assert (one.inputs.seed, two.inputs.seed) == (7, 8)  # so that inputs of one shape are not the same
     assert [str(link) for link in found.chain.links] == ["one.y → two.x"]
     assert (found.model, found.modes, found.loop.iterations, found.parts) == (
-        str(tmp_path / "chain.toml"), ("cpu",), 3, 2,
+        str(tmp_path / "chain.toml"), ("cpu-tensors",), 3, 2,
     )  # fmt: skip
-    assert plan(tmp_path, STAGES).modes == ("cpu", "device-resident")
+    assert plan(tmp_path, STAGES).modes == ("cpu-tensors", "device-resident")
     (tmp_path / "ep.so").write_text("")
     (tmp_path / "x.npz").write_text("")
     text = '[[stage]]\nmodel = "a.onnx"\nep = "./ep.so"\ninput = "x.npz"\n'

@@ -30,7 +30,11 @@ def test_a_bench_of_chains_is_a_case_for_each(tmp_path: Path) -> None:
     (job,) = jobs(tmp_path, BENCH).values()
     (plan,) = job.plans
     assert (job.case.model_name, job.case.ep, job.case.shape, job.case.of_chain) == ("two", "cpu and webgpu", "", True)
-    assert (plan.model, plan.modes, plan.name) == (str(tmp_path / "two.toml"), ("cpu", "device-resident"), "two")
+    assert (plan.model, plan.modes, plan.name) == (
+        str(tmp_path / "two.toml"),
+        ("cpu-tensors", "device-resident"),
+        "two",
+    )
     assert plan.chain is not None
     assert [stage.model for stage in plan.chain.stages] == [str(tmp_path / "a.onnx"), str(tmp_path / "b.onnx")]
     (tmp_path / "a.toml").write_text(CHAIN)
@@ -45,18 +49,21 @@ threads = 3
 steps = 9
 duration = 2
 seed = 5
-{BENCH}mode = "cpu"
+{BENCH}mode = "cpu-tensors"
 precision = 0.5
 warmup = 2
 record-env = "SOME_*"
 """
     (job,) = jobs(tmp_path, text).values()
     (plan,) = job.plans
-    assert (plan.modes, plan.loop.duration_s, plan.loop.precision, plan.loop.warmup) == (("cpu",), 2, 0.5, 2)
+    assert (plan.modes, plan.loop.duration_s, plan.loop.precision, plan.loop.warmup) == (("cpu-tensors",), 2, 0.5, 2)
     assert plan.record_env == ("SOME_*",)
     assert plan.chain is not None
     assert [stage.inputs.seed for stage in plan.chain.stages] == [5, 6]
-    assert [(stage.target.ep, stage.target.threads) for stage in plan.chain.stages] == [("cpu", None), ("webgpu", None)]
+    assert [(stage.target.ep, stage.target.threads) for stage in plan.chain.stages] == [
+        ("cpu", None),
+        ("webgpu", None),
+    ]
 
 
 def test_a_mistake_is_told_with_its_line(tmp_path: Path) -> None:
@@ -69,13 +76,13 @@ def test_a_mistake_is_told_with_its_line(tmp_path: Path) -> None:
         ("threads = 1", "bench.toml:3: bench[0].threads: is not for a chain, whose file says how each stage runs"),
         ("feedback = 'a=b'", "bench.toml:3: bench[0].feedback: is not for a chain, whose file says how each stage runs"),
         ("pinned = true", "bench.toml:3: bench[0].pinned: is not for a chain, whose file says how each stage runs"),
-        ("mode = 'device'", "bench.toml:3: bench[0].mode: 'device': is no mode of a chain; choose from cpu, device-resident"),
+        ("mode = 'device-tensors'", "bench.toml:3: bench[0].mode: 'device-tensors': is no mode of a chain; choose from cpu-tensors, device-resident"),
         ("gate = {max-copy-share = 0.1}", "bench.toml:3: bench[0].gate.max-copy-share: is of single inferences; of a chain say "
          "--min-speedup device-resident=X"),
         ("gate = {baseline-ep = 'cpu'}", "bench.toml:3: bench[0].gate.baseline-ep: is of one model: give the baseline's chain a "
          "file of its own, --baseline-chain FILE"),
         ("gate = {baseline-chain = 'three.toml', metric = 'stage.nope'}",
-         "bench.toml:3: bench[0].gate.metric: stage.nope.median: a chain has chain, stage.text, stage.image and cpu_time only"),
+         "bench.toml:3: bench[0].gate.metric: stage.nope.median: a chain has chain, stage.text, stage.image, cpu_time, page_faults, involuntary_switches only"),
         ("gate = {baseline-chain = 'four.toml'}",
          "bench.toml:3: bench[0].gate.baseline-chain: cannot read four.toml: No such file or directory"),
         ("[[override]]\nwhere = {chain = 'one'}\nwarmup = 1", "bench.toml:4: override[0].where: fits no case"),
@@ -123,15 +130,15 @@ threads = 2
 def test_a_live_gate_has_the_baselines_chain(tmp_path: Path) -> None:
     (tmp_path / "three.toml").write_text(CHAIN.replace('"webgpu"', '"cpu"'))
     more = 'gate = {baseline-chain = "three.toml", metric = "device-resident.stage.text", max-regression = 0.1}\n'
-    (job,) = jobs(tmp_path, BENCH + 'mode = "cpu"\n' + more).values()
+    (job,) = jobs(tmp_path, BENCH + 'mode = "cpu-tensors"\n' + more).values()
     candidate, baseline = job.plans
     assert (candidate.model, baseline.model) == (str(tmp_path / "two.toml"), str(tmp_path / "three.toml"))
-    assert candidate.modes == baseline.modes == ("cpu", "device-resident")
+    assert candidate.modes == baseline.modes == ("cpu-tensors", "device-resident")
     assert candidate.loop == baseline.loop
-    assert candidate.loop.phases == ("stage.text", "total")
+    assert candidate.loop.phases == ("latency", "stage.text")
     assert baseline.chain is not None
     assert [stage.target.ep for stage in baseline.chain.stages] == ["cpu", "cpu"]
-    text = f'[defaults]\ngate = {{baseline-ep = "cpu", max-cpu-nodes = 0, metric = "total"}}\n{BENCH}'
+    text = f'[defaults]\ngate = {{baseline-ep = "cpu", max-cpu-nodes = 0, metric = "latency"}}\n{BENCH}'
     (job,) = jobs(tmp_path, text).values()
     assert len(job.plans) == 1
     assert (job.limits.max_cpu_nodes, job.limits.max_regression) == (0, None)
@@ -162,7 +169,7 @@ def test_a_changed_chain_is_measured_again(tmp_path: Path) -> None:
 
 
 def test_a_chain_has_its_whole_in_the_summary() -> None:
-    record = Record("two", "two", "cpu", "", "f", "measured", **figures(chain(STAYING)))
+    record = Record("two", "two", "cpu-tensors", "", "f", "measured", **figures(chain(STAYING)))
     assert (record.cpu_ns, record.fastest, record.fastest_ns) == (10_000_000, "device-resident", 6_000_000)
-    assert record.vs_cpu == pytest.approx(10 / 6, rel=1e-3)
+    assert record.speedup == pytest.approx(10 / 6, rel=1e-3)
     assert record.steps is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 from ortbench.gate.limits import Limits
 from ortbench.load_plan import LoadPlan
+from ortbench.model import parts
 from ortbench.report.markdown import markdown
 from ortbench.report.suite import build, case_table, csv
 from ortbench.result import Result
@@ -66,11 +68,11 @@ def test_keys_that_make_a_bench_a_load(tmp_path: Path) -> None:
     (tmp_path / "monday.txt").write_text("0\n0.5\n1\n")
     load = job_of(tmp_path, f"{LOAD}rate = 10\narrivals = 'monday.txt'").load
     assert there(load).file == str(tmp_path / "monday.txt")
-    text = f"{LOAD}concurrency = 2\nduration = 3\ngate = {{baseline-threads = 1, metric = 'load.p99'}}"
+    text = f"{LOAD}concurrency = 2\nduration = 3\ngate = {{baseline-threads = 1, metric = 'latency.p99'}}"
     job = job_of(tmp_path, text)
     assert [plan.target.threads for plan in job.plans] == [None, 1]
     assert job.load == LoadPlan(concurrency=(2,), duration_s=1.5)
-    assert [metric.text for metric in job.limits.metrics] == ["load.p99"]
+    assert [metric.text for metric in job.limits.metrics] == ["latency.p99"]
 
 
 def test_every_option_of_a_loop_is_a_key(tmp_path: Path) -> None:
@@ -93,7 +95,7 @@ resident = ["noise", "text"]
         keep=("logits",),
         resident=("noise", "text"),
     )
-    assert plan.modes == ("cpu", "device-resident", "host-accessible", "shared")
+    assert plan.modes == ("cpu-tensors", "device-resident", "host-accessible", "shared")
     assert plan.inputs.dims == {"total": "past+sequence"}
 
 
@@ -104,7 +106,7 @@ gate = {{baseline-keep = "", baseline-resident = "x", metric = "device-resident.
     plans = job_of(tmp_path, text).plans
     assert [there(it.steps).resident for it in plans] == [(), ("x",)]
     assert [there(it.steps).keep for it in plans] == [("logits",), ()]
-    assert plans[0].loop.phases == ("step", "total")
+    assert plans[0].loop.phases == ("latency", "step")
 
 
 def test_lists_are_the_shapes_of_a_sweep(tmp_path: Path) -> None:
@@ -133,11 +135,11 @@ def test_lists_are_the_shapes_of_a_sweep(tmp_path: Path) -> None:
 
 
 def test_an_slo_is_for_the_best_shape_and_for_the_gate(tmp_path: Path) -> None:
-    keys = 'dim = {batch = [1, 8]}\nslo = "total=20ms"\ngate = {max-host-memory = "1GB", require-mode = "cpu-pinned"}'
+    keys = 'dim = {batch = [1, 8]}\nslo = "latency=20ms"\ngate = {max-host-memory = "1GB", require-mode = "cpu-tensors-pinned"}'
     job = job_of(tmp_path, SWEEP + keys)
-    assert job.slo == Slo("total", 20 * MS)
-    assert job.limits == Limits(slo={"total": 20 * MS}, max_host_memory=10**9, require_modes=("cpu-pinned",))
-    assert all(shape.plan.memory and "cpu-pinned" in shape.plan.modes for shape in job.shapes)
+    assert job.slo == Slo("latency", 20 * MS)
+    assert job.limits == Limits(slo={"latency": 20 * MS}, max_host_memory=10**9, require_modes=("cpu-tensors-pinned",))
+    assert all(shape.plan.memory and "cpu-tensors-pinned" in shape.plan.modes for shape in job.shapes)
 
 
 def test_defaults_of_one_kind_are_not_for_the_others(tmp_path: Path) -> None:
@@ -167,12 +169,12 @@ def test_a_mistake_is_told_with_its_line(tmp_path: Path) -> None:
         (LOAD + "rate = 30\nslo = '20ms'", "bench.toml:6: bench[0].slo: '20ms': name the statistic, such as p99=20ms"),
         (LOAD + "slo = 'p99=20ms'", "bench.toml:5: bench[0].slo: is of requests that are due; give a --rate too"),
         (LOAD + "concurrency = 2\nmemory = true", "bench.toml:6: bench[0].memory: is not for a load; 'ortbench load --help' lists what is"),
-        (LOAD + "concurrency = 2\nmode = 'shared'", "bench.toml:6: bench[0].mode: 'shared': is no mode of single inferences; choose from cpu, "
-         "device, device-resident, host-accessible, cpu-pinned, device-pinned, pipelined, device-resident-async"),
-        (LOAD + "concurrency = 2\ngate = {baseline-threads = 1, metric = 'load@rate=30'}", "bench.toml:6: bench[0].gate.metric: "
-         "load@rate=30: no such level is to be measured; there are concurrency=2"),
-        (LOAD + "concurrency = 2\ngate = {baseline-threads = 1, metric = 'total.mean'}", "bench.toml:6: bench[0].gate.metric: total.mean: is "
-         "of single inferences; of a load write load.p99@rate=30 or load.runs_per_s@concurrency=4"),
+        (LOAD + "concurrency = 2\nmode = 'shared'", "bench.toml:6: bench[0].mode: 'shared': is no mode of single inferences; choose from cpu-tensors, "
+         "device-tensors, device-resident, host-accessible, cpu-tensors-pinned, device-tensors-pinned, pipelined, device-resident-async"),
+        (LOAD + "concurrency = 2\ngate = {baseline-threads = 1, metric = 'latency.p99@rate=30'}", "bench.toml:6: bench[0].gate.metric: "
+         "latency.p99@rate=30: no such load point is to be measured; there are concurrency=2"),
+        (LOAD + "concurrency = 2\ngate = {baseline-threads = 1, metric = 'latency.min'}", "bench.toml:6: bench[0].gate.metric: latency.min: "
+         "latency of load points has median, p95, p99, mean"),
         (LOAD + "concurrency = 2\ngate = {baseline-depth = 4}", "bench.toml:6: bench[0].gate.baseline-depth: is not for a load; 'ortbench "
          "load --help' lists what is"),
         (LOAD + "concurency = 2", "bench.toml:5: bench[0].concurency: no such key; did you mean concurrency?"),
@@ -185,7 +187,7 @@ def test_a_mistake_is_told_with_its_line(tmp_path: Path) -> None:
             "bench.toml:5: bench[0].fill: mask=a+: 'a+' is neither a number nor a sum of numbers, dimensions, step and "
             "index",
         ),
-        (LOOP + "mode = ['device']", "bench.toml:5: bench[0].mode: 'device': is no mode of a loop; choose from cpu, "
+        (LOOP + "mode = ['device-tensors']", "bench.toml:5: bench[0].mode: 'device-tensors': is no mode of a loop; choose from cpu-tensors, "
          "device-resident, host-accessible, shared"),
         (LOOP + "share-buffers = 1", "bench.toml:5: bench[0].share-buffers: must be true or false"),
         (
@@ -194,8 +196,8 @@ def test_a_mistake_is_told_with_its_line(tmp_path: Path) -> None:
             "device-resident=X",
         ),
         (
-            LOOP + "gate = {baseline-model = 'b.onnx', metric = 'upload'}",
-            "bench.toml:5: bench[0].gate.metric: upload.median: a loop has step, loop and cpu_time only",
+            LOOP + "gate = {baseline-model = 'b.onnx', metric = 'h2d'}",
+            "bench.toml:5: bench[0].gate.metric: h2d.median: a loop has step, loop, cpu_time, page_faults, involuntary_switches only",
         ),
         (PLAIN + "steps = 4", "bench.toml:3: bench[0].steps: is for a loop: say what is fed back with --feedback OUT=IN"),
         (LOAD + "dim = {batch = [1, 8]}", "bench.toml:5: bench[0].dim: is for a sweep: write sweep = true, or, for a case each, shapes"),
@@ -205,7 +207,7 @@ def test_a_mistake_is_told_with_its_line(tmp_path: Path) -> None:
         (SWEEP + "dim = {batch = [1, 2]}\nrate = 30", "bench.toml:7: bench[0].rate: is not for a sweep; 'ortbench sweep --help' "
          "lists what is"),
         (SWEEP + "dim = {batch = [1, 2]}\nslo = 'p98=1ms'", "bench.toml:7: bench[0].slo: 'p98': there is no such statistic; choose "
-         "from total, p50, mean, p90, p95, p99, max"),
+         "from latency, p50, mean, p90, p95, p99, max"),
         (SWEEP + "dim = {batch = [1, 2]}\ngate = {baseline-threads = 1}", "bench.toml:7: bench[0].gate.baseline-threads: a sweep is "
          "held against an earlier suite: write baseline, its folder, in its place"),
         (SWEEP + "data = 'nothing'", "bench.toml:6: bench[0].data: no such file or folder: nothing"),
@@ -239,28 +241,40 @@ def record(name: str, result: Result) -> Record:
     return Record(name, "m", "e", "", "f", "measured", **figures(result))
 
 
-PLAIN_RECORD = record("plain", result_of(measured("cpu", total=steady([MS] * 24))))
+PLAIN_RECORD = record("plain", result_of(measured("cpu-tensors", latency=steady([MS] * 24))))
+
+
+def again(made: Record) -> Record:
+    """As its file gives it back."""
+    return record_from(parts.text(made).encode(), "case.json")
 
 
 def test_a_load_has_its_peak_and_its_knee_in_the_summary() -> None:
-    found = load_result(opened("cpu", 10, 5.0), slo={"p99": MS}, found={"cpu": {"rate": 210.0, "ci95": [205.0, 216.0]}})
+    found = load_result(
+        opened("cpu-tensors", 10, 5.0), slo={"p99": MS}, found={"cpu": {"rate": 210.0, "ci95": [205.0, 216.0]}}
+    )
     records = [
         record("many", serving()),
         record("paced", found),
         PLAIN_RECORD,
-        record("none", load_result(failed_level(closed("cpu", 1, 1, 1.0)))),
+        record("none", load_result(failed_level(closed("cpu-tensors", 1, 1, 1.0)))),
     ]
-    assert (records[0].fastest, records[0].runs_per_s, records[0].callers, records[0].knee) == ("cpu", 400, 8, 4)
+    assert (records[0].fastest, records[0].runs_per_s, records[0].callers, records[0].knee) == (
+        "cpu-tensors",
+        400,
+        8,
+        4,
+    )
     assert (records[1].slo_rate, records[1].runs_per_s) == (210, None)
-    assert record_from(records[0].to_dict()) == records[0]
+    assert record_from(parts.text(records[0]).encode(), "case.json") == records[0]
     table = case_table(records)
     assert [column.name for column in table.columns] == [
-        "case", "cpu", "fastest mode", "total", "most runs/s", "callers", "knee", "keeps SLO up to", "verdict"
+        "case", "cpu-tensors", "fastest mode", "latency", "most runs/s", "callers", "knee", "keeps SLO up to", "verdict"
     ]  # fmt: skip
     assert table.rows == (
-        ("many", "–", "cpu", "–", "400", "8", "4", "–", "measured"),
+        ("many", "–", "cpu-tensors", "–", "400", "8", "4", "–", "measured"),
         ("paced", "–", "–", "–", "–", "–", "–", "210/s", "measured"),
-        ("plain", "1.00 ms", "cpu", "1.00 ms", "–", "–", "–", "–", "measured"),
+        ("plain", "1.00 ms", "cpu-tensors", "1.00 ms", "–", "–", "–", "–", "measured"),
         ("none", "–", "–", "–", "–", "–", "–", "–", "measured"),
     )
     assert "| most runs/s | callers | knee | keeps SLO up to |" in markdown(build("nightly", records))
@@ -270,29 +284,35 @@ def test_a_load_has_its_peak_and_its_knee_in_the_summary() -> None:
 
 
 def test_a_loop_has_its_steps_in_the_summary() -> None:
-    cell = record("cell", loop_result(level("cpu", 2.0), level("device-resident")))
+    cell = record("cell", loop_result(level("cpu-tensors", 2.0), level("device-resident")))
     plain = PLAIN_RECORD
     assert (cell.steps, cell.fastest, cell.fastest_ns) == (4, "device-resident", 4_002_000)
     assert cell.steps_per_s == pytest.approx(4e9 / 4_002_000)
     assert (plain.steps, plain.steps_per_s) == (None, None)
     table = case_table([cell, plain])
     assert [column.name for column in table.columns] == [
-        "case", "cpu", "fastest mode", "total", "steps", "steps/s", "verdict"
+        "case", "cpu-tensors", "fastest mode", "latency", "steps", "steps/s", "verdict"
     ]  # fmt: skip
     assert table.rows == (
         ("cell", "8.00 ms", "device-resident", "4.00 ms", "4", "1000", "measured"),
-        ("plain", "1.00 ms", "cpu", "1.00 ms", "–", "–", "measured"),
+        ("plain", "1.00 ms", "cpu-tensors", "1.00 ms", "–", "–", "measured"),
     )
     assert "| steps | steps/s |" in markdown(build("nightly", [cell, plain]))
     head, first, second = csv([cell, plain]).splitlines()
-    assert head.endswith(",vs_cpu,cpu_time_ns,steps,steps_per_s")
+    assert head.endswith(",speedup,cpu_time_ns,steps,steps_per_s")
     assert first.split(",")[-2:] == ["4", str(cell.steps_per_s)]
     assert second.endswith(",,")
     assert "steps" not in csv([plain])
-    assert [it.name for it in case_table([plain]).columns] == ["case", "cpu", "fastest mode", "total", "verdict"]
-    data = plain.to_dict()
+    assert [it.name for it in case_table([plain]).columns] == [
+        "case",
+        "cpu-tensors",
+        "fastest mode",
+        "latency",
+        "verdict",
+    ]
+    data = json.loads(parts.text(plain))
     del data["steps"], data["steps_per_s"]
-    assert record_from(data).steps is None
+    assert record_from(json.dumps(data).encode(), "case.json").steps is None
 
 
 def test_a_sweep_has_its_best_shape_in_the_summary() -> None:
@@ -300,8 +320,11 @@ def test_a_sweep_has_its_best_shape_in_the_summary() -> None:
     records = [record("swept", sweep_result()), none, PLAIN_RECORD]
     swept = records[0]
     assert (swept.best_shape, swept.fastest, swept.items_per_s) == ("batch=2", "device-resident", 3333.333)
-    assert record_from(records[0].to_dict()) == records[0]
-    assert records[0].line(was_done=True) == "swept: measured, best batch=2 with device-resident 2.00× cpu, done before"
+    assert record_from(parts.text(records[0]).encode(), "case.json") == records[0]
+    assert (
+        records[0].line(was_done=True)
+        == "swept: measured, best batch=2 with device-resident 2.00× cpu-tensors, done before"
+    )
     table = case_table(records)
     at = [column.name for column in table.columns].index("best shape")
     assert [row[at] for row in table.rows] == ["batch=2", "–", "–"]

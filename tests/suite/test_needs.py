@@ -28,7 +28,7 @@ def mistake(folder: Path, text: str) -> str:
 
 def test_eps_that_run_on_given_cards_need_one(tmp_path: Path) -> None:
     eps = [
-        "cpu",
+        "cpu-tensors",
         "cuda",
         "tensorrt",
         "TensorrtExecutionProvider",

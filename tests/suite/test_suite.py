@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from ortbench.errors import BadInput
-from ortbench.gate.limits import PASSED, Check, Metric
+from ortbench.gate.limits import PASSED, Check
 from ortbench.jobs.fingerprint import fingerprint
+from ortbench.model import parts
+from ortbench.model.metric_names import parse_metric
 from ortbench.modes import USUAL_MODES
 from ortbench.report.markdown import markdown
 from ortbench.report.suite import build, case_table, csv, headline
@@ -16,6 +20,7 @@ from ortbench.suite.cases import Suite, read
 from ortbench.suite.job import Job, jobs_of
 from ortbench.suite.record import Record, exit_code, record_from
 from ortbench.suite.shards import parse_shard, shard
+from tests.expect import refusal
 
 BENCH = '[[bench]]\nmodel = "a.onnx"\n'
 
@@ -90,16 +95,16 @@ def test_a_bench_needs_no_more_than_a_model(tmp_path: Path) -> None:
 def test_a_depth_asks_for_the_pipeline(tmp_path: Path) -> None:
     for given, modes in [
         ("", (*USUAL_MODES, "pipelined")),
-        ('mode = "device"', ("device", "pipelined")),
-        ('mode = ["pipelined", "cpu"]', ("pipelined", "cpu")),
+        ('mode = "device-tensors"', ("device-tensors", "pipelined")),
+        ('mode = ["pipelined", "cpu-tensors"]', ("pipelined", "cpu-tensors")),
     ]:
         (plan,) = jobs(tmp_path, f"{BENCH}\n{given}\ndepth = 4\n")["a--auto"].plans
         assert (plan.modes, plan.loop.depth) == (modes, 4)
-    text = f'{BENCH}\nmode = "device"\ndepth = 2\ngate = {{baseline-model = "a.onnx"}}\n'
+    text = f'{BENCH}\nmode = "device-tensors"\ndepth = 2\ngate = {{baseline-model = "a.onnx"}}\n'
     job = jobs(tmp_path, text)["a--auto"]
-    assert job.limits.modes == ("device", "pipelined")
+    assert job.limits.modes == ("device-tensors", "pipelined")
     assert [plan.loop.depth for plan in job.plans] == [2, 2]
-    assert [plan.modes for plan in job.plans] == [("device", "pipelined")] * 2
+    assert [plan.modes for plan in job.plans] == [("device-tensors", "pipelined")] * 2
 
 
 def test_paths_are_relative_to_the_file_and_a_library_is_an_ep(tmp_path: Path) -> None:
@@ -124,7 +129,7 @@ def test_every_option_reaches_the_plan(tmp_path: Path) -> None:
         model = "a.onnx"
         ep = "webgpu"
         device = 1
-        mode = ["device", "cpu"]
+        mode = ["device-tensors", "cpu-tensors"]
         seed = 7
         rtol = 0.1
         atol = 1
@@ -149,7 +154,7 @@ def test_every_option_reaches_the_plan(tmp_path: Path) -> None:
     assert (inputs.seed, inputs.rtol, inputs.atol, inputs.dims) == (7, 0.1, 1.0, {"batch": 8})
     assert inputs.shapes == {"x": (1, 3), "a:0": (2,), "scalar": ()}
     assert inputs.ranges == {"x": (0, 9), "y": (0.5, 1.5)}
-    assert (plan.modes, plan.timeout_s) == (("device", "cpu"), 9.0)
+    assert (plan.modes, plan.timeout_s) == (("device-tensors", "cpu-tensors"), 9.0)
     assert (plan.loop.warmup, plan.loop.duration_s, plan.loop.precision) == (0, 2.0, 0.005)
 
 
@@ -160,12 +165,12 @@ def test_later_layers_win_tables_grow_and_false_takes_back(tmp_path: Path) -> No
         threads = 1
         seed = 1
         rtol = 0.5
-        mode = ["cpu", "device"]
+        mode = ["cpu-tensors", "device-tensors"]
         session-config = {a = "default", b = "default", c = "default"}
         [[bench]]
         model = ["a.onnx", "b.onnx"]
         seed = 2
-        mode = "device"
+        mode = "device-tensors"
         session-config = {b = "bench"}
         shapes = [{name = "s", seed = 3}]
         [[override]]
@@ -178,7 +183,7 @@ def test_later_layers_win_tables_grow_and_false_takes_back(tmp_path: Path) -> No
     """
     found = jobs(tmp_path, text)
     a, b = (found[f"{name}--cpu--s"].plans[0] for name in "ab")
-    assert (a.target.threads, a.inputs.seed, a.inputs.rtol, a.modes) == (2, 3, 0.5, ("device",))
+    assert (a.target.threads, a.inputs.seed, a.inputs.rtol, a.modes) == (2, 3, 0.5, ("device-tensors",))
     assert a.target.session_config == {"a": "default", "b": "bench", "c": "ep"}
     assert (b.inputs.seed, b.inputs.rtol) == (5, None)
 
@@ -213,25 +218,28 @@ def test_a_gate_becomes_limits(tmp_path: Path) -> None:
     text = (
         BENCH
         + """
-        mode = "cpu"
+        mode = "cpu-tensors"
         [bench.gate]
-        min-speedup = {device = 1.5}
+        min-speedup = {device-tensors = 1.5}
         max-copy-share = "20%"
         max-cpu-nodes = 0
         require-mode = "host-accessible"
     """
     )
     job = jobs(tmp_path, text)["a--auto"]
-    assert job.limits.min_speedup == {"device": 1.5}
+    assert job.limits.min_speedup == {"device-tensors": 1.5}
     assert (job.limits.max_copy_share, job.limits.max_cpu_nodes, job.limits.max_regression) == (0.2, 0, None)
     assert job.plans[0].modes == USUAL_MODES  # a limit's modes are measured whatever else is
     assert job.plans[0].loop.phases is None
     (tmp_path / "old").mkdir()
-    text = BENCH + 'iterations = 3\n[bench.gate]\nbaseline = "old"\nmetric = ["device.total", "p95"]\nforce = true'
+    text = (
+        BENCH
+        + 'iterations = 3\n[bench.gate]\nbaseline = "old"\nmetric = ["device-tensors.latency", "p95"]\nforce = true'
+    )
     job = jobs(tmp_path, text)["a--auto"]
     assert job.baseline == tmp_path / "old" / "a--auto"
     assert (job.limits.max_regression, job.force, len(job.plans)) == (0.05, True, 1)
-    assert job.limits.metrics == (Metric("device", "total", "median"), Metric(None, "total", "p95"))
+    assert job.limits.metrics == (parse_metric("device-tensors.latency.median"), parse_metric("latency.p95"))
 
 
 def test_a_live_gate_has_a_plan_for_each_side(tmp_path: Path) -> None:
@@ -258,7 +266,7 @@ def test_a_live_gate_has_a_plan_for_each_side(tmp_path: Path) -> None:
     assert (candidate.model, baseline.model) == (str(tmp_path / "a.onnx"), str(tmp_path / "old" / "a.onnx"))
     assert (candidate.target.options, baseline.target.options) == ({"x": "1"}, {})
     assert found["a--cpu"].limits.max_regression == 0.03
-    assert (candidate.loop.duration_s, candidate.loop.precision, candidate.loop.phases) == (30.0, None, ("total",))
+    assert (candidate.loop.duration_s, candidate.loop.precision, candidate.loop.phases) == (30.0, None, ("latency",))
     assert len(found["b--cpu"].plans) == 1
     assert not found["b--cpu"].limits.any
 
@@ -308,7 +316,7 @@ MISTAKES = [
     (BENCH + "range = {x = 3}", "bench.toml:3: bench[0].range.x: must be such as [0, 1]"),
     (BENCH + "[bench.gate]\nmin-speedup = 2", "bench.toml:4: bench[0].gate.min-speedup: must be a table"),
     # of values, in the words of the command line
-    (BENCH + "mode = ['cpu', 'gpu']", "bench.toml:3: bench[0].mode: 'gpu': there is no such mode; choose from cpu, device"),
+    (BENCH + "mode = ['cpu-tensors', 'gpu']", "bench.toml:3: bench[0].mode: 'gpu': there is no such mode; choose from cpu-tensors, device-tensors"),
     (BENCH + "precision = 'none'", "bench.toml:3: bench[0].precision: 'none': write a share above zero such as 1% or 0.01"),
     (BENCH + "precision = -1", "bench.toml:3: bench[0].precision: '-1.0': write a share above zero"),
     (BENCH + "dim = {batch = 0}", "bench.toml:3: bench[0].dim: batch=0: a dimension of 0 leaves nothing to measure"),
@@ -332,11 +340,11 @@ MISTAKES = [
     # of gates
     (BENCH + "[bench.gate]\nmax-regression = 'x%'\nbaseline-ep = 'cpu'", "bench.toml:4: bench[0].gate.max-regression: 'x%': write a share"),
     (BENCH + "[bench.gate]\nmax-regression = '5%'", "bench.toml:4: bench[0].gate.max-regression: needs something to hold it against"),
-    (BENCH + "[bench.gate]\nmetric = 'device.average'", "bench.toml:4: bench[0].gate.metric: 'device.average': 'average' does not fit"),
-    (BENCH + "[bench.gate]\nmetric = 'p95'\nbaseline-ep = 'cpu'", "bench.toml:4: bench[0].gate.metric: total.p95: a live gate compares short blocks"),
+    (BENCH + "[bench.gate]\nmetric = 'device-tensors.average'", "bench.toml:4: bench[0].gate.metric: 'device-tensors.average': there is no metric 'average'"),
+    (BENCH + "[bench.gate]\nmetric = 'p95'\nbaseline-ep = 'cpu'", "bench.toml:4: bench[0].gate.metric: latency.p95: a live gate compares short blocks"),
     (BENCH + "[bench.gate]\nrequire-mode = 'gpu'", "bench.toml:4: bench[0].gate.require-mode: 'gpu': there is no such mode"),
     (BENCH + "[bench.gate]\nmin-speedup = {gpu = 2}", "bench.toml:4: bench[0].gate.min-speedup.gpu: 'gpu': there is no such mode"),
-    (BENCH + "[bench.gate]\nmin-speedup = {device = 0}", "bench.toml:4: bench[0].gate.min-speedup.device: device=0.0: write how many times"),
+    (BENCH + "[bench.gate]\nmin-speedup = {device-tensors = 0}", "bench.toml:4: bench[0].gate.min-speedup.device-tensors: device-tensors=0.0: write how many times"),
     (BENCH + "[bench.gate]\nmax-cpu-nodes = -1", "bench.toml:4: bench[0].gate.max-cpu-nodes: -1: cannot be negative"),
     (BENCH + "[bench.gate]\nmax-copy-share = 0", "bench.toml:4: bench[0].gate.max-copy-share: '0.0': write a share"),
     (BENCH + "[bench.gate]\nbaseline = 'gone'", "bench.toml:4: bench[0].gate.baseline: no such folder: gone"),
@@ -363,9 +371,9 @@ model = 3
 """ }
 
 mode = [
-    "cpu",  # the one
+    "cpu-tensors",  # the one
     # and
-    "device",
+    "device-tensors",
 ]
 
     # what is wrong
@@ -454,7 +462,15 @@ def record(name: str, outcome: str, code: int = 0, reason: str | None = None, **
 
 
 RECORDS = [
-    record("a--cpu", "measured", cpu_ns=2_000_000, fastest="device", fastest_ns=1_000_000, vs_cpu=2.004, seconds=4.2),
+    record(
+        "a--cpu",
+        "measured",
+        cpu_ns=2_000_000,
+        fastest="device-tensors",
+        fastest_ns=1_000_000,
+        speedup=2.004,
+        seconds=4.2,
+    ),
     record("a--gpu", "skipped", 0, "no GPU"),
     record("b--cpu", "cannot tell", 4, "too noisy"),
 ]
@@ -462,26 +478,32 @@ RECORDS = [
 
 def test_the_summary_shows_each_case_and_why_it_did_not_pass() -> None:
     table = case_table(RECORDS)
-    assert table.rows[0] == ("a--cpu", "2.00 ms", "device", "1.00 ms", "2.00", "measured")
+    assert table.rows[0] == ("a--cpu", "2.00 ms", "device-tensors", "1.00 ms", "2.00", "measured")
     assert table.rows[1][1:5] == ("–",) * 4
     assert headline(RECORDS) == "3 cases: 1 measured, 1 cannot tell, 1 skipped"
     text = markdown(build("nightly", RECORDS))
     assert text.startswith("# ortbench suite nightly: 3 cases: 1 measured")
     assert text.count("\n| ") == 2 + 3
     assert text.endswith("\n- a--gpu: skipped: no GPU\n- b--cpu: cannot tell: too noisy\n")
-    assert csv(RECORDS).splitlines()[1] == "a--cpu,m,e,,measured,0,,4.2,2000000,device,1000000,2.004,"
-    assert RECORDS[0].line(False) == "a--cpu: measured, device 2.00× cpu, took 4.20 s"
-    assert RECORDS[0].line(True) == "a--cpu: measured, device 2.00× cpu, done before"
+    assert csv(RECORDS).splitlines()[1] == "a--cpu,m,e,,measured,0,,4.2,2000000,device-tensors,1000000,2.004,"
+    assert RECORDS[0].line(False) == "a--cpu: measured, device-tensors 2.00× cpu-tensors, took 4.20 s"
+    assert RECORDS[0].line(True) == "a--cpu: measured, device-tensors 2.00× cpu-tensors, done before"
     assert RECORDS[2].line(False) == "b--cpu: cannot tell: too noisy"
-    alone = record("a--cpu", "measured", fastest="device", fastest_ns=1_000_000, seconds=4.2)
+    alone = record("a--cpu", "measured", fastest="device-tensors", fastest_ns=1_000_000, seconds=4.2)
     table = case_table([alone, RECORDS[1]])
-    assert [column.name for column in table.columns] == ["case", "fastest mode", "total", "verdict"]
-    # Earlier versions called both the same.
-    check = Check("cpu total median", PASSED, "fine").to_dict()
-    gated = {**record("a", "passed").to_dict(), "checks": [check]}
-    assert record_from(record("a", "passed").to_dict()) == record("a", "measured")
-    assert record_from(gated).outcome == "passed"
-    assert record_from(record("a", "failed", 3).to_dict()).outcome == "failed"
+    assert [column.name for column in table.columns] == ["case", "fastest mode", "latency", "verdict"]
+    gated = replace(record("a", "passed"), checks=[Check("cpu-tensors latency median", PASSED, "fine").to_dict()])
+    assert record_from(parts.text(gated).encode(), "case.json") == gated
+    for key, value, why in (
+        ("outcome", "fine", '"fine" is none of the values that are known'),
+        ("exit_code", 7, "7 is none of the values that are known"),
+        ("seconds", -1, "a number of at least 0 is needed, not -1"),
+        ("checks", [{}], None),
+    ):
+        content = json.dumps(json.loads(parts.text(gated)) | {key: value}).encode()
+        said = refusal(BadInput, record_from, content, "case.json")
+        assert said.startswith(f"case.json: {key}")
+        assert why is None or said.endswith(why)
     by_weight = [1, 3, 5, 4, 0]
     for number, code in enumerate(by_weight):
         assert exit_code([record("x", "", other) for other in reversed(by_weight[number:])]) == code

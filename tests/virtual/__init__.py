@@ -100,7 +100,11 @@ def take_place(library: Path) -> None:
 
     def used(who: int) -> Any:
         cpu_ns = _library.clock_cpu()
-        return usage(who) if cpu_ns < 0 else SimpleNamespace(ru_utime=cpu_ns / 1e9, ru_stime=0.0)
+        return (
+            usage(who)
+            if cpu_ns < 0
+            else SimpleNamespace(ru_utime=cpu_ns / 1e9, ru_stime=0.0, ru_minflt=0, ru_majflt=0, ru_nivcsw=0)
+        )
 
     time.perf_counter_ns = time.monotonic_ns = _library.clock_read
     time.sleep, os.sched_yield = slept, yielded  # type: ignore[assignment]

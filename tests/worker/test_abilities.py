@@ -95,12 +95,12 @@ def test_host_accessible_memory_is_there_and_out_of_reach() -> None:
         "host_accessible": "Both (HOST_ACCESSIBLE)",
     }
     assert {mode: unsupported_reason(mode, both) for mode in MODES} == {
-        "cpu": None,
-        "device": None,
+        "cpu-tensors": None,
+        "device-tensors": None,
         "device-resident": None,
         "host-accessible": f"no HOST_ACCESSIBLE memory{REASON}",
-        "cpu-pinned": f"no HOST_ACCESSIBLE (pinned) memory{REASON}",
-        "device-pinned": f"no HOST_ACCESSIBLE (pinned) memory{REASON}",
+        "cpu-tensors-pinned": f"no HOST_ACCESSIBLE (pinned) memory{REASON}",
+        "device-tensors-pinned": f"no HOST_ACCESSIBLE (pinned) memory{REASON}",
         "pipelined": "no streams",
         "device-resident-async": None,
     }
@@ -111,7 +111,7 @@ def test_a_device_with_no_other_memory_has_none() -> None:
     only = provider(kind="CPU", default=False)
     assert memory.device_memory(only) is None
     assert not only.computes_on_host
-    assert {unsupported_reason(mode, only) for mode in ("device", "device-resident", "pipelined")} == {
+    assert {unsupported_reason(mode, only) for mode in ("device-tensors", "device-resident", "pipelined")} == {
         f"no device memory{REASON}"
     }
     session = SimpleNamespace(
@@ -125,4 +125,4 @@ def test_a_device_with_no_other_memory_has_none() -> None:
 @pytest.mark.usefixtures("older")
 def test_a_device_without_such_memory_lacks_it_in_any_version() -> None:
     assert unsupported_reason("host-accessible", provider(shared=False)) == "no HOST_ACCESSIBLE memory"
-    assert unsupported_reason("cpu-pinned", provider(shared=False)) == "no HOST_ACCESSIBLE (pinned) memory"
+    assert unsupported_reason("cpu-tensors-pinned", provider(shared=False)) == "no HOST_ACCESSIBLE (pinned) memory"

@@ -15,6 +15,7 @@ from ortbench.report.exports.github import action_json
 from ortbench.report.exports.junit import outcomes_of_run
 from ortbench.report.run import mode_table
 from ortbench.result import Result
+from ortbench.stats import Value
 from ortbench.suite.record import figures
 from tests.conftest import MODELS, cases, measure
 from tests.refdevice import Config, Events, Trace
@@ -29,7 +30,7 @@ def inferences(result: Result, mode: str, trace: Trace, per_call: int) -> list[E
     case = next(case for case in result.cases if case.mode == mode)
     events = trace.of("inference")
     found = []
-    for _, n, start in case.blocks["total"]:
+    for _, n, start in case.blocks["latency"]:
         count = (n + dropped(n)) * per_call
         mine = events[events["queued_ns"] >= start][:count]
         found += [mine[at : at + per_call] for at in range(0, count, per_call)]
@@ -45,14 +46,14 @@ def test_only_the_option_lets_runs_overlap(library: Path, tmp_path: Path) -> Non
     assert code == 0, errors
     trace = Trace.read(tmp_path / "trace")
     waited, free = (next(case for case in result.cases if case.mode == mode) for mode in ("device-resident", ASYNC))
-    assert waited.fence is not None
-    assert waited.fence["kind"] == "run"
-    assert free.fence is not None
-    assert free.fence["kind"] == "synchronize_outputs"
+    assert waited.sync is not None
+    assert waited.sync["kind"] == "run"
+    assert free.sync is not None
+    assert free.sync["kind"] == "synchronize_outputs"
     for one, following in pairwise(inferences(result, "device-resident", trace, 1)):
         assert following["queued_ns"][0] >= one["end_ns"][0]
-    assert free.runs_per_sample is not None
-    for burst in inferences(result, ASYNC, trace, free.runs_per_sample):
+    assert free.inferences_per_sample is not None
+    for burst in inferences(result, ASYNC, trace, free.inferences_per_sample):
         assert (
             burst["queued_ns"][1:] < burst["end_ns"][:-1]
         ).all()  # asked for while the one before was still going on
@@ -63,20 +64,20 @@ def test_only_the_option_lets_runs_overlap(library: Path, tmp_path: Path) -> Non
 @pytest.mark.parametrize("honesty", ["sync", "async"])
 def test_it_works_whatever_a_run_waits_for(honesty: str, library: Path, tmp_path: Path) -> None:
     arguments = ["--ep-library", library, "--ep-option", f"honesty={honesty}", "--ep-option", "compute_us=100",
-                 "--async-runs", "--mode", "cpu"]  # fmt: skip
+                 "--async-runs", "--mode", "cpu-tensors"]  # fmt: skip
     found = cases(measure(MODELS / "tiny.onnx", *arguments, "--iterations", 2, "--warmup", 1, out=tmp_path))
-    assert list(found) == ["cpu", ASYNC]
-    assert (found[ASYNC]["status"], found[ASYNC]["outputs_match"]) == ("ok", True)
-    assert 4 <= found[ASYNC]["runs_per_sample"] <= 100
-    assert found["cpu"]["runs_per_sample"] is None
+    assert list(found) == ["cpu-tensors", ASYNC]
+    assert (found[ASYNC]["status"], found[ASYNC]["checks"]["outputs"]["verdict"]) == ("ok", "passed")
+    assert 4 <= found[ASYNC]["inferences_per_sample"] <= 100
+    assert "inferences_per_sample" not in found["cpu-tensors"]
 
 
 @pytest.mark.process
 def test_on_webgpu(software_gpu: tuple[str, ...], tmp_path: Path) -> None:
     arguments = ["--ep", "webgpu", "--mode", ASYNC, "--cuda-graph", "--iterations", 2, "--warmup", 1]
     found = cases(measure(MODELS / "tiny.onnx", *arguments, out=tmp_path, prefix=software_gpu))
-    assert (found[ASYNC]["status"], found[ASYNC]["outputs_match"]) == ("ok", True)
-    assert found[ASYNC]["graph"]["id"] == 1
+    assert (found[ASYNC]["status"], found[ASYNC]["checks"]["outputs"]["verdict"]) == ("ok", "passed")
+    assert found[ASYNC]["checks"]["graph"]["id"] == 1
 
 
 @pytest.mark.process
@@ -92,7 +93,7 @@ def test_a_wrong_output_in_a_burst_is_found(library: Path, tmp_path: Path) -> No
         ASYNC,
     ]
     found = cases(measure(MODELS / "tiny.onnx", *arguments, "--iterations", 2, "--warmup", 1, out=tmp_path, code=1))
-    assert (found[ASYNC]["status"], found[ASYNC]["outputs_match"]) == ("failed", False)
+    assert (found[ASYNC]["status"], found[ASYNC]["checks"]["outputs"]["verdict"]) == ("failed", "failed")
 
 
 @pytest.mark.process
@@ -105,13 +106,13 @@ def test_an_ep_that_computes_in_host_memory_has_none(tmp_path: Path) -> None:
 
 
 def scripted() -> Result:
-    resident = measured("device-resident", total=steady([2_000_000] * 40))
-    burst = measured(ASYNC, total=steady([1_000_000] * 40))
-    burst.runs_per_sample = 20
+    resident = measured("device-resident", latency=steady([2_000_000] * 40))
+    burst = measured(ASYNC, latency=steady([1_000_000] * 40))
+    burst.inferences_per_sample = 20
     for case, ratio in ((resident, 2.0), (burst, 4.0)):
-        case.vs_cpu = {"ratio": ratio, "ci95": [ratio, ratio]}
-    cpu = measured("cpu", total=steady([4_000_000] * 40))
-    cpu.vs_cpu = {"ratio": 1.0, "ci95": None}
+        case.speedup = Value(ratio, (ratio, ratio))
+    cpu = measured("cpu-tensors", latency=steady([4_000_000] * 40))
+    cpu.speedup = Value(1.0)
     return result_of(cpu, resident, burst)
 
 
@@ -122,12 +123,12 @@ def test_throughput_is_never_taken_for_latency() -> None:
     assert [rows[ASYNC][columns.index(f"{name} (ms)")] for name in ("p95", "p99")] == ["–", "–"]
     assert "–" not in [rows["device-resident"][columns.index(f"{name} (ms)")] for name in ("p95", "p99")]
     said = " ".join(sentences(result))
-    assert "device-resident is fastest: 2.00 times as fast as cpu" in said
+    assert "device-resident is fastest: 2.00 times as fast as cpu-tensors" in said
     assert "device-resident-async: 1000 runs/s with one wait for 20 runs, against 500 with one for each." in said
-    assert "Its total is time per run, not latency." in said
+    assert "Its figure is time per run, not latency." in said
     assert figures(result)["fastest"] == "device-resident"
     texts = {outcome.name: outcome.text for outcome in outcomes_of_run(result)}
     assert "median of 120 bursts of 20 runs, time per run" in texts[ASYNC]
     entries = {entry["name"]: entry["extra"] for entry in json.loads(action_json([result]))}
     assert "p95 –" in next(text for name, text in entries.items() if ASYNC in name)
-    assert [is_rate(mode, "total") for mode in ("cpu", "device-resident", ASYNC)] == [False, False, True]
+    assert [is_rate(mode, "latency") for mode in ("cpu-tensors", "device-resident", ASYNC)] == [False, False, True]

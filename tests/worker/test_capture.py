@@ -65,11 +65,14 @@ def test_the_result_names_what_was_captured(software_gpu: tuple[str, ...], tmp_p
     result = measure(MODELS / "multi_output.onnx", *arguments, out=tmp_path, prefix=software_gpu)
     found = cases(result)
     assert result["target"]["cuda_graph"] is True
-    assert found["cpu"]["graph"] is None
-    graphs = [found[mode]["graph"] for mode in ("device", "device-resident")]
-    assert [(graph["proved"], graph["how"]) for graph in graphs] == [(True, FOLLOWED)] * 2
+    assert found["cpu-tensors"]["checks"].get("graph") is None
+    graphs = [found[mode]["checks"]["graph"] for mode in ("device-tensors", "device-resident")]
+    assert [(graph["verdict"], graph["how"]) for graph in graphs] == [("passed", FOLLOWED)] * 2
     assert graphs[0]["id"] != graphs[1]["id"]
-    assert all(found[mode]["outputs_match"] for mode in ("cpu", "device", "device-resident"))
+    assert all(
+        found[mode]["checks"]["outputs"]["verdict"] == "passed"
+        for mode in ("cpu-tensors", "device-tensors", "device-resident")
+    )
 
 
 @pytest.mark.process
@@ -93,8 +96,11 @@ def test_contradictions(arguments: list[str], message: str, tmp_path: Path) -> N
 
 
 def test_what_is_said() -> None:
-    one, two = measured("device", total=steady([100])), measured("device-resident", total=steady([90]))
-    one.graph, two.graph = {"id": 1, "proved": True, "how": FOLLOWED}, {"id": 2, "proved": False, "how": "why not"}
+    one, two = measured("device-tensors", latency=steady([100])), measured("device-resident", latency=steady([90]))
+    one.checks["graph"] = {"id": 1, "verdict": "passed", "how": FOLLOWED}
+    two.checks["graph"] = {"id": 2, "verdict": "unclear", "how": "why not"}
     said = sentences(result_of(one, two))
-    assert "Captured as graphs and replayed: device, device-resident; the other modes ran without capture." in said
+    assert (
+        "Captured as graphs and replayed: device-tensors, device-resident; the other modes ran without capture." in said
+    )
     assert "That replays read new inputs is not proved (device-resident: why not)." in said

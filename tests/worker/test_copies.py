@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ortbench.analysis.bandwidth import DOWNLOAD, ORDINARY, UPLOAD
 from ortbench.errors import Unsupported
+from ortbench.modes import D2H, H2D, ORDINARY
 from ortbench.plan import Target
 from ortbench.worker import copies
 from ortbench.worker.copies import Copies, CopyPair
@@ -35,10 +35,10 @@ class Faulty:
         return np.zeros(shape, spec.dtype)
 
     def upload(self, specs: Sequence[TensorSpec], sources: Sequence[Array], targets: Sequence[Any]) -> Copy:
-        return lambda: self._wire(targets[0], sources[0], UPLOAD)
+        return lambda: self._wire(targets[0], sources[0], H2D)
 
     def download(self, specs: Sequence[TensorSpec], sources: Sequence[Any], targets: Sequence[Array]) -> Copy:
-        return lambda: self._wire(targets[0], sources[0], DOWNLOAD)
+        return lambda: self._wire(targets[0], sources[0], D2H)
 
 
 def right(target: Array, source: Array, way: str) -> None:
@@ -68,7 +68,7 @@ def test_right_copies_are_right(size: int) -> None:
     assert (pair.bytes_in, pair.bytes_out) == (size, size)
 
 
-@pytest.mark.parametrize("lost", [UPLOAD, DOWNLOAD])
+@pytest.mark.parametrize("lost", [H2D, D2H])
 def test_copies_that_do_nothing_are_seen(lost: str) -> None:
     # Without an upload even the poison does not arrive: what comes back are the device's zeros.
     wrong = CopyPair(5000, Faulty(losing(lost)), None, seed=1).round_trip()
@@ -86,7 +86,7 @@ def test_what_the_timed_copies_left_on_the_device_is_looked_at_too() -> None:
     broken: list[str] = []
     pair = CopyPair(1000, Faulty(lambda to, of, way: right(to, of ^ 1 if way in broken else of, way)), None, seed=1)
     assert pair.round_trip() is None
-    broken.append(UPLOAD)
+    broken.append(H2D)
     pair.upload()
     assert pair.leftovers() == "1000 byte(s) differ after a copy up and down, first at 0"
 
@@ -95,7 +95,7 @@ def test_a_download_that_is_late_is_seen(monkeypatch: pytest.MonkeyPatch) -> Non
     late: list[tuple[Array, Array]] = []
 
     def wire(target: Array, source: Array, way: str) -> None:
-        if way == UPLOAD:
+        if way == H2D:
             target[...] = source
         else:
             late.append((target, source))
@@ -127,7 +127,7 @@ def test_memory_by_name_has_ordinary_copies_only(by_name: Copies) -> None:
     assert by_name.kinds == [ORDINARY]
     assert by_name.prove(ORDINARY).kind in (RUN, READBACK)
     for pair in by_name.pairs(ORDINARY).values():
-        assert pair.phases().keys() == {UPLOAD, DOWNLOAD}
+        assert pair.phases().keys() == {H2D, D2H}
         for call, a, b in pair.phases().values():
             call(a, b)
         assert pair.leftovers() is None
@@ -188,8 +188,8 @@ def test_one_fence_ends_all_uploads_from_a_memory(
 def test_a_fenced_upload_waits_after_the_copy(by_name: Copies) -> None:
     calls: list[str] = []
     pair = by_name.pairs(ORDINARY)[4000]
-    pair.upload = lambda: calls.append("upload")
+    pair.upload = lambda: calls.append("h2d")
     pair.upload_fence = Fence(READBACK, lambda: calls.append("wait"), 0, "")
-    call, a, b = pair.phases()[UPLOAD]
+    call, a, b = pair.phases()[H2D]
     call(a, b)
-    assert calls == ["upload", "wait"]
+    assert calls == ["h2d", "wait"]

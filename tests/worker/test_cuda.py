@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from ortbench.modes import ASYNC, DEVICE, HOST_ACCESSIBLE, MODES, PIPELINED, RESIDENT
-from ortbench.result import Result, from_dict
+from ortbench.result import Result, from_data
 from tests import softcuda
 from tests.conftest import MODELS, ROOT, cases, measure, ortbench
 from tests.softcuda import Config, Record
@@ -53,8 +53,8 @@ def everything(
 def during(result: dict[str, Any], records: list[Record], mode: str) -> list[Record]:
     """What the device did while samples of a mode's total were taken; of several runs in a sample, the first."""
     case = cases(result)[mode]
-    samples, found = list(case["samples_ns"]["total"]), []
-    for _, n, start in case["blocks"]["total"]:
+    samples, found = list(case["samples"]["latency"]), []
+    for _, n, start in case["blocks"]["latency"]:
         stop = start + sum(samples[:n])
         del samples[:n]
         found += [record for record in records if start <= record.begin_ns and record.end_ns <= stop]
@@ -62,14 +62,14 @@ def during(result: dict[str, Any], records: list[Record], mode: str) -> list[Rec
 
 
 def copies(records: list[Record]) -> set[tuple[str, str]]:
-    return {(record.engine, record.host) for record in records if record.engine in ("upload", "download")}
+    return {(record.engine, record.host) for record in records if record.engine in ("h2d", "d2h")}
 
 
 def test_all_modes_give_the_expected_outputs(everything: tuple[dict[str, Any], list[Record]]) -> None:
     result, _ = everything
-    assert {mode: (case["status"], case["outputs_match"]) for mode, case in cases(result).items()} == dict.fromkeys(
-        MODES, ("ok", True)
-    )
+    assert {
+        mode: (case["status"], case["checks"]["outputs"]["verdict"]) for mode, case in cases(result).items()
+    } == dict.fromkeys(MODES, ("ok", "passed"))
     assert result["warnings"] == []
     target = result["target"]
     assert (target["ep"], target["ep_library"]) == (CUDA, "onnxruntime/capi/libonnxruntime_providers_cuda.so")
@@ -84,14 +84,14 @@ def test_all_modes_give_the_expected_outputs(everything: tuple[dict[str, Any], l
 @pytest.mark.parametrize(
     ("mode", "expected"),
     [
-        ("cpu", {("upload", "pageable"), ("download", "pageable")}),
-        ("device", {("upload", "pageable"), ("download", "pageable")}),
+        ("cpu-tensors", {("h2d", "pageable"), ("d2h", "pageable")}),
+        ("device-tensors", {("h2d", "pageable"), ("d2h", "pageable")}),
         ("device-resident", set()),
         ("host-accessible", set()),
-        ("device-pinned", {("upload", "pinned"), ("download", "pinned")}),
-        ("pipelined", {("upload", "pinned"), ("download", "pinned")}),
+        ("device-tensors-pinned", {("h2d", "pinned"), ("d2h", "pinned")}),
+        ("pipelined", {("h2d", "pinned"), ("d2h", "pinned")}),
         ("device-resident-async", set()),
-        ("cpu-pinned", {("upload", "pinned"), ("download", "pageable")}),
+        ("cpu-tensors-pinned", {("h2d", "pinned"), ("d2h", "pageable")}),
     ],
 )
 def test_each_mode_copies_as_it_says(
@@ -99,14 +99,14 @@ def test_each_mode_copies_as_it_says(
 ) -> None:
     # A fence may be reading back a word of four bytes; where a busy machine made its proof doubt that, all outputs.
     seen = [record for record in during(*everything, mode) if record.bytes != 4]
-    doubted = cases(everything[0])[mode]["fence"]["how"].startswith("reading the outputs back")
-    fence: set[tuple[str, str]] = {("download", "pageable")} if doubted else set()
+    doubted = cases(everything[0])[mode]["sync"]["how"].startswith("reading the outputs back")
+    fence: set[tuple[str, str]] = {("d2h", "pageable")} if doubted else set()
     assert copies(seen) - fence == expected - fence
     assert any(record.engine == "compute" for record in seen)
 
 
 def test_host_accessible_says_how_its_outputs_are_bound(everything: tuple[dict[str, Any], list[Record]]) -> None:
-    how = cases(everything[0])[HOST_ACCESSIBLE]["zero_copy"]["how"]
+    how = cases(everything[0])[HOST_ACCESSIBLE]["checks"]["zero_copy"]["how"]
     assert (
         "for outputs as device memory since HOST_ACCESSIBLE outputs fail here: Error in execution: dst_data != src_data"
         in how
@@ -116,11 +116,11 @@ def test_host_accessible_says_how_its_outputs_are_bound(everything: tuple[dict[s
 def test_no_run_is_shorter_than_its_kernels(everything: tuple[dict[str, Any], list[Record]]) -> None:
     """Above all none of the runs that nobody waited for: copies go by another stream and could pass them."""
     for mode, case in cases(everything[0]).items():
-        assert min(case["samples_ns"]["total"]) >= KERNEL_MS * MS, mode
+        assert min(case["samples"]["latency"]) >= KERNEL_MS * MS, mode
 
 
 def test_asynchronous_runs_do_not_wait_by_themselves(everything: tuple[dict[str, Any], list[Record]]) -> None:
-    assert cases(everything[0])[ASYNC]["fence"]["kind"] != "run"
+    assert cases(everything[0])[ASYNC]["sync"]["kind"] != "run"
 
 
 def test_a_graph_is_captured_and_replayed(software_cuda: tuple[str, ...], tmp_path: Path) -> None:
@@ -129,10 +129,10 @@ def test_a_graph_is_captured_and_replayed(software_cuda: tuple[str, ...], tmp_pa
     result = measure(TINY, "--ep", "cuda", "--cuda-graph", *QUICK, out=tmp_path / "out", prefix=prefix)
     found = cases(result)
     for mode in (DEVICE, RESIDENT):
-        assert found[mode]["graph"]["proved"] is True
+        assert found[mode]["checks"]["graph"]["verdict"] == "passed"
         assert any(record.engine == "graph" for record in during(result, softcuda.records(trace), mode))
-    assert found["cpu"]["graph"] is None
-    assert not any(record.engine == "graph" for record in during(result, softcuda.records(trace), "cpu"))
+    assert found["cpu-tensors"]["checks"].get("graph") is None
+    assert not any(record.engine == "graph" for record in during(result, softcuda.records(trace), "cpu-tensors"))
 
 
 def test_the_eps_own_option_of_graphs_is_refused(software_cuda: tuple[str, ...], tmp_path: Path) -> None:
@@ -151,21 +151,21 @@ def test_kernels_run_on_a_stream_of_the_users(software_cuda: tuple[str, ...], tm
     arguments = ["--ep", "cuda", "--mode", RESIDENT, *QUICK]
     for name, option in (("own", []), ("theirs", ["--stream", "ort"])):
         result = measure(TINY, *arguments, *option, out=tmp_path / name, prefix=prefix)
-        assert cases(result)[RESIDENT]["outputs_match"] is True
+        assert cases(result)[RESIDENT]["checks"]["outputs"]["verdict"] == "passed"
         assert result["target"]["stream"] == (option[-1] if option else None)
-        begun = cases(result)[RESIDENT]["blocks"]["total"][0][2]
+        begun = cases(result)[RESIDENT]["blocks"]["latency"][0][2]
         seen = [record for record in softcuda.records(trace) if record.begin_ns >= begun]
         assert len({record.stream for record in seen if record.engine == "compute"}) == 1
 
 
 def test_dynamic_outputs_are_allocated_on_the_device(software_cuda: tuple[str, ...], tmp_path: Path) -> None:
     result = measure(TINY, "--ep", "cuda", "--dynamic-outputs", *QUICK, out=tmp_path, prefix=software_cuda)
-    assert [cases(result)[mode]["outputs_match"] for mode in (DEVICE, RESIDENT)] == [True, True]
+    assert [cases(result)[mode]["checks"]["outputs"]["verdict"] for mode in (DEVICE, RESIDENT)] == ["passed", "passed"]
 
 
 def test_copies_inside_the_graph_are_found_and_named(software_cuda: tuple[str, ...], tmp_path: Path) -> None:
     island = MODELS / "cpu_island.onnx"
-    arguments = ["--ep", "cuda", "--mode", "cpu", "--nodes", *QUICK]
+    arguments = ["--ep", "cuda", "--mode", "cpu-tensors", "--nodes", *QUICK]
     result = measure(island, *arguments, out=tmp_path, prefix=software_cuda)
     assert result["placement"]["memcpy_nodes"] == 2
     moved = {(copy["tensor"], copy["direction"], copy["forced_by"][0]["op"]) for copy in result["nodes"]["memcpy"]}
@@ -186,7 +186,12 @@ def test_where_no_ep_device_is_found_it_is_used_by_name(software_cuda: tuple[str
     assert [warning["code"] for warning in result["warnings"]] == ["named-device"]
     assert result["target"]["memory"] == {"kind": "named-device", "default": "cuda:0", "host_accessible": None}
     status = {mode: case["status"] for mode, case in cases(result).items()}
-    assert status == {"cpu": "ok", "device": "ok", "device-resident": "ok", "host-accessible": "unsupported"}
+    assert status == {
+        "cpu-tensors": "ok",
+        "device-tensors": "ok",
+        "device-resident": "ok",
+        "host-accessible": "unsupported",
+    }
 
 
 def test_the_sweep_tells_pinned_from_ordinary_memory(software_cuda: tuple[str, ...], tmp_path: Path) -> None:
@@ -196,7 +201,7 @@ def test_the_sweep_tells_pinned_from_ordinary_memory(software_cuda: tuple[str, .
     ran = ortbench("bandwidth", *arguments, prefix=prefix)
     assert ran.code == 0, ran.err
     moved = {(record.engine, record.host) for record in softcuda.records(trace) if record.bytes == 64000}
-    assert moved == {(way, host) for way in ("upload", "download") for host in ("pageable", "pinned")}
+    assert moved == {(way, host) for way in ("h2d", "d2h") for host in ("pageable", "pinned")}
 
 
 def test_a_device_without_memory_left_is_one_clear_line(software_cuda: tuple[str, ...], tmp_path: Path) -> None:
@@ -218,7 +223,7 @@ def test_a_kernel_that_the_device_has_not_fails_by_name(software_cuda: tuple[str
 def test_nvml_is_read_before_during_and_after(software_cuda: tuple[str, ...], tmp_path: Path) -> None:
     """By the package nvidia-ml-py, from a library of NVML that softcuda is too."""
     prefix = with_knobs(software_cuda, Config(slowed=0x08))
-    result = measure(TINY, "--ep", "cuda", "--mode", "cpu", *QUICK, out=tmp_path, prefix=prefix)
+    result = measure(TINY, "--ep", "cuda", "--mode", "cpu-tensors", *QUICK, out=tmp_path, prefix=prefix)
     (gpu,) = result["environment"]["gpus"]
     assert gpu["name"] == "softcuda (no GPU)"
     assert (gpu["sm_mhz"], gpu["sm_mhz_max"], gpu["memory_mhz"], gpu["memory_bytes"]) == (
@@ -276,8 +281,8 @@ def test_the_pipelines_hidden_share_is_that_of_the_trace(software_cuda: tuple[st
         prefix = with_knobs(software_cuda, Config(kernel_us=6000, copy_latency_us=2000, trace=trace))
         arguments = ["--ep", "cuda", "--mode", PIPELINED, "--iterations", 18, "--warmup", 2]
         result = measure(model, *arguments, out=tmp_path / str(attempt), prefix=prefix)
-        share = cases(result)[PIPELINED]["pipeline"]["hidden_share"]
-        true = median(hidden_shares(from_dict(result), softcuda.records(trace)))
+        share = cases(result)[PIPELINED]["metrics"]["hidden_share"]["value"]
+        true = median(hidden_shares(from_data(result, "result"), softcuda.records(trace)))
         seen.append((share, true))
         if abs(share - true) <= 0.05 and true > 0.9:
             return
@@ -289,7 +294,7 @@ def hidden_shares(result: Result, records: list[Record]) -> list[float]:
     computed = spans(records, "compute")
     begins, ends = np.array(computed).T
     return [
-        share_hidden(within(spans(records, "upload", "download"), part), within(computed, part))
+        share_hidden(within(spans(records, "h2d", "d2h"), part), within(computed, part))
         for part in rounds_of(result, begins, ends)
     ]
 
@@ -317,5 +322,5 @@ def test_outputs_that_differ_may_be_tf32(software_cuda: tuple[str, ...], tmp_pat
     ran = ortbench("run", TINY, "--ep", "cuda", *arguments, prefix=software_cuda)
     assert ran.code == 1
     assert ran.error_line.endswith(" (float32 may be computed as TF32: --ep-option use_tf32=0, or --rtol)")
-    option = ["--ep-option", "use_tf32=0", "--iterations", 1, "--warmup", 1, "--mode", "cpu"]
+    option = ["--ep-option", "use_tf32=0", "--iterations", 1, "--warmup", 1, "--mode", "cpu-tensors"]
     assert ortbench("run", TINY, "--ep", "cuda", *option, "--out", tmp_path / "out", prefix=software_cuda).code == 0

@@ -40,7 +40,7 @@ def drawn(found: dict[str, Any], trace: Path, late_s: float = 0) -> float:
     """What the law says that the work drew which ended in the stretch, or so much earlier, J a run; it counts when it ends."""
     begin = found["start_ns"] - late_s * 1e9
     end = begin + sum(seconds for _, seconds, _ in found["parts"]) * 1e9
-    watts = {"compute": KERNEL_W, "upload": COPY_W, "download": COPY_W}
+    watts = {"compute": KERNEL_W, "h2d": COPY_W, "d2h": COPY_W}
     inside = [it for it in softcuda.records(trace) if it.engine in watts and begin <= it.end_ns <= end]
     joules = sum(watts[it.engine] * (it.end_ns - it.begin_ns) / 1e9 for it in inside)
     return float(joules / sum(runs for runs, _, _ in found["parts"]))
@@ -50,17 +50,19 @@ def test_energy_is_what_the_law_of_power_says(software_cuda: tuple[str, ...], tm
     """With clocks locked meanwhile, and reset at the end."""
     card, trace = Card(tmp_path / "card", idle_w=IDLE_W, kernel_w=KERNEL_W, copy_w=COPY_W), tmp_path / "trace"
     prefix = with_knobs(software_cuda, Config(kernel_us=5000, card=card.path, trace=trace))
-    asked = ("--ep", "cuda", "--mode", "device", "--iterations", 6, "--warmup", 1, "--energy")
+    asked = ("--ep", "cuda", "--mode", "device-tensors", "--iterations", 6, "--warmup", 1, "--energy")
     result = measure(TINY, *asked, "--lock-clocks", "base", out=tmp_path / "out", prefix=prefix)
-    found = cases(result)["device"]["energy"]
+    case = cases(result)["device-tensors"]
+    found, metrics = case["energy"], case["metrics"]
     assert (found["how"], found["of"]) == ("counter", "GPU 0")
-    assert found["idle_watts"] == pytest.approx(IDLE_W, rel=0.05)
-    assert found["joules"] == pytest.approx(drawn(found, trace), rel=0.05)
-    assert found["ci95"][0] < found["joules"] < found["ci95"][1]
+    joules = metrics["energy"]
+    assert metrics["idle_power"]["value"] == pytest.approx(IDLE_W, rel=0.05)
+    assert joules["value"] == pytest.approx(drawn(found, trace), rel=0.05)
+    assert joules["ci95"][0] < joules["value"] < joules["ci95"][1]
     assert len(found["parts"]) >= 5
     seconds = sum(seconds for _, seconds, _ in found["parts"])
     assert seconds > 1.5
-    assert found["watts"] == pytest.approx(sum(joules for _, _, joules in found["parts"]) / seconds, rel=1e-3)
+    assert metrics["power"]["value"] == pytest.approx(sum(it for _, _, it in found["parts"]) / seconds, rel=1e-3)
     assert result["environment"]["locked_clocks"] == "base"
     assert {reading["sm_mhz"] for reading in result["environment"]["gpu_readings"]} == {900}
     assert card.locked_mhz == 0
@@ -91,13 +93,13 @@ def test_a_suite_has_the_energy_and_the_memory_of_models_and_chains(
     users = [most for _, most in softcuda.users(tmp_path / "used").values()]
     for name, row in rows.items():
         (case,) = json.loads((out / name / "result.json").read_text())["cases"]
-        found = case["energy"]
+        found, of = case["energy"], {key: it.get("value") for key, it in case["metrics"].items()}
         assert found["how"] == "counter"
-        assert found["joules"] == pytest.approx(drawn(found, tmp_path / "trace"), rel=0.05), name
-        assert float(row["energy_j"]) == found["joules"]
-        assert int(row["memory_device"]) == case["memory"]["device"]["bytes"]
+        assert of["energy"] == pytest.approx(drawn(found, tmp_path / "trace"), rel=0.05), name
+        assert float(row["energy_j"]) == of["energy"]
+        assert int(row["memory_device"]) == of["device_memory"]
         assert int(row["memory_device"]) in users
-        assert int(row["memory_host"]) == case["memory"]["host"]["peak"]
+        assert int(row["memory_host"]) == of["host_memory"]
     assert float(rows["chain"]["energy_j"]) > 3 * float(
         rows["tiny--cuda"]["energy_j"]
     )  # 5 runs of 1 or 2 kernels and copies
@@ -113,11 +115,12 @@ def test_power_is_integrated_where_there_is_no_counter(software_cuda: tuple[str,
     prefix = with_knobs(software_cuda, Config(kernel_us=5000, card=card.path, trace=trace))
     asked = ("--ep", "cuda", "--mode", "device-resident", "--iterations", 6, "--warmup", 1, "--energy")
     result = measure(TINY, *asked, out=tmp_path / "out", prefix=prefix)
-    found = cases(result)["device-resident"]["energy"]
+    case = cases(result)["device-resident"]
+    found, metrics = case["energy"], case["metrics"]
     assert (found["how"], found["of"]) == ("power", "GPU 0")
-    assert found["idle_watts"] == pytest.approx(IDLE_W, rel=0.1)
+    assert metrics["idle_power"]["value"] == pytest.approx(IDLE_W, rel=0.1)
     meant = [drawn(found, trace, late_s=tenth / 10) for tenth in range(11)]
-    assert found["joules"] == pytest.approx(fmean(meant), rel=0.1)
+    assert metrics["energy"]["value"] == pytest.approx(fmean(meant), rel=0.1)
     (table,) = tmp_path.glob("out/*/table.md")
     said = "by readings of the power of GPU 0, integrated, as it has no energy counter, in a stretch of runs"
     assert said in table.read_text()
@@ -133,15 +136,15 @@ def test_rounds_held_back_in_a_known_time_are_left_out(software_cuda: tuple[str,
     assert found["left_out"] is True
     assert 0 < len(found["rounds"]) < found["of"] == 50
     assert found["rounds"] == list(range(len(found["rounds"])))
-    assert [it for it, _, _ in case["left_out"]["blocks"]["total"]] == found["rounds"]
-    assert len(case["left_out"]["samples_ns"]["total"]) + len(case["samples_ns"]["total"]) == 150
-    assert case["phases"]["total"]["n"] == len(case["samples_ns"]["total"])
+    assert [it for it, _, _ in case["left_out"]["blocks"]["latency"]] == found["rounds"]
+    assert len(case["left_out"]["samples"]["latency"]) + len(case["samples"]["latency"]) == 150
+    assert case["metrics"]["latency"]["n"] == len(case["samples"]["latency"])
     (warning,) = result["warnings"]
     assert warning["code"] == "throttled"
     assert warning["message"].endswith(f"({len(found['rounds'])} of 50): left out of all figures, kept in the result")
     # No block that is in the figures began before a reading that says that the card is free again.
     held = [it["at_ns"] for it in result["environment"]["gpu_readings"] if it["reasons"]]
-    assert all(start > max(held) for _, _, start in case["blocks"]["total"])
+    assert all(start > max(held) for _, _, start in case["blocks"]["latency"])
 
 
 @pytest.mark.parametrize(
@@ -153,7 +156,7 @@ def test_clocks_are_reset_however_the_run_ends(
     """Ended by a signal, killed, or with its worker killed, as an EP that crashes does."""
     card = Card(tmp_path / "card")
     prefix = with_knobs(software_cuda, Config(card=card.path))
-    line = command("run", TINY, "--ep", "cuda", "--mode", "device", "--precision", 0, "--duration", 600,
+    line = command("run", TINY, "--ep", "cuda", "--mode", "device-tensors", "--precision", 0, "--duration", 600,
                    "--lock-clocks", 1200, "--out", tmp_path / "out", prefix=prefix)  # fmt: skip
     with subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         try:
@@ -171,7 +174,7 @@ def test_clocks_are_reset_however_the_run_ends(
 
 
 def test_who_may_not_lock_clocks_is_told_what_does_it(software_cuda: tuple[str, ...], tmp_path: Path) -> None:
-    asked = ("run", TINY, "--ep", "cuda", "--mode", "device", "--out", tmp_path)
+    asked = ("run", TINY, "--ep", "cuda", "--mode", "device-tensors", "--out", tmp_path)
     ran = ortbench(*asked, "--lock-clocks", 1200, prefix=software_cuda)
     assert ran.code == 2
     assert ran.error_line == (

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from ortbench.analysis.levels import load_cases
 from ortbench.result import load
 from tests.conftest import MODELS, ortbench
+from tests.expect import there
 from tests.softcuda import Card, Config
 from tests.worker.test_cuda import with_knobs
 
@@ -26,9 +28,9 @@ def test_a_card_that_dozes_between_requests_takes_longer_and_the_clock_says_why(
     assert ran.code == 0, ran.err
     (path,) = (tmp_path / "out").glob("load-*/result.json")
     result = load(path)
-    (level,) = result.levels
-    back_to_back = (result.back_to_back or {})["device-resident"]
-    assert (back_to_back["clock_mhz"], level["clock_mhz"]) == ({"sm": 1000}, {"sm": 210})
+    (level,) = load_cases(result)
+    alone = there(result.case("device-resident"))
+    assert (alone.value("sm_clock"), level.value("sm_clock")) == (1000, 210)
     said = re.search(
         r"at 0\.80? a second an inference takes (\S+) times as long as back to back \(\S+ ms, not \S+ ms\); the SM clock "
         r"falls from 1000 to 210 MHz\.",

@@ -21,7 +21,7 @@ from tests.results import measured, result_of, steady
 from tests.truth import is_kind, recorded, relu_model, run_on_device
 
 SIZE = 1 << 16
-PINNED = ("cpu-pinned", "device-pinned")
+PINNED = ("cpu-tensors-pinned", "device-tensors-pinned")
 
 
 def nonzero(path: Path) -> Path:
@@ -42,10 +42,15 @@ def test_each_run_allocates_its_outputs_on_the_device(library: Path, tmp_path: P
     trace = Trace.read(tmp_path / "trace")
     assert result.target["dynamic_outputs"] is True
     assert {case.mode: case.status for case in result.cases} == dict.fromkeys((*USUAL_MODES, *PINNED), "ok")
-    for mode, allocations in (("device", 1), ("device-resident", 1), ("device-pinned", 1), ("host-accessible", 0)):
+    for mode, allocations in (
+        ("device-tensors", 1),
+        ("device-resident", 1),
+        ("device-tensors-pinned", 1),
+        ("host-accessible", 0),
+    ):
         case = next(case for case in result.cases if case.mode == mode)
-        assert case.outputs_match is True
-        for events in recorded(result, case, "total", trace):
+        assert case.checks["outputs"]["verdict"] == "passed"
+        for events in recorded(result, case, "latency", trace):
             made = events[is_kind(events, "alloc") & (events["bytes"] == SIZE)]
             assert len(made) == allocations, mode
 
@@ -54,13 +59,13 @@ def test_each_run_allocates_its_outputs_on_the_device(library: Path, tmp_path: P
 def test_memory_with_an_alignment_is_out_of_reach_and_said_to_be(library: Path, tmp_path: Path) -> None:
     arguments = ["--dynamic-outputs", "--iterations", 2, "--warmup", 1]
     found = cases(measure(MODELS / "tiny.onnx", "--ep-library", library, *arguments, out=tmp_path))
-    for mode in ("device", "device-resident"):
+    for mode in ("device-tensors", "device-resident"):
         assert found[mode]["status"] == "unsupported"
         assert found[mode]["reason"] == (
             "outputs cannot be bound to RefDevice (DEFAULT) without a shape: that memory has an alignment, which ONNX "
             "Runtime's Python API cannot name"
         )
-    assert found["cpu"]["status"] == found["host-accessible"]["status"] == "ok"
+    assert found["cpu-tensors"]["status"] == found["host-accessible"]["status"] == "ok"
 
 
 @pytest.mark.process
@@ -68,9 +73,13 @@ def test_on_webgpu(software_gpu: tuple[str, ...], tmp_path: Path) -> None:
     arguments = ["--ep", "webgpu", "--dynamic-outputs", "--iterations", 2, "--warmup", 1]
     model = nonzero(tmp_path / "nonzero.onnx")
     found = cases(measure(model, *arguments, out=tmp_path / "out", prefix=software_gpu))
-    for mode in ("device", "device-resident"):
-        assert (found[mode]["status"], found[mode]["outputs_match"]) == ("ok", True), found[mode]["reason"]
-    assert found["device"]["bytes_out"] == 32  # NonZero stays on the CPU, and so does its output
+    for mode in ("device-tensors", "device-resident"):
+        assert (found[mode]["status"], found[mode]["checks"]["outputs"]["verdict"]) == ("ok", "passed"), found[mode][
+            "reason"
+        ]
+    assert (
+        found["device-tensors"]["metrics"]["bytes_d2h"]["value"] == 32
+    )  # NonZero stays on the CPU, and so does its output
 
 
 @pytest.mark.parametrize("mode", [DEVICE, RESIDENT])
@@ -83,7 +92,7 @@ def test_a_shape_that_changes_with_the_data(mode: str, tmp_path: Path) -> None:
     for values in ([0, 1, 0, 0, 2, 0, 0, 3], [1] * 8, [0] * 8):
         data.arrays["x"][...] = values
         made._upload()  # type: ignore[attr-defined]
-        call, a, b = made.phases()["total"]
+        call, a, b = made.phases()["latency"]
         call(a, b)
         where, y = made.outputs()
         assert where.tolist() == [np.flatnonzero(values).tolist()]
@@ -97,23 +106,23 @@ def test_preallocated_outputs_cannot_do_that(tmp_path: Path) -> None:
     made = make_mode(RESIDENT, model, data)
     data.arrays["x"][...] = np.arange(8) - 6
     made._upload()  # type: ignore[attr-defined]
-    call, a, b = made.phases()["total"]
+    call, a, b = made.phases()["latency"]
     with pytest.raises(RuntimeError):
         call(a, b)
 
 
 @pytest.mark.process
 def test_outputs_that_nobody_wrote_are_found(library: Path, tmp_path: Path) -> None:
-    arguments = ["--dynamic-outputs", "--mode", "device", "--iterations", 2, "--warmup", 1]
+    arguments = ["--dynamic-outputs", "--mode", "device-tensors", "--iterations", 2, "--warmup", 1]
     config = Config(alignment=0, wrong_run="2+")
     code, result, _, _ = run_on_device(library, MODELS / "tiny.onnx", config, tmp_path, *arguments)
     assert code == 1
-    assert [case.outputs_match for case in result.cases] == [False]
+    assert [case.checks["outputs"]["verdict"] for case in result.cases] == ["failed"]
 
 
 def test_comparisons_and_advice_know_of_it() -> None:
     plain, dynamic = result_of(), result_of(target__dynamic_outputs=True)
     assert "dynamic outputs: False → True" in changes(plain, dynamic)
-    cases = [measured(mode, total=steady([100])) for mode in ("cpu", "device-resident")]
+    cases = [measured(mode, latency=steady([100])) for mode in ("cpu-tensors", "device-resident")]
     said = sentences(result_of(*cases, target__memory={"kind": "host"}, target__dynamic_outputs=True))
     assert "IO binding with outputs that ONNX Runtime allocates" in said[0]

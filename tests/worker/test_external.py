@@ -74,11 +74,11 @@ def test_the_result_and_the_report_say_it(tmp_path: Path) -> None:
     result = measure(MODELS / "tiny.onnx", *arguments, out=tmp_path / "b")
     assert result["target"]["external"] == "numpy"
     how = "the addresses are the library's; the outputs followed inputs that were written in place"
-    for mode in ("device", "device-resident"):
-        assert cases(result)[mode]["external"] == {
-            "library": "numpy", "place": "host memory", "proved": True, "how": how,
+    for mode in ("device-tensors", "device-resident"):
+        assert cases(result)[mode]["checks"]["external"] == {
+            "library": "numpy", "place": "host memory", "verdict": "passed", "how": how,
         }  # fmt: skip
-    assert cases(result)["cpu"]["external"] is None
+    assert cases(result)["cpu-tensors"]["checks"].get("external") is None
 
 
 @pytest.mark.process
@@ -86,9 +86,9 @@ def test_a_device_cannot_read_numpys_memory(library: Path, tmp_path: Path) -> No
     arguments = ["--external", "numpy", "--ep-option", "compute_us=100", "--iterations", 2, "--warmup", 1]
     found = cases(measure(MODELS / "tiny.onnx", "--ep-library", library, *arguments, out=tmp_path))
     assert {mode: case["status"] for mode, case in found.items()} == {
-        "cpu": "ok", "device": "unsupported", "device-resident": "unsupported", "host-accessible": "ok",
+        "cpu-tensors": "ok", "device-tensors": "unsupported", "device-resident": "unsupported", "host-accessible": "ok",
     }  # fmt: skip
-    assert found["device"]["reason"] == (
+    assert found["device-tensors"]["reason"] == (
         "numpy's arrays are in host memory, and RefDeviceExecutionProvider computes on a device"
     )
 
@@ -104,7 +104,10 @@ def test_cupy_is_for_cuda_alone() -> None:
     ("arguments", "message"),
     [
         (["--external", "jax"], "--external 'jax': choose from numpy, torch, cupy"),
-        (["--external", "numpy", "--mode", "cpu"], "--external is for the modes device and device-resident"),
+        (
+            ["--external", "numpy", "--mode", "cpu-tensors"],
+            "--external is for the modes device-tensors and device-resident",
+        ),
         (["--external", "cupy"], "--external cupy: it cannot be imported here: No module named 'cupy'"),
     ],
 )

@@ -32,7 +32,7 @@ def test_a_run_names_entries_that_do_nothing_and_no_others(tmp_path: Path) -> No
     entries = ["session.intra_op_num_threads=1", "session.intra_op.allow_spining=0", "session.intra_op.allow_spinning=0",
                "ep.some.key=1", "mlas.disable_kleidiai=1"]  # fmt: skip
     typed = [word for entry in entries for word in ("--session-config", entry)]
-    arguments = [TINY, "--ep", "cpu", "--mode", "cpu", *ONCE, *typed, "--run-config", "hurga=1"]
+    arguments = [TINY, "--ep", "cpu", "--mode", "cpu-tensors", *ONCE, *typed, "--run-config", "hurga=1"]
     found = measure(*arguments, out=tmp_path / "out")
     version = found["environment"]["onnxruntime"]
     assert said(found, "session-config-ignored") == [THREADS, MISSPELT.format(version=version)]
@@ -48,7 +48,7 @@ def test_a_run_names_entries_that_do_nothing_and_no_others(tmp_path: Path) -> No
 @pytest.mark.process
 def test_a_gate_that_passes_names_them_on_the_terminal_and_in_markdown(tmp_path: Path) -> None:
     summary = tmp_path / "summary.md"
-    ran = ortbench("gate", "--model", TINY, "--ep", "cpu", "--mode", "cpu", "--max-cpu-nodes", "5", "--warmup", 1,
+    ran = ortbench("gate", "--model", TINY, "--ep", "cpu", "--mode", "cpu-tensors", "--max-cpu-nodes", "5", "--warmup", 1,
                    "--duration", "0.5", "--session-config", "session.intra_op_num_threads=1", "--out", tmp_path / "out",
                    GITHUB_STEP_SUMMARY=str(summary), COLUMNS="200")  # fmt: skip
     assert ran.code == 0, ran.err
@@ -69,7 +69,7 @@ def test_an_ep_option_that_is_taken_without_a_word_and_named_nowhere(
     software_gpu: tuple[str, ...], tmp_path: Path
 ) -> None:
     found = measure(
-        TINY, "--ep", "webgpu", "--mode", "cpu", *ONCE, "--ep-option", "nonsense=1", "--ep-option", "validationMode=disabled",
+        TINY, "--ep", "webgpu", "--mode", "cpu-tensors", *ONCE, "--ep-option", "nonsense=1", "--ep-option", "validationMode=disabled",
         out=tmp_path / "out", prefix=software_gpu,
     )  # fmt: skip
     assert said(found, "ep-option-ignored") == [

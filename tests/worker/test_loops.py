@@ -13,7 +13,7 @@ import onnx
 import pytest
 
 from ortbench.errors import BadInput, BenchmarkFailed, Unsupported, WrongOutputs
-from ortbench.modes import LOOP_MODES, TOTAL
+from ortbench.modes import LATENCY, LOOP_MODES
 from ortbench.plan import Inputs, Target
 from ortbench.steps import Steps
 from ortbench.worker.loops import data
@@ -96,7 +96,7 @@ def test_every_step_of_every_model_gives_what_is_expected(name: str, mode: str) 
     made = make_loop(mode, model, loop, steps, request)
     check_outputs(made, None, None)
     made.compare_steps(None, None)
-    call, a, b = made.phases()[TOTAL]
+    call, a, b = made.phases()[LATENCY]
     made.take_times(0)
     for _ in range(3):
         call(a, b)
@@ -262,12 +262,12 @@ def test_the_right_ones_beside_them_are_right() -> None:
 
 def test_a_step_that_fails_is_named_with_what_the_others_took() -> None:
     model, loop, steps, request = loop_of("recurrent_cell")
-    made = make_loop("cpu", model, loop, steps, request)
+    made = make_loop("cpu-tensors", model, loop, steps, request)
 
     def fails() -> None:
         raise BenchmarkFailed("there is no room")
 
-    call, a, b = made.phases()[TOTAL]
+    call, a, b = made.phases()[LATENCY]
     for broken, said in (
         (3, r"^step 4 of 6 failed: there is no room; the 3 before it took from .+ \(the first\) to .+ \(the last\)$"),
         (1, r"^step 2 of 6 failed: there is no room; the one before it took [\d.]+ \S+$"),
@@ -286,7 +286,7 @@ def test_no_more_than_the_last_state_is_kept() -> None:
     path, steps = MODELS / "growing_on_device.onnx", Steps((("present", "past"),), 40)
     loop = made_of(path, Inputs(), steps)
     made = CpuLoop(opened(path), loop)
-    call, a, b = made.phases()[TOTAL]
+    call, a, b = made.phases()[LATENCY]
     call(a, b)
     kept = [array for step in made._got for array in step if array is not None]
     assert {array.shape for array in kept} == {(1, 2, 1, 16)}

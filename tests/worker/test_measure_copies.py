@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from ortbench.analysis import gpu_activity
-from ortbench.analysis.gpu_activity import DOWNLOAD, KERNEL, UPLOAD, Activity, Moment, measured
+from ortbench.analysis.gpu_activity import D2H, H2D, KERNEL, Activity, Moment, measured
 from ortbench.errors import BadInput, BenchmarkFailed
 from ortbench.plan import Plan, check, is_nvidia
 from ortbench.result import Case
-from ortbench.schema import Copied, Measured, ZeroCopy
+from ortbench.schema import CaseCheck, Copied, Measured
 from tests.conftest import MODELS, Ran, cases, ortbench
 from tests.forks import MAIN
 from tests.refdevice import Config, Trace
@@ -38,11 +38,11 @@ def did(what: str, start: int, took: int, size: int = 0, memory: str = "", rate:
 
 def one_run(start: int, up: int, rate: float = 1.0) -> list[Activity]:
     return [
-        did(UPLOAD, start, up, 100, "pageable", rate),
-        did(UPLOAD, start + MS, up, 20, "pageable", rate),
+        did(H2D, start, up, 100, "pageable", rate),
+        did(H2D, start + MS, up, 20, "pageable", rate),
         did(KERNEL, start + 2 * MS, 7, rate=rate),
         did(KERNEL, start + 2 * MS + 10, 8, rate=rate),
-        did(DOWNLOAD, start + 3 * MS, 50, 30, "pinned", rate),
+        did(D2H, start + 3 * MS, 50, 30, "pinned", rate),
     ]
 
 
@@ -51,8 +51,8 @@ def test_records_are_shared_out_to_runs_and_summed() -> None:
     assert measured(RUNS, found, both(0), both(40 * MS)) == {
         "runs": 3,
         "run_ns": 4 * MS,
-        "upload": {"n": 2, "bytes": 120, "ns": 1000, "memory": "pageable"},
-        "download": {"n": 1, "bytes": 30, "ns": 50, "memory": "pinned"},
+        "h2d": {"n": 2, "bytes": 120, "ns": 1000, "memory": "pageable"},
+        "d2h": {"n": 1, "bytes": 30, "ns": 50, "memory": "pinned"},
         "kernels_ns": 15,
     }
 
@@ -61,21 +61,21 @@ def test_clocks_that_differ_in_rate() -> None:
     rate = 1.01  # 1 % of 30 ms is far more than what is kept between runs
     found = [activity for start, _ in RUNS for activity in one_run(start, 500, rate)]
     answer = measured(RUNS, found, both(0, rate), both(40 * MS, rate))
-    assert (answer["upload"]["n"], answer["download"]["n"]) == (2, 1)
+    assert (answer["h2d"]["n"], answer["d2h"]["n"]) == (2, 1)
 
 
 def test_what_was_before_the_first_run_is_nobodys() -> None:
-    early = did(UPLOAD, 5 * MS, 100, 1, "pageable")
+    early = did(H2D, 5 * MS, 100, 1, "pageable")
     answer = measured(
         RUNS, [early, *one_run(10 * MS, 1), *one_run(20 * MS, 1), *one_run(30 * MS, 1)], both(0), both(MS)
     )
-    assert answer["upload"]["bytes"] == 120
+    assert answer["h2d"]["bytes"] == 120
 
 
 def test_a_record_that_is_off_by_less_than_half_the_gap_is_still_its_runs() -> None:
     for start in (10 * MS - 400_000, 14 * MS + 400_000):
-        answer = measured(RUNS[:1], [did(UPLOAD, start, 10, 1, "pageable")], both(0), both(MS))
-        assert answer["upload"]["n"] == 1
+        answer = measured(RUNS[:1], [did(H2D, start, 10, 1, "pageable")], both(0), both(MS))
+        assert answer["h2d"]["n"] == 1
 
 
 @pytest.mark.parametrize(
@@ -93,40 +93,41 @@ def test_records_that_make_no_sense_are_no_measurement(found: list[Activity], me
 
 
 def test_what_is_said() -> None:
-    cpu: Case = measured_case("cpu", total=steady([9_700_000]))
-    cpu.measured, cpu.derived = copied(2_100_000, 2_050_000), {"copies_ns": 4_268_000, "inference_ns": 1}
-    phases = {"upload": steady([2_200_000]), "download": steady([2_100_000])}
-    device: Case = measured_case("device", total=steady([9_800_000]), **phases)
-    device.measured = copied(2_100_000, 2_050_000)
+    cpu: Case = measured_case("cpu-tensors", latency=steady([9_700_000]))
+    gpu_activity.put_recorded(cpu, copied(2_100_000, 2_050_000))
+    cpu.put("copies", 4_268_000, derived=True)
+    phases = {"h2d": steady([2_200_000]), "d2h": steady([2_100_000])}
+    device: Case = measured_case("device-tensors", latency=steady([9_800_000]), **phases)
+    gpu_activity.put_recorded(device, copied(2_100_000, 2_050_000))
     of_cpu = (
         "With CPU tensors CUPTI measured 2.10 ms up (pageable) and 2.05 ms down (pageable) of 9.70 ms (43%), "
         "beside ≈44% derived."
     )
     of_device = (
-        "In device CUPTI measured 2.10 ms up and 2.05 ms down where ortbench timed 2.20 ms and 2.10 ms: the rest is the "
+        "In device-tensors CUPTI measured 2.10 ms up and 2.05 ms down where ortbench timed 2.20 ms and 2.10 ms: the rest is the "
         "host's part of a copy."
     )
     assert gpu_activity.cupti_sentences(result_of(cpu, device)) == [of_cpu, of_device]
-    cpu.derived = None
+    cpu.put("copies", None)
     assert gpu_activity.cupti_sentences(result_of(cpu)) == [of_cpu.replace(", beside ≈44% derived", "")]
-    assert gpu_activity.cupti_sentences(result_of(measured_case("cpu", total=steady([1])))) == []
+    assert gpu_activity.cupti_sentences(result_of(measured_case("cpu-tensors", latency=steady([1])))) == []
 
 
 def test_what_it_makes_of_zero_copy() -> None:
     """Kernels that reach over the link take as long as copies do: then only the records tell."""
-    slow: ZeroCopy = {"proved": False, "how": "a run takes +1.00 ms", "addresses": True}
+    slow: CaseCheck = {"verdict": "unclear", "how": "a run takes +1.00 ms", "addresses": True}
     nothing: Copied = {"n": 0, "bytes": 0, "ns": 0, "memory": None}
-    clean: Measured = {"runs": 3, "run_ns": 1, "upload": nothing, "download": nothing, "kernels_ns": 1}
+    clean: Measured = {"runs": 3, "run_ns": 1, "h2d": nothing, "d2h": nothing, "kernels_ns": 1}
     seen = "CUPTI saw no copy in 3 runs; by times alone: a run takes +1.00 ms"
-    assert gpu_activity.zero_copy(slow, clean) == {"proved": True, "how": seen, "addresses": True}
-    copying: Measured = {**clean, "download": {**nothing, "n": 1, "bytes": 64, "memory": "pinned"}}
-    assert gpu_activity.zero_copy({**slow, "proved": True}, copying) == {
-        "proved": False,
-        "how": "CUPTI saw 64 bytes of download a run; by times alone: a run takes +1.00 ms",
+    assert gpu_activity.zero_copy(slow, clean) == {"verdict": "passed", "how": seen, "addresses": True}
+    copying: Measured = {**clean, "d2h": {**nothing, "n": 1, "bytes": 64, "memory": "pinned"}}
+    assert gpu_activity.zero_copy({**slow, "verdict": "passed"}, copying) == {
+        "verdict": "unclear",
+        "how": "CUPTI saw 64 bytes of d2h a run; by times alone: a run takes +1.00 ms",
         "addresses": True,
     }
-    elsewhere: ZeroCopy = {
-        "proved": False,
+    elsewhere: CaseCheck = {
+        "verdict": "unclear",
         "how": "the outputs are not at the addresses that were bound",
         "addresses": False,
     }
@@ -149,7 +150,7 @@ def test_which_eps_are_nvidias(name: str, yes: bool) -> None:
 
 @pytest.mark.process
 def test_bad_input() -> None:
-    with pytest.raises(BadInput, match="looks into runs of cpu and device"):
+    with pytest.raises(BadInput, match="looks into runs of cpu-tensors and device"):
         check(Plan(str(MODELS / "tiny.onnx"), modes=("device-resident",), measure_copies=True))
     ran = ortbench("run", MODELS / "tiny.onnx", "--ep", "cpu", "--measure-copies")
     assert (ran.code, ran.error_line) == (
@@ -158,7 +159,7 @@ def test_bad_input() -> None:
     )
 
 
-MODES = ("cpu", "device", "device-resident", "host-accessible")  # it looks into all but the third
+MODES = ("cpu-tensors", "device-tensors", "device-resident", "host-accessible")  # it looks into all but the third
 
 
 def run(library: Path, folder: Path, **environment: str) -> tuple[dict[str, Any], Ran]:
@@ -181,27 +182,27 @@ def test_copies_are_those_of_the_devices_own_trace(library: Path, tmp_path: Path
     assert [warning for warning in result["warnings"] if warning["code"] == "copies-not-measured"] == []
     found = cases(result)
     trace = Trace.read(tmp_path / "trace")
-    for mode in ("cpu", "device"):
-        got = found[mode]["measured"]
+    for mode in ("cpu-tensors", "device-tensors"):
+        got, figures = found[mode]["recorded"], {key: it.get("value") for key, it in found[mode]["metrics"].items()}
         assert 3 <= got["runs"] <= 20
-        for direction in ("upload", "download"):
+        for direction in ("h2d", "d2h"):
             copies = trace.of(direction)
             copies = copies[copies["bytes"] == 1 << 20]
             (took,) = set(copies["end_ns"] - copies["start_ns"])
-            assert (got[direction]["n"], got[direction]["bytes"]) == (1, 1 << 20)
-            assert got[direction]["ns"] == pytest.approx(took, rel=3e-5)  # the clock of records is fast
+            assert (got[direction]["n"], figures[f"gpu_bytes_{direction}"]) == (1, 1 << 20)
+            assert figures[f"gpu_{direction}"] == pytest.approx(took, rel=3e-5)  # the clock of records is fast
             assert got[direction]["memory"] == "pageable"
-        assert got["kernels_ns"] == pytest.approx(COMPUTE_US * 1000, rel=3e-5)
-        assert got["run_ns"] >= got["upload"]["ns"] + got["download"]["ns"] + got["kernels_ns"]
+        assert figures["gpu_kernels"] == pytest.approx(COMPUTE_US * 1000, rel=3e-5)
+        assert figures["gpu_latency"] >= figures["gpu_h2d"] + figures["gpu_d2h"] + figures["gpu_kernels"]
     shared = found["host-accessible"]
-    assert (shared["measured"]["upload"]["n"], shared["measured"]["download"]["n"]) == (0, 0)
-    assert shared["zero_copy"]["proved"] is True
-    assert shared["zero_copy"]["how"].startswith(
-        f"CUPTI saw no copy in {shared['measured']['runs']} runs; by times alone: bound addresses"
+    assert (shared["recorded"]["h2d"]["n"], shared["recorded"]["d2h"]["n"]) == (0, 0)
+    assert shared["checks"]["zero_copy"]["verdict"] == "passed"
+    assert shared["checks"]["zero_copy"]["how"].startswith(
+        f"CUPTI saw no copy in {shared['recorded']['runs']} runs; by times alone: bound addresses"
     )
-    assert found["device-resident"]["measured"] is None
+    assert "recorded" not in found["device-resident"]
     assert "With CPU tensors CUPTI measured" in ran.out
-    assert "In device CUPTI measured" in ran.out
+    assert "In device-tensors CUPTI measured" in ran.out
 
 
 @pytest.mark.process
@@ -224,14 +225,16 @@ def test_without_cupti_the_measurement_stays(
     (warning,) = [it["message"] for it in result["warnings"] if it["code"] == "copies-not-measured"]
     assert warning == f"--measure-copies gave nothing: {message}"
     assert [case["status"] for case in result["cases"]] == ["ok"] * len(MODES)
-    assert {case["measured"] for case in result["cases"]} == {None}
+    assert {case.get("recorded") for case in result["cases"]} == {None}
     assert f"warning: {warning}" in ran.out
 
 
 @pytest.mark.process
 def test_a_direction_without_copies_is_zero(library: Path, tmp_path: Path) -> None:
     result, _ = run(library, tmp_path, CUPTI_STAND_IN_LOSES="1")
-    assert cases(result)["cpu"]["measured"]["upload"] == {"n": 0, "bytes": 0, "ns": 0, "memory": None}
+    case = cases(result)["cpu-tensors"]
+    assert case["recorded"]["h2d"] == {"n": 0, "memory": None}
+    assert case["metrics"]["gpu_h2d"]["value"] == case["metrics"]["gpu_bytes_h2d"]["value"] == 0
 
 
 def _real() -> Any:

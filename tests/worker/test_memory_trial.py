@@ -20,7 +20,7 @@ from tests.truth import relu_model, run_on_device
 pytestmark = pytest.mark.process
 
 RUN = ("--iterations", 5, "--warmup", 1)
-MODES = ("cpu", "device", "device-resident", "host-accessible")
+MODES = ("cpu-tensors", "device-tensors", "device-resident", "host-accessible")
 NOT_OFFERED = (
     "no device memory that can be used (no copies {} it: Data transfer implementation between source and destination device "
     "was not found.)"
@@ -48,16 +48,16 @@ def listed(library: Path, environment: Mapping[str, str] | None = None, **knobs:
 
 def test_default_memory_that_is_the_hosts_is_bound_in_place(library: Path, tmp_path: Path) -> None:
     assert statuses(library, tmp_path, 0, host_memory=True, trace=tmp_path / "trace") == dict.fromkeys(MODES)
-    assert not len(Trace.read(tmp_path / "trace").of("upload", "download", "host-copy", "ha-copy"))
+    assert not len(Trace.read(tmp_path / "trace").of("h2d", "d2h", "host-copy", "ha-copy"))
     assert listed(library, host_memory=True) == dict.fromkeys(MODES)
 
 
 def test_a_trial_that_ends_the_worker_costs_the_modes_that_need_the_memory(library: Path, tmp_path: Path) -> None:
     found = statuses(library, tmp_path, 1, abort_copy="1+:default")
     why = "RefDevice (DEFAULT) of RefDeviceExecutionProvider cannot be used: the worker was ended by SIGABRT"
-    assert (found["cpu"], found["device"]) == (None, f"failed: {why}")
+    assert (found["cpu-tensors"], found["device-tensors"]) == (None, f"failed: {why}")
     said = listed(library, abort_copy="1+:default")
-    assert (said["cpu"], said["device"]) == (None, why)
+    assert (said["cpu-tensors"], said["device-tensors"]) == (None, why)
 
 
 @pytest.mark.parametrize(
@@ -80,8 +80,8 @@ def test_memory_that_does_not_work_is_said_before_anything_is_run(
 ) -> None:
     """ONNX Runtime itself can run nothing on such an EP, as it cannot copy either."""
     said = listed(library, None, **knobs)
-    assert (said["device"], said["device-resident"]) == (why, why)
-    assert said["cpu"] == (why if "copies" in knobs else None)
+    assert (said["device-tensors"], said["device-resident"]) == (why, why)
+    assert said["cpu-tensors"] == (why if "copies" in knobs else None)
 
 
 def short_trials() -> None:
@@ -90,7 +90,10 @@ def short_trials() -> None:
 
 def test_a_trial_that_hangs_is_ended(library: Path) -> None:
     said = listed(library, {WORKER: f"{__name__}:short_trials"}, fault="hang", fault_at="copy", fault_when="1+")
-    assert (said["cpu"], said["device"]) == (None, FAILED.format("the worker gave no answer for 0.5 s and was stopped"))
+    assert (said["cpu-tensors"], said["device-tensors"]) == (
+        None,
+        FAILED.format("the worker gave no answer for 0.5 s and was stopped"),
+    )
 
 
 def test_trials_leave_nothing_and_take_no_time(library: Path, tmp_path: Path) -> None:
@@ -101,7 +104,7 @@ def test_trials_leave_nothing_and_take_no_time(library: Path, tmp_path: Path) ->
         "default": 0,
         "host_accessible": 0,
     }
-    copies = found.of("upload", "download", "host-copy")
+    copies = found.of("h2d", "d2h", "host-copy")
     assert 0 < sum(copies["end_ns"] - copies["start_ns"]) < 1_000_000
 
 

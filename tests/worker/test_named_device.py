@@ -171,8 +171,8 @@ def test_one_inference_of_mode_device(device: Device) -> None:
     check_outputs(made, None, None)
     assert (made.bytes_in, made.bytes_out) == (24, 24)
     phases = made.phases()
-    assert set(phases) == {"upload", "inference", "download", "total"}
-    call, a, b = phases["total"]
+    assert set(phases) == {"h2d", "inference", "d2h", "latency"}
+    call, a, b = phases["latency"]
     assert done_by(device, lambda: call(a, b)) == ["update_inplace", "run", "numpy"]
     assert [entry[1] for entry in device.calls if entry[0] == "run"] == [None]
     assert np.array_equal(made.outputs()[0], data.reference[0])
@@ -182,7 +182,7 @@ def test_what_is_resident_is_copied_once(device: Device) -> None:
     model, data = opened(device)
     made = make_mode(RESIDENT, model, data)
     assert isinstance(made, ResidentMode)
-    call, a, b = made.phases()["total"]
+    call, a, b = made.phases()["latency"]
     assert done_by(device, lambda: call(a, b))[0] == "run"
     assert "update_inplace" not in [entry[0] for entry in device.calls]
     upload, download = made.once()
@@ -195,7 +195,7 @@ def test_a_device_that_works_on_is_waited_for(device: Device) -> None:
     model, data = opened(device)
     made = make_mode(RESIDENT, model, data)
     assert made.fence.kind == READBACK
-    call, a, b = made.phases()["total"]
+    call, a, b = made.phases()["latency"]
     assert done_by(device, lambda: call(a, b)) == ["run", "numpy", "synchronize_outputs"]  # a copy back may pass runs
     assert time.perf_counter() >= device.busy_until
 
@@ -212,14 +212,14 @@ def test_outputs_without_a_shape_are_bound_by_the_devices_vendor(device: Device)
     model, data = opened(device, dynamic_outputs=True)
     made = make_mode(DEVICE, model, data)
     check_outputs(made, None, None)
-    call, a, b = made.phases()["total"]
+    call, a, b = made.phases()["latency"]
     assert done_by(device, lambda: call(a, b)) == ["update_inplace", "bind_output", "run", "numpy"]
     assert device.calls[1] == ("bind_output", "y", MICROSOFT, 1)
 
 
 def test_there_is_no_memory_that_both_reach(device: Device) -> None:
     model, data = opened(device)
-    for mode in (HOST_ACCESSIBLE, "cpu-pinned", "device-pinned"):
+    for mode in (HOST_ACCESSIBLE, "cpu-tensors-pinned", "device-tensors-pinned"):
         with pytest.raises(Unsupported, match=r"^DmlExecutionProvider offers no HOST_ACCESSIBLE .*memory on this"):
             make_mode(mode, model, data)
 

@@ -66,13 +66,13 @@ def trace(recorder: Path, tmp_path: Path) -> Tracer:
 
 def moved(case: Case, phase: str) -> int:
     """Bytes that a call of a phase copies, by the result."""
-    assert case.bytes_in is not None
-    assert case.bytes_out is not None
+    assert case.bytes_h2d is not None
+    assert case.bytes_d2h is not None
     return {
-        "upload": case.bytes_in,
+        "h2d": case.bytes_h2d,
         "inference": 0,
-        "download": case.bytes_out,
-        "total": (case.bytes_in + case.bytes_out) * case.inferences("total"),
+        "d2h": case.bytes_d2h,
+        "latency": (case.bytes_h2d + case.bytes_d2h) * case.inferences("latency"),
     }[phase]
 
 
@@ -118,13 +118,13 @@ def assert_agrees(traced: Traced) -> None:
     assert not any(left.values())
 
 
-def timed(result: Result) -> Iterator[tuple[Case, str, list[int]]]:
+def timed(result: Result) -> Iterator[tuple[Case, str, list[int | float]]]:
     """What has ranges of its own."""
     for case in result.cases:
-        yield from ((case, phase, taken) for phase, taken in case.samples_ns.items() if phase not in COSTS)
+        yield from ((case, phase, taken) for phase, taken in case.samples.items() if phase not in COSTS)
 
 
-def disagreements(traced: Traced) -> dict[str, tuple[int, int]]:
+def disagreements(traced: Traced) -> dict[str, tuple[int, int | float]]:
     """Phases whose ranges and samples differ by more than 1 % and 20 µs in sum: both sums, ns."""
     wrong = {}
     for case, phase, samples in timed(traced.result):
@@ -153,7 +153,7 @@ def test_on_the_cpu(trace: Tracer) -> None:
 
 @pytest.mark.process
 def test_on_webgpu(trace: Tracer, software_gpu: tuple[str, ...]) -> None:
-    checked(trace, ["cpu", "device", "device-resident"], "--ep", "webgpu", prefix=software_gpu)
+    checked(trace, ["cpu-tensors", "device-tensors", "device-resident"], "--ep", "webgpu", prefix=software_gpu)
 
 
 @pytest.mark.wide
@@ -161,17 +161,17 @@ def test_on_webgpu(trace: Tracer, software_gpu: tuple[str, ...]) -> None:
 def test_on_the_reference_device(trace: Tracer, real_library: Path) -> None:
     record = on_the_reference_device(trace, real_library).record
     assert {(block.name, block.category): block.payload for block in record.ranges} == {
-        ("cpu", "total"): 2 * BYTES,
-        ("device", "upload"): BYTES,
-        ("device", "inference"): 0,
-        ("device", "download"): BYTES,
-        ("device", "total"): 2 * BYTES,
-        ("device-resident", "total"): 0,
-        ("host-accessible", "total"): 0,
-        ("pipelined", "upload"): BYTES,
+        ("cpu-tensors", "latency"): 2 * BYTES,
+        ("device-tensors", "h2d"): BYTES,
+        ("device-tensors", "inference"): 0,
+        ("device-tensors", "d2h"): BYTES,
+        ("device-tensors", "latency"): 2 * BYTES,
+        ("device-resident", "latency"): 0,
+        ("host-accessible", "latency"): 0,
+        ("pipelined", "h2d"): BYTES,
         ("pipelined", "inference"): 0,
-        ("pipelined", "download"): BYTES,
-        ("pipelined", "total"): 6 * BYTES,
+        ("pipelined", "d2h"): BYTES,
+        ("pipelined", "latency"): 6 * BYTES,
     }
 
 
@@ -189,7 +189,9 @@ def test_ranges_and_samples_have_the_same_sums(ep: str, trace: Tracer, request: 
             traced = checked(trace, list(USUAL_MODES), "--ep", "cpu")
         elif ep == "webgpu":
             prefix = request.getfixturevalue("software_gpu")
-            traced = checked(trace, ["cpu", "device", "device-resident"], "--ep", "webgpu", prefix=prefix)
+            traced = checked(
+                trace, ["cpu-tensors", "device-tensors", "device-resident"], "--ep", "webgpu", prefix=prefix
+            )
         else:
             traced = on_the_reference_device(trace, request.getfixturevalue("real_library"))
         seen.append(disagreements(traced))
@@ -212,15 +214,15 @@ def test_a_call_that_fails_inside_a_block_leaves_no_range_open(
     plan = Plan(str(model), Target(library=str(real_library)))
     with Client(timeout_s=600) as worker:
         worker.ask("open", **plan.worker_request())
-        worker.ask("prepare", mode="cpu", warmup=0)
+        worker.ask("prepare", mode="cpu-tensors", warmup=0)
         with pytest.raises(BenchmarkFailed, match="told to fail"):
-            worker.ask("block", mode="cpu", phase="total", n=n, drop=1)
-        worker.ask("block", mode="cpu", phase="total", n=3, drop=0)
+            worker.ask("block", mode="cpu-tensors", phase="latency", n=n, drop=1)
+        worker.ask("block", mode="cpu-tensors", phase="latency", n=3, drop=0)
     record = Record.read(tmp_path / "record", DOMAIN)
     assert_balanced(record)
     broken, whole = record.ranges
     for block in (broken, whole):
-        assert_is_block(block, "cpu", "total")
+        assert_is_block(block, "cpu-tensors", "latency")
     assert 1 < len(broken.inner) < n
     assert len(whole.inner) == 3
 
@@ -244,7 +246,7 @@ def test_workers_that_were_paused_end_in_order_too(trace: Tracer, real_library: 
         "--ep",
         real_library,
         "--mode",
-        "cpu",
+        "cpu-tensors",
         "--iterations",
         6,
         "--out",
@@ -262,7 +264,7 @@ def test_workers_that_were_paused_end_in_order_too(trace: Tracer, real_library: 
 _LISTENING = """
 from types import SimpleNamespace
 from ortbench.worker.timing import Ranges
-print(Ranges(SimpleNamespace(name="device", bytes_in=1, bytes_out=2, per_call=1, whole="total", parts=())).listening)
+print(Ranges(SimpleNamespace(name="device", bytes_in=1, bytes_out=2, per_call=1, whole="latency", parts=())).listening)
 """
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ortbench.modes import STEP, TOTAL
+from ortbench.modes import LATENCY, STEP
 from ortbench.profiler import DOMAIN
 from ortbench.result import load
 from ortbench.worker.timing import COLORS
@@ -31,17 +31,17 @@ def traced(recorder: Path, folder: Path, *target: object) -> Traced:
 def check_ranges(found: Traced) -> None:
     """Blocks, loops and steps are those of the result, one for one, in order and nesting; none is shorter than its sample."""
     ok = [case for case in found.result.cases if case.status == "ok"]
-    blocks = sorted((start, n, case) for case in ok for _, n, start in case.blocks[TOTAL])
+    blocks = sorted((start, n, case) for case in ok for _, n, start in case.blocks[LATENCY])
     assert len(found.record.ranges) == len(blocks)
-    left = {case.mode: (list(case.samples_ns[TOTAL]), list(case.samples_ns[STEP])) for case in ok}
+    left = {case.mode: (list(case.samples[LATENCY]), list(case.samples[STEP])) for case in ok}
     for block, (start, n, case) in zip(found.record.ranges, blocks, strict=True):
-        assert (block.name, block.category, block.depth, block.color) == (case.mode, TOTAL, 0, COLORS[TOTAL])
-        assert block.payload == (case.bytes_in or 0) + (case.bytes_out or 0)
+        assert (block.name, block.category, block.depth, block.color) == (case.mode, LATENCY, 0, COLORS[LATENCY])
+        assert block.payload == (case.bytes_h2d or 0) + (case.bytes_d2h or 0)
         assert (block.start_ns or 0) >= start
         assert len(block.inner) == n
         loops, steps = left[case.mode]
         for number, loop in enumerate(block.inner):
-            assert (loop.name, loop.category, loop.depth) == (f"{case.mode}/loop", TOTAL, 1)
+            assert (loop.name, loop.category, loop.depth) == (f"{case.mode}/loop", LATENCY, 1)
             assert loop.payload == number
             assert loop.ns >= loops.pop(0)
             assert [(it.name, it.category, it.depth, it.payload, it.inner) for it in loop.inner] == [
@@ -67,4 +67,4 @@ def test_ranges_of_a_loop_on_the_reference_device(recorder: Path, real_library: 
     found = traced(recorder, tmp_path, "--ep-library", real_library)
     assert_balanced(found.record)
     check_ranges(found)
-    assert {"cpu", "device-resident"} <= {it.name for it in found.record.ranges}
+    assert {"cpu-tensors", "device-resident"} <= {it.name for it in found.record.ranges}

@@ -35,12 +35,15 @@ NEW_NAMES = {
 }  # fmt: skip
 
 
+_NOT_HERE = ("TYPE_CHECKING", "sys.version_info >= (3, 11)")
+
+
 def _run_imports(body: list[ast.stmt]) -> Iterator[ast.Import | ast.ImportFrom]:
-    """The imports that are carried out: all but those for the type checker alone."""
+    """The imports that are carried out: all but those for the type checker, or for a newer Python, alone."""
     for statement in body:
         if isinstance(statement, (ast.Import, ast.ImportFrom)):
             yield statement
-        elif not (isinstance(statement, ast.If) and ast.unparse(statement.test) == "TYPE_CHECKING"):
+        elif not (isinstance(statement, ast.If) and ast.unparse(statement.test) in _NOT_HERE):
             for name in ("body", "orelse", "finalbody"):
                 yield from _run_imports(getattr(statement, name, []))
             for handler in getattr(statement, "handlers", []):

@@ -22,9 +22,9 @@ def test_every_mode_of_every_model(path: Path, tmp_path: Path) -> None:
     assert result["target"]["memory"] == {"kind": "ep-device", "default": None, "host_accessible": SHARED}
     found = cases(result)
     assert {mode: case["status"] for mode, case in found.items()} == dict.fromkeys(found, "ok")
-    assert {case["outputs_match"] for case in found.values()} == {True}
-    assert found["cpu"]["bytes_in"] is None
-    assert found["device"]["bytes_in"] > 0
+    assert {case["checks"]["outputs"]["verdict"] for case in found.values()} == {"passed"}
+    assert found["cpu-tensors"]["metrics"].get("bytes_h2d") is None
+    assert found["device-tensors"]["metrics"]["bytes_h2d"]["value"] > 0
     zero_copy = found["host-accessible"]["zero_copy"]
     assert zero_copy["addresses"]
     nothing_to_see = path.stem == "transformer_ids"  # its inputs in another order give the same outputs
@@ -53,7 +53,7 @@ def test_devices_names_its_memory_and_where_it_comes_from(tmp_path: Path) -> Non
 
 def test_the_ep_that_its_package_does_not_name(tmp_path: Path) -> None:
     result = measure(
-        MODELS / "tiny.onnx", "--ep", "OpenVINOExecutionProvider.AUTO", "--mode", "cpu", *ONCE, out=tmp_path
+        MODELS / "tiny.onnx", "--ep", "OpenVINOExecutionProvider.AUTO", "--mode", "cpu-tensors", *ONCE, out=tmp_path
     )
     assert result["target"]["ep"] == "OpenVINOExecutionProvider.AUTO"
 
@@ -68,7 +68,7 @@ def test_bandwidth_is_that_of_copies_to_its_memory(tmp_path: Path) -> None:
 
 @pytest.mark.skipif("avx512_bf16" not in Path("/proc/cpuinfo").read_text(), reason="this CPU has no bfloat16")
 def test_reduced_precision_is_named_with_what_accepts_it_and_what_changes_it(tmp_path: Path) -> None:
-    line = ["run", MODELS / "image_classifier.onnx", "--ep", "openvino", "--ep", "cpu", "--mode", "cpu", *ONCE]
+    line = ["run", MODELS / "image_classifier.onnx", "--ep", "openvino", "--ep", "cpu", "--mode", "cpu-tensors", *ONCE]
     ran = ortbench(*line, "--out", tmp_path / "a")
     assert ran.code == 1
     assert "of the output's largest value, --rtol 0.01" in ran.error_line
@@ -79,7 +79,7 @@ def test_reduced_precision_is_named_with_what_accepts_it_and_what_changes_it(tmp
 
 
 def test_a_gate_against_the_cpu_in_full_precision(tmp_path: Path) -> None:
-    arguments = ["--ep", "openvino", "--ep-option", IN_FULL, "--baseline-ep", "cpu", "--mode", "cpu"]
+    arguments = ["--ep", "openvino", "--ep-option", IN_FULL, "--baseline-ep", "cpu", "--mode", "cpu-tensors"]
     ran = ortbench(
         "gate", "--model", MODELS / "image_classifier.onnx", *arguments, "--max-regression", "900%", "--duration", 1,
         "--out", tmp_path,

@@ -1,4 +1,4 @@
-"""Pinned host memory: where the copies of `cpu-pinned` and `device-pinned` come from and go to, and what is said of them."""
+"""Pinned host memory: where the copies of `cpu-tensors-pinned` and `device-tensors-pinned` come from and go to, and what is said of them."""
 
 from __future__ import annotations
 
@@ -28,23 +28,30 @@ def test_copies_start_and_end_in_pinned_memory(honesty: Honesty, library: Path, 
     )
     assert code == 0, errors
     trace = Trace.read(tmp_path / "trace")
-    modes = ["cpu", "device", "device-resident", "host-accessible", "cpu-pinned", "device-pinned"]
+    modes = [
+        "cpu-tensors",
+        "device-tensors",
+        "device-resident",
+        "host-accessible",
+        "cpu-tensors-pinned",
+        "device-tensors-pinned",
+    ]
     assert [case.mode for case in result.cases] == modes
     places = {
-        "cpu": (HOST, HOST),
-        "device": (HOST, HOST),
-        "cpu-pinned": (SHARED, HOST),
-        "device-pinned": (SHARED, SHARED),
+        "cpu-tensors": (HOST, HOST),
+        "device-tensors": (HOST, HOST),
+        "cpu-tensors-pinned": (SHARED, HOST),
+        "device-tensors-pinned": (SHARED, SHARED),
     }
     for mode, (source, target) in places.items():
         case = next(case for case in result.cases if case.mode == mode)
-        assert (case.bytes_in, case.bytes_out, case.outputs_match) == (SIZE, SIZE, True)
-        for events in recorded(result, case, "total", trace):
+        assert (case.bytes_h2d, case.bytes_d2h, case.checks["outputs"]["verdict"]) == (SIZE, SIZE, "passed")
+        for events in recorded(result, case, "latency", trace):
             moved = events[is_kind(events, *COPIES) & (events["bytes"] == SIZE)]
             found = [(int(event["source"]), int(event["destination"])) for event in moved]
             assert found == [(source, DEFAULT), (DEFAULT, target)], mode
     shared = next(case for case in result.cases if case.mode == "host-accessible")
-    for events in recorded(result, shared, "total", trace):
+    for events in recorded(result, shared, "latency", trace):
         assert not (is_kind(events, *COPIES) & (events["bytes"] == SIZE)).any()
 
 
@@ -52,30 +59,46 @@ def test_copies_start_and_end_in_pinned_memory(honesty: Honesty, library: Path, 
 def test_an_ep_without_pinned_memory_says_so_and_measures_the_rest(tmp_path: Path) -> None:
     result = measure(MODELS / "tiny.onnx", "--ep", "cpu", "--pinned", "--iterations", 2, "--warmup", 1, out=tmp_path)
     found = cases(result)
-    for mode in ("cpu-pinned", "device-pinned"):
+    for mode in ("cpu-tensors-pinned", "device-tensors-pinned"):
         assert found[mode]["status"] == "unsupported"
         assert "offers no HOST_ACCESSIBLE (pinned) memory" in found[mode]["reason"]
-    assert all(found[mode]["status"] == "ok" for mode in ("cpu", "device", "device-resident", "host-accessible"))
+    assert all(
+        found[mode]["status"] == "ok"
+        for mode in ("cpu-tensors", "device-tensors", "device-resident", "host-accessible")
+    )
 
 
 @pytest.mark.process
 def test_a_pinned_mode_can_be_named_alone(library: Path, tmp_path: Path) -> None:
-    arguments = ["--mode", "cpu-pinned", "--mode", "device-resident", "--iterations", 2, "--warmup", 1, *FAST]
+    arguments = ["--mode", "cpu-tensors-pinned", "--mode", "device-resident", "--iterations", 2, "--warmup", 1, *FAST]
     result = measure(MODELS / "tiny.onnx", "--ep-library", library, *arguments, out=tmp_path)
-    assert list(cases(result)) == ["cpu-pinned", "device-resident"]
-    resident = cases(result)["device-resident"]["phases"]["total"]["median_ns"]
-    pinned = cases(result)["cpu-pinned"]
-    copies = pinned["phases"]["total"]["median_ns"] - resident
-    assert pinned["derived"] == {"copies_ns": copies, "inference_ns": resident}
+    assert list(cases(result)) == ["cpu-tensors-pinned", "device-resident"]
+    resident = cases(result)["device-resident"]["metrics"]["latency"]["median"]
+    pinned = cases(result)["cpu-tensors-pinned"]
+    copies = pinned["metrics"]["latency"]["median"] - resident
+    assert pinned["metrics"]["copies"] == {"value": copies, "ci95": None, "derived": True}
 
 
 @pytest.mark.process
 def test_a_wrong_output_of_a_pinned_run_is_found(library: Path, tmp_path: Path) -> None:
-    arguments = ["--mode", "device-pinned", "--iterations", 2, "--warmup", 1, "--ep-option", "wrong_run=2+", *FAST]
+    arguments = [
+        "--mode",
+        "device-tensors-pinned",
+        "--iterations",
+        2,
+        "--warmup",
+        1,
+        "--ep-option",
+        "wrong_run=2+",
+        *FAST,
+    ]
     result = measure(MODELS / "tiny.onnx", "--ep-library", library, *arguments, out=tmp_path, code=1)
-    assert (cases(result)["device-pinned"]["status"], cases(result)["device-pinned"]["outputs_match"]) == (
+    assert (
+        cases(result)["device-tensors-pinned"]["status"],
+        cases(result)["device-tensors-pinned"]["checks"]["outputs"]["verdict"],
+    ) == (
         "failed",
-        False,
+        "failed",
     )
 
 
@@ -83,14 +106,14 @@ def test_a_wrong_output_of_a_pinned_run_is_found(library: Path, tmp_path: Path) 
 def test_gate_and_suite_take_it(library: Path, tmp_path: Path) -> None:
     model = MODELS / "tiny.onnx"
     live = ortbench(
-        "gate", "--model", model, "--ep-library", library, "--min-speedup", "device-pinned=0.01",
-        "--mode", "cpu", "--duration", 5, "--warmup", 1, *FAST, "--out", tmp_path / "gate", "--quiet",
+        "gate", "--model", model, "--ep-library", library, "--min-speedup", "device-tensors-pinned=0.01",
+        "--mode", "cpu-tensors", "--duration", 5, "--warmup", 1, *FAST, "--out", tmp_path / "gate", "--quiet",
     )  # fmt: skip
     assert live.code == 0, live.err
     file = tmp_path / "s.toml"
     file.write_text(
         f'[defaults]\npinned = true\niterations = 1\nwarmup = 1\nep = "cpu"\n[[bench]]\nmodel = "{model}"\n'
-        'gate = {require-mode = ["device-pinned"]}\n'
+        'gate = {require-mode = ["device-tensors-pinned"]}\n'
     )
     ran = ortbench("suite", file, "--out", tmp_path / "suite")
     assert ran.code == 3, ran.err
@@ -98,9 +121,9 @@ def test_gate_and_suite_take_it(library: Path, tmp_path: Path) -> None:
 
 
 def test_what_is_said_of_copies_from_pinned_memory() -> None:
-    taken = {"inference": steady([100]), "total": steady([900])}
-    plain = measured("device", upload=steady([600_000]), download=steady([300_000]), **taken)
-    pinned = measured("device-pinned", upload=steady([200_000]), download=steady([100_000]), **taken)
+    taken = {"inference": steady([100]), "latency": steady([900])}
+    plain = measured("device-tensors", h2d=steady([600_000]), d2h=steady([300_000]), **taken)
+    pinned = measured("device-tensors-pinned", h2d=steady([200_000]), d2h=steady([100_000]), **taken)
     said = (
         "Upload and download take 900 µs from and to ordinary host memory, 300 µs from and to pinned memory (3.00 times "
         "as fast)."

@@ -6,25 +6,25 @@ import json
 import re
 from pathlib import Path
 from statistics import median
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pytest
 
 from ortbench.analysis.advice import headline, sentences
 from ortbench.analysis.comparable import changes
-from ortbench.analysis.hidden_copies import hidden
+from ortbench.analysis.hidden_copies import put_hidden
 from ortbench.measure.schedule import dropped
-from ortbench.modes import ASYNC, MODES, PIPELINED, TOTAL, is_rate
+from ortbench.modes import ASYNC, LATENCY, MODES, PIPELINED, is_rate
 from ortbench.report.exports.github import action_json
 from ortbench.report.exports.junit import outcomes_of_run
 from ortbench.report.page.pictures.samples import spread
 from ortbench.report.page.pictures.split import split
 from ortbench.report.page.pictures.totals import totals
-from ortbench.report.run import mode_table, records
+from ortbench.report.records import records
+from ortbench.report.run import mode_table
 from ortbench.result import OK, Case, Result
-from ortbench.schema import Pipeline
-from ortbench.stats import Stats
+from ortbench.stats import Stats, Value
 from tests.conftest import MODELS, ortbench
 from tests.refdevice import HONESTY, Config, Events, Honesty, Trace
 from tests.results import measured, result_of, steady
@@ -40,19 +40,29 @@ WORD = 4  # bytes of the word that tells of an arrival
 
 
 def pipeline(
-    upload: int = 2 * MS,
+    h2d: int = 2 * MS,
     inference: int = 6 * MS,
-    download: int = 2 * MS,
-    total: int = 6 * MS,
+    d2h: int = 2 * MS,
+    latency: int = 6 * MS,
     rounds: int = 8,
-    **described: Any,
+    depth: int = 3,
+    distinct: int = 4,
 ) -> Case:
     """A pipeline whose samples of a phase are all the same."""
-    times = {"upload": upload, "inference": inference, "download": download, "total": total}
+    times = {"h2d": h2d, "inference": inference, "d2h": d2h, "latency": latency}
     case = measured(PIPELINED, **{phase: steady([ns] * rounds) for phase, ns in times.items()})
-    made = {"depth": 3, "items": 4, "distinct": 4, "host_memory": "Mem", "vs_device": None, **hidden(case), **described}
-    case.pipeline = cast(Pipeline, made)
+    case.pipeline = {"depth": depth, "items": 4, "distinct": distinct, "host_memory": "Mem"}
+    case.put("copies", case.copy_ns(), derived=True)
+    put_hidden(case)
     return case
+
+
+def hidden(case: Case) -> dict[str, Value | Stats]:
+    """What is found of a case."""
+    for key in ("copies_hidden", "hidden_share"):
+        case.put(key, None)
+    put_hidden(case)
+    return {key: case.metrics[key] for key in ("copies_hidden", "hidden_share") if key in case.metrics}
 
 
 @pytest.mark.parametrize(
@@ -71,37 +81,34 @@ def pipeline(
 def test_what_is_hidden(times: tuple[int, int, int, int], saved: int, share: float) -> None:
     case = pipeline(*(ms * MS for ms in times))
     assert hidden(case) == {
-        "copies_ns": (times[0] + times[2]) * MS,
-        "hidden_ns": saved * MS,
-        "hidden_share": share,
-        "hidden_ci95": [share, share],
+        "copies_hidden": Value(saved * MS, derived=True),
+        "hidden_share": Value(share, (share, share), derived=True),
     }
 
 
 def test_the_interval_of_what_is_hidden_takes_all_medians_at_their_worst_ends() -> None:
-    case = pipeline(total=7 * MS)
-    for phase, width in (("upload", 100), ("inference", 200), ("download", 50), ("total", 50)):
-        stats = case.phases[phase]
+    case = pipeline(latency=7 * MS)
+    for phase, width in (("h2d", 100), ("inference", 200), ("d2h", 50), ("latency", 50)):
+        stats = case.stats(phase)
         assert stats is not None
-        low, high = stats.median_ns - width * US, stats.median_ns + width * US
-        case.phases[phase] = Stats(**{**vars(stats), "ci95_ns": (low, high)})
-    assert hidden(case)["hidden_share"] == 0.75
-    assert hidden(case)["hidden_ci95"] == [0.65, 0.85]
+        low, high = stats.median - width * US, stats.median + width * US
+        case.metrics[phase] = Stats(**{**vars(stats), "ci95": (low, high)})
+    assert hidden(case)["hidden_share"] == Value(0.75, (0.65, 0.85), derived=True)
 
 
-@pytest.mark.parametrize("lacking", ["upload", "inference", "download", "total"])
+@pytest.mark.parametrize("lacking", ["h2d", "inference", "d2h", "latency"])
 def test_nothing_is_said_where_a_phase_was_not_timed(lacking: str) -> None:
     case = pipeline()
-    case.phases[lacking] = None
-    assert set(hidden(case).values()) == {None}
+    del case.metrics[lacking]
+    assert hidden(case) == {}
 
 
 def test_nothing_is_said_of_copies_that_take_no_time() -> None:
-    assert set(hidden(pipeline(upload=0, download=0)).values()) == {None}
+    assert hidden(pipeline(h2d=0, d2h=0)) == {}
 
 
 def test_only_the_total_of_a_pipeline_is_a_rate() -> None:
-    assert [mode for mode in MODES if is_rate(mode, TOTAL)] == [PIPELINED, ASYNC]
+    assert [mode for mode in MODES if is_rate(mode, LATENCY)] == [PIPELINED, ASYNC]
     assert not is_rate(PIPELINED, "inference")
 
 
@@ -111,28 +118,33 @@ def said(case: Case) -> str:
 
 
 def test_the_sentence() -> None:
-    case = pipeline(total=7 * MS, vs_device={"ratio": 1.432, "ci95": [1.401, 1.456]})
+    case = pipeline(latency=7 * MS)
+    case.put("pipeline_speedup", 1.432, (1.401, 1.456), derived=True)
     assert said(case) == (
-        "pipelined: 143 items/s with 3 in flight, 1.43 times as fast as device (95 %: 1.40 to 1.46); "
+        "pipelined: 143 items/s with 3 in flight, 1.43 times as fast as device-tensors (95 %: 1.40 to 1.46); "
         "≈75% of its copies are hidden (95 %: 75% to 75%; ≈3.00 ms of 4.00 ms an item). "
-        "Its total is time per item, not latency."
+        "Its figure is time per item, not latency."
     )
 
 
 def test_the_sentence_claims_no_more_than_is_known() -> None:
-    vague = pipeline(hidden_ci95=[0.2, 0.71], vs_device={"ratio": 1.4, "ci95": None}, distinct=1)
+    vague = pipeline(distinct=1)
+    vague.put("hidden_share", 1.0, (0.2, 0.71), derived=True)
+    vague.put("pipeline_speedup", 1.4, derived=True)
     assert said(vague) == (
-        "pipelined: 167 items/s with 3 in flight, 1.40 times as fast as device; what share of its copies (4.00 ms an item) "
-        "is hidden cannot be told from noise. Its total is time per item, not latency. "
+        "pipelined: 167 items/s with 3 in flight, 1.40 times as fast as device-tensors; what share of its copies (4.00 ms an item) "
+        "is hidden cannot be told from noise. Its figure is time per item, not latency. "
         "All items had the same inputs: others could not be made, so a mix-up of items would not show."
     )
-    alone = pipeline(copies_ns=None, hidden_ns=None, hidden_share=None, hidden_ci95=None)
-    assert said(alone) == "pipelined: 167 items/s with 3 in flight. Its total is time per item, not latency."
+    alone = pipeline()
+    for key in ("copies", "copies_hidden", "hidden_share"):
+        alone.put(key, None)
+    assert said(alone) == "pipelined: 167 items/s with 3 in flight. Its figure is time per item, not latency."
 
 
 def cpu_and(case: Case) -> Result:
-    cpu = measured("cpu", total=steady([12 * MS] * 8))
-    cpu.vs_cpu, case.vs_cpu = {"ratio": 1.0, "ci95": [1.0, 1.0]}, {"ratio": 2.0, "ci95": [1.9, 2.1]}
+    cpu = measured("cpu-tensors", latency=steady([12 * MS] * 8))
+    cpu.speedup, case.speedup = Value(1.0, (1.0, 1.0)), Value(2.0, (1.9, 2.1))
     return result_of(cpu, case)
 
 
@@ -142,27 +154,27 @@ def test_a_rate_is_not_the_fastest_mode_and_has_no_percentiles_of_latency() -> N
     table = mode_table(result)
     row = {column.name: cell for column, cell in zip(table.columns, table.rows[1], strict=True)}
     assert table.unit == "ms"
-    assert {name: row[name] for name in ("total", "p95", "runs/s", "vs cpu")} == {
-        "total": "6.00",
+    assert {name: row[name] for name in ("latency", "p95", "inf/s", "speedup")} == {
+        "latency": "6.00",
         "p95": "–",
-        "runs/s": "167",
-        "vs cpu": "2.00×",
+        "inf/s": "167",
+        "speedup": "2.00×",
     }
-    plain = mode_table(result_of(measured("device", total=steady([MS] * 40))))
+    plain = mode_table(result_of(measured("device-tensors", latency=steady([MS] * 40))))
     assert dict(zip([it.name for it in plain.columns], plain.rows[0], strict=True))["p95"] == "1.00"
 
 
 @pytest.mark.parametrize(
     ("ratio", "sentence"),
     [
-        (2.0, "Besides pipelined no mode is measurably faster than cpu."),
-        (0.9, "No mode is measurably faster than cpu."),
+        (2.0, "Besides pipelined no mode is measurably faster than cpu-tensors."),
+        (0.9, "No mode is measurably faster than cpu-tensors."),
     ],
 )
 def test_no_mode_is_faster_but_the_pipeline_may_be(ratio: float, sentence: str) -> None:
-    result, device = cpu_and(pipeline()), measured("device", total=steady([12 * MS] * 8))
-    device.vs_cpu = {"ratio": 1.0, "ci95": [0.98, 1.02]}
-    result.cases[1].vs_cpu = {"ratio": ratio, "ci95": [ratio - 0.1, ratio + 0.1]}
+    result, device = cpu_and(pipeline()), measured("device-tensors", latency=steady([12 * MS] * 8))
+    device.speedup = Value(1.0, (0.98, 1.02))
+    result.cases[1].speedup = Value(ratio, (ratio - 0.1, ratio + 0.1))
     result.cases.append(device)
     assert sentence in sentences(result)
 
@@ -170,14 +182,14 @@ def test_no_mode_is_faster_but_the_pipeline_may_be(ratio: float, sentence: str) 
 def test_what_a_page_shows_of_a_rate() -> None:
     alone, both = result_of(pipeline()), cpu_and(pipeline())
     assert headline(alone) == "167 inferences a second with pipelined"
-    assert headline(both) == "One inference takes 12.0 ms with cpu"
+    assert headline(both) == "One inference takes 12.0 ms with cpu-tensors"
     assert (spread(alone), totals([alone], [""])) == (None, None)
     spreading, splitting = spread(both), split(both)
     assert spreading is not None
     assert splitting is not None
-    assert [samples.mode for samples in spreading.modes] == ["cpu"]
+    assert [samples.mode for samples in spreading.modes] == ["cpu-tensors"]
     assert splitting.caption.startswith(
-        "pipelined: 2.00 ms upload, 6.00 ms inference, 2.00 ms download: 10.0 ms one after the other; "
+        "pipelined: 2.00 ms h2d, 6.00 ms inference, 2.00 ms d2h: 10.0 ms one after the other; "
         "6.00 ms an item with several in flight."
     )
 
@@ -185,14 +197,13 @@ def test_what_a_page_shows_of_a_rate() -> None:
 def test_what_other_programs_read() -> None:
     result = cpu_and(pipeline(rounds=40))
     cpu, row = records(result)
-    assert (row["depth"], row["hidden_share"]) == (3, 1.0)
-    assert (cpu["depth"], cpu["hidden_share"]) == (None, None)
+    assert (cpu["hidden_share"], row["hidden_share"]) == (None, 1.0)
     texts = {outcome.name: outcome.text for outcome in outcomes_of_run(result)}
-    assert texts["cpu"].endswith("median of 24 runs")
+    assert texts["cpu-tensors"].endswith("median of 24 runs")
     assert texts[PIPELINED].endswith("median of 120 rounds with 3 items in flight, time per item")
     extras = {entry["name"].rpartition(": ")[2]: entry["extra"] for entry in json.loads(action_json([result]))}
-    assert extras["pipelined total"].startswith("median of 120 rounds with 3 items in flight, time per item, p95 –\n")
-    assert extras["pipelined upload"].startswith("median of 120 runs, p95 2 ms\n")
+    assert extras["pipelined latency"].startswith("median of 120 rounds with 3 items in flight, time per item, p95 –\n")
+    assert extras["pipelined h2d"].startswith("median of 120 runs, p95 2.00 ms\n")
 
 
 def test_another_depth_is_a_change() -> None:
@@ -225,11 +236,9 @@ def check_every_hand_over(case: Case, trace: Trace) -> None:
     assert case.pipeline is not None
     depth = case.pipeline["depth"]
     data = trace.events[trace.events["bytes"] != WORD]
-    for _, n, start in case.blocks["total"]:
+    for _, n, start in case.blocks["latency"]:
         items = (dropped(n) + n) * depth
-        uploads, downloads, inferences = (
-            begun(data, trace, kind, start) for kind in ("upload", "download", "inference")
-        )
+        uploads, downloads, inferences = (begun(data, trace, kind, start) for kind in ("h2d", "d2h", "inference"))
         inferences = inferences[:items]
         # An item's inputs have arrived, and the outputs that its buffer held have left.
         assert (inferences["start_ns"] >= uploads["end_ns"][:items]).all()
@@ -254,7 +263,7 @@ def test_what_a_run_says_of_its_pipeline_is_what_the_trace_says(
     config = device(2, 6, honesty=honesty, trace=tmp_path / "run" / "trace")
     result, case, trace, out = run_pipeline(library, tmp_path / "run", config, "--mode", PIPELINED)
     check_every_hand_over(case, trace)
-    assert (case.outputs_match, case.bytes_in, case.bytes_out) == (True, SIZE, SIZE)
+    assert (case.checks["outputs"]["verdict"], case.bytes_h2d, case.bytes_d2h) == ("passed", SIZE, SIZE)
     assert case.pipeline is not None
     assert {key: case.pipeline[key] for key in ("depth", "items", "distinct", "host_memory")} == {
         "depth": 3,
@@ -262,14 +271,14 @@ def test_what_a_run_says_of_its_pipeline_is_what_the_trace_says(
         "distinct": 4,
         "host_memory": "RefDeviceHostAccessible (HOST_ACCESSIBLE)",
     }
-    assert case.fence is not None
-    assert case.fence["upload"] is not None
-    assert case.fence["upload"]["kind"] == "stream"
+    assert case.sync is not None
+    assert case.sync["h2d"] is not None
+    assert case.sync["h2d"]["kind"] == "stream"
     assert re.search(r"pipelined: 16[67] items/s with 3 in flight; ≈100% of its copies are hidden", out)
-    assert case.samples_ns[TOTAL] == per_item(result, trace)
+    assert case.samples[LATENCY] == per_item(result, trace)
     # Derived from medians of phases that hold some calls of the host's each.
     true_share = median(hidden_share(trace, span) for span in rounds(result, trace))
-    assert case.pipeline["hidden_share"] == pytest.approx(true_share, abs=0.003)
+    assert case.value("hidden_share") == pytest.approx(true_share, abs=0.003)
     assert true_share > 0.996
 
 
@@ -284,15 +293,14 @@ def per_item(result: Result, trace: Trace) -> list[int]:
 @pytest.mark.parametrize(("depth", "engines"), [(1, 0), (2, 1)], ids=["one item at a time", "one engine"])
 def test_where_nothing_is_hidden_the_share_is_none(depth: int, engines: int, library: Path, tmp_path: Path) -> None:
     config = device(5, 2, engines=engines, trace=tmp_path / "run" / "trace")
-    line = ("--mode", PIPELINED, "--mode", "device", "--depth", depth)
+    line = ("--mode", PIPELINED, "--mode", "device-tensors", "--depth", depth)
     result, case, trace, out = run_pipeline(library, tmp_path / "run", config, *line)
     check_every_hand_over(case, trace)
     assert [hidden_share(trace, span) for span in rounds(result, trace)] == [0.0] * 6
-    assert case.samples_ns[TOTAL] == per_item(result, trace)
+    assert case.samples[LATENCY] == per_item(result, trace)
     assert case.status == OK
-    assert re.search(rf"pipelined: 83.[01] items/s with {depth} in flight, 1.00 times as fast as device", out)
-    assert case.pipeline is not None
-    assert case.pipeline["hidden_share"] == pytest.approx(0, abs=0.001)
+    assert re.search(rf"pipelined: 83.[01] items/s with {depth} in flight, 1.00 times as fast as device-tensors", out)
+    assert case.value("hidden_share") == pytest.approx(0, abs=0.001)
 
 
 @pytest.mark.timing
@@ -304,7 +312,7 @@ def test_copies_are_hidden_in_real_time(real_library: Path, tmp_path: Path) -> N
         result, case, trace, _ = run_pipeline(real_library, folder, config, "--mode", PIPELINED)
         true_share = median(hidden_share(trace, span) for span in rounds(result, trace))
         assert case.pipeline is not None
-        seen.append((case.pipeline["hidden_share"], true_share))
+        seen.append((case.value("hidden_share"), true_share))
         if abs((seen[-1][0] or 0) - true_share) <= 0.05 and true_share > 0.9:
             return
     raise AssertionError(seen)
@@ -338,13 +346,13 @@ def test_a_pipeline_that_hands_on_too_early_is_found_out(library: Path, tmp_path
 def test_what_stays_on_the_host(
     model: str, status: str, distinct: int | None, copied: tuple[int | None, int | None], library: Path, tmp_path: Path
 ) -> None:
-    arguments = ("--mode", PIPELINED, "--mode", "cpu", "--iterations", 2, "--warmup", 1)
+    arguments = ("--mode", PIPELINED, "--mode", "cpu-tensors", "--iterations", 2, "--warmup", 1)
     code, result, _, errors = run_on_device(library, MODELS / f"{model}.onnx", Config(), tmp_path, *arguments)
     assert code == 0, errors
     case = next(case for case in result.cases if case.mode == PIPELINED)
-    assert (case.status, case.bytes_in, case.bytes_out) == (status, *copied)
+    assert (case.status, case.bytes_h2d, case.bytes_d2h) == (status, *copied)
     if case.pipeline is not None:
-        assert (case.outputs_match, case.pipeline["distinct"]) == (True, distinct)
+        assert (case.checks["outputs"]["verdict"], case.pipeline["distinct"]) == ("passed", distinct)
     else:
         assert case.reason == "all inputs and outputs of the session are in host memory: there are no copies to hide"
 
@@ -368,20 +376,33 @@ def test_a_failure_costs_the_pipeline_and_no_other(
 ) -> None:
     model = relu_model(tmp_path / "relu.onnx", 4096)
     config = Config(compute_us=100, trace=tmp_path / "trace", **knobs)  # type: ignore[arg-type]
-    arguments = ("--mode", PIPELINED, "--mode", "cpu", "--iterations", 5, "--warmup", 1)
+    arguments = ("--mode", PIPELINED, "--mode", "cpu-tensors", "--iterations", 5, "--warmup", 1)
     code, result, _, errors = run_on_device(library, model, config, tmp_path, *arguments)
     assert code == 1
     assert set(Trace.read(tmp_path / "trace").failures()) == set(knobs)
     failed, cpu = result.cases
     assert (failed.mode, failed.status) == (PIPELINED, "failed")
     assert re.match(reason, failed.reason or ""), failed.reason
-    assert (cpu.status, len(cpu.samples_ns[TOTAL])) == ("ok", 5)
+    assert (cpu.status, len(cpu.samples[LATENCY])) == ("ok", 5)
     assert errors.splitlines() == [f"ortbench: pipelined failed: {failed.reason}"]
 
 
 @pytest.mark.process
 def test_where_there_is_no_copy_to_hide(tmp_path: Path) -> None:
-    line = ("run", MODELS / "tiny.onnx", "--ep", "cpu", "--mode", "cpu", "--depth", 2, "--iterations", 1, "--warmup", 1)
+    line = (
+        "run",
+        MODELS / "tiny.onnx",
+        "--ep",
+        "cpu",
+        "--mode",
+        "cpu-tensors",
+        "--depth",
+        2,
+        "--iterations",
+        1,
+        "--warmup",
+        1,
+    )
     ran = ortbench(*line, "--out", tmp_path)
     assert ran.code == 0, ran.err
     reason = "CPUExecutionProvider computes in host memory: there are no copies to hide behind inference"

@@ -32,7 +32,7 @@ def test_the_reference_device_is_chosen(policy: str, library: Path, tmp_path: Pa
     assert target["memory"]["default"] == "RefDevice (DEFAULT)"
     assert target["ep_version"] == "1.0.0"
     assert {case["status"] for case in cases(result).values()} == {"ok"}
-    assert cases(result)["device"]["bytes_in"] == 64
+    assert cases(result)["device-tensors"]["metrics"]["bytes_h2d"]["value"] == 64
     (folder,) = tmp_path.iterdir()
     assert f"(chosen by {POLICIES[policy]})" in (folder / "table.md").read_text()
 
@@ -40,7 +40,15 @@ def test_the_reference_device_is_chosen(policy: str, library: Path, tmp_path: Pa
 @pytest.mark.process
 def test_the_cpu_is_chosen_though_there_is_a_gpu(library: Path, tmp_path: Path) -> None:
     result = measure(
-        MODELS / "tiny.onnx", "--ep", "prefer-cpu", "--ep-library", library, "--mode", "cpu", *QUICK, out=tmp_path
+        MODELS / "tiny.onnx",
+        "--ep",
+        "prefer-cpu",
+        "--ep-library",
+        library,
+        "--mode",
+        "cpu-tensors",
+        *QUICK,
+        out=tmp_path,
     )
     assert result["target"]["ep"] == chosen_for_the_cpu()
     assert result["target"]["device"]["type"] == "CPU"
@@ -48,21 +56,21 @@ def test_the_cpu_is_chosen_though_there_is_a_gpu(library: Path, tmp_path: Path) 
 
 @pytest.mark.process
 def test_without_a_gpu_the_cpu_is_what_is_left(tmp_path: Path) -> None:
-    result = measure(MODELS / "tiny.onnx", "--ep", "prefer-npu", "--mode", "cpu", *QUICK, out=tmp_path)
+    result = measure(MODELS / "tiny.onnx", "--ep", "prefer-npu", "--mode", "cpu-tensors", *QUICK, out=tmp_path)
     assert result["target"]["ep"] == chosen_for_the_cpu()
 
 
 @pytest.mark.process
 def test_plugin_packages_are_registered_first(software_gpu: tuple[str, ...], tmp_path: Path) -> None:
     result = measure(
-        MODELS / "tiny.onnx", "--ep", "prefer-gpu", "--mode", "cpu", *QUICK, out=tmp_path, prefix=software_gpu
+        MODELS / "tiny.onnx", "--ep", "prefer-gpu", "--mode", "cpu-tensors", *QUICK, out=tmp_path, prefix=software_gpu
     )
     assert (result["target"]["ep"], result["target"]["device"]["vendor_id"]) == ("WebGpuExecutionProvider", 0x1002)
 
 
 @pytest.mark.process
 def test_what_runs_after_the_measurement_chooses_alike(library: Path, tmp_path: Path) -> None:
-    arguments = ["--ep", "prefer-gpu", "--ep-library", library, "--mode", "cpu", "--nodes", *QUICK]
+    arguments = ["--ep", "prefer-gpu", "--ep-library", library, "--mode", "cpu-tensors", "--nodes", *QUICK]
     result = measure(MODELS / "cpu_island.onnx", *arguments, out=tmp_path)
     assert {entry["ep"] for entry in result["nodes"]["eps"]} >= {EP_NAME, "CPUExecutionProvider"}
 

@@ -105,7 +105,7 @@ def test_openvino_inside_an_onnxruntime_computes_in_host_memory_on_the_cpu(
         monkeypatch.setattr(module, "built_in_eps", lambda: (name, "CPUExecutionProvider"))
     provider = providers.find(Target(ep="openvino", options=options))
     assert (provider.name, provider.computes_on_host) == (name, on_host)
-    reasons = [unsupported_reason(mode, provider) for mode in ("device", "device-resident", "host-accessible")]
+    reasons = [unsupported_reason(mode, provider) for mode in ("device-tensors", "device-resident", "host-accessible")]
     if on_host:
         assert memory.describe(provider)["kind"] == "host"
         assert reasons == [None, None, None]
@@ -119,6 +119,6 @@ def test_openvino_inside_an_onnxruntime_computes_in_host_memory_on_the_cpu(
 def test_an_ep_that_is_called_what_its_library_is_registered_as(tmp_path: Path) -> None:
     """As EPs are that were made from the example in ONNX Runtime's sources, onnxruntime-ggml's for one."""
     library = Path(shutil.copy(device_library(named_as_registered=True), tmp_path / "libmine.so"))
-    result = measure(MODELS / "tiny.onnx", "--ep", library, "--mode", "device", *ONCE, out=tmp_path / "out")
+    result = measure(MODELS / "tiny.onnx", "--ep", library, "--mode", "device-tensors", *ONCE, out=tmp_path / "out")
     assert (result["target"]["ep"], result["target"]["ep_library"]) == ("mine", str(library))
     assert result["placement"]["nodes"] == {"mine": 1}

@@ -39,7 +39,7 @@ def test_without_a_backend_the_option_is_named(tmp_path: Path) -> None:
 @pytest.mark.process
 @pytest.mark.skipif(BACKEND is None or not BACKEND.is_file(), reason="the package onnxruntime-qnn is not installed")
 def test_the_way_out_is_one(tmp_path: Path) -> None:
-    arguments = (MODELS / "tiny.onnx", "--ep", "qnn", "--mode", "cpu", *ONCE)
+    arguments = (MODELS / "tiny.onnx", "--ep", "qnn", "--mode", "cpu-tensors", *ONCE)
     ran = ortbench("run", *arguments, "--out", tmp_path / "failed")
     if ran.code:  # not on a machine with the NPU
         assert ran.code == 1
@@ -47,4 +47,4 @@ def test_the_way_out_is_one(tmp_path: Path) -> None:
     option = ("--ep-option", f"backend_path={BACKEND}")
     result = measure(*arguments, *option, "--rtol", 0.05, "--atol", 0.05, out=tmp_path / "out")
     assert result["target"]["ep"] == "QNNExecutionProvider"
-    assert cases(result)["cpu"]["status"] == "ok"
+    assert cases(result)["cpu-tensors"]["status"] == "ok"

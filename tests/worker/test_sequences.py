@@ -280,9 +280,9 @@ def test_a_run_with_a_sequence(tmp_path: Path) -> None:
     loop = ("--iterations", 2, "--warmup", 0)
     result = measure(path, "--ep", "cpu", "--length", "s=3", "--nodes", *loop, out=tmp_path / "out")
     found = cases(result)
-    assert (found["cpu"]["status"], found["cpu"]["outputs_match"]) == ("ok", True)
-    assert {found[mode]["reason"] for mode in found if mode != "cpu"} == {
-        "'s' is seq(tensor(float)): only tensors can be bound and copied, so only mode cpu runs it"
+    assert (found["cpu-tensors"]["status"], found["cpu-tensors"]["checks"]["outputs"]["verdict"]) == ("ok", "passed")
+    assert {found[mode]["reason"] for mode in found if mode != "cpu-tensors"} == {
+        "'s' is seq(tensor(float)): only tensors can be bound and copied, so only mode cpu-tensors runs it"
     }
     given, taken = result["model"]["inputs"][0], result["model"]["outputs"][0]
     assert (given["shape"], given["tensors"], given["bytes"], given["model_shape"]) == (

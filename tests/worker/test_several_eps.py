@@ -68,7 +68,7 @@ def knobs(**more: object) -> tuple[Config, Config]:
 
 @pytest.mark.wide
 def test_each_tensor_is_bound_in_its_own_memory(packages: Path, tmp_path: Path) -> None:
-    traces = {GPU: tmp_path / "gpu", CPU: tmp_path / "cpu"}
+    traces = {GPU: tmp_path / "gpu", CPU: tmp_path / "cpu-tensors"}
     gpu, cpu = (
         Config(compute_us=500, trace=traces[GPU]),
         Config(cpu=True, default_memory=False, compute_us=500, trace=traces[CPU]),
@@ -78,13 +78,18 @@ def test_each_tensor_is_bound_in_its_own_memory(packages: Path, tmp_path: Path) 
     assert {mode: case.status for mode, case in found.items()} == dict.fromkeys(found, "ok")
     for name, path in traces.items():
         trace = Trace.read(path)
-        for mode, copies in {"device": 2, "device-resident": 0, "host-accessible": 0, "device-pinned": 2}.items():
-            for events in recorded(result, found[mode], "total", trace):
+        for mode, copies in {
+            "device-tensors": 2,
+            "device-resident": 0,
+            "host-accessible": 0,
+            "device-tensors-pinned": 2,
+        }.items():
+            for events in recorded(result, found[mode], "latency", trace):
                 moved = events[is_kind(events, *COPIES) & (events["bytes"] == BYTES)]
-                # Between its two memories that are both the host's, the CPU copies for device-pinned as well as not.
-                assert len(moved) == copies or (name, mode) == (CPU, "device-pinned"), (name, mode)
-    assert (found["device"].bytes_in, found["device"].bytes_out) == (2 * BYTES, 2 * BYTES)
-    assert (found["cpu"].bytes_in, found["cpu"].bytes_out) == (None, None)
+                # Between its two memories that are both the host's, the CPU copies for device-tensors-pinned as well as not.
+                assert len(moved) == copies or (name, mode) == (CPU, "device-tensors-pinned"), (name, mode)
+    assert (found["device-tensors"].bytes_h2d, found["device-tensors"].bytes_d2h) == (2 * BYTES, 2 * BYTES)
+    assert (found["cpu-tensors"].bytes_h2d, found["cpu-tensors"].bytes_d2h) == (None, None)
 
 
 def test_the_result_and_the_heading_name_both(packages: Path, tmp_path: Path) -> None:
@@ -118,15 +123,14 @@ def test_the_fence_waits_for_both(text: str, honesty: str, packages: Path, tmp_p
         found = {case.mode: case for case in result.cases}
         assert {mode: case.status for mode, case in found.items()} == dict.fromkeys(found, "ok")
         for mode in ("device-resident", "host-accessible"):
-            assert min(found[mode].samples_ns["total"]) > 19_000_000, (slow, mode)
+            assert min(found[mode].samples["latency"]) > 19_000_000, (slow, mode)
 
 
 def test_zero_copy_is_proved_for_both(packages: Path, tmp_path: Path) -> None:
     slow = {"upload_latency_us": 10_000, "download_latency_us": 10_000}
     result, _ = run(packages, tmp_path, APART, *knobs(**slow), "--iterations", 3, "--warmup", 1)
-    proved = next(case.zero_copy for case in result.cases if case.mode == "host-accessible")
-    assert proved is not None
-    assert proved["proved"], proved["how"]
+    proved = next(case.checks["zero_copy"] for case in result.cases if case.mode == "host-accessible")
+    assert proved["verdict"] == "passed", proved["how"]
     assert "of device-resident" in proved["how"], proved["how"]
     assert "copying in" in proved["how"]
 
@@ -137,13 +141,12 @@ def test_a_copy_inside_one_of_them_is_enough_for_doubt(copying: str, packages: P
     gpu = Config(compute_us=500, ha_copies=copying == GPU, **slow)  # type: ignore[arg-type]
     cpu = Config(cpu=True, default_memory=False, compute_us=500, ha_copies=copying == CPU, **slow)  # type: ignore[arg-type]
     result, _ = run(packages, tmp_path, APART, gpu, cpu, "--iterations", 3, "--warmup", 1)
-    proved = next(case.zero_copy for case in result.cases if case.mode == "host-accessible")
-    assert proved is not None
-    assert not proved["proved"], proved["how"]
+    proved = next(case.checks["zero_copy"] for case in result.cases if case.mode == "host-accessible")
+    assert proved["verdict"] == "unclear", proved["how"]
 
 
 def test_a_pipeline_over_both_is_refused(packages: Path, tmp_path: Path) -> None:
-    model = ["--mode", "cpu", "--mode", "pipelined", "--iterations", 2, "--warmup", 1]
+    model = ["--mode", "cpu-tensors", "--mode", "pipelined", "--iterations", 2, "--warmup", 1]
     result, _ = run(packages, tmp_path, APART, *knobs(), *model)
     assert result.cases[1].status == "unsupported"
     assert "in memories of several EPs" in (result.cases[1].reason or "")

@@ -14,7 +14,7 @@ from typing import Any, Self
 
 import pytest
 
-from ortbench.modes import PHASE_NAMES, TOTAL
+from ortbench.modes import LATENCY, PHASE_NAMES
 from ortbench.profiler import DOMAIN
 from ortbench.worker import host_time
 from ortbench.worker.host_time import HostTime
@@ -27,7 +27,7 @@ from ortbench.worker.session.tensors import Array
 from ortbench.worker.timing import COLORS, Ranges, time_block
 
 INFERENCE_NS, RANGE_NS = 10_000, 7
-TIMES_NS = {"total": INFERENCE_NS, "upload": 100, "inference": INFERENCE_NS, "download": 1_000}
+TIMES_NS = {"latency": INFERENCE_NS, "h2d": 100, "inference": INFERENCE_NS, "d2h": 1_000}
 BINDING, OPTIONS = object(), object()
 
 
@@ -57,7 +57,7 @@ class Script:
 class ScriptedMode(OneAtATime):
     """A mode whose calls take a known time."""
 
-    name = "device"
+    name = "device-tensors"
     fence = Fence(RUN, None, 0, "")
     upload_fence: Fence | None = None
     bytes_in = bytes_out = 0
@@ -141,30 +141,30 @@ def block(script: Script, phase: str, n: int, drop: int) -> list[int]:
 
 
 def test_samples_of_whole_inferences(script: Script) -> None:
-    assert block(script, TOTAL, n=3, drop=2) == [10_002, 10_003, 10_004]
+    assert block(script, LATENCY, n=3, drop=2) == [10_002, 10_003, 10_004]
 
 
 def test_samples_of_phases(script: Script) -> None:
-    assert block(script, "upload", n=2, drop=1) == [101, 102]
+    assert block(script, "h2d", n=2, drop=1) == [101, 102]
     assert block(script, "inference", n=2, drop=1) == [10_001, 10_002]
-    assert block(script, "download", n=2, drop=1) == [1_001, 1_002]
+    assert block(script, "d2h", n=2, drop=1) == [1_001, 1_002]
 
 
 def test_nothing_is_dropped_unless_asked(script: Script) -> None:
-    assert block(script, TOTAL, n=2, drop=0) == [10_000, 10_001]
+    assert block(script, LATENCY, n=2, drop=0) == [10_000, 10_001]
 
 
 def test_order_of_whole_inferences(script: Script) -> None:
-    block(script, TOTAL, n=2, drop=1)
-    sample = ["push device/total", "clock", "total", "clock", "pop"]
-    assert script.log == ["total", "push device", *sample, *sample, "pop"]
+    block(script, LATENCY, n=2, drop=1)
+    sample = ["push device-tensors/latency", "clock", "latency", "clock", "pop"]
+    assert script.log == ["latency", "push device-tensors", *sample, *sample, "pop"]
 
 
-@pytest.mark.parametrize("phase", ["upload", "inference", "download"])
+@pytest.mark.parametrize("phase", ["h2d", "inference", "d2h"])
 def test_a_phase_has_blocks_of_its_own(script: Script, phase: str) -> None:
     block(script, phase, n=2, drop=1)
-    sample = [f"push device/{phase}", "clock", phase, "clock", "pop"]
-    assert script.log == [phase, "push device", *sample, *sample, "pop"]
+    sample = [f"push device-tensors/{phase}", "clock", phase, "clock", "pop"]
+    assert script.log == [phase, "push device-tensors", *sample, *sample, "pop"]
 
 
 def test_what_a_run_returns_is_freed_outside_the_clock(script: Script) -> None:
@@ -175,19 +175,19 @@ def test_what_a_run_returns_is_freed_outside_the_clock(script: Script) -> None:
     class Returning(ScriptedMode):
         def phases(self) -> dict[str, TimedCall]:
             def call(binding: Any, options: Any) -> Output:
-                script.work("total", INFERENCE_NS)
+                script.work("latency", INFERENCE_NS)
                 return Output()
 
-            return {"total": (call, None, None)}
+            return {"latency": (call, None, None)}
 
     mode = Returning(script)
-    samples = time_block(mode, Ranges(mode), TOTAL, 2, 0, script.clock)
+    samples = time_block(mode, Ranges(mode), LATENCY, 2, 0, script.clock)
     assert samples == [10_000, 10_001]
-    sample = ["push device/total", "clock", "total", "clock", "pop", "freed"]
-    assert script.log == ["push device", *sample, *sample, "pop"]
+    sample = ["push device-tensors/latency", "clock", "latency", "clock", "pop", "freed"]
+    assert script.log == ["push device-tensors", *sample, *sample, "pop"]
 
 
-@pytest.mark.parametrize("phase", [TOTAL, "upload"])
+@pytest.mark.parametrize("phase", [LATENCY, "h2d"])
 def test_ranges_are_balanced_and_nest_two_deep(script: Script, phase: str) -> None:
     block(script, phase, n=4, drop=2)
     depth, deepest = 0, 0
@@ -201,7 +201,7 @@ def test_ranges_are_balanced_and_nest_two_deep(script: Script, phase: str) -> No
 
 def test_the_timed_call_gets_its_two_arguments(script: Script) -> None:
     mode = ScriptedMode(script)
-    time_block(mode, Ranges(mode), TOTAL, 2, 1, script.clock)
+    time_block(mode, Ranges(mode), LATENCY, 2, 1, script.clock)
     assert mode.arguments == [(BINDING, OPTIONS)] * 3
 
 
@@ -213,7 +213,7 @@ def collecting(request: pytest.FixtureRequest) -> Iterator[bool]:
     (gc.enable if was_on else gc.disable)()
 
 
-@pytest.mark.parametrize("phase", [TOTAL, "upload"])
+@pytest.mark.parametrize("phase", [LATENCY, "h2d"])
 def test_no_garbage_is_collected_inside(script: Script, phase: str, collecting: bool) -> None:
     block(script, phase, n=3, drop=1)
     assert script.collecting
@@ -230,32 +230,35 @@ class Broken(ScriptedMode):
             if len(self.arguments) == 3:
                 raise RuntimeError("the EP failed")
 
-        return {"total": (call, None, None)}
+        return {"latency": (call, None, None)}
 
 
 def test_garbage_is_collected_again_after_an_error(script: Script, collecting: bool) -> None:
     mode = Broken(script)
     with pytest.raises(RuntimeError, match="the EP failed"):
-        time_block(mode, Ranges(mode), TOTAL, 5, 1, script.clock)
+        time_block(mode, Ranges(mode), LATENCY, 5, 1, script.clock)
     assert gc.isenabled() is collecting
 
 
 def test_an_error_leaves_no_range_open(script: Script) -> None:
     mode = Broken(script)
     with pytest.raises(RuntimeError):
-        time_block(mode, Ranges(mode), TOTAL, 5, 1, script.clock)
-    whole, failed = ["push device/total", "clock", "clock", "pop"], ["push device/total", "clock", "pop"]
-    assert script.log == ["push device", *whole, *failed, "pop"]
+        time_block(mode, Ranges(mode), LATENCY, 5, 1, script.clock)
+    whole, failed = (
+        ["push device-tensors/latency", "clock", "clock", "pop"],
+        ["push device-tensors/latency", "clock", "pop"],
+    )
+    assert script.log == ["push device-tensors", *whole, *failed, "pop"]
 
 
 def test_an_error_before_the_block_has_no_range(script: Script) -> None:
     mode = Broken(script)
     with pytest.raises(RuntimeError):
-        time_block(mode, Ranges(mode), TOTAL, 5, 3, script.clock)
+        time_block(mode, Ranges(mode), LATENCY, 5, 3, script.clock)
     assert script.log == []
 
 
-@pytest.mark.parametrize(("phase", "moved"), [("upload", 1000), ("inference", 0), ("download", 20), (TOTAL, 1020)])
+@pytest.mark.parametrize(("phase", "moved"), [("h2d", 1000), ("inference", 0), ("d2h", 20), (LATENCY, 1020)])
 def test_what_ranges_say(script: Script, domain: ScriptedDomain, phase: str, moved: int) -> None:
     mode = ScriptedMode(script)
     mode.bytes_in, mode.bytes_out = 1000, 20
@@ -263,8 +266,8 @@ def test_what_ranges_say(script: Script, domain: ScriptedDomain, phase: str, mov
     for _ in range(2):  # a second block numbers its samples from 0 too
         time_block(mode, ranges, phase, 3, 1, script.clock)
     look = {"category": phase, "color": COLORS[phase]}
-    outer = {"message": "device", "payload": moved, **look}
-    inner = [{"message": f"device/{phase}", "payload": number, **look} for number in range(3)]
+    outer = {"message": "device-tensors", "payload": moved, **look}
+    inner = [{"message": f"device-tensors/{phase}", "payload": number, **look} for number in range(3)]
     assert [vars(attributes) for attributes in domain.pushed] == [outer, *inner] * 2
 
 
@@ -287,8 +290,8 @@ def test_samples_are_the_same_without_ranges(script: Script, why: str, monkeypat
     else:
         monkeypatch.setitem(sys.modules, "nvtx", None)
     assert not Ranges(ScriptedMode(script)).listening
-    assert block(script, TOTAL, n=2, drop=1) == [10_001, 10_002]
-    assert script.log == ["total", "clock", "total", "clock", "clock", "total", "clock"]
+    assert block(script, LATENCY, n=2, drop=1) == [10_001, 10_002]
+    assert script.log == ["latency", "clock", "latency", "clock", "clock", "latency", "clock"]
 
 
 # What the host takes
@@ -323,16 +326,16 @@ def test_when_a_call_returns_is_taken_beside_its_sample(script: Script) -> None:
     host = HostTime(mode.submits().get("inference"))
     samples = time_block(mode, Ranges(mode), "inference", 2, 1, script.clock, host=host)
     assert (samples, host.submits) == ([10_002, 10_004], [301, 302])
-    sample = ["push device/inference", "clock", "launch", "clock", "wait", "clock", "pop"]
-    assert script.log == ["launch", "wait", "push device", *sample, *sample, "pop"]
+    sample = ["push device-tensors/inference", "clock", "launch", "clock", "wait", "clock", "pop"]
+    assert script.log == ["launch", "wait", "push device-tensors", *sample, *sample, "pop"]
 
 
 def test_a_call_that_is_the_wait_is_timed_as_ever(script: Script) -> None:
     mode, host = SplitMode(script), HostTime(None)
-    assert time_block(mode, Ranges(mode), "upload", 2, 1, script.clock, host=host) == [101, 102]
+    assert time_block(mode, Ranges(mode), "h2d", 2, 1, script.clock, host=host) == [101, 102]
     assert host.submits == []
-    sample = ["push device/upload", "clock", "upload", "clock", "pop"]
-    assert script.log == ["upload", "push device", *sample, *sample, "pop"]
+    sample = ["push device-tensors/h2d", "clock", "h2d", "clock", "pop"]
+    assert script.log == ["h2d", "push device-tensors", *sample, *sample, "pop"]
 
 
 def test_the_cpu_time_of_a_block_is_that_of_what_it_records(script: Script, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -340,7 +343,7 @@ def test_the_cpu_time_of_a_block_is_that_of_what_it_records(script: Script, monk
     monkeypatch.setattr(host_time, "cpu_ns", lambda: (3 * script.now, script.now // 2))
     monkeypatch.setattr(host_time, "perf_counter_ns", lambda: script.now)
     mode, host = ScriptedMode(script), HostTime()
-    samples = time_block(mode, Ranges(mode), TOTAL, 2, 2, script.clock, host=host)
+    samples = time_block(mode, Ranges(mode), LATENCY, 2, 2, script.clock, host=host)
     wall = sum(samples) + 4 * RANGE_NS  # the ranges around the samples are time too, and so are they CPU time
     before = 10_000 + 10_001 + RANGE_NS
     system = (before + wall) // 2 - before // 2

@@ -14,8 +14,8 @@ from tests.conftest import MODELS, ONCE, ROOT, cases, measure, ortbench
 
 pytestmark = pytest.mark.process
 
-DEVICE_MODES = ["cpu", "device", "device-resident"]
-CPU_ONCE = ("--mode", "cpu", *ONCE)
+DEVICE_MODES = ["cpu-tensors", "device-tensors", "device-resident"]
+CPU_ONCE = ("--mode", "cpu-tensors", *ONCE)
 
 
 def test_a_model_gives_its_expected_outputs_in_every_mode(software_gpu: tuple[str, ...], tmp_path: Path) -> None:
@@ -27,16 +27,28 @@ def test_a_model_gives_its_expected_outputs_in_every_mode(software_gpu: tuple[st
     )  # fmt: skip
     by_mode = cases(result)
     for mode in DEVICE_MODES:
-        assert (by_mode[mode]["status"], by_mode[mode]["outputs_match"]) == ("ok", True), by_mode[mode]
+        assert (by_mode[mode]["status"], by_mode[mode]["checks"]["outputs"]["verdict"]) == ("ok", "passed"), by_mode[
+            mode
+        ]
     assert by_mode["host-accessible"]["status"] == "unsupported"
     assert "HOST_ACCESSIBLE" in by_mode["host-accessible"]["reason"]
     target = result["target"]
     assert target["ep"] == "WebGpuExecutionProvider"
     assert target["memory"]["kind"] == "ep-device"
     assert target["device"]["vendor_id"] == 0x1002
-    assert by_mode["device"]["bytes_in"] + by_mode["device"]["bytes_out"] > 0
-    assert by_mode["device-resident"]["bytes_in"] == by_mode["device-resident"]["bytes_out"] == 0
-    assert by_mode["cpu"]["derived"]["inference_ns"] == by_mode["device-resident"]["phases"]["total"]["median_ns"]
+    assert (
+        by_mode["device-tensors"]["metrics"]["bytes_h2d"]["value"]
+        + by_mode["device-tensors"]["metrics"]["bytes_d2h"]["value"]
+        > 0
+    )
+    assert (
+        by_mode["device-resident"]["metrics"]["bytes_h2d"]["value"]
+        == by_mode["device-resident"]["metrics"]["bytes_d2h"]["value"]
+        == 0
+    )
+    inference = by_mode["cpu-tensors"]["metrics"]["inference"]
+    assert inference["derived"] is True
+    assert inference["value"] == by_mode["device-resident"]["metrics"]["latency"]["median"]
 
 
 def test_a_dtype_that_the_device_lacks_is_a_failure_with_the_reason(
@@ -50,8 +62,8 @@ def test_a_dtype_that_the_device_lacks_is_a_failure_with_the_reason(
 def test_the_fence_is_a_readback_since_nothing_else_waits(software_gpu: tuple[str, ...], tmp_path: Path) -> None:
     arguments = ("--ep", "webgpu", "--mode", "device-resident", "--iterations", 2, "--warmup", 1)
     result = measure(MODELS / "compute_bound.onnx", *arguments, out=tmp_path, prefix=software_gpu)
-    assert result["target"]["fence"]["kind"] == "readback"
-    assert result["target"]["fence"]["cost_ns"] > 0
+    assert result["target"]["sync"]["kind"] == "readback"
+    assert result["target"]["sync"]["cost_ns"] > 0
 
 
 def test_nodes_left_on_the_cpu_are_a_warning_or_an_error(software_gpu: tuple[str, ...], tmp_path: Path) -> None:
@@ -107,7 +119,7 @@ from ortbench.worker.session import first_run, providers, session
 target, path = Target(ep="webgpu"), sys.argv[1]
 model = session.open_model(path, target, providers.find(target))
 mode = make_mode("device-resident", model, first_run.make_data(path, model, Inputs()))
-call, a, b = mode.phases()["total"]
+call, a, b = mode.phases()["latency"]
 
 def readback_after(runs):
     best = None

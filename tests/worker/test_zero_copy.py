@@ -100,7 +100,7 @@ class ScriptedResident(ResidentMode):
         self._calls = run, upload, download
 
     def phases(self) -> dict[str, TimedCall]:
-        return {"total": (self._calls[0], None, None)}
+        return {"latency": (self._calls[0], None, None)}
 
     def once(self) -> tuple[Copy, Copy]:
         return self._calls[1], self._calls[2]
@@ -114,7 +114,7 @@ class ScriptedShared(HostAccessibleMode):
         self._same = same
 
     def phases(self) -> dict[str, TimedCall]:
-        return {"total": (self._call, None, None)}
+        return {"latency": (self._call, None, None)}
 
     def same_addresses(self) -> bool:
         return self._same
@@ -180,7 +180,7 @@ def test_in_host_memory_the_addresses_are_proof() -> None:
 
 
 @pytest.mark.parametrize(
-    ("run", "upload", "download", "proved"),
+    ("run", "h2d", "d2h", "proved"),
     [
         (99, 100, 100, True),  # too short to hold a copy in either direction
         (100, 100, 100, False),
@@ -191,8 +191,8 @@ def test_in_host_memory_the_addresses_are_proof() -> None:
         (0, 0, 0, False),
     ],
 )
-def test_a_run_that_is_shorter_than_a_copy_has_none(run: int, upload: int, download: int, proved: bool) -> None:
-    assert alone(run, upload, download, "used").proved is proved
+def test_a_run_that_is_shorter_than_a_copy_has_none(run: int, h2d: int, d2h: int, proved: bool) -> None:
+    assert alone(run, h2d, d2h, "used").proved is proved
 
 
 def test_what_is_said_of_a_run_without_room_for_copies() -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from ortbench.characters import complain
-from ortbench.errors import BenchmarkFailed
+from ortbench.errors import BadInput, BenchmarkFailed
 from ortbench.files import write_or_note
 from ortbench.jobs.cases import begun, broken
 from ortbench.jobs.cluster.crew import Crew
@@ -113,9 +112,9 @@ def _kept(done: Done, begun_with: Record, folder: Path) -> Record:
     for remark in done.remarks:
         complain(f"{done.id}: {remark}")
     try:
-        record = record_from(json.loads(done.files[CASE_FILE]))
+        record = record_from(done.files[CASE_FILE], CASE_FILE)
         emptied(folder)
-    except (OSError, ValueError, TypeError) as error:
+    except (OSError, KeyError, BadInput) as error:
         return broken(begun_with, error)
     for name, content in sorted(done.files.items()):
         if name != CASE_FILE:

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 from ortbench import units
-from ortbench.analysis.compare import Selection, Spread, word
-from ortbench.analysis.energy_change import energy_rows
+from ortbench.modes import ENERGY
+from ortbench.report.cells import cell, cells
 from ortbench.report.model import KEY, NOTHING, Block, Column, Kind, Paragraph, Table, columns
 from ortbench.report.words import hint
 from ortbench.result import Case, Result
-from ortbench.schema import Energy
 
 _COLUMNS = (
     Column("mode", Kind.NAME, KEY),
-    *columns(Kind.NUMBER, "energy/run", "95 %", group=1),
+    *columns(Kind.NUMBER, "energy/run", "95% CI", group=1),
     *columns(Kind.NUMBER, "power", "idle", "runs/J", group=2),
 )
 _HOW = {
@@ -27,10 +23,10 @@ _HOW = {
 
 def energy_blocks(result: Result) -> list[Block]:
     """The table with what it says, or why there is none; nothing of a result that was not asked for it."""
-    asked = [(case, case.energy) for case in result.cases if case.energy is not None]
+    asked = [(case, case.energy) for case in result.at_point() if case.energy is not None]
     if not asked:
         return []
-    known = [(case.mode, found) for case, found in asked if "joules" in found]
+    known = [(case, found) for case, found in asked if ENERGY in case.metrics]
     why: dict[str, list[str]] = {}
     for case, found in asked:
         if "unsupported" in found:
@@ -40,58 +36,16 @@ def energy_blocks(result: Result) -> list[Block]:
         return lacking
     of = dict.fromkeys(_HOW[found["how"]].format(of=found["of"]) for _, found in known)
     said = f"energy/run: {'; '.join(of)}, in a stretch of runs after the measurement, less the idle draw beside it."
-    table = Table(_COLUMNS, tuple(_row(mode, found) for mode, found in known), title="Energy")
+    table = Table(_COLUMNS, tuple(_row(case) for case, _ in known), title="Energy")
     return [table, Paragraph(said), *lacking, hint("energy/run", "idle")]
 
 
-def _row(mode: str, found: Energy) -> tuple[str, ...]:
-    interval, rate = found["ci95"], found["runs_per_joule"]
+def _row(case: Case) -> tuple[str, ...]:
+    drawn, rate = case.metrics[ENERGY], case.value("inferences_per_joule")
     return (
-        mode,
-        units.energy(found["joules"]),
-        NOTHING if interval is None else " to ".join(map(units.energy, interval)),
-        f"{units.digits(found['watts'], most=2)} W",
-        f"{units.digits(found['idle_watts'], most=2)} W",
+        case.mode,
+        cell(case, ENERGY),
+        NOTHING if drawn.ci95 is None else " to ".join(map(units.energy, drawn.ci95)),
+        *cells(case, ("power", "idle_power")),
         NOTHING if rate is None else units.rate(rate),
     )
-
-
-def energy_records(result: Result, case: Case) -> dict[str, Any]:
-    """The figures for other programs, of a result that was asked for them: J of a run, W, runs for a joule; None where not
-    known."""
-    if all(it.energy is None for it in result.cases):
-        return {}
-    found: Energy = case.energy or {}
-    low, high = found.get("ci95") or (None, None)
-    return {
-        "energy_j": found.get("joules"),
-        "energy_ci95_low_j": low,
-        "energy_ci95_high_j": high,
-        "power_w": found.get("watts"),
-        "idle_power_w": found.get("idle_watts"),
-        "runs_per_joule": found.get("runs_per_joule"),
-    }
-
-
-def energy_comparison(
-    results: Sequence[Result], names: Sequence[str], same: float, only: Selection
-) -> list[dict[str, Any]]:
-    """What results draw, held against each other, as flat records: one a mode and result."""
-    return [
-        {
-            "mode": row.mode,
-            "phase": "energy",
-            "result": name,
-            "energy_j": joules,
-            "vs_first": _change(first, same),
-            "vs_previous": _change(last, same),
-        }
-        for row in energy_rows(results, only)
-        for name, joules, first, last in zip(names, row.joules, row.since_first, row.since_last, strict=True)
-    ]
-
-
-def _change(found: Spread | None, same: float) -> dict[str, Any] | None:
-    if found is None:
-        return None
-    return {"ratio": found.ratio, "low": found.low, "high": found.high, "verdict": word(found, same, of_cost=True)}

@@ -19,7 +19,7 @@ from pathlib import PurePath
 from typing import Any
 
 from ortbench.characters import visible_lines
-from ortbench.modes import STAGE, STEP, TOTAL, mode_of
+from ortbench.modes import LATENCY, STAGE, STEP, mode_of
 from ortbench.report.exports.trace_load import add_load
 from ortbench.result import Case, Result, work_of
 from ortbench.timeline import Span, TimedBlock, Timeline
@@ -168,45 +168,45 @@ def _process(number: int, origin: int, result: Result, timeline: Timeline, label
     for span in [*timeline.stages, *_measuring(timeline)]:
         process.slice(stages, "stage", span)
     work = work_of(result)
-    for case in result.cases:
+    for case in result.at_point():
         blocks = [block for block in timeline.blocks if block.mode == case.mode]
         failures = [failure for failure in timeline.failures if failure.mode == case.mode]
         if blocks or failures:
             track = process.track(f"mode {case.mode}")
-            moved = {"upload": case.bytes_in, "download": case.bytes_out, TOTAL: _sum(case)}
+            moved = {"h2d": case.bytes_h2d, "d2h": case.bytes_d2h, LATENCY: _sum(case)}
             fences = _fences(case)
             for block in blocks:
-                called = case.whole if block.phase == TOTAL else block.phase
+                called = case.whole if block.phase == LATENCY else block.phase
                 _add_block(process, track, block, called, moved.get(block.phase), fences.get(block.phase), work.stages)
             for failure in failures:
                 process.mark(track, "failure", f"{failure.mode} failed", failure.at_ns, reason=failure.reason)
     for mode, iterations in timeline.close_ups.items():
         track = process.track(f"close-up {mode}")
         for index, steps in enumerate(iterations):
-            _add_close_up(process, track, index, steps, "inference" if work.whole == TOTAL else work.whole)
+            _add_close_up(process, track, index, steps, "inference" if work.whole == LATENCY else work.whole)
     _add_profile(process, timeline)
     return process
 
 
 def _fences(case: Case) -> dict[str, str]:
     """What ends a sample, by phase; a download waits for the device by itself, and so does what ends with one."""
-    if case.fence is None:
+    if case.sync is None:
         return {}
     mode = mode_of(case.mode)
     if mode.times_copies:
-        ends = {"upload": case.fence.get("upload"), "download": case.fence.get("download")}
+        ends = {"h2d": case.sync.get("h2d"), "d2h": case.sync.get("d2h")}
         copies = {way: fence["kind"] for way, fence in ends.items() if fence}
-        found = {**copies, "inference": case.fence["kind"]}
+        found = {**copies, "inference": case.sync["kind"]}
         # What several in flight are timed by ends with copies in flight.
-        return found if mode.is_rate or "download" not in copies else {**found, TOTAL: copies["download"]}
-    return {"inference": case.fence["kind"], TOTAL: case.fence["kind"]}
+        return found if mode.is_rate or "d2h" not in copies else {**found, LATENCY: copies["d2h"]}
+    return {"inference": case.sync["kind"], LATENCY: case.sync["kind"]}
 
 
 def _sum(case: Case) -> int | None:
-    """Bytes that a call of `total` copies both ways, if known."""
-    if case.bytes_in is None or case.bytes_out is None:
+    """Bytes that a call of `latency` copies both ways, if known."""
+    if case.bytes_h2d is None or case.bytes_d2h is None:
         return None
-    return (case.bytes_in + case.bytes_out) * case.inferences(TOTAL)
+    return (case.bytes_h2d + case.bytes_d2h) * case.inferences(LATENCY)
 
 
 def _measuring(timeline: Timeline) -> list[Span]:

@@ -12,103 +12,76 @@ import shlex
 from collections.abc import Mapping, Sequence
 from io import FileIO
 
-from ortbench.analysis.compare_levels import COMPARED
-from ortbench.analysis.levels import RUNS_PER_S, at, figure, interval, is_measured
+from ortbench.analysis.series import Series
 from ortbench.errors import BadInput, one_line
+from ortbench.model.metrics import USUAL
 from ortbench.modes import is_rate
-from ortbench.report.costs.numbers import Number
 from ortbench.report.exports.junit import plain_line, samples_text
-from ortbench.report.exports.series import labels, medians, numbers
+from ortbench.report.exports.series import figure_name, figures
 from ortbench.report.model import NOTHING
-from ortbench.result import Case, Result
-from ortbench.schema import Level
-from ortbench.stats import SAMPLES_FOR, Stats
+from ortbench.result import Result
+from ortbench.stats import SAMPLES_FOR
 
-ACTION_UNIT = "ms"
-# Of a number its unit here, how much that is, and what to say of it.
-_UNITS = {"B": ("MB", 1e6, "at most, in a worker of its own"), "J": ("J", 1, "of a run, less the idle draw")}
-_NS_PER_ACTION_UNIT = 1e6
+# What figures have here in place of the catalogue's units, and how much that is.
+_UNITS = {"ns": ("ms", 1e6), "B": ("MB", 1e6)}
+_ONE = {"inf/s": "inference", "items/s": "item"}  # of what there are many a second
 # GitHub's runner drops the whole summary of a step that is larger: actions/runner, `CreateStepSummaryCommand`.
 SUMMARY_LIMIT = 1024 * 1024
 SUMMARY_CUT = "Cut here: GitHub takes at most 1 MiB of summary from a step. The whole report is saved with the result."
 
 
 def action_json(results: Sequence[Result], settings: Sequence[str] = ()) -> str:
-    """Every median that was measured, and what it costs besides, as github-action-benchmark reads it with ``tool:
-    customSmallerIsBetter``.
+    """Every figure that a comparison has, as github-action-benchmark reads it with ``tool: customSmallerIsBetter``.
 
-    A JSON list with one object for each phase of each mode that is ok, ``total`` first, of a loop ``loop`` and ``step``, of a
-    chain ``chain`` and each ``stage.NAME``, then ``submit`` and ``cpu_time``: ``name``; ``unit``, "ms"; ``value``, the median in
-    ms; ``range``, "± x" with x in ms, as far as the farther end of its 95 % interval; ``extra``, lines for the tooltip. Where
-    inference is all there is to a mode, its total stands for both. The list is empty if nothing was measured, which the action
-    takes for an error. Of a load each level has its latencies and, with so many callers, the time per run, which is 1 s divided
-    by runs/s. A sweep has the figures of each shape, under the shape's name. Where they were asked for, ``memory.device`` and
-    ``memory.host`` in "MB", without a ``range``, and ``energy`` in "J".
+    A JSON list with one object for each figure of each mode that is ok, at each point: ``name``; ``unit``, "ms" of times, "MB" of
+    sizes, else the catalogue's; ``value``; ``range``, "± x" as far as the farther end of its 95 % interval, where it has one;
+    ``extra``, lines for the tooltip. Where inference is all there is to a mode, its latency stands for both. The list is empty if
+    nothing was measured, which the action takes for an error. What is better when it is more is the time for one: that of
+    ``throughput`` is 1 s divided by it.
 
-    A name is that of the model's file, the EP, the device, the mode and the phase: no figure, time or version, so it is
-    the same in the next run. The device is part of it because times of two machines are no history of each other. Input
-    shapes are added only where a model and EP have several results here; then a number tells apart what is still alike.
+    A name is that of the model's file, the EP, the device, the mode and the metric: no figure, time or version, so it is
+    the same in the next run. The device is part of it because times of two machines are no history of each other. The point on
+    the axes and input shapes are added only where a model and EP have several results here; then a number tells apart what is
+    still alike.
 
     Args:
         results: any number of them.
         settings: of each what it was measured with, in a few words, where it is one of several; then this stands in place
             of the shapes.
     """
-    entries = [_entry(*it) for it in medians(results, settings)]
-    entries += [_number_entry(*it) for it in numbers(results, settings)]
-    entries += [
-        _level_entry(label, result, level, stat)
-        for label, result in zip(labels(results, settings), results, strict=True)
-        for level in result.levels
-        if is_measured(level)
-        for stat in COMPARED[at(level).kind]
-    ]
+    entries = [_entry(*it) for it in figures(results, settings)]
     return json.dumps(entries, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def _entry(name: str, result: Result, case: Case, phase: str, stats: Stats) -> dict[str, str | float]:
-    beyond = max(abs(end - stats.median_ns) for end in stats.ci95_ns)
-    return {
-        "name": name,
-        "unit": ACTION_UNIT,
-        "value": stats.median_ns / _NS_PER_ACTION_UNIT,
-        "range": f"± {_decimal(beyond)}",
-        "extra": _extra(result, case, phase, stats),
-    }
+def _entry(name: str, result: Result, it: Series) -> dict[str, str | float]:
+    metric, what, values = it.key.metric, figure_name(it), [it.value, *(it.ci95 or ())]
+    symbol = metric.unit.symbol
+    if metric.better == "higher":
+        what, symbol, values = f"time per {_ONE[symbol]}", "ns", [1e9 / max(value, 1e-9) for value in values]
+    unit, size = _UNITS.get(symbol, (symbol, 1))
+    value, *ends = (found / size for found in values)
+    entry: dict[str, str | float] = {"name": f"{name} {what}", "unit": unit, "value": round(value, 6)}
+    if ends:
+        entry["range"] = f"± {_decimal(max(abs(end - value) for end in ends))}"
+    return entry | {"extra": _told(_about(it), result)}
 
 
-def _number_entry(name: str, result: Result, number: Number) -> dict[str, str | float]:
-    unit, each, said = _UNITS[number.unit]
-    entry: dict[str, str | float] = {"name": name, "unit": unit, "value": number.value / each}
-    if number.ci95 is not None:
-        entry["range"] = f"± {max(abs(end - number.value) for end in number.ci95) / each:.3g}"
-    return entry | {"extra": _told(said, result)}
+def _decimal(value: float) -> str:
+    """A number without an exponent; of a time to the last nanosecond."""
+    return f"{value:.6f}".rstrip("0").rstrip(".")
 
 
-def _level_entry(label: str, result: Result, level: Level, stat: str) -> dict[str, str | float]:
-    """A figure of a level in ms: runs/s as the time per run, so that smaller is better."""
-    value, inside = figure(level, stat), interval(level, stat)
-    ends = [value, *(inside or ())]
-    ns, *beyond = ([1e9 / max(it, 1e-9) for it in ends]) if stat == RUNS_PER_S else ends
-    spread = round(max((abs(end - ns) for end in beyond), default=0.0))
-    return {
-        "name": f"{label}: {level['mode']} {at(level).phrase} {'time per run' if stat == RUNS_PER_S else stat}",
-        "unit": ACTION_UNIT,
-        "value": round(ns) / _NS_PER_ACTION_UNIT,
-        "range": f"± {_decimal(spread)}",
-        "extra": _told(f"of {level['n']} runs", result),
-    }
-
-
-def _decimal(ns: int) -> str:
-    """Nanoseconds in ms, to the last digit and without an exponent."""
-    return f"{ns / _NS_PER_ACTION_UNIT:.6f}".rstrip("0").rstrip(".")
-
-
-def _extra(result: Result, case: Case, phase: str, stats: Stats) -> str:
-    known = stats.n >= SAMPLES_FOR["p95"] and not is_rate(case.mode, phase)
-    p95 = f"{_decimal(stats.p95_ns)} {ACTION_UNIT}" if known else NOTHING
-    return _told(f"median of {samples_text(case, phase, stats)}, p95 {p95}", result)
+def _about(it: Series) -> str:
+    """What a figure is of, in a line."""
+    metric, statistic = it.key.figure
+    stats = it.case.stats(metric)
+    if stats is None:
+        return it.key.metric.meaning
+    text = f"{statistic} of {samples_text(it.case, metric, stats)}"
+    if statistic != USUAL:
+        return text
+    known = stats.n >= SAMPLES_FOR["p95"] and not is_rate(it.case.mode, metric)
+    return f"{text}, p95 {it.key.metric.unit.text(stats.p95) if known else NOTHING}"
 
 
 def _told(first: str, result: Result) -> str:

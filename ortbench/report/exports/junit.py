@@ -13,20 +13,20 @@ What those who read it do with it decides much here:
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from ortbench.analysis.energy_change import joules_of
 from ortbench.analysis.host import cpu_time_ns
-from ortbench.analysis.levels import at, is_measured, latency_of, rate_of
+from ortbench.analysis.levels import at, is_measured, latency_of, load_cases, rate_of
 from ortbench.analysis.memory import figure
-from ortbench.analysis.points import alone
+from ortbench.analysis.series import value_of
 from ortbench.characters import visible_lines
 from ortbench.errors import one_line
 from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Check
-from ortbench.modes import CPU_TIME, MEMORY_SIDES, STEP, SUBMIT, TOTAL, is_rate, mode_of
-from ortbench.result import OK, UNSUPPORTED, Case, Result
-from ortbench.schema import Level
+from ortbench.model.metrics import PER_BLOCK, TIME, known_or_plain
+from ortbench.model.metrics import figure as figure_of
+from ortbench.modes import ENERGY, ENQUEUE, LATENCY, MEMORY_SIDES, STEP, THROUGHPUT, is_rate, mode_of
+from ortbench.result import LOAD, OK, SWEEP, UNSUPPORTED, Case, Result
 from ortbench.stats import Stats
 from ortbench.units import duration, energy, rate, size
 
@@ -39,7 +39,7 @@ class Outcome:
 
     Attributes:
         group: what it belongs to, for people: ``models/tiny.onnx on CPUExecutionProvider``.
-        name: what it is, within the group: ``device``, ``device total median``.
+        name: what it is, within the group: ``device-tensors``, ``device-tensors latency median``.
         verdict: `PASSED`, `FAILED`, `UNCLEAR`, `ERROR` or `SKIPPED`.
         text: what to say; any characters, any number of lines.
         seconds: a time to show, s; 0 where there is none.
@@ -56,32 +56,15 @@ def outcomes_of_run(result: Result, label: str = "") -> list[Outcome]:
     """One outcome a mode, of a load a level, of a sweep a mode of each shape, in the result's order: measured, unsupported (`SKIPPED`) or failed (`ERROR`).
 
     The time of what was measured is the median of its whole inferences.
-
-    Args:
-        result: of the run.
-        label: which of several settings it is of.
     """
-    if result.points is not None:
-        return [
-            replace(outcome, name=f"{point.name}: {outcome.name}")
-            for point in result.points
-            for outcome in outcomes_of_run(alone(result, point), label)
-        ]
     group = _group(result) + (f", {label}" if label else "")
-    if result.load is not None:
-        return _outcomes_of_load(group, result)
-    return [_outcome_of_case(group, case) for case in result.cases]
+    return _OUTCOMES.get(result.kind, _outcomes_of_modes)(group, result)
 
 
 def outcomes_of_checks(result: Result, checks: Sequence[Check]) -> list[Outcome]:
     """One outcome a check of a gate, in their order.
 
-    The time of a check that is named after a figure (``device total median``, ``batch=8: device total median``) is that
-    figure of the result.
-
-    Args:
-        result: what was checked, the candidate.
-        checks: what `ortbench.gate.contests` found.
+    The time of a check of a time is that of the result.
     """
     group = _group(result)
     return [Outcome(group, check.name, check.verdict, check.text, _seconds(result, check)) for check in checks]
@@ -95,83 +78,88 @@ def _outcome_of_case(group: str, case: Case) -> Outcome:
     if case.status != OK:
         verdict = SKIPPED if case.status == UNSUPPORTED else ERROR
         return Outcome(group, case.mode, verdict, case.reason or "no reason is known", 0.0)
-    stats = case.phases[TOTAL]
+    stats = case.stats(LATENCY)
     if stats is None:  # interrupted before its turn; green would say that it works
         return Outcome(group, case.mode, ERROR, "nothing was measured", 0.0)
-    low, high = map(duration, stats.ci95_ns)
-    text = f"{duration(stats.median_ns)} (95 %: {low} to {high}), median of {samples_text(case, TOTAL, stats)}"
+    low, high = map(duration, stats.ci95)
+    text = f"{duration(stats.median)} (95 %: {low} to {high}), median of {samples_text(case, LATENCY, stats)}"
     if costs := _costs(case):
         text += f"\n{', '.join(costs)}"
-    return Outcome(group, case.mode, PASSED, text, stats.median_ns / 1e9)
+    return Outcome(group, case.mode, PASSED, text, stats.median / 1e9)
 
 
 def _costs(case: Case) -> list[str]:
     """What a run costs besides its time, as far as it is known."""
-    submit = case.median(SUBMIT)
-    found = [] if submit is None else [f"submit {duration(submit)}"]
-    if case.host is not None:
-        found.append(f"CPU time {duration(cpu_time_ns(case.host))}")
+    submit, spent, joules = case.median(ENQUEUE), cpu_time_ns(case), case.value(ENERGY)
+    found = [] if submit is None else [f"enqueue {duration(submit)}"]
+    found += [] if spent is None else [f"CPU time {duration(spent)}"]
     found += [f"{side} memory {size(held)}" for side in MEMORY_SIDES if (held := figure(case, side)) is not None]
-    joules = joules_of(case.energy)
     return found if joules is None else [*found, f"energy/run {energy(joules)}"]
+
+
+def _outcomes_of_modes(group: str, result: Result) -> list[Outcome]:
+    return [_outcome_of_case(group, case) for case in result.cases]
+
+
+def _outcomes_of_sweep(group: str, result: Result) -> list[Outcome]:
+    return [
+        replace(_outcome_of_case(group, case), name=f"{shape.name}: {case.mode}")
+        for shape in result.shapes
+        for case in result.at_point(shape.point)
+    ]
 
 
 def _outcomes_of_load(group: str, result: Result) -> list[Outcome]:
     """One outcome a level; of a mode that came to none, one for it."""
-    known = {level["mode"] for level in result.levels}
-    missing = [_outcome_of_case(group, case) for case in result.cases if case.mode not in known]
-    return [*missing, *(_outcome_of_level(group, level) for level in result.levels)]
+    levels = load_cases(result)
+    known = {level.mode for level in levels}
+    missing = [_outcome_of_case(group, case) for case in result.at_point() if case.mode not in known]
+    return [*missing, *(_outcome_of_level(group, level) for level in levels)]
 
 
-def _outcome_of_level(group: str, level: Level) -> Outcome:
-    name = f"{level['mode']} {at(level).phrase}"
+_OUTCOMES: dict[str, Callable[[str, Result], list[Outcome]]] = {LOAD: _outcomes_of_load, SWEEP: _outcomes_of_sweep}
+
+
+def _outcome_of_level(group: str, level: Case) -> Outcome:
+    name = f"{level.mode} {at(level).phrase}"
     if not is_measured(level):
-        return Outcome(group, name, ERROR, level["reason"] or "no reason is known", 0.0)
-    latency, inside = latency_of(level), level["ci95"]
+        return Outcome(group, name, ERROR, level.reason or "no reason is known", 0.0)
+    latency, inside = latency_of(level), level.metrics[THROUGHPUT].ci95
     sure = "" if inside is None else f" (95 %: {rate(inside[0])} to {rate(inside[1])})"
-    tails = ", ".join(f"{stat} {duration(ns)}" for stat, ns in (("p50", latency["p50"]), ("p99", latency["p99"])))
-    text = f"{rate(rate_of(level))} runs/s{sure}, {tails}, of {level['n']} runs"
-    return Outcome(group, name, PASSED, text, latency["p50"] / 1e9)
+    tails = f"p50 {duration(latency.median)}, p99 {duration(latency.p99)}"
+    text = f"{rate(rate_of(level))} runs/s{sure}, {tails}, of {latency.n} runs"
+    return Outcome(group, name, PASSED, text, latency.median / 1e9)
 
 
 def samples_text(case: Case, phase: str, stats: Stats) -> str:
     """How many samples there are, and what of."""
-    if phase == CPU_TIME:
-        return f"{stats.n} blocks, time per run"
-    if phase == SUBMIT and mode_of(case.mode).in_bursts:
+    if phase in PER_BLOCK:
+        return f"{stats.n} blocks"
+    if phase == ENQUEUE and mode_of(case.mode).in_bursts:
         return f"{stats.n} bursts, time per run"
     if case.pipeline is not None and is_rate(case.mode, phase):
         return f"{stats.n} rounds with {case.pipeline['depth']} items in flight, time per item"
     if is_rate(case.mode, phase):
-        return f"{stats.n} bursts of {case.runs_per_sample} runs, time per run"
+        return f"{stats.n} bursts of {case.inferences_per_sample} runs, time per run"
     if case.steps_ns:
         return f"{stats.n} steps" if phase == STEP else f"{stats.n} loops of {len(case.steps_ns)} steps"
     return f"{stats.n} chains of {len(case.stages)} stages" if case.stages else f"{stats.n} runs"
 
 
 def _seconds(result: Result, check: Check) -> float:
-    of_shape = next((it for it in result.points or [] if check.name.startswith(f"{it.name}: ")), None)
-    if of_shape is not None:
-        return _seconds(alone(result, of_shape), replace(check, name=check.name.removeprefix(f"{of_shape.name}: ")))
-    mode, _, figure = check.name.partition(" ")
-    phase, _, statistic = figure.rpartition(" ")
-    case = result.case(mode)
-    if case is None:
+    """What a check is of, where that is a time, s; else 0."""
+    if check.metric is None or check.mode is None:
         return 0.0
-    ns: int = getattr(case.stats(phase), f"{statistic}_ns", 0)
-    return ns / 1e9
+    figure, case = figure_of(check.metric), result.case(check.mode, check.point)
+    ns = value_of(case, figure) if case is not None and known_or_plain(figure.metric).unit is TIME else None
+    return (ns or 0.0) / 1e9
 
 
 # JUnit XML
 
 
 def outcomes_of_gate(results: Sequence[Result], checks: Sequence[Check]) -> list[Outcome]:
-    """The candidate's modes, the gate's checks, and what failed of the baseline.
-
-    Args:
-        results: of the candidate and, where there is one, of the baseline.
-        checks: the gate's.
-    """
+    """The candidate's modes, the gate's checks, and what failed of the baseline."""
     candidate, *baselines = results
     broken = [outcome for it in baselines for outcome in outcomes_of_run(it) if outcome.verdict == ERROR]
     named = [replace(outcome, name=f"baseline {outcome.name}") for outcome in broken]
@@ -186,10 +174,6 @@ def junit(name: str, outcomes: Sequence[Outcome]) -> str:
     dot and the group, with every other dot replaced, so that the dots of file names make no packages. Names that have
     occurred before get a number. Texts are `ortbench.characters.visible_lines`, which leaves
     out all that XML cannot hold. Times are s, to the microsecond.
-
-    Args:
-        name: of the suite.
-        outcomes: any number of them.
     """
     from xml.dom import minidom
 

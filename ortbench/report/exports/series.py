@@ -1,7 +1,7 @@
 """The names under which figures of results have a history elsewhere, and the figures that have one.
 
-A name is that of the model's file, the EP, the device, the mode and the figure: no time or version, so it is the same in the
-next run.
+A name is that of the model's file, the EP, the device, the point, the mode and the figure: no time or version, so it is the same
+in the next run.
 """
 
 from __future__ import annotations
@@ -10,38 +10,38 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from ortbench.analysis.compare import parts
-from ortbench.analysis.pairs import timed_phase
-from ortbench.analysis.points import apart
-from ortbench.modes import COSTS, PHASE_NAMES, TOTAL
-from ortbench.report.costs.numbers import Number, numbers_of
+from ortbench.analysis.series import Series, point_text, series
+from ortbench.model.metrics import USUAL
 from ortbench.report.exports.junit import plain_line, told_apart
 from ortbench.report.words import device_name
-from ortbench.result import OK, Case, Result
-from ortbench.stats import Stats
-
-_PHASES = (TOTAL, *(name for name in PHASE_NAMES if name != TOTAL))
+from ortbench.result import Result
+from ortbench.stats import Value
 
 
-def medians(results: Sequence[Result], settings: Sequence[str] = ()) -> Iterator[tuple[str, Result, Case, str, Stats]]:
-    """Every median that was measured, but of loads: its name, the result, the case, the phase and the statistics; what a run
-    takes of the host (`ortbench.modes.COSTS`) is among them."""
-    results, settings = apart(results, settings)
-    for label, result in zip(labels(results, settings), results, strict=True):
-        for case in result.cases if result.load is None else ():
-            for phase in (*(parts([result]) or _PHASES), *COSTS) if case.status == OK else ():
-                stats = case.stats(phase)
-                if stats is not None and timed_phase(case.mode, phase) == phase:
-                    yield f"{label}: {case.mode} {phase}", result, case, phase, stats
+def figures(results: Sequence[Result], settings: Sequence[str] = ()) -> Iterator[tuple[str, Result, Series]]:
+    """Every figure that a comparison of such results has, as far as it was measured and not derived: what it is of, the result and
+    the figure; `figure_name` goes behind the former."""
+    # With what has no figures: a name stays the same when a mode fails.
+    every = [(at, tuple(case.point.items())) for at, result in enumerate(results) for case in result.cases]
+    points = list(dict.fromkeys(every))
+    texts = [f"{settings[at] if settings else ''} {point_text(point)}".strip() for at, point in points]
+    called = dict(zip(points, labels([results[at] for at, _ in points], texts), strict=True))
+    for at, result in enumerate(results):
+        for it in _measured(result):
+            yield f"{called[at, it.key.point]}: {it.key.mode}", result, it
 
 
-def numbers(results: Sequence[Result], settings: Sequence[str] = ()) -> Iterator[tuple[str, Result, Number]]:
-    """What modes cost besides time, as far as it was asked for: its name, the result and the number."""
-    results, settings = apart(results, settings)
-    for label, result in zip(labels(results, settings), results, strict=True):
-        for case in result.cases if result.load is None else ():
-            for it in numbers_of(case) if case.status == OK else ():
-                yield f"{label}: {case.mode} {it.name}", result, it
+def _measured(result: Result) -> Iterator[Series]:
+    for key, it in series(result, lambda view: view.compared).items():
+        found = it.case.metrics.get(key.figure.metric)
+        if not (isinstance(found, Value) and found.derived):
+            yield it
+
+
+def figure_name(it: Series) -> str:
+    """A metric, and which statistic of it where that is not the usual one: ``latency``, ``latency.p99``."""
+    metric, statistic = it.key.figure
+    return metric if statistic in ("", USUAL) else f"{metric}.{statistic}"
 
 
 def labels(results: Sequence[Result], settings: Sequence[str]) -> list[str]:

@@ -2,33 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from ortbench import units
-from ortbench.analysis.advice import copy_share, fastest, is_faster, sentences, superseded
+from ortbench.analysis.advice import copy_share, fastest, sentences, superseded
 from ortbench.analysis.enough import TOO_FEW
 from ortbench.analysis.levels import (
     CONCURRENCY,
     RATE,
-    RUNS_PER_S,
     at,
     interval,
     is_full,
     latency_of,
     measured,
     rate_of,
-    speed_up,
 )
 from ortbench.analysis.load import asked_of, best_level, failed, kept, knee_of
 from ortbench.analysis.load_advice import slo_text
 from ortbench.analysis.loop_advice import state_bytes
-from ortbench.analysis.loops import steps_per_s
+from ortbench.analysis.pairs import is_faster
 from ortbench.analysis.placed import bytes_inside, copies_inside
 from ortbench.analysis.sweep import failures, has_a_cost
-from ortbench.modes import CPU, STEP, TOTAL, is_rate
+from ortbench.model.kinds import KINDS
+from ortbench.modes import COPY_TIME, CPU, LATENCY, STEP, THROUGHPUT, is_rate
 from ortbench.report.model import DERIVED
-from ortbench.result import FAILED, OK, UNSUPPORTED, Case, Result, not_ok
+from ortbench.result import FAILED, LOAD, LOOP, OK, SWEEP, UNSUPPORTED, Case, Result, not_ok
+from ortbench.schema import Loop
 
 
 @dataclass(frozen=True)
@@ -51,50 +51,59 @@ class Remark:
 
 def facts(result: Result) -> Iterator[Fact]:
     """The figures to see first: copies, the fastest mode, one inference (or step and loop) with it, bytes."""
-    if result.load is not None:
-        yield from _of_load(result)
-        return
-    if result.points is not None:
-        yield from _of_sweep(result)
-        return
-    timed = [case for case in result.cases if case.status == OK and case.median(TOTAL)]
+    return _FACTS.get(result.kind, _of_times)(result)
+
+
+def _of_times(result: Result) -> Iterator[Fact]:
+    timed = _timed(result)
     if not timed:
         return
     cpu, copied = result.case(CPU), copy_share(result)
-    if copied and cpu is not None and cpu.derived is not None:
-        took, total = units.duration(cpu.derived["copies_ns"]), units.duration(cpu.median(TOTAL) or 0)
+    if copied and cpu is not None and cpu.value(COPY_TIME) is not None:
+        took, total = units.duration(cpu.value(COPY_TIME) or 0), units.duration(cpu.median(LATENCY) or 0)
         name = "Copies at the edges" if copies_inside(result) else "Copies"
         yield Fact(name, f"{DERIVED}{units.share(copied)}", f"of a run with CPU tensors: {DERIVED}{took} of {total}")
     best, shown = fastest(result), timed[0]
-    if best is not None and best.vs_cpu is not None:
-        interval = best.vs_cpu["ci95"]
+    if best is not None and best.speedup is not None:
+        interval = best.speedup.ci95
         sure = f" (95 %: {units.ratio(interval[0])} to {units.ratio(interval[1])})" if interval else f"; {TOO_FEW}"
         less = "" if is_faster(best) else ", not measurably faster"
-        yield Fact("Fastest mode", f"{units.ratio(best.vs_cpu['ratio'])}×", f"{best.mode} against cpu{sure}{less}")
+        yield Fact(
+            "Fastest mode", f"{units.ratio(best.speedup.value)}×", f"{best.mode} against cpu-tensors{sure}{less}"
+        )
         shown = best if is_faster(best) else shown
-    if result.loop is not None:
-        yield from _of_loop(result, shown, result.loop["steps"])
-        return
-    median = shown.median(TOTAL) or 1
-    one, many = ("inference", "run") if result.chain is None else ("chain", "chain")
-    what = f"Time per {one}" if is_rate(shown.mode, TOTAL) else f"One {one}"
+    yield from _WORK.get(result.kind, _of_whole)(result, shown)
+
+
+def _timed(result: Result) -> list[Case]:
+    return [case for case in result.cases if case.status == OK and case.median(LATENCY)]
+
+
+def _of_whole(result: Result, shown: Case) -> Iterator[Fact]:
+    """The figures of an inference or a chain in a mode, and what one copies."""
+    median = shown.median(LATENCY) or 1
+    one = KINDS[result.kind].work
+    many = "run" if one == "inference" else one
+    what = f"Time per {one}" if is_rate(shown.mode, LATENCY) else f"One {one}"
     yield Fact(what, units.duration(median), f"{shown.mode}, {units.rate(1e9 / median)} {many}s a second")
-    copying = next((case for case in timed if case.bytes_in or case.bytes_out), None)
+    copying = next((case for case in _timed(result) if case.bytes_h2d or case.bytes_d2h), None)
     if copying is not None:
-        there, back = copying.bytes_in or 0, copying.bytes_out or 0
+        there, back = copying.bytes_h2d or 0, copying.bytes_d2h or 0
         moved = bytes_inside(result)
         inside = f"; {units.size(moved)} more inside the graph" if moved else ""
         note = f"{units.size(there)} in and {units.size(back)} out, with {copying.mode}{inside}"
         yield Fact(f"Copied per {many}", units.size(there + back), note)
 
 
-def _of_loop(result: Result, shown: Case, count: int) -> Iterator[Fact]:
-    """The figures of a loop: a step and the whole of it in a mode, and the state that `cpu` copies."""
-    step, whole = shown.median(STEP), shown.median(TOTAL)
+def _of_loop(result: Result, shown: Case) -> Iterator[Fact]:
+    """The figures of a loop: a step and the whole of it in a mode, and the state that `cpu-tensors` copies."""
+    loop: Loop = result.part
+    count = loop["steps"]
+    step, whole = shown.median(STEP), shown.median(LATENCY)
     if step is not None:
         yield Fact("One step", units.duration(step), f"{shown.mode}, median of all steps")
     if whole is not None:
-        per_s = units.rate(steps_per_s(shown, count) or 0)
+        per_s = units.rate(shown.value("step_throughput") or 0)
         yield Fact(
             "Whole loop",
             units.duration(whole),
@@ -103,7 +112,7 @@ def _of_loop(result: Result, shown: Case, count: int) -> Iterator[Fact]:
     cpu = result.case(CPU)
     moved = None if cpu is None else state_bytes(cpu)
     if moved:
-        grows = ", on average, as it grows" if result.loop is not None and result.loop["grows"] else ""
+        grows = ", on average, as it grows" if loop["grows"] else ""
         yield Fact("State copied per step", units.size(moved), f"both ways, with {CPU}{grows}")
 
 
@@ -111,18 +120,16 @@ def _of_load(result: Result) -> Iterator[Fact]:
     """The figures of a load: the most runs/s, the knee of that mode, the highest rate that keeps the SLO, latency at a rate."""
     best = best_level(result)
     if best is not None:
-        inside = interval(best, RUNS_PER_S)
+        inside = interval(best, THROUGHPUT)
         sure = "" if inside is None else f" (95 %: {units.rate(inside[0])} to {units.rate(inside[1])})"
-        yield Fact("Most runs/s", units.rate(rate_of(best)), f"{best['mode']} {at(best).phrase}{sure}")
-        own = measured(result, CONCURRENCY, best["mode"])
+        yield Fact("Most runs/s", units.rate(rate_of(best)), f"{best.mode} {at(best).phrase}{sure}")
+        own = measured(result, CONCURRENCY, best.mode)
         knee = knee_of(own)
         if knee is not None:
-            bend = next(level for level in own if level["concurrency"] == knee["concurrency"])
-            found = speed_up(bend, own)
-            times = (
-                "" if found is None or found.ratio == 1 else f", {units.ratio(found.ratio)} times one caller's runs/s"
-            )
-            note = f"{units.share(knee['share_of_peak'])} of the peak with {best['mode']}{times}"
+            bend = next(level for level in own if at(level).value == knee["concurrency"])
+            found = bend.value("scaling")
+            times = "" if found in (None, 1) else f", {units.ratio(found or 1)} times one caller's runs/s"
+            note = f"{units.share(knee['share_of_peak'])} of the peak with {best.mode}{times}"
             yield Fact("Knee", at(bend).text, note)
     rates = kept(result)
     if rates:
@@ -133,41 +140,44 @@ def _of_load(result: Result) -> Iterator[Fact]:
         return
     opened = [level for level in measured(result, RATE) if not is_full(level)]
     if opened:
-        level = max(opened, key=lambda it: it["rate"])
+        level = max(opened, key=lambda it: at(it).value)
         latency = latency_of(level)
-        note = f"{level['mode']} {at(level).phrase}, median {units.duration(latency['p50'])}"
-        yield Fact("p99 of latency", units.duration(latency["p99"]), note)
+        note = f"{level.mode} {at(level).phrase}, median {units.duration(latency.median)}"
+        yield Fact("p99 of latency", units.duration(latency.p99), note)
 
 
 def _of_sweep(result: Result) -> Iterator[Fact]:
     """The figures of a sweep: its best shape, and the most that switching shapes costs for certain."""
-    points, best = result.points or [], result.best
+    best = result.best
     if best is not None and best["mode"] is not None and (found := best["modes"][best["mode"]]) is not None:
-        name = points[found["point"]].name
         per_s = units.rate(found["items_per_s"] or 0.0)
         sure = "" if found["ci95"] is None else f" (95 %: {' to '.join(map(units.rate, found['ci95']))})"
-        yield Fact("Best shape", name, f"{best['mode']}, {per_s} items a second{sure}")
+        yield Fact("Best shape", found["shape"], f"{best['mode']}, {per_s} items a second{sure}")
     costly = [it for it in result.switching or [] if has_a_cost(it)]
     if costly:
         most = max(costly, key=lambda it: it["ratio"])
         note = f"{most['mode']}: a call takes {units.duration(most['cost_ns'])} longer where each has another shape"
         yield Fact("Switching shapes", f"{units.ratio(most['ratio'])}×", note)
-    yield Fact("Shapes", str(len(points)), "in one session, in turns")
+    yield Fact("Shapes", str(len(result.shapes)), "in one session, in turns")
+
+
+_WORK: dict[str, Callable[[Result, Case], Iterator[Fact]]] = {LOOP: _of_loop}
+_FACTS: dict[str, Callable[[Result], Iterator[Fact]]] = {LOAD: _of_load, SWEEP: _of_sweep}
 
 
 def remarks(result: Result) -> Iterator[Remark]:
     """What went wrong, what the figures mean, what to bear in mind."""
-    if result.stopped == "interrupted":
+    if result.stopped is not None and result.stopped["reason"] == "interrupted":
         yield Remark("what was measured until then is shown", "warn", "interrupted:")
-    for modes, status, reason in not_ok(result.cases):
+    for modes, status, reason in not_ok(result.at_point()):
         yield Remark(f"{modes}: {reason}", "bad" if status == FAILED else "warn", f"{status}:")
-    broken = {case.mode for case in result.cases if case.status != OK}
+    broken = {case.mode for case in result.at_point() if case.status != OK}
     for level in failed(result):
-        if level["mode"] not in broken:
-            tone = "bad" if level["status"] == FAILED else "warn"
-            yield Remark(f"{level['mode']} {at(level).phrase}: {level['reason']}", tone, f"{level['status']}:")
+        if level.mode not in broken:
+            tone = "bad" if level.status == FAILED else "warn"
+            yield Remark(f"{level.mode} {at(level).phrase}: {level.reason}", tone, f"{level.status.replace('_', ' ')}:")
     for status, kind in ((FAILED, "bad"), (UNSUPPORTED, "warn")):
-        yield from (Remark(text, kind) for text in failures(result.points or [], status))
+        yield from (Remark(text, kind) for text in failures(result, status))
     yield from map(Remark, sentences(result))
     for warning in result.warnings:
         if warning["code"] not in superseded(result):

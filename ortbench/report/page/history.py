@@ -37,6 +37,6 @@ def build_history(found: Sequence[Told], count: int, same: float, left_out: Sequ
 
 def _glossary(tables: Sequence[Table]) -> Table:
     """What the words mean that the page has."""
-    there = {column.name for table in tables for column in table.columns} | {"95 %", "median", "mode"}
+    there = {column.name for table in tables for column in table.columns} | {"95% CI", "median", "mode"}
     found = [it for it in entries() if it.group in (Group.HISTORY, Group.WORDS) and it.word in there]
     return Table((), tuple((entry.word, entry.sentence) for entry in found))

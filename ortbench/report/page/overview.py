@@ -6,24 +6,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ortbench import units
-from ortbench.analysis.advice import copy_share, fastest, is_faster
-from ortbench.analysis.comparable import changes, mismatches
-from ortbench.analysis.compare import EVERYTHING, lacks
-from ortbench.analysis.compare import rows as compared
-from ortbench.analysis.compare_levels import are_loads, level_rows, untold
+from ortbench.analysis.advice import copy_share, fastest
+from ortbench.analysis.comparable import changes, unlike
+from ortbench.analysis.compare import lacks, rows
 from ortbench.analysis.items import best_mode, best_of
-from ortbench.analysis.levels import rate_of
+from ortbench.analysis.levels import at, rate_of
 from ortbench.analysis.load import best_level, kept
-from ortbench.modes import ALL_MODES, TOTAL
-from ortbench.report.comparison import legend, side_table
-from ortbench.report.costs.compared import compared_costs, cost_table
+from ortbench.analysis.pairs import is_faster
+from ortbench.modes import ALL_MODES, LATENCY
+from ortbench.report.comparison import legend
+from ortbench.report.comparison import tables as side_by_side
 from ortbench.report.model import DERIVED, NOTHING, Column, Kind, Table, columns, filled
 from ortbench.report.page.drawn import Drawn, drawn
 from ortbench.report.page.facts import Remark
 from ortbench.report.page.pictures.gallery import of_many
 from ortbench.report.page.sections import Section
 from ortbench.report.throughput import has_items
-from ortbench.result import OK, Case, Result
+from ortbench.result import LOAD, OK, Case, Result
 
 _SAME = 0.02  # up to which difference two results are called the same
 
@@ -40,9 +39,9 @@ class Overview:
 
 def overview(results: Sequence[Result], names: Sequence[str]) -> Overview:
     """What a page says of several results together."""
-    modes = [mode for mode in ALL_MODES if any(case.mode == mode for result in results for case in result.cases)]
+    modes = [mode for mode in ALL_MODES if any(case.mode == mode for result in results for case in result.at_point())]
     pictures = [drawn(picture, f"0 {at}") for at, picture in enumerate(of_many(results, names))]
-    differences = [it.partition(":")[0] for result in results[1:] for it in mismatches(results[0], result)]
+    differences = [name for result in results[1:] for name, _, _ in unlike(results[0], result)]
     tables: list[Section] = []
     if differences:
         listed = ", ".join(dict.fromkeys(differences))
@@ -54,25 +53,17 @@ def overview(results: Sequence[Result], names: Sequence[str]) -> Overview:
             for name, result in zip(names[1:], results[1:], strict=True)
             for change in changes(results[0], result)
         ]
-        said += [Remark(lack, "warn", "cannot tell:") for lack in _lacking(results, names)]
+        said += [Remark(lack, "warn", "cannot tell:") for lack in lacks(results, names, rows(results))]
     if (best := best_of(results, names)) is not None:
         said.append(Remark(best))
-    if are_loads(results):
+    if {result.kind for result in results} == {LOAD}:
         return Overview(_loads(results, names), said, pictures, tables)
-    headed = (Column("result", Kind.NAME), *columns(Kind.NUMBER, "copies", "fastest mode", "vs cpu", *modes))
-    rows = tuple(_row(name, result, modes) for name, result in zip(names, results, strict=True))
+    headed = (Column("result", Kind.NAME), *columns(Kind.NUMBER, "copies", "fastest mode", "speedup", *modes))
+    lines = tuple(_row(name, result, modes) for name, result in zip(names, results, strict=True))
     if has_items(results):
         headed = (*headed, Column("best items/s"))
-        rows = tuple((*row, _items_cell(result)) for row, result in zip(rows, results, strict=True))
-    return Overview(filled(Table(headed, rows)), said, pictures, tables)
-
-
-def _lacking(results: Sequence[Result], names: Sequence[str]) -> list[str]:
-    """What there is too little of for intervals."""
-    if not are_loads(results):
-        return lacks(results, names, compared(results))
-    why = untold(level_rows(results))
-    return [] if why is None else [why]
+        lines = tuple((*row, _items_cell(result)) for row, result in zip(lines, results, strict=True))
+    return Overview(filled(Table(headed, lines)), said, pictures, tables)
 
 
 def _loads(results: Sequence[Result], names: Sequence[str]) -> Table:
@@ -81,21 +72,21 @@ def _loads(results: Sequence[Result], names: Sequence[str]) -> Table:
     rows = []
     for name, result in zip(names, results, strict=True):
         best, rates = best_level(result), kept(result)
-        most = (NOTHING,) * 3 if best is None else (units.rate(rate_of(best)), best["mode"], str(best["concurrency"]))
+        most = (NOTHING,) * 3 if best is None else (units.rate(rate_of(best)), best.mode, f"{at(best).value:g}")
         rate = max((it["rate"] for it in rates.values()), default=None)
         rows.append((name, *most, NOTHING if rate is None else f"{units.rate(rate)}/s"))
     return filled(Table(headed, tuple(rows)))
 
 
 def _row(name: str, result: Result, modes: Sequence[str]) -> tuple[str, ...]:
-    by_mode = {case.mode: case for case in result.cases}
+    by_mode = {case.mode: case for case in result.at_point()}
     share, best = copy_share(result), fastest(result)
     clear = best is not None and is_faster(best)
     return (
         name,
         NOTHING if share is None else f"{DERIVED}{units.share(share)}",
         NOTHING if best is None else best.mode if clear else "none for certain",
-        NOTHING if best is None or best.vs_cpu is None else f"{units.ratio(best.vs_cpu['ratio'])}×",
+        NOTHING if best is None or best.speedup is None else f"{units.ratio(best.speedup.value)}×",
         *(_median_cell(by_mode.get(mode)) for mode in modes),
     )
 
@@ -110,11 +101,10 @@ def _median_cell(case: Case | None) -> str:
         return NOTHING
     if case.status != OK:
         return case.status
-    median = case.median(TOTAL)
+    median = case.median(LATENCY)
     return NOTHING if median is None else units.duration(median)
 
 
 def _side_by_side(results: Sequence[Result], names: Sequence[str]) -> list[Section]:
-    costs = cost_table(compared_costs(results, EVERYTHING), names, _SAME, in_order=False)
-    tables = [table for table in (side_table(results, names, _SAME, in_order=False), costs) if table.rows]
-    return [Section(table.title, table, (legend(results, _SAME),)) for table in tables]
+    found = [table for table in side_by_side(results, names, _SAME, in_order=False) if table.rows]
+    return [Section(table.title, table, (legend(results, _SAME),)) for table in found]

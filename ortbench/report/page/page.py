@@ -15,12 +15,11 @@ from markupsafe import Markup
 
 from ortbench import __version__
 from ortbench.analysis.advice import headline, headline_of_many
-from ortbench.analysis.points import several
 from ortbench.characters import visible_lines
-from ortbench.glossary import Group, entries
+from ortbench.glossary import Entry, Group, entries
+from ortbench.model.kinds import KINDS
 from ortbench.report import sweep
 from ortbench.report.costs.section import cost_tables
-from ortbench.report.load import load_tables
 from ortbench.report.model import DERIVED, Column, Kind, Table
 from ortbench.report.page.charts import sheet
 from ortbench.report.page.drawn import Drawn, drawn
@@ -28,9 +27,9 @@ from ortbench.report.page.facts import Fact, Remark, facts, remarks
 from ortbench.report.page.overview import overview
 from ortbench.report.page.pictures.gallery import of_one
 from ortbench.report.page.sections import Section, sections
-from ortbench.report.run import derived_mark, mode_table
+from ortbench.report.run import derived_mark, main_tables
 from ortbench.report.words import heading, result_name
-from ortbench.result import Result
+from ortbench.result import LOAD, LOOP, SWEEP, Result
 
 _BEFORE_UNIT = re.compile(r"(?<=\d) (?=(?:[nµm]?s|[kMG]?B|GB/s|%)(?!\w))")
 
@@ -96,32 +95,33 @@ def filled_in(template: str, **values: object) -> str:
     return text
 
 
-_ALWAYS = {"fence", "95 %"}  # words that stand outside of tables too
-_GROUPS = (Group.MODES, Group.SWEEP, Group.RUN, Group.LOOP, Group.LOAD, Group.COSTS, Group.WORDS)
+_ALWAYS = {"fence", "95% CI"}  # words that stand outside of tables too
+_GROUPS = (Group.MODES, Group.METRICS, Group.SWEEP, Group.RUN, Group.LOOP, Group.LOAD, Group.COSTS, Group.WORDS)
+_OF_KINDS = {
+    Group.LOOP: {LOOP},
+    Group.LOAD: {LOAD},
+    Group.SWEEP: {SWEEP},
+    Group.RUN: KINDS.keys() - {LOAD},  # load points have other words
+}
 
 
 def _glossary(results: Sequence[Result]) -> Table:
     """What the words mean that the page has: the modes that were asked for, the columns that there are."""
-    tables = [table for result in results for table in (*_main_tables(result), *cost_tables(result))]
+    tables = [table for result in results for table in (*main_tables(result), *cost_tables(result))]
     tables += [table for result in results for table in sweep.tables(result)]
-    shown = [it for result in results for it in several(result)]
-    there = _ALWAYS | {case.mode for result in shown for case in result.cases}
+    there = _ALWAYS | {case.mode for result in results for case in result.cases}
     there |= {column.name for table in tables for column in table.columns}
     there |= {DERIVED} if any(map(derived_mark, tables)) else set()
-    kinds = {
-        Group.LOOP: any(result.loop for result in results),
-        Group.LOAD: any(result.load for result in results),
-        Group.SWEEP: any(result.points for result in results),
-        Group.RUN: any(result.load is None for result in results),  # levels of a load have other words
-    }
-    groups = [group for group in _GROUPS if kinds.get(group, True)]
+    kinds = {result.kind for result in results}
+    groups = [group for group in _GROUPS if _OF_KINDS.get(group, kinds) & kinds]
     there |= {"state", "feedback"} if Group.LOOP in groups else set()
-    found = [entry for group in groups for entry in entries() if entry.group is group and entry.word in there]
-    return Table((), tuple((entry.word, entry.sentence) for entry in found))
+    words = [(it, word) for group in groups for it in entries() if it.group is group for word in _headings(it) & there]
+    return Table((), tuple((word, it.sentence) for it, word in words))
 
 
-def _main_tables(result: Result) -> list[Table]:
-    return [mode_table(result)] if result.load is None else load_tables(result)
+def _headings(it: Entry) -> set[str]:
+    """What a table may call an entry's column: a metric has several names."""
+    return {it.word, *it.also} if it.group is Group.METRICS else {it.word}
 
 
 def _shown(value: object) -> object:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,12 +11,11 @@ from ortbench.analysis.placed import moved_inside
 from ortbench.report import nodes, sweep
 from ortbench.report.costs.section import cost_parts
 from ortbench.report.load import WHAT_A_LEVEL_IS, load_tables
-from ortbench.report.loops import WHAT_A_LOOP_IS
 from ortbench.report.model import DERIVED, EVERYWHERE, Column, Kind, Medium, Notes, Paragraph, Table, Title
 from ortbench.report.places import places_table
-from ortbench.report.run import chain_tables, derived_mark, mode_table
+from ortbench.report.run import LEGENDS, derived_mark, further_tables, mode_table
 from ortbench.report.words import device_name, eps, sequence
-from ortbench.result import Result
+from ortbench.result import LOAD, SWEEP, Result
 from ortbench.schema import Gpu, Load, Tensor
 from ortbench.stats import SAMPLES_FOR
 
@@ -40,9 +39,8 @@ class Section:
 
 def sections(result: Result) -> Iterator[Section]:
     """The tables of a result, in their order; what another module has to say about a result is one more line here."""
-    yield from _shapes(result)
-    yield from _modes(result)
-    yield from _chain(result)
+    yield from _MAIN.get(result.kind, _modes)(result)
+    yield from _further(result)
     yield from _costs(result)
     yield _placement(result)
     yield from _places(result)
@@ -52,8 +50,6 @@ def sections(result: Result) -> Iterator[Section]:
 
 def _shapes(result: Result) -> Iterator[Section]:
     """Of a sweep, its shapes mode by mode, and what switching between them costs."""
-    if result.points is None:
-        return
     for table in sweep.mode_tables(result):
         yield Section(table.title, table, (f"Times are medians; {DERIVED} derived, not measured.",))
     if (shapes := sweep.shape_table(result)).rows:
@@ -64,21 +60,24 @@ def _shapes(result: Result) -> Iterator[Section]:
 
 
 def _modes(result: Result) -> Iterator[Section]:
-    if result.load is not None:
-        yield from (
-            Section(table.title, table, (WHAT_A_LEVEL_IS,) * (at == 0)) for at, table in enumerate(load_tables(result))
-        )
-        return
     table = mode_table(result)
     if table.rows:
         tails = [column.name for column in table.columns if column.name in SAMPLES_FOR]
-        of = f"; {' and '.join(tails)} {'is' if len(tails) == 1 else 'are'} of the total" if tails else ""
-        said = f"Times are medians in {table.unit}{of}.{derived_mark(table)}"
-        yield Section(table.title, table, (said if result.loop is None else f"Times are medians. {WHAT_A_LOOP_IS}",))
+        of = f"; {' and '.join(tails)} {'is' if len(tails) == 1 else 'are'} of the latency" if tails else ""
+        said, work = f"Times are medians in {table.unit}{of}.{derived_mark(table)}", LEGENDS.get(result.kind)
+        yield Section(table.title, table, (f"Times are medians. {work}" if work else said,))
 
 
-def _chain(result: Result) -> Iterator[Section]:
-    for table in chain_tables(result):
+def _levels(result: Result) -> Iterator[Section]:
+    for at, table in enumerate(load_tables(result)):
+        yield Section(table.title, table, (WHAT_A_LEVEL_IS,) * (at == 0))
+
+
+_MAIN: dict[str, Callable[[Result], Iterator[Section]]] = {LOAD: _levels, SWEEP: _shapes}
+
+
+def _further(result: Result) -> Iterator[Section]:
+    for table in further_tables(result):
         said = (f"Times are medians in {table.unit}.",) if table.unit else ()
         yield Section(table.title, table, said)
 
@@ -147,7 +146,7 @@ def _nodes(result: Result) -> Iterator[Section]:
 def _environment(result: Result) -> Section:
     environment, target, setup = result.environment, result.target, result.setup
     cpu = environment["cpu"]
-    fence = target["fence"]
+    fence = target["sync"]
     known = {
         "ONNX Runtime": environment["onnxruntime"],
         "execution providers": "; ".join(eps(result)),
@@ -158,11 +157,11 @@ def _environment(result: Result) -> Section:
         "session configuration": _pairs(target.get("session_config")),
         "intra-op threads": target.get("threads"),
         "graph optimisation": target.get("opt_level"),
-        "fence": fence and f"{fence['kind']}: {fence.get('how') or ''}".removesuffix(": "),
+        "sync": fence and f"{fence['kind']}: {fence.get('how') or ''}".removesuffix(": "),
         "inputs": _tensors(result.model["inputs"]),
         "outputs": _tensors(result.model["outputs"]),
         "session created in": setup.get("session_ns") and units.duration(setup["session_ns"]),
-        "first run": setup.get("first_run_ns") and units.duration(setup["first_run_ns"]),
+        "first run": setup.get("first_inference_ns") and units.duration(setup["first_inference_ns"]),
         "CPU": f"{cpu['model']}, {cpu.get('usable_cores')} of {cpu.get('cores')} cores usable",
         "GPUs": "; ".join(map(_gpu, environment["gpus"])),
         "load average": _load(environment.get("load_average")),

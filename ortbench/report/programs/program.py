@@ -171,7 +171,7 @@ def _context(plan: Plan, opened: Opened, prepared: Prepared, found: Program) -> 
         "packages": _packages(found),
         **_foreign(found),
         "one_buffer": mode == SHARED.name,
-        "burst": prepared["runs_per_sample"] if known.in_bursts else None,
+        "burst": prepared["inferences_per_sample"] if known.in_bursts else None,
         "depth": plan.loop.depth,
         "rolls": prepared["pipeline"] is not None and prepared["pipeline"]["distinct"] == prepared["pipeline"]["items"],
         "tolerance": _tolerance(found["outputs"]),
@@ -180,7 +180,7 @@ def _context(plan: Plan, opened: Opened, prepared: Prepared, found: Program) -> 
         "os_imported": known.figure == PER_ITEM,
         "steps": None,
     }
-    if plan.steps is not None and found["loop"] is not None:
+    if plan.steps and found["loop"]:
         context |= steps_context(plan.steps, opened, found)
     _refuse(mode, context, found)
     return context

@@ -10,12 +10,9 @@ from rich.cells import cell_len
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from ortbench.analysis.compare import FASTER, SLOWER
-from ortbench.gate.limits import FAILED, PASSED, UNCLEAR
 from ortbench.report.bars import COPIES, FILLS, PER_RUN, SPLIT, bar
-from ortbench.report.model import KEY, WIDE, Column, Kind, Table
+from ortbench.report.model import KEY, WIDE, Cell, Column, Kind, Table
 from ortbench.report.terminal.console import Screen, shown, wrapped
-from ortbench.suite.record import BROKEN
 
 NARROW = 19  # characters of a long name; with so few every table of nodes fits 80 columns
 _ROOMY = 118  # cells that leave room for long names
@@ -24,9 +21,8 @@ _BAR_LEAST, _BAR_MOST, _BAR_ENDLESS = 16, 60, 24  # cells of the longest bar; th
 _NAME_LEAST = 16  # cells that are left to a long name beside its figures
 _BARS = Column(SPLIT, Kind.WORD)
 _FLUSH_RIGHT = {Kind.NUMBER, Kind.TIME}
-_STYLES = {PASSED: "good", FASTER: "good", FAILED: "bad", SLOWER: "bad", BROKEN: "bad", UNCLEAR: "unclear"}
 FILL_STYLES = {
-    **dict.fromkeys((FILLS["upload"], FILLS["download"], COPIES), "copy"),
+    **dict.fromkeys((FILLS["h2d"], FILLS["d2h"], COPIES), "copy"),
     **dict.fromkeys((FILLS["inference"], PER_RUN), "inference"),
 }
 
@@ -69,7 +65,7 @@ class Grid:
         self._screen = screen
         self._unit = shown(table.unit)
         self._bars = table.bars
-        self._cells = {column: [shown(row[at]) for row in rows] for at, column in enumerate(table.columns)}
+        self._cells = {column: [_seen(row[at]) for row in rows] for at, column in enumerate(table.columns)}
         self._widths = {
             column: max(map(cell_len, (shown(column.name), self._unit_of(column), *cells)))
             for column, cells in self._cells.items()
@@ -129,8 +125,12 @@ def print_table(screen: Screen, table: Table) -> None:
         screen.text(table.rest)
 
 
-def _cell(text: str) -> Text:
-    return Text(text, style=_STYLES.get(text, ""))
+def _seen(cell: str) -> str:
+    return Cell(shown(cell), cell.tone) if isinstance(cell, Cell) else shown(cell)
+
+
+def _cell(cell: str) -> Text:
+    return Text(cell, style=cell.tone if isinstance(cell, Cell) else "")
 
 
 def _painted(line: str) -> Text:

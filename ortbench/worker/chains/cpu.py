@@ -1,4 +1,4 @@
-"""A stage of a chain in mode `cpu`: arrays, which are handed on as `run` gave them."""
+"""A stage of a chain in mode `cpu-tensors`: arrays, which are handed on as `run` gave them."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ortbench.errors import OrtbenchError, Unsupported
-from ortbench.modes import CPU, TOTAL
+from ortbench.modes import CPU, LATENCY
 from ortbench.worker.chains.cpu import CpuStage, Taken
 from ortbench.worker.chains.data import ChainData, OpenStage, of_stage
 from ortbench.worker.chains.mode import ChainMode
@@ -60,5 +60,5 @@ def _resident(stage: OpenStage, data: ChainData, made: dict[int, LoopMode]) -> R
     read = {it.given.name for it in crossing if it.given.is_packed or not it.places()[0].on_host}
     links = Links(taken, {joint.given.name for joint in given}, read)
     made_stage = ResidentStage(stage.model, stage.loop, stage.asked.steps, links)
-    made_stage.phases()[TOTAL][0](None, None)  # so that the next is set up with something to take
+    made_stage.phases()[LATENCY][0](None, None)  # so that the next is set up with something to take
     return made_stage

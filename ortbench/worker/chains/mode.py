@@ -1,4 +1,4 @@
-"""A chain in one mode. A call of ``total`` is the whole chain; the time of each of its stages is taken inside it."""
+"""A chain in one mode. A call of ``latency`` is the whole chain; the time of each of its stages is taken inside it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from numpy import median
 
 from ortbench.errors import BenchmarkFailed, OrtbenchError, WrongOutputs
-from ortbench.modes import TOTAL, WHOLE_CHAIN
+from ortbench.modes import LATENCY, WHOLE_CHAIN
 from ortbench.worker.chains.data import ChainData, of_stage
 from ortbench.worker.chains.resident import ResidentStage
 from ortbench.worker.loops.base import LoopMode
@@ -45,7 +45,7 @@ class ChainMode(OneAtATime):
         self.name = name
         self.parts = tuple(stage.name for stage in data.stages)
         self._chain, self._stages = data, stages
-        self._runs: list[Callable[[object, object], object]] = [stage.phases()[TOTAL][0] for stage in stages]
+        self._runs: list[Callable[[object, object], object]] = [stage.phases()[LATENCY][0] for stage in stages]
         self._times: list[int] = []
         self._starts: list[int] = []
         self._ranges: Ranges | None = None
@@ -59,7 +59,7 @@ class ChainMode(OneAtATime):
         return ranges
 
     def phases(self) -> dict[str, TimedCall]:
-        return {TOTAL: (self._whole, None, None)}
+        return {LATENCY: (self._whole, None, None)}
 
     def _whole(self, _a: object, _b: object) -> None:
         done = len(self._times)
@@ -134,7 +134,7 @@ class ChainMode(OneAtATime):
         ]
 
     def stage_bytes(self) -> list[StageBytes]:
-        return [{"bytes_in": stage.bytes_in, "bytes_out": stage.bytes_out} for stage in self._stages]
+        return [{"bytes_h2d": stage.bytes_in, "bytes_d2h": stage.bytes_out} for stage in self._stages]
 
     def link_times(self) -> list[LinkTimes] | None:
         """What the copies of each link take alone, where its values are on a device."""
@@ -146,7 +146,7 @@ class ChainMode(OneAtATime):
                 return None
             copies = source.copy_out(joint.out), target.copy_in(joint.into)
             download, upload = (None if copy is None else _time(copy) for copy in copies)
-            found.append({"download_ns": download, "upload_ns": upload})
+            found.append({"d2h_ns": download, "h2d_ns": upload})
         return found
 
 

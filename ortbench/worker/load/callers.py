@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from ortbench.modes import MODES, TOTAL
+from ortbench.modes import LATENCY, MODES
 from ortbench.worker.modes.make import make_mode
 from ortbench.worker.proofs import outputs
 from ortbench.worker.session import first_run, session
@@ -42,7 +42,7 @@ class Seat:
     @property
     def call(self) -> TimedCall:
         """One inference, fenced."""
-        return self.mode.phases()[TOTAL]
+        return self.mode.phases()[LATENCY]
 
     def differs(self, rtol: float | None, atol: float | None) -> str | None:
         """What is wrong with the outputs that its last run left, in words, or None; after that they are poisoned again.

@@ -45,7 +45,7 @@ def keep_calling(seat: Seat, number: int, board: MutableSequence[int], at_ns: in
     latest_ns = until_ns + max(_PATIENCE_NS, _PATIENCE * (until_ns - at_ns))
     add_start, add_end = found.starts.append, found.ends.append
     listening, push, pop = seat.ranges.listening, seat.ranges.push, seat.ranges.pop
-    attributes = seat.ranges.sample["total"]
+    attributes = seat.ranges.sample["latency"]
     call, a, b = seat.call
     wait_until(at_ns)
     try:

@@ -131,7 +131,7 @@ def serve(seat: Seat, turn: Turn, due: Sequence[int], at_ns: int, cutoff_ns: int
     """
     found, clock, count, free = Served(), time.perf_counter_ns, len(due), at_ns
     listening, push, pop = seat.ranges.listening, seat.ranges.push, seat.ranges.pop
-    attributes = seat.ranges.sample["total"]
+    attributes = seat.ranges.sample["latency"]
     call, a, b = seat.call
     try:
         while True:

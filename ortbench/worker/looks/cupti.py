@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from ortbench.analysis.gpu_activity import DOWNLOAD, GAP_NS, KERNEL, UPLOAD, Activity, Moment, measured
+from ortbench.analysis.gpu_activity import D2H, GAP_NS, H2D, KERNEL, Activity, Moment, measured
 from ortbench.errors import BenchmarkFailed, OrtbenchError, one_line
-from ortbench.modes import TOTAL
+from ortbench.modes import LATENCY
 from ortbench.worker.modes.base import Mode
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class Recorder:
         kinds, copies = cupti.ActivityKind, cupti.ActivityMemcpyKind
         # The concurrent kind: CUPTI's KERNEL would have kernels run one after the other.
         self._kinds = (kinds.MEMCPY, kinds.CONCURRENT_KERNEL)
-        self._directions = {copies.HTOD: UPLOAD, copies.HTOA: UPLOAD, copies.DTOH: DOWNLOAD, copies.ATOH: DOWNLOAD}
+        self._directions = {copies.HTOD: H2D, copies.HTOA: H2D, copies.DTOH: D2H, copies.ATOH: D2H}
         cupti.activity_register_callbacks(lambda: (_BUFFER_BYTES, 0), self._completed)
 
     def _completed(self, records: Sequence[Any]) -> None:
@@ -91,7 +91,7 @@ class Recorder:
         direction = self._directions.get(record.copy_kind) if record.kind == memcpy else None
         if direction is None:
             return None
-        host = record.src_kind if direction == UPLOAD else record.dst_kind
+        host = record.src_kind if direction == H2D else record.dst_kind
         memory = self._cupti.ActivityMemoryKind(host).name.lower()
         return Activity(direction, record.start, record.end, record.bytes, memory)
 
@@ -124,7 +124,7 @@ class Recorder:
 
 
 def _measure(recorder: Recorder, mode: Mode, runs: int) -> Measured:
-    call, a, b = mode.phases()[TOTAL]
+    call, a, b = mode.phases()[LATENCY]
     with recorder.recording() as found:
         call(a, b)  # the first with CUPTI pays for its buffers
         before, spans = recorder.moment(), []

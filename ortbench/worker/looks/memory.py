@@ -20,7 +20,7 @@ from ortbench.analysis import node_memory
 from ortbench.chain_plan import Chain
 from ortbench.ep_options import with_own
 from ortbench.errors import BenchmarkFailed, OrtbenchError, ort_text
-from ortbench.modes import TOTAL
+from ortbench.modes import LATENCY
 from ortbench.plan import Inputs, Target
 from ortbench.steps import Steps
 from ortbench.worker.modes.base import Mode
@@ -42,9 +42,8 @@ Forms = Sequence[Sequence[Form]]  # of each plain run of a session the outputs' 
 
 def forms(opened: state.Opened) -> list[Forms]:
     """Of each session of an open model, a loop or a chain, what its plain runs gave."""
-    if opened.chain is not None:
-        return [_of_loop(stage.loop) for stage in opened.chain.stages]
-    return [_of_loop(opened.loop) if opened.loop is not None else [[form_of(it) for it in opened.data.reference]]]
+    loops = [stage.loop for stage in opened.chain.stages] if opened.chain else [opened.loop] if opened.loop else []
+    return [_of_loop(it) for it in loops] or [[[form_of(it) for it in opened.data.reference]]]
 
 
 def _of_loop(loop: LoopData) -> Forms:
@@ -178,7 +177,7 @@ def profile(opening: Open, mode: str, depth: int, nodes: bool) -> answers.Weighe
 
 
 def _run(made: Mode) -> None:
-    call, a, b = made.phases()[TOTAL]
+    call, a, b = made.phases()[LATENCY]
     try:
         for _ in range(RUNS):
             call(a, b)

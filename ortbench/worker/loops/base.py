@@ -1,4 +1,4 @@
-"""What the modes of a loop share. A call of ``total`` is a whole loop; the time of each of its steps is taken inside it."""
+"""What the modes of a loop share. A call of ``latency`` is a whole loop; the time of each of its steps is taken inside it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ortbench.errors import BenchmarkFailed, OrtbenchError, WrongOutputs, ort_text
-from ortbench.modes import TOTAL, WHOLE_LOOP
+from ortbench.modes import LATENCY, WHOLE_LOOP
 from ortbench.units import duration
 from ortbench.worker.loops.data import LoopData, by_step, lockstep
 from ortbench.worker.modes.base import Mode, OneAtATime, Proof, Step, TimedCall
@@ -71,7 +71,7 @@ class LoopMode(OneAtATime):
         return ranges
 
     def phases(self) -> dict[str, TimedCall]:
-        return {TOTAL: (self._whole, None, None)}
+        return {LATENCY: (self._whole, None, None)}
 
     def _whole(self, _a: object, _b: object) -> None:
         done = len(self._times)
@@ -196,4 +196,4 @@ class LoopMode(OneAtATime):
         """For the result: a number where it is the same in all steps."""
         sides = (self.state_in, self.state_out, self.step_in, self.step_out)
         found = [None if it is None else by_step(it) for it in sides]
-        return {"state_in": found[0], "state_out": found[1], "step_in": found[2], "step_out": found[3]}
+        return {"state_h2d": found[0], "state_d2h": found[1], "step_h2d": found[2], "step_d2h": found[3]}

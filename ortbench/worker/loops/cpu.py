@@ -1,4 +1,4 @@
-"""Mode `cpu` of a loop: arrays, which are fed back as `run` gave them; everything crosses in every step."""
+"""Mode `cpu-tensors` of a loop: arrays, which are fed back as `run` gave them; everything crosses in every step."""
 
 from __future__ import annotations
 

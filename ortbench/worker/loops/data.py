@@ -68,7 +68,7 @@ class LoopData:
     @property
     def first_ns(self) -> int:
         """What the first step took, ns, with what EPs do once."""
-        return self.single.first_run_ns
+        return self.single.first_inference_ns
 
     @property
     def count(self) -> int:

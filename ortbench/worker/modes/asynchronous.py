@@ -8,7 +8,7 @@ from typing import Any
 
 import onnxruntime as ort
 
-from ortbench.modes import ASYNC, TOTAL
+from ortbench.modes import ASYNC, LATENCY
 from ortbench.worker.modes.base import Split, TimedCall
 from ortbench.worker.modes.bound import BoundMode
 from ortbench.worker.session.providers import Provider
@@ -20,7 +20,7 @@ _LEAST_BURST, _MOST_BURST = 4, 100
 class AsyncMode(BoundMode):
     """Device tensors resident, and runs that ORT does not wait for: many are started, and one fence ends them all.
 
-    A call of ``total`` is a burst of runs and the fence.
+    A call of ``latency`` is a burst of runs and the fence.
 
     Attributes:
         per_call: runs in a burst.
@@ -60,12 +60,12 @@ class AsyncMode(BoundMode):
             if wait is not None:
                 wait()
 
-        return {TOTAL: (burst, self._native_binding, self._options)}
+        return {LATENCY: (burst, self._native_binding, self._options)}
 
     def submits(self) -> dict[str, Split]:
         """Of a burst: all of its runs and the one wait."""
         call, wait = (self._launches(), self._native_binding, self._options), self.fence.wait
-        return {} if wait is None else {TOTAL: (call, wait)}
+        return {} if wait is None else {LATENCY: (call, wait)}
 
     def _launches(self) -> Callable[[Any, Any], None]:
         run, count = self._run, self.per_call

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ortbench.modes import STEP, TOTAL
+from ortbench.modes import LATENCY, STEP
 from ortbench.plan import Loop
 from ortbench.worker.proofs.fence import Fence
 from ortbench.worker.session.first_run import Data
@@ -48,7 +48,7 @@ class Proof:
 class Mode(ABC):
     """One way to hand tensors to a session and get them back.
 
-    Every mode ends `total` with the outputs readable where the mode leaves them, and starts it with the inputs in host
+    Every mode ends `latency` with the outputs readable where the mode leaves them, and starts it with the inputs in host
     memory, or already in place where that is the mode's point.
 
     Attributes:
@@ -57,9 +57,9 @@ class Mode(ABC):
         upload_fence, download_fence: what ends these, where it has them and the copy itself does not wait.
         bytes_in, bytes_out: copied to and from the device per inference; None where that is not known.
         once_bytes: of the copies of `once`.
-        per_call: how many inferences one call of ``total`` makes.
-        trials: how many calls of ``total`` each check of the outputs rests on.
-        whole: what ranges call a call of ``total``.
+        per_call: how many inferences one call of ``latency`` makes.
+        trials: how many calls of ``latency`` each check of the outputs rests on.
+        whole: what ranges call a call of ``latency``.
         notes_starts: whether it notes when the parts of its calls begin; see `take_starts`.
         parts: what they call the parts of one whose times it takes.
     """
@@ -73,7 +73,7 @@ class Mode(ABC):
     once_bytes: tuple[int, int] = (0, 0)
     per_call: int
     trials: tuple[int, ...]
-    whole: str = TOTAL
+    whole: str = LATENCY
     notes_starts = False
     parts: tuple[str, ...] = (STEP,)
 
@@ -90,7 +90,7 @@ class Mode(ABC):
 
     @abstractmethod
     def phases(self) -> dict[str, TimedCall]:
-        """What can be timed, each fenced at its end: ``total``, whole inferences, and its parts where it has any. A copy
+        """What can be timed, each fenced at its end: ``latency``, whole inferences, and its parts where it has any. A copy
         of no bytes is none."""
 
     def submits(self) -> dict[str, Split]:
@@ -123,7 +123,7 @@ class Mode(ABC):
 
     def fences(self) -> dict[str, Fence]:
         """What ends each of its phases, where something does."""
-        found = {"inference": self.fence, "upload": self.upload_fence, "download": self.download_fence}
+        found = {"inference": self.fence, "h2d": self.upload_fence, "d2h": self.download_fence}
         return {phase: fence for phase, fence in found.items() if fence is not None}
 
     def proofs(self, rtol: float | None, atol: float | None, others: Mapping[str, Mode]) -> Sequence[Proof]:
@@ -144,7 +144,7 @@ class Mode(ABC):
         return ranges
 
     def take_times(self, calls: int) -> list[int] | None:
-        """The times that the last calls of ``total`` took of their parts, ns, in order, which are then forgotten; None for
+        """The times that the last calls of ``latency`` took of their parts, ns, in order, which are then forgotten; None for
         a mode whose calls have no such parts."""
         return None
 

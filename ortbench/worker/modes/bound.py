@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ortbench.errors import Unsupported
-from ortbench.modes import MODES, TOTAL
+from ortbench.modes import LATENCY, MODES
 from ortbench.plan import Loop
 from ortbench.worker.modes.base import Mode, OneAtATime, Proof, SingleMode, Split, Step, TimedCall, fence_step, then
 from ortbench.worker.modes.dynamic_outputs import DynamicOutputs
@@ -166,7 +166,7 @@ class BoundMode(OneAtATime, SingleMode):
             return Fence(RUN, None, 0, "the copy is the host's own")
         candidates = [(RUN, None), ("synchronize_inputs", self._binding.synchronize_inputs)]
         readback = download(self._apart(self._ins))
-        return self._model.fences.prove("upload", self._upload, candidates, readback, self._token)
+        return self._model.fences.prove("h2d", self._upload, candidates, readback, self._token)
 
     def _apart(self, slots: Sequence[Slot]) -> list[Slot]:
         """The same with other arrays, in ordinary host memory."""
@@ -176,7 +176,7 @@ class BoundMode(OneAtATime, SingleMode):
         self._run(self._native_binding, self._options)
 
     def phases(self) -> dict[str, TimedCall]:
-        return {TOTAL: self._fenced_run()}
+        return {LATENCY: self._fenced_run()}
 
     def submits(self) -> dict[str, Split]:
         wait, mode = self.fence.wait, MODES[self.name]

@@ -1,11 +1,11 @@
-"""Mode `cpu`: what a program does that knows nothing of devices."""
+"""Mode `cpu-tensors`: what a program does that knows nothing of devices."""
 
 from __future__ import annotations
 
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ortbench.modes import CPU, TOTAL
+from ortbench.modes import CPU, LATENCY
 from ortbench.plan import Loop
 from ortbench.worker.modes.base import OneAtATime, SingleMode, Step, TimedCall
 from ortbench.worker.proofs.fence import RUN, Fence
@@ -38,7 +38,7 @@ class CpuMode(OneAtATime, SingleMode):
         return cls(model, data)
 
     def phases(self) -> dict[str, TimedCall]:
-        return {TOTAL: self._call}  # ORT copies inside the run
+        return {LATENCY: self._call}  # ORT copies inside the run
 
     def steps(self) -> list[Step]:
         call, feeds, options = self._call

@@ -1,10 +1,10 @@
-"""Mode `device`: new inputs from the host for every run, and its outputs back to it."""
+"""Mode `device-tensors`: new inputs from the host for every run, and its outputs back to it."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from ortbench.modes import DEVICE, PHASE_NAMES, TOTAL
+from ortbench.modes import DEVICE, LATENCY, PHASE_NAMES
 from ortbench.worker.modes.base import Step, TimedCall, fence_step, timed
 from ortbench.worker.modes.bound import BoundMode
 from ortbench.worker.modes.slots import copied_bytes
@@ -28,16 +28,16 @@ class DeviceMode(BoundMode):
             run(binding, options)
             download()  # the outputs are in host memory when it returns, which the check of outputs proves
 
-        found = {TOTAL: (whole, self._native_binding, self._options), "inference": self._fenced_run()}
+        found = {LATENCY: (whole, self._native_binding, self._options), "inference": self._fenced_run()}
         if self.bytes_in:
-            found["upload"] = timed(self._fenced_upload())
+            found["h2d"] = timed(self._fenced_upload())
         if self.bytes_out:
-            found["download"] = timed(download)
+            found["d2h"] = timed(download)
         return {phase: found[phase] for phase in PHASE_NAMES if phase in found}  # as one follows the other
 
     def steps(self) -> list[Step]:
-        upload: list[Step] = [("upload", self._upload), *fence_step(self.upload_fence)] if self.bytes_in else []
-        download: list[Step] = [("download", self._download)] if self.bytes_out else []
+        upload: list[Step] = [("h2d", self._upload), *fence_step(self.upload_fence)] if self.bytes_in else []
+        download: list[Step] = [("d2h", self._download)] if self.bytes_out else []
         return [*upload, *super().steps(), *download]
 
     def outputs(self) -> list[Array]:

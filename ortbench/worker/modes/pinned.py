@@ -1,4 +1,4 @@
-"""Modes `cpu-pinned` and `device-pinned`: as `cpu` and `device`, the host's side in memory that the device reaches itself."""
+"""Modes `cpu-tensors-pinned` and `device-tensors-pinned`: as `cpu-tensors` and `device-tensors`, the host's side in memory that the device reaches itself."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class DevicePinnedMode(DeviceMode):
         assert self._token is not None
         candidates = [(RUN, None), (SYNCHRONIZE, self._binding.synchronize_outputs)]
         fences = self._model.fences
-        self.download_fence = fences.prove("download", self._download, candidates, self._read_back(), self._token)
+        self.download_fence = fences.prove("d2h", self._download, candidates, self._read_back(), self._token)
         self._download = then(self._download, self.download_fence.wait)
 
     def _read_back(self) -> Copy:

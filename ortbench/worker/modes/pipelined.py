@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 from numpy import median
 
 from ortbench.errors import Unsupported
-from ortbench.modes import PHASE_NAMES, PIPELINED, TOTAL
+from ortbench.modes import LATENCY, PHASE_NAMES, PIPELINED
 from ortbench.plan import Loop
 from ortbench.worker.modes.base import SingleMode, Split, Step, TimedCall
 from ortbench.worker.modes.buffers import Buffers
@@ -192,7 +192,7 @@ class PipelinedMode(SingleMode):
     # As a mode
 
     def phases(self) -> dict[str, TimedCall]:
-        """``total`` is a round of as many items as there are buffers; the parts are those of one item, each fenced."""
+        """``latency`` is a round of as many items as there are buffers; the parts are those of one item, each fenced."""
         first = self._buffers[0]
 
         def upload(_a: object, _b: object) -> None:
@@ -206,11 +206,11 @@ class PipelinedMode(SingleMode):
             self._send_out(first)
             first.downloaded.wait()
 
-        found: dict[str, TimedCall] = {TOTAL: (self._round, None, None), "inference": (inference, None, None)}
+        found: dict[str, TimedCall] = {LATENCY: (self._round, None, None), "inference": (inference, None, None)}
         if self.bytes_in:
-            found["upload"] = (upload, None, None)
+            found["h2d"] = (upload, None, None)
         if self.bytes_out:
-            found["download"] = (download, None, None)
+            found["d2h"] = (download, None, None)
         return {phase: found[phase] for phase in PHASE_NAMES if phase in found}
 
     def submits(self) -> dict[str, Split]:
@@ -224,10 +224,10 @@ class PipelinedMode(SingleMode):
         if first.wait is not None:
             found.append((f"fence ({self.fence.kind})", first.wait))
         if self.upload_fence is not None:
-            upload: Step = ("upload", lambda: self._send_in(first, first.loaded))
+            upload: Step = ("h2d", lambda: self._send_in(first, first.loaded))
             found = [upload, (f"fence ({STREAM})", first.uploaded.wait), *found]
         if self.download_fence is not None:
-            found += [("download", lambda: self._send_out(first)), (f"fence ({STREAM})", first.downloaded.wait)]
+            found += [("d2h", lambda: self._send_out(first)), (f"fence ({STREAM})", first.downloaded.wait)]
         return found
 
     def bound(self) -> tuple[list[Bound], list[Bound]]:

@@ -86,4 +86,4 @@ def refuse_strings(specs: Iterable[TensorSpec]) -> None:
     """Raise `Unsupported` where a tensor cannot be bound because it holds strings."""
     for spec in specs:
         if spec.is_string:
-            raise Unsupported(f"{spec.name!r} is a tensor of strings, which only mode cpu can hold")
+            raise Unsupported(f"{spec.name!r} is a tensor of strings, which only mode cpu-tensors can hold")

@@ -67,7 +67,7 @@ class Fence:
     spent_ns: int = 0
     again: Callable[[], bool] | None = field(default=None, compare=False, repr=False)
 
-    def to_dict(self) -> schema.Fence:
+    def to_dict(self) -> schema.Sync:
         """For the result file."""
         return {"kind": self.kind, "cost_ns": self.cost_ns, "how": self.how}
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from ortbench.analysis import precision
 from ortbench.errors import NotWritten, WrongOutputs
-from ortbench.modes import TOTAL
+from ortbench.modes import LATENCY
 from ortbench.worker.session.tensors import Array, Value
 
 if TYPE_CHECKING:
@@ -156,13 +156,13 @@ def check_outputs(mode: Mode, rtol: float | None, atol: float | None) -> list[in
     """Run over poisoned outputs and compare what is there the moment the call returns.
 
     Returns:
-        What each call of ``total`` took, ns.
+        What each call of ``latency`` took, ns.
 
     Raises:
         NotWritten: nothing was written to one.
         WrongOutputs: they differ from the reference.
     """
-    call, a, b = mode.phases()[TOTAL]
+    call, a, b = mode.phases()[LATENCY]
     times = []
     for calls in mode.trials:
         mode.poison()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from numpy import median
 
-from ortbench.modes import CPU, MODES, TOTAL
+from ortbench.modes import CPU, LATENCY, MODES
 from ortbench.units import duration
 
 if TYPE_CHECKING:
@@ -135,18 +135,18 @@ def prove_alone(
     return alone(run, upload, download, f"{_used(mode)} and {seen}")
 
 
-def alone(run_ns: float, upload_ns: float, download_ns: float, used: str) -> ZeroCopy:
+def alone(run_ns: float, h2d_ns: float, d2h_ns: float, used: str) -> ZeroCopy:
     """What the time of a run says that nothing can be compared with.
 
     Args:
         run_ns: what a run takes.
-        upload_ns, download_ns: what copies of all inputs and of all outputs take.
+        h2d_ns, d2h_ns: what copies of all inputs and of all outputs take.
         used: what is known of the addresses.
     """
-    both = upload_ns + download_ns
+    both = h2d_ns + d2h_ns
     # What takes next to nothing beside the other copy is none that would matter.
-    least = min((ns for ns in (upload_ns, download_ns) if ns >= both / 4), default=0.0)
-    times = f"a run takes {duration(run_ns)}, copying in {duration(upload_ns)}, copying out {duration(download_ns)}"
+    least = min((ns for ns in (h2d_ns, d2h_ns) if ns >= both / 4), default=0.0)
+    times = f"a run takes {duration(run_ns)}, copying in {duration(h2d_ns)}, copying out {duration(d2h_ns)}"
     if run_ns < least:
         return ZeroCopy(True, f"{used}; {times}")
     return ZeroCopy(
@@ -177,7 +177,7 @@ def _copies_ns(copies: tuple[Call, Call] | None, clock: Callable[[], int]) -> tu
 
 def _shortest_ns(mode: Mode, clock: Callable[[], int]) -> float:
     """The least that a run takes, ns, of as many as there is patience for."""
-    call, a, b = mode.phases()[TOTAL]
+    call, a, b = mode.phases()[LATENCY]
     begun = clock()
     found = math.inf
     for number in range(_ROUNDS * 100):
@@ -194,7 +194,7 @@ def _compared(mode: HostAccessibleMode, resident: Mode, copies: int, clock: Call
 
     Where noise leaves it open for too long, it is at least what the copies take.
     """
-    calls = [mode.phases()[TOTAL], resident.phases()[TOTAL]]
+    calls = [mode.phases()[LATENCY], resident.phases()[LATENCY]]
     begun = clock()
     sides: list[list[float]] = [[], []]
     for side, (call, a, b) in zip(sides, calls, strict=True):

@@ -31,11 +31,11 @@ class Data:
     """The arrays of a run.
 
     Attributes:
-        arrays: inputs by name, in host memory; all arrays where there is any mode but `cpu`.
+        arrays: inputs by name, in host memory; all arrays where there is any mode but `cpu-tensors`.
         reference: outputs in the model's order: the ones to hold every mode against.
         guessed_dims: symbolic dimensions that were set to 1.
         ranges: of the random values, by input.
-        first_run_ns: how long the first run took (with what EPs do once: kernel search, compilation).
+        first_inference_ns: how long the first run took (with what EPs do once: kernel search, compilation).
         expected: whether the reference was compared with expected outputs.
     """
 
@@ -43,7 +43,7 @@ class Data:
     reference: list[Value]
     guessed_dims: list[str]
     ranges: dict[str, tuple[float, float]]
-    first_run_ns: int
+    first_inference_ns: int
     expected: bool
 
 
@@ -160,7 +160,7 @@ def run_once(model: Model, arrays: dict[str, Value]) -> list[Value]:
 
 
 def cpu_call(model: Model, arrays: dict[str, Value]) -> tuple[Callable[[Any, Any], Any], dict[str, Any], Any]:
-    """The call of mode `cpu`: plain `run` with arrays, or with OrtValues where numpy has no such dtype.
+    """The call of mode `cpu-tensors`: plain `run` with arrays, or with OrtValues where numpy has no such dtype.
 
     Args:
         arrays: inputs by name; they must outlive the call.

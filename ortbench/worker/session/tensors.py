@@ -104,12 +104,12 @@ class TensorSpec:
         """
         if not self.is_tensor:
             raise Unsupported(
-                f"{self.name!r} is {self.type}: only tensors can be bound and copied, so only mode cpu runs it"
+                f"{self.name!r} is {self.type}: only tensors can be bound and copied, so only mode cpu-tensors runs it"
             )
         if self.is_packed:
             raise Unsupported(
                 f"{self.name!r} is {self.type}: two values share a byte, and no array of numpy can lie over such memory to "
-                "be copied from and to, so only mode cpu runs it"
+                "be copied from and to, so only mode cpu-tensors runs it"
             )
 
     @property

@@ -115,7 +115,7 @@ def _theirs(ours_ns: int) -> int:
 def _records() -> list[Record]:
     trace = Trace.read(Path(os.environ["REFDEVICE_TRACE"]))
     found = []
-    for event in trace.of("inference", "upload", "download"):
+    for event in trace.of("inference", "h2d", "d2h"):
         if event["start_ns"] < _since:
             continue
         start, end = _theirs(int(event["start_ns"])), _theirs(int(event["end_ns"]))

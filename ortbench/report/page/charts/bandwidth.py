@@ -29,12 +29,12 @@ from ortbench.report.page.charts.sheet import (
     text_width,
 )
 from ortbench.report.page.pictures.bandwidth import Bandwidth, Copy
-from ortbench.report.page.pictures.parts import COPIES, DOWNLOAD, UPLOAD
+from ortbench.report.page.pictures.parts import COPIES, D2H, H2D
 
-_MARKERS = {UPLOAD: "^", DOWNLOAD: "v", COPIES: "D"}
+_MARKERS = {H2D: "^", D2H: "v", COPIES: "D"}
 _LINES: dict[str, dict[str, Any]] = {
-    UPLOAD: {"color": COLOURS[UPLOAD], "linewidth": 1.6},
-    DOWNLOAD: {"color": COLOURS[DOWNLOAD], "linewidth": 1.6, "dashes": (5, 2)},
+    H2D: {"color": COLOURS[H2D], "linewidth": 1.6},
+    D2H: {"color": COLOURS[D2H], "linewidth": 1.6, "dashes": (5, 2)},
 }
 _LABELLED = 3  # so many copies can have their label beside them
 

@@ -1,4 +1,4 @@
-"""The picture of a bandwidth sweep, as an SVG file of its own, by Matplotlib.
+"""The picture of a bandwidth curve, as an SVG file of its own, by Matplotlib.
 
 Text stays text, and every colour of the palette has a second value for dark mode. Drawn with `Figure`, without pyplot and
 its state.
@@ -19,11 +19,13 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from ortbench import units
-from ortbench.analysis.bandwidth import DIRECTIONS, DOWNLOAD, MEMORIES, ORDINARY, TITLES, UPLOAD, CopySweep
+from ortbench.analysis.bandwidth import TITLES, gbps, measured, size_of
+from ortbench.modes import D2H, DIRECTIONS, H2D, MEMORIES, ORDINARY
 from ortbench.report.page.charts.sheet import INK, MUTED, PALETTE, PAPER, RULE, plain
 from ortbench.report.words import ep_line
+from ortbench.result import Result
 
-_MARKERS = {UPLOAD: "^", DOWNLOAD: "v"}
+_MARKERS = {H2D: "^", D2H: "v"}
 # Its font cache and configuration folder are no business of a benchmark's user.
 logging.getLogger("matplotlib").setLevel(logging.ERROR)
 
@@ -47,24 +49,24 @@ _SWEEP_STYLE: dict[Any, Any] = {
 }
 
 
-def bandwidth_svg(sweep: CopySweep) -> str:
-    """A sweep as an SVG file: rate against size on logarithmic scales, a line a direction and kind of host memory.
+def bandwidth_svg(result: Result) -> str:
+    """A bandwidth curve as an SVG file: rate against size on logarithmic scales, a line a direction and kind of host memory.
 
     Args:
-        sweep: with at least one measured point.
+        result: with at least one measured case.
     """
     with _styled():
-        canvas = _drawn(sweep)
+        canvas = _drawn(result)
         FigureCanvasSVG(canvas)
         written = io.StringIO()
         canvas.savefig(written, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
         return _themed(written.getvalue())
 
 
-def bandwidth_figure(sweep: CopySweep) -> Canvas:
+def bandwidth_figure(result: Result) -> Canvas:
     """The same picture as a Matplotlib figure, which belongs to nobody's pyplot."""
     with _styled():
-        return _drawn(sweep)
+        return _drawn(result)
 
 
 @contextmanager
@@ -75,33 +77,33 @@ def _styled() -> Iterator[None]:
         yield
 
 
-def _drawn(sweep: CopySweep) -> Canvas:
+def _drawn(result: Result) -> Canvas:
     size = (_SWEEP_SIZE[0] / 72, _SWEEP_SIZE[1] / 72)
     canvas = Canvas(figsize=size, dpi=72, facecolor=PAPER, layout="constrained")
     axes = canvas.add_subplot()
-    axes.set_title(f"Copies of {ep_line(sweep)}", loc="left", fontsize=13)
+    axes.set_title(f"Copies of {ep_line(result)}", loc="left", fontsize=13)
     axes.set(xscale="log", yscale="log", xlabel="bytes of one copy", ylabel="median rate")
-    _rates(axes, sweep)
+    _rates(axes, result)
     axes.legend(frameon=False, loc="lower right")
     return canvas
 
 
-def _rates(axes: Axes, sweep: CopySweep) -> None:
+def _rates(axes: Axes, result: Result) -> None:
     for memory in MEMORIES:
         for direction in DIRECTIONS:
-            points = sweep.measured(direction, memory)
+            cases = measured(result, direction, memory)
             colour = PALETTE[direction][0]
-            if points:
+            if cases:
                 axes.plot(
-                    [point.bytes for point in points],
-                    [point.gbps * 1e9 for point in points],
+                    [*map(size_of, cases)],
+                    [gbps(case, direction) * 1e9 for case in cases],
                     linestyle="-" if memory == ORDINARY else "--",
                     marker=_MARKERS[direction],
                     color=colour,
                     markerfacecolor=colour if memory == ORDINARY else PAPER,
-                    label=f"{direction}, {TITLES[memory]}",
+                    label=f"{direction.upper()}, {TITLES[memory]}",
                 )
-    sizes = sorted({point.bytes for point in sweep.measured()})
+    sizes = sorted(set(map(size_of, measured(result))))
     axes.set_xticks(sizes, [plain(units.size(size)) for size in sizes])
     axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda rate, _: f"{plain(units.size(rate))}/s"))

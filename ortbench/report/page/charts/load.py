@@ -55,13 +55,13 @@ def by_callers(picture: ByCallers, width: int) -> Sheet:
     for axes in (rates, times):
         _callers_axis(axes, counts)
         axes.yaxis.grid(True)
-    _rate_axis(rates, [point.runs_per_s for line in picture.lines for point in line.points])
+    _rate_axis(rates, [point.throughput for line in picture.lines for point in line.points])
     _time_axis(times, [point.tail for line in picture.lines for point in line.points], picture.slo_ns)
     for line in picture.lines:
         _runs(sheet, rates, line)
         _tails(sheet, times, line, picture.stat)
     _limit(times, picture)
-    sheet.text(0, top - 10, "runs/s", fontsize=SMALL, color=MUTED)
+    sheet.text(0, top - 10, "inf/s", fontsize=SMALL, color=MUTED)
     sheet.text(0, below - 10, f"{picture.stat} of latency", fontsize=SMALL, color=MUTED)
     sheet.text(_LEFT + across / 2, below + height + 36, "callers", ha="center", fontsize=SMALL, color=MUTED)
     return sheet
@@ -81,7 +81,7 @@ def by_rate(picture: ByRate, width: int) -> Sheet:
     axes.set_xlim(0, max([point.x for point in points] + ends) * 1.05)
     axes.xaxis.set_major_locator(MaxNLocator(4 if narrow else 8, steps=[1, 2, 2.5, 5, 10]))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda rate, _: f"{rate:g}"))
-    _time_axis(axes, [it for point in points for it in (point.p50, point.tail)], picture.slo_ns)
+    _time_axis(axes, [it for point in points for it in (point.median, point.tail)], picture.slo_ns)
     axes.yaxis.grid(True)
     for line in picture.lines:
         _band(sheet, axes, line, picture.slo)
@@ -89,7 +89,7 @@ def by_rate(picture: ByRate, width: int) -> Sheet:
             colour = mode_shape(line.mode)["color"]
             axes.plot(
                 [it.x for it in line.points],
-                [max(it.p50, 1) for it in line.points],
+                [max(it.median, 1) for it in line.points],
                 color=colour,
                 linewidth=0.9,
                 alpha=0.6,
@@ -139,10 +139,10 @@ def _runs(sheet: Sheet, axes: Axes, line: Line) -> None:
     for point in line.points:
         if point.inside is not None:
             axes.plot([point.x] * 2, point.inside, color=colour, linewidth=1.2)
-    (drawn,) = axes.plot([it.x for it in line.points], [it.runs_per_s for it in line.points], **_style(line))
-    most = max(line.points, key=lambda it: it.runs_per_s)
-    sheet.tip(drawn, f"{line.name}: at most {units.rate(most.runs_per_s)} runs/s, with {most.x:g} callers")
-    _ring(sheet, axes, line, [(it.x, it.runs_per_s) for it in line.points])
+    (drawn,) = axes.plot([it.x for it in line.points], [it.throughput for it in line.points], **_style(line))
+    most = max(line.points, key=lambda it: it.throughput)
+    sheet.tip(drawn, f"{line.name}: at most {units.rate(most.throughput)} runs/s, with {most.x:g} callers")
+    _ring(sheet, axes, line, [(it.x, it.throughput) for it in line.points])
 
 
 def _tails(sheet: Sheet, axes: Axes, line: Line, stat: str) -> None:

@@ -29,7 +29,7 @@ class Row(NamedTuple):
     """What a bar is of, how far it reaches, ns, and what stands behind it."""
 
     name: str
-    end_ns: int
+    end_ns: float
     said: str
 
 
@@ -55,7 +55,7 @@ class Rows:
     def __iter__(self) -> Iterator[float]:
         return iter(self.bases)
 
-    def mark(self, base: float, ns: int, tip: str) -> None:
+    def mark(self, base: float, ns: float, tip: str) -> None:
         """An upright line through a bar, with what a pointer is told of it."""
         (line,) = self.axes.plot([ns] * 2, [base + 4, base - BAR - 4], color=INK, linewidth=2, clip_on=False)
         self.sheet.tip(line, tip)

@@ -31,7 +31,7 @@ from ortbench.report.page.charts.sheet import (
     times_to,
     upright_mark,
 )
-from ortbench.report.page.pictures.parts import DOWNLOAD
+from ortbench.report.page.pictures.parts import D2H
 from ortbench.report.page.pictures.samples import Drift, Samples, Spread
 from ortbench.stats import SAMPLES_FOR
 
@@ -48,8 +48,8 @@ def _edge(samples: Samples) -> float:
     """Up to which duration (ns) samples are drawn to scale: few of a long tail must not squeeze all others."""
     stats = samples.stats
     if stats.n < SAMPLES_FOR["p95"]:
-        return float(stats.max_ns)
-    return float(min(stats.max_ns, stats.p95_ns + 2 * (stats.p95_ns - stats.median_ns)))
+        return float(stats.max)
+    return float(min(stats.max, stats.p95 + 2 * (stats.p95 - stats.median)))
 
 
 def _dots(axes: Axes, x: ArrayLike, y: ArrayLike, colour: str, size: float = 3.4, alpha: float = 0.6) -> Patch:
@@ -74,7 +74,7 @@ def spread(picture: Spread, width: int) -> Sheet:
     top, height = legend.height, row * len(picture.modes)
     sheet = Sheet(width, top + height + 26)
     legend.draw(sheet)
-    low, high = min(it.stats.min_ns for it in picture.modes), max(map(_edge, picture.modes))
+    low, high = min(it.stats.min for it in picture.modes), max(map(_edge, picture.modes))
     axes = sheet.axes(left, top, width - left - right, height)
     axes.set(ylim=(height, 0))
     duration_axis(axes, low, high, narrow)
@@ -84,8 +84,8 @@ def spread(picture: Spread, width: int) -> Sheet:
             sheet.text(x, 12, name, ha="right", fontsize=SMALL, color=MUTED)
     for number, it in enumerate(picture.modes):
         base = row * (number + 1) - 4
-        median = units.duration(it.stats.median_ns)
-        p95 = units.duration(it.stats.p95_ns) if it.stats.n >= SAMPLES_FOR["p95"] else "–"
+        median = units.duration(it.stats.median)
+        p95 = units.duration(it.stats.p95) if it.stats.n >= SAMPLES_FOR["p95"] else "–"
         if narrow:
             sheet.text(left, top + base - tall - 12, it.mode, weight="bold")
             sheet.text(width - 1, top + base - tall - 12, f"{median}, p95 {p95}", ha="right", fontsize=SMALL)
@@ -96,7 +96,7 @@ def spread(picture: Spread, width: int) -> Sheet:
         _distribution(sheet, axes, it, base, tall)
         beyond = int(np.count_nonzero(it.ns > high))
         if beyond:
-            said = f"{beyond} more, to {units.duration(it.stats.max_ns)} ▸"
+            said = f"{beyond} more, to {units.duration(it.stats.max)} ▸"
             above = top + base - tall + (9 if narrow else -7)
             sheet.text(width - right, above, said, ha="right", fontsize=SMALL, color=MUTED)
     return sheet
@@ -115,27 +115,25 @@ def _distribution(sheet: Sheet, axes: Axes, samples: Samples, base: float, tall:
         patch = axes.stairs(heights, edges, baseline=base, fill=True, color=ACCENT, alpha=0.75, linewidth=0)
         sheet.tip(patch, f"{samples.mode}: {stats.n} samples")
     axes.plot([low, high], [base, base], color=RULE, linewidth=1)
-    axes.plot([stats.median_ns] * 2, [base + 1, base - tall - 4], color=INK, **_MEDIAN)
+    axes.plot([stats.median] * 2, [base + 1, base - tall - 4], color=INK, **_MEDIAN)
     if stats.n >= SAMPLES_FOR["p95"]:
-        axes.plot([stats.p95_ns] * 2, [base + 1, base - tall - 4], color=INK, **_P95)
+        axes.plot([stats.p95] * 2, [base + 1, base - tall - 4], color=INK, **_P95)
 
 
 def _bins(axes: Axes, samples: Samples) -> NDArray[np.float64]:
     """Edges of a histogram's bins: of equal width on the axis, more with more samples, none narrower than a few pixels."""
-    ends = axes.transData.transform(
-        [(float(samples.stats.min_ns), 0), (min(samples.stats.max_ns, axes.get_xlim()[1]), 0)]
-    )
+    ends = axes.transData.transform([(float(samples.stats.min), 0), (min(samples.stats.max, axes.get_xlim()[1]), 0)])
     (left, _), (right, _) = ends
     count = int(max(4, min(3 * samples.ns.size**0.5, (right - left) / _BIN)))
     at = np.linspace(left, max(right, left + 4 * _BIN), count + 1)
     edges: NDArray[np.float64] = axes.transData.inverted().transform(np.column_stack([at, np.zeros_like(at)]))[:, 0]
-    edges[0] = min(edges[0], samples.stats.min_ns)
+    edges[0] = min(edges[0], samples.stats.min)
     return edges
 
 
 _PANEL = 84  # px, height of a mode's panel
 _BAND: dict[str, Any] = {"facecolor": ACCENT, "alpha": 0.35, "linewidth": 0}
-_BEYOND: dict[str, Any] = {"marker": "^", "color": COLOURS[DOWNLOAD], "markersize": 7, "markeredgewidth": 0}
+_BEYOND: dict[str, Any] = {"marker": "^", "color": COLOURS[D2H], "markersize": 7, "markeredgewidth": 0}
 
 
 def drift(picture: Drift, width: int) -> Sheet:
@@ -146,15 +144,15 @@ def drift(picture: Drift, width: int) -> Sheet:
     sheet = Sheet(width, legend.height + row * len(picture.modes) + 18)
     legend.draw(sheet)
     # All panels reach equally far above and below their medians, so that what hits all modes looks alike in all.
-    medians = [max(it.stats.median_ns, 1) for it in picture.modes]
-    lowest = min(it.stats.min_ns / median for it, median in zip(picture.modes, medians, strict=True))
+    medians = [max(it.stats.median, 1) for it in picture.modes]
+    lowest = min(it.stats.min / median for it, median in zip(picture.modes, medians, strict=True))
     highest = max(_edge(it) / median for it, median in zip(picture.modes, medians, strict=True))
     room = max(highest - lowest, 0.02) / 16
     end = max(float(it.seconds.max()) for it in picture.modes)
     for number, (it, median) in enumerate(zip(picture.modes, medians, strict=True)):
         top = legend.height + row * number + 24
         sheet.text(1, top - 8, it.mode, weight="bold")
-        said = f"median {units.duration(median)}, slowest {units.duration(it.stats.max_ns)}"
+        said = f"median {units.duration(median)}, slowest {units.duration(it.stats.max)}"
         sheet.text(width - right, top - 8, said, ha="right", fontsize=SMALL, color=MUTED)
         axes = sheet.axes(left, top, width - left - right, _PANEL)
         axes.set_xlim(-end / 80, end * (1 + 1 / 80))
@@ -178,7 +176,7 @@ def _drift_legend(picture: Drift, width: int) -> Legend:
             ("their median", level_mark(color=ACCENT, linewidth=1.4)),
         ]
     entries.append(("median of all", level_mark()))
-    if any(_edge(it) < it.stats.max_ns for it in picture.modes):
+    if any(_edge(it) < it.stats.max for it in picture.modes):
         entries.append(("above the panel", point_mark(**_BEYOND)))
     return Legend(entries, width)
 
@@ -186,7 +184,7 @@ def _drift_legend(picture: Drift, width: int) -> Legend:
 def _panel(sheet: Sheet, axes: Axes, samples: Samples, narrow: bool) -> None:
     ns, seconds, stats = samples.ns, samples.seconds, samples.stats
     top = axes.get_ylim()[1]
-    axes.axhline(stats.median_ns, color=INK, linewidth=1)
+    axes.axhline(stats.median, color=INK, linewidth=1)
     if ns.size > _MANY:
         parts = [np.arange(ns.size)[part] for part in _slices(ns.size, _PARTS[narrow])]
         middle = [float(seconds[part].mean()) for part in parts]

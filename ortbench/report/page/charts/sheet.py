@@ -24,7 +24,7 @@ from ortbench.characters import visible
 from ortbench.modes import mode_of
 from ortbench.report.model import DERIVED
 from ortbench.report.page.charts.svg import inline
-from ortbench.report.page.pictures.parts import COPIES, DOWNLOAD, INFERENCE, PER_RUN, UPLOAD, WHOLE
+from ortbench.report.page.pictures.parts import COPIES, D2H, H2D, INFERENCE, PER_RUN, WHOLE
 
 # Colours in light and dark mode, from Okabe and Ito's palette, which the colour-blind can tell apart too; hatching,
 # shape or a label says the same again. The light ones double as placeholders in the SVG, so no two may be the same.
@@ -33,14 +33,14 @@ PALETTE = {
     "muted": ("#57606a", "#a0a9b2"),
     "rule": ("#d8dee4", "#30363d"),
     "paper": ("#ffffff", "#14181c"),
-    "upload": ("#0072b2", "#56b4e9"),
+    "h2d": ("#0072b2", "#56b4e9"),
     "inference": ("#7a8794", "#7d8a97"),
-    "download": ("#d55e00", "#e69f00"),
+    "d2h": ("#d55e00", "#e69f00"),
     "copies": ("#a64d8a", "#cc79a7"),
     "accent": ("#00795f", "#3cc2a0"),
 }
 INK, MUTED, RULE, PAPER, ACCENT = (PALETTE[name][0] for name in ("ink", "muted", "rule", "paper", "accent"))
-COLOURS = {name: PALETTE[name][0] for name in (UPLOAD, INFERENCE, DOWNLOAD, COPIES)}
+COLOURS = {name: PALETTE[name][0] for name in (H2D, INFERENCE, D2H, COPIES)}
 COLOURS |= dict.fromkeys((PER_RUN, WHOLE), PALETTE["inference"][0])
 
 WIDE, NARROW = 820, 350  # px

@@ -22,12 +22,12 @@ from ortbench.report.page.charts.sheet import (
     text_width,
     upright_mark,
 )
-from ortbench.report.page.pictures.parts import COPIES, DOWNLOAD, INFERENCE, UPLOAD
+from ortbench.report.page.pictures.parts import COPIES, D2H, H2D, INFERENCE
 from ortbench.report.page.pictures.stages import LinkCosts, Stages, StageTimes
 
 _GAP = 10  # px, between labels
 # Each stage has a colour and a hatching of its own, as far as there are some: labels and tips say which it is.
-_PAINTS = [COLOURS[UPLOAD], COLOURS[DOWNLOAD], ACCENT, COLOURS[COPIES], COLOURS[INFERENCE]]
+_PAINTS = [COLOURS[H2D], COLOURS[D2H], ACCENT, COLOURS[COPIES], COLOURS[INFERENCE]]
 _HATCHES = [None, "////", "\\\\\\\\", "xxxx", "||||"]
 _LONGEST = 24  # characters' worth of a name, in a legend
 _MOST = 12  # links that have a bar
@@ -40,7 +40,7 @@ def stage_times(picture: StageTimes, width: int) -> Sheet:
     paints = {name: _paint(number) for number, name in enumerate(picture.names)}
     entries = [(shortened(visible(name), room), patch_mark(**paint)) for name, paint in paints.items()]
     legend = Legend([*entries, ("whole chain, median", upright_mark(linewidth=2))], width)
-    named = [Row(it.mode, _end(it), units.duration(it.total_ns)) for it in picture.modes]
+    named = [Row(it.mode, _end(it), units.duration(it.latency_ns)) for it in picture.modes]
     rows = make_rows(width, legend, named, label=LABEL, weight="bold")
     for it, base in zip(picture.modes, rows, strict=True):
         _bar(rows, it, base, paints)
@@ -48,23 +48,23 @@ def stage_times(picture: StageTimes, width: int) -> Sheet:
     return rows.sheet
 
 
-def _end(it: Stages) -> int:
-    return max(it.total_ns, sum(ns for _, ns in it.ns))
+def _end(it: Stages) -> float:
+    return max(it.latency_ns, sum(ns for _, ns in it.ns))
 
 
 def _bar(rows: Rows, it: Stages, base: float, paints: dict[str, dict[str, Any]]) -> None:
-    at = 0
+    at = 0.0
     for name, ns in it.ns:
         (patch,) = rows.axes.barh(base - BAR / 2, ns, BAR, at, **paints[name])
         rows.sheet.tip(patch, f"{it.mode}: {name}, {units.duration(ns)}")
         at += ns
-    rows.mark(base, it.total_ns, f"{it.mode}: whole chain, median {units.duration(it.total_ns)}")
+    rows.mark(base, it.latency_ns, f"{it.mode}: whole chain, median {units.duration(it.latency_ns)}")
 
 
 class _Label(NamedTuple):
     """What may stand above a stage's part of a bar: how long it takes, ns, where its middle is, px, and what is said."""
 
-    ns: int
+    ns: float
     centre: float
     short: str
     long: str
@@ -75,7 +75,7 @@ class _Label(NamedTuple):
 
 def _label(rows: Rows, it: Stages, base: float) -> None:
     """The times of the stages above their parts of the bar: of all that fit side by side, the longest first."""
-    end, room = 0, rows.sheet.width - rows.left
+    end, room = 0.0, rows.sheet.width - rows.left
     labels: list[_Label] = []  # in the order of the bar
     for name, ns in it.ns:
         time = units.duration(ns)

@@ -33,7 +33,7 @@ def totals(picture: Totals, width: int) -> Sheet:
     legend.draw(sheet)
     axes = sheet.axes(left, top, width - left - 22, height)
     axes.set(ylim=(height, 0))
-    medians = [max(stats.median_ns, 1) for _, found in picture.rows for _, stats in found]
+    medians = [max(stats.median, 1) for _, found in picture.rows for _, stats in found]
     duration_axis(axes, min(medians), max(medians), narrow)
     if axes.get_xscale() == "linear":
         axes.set_xlim(left=0)
@@ -46,6 +46,6 @@ def totals(picture: Totals, width: int) -> Sheet:
         axes.axhline(row * (number + 1), color=RULE, linewidth=1)
         for mode, stats in found:
             y = first + _LANE * modes.index(mode)
-            (point,) = axes.plot(max(stats.median_ns, 1), y, linestyle="none", **mode_shape(mode))
-            sheet.tip(point, f"{mode}: {units.duration(stats.median_ns)}")
+            (point,) = axes.plot(max(stats.median, 1), y, linestyle="none", **mode_shape(mode))
+            sheet.tip(point, f"{mode}: {units.duration(stats.median)}")
     return sheet

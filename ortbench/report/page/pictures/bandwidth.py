@@ -6,19 +6,20 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ortbench import units
+from ortbench.modes import COPY_TIME, mode_of
 from ortbench.report.model import DERIVED, Column, Kind, Table, columns
-from ortbench.report.page.pictures.parts import COPIES, DOWNLOAD, FEW, UPLOAD, measured_cases
+from ortbench.report.page.pictures.parts import COPIES, D2H, FEW, H2D, measured_cases
 from ortbench.result import Case, Result
 
 
 @dataclass(frozen=True)
 class Copy:
-    """A copy of known size and time: `kind` is upload, download, or copies (both directions inside mode cpu, derived)."""
+    """A copy of known size and time: `kind` is h2d, d2h, or copies (both directions inside mode cpu-tensors, derived)."""
 
     name: str
     kind: str
     count: int
-    ns: int
+    ns: float
 
     @property
     def rate(self) -> float:
@@ -27,7 +28,7 @@ class Copy:
 
     @property
     def in_words(self) -> str:
-        """For example ``device upload: 24.9 MB in 4.82 ms, 5.16 GB/s``."""
+        """For example ``device-tensors H2D: 24.9 MB in 4.82 ms, 5.16 GB/s``."""
         mark = DERIVED if self.kind == COPIES else ""
         both = " in both directions" if self.kind == COPIES else ""
         took = f"{units.size(self.count)}{both} in {mark}{units.duration(self.ns)}"
@@ -36,7 +37,7 @@ class Copy:
 
 @dataclass(frozen=True)
 class Curve:
-    """A sweep of copies in one direction: `kind` is upload or download, `points` are bytes and ns, by size."""
+    """A sweep of copies in one direction: `kind` is h2d or d2h, `points` are bytes and ns, by size."""
 
     kind: str
     points: tuple[tuple[int, int], ...]
@@ -105,19 +106,20 @@ def bandwidth(results: Sequence[Result], names: Sequence[str]) -> Bandwidth | No
 
 
 def _copies(case: Case, prefix: str) -> Iterator[Copy]:
-    for kind, count in ((UPLOAD, case.bytes_in), (DOWNLOAD, case.bytes_out)):
+    for kind, count in ((H2D, case.bytes_h2d), (D2H, case.bytes_d2h)):
         ns = case.median(kind)
         if count and ns:
             yield Copy(f"{prefix}{case.mode} {kind}", kind, count, ns)
-    copied = (case.bytes_in or 0) + (case.bytes_out or 0)
-    if case.derived is not None and case.derived["copies_ns"] > 0 and copied:
-        yield Copy(f"{prefix}inside {case.mode}", COPIES, copied, case.derived["copies_ns"])
+    copied = (case.bytes_h2d or 0) + (case.bytes_d2h or 0)
+    took = case.value(COPY_TIME) or 0
+    if mode_of(case.mode).of_cpu_tensors and took > 0 and copied:
+        yield Copy(f"{prefix}inside {case.mode}", COPIES, copied, round(took))
 
 
 def _curves(result: Result) -> Iterator[Curve]:
     """The sweep of the link that `ortbench bandwidth` left in the result."""
     link = result.link
-    curves = {} if link is None else {UPLOAD: link.get("upload", []), DOWNLOAD: link.get("download", [])}
+    curves = {} if link is None else {H2D: link.get("h2d", []), D2H: link.get("d2h", [])}
     for kind, curve in curves.items():
         points = tuple((int(count), int(ns)) for count, ns in curve if count and ns)
         if points:

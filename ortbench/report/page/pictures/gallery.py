@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+from ortbench.model.kinds import KINDS
 from ortbench.report.page.pictures.bandwidth import Bandwidth, bandwidth
 from ortbench.report.page.pictures.load import ByCallers, ByRate, by_callers, by_rate
 from ortbench.report.page.pictures.over_time import OverTime
@@ -33,36 +34,36 @@ Picture = (
 
 def of_one(result: Result) -> list[Picture]:
     """The pictures of one result, as many as it has samples for."""
-    if result.load is not None:  # its cases are of one caller alone
-        return _loads([result], [""])
-    if result.points is not None:
-        return [picture for picture in (rates_by_size(result), times_by_size(result)) if picture is not None]
-    found: list[Picture | None] = [
-        _parts(result),
-        link_costs(result),
-        spread(result),
-        drift(result),
-        bandwidth([result], [""]),
-    ]
+    found = (_of_one(key, result) for key in KINDS[result.kind].charts)
     return [picture for picture in found if picture is not None]
 
 
-def _parts(result: Result) -> Picture | None:
-    """Where the time goes: of an inference to its phases, of a loop to its steps, of a chain to its stages."""
-    if result.loop is not None:
-        return step_times(result)
-    return split(result) if result.chain is None else stage_times(result)
+def _of_one(key: str, result: Result) -> Picture | None:
+    made = _CHARTS.get(key)
+    return _TOGETHER[key]([result], [""]) if made is None else made(result)
 
 
 def of_many(results: Sequence[Result], names: Sequence[str]) -> list[Picture]:
     """The pictures that hold several results side by side."""
-    loads = _loads(results, names)
-    if all(result.load is not None for result in results):
-        return loads
-    found: list[Picture | None] = [totals(results, names), bandwidth(results, names), *loads]
+    wanted = {key for result in results for key in KINDS[result.kind].charts_of_many}
+    found = (made(results, names) for key, made in _TOGETHER.items() if key in wanted)
     return [picture for picture in found if picture is not None]
 
 
-def _loads(results: Sequence[Result], names: Sequence[str]) -> list[Picture]:
-    """What becomes of runs/s and latency under load."""
-    return [picture for picture in (by_callers(results, names), by_rate(results, names)) if picture is not None]
+# By the keys that kinds have.
+_CHARTS: dict[str, Callable[[Result], Picture | None]] = {
+    "phases": split,
+    "steps": step_times,
+    "stages": stage_times,
+    "links": link_costs,
+    "distribution": spread,
+    "drift": drift,
+    "rates_by_size": rates_by_size,
+    "times_by_size": times_by_size,
+}
+_TOGETHER: dict[str, Callable[[Sequence[Result], Sequence[str]], Picture | None]] = {
+    "latencies": totals,
+    "bandwidth": bandwidth,
+    "by_clients": by_callers,
+    "by_rate": by_rate,
+}

@@ -9,7 +9,6 @@ from ortbench import units
 from ortbench.analysis.levels import (
     CONCURRENCY,
     RATE,
-    RUNS_PER_S,
     Interval,
     at,
     figure,
@@ -23,16 +22,17 @@ from ortbench.analysis.levels import (
 )
 from ortbench.analysis.load import asked_of, kept, knee_of
 from ortbench.analysis.load_advice import slo_text
+from ortbench.modes import THROUGHPUT
 from ortbench.report.model import NOTHING, Column, Kind, Table, columns
-from ortbench.result import Result
-from ortbench.schema import Level, SloRate
+from ortbench.result import LOAD, Case, Result
+from ortbench.schema import SloRate
 
 _TAILS = ("p99", "p95", "p50", "mean")  # what a line of latencies can be of, the usual one first
 
 
 @dataclass(frozen=True)
 class Point:
-    """A level: `x` callers or requests a second, its runs/s and where they lie, its latencies in ns.
+    """A load point: `x` callers or requests a second, its throughput and where they lie, its latencies in ns.
 
     Attributes:
         tail: of the statistic that the picture shows.
@@ -40,9 +40,9 @@ class Point:
     """
 
     x: float
-    runs_per_s: float
+    throughput: float
     inside: Interval | None
-    p50: int
+    median: float
     tail: float
     full: bool
 
@@ -81,16 +81,16 @@ class Loads:
             (
                 line.name,
                 f"{rate_text(point.x)}/s" if of_rate else f"{point.x:g}",
-                units.rate(point.runs_per_s),
+                units.rate(point.throughput),
                 NOTHING if point.inside is None else "–".join(map(units.rate, point.inside)),
-                units.time(point.p50, scale),
+                units.time(point.median, scale),
                 units.time(point.tail, scale),
             )
             for line in self.lines
             for point in line.points
         )
         times = columns(Kind.TIME, "p50", self.stat if self.stat != "p50" else "p50 ")
-        return Table((*heads, *columns(Kind.NUMBER, "runs/s", "95 %"), *times), rows, unit)
+        return Table((*heads, *columns(Kind.NUMBER, "inf/s", "95% CI"), *times), rows, unit)
 
 
 class ByCallers(Loads):
@@ -140,9 +140,9 @@ class ByRate(Loads):
 
 
 def _by_callers(line: Line) -> str:
-    best = max(line.points, key=lambda point: point.runs_per_s)
+    best = max(line.points, key=lambda point: point.throughput)
     knee = "" if line.knee is None else f", the knee at {line.knee:g}"
-    return f"{line.name}: at most {units.rate(best.runs_per_s)} runs/s, with {best.x:g} callers{knee}"
+    return f"{line.name}: at most {units.rate(best.throughput)} runs/s, with {best.x:g} callers{knee}"
 
 
 def _by_rate(line: Line, stat: str, slo: str) -> str:
@@ -155,12 +155,7 @@ def _by_rate(line: Line, stat: str, slo: str) -> str:
 
 
 def by_callers(results: Sequence[Result], names: Sequence[str]) -> ByCallers | None:
-    """Closed loops of results; None where no mode has two levels.
-
-    Args:
-        results: at least one, of loads or not.
-        names: of the results, used where there are several.
-    """
+    """Closed loops of results; None where no mode has two levels."""
     found = _loads(results, names, CONCURRENCY)
     return None if found is None else ByCallers(*found)
 
@@ -174,7 +169,7 @@ def by_rate(results: Sequence[Result], names: Sequence[str]) -> ByRate | None:
 def _loads(
     results: Sequence[Result], names: Sequence[str], kind: str
 ) -> tuple[tuple[Line, ...], str, str, int | None] | None:
-    asked = [asked_of(result) or {} for result in results if result.load is not None]
+    asked = [asked_of(result) or {} for result in results if result.kind == LOAD]
     limits = asked[0] if asked and all(it == asked[0] for it in asked) else {}
     stat = next((name for name in _TAILS if name in limits), _TAILS[0])
     lines = [
@@ -186,14 +181,14 @@ def _loads(
     return (tuple(lines), stat, slo_text(limits), limits.get(stat)) if lines else None
 
 
-def _line(result: Result, mode: str, name: str, number: int, levels: Sequence[Level], stat: str) -> Line:
+def _line(result: Result, mode: str, name: str, number: int, levels: Sequence[Case], stat: str) -> Line:
     knee = knee_of(levels) if at(levels[0]).kind == CONCURRENCY else None
     points = tuple(
         Point(
             at(level).value,
             rate_of(level),
-            interval(level, RUNS_PER_S),
-            latency_of(level)["p50"],
+            interval(level, THROUGHPUT),
+            latency_of(level).median,
             figure(level, stat),
             is_full(level),
         )

@@ -8,7 +8,7 @@ from statistics import median
 from ortbench import units
 from ortbench.analysis.history import Figure, Series, Step
 from ortbench.report.history import day, mode_cell, verdict
-from ortbench.report.model import Column, Kind, Table, columns
+from ortbench.report.model import NOTHING, Column, Kind, Table, columns
 
 
 @dataclass(frozen=True)
@@ -28,35 +28,39 @@ class OverTime:
     def caption(self) -> str:
         """What is to be seen, in words."""
         figures = self.series.figures
-        ends = f"{mode_cell(self.series)}: {units.duration(figures[0].median_ns)} on {day(figures[0].run.at)}"
+        ends = f"{mode_cell(self.series)}: {self.show(figures[0].value)} on {day(figures[0].run.at)}"
         if len(figures) > 1:
-            ends += f", {units.duration(figures[-1].median_ns)} on {day(figures[-1].run.at)}"
+            ends += f", {self.show(figures[-1].value)} on {day(figures[-1].run.at)}"
         return "; ".join((ends, *map(self.step_in_words, self.series.steps))) + "."
 
     def step_in_words(self, step: Step) -> str:
         """A step, when it was and how great."""
         since = day(self.series.figures[step.at].run.at)
-        return f"{verdict(step.size)} since {since}, ×{units.ratio(step.size.ratio, 3)}"
+        return f"{verdict(self.series, step.size)} since {since}, ×{units.ratio(step.size.ratio, 3)}"
+
+    def show(self, value: float) -> str:
+        """A figure with its unit."""
+        return self.series.key.metric.unit.text(value)
 
     @property
     def levels(self) -> list[tuple[tuple[Figure, ...], float]]:
-        """The figures between steps, and their median in ns."""
-        return [(level, median(it.median_ns for it in level)) for level in self.series.levels]
+        """The figures between steps, and their median."""
+        return [(level, median(it.value for it in level)) for level in self.series.levels]
 
     def table(self) -> Table:
         """What it shows, in numbers."""
-        unit, scale = units.time_unit(max(it.median_ns for it in self.series.figures))
+        unit, cell = self.series.key.metric.unit.column(max(it.value for it in self.series.figures))
         headed = (
             Column("measured", Kind.NAME),
             Column("median", Kind.TIME),
-            *columns(Kind.NUMBER, "95 %"),
+            *columns(Kind.NUMBER, "95% CI"),
             Column("place", Kind.LONG_NAME),
         )
         rows = tuple(
             (
                 day(it.run.at),
-                units.time(it.median_ns, scale),
-                "–".join(units.time(ns, scale) for ns in it.ci95_ns),
+                cell(it.value),
+                NOTHING if it.ci95 is None else "–".join(map(cell, it.ci95)),
                 it.run.place,
             )
             for it in self.series.figures

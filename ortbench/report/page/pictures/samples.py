@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ortbench import units
-from ortbench.modes import TOTAL
+from ortbench.modes import LATENCY
 from ortbench.report.model import NOTHING, Column, Kind, Table, columns
 from ortbench.report.page.pictures.parts import measured_cases, timed_cases, what_is_timed
 from ortbench.result import Case, Result
@@ -21,7 +21,7 @@ _SLOW = 1.5  # how many times its mode's median a run takes that is called slow
 
 @dataclass(frozen=True)
 class Samples:
-    """The samples of one mode's total.
+    """The samples of one mode's latency.
 
     Attributes:
         mode: its name.
@@ -56,39 +56,37 @@ class Spread:
     @property
     def caption(self) -> str:
         """What is to be seen, in words."""
-        halves = [f"{it.mode} {units.duration(it.stats.median_ns)}{_p95_in_words(it.stats)}" for it in self.modes]
-        widest = max(self.modes, key=lambda it: it.stats.max_ns / max(it.stats.median_ns, 1))
+        halves = [f"{it.mode} {units.duration(it.stats.median)}{_p95_in_words(it.stats)}" for it in self.modes]
+        widest = max(self.modes, key=lambda it: it.stats.max / max(it.stats.median, 1))
         text = f"Half of all {self.one}s took at most, and 95 % at most: {'; '.join(halves)}."
         if widest.stats.n > 1:
-            times = widest.stats.max_ns / max(widest.stats.median_ns, 1)
+            times = widest.stats.max / max(widest.stats.median, 1)
             text += (
-                f" The slowest beside its median is one of {widest.mode}: {units.duration(widest.stats.max_ns)}, "
+                f" The slowest beside its median is one of {widest.mode}: {units.duration(widest.stats.max)}, "
                 f"{units.digits(times)} times as long."
             )
         return text
 
     def table(self) -> Table:
         """What it shows, in numbers."""
-        unit, scale = units.time_unit(max(it.stats.median_ns for it in self.modes))
+        unit, scale = units.time_unit(max(it.stats.median for it in self.modes))
         names = ("min", "median", "95 % of the median", "p90", "p95", "p99", "max", "std dev")
         headed = (Column("mode", Kind.NAME), Column("samples"), *columns(Kind.TIME, *names))
         return Table(headed, tuple(_stats_cells(it, scale) for it in self.modes), unit)
 
 
 def _p95_in_words(stats: Stats) -> str:
-    return f" and {units.duration(stats.p95_ns)}" if stats.n >= SAMPLES_FOR["p95"] else " (too few for a p95)"
+    return f" and {units.duration(stats.p95)}" if stats.n >= SAMPLES_FOR["p95"] else " (too few for a p95)"
 
 
 def _stats_cells(samples: Samples, scale: float) -> tuple[str, ...]:
     stats = samples.stats
-    low, high = (units.digits(ns / scale) for ns in stats.ci95_ns)
+    low, high = (units.digits(ns / scale) for ns in stats.ci95)
     tails = [
-        units.digits(getattr(stats, f"{name}_ns") / scale) if stats.n >= least else NOTHING
+        units.digits(getattr(stats, name) / scale) if stats.n >= least else NOTHING
         for name, least in SAMPLES_FOR.items()
     ]
-    shown = [
-        units.digits(ns / scale) for ns in (stats.min_ns, stats.median_ns, stats.p90_ns, stats.max_ns, stats.stdev_ns)
-    ]
+    shown = [units.digits(ns / scale) for ns in (stats.min, stats.median, stats.p90, stats.max, stats.stdev)]
     return (samples.mode, str(stats.n), shown[0], shown[1], f"{low}–{high}", shown[2], *tails, *shown[3:])
 
 
@@ -101,21 +99,21 @@ def spread(result: Result) -> Spread | None:
 def _samples(result: Result) -> Iterator[Samples]:
     start = _start(result)
     for case, stats in timed_cases(result):
-        ns = np.asarray(case.samples_ns.get(TOTAL, []), dtype=np.int64)
+        ns = np.asarray(case.samples.get(LATENCY, []), dtype=np.int64)
         if ns.size:
             yield Samples(case.mode, ns, _since(case, ns, start), stats)
 
 
 def _start(result: Result) -> int:
     """When the first block of any mode began, on the worker's clock."""
-    return min((start for case, _ in measured_cases(result) for _, _, start in case.blocks.get(TOTAL, [])), default=0)
+    return min((start for case, _ in measured_cases(result) for _, _, start in case.blocks.get(LATENCY, [])), default=0)
 
 
 def _since(case: Case, ns: NDArray[np.int64], start: int) -> NDArray[np.float64]:
     """When each sample began, in seconds since `start`: its block's start and the samples before it in the block."""
     found = []
     at = 0
-    for _, size, began in case.blocks.get(TOTAL, []):
+    for _, size, began in case.blocks.get(LATENCY, []):
         inside = ns[at : at + size]
         found.append(began - start + np.cumsum(inside) - inside)
         at += size
@@ -144,14 +142,14 @@ class Drift:
         said = [f"From the first to the last quarter of its samples the median moved: {', '.join(changes)}."]
         if not changes:
             said = ["Too few samples to tell drift."]
-        slow = sum(int(np.count_nonzero(it.ns > _SLOW * it.stats.median_ns)) for it in self.modes)
+        slow = sum(int(np.count_nonzero(it.ns > _SLOW * it.stats.median)) for it in self.modes)
         count = sum(it.ns.size for it in self.modes)
         said.append(f"{slow or 'None'} of {count} {self.one}s took more than {_SLOW:g} times their mode's median.")
         return " ".join(said)
 
     def table(self) -> Table:
         """What it shows, in numbers."""
-        unit, scale = units.time_unit(max(it.stats.median_ns for it in self.modes))
+        unit, scale = units.time_unit(max(it.stats.median for it in self.modes))
         headed = (
             Column("mode", Kind.NAME),
             *columns(Kind.TIME, "first quarter", "last quarter"),
@@ -182,7 +180,7 @@ def _drift_cells(samples: Samples, scale: float) -> tuple[str, ...]:
     if ends is not None:
         moved = (units.digits(ends[0] / scale), units.digits(ends[1] / scale), _percent(ends[1] / ends[0]))
     slowest = int(np.argmax(samples.ns))
-    after, slow = float(samples.seconds[slowest]), np.count_nonzero(samples.ns > _SLOW * samples.stats.median_ns)
+    after, slow = float(samples.seconds[slowest]), np.count_nonzero(samples.ns > _SLOW * samples.stats.median)
     return (samples.mode, *moved, units.digits(float(samples.ns[slowest]) / scale), units.digits(after), str(slow))
 
 

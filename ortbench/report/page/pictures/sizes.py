@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ortbench import units
-from ortbench.modes import ALL_MODES, TOTAL, is_rate
+from ortbench.analysis.sweep import differing_dims
+from ortbench.modes import ALL_MODES, ITEM_THROUGHPUT, LATENCY, is_rate
 from ortbench.report.model import NOTHING, Column, Kind, Table, columns
-from ortbench.result import Point, Result
+from ortbench.result import Case, Point, Result
 from ortbench.slo import Slo, slo_of
 
 
@@ -104,7 +105,7 @@ class Sizes:
 
 def rates_by_size(result: Result) -> Sizes | None:
     """Items a second; None of what is no sweep, or one whose shapes all have as many items."""
-    counts = {point.items["count"] for point in result.points or [] if point.items is not None}
+    counts = {it.items["count"] for it in result.shapes if it.items is not None}
     return _picture(result, rates=True, slo=None) if len(counts) > 1 else None
 
 
@@ -117,16 +118,18 @@ def times_by_size(result: Result) -> Sizes | None:
 
 def _picture(result: Result, rates: bool, slo: Slo | None) -> Sizes | None:
     axis = _axis(result)
-    modes = [mode for mode in ALL_MODES if rates or not is_rate(mode, TOTAL)]
+    modes = [mode for mode in ALL_MODES if rates or not is_rate(mode, LATENCY)]
     made = (_curve(result, mode, of, numbers, rates, slo) for mode in modes for of, numbers in axis.lines)
     curves = [curve for curve in made if any(it is not None for it in curve.values)]
     return Sizes(rates, axis.names, axis.sizes, axis.name, tuple(curves), slo) if curves else None
 
 
 def _curve(result: Result, mode: str, of: str, numbers: Sequence[int | None], rates: bool, slo: Slo | None) -> Curve:
-    points, best = result.points or [], result.best and result.best["modes"].get(mode)
-    values = tuple(None if at is None else _value(points[at], mode, rates, slo) for at in numbers)
-    return Curve(mode, values, numbers.index(best["point"]) if best and best["point"] in numbers else None, of)
+    best = result.best and result.best["modes"].get(mode)
+    shown = [None if at is None else result.shapes[at] for at in numbers]
+    values = tuple(None if it is None else _value(it, result.case(mode, it.point), rates, slo) for it in shown)
+    ring = (at for at, it in enumerate(shown) if best and it is not None and it.name == best["shape"])
+    return Curve(mode, values, next(ring, None), of)
 
 
 class _Axis(NamedTuple):
@@ -140,32 +143,31 @@ class _Axis(NamedTuple):
 
 
 def _axis(result: Result) -> _Axis:
-    points = result.points or []
-    dims = [] if result.sweep is None else result.sweep["dims"]
-    by_items = next((point.items["dim"] for point in points if point.items is not None), None)
+    shapes, dims = result.shapes, differing_dims(result.shapes)
+    by_items = next((it.items["dim"] for it in shapes if it.items is not None), None)
     dim = by_items if by_items in dims else next(iter(dims), None)
     lines: dict[str, dict[int, int]] = {}
-    for number, point in enumerate(points):
-        of = " ".join(f"{name}={point.shape.get(name)}" for name in dims if name != dim)
-        lines.setdefault(of, {})[point.shape.get(dim or "", 0)] = number
+    for number, shape in enumerate(shapes):
+        of = " ".join(f"{name}={shape.shape.get(name)}" for name in dims if name != dim)
+        lines.setdefault(of, {})[shape.shape.get(dim or "", 0)] = number
     sizes = sorted({size for line in lines.values() for size in line})
-    if dim is None or 0 in sizes or sum(map(len, lines.values())) < len(points):
-        return _Axis(tuple(it.name for it in points), None, "shape", (("", tuple(range(len(points)))),))
+    if dim is None or 0 in sizes or sum(map(len, lines.values())) < len(shapes):
+        return _Axis(tuple(it.name for it in shapes), None, "shape", (("", tuple(range(len(shapes)))),))
     found = tuple((of, tuple(line.get(size) for size in sizes)) for of, line in lines.items())
     return _Axis(tuple(map(str, sizes)), tuple(sizes), dim, found)
 
 
-def _value(point: Point, mode: str, rates: bool, slo: Slo | None) -> tuple[float, float, float] | None:
-    case = point.case(mode)
-    stats = None if case is None else case.phases[TOTAL]
+def _value(shape: Point, case: Case | None, rates: bool, slo: Slo | None) -> tuple[float, float, float] | None:
+    stats = None if case is None else case.stats(LATENCY)
     if case is None or stats is None:
         return None
     if not rates and slo is not None and not slo.is_median:
         found = slo.value_ns(stats)
         return None if found is None else (float(found),) * 3
     if not rates:
-        return float(stats.median_ns), float(stats.ci95_ns[0]), float(stats.ci95_ns[1])
-    if case.throughput is None or point.items is None:
+        return float(stats.median), float(stats.ci95[0]), float(stats.ci95[1])
+    per_s = case.value(ITEM_THROUGHPUT)
+    if per_s is None or shape.items is None:
         return None
-    low, high = (point.items["count"] * 1e9 / max(ns, 1) for ns in reversed(stats.ci95_ns))
-    return case.throughput["items_per_s"], low, high
+    low, high = (shape.items["count"] * 1e9 / max(ns, 1) for ns in reversed(stats.ci95))
+    return per_s, low, high

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ortbench import units
-from ortbench.modes import TOTAL, is_rate, mode_of
+from ortbench.modes import COPY_TIME, LATENCY, is_rate, mode_of
 from ortbench.report.model import DERIVED, NOTHING, Column, Kind, Table, columns
 from ortbench.report.page.pictures.parts import (
     COPIES,
-    DOWNLOAD,
+    D2H,
+    H2D,
     INFERENCE,
     PER_RUN,
-    UPLOAD,
     WHOLE,
     measured_cases,
 )
@@ -25,7 +25,7 @@ class Segment:
     """A part of a bar: what it is, how long it takes (ns), and whether that was derived."""
 
     kind: str
-    ns: int
+    ns: float
     derived: bool = False
 
 
@@ -35,7 +35,7 @@ class Bar:
 
     mode: str
     segments: tuple[Segment, ...]
-    total_ns: int
+    latency_ns: float
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Split:
 
     bars: tuple[Bar, ...]
     title = "Where the time goes"
-    label = "Stacked bars, one for each mode: upload, inference and download, and a mark for the whole inference."
+    label = "Stacked bars, one for each mode: H2D, inference and D2H, and a mark for the whole inference."
 
     @property
     def caption(self) -> str:
@@ -53,13 +53,13 @@ class Split:
         for kind, about in _ALONE.items():
             alone = [bar for bar in self.bars if [segment.kind for segment in bar.segments] == [kind]]
             if alone:
-                said.append(f"{about}: {', '.join(f'{bar.mode} {units.duration(bar.total_ns)}' for bar in alone)}.")
+                said.append(f"{about}: {', '.join(f'{bar.mode} {units.duration(bar.latency_ns)}' for bar in alone)}.")
         return " ".join(said)
 
     def table(self) -> Table:
         """What it shows, in numbers."""
-        unit, scale = units.time_unit(max(bar.total_ns for bar in self.bars))
-        times = columns(Kind.TIME, UPLOAD, INFERENCE, DOWNLOAD, "together", TOTAL)
+        unit, scale = units.time_unit(max(bar.latency_ns for bar in self.bars))
+        times = columns(Kind.TIME, H2D, INFERENCE, D2H, "together", LATENCY)
         return Table((Column("mode", Kind.NAME), *times), tuple(_bar_cells(bar, scale) for bar in self.bars), unit)
 
 
@@ -72,7 +72,7 @@ _ALONE = {
 
 def _bar_in_words(bar: Bar) -> str:
     times = {segment.kind: units.duration(segment.ns) for segment in bar.segments}
-    whole = units.duration(bar.total_ns)
+    whole = units.duration(bar.latency_ns)
     if COPIES in times:
         return (
             f"{bar.mode}: {DERIVED}{times[COPIES]} of copies, both directions together, and {DERIVED}{times[INFERENCE]} of "
@@ -80,7 +80,7 @@ def _bar_in_words(bar: Bar) -> str:
         )
     parts = ", ".join(f"{time} {kind}" for kind, time in times.items())
     together = units.duration(sum(segment.ns for segment in bar.segments))
-    if is_rate(bar.mode, TOTAL):
+    if is_rate(bar.mode, LATENCY):
         return f"{bar.mode}: {parts}: {together} one after the other; {whole} an item with several in flight."
     return f"{bar.mode}: {parts}: {together} together, timed in blocks of their own; {whole} from end to end."
 
@@ -88,14 +88,14 @@ def _bar_in_words(bar: Bar) -> str:
 def _bar_cells(bar: Bar, scale: float) -> tuple[str, ...]:
     found = {segment.kind: segment for segment in bar.segments}
     cells = []
-    for kind in (UPLOAD, INFERENCE, DOWNLOAD):
-        segment = found.get(COPIES if kind == UPLOAD and COPIES in found else kind)
+    for kind in (H2D, INFERENCE, D2H):
+        segment = found.get(COPIES if kind == H2D and COPIES in found else kind)
         mark = DERIVED if segment and segment.derived else ""
         cells.append(NOTHING if segment is None else mark + units.digits(segment.ns / scale))
     if COPIES in found:
         cells[2] = "(both)"
     together = sum(segment.ns for segment in bar.segments)
-    return (bar.mode, *cells, units.digits(together / scale), units.digits(bar.total_ns / scale))
+    return (bar.mode, *cells, units.digits(together / scale), units.digits(bar.latency_ns / scale))
 
 
 def split(result: Result) -> Split | None:
@@ -106,10 +106,11 @@ def split(result: Result) -> Split | None:
 
 def _bar(case: Case, total: Stats) -> Bar:
     if mode_of(case.mode).in_bursts:
-        return Bar(case.mode, (Segment(PER_RUN, total.median_ns),), total.median_ns)
-    if case.derived is not None and case.derived["copies_ns"] > 0:
-        copies = Segment(COPIES, case.derived["copies_ns"], derived=True)
-        return Bar(case.mode, (copies, Segment(INFERENCE, case.derived["inference_ns"], derived=True)), total.median_ns)
-    timed = [(kind, case.median(kind)) for kind in (UPLOAD, INFERENCE, DOWNLOAD)]
+        return Bar(case.mode, (Segment(PER_RUN, total.median),), total.median)
+    copied, rest = case.value(COPY_TIME), case.value(INFERENCE)
+    if copied is not None and rest is not None and copied > 0:
+        copies = Segment(COPIES, round(copied), derived=True)
+        return Bar(case.mode, (copies, Segment(INFERENCE, round(rest), derived=True)), total.median)
+    timed = [(kind, case.median(kind)) for kind in (H2D, INFERENCE, D2H)]
     parts = tuple(Segment(kind, median) for kind, median in timed if median is not None)
-    return Bar(case.mode, parts or (Segment(WHOLE, total.median_ns),), total.median_ns)
+    return Bar(case.mode, parts or (Segment(WHOLE, total.median),), total.median)

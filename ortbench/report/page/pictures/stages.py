@@ -16,8 +16,8 @@ class Stages:
     """A chain in one mode: the medians of its stages, in their order, and of the whole, ns, to which they need not add up."""
 
     mode: str
-    ns: tuple[tuple[str, int], ...]
-    total_ns: int
+    ns: tuple[tuple[str, float], ...]
+    latency_ns: float
 
 
 @dataclass(frozen=True)
@@ -40,13 +40,13 @@ class StageTimes:
 
     def table(self) -> Table:
         """What it shows, in numbers."""
-        unit, scale = units.time_unit(max(it.total_ns for it in self.modes))
+        unit, scale = units.time_unit(max(it.latency_ns for it in self.modes))
         rows = []
         for it in self.modes:
             times = dict(it.ns)
             cells = (units.digits(times[name] / scale) if name in times else NOTHING for name in self.names)
             together = units.digits(sum(times.values()) / scale)
-            rows.append((it.mode, *cells, together, units.digits(it.total_ns / scale)))
+            rows.append((it.mode, *cells, together, units.digits(it.latency_ns / scale)))
         headed = columns(Kind.TIME, *self.names, "together", "chain")
         return Table((Column("mode", Kind.NAME), *headed), tuple(rows), unit)
 
@@ -55,13 +55,13 @@ def _in_words(it: Stages) -> str:
     longest = sorted(it.ns, key=lambda stage: -stage[1])[:FEW]
     said = ", ".join(f"{name} {units.duration(ns)}" for name, ns in it.ns if (name, ns) in longest)
     most = f"the longest of {len(it.ns)}: " if len(it.ns) > FEW else ""
-    return f"{it.mode}: {most}{said}; {units.duration(it.total_ns)} from end to end."
+    return f"{it.mode}: {most}{said}; {units.duration(it.latency_ns)} from end to end."
 
 
 def stage_times(result: Result) -> StageTimes | None:
     """Medians of the stages by mode; None where no stages were measured."""
     modes = tuple(
-        Stages(case.mode, tuple((name, stats.median_ns) for name, stats in case.stages.items()), total.median_ns)
+        Stages(case.mode, tuple((name, stats.median) for name, stats in case.stages.items()), total.median)
         for case, total in measured_cases(result)
         if case.stages
     )
@@ -109,7 +109,7 @@ def link_costs(result: Result) -> LinkCosts | None:
     """The links whose copies are known; None where there are none."""
     found = [
         LinkCost(f"{link['from']} → {link['to']}", ns, link["stays"])
-        for link in (result.chain["links"] if result.chain is not None else [])
+        for link in result.part["links"]
         if crosses(link) and (ns := crossing_ns(link))
     ]
     return LinkCosts(tuple(sorted(found, key=lambda it: -it.ns))) if found else None

@@ -75,8 +75,6 @@ def step_times(result: Result) -> StepTimes | None:
     """The steps of each mode that was measured; None where no times of steps are known."""
     apart = is_first_apart(result)
     modes = tuple(
-        Steps(case.mode, tuple(case.steps_ns), growth_ns(case.steps_ns, apart))
-        for case, _ in measured_cases(result)
-        if case.steps_ns
+        Steps(case.mode, tuple(case.steps_ns), growth_ns(case)) for case, _ in measured_cases(result) if case.steps_ns
     )
     return StepTimes(modes, apart) if modes else None

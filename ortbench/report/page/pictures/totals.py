@@ -32,18 +32,18 @@ class Totals:
     @property
     def caption(self) -> str:
         """What is to be seen, in words."""
-        shortest = [(name, *min(modes, key=lambda mode: mode[1].median_ns)) for name, modes in self.rows]
-        said = [f"{name} {units.duration(stats.median_ns)} with {mode}" for name, mode, stats in shortest]
+        shortest = [(name, *min(modes, key=lambda mode: mode[1].median)) for name, modes in self.rows]
+        said = [f"{name} {units.duration(stats.median)} with {mode}" for name, mode, stats in shortest]
         if len(said) <= FEW:
             return f"Shortest medians: {'; '.join(said)}."
-        order = sorted(range(len(said)), key=lambda number: shortest[number][2].median_ns)
+        order = sorted(range(len(said)), key=lambda number: shortest[number][2].median)
         return f"Shortest medians: from {said[order[0]]} to {said[order[-1]]}."
 
     def table(self) -> Table:
         """What it shows, in numbers."""
         modes = tuple(dict.fromkeys(mode for _, found in self.rows for mode, _ in found))
         rows = tuple(
-            (name, *(units.duration(by_mode[mode].median_ns) if mode in by_mode else NOTHING for mode in modes))
+            (name, *(units.duration(by_mode[mode].median) if mode in by_mode else NOTHING for mode in modes))
             for name, found in self.rows
             for by_mode in [dict(found)]
         )

@@ -1,0 +1,253 @@
+"""A result against a baseline of an earlier run, figure by figure, whatever kind both are of. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ortbench import units
+from ortbench.analysis.compare import RatioEstimate, estimate
+from ortbench.analysis.enough import lack
+from ortbench.analysis.levels import STATISTICS as LOAD_STATISTICS
+from ortbench.analysis.levels import is_full
+from ortbench.analysis.memory import DEVICE, HOST, computes_on_host, why_unknown
+from ortbench.analysis.series import Key, Point, Selection, Series, in_common, ordered, point_text, series, sizes_at
+from ortbench.errors import BadInput
+from ortbench.gate.checks import because
+from ortbench.gate.contests import check_name
+from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Check, Limits
+from ortbench.gate.slo import FULL, few_blocks
+from ortbench.model.kinds import LOAD
+from ortbench.model.metric_names import MetricName
+from ortbench.model.metrics import FAMILIES, LATENCY, Figure, known_or_plain
+from ortbench.modes import DEVICE_MEMORY, HOST_MEMORY, THROUGHPUT
+from ortbench.result import NOT_MEASURED, OK, Case, Result
+
+_MEMORY = {DEVICE_MEMORY: DEVICE, HOST_MEMORY: HOST}
+
+
+def check_stored(result: Result, baseline: Result, limits: Limits) -> list[Check]:
+    """The candidate against a baseline of an earlier run, with the noise that both recorded.
+
+    Raises:
+        BadInput: nothing that both have.
+    """
+    if limits.max_regression is None:
+        return []
+    lost = check_lost(result, baseline, limits)
+    checks = [*lost, *check_metrics(limits.metrics or (None,), result, baseline, limits, bool(lost))]
+    return list(dict.fromkeys(checks))  # two metrics can mean one figure
+
+
+def check_metrics(
+    metrics: Sequence[MetricName | None], result: Result, baseline: Result, limits: Limits, are_lost: bool = False
+) -> list[Check]:
+    """The checks of metrics.
+
+    Args:
+        metrics: None for those by which the kind is gated.
+        are_lost: the candidate has lost modes or points, which may be all that a metric is of.
+
+    Raises:
+        BadInput: one that both have not.
+    """
+    checks = []
+    for metric in metrics:
+        if metric is not None:
+            refuse_statistic(metric, result.kind)
+        found = [*_of_metric(metric, result, baseline, limits)]
+        if not found and not are_lost:
+            raise BadInput(
+                f"--metric {metric.text}: {_why_none(metric, result, baseline)}"
+                if metric
+                else _nothing(result, baseline),
+                "--metric",
+            )
+        checks += found
+    return checks
+
+
+def refuse_statistic(metric: MetricName, kind: str) -> None:
+    """Refuse a statistic of the latency that blocks of load points do not have.
+
+    Raises:
+        BadInput: it is one.
+    """
+    known = [it for it in LOAD_STATISTICS if it != THROUGHPUT]
+    if kind == LOAD.key and metric.metric == LATENCY and metric.statistic not in known:
+        raise BadInput(f"--metric {metric.text}: latency of load points has {', '.join(known)}", "--metric")
+
+
+def check_values(result: Result, baseline: Result, limits: Limits) -> list[Check]:
+    """Metrics that are one number and have no samples, of candidate and baseline of a live gate.
+
+    Raises:
+        BadInput: one that both have not.
+    """
+    return check_metrics(
+        [it for it in limits.metrics if not known_or_plain(it.metric).sampled], result, baseline, limits
+    )
+
+
+def check_lost(result: Result, baseline: Result, limits: Limits) -> list[Check]:
+    """What the baseline has and the candidate, which was asked for it too, has not: modes, and whole points."""
+    lost = [
+        case
+        for case in result.cases
+        if case.status not in (OK, NOT_MEASURED)
+        and limits.held(case.mode)
+        and baseline.case(case.mode, case.point) is not None
+    ]
+    found = []
+    for case in lost:
+        point = tuple(case.point.items())
+        gone = [it for it in result.cases if it.point == case.point]
+        whole = bool(point) and all(it.status != OK and it.reason == case.reason for it in gone)
+        name = point_text(point) if whole else " ".join(filter(None, (f"mode {case.mode}", point_text(point))))
+        what = point_text(point) if whole else " ".join(filter(None, (case.mode, point_text(point))))
+        text = f"{what} is {case.status}{because(case.reason)}; the baseline has it"
+        found.append(Check(name, FAILED, text, mode=None if whole else case.mode, point=case.point))
+    return list(dict.fromkeys(found))
+
+
+def compared(
+    metric: MetricName | None, result: Result, baseline: Result, limits: Limits
+) -> list[tuple[Series, Series]]:
+    """The figures that a metric is of (None: those by which the kind is gated) and that both have: the baseline's first."""
+    modes = (metric.mode,) if metric is not None and metric.mode else limits.modes
+    only = Selection(modes, (metric,) if metric is not None else ())
+    of = in_common((baseline, result), lambda view: view.gated)
+    theirs, ours = (series(it, of, only) for it in (baseline, result))
+    if metric is not None and metric.best:
+        return [*_best(theirs, ours)]
+    both = ordered(theirs.keys() & ours.keys())
+    alike = (key for key in both if sizes_at(result, key.point) == sizes_at(baseline, key.point))
+    return [(theirs[key], ours[key]) for key in alike]
+
+
+def _best(theirs: dict[Key, Series], ours: dict[Key, Series]) -> Iterator[tuple[Series, Series]]:
+    """Of every mode the point that gets most done, which may be another one in each result."""
+    for mode in dict.fromkeys(key.mode for key in ordered(theirs.keys() | ours.keys())):
+        sides = [[it for key, it in of.items() if key.mode == mode] for of in (theirs, ours)]
+        if all(sides):
+            base, one = (max(of, key=lambda it: it.value) for of in sides)
+            yield base, one
+
+
+def _of_metric(metric: MetricName | None, result: Result, baseline: Result, limits: Limits) -> Iterator[Check]:
+    for base, one in compared(metric, result, baseline, limits):
+        which = _which(base, one) if metric is not None and metric.best else ""
+        yield _check(one, base, (result, baseline), limits, which)
+    if metric is not None and metric.metric in _MEMORY:
+        yield from _without_memory(metric, result, baseline, limits)
+
+
+def _which(base: Series, one: Series) -> str:
+    """Which the best points are."""
+    mine, theirs = point_text(one.key.point), point_text(base.key.point)
+    return f"best point ({mine}): " if mine == theirs else f"best points ({mine} against {theirs}): "
+
+
+def _check(one: Series, base: Series, results: tuple[Result, Result], limits: Limits, which: str) -> Check:
+    """A figure of two runs against the limit of a regression."""
+    assert limits.max_regression is not None
+    most, key = 1 + limits.max_regression, one.key
+    if key.figure.metric == LATENCY:  # which stands for a whole loop or chain
+        key = key._replace(figure=key.figure._replace(metric=one.case.whole))
+    name = f"best: {check_name(key._replace(point=()))}" if which else check_name(key)
+    figure = ".".join(filter(None, key.figure))
+
+    def made(verdict: str, text: str, found: RatioEstimate | None = None) -> Check:
+        ratio, low, high = (None, None, None) if found is None else (found.ratio, found.low, found.high)
+        ends = (None, None) if found is not None and found.exact else (low, high)
+        return Check(
+            name, verdict, f"{which}{text}", ratio, *ends, most, metric=figure, mode=key.mode, point=dict(key.point)
+        )
+
+    found = estimate(base, one, same_run=False)
+    if found is None:
+        return made(*full(name, key, one.case, base.case))
+    show = key.metric.unit.text
+    bound = f"must be at most ×{most:.4g}"
+    figures = f"{name}: {show(found.value)} against {show(found.base)}, ×{units.ratio(found.ratio, 3)}"
+    if found.low is None or found.high is None:
+        return made(UNCLEAR, f"{figures} ({_lacking(one, base, results)}), {bound}", found)
+    verdict = FAILED if found.low > most else PASSED if found.high <= most else UNCLEAR
+    if found.exact:
+        return made(verdict, f"{figures}, {bound}", found)
+    where = f"{units.ratio(found.low, 3)} to {units.ratio(found.high, 3)} with the noise of both runs"
+    return made(verdict, f"{figures} ({where}), {bound}", found)
+
+
+def full(name: str, key: Key, one: Case, base: Case) -> tuple[str, str]:
+    """The verdict on a figure where a queue grows, and what there is to say."""
+    ours, theirs = is_full(one), is_full(base)
+    who = "both sides" if ours and theirs else "the candidate" if ours else "the baseline"
+    verdict = UNCLEAR if ours and theirs else FAILED if ours else PASSED
+    return verdict, f"{name}: with {who} {FULL}, so its {key.metric.title} only says how long the load point lasted"
+
+
+def _lacking(one: Series, base: Series, results: tuple[Result, Result]) -> str:
+    """What both have too few blocks of for an interval, and what gives more."""
+    if one.has_load_blocks:
+        return few_blocks()
+    names = zip(("the candidate", "the baseline"), (one, base), results, strict=True)
+    lacking = [lack(name, result, len(it.blocks)) for name, it, result in names if it.blocks or it.key.figure.statistic]
+    return "; ".join(filter(None, lacking[::-1])) or "one of them has no interval"
+
+
+def _without_memory(metric: MetricName, result: Result, baseline: Result, limits: Limits) -> Iterator[Check]:
+    """What there is to say of memory that is not known, or that there is none of."""
+    assert limits.max_regression is not None
+    side, most = _MEMORY[metric.metric], 1 + limits.max_regression
+    wanted = (
+        it
+        for it in result.cases
+        if it.status == OK
+        and metric.mode in (None, it.mode)
+        and metric.fits(it.point)
+        and limits.held(metric.mode or it.mode)
+    )
+    pairs = [(one, base) for one in wanted if (base := baseline.case(one.mode, one.point)) is not None]
+    if not any(one.memory is not None and base.memory is not None for one, base in pairs):
+        return
+    for one, base in pairs:
+        unknown = [(who, it) for who, it in (("candidate", one), ("baseline", base)) if it.value(metric.metric) is None]
+        if not unknown:
+            continue
+        name = check_name(Key(one.mode, tuple(one.point.items()), Figure(metric.metric, metric.statistic)))
+        verdict, text = _unknown(name, side, unknown, most, one, base)
+        yield Check(name, verdict, text, limit=most, metric=metric.metric, mode=one.mode, point=one.point)
+
+
+def _unknown(
+    name: str, side: str, unknown: Sequence[tuple[str, Case]], most: float, one: Case, base: Case
+) -> tuple[str, str]:
+    if side == DEVICE and computes_on_host(one) and computes_on_host(base):
+        return PASSED, f"{name}: none on either side, {why_unknown(one, side)}"
+    who, case = unknown[0]
+    return UNCLEAR, f"{name} of the {who}: {why_unknown(case, side)}; must be at most ×{most:.4g}"
+
+
+def _why_none(metric: MetricName, result: Result, baseline: Result) -> str:
+    """Why results have nothing of a metric, and which points or names there are."""
+    points: list[Point] = [tuple(case.point.items()) for case in result.cases if baseline.case(case.mode, case.point)]
+    if metric.point and not any(metric.fits(dict(point)) for point in points):
+        listed = ", ".join(dict.fromkeys(point_text(point) for point in points if point))
+        return f"no such point was measured in both; there are {listed or 'none'}"
+    family = metric.metric.partition(".")[0]
+    if family in FAMILIES:
+        both = [
+            {key.partition(".")[2] for case in it.cases for key in case.metrics if key.startswith(f"{family}.")}
+            for it in (result, baseline)
+        ]
+        return f"there is no such {family} in both; there are {', '.join(sorted(both[0] & both[1])) or 'none'}"
+    if metric.metric in _MEMORY:
+        return "not measured in both results (--memory)"
+    return "not measured in both results"
+
+
+def _nothing(result: Result, baseline: Result) -> str:
+    points = [{tuple(case.point.items()) for case in it.cases} for it in (result, baseline)]
+    if points[0].isdisjoint(points[1]):
+        return "the results have no point in common: measure the candidate at the baseline's points"
+    return f"--metric {LATENCY}: not measured in both results"

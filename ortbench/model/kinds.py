@@ -1,0 +1,170 @@
+"""The kinds of measurement: a record each, of keys alone. Whoever draws, says or checks something looks up what by these keys."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+
+from ortbench.model.metrics import LATENCY, NAME, Figure, figure
+
+
+@dataclass(frozen=True)
+class Axis:
+    """An axis that a kind gives its points.
+
+    Attributes:
+        name: in points and gates.
+        unit: of its values, as result files have it.
+        whole: its values are whole numbers.
+    """
+
+    name: str
+    unit: str
+    whole: bool = False
+
+
+@dataclass(frozen=True)
+class View:
+    """The cases of a kind on one axis, and which of their figures are compared and checked where nobody asks for others.
+
+    Attributes:
+        compared: by `ortbench compare`, and exported to services that keep a history.
+        several: compared of more than two results, beside their costs.
+        gated: compared with the baseline by `ortbench gate`.
+        history: in `ortbench history`.
+        axis: the axis that the cases lie on; "" for all cases of the kind.
+    """
+
+    compared: tuple[Figure, ...] = ()
+    several: tuple[Figure, ...] = ()
+    gated: tuple[Figure, ...] = ()
+    history: tuple[Figure, ...] = ()
+    axis: str = ""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of measurement.
+
+    Attributes:
+        key: in result files (``kind``).
+        noun: what its results are, in a sentence.
+        work: the unit of work that is timed.
+        views: of its cases, one an axis.
+        axes: that it gives its points itself; those of a sweep are the model's dimensions.
+        charts: of one result, in order.
+        charts_of_many: of several results.
+        advice: what is said below the table, in order.
+        checks: what a gate can check without a baseline, by its options.
+        live: a gate can measure candidate and baseline in turns.
+        derives_copies: the copies of CPU tensors follow from latency with and without them.
+        of_stages: model, EP and settings are those of several sessions.
+        replaced_warnings: codes of warnings of which the advice says as much.
+        samples: the file that has its samples, where that is not the result file.
+    """
+
+    key: str
+    noun: str
+    work: str
+    views: tuple[View, ...]
+    axes: tuple[Axis, ...] = ()
+    charts: tuple[str, ...] = ()
+    charts_of_many: tuple[str, ...] = ("latencies", "bandwidth")
+    advice: tuple[str, ...] = ()
+    checks: tuple[str, ...] = ()
+    live: bool = True
+    derives_copies: bool = True
+    of_stages: bool = False
+    replaced_warnings: tuple[str, ...] = ()
+    samples: str = ""
+
+    def view(self, axes: Collection[str] = ()) -> View:
+        """The view of a point with these axes."""
+        return next((it for it in self.views if it.axis in axes), self.views[0])
+
+
+def _figures(*texts: str) -> tuple[Figure, ...]:
+    return tuple(map(figure, texts))
+
+
+CONCURRENCY = Axis("concurrency", "1", whole=True)
+RATE = Axis("rate", "requests/s")
+BYTES = Axis("size", "B", whole=True)
+MEMORY = Axis("memory", "")
+
+_COSTS = ("enqueue", "cpu_time", "page_faults", "involuntary_switches", "device_memory", "host_memory", "energy")
+_ANYWHERE = ("require-mode", "max-cpu-nodes", "max-device-memory", "max-host-memory", "min-speedup")
+_USUAL = _figures(LATENCY)
+
+RUN = Kind(
+    "run", "single inferences", "inference",
+    (View(
+        compared=_figures(LATENCY, "item_throughput", "h2d", "inference", "d2h", *_COSTS),
+        several=_figures(LATENCY, "item_throughput", *_COSTS), gated=_USUAL, history=_USUAL,
+    ),),
+    charts=("phases", "distribution", "drift", "bandwidth"),
+    advice=("placement", "places", "modes", "host", "engine", "nodes"),
+    checks=(*_ANYWHERE, "max-copy-share"),
+)  # fmt: skip
+LOOP = Kind(
+    "loop", "a loop", "loop",
+    (View(
+        compared=_figures("loop", "step", *_COSTS), several=_figures("loop", "step", *_COSTS), gated=_figures("loop"), history=_figures("loop"),
+    ),),
+    charts=("steps", "distribution", "drift", "bandwidth"),
+    advice=("placement", "places", "loop", "program", "host", "engine", "nodes"),
+    checks=_ANYWHERE,
+    derives_copies=False,
+)  # fmt: skip
+CHAIN = Kind(
+    "chain", "a chain", "chain",
+    (View(
+        compared=_figures("chain", f"stage.{NAME}", *_COSTS), several=_figures("chain", f"stage.{NAME}", *_COSTS),
+        gated=_figures("chain"), history=_figures("chain"),
+    ),),
+    charts=("stages", "links", "distribution", "drift", "bandwidth"),
+    advice=("placement", "places", "chain", "host", "engine", "nodes"),
+    checks=_ANYWHERE,
+    derives_copies=False,
+    of_stages=True,
+)  # fmt: skip
+LOAD = Kind(
+    "load", "a load", "inference",
+    (
+        View(
+            compared=_figures("throughput", LATENCY, "latency.p99"), several=_figures("throughput"), gated=_figures("throughput"),
+            history=_figures("throughput"), axis=CONCURRENCY.name,
+        ),
+        View(
+            compared=_figures("latency.p99", LATENCY), several=_figures("latency.p99"), gated=_figures("latency.p99"),
+            history=_figures("latency.p99"), axis=RATE.name,
+        ),
+    ),
+    axes=(CONCURRENCY, RATE),
+    charts=("by_clients", "by_rate"),
+    charts_of_many=("by_clients", "by_rate"),
+    advice=("placement", "places", "load", "engine", "nodes"),
+    checks=("require-mode", "max-cpu-nodes", "max-device-memory", "max-host-memory", "slo"),
+    replaced_warnings=("lock-wait", "late-requests"),
+    samples="load-samples.npz",
+)  # fmt: skip
+SWEEP = replace(
+    RUN,
+    key="sweep", noun="a sweep",
+    views=(View(
+        compared=_USUAL, several=_USUAL, gated=_USUAL, history=_USUAL,
+    ),),
+    charts=("rates_by_size", "times_by_size"),
+    advice=("placement", "sweep", "engine"),
+    checks=(*RUN.checks, "slo"),
+    live=False,
+)  # fmt: skip
+BANDWIDTH = Kind(
+    "bandwidth", "a bandwidth curve", "copy",
+    (View(),),
+    axes=(BYTES, MEMORY),
+    live=False,
+)  # fmt: skip
+
+KINDS = {it.key: it for it in (RUN, LOOP, CHAIN, LOAD, SWEEP, BANDWIDTH)}
+AXES = {axis.name: axis for kind in KINDS.values() for axis in kind.axes}

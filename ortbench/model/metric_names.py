@@ -1,0 +1,245 @@
+"""The names of metrics in gates, for every kind of measurement: ``[MODE.]METRIC[.STATISTIC][@AXIS=VALUE,AXIS=VALUE…]``.
+
+::
+
+    name      = what [ "@" ( place { "," place } | "best" ) ] ;
+    what      = mode | [ mode "." ] ( metric [ "." statistic ] | statistic ) ;
+    metric    = key | family "." label ;
+    place     = label "=" label ;
+    label     = plain | '"' { character | '""' } '"' ;
+
+``key`` and ``family`` are those of the catalogue (`ortbench.model.metrics`): ``latency``, ``outputs.sqnr``, ``stage``. A label is the
+name of a stage, a link or an axis, or a value. It needs double quotes where it holds ``,``, ``=``, ``@``, ``"`` or, before the ``@``,
+a dot, and where a value is a text that looks like a number; in quotes ``""`` stands for one ``"``. Examples::
+
+    latency
+    p95
+    cpu-tensors
+    cpu-tensors.latency.median
+    device-tensors.h2d.min
+    stage.text.p99
+    stage."image.encoder".p95
+    device-resident.latency.p99@rate=30
+    throughput@concurrency=4
+    latency@batch=8,sequence=128
+    latency@input.0=1
+    latency@"a,b"=1
+    item_throughput@best
+    cpu-tensors.device_memory
+    cpu-tensors.page_faults
+    outputs.sqnr
+    start.ready
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from ortbench.errors import BadInput
+from ortbench.model.kinds import AXES
+from ortbench.model.metrics import FAMILIES, GATED, LATENCY, METRICS, NAME, Metric, metric
+from ortbench.modes import ALL_MODES
+
+AxisValue = int | float | str
+BEST, OF_BEST = "best", "item_throughput"
+_ALSO = {"p50": "median"}  # statistics by another name
+_QUOTED = r'"(?:[^"]|"")*"'
+_NUMBER = re.compile(r"-?(?:[0-9]{1,18}|[0-9]*\.[0-9]+(?:[eE][-+]?[0-9]+)?|[0-9]+[eE][-+]?[0-9]+)")
+
+
+@dataclass(frozen=True)
+class MetricName:
+    """What a gate compares.
+
+    Attributes:
+        mode: of one mode; None for all, and of a metric without modes.
+        metric: its key in the catalogue.
+        statistic: of its samples; "" of one number.
+        point: values of axes; a case fits that has all of them.
+        best: of the best point of each result.
+    """
+
+    mode: str | None
+    metric: str
+    statistic: str = ""
+    point: tuple[tuple[str, AxisValue], ...] = ()
+    best: bool = False
+
+    @property
+    def text(self) -> str:
+        """As it is written in full, which gives the same again."""
+        key = self.metric
+        family, dot, label = key.partition(".")
+        if dot and key not in METRICS:
+            key = f"{family}.{_quoted(label)}"
+        place = BEST if self.best else ",".join(f"{_quoted(axis)}={_quoted_value(it)}" for axis, it in self.point)
+        return ".".join(filter(None, (self.mode, key, self.statistic))) + (f"@{place}" if place else "")
+
+    def fits(self, point: Mapping[str, AxisValue]) -> bool:
+        """Whether a point has the values that are named."""
+        return all(axis in point and point[axis] == value for axis, value in self.point)
+
+
+def parse_metric(text: str, option: str = "--metric") -> MetricName:
+    """The metric that a text names; see the module.
+
+    Raises:
+        BadInput: it names none, or a part does not fit.
+    """
+    try:
+        what, *places = _split(text, "@")
+        if len(places) > 1:
+            raise ValueError('it has more than one @; write a label that holds one in double quotes: "a@b"')
+        mode, found, statistic = _what(_split(what, "."))
+        best = bool(places) and places[0].strip() == BEST
+        if best and found.key != OF_BEST:
+            raise ValueError(
+                f"@{BEST} can be another point in each result, which only {OF_BEST} allows: {OF_BEST}@{BEST}"
+            )
+        point = () if best or not places else _point(_split(places[0], ","))
+    except ValueError as error:
+        raise BadInput(f"{option} {text!r}: {error}", option) from None
+    return MetricName(mode, found.key, statistic, point, best)
+
+
+def _what(parts: Sequence[str]) -> tuple[str | None, Metric, str]:
+    """Mode, metric and statistic from the parts before the @."""
+    rest = [part.strip() for part in parts]
+    mode = rest.pop(0) if rest[0] in ALL_MODES else None
+    found = METRICS[LATENCY]
+    if rest and rest[0] in FAMILIES:
+        family = rest.pop(0)
+        label = _label(rest.pop(0)) if rest else ""
+        if not label:
+            raise ValueError(f"{family} needs a name: {family}.{NAME}")
+        found = metric(f"{family}.{label}")
+    elif (key := ".".join(rest[:2])) in METRICS or (key := rest[0] if rest else "") in METRICS:
+        found = METRICS[key]
+        del rest[: key.count(".") + 1]
+    elif rest and not _is_statistic(rest[0]):
+        raise ValueError(_unknown(rest[0], mode, f"{rest[0]}.{rest[1]}" if rest[1:] else rest[0]))
+    if mode is not None and not found.of_mode:
+        raise ValueError(f"{found.key} is of the whole run and has no mode: {found.key}")
+    return mode, found, _statistic(found, rest)
+
+
+def _is_statistic(part: str) -> bool:
+    return part in GATED or part in _ALSO
+
+
+def _statistic(found: Metric, rest: Sequence[str]) -> str:
+    """What stands behind a metric: nothing, or one of its statistics."""
+    if not rest:
+        return found.usual
+    if rest[0] in ALL_MODES:
+        raise ValueError(f"the mode comes first: {rest[0]}.{found.key}")
+    key = found.key
+    family, _, label = key.partition(".")
+    if family in FAMILIES and not _is_statistic(rest[0]):
+        dotted = _quoted(".".join((label, rest[0])))
+        raise ValueError(f"{rest[0]!r} does not fit behind {key}; a name with a dot needs quotes: '{family}.{dotted}'")
+    if not found.sampled:
+        raise ValueError(f"{key} is one number and has no statistics, so {rest[0]!r} does not fit; write {key}")
+    if not _is_statistic(rest[0]):
+        raise ValueError(f"{key} has no statistic {rest[0]!r}{_close(rest[0], GATED)}; there are {', '.join(GATED)}")
+    if rest[1:]:
+        raise ValueError(f"{rest[1]!r} does not fit behind a statistic; write {key}.{rest[0]}")
+    return _ALSO.get(rest[0], rest[0])
+
+
+def _unknown(part: str, mode: str | None, longer: str) -> str:
+    """What to say of a part that is no metric, and no mode where it could be one."""
+    called = {also.lower(): it.key for it in METRICS.values() for also in it.also}
+    names = [*(() if mode else ALL_MODES), *METRICS, *FAMILIES, *GATED]
+    near = [called[part.lower()]] if part.lower() in called else _nearest(part, names)
+    near = near or [name for name in names if part and name.startswith(part)][:2] or _nearest(longer, names)
+    what = "metric" if mode else "mode, metric or statistic"
+    return f"there is no {what} {part!r}; " + (
+        f"did you mean {' or '.join(near)}?"
+        if near
+        else "write one such as latency, latency.p95 or cpu-tensors.throughput"
+    )
+
+
+def _nearest(word: str, names: Iterable[str]) -> list[str]:
+    from difflib import get_close_matches  # for messages alone
+
+    return get_close_matches(word, list(names), n=2)
+
+
+def _close(word: str, names: Collection[str]) -> str:
+    near = _nearest(word, names)
+    return f" (did you mean {near[0]}?)" if near else ""
+
+
+def _point(places: Sequence[str]) -> tuple[tuple[str, AxisValue], ...]:
+    """Values of axes."""
+    found: dict[str, AxisValue] = {}
+    for place in places:
+        axis, *values = _split(place, "=")
+        name = _label(axis)
+        if not name or len(values) != 1 or not (text := _label(values[0])):
+            raise ValueError(f"@{place} names no point; write @AXIS=VALUE, such as @batch=8 or @rate=30")
+        if name in found:
+            raise ValueError(f"{name} has two values; write one")
+        value = text if values[0].strip().startswith('"') else _number(text)
+        if name in AXES and AXES[name].unit:
+            _check(name, value)
+        found[name] = value
+    return tuple(found.items())
+
+
+def _check(axis: str, value: AxisValue) -> None:
+    """Refuse what is no value of an axis of numbers."""
+    whole = AXES[axis].whole
+    if isinstance(value, str) or value <= 0 or (whole and value % 1):
+        raise ValueError(f"{axis}={value} is not possible; write a {'whole ' if whole else ''}number above 0: {axis}=4")
+
+
+# Labels
+
+
+def _split(text: str, mark: str) -> list[str]:
+    """Cut a text at the marks that are outside of quotes."""
+    parts = [""]
+    for piece in re.findall(f"{_QUOTED}|.", text, re.DOTALL):
+        if piece == mark:
+            parts.append("")
+        else:
+            parts[-1] += piece
+    return parts
+
+
+def _label(part: str) -> str:
+    """A label without its quotes."""
+    part = part.strip()
+    if re.fullmatch(_QUOTED, part):
+        return part[1:-1].replace('""', '"')
+    if '"' in part:
+        raise ValueError(f'the quotes of {part} do not fit; write the whole label in double quotes, and " in it twice')
+    return part
+
+
+def _quoted(label: str) -> str:
+    """A label with quotes where it needs them."""
+    plain = label and label == label.strip() and not set(label) & set('.,=@"')
+    return label if plain else '"' + label.replace('"', '""') + '"'
+
+
+def _quoted_value(value: AxisValue) -> str:
+    if not isinstance(value, str):
+        return repr(value)
+    return _quoted(value) if _number(value) == value else f'"{value}"'
+
+
+def _number(text: str) -> AxisValue:
+    """The number that a text is, or the text."""
+    if not _NUMBER.fullmatch(text):
+        return text
+    if text.lstrip("-").isdecimal():
+        return int(text)
+    value = float(text)
+    return text if math.isinf(value) else int(value) if value % 1 == 0 and abs(value) < 1e15 else value

@@ -1,0 +1,415 @@
+"""The catalogue of metrics: every figure that a case of a result may have, in the order of keys in result files and of columns.
+
+Tables, CSV, data frames, comparisons, gates, exports, history, the page and `ortbench explain` read it. A new metric takes one
+entry here, in the place that it has among the others, and the code that measures it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from enum import Enum
+from functools import partial
+from typing import Literal, NamedTuple
+
+from ortbench import units
+
+LATENCY = "latency"
+NAME = "NAME"  # stands for the name in the key of a family of metrics, such as ``stage.NAME``
+
+# What `Stats` of samples have, with the titles of columns. A gate takes one of GATED.
+STATISTICS = {
+    "n": "samples", "min": "min", "mean": "mean", "median": "median", "p90": "p90", "p95": "p95", "p99": "p99", "max": "max",
+    "stdev": "stdev", "mad": "MAD", "ci95": "95% CI",
+}  # fmt: skip
+GATED = ("median", "mean", "min", "max", "p90", "p95", "p99")
+USUAL = "median"
+
+Better = Literal["lower", "higher", "none"]
+
+
+@dataclass(frozen=True)
+class Unit:
+    """The unit of a metric, and how its figures are printed.
+
+    Attributes:
+        symbol: as data frames have it in ``attrs``; "1" for a pure number.
+        suffix: the end of a CSV column's name.
+        measure: Bencher's name of what is measured.
+        cell: prints a figure in a table, with its unit unless `heading` has it.
+        heading: the unit in the heading of a column; "" where each cell has its own.
+        scale: where one unit fits all figures of a column: gives its name and size for the largest of them.
+        least: a figure that is smaller counts as this in a ratio, so that it exists: a step of the clock, a byte.
+    """
+
+    symbol: str
+    suffix: str
+    measure: str
+    cell: Callable[[float], str]
+    heading: str = ""
+    scale: Callable[[float], tuple[str, float]] | None = None
+    least: float = 1e-9
+
+    def text(self, value: float) -> str:
+        """A figure alone, with its unit: ``4.21 ms``."""
+        return f"{self.cell(value)} {self.heading}".rstrip()
+
+    def column(self, most: float) -> tuple[str, Callable[[float], str]]:
+        """The unit in the heading of a column of figures up to `most`, and what prints its cells."""
+        if self.scale is None:
+            return self.heading, self.cell
+        name, size = self.scale(most)
+        return name, partial(units.time, unit=size)
+
+
+def _times(value: float) -> str:
+    return f"{units.ratio(value)}×"
+
+
+def _per_second(value: float) -> str:
+    return f"{units.size(value)}/s"
+
+
+def _fixed(value: float, decimals: int) -> str:
+    return f"{value:.{decimals}f}"
+
+
+def _rate(symbol: str, measure: str = "throughput", suffix: str = "_per_s") -> Unit:
+    return Unit(symbol, suffix, measure, units.rate, symbol)
+
+
+TIME = Unit("ns", "_ns", "latency", units.duration, scale=units.time_unit, least=1)
+SIZE = Unit("B", "_bytes", "size", units.size, least=1)
+BANDWIDTH = Unit("B/s", "_bytes_per_s", "bandwidth", _per_second)
+INFERENCES, ITEMS, STEPS, REQUESTS = map(_rate, ("inf/s", "items/s", "steps/s", "requests/s"))
+ENERGY = Unit("J", "_j", "energy", units.energy)
+POWER = Unit("W", "_w", "power", partial(units.digits, most=2), "W")
+INFERENCES_PER_J, ITEMS_PER_J = (_rate(symbol, "efficiency", "") for symbol in ("inf/J", "items/J"))
+SHARE = Unit("1", "", "share", units.share)
+RATIO = Unit("1", "", "ratio", _times)
+INDEX = Unit("1", "", "index", units.ratio)
+COUNT = Unit("1", "", "count", units.digits, least=0.01)
+CORES = Unit("cores", "_cores", "cores", partial(_fixed, decimals=2), "cores")
+CLOCK = Unit("MHz", "_mhz", "clock", partial(_fixed, decimals=0), "MHz")
+DECIBEL = Unit("dB", "_db", "sqnr", partial(_fixed, decimals=1), "dB")
+PLAIN = Unit("", "", "value", units.digits)
+
+
+class Group(Enum):
+    """What metrics are shown together: a title, and the page of docs/ that explains them."""
+
+    TIME = "time", "measuring.md#what-a-time-is"
+    COPIES = "copies", "measuring.md#what-a-time-is"
+    HOST = "host CPU", "costs.md#the-hosts-own-work"
+    MEMORY = "memory", "costs.md#memory"
+    ENERGY = "energy", "costs.md#energy"
+    LOAD = "load", "load.md#reading-the-table"
+    OUTPUTS = "outputs", "measuring.md#what-is-checked"
+
+    @property
+    def title(self) -> str:
+        """Of the group."""
+        return self.value[0]
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A metric.
+
+    Attributes:
+        key: in result files and gates; of a family with ``NAME`` for the name.
+        title: in tables and texts.
+        unit: of its figures.
+        better: which direction is better.
+        group: the metrics that it is shown with.
+        meaning: what it is, in one or two sentences.
+        sampled: it has samples, and so statistics (`Stats`); else it is one number (`Value`).
+        per_block: each block of `LATENCY` gives one sample, of all its inferences.
+        usually: the statistic of samples that is meant where none is named.
+        of_mode: each mode has its own; False for one of the whole run, whose key has a dot.
+        also: what else it may be called.
+        page: of docs/, where that is not its group's.
+    """
+
+    key: str
+    title: str
+    unit: Unit
+    better: Better
+    group: Group
+    meaning: str
+    sampled: bool = False
+    per_block: bool = False
+    usually: str = USUAL
+    of_mode: bool = True
+    also: tuple[str, ...] = ()
+    page: str = ""
+
+    @property
+    def docs(self) -> str:
+        """The page of docs/ that explains it."""
+        return self.page or str(self.group.value[1])
+
+    @property
+    def usual(self) -> str:
+        """The statistic that is meant where none is named; "" where there are none."""
+        return self.usually if self.sampled else ""
+
+    def column(self, statistic: str = "") -> str:
+        """The name of a column of CSV and data frames: ``latency_median_ns``, ``energy_j``; a unit that it has is not said twice."""
+        name = "_".join(filter(None, (self.key.replace(".", "_", 1), statistic)))
+        said = self.unit.suffix.lstrip("_") in self.key.split("_")
+        return name if said or statistic == "n" else name + self.unit.suffix
+
+
+def _metrics(group: Group, page: str, *entries: Metric) -> list[Metric]:
+    """Metrics of a group that one page explains; "" for the group's own."""
+    return [replace(it, group=group, page=page) for it in entries]
+
+
+def _samples(key: str, title: str, meaning: str, *also: str, unit: Unit = TIME) -> Metric:
+    """Of samples, fewer or less of which is better."""
+    return Metric(key, title, unit, "lower", Group.TIME, meaning, sampled=True, also=also)
+
+
+def _count(key: str, title: str, meaning: str) -> Metric:
+    """What the system counts in a block, by inference: most blocks may have nothing of it, so that its mean tells more."""
+    return replace(_samples(key, title, meaning, unit=COUNT), per_block=True, usually="mean")
+
+
+def _value(key: str, title: str, unit: Unit, better: Better, meaning: str, *also: str) -> Metric:
+    """Of one number."""
+    return Metric(key, title, unit, better, Group.TIME, meaning, also=also)
+
+
+_CATALOGUE = [
+    *_metrics(
+        Group.TIME, "",
+        _samples(LATENCY, "latency",
+            "Time from the start of an inference to its outputs; at a request rate, from the moment when the request was due. In "
+            "pipelined and device-resident-async it is the time per inference, which is throughput and not latency.",
+            "total", "response time"),
+    ),
+    *_metrics(
+        Group.TIME, "loops.md#what-is-timed",
+        _samples("loop", "loop", "Time of a whole loop: the first state is copied to the device, then all steps run."),
+        _samples("first_step", "first step", "Time of the first step of a loop, which has its own shape with --first-dim.", "prefill"),
+        _samples("step", "step",
+            "Time of one step of a loop with the state of the step before, from its inputs to its outputs. Its statistics are over all "
+            "steps of all loops.", "decode"),
+        _value("last_step", "last step", TIME, "lower", "Median time of the last step of a loop."),
+        _value("step_growth", "growth per step", TIME, "lower",
+            "Time by which a step takes longer than the step before it: the slope of a straight line through the medians of the steps.",
+            "slope", "each adds"),
+        _value("step_throughput", "step throughput", STEPS, "higher",
+            "Steps per second: the steps of a loop divided by its median time.", "steps/s", "steps a second"),
+    ),
+    *_metrics(
+        Group.TIME, "chains.md",
+        _samples("chain", "chain", "Time of all stages of a chain, one after the other, from the first input to the last output."),
+        _samples(f"stage.{NAME}", f"stage {NAME}", "Time of one stage of a chain, up to its synchronization."),
+        _value(f"link.{NAME}", f"link {NAME}", TIME, "lower",
+            "Time of the copies that a link of a chain takes through the host. They are timed alone, after the measurement."),
+    ),
+    *_metrics(
+        Group.TIME, "",
+        _samples("h2d", "H2D", "Time of the host to device copy of the inputs, with its synchronization.", "upload"),
+        _samples("inference", "inference", "Time of an inference whose tensors are in place, with its synchronization.", "compute"),
+        _samples("d2h", "D2H", "Time of the device to host copy of the outputs, with its synchronization.", "download"),
+        _value("speedup", "speedup", RATIO, "higher",
+            "How many times as fast as cpu-tensors a mode is, over pairs of blocks of the same round. Above 1 is faster.", "vs cpu"),
+        _value("pipeline_speedup", "speedup vs device-tensors", RATIO, "higher",
+            "How many times as fast as device-tensors pipelined is, over pairs of blocks of the same round."),
+        _value("throughput", "throughput", INFERENCES, "higher",
+            "Inferences per second: under load those that all clients complete, else 1 s divided by the median latency. Of a loop or a "
+            "chain it counts whole loops or chains.", "inf/s", "QPS", "runs/s", "chains/s"),
+    ),
+    *_metrics(
+        Group.TIME, "running.md#items",
+        _value("item_throughput", "item throughput", ITEMS, "higher",
+            "Items per second: the items of an inference, such as the images of a batch, divided by its median time.", "items/s"),
+        _value("item_time", "time per item", TIME, "lower", "Median latency divided by the items of an inference.", "per item"),
+    ),
+    *_metrics(
+        Group.TIME, "sweeps.md#reading-the-tables",
+        _value("first_inference", "first inference", TIME, "lower",
+            "Time of the first inference with a shape, which includes planning, allocation and tuning for this shape.", "first run"),
+        _value("first_ratio", "first vs later", RATIO, "lower",
+            "How many times as long as a later inference the first inference with a shape takes.", "× later"),
+    ),
+    *_metrics(
+        Group.TIME, "sweeps.md#what-switching-costs",
+        _value("same_shape", "same shape", TIME, "lower", "Median latency of calls that all have the same shape as the call before."),
+        _value("other_shape", "other shape", TIME, "lower", "Median latency of calls that each have another shape than the call before."),
+        _value("switching_ratio", "switching", RATIO, "lower",
+            "How many times as long calls take that each have another shape, compared with calls of one shape at a time."),
+        _value("switching_cost", "switching cost", TIME, "lower",
+            "Time by which a call takes longer because the call before had another shape.", "adds/call"),
+    ),
+    *_metrics(
+        Group.TIME, "",
+        replace(_value("start.ready", "time to ready", TIME, "lower",
+            "Time from the start of the process to the outputs of its first inference."), of_mode=False),
+    ),
+    *_metrics(
+        Group.COPIES, "",
+        _value("copies", "copies", TIME, "lower",
+            "Time of the copies in an inference, both directions together. With CPU tensors it is derived: latency less that of "
+            "device-resident."),
+        _value("copy_share", "copy share", SHARE, "lower", "Copies as a share of latency."),
+        _value("copies_hidden", "hidden copies", TIME, "higher",
+            "Time of the copies of pipelined that runs at the same time as inference, and so adds nothing to the time per inference."),
+        _value("hidden_share", "hidden share", SHARE, "higher", "Hidden copies as a share of all copies of pipelined."),
+        _value("bytes_h2d", "H2D bytes", SIZE, "lower", "Bytes copied from host to device in one inference, loop or chain."),
+        _value("bytes_d2h", "D2H bytes", SIZE, "lower", "Bytes copied from device to host in one inference, loop or chain."),
+        _value("copy_rate", "copy rate", BANDWIDTH, "higher", "Bytes of the copies of an inference divided by their time, both directions together."),
+        _value("once_h2d", "H2D once", TIME, "lower", "Time of the copy of the inputs of device-resident to the device, once before all inferences."),
+        _value("once_d2h", "D2H once", TIME, "lower", "Time of the copy of the outputs of device-resident to the host, once after all inferences."),
+        _value("gpu_latency", "latency with CUPTI", TIME, "lower", "Median latency of the inferences in which CUPTI recorded the GPU's activity."),
+        _value("gpu_h2d", "H2D on the GPU", TIME, "lower", "Time of the host to device copies in one inference by the GPU's clock, as CUPTI records it."),
+        _value("gpu_kernels", "kernels", TIME, "lower", "Time of the kernels in one inference by the GPU's clock, as CUPTI records it."),
+        _value("gpu_d2h", "D2H on the GPU", TIME, "lower", "Time of the device to host copies in one inference by the GPU's clock, as CUPTI records it."),
+        _value("gpu_bytes_h2d", "H2D bytes on the GPU", SIZE, "lower", "Bytes of the host to device copies in one inference, as CUPTI records them."),
+        _value("gpu_bytes_d2h", "D2H bytes on the GPU", SIZE, "lower", "Bytes of the device to host copies in one inference, as CUPTI records them."),
+    ),
+    *_metrics(
+        Group.COPIES, "loops.md#state-that-grows",
+        _samples("state_bytes_h2d", "state H2D", "Bytes of the state copied from host to device in one step; statistics are over the steps of a loop.", unit=SIZE),
+        _samples("state_bytes_d2h", "state D2H", "Bytes of the state copied from device to host in one step; statistics are over the steps of a loop.", unit=SIZE),
+        _samples("step_bytes_h2d", "step H2D", "Bytes copied from host to device in one step, with the state; statistics are over the steps of a loop.", unit=SIZE),
+        _samples("step_bytes_d2h", "step D2H", "Bytes copied from device to host in one step, with the state; statistics are over the steps of a loop.", unit=SIZE),
+    ),
+    *_metrics(
+        Group.COPIES, "bandwidth.md",
+        _value("h2d_rate", "H2D rate", BANDWIDTH, "higher", "Bytes of a host to device copy divided by its median time.", "H2D GB/s"),
+        _value("d2h_rate", "D2H rate", BANDWIDTH, "higher", "Bytes of a device to host copy divided by its median time.", "D2H GB/s"),
+    ),
+    *_metrics(
+        Group.HOST, "",
+        _samples("enqueue", "enqueue",
+            "Time until the call of an inference returns, before any synchronization. It is known where the synchronization comes after "
+            "the call.", "submit", "launch", "host-bound"),
+        _value("enqueue_share", "enqueue share", SHARE, "none",
+            "Enqueue as a share of inference. Near 100% the host takes the time, and a faster device would not help.", "of inference"),
+        replace(_samples("cpu_time", "CPU time",
+            "CPU time of one inference: of all threads of the worker, those that spin while they wait among them."), per_block=True),
+        _value("cpu_user", "user", TIME, "lower", "The part of the CPU time outside of the system's kernel."),
+        _value("cpu_system", "system", TIME, "lower", "The part of the CPU time inside of the system's kernel, with its drivers."),
+        _value("cpu_cores", "CPU cores", CORES, "lower", "CPU cores in use on average: CPU time divided by wall time.", "cores"),
+        _value("step_cpu_time", "CPU time per step", TIME, "lower", "CPU time of a loop divided by its steps.", "per step"),
+    ),
+    *_metrics(
+        Group.HOST, "costs.md#threads-that-spin",
+        _value("spin_share", "spinning", SHARE, "lower",
+            "The share of the CPU time that threads of ONNX Runtime spend spinning while they wait for work. It is derived from inferences "
+            "whose threads do not spin.", "spin", "--spin"),
+        _value("latency_spin_off", "latency, no spin", TIME, "lower", "Median latency of inferences whose threads do not spin.", "latency without"),
+        _value("cpu_time_spin_off", "CPU time, no spin", TIME, "lower", "CPU time of an inference whose threads do not spin.", "without"),
+        _value("cpu_user_spin_off", "user, no spin", TIME, "lower", "The part of the CPU time outside of the system's kernel where threads do not spin."),
+        _value("cpu_system_spin_off", "system, no spin", TIME, "lower", "The part of the CPU time inside of the system's kernel where threads do not spin."),
+        _value("cpu_cores_spin_off", "CPU cores, no spin", CORES, "lower", "CPU cores in use on average where threads do not spin."),
+    ),
+    *_metrics(
+        Group.HOST, "",
+        _count("page_faults", "page faults", "Page faults of the worker per inference, minor and major together."),
+        _count("involuntary_switches", "involuntary switches",
+            "How often per inference the system takes the CPU from a thread of the worker that could go on."),
+    ),
+    *_metrics(
+        Group.MEMORY, "",
+        _value("device_memory", "device memory", SIZE, "lower",
+            "Device memory that a mode takes: what the worker's process holds on the GPU where NVML says it, else what ortbench "
+            "allocates and the EP's arena holds."),
+        _value("device_memory_bound", "bound device memory", SIZE, "lower", "Device memory that ortbench itself allocates for a mode, at its peak.", "bound"),
+        _value("device_memory_process", "process on the GPU", SIZE, "lower", "Device memory that the worker's process holds by NVML, with the EP's own.", "NVML", "on the card"),
+        _value("arena_held", "arena held", SIZE, "lower", "Memory that the arenas of the session's EPs hold, in use or not.", "arena"),
+        _value("arena_in_use", "arena in use", SIZE, "lower", "Memory of the arenas of the session's EPs that is in use, at its peak."),
+        _value("host_memory", "host memory", SIZE, "lower", "Resident set of the worker at its peak.", "RSS", "resident set", "host peak"),
+        _value("host_memory_before", "before the session", SIZE, "none", "Resident set of the worker with ONNX Runtime loaded, before the session.", "before"),
+        _value("host_memory_session", "with the session", SIZE, "lower", "Resident set of the worker with the session.", "with session"),
+        _value("pinned_memory", "pinned memory", SIZE, "lower", "HOST_ACCESSIBLE memory that ortbench allocates for a mode, at its peak.", "pinned"),
+    ),
+    *_metrics(
+        Group.ENERGY, "",
+        _value("energy", "energy", ENERGY, "lower", "Energy that the device draws for one inference, less what it draws idle.", "joules", "J/inf", "energy/run", "--energy"),
+        _value("power", "power", POWER, "lower", "Power that the device draws during inferences, with what it draws idle.", "watts"),
+        _value("idle_power", "idle power", POWER, "none", "Power that the device draws while the worker waits, right before and after the inferences.", "idle", "idle draw"),
+        _value("inferences_per_joule", "inferences per joule", INFERENCES_PER_J, "higher", "Inferences per joule: 1 J divided by the energy of one.", "inf/J", "runs/J"),
+        _value("items_per_joule", "items per joule", ITEMS_PER_J, "higher", "Items per joule: the items of an inference divided by its energy.", "items/J"),
+    ),
+    *_metrics(
+        Group.LOAD, "",
+        _samples("queue_delay", "queue delay", "Time from the moment when a request was due to the start of its inference.", "wait"),
+        _samples("service_time", "service time", "Time from the start of a request's inference to its outputs."),
+        _samples("generator_lag", "generator lag",
+            "Time by which ortbench itself issues a request late although a worker is free. It is part of the latency all the same.", "late"),
+        _value("late_share", "late share", SHARE, "lower", "The share of the requests that ortbench itself issues late although a worker is free."),
+        _value("utilisation", "utilisation", SHARE, "none", "The share of their time in which the workers of an open loop have a request.", "utilization", "busy"),
+        _value("gil_wait", "GIL wait", SHARE, "lower", "The share of their time in which clients wait for Python's GIL.", "GIL", "lock"),
+        _value("fairness", "Jain's fairness index", INDEX, "higher",
+            "How evenly clients get their inferences done: 1 where all get the same, 1/n where one of n gets all.", "Jain's index"),
+        _value("scaling", "scaling", RATIO, "higher", "Throughput with so many clients compared with that of one client.", "speed-up"),
+        _value("sm_clock", "SM clock", CLOCK, "none", "Median of the GPU's SM clock during the load point, by NVML."),
+        _value("slo_rate", "highest rate in SLO", REQUESTS, "higher", "The highest request rate at which the SLO is met, as --rate auto finds it.", "keeps SLO up to"),
+    ),
+    *_metrics(
+        Group.OUTPUTS, "",
+        replace(_value("outputs.sqnr", "output SQNR", DECIBEL, "higher",
+            "Signal to quantization noise ratio of the outputs, compared with those of the baseline."), of_mode=False),
+    ),
+]  # fmt: skip
+
+METRICS = {it.key: it for it in _CATALOGUE}
+PER_BLOCK = tuple(key for key, it in METRICS.items() if it.per_block)
+FAMILIES = {key.partition(".")[0]: it for key, it in METRICS.items() if key.endswith(f".{NAME}")}
+
+
+def metric(key: str) -> Metric:
+    """The metric of a key; of a family the one with its name: ``stage.decoder``.
+
+    Raises:
+        KeyError: this version knows none.
+    """
+    if key in METRICS:
+        return METRICS[key]
+    prefix, dot, name = key.partition(".")
+    if not dot or not name or prefix not in FAMILIES:
+        raise KeyError(key)
+    family = FAMILIES[prefix]
+    return replace(family, key=key, title=family.title.replace(NAME, name))
+
+
+_PLACES = {key: place for place, key in enumerate(METRICS)}
+
+
+def in_order(keys: Iterable[str]) -> list[str]:
+    """Keys in the order of the catalogue; members of a family as they come, those that are not known last."""
+    return sorted(keys, key=lambda key: _PLACES.get(key, _PLACES.get(f"{key.partition('.')[0]}.{NAME}", len(_PLACES))))
+
+
+def known_or_plain(key: str) -> Metric:
+    """The metric of a key; for one that this version does not know, as a stored result may have it, plain numbers."""
+    try:
+        return metric(key)
+    except KeyError:
+        meaning = "This version of ortbench does not know this metric."
+        return Metric(key, key, PLAIN, "none", Group.TIME, meaning)
+
+
+class Figure(NamedTuple):
+    """A metric and which statistic of it; "" of one that is one number."""
+
+    metric: str
+    statistic: str
+
+    @property
+    def text(self) -> str:
+        """As it is written, without a mode: ``latency.p99``."""
+        return ".".join(filter(None, self))
+
+
+def figure(text: str) -> Figure:
+    """The figure that a text of the package names: ``latency.p99``, ``latency`` for its usual statistic, ``energy``."""
+    key, _, statistic = text.rpartition(".")
+    if key and statistic in STATISTICS:
+        return Figure(metric(key).key, statistic)
+    return Figure(text, metric(text).usual)

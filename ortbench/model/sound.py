@@ -1,0 +1,180 @@
+"""What must hold between the values of a result, beyond their types; whoever reads a result may rely on it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from ortbench.model.door import Wrong, shown
+from ortbench.model.parts import keys_of
+from ortbench.stats import Stats
+
+if TYPE_CHECKING:
+    from ortbench.result import Case, Result
+
+ALWAYS = ("created", "command", "kind", "environment", "target", "setup", "cases")
+NEEDED: dict[str, tuple[str, ...]] = {
+    "run": ("model", "placement"),
+    "loop": ("model", "placement", "loop"),
+    "chain": ("model", "placement", "chain"),
+    "load": ("model", "placement", "load"),
+    "sweep": ("model", "placement", "sweep", "shapes"),
+    "bandwidth": (),
+}
+_EVERY_AXIS = ("sweep", "bandwidth")  # kinds whose cases lie on all axes; those of others on one, or on none
+_ORDER = ("min", "median", "p90", "p95", "p99", "max")
+# Differences, and what counts from a zero of its own.
+_SIGNED = {
+    "copies",
+    "copy_share",
+    "copies_hidden",
+    "hidden_share",
+    "step_growth",
+    "switching_cost",
+    "cost_ns",
+    "cost_ci95_ns",
+    "range",
+    "temperature_c",
+    "parts",
+    "idle",
+    "nice",
+    "at_s",
+    "at_ns",
+}
+_LEAST, _MOST = 1e-30, 2**63 - 1  # beyond these, figures that follow are infinite, or more than NumPy's integers hold
+
+
+def check(result: Result) -> None:
+    """Raise `ortbench.model.door.Wrong` where a value cannot be, or does not go with another."""
+    if result.kind not in NEEDED:
+        raise Wrong(f"{shown(result.kind)} is none of the kinds that are known", "kind")
+    for key in (*ALWAYS, *NEEDED[result.kind]):
+        if getattr(result, key) in (None, {}, []):
+            raise Wrong(f"the key {shown(key)} is missing or empty")
+    if result.kind == "bandwidth" and "copy_sync" not in result.target:
+        raise Wrong('the key "copy_sync" is missing', "target")
+    check_numbers(keys_of(result))
+    for number, case in enumerate(result.cases):
+        _check_case(case, ["cases", number])
+    _check_points(result)
+    for path, name, known in _references(result):
+        if name not in known:
+            raise Wrong(f"there is no {shown(name)}", *path)
+
+
+def check_numbers(value: Any, path: Sequence[str | int] = (), signed: bool = False) -> None:
+    """Whether numbers are of a size that can be, intervals in order and pairs pairs, wherever they are."""
+    if isinstance(value, (int, float)):
+        if value < 0 and not signed:
+            raise Wrong(f"a number of at least 0 is needed, not {value:g}", *path)
+        if abs(value) > _MOST or 0 < abs(value) < _LEAST:
+            raise Wrong(f"{value:g} is beyond what a measurement can give", *path)
+    elif isinstance(value, (list, tuple)):
+        if value and {*map(type, value)} <= {int, float}:  # samples are many
+            for extreme in (min(value), max(value)):
+                check_numbers(extreme, [*path, value.index(extreme)], signed)
+        else:
+            for number, item in enumerate(value):
+                check_numbers(item, [*path, number], signed)
+    elif hasattr(value, "__dataclass_fields__"):
+        check_numbers(keys_of(value), path, signed)
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            inner = [*path, key]
+            if isinstance(item, (list, tuple)) and "ci95" in key:
+                _check_sorted({"its low end": item[0] if len(item) == 2 else None, "its high end": item[-1:]}, inner)
+            if key == "feedback" and any(len(pair) != 2 for pair in item):
+                raise Wrong("a list of pairs is needed", *inner)
+            check_numbers(item, inner, signed or key in _SIGNED)
+
+
+def _check_sorted(values: Mapping[str, Any], path: Sequence[str | int]) -> None:
+    if None in values.values():
+        raise Wrong("two numbers are needed", *path)
+    numbers = {name: value[0] if isinstance(value, (list, tuple)) else value for name, value in values.items()}
+    for (low, below), (high, above) in pairwise(numbers.items()):
+        if below > above:
+            raise Wrong(f"{low} is above {high}", *path)
+
+
+def _check_case(case: Case, path: list[str | int]) -> None:
+    for key, metric in case.metrics.items():
+        if isinstance(metric, Stats):
+            at = [*path, "metrics", key]
+            if metric.n < 1:
+                raise Wrong(f"a number of at least 1 is needed, not {metric.n}", *at, "n")
+            _check_sorted({name: getattr(metric, name) for name in _ORDER}, at)
+    parts = [(case.samples, case.blocks, case.block_medians or {}, path)]
+    if case.left_out is not None:
+        parts.append((case.left_out["samples"], case.left_out["blocks"], {}, [*path, "left_out"]))
+    for samples, blocks, medians, at in parts:
+        for key, of in blocks.items():
+            inner = [*at, "blocks", key]
+            for number, block in enumerate(of):
+                if len(block) != 3:
+                    raise Wrong("round, number of samples and start are needed", *inner, number)
+            taken = sum(n for _, n, _ in of)
+            if key in samples and len(samples[key]) != taken:
+                raise Wrong(f"they are of {taken} samples, and there are {len(samples[key])}", *inner)
+            if key not in samples and len(medians.get(key, ())) != len(of):
+                raise Wrong("their samples are missing, and so are their medians", *inner)
+        for key in samples.keys() - blocks.keys():
+            raise Wrong("they are of no blocks", *at, "samples", key)
+    for key, metric in case.metrics.items():
+        if key in case.blocks and isinstance(metric, Stats):
+            taken = sum(n for _, n, _ in case.blocks[key])
+            if metric.n != taken:
+                raise Wrong(f"there are {taken} samples, not {metric.n}", *path, "metrics", key, "n")
+
+
+def _check_points(result: Result) -> None:
+    axes = {axis["name"]: axis["values"] for axis in result.axes}
+    seen = []
+    for number, case in enumerate(result.cases):
+        path = ("cases", number, "point")
+        for name, value in case.point.items():
+            if value not in axes.get(name, ()):
+                raise Wrong(f"no axis {shown(name)} has {shown(value)}", *path)
+        if (case.mode, case.point) in seen:
+            raise Wrong("another case has the same mode and point", "cases", number)
+        seen.append((case.mode, case.point))
+        fits = len(case.point) == len(axes) if result.kind in _EVERY_AXIS else len(case.point) <= 1
+        if not fits:
+            raise Wrong(f"a place on {'each axis' if result.kind in _EVERY_AXIS else 'one axis'} is needed", *path)
+
+
+def _references(result: Result) -> Iterator[tuple[list[str | int], str, Collection[str]]]:
+    """Where a name stands that is that of something else in the result, the name, and those that there are."""
+    modes = {case.mode for case in result.cases}
+    shapes = {shape.name: shape.point for shape in result.shapes}
+    if result.kind == "sweep":
+        for number, case in enumerate(result.cases):
+            if case.point not in shapes.values():
+                yield ["cases", number, "point"], ", ".join(case.point), ()
+    for key in result.knee or {}:
+        yield ["knee"], key, modes
+    for key in result.slo["found"] if result.slo else {}:
+        yield ["slo", "found"], key, modes
+    for number, switched in enumerate(result.switching or []):
+        yield ["switching", number, "mode"], switched["mode"], modes
+        for at, of in enumerate(switched["shapes"]):
+            yield ["switching", number, "shapes", at, "shape"], of["shape"], shapes
+    if result.best is not None:
+        if result.best["mode"] is not None:
+            yield ["best", "mode"], result.best["mode"], result.best["modes"]
+        for mode, best in result.best["modes"].items():
+            yield ["best", "modes"], mode, modes
+            for name in [best["shape"], *best["ties"]] if best else ():
+                yield ["best", "modes", mode], name, shapes
+    if result.chain is not None:
+        stages = {stage["name"] for stage in result.chain["stages"]}
+        for number, link in enumerate(result.chain["links"]):
+            for end, name in (("from", link["from"]), ("to", link["to"])):
+                if not any(name.startswith(f"{stage}.") for stage in stages):
+                    yield ["chain", "links", number, end], name, ()
+        for number, case in enumerate(result.cases):
+            for key in case.metrics:
+                if found := re.fullmatch(r"stage\.(.+)", key):
+                    yield ["cases", number, "metrics"], found[1], stages

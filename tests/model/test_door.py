@@ -1,0 +1,201 @@
+"""Files are read and written through one door, which says in a line what is wrong with one, and where in it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from ortbench.errors import BadInput
+from ortbench.model import door, parts
+from tests.model.toys import Result, Stats, Value, case, result, stats
+
+
+def decode(data: object) -> Result:
+    content = data if isinstance(data, bytes) else json.dumps(data).encode()
+    return door.decode(content, "result.json", Result)
+
+
+def error_of(data: object) -> str:
+    with pytest.raises(BadInput) as caught:
+        decode(data)
+    return str(caught.value)
+
+
+def metric(**changed: object) -> dict[str, Any]:
+    """A result of which one metric is changed, behind others that are right."""
+    return result(cases=[case(), case(metrics={"h2d": stats(), "loop": {"value": 2}, "latency": stats(**changed)})])
+
+
+def deep(depth: int) -> bytes:
+    return b"[" * depth + b"]" * depth
+
+
+AT = "cases[1].metrics.latency"
+WRONG: list[tuple[object, str]] = [
+    # types
+    (metric(median="x"), f'{AT}.median: a number is needed, not "x"'),
+    (metric(median=1.5), f"{AT}.median: a whole number is needed, not 1.5"),
+    (metric(median=None), f"{AT}.median: a number is needed, not null"),
+    (metric(median=True), f"{AT}.median: a number is needed, not true"),
+    (metric(median=[1, 2]), f"{AT}.median: a number is needed, not a list of 2"),
+    (metric(ci95={}), f"{AT}.ci95: a list or null is needed, not an object of 0"),
+    (metric(ci95=[1, 2, 3]), f"{AT}.ci95: a list of length 2 is needed, not a list of 3"),
+    (metric(ci95=[1, "x"]), f'{AT}.ci95[1]: a number is needed, not "x"'),
+    (result(cases=[case(metrics=[])]), "cases[0].metrics: an object is needed, not a list of 0"),
+    (result(cases=[case(metrics={"a": stats(), "b": 3})]), "cases[0].metrics.b: an object is needed, not 3"),
+    (result(cases=[case(metrics={"loop": {"value": "x"}})]), 'cases[0].metrics.loop.value: a number is needed, not "x"'),
+    (result(cases=[case(by_stage={"a": {}, "b": {"c": stats(), "d": stats(n="x")}})]),
+     'cases[0].by_stage.b.d.n: a number is needed, not "x"'),
+    (result(cases=[case(speedup={"value": 2, "derived": 1})]), "cases[0].speedup.derived: true or false is needed, not 1"),
+    (result(cases=[case(speedup=3)]), "cases[0].speedup: an object or null is needed, not 3"),
+    (result(cases=[case(point={"batch": 8, "rate": None})]), "cases[0].point.rate: a number or a text is needed, not null"),
+    (result(cases=[case(samples={"latency": [1, 2, "x"]})]), 'cases[0].samples.latency[2]: a number is needed, not "x"'),
+    (result(cases={}), "cases: a list is needed, not an object of 0"),
+    (result(note=3), "note: a text or null is needed, not 3"),
+    (result(device={"name": 3}), "device.name: a text is needed, not 3"),
+    (result(device={"cores": []}), "device.cores: a number is needed, not a list of 0"),
+    (result(links=[{"from": 3, "bytes": 1}]), "links[0].from: a text is needed, not 3"),
+    ([], "an object is needed, not a list of 0"),
+    (3, "an object is needed, not 3"),
+    # keys and values
+    (metric() | {"device": {}}, 'device: the key "name" is missing'),
+    (result(cases=[{}]), 'cases[0]: the key "mode" is missing'),
+    (result(cases=[case(metrics={"a": stats(), "b": {"n": 3, "p99": 5}})]), 'cases[0].metrics.b: the key "median" is missing'),
+    ({}, 'the key "schema_version" is missing'),
+    (metric(n=-3), f"{AT}.n: a number of at least 0 is needed, not -3"),
+    (result(warnings=["a", "b", "c"]), "warnings: a list of length at most 2 is needed, not a list of 3"),
+    (result(cases=[case(status="fine")]), 'cases[0].status: "fine" is none of the values that are known'),
+    (result(cases=[case(by_status={"ok": 1, "no": 2})]), 'cases[0].by_status: "no" is none of the values that are known'),
+    (metric(median=7), f"{AT}: the median is above p99"),
+    # numbers
+    (metric(median=float("nan")), f"{AT}.median: a number is needed, not NaN"),
+    (result(added={"a b": [1, float("-inf")]}), 'added["a b"][1]: a number is needed, not -Infinity'),
+    (b'{"a": 1e999}', "a: a number is needed, not Infinity"),
+    (metric(median=2**64), f"{AT}.median: an integer of at most 64 bits is needed, not 18446744073709551616"),
+    (metric(median=-(2**63) - 1), f"{AT}.median: an integer of at most 64 bits is needed, not -9223372036854775809"),
+    (result(cases=[case(samples={"latency": [1, 2**70]})]),
+     "cases[0].samples.latency[1]: an integer of at most 64 bits is needed, not 1180591620717411303424"),
+    (b'{"a": ' + b"9" * 5000 + b"}", f"a: an integer of at most 64 bits is needed, not {'9' * 38}…"),
+    # JSON
+    (b"", "is not JSON: it is empty"),
+    (b" \n", "is not JSON: it is empty"),
+    (b'{"schema_version": 2, "cases', "is not JSON: it ends too early"),
+    (b'{"schema_version": 2,\n', "is not JSON: it ends too early"),
+    (b'{"schema_version": 2}\n]', "is not JSON: line 2, column 1: extra data"),
+    (b'{\n"a": "\x1b[31m"}', "is not JSON: line 2, column 7: invalid control character at"),
+    (b'{"a": "\xff"}', "is not JSON: byte 7 is not UTF-8"),
+    (deep(100_000), "cannot be read: more than 100 lists or objects are nested"),
+    (b'{"a": ' + deep(101) + b"}", "cannot be read: more than 100 lists or objects are nested"),
+    # what is shown of them
+    (metric(median="x" * 99), f'{AT}.median: a number is needed, not "{"x" * 37}…"'),
+    (metric(median="\x1b[31m\n\u202e"), f'{AT}.median: a number is needed, not "�[31m\\n�"'),
+    (result(cases=[case(metrics={"\x1b]0;x\n": 3})]), 'cases[0].metrics["�]0;x\\n"]: an object is needed, not 3'),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("data", "message"), WRONG, ids=[message[:60] for _, message in WRONG])
+def test_what_is_wrong_with_a_file_is_said_in_one_line_with_the_place(data: object, message: str) -> None:
+    separator = " " if message.startswith(("is ", "cannot ")) else ": "
+    assert error_of(data) == f"result.json{separator}{message}"
+
+
+def test_nesting_that_is_read_can_be_written() -> None:
+    content = json.dumps(result(added=json.loads(deep(99)))).encode()
+    assert decode(parts.text(decode(content)).encode()) == decode(content)
+
+
+def test_the_key_is_found_among_many_quickly() -> None:
+    many = {f"m{number}": stats() for number in range(3000)} | {"bad": stats(n="x")} | {"last": stats(n="y")}
+    assert (
+        error_of(result(cases=[case(metrics=many)]))
+        == 'result.json: cases[0].metrics.bad.n: a number is needed, not "x"'
+    )
+
+
+def test_parts_are_of_their_types() -> None:
+    found = decode(result(links=[{"from": "a", "bytes": 3}]))
+    latency, loop = found.cases[1].metrics["latency"], found.cases[1].metrics["loop"]
+    assert isinstance(latency, Stats)
+    assert isinstance(loop, Value)
+    assert (latency.median, loop.value, found.links[0]["from"], found.device["name"]) == (5, 2, "a", "cpu")
+
+
+def with_unknown_keys() -> dict[str, Any]:
+    """A result with keys that no type knows, everywhere, one of them called as an attribute of its part."""
+    return result(
+        device={"name": "cpu", "maker": {"of": ["it"]}},
+        cases=[
+            case(metrics={"a": stats(q1=3), "b": {"value": 2, "why": None}}, mood={"x": [{"y": [1.5, None]}]}),
+            case(by_stage={"s": {"m": stats(more=[])}}, unknown={"u": 1}, speedup={"value": 1.5, "pairs": 3}),
+        ],
+        links=[{"from": "a", "bytes": 3, "kind": "memcpy"}, {"from": "b", "bytes": 4}],
+        unknown=3,
+        added=[[1, 2], [{"c": 4}]],
+    )
+
+
+def contains(data: Any, wanted: Any) -> bool:
+    """Whether data has everything that is wanted; it may have more keys."""
+    if isinstance(wanted, dict):
+        return all(key in data and contains(data[key], value) for key, value in wanted.items())
+    if isinstance(wanted, list):
+        return len(data) == len(wanted) and all(map(contains, data, wanted))
+    return bool(data == wanted)
+
+
+def test_keys_that_no_type_knows_are_written_again() -> None:
+    read = decode(with_unknown_keys())
+    assert vars(read.cases[0])[parts.UNKNOWN] == {"mood": {"x": [{"y": [1.5, None]}]}}
+    assert contains(parts.plain(read), with_unknown_keys())
+    written = parts.text(read)
+    assert json.loads(written) == parts.plain(read)
+    assert decode(written.encode()) == read
+    assert parts.text(decode(written.encode())) == written
+
+
+def test_texts_of_a_file_are_printable() -> None:
+    content = json.dumps(result(note="a\x00\x1b\ud800\n\t", added={"\x07k": ["\x9b", {"a": "\ufffe"}]})).encode()
+    found = decode(content)
+    assert (found.note, vars(found)[parts.UNKNOWN]) == ("a���\n\t", {"added": {"�k": ["�", {"a": "�"}]}})
+
+
+def test_a_byte_order_mark_is_no_part_of_a_file() -> None:
+    assert decode(b"\xef\xbb\xbf" + json.dumps(result()).encode()).schema_version == 2
+
+
+def test_lists_of_numbers_are_on_one_line_and_what_is_no_number_is_not_written() -> None:
+    found = decode(result(cases=[case(samples={"latency": [3, 1, 2]}, blocks=[[0, 2], [1, 1]], named=["a", "b"])]))
+    lines = [line.strip() for line in parts.text(found).splitlines()]
+    assert {'"latency": [3, 1, 2]', "[0, 2],", "[1, 1]", '"a",'} <= set(lines)
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        parts.text({"a": [1.0, float("nan")]})
+
+
+def test_a_file_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for path, why in (
+        ("none.json", "No such file"),
+        (".", "Is a directory"),
+        ("a\0b", "embedded null"),
+        ("x" * 999, "name too long"),
+    ):
+        with pytest.raises(BadInput, match=rf"^cannot read .*: .*{why}"):
+            door.read(tmp_path / path, Result)
+    file = tmp_path / "result.json"
+    file.write_text(json.dumps(result()))
+    assert door.read(file, Result).schema_version == 2
+    with file.open("r+b") as large:
+        large.truncate((door.LIMIT << 20) + 1)  # which the disk need not have
+    monkeypatch.setattr(Path, "open", None)  # its size is enough
+    with pytest.raises(BadInput, match=r"has more than 256 MiB, the most that is read$"):
+        door.read(file, Result)
+
+
+def test_samples_are_not_asked_one_by_one() -> None:
+    """Whether the walk over texts and keys leaves lists of numbers alone: they come out as they went in."""
+    samples = [*range(100_000)]
+    data = cast(dict[str, Any], door.parse(json.dumps({"a": samples, "b": [1, "\x00"]}).encode(), "x.json"))
+    assert door._clean(samples) is samples
+    assert data == {"a": samples, "b": [1, "�"]}

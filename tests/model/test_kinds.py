@@ -1,0 +1,50 @@
+"""The record of each kind: that its keys are known, and which view a point has."""
+
+from __future__ import annotations
+
+import pytest
+
+from ortbench.gate.limits import Limits
+from ortbench.model.kinds import AXES, KINDS, LOAD, RUN, Kind
+from ortbench.model.metrics import GATED, METRICS, Figure
+from ortbench.options import declared
+
+EVERY = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+
+
+@EVERY
+def test_a_kind_names_what_there_is(kind: Kind) -> None:
+    assert {*kind.checks} - {"slo"} <= {it.flag for it in declared(Limits).values()}
+    for view in kind.views:
+        assert view.axis == "" or view.axis in {axis.name for axis in kind.axes}
+        for figures in (view.compared, view.gated, view.history):
+            assert len({*figures}) == len(figures)
+            assert all(it.statistic in (GATED if METRICS[it.metric].sampled else ("",)) for it in figures)
+
+
+@EVERY
+def test_what_is_gated_and_has_a_history_is_compared_and_can_be_better_or_worse(kind: Kind) -> None:
+    for view in kind.views:
+        assert {*view.gated, *view.history} <= {*view.compared}
+        assert all(METRICS[it.metric].better != "none" for it in view.compared)
+        assert bool(view.gated) == bool(kind.checks)
+
+
+@pytest.mark.parametrize(
+    ("kind", "point", "gated"),
+    [
+        (LOAD, {"concurrency": 4}, Figure("throughput", "")),
+        (LOAD, {"rate": 30.0}, Figure("latency", "p99")),
+        (RUN, {}, Figure("latency", "median")),
+        (KINDS["sweep"], {"batch": 8}, Figure("latency", "median")),
+        (KINDS["loop"], {}, Figure("loop", "median")),
+    ],
+)
+def test_a_point_has_the_view_of_its_axis(kind: Kind, point: dict[str, int | float], gated: Figure) -> None:
+    assert kind.view(point).gated == (gated,)
+
+
+def test_axes_have_one_meaning_in_all_kinds() -> None:
+    every = [axis for kind in KINDS.values() for axis in kind.axes]
+    assert len(every) == len(AXES)
+    assert {name: AXES[name].whole for name in ("concurrency", "rate")} == {"concurrency": True, "rate": False}

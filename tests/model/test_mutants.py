@@ -1,0 +1,111 @@
+"""What looks for tracebacks, hangs and raw characters finds them where they are, and nothing where they are not."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests import forks
+from tests import mutants_of_results as mutants
+from tests.conftest import ROOT
+from tests.model.toys import result
+from tests.mutants_of_results import LIMIT_S, Reader, findings, mutant
+
+_ME = "tests.model.test_mutants"
+
+
+def test_a_mutant_is_of_its_seed_and_changes_are_of_all_kinds() -> None:
+    content = json.dumps(result()).encode()
+    made = [mutant(content, seed) for seed in range(300)]
+    assert made[7] == mutant(content, 7)
+    said = " ".join(done for _, done in made)
+    assert [
+        it for it in (*(change.__name__ for change in mutants.CHANGES), "truncated", "schema_version") if it not in said
+    ] == []
+    texts = [text for text, _ in made]
+    assert all(
+        any(word in text for text in texts)
+        for word in (b"NaN", b"Infinity", b"18446744073709551616", b"\\ud800", b"<script>")
+    )
+
+
+def _break() -> None:
+    raise ValueError("broken")
+
+
+def _say() -> None:
+    print("\x1b[31mred\nmutant[/bold red]")
+    Path("page.html").write_text("<p><script>mutant()</script></p>")
+    sys.exit(4)
+
+
+def _sleep() -> None:
+    import signal
+
+    signal.alarm(1)
+    signal.pause()
+
+
+def _good() -> None:
+    print("ortbench: result.json: cases: a list is needed", file=sys.stderr)
+    Path("page.html").write_text("<p>&lt;script&gt;mutant()&lt;/script&gt;</p>")
+    sys.exit(2)
+
+
+@pytest.mark.process
+@pytest.mark.skipif(not forks.POSSIBLE, reason="forks of a loaded process are for Linux")
+@pytest.mark.parametrize(
+    ("name", "wanted"),
+    [
+        ("_break", ["traceback "]),
+        ("_say", ["exit code 4", "raw '\\x1b' in stdout", "markup in stdout", "HTML in page.html"]),
+        ("_sleep", [f"hang: more than {LIMIT_S} s"]),
+        ("_good", []),
+    ],
+)
+def test_what_is_wrong_with_a_reader_is_found(name: str, wanted: list[str], tmp_path: Path) -> None:
+    found = [*findings(Reader("it", "", main=f"{_ME}:{name}"), tmp_path)]
+    assert len(found) == len(wanted)
+    assert all(map(str.startswith, found, wanted))
+
+
+@pytest.mark.process
+@pytest.mark.skipif(not forks.POSSIBLE, reason="forks of a loaded process are for Linux")
+@pytest.mark.parametrize(
+    ("folder", "readers"), [("copy_bound-cpu", mutants.READERS), ("bandwidth-refdevice", mutants.BANDWIDTH)]
+)
+def test_readers_take_what_nobody_changed(folder: str, readers: list[Reader], tmp_path: Path) -> None:
+    for name in ("good", "mutant"):
+        (tmp_path / name).symlink_to(ROOT / "reports" / folder)
+    never_refused = [replace(reader, codes=tuple({*reader.codes} - {2})) for reader in readers]
+    assert [(reader.name, found) for reader in never_refused for found in findings(reader, tmp_path)] == []
+
+
+@pytest.mark.wide
+@pytest.mark.skipif(not forks.POSSIBLE, reason="forks of a loaded process are for Linux")
+def test_readers_answer_wrong_files_in_a_line(tmp_path: Path) -> None:
+    """`python -m tests.mutants_of_results --count 2000` does the same with more of them."""
+    names = (
+        "copy_bound-cpu",
+        "load-resnet50-cuda-h100",
+        "sweep-resnet50-cuda-h100",
+        "gpu-h100/loop-decoder",
+        "gpu-h100/chain",
+    )
+    files = [ROOT / "reports" / name / "result.json" for name in names]
+    files.append(ROOT / "reports" / "bandwidth-refdevice" / "bandwidth.json")
+    script = f"""
+from pathlib import Path
+from tests.mutants_of_results import carried_out
+for found in carried_out(map(Path, {[*map(str, files)]}), range(3000, 3060)):
+    for it in found:
+        print(it)
+print("done")"""
+    line = [sys.executable, "-c", script]
+    done = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, check=True, timeout=900)
+    assert done.stdout == "done\n"

@@ -1,0 +1,73 @@
+"""The JSON schema of a type says what the door takes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ortbench.result import load, result_json
+from tests.conftest import ROOT
+from tests.model.toys import Result, case, result, stats
+from tests.result_schema import of_results, problems, schema, text
+
+WRONG = [
+    (result(cases=[case(metrics={"a": stats(n="x")})]), "$.cases[0].metrics.a"),
+    (result(cases=[case(status="fine")]), "$.cases[0].status"),
+    (result(device={}), "$.device"),
+    (result(schema_version=None), "$.schema_version"),
+]
+
+
+@pytest.mark.parametrize(("data", "place"), WRONG)
+def test_a_file_that_is_not_as_the_schema_says(data: dict[str, Any], place: str, tmp_path: Path) -> None:
+    file = tmp_path / "result.json"
+    file.write_text(json.dumps(data))
+    assert [problem.split(": ")[1] for problem in problems(file, schema(Result))] == [place]
+
+
+def test_unknown_keys_are_as_the_schema_says(tmp_path: Path) -> None:
+    file = tmp_path / "result.json"
+    file.write_text(json.dumps(result(cases=[case(metrics={"a": stats(more=1), "b": {"value": 1}}, more=2)], more=3)))
+    assert problems(file, schema(Result)) == []
+
+
+def test_a_schema_has_the_docstrings_of_its_parts_and_nothing_else() -> None:
+    found = schema(Result)
+    assert {name: part["description"] for name, part in found["$defs"].items()} == {
+        "Case": "What one mode gave.",
+        "Device": "A device of a machine.",
+        "Link": "A copy between stages.",
+        "Result": "A result.",
+        "Stats": "Statistics of samples.",
+        "Value": "One number.",
+    }
+    assert [*found["$defs"]["Value"]["properties"]] == ["value", "derived"]
+    assert found["$defs"]["Case"]["properties"]["metrics"]["additionalProperties"] == {
+        "anyOf": [{"$ref": "#/$defs/Stats"}, {"$ref": "#/$defs/Value"}]
+    }
+    assert json.dumps(found).isascii()
+
+
+def test_the_schema_in_the_documentation_is_that_of_the_types() -> None:
+    assert (ROOT / "docs" / "result.schema.json").read_text() == text(of_results())
+
+
+def test_committed_results_are_as_the_schema_says_and_come_through_the_door_unchanged() -> None:
+    wanted = of_results()
+    files = [*(ROOT / "reports").rglob("result.json"), *(ROOT / "reports").rglob("bandwidth.json")]
+    assert len(files) > 40
+    assert [problem for file in files for problem in problems(file, wanted)] == []
+    for file in files:
+        assert result_json(load(file, bandwidth=file.name == "bandwidth.json")) == file.read_text(encoding="utf-8")
+
+
+def test_a_kind_needs_its_parts(tmp_path: Path) -> None:
+    data = json.loads((ROOT / "reports" / "copy_bound-cpu" / "result.json").read_text())
+    file = tmp_path / "result.json"
+    changes: list[dict[str, Any]] = [{"kind": "loop"}, {"kind": "walk"}, {"cases": []}, {"schema_version": 3}]
+    for changed in changes:
+        file.write_text(json.dumps(data | changed))
+        assert problems(file, of_results())
