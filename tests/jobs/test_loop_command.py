@@ -271,11 +271,11 @@ def doubling(folder: Path) -> tuple[Path, Path]:
 def found(out: Path) -> dict[str, Any]:
     (path,) = out.glob("*/result.json")
     cases = json.loads(path.read_text())["cases"]
-    return {case["mode"]: (case["status"], case["checks"]["outputs"]["verdict"], case["reason"]) for case in cases}
+    return {case["mode"]: (case["status"], case["checks"].get("outputs", {}).get("verdict"), case["reason"]) for case in cases}
 
 
 def test_on_cuda_in_every_mode(software_cuda: tuple[str, ...], tmp_path: Path) -> None:
-    ok = ("ok", True, None)
+    ok = ("ok", "passed", None)
     line = ("loop", MODELS / "loop_on_device.onnx", *FIXED, "--ep", "cuda", "--share-buffers", *ONCE)
     ran = ortbench(*line, "--out", tmp_path / "fixed", prefix=software_cuda)
     assert (ran.code, ran.err) == (0, "")
@@ -310,7 +310,7 @@ def test_every_model_on_webgpu(
     ran = ortbench(*line, "--out", tmp_path, prefix=software_gpu)
     assert (ran.code, ran.err) == (0, "")
     cases = found(tmp_path)
-    ok = ("ok", True, None)
+    ok = ("ok", "passed", None)
     assert (cases["cpu-tensors"], cases["device-resident"]) == (ok, ok)
     assert cases["host-accessible"][0] == "unsupported"
     if shared is not None:
@@ -321,14 +321,14 @@ def test_every_model_on_webgpu(
 def test_with_another_onnx_runtime(version: str, software_gpu: tuple[str, ...], tmp_path: Path) -> None:
     """Of a state that grows: ONNX Runtime's side of it is older than that of anything else that a loop needs."""
     for ep, name, arguments in (
-        ("cpu-tensors", "decoder", CACHE),
+        ("cpu", "decoder", CACHE),
         ("webgpu", "growing_on_device", ("--feedback", "present=past")),
     ):
         line = ("loop", MODELS / f"{name}.onnx", "--ep", ep, *arguments, "--python", environment(version))
         ran = ortbench(*line, *recorded(name), *ONCE, "--out", tmp_path / ep, prefix=software_gpu)
         assert (ran.code, ran.err) == (0, "")
         cases = found(tmp_path / ep)
-        assert {cases[mode][:2] for mode in ("cpu-tensors", "device-resident")} == {("ok", True)}
+        assert {cases[mode][:2] for mode in ("cpu-tensors", "device-resident")} == {("ok", "passed")}
 
 
 _LONG = """
