@@ -21,7 +21,7 @@ def tell(now: ortbench.Progress) -> None:
     print(now.stage, now.left_s)
 
 
-def measure(model: bytes) -> int | None:
+def measure(model: bytes) -> float | None:
     result: ortbench.Result = ortbench.run(
         model, ep="cuda", modes=["cpu-tensors"], duration=2, dim={"batch": 8}, shape={"x": (1, 3)}, input={"x": np.ones(3)},
         out=Path("here"), progress=tell, ep_option={"device_id": 1},
@@ -32,9 +32,9 @@ def measure(model: bytes) -> int | None:
     print(verdict.passed, compared.names, peak, ortbench.devices()["eps"][0]["name"], ortbench.inspect("m")["bytes_in"])
     put = ortbench.load(model, concurrency=[1, 2], rate=20.5, arrivals=Path("times"), slo="p99=20ms", input={"x": np.ones(3)})
     swept = ortbench.sweep(model, dim={"batch": [1, 8], "n": "1..64"}, shape={"x": [(1, 3), (8, 3)]}, data=[{"x": np.ones(3)}])
-    print(put.levels[0]["runs_per_s"], put.samples(), [it.first_inference_ns for it in swept.shapes])
+    print(put.cases[0].value("throughput"), put.samples(), [it.first_inference_ns for it in swept.shapes])
     case = result.case("cpu-tensors")
-    return None if case is None else case.median("total")
+    return None if case is None else case.median("latency")
 
 
 try:
