@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     from ortbench.api.running import Interrupted as Interrupted
     from ortbench.api.running import NotSaved as NotSaved
     from ortbench.api.running import Progress as Progress
-    from ortbench.errors import BadInput as BadInput
-    from ortbench.errors import BenchmarkFailed as BenchmarkFailed
-    from ortbench.errors import NotComparable as NotComparable
-    from ortbench.errors import OrtbenchError as OrtbenchError
+    from ortbench.core.errors import BadInput as BadInput
+    from ortbench.core.errors import BenchmarkFailed as BenchmarkFailed
+    from ortbench.core.errors import NotComparable as NotComparable
+    from ortbench.core.errors import OrtbenchError as OrtbenchError
 
 # Where each name lives, the same once more for Python; a test holds the two against each other.
 _HOMES = {

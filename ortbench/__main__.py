@@ -15,9 +15,9 @@ def main() -> None:
     Loading ONNX Runtime and loading the command line take about as long; one after the other would be waited for.
     """
     try:
-        from ortbench import stopping
+        from ortbench.core import signals
 
-        stopping.install()
+        signals.install()
     except KeyboardInterrupt:  # in the milliseconds that this takes; before them only Python itself has run
         os._exit(130)
 

@@ -1,4 +1,4 @@
-"""What the columns of "What else it costs" mean that are no metric; see `ortbench.glossary`."""
+"""What the columns of "What else it costs" mean that are no metric; see `ortbench.report.glossary`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The words of results of many days; see `ortbench.glossary`."""
+"""The words of results of many days; see `ortbench.report.glossary`."""
 
 from __future__ import annotations
 

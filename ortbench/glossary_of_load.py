@@ -1,4 +1,4 @@
-"""The columns of a load, and the words for its levels: see `ortbench.glossary`."""
+"""The columns of a load, and the words for its levels: see `ortbench.report.glossary`."""
 
 from __future__ import annotations
 

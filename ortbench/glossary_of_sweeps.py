@@ -1,4 +1,4 @@
-"""What the columns of a sweep of shapes mean; see `ortbench.glossary`."""
+"""What the columns of a sweep of shapes mean; see `ortbench.report.glossary`."""
 
 from __future__ import annotations
 

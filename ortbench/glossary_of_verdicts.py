@@ -1,10 +1,10 @@
-"""What verdicts mean, and the codes of warnings; see `ortbench.glossary`."""
+"""What verdicts mean, and the codes of warnings; see `ortbench.report.glossary`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-# A word: its sentence and, as far as there is more to say, what else `ortbench.glossary.Entry` has, in that order.
+# A word: its sentence and, as far as there is more to say, what else `ortbench.report.glossary.Entry` has, in that order.
 Texts = Mapping[str, tuple[str] | tuple[str, str] | tuple[str, str, str] | tuple[str, str, str, tuple[str, ...]]]
 
 VERDICTS: Texts = {

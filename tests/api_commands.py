@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from ortbench.api.given import options_for
 from ortbench.cli import COMMANDS
-from ortbench.kinds import CLOCK, ITEMS, PAIRINGS, PRECISION, SHARE, SIZE
-from ortbench.options import Option
+from ortbench.plan.option_types import CLOCK, ITEMS, PAIRINGS, PRECISION, SHARE, SIZE
+from ortbench.plan.options import Option
 
 _WIDTH = 120
 
@@ -103,10 +103,10 @@ from typing import TYPE_CHECKING
 from ortbench.api import calls
 
 if TYPE_CHECKING:
-    from ortbench.answers import Inspected, Listed
+    from ortbench.model.protocol import Inspected, Listed
     from ortbench.api.results import Bandwidth, Comparison, Result, Verdict
     from ortbench.api.values import Arrays, Model, Place, Tell, Texts
-    from ortbench.result import Result as StoredResult
+    from ortbench.model.result import Result as StoredResult
 '''
 
 

@@ -26,7 +26,7 @@ from tests import installed  # noqa: F401 - before anything of ortbench is
 
 # isort: split
 from ortbench import cli
-from ortbench.result import Result, save
+from ortbench.model.result import Result, save
 from tests import forks, nvtx, openvino, softcuda, virtual
 from tests.compiling import BuildError
 from tests.refdevice import build

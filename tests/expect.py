@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from ortbench.errors import OrtbenchError
+from ortbench.core.errors import OrtbenchError
 
 T = TypeVar("T")
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from ortbench.answers import ListedEp
-from ortbench.facts import Card, Facts
+from ortbench.model.doctor_schema import Card, Facts
+from ortbench.model.protocol import ListedEp
 
 SITE = "/env/site-packages"
 LIBRARIES = ("libcublasLt.so.13", "libcublas.so.13", "libcurand.so.10", "libcudart.so.13", "libcudnn.so.9")

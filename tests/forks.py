@@ -202,10 +202,10 @@ class _Fork(subprocess.Popen[bytes]):
 
 
 def _work() -> None:
-    from ortbench import stopping
+    from ortbench.core import signals
     from ortbench.worker.__main__ import main as work
 
-    for number in stopping.SIGNALS:
+    for number in signals.SIGNALS:
         signal.signal(number, signal.SIG_DFL)
     os.setsid()
     virtual.attach(works=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ortbench.glossary import Entry, Group, entries
+from ortbench.report.glossary import Entry, Group, entries
 from ortbench.report.markdown import escaped
 
 HEAD = """\

@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 
 from ortbench.measure.schedule import dropped
-from ortbench.result import Case, Result
+from ortbench.model.result import Case, Result
 from tests.refdevice import Events, Trace
 from tests.truth import COPIES, What, host_ns, is_kind, span_ns
 from tests.virtual import CALL_NS

@@ -205,7 +205,7 @@ def use_api() -> None:
 def use_bandwidth() -> None:
     """What is done with a bandwidth file."""
     import ortbench
-    from ortbench.result import load
+    from ortbench.model.result import load
 
     try:
         found = ortbench.Bandwidth.of(load(Path(sys.argv[1]), bandwidth=True))
@@ -216,7 +216,7 @@ def use_bandwidth() -> None:
 
 
 def _end(error: Any) -> None:
-    from ortbench.characters import complain
+    from ortbench.core.safe_text import complain
 
     complain(str(error))
     sys.exit(error.exit_code)

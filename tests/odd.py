@@ -9,16 +9,16 @@ from itertools import pairwise
 
 import numpy as np
 
+from ortbench.analysis.comparing.history import groups
 from ortbench.analysis.derive import derive
-from ortbench.analysis.history import groups
-from ortbench.analysis.levels import load_cases
-from ortbench.compared import Compared
-from ortbench.modes import MODES
+from ortbench.analysis.loads.levels import load_cases
+from ortbench.core.stats import Value, summarise
+from ortbench.model.modes import MODES
+from ortbench.model.result import FAILED, UNSUPPORTED, Case, Result
+from ortbench.plan.compare_options import Compared
 from ortbench.report.history import told
 from ortbench.report.page.history import build_history
 from ortbench.report.page.page import build_page
-from ortbench.result import FAILED, UNSUPPORTED, Case, Result
-from ortbench.stats import Value, summarise
 from tests.results import (
     CROSSING,
     STAYING,

@@ -21,9 +21,9 @@ from tests import installed, virtual  # noqa: F401 - before anything of ortbench
 # isort: split
 from ortbench.cli import code as cli
 from ortbench.cli.options import Command
-from ortbench.errors import OrtbenchError, from_data
+from ortbench.core.errors import OrtbenchError, from_data
 from ortbench.jobs import code
-from ortbench.plan import Plan
+from ortbench.plan.plan import Plan
 from ortbench.worker.worker import Worker
 from tests.conftest import ROOT, ortbench
 from tests.environments import Environment, plain

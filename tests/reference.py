@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import typer
 
 from ortbench.cli import COMMANDS
-from ortbench.options import OTHERS, PANELS, Option
+from ortbench.plan.options import OTHERS, PANELS, Option
 from ortbench.suite.layers import GATE, OPTIONS
 
 HEAD = """\

@@ -13,8 +13,8 @@ from typing import Any
 import jsonschema
 import msgspec
 
+from ortbench.model.result import SCHEMA_VERSION, Result
 from ortbench.model.sound import ALWAYS, NEEDED
-from ortbench.result import SCHEMA_VERSION, Result
 
 
 def of_results() -> dict[str, Any]:

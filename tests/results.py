@@ -12,21 +12,21 @@ from typing import Any, Literal, NamedTuple, cast
 import numpy as np
 
 from ortbench.analysis.bandwidth import copies, fail, put_samples
+from ortbench.analysis.comparing.history import Run, run_of
+from ortbench.analysis.comparing.series import Key, Series, value_of
 from ortbench.analysis.derive import derive, put_copies
-from ortbench.analysis.history import Run, run_of
 from ortbench.analysis.host import put_host, put_spin_share
 from ortbench.analysis.items import put_throughput
-from ortbench.analysis.levels import load_cases, put_scaling
-from ortbench.analysis.load import knees
+from ortbench.analysis.loads.levels import load_cases, put_scaling
+from ortbench.analysis.loads.load import knees
 from ortbench.analysis.loops import summarise_steps
 from ortbench.analysis.points import merge
-from ortbench.analysis.series import Key, Series, value_of
 from ortbench.analysis.sweep import best_of, switched
+from ortbench.core.stats import Stats, Value, summarise
 from ortbench.model.metrics import figure
-from ortbench.modes import DIRECTIONS, HOST_ACCESSIBLE, LATENCY, RESIDENT, STEP
-from ortbench.plan import CPU_EP, Inputs, Plan
-from ortbench.result import FAILED, UNSUPPORTED, Case, Result, empty, save
-from ortbench.schema import (
+from ortbench.model.modes import DIRECTIONS, HOST_ACCESSIBLE, LATENCY, RESIDENT, STEP
+from ortbench.model.result import FAILED, UNSUPPORTED, Case, Result, empty, save
+from ortbench.model.schema import (
     ChainLink,
     ChainStage,
     Direction,
@@ -44,9 +44,9 @@ from ortbench.schema import (
     Sync,
     Tensor,
 )
-from ortbench.slo import Slo
-from ortbench.stats import Stats, Value, summarise
-from ortbench.sweep_plan import Shape
+from ortbench.model.slo import Slo
+from ortbench.plan.plan import CPU_EP, Inputs, Plan
+from ortbench.plan.sweep_plan import Shape
 
 US, MS = 1_000, 1_000_000
 MB = 1_000_000

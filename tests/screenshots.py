@@ -12,8 +12,8 @@ from PIL import Image
 from tests import installed  # noqa: F401 - before anything of ortbench is
 
 # isort: split
+from ortbench.model.result import load
 from ortbench.report.page.page import build_page
-from ortbench.result import load
 from tests import browser
 from tests.conftest import ROOT
 

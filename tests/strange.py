@@ -25,9 +25,9 @@ import onnx
 from tests import installed  # noqa: F401 - before anything of ortbench is
 
 # isort: split
-from ortbench.modes import COSTS
-from ortbench.result import FAILED, OK, Result, load
-from ortbench.stats import Stats
+from ortbench.core.stats import Stats
+from ortbench.model.modes import COSTS
+from ortbench.model.result import FAILED, OK, Result, load
 from tests import forks, virtual
 from tests.conftest import Ran, device_library, ortbench
 from tests.refdevice import Config, Trace

@@ -74,7 +74,7 @@ def test_every_folder_is_a_room() -> None:
 @pytest.mark.process
 def test_quick_commands_load_nothing_heavy() -> None:
     heavy = {"onnxruntime", "onnx", "pandas", "rich.table", "numpy", "scipy", "matplotlib", "jinja2", "pydantic"}
-    heavy |= {"msgspec", "ortbench.result"}
+    heavy |= {"msgspec", "ortbench.model.result"}
     quick = [["--help"], ["run", "--help"], ["suite", "--help"], ["bandwidth", "--help"], ["--version"]]
     quick += [["run", "nowhere.onnx"], ["bandwidth", "--min-size", "none"], ["explain", "fence"]]
     assert loaded_by_commands(quick, heavy) == dict.fromkeys(map(" ".join, quick), "")
@@ -91,13 +91,13 @@ def test_commands_that_read_files_never_load_onnxruntime() -> None:
 
 @pytest.mark.process
 def test_workers_load_only_what_most_runs_need_and_nothing_delays_their_start() -> None:
-    heavy = {"dataclasses", "inspect", "typer", "ortbench.plan", "ortbench.cli"}
+    heavy = {"dataclasses", "inspect", "typer", "ortbench.plan.plan", "ortbench.cli"}
     assert loaded_after("import ortbench.measure.process", heavy) == "[]"
     seldom = {
         "msgspec",
-        "ortbench.schema",
-        "ortbench.answers",
-        "ortbench.result",
+        "ortbench.model.schema",
+        "ortbench.model.protocol",
+        "ortbench.model.result",
         "ortbench.worker.looks",
         "onnx",
         "pandas",

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ortbench.characters import ASCII, encoded, printable, shown
+from ortbench.core.safe_text import ASCII, encoded, printable, shown
 from tests.conftest import MODELS, ROOT, ortbench
 
 pytestmark = pytest.mark.process

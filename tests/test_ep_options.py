@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ortbench.ep_options import own, prefixes, refuse_unclaimed
-from ortbench.errors import BadInput
+from ortbench.core.errors import BadInput
+from ortbench.plan.ep_options import own, prefixes, refuse_unclaimed
 from tests.expect import refusal
 
 CUDA = "CUDAExecutionProvider"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ortbench.errors import (
+from ortbench.core.errors import (
     BadInput,
     BenchmarkFailed,
     NotComparable,
@@ -17,8 +17,8 @@ from ortbench.errors import (
     to_data,
 )
 from ortbench.measure.side import Side
-from ortbench.plan import Plan
-from ortbench.result import FAILED
+from ortbench.model.result import FAILED
+from ortbench.plan.plan import Plan
 from ortbench.worker.session.libraries import LoadProblem, NotLoaded
 from ortbench.worker.worker import Worker
 

@@ -7,8 +7,8 @@ import re
 import numpy as np
 import pytest
 
-from ortbench.errors import BadInput
-from ortbench.expressions import names_in, value_of
+from ortbench.core.errors import BadInput
+from ortbench.core.expressions import names_in, value_of
 
 
 def test_the_names_in_an_expression() -> None:

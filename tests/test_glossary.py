@@ -8,17 +8,17 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from ortbench.analysis import same_name
-from ortbench.analysis.compare import CANNOT_TELL, FASTER, LESS, MORE, SAME, SLOWER
-from ortbench.analysis.config_keys import CODES
+from ortbench.analysis.comparing.compare import CANNOT_TELL, FASTER, LESS, MORE, SAME, SLOWER
+from ortbench.analysis.nodes.config_keys import CODES
 from ortbench.gate.limits import FAILED, PASSED, UNCLEAR
-from ortbench.glossary import Entry, Group, entries
 from ortbench.model.metrics import METRICS
-from ortbench.modes import ALL_MODES
+from ortbench.model.modes import ALL_MODES
+from ortbench.model.result import NOT_MEASURED, UNSUPPORTED
 from ortbench.report.bars import SPLIT
+from ortbench.report.glossary import Entry, Group, entries
 from ortbench.report.model import DERIVED, NOTHING
 from ortbench.report.page.page import build_page
 from ortbench.report.throughput import HEADINGS
-from ortbench.result import NOT_MEASURED, UNSUPPORTED
 from ortbench.suite import record
 from tests.conftest import ROOT
 from tests.glossary import document

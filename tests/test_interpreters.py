@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from ortbench import interpreters
-from ortbench.errors import BadInput
+from ortbench.core import interpreters
+from ortbench.core.errors import BadInput
 from tests.expect import refusal
 
 

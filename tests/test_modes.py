@@ -9,15 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from ortbench import modes
-from ortbench.analysis.advice import copy_share, sentences
-from ortbench.analysis.compare import rows
+from ortbench.analysis.comparing.compare import rows
+from ortbench.analysis.findings.advice import copy_share, sentences
 from ortbench.analysis.link import add_shares
-from ortbench.asked import asked_modes
+from ortbench.core.stats import Value
+from ortbench.core.units import duration
 from ortbench.gate.contests import own_contests, regression_contests
 from ortbench.gate.limits import Limits
+from ortbench.model import modes
 from ortbench.model.metric_names import MetricName, parse_metric
-from ortbench.modes import (
+from ortbench.model.modes import (
     ALL_MODES,
     CPU,
     LATENCY,
@@ -30,11 +31,10 @@ from ortbench.modes import (
     is_rate,
     mode_of,
 )
-from ortbench.plan import Inputs, Plan, Target, check
+from ortbench.plan.plan import Inputs, Plan, Target, check
+from ortbench.plan.plan_builder import asked_modes
 from ortbench.report.page.page import build_page
 from ortbench.report.run import mode_table, splits
-from ortbench.stats import Value
-from ortbench.units import duration
 from ortbench.worker.modes.make import CLASSES, make_mode
 from ortbench.worker.session import first_run, providers, session
 from tests.conftest import MODELS

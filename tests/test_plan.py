@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from ortbench.errors import BadInput
-from ortbench.modes import MODES, USUAL_MODES
-from ortbench.parsing import (
+from ortbench.core.errors import BadInput
+from ortbench.model.modes import MODES, USUAL_MODES
+from ortbench.plan.parsing import (
     parse_dimension,
     parse_dims,
     parse_pairs,
@@ -21,7 +21,7 @@ from ortbench.parsing import (
     parse_shapes,
     parse_share,
 )
-from ortbench.plan import Inputs, Loop, Plan, Target, check, inputs_from, target_from
+from ortbench.plan.plan import Inputs, Loop, Plan, Target, check, inputs_from, target_from
 from tests.expect import refusal
 
 # key=value

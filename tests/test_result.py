@@ -14,15 +14,15 @@ from typing import Any, cast
 
 import pytest
 
-from ortbench.errors import BadInput, Unsupported
-from ortbench.files import write_atomically
+from ortbench.core.errors import BadInput, Unsupported
+from ortbench.core.files import write_atomically
+from ortbench.core.stats import Value, summarise
 from ortbench.measure.bench import Bench
 from ortbench.measure.process import Client
 from ortbench.measure.side import Side
-from ortbench.modes import PHASE_NAMES
-from ortbench.plan import Loop, Plan, Target
-from ortbench.result import SCHEMA_VERSION, Case, Result, load, result_json, save
-from ortbench.stats import Value, summarise
+from ortbench.model.modes import PHASE_NAMES
+from ortbench.model.result import SCHEMA_VERSION, Case, Result, load, result_json, save
+from ortbench.plan.plan import Loop, Plan, Target
 from tests.expect import refusal, there
 from tests.odd import swept
 from tests.results import serving, tensor

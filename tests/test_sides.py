@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from ortbench.asked import plan_of
-from ortbench.errors import BadInput
-from ortbench.options import SESSIONS, SIDE_BY_SIDE, SWEPT, options_of
-from ortbench.plan import PLAN, Plan
-from ortbench.sides import MAX_SIDES, differ_by_ep, side_names, sides_of
+from ortbench.core.errors import BadInput
+from ortbench.plan.configurations import MAX_SIDES, differ_by_ep, side_names, sides_of
+from ortbench.plan.options import SESSIONS, SIDE_BY_SIDE, SWEPT, options_of
+from ortbench.plan.plan import PLAN, Plan
+from ortbench.plan.plan_builder import plan_of
 from tests.expect import refusal
 
 OPTIONS = [it.of("run") for it in options_of(*PLAN)]

@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats as scipy_stats
 
-from ortbench.stats import Ratio, Stats, _sign_test_rank, median_interval, paired_ratio, summarise, t_quantile
+from ortbench.core.stats import Ratio, Stats, _sign_test_rank, median_interval, paired_ratio, summarise, t_quantile
 from tests.expect import there
 
 REPEATS = 1000

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, replace
 
-from ortbench.asked import asked_modes, plan_of
-from ortbench.errors import BadInput
-from ortbench.parsing import parse_pairings
-from ortbench.plan import Inputs, Plan, Target, check
-from ortbench.steps import Steps, matched, nearest, steps_from, steps_of
+from ortbench.core.errors import BadInput
+from ortbench.plan.loop_plan import Steps, matched, nearest, steps_from, steps_of
+from ortbench.plan.parsing import parse_pairings
+from ortbench.plan.plan import Inputs, Plan, Target, check
+from ortbench.plan.plan_builder import asked_modes, plan_of
 from tests.conftest import MODELS
 from tests.expect import refusal
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from ortbench.errors import BENCHMARK_FAILED, DONE
-from ortbench.modes import MODES
-from ortbench.result import FAILED, OK, UNSUPPORTED
+from ortbench.core.errors import BENCHMARK_FAILED, DONE
+from ortbench.model.modes import MODES
+from ortbench.model.result import FAILED, OK, UNSUPPORTED
 from tests.strange import COMMANDS, COMPUTE_US, STRANGE, Cell, Mode, Strange, make_files, run
 from tests.virtual import Clock
 

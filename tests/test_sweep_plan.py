@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from ortbench.errors import BadInput
-from ortbench.lists import ENTRIES
-from ortbench.options import SWEPT, declared, options_of
-from ortbench.plan import PLAN
-from ortbench.slo import Slo, parse_slo
-from ortbench.sweep_plan import MAX_SHAPES, Swept, shapes_of
+from ortbench.core.errors import BadInput
+from ortbench.model.slo import Slo, parse_slo
+from ortbench.plan.list_syntax import ENTRIES
+from ortbench.plan.options import SWEPT, declared, options_of
+from ortbench.plan.plan import PLAN
+from ortbench.plan.sweep_plan import MAX_SHAPES, Swept, shapes_of
 from tests.expect import refusal
 from tests.results import MS, stats
 

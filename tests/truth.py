@@ -20,8 +20,8 @@ import numpy.typing as npt
 import onnx
 
 from ortbench.measure.schedule import dropped
-from ortbench.modes import COSTS, PIPELINED
-from ortbench.result import Case, Result, load
+from ortbench.model.modes import COSTS, PIPELINED
+from ortbench.model.result import Case, Result, load
 from tests.conftest import ortbench
 from tests.forks import MAIN
 from tests.refdevice import KINDS, Config, Events, Trace

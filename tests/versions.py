@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from tests import installed  # noqa: F401 - before anything of ortbench is
 
 # isort: split
-from ortbench.modes import MODES
+from ortbench.model.modes import MODES
 from tests.conftest import MODELS, ROOT, lacking, ortbench
 from tests.refdevice import build
 

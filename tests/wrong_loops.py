@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import onnx
 
-from ortbench.errors import BenchmarkFailed
-from ortbench.plan import Inputs, Target
-from ortbench.steps import Steps
+from ortbench.core.errors import BenchmarkFailed
+from ortbench.plan.loop_plan import Steps
+from ortbench.plan.plan import Inputs, Target
 from ortbench.worker.loops import data
 from ortbench.worker.loops.base import LoopMode
 from ortbench.worker.loops.bound import BoundLoop, State

@@ -1,6 +1,6 @@
 """Bandwidth curves: results of kind ``bandwidth``, whose cases are copies of one size from and to one kind of host memory. Pure.
 
-``bandwidth.json`` is a result file without a model (`ortbench.result`). A case has the metrics ``h2d`` and ``d2h``, of single
+``bandwidth.json`` is a result file without a model (`ortbench.model.result`). A case has the metrics ``h2d`` and ``d2h``, of single
 copies, and ``h2d_rate`` and ``d2h_rate``, bytes per second by their medians. A direction that failed has a check of its name,
 and keeps what was measured before.
 """
@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from statistics import median
 
-from ortbench.analysis.pairs import block_medians, blocks, shared
-from ortbench.modes import COPY, DIRECTIONS, HOST_ACCESSIBLE, MEMORIES, ORDINARY
-from ortbench.result import FAILED, Case, Result
-from ortbench.schema import CopySync, Direction, Peak, Peaks
-from ortbench.stats import Ratio, paired_ratio, summarise
+from ortbench.analysis.comparing.pairs import block_medians, blocks, shared
+from ortbench.core.stats import Ratio, paired_ratio, summarise
+from ortbench.model.modes import COPY, DIRECTIONS, HOST_ACCESSIBLE, MEMORIES, ORDINARY
+from ortbench.model.result import FAILED, Case, Result
+from ortbench.model.schema import CopySync, Direction, Peak, Peaks
 
 FILE_NAME = "bandwidth.json"
 KEPT_SAMPLES = 1000  # of a metric; small copies have many thousands, of which the blocks' medians say enough

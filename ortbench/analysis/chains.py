@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ortbench.modes import CHAIN_MODES, CPU, LATENCY, STAGE, WHOLE_CHAIN, stage_phase
-from ortbench.result import Case, Result
-from ortbench.schema import Chain, ChainLink
-from ortbench.stats import summarise
+from ortbench.core.stats import summarise
+from ortbench.model.modes import CHAIN_MODES, CPU, LATENCY, STAGE, WHOLE_CHAIN, stage_phase
+from ortbench.model.result import Case, Result
+from ortbench.model.schema import Chain, ChainLink
 
 LINKED = CHAIN_MODES[-1]  # the mode in which links stay where they are
 

@@ -7,14 +7,15 @@ from typing import Any
 
 from ortbench.analysis import loops
 from ortbench.analysis.chains import summarise_stages
-from ortbench.analysis.handing_on import is_only_host_accessible, shows_copies
+from ortbench.analysis.comparing.pairs import block_medians, shared
 from ortbench.analysis.hidden_copies import put_hidden
 from ortbench.analysis.host import put_host, put_spin_share
 from ortbench.analysis.items import put_throughput
 from ortbench.analysis.link import add_shares
-from ortbench.analysis.pairs import block_medians, shared
+from ortbench.analysis.nodes.handing_on import is_only_host_accessible, shows_copies
+from ortbench.core.stats import Value, paired_ratio, summarise
 from ortbench.model.kinds import KINDS
-from ortbench.modes import (
+from ortbench.model.modes import (
     COPY_RATE,
     COPY_SHARE,
     COPY_TIME,
@@ -29,8 +30,7 @@ from ortbench.modes import (
     is_rate,
     mode_of,
 )
-from ortbench.result import CHAIN, LOOP, OK, Case, Result, work_of
-from ortbench.stats import Value, paired_ratio, summarise
+from ortbench.model.result import CHAIN, LOOP, OK, Case, Result, work_of
 
 
 def derive(result: Result) -> None:

@@ -14,9 +14,9 @@ from itertools import pairwise
 from statistics import variance
 from typing import Literal
 
-from ortbench.modes import ENERGY
-from ortbench.result import Case
-from ortbench.stats import t_quantile
+from ortbench.core.stats import t_quantile
+from ortbench.model.modes import ENERGY
+from ortbench.model.result import Case
 
 PARTS = 8  # into which a stretch is cut, where there are as many steps and runs
 _FEWEST = 3  # parts that give an interval

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from ortbench.errors import BadInput
-from ortbench.units import duration
+from ortbench.core.errors import BadInput
+from ortbench.core.units import duration
 
 if TYPE_CHECKING:
-    from ortbench.result import Result
+    from ortbench.model.result import Result
 
 TENSORRT, TENSORRT_RTX = "TensorrtExecutionProvider", "NvTensorRTRTXExecutionProvider"
 BUILDERS = (TENSORRT, TENSORRT_RTX)

@@ -7,9 +7,9 @@ import shlex
 from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby, takewhile
 
-from ortbench.errors import BadInput
-from ortbench.schema import SuggestedLoop, Tensor
-from ortbench.steps import matched
+from ortbench.core.errors import BadInput
+from ortbench.model.schema import SuggestedLoop, Tensor
+from ortbench.plan.loop_plan import matched
 
 Pair = tuple[Tensor, Tensor]  # an output and the input that takes it
 _Key = tuple[str, ...]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ortbench.modes import COPIES_HIDDEN, HIDDEN_SHARE, LATENCY
-from ortbench.result import Case
+from ortbench.model.modes import COPIES_HIDDEN, HIDDEN_SHARE, LATENCY
+from ortbench.model.result import Case
 
 
 def put_hidden(case: Case) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from ortbench.analysis.pairs import block_medians, shared
-from ortbench.ep_names import CAPTURING_EPS
-from ortbench.modes import (
+from ortbench.analysis.comparing.pairs import block_medians, shared
+from ortbench.core.ep_names import CAPTURING_EPS
+from ortbench.core.stats import FEWEST, Value, difference_interval, paired_ratio
+from ortbench.core.units import duration, share
+from ortbench.model.modes import (
     CPU_CORES,
     CPU_SYSTEM,
     CPU_TIME,
@@ -16,9 +18,7 @@ from ortbench.modes import (
     SPIN_SHARE,
     mode_of,
 )
-from ortbench.result import OK, Case, Result
-from ortbench.stats import FEWEST, Value, difference_interval, paired_ratio
-from ortbench.units import duration, share
+from ortbench.model.result import OK, Case, Result
 
 HOST_BOUND = 0.9  # of an inference: where submitting takes as much, the device has next to nothing left to do behind it
 COMPUTES = 0.7  # of an inference: a device that computes for less of it waits for the host enough to say so

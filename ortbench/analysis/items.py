@@ -6,11 +6,11 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
-from ortbench.errors import BadInput
-from ortbench.modes import ITEM_THROUGHPUT, ITEM_TIME, LATENCY, THROUGHPUT
-from ortbench.result import OK, Case, Result
-from ortbench.schema import Items, Tensor
-from ortbench.units import rate
+from ortbench.core.errors import BadInput
+from ortbench.core.units import rate
+from ortbench.model.modes import ITEM_THROUGHPUT, ITEM_TIME, LATENCY, THROUGHPUT
+from ortbench.model.result import OK, Case, Result
+from ortbench.model.schema import Items, Tensor
 
 OPTION = "--items"
 _BATCHES = ("batch", "batchsize", "n")  # what the dimension of items is called, the surest name first; see `_plain`

@@ -12,14 +12,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from ortbench import units
 from ortbench.analysis.bandwidth import FILE_NAME, curve, peaks_of
-from ortbench.analysis.comparable import machine, short
+from ortbench.analysis.comparing.comparable import machine, short
 from ortbench.analysis.curve import Curve, expected_ns, half_rate_bytes
-from ortbench.errors import BadInput
-from ortbench.modes import COPY_TIME, D2H, DIRECTIONS, H2D, MODES, ORDINARY, mode_of
-from ortbench.result import Case, Result, load
-from ortbench.schema import Direction, Link, LinkShare, Tensor
+from ortbench.core import units
+from ortbench.core.errors import BadInput
+from ortbench.model.modes import COPY_TIME, D2H, DIRECTIONS, H2D, MODES, ORDINARY, mode_of
+from ortbench.model.result import Case, Result, load
+from ortbench.model.schema import Direction, Link, LinkShare, Tensor
 
 _REACH = 4  # how far beyond its ends a sweep speaks: a step between its sizes
 

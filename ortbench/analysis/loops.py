@@ -8,9 +8,9 @@ from itertools import pairwise
 from statistics import median
 from typing import Final
 
-from ortbench.modes import LATENCY, STEP, WHOLE_LOOP
-from ortbench.result import Case, Result
-from ortbench.stats import summarise, t_quantile
+from ortbench.core.stats import summarise, t_quantile
+from ortbench.model.modes import LATENCY, STEP, WHOLE_LOOP
+from ortbench.model.result import Case, Result
 
 COPIED_BY_STEPS: Final = ("state_h2d", "state_d2h", "step_h2d", "step_d2h")
 _TELLING = 0.02  # so much of a step's time must the loop's growth make up to be told

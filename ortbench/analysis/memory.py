@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ortbench.modes import MEMORY_SIDES
-from ortbench.plan import CPU_EP
-from ortbench.result import Case, Result
+from ortbench.model.modes import MEMORY_SIDES
+from ortbench.model.result import Case, Result
+from ortbench.plan.plan import CPU_EP
 
 if TYPE_CHECKING:
-    from ortbench.schema import Arena, CaseMemory
+    from ortbench.model.schema import Arena, CaseMemory
 
 DEVICE, HOST = MEMORY_SIDES
 

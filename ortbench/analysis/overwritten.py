@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:  # a worker loads this, and none of what else is known of a machine
-    from ortbench.facts import Distribution
+    from ortbench.model.doctor_schema import Distribution
 
 CODE = "packages-overwritten"
 

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from ortbench.characters import listed, shortened
+from ortbench.core.safe_text import listed, shortened
+from ortbench.core.units import duration, size
 from ortbench.model.metrics import METRICS
-from ortbench.modes import DEVICE, MODES, mode_of
-from ortbench.result import OK, Case, Result
-from ortbench.schema import TensorPlace
-from ortbench.units import duration, size
+from ortbench.model.modes import DEVICE, MODES, mode_of
+from ortbench.model.result import OK, Case, Result
+from ortbench.model.schema import TensorPlace
 
 HOST = "host memory"
 _REACH = 4  # how far from the size of a copy its rate still holds

@@ -7,11 +7,11 @@ from copy import copy
 from dataclasses import replace
 
 from ortbench.analysis.sweep import best_of, differing_dims, summarise_switching
-from ortbench.modes import CPU, LATENCY
-from ortbench.result import FAILED, RUN, SWEEP, Case, Point, Result
-from ortbench.schema import Axis, Switching, Tensor
-from ortbench.slo import Slo
-from ortbench.sweep_plan import Shape
+from ortbench.model.modes import CPU, LATENCY
+from ortbench.model.result import FAILED, RUN, SWEEP, Case, Point, Result
+from ortbench.model.schema import Axis, Switching, Tensor
+from ortbench.model.slo import Slo
+from ortbench.plan.sweep_plan import Shape
 
 
 def point_as_result(result: Result, shape: Point) -> Result:

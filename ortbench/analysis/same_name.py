@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ortbench.characters import listed
+from ortbench.core.safe_text import listed
 
 CODE = "ep-name-shared"
 MISNAMED = "ep-misnamed"

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import mean, median
 
-from ortbench.analysis.pairs import block_medians, shared
-from ortbench.modes import ALL_MODES, ITEM_THROUGHPUT, LATENCY, is_rate
-from ortbench.result import FAILED, Case, Point, Result
-from ortbench.schema import Best, BestShape, SwitchedShape, Switching
-from ortbench.slo import Slo
-from ortbench.stats import difference_interval, paired_ratio
+from ortbench.analysis.comparing.pairs import block_medians, shared
+from ortbench.core.stats import difference_interval, paired_ratio
+from ortbench.model.modes import ALL_MODES, ITEM_THROUGHPUT, LATENCY, is_rate
+from ortbench.model.result import FAILED, Case, Point, Result
+from ortbench.model.schema import Best, BestShape, SwitchedShape, Switching
+from ortbench.model.slo import Slo
 
 ITEMS, BYTES = "items_per_s", "bytes_in"  # by what a shape is the best
 

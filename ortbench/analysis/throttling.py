@@ -10,9 +10,9 @@ from bisect import bisect_right
 from collections.abc import Collection, Iterator, Sequence
 from itertools import pairwise
 
-from ortbench.analysis.enough import ROUNDS
-from ortbench.result import OK, Case
-from ortbench.schema import GpuReading, Throttled
+from ortbench.analysis.comparing.enough import ROUNDS
+from ortbench.model.result import OK, Case
+from ortbench.model.schema import GpuReading, Throttled
 
 IDLE = 0x01
 # Bits of nvmlClocksEventReasons in NVML's API reference that mean: slower than the card was asked to be.

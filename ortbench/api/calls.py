@@ -10,24 +10,24 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ortbench.analysis.naming import called
-from ortbench.answers import Inspected, Listed
+from ortbench.analysis.comparing.naming import called
 from ortbench.api.given import command_line, given_of, in_python, options_for
 from ortbench.api.lent import Lent
 from ortbench.api.results import Bandwidth, Comparison, Result, Verdict, read
 from ortbench.api.running import Interrupted, Progress, measuring, saved
-from ortbench.asked import inspection_of, plan_of, target_of
-from ortbench.bandwidth_plan import CopyPlan
-from ortbench.bandwidth_plan import check as check_copies
-from ortbench.compared import compared_of
-from ortbench.errors import BadInput, BenchmarkFailed, Unsupported
-from ortbench.load_plan import load_of
-from ortbench.options import Given, check_values, make
-from ortbench.plan import Plan, check, check_amount
-from ortbench.result import Result as Stored
-from ortbench.steps import steps_of
-from ortbench.sweep_plan import Swept, check_shapes, shapes_of
-from ortbench.wanted import Wanted
+from ortbench.core.errors import BadInput, BenchmarkFailed, Unsupported
+from ortbench.model.protocol import Inspected, Listed
+from ortbench.model.result import Result as Stored
+from ortbench.plan.bandwidth_plan import CopyPlan
+from ortbench.plan.bandwidth_plan import check as check_copies
+from ortbench.plan.compare_options import compared_of
+from ortbench.plan.load_plan import load_of
+from ortbench.plan.loop_plan import steps_of
+from ortbench.plan.options import Given, check_values, make
+from ortbench.plan.output_options import Wanted
+from ortbench.plan.plan import Plan, check, check_amount
+from ortbench.plan.plan_builder import inspection_of, plan_of, target_of
+from ortbench.plan.sweep_plan import Swept, check_shapes, shapes_of
 
 Tell = Callable[[Progress], object] | None
 Measured = TypeVar("Measured", Result, Bandwidth)

@@ -10,16 +10,16 @@ from functools import partial
 from numbers import Integral, Real
 from typing import Any
 
-from ortbench.bandwidth_plan import CopyPlan
-from ortbench.compared import COMPARED
-from ortbench.errors import BadInput
+from ortbench.core.errors import BadInput
 from ortbench.gate.baseline import CANDIDATE, LIVE_BASELINE, STORED_BASELINE, UNDER_LOAD
 from ortbench.gate.limits import Limits
-from ortbench.load_plan import LoadPlan
-from ortbench.options import BASELINE, SIDE_BY_SIDE, Given, Option, Owner, options_of
-from ortbench.plan import PLAN
-from ortbench.sweep_plan import Swept
-from ortbench.wanted import Wanted
+from ortbench.plan.bandwidth_plan import CopyPlan
+from ortbench.plan.compare_options import COMPARED
+from ortbench.plan.load_plan import LoadPlan
+from ortbench.plan.options import BASELINE, SIDE_BY_SIDE, Given, Option, Owner, options_of
+from ortbench.plan.output_options import Wanted
+from ortbench.plan.plan import PLAN
+from ortbench.plan.sweep_plan import Swept
 
 # Whose options calls take; those of a command say that they are its.
 _OWNERS: tuple[Owner, ...] = (

@@ -10,8 +10,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from ortbench.characters import plain_name
-from ortbench.errors import BadInput, OrtbenchError, one_line
+from ortbench.core.errors import BadInput, OrtbenchError, one_line
+from ortbench.core.safe_text import plain_name
 
 
 class Lent:

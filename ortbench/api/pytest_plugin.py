@@ -101,7 +101,7 @@ def ortbench_run(request: pytest.FixtureRequest) -> Callable[..., Result]:
 def _measured(call: Callable[[], Given]) -> Given:
     """What a call gives that measures, while no other test of this user does; its error is a line, not a traceback."""
     __tracebackhide__ = True
-    from ortbench.errors import OrtbenchError
+    from ortbench.core.errors import OrtbenchError
 
     with _alone():
         try:

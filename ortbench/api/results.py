@@ -10,19 +10,19 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ortbench import result as stored
-from ortbench import units
-from ortbench.analysis.advice import headline
 from ortbench.analysis.bandwidth import gbps, measured, peak
-from ortbench.characters import visible
-from ortbench.errors import BadInput
+from ortbench.analysis.findings.advice import headline
+from ortbench.core import units
+from ortbench.core.errors import BadInput
+from ortbench.core.safe_text import visible
 from ortbench.gate import verdict as stored_verdict
 from ortbench.gate.limits import PASSED
+from ortbench.model import result as stored
 from ortbench.model.kinds import KINDS
-from ortbench.modes import DIRECTIONS, LATENCY
+from ortbench.model.modes import DIRECTIONS, LATENCY
+from ortbench.model.result import FAILED, OK
+from ortbench.model.schema import Direction
 from ortbench.report.model import Report
-from ortbench.result import FAILED, OK
-from ortbench.schema import Direction
 
 if TYPE_CHECKING:
     import numpy as np

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from ortbench import files
-from ortbench.errors import OrtbenchError
-from ortbench.plan import Observer
+from ortbench.core import files
+from ortbench.core.errors import OrtbenchError
+from ortbench.plan.plan import Observer
 
 # Measurements of several threads would be in each other's figures. A call from inside a callback would wait for itself.
 _turn = threading.RLock()

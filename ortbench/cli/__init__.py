@@ -12,10 +12,11 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from ortbench import __version__, files, stopping, streams
-from ortbench.characters import accept_all_characters, complain
+from ortbench import __version__
 from ortbench.cli.options import WIDEST, Command, Program
-from ortbench.errors import BAD_INPUT, BENCHMARK_FAILED, DONE, INTERRUPTED, OrtbenchError, one_line
+from ortbench.core import files, safe_stdio, signals
+from ortbench.core.errors import BAD_INPUT, BENCHMARK_FAILED, DONE, INTERRUPTED, OrtbenchError, one_line
+from ortbench.core.safe_text import accept_all_characters, complain
 
 app = typer.Typer(
     cls=Program,
@@ -141,7 +142,7 @@ def main() -> NoReturn:
     if COMPLETING in os.environ:
         _complete()
     files.not_written()  # what an earlier call in this process noted
-    streams.forgive()
+    safe_stdio.forgive()
     accept_all_characters()
     typed = _spelled_out(sys.argv[1:] or ["--help"])
     _offer(typed)
@@ -150,7 +151,7 @@ def main() -> NoReturn:
     for line in files.not_written():
         complain(line)
         code = BENCHMARK_FAILED
-    raise SystemExit(stopping.finish(code))
+    raise SystemExit(signals.finish(code))
 
 
 def _tell_ci(command: str, message: str) -> None:
@@ -162,8 +163,8 @@ def _tell_ci(command: str, message: str) -> None:
 
 def _instead(command: str, name: str) -> str | None:
     """What to do in place of an option that a command does not take although one might think so; None where that is not said."""
-    from ortbench.options import options_of
-    from ortbench.plan import PLAN
+    from ortbench.plan.options import options_of
+    from ortbench.plan.plan import PLAN
 
     found = next((it for it in options_of(*PLAN) if it.name == name and command in it.instead), None)
     return None if found is None else f"{name}: {found.instead[command]}"
@@ -194,5 +195,5 @@ def _carry_out(typed: list[str]) -> int:
         _tell_ci(typed[0], message)
         return BAD_INPUT
     if code == INTERRUPTED:
-        print(stopping.NOTHING_MEASURED, file=sys.stderr)
+        print(signals.NOTHING_MEASURED, file=sys.stderr)
     return code or DONE

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from ortbench.asked import target_of
-from ortbench.bandwidth_plan import CopyPlan, check
 from ortbench.cli.options import command_line, takes
-from ortbench.options import Given, make
-from ortbench.plan import Target
-from ortbench.wanted import Wanted
+from ortbench.plan.bandwidth_plan import CopyPlan, check
+from ortbench.plan.options import Given, make
+from ortbench.plan.output_options import Wanted
+from ortbench.plan.plan import Target
+from ortbench.plan.plan_builder import target_of
 
 
 @takes(Target, CopyPlan, Wanted)

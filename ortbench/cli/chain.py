@@ -9,9 +9,9 @@ from typing import Annotated
 import typer
 
 from ortbench.cli.options import command_line, takes
-from ortbench.options import Given, make
-from ortbench.plan import PLAN, check, check_amount
-from ortbench.wanted import Wanted
+from ortbench.plan.options import Given, make
+from ortbench.plan.output_options import Wanted
+from ortbench.plan.plan import PLAN, check, check_amount
 
 
 @takes(*PLAN, Wanted)

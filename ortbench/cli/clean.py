@@ -7,9 +7,9 @@ from typing import Annotated
 import typer
 
 from ortbench.cli.options import takes
-from ortbench.errors import BadInput
-from ortbench.options import Given
-from ortbench.parsing import parse_age
+from ortbench.core.errors import BadInput
+from ortbench.plan.options import Given
+from ortbench.plan.parsing import parse_age
 
 
 @takes()

@@ -14,7 +14,7 @@ import typer
 from typer import completion
 
 from ortbench.cli import COMPLETING
-from ortbench.errors import BadInput
+from ortbench.core.errors import BadInput
 
 PROGRAM = "ortbench"
 SHELLS = ("bash", "zsh", "fish")

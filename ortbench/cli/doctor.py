@@ -6,11 +6,11 @@ from typing import Annotated
 
 import typer
 
-from ortbench.asked import target_of
 from ortbench.cli.options import takes
-from ortbench.options import Given, check_values
-from ortbench.plan import Target
-from ortbench.wanted import Wanted
+from ortbench.plan.options import Given, check_values
+from ortbench.plan.output_options import Wanted
+from ortbench.plan.plan import Target
+from ortbench.plan.plan_builder import target_of
 
 
 @takes(Target, Wanted)

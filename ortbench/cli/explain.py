@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from ortbench.cli.options import takes
-from ortbench.options import Given
+from ortbench.plan.options import Given
 
 
 @takes()

@@ -10,10 +10,10 @@ import typer
 from ortbench.cli.options import command_line, takes
 from ortbench.gate.baseline import CANDIDATE, LIVE_BASELINE, STORED_BASELINE, UNDER_LOAD
 from ortbench.gate.limits import Limits
-from ortbench.load_plan import LoadPlan
-from ortbench.options import Given, make
-from ortbench.plan import PLAN
-from ortbench.wanted import Wanted
+from ortbench.plan.load_plan import LoadPlan
+from ortbench.plan.options import Given, make
+from ortbench.plan.output_options import Wanted
+from ortbench.plan.plan import PLAN
 
 
 @takes(CANDIDATE, (UNDER_LOAD,), Limits, STORED_BASELINE, LIVE_BASELINE, LoadPlan, *PLAN, Wanted)

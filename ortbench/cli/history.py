@@ -7,11 +7,11 @@ from typing import Annotated
 import typer
 
 from ortbench.cli.options import takes
-from ortbench.compared import COMPARED, compared_of
 from ortbench.gate.baseline import STORED_BASELINE
-from ortbench.options import Given, make
-from ortbench.plan import Plan
-from ortbench.wanted import Wanted
+from ortbench.plan.compare_options import COMPARED, compared_of
+from ortbench.plan.options import Given, make
+from ortbench.plan.output_options import Wanted
+from ortbench.plan.plan import Plan
 
 
 @takes(COMPARED, Plan, STORED_BASELINE, Wanted)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from ortbench.cli.options import Model, command_line, takes
-from ortbench.load_plan import LoadPlan, load_of
-from ortbench.options import Given, make
-from ortbench.plan import PLAN
-from ortbench.wanted import Wanted
+from ortbench.plan.load_plan import LoadPlan, load_of
+from ortbench.plan.options import Given, make
+from ortbench.plan.output_options import Wanted
+from ortbench.plan.plan import PLAN
 
 
 @takes(*PLAN, LoadPlan, Wanted)

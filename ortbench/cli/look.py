@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sys
 
-from ortbench.asked import inspection_of, target_of
 from ortbench.cli.options import Model, takes
-from ortbench.options import Given, check_values, make
-from ortbench.plan import Inputs, Target
-from ortbench.wanted import Wanted
+from ortbench.plan.options import Given, check_values, make
+from ortbench.plan.output_options import Wanted
+from ortbench.plan.plan import Inputs, Target
+from ortbench.plan.plan_builder import inspection_of, target_of
 
 
 @takes(Target, Wanted)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from ortbench.cli.options import Model, takes
 from ortbench.cli.run import measure
-from ortbench.options import Given
-from ortbench.plan import PLAN
-from ortbench.steps import steps_of
-from ortbench.wanted import Wanted
+from ortbench.plan.loop_plan import steps_of
+from ortbench.plan.options import Given
+from ortbench.plan.output_options import Wanted
+from ortbench.plan.plan import PLAN
 
 
 @takes(*PLAN, Wanted)

@@ -16,8 +16,8 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from ortbench.cli.values import values_of
-from ortbench.errors import BadInput
-from ortbench.options import OTHERS, PANELS, Given, Option, Owner, options_of
+from ortbench.core.errors import BadInput
+from ortbench.plan.options import OTHERS, PANELS, Given, Option, Owner, options_of
 
 Model = Annotated[str, typer.Argument(metavar="MODEL", help="The model, an .onnx or .ort file.")]
 GIVEN = "given"  # the parameter of a command that takes what was given

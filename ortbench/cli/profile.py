@@ -9,11 +9,11 @@ from typing import Annotated
 
 import typer
 
-from ortbench.asked import plan_of
 from ortbench.cli.options import command_line, takes
-from ortbench.options import MEASURED, Given, make
-from ortbench.plan import PLAN, Plan, check
-from ortbench.wanted import Wanted
+from ortbench.plan.options import MEASURED, Given, make
+from ortbench.plan.output_options import Wanted
+from ortbench.plan.plan import PLAN, Plan, check
+from ortbench.plan.plan_builder import plan_of
 
 ModelOrChain = Annotated[
     str, typer.Argument(metavar="MODEL", help="The model, an .onnx or .ort file, or a chain, a TOML file.")

@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from ortbench.cli.options import takes
-from ortbench.options import Given
-from ortbench.wanted import Wanted
+from ortbench.plan.options import Given
+from ortbench.plan.output_options import Wanted
 
 
 @takes(Wanted)

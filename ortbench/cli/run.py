@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ortbench.asked import plan_of
 from ortbench.cli.options import Model, command_line, takes
-from ortbench.errors import BadInput
-from ortbench.options import Given, make, options_of
-from ortbench.plan import PLAN, Plan, check, check_amount
-from ortbench.sides import sides_of
-from ortbench.wanted import Wanted
+from ortbench.core.errors import BadInput
+from ortbench.plan.configurations import sides_of
+from ortbench.plan.options import Given, make, options_of
+from ortbench.plan.output_options import Wanted
+from ortbench.plan.plan import PLAN, Plan, check, check_amount
+from ortbench.plan.plan_builder import plan_of
 
 
 @takes(*PLAN, Wanted)

@@ -8,10 +8,10 @@ from typing import Annotated
 
 import typer
 
-from ortbench.characters import plain_name, visible
 from ortbench.cli.options import command_line, takes
-from ortbench.options import WRITTEN, Given, make
-from ortbench.wanted import REPORTS, Wanted
+from ortbench.core.safe_text import plain_name, visible
+from ortbench.plan.options import WRITTEN, Given, make
+from ortbench.plan.output_options import REPORTS, Wanted
 
 
 @takes(Wanted)

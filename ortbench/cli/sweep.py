@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from ortbench.cli.options import Model, command_line, takes
-from ortbench.options import Given, make
-from ortbench.plan import PLAN, check_amount
-from ortbench.sweep_plan import Swept, check_shapes, shapes_of
-from ortbench.wanted import Wanted
+from ortbench.plan.options import Given, make
+from ortbench.plan.output_options import Wanted
+from ortbench.plan.plan import PLAN, check_amount
+from ortbench.plan.sweep_plan import Swept, check_shapes, shapes_of
 
 
 @takes(*PLAN, Swept, Wanted)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from ortbench.modes import ALL_MODES, CHAIN_MODES, LOAD_MODES, LOOP_MODES, MODES
+from ortbench.model.modes import ALL_MODES, CHAIN_MODES, LOAD_MODES, LOOP_MODES, MODES
 
 Values = Callable[[str], list[str]]
 
@@ -45,31 +45,31 @@ def _beginning(words: Callable[[], Iterable[str]]) -> Values:
 
 def _eps() -> list[str]:
     """What ``--ep`` can be here: EPs whose libraries or packages are installed, and what ONNX Runtime can choose by."""
-    from ortbench.installed_eps import installed_eps
-    from ortbench.plan import POLICIES
+    from ortbench.core.installed_eps import installed_eps
+    from ortbench.plan.plan import POLICIES
 
     return ["auto", *installed_eps(), *POLICIES]
 
 
 def _opt_levels() -> Iterable[str]:
-    from ortbench.plan import OPT_LEVELS
+    from ortbench.plan.plan import OPT_LEVELS
 
     return OPT_LEVELS
 
 
 def _libraries() -> Iterable[str]:
-    from ortbench.plan import EXTERNAL_LIBRARIES
+    from ortbench.plan.plan import EXTERNAL_LIBRARIES
 
     return EXTERNAL_LIBRARIES
 
 
 def _streams() -> Iterable[str]:
-    from ortbench.plan import STREAMS
+    from ortbench.plan.plan import STREAMS
 
     return STREAMS
 
 
 def _sessions() -> Iterable[str]:
-    from ortbench.load_plan import SESSIONS
+    from ortbench.plan.load_plan import SESSIONS
 
     return SESSIONS

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from ortbench.asked import library_apart
-from ortbench.errors import BadInput
-from ortbench.kinds import FLAG, PATH
-from ortbench.modes import modes_by
-from ortbench.options import BASELINE, LIMIT, LOAD, RUNS, Given, Option, declared, options_of, twin
-from ortbench.plan import Inputs, Loop, Plan, Target, check_sizes
-from ortbench.steps import Steps
+from ortbench.core.errors import BadInput
+from ortbench.model.modes import modes_by
+from ortbench.plan.loop_plan import Steps
+from ortbench.plan.option_types import FLAG, PATH
+from ortbench.plan.options import BASELINE, LIMIT, LOAD, RUNS, Given, Option, declared, options_of, twin
+from ortbench.plan.plan import Inputs, Loop, Plan, Target, check_sizes
+from ortbench.plan.plan_builder import library_apart
 
 CANDIDATE = (
     Option("model", "MODEL", "Live: the candidate's model.", RUNS, PATH, commands=("gate",)),

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ortbench import units
-from ortbench.analysis.enough import remedy
-from ortbench.analysis.handing_on import HANDED_ON, handing_on
-from ortbench.analysis.levels import interval, quotient, rate_of
+from ortbench.analysis.comparing.enough import remedy
+from ortbench.analysis.loads.levels import interval, quotient, rate_of
 from ortbench.analysis.memory import DEVICE, computes_on_host, figure, why_unknown
-from ortbench.analysis.placed import nodes_stay
+from ortbench.analysis.nodes.handing_on import HANDED_ON, handing_on
+from ortbench.analysis.nodes.placed import nodes_stay
 from ortbench.analysis.points import point_as_result
-from ortbench.errors import BadInput
+from ortbench.core import units
+from ortbench.core.errors import BadInput
 from ortbench.gate.contests import CANDIDATE, Contest, Jury, fill, named, own_contests
 from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Check, Limits
 from ortbench.gate.slo import check_slo, few_blocks
 from ortbench.model.kinds import CONCURRENCY, KINDS
-from ortbench.modes import CPU, DEVICE_MEMORY, HOST_MEMORY, MEMORY_SIDES, THROUGHPUT
-from ortbench.result import OK, Case, Result, work_of
+from ortbench.model.modes import CPU, DEVICE_MEMORY, HOST_MEMORY, MEMORY_SIDES, THROUGHPUT
+from ortbench.model.result import OK, Case, Result, work_of
 
 _METRIC = dict(zip(MEMORY_SIDES, (DEVICE_MEMORY, HOST_MEMORY), strict=True))
 

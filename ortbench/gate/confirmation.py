@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from ortbench import units
+from ortbench.core import units
 from ortbench.gate.limits import FAILED, UNCLEAR, Check
 
 

@@ -1,8 +1,8 @@
 """Gates: what a result must keep to, and whether it does, does not, or cannot be told. Pure.
 
 Nearly all of them are contests: a ratio of two streams of blocks that were measured in the same rounds, against a limit.
-A contest is decided by `ortbench.analysis.sequential`, so it may be looked at after every round. Only a baseline that was stored
-by an earlier run has no rounds in common with the candidate; it goes by `ortbench.analysis.compare.stored_ratio`.
+A contest is decided by `ortbench.analysis.comparing.sequential`, so it may be looked at after every round. Only a baseline that was stored
+by an earlier run has no rounds in common with the candidate; it goes by `ortbench.analysis.comparing.compare.stored_ratio`.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from bisect import insort
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ortbench import units
-from ortbench.analysis.pairs import blocks, timed_phase
-from ortbench.analysis.sequential import Interval, fewest, median_ratio
-from ortbench.analysis.series import STATISTICS, Key, Point, point_text
-from ortbench.errors import BadInput
+from ortbench.analysis.comparing.pairs import blocks, timed_phase
+from ortbench.analysis.comparing.sequential import Interval, fewest, median_ratio
+from ortbench.analysis.comparing.series import STATISTICS, Key, Point, point_text
+from ortbench.core import units
+from ortbench.core.errors import BadInput
 from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Check, Limits
 from ortbench.model.metric_names import MetricName
 from ortbench.model.metrics import PER_BLOCK, USUAL, Figure, known_or_plain
-from ortbench.modes import CPU, LATENCY, LOOP_PHASES, MODES, STEP, WHOLE_CHAIN, stage_in
-from ortbench.result import OK, Case
-from ortbench.work import INFERENCE, Work
+from ortbench.model.modes import CPU, LATENCY, LOOP_PHASES, MODES, STEP, WHOLE_CHAIN, stage_in
+from ortbench.model.result import OK, Case
+from ortbench.model.unit_of_work import INFERENCE, Work
 
 ALPHA = 0.01  # the chance that a gate fails what is exactly at its limit, over all of its contests
 # What a block of a few runs has: a percentile of four samples would be only another name for the slowest one.

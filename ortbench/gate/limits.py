@@ -7,12 +7,10 @@ from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Any, TypedDict, cast
 
-from ortbench.errors import CANNOT_TELL, DONE, REGRESSION, BadInput
-from ortbench.kinds import MODE_NAMES, SHARE, SIZE, SPEEDUPS, TEXTS, WHOLE, Kind, texts_of
-from ortbench.load_plan import LoadPlan
+from ortbench.core.errors import CANNOT_TELL, DONE, REGRESSION, BadInput
 from ortbench.model.metric_names import AxisValue, MetricName, parse_metric
 from ortbench.model.metrics import known_or_plain
-from ortbench.modes import (
+from ortbench.model.modes import (
     ALL_MODES,
     CPU,
     LATENCY,
@@ -21,7 +19,9 @@ from ortbench.modes import (
     comes_with,
     no_such,
 )
-from ortbench.options import LIMIT, Given, check_values, declared, make, not_negative, option
+from ortbench.plan.load_plan import LoadPlan
+from ortbench.plan.option_types import MODE_NAMES, SHARE, SIZE, SPEEDUPS, TEXTS, WHOLE, Kind, texts_of
+from ortbench.plan.options import LIMIT, Given, check_values, declared, make, not_negative, option
 
 _MEMORY = ("device_memory", "host_memory")
 

@@ -7,16 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ortbench.errors import BenchmarkFailed, NotComparable
+from ortbench.core.errors import BenchmarkFailed, NotComparable
 from ortbench.gate.checks import check_contest, check_facts, with_remedy
 from ortbench.gate.contests import Contest, Jury, own_contests, regression_contests
 from ortbench.gate.limits import FAILED as UNFIT
 from ortbench.gate.limits import Check, Limits
 from ortbench.gate.stored import check_lost, check_values
 from ortbench.model.kinds import KINDS
-from ortbench.modes import ENQUEUE
-from ortbench.result import FAILED, Result
-from ortbench.work import INFERENCE, Work
+from ortbench.model.modes import ENQUEUE
+from ortbench.model.result import FAILED, Result
+from ortbench.model.unit_of_work import INFERENCE, Work
 
 
 class LiveGate:

@@ -11,21 +11,21 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from ortbench.analysis.arrivals import own_rate
-from ortbench.analysis.levels import At, block_figure, is_full, is_measured, load_cases
-from ortbench.analysis.series import Key, Point, is_of, point_text
-from ortbench.errors import BadInput, BenchmarkFailed
+from ortbench.analysis.comparing.series import Key, Point, is_of, point_text
+from ortbench.analysis.loads.arrivals import own_rate
+from ortbench.analysis.loads.levels import At, block_figure, is_full, is_measured, load_cases
+from ortbench.core.errors import BadInput, BenchmarkFailed
 from ortbench.gate.checks import check_alone, check_facts, refuse_limits
 from ortbench.gate.contests import BASELINE, CANDIDATE, PERCENTILES, Contest, Jury, Stream, check_name
 from ortbench.gate.limits import FAILED as UNFIT
 from ortbench.gate.limits import UNCLEAR, Check, Limits
 from ortbench.gate.stored import check_lost, full, refuse_statistic
-from ortbench.load_plan import AUTO, LoadPlan, read_timestamps
 from ortbench.model.kinds import CONCURRENCY, LOAD, RATE
 from ortbench.model.metrics import LATENCY, Figure
-from ortbench.modes import THROUGHPUT
-from ortbench.result import FAILED, Result
-from ortbench.schema import LoadBlock
+from ortbench.model.modes import THROUGHPUT
+from ortbench.model.result import FAILED, Result
+from ortbench.model.schema import LoadBlock
+from ortbench.plan.load_plan import AUTO, LoadPlan, read_timestamps
 
 _FEWEST_RUNS = 20  # of a block at a rate: neighbours wait together, so that a few say little
 _METRICS = (LATENCY, THROUGHPUT)  # that blocks of load points have

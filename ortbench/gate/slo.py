@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from ortbench import units
-from ortbench.analysis.levels import FEWEST_BLOCKS, P50, by_name, interval, is_full, latency_of, measured
-from ortbench.analysis.load_advice import limit_text, slo_text
+from ortbench.analysis.findings.load_advice import limit_text, slo_text
+from ortbench.analysis.loads.levels import FEWEST_BLOCKS, P50, by_name, interval, is_full, latency_of, measured
 from ortbench.analysis.sweep import best_of, cases_of, keeps
-from ortbench.errors import BadInput
+from ortbench.core import units
+from ortbench.core.errors import BadInput
 from ortbench.gate.contests import named
 from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Check, Limits
 from ortbench.model.kinds import LOAD, RATE, SWEEP
 from ortbench.model.metrics import LATENCY
-from ortbench.modes import ALL_MODES, is_rate
-from ortbench.result import Case, Result
-from ortbench.schema import SloRate
-from ortbench.slo import Slo
+from ortbench.model.modes import ALL_MODES, is_rate
+from ortbench.model.result import Case, Result
+from ortbench.model.schema import SloRate
+from ortbench.model.slo import Slo
 
 FULL = "requests come as fast as they are served or faster"
 

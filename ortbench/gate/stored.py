@@ -4,14 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ortbench import units
-from ortbench.analysis.compare import RatioEstimate, estimate
-from ortbench.analysis.enough import lack
-from ortbench.analysis.levels import STATISTICS as LOAD_STATISTICS
-from ortbench.analysis.levels import is_full
+from ortbench.analysis.comparing.compare import RatioEstimate, estimate
+from ortbench.analysis.comparing.enough import lack
+from ortbench.analysis.comparing.series import (
+    Key,
+    Point,
+    Selection,
+    Series,
+    in_common,
+    ordered,
+    point_text,
+    series,
+    sizes_at,
+)
+from ortbench.analysis.loads.levels import STATISTICS as LOAD_STATISTICS
+from ortbench.analysis.loads.levels import is_full
 from ortbench.analysis.memory import DEVICE, HOST, computes_on_host, why_unknown
-from ortbench.analysis.series import Key, Point, Selection, Series, in_common, ordered, point_text, series, sizes_at
-from ortbench.errors import BadInput
+from ortbench.core import units
+from ortbench.core.errors import BadInput
 from ortbench.gate.checks import because
 from ortbench.gate.contests import check_name
 from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Check, Limits
@@ -19,8 +29,8 @@ from ortbench.gate.slo import FULL, few_blocks
 from ortbench.model.kinds import LOAD
 from ortbench.model.metric_names import MetricName
 from ortbench.model.metrics import FAMILIES, LATENCY, Figure, known_or_plain
-from ortbench.modes import DEVICE_MEMORY, HOST_MEMORY, THROUGHPUT
-from ortbench.result import NOT_MEASURED, OK, Case, Result
+from ortbench.model.modes import DEVICE_MEMORY, HOST_MEMORY, THROUGHPUT
+from ortbench.model.result import NOT_MEASURED, OK, Case, Result
 
 _MEMORY = {DEVICE_MEMORY: DEVICE, HOST_MEMORY: HOST}
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ortbench.analysis import sweep
-from ortbench.analysis.levels import at, load_cases
-from ortbench.errors import BENCHMARK_FAILED
+from ortbench.analysis.loads.levels import at, load_cases
+from ortbench.core.errors import BENCHMARK_FAILED
 from ortbench.gate.limits import CODES, FAILED, PASSED, UNCLEAR, Check, overall
 from ortbench.model.kinds import KINDS
-from ortbench.result import FAILED as CASE_FAILED
-from ortbench.result import Result, not_ok
+from ortbench.model.result import FAILED as CASE_FAILED
+from ortbench.model.result import Result, not_ok
 
 SIDES = ("candidate", "baseline")
 AGAIN = "again"  # the folder of what was measured once more

@@ -6,18 +6,18 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ortbench import files, stopping
-from ortbench.characters import complain
-from ortbench.errors import BENCHMARK_FAILED, DONE, INTERRUPTED
+from ortbench.core import files, signals
+from ortbench.core.errors import BENCHMARK_FAILED, DONE, INTERRUPTED
+from ortbench.core.safe_text import complain
 from ortbench.jobs.progress import observed
 from ortbench.jobs.writing import summarise_job, write
 from ortbench.measure.process import open_copies
 
 if TYPE_CHECKING:
-    from ortbench.bandwidth_plan import CopyPlan
-    from ortbench.plan import Observer
-    from ortbench.result import Result
-    from ortbench.wanted import Wanted
+    from ortbench.model.result import Result
+    from ortbench.plan.bandwidth_plan import CopyPlan
+    from ortbench.plan.output_options import Wanted
+    from ortbench.plan.plan import Observer
 
 
 def bandwidth(plan: CopyPlan, wanted: Wanted) -> int:
@@ -54,10 +54,10 @@ def measured(
         from ortbench.analysis.bandwidth import FILE_NAME
         from ortbench.measure.bandwidth import CopyBench
         from ortbench.measure.folder import bandwidth_name, discard_if_empty, new_folder
+        from ortbench.model.result import save
         from ortbench.report.folder import write_bandwidth
-        from ortbench.result import save
 
-        stopping.hold()  # from here on there is a folder, and soon something in it
+        signals.hold()  # from here on there is a folder, and soon something in it
         folder = None if out is None else new_folder(out, bandwidth_name(plan))
         try:
 
@@ -78,9 +78,9 @@ def measured(
 
 
 def _show(result: Result, folder: str, json_out: str | None, quiet: bool) -> None:
+    from ortbench.model.result import result_json
     from ortbench.report.bandwidth import build
     from ortbench.report.markdown import markdown
-    from ortbench.result import result_json
 
     report = build(result, folder)
     summarise_job(markdown(report))

@@ -8,8 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ortbench import stopping
-from ortbench.errors import BENCHMARK_FAILED, NOT_COMPARABLE, NotComparable, OrtbenchError, one_line
+from ortbench.core import signals
+from ortbench.core.errors import BENCHMARK_FAILED, NOT_COMPARABLE, NotComparable, OrtbenchError, one_line
 from ortbench.gate.limits import PASSED, UNCLEAR, Check
 from ortbench.gate.verdict import Verdict, nothing_measured
 from ortbench.jobs import sweep
@@ -19,7 +19,7 @@ from ortbench.jobs.hold import Asked
 from ortbench.jobs.launch import launch
 from ortbench.jobs.load import measure
 from ortbench.jobs.suite_folder import done, emptied, keep, saved_result
-from ortbench.result import OK
+from ortbench.model.result import OK
 from ortbench.suite.job import Job
 from ortbench.suite.record import BROKEN, INCOMPARABLE, MEASURED, SKIPPED, Record, figures
 
@@ -42,7 +42,7 @@ def run(
     records: list[Record] = []
     try:
         for job in jobs:
-            stopping.heed()  # it may have come between two waits for a worker
+            signals.heed()  # it may have come between two waits for a worker
             record, was_done = _carry_out(job, out / job.case.id, fresh, quiet)
             if record is None:
                 return records, True

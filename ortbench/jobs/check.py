@@ -12,11 +12,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ortbench.answers import Check, Listed, ListedEp
-from ortbench.errors import BenchmarkFailed, OrtbenchError, Unsupported
+from ortbench.core.errors import BenchmarkFailed, OrtbenchError, Unsupported
 from ortbench.measure.process import Client
-from ortbench.modes import MODES, Mode
-from ortbench.plan import Inputs, Target
+from ortbench.model.modes import MODES, Mode
+from ortbench.model.protocol import Check, Listed, ListedEp
+from ortbench.plan.plan import Inputs, Target
 
 PASSED, FAILED, NOT_OFFERED = "passed", "failed", "not offered"
 _LIMIT_S = 60.0  # of one check

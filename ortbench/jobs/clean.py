@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from ortbench import stopping, units
-from ortbench.characters import complain, visible
-from ortbench.errors import BAD_INPUT, BENCHMARK_FAILED, DONE, BadInput
-from ortbench.files import IGNORE_FILE
+from ortbench.core import signals, units
+from ortbench.core.errors import BAD_INPUT, BENCHMARK_FAILED, DONE, BadInput
+from ortbench.core.files import IGNORE_FILE
+from ortbench.core.safe_text import complain, visible
 from ortbench.jobs.made import Made, look
-from ortbench.wanted import REPORTS
+from ortbench.plan.output_options import REPORTS
 
 
 def clean(names: Sequence[str], older_s: float | None, keep: int | None, yes: bool) -> int:
@@ -145,7 +145,7 @@ def _remove(chosen: Sequence[Made]) -> int:
     removed, size, code = 0, 0, DONE
     for made in chosen:
         bytes_of_it = made.size
-        with stopping.held():  # a folder of which a half is gone would still be recognised, but is of no use
+        with signals.held():  # a folder of which a half is gone would still be recognised, but is of no use
             try:
                 _remove_one(made)
             except OSError as error:

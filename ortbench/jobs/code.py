@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from ortbench.answers import Opened, Prepared, Program
-from ortbench.characters import visible
-from ortbench.errors import DONE, BenchmarkFailed, Unsupported
+from ortbench.core.errors import DONE, BenchmarkFailed, Unsupported
+from ortbench.core.safe_text import visible
 from ortbench.jobs.writing import check_place, write
 from ortbench.measure.process import open_worker
-from ortbench.plan import Plan
+from ortbench.model.protocol import Opened, Prepared, Program
+from ortbench.plan.plan import Plan
 
 _WARMUP = 1  # nothing is timed here
 

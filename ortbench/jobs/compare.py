@@ -8,17 +8,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ortbench.analysis.comparable import comparability, mismatches
-from ortbench.analysis.naming import called, natural
-from ortbench.analysis.series import Selection
-from ortbench.characters import visible
-from ortbench.compared import Compared
-from ortbench.errors import BadInput, NotComparable
+from ortbench.analysis.comparing.comparable import comparability, mismatches
+from ortbench.analysis.comparing.naming import called, natural
+from ortbench.analysis.comparing.series import Selection
+from ortbench.core.errors import BadInput, NotComparable
+from ortbench.core.safe_text import visible
 from ortbench.jobs.writing import check_place, summarise_job, write, write_json, write_page
+from ortbench.model.result import Result, load
+from ortbench.plan.compare_options import Compared
 from ortbench.report import comparison
 from ortbench.report.markdown import markdown as as_markdown
 from ortbench.report.model import Report
-from ortbench.result import Result, load
 
 
 def compare(

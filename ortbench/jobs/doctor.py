@@ -6,12 +6,12 @@ import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
 
-from ortbench import interpreters, stopping
 from ortbench.analysis.doctor.finding import Section
-from ortbench.errors import BENCHMARK_FAILED, DONE, INTERRUPTED
-from ortbench.facts import Facts, Noise
+from ortbench.core import interpreters, signals
+from ortbench.core.errors import BENCHMARK_FAILED, DONE, INTERRUPTED
 from ortbench.jobs.progress import observed
 from ortbench.jobs.writing import write_json
+from ortbench.model.doctor_schema import Facts, Noise
 
 
 def doctor(with_noise: bool, python: str | None, json_out: str | None) -> int:
@@ -52,7 +52,7 @@ def of_environment(section: Section, python: str | None) -> Section:
 def _noise(python: str | None) -> Noise | None:
     from ortbench.measure.noise import noise
 
-    stopping.hold()  # from here on there are files to be removed, and the page is still to be shown
+    signals.hold()  # from here on there are files to be removed, and the page is still to be shown
     with ExitStack() as stack:
         return noise(observed(stack, quiet=False), python=python)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 
-from ortbench.errors import BadInput
-from ortbench.glossary import Entry, Group, entries
+from ortbench.core.errors import BadInput
+from ortbench.report.glossary import Entry, Group, entries
 from ortbench.report.terminal.console import Screen
 
 _LONGEST = 5  # words that a term has at most

@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from ortbench import __version__
-from ortbench.analysis.variables import recorded
-from ortbench.chain_plan import Chain
-from ortbench.files import sha256
-from ortbench.interpreters import packages
+from ortbench.analysis.comparing.variables import recorded
+from ortbench.core.files import sha256
+from ortbench.core.interpreters import packages
 from ortbench.jobs.suite_folder import results_in
-from ortbench.load_plan import LoadPlan
-from ortbench.plan import Inputs, Plan, Target
+from ortbench.plan.chain_plan import Chain
+from ortbench.plan.load_plan import LoadPlan
+from ortbench.plan.plan import Inputs, Plan, Target
 from ortbench.suite.job import Job
 
 

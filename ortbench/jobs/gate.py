@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from ortbench.analysis import same_chain
-from ortbench.analysis.comparable import apart, changes, comparability, mismatches, sameness, short
-from ortbench.characters import complain
-from ortbench.errors import INTERRUPTED, OrtbenchError
-from ortbench.files import write_or_note
+from ortbench.analysis.comparing import same_chain
+from ortbench.analysis.comparing.comparable import apart, changes, comparability, mismatches, sameness, short
+from ortbench.core.errors import INTERRUPTED, OrtbenchError
+from ortbench.core.files import write_or_note
+from ortbench.core.safe_text import complain
 from ortbench.gate.checks import check_alone
 from ortbench.gate.confirmation import confirmed
 from ortbench.gate.limits import Check, Limits
@@ -22,14 +22,14 @@ from ortbench.jobs.hold import Asked, Hold, hold
 from ortbench.jobs.hold_load import hold_load
 from ortbench.jobs.junit import write_junit
 from ortbench.jobs.writing import summarise_job, write
-from ortbench.load_plan import LoadPlan
 from ortbench.model.kinds import KINDS
-from ortbench.options import declared
-from ortbench.plan import Inputs, Plan
+from ortbench.model.result import Result, load
+from ortbench.plan.load_plan import LoadPlan
+from ortbench.plan.options import declared
+from ortbench.plan.output_options import Wanted
+from ortbench.plan.plan import Inputs, Plan
 from ortbench.report.gate import build
 from ortbench.report.markdown import markdown
-from ortbench.result import Result, load
-from ortbench.wanted import Wanted
 
 
 def gate_stored(result: Result, baseline: Result | None, limits: Limits, force: bool) -> Verdict:

@@ -6,7 +6,7 @@ import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import PurePath, PurePosixPath
 
-from ortbench.errors import BadInput
+from ortbench.core.errors import BadInput
 
 _SHORT = 7  # characters of a commit, as git shows them
 RESULT = "result.json"

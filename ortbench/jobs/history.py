@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from ortbench.analysis.history import Run, groups, run_of
-from ortbench.compared import Compared
-from ortbench.errors import BadInput, OrtbenchError
+from ortbench.analysis.comparing.history import Run, groups, run_of
+from ortbench.core.errors import BadInput, OrtbenchError
 from ortbench.jobs.compare import results_at
 from ortbench.jobs.git_results import is_revision, results_in
 from ortbench.jobs.writing import check_place, quieten_matplotlib, summarise_job, write, write_json
 from ortbench.model.door import content_of
+from ortbench.model.result import parse
+from ortbench.plan.compare_options import Compared
+from ortbench.plan.output_options import Wanted
 from ortbench.report import history as shown
 from ortbench.report.markdown import markdown
-from ortbench.result import parse
-from ortbench.wanted import Wanted
 
 
 def history(places: Sequence[str], only: Compared, force: bool, wanted: Wanted) -> None:

@@ -10,8 +10,8 @@ from ortbench.gate.limits import Check, Limits
 from ortbench.gate.live import LiveGate
 from ortbench.gate.verdict import SIDES
 from ortbench.jobs.launch import launch
-from ortbench.plan import Observer, Plan
-from ortbench.result import Result
+from ortbench.model.result import Result
+from ortbench.plan.plan import Observer, Plan
 
 
 @dataclass(frozen=True)

@@ -7,16 +7,16 @@ from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
-from ortbench import stopping
+from ortbench.core import signals
 from ortbench.gate.checks import check_alone
 from ortbench.gate.live_load import LiveLoadGate, planned
 from ortbench.gate.verdict import SIDES
 from ortbench.jobs.hold import Asked, Held
 from ortbench.jobs.launch import keep, load_the_rest, make_places
 from ortbench.jobs.progress import observed
-from ortbench.load_plan import LoadPlan
 from ortbench.measure.process import open_worker
-from ortbench.result import Result
+from ortbench.model.result import Result
+from ortbench.plan.load_plan import LoadPlan
 
 
 def hold_load(asked: Asked, folder: Callable[[], Path] | None, put: LoadPlan) -> Held | None:
@@ -43,7 +43,7 @@ def hold_load(asked: Asked, folder: Callable[[], Path] | None, put: LoadPlan) ->
         from ortbench.measure.side import Side, nowhere
         from ortbench.report.folder import write_run
 
-        stopping.hold()  # from here on there is a folder, and soon something in it
+        signals.hold()  # from here on there is a folder, and soon something in it
         names = SIDES[: len(asked.plans)]
         parent = None if folder is None else folder()
         try:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ortbench import files
-from ortbench.characters import complain
+from ortbench.core import files
+from ortbench.core.safe_text import complain
 from ortbench.jobs.writing import write
 
 if TYPE_CHECKING:

@@ -12,17 +12,17 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ortbench import files, stopping
-from ortbench.characters import plain_name
-from ortbench.errors import BadInput, OrtbenchError
+from ortbench.core import files, signals
+from ortbench.core.errors import BadInput, OrtbenchError
+from ortbench.core.safe_text import plain_name
 from ortbench.jobs.progress import observed
 from ortbench.measure.process import open_worker
 
 if TYPE_CHECKING:
     from ortbench.measure.bench import Judge
-    from ortbench.plan import Observer, Plan
-    from ortbench.result import Result
-    from ortbench.timeline import Timeline
+    from ortbench.model.result import Result
+    from ortbench.model.timeline import Timeline
+    from ortbench.plan.plan import Observer, Plan
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Launched:
         results: of the sides that opened.
         names: of these sides; none for one that has no name of its own.
         folders: where each was saved; none where nothing is to be saved.
-        interrupted: by Ctrl-C or its like, see `ortbench.stopping`.
+        interrupted: by Ctrl-C or its like, see `ortbench.core.signals`.
         not_opened: name and error of each side that did not open.
         timelines: of the results, where they were asked for.
     """
@@ -76,10 +76,10 @@ def launch(
         from ortbench.measure.bench import Bench
         from ortbench.measure.folder import discard_if_empty
         from ortbench.measure.side import Side, nowhere
+        from ortbench.model.timeline import Timeline
         from ortbench.report.folder import write_run
-        from ortbench.timeline import Timeline
 
-        stopping.hold()  # from here on there is a folder, and soon something in it
+        signals.hold()  # from here on there is a folder, and soon something in it
         parent = None if folder is None else folder()
         try:
             places = [] if parent is None else [parent] if len(plans) == 1 else make_places(parent, names or ())
@@ -130,7 +130,7 @@ def make_places(parent: Path, names: Sequence[str]) -> list[Path]:
 
 def keep(result: Result, path: Path) -> None:
     """Save a result, or note that it could not be."""
-    from ortbench.result import save
+    from ortbench.model.result import save
 
     with files.noting(path):
         save(result, path)

@@ -9,22 +9,22 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ortbench import stopping
-from ortbench.errors import INTERRUPTED
+from ortbench.core import signals
+from ortbench.core.errors import INTERRUPTED
 from ortbench.jobs.junit import write_junit
 from ortbench.jobs.progress import observed
 from ortbench.jobs.run import check_wanted
 from ortbench.jobs.writing import check_place, say_failures, summarise_job, write, write_page, write_trace
 from ortbench.measure.process import open_worker
-from ortbench.timeline import Timeline
+from ortbench.model.timeline import Timeline
 
 if TYPE_CHECKING:
-    from ortbench.analysis.load_levels import Taken
-    from ortbench.load_plan import LoadPlan
+    from ortbench.analysis.loads.load_levels import Taken
     from ortbench.measure.load_samples import Arrays
-    from ortbench.plan import Observer, Plan
-    from ortbench.result import Result
-    from ortbench.wanted import Wanted
+    from ortbench.model.result import Result
+    from ortbench.plan.load_plan import LoadPlan
+    from ortbench.plan.output_options import Wanted
+    from ortbench.plan.plan import Observer, Plan
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ def load(plan: Plan, put: LoadPlan, wanted: Wanted) -> int:
     assert found.folder is not None
     _show(found.result, found.folder, wanted)
     if wanted.trace is not None and timeline is not None:
-        from ortbench.analysis.load_timeline import load_blocks
+        from ortbench.analysis.loads.load_timeline import load_blocks
 
         timeline.load += load_blocks(found.taken)
         write_trace([found.result], [timeline], [], wanted.trace, wanted.quiet or "-" in (wanted.json, wanted.html))
@@ -123,7 +123,7 @@ def measure(
         from ortbench.measure.side import Side, nowhere
         from ortbench.report.folder import write_run
 
-        stopping.hold()  # from here on there is a folder, and soon something in it
+        signals.hold()  # from here on there is a folder, and soon something in it
         folder = None if place is None else place()
         try:
             saves = nowhere if folder is None else partial(keep, path=folder / "result.json")
@@ -142,9 +142,9 @@ def measure(
 
 def _show(result: Result, folder: Path, wanted: Wanted) -> None:
     """Write and print what came of a load."""
+    from ortbench.model.result import result_json
     from ortbench.report.load import build
     from ortbench.report.markdown import markdown
-    from ortbench.result import result_json
 
     report = build(result, str(folder))
     summarise_job(markdown(report))

@@ -6,12 +6,12 @@ from dataclasses import asdict
 from typing import Any
 
 from ortbench.analysis.feedback_pairs import suggested
-from ortbench.answers import Inspected, Listed
-from ortbench.errors import BENCHMARK_FAILED, DONE, BenchmarkFailed, Unsupported
+from ortbench.core.errors import BENCHMARK_FAILED, DONE, BenchmarkFailed, Unsupported
 from ortbench.jobs.check import FAILED, checked
 from ortbench.jobs.writing import write_json
 from ortbench.measure.process import Client
-from ortbench.plan import Inputs, Target
+from ortbench.model.protocol import Inspected, Listed
+from ortbench.plan.plan import Inputs, Target
 
 _DEVICES_S, _MODEL_S = 120.0, 600.0  # the longest wait for an answer
 

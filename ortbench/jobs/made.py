@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ortbench.errors import BadInput
+from ortbench.core.errors import BadInput
 from ortbench.gate.verdict import AGAIN, SIDES
 from ortbench.jobs.suite_folder import suite_of
 

@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ortbench import files, stopping
-from ortbench.errors import INTERRUPTED, BenchmarkFailed
+from ortbench.core import files, signals
+from ortbench.core.errors import INTERRUPTED, BenchmarkFailed
 from ortbench.jobs.writing import say_failures, write
-from ortbench.plan import Plan
+from ortbench.plan.plan import Plan
 
 if TYPE_CHECKING:
-    from ortbench.analysis.nsight import Profile, Recording
-    from ortbench.result import Result
-    from ortbench.wanted import Wanted
+    from ortbench.analysis.nodes.nsight import Profile, Recording
+    from ortbench.model.result import Result
+    from ortbench.plan.output_options import Wanted
 
 SESSION = "profile.json"
 _NOT_READ = "interrupted: what Nsight Systems recorded was not read"
@@ -69,7 +69,7 @@ def _session(plan: Plan, out: Path, quiet: bool) -> tuple[Profile, Path, bool]:
 
     launched = launch([plan], folder, quiet=quiet)
 
-    from ortbench.analysis.nsight import Profile
+    from ortbench.analysis.nodes.nsight import Profile
 
     (session,), (path,) = launched.results, launched.folders
     for name in ("result.json", "table.md", "table.csv"):
@@ -80,12 +80,12 @@ def _session(plan: Plan, out: Path, quiet: bool) -> tuple[Profile, Path, bool]:
 
 def _recorded(plan: Plan, nsys: str, out: Path, quiet: bool, remarks: list[str]) -> tuple[Profile, Path, bool]:
     """The same command again under Nsight Systems, which records its session, and what both found."""
-    from ortbench.analysis.nsight import Profile
+    from ortbench.analysis.nodes.nsight import Profile
     from ortbench.measure import nsys as measure_nsys
     from ortbench.measure.folder import new_folder, profile_name, temporary_folder
 
     version = measure_nsys.version(nsys)
-    stopping.hold()  # from here on there is a folder, and soon something in it
+    signals.hold()  # from here on there is a folder, and soon something in it
     folder = new_folder(out, profile_name(plan))
     if not quiet:
         print(f"profiling under Nsight Systems {version} …", file=sys.stderr)
@@ -155,15 +155,15 @@ def _read_recording(nsys: str, version: str, report: Path, remarks: list[str]) -
 
 def _load_session(path: Path) -> Result:
     from ortbench.model import door
-    from ortbench.result import from_data
+    from ortbench.model.result import from_data
 
     return from_data(door.parse(door.content_of(path), str(path))["session"], str(path))
 
 
 def _remarks(session: Result, attach_only: bool) -> list[str]:
     """What a user who wanted a timeline should know."""
+    from ortbench.core.profiler import is_profiled
     from ortbench.measure.nsys import RECORD, WHERE_TO_GET_IT
-    from ortbench.profiler import is_profiled
 
     if not attach_only:
         command = session.kind or "run"
@@ -179,7 +179,7 @@ def _remarks(session: Result, attach_only: bool) -> list[str]:
 
 
 def _save(made: Profile, folder: Path, json_out: str | None) -> None:
-    from ortbench.analysis.nsight import profile_json
+    from ortbench.analysis.nodes.nsight import profile_json
     from ortbench.report.markdown import markdown
     from ortbench.report.profile import build
 

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ortbench.plan import Observer
+    from ortbench.plan.plan import Observer
 
 
 def observed(stack: ExitStack, quiet: bool, observer: Observer | None = None) -> Observer | None:

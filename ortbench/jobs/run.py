@@ -6,20 +6,20 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ortbench.characters import complain
-from ortbench.ep_options import refuse_unclaimed
-from ortbench.errors import BENCHMARK_FAILED, DONE, INTERRUPTED, BadInput
+from ortbench.core.errors import BENCHMARK_FAILED, DONE, INTERRUPTED, BadInput
+from ortbench.core.safe_text import complain
 from ortbench.jobs.junit import write_junit
 from ortbench.jobs.launch import Launched, launch
 from ortbench.jobs.writing import check_place, say_failures, summarise_job, write, write_page, write_trace
-from ortbench.modes import LATENCY
-from ortbench.parsing import parse_share
-from ortbench.plan import SAME, Observer, Plan
-from ortbench.sides import differ_by_ep, side_names
-from ortbench.wanted import Wanted
+from ortbench.model.modes import LATENCY
+from ortbench.plan.configurations import differ_by_ep, side_names
+from ortbench.plan.ep_options import refuse_unclaimed
+from ortbench.plan.output_options import Wanted
+from ortbench.plan.parsing import parse_share
+from ortbench.plan.plan import SAME, Observer, Plan
 
 if TYPE_CHECKING:
-    from ortbench.result import Result
+    from ortbench.model.result import Result
 
 
 def check_wanted(wanted: Wanted) -> None:
@@ -112,9 +112,9 @@ def measured(
 
 
 def _show(launched: Launched, json_out: str | None, quiet: bool) -> None:
+    from ortbench.model.result import result_json
     from ortbench.report.markdown import markdown
     from ortbench.report.run import build
-    from ortbench.result import result_json
 
     (result,), (folder,) = launched.results, launched.folders
     report = build(result, str(folder))
@@ -130,7 +130,7 @@ def _show(launched: Launched, json_out: str | None, quiet: bool) -> None:
 
 def _show_side_by_side(launched: Launched, each: bool, quiet: bool) -> None:
     """Several sides in one table; also `each` by itself, which settings of one EP do not need."""
-    from ortbench.files import write_or_note
+    from ortbench.core.files import write_or_note
     from ortbench.report import run, sides
     from ortbench.report.markdown import markdown
 

@@ -9,21 +9,21 @@ from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
 
-from ortbench import stopping
-from ortbench.characters import complain, visible
-from ortbench.errors import INTERRUPTED, BadInput
+from ortbench.core import signals
+from ortbench.core.errors import INTERRUPTED, BadInput
+from ortbench.core.parts import plain
+from ortbench.core.safe_text import complain, visible
 from ortbench.jobs import cases
 from ortbench.jobs.junit import write_junit
 from ortbench.jobs.suite_folder import claim, join, saved_result, write_summary
 from ortbench.jobs.writing import summarise_job, write, write_json
-from ortbench.model.parts import plain
+from ortbench.plan.output_options import Wanted
 from ortbench.report.markdown import markdown
 from ortbench.report.suite import build
 from ortbench.suite.cases import Suite
 from ortbench.suite.job import Job
 from ortbench.suite.record import CONCLUDED, MISSING, SKIPPED, Record, exit_code
 from ortbench.suite.shards import parse_shard, shard
-from ortbench.wanted import Wanted
 
 
 def chosen(found: Suite, jobs: Sequence[Job], part: str | None, only: Sequence[str]) -> list[Job]:
@@ -76,7 +76,7 @@ def suite(found: Suite, jobs: Sequence[Job], place: Path, fresh: bool, wanted: W
         if record.exit_code or not wanted.quiet:
             print(visible(f"[{count}/{len(jobs)}] {record.line(was_done)}"), file=sys.stderr)
 
-    stopping.hold()  # the summary is written whatever comes
+    signals.hold()  # the summary is written whatever comes
     records, interrupted = carry_out(jobs, place, fresh, wanted.quiet, tell)
     if interrupted:
         print(
@@ -116,7 +116,7 @@ def merge(folders: Sequence[Path], out: Path, wanted: Wanted) -> int:
 
 def _conclude(name: str, records: Sequence[Record], place: Path, wanted: Wanted, interrupted: bool) -> int:
     """Write and print what a suite came to; its exit code."""
-    code = (stopping.exit_code() or INTERRUPTED) if interrupted else exit_code(records)
+    code = (signals.exit_code() or INTERRUPTED) if interrupted else exit_code(records)
     write_summary(place, name, records)
     report = build(name, records, str(place))
     summarise_job(markdown(report))

@@ -13,16 +13,16 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypedDict
 
-from ortbench.characters import plain_name
-from ortbench.errors import BENCHMARK_FAILED, BadInput
-from ortbench.files import make_ignored, note, why_lacking, write_atomically, write_or_note
+from ortbench.core.errors import BENCHMARK_FAILED, BadInput
+from ortbench.core.files import make_ignored, note, why_lacking, write_atomically, write_or_note
+from ortbench.core.parts import text
+from ortbench.core.safe_text import plain_name
 from ortbench.model import door
-from ortbench.model.parts import text
+from ortbench.model.result import Result, load
+from ortbench.plan.output_options import REPORTS
 from ortbench.report.markdown import markdown
 from ortbench.report.suite import build, csv
-from ortbench.result import Result, load
 from ortbench.suite.record import MISSING, Record, record_from
-from ortbench.wanted import REPORTS
 
 CASE_FILE, SUITE_FILE = "case.json", "suite.json"
 _RESULTS = ("result.json", "candidate/result.json")  # of a run, of a live gate with a baseline

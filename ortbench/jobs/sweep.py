@@ -8,21 +8,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ortbench import files, stopping
-from ortbench.ep_options import refuse_unclaimed
-from ortbench.errors import INTERRUPTED, BadInput, BenchmarkFailed
+from ortbench.core import files, signals
+from ortbench.core.errors import INTERRUPTED, BadInput, BenchmarkFailed
 from ortbench.jobs.junit import write_junit
 from ortbench.jobs.progress import observed
 from ortbench.jobs.writing import check_place, say_failures, summarise_job, write, write_page, write_trace
 from ortbench.measure.process import open_session
+from ortbench.plan.ep_options import refuse_unclaimed
 
 if TYPE_CHECKING:
-    from ortbench.plan import Observer
-    from ortbench.result import Result
-    from ortbench.slo import Slo
-    from ortbench.sweep_plan import Shape
-    from ortbench.timeline import Timeline
-    from ortbench.wanted import Wanted
+    from ortbench.model.result import Result
+    from ortbench.model.slo import Slo
+    from ortbench.model.timeline import Timeline
+    from ortbench.plan.output_options import Wanted
+    from ortbench.plan.plan import Observer
+    from ortbench.plan.sweep_plan import Shape
 
 
 @dataclass(frozen=True)
@@ -103,11 +103,11 @@ def measured(
         from ortbench.measure.folder import discard_if_empty, new_folder, run_name
         from ortbench.measure.points import PointSide, SharedWorker
         from ortbench.measure.sweep import SweepBench
+        from ortbench.model.result import save
+        from ortbench.model.timeline import Timeline
         from ortbench.report.folder import write_run
-        from ortbench.result import save
-        from ortbench.timeline import Timeline
 
-        stopping.hold()  # from here on there is a folder, and soon something in it
+        signals.hold()  # from here on there is a folder, and soon something in it
         name = f"sweep-{run_name([plan])}" if plan.name is None else run_name([plan])
         folder = place() if place is not None else None if out is None else new_folder(out, name)
 
@@ -144,9 +144,9 @@ def measured(
 
 
 def _show(result: Result, folder: str, json_out: str | None, quiet: bool) -> None:
+    from ortbench.model.result import result_json
     from ortbench.report.markdown import markdown
     from ortbench.report.run import build
-    from ortbench.result import result_json
 
     report = build(result, folder)
     summarise_job(markdown(report))

@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ortbench import characters, files
-from ortbench.errors import BENCHMARK_FAILED, DONE, BadInput
+from ortbench.core import files, safe_text
+from ortbench.core.errors import BENCHMARK_FAILED, DONE, BadInput
 
 if TYPE_CHECKING:
-    from ortbench.result import Result
-    from ortbench.timeline import Timeline
+    from ortbench.model.result import Result
+    from ortbench.model.timeline import Timeline
 
 
 def summarise_job(markdown: str) -> None:
@@ -31,11 +31,11 @@ def write(path: str, text: str, option: str) -> bool:
     """Write a text for other programs to a file or, with ``-``, to standard output: in UTF-8 in either case.
 
     Returns:
-        Whether it was written; if not, that is noted, see `ortbench.files.write_or_note`.
+        Whether it was written; if not, that is noted, see `ortbench.core.files.write_or_note`.
     """
     if path == "-":
         sys.stdout.flush()
-        sys.stdout.buffer.write(characters.encoded(text))
+        sys.stdout.buffer.write(safe_text.encoded(text))
         sys.stdout.flush()
         return True
     return _write_file(path, text, option)
@@ -45,7 +45,7 @@ def write_compressible(path: str, text: str, option: str) -> bool:
     """Write a text to a file, compressed by gzip if its name ends in ``.gz``; whether it was written, as `write`."""
     import gzip
 
-    return _write_file(path, gzip.compress(characters.encoded(text), mtime=0) if path.endswith(".gz") else text, option)
+    return _write_file(path, gzip.compress(safe_text.encoded(text), mtime=0) if path.endswith(".gz") else text, option)
 
 
 def _write_file(path: str, content: str | bytes, option: str) -> bool:
@@ -53,7 +53,7 @@ def _write_file(path: str, content: str | bytes, option: str) -> bool:
     if not _is_special(place):
         return files.write_or_note(place, content, name)
     try:
-        place.write_bytes(characters.encoded(content) if isinstance(content, str) else content)
+        place.write_bytes(safe_text.encoded(content) if isinstance(content, str) else content)
     except OSError as error:
         files.note(name, error)
         return False
@@ -119,13 +119,13 @@ def say_failures(result: Result, where: str = "") -> int:
         where: before each line: whose result it is.
     """
     from ortbench.gate.verdict import failures_of, nothing_measured
-    from ortbench.result import FAILED, OK
+    from ortbench.model.result import FAILED, OK
 
     statuses = [case.status for case in result.cases]
     for failure in failures_of(result):
-        characters.complain(f"{where}{failure}")
+        safe_text.complain(f"{where}{failure}")
     if OK not in statuses and FAILED not in statuses:
-        characters.complain(f"{where}{nothing_measured(result)}")
+        safe_text.complain(f"{where}{nothing_measured(result)}")
     return DONE if OK in statuses and FAILED not in statuses else BENCHMARK_FAILED
 
 
@@ -144,6 +144,6 @@ def write_trace(
     trace = chrome_trace(results, timelines, labels=labels)
     written = write_compressible(path, trace_json(trace), "--trace")
     for words in trace["otherData"]["missing"]:
-        characters.complain(f"--trace lacks: {words}")
+        safe_text.complain(f"--trace lacks: {words}")
     if written and not quiet:
-        print(characters.visible(f"Timeline in {path}; open it at ui.perfetto.dev or in chrome://tracing"))
+        print(safe_text.visible(f"Timeline in {path}; open it at ui.perfetto.dev or in chrome://tracing"))

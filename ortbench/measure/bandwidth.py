@@ -8,18 +8,19 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from ortbench import __version__, units
+from ortbench import __version__
 from ortbench.analysis.bandwidth import TITLES, copies, fail, put_samples, sync_of
-from ortbench.answers import CopiesProved, CopyEp, Held, Samples
-from ortbench.bandwidth_plan import CopyPlan, sizes
-from ortbench.errors import BenchmarkFailed
+from ortbench.core import units
+from ortbench.core.errors import BenchmarkFailed
 from ortbench.measure.environment import environment, free_memory, load_average
 from ortbench.measure.process import Client, WorkerLost, open_copies
 from ortbench.measure.schedule import Block, Schedule, StopRule
-from ortbench.modes import COPY, DIRECTIONS, LATENCY
-from ortbench.plan import Observer
-from ortbench.result import BANDWIDTH, Case, Result
-from ortbench.schema import Direction, Stopped
+from ortbench.model.modes import COPY, DIRECTIONS, LATENCY
+from ortbench.model.protocol import CopiesProved, CopyEp, Held, Samples
+from ortbench.model.result import BANDWIDTH, Case, Result
+from ortbench.model.schema import Direction, Stopped
+from ortbench.plan.bandwidth_plan import CopyPlan, sizes
+from ortbench.plan.plan import Observer
 
 _PRECISION = 0.01  # within which every median is known when the sweep may stop early
 _KEEP_EVERY_S = 5.0

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from ortbench.errors import BenchmarkFailed, OrtbenchError
+from ortbench.core.errors import BenchmarkFailed, OrtbenchError
 from ortbench.measure.clocks import locked_clocks
 from ortbench.measure.describe import describe_fence, describe_gpus
 from ortbench.measure.environment import environment
@@ -23,9 +23,9 @@ from ortbench.measure.schedule import MAX_SAMPLES, Block, Estimates, InOrder, Sc
 from ortbench.measure.side import Side
 from ortbench.measure.spin import NOT_MEASURED, take_spin, without_spin
 from ortbench.measure.thinning import Thinning
-from ortbench.plan import Observer
-from ortbench.result import FAILED, Result
-from ortbench.schema import Machine, Stopped
+from ortbench.model.result import FAILED, Result
+from ortbench.model.schema import Machine, Stopped
+from ortbench.plan.plan import Observer
 
 # All cases grow together, block by block; how much of them a crash of this very process could cost.
 _KEEP_EVERY_S = 5.0

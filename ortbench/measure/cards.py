@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any, cast
 
 from ortbench.analysis.throttling import held_by
-from ortbench.errors import one_line
-from ortbench.facts import Card, CardProcess, Nvidia
-from ortbench.hardware_names import NVIDIA
+from ortbench.core.errors import one_line
 from ortbench.measure.gpus import opened_nvml
+from ortbench.model.doctor_schema import Card, CardProcess, Nvidia
+from ortbench.model.hardware_names import NVIDIA
 
 _VENDOR = f"0x{NVIDIA:04x}"
 _DISPLAY = "0x03"  # PCI's class of display controllers, 3D controllers among them

@@ -7,11 +7,11 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-from ortbench.answers import OpenedChain
-from ortbench.files import sha256
-from ortbench.options import settings
-from ortbench.plan import Plan
-from ortbench.result import CHAIN, Result
+from ortbench.core.files import sha256
+from ortbench.model.protocol import OpenedChain
+from ortbench.model.result import CHAIN, Result
+from ortbench.plan.options import settings
+from ortbench.plan.plan import Plan
 
 
 def describe_chain(result: Result, plan: Plan, opened: OpenedChain) -> Plan:

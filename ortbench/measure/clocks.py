@@ -10,12 +10,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from ortbench import stopping
-from ortbench.errors import BadInput, Unsupported
+from ortbench.core import signals
+from ortbench.core.errors import BadInput, Unsupported
 from ortbench.measure.card import card_of, is_on_nvidia
 from ortbench.measure.gpus import opened_nvml
-from ortbench.plan import Plan
-from ortbench.result import Result
+from ortbench.model.result import Result
+from ortbench.plan.plan import Plan
 
 _OPTION = "--lock-clocks"
 _TDP = 0xFFFFFF01  # NVML_CLOCK_LIMIT_ID_TDP: the base clock, which the card holds within its power
@@ -76,7 +76,7 @@ class _Guard:
         self.card = card
         low = high = _TDP if isinstance(wish, str) else wish
         line = [sys.executable, "-P", "-m", "ortbench.measure.guardian", str(card), str(low), str(high)]
-        with stopping.held():
+        with signals.held():
             # In a session of its own no signal for this process's group reaches it.
             self._process = subprocess.Popen(
                 line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True

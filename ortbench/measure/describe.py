@@ -8,20 +8,20 @@ from contextlib import suppress
 from pathlib import Path
 from typing import cast
 
+from ortbench.analysis.comparing.variables import recorded
 from ortbench.analysis.items import items_of
-from ortbench.analysis.placed import nodes_stay
+from ortbench.analysis.nodes.placed import nodes_stay
 from ortbench.analysis.throttling import leave_out, sentence, throttled
-from ortbench.analysis.variables import recorded
-from ortbench.answers import Opened
-from ortbench.errors import BadInput, BenchmarkFailed, Unsupported
+from ortbench.core.errors import BadInput, BenchmarkFailed, Unsupported
 from ortbench.measure.card import card_of, is_on_nvidia
 from ortbench.measure.chain import describe_chain
 from ortbench.measure.gpus import opened_nvml, to_warn_of
-from ortbench.modes import CPU, MODES
-from ortbench.options import settings
-from ortbench.plan import POLICIES, Plan, is_nvidia
-from ortbench.result import LOOP, UNSUPPORTED, Result
-from ortbench.schema import GpuReading, Machine, Target
+from ortbench.model.modes import CPU, MODES
+from ortbench.model.protocol import Opened
+from ortbench.model.result import LOOP, UNSUPPORTED, Result
+from ortbench.model.schema import GpuReading, Machine, Target
+from ortbench.plan.options import settings
+from ortbench.plan.plan import POLICIES, Plan, is_nvidia
 
 
 def describe(result: Result, plan: Plan, machine: Machine, sha256: str, run_id: str, opened: Opened) -> None:

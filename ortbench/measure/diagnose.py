@@ -6,10 +6,10 @@ import contextlib
 import platform
 from importlib import metadata
 
-from ortbench.errors import BenchmarkFailed, OrtbenchError
-from ortbench.facts import Facts, Installed, Packages, Profiler
+from ortbench.core.errors import BenchmarkFailed, OrtbenchError
 from ortbench.measure import cards, nsys, processor
 from ortbench.measure.process import Client
+from ortbench.model.doctor_schema import Facts, Installed, Packages, Profiler
 
 _ANSWER_S = 120.0  # the longest wait for one
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from ortbench import stopping
 from ortbench.analysis import energy
 from ortbench.analysis.energy import PARTS, Part
-from ortbench.answers import Stretched
-from ortbench.errors import OrtbenchError, Unsupported
+from ortbench.core import signals
+from ortbench.core.errors import OrtbenchError, Unsupported
 from ortbench.measure.gpus import opened_nvml
 from ortbench.measure.meters import Meter, meter_for
 from ortbench.measure.process import WorkerLost
 from ortbench.measure.side import Side
-from ortbench.modes import LATENCY
+from ortbench.model.modes import LATENCY
+from ortbench.model.protocol import Stretched
 
 SHORTEST_S = 2.0  # of a stretch
 IDLE_S = 1.0  # of the idle time before and after each
@@ -51,7 +51,7 @@ class Recorder:
             steps: and longer, until it has moved so many times.
 
         Raises:
-            Stopped: see `ortbench.stopping.heed`.
+            Stopped: see `ortbench.core.signals.heed`.
         """
         settled = self._clock() + round(self.meter.settle_s * 1e9)
         until = settled + round(seconds * 1e9)
@@ -59,7 +59,7 @@ class Recorder:
         found: list[tuple[int, float]] = []
         last: float | None = None
         while (now := self._clock()) < until or (len(found) < steps and now < at_most):
-            stopping.heed()
+            signals.heed()
             joules, at = self.meter.joules(), self._clock()
             if last is not None and joules != last and at >= settled:
                 found.append((at, joules))

@@ -11,7 +11,7 @@ from collections import Counter
 from pathlib import Path
 
 from ortbench.measure.gpus import nvidia_gpus
-from ortbench.schema import Machine, Node
+from ortbench.model.schema import Machine, Node
 
 _node: Node | None = None
 _commit: str | None = None

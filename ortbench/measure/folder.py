@@ -8,13 +8,13 @@ from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 
-from ortbench import interpreters
-from ortbench.bandwidth_plan import CopyPlan
-from ortbench.characters import plain_name
-from ortbench.errors import BadInput, BenchmarkFailed, one_line
-from ortbench.files import discard_ignored, make_ignored, write_atomically
-from ortbench.plan import Plan
-from ortbench.sides import ep_names, eps_of, target_name
+from ortbench.core import interpreters
+from ortbench.core.errors import BadInput, BenchmarkFailed, one_line
+from ortbench.core.files import discard_ignored, make_ignored, write_atomically
+from ortbench.core.safe_text import plain_name
+from ortbench.plan.bandwidth_plan import CopyPlan
+from ortbench.plan.configurations import ep_names, eps_of, target_name
+from ortbench.plan.plan import Plan
 
 
 def run_name(plans: Sequence[Plan]) -> str:

@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from ortbench.analysis.gpu_activity import put_recorded
-from ortbench.answers import ClosedUp, ProfiledNodes, Recorded
-from ortbench.errors import BenchmarkFailed, OrtbenchError
+from ortbench.analysis.nodes.gpu_activity import put_recorded
+from ortbench.core.errors import BenchmarkFailed, OrtbenchError
 from ortbench.measure.process import WorkerLost, request_of, worker_for
 from ortbench.measure.side import Side
-from ortbench.modes import LATENCY, MODES, modes_that
-from ortbench.schema import Measured
-from ortbench.timeline import Node, Span, Timeline
+from ortbench.model.modes import LATENCY, MODES, modes_that
+from ortbench.model.protocol import ClosedUp, ProfiledNodes, Recorded
+from ortbench.model.schema import Measured
+from ortbench.model.timeline import Node, Span, Timeline
 
 # Enough profiled runs for a median, and not much more than a second of them.
 _PROFILED_NS = 1_000_000_000

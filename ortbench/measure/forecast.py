@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Literal
 
-from ortbench.plan import Loop
+from ortbench.plan.plan import Loop
 
 Step = Literal["open", "prepare", "measure", "switch", "finish", "energy"]
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal
 
 from ortbench.analysis.throttling import HOLDS_BACK, IDLE, WATCHED, bits_that_hold
-from ortbench.schema import Gpu, GpuReading, GpuState, Throttled
+from ortbench.model.schema import Gpu, GpuReading, GpuState, Throttled
 
 _NVML = "libnvidia-ml.so.1"  # where the package looks for it too
 EVERY_S = 1.0  # a reading is kept, and whenever what holds a card back has changed

@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 
 from ortbench.analysis.precision import likely_cause
-from ortbench.answers import HeldOutputs, Saved
-from ortbench.errors import BenchmarkFailed
+from ortbench.core.errors import BenchmarkFailed
 from ortbench.measure.folder import temporary_folder
 from ortbench.measure.side import Side
+from ortbench.model.protocol import HeldOutputs, Saved
 
 Awake = Callable[[Side], AbstractContextManager[None]]
 

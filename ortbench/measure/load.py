@@ -9,9 +9,8 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
-from ortbench.analysis.load_levels import Taken, case_of
-from ortbench.analysis.slo_search import Search
-from ortbench.load_plan import AUTO, LoadPlan
+from ortbench.analysis.loads.load_levels import Taken, case_of
+from ortbench.analysis.loads.slo_search import Search
 from ortbench.measure.clocks import locked_clocks
 from ortbench.measure.environment import environment
 from ortbench.measure.gpus import Watch
@@ -19,9 +18,10 @@ from ortbench.measure.load_due import Due
 from ortbench.measure.load_left import Left
 from ortbench.measure.load_side import LoadSide
 from ortbench.measure.side import Side
-from ortbench.plan import Observer
-from ortbench.result import Result
-from ortbench.schema import Stopped
+from ortbench.model.result import Result
+from ortbench.model.schema import Stopped
+from ortbench.plan.load_plan import AUTO, LoadPlan
+from ortbench.plan.plan import Observer
 
 FEWEST_CYCLES = 5  # of a caller in a block, if all wait for one another
 SHORTEST_BLOCK_NS = 20_000_000

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ortbench.errors import Unsupported
+from ortbench.core.errors import Unsupported
 from ortbench.measure.card import card_of, is_on_nvidia
 from ortbench.measure.gpus import Watch, open_nvml
-from ortbench.result import Result
+from ortbench.model.result import Result
 
 
 class Clocks:

@@ -8,16 +8,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ortbench.analysis.load_levels import Burst
-from ortbench.analysis.load_requests import Requests
-from ortbench.answers import LoadBlock, LoadCallers, LoadRuns, LoadServed
-from ortbench.errors import BenchmarkFailed, OrtbenchError, WrongOutputs
-from ortbench.load_plan import OWN, PROCESS
+from ortbench.analysis.loads.load_levels import Burst
+from ortbench.analysis.loads.load_requests import Requests
+from ortbench.core.errors import BenchmarkFailed, OrtbenchError, WrongOutputs
+from ortbench.core.int_codec import pack, unpack
 from ortbench.measure.folder import temporary_folder
 from ortbench.measure.lock_watch import LockWatch
 from ortbench.measure.process import Client, WorkerLost, open_worker
 from ortbench.measure.side import Side
-from ortbench.packed import pack, unpack
+from ortbench.model.protocol import LoadBlock, LoadCallers, LoadRuns, LoadServed
+from ortbench.plan.load_plan import OWN, PROCESS
 
 if TYPE_CHECKING:
     import numpy as np
@@ -35,7 +35,7 @@ class Crew:
 
     Args:
         side: open.
-        sessions: what each has: see `ortbench.load_plan.LoadPlan`.
+        sessions: what each has: see `ortbench.plan.load_plan.LoadPlan`.
         seed: of the moments at which Python's lock is looked at.
         stage: told what takes time before the first block.
     """

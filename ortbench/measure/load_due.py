@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ortbench.analysis import arrivals
-from ortbench.load_plan import AUTO, UNIFORM, LoadPlan, read_timestamps
+from ortbench.analysis.loads import arrivals
+from ortbench.plan.load_plan import AUTO, UNIFORM, LoadPlan, read_timestamps
 
 if TYPE_CHECKING:
     import numpy as np

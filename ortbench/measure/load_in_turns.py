@@ -18,9 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from ortbench.analysis.levels import CONCURRENCY, At
-from ortbench.analysis.load_levels import Taken, burst_block, stretch_block
-from ortbench.load_plan import LoadPlan
+from ortbench.analysis.loads.levels import CONCURRENCY, At
+from ortbench.analysis.loads.load_levels import Taken, burst_block, stretch_block
 from ortbench.measure.clocks import locked_clocks
 from ortbench.measure.environment import environment
 from ortbench.measure.gpus import Watch
@@ -30,9 +29,10 @@ from ortbench.measure.load_due import Due
 from ortbench.measure.load_left import Left
 from ortbench.measure.load_side import LoadSide
 from ortbench.measure.side import Side
-from ortbench.plan import Observer
-from ortbench.result import Result
-from ortbench.schema import LoadBlock, Stopped
+from ortbench.model.result import Result
+from ortbench.model.schema import LoadBlock, Stopped
+from ortbench.plan.load_plan import LoadPlan
+from ortbench.plan.plan import Observer
 
 _ROUNDS = 32  # that a level's time is to be enough for, unless its blocks must be longer
 _LONGEST_BLOCK_S = 0.25  # of a closed loop: more short blocks tell more than fewer long ones

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ortbench.analysis.levels import CONCURRENCY, at, load_cases
-from ortbench.analysis.load_levels import LATE_NS, LOCK_MATTERS, Taken
-from ortbench.load_plan import PROCESS, LoadPlan, callers
-from ortbench.modes import GIL_WAIT, LATE_SHARE
-from ortbench.result import Result
+from ortbench.analysis.loads.levels import CONCURRENCY, at, load_cases
+from ortbench.analysis.loads.load_levels import LATE_NS, LOCK_MATTERS, Taken
+from ortbench.model.modes import GIL_WAIT, LATE_SHARE
+from ortbench.model.result import Result
+from ortbench.plan.load_plan import PROCESS, LoadPlan, callers
 
 
 def remark(result: Result, load: LoadPlan, taken: Sequence[Taken]) -> None:

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ortbench import files
-from ortbench.analysis.load_levels import Taken, counted
-from ortbench.characters import visible
-from ortbench.errors import BadInput, one_line
+from ortbench.analysis.loads.load_levels import Taken, counted
+from ortbench.core import files
+from ortbench.core.errors import BadInput, one_line
+from ortbench.core.safe_text import visible
 
 if TYPE_CHECKING:
     import numpy as np

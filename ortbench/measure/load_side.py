@@ -7,12 +7,11 @@ from collections.abc import Callable, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
-from ortbench.analysis.levels import CONCURRENCY, RATE, put_scaling
-from ortbench.analysis.load import knees
-from ortbench.analysis.load_levels import Burst, Taken, case_of, put_clock
-from ortbench.analysis.load_requests import Requests
-from ortbench.errors import OrtbenchError, WrongOutputs
-from ortbench.load_plan import LoadPlan, settings
+from ortbench.analysis.loads.levels import CONCURRENCY, RATE, put_scaling
+from ortbench.analysis.loads.load import knees
+from ortbench.analysis.loads.load_levels import Burst, Taken, case_of, put_clock
+from ortbench.analysis.loads.load_requests import Requests
+from ortbench.core.errors import OrtbenchError, WrongOutputs
 from ortbench.measure.describe import describe_fence
 from ortbench.measure.gpus import Watch, to_warn_of
 from ortbench.measure.load_clocks import Clocks
@@ -21,10 +20,11 @@ from ortbench.measure.load_remarks import remark
 from ortbench.measure.process import Client, WorkerLost
 from ortbench.measure.schedule import Block, dropped
 from ortbench.measure.side import Side
-from ortbench.modes import LATENCY
-from ortbench.plan import Observer
-from ortbench.result import FAILED, LOAD, Case
-from ortbench.schema import Machine, SloRate, Stopped
+from ortbench.model.modes import LATENCY
+from ortbench.model.result import FAILED, LOAD, Case
+from ortbench.model.schema import Machine, SloRate, Stopped
+from ortbench.plan.load_plan import LoadPlan, settings
+from ortbench.plan.plan import Observer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,18 +10,18 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ortbench.analysis.memory import device_total, failed
-from ortbench.errors import OrtbenchError
+from ortbench.core.errors import OrtbenchError
 from ortbench.measure.card import is_on_nvidia
 from ortbench.measure.card_memory import held, read_cards
 from ortbench.measure.process import request_of, worker_for
 from ortbench.measure.side import Side
 from ortbench.model.kinds import KINDS
-from ortbench.modes import DEVICE_MEMORY, HOST_MEMORY
-from ortbench.result import OK, Case, Result
-from ortbench.schema import CaseMemory
+from ortbench.model.modes import DEVICE_MEMORY, HOST_MEMORY
+from ortbench.model.result import OK, Case, Result
+from ortbench.model.schema import CaseMemory
 
 if TYPE_CHECKING:
-    from ortbench.answers import Weighed, WeighedArenas, WeighedHost
+    from ortbench.model.protocol import Weighed, WeighedArenas, WeighedHost
 
 _PROFILE = "ONNX Runtime's profile of the same runs in another worker"
 _OF_STAGES = f"{_PROFILE}; the sum of what each stage's had at most, which need not be at the same time"

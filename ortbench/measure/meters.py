@@ -7,9 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from ortbench.errors import Unsupported
+from ortbench.core.errors import Unsupported
 from ortbench.measure.card import card_of
-from ortbench.schema import Provider
+from ortbench.model.schema import Provider
 
 RAPL = Path("sys/class/powercap")
 
@@ -29,7 +29,7 @@ class Meter(Protocol):
 
     @property
     def how(self) -> Literal["counter", "power", "rapl"]:
-        """See `ortbench.schema.Energy`."""
+        """See `ortbench.model.schema.Energy`."""
 
     def joules(self) -> float:
         """What it stands at, J; it only rises."""

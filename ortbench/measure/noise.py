@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ortbench.analysis.pairs import block_medians, shared
-from ortbench.errors import OrtbenchError
-from ortbench.facts import Noise
+from ortbench.analysis.comparing.pairs import block_medians, shared
+from ortbench.core.errors import OrtbenchError
+from ortbench.core.stats import paired_ratio
 from ortbench.measure.bench import Bench
 from ortbench.measure.folder import temporary_folder
 from ortbench.measure.side import Side
-from ortbench.modes import CPU, LATENCY
-from ortbench.plan import Loop, Observer, Plan, Target
-from ortbench.result import OK, Result
-from ortbench.stats import paired_ratio
+from ortbench.model.doctor_schema import Noise
+from ortbench.model.modes import CPU, LATENCY
+from ortbench.model.result import OK, Result
+from ortbench.plan.plan import Loop, Observer, Plan, Target
 
 SECONDS = 2.0  # of each lane
 _SIDE, _LAYERS = 256, 8  # about a millisecond of matrix products, on as many threads as ONNX Runtime takes

@@ -13,11 +13,11 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from ortbench import stopping
-from ortbench.errors import BAD_INPUT, BadInput, BenchmarkFailed, one_line
-from ortbench.files import write_or_note
+from ortbench.core import signals
+from ortbench.core.errors import BAD_INPUT, BadInput, BenchmarkFailed, one_line
+from ortbench.core.files import write_or_note
+from ortbench.core.profiler import CAPTURE, DOMAIN
 from ortbench.measure.process import nameless_file
-from ortbench.profiler import CAPTURE, DOMAIN
 
 WHERE_TO_GET_IT = "https://developer.nvidia.com/nsight-systems"
 RECORD = (
@@ -87,7 +87,7 @@ def _attend(line: Sequence[str], output: int) -> int:
         line, stdout=output, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, start_new_session=True
     )
     try:
-        with stopping.awaited():
+        with signals.awaited():
             return process.wait()
     except KeyboardInterrupt:
         _tell(process, signal.SIGINT)
@@ -139,7 +139,7 @@ def _run(line: Sequence[str], timeout_s: float) -> str:
         BenchmarkFailed: it fails or does not end.
     """
     try:
-        with stopping.awaited():
+        with signals.awaited():
             done = subprocess.run(line, capture_output=True, text=True, errors="replace", timeout=timeout_s)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise BenchmarkFailed(f"{line[0]} cannot be run: {one_line(str(error))}") from None

@@ -12,10 +12,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 
-from ortbench.analysis.nsight import Copies, Range, Recording
-from ortbench.errors import BenchmarkFailed
+from ortbench.analysis.nodes.nsight import Copies, Range, Recording
+from ortbench.core.errors import BenchmarkFailed
+from ortbench.core.profiler import DOMAIN
 from ortbench.measure.nsys import file_of
-from ortbench.profiler import DOMAIN
 
 _PUSH_POP, _DOMAIN_CREATE = 59, 75  # NVTX_EVENTS.eventType
 _PROCESS = 0xFFFFFFFFFF000000  # the part of a globalTid that all threads of a process share

@@ -12,8 +12,8 @@ from ortbench.measure.forecast import Step
 from ortbench.measure.memory import learn_forms, weigh_modes
 from ortbench.measure.side import Side
 from ortbench.measure.spin import NOT_MEASURED as SPIN_NOT_MEASURED
-from ortbench.modes import CPU_TIME, NO_SPIN
-from ortbench.result import OK
+from ortbench.model.modes import CPU_TIME, NO_SPIN
+from ortbench.model.result import OK
 
 Tell = Callable[[str], None]
 

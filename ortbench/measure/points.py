@@ -6,16 +6,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from ortbench.answers import Opened, OpenedSweep
-from ortbench.errors import BadInput, BenchmarkFailed, OrtbenchError
-from ortbench.files import sha256
+from ortbench.core.errors import BadInput, BenchmarkFailed, OrtbenchError
+from ortbench.core.files import sha256
 from ortbench.measure.describe import describe
 from ortbench.measure.process import Client, WorkerLost, open_session, request_of
 from ortbench.measure.side import Side
-from ortbench.plan import Plan
-from ortbench.result import OK
-from ortbench.schema import Machine
-from ortbench.timeline import Timeline
+from ortbench.model.protocol import Opened, OpenedSweep
+from ortbench.model.result import OK
+from ortbench.model.schema import Machine
+from ortbench.model.timeline import Timeline
+from ortbench.plan.plan import Plan
 
 
 class SharedWorker:

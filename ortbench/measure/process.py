@@ -19,15 +19,15 @@ from functools import cache
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from ortbench import stopping
-from ortbench.errors import BadInput, BenchmarkFailed, from_data, one_line
-from ortbench.interpreters import program, surroundings
-from ortbench.profiler import is_profiled
+from ortbench.core import signals
+from ortbench.core.errors import BadInput, BenchmarkFailed, from_data, one_line
+from ortbench.core.interpreters import program, surroundings
+from ortbench.core.profiler import is_profiled
 
 if TYPE_CHECKING:  # `start_early` waits for nothing that can be loaded while the worker loads ONNX Runtime
-    from ortbench.bandwidth_plan import CopyPlan
-    from ortbench.chain_plan import Stage
-    from ortbench.plan import Plan
+    from ortbench.plan.bandwidth_plan import CopyPlan
+    from ortbench.plan.chain_plan import Stage
+    from ortbench.plan.plan import Plan
 
 BOOTSTRAP = Path(__file__).resolve().parents[1] / "worker" / "bootstrap.py"
 _LAST_WORDS = 200  # characters of a dead worker's stderr that fit a one-line message
@@ -74,7 +74,7 @@ class Client:
         self._request: dict[str, Any] = {}
         self._has_state = False
         self._about: dict[str, Any] = {}
-        with _started(python), stopping.held():  # what started is known to be ended
+        with _started(python), signals.held():  # what started is known to be ended
             self._process = subprocess.Popen(
                 [sys.executable, str(BOOTSTRAP)]
                 if python is None
@@ -86,7 +86,7 @@ class Client:
                 # In a session of its own, Ctrl-C reaches only this process, which then ends the worker in its own time.
                 start_new_session=True,
             )
-            stopping.end_with_process(self._process.kill)
+            signals.end_with_process(self._process.kill)
         # A thread reads, because only that can be waited for with a limit on every system.
         self._answers: queue.SimpleQueue[bytes] = queue.SimpleQueue()
         self._reader = threading.Thread(target=self._read, daemon=True)
@@ -208,7 +208,7 @@ class Client:
         while line is None:
             left_s = until - time.monotonic()
             try:
-                with stopping.awaited():
+                with signals.awaited():
                     line = self._answers.get(timeout=max(0.0, min(_TELL_S, left_s)))
             except queue.Empty:
                 if left_s > _TELL_S:
@@ -250,7 +250,7 @@ class Client:
         if self._process.poll() is None:
             self._process.kill()
         self._process.wait()
-        stopping.ended(self._process.kill)
+        signals.ended(self._process.kill)
 
     def close(self) -> None:
         """End the worker and free what it used."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ortbench.facts import Cpu, Memory
 from ortbench.measure.environment import cpu_model, governors, load_average, usable_cores
+from ortbench.model.doctor_schema import Cpu, Memory
 
 _FREQUENCY = Path("sys/devices/system/cpu")
 _GROUPS = Path("sys/fs/cgroup")

@@ -14,10 +14,10 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from ortbench.analysis.enough import ROUNDS
-from ortbench.modes import LATENCY
-from ortbench.schema import Stopped
-from ortbench.stats import median_interval
+from ortbench.analysis.comparing.enough import ROUNDS
+from ortbench.core.stats import median_interval
+from ortbench.model.modes import LATENCY
+from ortbench.model.schema import Stopped
 
 BLOCK_NS = 20_000_000  # short enough to alternate often, long enough that the switch between modes is a small part
 MIN_BLOCK, MAX_BLOCK = 3, 1000

@@ -12,19 +12,19 @@ from typing import Any, cast
 
 from ortbench import __version__
 from ortbench.analysis.derive import derive
-from ortbench.answers import Captured, Finished, Opened, Prepared, Samples, Stage, TracedSamples
-from ortbench.errors import BenchmarkFailed, OrtbenchError, Unsupported, WrongOutputs
-from ortbench.files import note, sha256, write_atomically
+from ortbench.core.errors import BenchmarkFailed, OrtbenchError, Unsupported, WrongOutputs
+from ortbench.core.files import note, sha256, write_atomically
 from ortbench.measure.describe import describe
 from ortbench.measure.environment import load_average
 from ortbench.measure.process import Client, WorkerLost, open_worker
 from ortbench.measure.schedule import Block
 from ortbench.measure.streams import add_host_time, by_stage, streams
-from ortbench.modes import BYTES_D2H, BYTES_H2D
-from ortbench.plan import Plan
-from ortbench.result import FAILED, OK, UNSUPPORTED, Case, Result
-from ortbench.schema import CaseCheck, Machine, Stopped
-from ortbench.timeline import Failure, Span, TimedBlock, Timeline
+from ortbench.model.modes import BYTES_D2H, BYTES_H2D
+from ortbench.model.protocol import Captured, Finished, Opened, Prepared, Samples, Stage, TracedSamples
+from ortbench.model.result import FAILED, OK, UNSUPPORTED, Case, Result
+from ortbench.model.schema import CaseCheck, Machine, Stopped
+from ortbench.model.timeline import Failure, Span, TimedBlock, Timeline
+from ortbench.plan.plan import Plan
 
 _ENGINE_BYTES = 1 << 16  # the least room that an engine takes
 

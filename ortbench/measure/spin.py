@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ortbench.analysis.host import cpu_time_ns, put_spin_share
-from ortbench.modes import CPU_CORES, CPU_SYSTEM, CPU_TIME, CPU_USER, LATENCY, NO_SPIN
-from ortbench.plan import NO_SPIN as SETTINGS
-from ortbench.plan import Plan
-from ortbench.result import Result
-from ortbench.stats import FEWEST, Stats
+from ortbench.core.stats import FEWEST, Stats
+from ortbench.model.modes import CPU_CORES, CPU_SYSTEM, CPU_TIME, CPU_USER, LATENCY, NO_SPIN
+from ortbench.model.result import Result
+from ortbench.plan.plan import NO_SPIN as SETTINGS
+from ortbench.plan.plan import Plan
 
 _LONGEST_S = 1.0  # per mode: CPU time needs no more
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ortbench.answers import Samples
-from ortbench.modes import CPU_TIME, ENQUEUE, STAGE, STEP, stage_phase
-from ortbench.result import Case
-from ortbench.schema import HostTime
+from ortbench.model.modes import CPU_TIME, ENQUEUE, STAGE, STEP, stage_phase
+from ortbench.model.protocol import Samples
+from ortbench.model.result import Case
+from ortbench.model.schema import HostTime
 
 
 def streams(answer: Samples, phase: str, runs: int, of_chain: bool = False) -> dict[str, list[int] | list[float]]:

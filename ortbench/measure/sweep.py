@@ -8,19 +8,19 @@ from collections.abc import Callable, Sequence
 
 from ortbench.analysis.points import merge
 from ortbench.analysis.sweep import switched
-from ortbench.answers import Switched
-from ortbench.errors import BenchmarkFailed
+from ortbench.core.errors import BenchmarkFailed
 from ortbench.measure.bench import Bench
 from ortbench.measure.forecast import Forecast
 from ortbench.measure.points import PointSide, SharedWorker
 from ortbench.measure.process import WorkerLost
 from ortbench.measure.schedule import BLOCK_NS
-from ortbench.modes import LATENCY, is_rate
-from ortbench.plan import Observer
-from ortbench.result import Result
-from ortbench.schema import Switching
-from ortbench.slo import Slo
-from ortbench.sweep_plan import Shape
+from ortbench.model.modes import LATENCY, is_rate
+from ortbench.model.protocol import Switched
+from ortbench.model.result import Result
+from ortbench.model.schema import Switching
+from ortbench.model.slo import Slo
+from ortbench.plan.plan import Observer
+from ortbench.plan.sweep_plan import Shape
 
 FEWEST, MOST = 6, 40  # rounds of switching: as many as an interval needs, and more than its width gains from
 CALLS = 2, 50  # of each shape in a round of it, at least and at most

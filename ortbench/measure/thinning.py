@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ortbench.measure.schedule import MAX_SAMPLES
-from ortbench.modes import taken_in
-from ortbench.result import Case
+from ortbench.model.modes import taken_in
+from ortbench.model.result import Case
 
 
 class Thinning:

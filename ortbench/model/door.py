@@ -1,7 +1,7 @@
 """The one way in for files that ortbench or somebody else has written: JSON to dataclasses, typed dicts and lists of them.
 
 A file may come from another version or another hand. Whatever is wrong with one ends in `BadInput`, a line with the file's
-name and the path inside the file; keys that no type knows are kept, and written again by `ortbench.model.parts`.
+name and the path inside the file; keys that no type knows are kept, and written again by `ortbench.core.parts`.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from ortbench.characters import printable, visible
-from ortbench.errors import BadInput, one_line
-from ortbench.model.parts import UNKNOWN, OneOf
+from ortbench.core.errors import BadInput, one_line
+from ortbench.core.parts import UNKNOWN, OneOf
+from ortbench.core.safe_text import printable, visible
 
 T = TypeVar("T")
 LIMIT = 256  # MiB of a file; 200,000 samples are about 2

@@ -38,10 +38,10 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from ortbench.errors import BadInput
+from ortbench.core.errors import BadInput
 from ortbench.model.kinds import AXES
 from ortbench.model.metrics import FAMILIES, GATED, LATENCY, METRICS, NAME, Metric, metric
-from ortbench.modes import ALL_MODES
+from ortbench.model.modes import ALL_MODES
 
 AxisValue = int | float | str
 BEST, OF_BEST = "best", "item_throughput"

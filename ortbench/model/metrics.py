@@ -12,7 +12,7 @@ from enum import Enum
 from functools import partial
 from typing import Literal, NamedTuple
 
-from ortbench import units
+from ortbench.core import units
 
 LATENCY = "latency"
 NAME = "NAME"  # stands for the name in the key of a family of metrics, such as ``stage.NAME``

@@ -7,12 +7,12 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from ortbench.core.parts import keys_of
+from ortbench.core.stats import Stats
 from ortbench.model.door import Wrong, shown
-from ortbench.model.parts import keys_of
-from ortbench.stats import Stats
 
 if TYPE_CHECKING:
-    from ortbench.result import Case, Result
+    from ortbench.model.result import Case, Result
 
 ALWAYS = ("created", "command", "kind", "environment", "target", "setup", "cases")
 NEEDED: dict[str, tuple[str, ...]] = {

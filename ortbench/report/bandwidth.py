@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ortbench import units
 from ortbench.analysis.bandwidth import (
     TITLES,
     advantage,
@@ -16,7 +15,11 @@ from ortbench.analysis.bandwidth import (
 )
 from ortbench.analysis.bandwidth import failures as failures_of
 from ortbench.analysis.curve import half_rate_bytes
-from ortbench.modes import D2H, DIRECTIONS, H2D, MEMORIES, ORDINARY
+from ortbench.core import units
+from ortbench.core.stats import Ratio
+from ortbench.model.modes import D2H, DIRECTIONS, H2D, MEMORIES, ORDINARY
+from ortbench.model.result import Case, Result
+from ortbench.model.schema import Direction
 from ortbench.report.bars import bar
 from ortbench.report.model import (
     BAD,
@@ -37,9 +40,6 @@ from ortbench.report.model import (
     columns,
 )
 from ortbench.report.words import ended, ep_line, memory_name, warnings
-from ortbench.result import Case, Result
-from ortbench.schema import Direction
-from ortbench.stats import Ratio
 
 _COLUMNS = (
     Column("size", Kind.NUMBER, KEY),

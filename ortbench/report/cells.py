@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ortbench.model.metrics import known_or_plain
+from ortbench.model.result import Case
 from ortbench.report.model import DERIVED, NOTHING
-from ortbench.result import Case
 
 
 def cell(case: Case, key: str, mark: bool = False) -> str:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ortbench import units
 from ortbench.analysis.chains import LINKED, crosses, crossing_ns
-from ortbench.modes import LATENCY
+from ortbench.core import units
+from ortbench.core.stats import Stats
+from ortbench.model.modes import LATENCY
+from ortbench.model.result import OK, Case, Result
+from ortbench.model.schema import Chain, ChainLink, ChainStage
 from ortbench.report.model import KEY, NOTHING, Column, Kind, Table, columns, filled
 from ortbench.report.words import mode_name, ratio_cells, stage_place
-from ortbench.result import OK, Case, Result
-from ortbench.schema import Chain, ChainLink, ChainStage
-from ortbench.stats import Stats
 
 _COLUMNS = (
     Column("mode", Kind.NAME, KEY),

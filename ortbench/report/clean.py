@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ortbench import units
+from ortbench.core import units
 from ortbench.report.model import KEY, UNCLEAR, Column, Kind, Note, Notes, Report, Table
 
 _AGES = (("w", 7 * 86400), ("d", 86400), ("h", 3600), ("min", 60))

@@ -6,9 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from ortbench.analysis.compare import Row, are_one_run, lacks, only_in, rows, word
-from ortbench.analysis.series import EVERYTHING, Key, Selection, point_text
+from ortbench.analysis.comparing.compare import Row, are_one_run, lacks, only_in, rows, word
+from ortbench.analysis.comparing.series import EVERYTHING, Key, Selection, point_text
 from ortbench.model.metrics import LATENCY, Metric, figure
+from ortbench.model.result import RUN, Result
 from ortbench.report.costs.section import TITLE
 from ortbench.report.model import (
     KEY,
@@ -28,7 +29,6 @@ from ortbench.report.ratios import ratio_cells
 from ortbench.report.throughput import best_note
 from ortbench.report.together import off_target
 from ortbench.report.words import heading, hint, not_measured, remark
-from ortbench.result import RUN, Result
 
 _MODE = Column("mode", Kind.NAME, KEY)
 _LATENCY = figure(LATENCY)

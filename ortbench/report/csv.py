@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from csv import DictWriter
 from typing import Any
 
-from ortbench.characters import visible_lines
+from ortbench.core.safe_text import visible_lines
 
 _FORMULA = ("=", "+", "-", "@")
 
@@ -19,7 +19,7 @@ _FORMULA = ("=", "+", "-", "@")
 def csv_text(columns: Sequence[str], records: Iterable[Mapping[str, Any]]) -> str:
     """Flat records as CSV; None and what is not there is left empty, what no column is for is left out.
 
-    Texts are `ortbench.characters.visible_lines`, and none is a formula.
+    Texts are `ortbench.core.safe_text.visible_lines`, and none is a formula.
     """
     text = io.StringIO()
     writer = DictWriter(text, columns, extrasaction="ignore", lineterminator="\n")

@@ -6,13 +6,13 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from ortbench.analysis.bandwidth import measured
-from ortbench.files import write_or_note
+from ortbench.core.files import write_or_note
+from ortbench.model.result import LOOP, Result
 from ortbench.report import bandwidth as report_bandwidth
 from ortbench.report import run
 from ortbench.report.loops import steps_csv
 from ortbench.report.markdown import markdown
 from ortbench.report.records import records_csv
-from ortbench.result import LOOP, Result
 
 _MORE = {LOOP: {"steps.csv": steps_csv}}  # by kind, further files
 

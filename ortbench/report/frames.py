@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
-from ortbench.analysis.levels import load_cases
+from ortbench.analysis.loads.levels import load_cases
 from ortbench.gate.limits import Check
-from ortbench.modes import STAGE, STEP
-from ortbench.result import Case, Result, work_of
+from ortbench.model.modes import STAGE, STEP
+from ortbench.model.result import Case, Result, work_of
 
 if TYPE_CHECKING:
     import numpy as np

@@ -9,15 +9,16 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from ortbench import units
-from ortbench.analysis.change_points import LEVEL
-from ortbench.analysis.compare import COSTS, FASTER, LESS, MORE, SLOWER
-from ortbench.analysis.history import FEWEST, Run, Series, Step, series
-from ortbench.analysis.naming import called
-from ortbench.analysis.series import Selection, point_text
-from ortbench.analysis.shift import Shift
-from ortbench.compared import Compared
+from ortbench.analysis.comparing.change_points import LEVEL
+from ortbench.analysis.comparing.compare import COSTS, FASTER, LESS, MORE, SLOWER
+from ortbench.analysis.comparing.history import FEWEST, Run, Series, Step, series
+from ortbench.analysis.comparing.naming import called
+from ortbench.analysis.comparing.series import Selection, point_text
+from ortbench.analysis.comparing.shift import Shift
+from ortbench.core import units
 from ortbench.model.kinds import KINDS
+from ortbench.model.result import Result
+from ortbench.plan.compare_options import Compared
 from ortbench.report.comparison import figure_text
 from ortbench.report.loops import sparkline
 from ortbench.report.model import (
@@ -40,7 +41,6 @@ from ortbench.report.model import (
 )
 from ortbench.report.ratios import verdict_cell
 from ortbench.report.words import heading, hint, remark
-from ortbench.result import Result
 
 _SERIES = (Column("series", Kind.NAME, KEY), Column("mode", Kind.WORD, KEY))
 _COLUMNS = (

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ortbench import units
-from ortbench.analysis.advice import sentences, superseded
-from ortbench.analysis.levels import (
+from ortbench.analysis.findings.advice import sentences, superseded
+from ortbench.analysis.loads.levels import (
     CONCURRENCY,
     RATE,
     at,
@@ -20,8 +19,10 @@ from ortbench.analysis.levels import (
     rate_text,
     spread_of,
 )
-from ortbench.analysis.load import failed, kept, knee_of, most
-from ortbench.modes import (
+from ortbench.analysis.loads.load import failed, kept, knee_of, most
+from ortbench.core import units
+from ortbench.core.stats import SAMPLES_FOR, Stats
+from ortbench.model.modes import (
     CPU_CORES,
     FAIRNESS,
     GIL_WAIT,
@@ -33,6 +34,7 @@ from ortbench.modes import (
     THROUGHPUT,
     UTILISATION,
 )
+from ortbench.model.result import NOT_MEASURED, OK, Case, Result
 from ortbench.report.cells import cell
 from ortbench.report.loops import sparkline
 from ortbench.report.model import (
@@ -57,8 +59,6 @@ from ortbench.report.model import (
     filled,
 )
 from ortbench.report.words import heading, hint, mode_name, result_name, warnings
-from ortbench.result import NOT_MEASURED, OK, Case, Result
-from ortbench.stats import SAMPLES_FOR, Stats
 
 WHAT_A_LEVEL_IS = (
     "p50, p95 and p99 are latencies: of so many callers from the start of a run, at a rate from the moment when a request was "

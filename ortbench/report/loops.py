@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ortbench import units
 from ortbench.analysis.loops import growth_ns, is_first_apart, law
-from ortbench.modes import LATENCY, STEP
+from ortbench.core import units
+from ortbench.model.modes import LATENCY, STEP
+from ortbench.model.result import Case, Result
 from ortbench.report.csv import csv_text
 from ortbench.report.model import KEY, NOTHING, Column, Kind, Table, columns, filled
 from ortbench.report.words import mode_name, ratio_cells
-from ortbench.result import Case, Result
 
 WHAT_A_LOOP_IS = "loop: the first state is brought to the device, then all steps run; step: any one of them."
 _LEVELS = "▁▂▃▄▅▆▇█"

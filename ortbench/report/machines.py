@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ortbench.core.units import duration, rate, ratio
 from ortbench.report.model import KEY, NOTHING, Column, Kind, Table, filled
 from ortbench.suite.record import Record
-from ortbench.units import duration, rate, ratio
 
 COLUMNS = (Column("machine", Kind.WORD), Column("card", Kind.WORD))  # of a case
 _COLUMNS = (

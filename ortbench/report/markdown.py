@@ -1,7 +1,7 @@
 """Reports as Markdown: files beside results, and the job summary of a CI system.
 
 Every text of a report is taken for words: what GitHub's Markdown, its HTML and its formulas included, would take for markup
-is escaped, and what nobody sees is shown by `ortbench.characters.visible`. Names that hold neither stay as they are.
+is escaped, and what nobody sees is shown by `ortbench.core.safe_text.visible`. Names that hold neither stay as they are.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from ortbench.characters import visible
+from ortbench.core.safe_text import visible
 from ortbench.report.model import (
     Block,
     Command,

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ortbench.analysis.node_advice import MOST, NOT_KNOWN, forced_by, operators_of, share_text, short
-from ortbench.modes import CPU
+from ortbench.analysis.findings.node_advice import MOST, NOT_KNOWN, forced_by, operators_of, share_text, short
+from ortbench.core.units import duration, size
+from ortbench.model.modes import CPU
+from ortbench.model.result import Result
+from ortbench.model.schema import InnerCopies, Island, MemcpyNode, Nodes
 from ortbench.report.model import KEY, NOTHING, Column, Kind, Table, columns
-from ortbench.result import Result
-from ortbench.schema import InnerCopies, Island, MemcpyNode, Nodes
-from ortbench.units import duration, size
 
 _FIGURES = columns(Kind.NUMBER, "nodes", "time", "share")
 _OPERATORS = (Column("operator", Kind.LONG_NAME, KEY), Column("on", Kind.WORDS), *_FIGURES)

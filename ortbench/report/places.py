@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from ortbench.analysis.places import Held, held, named
+from ortbench.core.units import size
+from ortbench.model.result import Result
 from ortbench.report.model import KEY, NOTHING, Column, Kind, Medium, Table
-from ortbench.result import Result
-from ortbench.units import size
 
 _COLUMNS = (
     Column("tensor", Kind.LONG_NAME, KEY),

@@ -5,9 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import median
 
-from ortbench import units
-from ortbench.analysis.nsight import APART, DOWN, UP, Copies, Profile, Range, Recording, phases, range_name, samples
-from ortbench.modes import CPU, LATENCY
+from ortbench.analysis.nodes.nsight import (
+    APART,
+    DOWN,
+    UP,
+    Copies,
+    Profile,
+    Range,
+    Recording,
+    phases,
+    range_name,
+    samples,
+)
+from ortbench.core import units
+from ortbench.model.modes import CPU, LATENCY
+from ortbench.model.result import Result, work_of
 from ortbench.report.model import (
     KEY,
     MARKDOWN,
@@ -26,7 +38,6 @@ from ortbench.report.model import (
     columns,
 )
 from ortbench.report.words import heading, not_measured, remark, warnings
-from ortbench.result import Result, work_of
 
 _COLUMNS = (Column("phase", Kind.NAME, KEY), Column("samples"), Column("ortbench", Kind.TIME))
 _RANGE = Column("range", Kind.TIME)

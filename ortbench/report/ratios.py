@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ortbench import units
-from ortbench.analysis.compare import CANNOT_TELL, FASTER, SLOWER, RatioEstimate, Row, word
+from ortbench.analysis.comparing.compare import CANNOT_TELL, FASTER, SLOWER, RatioEstimate, Row, word
+from ortbench.core import units
 from ortbench.report.model import BAD, GOOD, NOTHING, UNCLEAR, Cell
 
 _TONES = {FASTER: GOOD, SLOWER: BAD, CANNOT_TELL: UNCLEAR}

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ortbench.core.stats import Stats, Value
 from ortbench.model.metrics import USUAL, in_order, known_or_plain
+from ortbench.model.result import Case, Result
 from ortbench.report.csv import csv_text
-from ortbench.result import Case, Result
-from ortbench.stats import Stats, Value
 
 if TYPE_CHECKING:
     import pandas

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ortbench import units
-from ortbench.analysis.advice import sentences, superseded
-from ortbench.analysis.pairs import timed_phase
-from ortbench.analysis.placed import missed
-from ortbench.modes import COPIES_HIDDEN, COPY_RATE, COPY_TIME, LATENCY, PHASE_NAMES, is_rate, mode_of
+from ortbench.analysis.comparing.pairs import timed_phase
+from ortbench.analysis.findings.advice import sentences, superseded
+from ortbench.analysis.nodes.placed import missed
+from ortbench.core import units
+from ortbench.core.stats import SAMPLES_FOR, Stats
+from ortbench.model.modes import COPIES_HIDDEN, COPY_RATE, COPY_TIME, LATENCY, PHASE_NAMES, is_rate, mode_of
+from ortbench.model.result import CHAIN, LOAD, LOOP, SWEEP, Case, Result
 from ortbench.report import load as report_load
 from ortbench.report import nodes, sweep
 from ortbench.report.bars import COPIES, FILLS, PER_RUN, SPLIT, WHOLE
@@ -41,8 +43,6 @@ from ortbench.report.model import (
 from ortbench.report.places import places_table
 from ortbench.report.throughput import has_items, item_cells, item_columns
 from ortbench.report.words import heading, hint, mode_name, not_measured, ratio_cells, result_name, warnings
-from ortbench.result import CHAIN, LOAD, LOOP, SWEEP, Case, Result
-from ortbench.stats import SAMPLES_FOR, Stats
 
 # The columns in the order of their weight; those of a group stay together where the terminal is narrow.
 COLUMNS = (

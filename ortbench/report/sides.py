@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ortbench.model.result import Result
 from ortbench.report import comparison
 from ortbench.report.model import Notes, Report, SavedIn
 from ortbench.report.together import placed_and_warned
-from ortbench.result import Result
 
 
 def build(results: Sequence[Result], names: Sequence[str], same: float, folder: str | None = None) -> Report:

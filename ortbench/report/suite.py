@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Sequence
 
 from ortbench.analysis.items import Rate, best, is_batch
+from ortbench.core.parts import plain
+from ortbench.core.units import duration, energy, rate, ratio, size
 from ortbench.gate.limits import FAILED, PASSED, UNCLEAR
-from ortbench.model.parts import plain
 from ortbench.report import machines, model
 from ortbench.report.csv import csv_text
 from ortbench.report.model import (
@@ -31,7 +32,6 @@ from ortbench.report.model import (
 from ortbench.report.throughput import HEADINGS
 from ortbench.report.words import hint
 from ortbench.suite.record import BROKEN, INCOMPARABLE, MEASURED, MISSING, SKIPPED, Record
-from ortbench.units import duration, energy, rate, ratio, size
 
 
 def headline(records: Sequence[Record]) -> str:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ortbench import units
-from ortbench.analysis.advice import copy_share, sentences
+from ortbench.analysis.findings.advice import copy_share, sentences
 from ortbench.analysis.points import point_as_result
 from ortbench.analysis.sweep import failures, has_a_cost, keeps
-from ortbench.modes import ALL_MODES, CPU, ITEM_THROUGHPUT, ITEM_TIME, LATENCY, is_rate
+from ortbench.core import units
+from ortbench.model.modes import ALL_MODES, CPU, ITEM_THROUGHPUT, ITEM_TIME, LATENCY, is_rate
+from ortbench.model.result import FAILED, OK, UNSUPPORTED, Case, Point, Result
+from ortbench.model.schema import BestShape, Switching
+from ortbench.model.slo import Slo, slo_of
 from ortbench.report.costs.section import cost_parts
 from ortbench.report.model import (
     BAD,
@@ -33,9 +36,6 @@ from ortbench.report.model import (
     filled,
 )
 from ortbench.report.words import heading, hint, ratio_cells, result_name, warnings
-from ortbench.result import FAILED, OK, UNSUPPORTED, Case, Point, Result
-from ortbench.schema import BestShape, Switching
-from ortbench.slo import Slo, slo_of
 
 BEST, TIE = "best", "as good"
 _KEPT = {True: "kept", False: "broken", None: "too few runs"}

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from ortbench import units
 from ortbench.analysis.items import best_of, is_batch
-from ortbench.modes import ITEM_THROUGHPUT, ITEM_TIME
+from ortbench.core import units
+from ortbench.model.modes import ITEM_THROUGHPUT, ITEM_TIME
+from ortbench.model.result import Case, Result
 from ortbench.report.model import NOTHING, Column, Kind, Note, columns
-from ortbench.result import Case, Result
 
 HEADINGS = ("items/s", "per item")
 

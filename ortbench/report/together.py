@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
-from ortbench.analysis.advice import superseded
-from ortbench.analysis.placed import missed, placed_sentences
+from ortbench.analysis.findings.advice import superseded
+from ortbench.analysis.nodes.placed import missed, placed_sentences
+from ortbench.model.result import Result
 from ortbench.report.model import Note, Notes
 from ortbench.report.words import remark, warnings
-from ortbench.result import Result
 
 
 def off_target(results: Sequence[Result], names: Sequence[str]) -> list[Notes]:

@@ -5,17 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Sequence
 
-from ortbench import units
-from ortbench.analysis import variables
-from ortbench.analysis.levels import CONCURRENCY, RATE, at, load_cases, rate_text
-from ortbench.analysis.load import asked_of
-from ortbench.analysis.load_advice import slo_text
-from ortbench.characters import shortened
-from ortbench.hardware_names import NVIDIA, kind
-from ortbench.modes import CPU
-from ortbench.report.model import BAD, NOTHING, UNCLEAR, Hint, Note
-from ortbench.result import CHAIN, FAILED, LOAD, LOOP, OK, SWEEP, Case, Result, not_ok
-from ortbench.schema import (
+from ortbench.analysis.comparing import variables
+from ortbench.analysis.findings.load_advice import slo_text
+from ortbench.analysis.loads.levels import CONCURRENCY, RATE, at, load_cases, rate_text
+from ortbench.analysis.loads.load import asked_of
+from ortbench.core import units
+from ortbench.core.safe_text import shortened
+from ortbench.model.hardware_names import NVIDIA, kind
+from ortbench.model.modes import CPU
+from ortbench.model.result import CHAIN, FAILED, LOAD, LOOP, OK, SWEEP, Case, Result, not_ok
+from ortbench.model.schema import (
     Chain,
     ChainStage,
     Device,
@@ -28,6 +27,7 @@ from ortbench.schema import (
     Target,
     Tensor,
 )
+from ortbench.report.model import BAD, NOTHING, UNCLEAR, Hint, Note
 
 _PAIRS = 3  # that a heading names
 _RATES = 6  # that it names one by one

@@ -17,10 +17,10 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from ortbench.analysis.naming import natural
-from ortbench.characters import plain_name
-from ortbench.kinds import text_of, texts_of
-from ortbench.options import check_values, make
+from ortbench.analysis.comparing.naming import natural
+from ortbench.core.safe_text import plain_name
+from ortbench.plan.option_types import text_of, texts_of
+from ortbench.plan.options import check_values, make
 from ortbench.suite.layers import GATE, KEYS, OPTIONS, Layer, Tables, Value, merged
 from ortbench.suite.needs import NEEDS, Needs
 from ortbench.suite.toml_file import SuiteFile, Where, dotted

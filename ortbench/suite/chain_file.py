@@ -12,14 +12,14 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from ortbench.asked import is_library, target_of
-from ortbench.chain_plan import Chain, End, Link, Stage, in_order
-from ortbench.errors import BadInput
-from ortbench.kinds import WHOLE, text_of
-from ortbench.modes import CHAIN_MODES
-from ortbench.options import Given, make, options_of
-from ortbench.plan import Inputs, Loop, Plan, Target, check
-from ortbench.steps import Steps
+from ortbench.core.errors import BadInput
+from ortbench.model.modes import CHAIN_MODES
+from ortbench.plan.chain_plan import Chain, End, Link, Stage, in_order
+from ortbench.plan.loop_plan import Steps
+from ortbench.plan.option_types import WHOLE, text_of
+from ortbench.plan.options import Given, make, options_of
+from ortbench.plan.plan import Inputs, Loop, Plan, Target, check
+from ortbench.plan.plan_builder import is_library, target_of
 from ortbench.suite.layers import Layer, Tables, Value, merged
 from ortbench.suite.toml_file import SuiteFile, Where, dotted
 

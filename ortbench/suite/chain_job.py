@@ -6,14 +6,14 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from ortbench.errors import BadInput
+from ortbench.core.errors import BadInput
 from ortbench.gate.baseline import BASELINE_CHAIN, LIVE_BASELINE, STORED_BASELINE, changes
 from ortbench.gate.limits import Limits
-from ortbench.modes import ALL_MODES
-from ortbench.options import Given, options_of
-from ortbench.plan import PLAN, Plan, Target
+from ortbench.model.modes import ALL_MODES
+from ortbench.plan.options import Given, options_of
+from ortbench.plan.output_options import Wanted
+from ortbench.plan.plan import PLAN, Plan, Target
 from ortbench.suite import chain_file
-from ortbench.wanted import Wanted
 
 _PYTHON = "baseline-python"
 _OWN = {it.flag for it in options_of(*PLAN, Wanted) if "chain" in it.commands}

@@ -7,25 +7,25 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from ortbench.asked import asked_modes, is_library, live, live_load, plan_of, weighing
-from ortbench.errors import BadInput
+from ortbench.core.errors import BadInput
 from ortbench.gate.baseline import BASELINE_CHAIN, LIVE_BASELINE, baseline_of, has_live_baseline
 from ortbench.gate.contests import own_contests, regression_contests
 from ortbench.gate.limits import Limits, limits_of
 from ortbench.gate.live_load import check_live
-from ortbench.load_plan import ARRIVALS, LoadPlan
-from ortbench.load_plan import check as check_load
-from ortbench.options import declared, make
-from ortbench.plan import Plan, check
-from ortbench.sides import eps_of
-from ortbench.slo import Slo
-from ortbench.steps import Steps
+from ortbench.model.slo import Slo
+from ortbench.plan.configurations import eps_of
+from ortbench.plan.load_plan import ARRIVALS, LoadPlan
+from ortbench.plan.load_plan import check as check_load
+from ortbench.plan.loop_plan import Steps
+from ortbench.plan.options import declared, make
+from ortbench.plan.plan import Plan, check
+from ortbench.plan.plan_builder import asked_modes, is_library, live, live_load, plan_of, weighing
+from ortbench.plan.sweep_plan import Shape, check_shapes, list_in
 from ortbench.suite import chain_job, sweep_job
 from ortbench.suite.cases import Suite, SuiteCase
 from ortbench.suite.layers import LOADS, OPTIONS
 from ortbench.suite.needs import Demand, demand_of
 from ortbench.suite.toml_file import Where
-from ortbench.sweep_plan import Shape, check_shapes, list_in
 
 _DEFAULTS = ("defaults",)
 _BASELINE = "baseline-"

@@ -9,12 +9,12 @@ from typing import Any
 
 from ortbench.gate.baseline import LIVE_BASELINE, STORED_BASELINE
 from ortbench.gate.limits import Limits
-from ortbench.load_plan import LoadPlan
-from ortbench.options import BASELINE, Option, options_of
-from ortbench.plan import PLAN
+from ortbench.plan.load_plan import LoadPlan
+from ortbench.plan.options import BASELINE, Option, options_of
+from ortbench.plan.plan import PLAN
+from ortbench.plan.sweep_plan import IN_SUITES
 from ortbench.suite.needs import NEEDS
 from ortbench.suite.toml_file import SuiteFile, Where
-from ortbench.sweep_plan import IN_SUITES
 
 
 @dataclass(frozen=True)

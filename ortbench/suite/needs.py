@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ortbench.ep_names import NVIDIA_EPS, SHORT_NAMES
-from ortbench.errors import BadInput
-from ortbench.kinds import AMOUNTS, WHOLE
-from ortbench.options import RUNS, declared, not_negative, option
-from ortbench.plan import Plan
+from ortbench.core.ep_names import NVIDIA_EPS, SHORT_NAMES
+from ortbench.core.errors import BadInput
+from ortbench.plan.option_types import AMOUNTS, WHOLE
+from ortbench.plan.options import RUNS, declared, not_negative, option
+from ortbench.plan.plan import Plan
 
 # A cluster hides all cards from their processes but those that a case was given. Others can see them all, so that a case has
 # its machine to itself.

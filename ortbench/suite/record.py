@@ -7,19 +7,19 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ortbench.analysis.host import cpu_time_ns
-from ortbench.analysis.levels import CONCURRENCY, at, measured, rate_of
-from ortbench.analysis.load import best_level, kept, knee_of
+from ortbench.analysis.loads.levels import CONCURRENCY, at, measured, rate_of
+from ortbench.analysis.loads.load import best_level, kept, knee_of
 from ortbench.analysis.memory import DEVICE, HOST, figure
 from ortbench.analysis.points import point_as_result
 from ortbench.analysis.sweep import ITEMS
-from ortbench.errors import BENCHMARK_FAILED, CANNOT_TELL, DONE, NOT_COMPARABLE, REGRESSION
+from ortbench.core.errors import BENCHMARK_FAILED, CANNOT_TELL, DONE, NOT_COMPARABLE, REGRESSION
+from ortbench.core.parts import keys_of
+from ortbench.core.units import ratio, seconds
 from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Check, CheckData
 from ortbench.model import door, sound
-from ortbench.model.parts import keys_of
-from ortbench.modes import CPU, ENERGY, ITEM_THROUGHPUT, ITEM_TIME, LATENCY, is_rate
-from ortbench.result import LOAD, SWEEP, Result, work_of
-from ortbench.schema import Items, Node
-from ortbench.units import ratio, seconds
+from ortbench.model.modes import CPU, ENERGY, ITEM_THROUGHPUT, ITEM_TIME, LATENCY, is_rate
+from ortbench.model.result import LOAD, SWEEP, Result, work_of
+from ortbench.model.schema import Items, Node
 
 SKIPPED, MISSING = "skipped", "missing"
 BROKEN, INCOMPARABLE = "benchmark failed", "not comparable"

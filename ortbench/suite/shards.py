@@ -6,7 +6,7 @@ import hashlib
 import re
 from collections.abc import Sequence
 
-from ortbench.errors import BadInput
+from ortbench.core.errors import BadInput
 
 
 def parse_shard(text: str) -> tuple[int, int]:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ortbench.asked import asked_modes, weighing
 from ortbench.gate.contests import own_contests
 from ortbench.gate.limits import SLO as OF_LOADS
 from ortbench.gate.limits import Limits, limits_of
-from ortbench.options import SWEPT, Given, make
-from ortbench.slo import Slo
+from ortbench.model.slo import Slo
+from ortbench.plan.options import SWEPT, Given, make
+from ortbench.plan.plan_builder import asked_modes, weighing
+from ortbench.plan.sweep_plan import IN_SUITES, OF_SHAPES, Shape, Swept, shapes_of
 from ortbench.suite.layers import OPTIONS
-from ortbench.sweep_plan import IN_SUITES, OF_SHAPES, Shape, Swept, shapes_of
 
 ONLY_SWEEPS = {it.flag for it in IN_SUITES}
 

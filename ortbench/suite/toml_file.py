@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ortbench.errors import BadInput
+from ortbench.core.errors import BadInput
 
 Where = tuple[str | int, ...]  # keys and indices from the top of the file
 

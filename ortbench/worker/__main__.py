@@ -13,7 +13,7 @@ import sys
 from contextlib import suppress
 from typing import IO
 
-from ortbench.profiler import is_profiled
+from ortbench.core.profiler import is_profiled
 from ortbench.worker import its_pip, telling
 from ortbench.worker.worker import Worker
 

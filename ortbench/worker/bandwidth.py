@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from ortbench.modes import DIRECTIONS
-from ortbench.plan import target_from
+from ortbench.model.modes import DIRECTIONS
+from ortbench.plan.plan import target_from
 from ortbench.worker.copies import Copies
 from ortbench.worker.session import hardware, providers
 from ortbench.worker.session import memory as session_memory
@@ -15,7 +15,7 @@ from ortbench.worker.state import State
 from ortbench.worker.timing import Ranges, time_block, warm_up
 
 if TYPE_CHECKING:
-    from ortbench.answers import CopiesProved, CopyEp, CopyEstimate, Held, Samples
+    from ortbench.model.protocol import CopiesProved, CopyEp, CopyEstimate, Held, Samples
 
 COPY_WARMUP_NS = 20_000_000  # of one size and direction; there are dozens, and copies have no kernels to choose
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ortbench.modes import LATENCY
+from ortbench.model.modes import LATENCY
 from ortbench.worker.host_time import HostTime
 from ortbench.worker.proofs import random_nodes
 from ortbench.worker.proofs.outputs import differences
@@ -14,8 +14,8 @@ from ortbench.worker.state import State
 from ortbench.worker.timing import Capture, time_block
 
 if TYPE_CHECKING:
-    from ortbench.answers import Captured, Finished, Samples, TracedSamples
-    from ortbench.schema import Once
+    from ortbench.model.protocol import Captured, Finished, Samples, TracedSamples
+    from ortbench.model.schema import Once
 
 _ONCE_REPEATS = 5
 

@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ortbench.analysis.placed import nodes_stay
-from ortbench.chain_plan import chain_from
-from ortbench.errors import BenchmarkFailed, Unsupported
-from ortbench.plan import inputs_from
+from ortbench.analysis.nodes.placed import nodes_stay
+from ortbench.core.errors import BenchmarkFailed, Unsupported
+from ortbench.plan.chain_plan import chain_from
+from ortbench.plan.plan import inputs_from
 from ortbench.worker.chains.data import (
     ChainData,
     Joint,
@@ -29,15 +29,15 @@ from ortbench.worker.session.tensors import nbytes
 from ortbench.worker.state import Opened, Stages, State
 
 if TYPE_CHECKING:
-    from ortbench import answers, schema
+    from ortbench.model import protocol, schema
 
 
-def open_chain(state: State, chain: dict[str, Any], inputs: dict[str, Any]) -> answers.Opened:
+def open_chain(state: State, chain: dict[str, Any], inputs: dict[str, Any]) -> protocol.Opened:
     """Load the EPs, create the sessions of all stages, join them, and run the whole once with plain arrays.
 
     Args:
         state: to keep it in.
-        chain: `ortbench.chain_plan.Chain` as data.
+        chain: `ortbench.plan.chain_plan.Chain` as data.
         inputs: with the seed, the tolerances and the expected outputs of the whole.
     """
     parts = Stages()
@@ -151,7 +151,7 @@ def _eps(stages: Sequence[OpenStage], placed: Sequence[schema.Placement]) -> lis
     return list(found.values()) if len(found) > 1 else []
 
 
-def _stage(stage: OpenStage, described: answers.LoadedEp, has_run: bool) -> schema.ChainStage:
+def _stage(stage: OpenStage, described: protocol.LoadedEp, has_run: bool) -> schema.ChainStage:
     """A stage for the result; the digest of its model and its settings are the other side's to say."""
     steps = stage.asked.steps
     return {

@@ -8,7 +8,7 @@ from ortbench.worker.session import distributions
 from ortbench.worker.state import State
 
 if TYPE_CHECKING:
-    from ortbench.facts import Installed, Packages
+    from ortbench.model.doctor_schema import Installed, Packages
 
 
 def packages(state: State) -> Packages:

@@ -8,7 +8,7 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ortbench.answers import CpuTime
+    from ortbench.model.protocol import CpuTime
     from ortbench.worker.modes.base import Split
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ortbench.interpreters import with_pip_of
+from ortbench.core.interpreters import with_pip_of
 
 _python: str | None = None
 

@@ -7,9 +7,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from ortbench.analysis import same_name
-from ortbench.chain_plan import chain_from
-from ortbench.plan import inputs_from, target_from
-from ortbench.steps import steps_from
+from ortbench.plan.chain_plan import chain_from
+from ortbench.plan.loop_plan import steps_from
+from ortbench.plan.plan import inputs_from, target_from
 from ortbench.worker.looks import close_up as look_close_up
 from ortbench.worker.looks import cupti, ort_profile
 from ortbench.worker.looks import devices as look_devices
@@ -21,15 +21,15 @@ from ortbench.worker.session.runtime import begin, versions
 from ortbench.worker.state import State
 
 if TYPE_CHECKING:
-    from ortbench import answers
-    from ortbench.schema import Measured, Warned
+    from ortbench.model import protocol
+    from ortbench.model.schema import Measured, Warned
 
 _PROFILED_RUNS = 3
 
 
 def nodes(
     state: State, model: str, target: dict[str, Any], inputs: dict[str, Any], runs: int, timeline: bool = False
-) -> answers.ProfiledNodes:
+) -> protocol.ProfiledNodes:
     """Profile some runs in a session of their own; see `ortbench.worker.looks.nodes`. A timeline shows the last of them."""
     begin()
     found, profile = look_nodes.profile_nodes(model, target_from(target), inputs_from(inputs), runs)
@@ -41,7 +41,7 @@ def forms(state: State) -> list[look_memory.Forms]:
     return look_memory.forms(state.opened)
 
 
-def memory(state: State, mode: str, depth: int, asked: dict[str, Any], known: list[Any]) -> answers.Weighed:
+def memory(state: State, mode: str, depth: int, asked: dict[str, Any], known: list[Any]) -> protocol.Weighed:
     """What a mode takes of memory, in a worker that has done nothing before; `asked` is what `open` is asked for."""
     begin()
     state.modes[mode], found = look_memory.weigh(_opening(asked, known), mode, depth)
@@ -50,7 +50,7 @@ def memory(state: State, mode: str, depth: int, asked: dict[str, Any], known: li
 
 def arenas(
     state: State, mode: str, depth: int, asked: dict[str, Any], known: list[Any], nodes: bool
-) -> answers.WeighedArenas:
+) -> protocol.WeighedArenas:
     """What the arenas of its sessions held, by ONNX Runtime's profile; with `nodes`, also the nodes that hold most."""
     begin()
     return look_memory.profile(_opening(asked, known), mode, depth, nodes)
@@ -69,12 +69,12 @@ def measure_copies(state: State, modes: list[str], runs: int) -> dict[str, Measu
     return cupti.measure_copies([state.modes[mode] for mode in modes], runs)
 
 
-def close_up(state: State, mode: str) -> answers.ClosedUp:
+def close_up(state: State, mode: str) -> protocol.ClosedUp:
     """Some inferences of a mode, each as its steps."""
     return {"inferences": look_close_up.close_up(state.modes[mode])}
 
 
-def profile(state: State, stage: int | None = None) -> answers.Recorded:
+def profile(state: State, stage: int | None = None) -> protocol.Recorded:
     """Some runs in a session with ONNX Runtime's profiler, and what it recorded of their nodes; of a chain those of a stage."""
     opened = state.opened
     path, target, model, arrays = opened.path, opened.target, opened.model, opened.data.arrays
@@ -84,7 +84,7 @@ def profile(state: State, stage: int | None = None) -> answers.Recorded:
     return _recorded(ort_profile.profile_runs(path, target, model.provider, arrays, _PROFILED_RUNS))
 
 
-def devices(state: State, library: str | None = None) -> answers.Listed:
+def devices(state: State, library: str | None = None) -> protocol.Listed:
     """Every EP and its devices, those of a library that is not a package included."""
     begin()
     eps = look_devices.list_devices(library)
@@ -98,7 +98,7 @@ def devices(state: State, library: str | None = None) -> answers.Listed:
     }
 
 
-def check_device(state: State, library: str, number: int) -> list[answers.Check]:
+def check_device(state: State, library: str, number: int) -> list[protocol.Check]:
     """What a plugin EP's device does outside of sessions, held to its contract."""
     begin()
     from ortbench.worker.looks import contract  # nothing else needs it
@@ -113,12 +113,12 @@ def check_runs(state: State, threads: int, own: bool, runs: int) -> dict[str, st
     return {"wrong": contract.check_runs(state.opened, threads, own, runs)}
 
 
-def inspect(state: State, model: str, target: dict[str, Any] | None, inputs: dict[str, Any]) -> answers.Inspected:
+def inspect(state: State, model: str, target: dict[str, Any] | None, inputs: dict[str, Any]) -> protocol.Inspected:
     """What a model takes, gives and consists of."""
     begin()
     return look_model.inspect_model(model, None if target is None else target_from(target), inputs_from(inputs))
 
 
-def _recorded(profile: ort_profile.Profile) -> answers.Recorded:
+def _recorded(profile: ort_profile.Profile) -> protocol.Recorded:
     """A profile as a timeline needs it."""
-    return {"runs": profile.runs, "nodes": [cast("answers.NodeEvent", asdict(event)) for event in profile.events]}
+    return {"runs": profile.runs, "nodes": [cast("protocol.NodeEvent", asdict(event)) for event in profile.events]}

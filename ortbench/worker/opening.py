@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ortbench.ep_options import with_own
-from ortbench.errors import OrtbenchError, Unsupported
-from ortbench.plan import Target, inputs_from, target_from
-from ortbench.steps import Steps, steps_from
+from ortbench.core.errors import OrtbenchError, Unsupported
+from ortbench.plan.ep_options import with_own
+from ortbench.plan.loop_plan import Steps, steps_from
+from ortbench.plan.plan import Target, inputs_from, target_from
 from ortbench.worker.inputs import files
 from ortbench.worker.modes import external_inputs
 from ortbench.worker.proofs import outputs, random_nodes
@@ -25,13 +25,13 @@ from ortbench.worker.session.tensors import Array, TensorSpec, Value, nbytes
 from ortbench.worker.state import Opened, Stages, State
 
 if TYPE_CHECKING:
-    from ortbench import answers, schema
+    from ortbench.model import protocol, schema
     from ortbench.worker.loops.data import LoopData
 
 
 def open(
     state: State, model: str, target: dict[str, Any], inputs: dict[str, Any], steps: dict[str, Any] | None = None
-) -> answers.Opened:
+) -> protocol.Opened:
     """Load the EP, create the session, make inputs and reference outputs; with steps those of a loop."""
     stages = Stages()
     begin()
@@ -66,8 +66,8 @@ def open(
 
 
 def answered(
-    opened: Opened, described: answers.LoadedEp, counted: schema.Placement, unsupported: str | None, stages: Stages
-) -> answers.Opened:
+    opened: Opened, described: protocol.LoadedEp, counted: schema.Placement, unsupported: str | None, stages: Stages
+) -> protocol.Opened:
     """What a worker says of a model that is open.
 
     Args:
@@ -114,7 +114,7 @@ def with_copies(where: schema.Placement, path: str, model: Model, arrays: dict[s
     return {**where, **nodes.count_copies(path, model.target, model.provider, arrays)}
 
 
-def described_ep(target: Target, provider: providers.Provider, stages: Stages) -> answers.LoadedEp:
+def described_ep(target: Target, provider: providers.Provider, stages: Stages) -> protocol.LoadedEp:
     """An EP for the result, with what is to be said of options that do nothing there."""
     described = providers.describe(target, provider)
     if target.options or target.session_config or target.run_config:
@@ -166,7 +166,7 @@ def tensor(spec: TensorSpec, value: Value, data: Data) -> schema.Tensor:
     return found
 
 
-def save_outputs(state: State, folder: str) -> answers.Saved:
+def save_outputs(state: State, folder: str) -> protocol.Saved:
     """Write the reference outputs for another worker to compare; false where they cannot be written as protobuf."""
     specs, reference = _references(state.opened)
     return {"saved": bool(reference) and files.save(Path(folder), specs, reference, "output")}
@@ -180,7 +180,7 @@ def _references(opened: Opened) -> tuple[Sequence[TensorSpec], Sequence[Value]]:
     return specs, arrays
 
 
-def hold_outputs(state: State, folder: str) -> answers.HeldOutputs:
+def hold_outputs(state: State, folder: str) -> protocol.HeldOutputs:
     """What differs between the reference outputs here and those that another worker saved, in words, or null."""
     (specs, references), request = _references(state.opened), state.opened.request
     try:

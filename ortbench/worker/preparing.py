@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from ortbench.errors import NotWritten, WrongOutputs
-from ortbench.modes import LATENCY, is_rate
-from ortbench.plan import Loop
+from ortbench.core.errors import NotWritten, WrongOutputs
+from ortbench.model.modes import LATENCY, is_rate
+from ortbench.plan.plan import Loop
 from ortbench.worker.modes.make import make_mode
 from ortbench.worker.proofs import random_nodes
 from ortbench.worker.proofs.outputs import check_outputs
@@ -15,8 +15,8 @@ from ortbench.worker.state import Stages, State
 from ortbench.worker.timing import Ranges, warm_up
 
 if TYPE_CHECKING:
-    from ortbench.answers import Prepared
-    from ortbench.schema import Places, TensorPlace
+    from ortbench.model.protocol import Prepared
+    from ortbench.model.schema import Places, TensorPlace
     from ortbench.worker.modes.base import Mode
     from ortbench.worker.session.places import Bound
 

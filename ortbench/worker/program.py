@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import onnxruntime as ort
 
-from ortbench.ep_names import NAMED_DEVICES, NVIDIA_EPS
-from ortbench.errors import Unsupported
-from ortbench.modes import CPU, HOST_ACCESSIBLE
-from ortbench.plan import Inputs
+from ortbench.core.ep_names import NAMED_DEVICES, NVIDIA_EPS
+from ortbench.core.errors import Unsupported
+from ortbench.model.modes import CPU, HOST_ACCESSIBLE
+from ortbench.plan.plan import Inputs
 from ortbench.worker.inputs import files
 from ortbench.worker.loops.bound import BoundLoop
 from ortbench.worker.loops.host_accessible import HostAccessibleLoop
@@ -28,12 +28,12 @@ from ortbench.worker.session.tensors import Array, TensorSpec, Value
 from ortbench.worker.state import Opened, State
 
 if TYPE_CHECKING:
-    from ortbench import answers
+    from ortbench.model import protocol
     from ortbench.worker.modes.base import Mode
     from ortbench.worker.proofs.fence import Fence
 
 
-def program(state: State, mode: str) -> answers.Program:
+def program(state: State, mode: str) -> protocol.Program:
     """What a program does that runs a mode that is set up.
 
     Raises:
@@ -49,7 +49,7 @@ def program(state: State, mode: str) -> answers.Program:
         if not spec.native and opened.loop is not None:
             raise Unsupported(f"{spec.name!r} is {spec.type}, which numpy has not, and no loop is written for that")
     arrays = [data.arrays[spec.name] for spec in model.inputs]
-    found: answers.Program = {
+    found: protocol.Program = {
         "session": _session(opened),
         "inputs": _tensors(model.inputs, arrays, model.places.inputs, mode, opened.request),
         "outputs": _tensors(model.outputs, data.reference, model.places.outputs, mode, opened.request),
@@ -79,10 +79,10 @@ def program(state: State, mode: str) -> answers.Program:
     return found
 
 
-def _session(opened: Opened) -> answers.ProgramSession:
+def _session(opened: Opened) -> protocol.ProgramSession:
     provider, target = opened.model.provider, opened.target
     library = provider.library
-    found: answers.ProgramSession = {
+    found: protocol.ProgramSession = {
         "ep": provider.name,
         "module": None,
         "bundled": None,
@@ -134,7 +134,7 @@ def _options(opened: Opened) -> dict[str, str]:
 
 def _tensors(
     specs: Sequence[TensorSpec], arrays: Sequence[Value], places: Sequence[Place], mode: str, request: Inputs
-) -> list[answers.ProgramTensor]:
+) -> list[protocol.ProgramTensor]:
     return [
         {
             "name": spec.name,
@@ -166,7 +166,7 @@ def _memory(place: Place, mode: str) -> str:
     return "array" if own is None or own.kind == "host" else "named"
 
 
-def _wait(fence: Fence) -> answers.ProgramWait:
+def _wait(fence: Fence) -> protocol.ProgramWait:
     return {"kind": fence.kind, "by_token": fence.known is not None and fence.known.by_token}
 
 
@@ -177,7 +177,7 @@ def _by_address(made: Mode) -> bool:
     )
 
 
-def _step_input(array: Array, filled: str | None) -> answers.StepInput:
+def _step_input(array: Array, filled: str | None) -> protocol.StepInput:
     """An input of a step, which `--fill` may have filled.
 
     Raises:

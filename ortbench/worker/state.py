@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from ortbench.plan import Inputs, Target
+from ortbench.plan.plan import Inputs, Target
 
 if TYPE_CHECKING:
-    from ortbench.steps import Steps
+    from ortbench.plan.loop_plan import Steps
     from ortbench.worker.chains.data import ChainData
     from ortbench.worker.copies import Copies
     from ortbench.worker.load.callers import Callers

@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from ortbench.modes import LATENCY
+from ortbench.model.modes import LATENCY
 from ortbench.worker.state import State
 
 if TYPE_CHECKING:
-    from ortbench.answers import Stretched
+    from ortbench.model.protocol import Stretched
 
 _APART_NS = 1_000_000  # finer than meters tell, and few enough for an answer
 

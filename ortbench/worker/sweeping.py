@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from ortbench.ep_options import with_own
-from ortbench.errors import Unsupported
-from ortbench.modes import LATENCY
-from ortbench.plan import Target, inputs_from, target_from
+from ortbench.core.errors import Unsupported
+from ortbench.model.modes import LATENCY
+from ortbench.plan.ep_options import with_own
+from ortbench.plan.plan import Target, inputs_from, target_from
 from ortbench.worker import opening
 from ortbench.worker.proofs.fence import Fences
 from ortbench.worker.session import engine_cache, first_run, placement, providers, session
@@ -20,7 +20,7 @@ from ortbench.worker.state import Opened, Stages, State
 from ortbench.worker.timing import time_block
 
 if TYPE_CHECKING:
-    from ortbench import answers, schema
+    from ortbench.model import protocol, schema
 
 _WAYS_OUT = "--dim, --shape, --length, --range change them, --data gives real ones"
 
@@ -40,13 +40,13 @@ class Shared:
     path: str
     target: Target
     model: Model
-    described: answers.LoadedEp
+    described: protocol.LoadedEp
     cache: engine_cache.Watch
     where: schema.Placement
     counted: bool = False
 
 
-def open_sweep(state: State, model: str, target: dict[str, Any]) -> answers.OpenedSweep:
+def open_sweep(state: State, model: str, target: dict[str, Any]) -> protocol.OpenedSweep:
     """Load the EP and create the session that all shapes share."""
     stages = Stages()
     begin()
@@ -62,13 +62,13 @@ def open_sweep(state: State, model: str, target: dict[str, Any]) -> answers.Open
     return {"stages": stages.spans}
 
 
-def open_point(state: State, point: int, inputs: dict[str, Any]) -> answers.Opened:
+def open_point(state: State, point: int, inputs: dict[str, Any]) -> protocol.Opened:
     """Make the inputs of a shape and its reference outputs, by a first run of it in the session.
 
     Args:
         state: with the session.
         point: its number, by which requests are about it from then on.
-        inputs: as of `ortbench.plan.Inputs`.
+        inputs: as of `ortbench.plan.plan.Inputs`.
     """
     stages = Stages()
     shared, request = state.shared, inputs_from(inputs)
@@ -90,7 +90,7 @@ def open_point(state: State, point: int, inputs: dict[str, Any]) -> answers.Open
     return {**answer, "engine_cache": shared.cache.found()}
 
 
-def switching(state: State, mode: str, points: Sequence[int], calls: int, first: bool) -> answers.Switched:
+def switching(state: State, mode: str, points: Sequence[int], calls: int, first: bool) -> protocol.Switched:
     """Time calls of ``latency`` of several shapes twice: each call another shape, and one shape at a time.
 
     Args:

@@ -25,8 +25,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol
 
-from ortbench.modes import LATENCY, PHASE_NAMES, STEP
-from ortbench.profiler import CAPTURE, DOMAIN
+from ortbench.core.profiler import CAPTURE, DOMAIN
+from ortbench.model.modes import LATENCY, PHASE_NAMES, STEP
 from ortbench.worker.host_time import HostTime
 from ortbench.worker.modes.base import TimedCall
 

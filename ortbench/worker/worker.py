@@ -11,8 +11,8 @@ import sys
 from importlib import import_module
 from typing import Any
 
-from ortbench import errors
-from ortbench.interpreters import with_pip_of
+from ortbench.core import errors
+from ortbench.core.interpreters import with_pip_of
 from ortbench.worker.state import Answer, State
 
 _REQUESTS = {
@@ -59,7 +59,7 @@ class Worker:
                 with ``lost`` what trials of memory are known to end the worker.
 
         Returns:
-            ``{"ok": …}``, or what `ortbench.errors.to_data` makes of an error.
+            ``{"ok": …}``, or what `ortbench.core.errors.to_data` makes of an error.
         """
         arguments = dict(request)
         name, point, lost = (arguments.pop(key, None) for key in ("do", "of_point", "lost"))

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from ortbench.analysis.comparable import changes, comparability, mismatches, sameness
-from ortbench.analysis.compare import (
+from ortbench.analysis.comparing.comparable import changes, comparability, mismatches, sameness
+from ortbench.analysis.comparing.compare import (
     BETWEEN_RUNS,
     CANNOT_TELL,
     FASTER,
@@ -21,11 +21,11 @@ from ortbench.analysis.compare import (
     stored,
     word,
 )
-from ortbench.analysis.enough import PARTS
-from ortbench.analysis.series import STATISTICS, Selection
-from ortbench.errors import NotComparable
+from ortbench.analysis.comparing.enough import PARTS
+from ortbench.analysis.comparing.series import STATISTICS, Selection
+from ortbench.core.errors import NotComparable
 from ortbench.model.metric_names import parse_metric
-from ortbench.result import Case, Result
+from ortbench.model.result import Case, Result
 from tests.expect import there
 from tests.results import (
     broken,

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from ortbench.analysis.comparable import changes, mismatches, sameness
-from ortbench.analysis.compare import rows
-from ortbench.analysis.series import Selection
+from ortbench.analysis.comparing.comparable import changes, mismatches, sameness
+from ortbench.analysis.comparing.compare import rows
+from ortbench.analysis.comparing.series import Selection
 from ortbench.model.metric_names import parse_metric
+from ortbench.model.result import Result, save
 from ortbench.report import comparison
-from ortbench.result import Result, save
 from tests.conftest import ortbench
 from tests.expect import there
 from tests.results import CROSSING, MS, STAYING, chain, link, measured, result_of, stage, steady

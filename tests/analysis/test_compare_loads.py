@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from ortbench.analysis.comparable import changes, mismatches, sameness
-from ortbench.analysis.compare import lacks, rows
-from ortbench.analysis.levels import load_cases
-from ortbench.analysis.series import Selection, point_text
-from ortbench.compared import Compared
+from ortbench.analysis.comparing.comparable import changes, mismatches, sameness
+from ortbench.analysis.comparing.compare import lacks, rows
+from ortbench.analysis.comparing.series import Selection, point_text
+from ortbench.analysis.loads.levels import load_cases
 from ortbench.jobs.compare import compare
 from ortbench.model.metric_names import parse_metric
+from ortbench.model.result import save
+from ortbench.plan.compare_options import Compared
 from ortbench.report import comparison
-from ortbench.result import save
 from tests.expect import there
 from tests.results import (
     MS,

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from ortbench.analysis.comparable import changes, mismatches, sameness
-from ortbench.analysis.compare import rows
-from ortbench.analysis.series import Selection
+from ortbench.analysis.comparing.comparable import changes, mismatches, sameness
+from ortbench.analysis.comparing.compare import rows
+from ortbench.analysis.comparing.series import Selection
 from ortbench.model.metric_names import parse_metric
 from ortbench.report import comparison
 from tests.expect import there

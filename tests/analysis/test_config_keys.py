@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ortbench.analysis.config_keys import RUN, SESSION, sentences, undocumented
+from ortbench.analysis.nodes.config_keys import RUN, SESSION, sentences, undocumented
 
 ONE_BY_ONE = "ortbench's sessions run one operator at a time, as ONNX Runtime's do by default"
 

@@ -11,7 +11,7 @@ from ortbench.analysis import same_name
 from ortbench.analysis.doctor import machine
 from ortbench.analysis.doctor.finding import BAD, GOOD, KNOW
 from ortbench.analysis.doctor.sections import examine, works
-from ortbench.facts import Facts
+from ortbench.model.doctor_schema import Facts
 from tests.facts import SITE, card, ep, gpu_machine, hardware, quiet_machine
 
 GPU_PACKAGE = "pip install 'onnxruntime-gpu[cuda,cudnn]'"

@@ -6,10 +6,10 @@ from typing import Any, cast
 
 import pytest
 
-from ortbench.analysis.compare import rows
+from ortbench.analysis.comparing.compare import rows
 from ortbench.analysis.energy import idle_parts, put_energy
-from ortbench.result import Case
-from ortbench.stats import Value
+from ortbench.core.stats import Value
+from ortbench.model.result import Case
 from tests.expect import there
 from tests.results import case, result_of
 

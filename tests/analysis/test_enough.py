@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from ortbench.analysis.compare import lacks, rows
-from ortbench.analysis.enough import PAIRS, PARTS, ROUNDS, lack, remedy
-from ortbench.analysis.sequential import fewest
-from ortbench.analysis.series import Selection
+from ortbench.analysis.comparing.compare import lacks, rows
+from ortbench.analysis.comparing.enough import PAIRS, PARTS, ROUNDS, lack, remedy
+from ortbench.analysis.comparing.sequential import fewest
+from ortbench.analysis.comparing.series import Selection
 from ortbench.gate.contests import ALPHA
 from ortbench.measure.schedule import MIN_ROUNDS
-from ortbench.result import Result
-from ortbench.schema import Stopped
+from ortbench.model.result import Result
+from ortbench.model.schema import Stopped
 from tests.results import measured, result_of, steady
 
 MS, SECOND = 1_000_000, 1_000_000_000

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ortbench.analysis.feedback_pairs import patterns, suggested
-from ortbench.schema import Tensor
+from ortbench.model.schema import Tensor
 from tests.expect import there
 
 Dims = list[int | str | None]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ortbench.analysis.advice import headline, sentences
 from ortbench.analysis.derive import derive
-from ortbench.analysis.handing_on import COPIED, HANDED_ON, UNCLEAR, handing_on
-from ortbench.result import Result
+from ortbench.analysis.findings.advice import headline, sentences
+from ortbench.analysis.nodes.handing_on import COPIED, HANDED_ON, UNCLEAR, handing_on
+from ortbench.model.result import Result
 from tests.expect import there
 from tests.results import MS, US, measured, nvidia_result, steady
 

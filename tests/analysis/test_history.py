@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from ortbench.analysis.history import FEWEST, Series, groups, run_of, series
-from ortbench.analysis.series import EVERYTHING, Selection, point_text
-from ortbench.errors import BadInput
+from ortbench.analysis.comparing.history import FEWEST, Series, groups, run_of, series
+from ortbench.analysis.comparing.series import EVERYTHING, Selection, point_text
+from ortbench.core.errors import BadInput
 from ortbench.model.metric_names import parse_metric
-from ortbench.result import Result
+from ortbench.model.result import Result
 from tests.results import (
     MS,
     NEW,

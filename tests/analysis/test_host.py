@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from ortbench.analysis.advice import sentences
-from ortbench.analysis.gpu_activity import put_recorded
+from ortbench.analysis.findings.advice import sentences
 from ortbench.analysis.host import cpu_time_ns, host_sentences
-from ortbench.ep_names import CAPTURING_EPS, CUDA_EP, SHORT_NAMES
-from ortbench.result import Case, Result
-from ortbench.schema import Items
+from ortbench.analysis.nodes.gpu_activity import put_recorded
+from ortbench.core.ep_names import CAPTURING_EPS, CUDA_EP, SHORT_NAMES
+from ortbench.model.result import Case, Result
+from ortbench.model.schema import Items
 from tests.results import MS, US, case, copied, following, hosted, measured, result_of, stats, steady
 
 BATCH: Items = {"count": 8, "dim": "batch"}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ortbench.analysis.islands import FROM_HOST, TO_HOST, Copy, Node, layout, position, with_copies
-from ortbench.plan import CPU_EP
+from ortbench.analysis.nodes.islands import FROM_HOST, TO_HOST, Copy, Node, layout, position, with_copies
+from ortbench.plan.plan import CPU_EP
 
 GPU = "SomeExecutionProvider"
 

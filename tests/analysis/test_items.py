@@ -6,9 +6,9 @@ import json
 
 from ortbench.analysis.derive import derive
 from ortbench.analysis.items import Rate, best, best_of, items_of, put_throughput
-from ortbench.errors import BadInput
-from ortbench.result import Case, Result, parse, result_json
-from ortbench.schema import Items, Tensor
+from ortbench.core.errors import BadInput
+from ortbench.model.result import Case, Result, parse, result_json
+from ortbench.model.schema import Items, Tensor
 from tests.expect import refusal
 from tests.results import MS, US, broken, case, measured, result_of, steady
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ortbench.analysis.levels import (
+from ortbench.analysis.loads.levels import (
     CONCURRENCY,
     RATE,
     At,
@@ -23,9 +23,9 @@ from ortbench.analysis.levels import (
     rate_of,
     spread_of,
 )
-from ortbench.analysis.load import asked_of, kept, knee_of, knees, most
-from ortbench.result import Case
-from ortbench.stats import Value
+from ortbench.analysis.loads.load import asked_of, kept, knee_of, knees, most
+from ortbench.core.stats import Value
+from ortbench.model.result import Case
 from tests.expect import there
 from tests.results import (
     MS,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ortbench.analysis.advice import headline, sentences
-from ortbench.analysis.load_advice import load_headline, load_sentences, slo_text
-from ortbench.result import Result
+from ortbench.analysis.findings.advice import headline, sentences
+from ortbench.analysis.findings.load_advice import load_headline, load_sentences, slo_text
+from ortbench.model.result import Result
 from tests.results import MS, closed, failed_level, load_result, measured, opened, paced, serving, steady
 
 KNEE = "cpu-tensors: 4 callers reach 97% of the peak; beyond that only latency grows (p99 20.6 ms there, 40.0 ms with 8 callers)."

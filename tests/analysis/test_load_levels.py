@@ -8,9 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ortbench.analysis.load_levels import LATE_NS, Burst, Taken, blocks_of, case_of, counted
-from ortbench.analysis.load_requests import Requests
-from ortbench.stats import summarise
+from ortbench.analysis.loads.load_levels import LATE_NS, Burst, Taken, blocks_of, case_of, counted
+from ortbench.analysis.loads.load_requests import Requests
+from ortbench.core.stats import summarise
 from tests.expect import there
 from tests.queues import MS, served, steady
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ortbench.analysis import advice
-from ortbench.analysis.advice import headline
-from ortbench.modes import SHARED
-from ortbench.result import Result
+from ortbench.analysis.findings import advice
+from ortbench.analysis.findings.advice import headline
+from ortbench.model.modes import SHARED
+from ortbench.model.result import Result
 from tests.results import MS, US, decoding, loop_case, loop_result
 
 

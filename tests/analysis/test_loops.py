@@ -8,10 +8,10 @@ import pytest
 
 from ortbench.analysis.derive import derive
 from ortbench.analysis.loops import is_first_apart, law, slope_ns, summarise_steps
-from ortbench.modes import CPU, LATENCY, RESIDENT, STEP, WHOLE_LOOP
-from ortbench.result import Case, Result
-from ortbench.schema import Loop
-from ortbench.stats import summarise
+from ortbench.core.stats import summarise
+from ortbench.model.modes import CPU, LATENCY, RESIDENT, STEP, WHOLE_LOOP
+from ortbench.model.result import Case, Result
+from ortbench.model.schema import Loop
 from tests.results import measured, result_of
 
 US = 1_000

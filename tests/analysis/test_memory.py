@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from ortbench.analysis.compare import RatioEstimate, rows
+from ortbench.analysis.comparing.compare import RatioEstimate, rows
 from ortbench.analysis.memory import (
     computes_on_host,
     device_total,
     figure,
     why_unknown,
 )
-from ortbench.analysis.node_memory import arenas, heaviest, together
-from ortbench.plan import CPU_EP
+from ortbench.analysis.nodes.node_memory import arenas, heaviest, together
+from ortbench.plan.plan import CPU_EP
 from tests.results import EP, measured, result_of, steady, weighed
 
 MB = 1_000_000

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ortbench.analysis.naming import by_path, called, natural
-from ortbench.result import Result
+from ortbench.analysis.comparing.naming import by_path, called, natural
+from ortbench.model.result import Result
 from tests.results import measured, result_of, steady, tensor
 
 

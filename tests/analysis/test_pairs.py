@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ortbench.analysis.pairs import block_medians, blocks, shared, timed_phase
-from ortbench.result import Case
+from ortbench.analysis.comparing.pairs import block_medians, blocks, shared, timed_phase
+from ortbench.model.result import Case
 from tests.results import measured, steady
 
 UNEVEN = {0: [5, 1, 3], 2: [8, 2], 7: [9]}

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from ortbench.analysis.advice import headline, sentences
-from ortbench.analysis.comparable import mismatches
-from ortbench.analysis.compare import rows
+from ortbench.analysis.comparing.comparable import mismatches
+from ortbench.analysis.comparing.compare import rows
+from ortbench.analysis.findings.advice import headline, sentences
 from ortbench.analysis.points import merge, point_as_result, split
 from ortbench.analysis.sweep import best_of, failures, has_a_cost, summarise_switching
-from ortbench.plan import Plan
-from ortbench.result import FAILED, OK, RUN, Case, Result
-from ortbench.slo import Slo
-from ortbench.sweep_plan import Shape
+from ortbench.model.result import FAILED, OK, RUN, Case, Result
+from ortbench.model.slo import Slo
+from ortbench.plan.plan import Plan
+from ortbench.plan.sweep_plan import Shape
 from tests.expect import there
 from tests.results import MS, US, USUAL, nvidia_result, of_batch, sweep_result, turns, without
 

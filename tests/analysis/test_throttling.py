@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ortbench.analysis.throttling import leave_out, sentence, throttled
-from ortbench.result import Case
-from ortbench.schema import GpuReading, Throttled
+from ortbench.model.result import Case
+from ortbench.model.schema import GpuReading, Throttled
 from tests.expect import there
 from tests.results import broken
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ortbench.analysis.comparable import changes, sameness
-from ortbench.analysis.variables import line, recorded
-from ortbench.result import Result
+from ortbench.analysis.comparing.comparable import changes, sameness
+from ortbench.analysis.comparing.variables import line, recorded
+from ortbench.model.result import Result
 from tests.results import result_of
 
 ENVIRON = {

@@ -20,14 +20,14 @@ import psutil
 import pytest
 
 import ortbench
-from ortbench.analysis.levels import load_cases
+from ortbench.analysis.loads.levels import load_cases
 from ortbench.api import running
-from ortbench.errors import BenchmarkFailed, OrtbenchError
-from ortbench.files import not_written, note
+from ortbench.core.errors import BenchmarkFailed, OrtbenchError
+from ortbench.core.files import not_written, note
 from ortbench.jobs import run as run_job
 from ortbench.jobs.launch import Launched
-from ortbench.plan import Observer, Plan
-from ortbench.result import load
+from ortbench.model.result import load
+from ortbench.plan.plan import Observer, Plan
 from tests.conftest import MODELS
 from tests.conftest import ortbench as command
 from tests.expect import there
@@ -349,7 +349,16 @@ def test_calls_of_a_load(tmp_path: Path) -> None:
 
 @pytest.mark.process
 def test_importing_it_loads_nothing() -> None:
-    heavy = {"typing", "dataclasses", "inspect", "numpy", "pandas", "ortbench.plan", "ortbench.api", "importlib.util"}
+    heavy = {
+        "typing",
+        "dataclasses",
+        "inspect",
+        "numpy",
+        "pandas",
+        "ortbench.plan.plan",
+        "ortbench.api",
+        "importlib.util",
+    }
     code = (
         f"import sys\nbefore = set(sys.modules)\nimport ortbench\nprint(sorted(({heavy} & set(sys.modules)) - before))"
     )

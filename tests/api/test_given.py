@@ -10,7 +10,7 @@ import pytest
 
 from ortbench.api.given import command_line, given_of, in_python, options_for
 from ortbench.api.lent import Lent
-from ortbench.errors import BadInput
+from ortbench.core.errors import BadInput
 
 SAME: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({}, {}),

@@ -147,7 +147,7 @@ def test_it_measures_and_costs_nothing_where_it_is_not_used(tmp_path: Path) -> N
     (tmp_path / "test_it.py").write_text(
         "import sys\n"
         "def test_before():\n"
-        "    assert not {'numpy', 'ortbench.plan', 'ortbench.api.commands'} & sys.modules.keys()\n"
+        "    assert not {'numpy', 'ortbench.plan.plan', 'ortbench.api.commands'} & sys.modules.keys()\n"
         "def test_run(ortbench_run):\n"
         "    result = ortbench_run('tiny.onnx', ep='cpu', modes='cpu-tensors', iterations=2, warmup=1)\n"
         "    assert result.case('cpu-tensors').stats('latency').n == 2\n"

@@ -15,9 +15,9 @@ from ortbench.api.calls import compare, gate
 from ortbench.api.results import Bandwidth, Result, Verdict
 from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Check
 from ortbench.gate.verdict import Verdict as Stored
-from ortbench.modes import D2H, H2D, ORDINARY
+from ortbench.model.modes import D2H, H2D, ORDINARY
+from ortbench.model.result import Case, result_json, save
 from ortbench.report.frames import level_frame
-from ortbench.result import Case, result_json, save
 from tests.results import (
     MS,
     USUAL,

@@ -21,8 +21,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 
-from ortbench.modes import RESIDENT
-from ortbench.plan import Inputs, Target
+from ortbench.model.modes import RESIDENT
+from ortbench.plan.plan import Inputs, Target
 from ortbench.worker.modes.bound import BoundMode
 from ortbench.worker.modes.make import make_mode
 from ortbench.worker.proofs.fence import READBACK, RUN, SYNCHRONIZE, Fence, Fences, Known

@@ -35,7 +35,7 @@ from typing import Any
 
 from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Limits, overall
 from ortbench.gate.stored import check_stored
-from ortbench.result import Result, load
+from ortbench.model.result import Result, load
 from tests.benchmarks.gate_replay import KINDS, STORED_RUNS, Kind
 from tests.benchmarks.gate_trace import FOLDER
 from tests.benchmarks.load import Load

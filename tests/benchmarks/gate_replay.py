@@ -19,10 +19,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ortbench.analysis.compare import stored
+from ortbench.analysis.comparing.compare import stored
 from ortbench.gate.contests import Contest, Jury, regression_contests
 from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Limits
-from ortbench.result import Case
+from ortbench.model.result import Case
 from tests.benchmarks.gate_trace import FOLDER, LANES
 from tests.results import series_of
 

@@ -21,9 +21,9 @@ from statistics import median
 import numpy as np
 import onnx
 
-from ortbench.modes import LATENCY, RESIDENT
-from ortbench.plan import Inputs, Target
-from ortbench.stats import summarise
+from ortbench.core.stats import summarise
+from ortbench.model.modes import LATENCY, RESIDENT
+from ortbench.plan.plan import Inputs, Target
 from ortbench.worker import timing
 from ortbench.worker.modes.base import Mode
 from ortbench.worker.modes.make import make_mode

@@ -16,7 +16,7 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
-from ortbench.modes import LATENCY, PIPELINED
+from ortbench.model.modes import LATENCY, PIPELINED
 from tests.refdevice import HONESTY, Config, Honesty, Trace, build
 from tests.truth import hidden_share, relu_model, rounds, run_on_device
 

@@ -20,8 +20,8 @@ from pathlib import Path
 
 import onnx
 
-from ortbench.modes import LATENCY
-from ortbench.result import OK, Result, load
+from ortbench.model.modes import LATENCY
+from ortbench.model.result import OK, Result, load
 from tests.conftest import MODELS
 from tests.refdevice import HONESTY, Config, build
 from tests.truth import relu_model

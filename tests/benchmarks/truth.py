@@ -12,7 +12,7 @@ import platform
 import tempfile
 from pathlib import Path
 
-from ortbench.result import Result
+from ortbench.model.result import Result
 from tests import bare
 from tests.refdevice import HONESTY, Config, Honesty, Trace, build
 from tests.truth import Check, checks, relu_model, run_on_device

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from ortbench.cli import COMMANDS
-from ortbench.installed_eps import installed_eps
-from ortbench.modes import LOOP_MODES, MODES
+from ortbench.core.installed_eps import installed_eps
+from ortbench.model.modes import LOOP_MODES, MODES
 from tests.conftest import ROOT, Ran, lacking, ortbench, ortbench_here
 from tests.test_architecture import loaded_after
 
@@ -167,7 +167,10 @@ def test_no_tab_waits_for_onnxruntime_or_for_commands_that_were_not_typed() -> N
 
 
 def test_without_a_tab_completion_costs_nothing() -> None:
-    assert loaded_after("from ortbench.cli import main", {"ortbench.cli.completion", "ortbench.installed_eps"}) == "[]"
+    assert (
+        loaded_after("from ortbench.cli import main", {"ortbench.cli.completion", "ortbench.core.installed_eps"})
+        == "[]"
+    )
 
 
 def test_the_two_options_are_in_the_help() -> None:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from ortbench.errors import BadInput
-from ortbench.load_plan import (
+from ortbench.core.errors import BadInput
+from ortbench.plan.load_plan import (
     LoadPlan,
     parse_concurrency,
     parse_rate,

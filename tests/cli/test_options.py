@@ -12,13 +12,15 @@ from typing import Any
 
 import pytest
 
-from ortbench.analysis.comparable import changes
-from ortbench.asked import plan_of
-from ortbench.errors import BadInput
+from ortbench.analysis.comparing.comparable import changes
+from ortbench.core.errors import BadInput
 from ortbench.gate.baseline import BASELINE_CHAIN, LIVE_BASELINE, baseline_of
 from ortbench.gate.limits import METRICS, Limits
 from ortbench.jobs import load as load_job
-from ortbench.kinds import (
+from ortbench.plan.list_syntax import REPEATED
+from ortbench.plan.load_plan import LoadPlan
+from ortbench.plan.loop_plan import Steps
+from ortbench.plan.option_types import (
     CLOCK,
     DIMS,
     FLAG,
@@ -41,16 +43,25 @@ from ortbench.kinds import (
     WHOLE,
     Kind,
 )  # fmt: skip
-from ortbench.lists import REPEATED
-from ortbench.load_plan import LoadPlan
-from ortbench.options import LOOP, PANELS, SESSIONS, Option, check_values, declared, make, options_of, settings, twin
-from ortbench.plan import PLAN, WHICH_MODES, Inputs, Loop, Plan, Target
-from ortbench.steps import Steps
+from ortbench.plan.options import (
+    LOOP,
+    PANELS,
+    SESSIONS,
+    Option,
+    check_values,
+    declared,
+    make,
+    options_of,
+    settings,
+    twin,
+)
+from ortbench.plan.output_options import Wanted
+from ortbench.plan.plan import PLAN, WHICH_MODES, Inputs, Loop, Plan, Target
+from ortbench.plan.plan_builder import plan_of
+from ortbench.plan.sweep_plan import IN_SUITES
 from ortbench.suite.cases import read
 from ortbench.suite.job import Job, jobs_of
 from ortbench.suite.layers import LOADS, OPTIONS
-from ortbench.sweep_plan import IN_SUITES
-from ortbench.wanted import Wanted
 from tests.conftest import MODELS, ROOT, ortbench_here
 from tests.reference import document
 from tests.results import result_of

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from ortbench import cli, errors
-from ortbench.modes import MODES
+from ortbench import cli
+from ortbench.core import errors
+from ortbench.model.modes import MODES
 from tests.conftest import ROOT, ortbench
 
 pytestmark = pytest.mark.process

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import yaml
 
-from ortbench import errors
+from ortbench.core import errors
 from tests.conftest import ROOT, lacking, ortbench
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ortbench.errors import BadInput
+from ortbench.core.errors import BadInput
 from ortbench.gate.checks import check_alone
 from ortbench.gate.contests import BASELINE, CANDIDATE
 from ortbench.gate.limits import FAILED, PASSED, Limits
@@ -16,9 +16,9 @@ from ortbench.gate.live import LiveGate
 from ortbench.gate.stored import check_stored
 from ortbench.measure.schedule import Block
 from ortbench.measure.side import Side
-from ortbench.result import save
+from ortbench.model.result import save
+from ortbench.model.unit_of_work import Work
 from ortbench.suite.chain_file import plan_of
-from ortbench.work import Work
 from tests.conftest import ortbench
 from tests.gate.test_metrics import limits
 from tests.results import STAYING, chain, measured, result_of, stage, steady

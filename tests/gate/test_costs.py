@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from ortbench.errors import BadInput, BenchmarkFailed
+from ortbench.core.errors import BadInput, BenchmarkFailed
 from ortbench.gate.contests import BASELINE, CANDIDATE, regression_contests
 from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Limits, overall
 from ortbench.gate.live import LiveGate
 from ortbench.gate.stored import check_stored
 from ortbench.model.metric_names import parse_metric
-from ortbench.result import Result
+from ortbench.model.result import Result
 from tests.expect import refusal
 from tests.results import MS, measured, result_of, steady
 

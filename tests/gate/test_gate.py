@@ -7,9 +7,9 @@ from collections.abc import Iterable
 
 import pytest
 
-from ortbench.analysis.enough import PAIRS
-from ortbench.analysis.sequential import Interval
-from ortbench.errors import BadInput
+from ortbench.analysis.comparing.enough import PAIRS
+from ortbench.analysis.comparing.sequential import Interval
+from ortbench.core.errors import BadInput
 from ortbench.gate.checks import check_alone
 from ortbench.gate.contests import (
     BASELINE,
@@ -35,7 +35,7 @@ from ortbench.gate.live import LiveGate
 from ortbench.gate.stored import check_stored
 from ortbench.gate.verdict import Verdict
 from ortbench.model.metric_names import parse_metric
-from ortbench.result import UNSUPPORTED, Case, Result
+from ortbench.model.result import UNSUPPORTED, Case, Result
 from tests.expect import refusal
 from tests.gate.test_metrics import verdicts
 from tests.results import broken, change, measured, result_of, steady

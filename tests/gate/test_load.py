@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 
-from ortbench.analysis.levels import CONCURRENCY, RATE, At, at, load_cases
-from ortbench.analysis.load import places
-from ortbench.errors import BadInput, BenchmarkFailed, NotComparable
+from ortbench.analysis.loads.levels import CONCURRENCY, RATE, At, at, load_cases
+from ortbench.analysis.loads.load import places
+from ortbench.core.errors import BadInput, BenchmarkFailed, NotComparable
 from ortbench.gate.checks import check_alone
 from ortbench.gate.confirmation import confirmed
 from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Check, Limits, limits_of
 from ortbench.gate.live_load import LiveLoadGate, check_live
 from ortbench.gate.stored import check_stored
 from ortbench.jobs.gate import gate_stored
-from ortbench.load_plan import LoadPlan
-from ortbench.result import Result
+from ortbench.model.result import Result
+from ortbench.plan.load_plan import LoadPlan
 from tests.expect import refusal
 from tests.gate.test_metrics import limits, verdicts
 from tests.results import (

@@ -6,15 +6,15 @@ from collections.abc import Iterable
 
 import pytest
 
-from ortbench.errors import BadInput, NotComparable
+from ortbench.core.errors import BadInput, NotComparable
 from ortbench.gate.checks import check_alone
 from ortbench.gate.contests import BASELINE, CANDIDATE
 from ortbench.gate.limits import FAILED, PASSED, Limits
 from ortbench.gate.live import LiveGate
 from ortbench.gate.stored import check_stored
 from ortbench.jobs.gate import gate_stored
-from ortbench.result import Result
-from ortbench.work import Work
+from ortbench.model.result import Result
+from ortbench.model.unit_of_work import Work
 from tests.gate.test_metrics import limits
 from tests.results import level, loop_case, loop_of, loop_result, measured, result_of, steady
 

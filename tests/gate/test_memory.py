@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from ortbench.errors import BadInput
+from ortbench.core.errors import BadInput
 from ortbench.gate.checks import check_alone
 from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Limits, limits_of
 from ortbench.gate.live import LiveGate
 from ortbench.gate.stored import check_stored
 from ortbench.gate.verdict import Verdict
 from ortbench.model.metric_names import parse_metric
-from ortbench.parsing import parse_size
-from ortbench.result import Case, Result
+from ortbench.model.result import Case, Result
+from ortbench.plan.parsing import parse_size
 from tests.expect import refusal
 from tests.results import broken, measured, result_of, steady, weighed
 

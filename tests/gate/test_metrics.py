@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from ortbench.errors import BadInput
+from ortbench.core.errors import BadInput
 from ortbench.gate.contests import regression_contests
 from ortbench.gate.limits import Check, Limits
 from ortbench.gate.stored import check_stored
 from ortbench.model.metric_names import parse_metric
-from ortbench.work import Work
+from ortbench.model.unit_of_work import Work
 from tests.expect import refusal
 from tests.results import MS, measured, result_of, steady
 

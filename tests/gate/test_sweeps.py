@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from ortbench.errors import BadInput, NotComparable
+from ortbench.core.errors import BadInput, NotComparable
 from ortbench.gate.checks import check_alone
 from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Limits
 from ortbench.gate.stored import check_stored
 from ortbench.jobs.asked_gate import asked_gate
 from ortbench.jobs.gate import gate_stored
+from ortbench.model.result import Result
 from ortbench.report.gate import build
 from ortbench.report.markdown import markdown
-from ortbench.result import Result
 from tests.expect import refusal
 from tests.gate.test_metrics import limits, verdicts
 from tests.results import MS, USUAL, serving, sweep_result, without

@@ -32,10 +32,10 @@ from typing import Any
 from tests import installed  # before anything of ortbench is
 
 # isort: split
+from ortbench.core.units import duration
 from ortbench.measure.environment import cpu_model, git_commit
 from ortbench.measure.gpus import nvidia_gpus
-from ortbench.modes import LATENCY
-from ortbench.units import duration
+from ortbench.model.modes import LATENCY
 from tests.gpu import checks, subjects
 from tests.gpu.checks import FAIL, NOT_RUN, PASS, Check
 from tests.gpu.steps import COPY, FULL, IMAGE, QUICK, TRANSFORMER, Left, Show, Step, Steps, planned_s

@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ortbench.core.units import duration, size
 from ortbench.measure.gpus import to_warn_of
-from ortbench.modes import (
+from ortbench.model.modes import (
     ASYNC,
     BYTES_D2H,
     BYTES_H2D,
@@ -24,7 +25,6 @@ from ortbench.modes import (
     RESIDENT,
     SHARED,
 )
-from ortbench.units import duration, size
 
 PASS, FAIL, NOT_RUN = "PASS", "FAIL", "NOT RUN"
 

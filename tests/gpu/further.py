@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ortbench.units import duration, energy, rate, size
+from ortbench.core.units import duration, energy, rate, size
 from tests.gpu import checks
 from tests.gpu.checks import FAIL, NOT_RUN, PASS, Check, Result
 

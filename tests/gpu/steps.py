@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ortbench.modes import (
+from ortbench.model.modes import (
     CPU,
     DEVICE,
     DEVICE_PINNED,

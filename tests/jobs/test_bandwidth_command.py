@@ -16,9 +16,9 @@ from ortbench.analysis.bandwidth import curve, gbps, measured, memory_of, peak, 
 from ortbench.analysis.bandwidth import failures as failures_of
 from ortbench.analysis.curve import expected_ns
 from ortbench.measure.schedule import dropped
-from ortbench.modes import DIRECTIONS, H2D, HOST_ACCESSIBLE, ORDINARY
-from ortbench.result import Case, Result, load
-from ortbench.schema import Direction
+from ortbench.model.modes import DIRECTIONS, H2D, HOST_ACCESSIBLE, ORDINARY
+from ortbench.model.result import Case, Result, load
+from ortbench.model.schema import Direction
 from tests.conftest import MODELS, Ran, ortbench
 from tests.refdevice import EP_NAME, HONESTY, MEMORIES, Config, Events, Honesty, Trace
 from tests.truth import Check, relu_model, wrong_in_all

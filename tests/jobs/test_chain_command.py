@@ -13,9 +13,9 @@ import numpy as np
 import onnx
 import pytest
 
-from ortbench.errors import WrongOutputs
-from ortbench.profiler import DOMAIN
-from ortbench.result import Result, load
+from ortbench.core.errors import WrongOutputs
+from ortbench.core.profiler import DOMAIN
+from ortbench.model.result import Result, load
 from ortbench.suite.chain_file import plan_of
 from tests import nvtx, traceformat
 from tests.conftest import MODELS, ONCE, Ran, ortbench

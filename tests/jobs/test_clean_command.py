@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from ortbench.files import write_atomically
+from ortbench.core.files import write_atomically
 from ortbench.jobs.made import look
-from ortbench.result import save
+from ortbench.model.result import save
 from tests.conftest import MODELS, ONCE, ROOT, command, ortbench, ortbench_here
 from tests.results import measured, result_of, steady
 

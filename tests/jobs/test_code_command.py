@@ -14,7 +14,7 @@ import numpy as np
 import onnx
 import pytest
 
-from ortbench.modes import LOOP_MODES, MODES
+from ortbench.model.modes import LOOP_MODES, MODES
 from tests import programs, softcuda
 from tests.conftest import MODELS, ROOT, measure, ortbench
 from tests.environments import Environment, without_ortbench

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from ortbench.analysis.enough import ROUNDS
-from ortbench.result import Result, save
+from ortbench.analysis.comparing.enough import ROUNDS
+from ortbench.model.result import Result, save
 from tests.conftest import MODELS, ONCE, ROOT, ortbench
 from tests.refdevice import EP_NAME
 from tests.results import measured, result_of, steady, tensor

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from ortbench.modes import CPU_TIME, ENQUEUE, LATENCY
-from ortbench.result import Result
+from ortbench.model.modes import CPU_TIME, ENQUEUE, LATENCY
+from ortbench.model.result import Result
 from tests.refdevice import Config
 from tests.truth import relu_model, run_on_device
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ortbench.glossary import Group, entries
+from ortbench.report.glossary import Group, entries
 from tests.conftest import ortbench
 
 pytestmark = pytest.mark.process

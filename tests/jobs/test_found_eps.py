@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from ortbench import ep_packages
-from ortbench.installed_eps import installed_eps
+from ortbench.core import ep_packages
+from ortbench.core.installed_eps import installed_eps
 from tests.conftest import MODELS, ONCE, Ran, device_library, ortbench
 from tests.packages import having, install, put
 from tests.refdevice import EP_NAME

@@ -20,9 +20,9 @@ import pytest
 from ortbench.__main__ import main
 from ortbench.jobs import hold
 from ortbench.jobs.launch import launch
-from ortbench.modes import USUAL_MODES
-from ortbench.plan import Plan
-from ortbench.result import Result
+from ortbench.model.modes import USUAL_MODES
+from ortbench.model.result import Result
+from ortbench.plan.plan import Plan
 from tests.conftest import MODELS, ROOT, Ran, command, lacking, ortbench
 from tests.environments import INSTALLED, plain, without_ortbench
 from tests.refdevice import EP_NAME

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ortbench.result import Result, result_json, save
+from ortbench.model.result import Result, result_json, save
 from tests.conftest import ROOT, ortbench
 from tests.results import night, nights, noise, save_nights, serving, stepped
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from ortbench.analysis.levels import has_figures, load_cases
-from ortbench.result import Result, load
+from ortbench.analysis.loads.levels import has_figures, load_cases
+from ortbench.model.result import Result, load
 from tests.conftest import MODELS, Ran, command
 
 pytestmark = [pytest.mark.process, pytest.mark.wide]

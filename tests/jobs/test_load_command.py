@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ortbench.analysis.levels import at, load_cases
-from ortbench.profiler import DOMAIN
-from ortbench.result import Case, Result, load
+from ortbench.analysis.loads.levels import at, load_cases
+from ortbench.core.profiler import DOMAIN
+from ortbench.model.result import Case, Result, load
 from tests import nvtx
 from tests.conftest import MODELS, ROOT, Ran, ortbench
 from tests.expect import there

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from ortbench.analysis.levels import load_cases
-from ortbench.result import Result, load
+from ortbench.analysis.loads.levels import load_cases
+from ortbench.model.result import Result, load
 from tests.conftest import MODELS, Ran, ortbench
 
 pytestmark = pytest.mark.process

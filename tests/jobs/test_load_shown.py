@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from ortbench.analysis.levels import load_cases
-from ortbench.errors import CANNOT_TELL, DONE
-from ortbench.result import Result, load
+from ortbench.analysis.loads.levels import load_cases
+from ortbench.core.errors import CANNOT_TELL, DONE
+from ortbench.model.result import Result, load
 from tests.conftest import MODELS, Ran, ortbench
 from tests.results import lose, paced, serving
 

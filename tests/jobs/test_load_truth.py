@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ortbench.analysis.levels import at, load_cases
-from ortbench.analysis.load_requests import Requests
-from ortbench.analysis.queueing import cycle_interval
-from ortbench.result import Result
+from ortbench.analysis.loads.levels import at, load_cases
+from ortbench.analysis.loads.load_requests import Requests
+from ortbench.analysis.loads.queueing import cycle_interval
+from ortbench.model.result import Result
 from tests.expect import there
 from tests.queues import MS, disagreements, hidden, md1_wait
 from tests.refdevice import Config, Trace

@@ -16,7 +16,7 @@ import onnx
 import pytest
 
 from ortbench.measure.schedule import dropped
-from ortbench.result import Case, Result
+from ortbench.model.result import Case, Result
 from tests.conftest import MODELS, ONCE, ROOT, ortbench
 from tests.refdevice import HONESTY, Config, Honesty, Trace
 from tests.truth import is_kind, run_on_device
@@ -271,7 +271,10 @@ def doubling(folder: Path) -> tuple[Path, Path]:
 def found(out: Path) -> dict[str, Any]:
     (path,) = out.glob("*/result.json")
     cases = json.loads(path.read_text())["cases"]
-    return {case["mode"]: (case["status"], case["checks"].get("outputs", {}).get("verdict"), case["reason"]) for case in cases}
+    return {
+        case["mode"]: (case["status"], case["checks"].get("outputs", {}).get("verdict"), case["reason"])
+        for case in cases
+    }
 
 
 def test_on_cuda_in_every_mode(software_cuda: tuple[str, ...], tmp_path: Path) -> None:
@@ -333,9 +336,9 @@ def test_with_another_onnx_runtime(version: str, software_gpu: tuple[str, ...], 
 
 _LONG = """
 import resource, sys
-from ortbench.modes import LATENCY
-from ortbench.plan import Inputs, Target
-from ortbench.steps import Steps
+from ortbench.model.modes import LATENCY
+from ortbench.plan.plan import Inputs, Target
+from ortbench.plan.loop_plan import Steps
 from ortbench.worker.loops import data
 from ortbench.worker.loops.make import make_loop
 from ortbench.worker.session import providers, session

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from ortbench.jobs.made import look
+from ortbench.model.result import save
 from ortbench.report.folder import write_run
-from ortbench.result import save
 from tests.conftest import MODELS, ortbench
 from tests.report.test_page import Page
 from tests.results import decoding

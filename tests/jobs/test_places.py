@@ -12,7 +12,7 @@ import onnx
 import onnxruntime as ort
 import pytest
 
-from ortbench.result import Result
+from ortbench.model.result import Result
 from tests.conftest import ONCE, device_library, ortbench
 from tests.refdevice import Config, Trace
 from tests.truth import in_fork, run_on_device

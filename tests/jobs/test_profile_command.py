@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from ortbench.measure import nsys as measure_nsys
-from ortbench.modes import COSTS
+from ortbench.model.modes import COSTS
 from tests import nvtx
 from tests.conftest import MODELS, Ran, ortbench
 from tests.refdevice import Config

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ortbench.result import Result, save
+from ortbench.model.result import Result, save
 from tests.conftest import MODELS, ONCE, measure, ortbench
 from tests.results import measured, result_of, steady
 

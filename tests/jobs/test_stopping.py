@@ -20,7 +20,7 @@ from pathlib import Path
 
 import pytest
 
-from ortbench.stopping import NOTHING_MEASURED
+from ortbench.core.signals import NOTHING_MEASURED
 from tests.conftest import MODELS, ROOT, Ran, command, ortbench
 from tests.jobs import stopped_at
 from tests.softcuda import Card, Config

@@ -12,7 +12,7 @@ import numpy as np
 import onnx
 import pytest
 
-from ortbench.result import Result, load
+from ortbench.model.result import Result, load
 from tests.conftest import MODELS, ONCE, Ran, ortbench
 from tests.jobs.test_bandwidth_command import with_knobs
 from tests.refdevice import Config

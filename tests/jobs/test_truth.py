@@ -16,9 +16,9 @@ import numpy as np
 import onnx
 import pytest
 
-from ortbench.modes import MODES
-from ortbench.plan import Inputs, Target
-from ortbench.result import Case, Result
+from ortbench.model.modes import MODES
+from ortbench.model.result import Case, Result
+from ortbench.plan.plan import Inputs, Target
 from ortbench.worker.modes.make import make_mode
 from ortbench.worker.session import first_run, providers, session
 from tests import bare, virtual, wrong_builds

@@ -11,7 +11,7 @@ import pytest
 
 from ortbench.measure import cards, environment, gpus, processor
 from ortbench.measure.noise import apart
-from ortbench.result import FAILED, Case, Result
+from ortbench.model.result import FAILED, Case, Result
 
 CPUS = "sys/devices/system/cpu"
 GROUPS = "sys/fs/cgroup"

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ortbench.errors import Unsupported
+from ortbench.core.errors import Unsupported
 from ortbench.measure import card
 from ortbench.measure.energy import Recorder
 from ortbench.measure.meters import Counter, Power, Rapl, meter_for

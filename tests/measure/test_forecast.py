@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ortbench.measure.forecast import Forecast
-from ortbench.plan import Loop
+from ortbench.plan.plan import Loop
 
 
 class Clock:

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from ortbench.measure import gpus
-from ortbench.schema import GpuReading
+from ortbench.model.schema import GpuReading
 
 
 class NvmlError(Exception):

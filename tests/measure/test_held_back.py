@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from ortbench.core.stats import summarise
 from ortbench.measure.describe import describe_gpus
 from ortbench.measure.side import Side
-from ortbench.plan import Plan
-from ortbench.result import Result, parse, result_json
-from ortbench.schema import GpuReading
-from ortbench.stats import summarise
-from ortbench.timeline import TimedBlock, Timeline
+from ortbench.model.result import Result, parse, result_json
+from ortbench.model.schema import GpuReading
+from ortbench.model.timeline import TimedBlock, Timeline
+from ortbench.plan.plan import Plan
 from tests.results import measured, nvidia_result, result_of, steady
 
 MS = 1_000_000

@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ortbench.analysis.load_levels import Burst, Taken
-from ortbench.errors import BadInput
+from ortbench.analysis.loads.load_levels import Burst, Taken
+from ortbench.core.errors import BadInput
+from ortbench.core.int_codec import pack, unpack
 from ortbench.measure.load_left import Left
 from ortbench.measure.load_samples import FILE_NAME, read, write
 from ortbench.measure.lock_watch import LockWatch
-from ortbench.packed import pack, unpack
 from tests.queues import MS, served, steady
 
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="the kernel tells it on Linux alone")

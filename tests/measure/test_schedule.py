@@ -9,8 +9,9 @@ from itertools import groupby
 
 import pytest
 
-from ortbench.analysis.compare import stored
-from ortbench.analysis.sequential import median_ratio
+from ortbench.analysis.comparing.compare import stored
+from ortbench.analysis.comparing.sequential import median_ratio
+from ortbench.core.stats import paired_ratio
 from ortbench.gate.contests import ALPHA
 from ortbench.measure.bench import Lane, _evened
 from ortbench.measure.schedule import (
@@ -26,8 +27,7 @@ from ortbench.measure.schedule import (
     dropped,
     is_precise,
 )
-from ortbench.modes import LATENCY
-from ortbench.stats import paired_ratio
+from ortbench.model.modes import LATENCY
 from tests.results import measured, series_of
 from tests.results import steady as by_block
 

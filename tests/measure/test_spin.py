@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from ortbench.core.stats import Value
 from ortbench.measure.spin import take_spin, without_spin
-from ortbench.plan import Loop, Plan, Target
-from ortbench.stats import Value
+from ortbench.plan.plan import Loop, Plan, Target
 from tests.results import broken, hosted, measured, result_of, stats, steady
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ortbench.answers import Samples
 from ortbench.measure.streams import add_host_time, streams
-from ortbench.result import Case
+from ortbench.model.protocol import Samples
+from ortbench.model.result import Case
 
 PLAIN: Samples = {"samples": [10, 20], "start_ns": 5, "spent_ns": 40}
 

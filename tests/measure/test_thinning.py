@@ -6,10 +6,10 @@ from random import Random
 
 import pytest
 
-from ortbench.analysis.pairs import block_medians, shared
+from ortbench.analysis.comparing.pairs import block_medians, shared
 from ortbench.measure.thinning import Thinning
-from ortbench.modes import CPU_TIME, ENQUEUE, LATENCY, STEP
-from ortbench.result import Case
+from ortbench.model.modes import CPU_TIME, ENQUEUE, LATENCY, STEP
+from ortbench.model.result import Case
 
 MODES = ("cpu-tensors", "device-tensors")
 PHASES = {"cpu-tensors": (LATENCY,), "device-tensors": (LATENCY, "h2d")}

@@ -8,8 +8,9 @@ from typing import Any, cast
 
 import pytest
 
-from ortbench.errors import BadInput
-from ortbench.model import door, parts
+from ortbench.core import parts
+from ortbench.core.errors import BadInput
+from ortbench.model import door
 from tests.model.toys import Result, Stats, Value, case, result, stats
 
 

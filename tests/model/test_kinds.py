@@ -7,7 +7,7 @@ import pytest
 from ortbench.gate.limits import Limits
 from ortbench.model.kinds import AXES, KINDS, LOAD, RUN, Kind
 from ortbench.model.metrics import GATED, METRICS, Figure
-from ortbench.options import declared
+from ortbench.plan.options import declared
 
 EVERY = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
 

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from ortbench.errors import BadInput
+from ortbench.core.errors import BadInput
 from ortbench.model import metric_names
 from ortbench.model.metric_names import MetricName, parse_metric
 from ortbench.model.metrics import FAMILIES, GATED, METRICS, metric

@@ -20,7 +20,7 @@ from ortbench.model.metrics import (
     known_or_plain,
     metric,
 )
-from ortbench.modes import ALL_MODES
+from ortbench.model.modes import ALL_MODES
 from tests.conftest import ROOT
 from tests.docs.test_links import anchors_of
 from tests.test_architecture import loaded_after
@@ -129,5 +129,5 @@ def test_a_figure_is_a_metric_and_its_statistic(text: str, meant: tuple[str, str
 
 @pytest.mark.process
 def test_help_reads_the_model_without_anything_heavy() -> None:
-    heavy = {"numpy", "msgspec", "rich", "typer", "ortbench.plan", "ortbench.result"}
+    heavy = {"numpy", "msgspec", "rich", "typer", "ortbench.plan.plan", "ortbench.model.result"}
     assert loaded_after("import ortbench.model.metric_names, ortbench.model.kinds", heavy) == "[]"

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 from msgspec import Meta
 
-from ortbench.model.parts import OneOf
+from ortbench.core.parts import OneOf
 
 AtLeast0 = Annotated[int, Meta(ge=0)]
 

@@ -13,7 +13,6 @@ from xml.etree import ElementTree
 
 import pytest
 
-from ortbench.analysis.advice import sentences
 from ortbench.analysis.bandwidth import (
     KEPT_SAMPLES,
     advantage,
@@ -29,21 +28,22 @@ from ortbench.analysis.bandwidth import (
 )
 from ortbench.analysis.bandwidth import measured as copies_measured
 from ortbench.analysis.curve import expected_ns, half_rate_bytes
+from ortbench.analysis.findings.advice import sentences
 from ortbench.analysis.link import add_shares, attach, misfits
-from ortbench.answers import CopyEp
-from ortbench.bandwidth_plan import CopyPlan, check, parse_size, sizes
-from ortbench.errors import BadInput, BenchmarkFailed
+from ortbench.core.errors import BadInput, BenchmarkFailed
 from ortbench.measure.bandwidth import CopyBench
 from ortbench.measure.process import Client, WorkerLost
-from ortbench.modes import D2H, DIRECTIONS, H2D, HOST_ACCESSIBLE, ORDINARY
-from ortbench.plan import Target
+from ortbench.model.modes import D2H, DIRECTIONS, H2D, HOST_ACCESSIBLE, ORDINARY
+from ortbench.model.protocol import CopyEp
+from ortbench.model.result import FAILED, Result, load, result_json, save
+from ortbench.model.schema import Direction, Link
+from ortbench.plan.bandwidth_plan import CopyPlan, check, parse_size, sizes
+from ortbench.plan.plan import Target
 from ortbench.report import bandwidth as report_bandwidth
 from ortbench.report.markdown import markdown
 from ortbench.report.page.charts import copy_rates as charts_rates
 from ortbench.report.page.charts import sheet
 from ortbench.report.records import records_csv
-from ortbench.result import FAILED, Result, load, result_json, save
-from ortbench.schema import Direction, Link
 from tests.results import Copied, add_copied, curve_of, measured, result_of, steady, tensor
 
 kB, MB = 1_000, 1_000_000

@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from ortbench.analysis.advice import headline, sentences
 from ortbench.analysis.chains import crossing_ns
+from ortbench.analysis.findings.advice import headline, sentences
+from ortbench.model.result import load, result_json, save
+from ortbench.model.schema import ChainLink
 from ortbench.report.chains import chain_table, link_table, stage_table
 from ortbench.report.markdown import markdown
 from ortbench.report.page.page import build_page
@@ -17,8 +19,6 @@ from ortbench.report.page.pictures.stages import LinkCosts, StageTimes, link_cos
 from ortbench.report.records import records
 from ortbench.report.run import build
 from ortbench.report.words import chain_line
-from ortbench.result import load, result_json, save
-from ortbench.schema import ChainLink
 from tests.results import CROSSING, HOST, MS, STAYING, US, chain, measured, result_of, stage, steady
 
 

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from ortbench.model.result import Result, save
 from ortbench.report import suite
 from ortbench.report.markdown import markdown
 from ortbench.report.page.page import build_page
 from ortbench.report.run import build
-from ortbench.result import Result, save
 from ortbench.suite.record import MEASURED, Record, figures
 from tests.conftest import ortbench
 from tests.report.test_page import Page
@@ -106,7 +106,7 @@ def test_compare_says_more_or_less(factor: float, verdict: str, tmp_path: Path) 
 
 
 def test_clocks_that_were_locked_are_a_difference_and_in_the_heading() -> None:
-    from ortbench.analysis.comparable import changes
+    from ortbench.analysis.comparing.comparable import changes
 
     free, locked = published(), published()
     locked.environment["locked_clocks"] = 1200

@@ -14,15 +14,15 @@ from typing import Any
 
 import pytest
 
-from ortbench.errors import BadInput
+from ortbench.core.errors import BadInput
+from ortbench.core.stats import SAMPLES_FOR
 from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Check
+from ortbench.model.result import UNSUPPORTED, Case, Result, load
 from ortbench.report.exports import github
 from ortbench.report.exports import junit as exports_junit
 from ortbench.report.exports.bencher import bmf
 from ortbench.report.exports.github import SUMMARY_CUT, SUMMARY_LIMIT, action_json, step_summary
 from ortbench.report.exports.junit import ERROR, SKIPPED, Outcome, junit, outcomes_of_checks, outcomes_of_run
-from ortbench.result import UNSUPPORTED, Case, Result, load
-from ortbench.stats import SAMPLES_FOR
 from tests.conftest import ROOT
 from tests.results import broken, measured, published, result_of, steady
 

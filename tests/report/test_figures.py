@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from ortbench.model.result import FAILED, Case, Result
 from ortbench.report.page.charts.plots import draw
 from ortbench.report.page.charts.sheet import WIDE
 from ortbench.report.page.pictures import gallery, samples
 from ortbench.report.page.pictures.bandwidth import Bandwidth, Copy, bandwidth
 from ortbench.report.page.pictures.split import Bar, Segment, Split, split
 from ortbench.report.page.pictures.totals import totals
-from ortbench.result import FAILED, Case, Result
 from tests.odd import MS, swept, usual, without_samples
 from tests.results import broken, measured, result_of, steady, with_bytes
 

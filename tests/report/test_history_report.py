@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from ortbench.analysis.history import groups
-from ortbench.compared import Compared
+from ortbench.analysis.comparing.history import groups
+from ortbench.model.result import Result
+from ortbench.plan.compare_options import Compared
 from ortbench.report.history import Told, build, headline, records, remarks, series_table, step_notes, step_table, told
 from ortbench.report.markdown import markdown
 from ortbench.report.model import BAD, GOOD
 from ortbench.report.page.history import build_history
 from ortbench.report.page.pictures.over_time import OverTime
-from ortbench.result import Result
 from tests.report.test_page import Page
 from tests.results import night, nights, noise, runs, stepped, sweep_result
 

@@ -18,7 +18,8 @@ import pytest
 from markdown_it import MarkdownIt
 from rich.cells import cell_len
 
-from ortbench.characters import LONGEST, plain_name, visible, visible_lines
+from ortbench.core.safe_text import LONGEST, plain_name, visible, visible_lines
+from ortbench.model.result import FAILED
 from ortbench.report.csv import csv_text
 from ortbench.report.exports.github import action_json
 from ortbench.report.exports.junit import ERROR, Outcome, junit
@@ -32,7 +33,6 @@ from ortbench.report.page.pictures.totals import totals
 from ortbench.report.terminal import listing
 from ortbench.report.terminal.print import print_report
 from ortbench.report.terminal.progress import LiveProgress
-from ortbench.result import FAILED
 from tests.conftest import MODELS, Ran, ortbench
 from tests.hostile import NAMES, UNSEEN, model
 from tests.odd import long_chain

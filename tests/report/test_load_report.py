@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from ortbench.analysis.levels import load_cases
+from ortbench.analysis.loads.levels import load_cases
+from ortbench.model.result import UNSUPPORTED, Case, Result
 from ortbench.report.exports.github import action_json
 from ortbench.report.exports.junit import outcomes_of_run
 from ortbench.report.folder import write_run
@@ -17,7 +18,6 @@ from ortbench.report.page.page import build_page
 from ortbench.report.page.pictures.load import by_callers, by_rate
 from ortbench.report.records import frame, records_csv
 from ortbench.report.run import build
-from ortbench.result import UNSUPPORTED, Case, Result
 from tests.report.test_page import Page
 from tests.report.test_terminal import shown
 from tests.results import MS, closed, failed_level, load_result, lose, opened, paced, published, serving

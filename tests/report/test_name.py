@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ortbench.measure.folder import run_name
-from ortbench.plan import Plan
+from ortbench.plan.plan import Plan
 from ortbench.report.markdown import markdown
 from ortbench.report.page.page import build_page
 from ortbench.report.run import build

@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from ortbench import result
-from ortbench.analysis import node_advice
-from ortbench.analysis.advice import sentences
-from ortbench.plan import CPU_EP
+from ortbench.analysis.findings import node_advice
+from ortbench.analysis.findings.advice import sentences
+from ortbench.model import result
+from ortbench.model.result import Result
+from ortbench.model.schema import InnerCopies
+from ortbench.plan.plan import CPU_EP
 from ortbench.report import nodes as report_nodes
 from ortbench.report import run
 from ortbench.report.markdown import markdown
 from ortbench.report.terminal.grid import NARROW
-from ortbench.result import Result
-from ortbench.schema import InnerCopies
 from tests.report.test_terminal import shown
 from tests.results import DET, EP, island, measured, memcpy_node, profiled, result_of, steady
 

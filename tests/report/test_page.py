@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
+from ortbench.core.stats import Value
+from ortbench.model.result import Result, load, save
 from ortbench.report.page.charts.sheet import NARROW, PALETTE, WIDE
 from ortbench.report.page.page import build_page
-from ortbench.result import Result, load, save
-from ortbench.stats import Value
 from tests.conftest import MODELS, ONCE, ROOT, ortbench
 from tests.odd import EVIL, ODD, PAGES, SEVERAL, page_of, without_samples
 from tests.results import measured, profiled, result_of, steady

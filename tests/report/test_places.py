@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from ortbench.gate.verdict import Verdict
-from ortbench.plan import CPU_EP
+from ortbench.model.result import Result
+from ortbench.plan.plan import CPU_EP
 from ortbench.report import comparison, gate, run, sides
 from ortbench.report.markdown import markdown
 from ortbench.report.page.page import build_page
-from ortbench.result import Result
 from tests.analysis.test_places import made_on_the_cpu
 from tests.report.test_page import Page
 from tests.report.test_terminal import shown

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from ortbench.analysis import nsight as analysis_nsight
-from ortbench.analysis.nsight import DOWN, UP, Copies, Profile, Range, Recording
-from ortbench.errors import BadInput, BenchmarkFailed
+from ortbench.analysis.nodes import nsight as analysis_nsight
+from ortbench.analysis.nodes.nsight import DOWN, UP, Copies, Profile, Range, Recording
+from ortbench.core.errors import BadInput, BenchmarkFailed
 from ortbench.measure import nsys_export
 from ortbench.measure.schedule import Block, InOrder
-from ortbench.modes import CPU, DEVICE, LATENCY
+from ortbench.model.modes import CPU, DEVICE, LATENCY
+from ortbench.model.result import Result, load
 from ortbench.report import profile as report_profile
 from ortbench.report.markdown import markdown
-from ortbench.result import Result, load
 from tests.nsys.export import Export
 from tests.results import broken, measured, result_of, steady
 

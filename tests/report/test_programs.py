@@ -6,12 +6,12 @@ from typing import Any, cast
 
 import pytest
 
-from ortbench.analysis.program import program_command
-from ortbench.answers import Opened, Prepared, Program
-from ortbench.asked import plan_of
-from ortbench.errors import BenchmarkFailed
-from ortbench.modes import DEVICE, RESIDENT
-from ortbench.plan import Loop, Plan
+from ortbench.analysis.findings.program import program_command
+from ortbench.core.errors import BenchmarkFailed
+from ortbench.model.modes import DEVICE, RESIDENT
+from ortbench.model.protocol import Opened, Prepared, Program
+from ortbench.plan.plan import Loop, Plan
+from ortbench.plan.plan_builder import plan_of
 from ortbench.report.programs import literals, program
 from tests.conftest import ROOT
 from tests.docs.test_commands import blocks

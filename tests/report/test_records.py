@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from ortbench.core.stats import Stats, Value
 from ortbench.model.metrics import METRICS, known_or_plain
+from ortbench.model.result import Result
 from ortbench.report.records import frame, records, records_csv
-from ortbench.result import Result
-from ortbench.stats import Stats, Value
 from tests.odd import ODD, usual
 from tests.results import (
     MB,

@@ -7,8 +7,11 @@ from typing import Any
 
 import pytest
 
-from ortbench import units
-from ortbench.analysis.advice import headline, sentences
+from ortbench.analysis.findings.advice import headline, sentences
+from ortbench.core import units
+from ortbench.core.stats import Value
+from ortbench.model.result import FAILED, UNSUPPORTED, Case, Result
+from ortbench.model.schema import Stopped
 from ortbench.report.comparison import tables
 from ortbench.report.markdown import markdown, table_lines
 from ortbench.report.model import NOTHING, Column, Table
@@ -16,9 +19,6 @@ from ortbench.report.run import COLUMNS as RUN_COLUMNS
 from ortbench.report.run import build, mode_table, split_legend, splits
 from ortbench.report.terminal.grid import stacked
 from ortbench.report.words import heading, not_measured
-from ortbench.result import FAILED, UNSUPPORTED, Case, Result
-from ortbench.schema import Stopped
-from ortbench.stats import Value
 from tests.results import MS, US, case, copying, nvidia_result, once, published, result_of, with_bytes, with_failures
 
 COLUMNS = tuple(column.name for column in RUN_COLUMNS)

@@ -8,6 +8,9 @@ from pathlib import Path
 
 from ortbench.analysis.items import put_throughput
 from ortbench.gate.limits import Check
+from ortbench.model.result import Result, load, result_json, save
+from ortbench.model.schema import Axis
+from ortbench.model.slo import Slo
 from ortbench.report import comparison
 from ortbench.report.exports.bencher import bmf
 from ortbench.report.exports.github import action_json
@@ -16,9 +19,6 @@ from ortbench.report.markdown import markdown
 from ortbench.report.page.page import build_page
 from ortbench.report.page.pictures.sizes import rates_by_size, times_by_size
 from ortbench.report.run import build
-from ortbench.result import Result, load, result_json, save
-from ortbench.schema import Axis
-from ortbench.slo import Slo
 from tests.expect import there
 from tests.report.test_page import Page
 from tests.report.test_terminal import shown

@@ -18,17 +18,17 @@ from typing import Any
 import pytest
 from rich.cells import cell_len
 
-from ortbench.analysis.nsight import Profile
-from ortbench.errors import DONE, REGRESSION
+from ortbench.analysis.nodes.nsight import Profile
+from ortbench.core.errors import DONE, REGRESSION
 from ortbench.gate.limits import FAILED as CHECK_FAILED
 from ortbench.gate.limits import PASSED, UNCLEAR, Check
 from ortbench.gate.verdict import Verdict
+from ortbench.model.result import FAILED, Case, Result, load
 from ortbench.report import comparison, gate, profile, run, suite
 from ortbench.report.model import Report
 from ortbench.report.terminal.console import shortened, wrapped
 from ortbench.report.terminal.listing import print_devices, print_model
 from ortbench.report.terminal.print import print_report
-from ortbench.result import FAILED, Case, Result, load
 from ortbench.suite import record
 from tests.conftest import ROOT, command, lacking
 from tests.report.test_profile import CPU_LATENCY, recording, session

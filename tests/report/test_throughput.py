@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 
 from ortbench.analysis.derive import derive
+from ortbench.core.parts import keys_of
 from ortbench.gate.limits import PASSED
-from ortbench.model.parts import keys_of
+from ortbench.model.result import Result, save
 from ortbench.report import comparison, sides, suite
 from ortbench.report.markdown import markdown
 from ortbench.report.model import Note, Notes
 from ortbench.report.page.page import build_page
 from ortbench.report.run import COLUMNS, build, mode_table
-from ortbench.result import Result, save
 from ortbench.suite.record import MISSING, Record, figures
 from tests.conftest import ortbench
 from tests.results import MS, US, broken, measured, result_of, steady, tensor

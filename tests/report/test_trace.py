@@ -16,17 +16,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ortbench import schema
-from ortbench.answers import NodeEvent
+from ortbench.core.profiler import DOMAIN
 from ortbench.measure import follow_up
 from ortbench.measure.process import Client, WorkerLost
 from ortbench.measure.side import Side
-from ortbench.modes import COSTS
-from ortbench.plan import Plan
-from ortbench.profiler import DOMAIN
+from ortbench.model import schema
+from ortbench.model.modes import COSTS
+from ortbench.model.protocol import NodeEvent
+from ortbench.model.result import Case, Result, load
+from ortbench.model.timeline import Failure, Node, Span, TimedBlock, Timeline
+from ortbench.plan.plan import Plan
 from ortbench.report.exports.chrome_trace import chrome_trace, trace_json
-from ortbench.result import Case, Result, load
-from ortbench.timeline import Failure, Node, Span, TimedBlock, Timeline
 from ortbench.worker.looks.close_up import close_up
 from ortbench.worker.modes.base import Step
 from ortbench.worker.proofs.fence import READBACK, Fence

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ortbench.analysis.levels import load_cases
-from ortbench.analysis.load_levels import Burst, Taken
-from ortbench.analysis.load_timeline import load_blocks
+from ortbench.analysis.loads.levels import load_cases
+from ortbench.analysis.loads.load_levels import Burst, Taken
+from ortbench.analysis.loads.load_timeline import load_blocks
+from ortbench.model.result import load
+from ortbench.model.timeline import Span, Timeline
 from ortbench.report.exports.chrome_trace import chrome_trace, trace_json
-from ortbench.result import load
-from ortbench.timeline import Span, Timeline
 from tests import traceformat
 from tests.conftest import MODELS, ortbench
 from tests.expect import there

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from ortbench.model.result import Result, load
+from ortbench.model.timeline import Span, TimedBlock, Timeline
 from ortbench.report.exports.chrome_trace import chrome_trace, trace_json
-from ortbench.result import Result, load
-from ortbench.timeline import Span, TimedBlock, Timeline
 from tests import traceformat
 from tests.conftest import MODELS, ortbench
 from tests.results import level, loop_of, loop_result

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from ortbench.chain_plan import Chain, End, Link, chain_from, in_order
-from ortbench.errors import BadInput
-from ortbench.plan import Plan
+from ortbench.core.errors import BadInput
+from ortbench.plan.chain_plan import Chain, End, Link, chain_from, in_order
+from ortbench.plan.plan import Plan
 from ortbench.suite.chain_file import plan_of
 from tests.conftest import MODELS
 from tests.expect import there

@@ -8,14 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ortbench.core import parts
 from ortbench.gate.limits import Limits
-from ortbench.load_plan import LoadPlan
-from ortbench.model import parts
+from ortbench.model.result import Result
+from ortbench.model.slo import Slo
+from ortbench.plan.load_plan import LoadPlan
+from ortbench.plan.loop_plan import Steps
 from ortbench.report.markdown import markdown
 from ortbench.report.suite import build, case_table, csv
-from ortbench.result import Result
-from ortbench.slo import Slo
-from ortbench.steps import Steps
 from ortbench.suite.job import Job
 from ortbench.suite.record import Record, figures, record_from
 from tests.expect import there

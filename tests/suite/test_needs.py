@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ortbench.errors import BadInput
+from ortbench.core.errors import BadInput
 from ortbench.jobs.fingerprint import alike, fingerprint
 from ortbench.suite.cases import read
 from ortbench.suite.job import Job, jobs_of

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from ortbench.errors import BadInput
+from ortbench.core import parts
+from ortbench.core.errors import BadInput
 from ortbench.gate.limits import PASSED, Check
 from ortbench.jobs.fingerprint import fingerprint
-from ortbench.model import parts
 from ortbench.model.metric_names import parse_metric
-from ortbench.modes import USUAL_MODES
+from ortbench.model.modes import USUAL_MODES
 from ortbench.report.markdown import markdown
 from ortbench.report.suite import build, case_table, csv, headline
 from ortbench.suite.cases import Suite, read

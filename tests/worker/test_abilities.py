@@ -9,8 +9,8 @@ import numpy as np
 import onnxruntime as ort
 import pytest
 
-from ortbench.errors import BenchmarkFailed
-from ortbench.modes import MODES
+from ortbench.core.errors import BenchmarkFailed
+from ortbench.model.modes import MODES
 from ortbench.worker.modes.make import unsupported_reason
 from ortbench.worker.session import abilities, memory, memory_trial, places
 from ortbench.worker.session.providers import Provider

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from ortbench.analysis.advice import sentences
+from ortbench.analysis.findings.advice import sentences
+from ortbench.core.stats import Value
 from ortbench.measure.schedule import dropped
-from ortbench.modes import is_rate
+from ortbench.model.modes import is_rate
+from ortbench.model.result import Result
 from ortbench.report.exports.github import action_json
 from ortbench.report.exports.junit import outcomes_of_run
 from ortbench.report.run import mode_table
-from ortbench.result import Result
-from ortbench.stats import Value
 from ortbench.suite.record import figures
 from tests.conftest import MODELS, cases, measure
 from tests.refdevice import Config, Events, Trace

@@ -19,10 +19,10 @@ pytestmark = pytest.mark.process
 _WORKER = """
 import json, sys
 from importlib.util import find_spec
-import ortbench.errors
+import ortbench.core.errors
 import profile  # of the standard library, whose name a module of ortbench may have
 print(json.dumps({
-    "path": sys.path, "package": ortbench.__file__, "errors": ortbench.errors.__file__, "profile": profile.__file__,
+    "path": sys.path, "package": ortbench.__file__, "errors": ortbench.core.errors.__file__, "profile": profile.__file__,
     "sibling": find_spec("a_sibling") is not None, "name": __name__,
 }))
 """
@@ -36,7 +36,7 @@ def test_a_worker_is_given_the_package_and_nothing_that_lies_beside_it(tmp_path:
     shutil.copy(BOOTSTRAP, script)
     (site / "ortbench" / "worker" / "__init__.py").touch()
     (site / "ortbench" / "worker" / "__main__.py").write_text(_WORKER)
-    for name in ("ortbench/__init__.py", "ortbench/errors.py", "ortbench/profile.py", "a_sibling.py"):
+    for name in ("ortbench/__init__.py", "ortbench/core/errors.py", "ortbench/profile.py", "a_sibling.py"):
         (site / name).touch()
     own = tmp_path / "own"  # the user's PYTHONPATH, with another ortbench in it
     (own / "ortbench").mkdir(parents=True)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ortbench.analysis.advice import sentences
+from ortbench.analysis.findings.advice import sentences
 from tests.conftest import MODELS, ROOT, cases, measure, ortbench
 from tests.results import measured, result_of, steady
 
@@ -20,8 +20,8 @@ FOLLOWED = "the outputs followed inputs that were written in place"
 LOOK = """
 import json, sys
 import numpy as np
-from ortbench.modes import RESIDENT, DEVICE
-from ortbench.plan import Inputs, Target
+from ortbench.model.modes import RESIDENT, DEVICE
+from ortbench.plan.plan import Inputs, Target
 from ortbench.worker.modes.make import make_mode
 from ortbench.worker.proofs.outputs import check_outputs
 from ortbench.worker.session import first_run, providers, session

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from ortbench.errors import BadInput, BenchmarkFailed
+from ortbench.core.errors import BadInput, BenchmarkFailed
 from ortbench.worker.session import compute_stream
 from ortbench.worker.session.compute_stream import ComputeStream
 from ortbench.worker.session.providers import Provider

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ortbench.errors import Unsupported
-from ortbench.modes import D2H, H2D, ORDINARY
-from ortbench.plan import Target
+from ortbench.core.errors import Unsupported
+from ortbench.model.modes import D2H, H2D, ORDINARY
+from ortbench.plan.plan import Target
 from ortbench.worker import copies
 from ortbench.worker.copies import Copies, CopyPair
 from ortbench.worker.proofs.fence import READBACK, RUN, Fence

@@ -10,9 +10,9 @@ import numpy as np
 import onnx
 import pytest
 
-from ortbench.errors import Unsupported
-from ortbench.modes import RESIDENT
-from ortbench.plan import Inputs, Target
+from ortbench.core.errors import Unsupported
+from ortbench.model.modes import RESIDENT
+from ortbench.plan.plan import Inputs, Target
 from ortbench.worker.modes import external_inputs
 from ortbench.worker.modes.make import make_mode
 from ortbench.worker.proofs.in_place import follows

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from ortbench.errors import BENCHMARK_FAILED, DONE
-from ortbench.result import Result
+from ortbench.core.errors import BENCHMARK_FAILED, DONE
+from ortbench.model.result import Result
 from tests import wrong_builds
 from tests.refdevice import Config, Honesty, Trace
 from tests.truth import relu_model, run_on_device

@@ -15,8 +15,8 @@ import onnx
 import pytest
 from onnx import numpy_helper
 
-from ortbench.errors import BadInput, Unsupported
-from ortbench.plan import Inputs
+from ortbench.core.errors import BadInput, Unsupported
+from ortbench.plan.plan import Inputs
 from ortbench.worker.inputs.arrays import default_range, expected, make, random_array
 from ortbench.worker.inputs.files import load
 from ortbench.worker.inputs.index_sizes import index_sizes

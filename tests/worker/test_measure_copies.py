@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from ortbench.analysis import gpu_activity
-from ortbench.analysis.gpu_activity import D2H, H2D, KERNEL, Activity, Moment, measured
-from ortbench.errors import BadInput, BenchmarkFailed
-from ortbench.plan import Plan, check, is_nvidia
-from ortbench.result import Case
-from ortbench.schema import CaseCheck, Copied, Measured
+from ortbench.analysis.nodes import gpu_activity
+from ortbench.analysis.nodes.gpu_activity import D2H, H2D, KERNEL, Activity, Moment, measured
+from ortbench.core.errors import BadInput, BenchmarkFailed
+from ortbench.model.result import Case
+from ortbench.model.schema import CaseCheck, Copied, Measured
+from ortbench.plan.plan import Plan, check, is_nvidia
 from tests.conftest import MODELS, Ran, cases, ortbench
 from tests.forks import MAIN
 from tests.refdevice import Config, Trace

@@ -8,8 +8,8 @@ from typing import NoReturn
 
 import pytest
 
-from ortbench import ep_packages
-from ortbench.errors import BadInput
+from ortbench.core import ep_packages
+from ortbench.core.errors import BadInput
 from ortbench.worker.session import named, plugins
 from tests.packages import install
 

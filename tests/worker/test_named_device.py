@@ -14,9 +14,9 @@ import numpy as np
 import onnxruntime as ort
 import pytest
 
-from ortbench.errors import BenchmarkFailed, Unsupported
-from ortbench.modes import DEVICE, HOST_ACCESSIBLE, RESIDENT
-from ortbench.plan import Target
+from ortbench.core.errors import BenchmarkFailed, Unsupported
+from ortbench.model.modes import DEVICE, HOST_ACCESSIBLE, RESIDENT
+from ortbench.plan.plan import Target
 from ortbench.worker.modes.make import make_mode
 from ortbench.worker.modes.resident import ResidentMode
 from ortbench.worker.proofs.fence import READBACK

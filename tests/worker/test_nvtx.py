@@ -15,12 +15,12 @@ from pathlib import Path
 
 import pytest
 
-from ortbench.errors import BenchmarkFailed
+from ortbench.core.errors import BenchmarkFailed
+from ortbench.core.profiler import DOMAIN
 from ortbench.measure.process import Client
-from ortbench.modes import COSTS, PIPELINED, USUAL_MODES
-from ortbench.plan import Plan, Target
-from ortbench.profiler import DOMAIN
-from ortbench.result import OK, Case, Result, load
+from ortbench.model.modes import COSTS, PIPELINED, USUAL_MODES
+from ortbench.model.result import OK, Case, Result, load
+from ortbench.plan.plan import Plan, Target
 from ortbench.worker.timing import COLORS
 from tests.compiling import BuildError
 from tests.conftest import ROOT, ortbench

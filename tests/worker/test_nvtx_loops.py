@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from ortbench.modes import LATENCY, STEP
-from ortbench.profiler import DOMAIN
-from ortbench.result import load
+from ortbench.core.profiler import DOMAIN
+from ortbench.model.modes import LATENCY, STEP
+from ortbench.model.result import load
 from ortbench.worker.timing import COLORS
 from tests.conftest import MODELS, ROOT, ortbench
 from tests.nvtx import Record, environ

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ortbench.analysis.advice import sentences
+from ortbench.analysis.findings.advice import sentences
 from tests.conftest import MODELS, cases, measure, ortbench
 from tests.refdevice import Config, Honesty, Trace
 from tests.refdevice.refdevice import MEMORIES

@@ -11,11 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ortbench.analysis.advice import headline, sentences
-from ortbench.analysis.comparable import changes
+from ortbench.analysis.comparing.comparable import changes
+from ortbench.analysis.findings.advice import headline, sentences
 from ortbench.analysis.hidden_copies import put_hidden
+from ortbench.core.stats import Stats, Value
 from ortbench.measure.schedule import dropped
-from ortbench.modes import ASYNC, LATENCY, MODES, PIPELINED, is_rate
+from ortbench.model.modes import ASYNC, LATENCY, MODES, PIPELINED, is_rate
+from ortbench.model.result import OK, Case, Result
 from ortbench.report.exports.github import action_json
 from ortbench.report.exports.junit import outcomes_of_run
 from ortbench.report.page.pictures.samples import spread
@@ -23,8 +25,6 @@ from ortbench.report.page.pictures.split import split
 from ortbench.report.page.pictures.totals import totals
 from ortbench.report.records import records
 from ortbench.report.run import mode_table
-from ortbench.result import OK, Case, Result
-from ortbench.stats import Stats, Value
 from tests.conftest import MODELS, ortbench
 from tests.refdevice import HONESTY, Config, Events, Honesty, Trace
 from tests.results import measured, result_of, steady

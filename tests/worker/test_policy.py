@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ortbench.plan import CPU_EP, POLICIES
+from ortbench.plan.plan import CPU_EP, POLICIES
 from tests import openvino
 from tests.conftest import MODELS, cases, measure, ortbench
 from tests.refdevice import EP_NAME, Config

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ortbench.modes import MODES
+from ortbench.model.modes import MODES
 from tests.conftest import MODELS, ONCE, ROOT, cases, measure, ortbench
 from tests.refdevice import Config
 
@@ -19,8 +19,8 @@ SHRINKS = "memory.enable_memory_arena_shrinkage"
 
 LOOK = """
 import json, sys
-from ortbench.modes import MODES
-from ortbench.plan import Inputs, Target
+from ortbench.model.modes import MODES
+from ortbench.plan.plan import Inputs, Target
 from ortbench.worker.modes.make import make_mode
 from ortbench.worker.proofs.outputs import check_outputs
 from ortbench.worker.session import first_run, providers, session

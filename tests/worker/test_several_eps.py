@@ -8,7 +8,7 @@ from typing import Any
 import onnx
 import pytest
 
-from ortbench.result import Result, load
+from ortbench.model.result import Result, load
 from tests.conftest import device_library, ortbench
 from tests.forks import MAIN
 from tests.importing import FOLDERS

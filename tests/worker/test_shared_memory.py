@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ortbench.result import Result
+from ortbench.model.result import Result
 from tests.conftest import MODELS, ONCE, cases, measure, ortbench
 from tests.refdevice import Config, Trace
 from tests.truth import COPIES, is_kind, recorded, relu_model, run_on_device

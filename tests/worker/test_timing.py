@@ -14,8 +14,8 @@ from typing import Any, Self
 
 import pytest
 
-from ortbench.modes import LATENCY, PHASE_NAMES
-from ortbench.profiler import DOMAIN
+from ortbench.core.profiler import DOMAIN
+from ortbench.model.modes import LATENCY, PHASE_NAMES
 from ortbench.worker import host_time
 from ortbench.worker.host_time import HostTime
 from ortbench.worker.modes.base import OneAtATime, Split, Step, TimedCall

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from ortbench import units
 from ortbench.analysis.doctor.finding import BAD, GOOD, KNOW, Finding
-from ortbench.characters import listed
-from ortbench.facts import Card, Cpu, Facts, Noise
+from ortbench.core import units
+from ortbench.core.safe_text import listed
+from ortbench.model.doctor_schema import Card, Cpu, Facts, Noise
 
 _QUIET, _BUSY = 0.1, 0.5  # load for each core that may be used
 _SCARCE = 0.1  # of memory

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ortbench.analysis.doctor import machine, software
 from ortbench.analysis.doctor.finding import Section
-from ortbench.facts import Facts
+from ortbench.model.doctor_schema import Facts
 
 _SECTIONS = {
     "ONNX Runtime": software.packages,

@@ -10,12 +10,12 @@ from ortbench.analysis.needed_numpy import mending
 from ortbench.analysis.overwritten import in_folder, overwritten
 from ortbench.analysis.same_name import CODE as SHARED
 from ortbench.analysis.same_name import MISNAMED
-from ortbench.answers import ListedEp
-from ortbench.characters import listed
-from ortbench.facts import Cuda, Facts, Installed, Nvidia, Profiler
-from ortbench.hardware_names import kind
-from ortbench.origins import CUDA_PACKAGE, origin
-from ortbench.plan import is_nvidia
+from ortbench.core.library_sources import CUDA_PACKAGE, origin
+from ortbench.core.safe_text import listed
+from ortbench.model.doctor_schema import Cuda, Facts, Installed, Nvidia, Profiler
+from ortbench.model.hardware_names import kind
+from ortbench.model.protocol import ListedEp
+from ortbench.plan.plan import is_nvidia
 
 # The oldest driver for a major version of CUDA on Linux, from the table in CUDA's release notes.
 _DRIVERS = {12: "525", 13: "580"}

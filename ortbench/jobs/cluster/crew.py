@@ -13,8 +13,8 @@ import threading
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ortbench import stopping
-from ortbench.errors import BadInput, BenchmarkFailed, one_line
+from ortbench.core import signals
+from ortbench.core.errors import BadInput, BenchmarkFailed, one_line
 from ortbench.jobs.cluster.orders import Finished, Joined, Joining, Refused, Work
 from ortbench.jobs.cluster.places import Place
 from ortbench.measure.process import nameless_file
@@ -54,7 +54,7 @@ class Crew:
     def __init__(self, joining: Joining) -> None:
         self._address = joining.address
         self._stderr = nameless_file()
-        with stopping.held():
+        with signals.held():
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "ortbench.jobs.cluster.head"],
                 stdin=subprocess.PIPE,
@@ -62,7 +62,7 @@ class Crew:
                 stderr=self._stderr,
                 start_new_session=True,  # Ctrl-C reaches only this process, which says when to end
             )
-            stopping.end_with_process(self._process.kill)
+            signals.end_with_process(self._process.kill)
         self._answers: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
@@ -113,7 +113,7 @@ class Crew:
     def _receive(self, limit_s: float | None = None) -> Any:
         """The next answer; None where there was none within the limit."""
         try:
-            with stopping.awaited():
+            with signals.awaited():
                 answer = self._answers.get(timeout=limit_s)
         except queue.Empty:
             return None
@@ -137,6 +137,6 @@ class Crew:
             self._process.wait(_END_S)
         self._process.kill()
         self._process.wait()
-        stopping.ended(self._process.kill)
+        signals.ended(self._process.kill)
         self._reader.join(timeout=5)
         self._stderr.close()

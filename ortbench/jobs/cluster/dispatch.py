@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ortbench.errors import one_line
+from ortbench.core.errors import one_line
 from ortbench.jobs.cluster.orders import Failed, Joining, Lost, Order, Remark, Started, TaskFailed, TaskLost, Work
 from ortbench.jobs.cluster.parcels import Parcel, parcels_of
 from ortbench.jobs.cluster.places import Occupancy, Place, able, why_none

@@ -21,14 +21,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ortbench.errors import BadInput, BenchmarkFailed, one_line
-from ortbench.interpreters import is_interpreter, packages
+from ortbench.core.errors import BadInput, BenchmarkFailed, one_line
+from ortbench.core.interpreters import is_interpreter, packages
 from ortbench.jobs.cluster.orders import Done, Order
 from ortbench.jobs.cluster.parcels import Parcel, moved
 from ortbench.jobs.fingerprint import Here
 from ortbench.jobs.suite_folder import CASE_FILE
 from ortbench.measure.process import nameless_file
-from ortbench.schema import Gpu, Node
+from ortbench.model.schema import Gpu, Node
 
 _CASES, _FILES = "cases", "files"
 _GRACE_S = 10.0  # that a case which is to end has for its workers
@@ -170,13 +170,13 @@ def tidy(suite: str, place: str) -> None:
 
 def main() -> None:
     """Carry out the case that standard input gives, in the current folder."""
-    from ortbench import stopping
-    from ortbench.files import not_written
+    from ortbench.core import signals
+    from ortbench.core.files import not_written
     from ortbench.jobs import cases
     from ortbench.measure.environment import measured_for_a_cluster
     from ortbench.measure.gpus import nvidia_gpus
 
-    stopping.install()
+    signals.install()
     order, cards, niceness = pickle.load(sys.stdin.buffer)
     with contextlib.suppress(OSError):  # who may not have a higher one keeps what Ray gives tasks
         if sys.platform != "win32" and niceness is not None:
@@ -188,7 +188,7 @@ def main() -> None:
     done = cases.carry_out(job, record, Path(job.case.id), quiet=True)
     sys.stdout.write("".join(f"{line}\n" for line in not_written()))
     sys.stdout.flush()
-    raise SystemExit(stopping.finish(0 if done is not None else 1))
+    raise SystemExit(signals.finish(0 if done is not None else 1))
 
 
 def _end_with_parent() -> None:

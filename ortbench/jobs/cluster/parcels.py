@@ -10,9 +10,9 @@ from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from ortbench.chain_plan import Chain
-from ortbench.files import sha256
-from ortbench.plan import Inputs, Plan, Target
+from ortbench.core.files import sha256
+from ortbench.plan.chain_plan import Chain
+from ortbench.plan.plan import Inputs, Plan, Target
 from ortbench.suite.job import Job
 
 Put = Callable[[str], str]  # gives another path for one

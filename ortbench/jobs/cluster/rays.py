@@ -20,7 +20,7 @@ from ray.exceptions import (
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from ortbench import __version__
-from ortbench.errors import OrtbenchError, one_line
+from ortbench.core.errors import OrtbenchError, one_line
 from ortbench.jobs.cluster import machine
 from ortbench.jobs.cluster.orders import Done, Order, TaskFailed, TaskLost
 from ortbench.jobs.cluster.places import CPU, GPU, Place, Unusable, name_of, place_of

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
-from ortbench.characters import complain
-from ortbench.errors import BadInput, BenchmarkFailed
-from ortbench.files import write_or_note
+from ortbench.core.errors import BadInput, BenchmarkFailed
+from ortbench.core.files import write_or_note
+from ortbench.core.safe_text import complain
 from ortbench.jobs.cases import begun, broken
 from ortbench.jobs.cluster.crew import Crew
 from ortbench.jobs.cluster.orders import Done, Failed, Joining, Lost, Remark, Started, Work
@@ -17,7 +17,7 @@ from ortbench.jobs.cluster.places import able
 from ortbench.jobs.progress import observed
 from ortbench.jobs.suite_folder import CASE_FILE, done, emptied, keep
 from ortbench.measure.environment import git_commit
-from ortbench.plan import Observer
+from ortbench.plan.plan import Observer
 from ortbench.suite.job import Job
 from ortbench.suite.record import BROKEN, Record, record_from
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from ortbench import units
-from ortbench.modes import ENERGY
+from ortbench.core import units
+from ortbench.model.modes import ENERGY
+from ortbench.model.result import Case, Result
 from ortbench.report.cells import cell, cells
 from ortbench.report.model import KEY, NOTHING, Block, Column, Kind, Paragraph, Table, columns
 from ortbench.report.words import hint
-from ortbench.result import Case, Result
 
 _COLUMNS = (
     Column("mode", Kind.NAME, KEY),

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from ortbench.analysis.comparing.series import value_of
 from ortbench.analysis.host import cpu_time_ns
-from ortbench.analysis.series import value_of
 from ortbench.model.metrics import METRICS, Figure, Group, Metric
-from ortbench.modes import CPU_TIME, ENQUEUE, SPIN_SHARE
+from ortbench.model.modes import CPU_TIME, ENQUEUE, SPIN_SHARE
+from ortbench.model.result import Case, Result
 from ortbench.report.model import DERIVED, KEY, MARKDOWN, NOTHING, Block, Column, Kind, Paragraph, Table, filled
 from ortbench.report.words import hint, mode_name
-from ortbench.result import Case, Result
 
 _METRICS = [it for it in METRICS.values() if it.group is Group.HOST]
 # Those of a pass of its own, and what comes in one: columns that stay together where the terminal is narrow.

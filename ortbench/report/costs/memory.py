@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from itertools import groupby
 
-from ortbench import units
 from ortbench.analysis.memory import is_weighed
+from ortbench.core import units
+from ortbench.model.result import Case, Result
+from ortbench.model.schema import CaseMemory
 from ortbench.report.cells import cell, cells
 from ortbench.report.model import KEY, NOTHING, Block, Column, Kind, Note, Notes, Paragraph, Table, columns, filled
-from ortbench.result import Case, Result
-from ortbench.schema import CaseMemory
 
 COLUMNS = (
     Column("mode", Kind.NAME, KEY),

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from ortbench.model.result import Result
 from ortbench.report.costs.energy import energy_blocks
 from ortbench.report.costs.host import host_blocks
 from ortbench.report.costs.memory import memory_blocks
 from ortbench.report.costs.shapes import shape_blocks
 from ortbench.report.model import Block, Table, Title
-from ortbench.result import Result
 
 TITLE = "What else it costs"
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ortbench import units
 from ortbench.analysis.host import cpu_time_ns
-from ortbench.modes import ALL_MODES, CPU_TIME, DEVICE_MEMORY, ENERGY, HOST_MEMORY, NO_SPIN, SPIN_SHARE
+from ortbench.core import units
+from ortbench.model.modes import ALL_MODES, CPU_TIME, DEVICE_MEMORY, ENERGY, HOST_MEMORY, NO_SPIN, SPIN_SHARE
+from ortbench.model.result import Case, Point, Result
 from ortbench.report.cells import cell, cells
 from ortbench.report.model import (
     KEY,
@@ -21,7 +22,6 @@ from ortbench.report.model import (
     columns,
     filled,
 )
-from ortbench.result import Case, Point, Result
 
 _COLUMNS = (
     Column("mode", Kind.NAME, KEY),

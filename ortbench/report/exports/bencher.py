@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
+from ortbench.model.result import Result
 from ortbench.report.exports.series import figure_name, figures
-from ortbench.result import Result
 
 
 def bmf(results: Sequence[Result], settings: Sequence[str] = ()) -> str:

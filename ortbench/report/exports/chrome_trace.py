@@ -18,11 +18,11 @@ from dataclasses import replace
 from pathlib import PurePath
 from typing import Any
 
-from ortbench.characters import visible_lines
-from ortbench.modes import LATENCY, STAGE, STEP, mode_of
+from ortbench.core.safe_text import visible_lines
+from ortbench.model.modes import LATENCY, STAGE, STEP, mode_of
+from ortbench.model.result import Case, Result, work_of
+from ortbench.model.timeline import Span, TimedBlock, Timeline
 from ortbench.report.exports.trace_load import add_load
-from ortbench.result import Case, Result, work_of
-from ortbench.timeline import Span, TimedBlock, Timeline
 
 MAX_SAMPLES = 100_000  # slices of samples in a trace: some 15 MB of text, which viewers still open in seconds
 
@@ -86,7 +86,7 @@ def chrome_trace(
 
 
 def trace_json(trace: dict[str, Any]) -> str:
-    """The trace's text, one event a line; every text of it is `ortbench.characters.visible_lines`."""
+    """The trace's text, one event a line; every text of it is `ortbench.core.safe_text.visible_lines`."""
     head = {key: value for key, value in trace.items() if key != "traceEvents"}
     lines = ",\n".join(map(_compact, trace["traceEvents"]))
     return f'{_compact(head)[:-1]},"traceEvents":[\n{lines}\n]}}\n'

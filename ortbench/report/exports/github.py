@@ -12,15 +12,15 @@ import shlex
 from collections.abc import Mapping, Sequence
 from io import FileIO
 
-from ortbench.analysis.series import Series
-from ortbench.errors import BadInput, one_line
+from ortbench.analysis.comparing.series import Series
+from ortbench.core.errors import BadInput, one_line
+from ortbench.core.stats import SAMPLES_FOR
 from ortbench.model.metrics import USUAL
-from ortbench.modes import is_rate
+from ortbench.model.modes import is_rate
+from ortbench.model.result import Result
 from ortbench.report.exports.junit import plain_line, samples_text
 from ortbench.report.exports.series import figure_name, figures
 from ortbench.report.model import NOTHING
-from ortbench.result import Result
-from ortbench.stats import SAMPLES_FOR
 
 # What figures have here in place of the catalogue's units, and how much that is.
 _UNITS = {"ns": ("ms", 1e6), "B": ("MB", 1e6)}

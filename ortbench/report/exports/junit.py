@@ -16,19 +16,19 @@ import io
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from ortbench.analysis.comparing.series import value_of
 from ortbench.analysis.host import cpu_time_ns
-from ortbench.analysis.levels import at, is_measured, latency_of, load_cases, rate_of
+from ortbench.analysis.loads.levels import at, is_measured, latency_of, load_cases, rate_of
 from ortbench.analysis.memory import figure
-from ortbench.analysis.series import value_of
-from ortbench.characters import visible_lines
-from ortbench.errors import one_line
+from ortbench.core.errors import one_line
+from ortbench.core.safe_text import visible_lines
+from ortbench.core.stats import Stats
+from ortbench.core.units import duration, energy, rate, size
 from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Check
 from ortbench.model.metrics import PER_BLOCK, TIME, known_or_plain
 from ortbench.model.metrics import figure as figure_of
-from ortbench.modes import ENERGY, ENQUEUE, LATENCY, MEMORY_SIDES, STEP, THROUGHPUT, is_rate, mode_of
-from ortbench.result import LOAD, OK, SWEEP, UNSUPPORTED, Case, Result
-from ortbench.stats import Stats
-from ortbench.units import duration, energy, rate, size
+from ortbench.model.modes import ENERGY, ENQUEUE, LATENCY, MEMORY_SIDES, STEP, THROUGHPUT, is_rate, mode_of
+from ortbench.model.result import LOAD, OK, SWEEP, UNSUPPORTED, Case, Result
 
 ERROR, SKIPPED = "error", "skipped"  # beside the verdicts of `ortbench.gate.contests`
 
@@ -172,7 +172,7 @@ def junit(name: str, outcomes: Sequence[Outcome]) -> str:
     `FAILED` becomes ``<failure>``, `ERROR` and `UNCLEAR` become ``<error>`` (a verdict that is missing must not look
     green), `SKIPPED` ``<skipped>``; what passed says its text in ``<system-out>``. ``classname`` is the suite's name, a
     dot and the group, with every other dot replaced, so that the dots of file names make no packages. Names that have
-    occurred before get a number. Texts are `ortbench.characters.visible_lines`, which leaves
+    occurred before get a number. Texts are `ortbench.core.safe_text.visible_lines`, which leaves
     out all that XML cannot hold. Times are s, to the microsecond.
     """
     from xml.dom import minidom

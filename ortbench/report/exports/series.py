@@ -10,12 +10,12 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from ortbench.analysis.series import Series, point_text, series
+from ortbench.analysis.comparing.series import Series, point_text, series
+from ortbench.core.stats import Value
 from ortbench.model.metrics import USUAL
+from ortbench.model.result import Result
 from ortbench.report.exports.junit import plain_line, told_apart
 from ortbench.report.words import device_name
-from ortbench.result import Result
-from ortbench.stats import Value
 
 
 def figures(results: Sequence[Result], settings: Sequence[str] = ()) -> Iterator[tuple[str, Result, Series]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ortbench.timeline import LoadBlock, Span
+from ortbench.model.timeline import LoadBlock, Span
 
 if TYPE_CHECKING:
     from ortbench.report.exports.chrome_trace import Process

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from ortbench import units
-from ortbench.analysis.advice import copy_share, fastest, sentences, superseded
-from ortbench.analysis.enough import TOO_FEW
-from ortbench.analysis.levels import (
+from ortbench.analysis.comparing.enough import TOO_FEW
+from ortbench.analysis.comparing.pairs import is_faster
+from ortbench.analysis.findings.advice import copy_share, fastest, sentences, superseded
+from ortbench.analysis.findings.load_advice import slo_text
+from ortbench.analysis.findings.loop_advice import state_bytes
+from ortbench.analysis.loads.levels import (
     CONCURRENCY,
     RATE,
     at,
@@ -18,17 +20,15 @@ from ortbench.analysis.levels import (
     measured,
     rate_of,
 )
-from ortbench.analysis.load import asked_of, best_level, failed, kept, knee_of
-from ortbench.analysis.load_advice import slo_text
-from ortbench.analysis.loop_advice import state_bytes
-from ortbench.analysis.pairs import is_faster
-from ortbench.analysis.placed import bytes_inside, copies_inside
+from ortbench.analysis.loads.load import asked_of, best_level, failed, kept, knee_of
+from ortbench.analysis.nodes.placed import bytes_inside, copies_inside
 from ortbench.analysis.sweep import failures, has_a_cost
+from ortbench.core import units
 from ortbench.model.kinds import KINDS
-from ortbench.modes import COPY_TIME, CPU, LATENCY, STEP, THROUGHPUT, is_rate
+from ortbench.model.modes import COPY_TIME, CPU, LATENCY, STEP, THROUGHPUT, is_rate
+from ortbench.model.result import FAILED, LOAD, LOOP, OK, SWEEP, UNSUPPORTED, Case, Result, not_ok
+from ortbench.model.schema import Loop
 from ortbench.report.model import DERIVED
-from ortbench.result import FAILED, LOAD, LOOP, OK, SWEEP, UNSUPPORTED, Case, Result, not_ok
-from ortbench.schema import Loop
 
 
 @dataclass(frozen=True)

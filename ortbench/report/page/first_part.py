@@ -8,14 +8,14 @@ from hashlib import sha256
 
 from markupsafe import Markup
 
-from ortbench.analysis.advice import headline
+from ortbench.analysis.findings.advice import headline
+from ortbench.model.result import Result, result_json
 from ortbench.report.model import Table
 from ortbench.report.page.charts import plots, sheet
 from ortbench.report.page.facts import Fact, Remark, facts, remarks
 from ortbench.report.page.page import filled_in
 from ortbench.report.page.pictures.gallery import of_one
 from ortbench.report.words import heading
-from ortbench.result import Result, result_json
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ortbench import __version__
-from ortbench.glossary import Group, entries
+from ortbench.report.glossary import Group, entries
 from ortbench.report.history import Told, abouts, headline, legend, remarks, series_table, step_notes, step_table
 from ortbench.report.model import BAD, Table
 from ortbench.report.page.charts import sheet

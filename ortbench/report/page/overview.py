@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ortbench import units
-from ortbench.analysis.advice import copy_share, fastest
-from ortbench.analysis.comparable import changes, unlike
-from ortbench.analysis.compare import lacks, rows
+from ortbench.analysis.comparing.comparable import changes, unlike
+from ortbench.analysis.comparing.compare import lacks, rows
+from ortbench.analysis.comparing.pairs import is_faster
+from ortbench.analysis.findings.advice import copy_share, fastest
 from ortbench.analysis.items import best_mode, best_of
-from ortbench.analysis.levels import at, rate_of
-from ortbench.analysis.load import best_level, kept
-from ortbench.analysis.pairs import is_faster
-from ortbench.modes import ALL_MODES, LATENCY
+from ortbench.analysis.loads.levels import at, rate_of
+from ortbench.analysis.loads.load import best_level, kept
+from ortbench.core import units
+from ortbench.model.modes import ALL_MODES, LATENCY
+from ortbench.model.result import LOAD, OK, Case, Result
 from ortbench.report.comparison import legend
 from ortbench.report.comparison import tables as side_by_side
 from ortbench.report.model import DERIVED, NOTHING, Column, Kind, Table, columns, filled
@@ -22,7 +23,6 @@ from ortbench.report.page.facts import Remark
 from ortbench.report.page.pictures.gallery import of_many
 from ortbench.report.page.sections import Section
 from ortbench.report.throughput import has_items
-from ortbench.result import LOAD, OK, Case, Result
 
 _SAME = 0.02  # up to which difference two results are called the same
 

@@ -14,12 +14,13 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from ortbench import __version__
-from ortbench.analysis.advice import headline, headline_of_many
-from ortbench.characters import visible_lines
-from ortbench.glossary import Entry, Group, entries
+from ortbench.analysis.findings.advice import headline, headline_of_many
+from ortbench.core.safe_text import visible_lines
 from ortbench.model.kinds import KINDS
+from ortbench.model.result import LOAD, LOOP, SWEEP, Result
 from ortbench.report import sweep
 from ortbench.report.costs.section import cost_tables
+from ortbench.report.glossary import Entry, Group, entries
 from ortbench.report.model import DERIVED, Column, Kind, Table
 from ortbench.report.page.charts import sheet
 from ortbench.report.page.drawn import Drawn, drawn
@@ -29,7 +30,6 @@ from ortbench.report.page.pictures.gallery import of_one
 from ortbench.report.page.sections import Section, sections
 from ortbench.report.run import derived_mark, main_tables
 from ortbench.report.words import heading, result_name
-from ortbench.result import LOAD, LOOP, SWEEP, Result
 
 _BEFORE_UNIT = re.compile(r"(?<=\d) (?=(?:[nµm]?s|[kMG]?B|GB/s|%)(?!\w))")
 

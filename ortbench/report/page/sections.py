@@ -6,8 +6,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ortbench import units
-from ortbench.analysis.placed import moved_inside
+from ortbench.analysis.nodes.placed import moved_inside
+from ortbench.core import units
+from ortbench.core.stats import SAMPLES_FOR
+from ortbench.model.result import LOAD, SWEEP, Result
+from ortbench.model.schema import Gpu, Load, Tensor
 from ortbench.report import nodes, sweep
 from ortbench.report.costs.section import cost_parts
 from ortbench.report.load import WHAT_A_LEVEL_IS, load_tables
@@ -15,9 +18,6 @@ from ortbench.report.model import DERIVED, EVERYWHERE, Column, Kind, Medium, Not
 from ortbench.report.places import places_table
 from ortbench.report.run import LEGENDS, derived_mark, further_tables, mode_table
 from ortbench.report.words import device_name, eps, sequence
-from ortbench.result import LOAD, SWEEP, Result
-from ortbench.schema import Gpu, Load, Tensor
-from ortbench.stats import SAMPLES_FOR
 
 
 @dataclass(frozen=True)

@@ -14,11 +14,11 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from ortbench import __version__
-from ortbench.answers import Opened, Prepared, Program, ProgramTensor, ProgramWait
-from ortbench.characters import visible
-from ortbench.errors import BenchmarkFailed
-from ortbench.modes import CPU, HOST_ACCESSIBLE, LOOPS_DO, MODES_DO, PER_ITEM, SHARED, mode_of
-from ortbench.plan import Plan
+from ortbench.core.errors import BenchmarkFailed
+from ortbench.core.safe_text import visible
+from ortbench.model.modes import CPU, HOST_ACCESSIBLE, LOOPS_DO, MODES_DO, PER_ITEM, SHARED, mode_of
+from ortbench.model.protocol import Opened, Prepared, Program, ProgramTensor, ProgramWait
+from ortbench.plan.plan import Plan
 from ortbench.report.programs import literals
 from ortbench.report.programs.steps import steps_context
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ortbench.answers import Opened, Program, StepInput
+from ortbench.model.protocol import Opened, Program, StepInput
+from ortbench.plan.loop_plan import Steps
 from ortbench.report.programs.literals import by_step, dtype, random_array, shape_by_step
-from ortbench.steps import Steps
 
 
 def steps_context(steps: Steps, opened: Opened, found: Program) -> dict[str, Any]:

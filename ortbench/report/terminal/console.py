@@ -19,7 +19,7 @@ from rich.console import Console, RenderableType
 from rich.text import Text
 from rich.theme import Theme
 
-from ortbench import characters
+from ortbench.core import safe_text
 
 _ENDLESS = 10_000  # columns: a pipe or a file has no edge to wrap at
 _NARROWEST = 20
@@ -115,7 +115,7 @@ class Screen:
 
 def shown(text: str) -> str:
     """A text as standard output will show it, so that it can be laid out as it will look."""
-    return characters.shown(text, sys.stdout)
+    return safe_text.shown(text, sys.stdout)
 
 
 def padded(text: str, width: int) -> str:

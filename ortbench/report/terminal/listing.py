@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-from ortbench import units
-from ortbench.analysis import node_advice
-from ortbench.answers import EpDevice, Inspected, Listed
-from ortbench.characters import shortened, visible
-from ortbench.hardware_names import vendor_name
+from ortbench.analysis.findings import node_advice
+from ortbench.core import units
+from ortbench.core.safe_text import shortened, visible
+from ortbench.model.hardware_names import vendor_name
+from ortbench.model.protocol import EpDevice, Inspected, Listed
+from ortbench.model.schema import Device, Memory, SuggestedLoop, Tensor
 from ortbench.report import nodes as report_nodes
 from ortbench.report.terminal.console import Screen, padded
 from ortbench.report.terminal.grid import print_table
 from ortbench.report.words import sequence
-from ortbench.schema import Device, Memory, SuggestedLoop, Tensor
 
 _WIDEST = 24  # of what is flush in a list; longer ones are not waited for
 

@@ -9,8 +9,8 @@ from datetime import timedelta
 
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from ortbench import characters
-from ortbench.plan import Observer
+from ortbench.core import safe_text
+from ortbench.plan.plan import Observer
 from ortbench.report.terminal.console import console, shortened
 
 _PROGRESS_WIDTH = 20  # cells
@@ -47,7 +47,7 @@ class LiveProgress(Observer):
 
     def stage(self, text: str) -> None:
         beside = _PROGRESS_WIDTH + len("  100 % 0:00:00 0:00:00 left  ")
-        self._draw(description=shortened(characters.shown(text, sys.stderr), self._console.width - beside))
+        self._draw(description=shortened(safe_text.shown(text, sys.stderr), self._console.width - beside))
 
     def progress(self, share: float) -> None:
         self._draw_soon(description="measuring", completed=share)

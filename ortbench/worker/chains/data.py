@@ -12,11 +12,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from ortbench.chain_plan import Chain, End, Link, Stage
-from ortbench.ep_options import with_own
-from ortbench.errors import BadInput, BenchmarkFailed, OrtbenchError, from_data, to_data
-from ortbench.plan import POLICIES, Inputs
-from ortbench.steps import expanded, nearest
+from ortbench.core.errors import BadInput, BenchmarkFailed, OrtbenchError, from_data, to_data
+from ortbench.plan.chain_plan import Chain, End, Link, Stage
+from ortbench.plan.ep_options import with_own
+from ortbench.plan.loop_plan import expanded, nearest
+from ortbench.plan.plan import POLICIES, Inputs
 from ortbench.worker.inputs.files import load_chain
 from ortbench.worker.inputs.shapes import check_fit
 from ortbench.worker.loops import data as loops

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ortbench.errors import OrtbenchError, Unsupported
-from ortbench.modes import CPU, LATENCY
+from ortbench.core.errors import OrtbenchError, Unsupported
+from ortbench.model.modes import CPU, LATENCY
 from ortbench.worker.chains.cpu import CpuStage, Taken
 from ortbench.worker.chains.data import ChainData, OpenStage, of_stage
 from ortbench.worker.chains.mode import ChainMode

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from numpy import median
 
-from ortbench.errors import BenchmarkFailed, OrtbenchError, WrongOutputs
-from ortbench.modes import LATENCY, WHOLE_CHAIN
+from ortbench.core.errors import BenchmarkFailed, OrtbenchError, WrongOutputs
+from ortbench.model.modes import LATENCY, WHOLE_CHAIN
 from ortbench.worker.chains.data import ChainData, of_stage
 from ortbench.worker.chains.resident import ResidentStage
 from ortbench.worker.loops.base import LoopMode
@@ -22,7 +22,7 @@ from ortbench.worker.session.tensors import Value
 from ortbench.worker.timing import Ranges
 
 if TYPE_CHECKING:
-    from ortbench.schema import LinkTimes, StageBytes
+    from ortbench.model.schema import LinkTimes, StageBytes
 
 _LINK_NS = 50_000_000  # so long is each copy of a link repeated, as long as there are some and not too many
 _LEAST, _MOST = 5, 200

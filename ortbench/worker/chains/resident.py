@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ortbench.steps import Steps
+from ortbench.plan.loop_plan import Steps
 from ortbench.worker.loops.bound import State
 from ortbench.worker.loops.data import LoopData
 from ortbench.worker.loops.resident import ResidentLoop

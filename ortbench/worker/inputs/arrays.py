@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from ortbench.errors import BadInput
-from ortbench.plan import Inputs
+from ortbench.core.errors import BadInput
+from ortbench.plan.plan import Inputs
 from ortbench.worker.inputs.files import load
 from ortbench.worker.inputs.shapes import resolve_shapes
 from ortbench.worker.session.tensors import Array, TensorSpec, Value

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ortbench.errors import BadInput, one_line
+from ortbench.core.errors import BadInput, one_line
 from ortbench.worker.inputs.shapes import check_fit
 from ortbench.worker.session.tensors import NO_ONNX, Array, TensorSpec, Value
 

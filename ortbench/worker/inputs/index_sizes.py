@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ortbench.errors import Unsupported
+from ortbench.core.errors import Unsupported
 from ortbench.worker.session.tensors import TensorSpec
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ortbench.errors import BadInput
-from ortbench.expressions import STEP, names_in, value_of
+from ortbench.core.errors import BadInput
+from ortbench.core.expressions import STEP, names_in, value_of
 from ortbench.worker.session.tensors import TensorSpec
 
 _LARGEST = 2**63 - 1  # that a dimension's size can be

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from ortbench.modes import LATENCY, MODES
+from ortbench.model.modes import LATENCY, MODES
 from ortbench.worker.modes.make import make_mode
 from ortbench.worker.proofs import outputs
 from ortbench.worker.session import first_run, session

@@ -12,7 +12,7 @@ from collections.abc import MutableSequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ortbench.errors import one_line
+from ortbench.core.errors import one_line
 
 if TYPE_CHECKING:
     from ortbench.worker.load.callers import Seat

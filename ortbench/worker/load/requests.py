@@ -9,7 +9,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from ortbench.packed import pack, unpack
+from ortbench.core.int_codec import pack, unpack
 from ortbench.worker.host_time import cpu_ns
 from ortbench.worker.load.callers import Callers, Seat
 from ortbench.worker.load.closed import Runs, keep_calling
@@ -19,14 +19,14 @@ from ortbench.worker.proofs import random_nodes
 from ortbench.worker.timing import no_garbage_collection
 
 if TYPE_CHECKING:
-    from ortbench import answers
+    from ortbench.model import protocol
     from ortbench.worker.state import State
 
 _LEAD_NS = 5_000_000  # from when threads are asked to when they begin
 T = TypeVar("T")
 
 
-def load_callers(state: State, mode: str, count: int, own: bool = False, first: int = 0) -> answers.LoadCallers:
+def load_callers(state: State, mode: str, count: int, own: bool = False, first: int = 0) -> protocol.LoadCallers:
     """Have callers of a mode; those that are there stay. The first one's number among all is `first`."""
     if state.callers is None:
         state.callers = Callers(state.opened, own, first)
@@ -42,7 +42,7 @@ def load_closed(
     least: int,
     at_ns: int | None = None,
     board: str | None = None,
-) -> answers.LoadRuns:
+) -> protocol.LoadRuns:
     """Have callers call for a while, and check what each was left with.
 
     Args:
@@ -71,7 +71,7 @@ def load_closed(
 
 def load_open(
     state: State, mode: str, count: int, due: str, cutoff_ns: int, at_ns: int | None = None, turn: str | None = None
-) -> answers.LoadServed:
+) -> protocol.LoadServed:
     """Have callers serve requests, and check what each was left with.
 
     Args:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from ortbench.errors import one_line
+from ortbench.core.errors import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ortbench.errors import BenchmarkFailed, one_line, ort_text
+from ortbench.core.errors import BenchmarkFailed, one_line, ort_text
 from ortbench.worker import telling
 from ortbench.worker.proofs.outputs import difference
 from ortbench.worker.session import copy_streams, first_run, memory_trial, session
@@ -22,7 +22,7 @@ from ortbench.worker.session.providers import Provider
 from ortbench.worker.session.tensors import Array, TensorSpec
 
 if TYPE_CHECKING:
-    from ortbench.answers import Check
+    from ortbench.model.protocol import Check
     from ortbench.worker.state import Opened
 
 PASSED, FAILED, NOT_OFFERED = "passed", "failed", "not offered"

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import onnxruntime as ort
 
 if TYPE_CHECKING:
-    from ortbench.facts import Cuda, CudaLibrary
+    from ortbench.model.doctor_schema import Cuda, CudaLibrary
 
 # Where Linux and CUDA's installers keep them; what the loader is told to search comes before.
 _SYSTEM = (

@@ -10,13 +10,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from ortbench.analysis.gpu_activity import D2H, GAP_NS, H2D, KERNEL, Activity, Moment, measured
-from ortbench.errors import BenchmarkFailed, OrtbenchError, one_line
-from ortbench.modes import LATENCY
+from ortbench.analysis.nodes.gpu_activity import D2H, GAP_NS, H2D, KERNEL, Activity, Moment, measured
+from ortbench.core.errors import BenchmarkFailed, OrtbenchError, one_line
+from ortbench.model.modes import LATENCY
 from ortbench.worker.modes.base import Mode
 
 if TYPE_CHECKING:
-    from ortbench.schema import Measured
+    from ortbench.model.schema import Measured
 
 _BUFFER_BYTES = 8 << 20  # as in NVIDIA's samples; more are asked for as they fill
 _FORCED = 1  # CUPTI_ACTIVITY_FLAG_FLUSH_FORCED: also buffers that are not full
@@ -31,7 +31,7 @@ def measure_copies(modes: Sequence[Mode], runs: int) -> dict[str, Measured]:
         runs: of each.
 
     Returns:
-        By mode what `ortbench.analysis.gpu_activity.measured` gives.
+        By mode what `ortbench.analysis.nodes.gpu_activity.measured` gives.
 
     Raises:
         BenchmarkFailed: there is no CUPTI here, it refuses, or what it recorded makes no sense.

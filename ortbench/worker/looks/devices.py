@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import onnxruntime as ort
 
-from ortbench import ep_packages
-from ortbench.plan import CPU_EP
+from ortbench.core import ep_packages
+from ortbench.plan.plan import CPU_EP
 from ortbench.worker.modes.make import unsupported_modes
 from ortbench.worker.session import copy_streams
 from ortbench.worker.session.candidates import plugin_with
@@ -31,7 +31,7 @@ from ortbench.worker.session.providers import Provider, on_cpu_by_option
 from ortbench.worker.session.runtime import own_package
 
 if TYPE_CHECKING:
-    from ortbench.answers import EpDevice, ListedEp, Streams
+    from ortbench.model.protocol import EpDevice, ListedEp, Streams
 
 _NO_COPIES = "does not use DEFAULT memory of a non-CPU device"  # ONNX Runtime's words for an EP on the CPU, say
 # Not hardware: an EP that sends a model to a service, listed by every onnxruntime wheel.

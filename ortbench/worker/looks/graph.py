@@ -9,10 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ortbench.analysis.islands import Node, with_copies
-from ortbench.analysis.node_times import Timed, as_run, named_copies
-from ortbench.errors import BenchmarkFailed, OrtbenchError
-from ortbench.plan import CPU_EP, Target
+from ortbench.analysis.nodes.islands import Node, with_copies
+from ortbench.analysis.nodes.node_times import Timed, as_run, named_copies
+from ortbench.core.errors import BenchmarkFailed, OrtbenchError
+from ortbench.plan.plan import CPU_EP, Target
 from ortbench.worker.session import session
 from ortbench.worker.session.providers import Provider
 from ortbench.worker.session.tensors import NO_ONNX

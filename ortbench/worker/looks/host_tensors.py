@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from ortbench.analysis.islands import Node
-from ortbench.characters import listed
+from ortbench.analysis.nodes.islands import Node
+from ortbench.core.safe_text import listed
 from ortbench.worker.looks.graph import Placed, nodes_of
 
 _MOST = 3  # operators that are named

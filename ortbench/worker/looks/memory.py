@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING
 
 import onnxruntime as ort
 
-from ortbench.analysis import node_memory
-from ortbench.chain_plan import Chain
-from ortbench.ep_options import with_own
-from ortbench.errors import BenchmarkFailed, OrtbenchError, ort_text
-from ortbench.modes import LATENCY
-from ortbench.plan import Inputs, Target
-from ortbench.steps import Steps
+from ortbench.analysis.nodes import node_memory
+from ortbench.core.errors import BenchmarkFailed, OrtbenchError, ort_text
+from ortbench.model.modes import LATENCY
+from ortbench.plan.chain_plan import Chain
+from ortbench.plan.ep_options import with_own
+from ortbench.plan.loop_plan import Steps
+from ortbench.plan.plan import Inputs, Target
 from ortbench.worker.modes.base import Mode
 from ortbench.worker.modes.make import make_mode
 from ortbench.worker.session import first_run, ledger, providers, resident_set, session
@@ -31,7 +31,7 @@ from ortbench.worker.session.session import Model
 from ortbench.worker.session.tensors import Value
 
 if TYPE_CHECKING:
-    from ortbench import answers
+    from ortbench.model import protocol
     from ortbench.worker import state
     from ortbench.worker.loops.data import LoopData
 
@@ -129,7 +129,7 @@ def open_chain(chain: Chain, known: Sequence[Forms], prefix: str | None) -> Open
     return opened
 
 
-def weigh(opening: Open, mode: str, depth: int) -> tuple[Mode, answers.Weighed]:
+def weigh(opening: Open, mode: str, depth: int) -> tuple[Mode, protocol.Weighed]:
     """Set a mode up as the first thing that this process does, run it, and say what memory it takes.
 
     Args:
@@ -150,7 +150,7 @@ def weigh(opening: Open, mode: str, depth: int) -> tuple[Mode, answers.Weighed]:
     with_session = resident_set.now()
     made = opened.make(mode, depth)
     _run(made)
-    host: answers.WeighedHost = {
+    host: protocol.WeighedHost = {
         "before": before,
         "session": with_session,
         "peak": resident_set.peak(),
@@ -161,7 +161,7 @@ def weigh(opening: Open, mode: str, depth: int) -> tuple[Mode, answers.Weighed]:
     return made, {"bound": None if on_host else counted.most[ledger.DEVICE], "host": host}
 
 
-def profile(opening: Open, mode: str, depth: int, nodes: bool) -> answers.WeighedArenas:
+def profile(opening: Open, mode: str, depth: int, nodes: bool) -> protocol.WeighedArenas:
     """Run a mode in sessions that are profiled, and say what their arenas held; with `nodes`, which nodes hold most."""
     with tempfile.TemporaryDirectory(prefix="ortbench-") as folder:
         opened = opening(str(Path(folder) / "profile"))

@@ -7,9 +7,9 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ortbench.ep_options import with_own
-from ortbench.errors import BadInput, OrtbenchError, Unsupported, one_line
-from ortbench.plan import Inputs, Target
+from ortbench.core.errors import BadInput, OrtbenchError, Unsupported, one_line
+from ortbench.plan.ep_options import with_own
+from ortbench.plan.plan import Inputs, Target
 from ortbench.worker.inputs.shapes import resolve_shapes
 from ortbench.worker.looks import graph as looks_graph
 from ortbench.worker.looks import nodes, ort_profile
@@ -18,8 +18,8 @@ from ortbench.worker.session import first_run, hardware, ignored, memory, placem
 from ortbench.worker.session.tensors import Array, TensorSpec
 
 if TYPE_CHECKING:
-    from ortbench.answers import Content, Inspected
-    from ortbench.schema import Tensor
+    from ortbench.model.protocol import Content, Inspected
+    from ortbench.model.schema import Tensor
 
 _WAYS_OUT = "--shape and --dim change their shapes; ortbench run --nodes takes real ones"
 

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ortbench.analysis import node_summary
-from ortbench.analysis.islands import Node
-from ortbench.analysis.node_times import Timed, counted
-from ortbench.ep_options import with_own
-from ortbench.errors import OrtbenchError
-from ortbench.plan import CPU_EP, Inputs, Target
+from ortbench.analysis.nodes import node_summary
+from ortbench.analysis.nodes.islands import Node
+from ortbench.analysis.nodes.node_times import Timed, counted
+from ortbench.core.errors import OrtbenchError
+from ortbench.plan.ep_options import with_own
+from ortbench.plan.plan import CPU_EP, Inputs, Target
 from ortbench.worker.looks import graph as looks_graph
 from ortbench.worker.looks import ort_profile
 from ortbench.worker.looks.ort_profile import NodeEvent, Profile
@@ -21,7 +21,7 @@ from ortbench.worker.session.providers import Provider
 from ortbench.worker.session.tensors import Array
 
 if TYPE_CHECKING:
-    from ortbench.schema import CountedCopies, InnerCopies, Nodes
+    from ortbench.model.schema import CountedCopies, InnerCopies, Nodes
 
 
 def profile_nodes(path: str, target: Target, request: Inputs, runs: int) -> tuple[Nodes, Profile]:
@@ -55,7 +55,7 @@ def profile_nodes(path: str, target: Target, request: Inputs, runs: int) -> tupl
 def outline(
     path: str, target: Target, model: session.Model, content: bytes | None, profile: Profile | None
 ) -> InnerCopies:
-    """The Memcpy nodes and the islands of an open model without times; see `ortbench.analysis.node_summary.outline`.
+    """The Memcpy nodes and the islands of an open model without times; see `ortbench.analysis.nodes.node_summary.outline`.
 
     Args:
         path: of the model.

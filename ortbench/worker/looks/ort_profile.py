@@ -18,8 +18,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ortbench.errors import BenchmarkFailed, OrtbenchError, ort_text
-from ortbench.plan import Target
+from ortbench.core.errors import BenchmarkFailed, OrtbenchError, ort_text
+from ortbench.plan.plan import Target
 from ortbench.worker.session import first_run, session
 from ortbench.worker.session.providers import Provider
 from ortbench.worker.session.tensors import Array

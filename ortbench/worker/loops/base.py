@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ortbench.errors import BenchmarkFailed, OrtbenchError, WrongOutputs, ort_text
-from ortbench.modes import LATENCY, WHOLE_LOOP
-from ortbench.units import duration
+from ortbench.core.errors import BenchmarkFailed, OrtbenchError, WrongOutputs, ort_text
+from ortbench.core.units import duration
+from ortbench.model.modes import LATENCY, WHOLE_LOOP
 from ortbench.worker.loops.data import LoopData, by_step, lockstep
 from ortbench.worker.modes.base import Mode, OneAtATime, Proof, Step, TimedCall
 from ortbench.worker.proofs.outputs import difference
@@ -20,7 +20,7 @@ from ortbench.worker.session.tensors import Array, Value
 from ortbench.worker.timing import Ranges
 
 if TYPE_CHECKING:
-    from ortbench.schema import LoopBytes
+    from ortbench.model.schema import LoopBytes
 
 
 class LoopMode(OneAtATime):

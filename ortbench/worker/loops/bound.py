@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import onnxruntime as ort
 
-from ortbench.steps import Steps
+from ortbench.plan.loop_plan import Steps
 from ortbench.worker.loops.base import LoopMode
 from ortbench.worker.loops.data import LoopData, Pair
 from ortbench.worker.modes.base import then

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from ortbench.modes import CPU
+from ortbench.model.modes import CPU
 from ortbench.worker.loops.base import LoopMode
 from ortbench.worker.loops.data import LoopData
 from ortbench.worker.modes.cpu import CpuMode

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ortbench.errors import BadInput, BenchmarkFailed
-from ortbench.expressions import INDEX, STEP, value_of
-from ortbench.plan import Inputs
-from ortbench.steps import Steps, matched, nearest
+from ortbench.core.errors import BadInput, BenchmarkFailed
+from ortbench.core.expressions import INDEX, STEP, value_of
+from ortbench.plan.loop_plan import Steps, matched, nearest
+from ortbench.plan.plan import Inputs
 from ortbench.worker.inputs import arrays as input_arrays
 from ortbench.worker.inputs import files
 from ortbench.worker.inputs.index_sizes import index_sizes

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ortbench.modes import HOST_ACCESSIBLE
+from ortbench.model.modes import HOST_ACCESSIBLE
 from ortbench.worker.loops.bound import BoundLoop, State
 from ortbench.worker.modes.host_accessible import HostAccessibleMode
 from ortbench.worker.modes.slots import Slot

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ortbench.errors import Unsupported
-from ortbench.modes import RESIDENT, SHARED
-from ortbench.steps import Steps
+from ortbench.core.errors import Unsupported
+from ortbench.model.modes import RESIDENT, SHARED
+from ortbench.plan.loop_plan import Steps
 from ortbench.worker.loops.bound import BoundLoop
 from ortbench.worker.loops.data import LoopData
 from ortbench.worker.modes.resident import ResidentMode

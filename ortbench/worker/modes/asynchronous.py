@@ -8,7 +8,7 @@ from typing import Any
 
 import onnxruntime as ort
 
-from ortbench.modes import ASYNC, LATENCY
+from ortbench.model.modes import ASYNC, LATENCY
 from ortbench.worker.modes.base import Split, TimedCall
 from ortbench.worker.modes.bound import BoundMode
 from ortbench.worker.session.providers import Provider

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ortbench.modes import LATENCY, STEP
-from ortbench.plan import Loop
+from ortbench.model.modes import LATENCY, STEP
+from ortbench.plan.plan import Loop
 from ortbench.worker.proofs.fence import Fence
 from ortbench.worker.session.first_run import Data
 from ortbench.worker.session.memory import Copy
@@ -20,7 +20,7 @@ from ortbench.worker.session.tensors import Value
 if TYPE_CHECKING:
     from typing import Self
 
-    from ortbench.schema import Depth, External, Graph, LinkTimes, LoopBytes, StageBytes, ZeroCopy
+    from ortbench.model.schema import Depth, External, Graph, LinkTimes, LoopBytes, StageBytes, ZeroCopy
     from ortbench.worker.timing import Ranges
 
 # A timed call takes two arguments, which it may ignore: ORT's own bound run takes two, and any wrapper around it would
@@ -35,7 +35,7 @@ class Proof:
     """Something that a mode proves of itself before it is timed.
 
     Attributes:
-        key: where a case keeps what was found; see `ortbench.result.Case`; "" where there is nothing to keep.
+        key: where a case keeps what was found; see `ortbench.model.result.Case`; "" where there is nothing to keep.
         stage: what a timeline calls it.
         prove: gives what was found.
     """
@@ -52,7 +52,7 @@ class Mode(ABC):
     memory, or already in place where that is the mode's point.
 
     Attributes:
-        name: of its record in `ortbench.modes`.
+        name: of its record in `ortbench.model.modes`.
         fence: what ends its inference.
         upload_fence, download_fence: what ends these, where it has them and the copy itself does not wait.
         bytes_in, bytes_out: copied to and from the device per inference; None where that is not known.
@@ -166,7 +166,7 @@ class Mode(ABC):
 
     def pipeline(self) -> Depth | None:
         """What is in flight, where several inferences are: ``depth``, ``items``, ``distinct`` and ``host_memory``; see
-        `ortbench.result.Case`."""
+        `ortbench.model.result.Case`."""
         return None
 
 

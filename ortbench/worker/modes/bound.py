@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ortbench.errors import Unsupported
-from ortbench.modes import LATENCY, MODES
-from ortbench.plan import Loop
+from ortbench.core.errors import Unsupported
+from ortbench.model.modes import LATENCY, MODES
+from ortbench.plan.plan import Loop
 from ortbench.worker.modes.base import Mode, OneAtATime, Proof, SingleMode, Split, Step, TimedCall, fence_step, then
 from ortbench.worker.modes.dynamic_outputs import DynamicOutputs
 from ortbench.worker.modes.external_inputs import ExternalInputs

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ortbench.modes import PIPELINED
+from ortbench.model.modes import PIPELINED
 from ortbench.worker.modes.bound import BoundMode
 from ortbench.worker.modes.slots import Slot
 from ortbench.worker.proofs.fence import RUN, SYNCHRONIZE, Fence

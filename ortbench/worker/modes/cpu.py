@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ortbench.modes import CPU, LATENCY
-from ortbench.plan import Loop
+from ortbench.model.modes import CPU, LATENCY
+from ortbench.plan.plan import Loop
 from ortbench.worker.modes.base import OneAtATime, SingleMode, Step, TimedCall
 from ortbench.worker.proofs.fence import RUN, Fence
 from ortbench.worker.session.first_run import Data, cpu_arrays, cpu_call

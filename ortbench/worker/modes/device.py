@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ortbench.modes import DEVICE, LATENCY, PHASE_NAMES
+from ortbench.model.modes import DEVICE, LATENCY, PHASE_NAMES
 from ortbench.worker.modes.base import Step, TimedCall, fence_step, timed
 from ortbench.worker.modes.bound import BoundMode
 from ortbench.worker.modes.slots import copied_bytes

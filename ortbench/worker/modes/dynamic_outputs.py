@@ -20,7 +20,7 @@ import numpy as np
 import onnxruntime as ort
 from onnxruntime.capi import _pybind_state as ort_native
 
-from ortbench.errors import Unsupported
+from ortbench.core.errors import Unsupported
 from ortbench.worker.modes.slots import Slot, by_memory, download
 from ortbench.worker.proofs import outputs as output_arrays
 from ortbench.worker.session.tensors import Array, host_value, host_view

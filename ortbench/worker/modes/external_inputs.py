@@ -10,8 +10,8 @@ import numpy as np
 import onnxruntime as ort
 from onnxruntime.capi import _pybind_state as ort_native
 
-from ortbench.ep_names import NVIDIA_EPS
-from ortbench.errors import BadInput, BenchmarkFailed, Unsupported, ort_text
+from ortbench.core.ep_names import NVIDIA_EPS
+from ortbench.core.errors import BadInput, BenchmarkFailed, Unsupported, ort_text
 from ortbench.worker.session import ledger
 from ortbench.worker.session.compute_stream import cuda_index
 from ortbench.worker.session.memory import device_memory, is_only_host_accessible
@@ -19,7 +19,7 @@ from ortbench.worker.session.providers import Provider
 from ortbench.worker.session.tensors import Array, TensorSpec
 
 if TYPE_CHECKING:
-    from ortbench.schema import Place
+    from ortbench.model.schema import Place
 
 
 class Library(Protocol):

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ortbench.ep_names import NVIDIA_EPS
-from ortbench.errors import WrongOutputs, ort_text
-from ortbench.modes import HOST_ACCESSIBLE
-from ortbench.plan import Loop
+from ortbench.core.ep_names import NVIDIA_EPS
+from ortbench.core.errors import WrongOutputs, ort_text
+from ortbench.model.modes import HOST_ACCESSIBLE
+from ortbench.plan.plan import Loop
 from ortbench.worker.modes.base import Mode, Proof
 from ortbench.worker.modes.bound import BoundMode
 from ortbench.worker.modes.resident import ResidentMode
@@ -31,7 +31,7 @@ from ortbench.worker.session.tensors import Array, TensorSpec, host_view
 if TYPE_CHECKING:
     from typing import Self
 
-    from ortbench.schema import ZeroCopy
+    from ortbench.model.schema import ZeroCopy
 
 
 class HostAccessibleMode(BoundMode):

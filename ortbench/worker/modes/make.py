@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ortbench.errors import BenchmarkFailed, Unsupported
-from ortbench.plan import Loop
+from ortbench.core.errors import BenchmarkFailed, Unsupported
+from ortbench.plan.plan import Loop
 from ortbench.worker.modes.asynchronous import AsyncMode
 from ortbench.worker.modes.base import Mode, SingleMode
 from ortbench.worker.modes.cpu import CpuMode

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ortbench.modes import CPU_PINNED, DEVICE_PINNED
-from ortbench.plan import Loop
+from ortbench.model.modes import CPU_PINNED, DEVICE_PINNED
+from ortbench.plan.plan import Loop
 from ortbench.worker.modes.base import then
 from ortbench.worker.modes.cpu import CpuMode
 from ortbench.worker.modes.device import DeviceMode

@@ -24,9 +24,9 @@ from typing import TYPE_CHECKING
 
 from numpy import median
 
-from ortbench.errors import Unsupported
-from ortbench.modes import LATENCY, PHASE_NAMES, PIPELINED
-from ortbench.plan import Loop
+from ortbench.core.errors import Unsupported
+from ortbench.model.modes import LATENCY, PHASE_NAMES, PIPELINED
+from ortbench.plan.plan import Loop
 from ortbench.worker.modes.base import SingleMode, Split, Step, TimedCall
 from ortbench.worker.modes.buffers import Buffers
 from ortbench.worker.modes.items import make_item, make_variants
@@ -50,7 +50,7 @@ from ortbench.worker.session.tensors import Array
 if TYPE_CHECKING:
     from typing import Self
 
-    from ortbench.schema import Depth
+    from ortbench.model.schema import Depth
 
 _COST_REPEATS = 7
 _PATIENCE_S = 5.0  # for what is in flight when something has failed

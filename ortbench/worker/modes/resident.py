@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ortbench.modes import RESIDENT
+from ortbench.model.modes import RESIDENT
 from ortbench.worker.modes.bound import BoundMode
 from ortbench.worker.modes.slots import copied_bytes
 from ortbench.worker.session.memory import Copy

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ortbench.errors import Unsupported
+from ortbench.core.errors import Unsupported
 from ortbench.worker.session.memory import Copy, EpDeviceMemory, Memory, copy_tensors, one_call
 from ortbench.worker.session.places import Place
 from ortbench.worker.session.tensors import Array, TensorSpec, nbytes

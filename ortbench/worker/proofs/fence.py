@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from ortbench.worker.proofs.trials import Call, Pause, Trial
 
 if TYPE_CHECKING:
-    from ortbench import schema
+    from ortbench.model import schema
 
 RUN, SYNCHRONIZE, READBACK = "run", "synchronize_outputs", "readback"
 STREAM = "stream"  # of a copy on a stream: a word copied behind it has arrived

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ortbench.errors import Unsupported, WrongOutputs
+from ortbench.core.errors import Unsupported, WrongOutputs
 from ortbench.worker.proofs import outputs as output_arrays
 from ortbench.worker.session.first_run import Data, run_once
 from ortbench.worker.session.session import Model
 from ortbench.worker.session.tensors import Array
 
 if TYPE_CHECKING:
-    from ortbench import schema
+    from ortbench.model import schema
 
 if TYPE_CHECKING:
     from ortbench.worker.modes.bound import BoundMode

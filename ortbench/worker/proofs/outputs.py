@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ortbench.analysis import precision
-from ortbench.errors import NotWritten, WrongOutputs
-from ortbench.modes import LATENCY
+from ortbench.core.errors import NotWritten, WrongOutputs
+from ortbench.model.modes import LATENCY
 from ortbench.worker.session.tensors import Array, Value
 
 if TYPE_CHECKING:

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 from numpy import median
 
-from ortbench.modes import CPU, LATENCY, MODES
-from ortbench.units import duration
+from ortbench.core.units import duration
+from ortbench.model.modes import CPU, LATENCY, MODES
 
 if TYPE_CHECKING:
-    from ortbench import schema
+    from ortbench.model import schema
 
 if TYPE_CHECKING:
     from ortbench.worker.modes.base import Mode

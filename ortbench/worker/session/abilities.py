@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import onnxruntime as ort
 from onnxruntime.capi import _pybind_state as native
 
-from ortbench.errors import BenchmarkFailed
+from ortbench.core.errors import BenchmarkFailed
 
 if TYPE_CHECKING:
-    from ortbench.answers import Ability
+    from ortbench.model.protocol import Ability
 
 OLDEST = "1.24"  # with what ortbench cannot do without
 

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ortbench.ep_names import NVIDIA_EPS
-from ortbench.errors import BadInput, BenchmarkFailed, ort_text
+from ortbench.core.ep_names import NVIDIA_EPS
+from ortbench.core.errors import BadInput, BenchmarkFailed, ort_text
 from ortbench.worker.session.providers import Provider
 
 OPTIONS = ("has_user_compute_stream", "user_compute_stream")

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from onnxruntime.capi import _pybind_state as ort_native
 
-from ortbench.errors import BenchmarkFailed, one_line
+from ortbench.core.errors import BenchmarkFailed, one_line
 from ortbench.worker.session import memory_trial
 from ortbench.worker.session.memory import EpDeviceMemory, device_memory
 from ortbench.worker.session.providers import Provider

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ortbench.facts import Distribution, Packages
-    from ortbench.schema import Warned
+    from ortbench.model.doctor_schema import Distribution, Packages
+    from ortbench.model.schema import Warned
 
 _FILE = b"onnxruntime/__init__.py,"  # as RECORD lists it
 

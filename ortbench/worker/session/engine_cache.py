@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 import onnxruntime as ort
 
 from ortbench.analysis.engines import File, cache_options, is_warm
-from ortbench.errors import BadInput
-from ortbench.files import digest
-from ortbench.plan import Target
+from ortbench.core.errors import BadInput
+from ortbench.core.files import digest
+from ortbench.plan.plan import Target
 
 if TYPE_CHECKING:
-    from ortbench.schema import EngineCache
+    from ortbench.model.schema import EngineCache
 
 
 def options(model: str, target: Target, ep_name: str) -> dict[str, str]:

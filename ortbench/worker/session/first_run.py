@@ -13,9 +13,9 @@ import numpy as np
 import onnxruntime as ort
 
 from ortbench.analysis.precision import likely_cause
-from ortbench.ep_names import CUDA_EP, PACKAGES
-from ortbench.errors import BadInput, BenchmarkFailed, OrtbenchError, Unsupported, ort_text
-from ortbench.plan import Inputs, Target
+from ortbench.core.ep_names import CUDA_EP, PACKAGES
+from ortbench.core.errors import BadInput, BenchmarkFailed, OrtbenchError, Unsupported, ort_text
+from ortbench.plan.plan import Inputs, Target
 from ortbench.worker.inputs import arrays as input_arrays
 from ortbench.worker.inputs.index_sizes import index_sizes
 from ortbench.worker.its_pip import in_its_words

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from ortbench.ep_names import NAMED_DEVICES
-from ortbench.plan import CPU_EP
+from ortbench.core.ep_names import NAMED_DEVICES
+from ortbench.plan.plan import CPU_EP
 from ortbench.worker.session.memory import describe
 from ortbench.worker.session.providers import Provider, of_session
 from ortbench.worker.session.session import Model
 
 if TYPE_CHECKING:
-    from ortbench.schema import Device, EpOfSession
+    from ortbench.model.schema import Device, EpOfSession
 
 
 def describe_device(model: Model) -> Device:

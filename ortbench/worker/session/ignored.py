@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, TypeVar
 
 import onnxruntime as ort
 
-from ortbench.analysis import config_keys
-from ortbench.analysis.config_keys import CODES, RUN, SESSION
-from ortbench.plan import Target
+from ortbench.analysis.nodes import config_keys
+from ortbench.analysis.nodes.config_keys import CODES, RUN, SESSION
+from ortbench.plan.plan import Target
 from ortbench.worker.session.providers import Provider
 
 if TYPE_CHECKING:
-    from ortbench.schema import Warned
+    from ortbench.model.schema import Warned
 
 _KEY = rb"(?:session|optimization|memory|mlas|ep)\.[a-z0-9_.]*[a-z0-9_](?=\0)"
 _SOURCE_FILE = re.compile(r"\.(?:h|hpp|c|cc|cpp)$")  # named in messages of errors: session.h

@@ -15,10 +15,10 @@ from typing import Any
 
 import onnxruntime as ort
 
-from ortbench.ep_names import CUDA_EP, NVIDIA_EPS
-from ortbench.errors import BenchmarkFailed, one_line, ort_text
-from ortbench.origins import origin
-from ortbench.plan import is_nvidia
+from ortbench.core.ep_names import CUDA_EP, NVIDIA_EPS
+from ortbench.core.errors import BenchmarkFailed, one_line, ort_text
+from ortbench.core.library_sources import origin
+from ortbench.plan.plan import is_nvidia
 from ortbench.worker import telling
 from ortbench.worker.its_pip import in_its_words
 

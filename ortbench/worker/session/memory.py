@@ -10,14 +10,14 @@ import numpy as np
 import onnxruntime as ort
 from onnxruntime.capi import _pybind_state as ort_native
 
-from ortbench.ep_names import NAMED_DEVICES
-from ortbench.errors import BenchmarkFailed
+from ortbench.core.ep_names import NAMED_DEVICES
+from ortbench.core.errors import BenchmarkFailed
 from ortbench.worker.session import ledger, memory_trial
 from ortbench.worker.session.providers import Provider
 from ortbench.worker.session.tensors import Array, TensorSpec, host_value, host_view
 
 if TYPE_CHECKING:
-    from ortbench import schema
+    from ortbench.model import schema
 
 Copy = Callable[[], object]
 

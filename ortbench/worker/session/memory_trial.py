@@ -15,7 +15,7 @@ import numpy as np
 import onnxruntime as ort
 from onnxruntime.capi import _pybind_state as ort_native
 
-from ortbench.errors import BenchmarkFailed, ort_text
+from ortbench.core.errors import BenchmarkFailed, ort_text
 from ortbench.worker import telling
 from ortbench.worker.session import abilities
 from ortbench.worker.session.libraries import library_of

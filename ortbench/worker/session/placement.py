@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from ortbench.plan import CPU_EP
+from ortbench.plan.plan import CPU_EP
 from ortbench.worker.session.session import Model
 
 if TYPE_CHECKING:
-    from ortbench.schema import Placement
+    from ortbench.model.schema import Placement
 
 
 def placed(model: Model) -> list[tuple[str, str, str]] | None:

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ortbench import ep_packages
-from ortbench.ep_packages import EpPackage
-from ortbench.errors import one_line
+from ortbench.core import ep_packages
+from ortbench.core.ep_packages import EpPackage
+from ortbench.core.errors import one_line
 
 
 @dataclass(frozen=True)

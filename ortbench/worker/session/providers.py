@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 import onnxruntime as ort
 
 from ortbench.analysis import same_name
-from ortbench.ep_names import NVIDIA_EPS, OPENVINO_EP, PACKAGES, SHORT_NAMES
-from ortbench.ep_options import own
-from ortbench.errors import BadInput, BenchmarkFailed
-from ortbench.plan import CPU_EP, POLICIES, Target
+from ortbench.core.ep_names import NVIDIA_EPS, OPENVINO_EP, PACKAGES, SHORT_NAMES
+from ortbench.core.errors import BadInput, BenchmarkFailed
+from ortbench.plan.ep_options import own
+from ortbench.plan.plan import CPU_EP, POLICIES, Target
 from ortbench.worker.its_pip import in_its_words
 from ortbench.worker.session import distributions, memory_trial
 from ortbench.worker.session.candidates import candidates, has_nvidia_gpu, load, origin, package_of
@@ -33,8 +33,8 @@ from ortbench.worker.session.libraries import (
 from ortbench.worker.session.named import loaded_name, misnamed, named, shared
 
 if TYPE_CHECKING:
-    from ortbench.answers import LoadedEp
-    from ortbench.schema import Warned
+    from ortbench.model.protocol import LoadedEp
+    from ortbench.model.schema import Warned
 
 # EPs that compute on the CPU in ordinary memory, known by name; others are known by their EP device.
 _HOST_EPS = {CPU_EP, "DnnlExecutionProvider", "XnnpackExecutionProvider", "ACLExecutionProvider"}

@@ -13,7 +13,7 @@ import onnxruntime
 from ortbench.worker.session.abilities import refuse_old
 
 if TYPE_CHECKING:
-    from ortbench.schema import Runtime
+    from ortbench.model.schema import Runtime
 
 
 def versions() -> Runtime:

@@ -14,7 +14,7 @@ import numpy as np
 import onnxruntime as ort
 from numpy.typing import NDArray
 
-from ortbench.errors import BenchmarkFailed, Unsupported
+from ortbench.core.errors import BenchmarkFailed, Unsupported
 
 Array = NDArray[Any]
 Value = Any  # an `Array`; a list of them, which is a sequence; None, which is an optional that holds nothing

@@ -7,10 +7,10 @@ from typing import Any
 
 from ortbench.gate.limits import Check
 from ortbench.model.metrics import METRICS
+from ortbench.model.result import Result
 from ortbench.report.exports.bencher import bmf
 from ortbench.report.exports.github import action_json
 from ortbench.report.exports.junit import junit, outcomes_of_gate, outcomes_of_run
-from ortbench.result import Result
 from tests.report.costs.test_host import costly
 from tests.results import MS, broken, drawing, measured, result_of, steady, weighed
 

@@ -7,12 +7,13 @@ import json
 from pathlib import Path
 
 from ortbench.analysis.derive import derive
-from ortbench.glossary import Group, entries
-from ortbench.model.parts import text as json_text
+from ortbench.core.parts import text as json_text
+from ortbench.model.result import Result, load, save
 from ortbench.report.comparison import build as build_comparison
 from ortbench.report.comparison import records as comparison_records
 from ortbench.report.costs.host import host_table
 from ortbench.report.costs.section import cost_parts, cost_tables
+from ortbench.report.glossary import Group, entries
 from ortbench.report.markdown import markdown
 from ortbench.report.model import Report
 from ortbench.report.page.page import build_page
@@ -20,7 +21,6 @@ from ortbench.report.run import build
 from ortbench.report.suite import build as build_suite
 from ortbench.report.suite import csv as suite_csv
 from ortbench.report.terminal.print import print_report
-from ortbench.result import Result, load, save
 from ortbench.suite.record import MEASURED, Record, figures, record_from
 from tests.report.test_page import Page
 from tests.report.test_terminal import screen, shown

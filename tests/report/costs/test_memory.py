@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from ortbench.model.result import Result, parse, result_json
 from ortbench.report import comparison, run, suite
 from ortbench.report.costs.section import TITLE, cost_parts
 from ortbench.report.markdown import markdown
 from ortbench.report.page.page import build_page
-from ortbench.result import Result, parse, result_json
 from ortbench.suite.record import Record, figures
 from tests.report.test_page import Page
 from tests.results import measured, result_of, steady, weighed

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 from matplotlib.transforms import Bbox
 
-from ortbench import units
+from ortbench.core import units
 from ortbench.report.model import DERIVED
 from ortbench.report.page.charts.sheet import (
     COLOURS,

@@ -18,12 +18,12 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
-from ortbench import units
 from ortbench.analysis.bandwidth import TITLES, gbps, measured, size_of
-from ortbench.modes import D2H, DIRECTIONS, H2D, MEMORIES, ORDINARY
+from ortbench.core import units
+from ortbench.model.modes import D2H, DIRECTIONS, H2D, MEMORIES, ORDINARY
+from ortbench.model.result import Result
 from ortbench.report.page.charts.sheet import INK, MUTED, PALETTE, PAPER, RULE, plain
 from ortbench.report.words import ep_line
-from ortbench.result import Result
 
 _MARKERS = {H2D: "^", D2H: "v"}
 # Its font cache and configuration folder are no business of a benchmark's user.

@@ -8,8 +8,8 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullFormatter, NullLocator
 
-from ortbench import units
-from ortbench.analysis.levels import rate_text
+from ortbench.analysis.loads.levels import rate_text
+from ortbench.core import units
 from ortbench.report.page.charts.sheet import (
     INK,
     MUTED,

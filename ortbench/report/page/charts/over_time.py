@@ -8,8 +8,8 @@ from matplotlib.axes import Axes
 from matplotlib.dates import AutoDateLocator, ConciseDateFormatter, date2num
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from ortbench import units
-from ortbench.analysis.history import Figure
+from ortbench.analysis.comparing.history import Figure
+from ortbench.core import units
 from ortbench.model.metrics import TIME
 from ortbench.report.history import day
 from ortbench.report.page.charts.sheet import (

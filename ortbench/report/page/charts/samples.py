@@ -12,7 +12,8 @@ from matplotlib.path import Path
 from matplotlib.ticker import MaxNLocator, NullFormatter
 from numpy.typing import ArrayLike, NDArray
 
-from ortbench import units
+from ortbench.core import units
+from ortbench.core.stats import SAMPLES_FOR
 from ortbench.report.page.charts.sheet import (
     ACCENT,
     COLOURS,
@@ -33,7 +34,6 @@ from ortbench.report.page.charts.sheet import (
 )
 from ortbench.report.page.pictures.parts import D2H
 from ortbench.report.page.pictures.samples import Drift, Samples, Spread
-from ortbench.stats import SAMPLES_FOR
 
 _MEDIAN: dict[str, Any] = {"linewidth": 2}
 _P95: dict[str, Any] = {"linewidth": 1.4, "dashes": (3, 2)}

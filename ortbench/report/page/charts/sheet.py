@@ -19,9 +19,9 @@ from matplotlib.patches import Patch, Rectangle
 from matplotlib.textpath import TextToPath
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
-from ortbench import units
-from ortbench.characters import visible
-from ortbench.modes import mode_of
+from ortbench.core import units
+from ortbench.core.safe_text import visible
+from ortbench.model.modes import mode_of
 from ortbench.report.model import DERIVED
 from ortbench.report.page.charts.svg import inline
 from ortbench.report.page.pictures.parts import COPIES, D2H, H2D, INFERENCE, PER_RUN, WHOLE

@@ -10,7 +10,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedFormatter, FixedLocator, FuncFormatter, NullLocator
 
-from ortbench import units
+from ortbench.core import units
 from ortbench.report.page.charts.sheet import (
     INK,
     MUTED,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ortbench import units
-from ortbench.modes import LATENCY, is_rate
+from ortbench.core import units
+from ortbench.model.modes import LATENCY, is_rate
 from ortbench.report.model import DERIVED
 from ortbench.report.page.charts.rows import BAR, LABEL, Row, Rows, make_rows
 from ortbench.report.page.charts.sheet import COLOURS, PAPER, Legend, Sheet, kind_name, patch_mark, upright_mark

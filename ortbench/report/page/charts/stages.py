@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from ortbench import units
-from ortbench.characters import visible
+from ortbench.core import units
+from ortbench.core.safe_text import visible
 from ortbench.report.page.charts.rows import BAR, LABEL, Row, Rows, make_rows
 from ortbench.report.page.charts.sheet import (
     ACCENT,

@@ -7,7 +7,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from ortbench import units
+from ortbench.core import units
 from ortbench.report.page.charts.sheet import (
     MUTED,
     SMALL,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ortbench import units
+from ortbench.core import units
 from ortbench.report.page.charts.sheet import (
     RULE,
     Legend,

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ortbench import units
-from ortbench.modes import COPY_TIME, mode_of
+from ortbench.core import units
+from ortbench.model.modes import COPY_TIME, mode_of
+from ortbench.model.result import Case, Result
 from ortbench.report.model import DERIVED, Column, Kind, Table, columns
 from ortbench.report.page.pictures.parts import COPIES, D2H, FEW, H2D, measured_cases
-from ortbench.result import Case, Result
 
 
 @dataclass(frozen=True)

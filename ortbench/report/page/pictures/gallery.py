@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ortbench.model.kinds import KINDS
+from ortbench.model.result import Result
 from ortbench.report.page.pictures.bandwidth import Bandwidth, bandwidth
 from ortbench.report.page.pictures.load import ByCallers, ByRate, by_callers, by_rate
 from ortbench.report.page.pictures.over_time import OverTime
@@ -14,7 +15,6 @@ from ortbench.report.page.pictures.split import Split, split
 from ortbench.report.page.pictures.stages import LinkCosts, StageTimes, link_costs, stage_times
 from ortbench.report.page.pictures.steps import StepTimes, step_times
 from ortbench.report.page.pictures.totals import Totals, totals
-from ortbench.result import Result
 
 Picture = (
     Split

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ortbench import units
-from ortbench.analysis.levels import (
+from ortbench.analysis.findings.load_advice import slo_text
+from ortbench.analysis.loads.levels import (
     CONCURRENCY,
     RATE,
     Interval,
@@ -20,12 +20,12 @@ from ortbench.analysis.levels import (
     rate_of,
     rate_text,
 )
-from ortbench.analysis.load import asked_of, kept, knee_of
-from ortbench.analysis.load_advice import slo_text
-from ortbench.modes import THROUGHPUT
+from ortbench.analysis.loads.load import asked_of, kept, knee_of
+from ortbench.core import units
+from ortbench.model.modes import THROUGHPUT
+from ortbench.model.result import LOAD, Case, Result
+from ortbench.model.schema import SloRate
 from ortbench.report.model import NOTHING, Column, Kind, Table, columns
-from ortbench.result import LOAD, Case, Result
-from ortbench.schema import SloRate
 
 _TAILS = ("p99", "p95", "p50", "mean")  # what a line of latencies can be of, the usual one first
 

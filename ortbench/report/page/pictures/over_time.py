@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from statistics import median
 
-from ortbench import units
-from ortbench.analysis.history import Figure, Series, Step
+from ortbench.analysis.comparing.history import Figure, Series, Step
+from ortbench.core import units
 from ortbench.report.history import day, mode_cell, verdict
 from ortbench.report.model import NOTHING, Column, Kind, Table, columns
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from ortbench.core.stats import Stats
 from ortbench.model.kinds import KINDS
-from ortbench.modes import LATENCY, is_rate
-from ortbench.result import Case, Result
-from ortbench.stats import Stats
+from ortbench.model.modes import LATENCY, is_rate
+from ortbench.model.result import Case, Result
 
 H2D, INFERENCE, D2H = "h2d", "inference", "d2h"
 COPIES = "copies"  # of mode cpu-tensors: both directions together, derived

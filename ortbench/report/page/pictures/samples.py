@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ortbench import units
-from ortbench.modes import LATENCY
+from ortbench.core import units
+from ortbench.core.stats import SAMPLES_FOR, Stats
+from ortbench.model.modes import LATENCY
+from ortbench.model.result import Case, Result
 from ortbench.report.model import NOTHING, Column, Kind, Table, columns
 from ortbench.report.page.pictures.parts import measured_cases, timed_cases, what_is_timed
-from ortbench.result import Case, Result
-from ortbench.stats import SAMPLES_FOR, Stats
 
 _QUARTERS = 4
 _SLOW = 1.5  # how many times its mode's median a run takes that is called slow

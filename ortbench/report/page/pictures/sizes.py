@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ortbench import units
 from ortbench.analysis.sweep import differing_dims
-from ortbench.modes import ALL_MODES, ITEM_THROUGHPUT, LATENCY, is_rate
+from ortbench.core import units
+from ortbench.model.modes import ALL_MODES, ITEM_THROUGHPUT, LATENCY, is_rate
+from ortbench.model.result import Case, Point, Result
+from ortbench.model.slo import Slo, slo_of
 from ortbench.report.model import NOTHING, Column, Kind, Table, columns
-from ortbench.result import Case, Point, Result
-from ortbench.slo import Slo, slo_of
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ortbench import units
-from ortbench.modes import COPY_TIME, LATENCY, is_rate, mode_of
+from ortbench.core import units
+from ortbench.core.stats import Stats
+from ortbench.model.modes import COPY_TIME, LATENCY, is_rate, mode_of
+from ortbench.model.result import Case, Result
 from ortbench.report.model import DERIVED, NOTHING, Column, Kind, Table, columns
 from ortbench.report.page.pictures.parts import (
     COPIES,
@@ -16,8 +18,6 @@ from ortbench.report.page.pictures.parts import (
     WHOLE,
     measured_cases,
 )
-from ortbench.result import Case, Result
-from ortbench.stats import Stats
 
 
 @dataclass(frozen=True)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ortbench import units
 from ortbench.analysis.chains import crosses, crossing_ns
+from ortbench.core import units
+from ortbench.model.result import Result
 from ortbench.report.model import NOTHING, Column, Kind, Table, columns
 from ortbench.report.page.pictures.parts import FEW, measured_cases
-from ortbench.result import Result
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from statistics import median
 
-from ortbench import units
 from ortbench.analysis.loops import growth_ns, is_first_apart
+from ortbench.core import units
+from ortbench.model.result import Result
 from ortbench.report.model import NOTHING, Column, Kind, Table, columns
 from ortbench.report.page.pictures.parts import measured_cases
-from ortbench.result import Result
 
 _ROWS = 16  # of the table, so that a long loop does not fill the page
 

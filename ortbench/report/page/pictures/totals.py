@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ortbench import units
+from ortbench.core import units
+from ortbench.core.stats import Stats
+from ortbench.model.result import Result
 from ortbench.report.model import NOTHING, Column, Kind, Table, columns
 from ortbench.report.page.pictures.parts import FEW, timed_cases, what_is_timed
-from ortbench.result import Result
-from ortbench.stats import Stats
 
 
 @dataclass(frozen=True)

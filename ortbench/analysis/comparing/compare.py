@@ -1,0 +1,322 @@
+"""Results side by side: by how much their figures differ, and in a word whether that is real. Pure.
+
+Two results of one run have rounds in common and are compared pair by pair. Results of different runs are not: machines
+drift by more from run to run than a run's own interval says, so their ratio is given with the noise that each run saw.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from ortbench.analysis.comparing.enough import PARTS, lack
+from ortbench.analysis.comparing.sequential import median_ratio
+from ortbench.analysis.comparing.series import (
+    EVERYTHING,
+    STATISTICS,
+    Blocks,
+    Key,
+    Selection,
+    Series,
+    in_common,
+    ordered,
+    point_text,
+    series,
+    series_at,
+    sizes_at,
+)
+from ortbench.analysis.loads.levels import FEWEST_BLOCKS, interval, is_full, quotient
+from ortbench.model.kinds import View
+from ortbench.model.metrics import LATENCY, SIZE, Figure, Group
+from ortbench.model.result import Result
+
+FASTER, SLOWER, SAME, CANNOT_TELL = "faster", "slower", "same", "cannot tell"
+LESS, MORE = "less", "more"  # of what an inference costs besides its time
+COSTS = (Group.HOST, Group.MEMORY, Group.ENERGY)
+
+BETWEEN_RUNS = 0.02  # what two runs differ by that neither can see; measured: reports/gate
+_ALPHA = 0.025  # for each end of the 95 % interval of paired blocks
+
+
+@dataclass(frozen=True)
+class RatioEstimate:
+    """Two figures and how many times as bad the second is: above 1 is slower, or more of a cost.
+
+    Attributes:
+        base, value: the figures.
+        ratio: of value to base; of base to value where more is better.
+        low, high: where the ratio may lie; None where that is not known.
+        paired: it rests on pairs of blocks of one run.
+        exact: the figures are no samples, so that there is no noise in them.
+    """
+
+    base: float
+    value: float
+    ratio: float
+    low: float | None
+    high: float | None
+    paired: bool = False
+    exact: bool = False
+
+
+def estimate(base: Series, other: Series, same_run: bool) -> RatioEstimate | None:
+    """A figure against the same figure of another result, by the best that both have: pairs of blocks of one run, blocks of
+    two runs, intervals.
+
+    Args:
+        base, other: of the same key, where points may differ.
+        same_run: their blocks alternated.
+
+    Returns:
+        None where they cannot be compared.
+    """
+    if grows(base, other):
+        return None
+    if base.has_load_blocks and other.has_load_blocks:
+        return (same_run and _by_rounds(base, other, least_blocks=True)) or _by_intervals(base, other)
+    if base.blocks and other.blocks:
+        return _by_rounds(base, other) if same_run else stored(base, other)
+    if base.ci95 is not None and other.ci95 is not None:
+        return _by_ends(base, other)
+    ratio = _worse(base.key, _quotient(base.key, other.value, base.value))
+    if base.key.metric.unit is SIZE:
+        return RatioEstimate(base.value, other.value, ratio, ratio, ratio, exact=True)
+    return RatioEstimate(base.value, other.value, ratio, None, None)
+
+
+def grows(*of: Series) -> bool:
+    """Whether a queue grew in one of two load points, and with it the figure: it says how long the load point lasted."""
+    return any(it.key.figure.metric in (LATENCY, "queue_delay") and is_full(it.case) for it in of)
+
+
+def _quotient(key: Key, over: float, under: float) -> float:
+    """One figure over another one."""
+    least = key.metric.unit.least
+    return max(over, least) / max(under, least)
+
+
+def _worse(key: Key, ratio: float) -> float:
+    """A ratio turned so that above 1 is worse."""
+    return 1 / ratio if key.metric.better == "higher" else ratio
+
+
+def _turned(key: Key, low: float, high: float) -> tuple[float, float]:
+    return (1 / high, 1 / low) if key.metric.better == "higher" else (low, high)
+
+
+def paired_ratios(base: Series, other: Series) -> dict[int, float]:
+    """By round the ratio of two blocks of it, above 1 where the second is worse."""
+    old, new = base.by_round, other.by_round
+    key = base.key._replace(figure=base.rests_on)
+    return {it: _worse(key, _quotient(key, new[it], old[it])) for it in sorted(old.keys() & new.keys())}
+
+
+def _by_rounds(base: Series, other: Series, *, least_blocks: bool = False) -> RatioEstimate | None:
+    """Two configurations of one run, by blocks of the same rounds; None without any, or with too few for an interval where
+    there is another way."""
+    ratios = list(paired_ratios(base, other).values())
+    if not ratios:
+        return None
+    found = median_ratio(ratios, _ALPHA)
+    if least_blocks and found.low is None:
+        return None
+    by = _share(base, other)
+    low, high = (None if end is None else end * by for end in (found.low, found.high))
+    return RatioEstimate(base.value, other.value, found.ratio * by, low, high, paired=True)
+
+
+def stored(base: Series, other: Series) -> RatioEstimate:
+    """A figure against that of an earlier run, with the noise that both runs saw.
+
+    Each run is cut into `PARTS` of consecutive blocks. A short run could have landed where any of them did, so the ratio lies
+    between the least part of one run over the greatest of the other, and the reverse; and runs differ by up to `BETWEEN_RUNS`
+    more, which no run sees in itself. There is no interval if one has fewer blocks than parts.
+    """
+    (was, were), (now, are) = (_with_parts(it.blocks, it.rests_on.statistic) for it in (base, other))
+    key, by = base.key._replace(figure=base.rests_on), _share(base, other)
+    ratio = _quotient(key, now, was)
+    values = (was, now) if base.rests_on == base.key.figure else (base.value, other.value)
+    if not were or not are:
+        return RatioEstimate(*values, ratio * by, None, None)
+    low = _quotient(key, min(are), max(were)) / (1 + BETWEEN_RUNS)
+    high = _quotient(key, max(are), min(were)) * (1 + BETWEEN_RUNS)
+    # A percentile of a whole run can lie beyond that of each of its parts.
+    return RatioEstimate(*values, ratio * by, min(low, ratio) * by, max(high, ratio) * by)
+
+
+def _share(base: Series, other: Series) -> float:
+    """By how much a ratio of a figure that follows from latency is that of the latencies: inferences may have other items."""
+    if base.rests_on == base.key.figure:
+        return 1.0
+    of_latency = (other.case.median(other.rests_on.metric) or 1) / (base.case.median(base.rests_on.metric) or 1)
+    return _worse(base.key, _quotient(base.key, other.value, base.value)) / of_latency
+
+
+def _with_parts(taken: Blocks, statistic: str) -> tuple[float, list[float]]:
+    """The statistic of a run, and of consecutive parts of it; no parts if it has too few blocks."""
+    of = STATISTICS[statistic]
+    whole = of([x for _, block in taken for x in block])
+    if len(taken) < PARTS:
+        return whole, []
+    bounds = [round(len(taken) * number / PARTS) for number in range(PARTS + 1)]
+    return whole, [of([x for _, block in taken[a:b] for x in block]) for a, b in pairwise(bounds)]
+
+
+def _by_intervals(base: Series, other: Series) -> RatioEstimate:
+    """Two load points of different runs, each with the interval that its blocks give."""
+    old, new = _interval(base), _interval(other)
+    turned = base.key.metric.better == "higher"
+    found = quotient(base.value, other.value, old, new) if turned else quotient(other.value, base.value, new, old)
+    if found.ci95 is None:
+        return RatioEstimate(base.value, other.value, found.ratio, None, None)
+    low, high = found.ci95[0] / (1 + BETWEEN_RUNS), found.ci95[1] * (1 + BETWEEN_RUNS)
+    return RatioEstimate(base.value, other.value, found.ratio, low, high)
+
+
+def _interval(it: Series) -> tuple[float, float] | None:
+    """Where a figure of a load point lies, by its blocks."""
+    return interval(it.case, it.key.figure.statistic or it.key.figure.metric)
+
+
+def _by_ends(base: Series, other: Series) -> RatioEstimate:
+    """Two figures with intervals of their own: the ratio lies between the ends of the two, and by what runs differ that none of
+    them sees. It has no interval where one of them reaches 0, or where they were measured in different ways."""
+    assert base.ci95 is not None
+    assert other.ci95 is not None
+    (a, b), (c, d) = base.ci95, other.ci95
+    ratio = _worse(base.key, _quotient(base.key, other.value, base.value))
+    if a <= 0 or c <= 0 or _how(base) != _how(other):
+        return RatioEstimate(base.value, other.value, ratio, None, None)
+    low, high = _turned(base.key, c / b, d / a)
+    return RatioEstimate(base.value, other.value, ratio, low / (1 + BETWEEN_RUNS), high * (1 + BETWEEN_RUNS))
+
+
+def _how(it: Series) -> str | None:
+    """In which of several ways a figure was measured."""
+    energy = it.key.metric.group is Group.ENERGY and it.case.energy
+    return energy.get("how") if energy else None
+
+
+def word(found: RatioEstimate, same: float, of_cost: bool = False) -> str:
+    """Whether a difference is real: `SAME` within ± `same` for certain, else `FASTER` or `SLOWER` (of a cost `LESS` or `MORE`)
+    for certain."""
+    below, above = (LESS, MORE) if of_cost else (FASTER, SLOWER)
+    if found.low is None or found.high is None:
+        return CANNOT_TELL
+    if 1 / (1 + same) <= found.low and found.high <= 1 + same:
+        return SAME
+    if found.low > 1:
+        return above
+    return below if found.high < 1 else CANNOT_TELL
+
+
+@dataclass(frozen=True)
+class Row:
+    """A figure of a mode at a point in all results (None where one has none), and each one's change.
+
+    `since_first` and `since_last` are against the first and the previous result, None for the first one and where there is
+    nothing to compare.
+    """
+
+    key: Key
+    found: tuple[Series | None, ...]
+    since_first: tuple[RatioEstimate | None, ...]
+    since_last: tuple[RatioEstimate | None, ...]
+
+    @property
+    def values(self) -> tuple[float | None, ...]:
+        """The figure in each result."""
+        return tuple(None if it is None else it.value for it in self.found)
+
+    @property
+    def is_cost(self) -> bool:
+        """Whether it is no time that an inference takes."""
+        return self.key.metric.group in COSTS
+
+
+def rows(results: Sequence[Result], only: Selection = EVERYTHING) -> list[Row]:
+    """Every figure that at least one result has, mode by mode: of two results all that their kind compares, of more the most
+    telling ones and costs.
+
+    Args:
+        results: at least two, of one kind.
+        only: these.
+    """
+    of = in_common(results, _compared if len(results) == 2 else _several)
+    every = [series(result, of, only) for result in results]
+    keys = ordered(key for of_result in every for key in of_result)
+    return [_row(results, key, [series_at(result, key) for result in results]) for key in keys]
+
+
+def _compared(view: View) -> Iterable[Figure]:
+    return view.compared
+
+
+def _several(view: View) -> Iterable[Figure]:
+    return view.several
+
+
+def _row(results: Sequence[Result], key: Key, found: Sequence[Series | None]) -> Row:
+    def change(base: int, number: int) -> RatioEstimate | None:
+        one, other = found[base], found[number]
+        if one is None or other is None or base == number:
+            return None
+        if sizes_at(results[base], key.point) != sizes_at(results[number], key.point):
+            return None
+        return estimate(one, other, are_one_run(results[base], results[number]))
+
+    count = len(found)
+    return Row(
+        key,
+        tuple(found),
+        tuple(change(0, number) for number in range(count)),
+        tuple(None if number == 0 else change(number - 1, number) for number in range(count)),
+    )
+
+
+def only_in(results: Sequence[Result], names: Sequence[str]) -> list[str]:
+    """The points that not all results have, in a sentence for each result."""
+    found = [dict.fromkeys(tuple(case.point.items()) for case in result.cases if case.point) for result in results]
+    points = [{point: sizes_at(result, point) for point in own} for own, result in zip(found, results, strict=True)]
+    more = [
+        [point_text(it) for it, sizes in own.items() if not all(other.get(it) == sizes for other in points)]
+        for own in points
+    ]
+    return [f"only in {name}: {'; '.join(own)}" for name, own in zip(names, more, strict=True) if own]
+
+
+def are_one_run(one: Result, other: Result) -> bool:
+    """Whether the blocks of two results alternated."""
+    run_id = one.setup.get("run_id")
+    return run_id is not None and run_id == other.setup.get("run_id")
+
+
+def lacks(results: Sequence[Result], names: Sequence[str], found: Sequence[Row]) -> list[str]:
+    """What results have too few blocks of for an interval, in a sentence for each, and what gives them.
+
+    Args:
+        results: that were compared.
+        names: of them.
+        found: by `rows`.
+    """
+    fewest: dict[int, int] = {}
+    loads = False
+    for row in found:
+        for number, (first, last) in enumerate(zip(row.since_first, row.since_last, strict=True)):
+            for base, ratio in ((0, first), (number - 1, last)):
+                if ratio is None or ratio.low is not None:
+                    continue
+                for side in (base, number):
+                    it = row.found[side]
+                    loads = loads or (it is not None and it.has_load_blocks)
+                    if it is not None and it.case.load_blocks is None and (it.blocks or not row.is_cost):
+                        fewest[side] = min(len(it.blocks), fewest.get(side, len(it.blocks)))
+    if loads:
+        few = f"a latency has an interval where its load point has at least {FEWEST_BLOCKS} blocks in both results"
+        return [f"{few}: give a longer --duration"]
+    runs = [result.setup.get("run_id") or number for number, result in enumerate(results)]
+    sentences = (
+        lack(names[side], results[side], count, runs.count(runs[side])) for side, count in sorted(fewest.items())
+    )
+    return [sentence for sentence in sentences if sentence is not None]

@@ -1,0 +1,170 @@
+"""What to call results where several are shown: by the names that they were given, else by what differs between them. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ortbench.core.safe_text import visible
+from ortbench.plan.option_types import FLAG
+from ortbench.plan.options import declared
+from ortbench.plan.plan import LONGEST_NAME, Target
+
+if TYPE_CHECKING:
+    from ortbench.model.result import Result
+
+_STAMP = re.compile(r"\d{8}-\d{6}")  # what ortbench's own folders are told apart by, which tells nobody anything
+_LONGEST_TRAIT = 40  # characters of a path or an option's value
+_COMMIT = 7  # characters, as git shows them
+
+
+def natural(name: str) -> tuple[tuple[bool, int, str], ...]:
+    """A key to sort names by, in which numbers count as numbers: ``batch=2`` comes before ``batch=10``."""
+    parts = re.split(r"([0-9]+)", name)
+    return tuple((not part.isdecimal(), int(part) if part.isdecimal() else 0, part) for part in parts if part)
+
+
+def called(results: Sequence[Result], paths: Sequence[Path]) -> list[str]:
+    """A short name for each result, no two alike, on one line.
+
+    It is the name that it was given. What has none, or shares it, is called by what differs between the results
+    (``batch=8``, ``threads=1``, ``onnxruntime 1.28.0``), then by its file or folder if somebody has named that, by the
+    commit that was checked out, or else by its number.
+
+    Args:
+        results: to be named.
+        paths: of their files.
+    """
+    names = [_given(result) for result in results]
+    if len(names) > 1 and len(set(names)) == 1:
+        names = [""] * len(names)  # it tells none from another
+    names = _by_differences(names, [_traits(result) for result in results])
+    for name in _shared(names):
+        alike = [number for number, it in enumerate(names) if it == name]
+        places = _by_place([results[number] for number in alike], [paths[number] for number in alike])
+        for number, place in zip(alike, places, strict=True):
+            names[number] = place if name and _plain(place).startswith(_plain(name)) else f"{name} {place}".strip()
+    return [f"#{number}" for number in range(1, len(names) + 1)] if _shared(names) else names
+
+
+def _plain(text: str) -> str:
+    """Its letters and digits, which are what a name and the folder that is called after it have in common."""
+    return re.sub(r"\W", "", text.casefold())
+
+
+def _given(result: Result) -> str:
+    return visible(_cut(" ".join(str(result.name or "").split()), LONGEST_NAME))
+
+
+def _cut(text: str, longest: int) -> str:
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"
+
+
+def _shared(names: Sequence[str]) -> list[str]:
+    """The names that do not name one result alone."""
+    counts = Counter(names)
+    return [name for name, count in counts.items() if count > 1 or not name]
+
+
+# By what differs
+
+
+def _by_differences(names: Sequence[str], traits: Sequence[Mapping[str, str]]) -> list[str]:
+    """The names; those that do not name one result alone with what differs, as little of it as tells all apart."""
+    kinds = list(dict.fromkeys(kind for trait in traits for kind in trait))
+    values = [[trait.get(kind, "") for trait in traits] for kind in kinds]
+    values = [of_all for of_all in values if len(set(of_all)) > 1]
+    wanting = {number for name in _shared(names) for number, it in enumerate(names) if it == name}
+
+    def more(names: Sequence[str], of_all: Sequence[str]) -> list[str]:
+        return [f"{name} {of_all[at]}".strip() if at in wanting else name for at, name in enumerate(names)]
+
+    if not wanting:
+        return list(names)
+    for of_all in values:
+        if not _shared(found := more(names, of_all)):
+            return found
+    found = list(names)
+    for of_all in values:
+        if len(set(longer := more(found, of_all))) > len(set(found)):
+            found = longer
+    return found
+
+
+def _traits(result: Result) -> dict[str, str]:
+    """What may tell a result from others, in words; what its user chose comes before what was found."""
+    found = {kind: visible(_cut(text, _LONGEST_TRAIT)) for kind, text in _all_traits(result) if text}
+    return dict(found)
+
+
+def _all_traits(result: Result) -> Iterator[tuple[str, str]]:
+    model, target, environment = Path(result.model["path"]), result.target, result.environment
+    yield "model", model.stem
+    yield "folder", f"{model.parent.name}/{model.stem}"
+    ep = target["ep"].removesuffix("ExecutionProvider")
+    yield "EP", ep
+    for tensor in result.model["inputs"]:
+        for name, size in zip(tensor.get("model_shape") or (), tensor["shape"] or (), strict=False):
+            if isinstance(name, str):
+                yield f"dim {name}", f"{name}={size}"
+    for tensor in result.model["inputs"]:
+        yield f"shape {tensor['name']}", f"{tensor['name']} {'x'.join(map(str, tensor['shape'] or ()))}"
+    yield from _settings(target)
+    for case in result.cases:
+        if case.pipeline is not None:
+            yield "depth", f"depth={case.pipeline['depth']}"
+    yield "onnxruntime", f"onnxruntime {environment['onnxruntime']}"
+    yield "EP version", f"{ep} {target.get('ep_version') or ''}"
+    library = Path(target.get("ep_library") or "")
+    yield "library", library.stem
+    yield "library's folder", f"{library.parent.name}/{library.stem}".strip("/.")
+    yield "sha256", f"model {result.model['sha256'][:_COMMIT]}"
+    device = target["device"]
+    yield "device", " ".join(str(device[key]) for key in ("type", "name", "index") if device.get(key) is not None)
+    yield "GPUs", ", ".join(gpu.get("name", "") for gpu in environment["gpus"]) or "no GPU"
+    yield "CPU", environment["cpu"]["model"]
+    yield "cores", f"{environment['cpu'].get('usable_cores')} cores"
+    yield "OS", environment.get("os", "")
+    yield "Python", f"Python {environment.get('python', '')}"
+    yield "numpy", f"numpy {environment.get('numpy', '')}"
+
+
+def _settings(target: Mapping[str, object]) -> Iterator[tuple[str, str]]:
+    """The settings, each as it is typed; one that is not there has its default."""
+    for field, it in declared(Target).items():
+        if it.says is None:
+            continue
+        value = target.get(it.key or field, it.default)
+        if isinstance(value, Mapping):
+            yield it.flag, ", ".join(f"{key}={item}" for key, item in value.items()) or f"no {it.flag}"
+        elif it.kind is FLAG:
+            yield it.flag, it.flag if value else f"no {it.flag}"
+        else:
+            yield it.flag, f"{it.flag}={'default' if value is None else value}"
+
+
+# By where they are
+
+
+def _by_place(results: Sequence[Result], paths: Sequence[Path]) -> list[str]:
+    """Names for results between which nothing differs."""
+    names = [visible(name) for name in by_path(paths)]
+    if not any(map(_STAMP.search, names)) and not _shared(names):
+        return names
+    commits = [str(result.environment.get("git_commit") or "")[:_COMMIT] for result in results]
+    if all(commits) and not _shared(commits):
+        return [f"commit {commit}" for commit in commits]
+    return [f"#{number}" for number in range(1, len(paths) + 1)]
+
+
+def by_path(paths: Sequence[Path]) -> list[str]:
+    """Short names for result files that tell them apart: the last part of the paths in which all differ, else numbers."""
+    parts = [(path.parent if path.name == "result.json" else path.with_suffix("")).absolute().parts for path in paths]
+    for back in range(1, min(map(len, parts))):
+        found = [part[-back] for part in parts]
+        if len(set(found)) == len(found):
+            return found
+    return [f"{number} {part[-1]}" for number, part in enumerate(parts, 1)]

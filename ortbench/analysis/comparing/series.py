@@ -1,0 +1,207 @@
+"""Figures of results as series: a figure of a mode at a point, and the blocks that it rests on. Pure.
+
+Comparisons, gates of stored results, exports and history read results through them, whatever kind a result is of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+from ortbench.analysis.comparing.pairs import blocks, timed_phase
+from ortbench.analysis.loads.levels import block_figures
+from ortbench.core.stats import Stats, Value
+from ortbench.model.kinds import KINDS, RATE, RUN, View
+from ortbench.model.metric_names import AxisValue, MetricName
+from ortbench.model.metrics import FAMILIES, LATENCY, NAME, Figure, Metric, known_or_plain
+from ortbench.model.modes import ALL_MODES
+from ortbench.model.result import OK, Case, Result
+
+Point = tuple[tuple[str, AxisValue], ...]
+Blocks = list[tuple[int, list[int | float]]]  # rounds and samples
+# Figures of inferences one after the other that follow from their latency, whose blocks tell how far they may be off.
+_FROM_LATENCY = ("throughput", "item_throughput", "item_time")
+
+
+def _by_numpy(function: str, *more: float) -> Callable[[Sequence[float]], float]:
+    """One of NumPy's functions, which is loaded when it is wanted."""
+
+    def statistic(samples: Sequence[float]) -> float:
+        import numpy as np
+
+        return float(getattr(np, function)(samples, *more))
+
+    return statistic
+
+
+STATISTICS = {
+    "median": _by_numpy("median"),
+    "mean": _by_numpy("mean"),
+    "min": _by_numpy("min"),
+    "max": _by_numpy("max"),
+    "p90": _by_numpy("quantile", 0.9),
+    "p95": _by_numpy("quantile", 0.95),
+    "p99": _by_numpy("quantile", 0.99),
+}
+
+
+class Key(NamedTuple):
+    """What a series is of."""
+
+    mode: str
+    point: Point
+    figure: Figure
+
+    @property
+    def metric(self) -> Metric:
+        """The metric in the catalogue."""
+        return known_or_plain(self.figure.metric)
+
+
+@dataclass(frozen=True)
+class Series:
+    """A figure of a case and what it rests on.
+
+    Attributes:
+        key: what it is of.
+        case: that has it.
+        value: the figure, in its metric's unit.
+    """
+
+    key: Key
+    case: Case
+    value: float
+
+    @property
+    def rests_on(self) -> Figure:
+        """The figure of samples that its noise is known by."""
+        followed = self.case.load_blocks is None and self.key.figure.metric in _FROM_LATENCY
+        return Figure(LATENCY, "median") if followed else self.key.figure
+
+    @property
+    def has_load_blocks(self) -> bool:
+        """Whether it is of a load point, of whose blocks its metric has figures."""
+        return self.case.load_blocks is not None and self.key.figure.metric in (LATENCY, "throughput")
+
+    @cached_property
+    def blocks(self) -> Blocks:
+        """The samples of each block, in the order in which they were taken; none where it rests on no samples that are kept."""
+        return blocks(self.case, self.rests_on.metric)
+
+    @cached_property
+    def by_round(self) -> dict[int, float]:
+        """The figure of each block, by its round."""
+        metric, statistic = self.rests_on
+        if self.case.load_blocks is None:
+            return {number: STATISTICS[statistic](samples) for number, samples in self.blocks} if statistic else {}
+        return block_figures(self.case, statistic or metric) if self.has_load_blocks else {}
+
+    @property
+    def ci95(self) -> tuple[float, float] | None:
+        """Its 95 % interval, where it was recorded."""
+        found = self.case.metrics.get(self.key.figure.metric)
+        if isinstance(found, Stats):
+            return found.ci95 if self.key.figure.statistic == "median" else None
+        return found.ci95 if isinstance(found, Value) else None
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Which modes and metrics are wanted; empty for the usual ones."""
+
+    modes: tuple[str, ...] = ()
+    metrics: tuple[MetricName, ...] = ()
+
+    def figures(self, case: Case) -> list[Figure]:
+        """The figures of a case that the metrics name."""
+        named = (it for it in self.metrics if it.mode in (None, case.mode) and is_of(it, case.point))
+        return [Figure(it.metric, it.statistic) for it in named]
+
+
+EVERYTHING = Selection()
+
+
+def is_of(name: MetricName, point: Mapping[str, AxisValue]) -> bool:
+    """Whether a metric is of a point: throughput only of a rate that is named, since it is what the load asked for."""
+    asked_for = name.metric == "throughput" and RATE.name in point
+    return name.fits(point) and (not asked_for or RATE.name in dict(name.point))
+
+
+def value_of(case: Case, figure: Figure) -> float | None:
+    """A figure of a case: a statistic of its samples, or one number; None where it has none."""
+    found = case.speedup if figure.metric == "speedup" else case.metrics.get(figure.metric)
+    if figure.statistic:
+        return float(getattr(found, figure.statistic)) if isinstance(found, Stats) else None
+    return found.value if isinstance(found, Value) else None
+
+
+def series(result: Result, of: Callable[[View], Iterable[Figure]], only: Selection = EVERYTHING) -> dict[Key, Series]:
+    """The series of a result, by what they are of.
+
+    Args:
+        result: of any kind.
+        of: which figures of a kind's view are wanted.
+        only: these; metrics that it names are wanted in place of the view's.
+    """
+    found, kind = {}, KINDS[result.kind]
+    for case in result.cases:
+        if case.status != OK or (only.modes and case.mode not in only.modes):
+            continue
+        if kind.axes and not case.point:  # of a load one client alone, beside which load points are seen
+            continue
+        figures = only.figures(case) if only.metrics else _usual(case, of(kind.view(case.point)))
+        for figure in figures:
+            value = value_of(case, figure)
+            if value is not None:
+                key = Key(case.mode, tuple(case.point.items()), figure)
+                found[key] = Series(key, case, value)
+    return found
+
+
+def in_common(results: Sequence[Result], of: Callable[[View], Iterable[Figure]]) -> Callable[[View], Iterable[Figure]]:
+    """Which figures of a view are wanted of results: of several kinds those of single inferences, since all have a latency."""
+    return of if len({it.kind for it in results}) == 1 else lambda _: of(RUN.views[0])
+
+
+def series_at(result: Result, key: Key) -> Series | None:
+    """The series of a result that a key names, whether its kind shows it or not; None where it has none."""
+    if KINDS[result.kind].axes and not key.point:
+        return None
+    case = result.case(key.mode, dict(key.point))
+    value = None if case is None else value_of(case, key.figure)
+    return None if case is None or value is None else Series(key, case, value)
+
+
+def _usual(case: Case, figures: Iterable[Figure]) -> Iterator[Figure]:
+    """Figures of which the case has the metric, of families each one; none that says the same as another one."""
+    for figure in figures:
+        family, _, name = figure.metric.partition(".")
+        if family in FAMILIES and name == NAME:
+            yield from (figure._replace(metric=key) for key in case.metrics if key.startswith(f"{family}."))
+        elif figure.metric == "inference" and timed_phase(case.mode, figure.metric, case.whole) != figure.metric:
+            continue  # it is all there is to the mode, and so its latency
+        elif figure.metric != "item_throughput" or case.value(figure.metric) != case.value("throughput"):
+            yield figure
+
+
+def ordered(keys: Iterable[Key]) -> list[Key]:
+    """Keys by mode in the usual order, then by point, then as they come."""
+    order = list(ALL_MODES)
+    places = {key: (order.index(key.mode) if key.mode in order else len(order), _place(key.point)) for key in keys}
+    return sorted(places, key=lambda it: places[it])
+
+
+def _place(point: Point) -> list[tuple[str, bool, float, str]]:
+    return [(axis, isinstance(it, str), *((0.0, it) if isinstance(it, str) else (float(it), ""))) for axis, it in point]
+
+
+def sizes_at(result: Result, point: Point) -> Mapping[str, int]:
+    """The sizes of the dimensions at a point of a sweep, which a set of real inputs gives; none elsewhere."""
+    return next((it.shape for it in result.shapes if it.point == dict(point)), {})
+
+
+def point_text(point: Point) -> str:
+    """A point in a table or a name: ``batch=8, sequence=128``."""
+    return ", ".join(f"{axis}={it:g}" if isinstance(it, float) else f"{axis}={it}" for axis, it in point)

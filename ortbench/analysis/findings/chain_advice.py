@@ -1,0 +1,101 @@
+"""What the figures of a chain mean, from the result alone."""
+
+from __future__ import annotations
+
+from ortbench.analysis.chains import LINKED, crosses, crossing_ns, saved_ns
+from ortbench.core.units import duration, ratio, share, size
+from ortbench.model.modes import CPU, LATENCY
+from ortbench.model.result import OK, Result
+from ortbench.model.schema import Chain
+
+_MOST = 5  # links that a sentence names
+
+
+def chain_sentences(result: Result, chain: Chain) -> list[str]:
+    """What a person can act on, most important first; of a result with a chain."""
+    return [*_on_host(chain), *_kept(result, chain), *_through_host(chain), *_copied(chain), *_slowest(result)]
+
+
+def chain_headline(result: Result, chain: Chain) -> str:
+    """What there is to say first, in a few words."""
+    resident = result.case(LINKED)
+    if resident is not None and resident.speedup is not None and not _is_on_host(chain):
+        return f"The chain is {ratio(resident.speedup.value)} times as fast with its links on the device"
+    measured = [case for case in result.cases if case.status == OK and case.median(LATENCY)]
+    if not measured:
+        return "Nothing was measured"
+    fastest = min(measured, key=lambda case: case.median(LATENCY) or 0)
+    return f"The chain takes {duration(fastest.median(LATENCY) or 0)} with {fastest.mode}"
+
+
+def _is_on_host(chain: Chain) -> bool:
+    return all(stage["memory"]["kind"] == "host" for stage in chain["stages"])
+
+
+def _on_host(chain: Chain) -> list[str]:
+    if not _is_on_host(chain):
+        return []
+    return [
+        "All stages compute in host memory: no link crosses to a device. The other mode is IO binding with values handed on, so "
+        "the difference shows the cost of calls and of allocating outputs, not of a transfer."
+    ]
+
+
+def _kept(result: Result, chain: Chain) -> list[str]:
+    """What it brings that links stay on the device."""
+    cpu, resident, saved = result.case(CPU), result.case(LINKED), saved_ns(result)
+    if cpu is None or resident is None or resident.speedup is None or saved is None or _is_on_host(chain):
+        return []
+    times, interval = resident.speedup.value, resident.speedup.ci95
+    said = f"{LINKED} is {ratio(times)} times as fast as {CPU}"
+    said += "" if interval is None else f" (95 %: {ratio(interval[0])} to {ratio(interval[1])})"
+    if interval is not None and interval[0] <= 1 <= interval[1]:
+        return [f"{said}: no difference can be told from noise."]
+    if saved <= 0:
+        return [f"{said}."]
+    staying = [link for link in chain["links"] if link["stays"] and crosses(link)]
+    moved = sum(link["bytes"] for link in staying)
+    what = (
+        f": {_links(len(staying))} ({size(moved)}) {'stays' if len(staying) == 1 else 'stay'} on the device"
+        if staying
+        else ""
+    )
+    whole = cpu.median(LATENCY) or 1
+    return [f"{said}{what}, which saves {duration(saved)} a chain, {share(saved / whole)} of it."]
+
+
+def _through_host(chain: Chain) -> list[str]:
+    """What each link costs where it goes through the host, by its copies alone."""
+    costs = [(crossing_ns(link), link) for link in chain["links"] if link["stays"]]
+    known = sorted(((ns, link["from"], link["to"]) for ns, link in costs if ns), reverse=True)
+    if not known:
+        return []
+    named = [f"{one} → {other} {duration(ns)}" for ns, one, other in known[:_MOST]]
+    more = f" and {len(known) - _MOST} more" if len(known) > _MOST else ""
+    return [f"Through the host the copies of a link alone take: {', '.join(named)}{more}."]
+
+
+def _copied(chain: Chain) -> list[str]:
+    """The links that cannot stay, and why."""
+    links = [link for link in chain["links"] if not link["stays"]]
+    found = [
+        f"{link['from']} → {link['to']} ({size(link['bytes'])}) is copied in every mode: {link['why']}."
+        for link in links
+    ]
+    return found[:_MOST] + ([f"{_links(len(links) - _MOST)} more are copied too."] if len(links) > _MOST else [])
+
+
+def _slowest(result: Result) -> list[str]:
+    """The stage that takes most of the chain."""
+    measured = [case for case in result.cases if case.status == OK and case.stages and len(case.stages) > 1]
+    if not measured:
+        return []
+    case = min(measured, key=lambda it: it.median(LATENCY) or 0)
+    assert case.stages is not None
+    whole = sum(stats.median for stats in case.stages.values())
+    name, stats = max(case.stages.items(), key=lambda item: item[1].median)
+    return [f"{name} takes {share(stats.median / max(whole, 1))} of the chain's time with {case.mode}."]
+
+
+def _links(count: int) -> str:
+    return f"{count} link{'' if count == 1 else 's'}"

@@ -1,0 +1,214 @@
+"""What is said about the nodes of a graph: cells and sentences from the key ``nodes`` of a result, and from `inspect`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
+
+from ortbench.core.units import duration, size
+from ortbench.model.result import Result
+from ortbench.model.schema import InnerCopies, Island, NodeReference, Nodes
+from ortbench.plan.plan import CPU_EP
+
+MOST = 10  # rows of a table; the rest is one line
+_MOST_ISLANDS = 3  # that get a sentence each
+_MOST_KINDS = 5  # of operators in a sentence
+_LEAST = 0.005  # of a run: what rounds to 0 % is called less than 1 %
+_LITTLE = 0.02  # of a run: not worth a change to a model
+NOT_KNOWN = "not known"
+# What devices often have no kernels for, though they have them for float.
+_RARE_TYPES = ("double", "int64", "uint64", "int16", "uint16", "int8", "uint8")
+
+
+def short(ep: str | None) -> str:
+    """An EP in a word."""
+    return "between EPs" if ep is None else ep.removesuffix("ExecutionProvider") or ep
+
+
+def forced_by(nodes: Sequence[NodeReference] | None) -> str:
+    """The first of the nodes that force a copy, and how many more there are."""
+    if not nodes:
+        return NOT_KNOWN
+    more = f" +{len(nodes) - 1}" if len(nodes) > 1 else ""
+    return _called(nodes[0]) + more
+
+
+def _called(node: NodeReference) -> str:
+    """A node's name, with its operator where the name does not say it."""
+    return str(node["name"]) if node["op"] in node["name"] else f"{node['op']} {node['name']}".rstrip()
+
+
+def share_text(share: float) -> str:
+    """A share of a run, in a cell."""
+    return "<0.1 %" if 0 < share < 0.0005 else f"{share:.1%}".replace("%", " %")
+
+
+def _part(share: float) -> str:
+    """A share in a sentence."""
+    return f"≈{share:.0%}" if share >= _LEAST else "less than 1%"
+
+
+def operators_of(island: Island, most: int | None = None) -> str:
+    """An island's operators with how many nodes there are of each, the commonest first."""
+    return listed(Counter(node["op"] for node in island["nodes"]), most)
+
+
+def listed(operators: Counter[str], most: int | None = None) -> str:
+    """Operators with how many nodes there are of each, the commonest first."""
+    counts = operators.most_common()
+    named = [f"{count} {op}" if count > 1 else op for op, count in counts[:most]]
+    more = sum(count for _, count in counts) - sum(count for _, count in counts[:most])
+    return ", ".join([*named, *([f"{more} more"] if more else [])])
+
+
+# Sentences
+
+
+def node_sentences(result: Result) -> list[str]:
+    """What the copies inside the graph cost and what can be done about them; empty without ``--nodes``."""
+    nodes, ep = result.nodes, result.target["ep"]
+    if nodes is None or ep == CPU_EP:
+        return []
+    if not nodes["memcpy"]:
+        return [_none(nodes, ep)]
+    paying = [number for number, row in enumerate(nodes["islands"]) if row["to_host"] + row["from_host"]]
+    alone = [number for number in paying if _share(nodes["islands"][number]) >= _LITTLE][:_MOST_ISLANDS]
+    others = [number for number in paying if number not in alone]
+    if len(others) == 1:
+        alone, others = [*alone, *others], []
+    only = len(nodes["islands"]) == 1
+    found = [_island(nodes["islands"][it], "a CPU island" if only else f"CPU island {it + 1}", ep) for it in alone]
+    if others:
+        name = f"{len(others)} {'more ' if alone else ''}CPU islands"
+        found.append(_island(_together([nodes["islands"][number] for number in others]), name, ep))
+    return [*found, *_without_island(nodes, ep)]
+
+
+def _share(island: Island) -> float:
+    """What an island that was timed takes of a run."""
+    assert island["share"] is not None
+    return island["share"]
+
+
+def _together(islands: Sequence[Island]) -> Island:
+    """Several islands as if they were one."""
+    return {
+        "nodes": [node for row in islands for node in row["nodes"]],
+        "position": None,
+        "node_ns": _sum(row["node_ns"] for row in islands),
+        "to_host": sum(row["to_host"] for row in islands),
+        "from_host": sum(row["from_host"] for row in islands),
+        "bytes": _sum(row["bytes"] for row in islands),
+        "memcpy_ns": _sum(row["memcpy_ns"] for row in islands),
+        "ns": _sum(row["ns"] for row in islands),
+        "share": _sum(row["share"] for row in islands),
+    }
+
+
+_Number = TypeVar("_Number", int, float)
+
+
+def _sum(values: Iterable[_Number | None]) -> _Number | None:
+    """The sum; None where one is not known."""
+    known = list(values)
+    return None if None in known else sum(value for value in known if value is not None)
+
+
+def outlook(copies: InnerCopies) -> list[str]:
+    """What is to be said before a run, from what `ortbench inspect` found of copies inside the graph."""
+    if copies["problem"] is not None:
+        return [f"Which nodes force Memcpy nodes is not known: {copies['problem']}."]
+    if not copies["memcpy"]:
+        return []
+    return ["They copy in every run; ortbench run --nodes says what that takes and what to do about it."]
+
+
+def _none(nodes: Nodes, ep: str) -> str:
+    on_cpu = sum(row["nodes"] for row in nodes["eps"] if row["ep"] == CPU_EP)
+    if on_cpu:
+        return f"No hidden copies: no Memcpy node ran, though {_count(on_cpu, 'node')} of {ep}'s graph ran on the CPU."
+    ran = sum(row["nodes"] for row in nodes["eps"])
+    return f"No hidden copies: {'the one node' if ran == 1 else f'all {ran} nodes'} that ran {_be(ran)} on {ep}."
+
+
+def _island(island: Island, name: str, ep: str) -> str:
+    count, copies = len(island["nodes"]), island["to_host"] + island["from_host"]
+    # A copy to the host waits for whatever the device still has to do, which is no cost of the island's.
+    most = "up to " if island["to_host"] else ""
+    part = _share(island)
+    share = f"{most}{_part(part)}" if part >= _LEAST else _part(part)
+    assert island["memcpy_ns"] is not None  # timed as its share is
+    assert island["node_ns"] is not None
+    cost = (
+        f"{share} of a run is {name}: {operators_of(island, _MOST_KINDS)} on the CPU "
+        f"{'forces' if count == 1 else 'force'} {_count(copies, 'Memcpy node')}{_moving(island)} "
+        f"({most}{duration(island['memcpy_ns'])} in copies, {duration(island['node_ns'])} in "
+        f"{'the node' if count == 1 else 'nodes'})."
+    )
+    return f"{cost[0].upper()}{cost[1:]} {_advice(island, ep)}"
+
+
+def _moving(island: Island) -> str:
+    if island["bytes"] is None:
+        return ""
+    return f" that {'moves' if island['to_host'] + island['from_host'] == 1 else 'move'} {size(island['bytes'])} a run"
+
+
+_PLACES = {
+    "start": "It needs nothing from the device: do it before the model, outside of it.",
+    "end": "Nothing on the device needs it: do it after the model, outside of it.",
+    "apart": "It neither takes from the device nor gives to it: do it outside of the model.",
+}
+
+
+def _advice(island: Island, ep: str) -> str:
+    if _share(island) < _LITTLE:
+        return f"That is little: {'it' if island['position'] else 'they'} can stay."
+    rare = _rare(island)
+    found = []
+    if island["position"] in _PLACES:
+        found.append(_PLACES[island["position"]])
+    if rare is not None:
+        op, kind = rare
+        found.append(
+            f"{op} reads {kind}, which may be why: cast to a type that {ep} computes with, if precision allows."
+        )
+    else:
+        found.append(f"{'Or use' if found else 'Use'} an operator or an opset that {ep} has a kernel for.")
+    return " ".join([*found, "Then --require-placement keeps it so in CI."])
+
+
+def _rare(island: Island) -> tuple[str, str] | None:
+    """An operator of an island whose first input is of a type that devices often lack, and that type."""
+    for node in island["nodes"]:
+        kind = node["reads"][0].partition("[")[0] if node["reads"] else ""
+        if kind in _RARE_TYPES:
+            return node["op"], kind
+    return None
+
+
+def _without_island(nodes: Nodes, ep: str) -> list[str]:
+    """What is to be said of Memcpy nodes that no node on the CPU forces, or of which it is not known."""
+    apart = [row for row in nodes["memcpy"] if row["island"] is None]
+    known = [row["forced_by"] for row in apart if row["forced_by"]]
+    found = []
+    if known:
+        names = ", ".join(dict.fromkeys(node["op"] for nodes_of_one in known for node in nodes_of_one))
+        found.append(
+            f"{_count(len(known), 'Memcpy node')} {_be(len(known))} forced by {names} on {ep} itself, which keeps what is "
+            "copied in host memory, as shapes and indices often are."
+        )
+    if len(apart) > len(known):
+        count = len(apart) - len(known)
+        why = f": {nodes['problem']}" if nodes["problem"] else ""
+        found.append(f"Which nodes force {_count(count, 'Memcpy node')} is not known{why}.")
+    return found
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def _be(number: int) -> str:
+    return "is" if number == 1 else "are"

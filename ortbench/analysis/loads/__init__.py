@@ -1,0 +1,1 @@
+"""Conclusions from loads: clients, rates, queues and SLOs."""

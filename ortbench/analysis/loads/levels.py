@@ -1,0 +1,220 @@
+"""The load points of a load: which there are, their figures, and where each may lie. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from statistics import stdev
+from typing import NamedTuple
+
+from ortbench.core import units
+from ortbench.core.stats import Ratio, Stats, Value, t_quantile
+from ortbench.model.modes import LATENCY, THROUGHPUT, UTILISATION
+from ortbench.model.result import OK, Case, Result
+from ortbench.model.schema import LoadBlock
+
+CONCURRENCY, RATE = "concurrency", "rate"  # what a load point is of: so many callers, or so many requests a second
+P50 = "p50"  # what the median is called too
+STATISTICS = (
+    THROUGHPUT,
+    "median",
+    "p95",
+    "p99",
+    "mean",
+)  # that may be compared; the largest of all says nothing that comes again
+FEWEST_BLOCKS = 3  # of which an interval is made
+FULL = 0.98  # from which busy share of the callers on a queue grows as long as requests come
+
+Interval = tuple[float, float]
+
+
+class At(NamedTuple):
+    """A load point: a number of callers (`CONCURRENCY`) or requests a second (`RATE`)."""
+
+    kind: str
+    value: float
+
+    @property
+    def text(self) -> str:
+        """In words: ``4 callers``, ``30 a second``."""
+        if self.kind == RATE:
+            return f"{rate_text(self.value)} a second"
+        return "1 caller" if self.value == 1 else f"{self.value:g} callers"
+
+    @property
+    def phrase(self) -> str:
+        """After what happens there: ``with 4 callers``, ``at 30 a second``."""
+        return f"{'at' if self.kind == RATE else 'with'} {self.text}"
+
+
+def rate_text(rate: float) -> str:
+    """A rate as it was asked for; one that a search came upon with three digits."""
+    text = f"{rate:g}"
+    return text if len(text.partition(".")[2]) <= 2 else units.digits(rate)
+
+
+def at(case: Case) -> At:
+    """The load point of a case that has one."""
+    ((kind, value),) = case.point.items()
+    return At(kind, float(value))
+
+
+def load_cases(result: Result) -> list[Case]:
+    """The cases of a load that are of its load points."""
+    return [case for case in result.cases if case.load_blocks is not None]
+
+
+def has_figures(case: Case) -> bool:
+    """Whether there are figures of a load point, also if it failed in the end."""
+    return case.value(THROUGHPUT) is not None and case.stats(LATENCY) is not None
+
+
+def is_measured(case: Case) -> bool:
+    """Whether a load point is ok and has its figures."""
+    return case.status == OK and has_figures(case)
+
+
+def modes_of(result: Result) -> list[str]:
+    """The modes that load points are of, in the order in which they first come."""
+    return list(dict.fromkeys(case.mode for case in load_cases(result)))
+
+
+def of_kind(result: Result, kind: str) -> list[Case]:
+    """The load points of a kind that have figures, mode by mode, the lowest first."""
+    modes = modes_of(result)
+    found = [it for it in load_cases(result) if kind in it.point and has_figures(it)]
+    return sorted(found, key=lambda it: (modes.index(it.mode), at(it).value))
+
+
+def measured(result: Result, kind: str, mode: str | None = None) -> list[Case]:
+    """The load points that are ok, the lowest first.
+
+    Args:
+        result: of a load.
+        kind: `CONCURRENCY` or `RATE`.
+        mode: of one mode; None for all, one behind the other.
+    """
+    return [it for it in of_kind(result, kind) if it.status == OK and mode in (None, it.mode)]
+
+
+def is_full(case: Case) -> bool:
+    """Whether the callers of an open loop were busy all the time: its waits grow with how long it lasts."""
+    return (case.value(UTILISATION) or 0.0) >= FULL
+
+
+def rate_of(case: Case) -> float:
+    """The throughput of a case that was measured."""
+    found = case.value(THROUGHPUT)
+    assert found is not None
+    return found
+
+
+def latency_of(case: Case) -> Stats:
+    """The latency of a case that was measured."""
+    found = case.stats(LATENCY)
+    assert found is not None
+    return found
+
+
+def figure(case: Case, stat: str) -> float:
+    """One of `STATISTICS`, or ``max``, of a case that was measured: inferences/s, or ns."""
+    return rate_of(case) if stat == THROUGHPUT else by_name(latency_of(case), stat)
+
+
+def by_name(latency: Stats, stat: str) -> int:
+    """A statistic of a latency by its name or `P50`, ns."""
+    found: int = getattr(latency, "median" if stat == P50 else stat)
+    return found
+
+
+def holds(case: Case, slo: Mapping[str, int]) -> bool:
+    """Whether the latency of a case that was measured keeps an SLO, by its figures."""
+    return all(by_name(latency_of(case), stat) <= most_ns for stat, most_ns in slo.items())
+
+
+def block_figure(block: LoadBlock, stat: str) -> float:
+    """One of `STATISTICS`, or ``max``, of a block."""
+    return block["throughput"] if stat == THROUGHPUT else block["latency"]["median" if stat == P50 else stat]
+
+
+def block_figures(case: Case, stat: str) -> dict[int, float]:
+    """One of `STATISTICS` of each block of a load point, by its round; none of others, of which blocks know nothing that comes again."""
+    known = stat in (*STATISTICS, P50)
+    return {block["round"]: block_figure(block, stat) for block in case.load_blocks or () if known}
+
+
+def interval(case: Case, stat: str) -> Interval | None:
+    """Where a figure of a load point lies with 95 %: runs/s as they were recorded, latencies by the spread of the blocks.
+
+    Of blocks the logarithms are averaged (Student's t), so that no end of an interval lies below zero.
+
+    Returns:
+        None with fewer than `FEWEST_BLOCKS` blocks, or where nothing was recorded.
+    """
+    known = case.metrics.get(THROUGHPUT)
+    if stat == THROUGHPUT and isinstance(known, Value) and known.ci95 is not None:
+        return known.ci95
+    logs = [math.log(max(value, 1e-9)) for value in block_figures(case, stat).values()]
+    if len(logs) < FEWEST_BLOCKS:
+        return None
+    half = t_quantile(len(logs) - 1) * stdev(logs) / math.sqrt(len(logs))
+    middle = figure(case, stat)
+    return middle * math.exp(-half), middle * math.exp(half)
+
+
+def quotient(value: float, base: float, value_in: Interval | None, base_in: Interval | None) -> Ratio:
+    """`value` / `base` of two that were measured apart, and where it lies with 95 %; no interval where one of them has none.
+
+    By the method of variance estimates recovery on logarithms (Zou and Donner, Statistics in Medicine 27 (2008) 1693), which
+    needs no more of each than its own interval.
+    """
+    ratio = max(value, 1e-9) / max(base, 1e-9)
+    if value_in is None or base_in is None:
+        return Ratio(ratio, None)
+    up, down = _reach(value, value_in), _reach(base, base_in)
+    return Ratio(ratio, (ratio * math.exp(-math.hypot(up[0], down[1])), ratio * math.exp(math.hypot(up[1], down[0]))))
+
+
+def _reach(value: float, inside: Interval) -> tuple[float, float]:
+    """How far an interval reaches below and above its figure, as logarithms."""
+    below, above = (math.log(max(end, 1e-9) / max(value, 1e-9)) for end in inside)
+    return max(-below, 0.0), max(above, 0.0)
+
+
+def put_scaling(result: Result) -> None:
+    """Put into the closed load points of a load how many times the throughput of one client they bring."""
+    for case in measured(result, CONCURRENCY):
+        found = _scaling(case, measured(result, CONCURRENCY, case.mode))
+        if found is not None:
+            case.put("scaling", found.ratio, found.ci95, derived=True)
+
+
+def _scaling(case: Case, cases: Sequence[Case]) -> Ratio | None:
+    """How many times the runs/s of one caller a load point brings; None without one of one caller.
+
+    Its interval is over the rounds in which both had a block: what the machine's clock does in a round both have. Of their
+    ratios the logarithms are averaged (Student's t). With fewer than `FEWEST_BLOCKS` of them it is from the intervals of both.
+
+    Args:
+        case: that was measured, of a closed loop.
+        cases: of its mode, the lowest first.
+    """
+    one = next((it for it in cases if at(it) == At(CONCURRENCY, 1)), None)
+    if one is None:
+        return None
+    if case is one:
+        return Ratio(1.0, None)
+    apart = quotient(rate_of(case), rate_of(one), interval(case, THROUGHPUT), interval(one, THROUGHPUT))
+    these, those = block_figures(case, THROUGHPUT), block_figures(one, THROUGHPUT)
+    logs = [math.log(max(these[number], 1e-9) / max(those[number], 1e-9)) for number in these.keys() & those.keys()]
+    if len(logs) < FEWEST_BLOCKS:
+        return apart
+    reach = math.exp(t_quantile(len(logs) - 1) * stdev(logs) / math.sqrt(len(logs)))
+    return Ratio(apart.ratio, (apart.ratio / reach, apart.ratio * reach))
+
+
+def spread_of(case: Case) -> float | None:
+    """By what share the runs/s of a load point may be off, to the farther end of its interval."""
+    inside = interval(case, THROUGHPUT)
+    middle = rate_of(case)
+    return None if inside is None or not middle else max(middle - inside[0], inside[1] - middle) / middle

@@ -1,0 +1,270 @@
+"""Load points: from when runs started and ended to the figures of a case. Pure.
+
+**Closed loop.** A block counts from the moment at which every caller has done its first run. Of each caller it counts up to
+the first run that ends after the measured time; all the others are busy until then (`ortbench.worker.load.closed` sees to that).
+Both ends are ends of runs of its own, so no part of a run is counted: a caller's rate is its runs by the time from the one
+end to the other, and that of all is the sum over callers. The interval is over blocks.
+
+**Open loop.** Latency and queue delay count from when a request was due. What was not begun when one was cut off has waited at
+least until then, and counts as that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from statistics import median_high
+from typing import TYPE_CHECKING
+
+from ortbench.analysis.loads.levels import RATE, holds
+from ortbench.analysis.loads.load_requests import Requests
+from ortbench.analysis.loads.queueing import cycle_interval, fairness, rate_interval
+from ortbench.core.stats import summarise
+from ortbench.model.modes import (
+    CPU_CORES,
+    FAIRNESS,
+    GENERATOR_LAG,
+    GIL_WAIT,
+    LATE_SHARE,
+    LATENCY,
+    QUEUE_DELAY,
+    SERVICE_TIME,
+    SM_CLOCK,
+    THROUGHPUT,
+    UTILISATION,
+)
+from ortbench.model.result import FAILED, NOT_MEASURED, Case
+from ortbench.model.schema import LoadBlock
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Moments = NDArray[np.int64]
+
+LATE_NS = 100_000  # a request is late if it was issued so long after it was due, or after a caller was free, if that was later
+_PARTS = 8  # of an open loop that goes on at one stretch, at most
+_PART = 20  # requests in each of them, at least
+LOCK_MATTERS = 0.03  # share of the callers' time above which it is said that they waited for Python's lock
+
+
+@dataclass(frozen=True)
+class Burst:
+    """A block of a closed loop.
+
+    Attributes:
+        starts, ends: of the runs of each caller, ns.
+        until_ns: the end of the measured time.
+        cpu_ns, wall_ns: CPU time of all worker processes, and time by the clock.
+        begin_ns: when the callers began.
+        lock: how many callers were seen waiting for Python's lock, and how many were looked at; None where nobody looked.
+        round: in which it was taken, from 0.
+    """
+
+    starts: Sequence[Moments]
+    ends: Sequence[Moments]
+    until_ns: int
+    cpu_ns: int
+    wall_ns: int
+    begin_ns: int = 0
+    lock: tuple[int, int] | None = None
+    round: int = 0
+
+    @property
+    def end_ns(self) -> int:
+        """When the last run ended."""
+        return max((int(it[-1]) for it in self.ends if it.size), default=self.begin_ns)
+
+
+@dataclass(frozen=True)
+class Counted:
+    """What of a block counts: latencies in ns of each caller, runs per second, runs of each caller, and from when to when, ns."""
+
+    latencies: list[Moments]
+    throughput: float | None
+    each: list[int]
+    span: tuple[int, int] = (0, 0)
+
+
+def counted(burst: Burst) -> Counted:
+    """What of a block counts; nothing where a caller had no run."""
+    import numpy as np
+
+    nothing: Counted = Counted([np.empty(0, np.int64) for _ in burst.ends], None, [0 for _ in burst.ends])
+    if any(ends.size < 2 for ends in burst.ends):
+        return nothing
+    begin = max(int(ends[0]) for ends in burst.ends)
+    until = max(burst.until_ns, begin + 1)
+    latencies, each, rate, until_last = [], [], 0.0, begin
+    for starts, ends in zip(burst.starts, burst.ends, strict=True):
+        first = int(np.searchsorted(ends, begin))
+        last = min(int(np.searchsorted(ends, until)), ends.size - 1)
+        latencies.append((ends - starts)[first + 1 : last + 1])
+        each.append(int(np.searchsorted(ends, until, side="right")) - first)
+        until_last = max(until_last, int(ends[last]))
+        if last > first:
+            rate += (last - first) * 1e9 / float(ends[last] - ends[first])
+    return Counted(latencies, rate, each, (begin, until_last)) if rate else nothing
+
+
+@dataclass
+class Taken:
+    """What was taken of a load point so far.
+
+    Attributes:
+        key: ``concurrency`` or ``rate``, and its value.
+        bursts: blocks of a closed loop.
+        stretches: of an open loop.
+        failed: why it failed, or None.
+        outputs_match: None where they were not compared.
+        clock_mhz: readings while it ran.
+        slo: what was asked for, ns by statistic.
+        kept: whether most tries of a search kept the `slo`; None where the figures say whether it is kept.
+    """
+
+    mode: str
+    key: tuple[str, float]
+    bursts: list[Burst] = field(default_factory=list)
+    stretches: list[Requests] = field(default_factory=list)
+    failed: str | None = None
+    outputs_match: bool | None = None
+    clock_mhz: list[int] = field(default_factory=list)
+    slo: Mapping[str, int] | None = None
+    kept: bool | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it is of an open loop."""
+        return self.key[0] == RATE
+
+
+def case_of(taken: Taken) -> Case:
+    """The case of a load point, with its figures as far as there are any."""
+    case = Case(taken.mode, point=dict([taken.key]), load_blocks=blocks_of(taken))
+    if taken.failed is not None:
+        case.status, case.reason = FAILED, taken.failed
+    if taken.outputs_match is not None:
+        case.checks["outputs"] = {"verdict": "passed" if taken.outputs_match else "failed"}
+    put_clock(case, taken.clock_mhz)
+    if taken.stretches:
+        _open(case, taken)
+    elif taken.bursts:
+        _closed(case, taken.bursts)
+    elif taken.failed is None:
+        case.status, case.reason = NOT_MEASURED, "the load was ended before its turn came"
+    return case
+
+
+def put_clock(case: Case, readings: Sequence[int]) -> None:
+    """Put the median of readings of the SM clock, MHz, into a case."""
+    case.put(SM_CLOCK, median_high(readings) if readings else None)
+
+
+def _closed(case: Case, bursts: Sequence[Burst]) -> None:
+    import numpy as np
+
+    parts = [counted(burst) for burst in bursts]
+    rates = [it.throughput for it in parts if it.throughput is not None]
+    every = np.concatenate([times for it in parts for times in it.latencies])
+    if not rates or not every.size:
+        if case.reason is None:
+            case.status = FAILED
+            case.reason = "some callers got no run beside the others: they are served unfairly"
+        return
+    case.put(THROUGHPUT, sum(rates) / len(rates), rate_interval(rates))
+    case.metrics[LATENCY] = summarise(every, [block["n"] for block in case.load_blocks or ()])
+    case.put(FAIRNESS, fairness([sum(it.each[number] for it in parts) for number in range(len(bursts[0].ends))]))
+    _put_host(case, bursts)
+
+
+def _open(case: Case, taken: Taken) -> None:
+    import numpy as np
+
+    stretches = [it for it in taken.stretches if it.start.size]
+    if not stretches:
+        return
+
+    def joined(of: Callable[[Requests], Moments]) -> Moments:
+        return np.concatenate([of(it) for it in stretches])
+
+    lasted = sum(max(it.lasted_ns, 1) for it in stretches)
+    took, late, waits = joined(lambda it: it.end - it.start), joined(lambda it: it.late), joined(lambda it: it.waits)
+    case.put(THROUGHPUT, took.size * 1e9 / lasted)
+    due = [block["n"] for block in case.load_blocks or ()]
+    served = [it.start.size for it in stretches]
+    if len(served) == 1:  # of which parts at the end may not have been
+        served = [int(n) for n in np.diff(np.minimum(np.cumsum(due), took.size), prepend=0) if n]
+    for metric, times, sizes in (
+        (LATENCY, joined(lambda it: it.latencies), due),
+        (QUEUE_DELAY, waits, due),
+        (SERVICE_TIME, took, served),
+        (GENERATOR_LAG, late, served),
+    ):
+        case.metrics[metric] = summarise(times, sizes)
+    inside = cycle_interval(waits, np.concatenate([it.anew for it in stretches]))
+    case.queue_delay_ci95 = None if inside is None else [max(0, round(inside[0])), round(inside[1])]
+    case.put(LATE_SHARE, float((late > LATE_NS).mean()))
+    case.put(UTILISATION, float(took.sum()) / (stretches[0].callers * lasted))
+    _put_host(case, stretches)
+    if taken.slo is not None:
+        all_served = all(it.cutoff_ns is None for it in stretches)
+        kept = (holds(case, taken.slo) and all_served) if taken.kept is None else taken.kept
+        case.checks["slo"] = {"verdict": "passed" if kept else "failed"}
+
+
+def _put_host(case: Case, parts: Sequence[Burst | Requests]) -> None:
+    wall, looks = sum(it.wall_ns for it in parts), [it.lock for it in parts if it.lock is not None]
+    looked = sum(count for _, count in looks)
+    case.put(CPU_CORES, sum(it.cpu_ns for it in parts) / wall if wall else None)
+    case.put(GIL_WAIT, sum(waiting for waiting, _ in looks) / looked if looked else None)
+
+
+# Blocks, from which follows how well figures are known
+
+
+def blocks_of(taken: Taken) -> list[LoadBlock]:
+    """The figures of the blocks of a load point.
+
+    Those of a closed loop are its blocks, and so are the stretches of an open loop where there are several. One that goes on at
+    one stretch, in which neighbours queue together, is cut into as many parts of consecutive requests, `_PARTS` at most, as
+    leave `_PART` in each.
+    """
+    if len(taken.stretches) == 1:
+        return _parts(taken.stretches[0])
+    found = [stretch_block(it) for it in taken.stretches] or [burst_block(it) for it in taken.bursts]
+    return [it for it in found if it is not None]
+
+
+def burst_block(burst: Burst) -> LoadBlock | None:
+    """The figures of a block of a closed loop; None where nothing counts of it."""
+    import numpy as np
+
+    part = counted(burst)
+    times = np.concatenate(part.latencies) if part.latencies else np.empty(0, np.int64)
+    return _block(burst.round, times, part.throughput) if part.throughput is not None and times.size else None
+
+
+def stretch_block(requests: Requests) -> LoadBlock | None:
+    """The figures of a whole stretch of an open loop; None where nothing was served of it."""
+    served = requests.start.size
+    per_s = served * 1e9 / max(requests.lasted_ns, 1)
+    return _block(requests.round, requests.latencies, per_s) if served else None
+
+
+def _parts(requests: Requests) -> list[LoadBlock]:
+    times, due = requests.latencies, requests.due
+    count = min(_PARTS, int(times.size) // _PART)
+    found = []
+    for number, (begin, end) in enumerate(pairwise(round(times.size * it / max(count, 1)) for it in range(count + 1))):
+        lasted = float(due[end - 1] - (due[begin - 1] if begin else 0))
+        found.append(_block(number, times[begin:end], (end - begin) * 1e9 / max(lasted, 1.0)))
+    return found
+
+
+def _block(number: int, times: Moments, per_s: float) -> LoadBlock:
+    import numpy as np
+
+    median, p95, p99 = (round(float(it)) for it in np.quantile(times, (0.5, 0.95, 0.99)))
+    found = {"mean": round(float(times.mean())), "median": median, "p95": p95, "p99": p99, "max": int(times.max())}
+    return {"round": number, "n": int(times.size), "throughput": per_s, "latency": found}

@@ -1,0 +1,130 @@
+"""Statistics of what waits in a queue, whose neighbours wait together. Pure.
+
+A request that waits long mostly has neighbours that do too, so the mean of n waits is known worse than that of n independent
+ones. But whenever a request finds the server idle, all begins anew, and what one such cycle of requests waits says nothing of the
+next. So the interval of the mean is by the regenerative method: a ratio of sums over independent cycles, with one standard deviation
+known from hundreds of them (Crane and Lemoine, An Introduction to the Regenerative Method for Simulation Analysis, 1977; Law and
+Kelton, Simulation Modeling and Analysis, 3rd ed., 9.5.3). Batch means, of which there are few, would need a Student's t that is
+wider by up to a third.
+
+Where there are too few cycles, where arrivals come in bursts of their own, or where the machine's own drift makes cycles alike that
+are neighbours, it is by the method of batch means: the waits are cut into a few long batches of neighbours, whose means are
+nearly independent, and Student's t gives the interval of their mean (Law and Kelton, Simulation Modeling and Analysis, 3rd
+ed., 9.5.3; Schmeiser, Operations Research 30 (1982) 556, on how many: between 10 and 30 lose little). Whether batches
+are long enough is tested by the lag-1 correlation of their means (von Neumann's ratio, as Fishman, Management Science 24
+(1978) 510, uses it): where it is too high for independent ones, they are merged, down to `FEWEST`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from statistics import NormalDist
+from typing import TYPE_CHECKING
+
+from ortbench.core.stats import t_quantile
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Series = Sequence[float] | NDArray[np.int64] | NDArray[np.float64]
+
+BATCHES = (32, 16, 8)  # from the most to the fewest: each step merges two neighbours
+FEWEST = BATCHES[-1]
+_LEAST_BATCH = 4  # requests in a batch
+_TEST = 0.9  # confidence with which correlation must be seen for batches to be merged
+_TEST_OF_CYCLES = (
+    0.99  # and for cycles not to be taken for independent, which they are but for the machine and for bursts
+)
+
+
+FEWEST_CYCLES = 100  # below that the ratio of sums is biased, and one long cycle decides
+
+
+def cycle_interval(series: Series, anew: NDArray[np.bool_], confidence: float = 0.95) -> tuple[float, float] | None:
+    """The interval of the mean of waits, by the cycles that they make up, or by batch means where cycles do not tell.
+
+    Args:
+        series: in the order of time, shape (n,).
+        anew: at which of them a cycle begins, shape (n,); at the first one too.
+        confidence: of the interval.
+
+    Returns:
+        (low, high); None where there are too few for either.
+    """
+    import numpy as np
+
+    values = np.asarray(series, dtype=np.float64)
+    begins = np.flatnonzero(anew)
+    if begins.size < FEWEST_CYCLES:
+        return mean_interval(values, confidence)
+    center = float(values.mean())
+    # How much more or less than the mean all requests of a cycle waited together: independent, and 0 in sum.
+    beyond = np.add.reduceat(values - center, begins)
+    groups = np.add.reduceat(beyond, np.arange(BATCHES[0]) * begins.size // BATCHES[0])
+    if _correlated(groups, _TEST_OF_CYCLES):
+        return mean_interval(values, confidence)
+    spread = float(np.sqrt((beyond @ beyond) * begins.size / (begins.size - 1)))
+    half = t_quantile(begins.size - 1, 0.5 + confidence / 2) * spread / values.size
+    return center - half, center + half
+
+
+def mean_interval(series: Series, confidence: float = 0.95) -> tuple[float, float] | None:
+    """The interval of the mean of a series whose neighbours resemble each other, by batch means.
+
+    Args:
+        series: in the order of time, shape (n,).
+        confidence: of the interval.
+
+    Returns:
+        (low, high); None where there are too few for `FEWEST` batches.
+    """
+    import numpy as np
+
+    values = np.asarray(series, dtype=np.float64)
+    for batches in BATCHES:
+        size = values.size // batches
+        if size < _LEAST_BATCH:
+            continue
+        # What does not fill the last batch is left out at the start, where the queue was still empty.
+        means = values[values.size - size * batches :].reshape(batches, size).mean(axis=1)
+        if batches == FEWEST or not _correlated(means):
+            half = t_quantile(batches - 1, 0.5 + confidence / 2) * float(means.std(ddof=1)) / math.sqrt(batches)
+            center = float(values.mean())
+            return center - half, center + half
+    return None
+
+
+def _correlated(means: NDArray[np.float64], confidence: float = _TEST) -> bool:
+    """Whether neighbours among means resemble each other more than independent ones would."""
+    import numpy as np
+
+    off = means - means.mean()
+    total = float(off @ off)
+    if total == 0.0:
+        return False
+    steps = np.diff(means)
+    # 1 - half of von Neumann's ratio: of independent ones it is 0 with this standard deviation.
+    count = means.size
+    lag = 1 - float(steps @ steps) / (2 * total)
+    return lag > NormalDist().inv_cdf(confidence) * math.sqrt((count - 2) / (count**2 - 1))
+
+
+def rate_interval(rates: Sequence[float]) -> tuple[float, float] | None:
+    """The 95 % interval of the mean of rates of blocks, which are independent; None with fewer than three."""
+    if len(rates) < 3:
+        return None
+    mean = sum(rates) / len(rates)
+    spread = math.sqrt(sum((rate - mean) ** 2 for rate in rates) / (len(rates) - 1))
+    half = t_quantile(len(rates) - 1) * spread / math.sqrt(len(rates))
+    return max(0.0, mean - half), mean + half
+
+
+def fairness(counts: Sequence[int]) -> float | None:
+    """Jain's index of the callers' runs, from 1/n (one has all) to 1 (all have as many); None without any.
+
+    Jain, Chiu and Hawe, DEC Research Report TR-301 (1984).
+    """
+    squares = sum(count * count for count in counts)
+    return None if not squares else sum(counts) ** 2 / (len(counts) * squares)

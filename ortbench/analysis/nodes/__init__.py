@@ -1,0 +1,1 @@
+"""What ran inside the graph: nodes, placement, copies, as profilers record them."""

@@ -1,0 +1,206 @@
+"""Which nodes have ONNX Runtime copy tensors inside a graph, and the islands that they form on the CPU.
+
+ONNX Runtime puts a Memcpy node wherever a tensor passes from a node on another EP to one on the CPU or back. An island
+is what hangs together on the CPU: nodes there that pass tensors on to each other or that read the same copy.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from ortbench.plan.plan import CPU_EP
+
+TO_HOST, FROM_HOST = "MemcpyToHost", "MemcpyFromHost"
+
+
+@dataclass(frozen=True)
+class Node:
+    """A node of a graph, or of a branch or a body inside it.
+
+    Attributes:
+        name: as ONNX Runtime has it.
+        op: its operator.
+        ep: where it is placed; None where that is not known. It does not matter for Memcpy nodes.
+        inputs, outputs: tensors, by names that are unique in the model. The results of its branches or bodies are
+            among the inputs, and what it feeds them among the outputs.
+        inside: the index of the node whose branch or body it belongs to, or None.
+        branch: what that node calls this branch or body.
+    """
+
+    name: str
+    op: str
+    ep: str | None
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    inside: int | None = None
+    branch: str = ""
+
+    @property
+    def is_copy(self) -> bool:
+        """Whether it copies between EPs."""
+        return self.op in (TO_HOST, FROM_HOST)
+
+    @property
+    def on_cpu(self) -> bool:
+        """Whether it computes on the CPU."""
+        return self.ep == CPU_EP and not self.is_copy
+
+
+@dataclass(frozen=True)
+class Copy:
+    """A Memcpy node.
+
+    Attributes:
+        node: its index.
+        to_host: or from the host.
+        tensor: what it copies, as the model calls it.
+        forced_by: the nodes that have the tensor in host memory: those that read the copy, or the one that gives what is
+            copied; where that is an input of the graph, those that read it on the CPU. Empty where none is known.
+        island: the index of theirs, or None.
+    """
+
+    node: int
+    to_host: bool
+    tensor: str
+    forced_by: tuple[int, ...]
+    island: int | None
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What `layout` finds: the Memcpy nodes and, for each island, the indices of its nodes."""
+
+    copies: tuple[Copy, ...]
+    islands: tuple[tuple[int, ...], ...]
+
+
+class _Edges:
+    """Who gives and who reads each tensor, by index."""
+
+    def __init__(self, graph: Sequence[Node]) -> None:
+        self.givers: dict[str, int] = {}
+        self.readers: dict[str, list[int]] = defaultdict(list)
+        for index, node in enumerate(graph):
+            self.givers.update(dict.fromkeys(node.outputs, index))
+            for tensor in dict.fromkeys(node.inputs):
+                self.readers[tensor].append(index)
+
+
+def layout(graph: Sequence[Node]) -> Layout:
+    """Find the copies of a graph that has its Memcpy nodes, who forces them, and the islands."""
+    edges = _Edges(graph)
+    islands = _islands(graph, edges)
+    home = {index: number for number, island in enumerate(islands) for index in island}
+    copies = []
+    for index, node in enumerate(graph):
+        if node.is_copy:
+            forced_by = _forced_by(graph, edges, node)
+            island = next((home[it] for it in forced_by if it in home), None)
+            copies.append(Copy(index, node.op == TO_HOST, _copied(node), forced_by, island))
+    return Layout(tuple(copies), islands)
+
+
+def _copied(node: Node) -> str:
+    """ONNX Runtime leaves a tensor its name on the host's side and makes one up for the device's."""
+    return node.outputs[0] if node.op == TO_HOST else node.inputs[0]
+
+
+def _forced_by(graph: Sequence[Node], edges: _Edges, node: Node) -> tuple[int, ...]:
+    tensor = _copied(node)
+    if node.op == FROM_HOST and tensor in edges.givers:
+        return (edges.givers[tensor],)
+    readers = [index for index in edges.readers[tensor] if not graph[index].is_copy]
+    return tuple(index for index in readers if node.op == TO_HOST or graph[index].on_cpu)
+
+
+def _islands(graph: Sequence[Node], edges: _Edges) -> tuple[tuple[int, ...], ...]:
+    group = {index: index for index, node in enumerate(graph) if node.on_cpu}
+
+    def top(index: int) -> int:
+        while group[index] != index:
+            index = group[index]
+        return index
+
+    for tensor, giver in edges.givers.items():
+        if not graph[giver].on_cpu and graph[giver].op != TO_HOST:
+            continue
+        tied = [top(index) for index in (giver, *edges.readers[tensor]) if index in group]
+        for index in tied[1:]:
+            group[max(top(index), top(tied[0]))] = min(top(index), top(tied[0]))
+    found: dict[int, list[int]] = defaultdict(list)
+    for index in group:
+        found[top(index)].append(index)
+    return tuple(tuple(members) for members in found.values())
+
+
+def position(graph: Sequence[Node], island: Collection[int]) -> str:
+    """Where an island stands in its graph.
+
+    Returns:
+        ``start``: it needs nothing that other nodes give. ``end``: no other node needs what it gives. ``apart``: both.
+        ``middle``: neither, or it is in a branch or a body.
+    """
+    members = set(island)
+    own = {None, *members}
+    if any(graph[index].inside is not None for index in members):
+        return "middle"
+    edges = _Edges(graph)
+    read = {tensor for index in members for tensor in graph[index].inputs}
+    given = {tensor for index in members for tensor in graph[index].outputs}
+    starts = all(edges.givers.get(tensor) in own for tensor in read)
+    ends = all(reader in members for tensor in given for reader in edges.readers[tensor])
+    return {(True, True): "apart", (True, False): "start", (False, True): "end", (False, False): "middle"}[starts, ends]
+
+
+def with_copies(graph: Sequence[Node], inputs: Sequence[str]) -> list[Node]:
+    """The Memcpy nodes that ONNX Runtime will put into a graph whose nodes have been placed.
+
+    It is a prediction: it takes every node on another EP to keep all it reads and gives in device memory, as graphs do
+    that an EP compiled. Operators with kernels may read a shape, say, in host memory. What passes into a branch or a
+    body has no Memcpy node: it is copied on entry.
+
+    Args:
+        graph: without Memcpy nodes.
+        inputs: of the graph, in its order.
+
+    Returns:
+        The graph with nameless Memcpy nodes at its end, in the order in which ONNX Runtime makes them.
+    """
+    edges = _Edges(graph)
+    wired = list(graph)
+    made: list[Node] = []
+    given = sorted(edges.givers)  # ONNX Runtime goes through them in the order of their names
+    for tensor in (*inputs, *(it for it in given if wired[edges.givers[it]].on_cpu)):
+        readers = _side_by_side(graph, edges, tensor)
+        devices = [index for index in readers if not graph[index].on_cpu]
+        if devices and (tensor in edges.givers or len(devices) < len(readers)):
+            made.append(Node("", FROM_HOST, None, (tensor,), (_on_device(tensor),), graph[devices[0]].inside))
+            _rename(wired, tensor, devices)
+    for tensor in given:
+        giver = edges.givers[tensor]
+        readers = _side_by_side(graph, edges, tensor)
+        if not graph[giver].on_cpu and any(graph[index].on_cpu for index in readers):
+            made.append(Node("", TO_HOST, None, (_on_device(tensor),), (tensor,), graph[giver].inside))
+            _rename(wired, tensor, [giver, *(index for index in readers if not graph[index].on_cpu)])
+    return [*wired, *made]
+
+
+def _side_by_side(graph: Sequence[Node], edges: _Edges, tensor: str) -> list[int]:
+    """The readers of a tensor that stand in the same graph as its giver."""
+    inside = graph[edges.givers[tensor]].inside if tensor in edges.givers else None
+    return [index for index in edges.readers[tensor] if graph[index].inside == inside]
+
+
+def _on_device(tensor: str) -> str:
+    return f"{tensor}@device"
+
+
+def _rename(graph: list[Node], tensor: str, nodes: Iterable[int]) -> None:
+    for index in nodes:
+        node = graph[index]
+        inputs, outputs = (
+            tuple(_on_device(it) if it == tensor else it for it in names) for names in (node.inputs, node.outputs)
+        )
+        graph[index] = replace(node, inputs=inputs, outputs=outputs)

@@ -1,0 +1,129 @@
+"""A profiled session: what ortbench measured in it beside what Nsight Systems recorded of the very same calls. Pure.
+
+Its times are for reading a timeline, never for a comparison: a profiler slows what it watches. So it is saved as
+``profile.json``, which no command takes for a result.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+
+from ortbench.analysis.comparing.pairs import blocks
+from ortbench.model.modes import COSTS, LATENCY, STAGE, stage_in, stage_phase
+from ortbench.model.result import Case, Result
+
+SCHEMA_VERSION = 1
+KIND = "profile"
+
+UP, DOWN = "Host-to-Device", "Device-to-Host"  # Nsight's own words
+APART = 0.05  # a range holds the reading of the clock too; beyond this something else was in it
+
+
+@dataclass(frozen=True)
+class Copies:
+    """GPU memory copies of one kind.
+
+    Attributes:
+        kind: such as ``Host-to-Device``.
+        memory: the host's side of it: ``Pageable``, ``Pinned``, …; None where neither side is the host's.
+        count: how many.
+        size: bytes of all.
+        time_ns: of all on the GPU.
+    """
+
+    kind: str
+    memory: str | None
+    count: int
+    size: int
+    time_ns: int
+
+
+@dataclass(frozen=True)
+class Range:
+    """All ranges of one name, and the GPU work that was launched inside them.
+
+    Attributes:
+        name: ``<mode>/<phase>``; see `range_name`.
+        durations_ns: of each range, in order.
+        copies: by kind.
+        kernels: how many.
+        kernels_ns: their time on the GPU.
+    """
+
+    name: str
+    durations_ns: tuple[int, ...]
+    copies: tuple[Copies, ...]
+    kernels: int
+    kernels_ns: int
+
+    def copied(self, kind: str) -> Copies | None:
+        """All copies of a kind, whatever the host's memory; None if there are none."""
+        found = [copies for copies in self.copies if copies.kind == kind]
+        if not found:
+            return None
+        memory = ", ".join(dict.fromkeys(copies.memory for copies in found if copies.memory)) or None
+        count, size, time_ns = (sum(getattr(it, key) for it in found) for key in ("count", "size", "time_ns"))
+        return Copies(kind, memory, count, size, time_ns)
+
+
+@dataclass(frozen=True)
+class Recording:
+    """What Nsight Systems recorded in the capture.
+
+    Attributes:
+        version: of Nsight Systems.
+        report: the file for the GUI.
+        gpu: its name; None where no CUDA work was recorded.
+        ranges: of domain ``ortbench``, by name.
+        copies: of the whole capture, by kind.
+        kernels: how many.
+        kernels_ns: their time on the GPU.
+    """
+
+    version: str
+    report: str
+    gpu: str | None
+    ranges: dict[str, Range]
+    copies: tuple[Copies, ...]
+    kernels: int
+    kernels_ns: int
+
+
+@dataclass(frozen=True)
+class Profile:
+    """A session, and what was recorded of it; None where nothing recorded it, or the user has the recording."""
+
+    session: Result
+    recording: Recording | None
+
+
+def profile_json(profile: Profile) -> str:
+    """The text of ``profile.json``: ``schema_version``, ``kind``, ``session`` (keys as in a result) and ``nsight``."""
+    data = {
+        "schema_version": SCHEMA_VERSION,
+        "kind": KIND,
+        "session": asdict(profile.session),
+        "nsight": None if profile.recording is None else asdict(profile.recording),
+    }
+    return json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def phases(result: Result) -> Iterator[tuple[Case, str]]:
+    """What was measured, in the order of the timeline."""
+    for case in result.cases:
+        for phase in case.samples:
+            each = map(stage_phase, case.stages or ()) if phase == STAGE else () if phase in COSTS else (phase,)
+            yield from ((case, it) for it in each)
+
+
+def samples(case: Case, phase: str) -> list[float]:
+    """The samples of one of `phases`, ns."""
+    return [ns for _, block in blocks(case, phase) for ns in block]
+
+
+def range_name(case: Case, phase: str) -> str:
+    """What the ranges of a phase are called: ``<mode>/<phase>``, of a stage ``<mode>/<stage>``, of a whole loop or chain
+    ``<mode>/loop`` or ``<mode>/chain``."""
+    return f"{case.mode}/{case.whole if phase == LATENCY else stage_in(phase) or phase}"

@@ -1,0 +1,110 @@
+"""What ran where, and what ONNX Runtime therefore copies inside the graph: it comes before any figure. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from ortbench.analysis.findings.node_advice import listed, node_sentences
+from ortbench.core.units import share, size
+from ortbench.model.kinds import KINDS
+from ortbench.model.result import Result
+from ortbench.model.schema import Crossing
+from ortbench.plan.plan import CPU_EP
+
+_FEW = 0.1  # of the nodes: nearly nothing
+_MOST = 0.5
+_MOST_KINDS = 5  # of operators in a sentence
+
+
+def missed(result: Result) -> str | None:
+    """That nothing, or nearly nothing, ran on the EP that was asked for, in a few words; None where more did, or nobody can
+    tell."""
+    nodes, ep = result.placement["nodes"], result.target["ep"]
+    if not nodes or ep == CPU_EP or KINDS[result.kind].of_stages:  # the stages of a chain may each have another EP
+        return None
+    there, whole = nodes.get(ep, 0), sum(nodes.values())
+    where = "the CPU" if nodes.keys() <= {ep, CPU_EP} else "other EPs"
+    if there == 0:
+        return f"Nothing ran on {ep}: {f'all {whole} nodes are' if whole > 1 else 'the one node is'} on {where}"
+    return (
+        f"Nearly nothing ran on {ep}: {whole - there} of {whole} nodes are on {where}"
+        if there <= _FEW * whole
+        else None
+    )
+
+
+def mostly_on_cpu(result: Result) -> str | None:
+    """That most of the model runs on the CPU, though the EP has its part, in a few words; else None.
+
+    Where nodes were profiled their times count: what is on the CPU is timed there in full. Else their number does.
+    """
+    nodes, ep = result.placement["nodes"], result.target["ep"]
+    if not nodes or ep == CPU_EP or KINDS[result.kind].of_stages or missed(result) is not None:
+        return None
+    there, whole = nodes.get(CPU_EP, 0), sum(nodes.values())
+    counted = f"{there} of {whole} nodes"
+    if result.nodes is not None:
+        part = sum(row["share"] for row in result.nodes["eps"] if row["ep"] == CPU_EP)
+        return f"Most of a run is on the CPU, not on {ep}: ≈{share(part)}, {counted}" if part > _MOST else None
+    return f"Most of the model is on the CPU, not on {ep}: {counted}" if there > _MOST * whole else None
+
+
+def nodes_stay(count: int) -> str:
+    """That so many nodes do not move to the EP, up to where they are."""
+    return "1 node stays" if count == 1 else f"{count} nodes stay"
+
+
+def copies_inside(result: Result) -> bool:
+    """Whether Memcpy nodes copy inside the graph, so that other copies are those at its edges."""
+    return bool(result.placement["memcpy_nodes"])
+
+
+def moved_inside(result: Result) -> str:
+    """What Memcpy nodes copy in a run: their number, and how much each way as far as that is known."""
+    count = result.placement["memcpy_nodes"]
+    said = f"{count} Memcpy {'node copies' if count == 1 else 'nodes copy'}"
+    found = result.placement.get("memcpy")
+    if found is None:
+        return f"{said} between CPU and device"
+    ways = (found["to_host"], "to the host"), (found["from_host"], "from the host")
+    return f"{said} {' and '.join(_way(crossing, words) for crossing, words in ways if crossing['nodes'])}"
+
+
+def _way(crossing: Crossing, words: str) -> str:
+    return words if crossing["bytes"] is None else f"{size(crossing['bytes'])} {words}"
+
+
+def bytes_inside(result: Result) -> int | None:
+    """What Memcpy nodes copy in a run, bytes; None where that is not known."""
+    found = result.placement.get("memcpy")
+    ways = [] if found is None else [found["to_host"]["bytes"], found["from_host"]["bytes"]]
+    return sum(count or 0 for count in ways) if ways and None not in ways else None
+
+
+def placed_sentences(result: Result) -> list[str]:
+    """What to say first where nodes are not where they were asked for, or copies are inside the graph."""
+    off = missed(result) or mostly_on_cpu(result)
+    operators = _operators(result)
+    found = [] if off is None else [f"{off}{operators}."]
+    if copies_inside(result) and result.nodes is not None:
+        found += node_sentences(result)  # what they cost, and which nodes force them
+    elif copies_inside(result):
+        found.append(
+            f"{moved_inside(result)} inside every run, in every mode{_cause(result, '' if off else operators)}. That counts "
+            "as inference here, not as copies; --nodes says what it takes."
+        )
+    return found
+
+
+def _cause(result: Result, operators: str) -> str:
+    nodes = result.placement["nodes"] or {}
+    count, whole = nodes.get(CPU_EP, 0), sum(nodes.values())
+    if not count:
+        return ""
+    return f", since {count} of {whole} nodes {'is' if count == 1 else 'are'} on the CPU{operators}"
+
+
+def _operators(result: Result) -> str:
+    """The operators that stay on the CPU, in brackets."""
+    operators = Counter(result.placement.get("cpu_operators") or {})
+    return f" ({listed(operators, _MOST_KINDS)})" if operators else ""

@@ -1,0 +1,1 @@
+"""What every other package may use and what knows nothing of models: errors, units, statistics, safe text, files, signals."""

@@ -1,0 +1,71 @@
+"""Sums of dimensions and of the step, as ``--dim total_length=past_length+1`` and ``--fill position_ids=step`` have them. Pure."""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ortbench.core.errors import BadInput
+
+STEP, INDEX = (
+    "step",
+    "index",
+)  # the number of the step, from 0; of an input's values: the place along its last dimension
+_OPERATORS: dict[type, Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv,
+    ast.Div: operator.truediv, ast.Mod: operator.mod,
+}  # fmt: skip
+_PARTS = (ast.Constant, ast.Name, ast.Load, ast.UnaryOp, ast.USub, ast.BinOp, *_OPERATORS)
+_LONGEST = 200  # characters
+
+
+def names_in(text: str) -> set[str] | None:
+    """The names that an expression is of; None where the text is no expression.
+
+    Args:
+        text: numbers and names with + - * // / % and parentheses.
+    """
+    try:
+        if len(text) > _LONGEST:
+            return None
+        parts = list(ast.walk(ast.parse(text.strip(), mode="eval").body))
+    except (SyntaxError, ValueError):
+        return None
+    if not all(isinstance(it, _PARTS) and type(getattr(it, "value", 0)) in (int, float) for it in parts):
+        return None
+    return {node.id for node in parts if isinstance(node, ast.Name)}
+
+
+def value_of(text: str, known: Mapping[str, Any], option: str) -> Any:
+    """What an expression comes to: a number, or an array where a name is one.
+
+    Args:
+        text: an expression; see `names_in`.
+        known: values by name.
+        option: that it was given by, with its value, for messages.
+
+    Raises:
+        BadInput: a name that is not known, a division by zero, or a number beyond what a computer holds.
+    """
+    try:
+        return _value(ast.parse(text.strip(), mode="eval").body, known)
+    except KeyError as error:
+        names = ", ".join(sorted(known)) or "nothing"
+        raise BadInput(f"{option}: {error.args[0]!r} is not known here; known are {names}") from None
+    except (ZeroDivisionError, FloatingPointError):  # of numbers, and of arrays
+        raise BadInput(f"{option}: divides by zero") from None
+    except OverflowError:
+        raise BadInput(f"{option}: is beyond all bounds") from None
+
+
+def _value(node: ast.expr, known: Mapping[str, Any]) -> Any:
+    if isinstance(node, ast.Name):
+        return known[node.id]
+    if isinstance(node, ast.UnaryOp):
+        return -_value(node.operand, known)
+    if isinstance(node, ast.BinOp):
+        return _OPERATORS[type(node.op)](_value(node.left, known), _value(node.right, known))
+    assert isinstance(node, ast.Constant)
+    return node.value

@@ -1,0 +1,157 @@
+"""Files written whole or not at all, which of them could not be, and what identifies them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Any
+
+from ortbench.core import signals
+from ortbench.core.errors import one_line
+from ortbench.core.safe_text import encoded
+
+
+def write_atomically(path: Path, content: str | bytes) -> None:
+    """Write a file, text by `ortbench.core.safe_text.encoded`, by renaming a finished one into place.
+
+    Raises:
+        OSError: the folder cannot be written.
+    """
+    import tempfile  # brings OpenSSL's hashes and random numbers, which help and errors need not wait for
+
+    with signals.held():  # a program that ends in between would leave the unfinished file
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".tmp")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(encoded(content) if isinstance(content, str) else content)
+            os.chmod(temporary, 0o644)  # mkstemp's 0600 would hide a CI artefact from the step that uploads it
+            os.replace(temporary, path)
+        except BaseException:
+            with suppress(OSError):  # the folder may be gone, and the file with it
+                os.unlink(temporary)
+            raise
+
+
+# What a command has measured must not be lost for a file that cannot be written: that is noted, the command goes on,
+# and says it at its end. By name of the file: why, and whether an earlier state of it is there.
+_Notes = dict[str, tuple[str, bool]]
+_of_process: _Notes = {}
+_apart: ContextVar[_Notes] = ContextVar("notes")  # those of a call from Python, which are no other call's
+
+
+def _notes() -> _Notes:
+    return _apart.get(_of_process)
+
+
+@contextmanager
+def noting_apart() -> Iterator[None]:
+    """What is noted inside the block is of it alone; `not_written` gives it there."""
+    token = _apart.set({})
+    try:
+        yield
+    finally:
+        _apart.reset(token)
+
+
+def write_or_note(path: Path, content: str | bytes, name: str | None = None) -> bool:
+    """Write a file as `write_atomically` does, or note that it could not be written.
+
+    Args:
+        path: of the file.
+        content: of the file.
+        name: what messages call it; by default its path.
+
+    Returns:
+        Whether it was written.
+    """
+    with noting(path, name):
+        write_atomically(path, content)
+        return True
+    return False
+
+
+@contextmanager
+def noting(path: Path, name: str | None = None) -> Iterator[None]:
+    """Inside the block a file is written; if it cannot be, that is noted, see `write_or_note`."""
+    try:
+        yield
+        _notes().pop(name or str(path), None)
+    except OSError as error:
+        note(name or str(path), error, is_there=path.exists())
+
+
+def note(name: str, why: OSError | str, is_there: bool = False) -> None:
+    """Note that a file could not be written.
+
+    Args:
+        name: what messages call it.
+        why: the error, or a reason in words.
+        is_there: whether there is an earlier state of it.
+    """
+    _notes()[name] = why if isinstance(why, str) else one_line(why.strerror or why), is_there
+
+
+def forget(path: Path) -> None:
+    """A file is not wanted any more: that it could not be written is nothing to tell."""
+    _notes().pop(str(path), None)
+
+
+def why_lacking(folder: Path) -> str | None:
+    """Why a folder, or a file in it, could not be written, if that was noted."""
+    reasons = [reason for name, (reason, _) in _notes().items() if folder in ((path := Path(name)), *path.parents)]
+    return reasons[0] if reasons else None
+
+
+def not_written() -> list[str]:
+    """What could not be written, in a line for each reason; nothing of it is noted any more."""
+    names: dict[str, list[str]] = {}
+    for name, (reason, is_there) in _notes().items():
+        names.setdefault(reason, []).append(f"{name} (an earlier state of it is there)" if is_there else name)
+    _notes().clear()
+    return [
+        f"{', '.join(them)} {'were' if them[1:] else 'was'} not written: {reason}" for reason, them in names.items()
+    ]
+
+
+IGNORE_FILE = ".gitignore"
+_IGNORED = "# What ortbench measured here is kept out of version control; remove this file to commit it.\n*\n"
+
+
+def make_ignored(folder: Path) -> None:
+    """Make a folder for what is measured, if it is not there, and have version control ignore it if it is made here.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+    if folder.is_dir():
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / IGNORE_FILE).write_bytes(_IGNORED.encode())
+
+
+def discard_ignored(folder: Path) -> None:
+    """Remove a folder that `make_ignored` has made and in which nothing else is."""
+    with suppress(OSError):
+        ignore = folder / IGNORE_FILE
+        if [*folder.iterdir()] == [ignore] and ignore.read_bytes() == _IGNORED.encode():
+            ignore.unlink()
+            folder.rmdir()
+
+
+def sha256(path: Path) -> str:
+    """A file's SHA-256 in hexadecimal."""
+    return str(digest(path).hexdigest())
+
+
+def digest(path: Path) -> Any:
+    """A file's SHA-256, which more can be added to."""
+    import hashlib
+
+    found = hashlib.sha256()
+    with path.open("rb") as file:  # file_digest is not in Python 3.10, with which a worker may run
+        while part := file.read(1 << 20):
+            found.update(part)
+    return found

@@ -1,0 +1,77 @@
+"""Standard output and standard error that cost a command nothing when they cannot be written.
+
+The reader of a pipe goes (head, less), the terminal closes, the disk that the output goes to is full: the command ends
+as it would have. A gate that fails still fails, and files are written all the same.
+"""
+
+from __future__ import annotations
+
+import io
+import sys
+from typing import TYPE_CHECKING, BinaryIO, cast
+
+from ortbench.core.files import note
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
+
+
+class _Forgiving(io.RawIOBase):
+    """A stream's bytes on their way out; once they cannot be written they go nowhere.
+
+    Args:
+        raw: where they go.
+        name: what a note calls it.
+    """
+
+    def __init__(self, raw: io.RawIOBase, name: str) -> None:
+        self._raw = raw
+        self._called = name
+        self._lost = False
+
+    def writable(self) -> bool:
+        return True
+
+    def isatty(self) -> bool:
+        return self._raw.isatty()
+
+    def fileno(self) -> int:
+        return self._raw.fileno()
+
+    def write(self, data: ReadableBuffer) -> int | None:
+        if not self._lost:
+            try:
+                return self._raw.write(data)
+            except OSError as error:
+                self._lost = True
+                if not isinstance(error, BrokenPipeError) and not _has_hung_up(error):
+                    note(self._called, error)
+        return memoryview(data).nbytes
+
+
+def _has_hung_up(error: OSError) -> bool:
+    """Whether a terminal is gone; nobody is left to be told."""
+    import errno
+
+    return error.errno == errno.EIO
+
+
+def forgive() -> None:
+    """Let both streams be such, but where a test or a notebook has put something else in their place."""
+    for name, called in (("stdout", "standard output"), ("stderr", "standard error")):
+        stream = getattr(sys, name)
+        if not isinstance(stream, io.TextIOWrapper):
+            continue
+        raw = getattr(stream.buffer, "raw", stream.buffer)  # Python's -u leaves the buffer out
+        if not isinstance(raw, io.RawIOBase) or isinstance(raw, _Forgiving):
+            continue
+        stream.flush()
+        forgiving = _Forgiving(raw, called)
+        wrapped = io.TextIOWrapper(
+            cast(BinaryIO, forgiving if raw is stream.buffer else io.BufferedWriter(forgiving)),
+            encoding=stream.encoding,
+            errors=stream.errors,
+            line_buffering=stream.line_buffering,
+            write_through=stream.write_through,
+        )
+        setattr(sys, name, wrapped)

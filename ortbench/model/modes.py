@@ -1,0 +1,298 @@
+"""The I/O modes: one record each, which says what can be timed of it, what its figures mean and what it has in common with others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from ortbench.model.schema import Direction
+
+from ortbench.model.metrics import PER_BLOCK
+
+CPU, DEVICE, RESIDENT, HOST_ACCESSIBLE = "cpu-tensors", "device-tensors", "device-resident", "host-accessible"
+CPU_PINNED, DEVICE_PINNED = "cpu-tensors-pinned", "device-tensors-pinned"
+PIPELINED, ASYNC = "pipelined", "device-resident-async"
+
+LATENCY = "latency"  # the phase of whole inferences, which every mode has
+PHASE_NAMES = ("h2d", "inference", "d2h", LATENCY)
+# What is timed of a loop. A whole loop is what its latency is, under which it is measured and compared.
+STEP, WHOLE_LOOP = "step", "loop"
+LOOP_PHASES = (STEP, WHOLE_LOOP)
+# What is timed of a chain: all stages of all chains, one after the other; `stage_phase` is one of them. A whole chain is what
+# its latency is.
+STAGE, WHOLE_CHAIN = "stage", "chain"
+# What the host takes: no parts of an inference, and timed in the blocks of another phase, see `comes_with`.
+ENQUEUE, CPU_TIME = "enqueue", "cpu_time"
+COSTS = (ENQUEUE, *PER_BLOCK)
+# One number each: times an item and of all copies in a run, what is copied, what a mode takes.
+THROUGHPUT, ITEM_THROUGHPUT, ITEM_TIME, COPY_TIME = "throughput", "item_throughput", "item_time", "copies"
+BYTES_H2D, BYTES_D2H, COPY_SHARE, COPY_RATE = "bytes_h2d", "bytes_d2h", "copy_share", "copy_rate"
+COPIES_HIDDEN, HIDDEN_SHARE, PIPELINE_SPEEDUP = "copies_hidden", "hidden_share", "pipeline_speedup"
+DEVICE_MEMORY, HOST_MEMORY, ENERGY = "device_memory", "host_memory", "energy"
+CPU_USER, CPU_SYSTEM, CPU_CORES, ENQUEUE_SHARE, SPIN_SHARE = (
+    "cpu_user",
+    "cpu_system",
+    "cpu_cores",
+    "enqueue_share",
+    "spin_share",
+)
+NO_SPIN = "spin_off"  # ends the key of a metric of inferences whose threads do not spin
+# Of a load.
+QUEUE_DELAY, SERVICE_TIME, GENERATOR_LAG, LATE_SHARE = "queue_delay", "service_time", "generator_lag", "late_share"
+UTILISATION, GIL_WAIT, FAIRNESS, SM_CLOCK = "utilisation", "gil_wait", "fairness", "sm_clock"
+# Copies alone, as a bandwidth curve has them: both directions, and the kinds of host memory.
+COPY = "copy"
+H2D: Final = "h2d"
+D2H: Final = "d2h"
+DIRECTIONS: tuple[Direction, ...] = (H2D, D2H)
+ORDINARY = "ordinary"
+MEMORIES = (ORDINARY, HOST_ACCESSIBLE)
+MEMORY = "memory"  # in the place of a phase: what a mode takes, and of which side's memory in that of a statistic
+MEMORY_SIDES = ("device", "host")
+LOAD = "load"  # in the place of a phase: levels of a load, and in that of a statistic one of their figures
+
+# What the latency of a mode is.
+PER_INFERENCE = "latency"  # of one inference
+PER_ITEM = "time per item"  # of several in flight, which go through their phases one behind the other
+PER_RUN = "time per run"  # of many with one wait, which have no phases
+
+
+@dataclass(frozen=True)
+class Mode:
+    """An I/O mode.
+
+    Attributes:
+        name: as it is asked for, and in results.
+        sentence: what it does, in a few words.
+        phases: what can be timed of it; inside a run with CPU tensors the phases cannot be told apart.
+        only: the phase that is all there is to an inference, which is timed as its latency; "" where there is more.
+        figure: what its latency is: `PER_INFERENCE`, `PER_ITEM` or `PER_RUN`.
+        option: the long name of the option of its own that asks for it; "" for a mode that is usual.
+        like: the mode that it is like in all but one thing, and is held against; "" where there is none.
+        without_copies: of a mode of CPU tensors: the mode whose latency is this one's without its copies, which are known by
+            that difference only; "" for other modes.
+        pinned: the host's side of its copies is in memory that the device reaches itself.
+        dynamic_outputs: its outputs can be left for ONNX Runtime to allocate in each run.
+        external_inputs: its inputs can be in memory of another library.
+        captured: its addresses are fixed and on the device, so that its runs can be captured as a graph.
+        recorded: CUPTI looks into its runs where it is asked to: they copy, or must not.
+        mark: its point in pictures, as matplotlib calls it, and what else has its colour.
+    """
+
+    name: str
+    sentence: str = ""
+    phases: tuple[str, ...] = (LATENCY,)
+    only: str = ""
+    figure: str = PER_INFERENCE
+    option: str = ""
+    like: str = ""
+    without_copies: str = ""
+    pinned: bool = False
+    dynamic_outputs: bool = False
+    external_inputs: bool = False
+    captured: bool = False
+    recorded: bool = False
+    mark: tuple[str, str] = ("o", "muted")
+
+    @property
+    def is_rate(self) -> bool:
+        """Whether a call is of several inferences, so that its latency says how often one is done, not how long one takes."""
+        return self.figure != PER_INFERENCE
+
+    @property
+    def in_bursts(self) -> bool:
+        """Whether a call is a burst of runs, whose parts are no parts of an inference."""
+        return self.figure == PER_RUN
+
+    @property
+    def of_cpu_tensors(self) -> bool:
+        """Whether it hands CPU tensors to a run, which copies them inside."""
+        return bool(self.without_copies)
+
+    @property
+    def times_copies(self) -> bool:
+        """Whether its copies are phases of their own."""
+        return "h2d" in self.phases
+
+    def timed_as(self, phase: str) -> str:
+        """Under which phase samples of a phase are taken."""
+        return LATENCY if phase == self.only else phase
+
+
+_RECORDS = (
+    Mode(
+        CPU,
+        "session.run with arrays in host memory; ONNX Runtime copies in and out inside every run",
+        without_copies=RESIDENT,
+        recorded=True,
+        mark=("o", "ink"),
+    ),
+    Mode(
+        DEVICE,
+        "inputs copied to device tensors, run through IO binding, outputs copied back, every run",
+        phases=PHASE_NAMES,
+        dynamic_outputs=True,
+        external_inputs=True,
+        captured=True,
+        recorded=True,
+        mark=("s", "h2d"),
+    ),
+    Mode(
+        RESIDENT,
+        "as device-tensors, but copied in once before and out once after all runs",
+        phases=("inference", LATENCY),
+        only="inference",
+        dynamic_outputs=True,
+        external_inputs=True,
+        captured=True,
+        mark=("^", "accent"),
+    ),
+    Mode(
+        HOST_ACCESSIBLE,
+        "inputs and outputs live in the EP's HOST_ACCESSIBLE memory and are bound as they are",
+        phases=("inference", LATENCY),
+        only="inference",
+        recorded=True,
+        mark=("D", "d2h"),
+    ),
+    Mode(
+        CPU_PINNED,
+        "as cpu-tensors, with the input arrays in the EP's pinned memory",
+        option="pinned",
+        like=CPU,
+        without_copies=RESIDENT,
+        pinned=True,
+        recorded=True,
+        mark=("v", "ink"),
+    ),
+    Mode(
+        DEVICE_PINNED,
+        "as device-tensors, copied from and to the EP's pinned memory",
+        phases=PHASE_NAMES,
+        option="pinned",
+        like=DEVICE,
+        pinned=True,
+        dynamic_outputs=True,
+        captured=True,
+        recorded=True,
+        mark=("P", "h2d"),
+    ),
+    Mode(
+        PIPELINED,
+        "as device-tensors, but several in flight: upload of the next and download of the last behind the inference of this one, on "
+        "streams of their own",
+        phases=PHASE_NAMES,
+        figure=PER_ITEM,
+        option="depth",
+        like=DEVICE,
+    ),
+    Mode(
+        ASYNC,
+        "as device-resident, with one wait for many runs",
+        figure=PER_RUN,
+        option="async-runs",
+        like=RESIDENT,
+        captured=True,
+    ),
+)
+MODES = {it.name: it for it in _RECORDS}  # in their usual order
+
+# Of a loop, whose outputs are inputs of the next step; see `ortbench.plan.loop_plan`.
+SHARED = Mode(
+    "shared",
+    "in a loop, as device-resident, with one buffer for a state's past and present",
+    option="share-buffers",
+    like=RESIDENT,
+    mark=("s", "h2d"),
+)
+LOOP_MODES = {name: MODES.get(name, SHARED) for name in (CPU, RESIDENT, HOST_ACCESSIBLE, SHARED.name)}
+USUAL_LOOP_MODES = tuple(name for name, mode in LOOP_MODES.items() if not mode.option)
+ALL_MODES = {**MODES, **LOOP_MODES}
+# Of models one behind the other, see `ortbench.plan.chain_plan`: links through the host, and where they are.
+CHAIN_MODES = (CPU, RESIDENT)
+# Of a load: a caller has one inference after the other.
+LOAD_MODES = tuple(name for name, mode in MODES.items() if not mode.is_rate)
+
+
+def no_such(name: str, known: Collection[str] = tuple(ALL_MODES), what: str = "") -> str:
+    """What to say of a name that is no mode's.
+
+    Args:
+        name: that was given.
+        known: modes to choose from.
+        what: what they are modes of, where that is not everything.
+    """
+    several = "," in name and all(part.strip() in ALL_MODES for part in name.split(","))
+    instead = (
+        "give each by itself, as in --mode cpu-tensors --mode device-tensors"
+        if several
+        else f"choose from {', '.join(known)}"
+    )
+    reason = f"is no mode of {what}" if what and name in ALL_MODES else "there is no such mode"
+    return f"{name!r}: {reason}; {instead}"
+
+
+def mode_of(name: str) -> Mode:
+    """The record of a mode; of one that is not known, as a stored result may name it, one without anything special."""
+    return ALL_MODES.get(name) or Mode(name)
+
+
+def stage_phase(name: str) -> str:
+    """What the time of a stage is called among phases: ``stage.NAME``."""
+    return f"{STAGE}.{name}"
+
+
+def stage_in(phase: str) -> str | None:
+    """The stage whose time a phase is; None for other phases."""
+    word, dot, name = phase.partition(".")
+    return name if dot and name and word == STAGE else None
+
+
+def comes_with(phase: str) -> str:
+    """The phase that has to be timed for one that is taken in its blocks; any other is timed by itself."""
+    return LATENCY if phase in PER_BLOCK else "inference" if phase == ENQUEUE else phase
+
+
+def taken_in(mode: str, phase: str) -> tuple[str, ...]:
+    """What else there may be samples of in the blocks of a phase of a mode."""
+    known = mode_of(mode)
+    submitted = known.timed_as("inference") if "inference" in known.phases else LATENCY
+    return (*((STEP, STAGE, *PER_BLOCK) if phase == LATENCY else ()), *((ENQUEUE,) if phase == submitted else ()))
+
+
+def modes_that(hold: Callable[[Mode], object]) -> tuple[str, ...]:
+    """The names of the modes of which something holds, in their usual order."""
+    return tuple(name for name, mode in MODES.items() if hold(mode))
+
+
+def modes_by(option: str) -> tuple[str, ...]:
+    """The modes that an option of their own asks for."""
+    return modes_that(lambda mode: mode.option == option)
+
+
+def is_rate(mode: str, phase: str) -> bool:
+    """Whether a time says how often an inference is done, and not how long one takes."""
+    return phase == LATENCY and mode_of(mode).is_rate
+
+
+USUAL_MODES = modes_that(lambda mode: not mode.option)  # what is measured where nothing is asked for
+
+# What each does, for a reader of a program who knows no other mode; and what it does in a loop.
+MODES_DO = {
+    CPU: "Arrays in, arrays out: onnxruntime copies them to the device and back inside every run.",
+    CPU_PINNED: "Arrays in, arrays out, the inputs in host memory that the device reaches itself (pinned).",
+    DEVICE: "Inputs are copied to device tensors, the run is bound to them, outputs are copied back: every time.",
+    DEVICE_PINNED: "Inputs are copied from pinned memory to device tensors and outputs back to it, every time.",
+    RESIDENT: "Tensors stay on the device: copied in once before all runs, and out once after them.",
+    HOST_ACCESSIBLE: "Tensors are in memory that host and device both reach, bound as they are: nothing is copied.",
+    PIPELINED: "Several inferences are in flight: copies of others go on behind the one that runs, on streams.",
+    ASYNC: "Tensors stay on the device, many runs are started, and one wait is for all of them.",
+}
+LOOPS_DO = {
+    CPU: "A loop with arrays: its state goes to the device and back in every step.",
+    RESIDENT: "A loop whose state stays on the device; what is no state is copied in and out in every step.",
+    HOST_ACCESSIBLE: "A loop in memory that host and device both reach: nothing is copied.",
+    SHARED.name: "A loop whose state stays on the device, in one buffer that a step reads and writes.",
+}

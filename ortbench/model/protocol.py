@@ -1,0 +1,481 @@
+"""What the worker answers, request by request: the keys of its JSON, for the side that asks and the side that answers.
+
+Requests are documented in `ortbench.worker.worker`. Durations are integer nanoseconds; times are on the clock of
+`time.perf_counter_ns`, which both processes share.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypedDict
+
+from ortbench.model.schema import (
+    Arena,
+    CaseSync,
+    ChainLink,
+    ChainStage,
+    Depth,
+    Device,
+    Direction,
+    EngineCache,
+    EpOfSession,
+    External,
+    Graph,
+    InnerCopies,
+    LinkTimes,
+    Loop,
+    LoopBytes,
+    Memory,
+    NodeMemory,
+    Nodes,
+    Once,
+    Place,
+    Placement,
+    Places,
+    Runtime,
+    StageBytes,
+    SuggestedLoop,
+    Sync,
+    Tensor,
+    Warned,
+    ZeroCopy,
+)
+
+if TYPE_CHECKING:  # not in Python 3.10, with which a worker may run
+    from typing import NotRequired
+
+Stage = tuple[str, int, int]  # name, start and duration; from JSON it is a list
+
+
+class LoadedEp(TypedDict):
+    """The EP that was loaded, and what is to be said of it."""
+
+    ep: str
+    library: str | None
+    version: str | None
+    notes: list[Warned]
+
+
+class OpenedEp(LoadedEp):
+    """A loaded EP, its device and memory, and what it runs with."""
+
+    device: Device
+    memory: Memory
+    runtime: Runtime
+
+
+class Opened(OpenedEp):
+    """``open``: the model and its session; ``ep_options``: those that were given, as the EP calls them; ``eps``: where
+    several EPs beside the CPU EP have nodes, all that have, else empty; ``unsupported``: why no mode can be measured, or
+    None."""
+
+    ep_options: dict[str, str]
+    eps: list[EpOfSession]
+    placement: Placement
+    unsupported: str | None
+    inputs: list[Tensor]
+    outputs: list[Tensor]
+    guessed_dims: list[str]
+    expected: bool
+    session_ns: int
+    engine_cache: EngineCache | None
+    first_inference_ns: int
+    stages: list[Stage]
+    loop: NotRequired[Loop]
+    chain: NotRequired[OpenedChain]
+
+
+class OpenedChain(TypedDict):
+    """``open_chain``: also the stages and links, and which of the stages is the ``main`` one, of which the EP is."""
+
+    stages: list[ChainStage]
+    links: list[ChainLink]
+    main: int
+
+
+class OpenedSweep(TypedDict):
+    """``open_sweep``: the session is there; of the rest each ``open_point`` says what ``open`` says."""
+
+    stages: list[Stage]
+
+
+class Switched(TypedDict):
+    """``switching``: samples of calls in turns (``turns``) and of one shape at a time (``alone``), ns, by shape."""
+
+    turns: list[list[int]]
+    alone: list[list[int]]
+
+
+class Prepared(TypedDict):
+    """``prepare``: a mode that is set up and warm; ``estimates_ns``: about what a call of each phase takes."""
+
+    bytes_in: int | None
+    bytes_out: int | None
+    sync: CaseSync
+    zero_copy: ZeroCopy | None
+    external: External | None
+    graph: Graph | None
+    places: Places
+    pipeline: Depth | None
+    inferences_per_sample: int | None
+    estimates_ns: dict[str, float | None]
+    stages: list[Stage]
+    loop: NotRequired[LoopBytes]
+    chain: NotRequired[list[StageBytes]]
+
+
+class LoadCallers(TypedDict):
+    """``load_callers``: the system's numbers of the callers' threads; ``lock``: system call and address at which threads of
+    the worker wait for Python's lock, None where that cannot be seen."""
+
+    threads: list[int]
+    lock: list[int] | None
+
+
+class LoadBlock(TypedDict):
+    """What callers did from ``at_ns`` on: when the runs of each started and ended, packed (`ortbench.core.int_codec`); what ended a
+    caller early and what is wrong with the outputs of one, in words; CPU time of the worker and time by the clock."""
+
+    at_ns: int
+    starts: list[str]
+    ends: list[str]
+    error: str | None
+    differs: str | None
+    cpu_ns: int
+    wall_ns: int
+
+
+class LoadRuns(LoadBlock):
+    """``load_closed``."""
+
+
+class LoadServed(LoadBlock):
+    """``load_open``: also which requests each caller served, and from when on it was free for each, packed."""
+
+    numbers: list[str]
+    free: list[str]
+
+
+class CpuTime(TypedDict):
+    """What the samples of a block took: CPU time of all threads of the worker, and time by the clock."""
+
+    user_ns: int
+    system_ns: int
+    wall_ns: int
+
+
+class Samples(TypedDict):
+    """``block`` and ``bandwidth_block``: samples, and what the block took in all; of loops and chains
+    also the times of their steps or stages. Where a sample's call returns before its fence, ``submits`` is when; ``cpu``
+    and ``counts`` (what the system counted, by metric) are of blocks of ``latency``."""
+
+    samples: list[int]
+    start_ns: int
+    spent_ns: int
+    steps: NotRequired[list[int]]
+    submits: NotRequired[list[int]]
+    cpu: NotRequired[CpuTime]
+    counts: NotRequired[dict[str, int]]
+
+
+class TracedSamples(Samples):
+    """``block`` for a timeline: also when the call of each sample began, and how long it took; of loops when each step began."""
+
+    starts_ns: list[int]
+    calls_ns: list[int]
+    step_starts_ns: list[int]
+
+
+class Saved(TypedDict):
+    """``save_outputs``: whether they could be."""
+
+    saved: bool
+
+
+class Held(TypedDict):
+    """``hold_outputs``, ``bandwidth_add``, ``bandwidth_finish``: what differs, in words, or None."""
+
+    differs: str | None
+
+
+class HeldOutputs(Held):
+    """``hold_outputs``: also the largest difference by the output's largest value, None where nobody can tell."""
+
+    relative: float | None
+
+
+class Finished(Held):
+    """``finish``: the outputs after the timed runs, the copies that are made only once, and the fences, as phase and
+    kind, that have come to return before the device is done; of a chain also what copies of its links take alone."""
+
+    once: Once | None
+    early: list[str]
+    links: NotRequired[list[LinkTimes]]
+
+
+class NodeEvent(TypedDict):
+    """One of ONNX Runtime's own events: see `ortbench.worker.looks.ort_profile.NodeEvent`."""
+
+    name: str
+    op: str
+    ep: str
+    start_ns: int
+    duration_ns: int
+    run: int
+    thread: int
+    args: dict[str, Any]  # whatever else ONNX Runtime recorded
+
+
+class Recorded(TypedDict):
+    """``profile``: start and duration of each profiled run, and what was recorded of the nodes."""
+
+    runs: list[tuple[int, int]]
+    nodes: list[NodeEvent]
+
+
+class ProfiledNodes(TypedDict):
+    """``nodes``: what is found, and for a timeline the last of the runs."""
+
+    found: Nodes
+    profile: Recorded | None
+
+
+class WeighedHost(TypedDict):
+    """The resident set, see `ortbench.model.schema.HostMemory`; ``restarted``: whether the peak is one since the session was made."""
+
+    before: int | None
+    session: int | None
+    peak: int | None
+    pinned: int
+    restarted: bool
+
+
+class Weighed(TypedDict):
+    """``memory``: what ortbench ``bound`` of the device's memory, None where there is none, and the host's."""
+
+    bound: int | None
+    host: WeighedHost
+
+
+class WeighedArenas(TypedDict):
+    """``arenas``: of each EP that tells, by an ONNX Runtime of this version; where they were asked for, the nodes that hold most."""
+
+    arenas: list[Arena]
+    version: str
+    nodes: list[NodeMemory] | None
+
+
+class Stretched(TypedDict):
+    """``stretch``: when it began, and how many runs had ended at some times, both rising, a millisecond apart at least."""
+
+    start_ns: int
+    ended: list[tuple[int, int]]
+
+
+class ProgramSession(TypedDict):
+    """How a session is made: ``module`` and ``bundled`` (a package with the EP's library, a file beside onnxruntime's) or
+    ``path`` say where that is, all None where there is none to register; ``preload``: NVIDIA's libraries come first;
+    ``device``: the number of the EP's device; ``by_name``: the EP has no EP device, and ``named`` is ONNX Runtime's name of its
+    memory; ``options``: of the EP, without those of a ``stream``, of which the kind is told and CUDA's number of its device;
+    ``engines``: the folder of an engine cache; ``captures``: graphs; ``device_type``: as ``gpu``; ``by_vendor``: an ONNX Runtime
+    before 1.28 names its memory so."""
+
+    ep: str
+    module: str | None
+    bundled: str | None
+    path: str | None
+    preload: bool
+    device: int | None
+    named: str | None
+    by_name: bool
+    options: dict[str, str]
+    stream: str | None
+    cuda_device: int
+    engines: str | None
+    captures: bool
+    device_type: str | None
+    by_vendor: bool
+    onnxruntime: str
+
+
+class ProgramTensor(TypedDict):
+    """An input or output; ``memory``: ``stays`` (the session wants it in ordinary host memory), ``array`` (host memory of an EP
+    that computes there), ``default``, ``shared`` (HOST_ACCESSIBLE) or ``named``; ``tolerance``: relative and absolute, None for
+    what must be the same; ``length``: of an input that is a sequence, how many tensors it has; ``nested``: a sequence or an
+    optional; ``number``: ONNX's of a type that numpy has not, else None."""
+
+    name: str
+    dtype: str
+    nested: bool
+    length: int | None
+    number: int | None
+    shape: list[int]
+    memory: str
+    tolerance: list[float] | None
+
+
+class ProgramWait(TypedDict):
+    """A proved fence; ``by_token``: reading one small value back waits too."""
+
+    kind: str
+    by_token: bool
+
+
+class StepInput(TypedDict):
+    """An input of a step; ``fill``: its first value and by how much each along the last dimension grows, None for a random one."""
+
+    shape: list[int]
+    fill: list[float] | None
+
+
+class ProgramLoop(TypedDict):
+    """``shapes``: of the states before each step and after the last one; ``feeds``: by input that is no state, step by step;
+    ``gives``: by step the shapes of the outputs that are none; ``given``: inputs that are in a
+    file; ``left_to_ort``: it allocates a state that grows."""
+
+    shapes: list[list[list[int]]]
+    feeds: dict[str, list[StepInput]]
+    gives: list[list[list[int]]]
+    given: list[str]
+    left_to_ort: bool
+
+
+class Program(TypedDict):
+    """``program``: what a program does that runs a mode; ``by_address``: outputs are bound as if they were the EP's own memory;
+    ``captured``: runs of the mode are captured as a graph; ``dynamic``: its outputs are bound without a shape; ``external``: the
+    library that its inputs are in, ``dlpack`` whether ONNX Runtime takes them by a call that is public."""
+
+    session: ProgramSession
+    inputs: list[ProgramTensor]
+    outputs: list[ProgramTensor]
+    has_pinned: bool
+    wait: ProgramWait
+    wait_upload: ProgramWait | None
+    wait_download: ProgramWait | None
+    by_address: bool
+    captured: bool
+    dynamic: bool
+    external: Place | None
+    dlpack: bool
+    loop: ProgramLoop | None
+
+
+class Captured(TypedDict):
+    """``capture``: whether a profiler listens."""
+
+    listening: bool
+
+
+class ClosedUp(TypedDict):
+    """``close_up``: inferences, each as its steps."""
+
+    inferences: list[list[Stage]]
+
+
+class CopyEp(OpenedEp):
+    """``bandwidth_open``: the EP whose copies are timed, and the kinds of host memory that it copies from and to."""
+
+    kinds: list[str]
+
+
+class CopyEstimate(TypedDict):
+    """About what a copy of a size takes, None without a warm-up."""
+
+    direction: Direction
+    bytes: int
+    ns: float | None
+
+
+class CopiesProved(TypedDict):
+    """``bandwidth_prove``: what ends a copy in either direction, and about what copies of each size take."""
+
+    h2d: Sync
+    d2h: Sync
+    estimates: list[CopyEstimate]
+
+
+# What the commands that only look print, or print as JSON
+
+
+class Streams(TypedDict):
+    """Whether an EP's device offers streams, else why not."""
+
+    offered: bool
+    why: str | None
+
+
+class EpDevice(TypedDict):
+    """A device of an EP; ``modes``: each with None, or why it cannot be done there."""
+
+    hardware: Device
+    memory: Memory
+    streams: Streams
+    modes: dict[str, str | None]
+
+
+class ListedEp(TypedDict):
+    """An EP; ``problem``: why it does not load, or None."""
+
+    name: str
+    library: str | None
+    version: str | None
+    package: str | None
+    problem: str | None
+    devices: list[EpDevice]
+
+
+class Ability(TypedDict):
+    """Something that not every ONNX Runtime can do: what, in words, the first version that can, and whether this one can."""
+
+    what: str
+    since: str
+    there: bool
+
+
+class Check(TypedDict):
+    """Something that an EP must do: ``part`` of the contract, ``what``, ``verdict`` (``passed``, ``failed``, ``not offered``),
+    and in words how or why."""
+
+    part: str
+    what: str
+    verdict: str
+    how: str
+
+
+class Listed(TypedDict):
+    """``devices``: every EP, what it runs with, what that can do, and what is to be said of it; ``checks``: with ``--check``,
+    those of a library's devices, one after the other."""
+
+    eps: list[ListedEp]
+    runtime: Runtime
+    abilities: list[Ability]
+    warnings: NotRequired[list[Warned]]
+    checks: NotRequired[list[list[Check]]]
+
+
+class Content(TypedDict):
+    """What a model's file consists of; all None for ONNX Runtime's own format."""
+
+    operators: dict[str, int] | None
+    opsets: dict[str, int] | None
+    parameters_bytes: int | None
+
+
+class Inspected(Content):
+    """``inspect``: see `ortbench.worker.looks.model.inspect_model`; where the model was placed on an EP, also its ``ep``.
+    ``loop`` is added by the side that asks: what looks like its state, or null."""
+
+    path: str
+    inputs: list[Tensor]
+    outputs: list[Tensor]
+    bytes_in: int | None
+    bytes_out: int | None
+    guessed_dims: list[str]
+    not_run: str | None
+    loop: NotRequired[SuggestedLoop | None]
+    ep: NotRequired[str]
+    device: NotRequired[Device]
+    memory: NotRequired[Memory]
+    modes: NotRequired[dict[str, str | None]]
+    placement: NotRequired[Placement]
+    copies: NotRequired[InnerCopies | None]
+    warnings: NotRequired[list[Warned]]

@@ -1,0 +1,391 @@
+"""The result file: what one run found, as other programs read it.
+
+Schema 2. Keys change only with `SCHEMA_VERSION`; readers may meet keys they do not know.
+
+Top level: ``schema_version``, ``tool``, ``created`` (UTC, ISO 8601), ``command``, ``environment``, ``model``, ``target``,
+``placement``, ``setup``, ``stopped`` (why the measurement ended), ``took_ns`` (from its first block to its last, of all modes
+and sides; null where nothing was timed, absent from older files), ``warnings``, ``cases`` (one a mode and point, see `Case`),
+``nodes`` (null without ``--nodes``), ``link``, null where no bandwidth sweep of the same device was found, ``note``
+(null without ``--note``), ``name`` (that of ``--name`` or of a suite's case, else null), ``items``, null where nobody
+says how many a run has, and ``throttled``, null where the card was not held back; ``axes`` are what its cases differ in besides the mode.
+
+That of a loop also has ``kind``, which is ``loop``, and ``loop``; that of a chain ``kind``, which is ``chain``, and ``chain``;
+that of a load ``kind``, which is ``load``, ``load`` (how it was put on), ``knee`` (by mode) and ``slo``, and its ``cases`` are
+first of one client alone, back to back, without a ``point``, then one for each mode and load point; that of a sweep ``kind``,
+which is ``sweep``, ``sweep``, ``shapes`` (see `Point`), ``switching`` and ``best``. That of a bandwidth curve, whose ``kind`` is
+``bandwidth``, has no ``model`` and ``placement`` (see `ortbench.analysis.bandwidth`). The keys of each part are in
+`ortbench.model.schema`. Durations are integer nanoseconds, sizes bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from ortbench.core.errors import BadInput
+from ortbench.core.files import write_atomically
+from ortbench.core.parts import keys_of, text
+from ortbench.core.stats import Metric, Stats, Value
+from ortbench.model.metrics import in_order
+from ortbench.model.modes import BYTES_D2H, BYTES_H2D, LATENCY, WHOLE_CHAIN, WHOLE_LOOP, stage_in
+from ortbench.model.schema import (
+    Axis,
+    Best,
+    CaseCheck,
+    CaseMemory,
+    CaseSync,
+    Chain,
+    Depth,
+    Downsampled,
+    Energy,
+    Environment,
+    HostTime,
+    Items,
+    Knee,
+    LeftOut,
+    Link,
+    LoadBlock,
+    LoadSetup,
+    Loop,
+    LoopBytes,
+    Model,
+    Nodes,
+    Placement,
+    Places,
+    Recorded,
+    Setup,
+    Slo,
+    StageBytes,
+    Stopped,
+    Sweep,
+    Switching,
+    Target,
+    Tensor,
+    Throttled,
+    Tool,
+    Warned,
+)
+from ortbench.model.unit_of_work import INFERENCE, Work
+
+SCHEMA_VERSION = 2
+
+Status = Literal["ok", "unsupported", "failed", "not_measured"]
+OK: Final = "ok"
+UNSUPPORTED: Final = "unsupported"
+FAILED: Final = "failed"
+NOT_MEASURED: Final = "not_measured"  # a load point of a load that was ended before its turn came
+# Kinds: of single inferences, of a loop, a chain, a load, a sweep, a bandwidth curve.
+RUN, LOOP, CHAIN, LOAD, SWEEP, BANDWIDTH = "run", "loop", "chain", "load", "sweep", "bandwidth"
+# Of a result: what only some kinds have.
+_PARTS = {
+    "model", "placement", "loop", "chain", "load", "knee", "slo", "sweep", "shapes", "switching", "best"
+}  # fmt: skip
+
+
+@dataclass
+class Case:
+    """What one mode gave at one point of the axes.
+
+    Attributes:
+        mode: its name.
+        status: ``ok``, ``unsupported``, ``failed`` or ``not_measured``.
+        reason: why not ok, else None.
+        point: its place on the axes, by their names; empty where there are none.
+        checks: what was verified: ``outputs`` (those of the other modes, and of ``--expect``), ``zero_copy``, ``external``, ``graph``;
+            of mode ``copy`` the direction that failed.
+        metrics: by key (`ortbench.model.metrics`), statistics of samples or one number; absent where it was not measured.
+            Of a loop ``latency``, which stands under ``loop`` too, is a whole loop, and ``step`` all steps of all loops; of a
+            chain it is a whole chain, as ``chain``, beside ``stage.NAME``. What is derived is found anew with each block.
+        speedup: how many times as fast as mode ``cpu-tensors``, over pairs of blocks.
+        samples: raw samples by metric, in the order taken; of a chain all stages of all chains under ``stage``.
+        blocks: by metric, a list of ``[round, n, start_ns]``: the blocks the samples came in, start on the worker's
+            monotonic clock.
+        block_medians: by metric, the median of each block, where its samples are not kept.
+        downsampled: of a soak run whose samples would be too many, else None: the blocks of which rounds were kept, and how
+            many samples were taken. Every statistic is of those that are kept.
+        left_out: what was measured while the GPU was throttled, where that is left out of the figures (``throttled`` of the
+            result says so), else None. It is not among ``samples`` and ``blocks``.
+        places: in which memory each input and output was, and why; None where the mode was not set up.
+        sync: what ends its samples.
+        inferences_per_sample: for ``pipelined`` (its depth) and ``device-resident-async`` (the runs before one wait): how many
+            runs one call makes. ``latency`` is the time per run, which is throughput and not latency: each sample is that of
+            so many runs, divided by their number. Else None.
+        host: CPU time and time of all blocks of ``latency`` together, whatever of their samples is kept; None where not taken.
+        recorded: with ``--measure-copies``, of modes that copy, or must not.
+        memory: with ``--memory``, of a mode that is ok, else None.
+        energy: with ``--energy`` where the mode was measured, else None.
+        pipeline: of ``pipelined`` how it is filled, else None.
+        steps_ns: of a loop, the median of each step, ns; None without samples.
+        step_bytes: of a loop, what is copied to and from the device in a step; None where there is none.
+        stage_bytes: of a chain, what each stage copies to and from the device, by its name.
+        load_blocks: of a load point, the figures of its blocks; None elsewhere.
+        queue_delay_ci95: of a load point at a rate, where the mean of ``queue_delay`` lies with 95 %, which knows that neighbours
+            wait together, ns; None where there are too few for that.
+    """
+
+    mode: str
+    status: Status = OK
+    reason: str | None = None
+    point: dict[str, int | float | str] = field(default_factory=dict)
+    checks: dict[str, CaseCheck] = field(default_factory=dict)
+    metrics: dict[str, Metric] = field(default_factory=dict)
+    speedup: Value | None = None
+    samples: dict[str, list[int | float]] = field(default_factory=dict)
+    blocks: dict[str, list[list[int]]] = field(default_factory=dict)
+    block_medians: dict[str, list[int]] | None = None
+    downsampled: Downsampled | None = None
+    left_out: LeftOut | None = None
+    places: Places | None = None
+    sync: CaseSync | None = None
+    inferences_per_sample: int | None = None
+    host: HostTime | None = None
+    recorded: Recorded | None = None
+    memory: CaseMemory | None = None
+    energy: Energy | None = None
+    pipeline: Depth | None = None
+    steps_ns: list[int] | None = None
+    step_bytes: LoopBytes | None = None
+    stage_bytes: dict[str, StageBytes] | None = None
+    load_blocks: list[LoadBlock] | None = None
+    queue_delay_ci95: list[int] | None = None
+
+    @property
+    def whole(self) -> str:
+        """What its latency is of: ``loop``, ``chain``, or ``latency`` where it is an inference."""
+        return next((whole for whole in (WHOLE_LOOP, WHOLE_CHAIN) if whole in self.metrics), LATENCY)
+
+    @property
+    def bytes_h2d(self) -> int | None:
+        """What is copied to the device per run; None where it is not known."""
+        return self._bytes(BYTES_H2D)
+
+    @property
+    def bytes_d2h(self) -> int | None:
+        """What is copied from the device per run; None where it is not known."""
+        return self._bytes(BYTES_D2H)
+
+    def _bytes(self, key: str) -> int | None:
+        found = self.value(key)
+        return None if found is None else int(found)
+
+    @property
+    def stages(self) -> dict[str, Stats]:
+        """Of a chain, the statistics of each stage by its name."""
+        found = ((stage_in(key), it) for key, it in self.metrics.items())
+        return {name: it for name, it in found if name is not None and isinstance(it, Stats)}
+
+    def stats(self, metric: str) -> Stats | None:
+        """The statistics of a metric's samples; None without any."""
+        found = self.metrics.get(metric)
+        return found if isinstance(found, Stats) else None
+
+    def median(self, metric: str) -> float | None:
+        """The median of a metric's samples, or None."""
+        stats = self.stats(metric)
+        return None if stats is None else stats.median
+
+    def value(self, metric: str) -> float | None:
+        """A metric that is one number, or None."""
+        found = self.metrics.get(metric)
+        return found.value if isinstance(found, Value) else None
+
+    def put(
+        self, metric: str, value: float | None, ci95: Sequence[float] | None = None, *, derived: bool = False
+    ) -> None:
+        """Set a metric that is one number; None takes it away."""
+        if value is None:
+            self.metrics.pop(metric, None)
+        else:
+            self.metrics[metric] = Value(value, None if ci95 is None else (ci95[0], ci95[1]), derived)
+
+    def step_copies(self, key: Literal["state_h2d", "state_d2h", "step_h2d", "step_d2h"]) -> int | list[int] | None:
+        """Of a loop, what a step copies, bytes: a list by step where it grows; None where it is not known."""
+        return None if self.step_bytes is None else self.step_bytes[key]
+
+    def copies_nothing(self, metric: str) -> bool:
+        """Whether a metric is the time of a copy of no bytes, which is none."""
+        return {"h2d": self.bytes_h2d, "d2h": self.bytes_d2h}.get(metric) == 0
+
+    def copy_ns(self) -> float | None:
+        """What both copies take in sum, ns, by their medians; None where one that there is was not timed."""
+        ways = ("h2d", "d2h")
+        medians = [median for way in ways if (median := self.median(way)) is not None or not self.copies_nothing(way)]
+        return None if None in medians or not medians else sum(median for median in medians if median is not None)
+
+    def inferences(self, metric: str) -> int:
+        """How many inferences one timed call of a metric makes, whose time was divided by so many for a sample."""
+        return self.inferences_per_sample or 1 if metric == LATENCY else 1
+
+
+@dataclass
+class Point:
+    """A shape of a sweep, without its cases.
+
+    Attributes:
+        name: what it is called: ``batch=8``.
+        point: its place on the axes, which its cases have too.
+        shape: sizes of the model's dimensions, by their names.
+        data: the set of real inputs, or None.
+        inputs, outputs: as of a model; none where the shape did not run.
+        items: how many it has, None where nobody says so.
+        first_inference_ns: its first run in the session, with what is planned and tuned for a new shape; None where it did not run.
+    """
+
+    name: str
+    point: dict[str, int | float | str]
+    shape: dict[str, int]
+    data: str | None = None
+    inputs: list[Tensor] = field(default_factory=list)
+    outputs: list[Tensor] = field(default_factory=list)
+    items: Items | None = None
+    first_inference_ns: int | None = None
+
+
+NOWHERE: Mapping[str, int | float | str] = {}  # the point of what lies on no axis
+
+
+def empty() -> Any:
+    """A part of a result that is not known yet: its type is that of the part."""
+    return {}
+
+
+@dataclass
+class Result:
+    """One run. Its parts are empty until the model is open; without it a result is neither saved nor read."""
+
+    tool: Tool
+    created: str
+    command: list[str]
+    environment: Environment = field(default_factory=empty)
+    model: Model = field(default_factory=empty)
+    target: Target = field(default_factory=empty)
+    placement: Placement = field(default_factory=empty)
+    setup: Setup = field(default_factory=empty)
+    stopped: Stopped | None = None
+    took_ns: int | None = None
+    warnings: list[Warned] = field(default_factory=list)
+    cases: list[Case] = field(default_factory=list)
+    nodes: Nodes | None = None
+    link: Link | None = None
+    note: str | None = None
+    name: str | None = None
+    items: Items | None = None
+    throttled: Throttled | None = None
+    kind: str = RUN
+    axes: list[Axis] = field(default_factory=list)
+    loop: Loop | None = None
+    chain: Chain | None = None
+    load: LoadSetup | None = None
+    knee: dict[str, Knee | None] | None = None
+    slo: Slo | None = None
+    sweep: Sweep | None = None
+    shapes: list[Point] = field(default_factory=list)
+    switching: list[Switching] | None = None
+    best: Best | None = None
+    schema_version: int = SCHEMA_VERSION
+
+    @property
+    def part(self) -> Any:
+        """What only results of its kind have: `loop`, `chain`, `load` or `sweep`; None where that is nothing."""
+        return getattr(self, self.kind, None)
+
+    def at_point(self, point: Mapping[str, int | float | str] = NOWHERE) -> list[Case]:
+        """The cases at a point; by default those that lie on no axis."""
+        return [case for case in self.cases if case.point == point]
+
+    def case(self, mode: str, point: Mapping[str, int | float | str] = NOWHERE) -> Case | None:
+        """The case of a mode at a point, see `at_point`, if it is ok, else None."""
+        return next((case for case in self.at_point(point) if case.mode == mode and case.status == OK), None)
+
+    def median(self, mode: str, metric: str) -> float | None:
+        """The median of a metric's samples in a mode that is ok, else None."""
+        case = self.case(mode)
+        return None if case is None else case.median(metric)
+
+    def warn(self, code: str, message: str) -> None:
+        """Add a warning unless it is there already."""
+        warning: Warned = {"code": code, "message": message}
+        if warning not in self.warnings:
+            self.warnings.append(warning)
+
+
+def work_of(result: Result) -> Work:
+    """What one sample of a result is of."""
+    of_part = _WORKS.get(result.kind)
+    return of_part(result.part) if of_part else INFERENCE
+
+
+_WORKS: dict[str, Callable[[Any], Work]] = {
+    LOOP: lambda loop: Work(steps=loop["steps"]),
+    CHAIN: lambda chain: Work(stages=tuple(stage["name"] for stage in chain["stages"])),
+}
+
+
+def result_json(result: Result) -> str:
+    """The result file's text; parts that are not there are left out."""
+    found = {key: value for key, value in keys_of(result).items() if key not in _PARTS or value not in (None, [], {})}
+    found["cases"] = [_case_keys(case) for case in result.cases]
+    return text({"schema_version": result.schema_version, **found})
+
+
+def _case_keys(case: Case) -> dict[str, object]:
+    parts = {**keys_of(case), "metrics": {key: case.metrics[key] for key in in_order(case.metrics)}}
+    return {key: value for key, value in parts.items() if value is not None or key in ("reason", "speedup")}
+
+
+def save(result: Result, path: Path) -> None:
+    """Write the result file so that a reader never sees half of it.
+
+    Raises:
+        OSError: the folder cannot be written.
+    """
+    write_atomically(path, result_json(result))
+
+
+def load(path: Path, *, bandwidth: bool = False) -> Result:
+    """Read a result file: a bandwidth curve where that is wanted, else any other, which has a model.
+
+    Raises:
+        BadInput: it cannot be read, or is not a result of a version that is known.
+    """
+    from ortbench.model.door import content_of
+
+    return parse(content_of(path), str(path), bandwidth=bandwidth)
+
+
+def parse(content: bytes, name: str, *, bandwidth: bool = False) -> Result:
+    """A result from the content of its file, see `load`; `name` is what messages call it."""
+    from ortbench.model import door
+
+    data = door.parse(content, name)
+    if not isinstance(data, dict) or "schema_version" not in data:
+        raise BadInput(f"{name} is not a result file of ortbench: it has no schema_version")
+    version, kind = data["schema_version"], data.get("kind")
+    if kind == "profile":
+        raise BadInput(f"{name} is a profiled session: its times are for a timeline, not for comparisons")
+    if version != SCHEMA_VERSION:
+        newer = isinstance(version, (int, float)) and version > SCHEMA_VERSION
+        advice = "a newer ortbench wrote it" if newer else "measure again"
+        reads = f"this ortbench reads schema_version {SCHEMA_VERSION}"
+        raise BadInput(f"{name} has schema_version {door.shown(version)}, {reads}: {advice}")
+    if (kind == BANDWIDTH) != bandwidth:
+        raise BadInput(f"{name} is {'not ' if bandwidth else ''}a bandwidth curve")
+    return from_data(data, name)
+
+
+def from_data(data: Any, name: str) -> Result:
+    """A result from what `ortbench.model.door.parse` gave of its file; raises `BadInput`."""
+    from ortbench.model import door, sound
+
+    return door.shape(data, name, Result, sound.check)
+
+
+def not_ok(cases: Iterable[Case]) -> Iterator[tuple[str, str, str | None]]:
+    """Modes that are not ok, with their status and its reason; those of one reason together, as ``device-tensors, cpu-tensors``."""
+    found: dict[tuple[str, str | None], list[str]] = {}
+    for case in cases:
+        if case.status != OK:
+            found.setdefault((case.status, case.reason), []).append(case.mode)
+    return ((", ".join(modes), *why) for why, modes in found.items())

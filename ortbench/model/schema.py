@@ -1,0 +1,872 @@
+"""The parts of ``result.json``, schema 2: which keys each has, and what they mean.
+
+They are plain dicts, read and written as JSON as they are; these types let mypy know their keys. Durations are integer
+nanoseconds, sizes bytes. A key that is `NotRequired` is not in every file of this schema: it came later, or is only there
+where there is something to say. What holds them together is `ortbench.model.result.Result`.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, Literal, TypedDict
+
+if sys.version_info >= (3, 11):  # noqa: UP036 - a worker may run with Python 3.10, which asks no annotation
+    from typing import NotRequired
+
+Direction = Literal["h2d", "d2h"]
+
+
+class Tool(TypedDict):
+    """What wrote the file."""
+
+    name: str
+    version: str
+
+
+class Warned(TypedDict):
+    """A warning: a code for programs, a message for people."""
+
+    code: str
+    message: str
+
+
+class Stopped(TypedDict):
+    """Why a measurement ended, with the number that it went by: a share for ``precision``, seconds for ``duration``, counts for
+    ``iterations`` and ``samples``, each ``per`` something; ``message``: of an error."""
+
+    reason: Literal[
+        "precision", "duration", "iterations", "samples", "verdict", "completed", "interrupted", "nothing_left", "error"
+    ]
+    value: NotRequired[float]
+    per: NotRequired[str]
+    message: NotRequired[str]
+
+
+# The machine
+
+
+class Cpu(TypedDict):
+    """The CPU: its name as the system gives it, its cores, and those that the process may run on."""
+
+    model: str
+    cores: NotRequired[int | None]
+    usable_cores: NotRequired[int | None]
+
+
+class Gpu(TypedDict, total=False):
+    """An NVIDIA GPU by NVML: clocks in MHz. What a card does not tell is left out; only `error` where NVML fails."""
+
+    error: str
+    name: str
+    driver: str
+    memory_bytes: int
+    sm_mhz: int
+    sm_mhz_max: int
+    memory_mhz: int
+    memory_mhz_max: int
+
+
+class GpuState(TypedDict, total=False):
+    """What NVML reads of a GPU while it works; what a card does not tell is left out.
+
+    ``reasons`` are NVML's bits for why clocks are what they are.
+    """
+
+    sm_mhz: int
+    memory_mhz: int
+    temperature_c: int
+    power_w: float
+    reasons: int
+
+
+class GpuReading(GpuState):
+    """The state of GPU number `gpu` at `at_s` seconds after the first reading, `at_ns` on the clock on which blocks begin."""
+
+    at_s: float
+    gpu: int
+    at_ns: NotRequired[int]
+
+
+class Load(TypedDict):
+    """Load averages over 1, 5 and 15 minutes before and after; None where the system has none."""
+
+    start: list[float] | None
+    end: list[float] | None
+
+
+class Node(TypedDict):
+    """The machine of a cluster that a case of a suite was on: its name there, its address, and what the case was given of it
+    besides CPUs: `card` and `driver` of its GPU as NVML has them, null where it has none of NVIDIA's, and `resources`."""
+
+    name: str
+    address: str
+    card: str | None
+    driver: str | None
+    resources: dict[str, float]
+
+
+class Machine(TypedDict):
+    """The machine and the state that it is in; `git_commit` is that of the current folder, None outside a checkout.
+
+    ``governors``: how many cores each frequency governor has; ``record_env``: the patterns of ``--record-env``; ``variables``: the environment variables that they match;
+    ``locked_clocks``: to what ``--lock-clocks`` locked the card's, ``base`` or so many MHz; ``node``: where a suite was spread
+    over a cluster, which machine of it this is.
+    """
+
+    os: NotRequired[str]
+    machine: NotRequired[str]
+    cpu: Cpu
+    governors: NotRequired[dict[str, int]]
+    gpus: list[Gpu]
+    load_average: Load
+    git_commit: NotRequired[str | None]
+    gpu_readings: NotRequired[list[GpuReading]]
+    locked_clocks: NotRequired[str | int]
+    record_env: NotRequired[list[str]]
+    variables: NotRequired[dict[str, str]]
+    node: NotRequired[Node]
+
+
+class Runtime(TypedDict):
+    """Versions of what the worker runs with; ``packages``: the installed ones of ONNX Runtime and of plugin EPs."""
+
+    onnxruntime: str
+    onnxruntime_build: NotRequired[str]
+    python: NotRequired[str]
+    numpy: NotRequired[str]
+    packages: NotRequired[dict[str, str]]
+
+
+class Environment(Machine, Runtime):
+    """What figures depend on besides the model and the session."""
+
+
+# The model
+
+
+class Tensor(TypedDict):
+    """An input or output.
+
+    ``model_shape`` is as the model states it, a name or None where a dimension is not fixed; ``shape`` and ``bytes`` are
+    those of the run, None where it is not a tensor that can be held; ``range`` is that of random values. A sequence has
+    ``tensors``, the shapes of its tensors, and their bytes; ``model_shape`` is then that of each.
+    """
+
+    name: str
+    type: str
+    model_shape: list[int | str | None]
+    shape: list[int] | None
+    bytes: int | None
+    range: NotRequired[list[float] | None]
+    tensors: NotRequired[list[list[int]]]
+
+
+class Model(TypedDict):
+    """The model's file, and what it takes and gives."""
+
+    path: str
+    sha256: str
+    inputs: list[Tensor]
+    outputs: list[Tensor]
+
+
+class Items(TypedDict):
+    """How many items a run has, such as the pictures of a batch; ``dim``: the dimension whose size that is, None where a
+    number was given."""
+
+    count: int
+    dim: str | None
+
+
+# The execution provider
+
+
+class Device(TypedDict):
+    """Hardware: with vendor, ids and metadata where ONNX Runtime has an EP device for it, else with a name and an index."""
+
+    type: str
+    vendor: NotRequired[str]
+    vendor_id: NotRequired[int]
+    device_id: NotRequired[int]
+    metadata: NotRequired[dict[str, str]]
+    name: NotRequired[str]
+    index: NotRequired[int | None]
+
+
+class Memory(TypedDict):
+    """An EP's memory: ``kind`` (``ep-device``, ``named-device``, ``host``; ``none`` where there is none to bind), and the
+    names of its default and its host-accessible memory."""
+
+    kind: str
+    default: str | None
+    host_accessible: str | None
+
+
+class Sync(TypedDict):
+    """What ends a sample, what that costs in ns, and how it is known to wait."""
+
+    kind: str
+    cost_ns: int
+    how: str
+
+
+CopySync = dict[str, dict[Direction, Sync]]  # what ends copies, by host memory and direction
+
+
+class Provider(TypedDict):
+    """An EP as it was asked for and as it was opened, on which device."""
+
+    ep: str
+    ep_requested: NotRequired[str]
+    ep_library: NotRequired[str | None]
+    ep_version: NotRequired[str | None]
+    device: Device
+    memory: Memory
+
+
+class EpOfSession(TypedDict):
+    """One of several EPs that have nodes of a session: on which device, with which memory, how many nodes and what share of
+    all (0 to 1, four decimals)."""
+
+    ep: str
+    ep_version: str | None
+    device: Device
+    memory: Memory
+    nodes: int
+    share: float
+
+
+class Target(Provider):
+    """The EP and the session.
+
+    ``policy``: where ONNX Runtime chose the EP, what by (``PREFER_GPU`` …, else null; ``ep`` and ``device`` are what it
+    chose, read from the session); ``dynamic_outputs``: ONNX Runtime allocated the outputs of ``device-tensors``,
+    ``device-resident`` and ``device-tensors-pinned`` in each run (false: they were bound preallocated); ``external``: the library
+    in whose memory the inputs of ``device-tensors`` and ``device-resident`` were, or null; ``cuda_graph``: runs were captured and
+    replayed where a case has a ``graph``; ``stream``: what made the stream that the EP's kernels ran on, or null for the
+    EP's own; ``run_config``: entries that the run options of every run had; ``python``: the interpreter whose ONNX Runtime
+    it is, as it was named, or null for ortbench's own. ``sync`` is null where no mode has one; a bandwidth curve has
+    ``copy_sync`` instead.
+    ``eps``: every EP that has nodes, the one with most first, where several beside the CPU EP have.
+    """
+
+    policy: NotRequired[str | None]
+    eps: NotRequired[list[EpOfSession]]
+    sync: Sync | None
+    copy_sync: NotRequired[CopySync]
+    ep_options: dict[str, str]
+    session_config: NotRequired[dict[str, str]]
+    threads: NotRequired[int | None]
+    opt_level: NotRequired[str]
+    dynamic_outputs: NotRequired[bool]
+    external: NotRequired[str | None]
+    cuda_graph: NotRequired[bool]
+    stream: NotRequired[str | None]
+    run_config: NotRequired[dict[str, str]]
+    python: NotRequired[str | None]
+
+
+class Crossing(TypedDict):
+    """The Memcpy nodes of one direction: how many, and what they copy in a run, None where ONNX Runtime does not say."""
+
+    nodes: int
+    bytes: int | None
+
+
+class Crossings(TypedDict):
+    """What Memcpy nodes copy inside the graph."""
+
+    to_host: Crossing
+    from_host: Crossing
+
+
+class CountedCopies(TypedDict):
+    """How many Memcpy nodes a run has (None where nobody can tell) and, where it has any, what they copy."""
+
+    memcpy_nodes: int | None
+    memcpy: NotRequired[Crossings]
+
+
+class Placement(CountedCopies):
+    """Where nodes were placed: how many on each EP (None where ONNX Runtime does not say), and the operators that stay on
+    the CPU where another EP was asked for, with their number."""
+
+    nodes: dict[str, int] | None
+    cpu_operators: dict[str, int]
+
+
+class EngineCache(TypedDict):
+    """``--engine-cache``: its path, and whether it was warm, the engine there before."""
+
+    path: str
+    warm: bool
+
+
+class Setup(TypedDict):
+    """How the run began. Results of one run, whose blocks alternated, share its ``run_id``; copies alone have no session."""
+
+    run_id: NotRequired[str]
+    session_ns: NotRequired[int]
+    engine_cache: NotRequired[EngineCache | None]
+    first_inference_ns: NotRequired[int]
+    seed: int
+    expected_outputs: NotRequired[bool]
+    profiler_listens: NotRequired[bool]
+
+
+class Loop(TypedDict):
+    """A loop: how many ``steps``, which outputs are fed back (``feedback``: [output, input]), what was given for the first
+    step alone (``first``, null without), the inputs whose state ``grows``, and each state's shape before the first and after
+    the last step (``state_shapes``); ``fill``, ``keep``, ``resident``: as they were given."""
+
+    steps: int
+    feedback: list[list[str]]
+    first: dict[str, int | str] | None
+    grows: list[str]
+    state_shapes: list[list[list[int]]]
+    fill: dict[str, str]
+    keep: list[str]
+    resident: list[str]
+
+
+class SuggestedLoop(TypedDict):
+    """Of ``ortbench inspect``: the loop that a model looks made for: ``feedback`` and the ``patterns`` that stand for it
+    ([output, input]), whether names say so (``sure``) or one shape alone, and the ``command`` that measures it."""
+
+    feedback: list[list[str]]
+    patterns: list[list[str]]
+    sure: bool
+    command: str
+
+
+# A load
+
+
+class LoadBlock(TypedDict):
+    """A part of what was measured at a load point at one go, between blocks of others: how much was completed a second, and
+    statistics of the latency, ns (``mean``, ``median``, ``p95``, ``p99``, ``max``). Blocks of one ``round`` were measured near
+    each other, of both sides of a live gate too."""
+
+    round: int
+    n: int
+    throughput: float
+    latency: dict[str, int]
+
+
+class LoadSetup(TypedDict):
+    """How a load was put on: ``sessions`` is ``shared``, ``own`` or ``process``; ``duration_s`` of a level; ``arrivals`` is
+    ``poisson``, ``uniform`` or ``file`` with the ``file``'s name, null without an open loop; so many ``workers`` serve an open loop;
+    ``slo`` the most that each statistic of the latency may be, ns."""
+
+    sessions: str
+    duration_s: float
+    arrivals: str | None
+    file: str | None
+    seed: int
+    workers: int
+    slo: dict[str, int] | None
+
+
+class Knee(TypedDict):
+    """The last number of callers that brought at least 5 % more runs/s, and its share of the highest runs/s."""
+
+    concurrency: int
+    share_of_peak: float
+
+
+class SloRate(TypedDict):
+    """The highest rate, per second, that keeps the SLO; ``ci95``: between one that surely does and one that surely does not."""
+
+    rate: float
+    ci95: list[float]
+
+
+class Slo(TypedDict):
+    """An SLO, ns by statistic, and of ``--rate auto`` what rate keeps it, by mode; null where none was found."""
+
+    asked: dict[str, int]
+    found: dict[str, SloRate | None]
+
+
+class ChainStage(TypedDict):
+    """A stage of a chain: its model, where it ran, ``repeat`` (1 for one that is no loop) and what it feeds back
+    (``feedback``: [output, input]), its outputs that stay on the device (``keep``), and its ``settings``, as ``target`` has
+    them; ``sha256`` is of its model."""
+
+    name: str
+    model: str
+    sha256: str
+    ep: str
+    ep_version: str | None
+    device: Device
+    memory: Memory
+    repeat: int
+    feedback: list[list[str]]
+    keep: list[str]
+    session_ns: int
+    first_inference_ns: int
+    settings: dict[str, Any]
+
+
+class LinkTimes(TypedDict):
+    """What the copies of a link's value take alone; null where there is none to or from a device."""
+
+    d2h_ns: int | None
+    h2d_ns: int | None
+
+
+# Of a link; `from` is no name that a class can have.
+ChainLink = TypedDict(
+    "ChainLink",
+    {
+        "from": str,
+        "to": str,
+        "bytes": int,
+        "stays": bool,
+        "why": "str | None",
+        "memory": str,
+        "downloads": int,
+        "uploads": int,
+        "d2h_ns": "int | None",
+        "h2d_ns": "int | None",
+    },
+)
+ChainLink.__doc__ = """A link of a chain: its ends as STAGE.NAME, its ``bytes``, whether it ``stays`` in the ``memory`` that it is
+given in with ``device-resident``, or why not; how often it crosses through the host in mode ``cpu-tensors`` (``downloads``, ``uploads``: a
+loop that takes it uploads it in each step), and what one such copy takes alone."""
+
+
+class Chain(TypedDict):
+    """A chain: its stages in the order in which they ran, and its links."""
+
+    stages: list[ChainStage]
+    links: list[ChainLink]
+
+
+class Axis(TypedDict):
+    """What cases differ in: ``values`` are those that their points have under ``name``, in order; ``unit`` is "" for names."""
+
+    name: str
+    unit: str
+    values: list[int | float | str]
+
+
+class Sweep(TypedDict):
+    """What the best shape of a sweep had to keep (``slo``: ns by statistic, null without)."""
+
+    slo: dict[str, int] | None
+
+
+class SwitchedShape(TypedDict):
+    """A shape (its name) in calls that change shapes, against its calls alone: medians in ns, how many times as long the former
+    take and the 95 % interval of that, null with too few rounds; ``samples``: of both ways, in order, ``calls`` of each round."""
+
+    shape: str
+    alone_ns: int
+    turns_ns: int
+    ratio: float
+    ci95: list[float] | None
+    samples: dict[str, list[int]]
+
+
+class Switching(TypedDict):
+    """What it costs in a mode that each call has another shape than the one before: ``rounds`` of ``calls`` of each shape in
+    turns and as many one shape at a time. ``ratio``: how many times as long a turn of all shapes takes; ``cost_ns``: what it
+    takes longer, by call; with 95 % intervals, null with too few rounds."""
+
+    mode: str
+    rounds: int
+    calls: int
+    ratio: float
+    ci95: list[float] | None
+    cost_ns: int
+    cost_ci95_ns: list[int] | None
+    shapes: list[SwitchedShape]
+
+
+class BestShape(TypedDict):
+    """The name of the best shape of a mode: the one with most items a second (``by`` is ``items_per_s``) of those that keep the
+    SLO, or, where all have as many items, the largest that keeps it (``bytes_in``). ``ties``: names of those that cannot be told
+    from it."""
+
+    shape: str
+    by: str
+    items_per_s: float | None
+    ci95: list[float] | None
+    ties: list[str]
+
+
+class Best(TypedDict):
+    """The best shape by mode, null where none keeps the SLO or none can be told; ``mode``: the one that gets most items done."""
+
+    mode: str | None
+    modes: dict[str, BestShape | None]
+
+
+# The parts of a case
+
+
+class StageBytes(TypedDict):
+    """What a stage copies to and from the device; null where it is not known."""
+
+    bytes_h2d: int | None
+    bytes_d2h: int | None
+
+
+class LoopBytes(TypedDict):
+    """What a mode copies in a step of a loop, to and from the device: because of the state, and in all. A list by step where
+    it grows; null where it is not known."""
+
+    state_h2d: int | list[int] | None
+    state_d2h: int | list[int] | None
+    step_h2d: int | list[int] | None
+    step_d2h: int | list[int] | None
+
+
+class ZeroCopy(TypedDict):
+    """Of the worker: whether runs use the memory that is bound; ``addresses``: at least the addresses are those that were bound."""
+
+    proved: bool
+    how: str
+    addresses: NotRequired[bool]
+
+
+class CaseCheck(TypedDict):
+    """What was verified of a case: the verdict and how it is known.
+
+    ``zero_copy`` also has ``addresses`` (at least the addresses are those that were bound), ``external`` the ``library`` and the
+    ``place`` of its memory, ``graph`` the ``id`` of what was captured.
+    """
+
+    verdict: Literal["passed", "failed", "unclear"]
+    how: NotRequired[str]
+    addresses: NotRequired[bool]
+    library: NotRequired[str]
+    place: NotRequired[str]
+    id: NotRequired[int]
+
+
+class Place(TypedDict):
+    """Another library, and where its memory is."""
+
+    library: str
+    place: str
+
+
+class TensorPlace(TypedDict):
+    """An input or output as a mode has it: in which memory, and why there. ``usual``: that is the memory which the mode is
+    about, the device's for device tensors."""
+
+    name: str
+    memory: str
+    why: str
+    usual: bool
+
+
+class Places(TypedDict):
+    """Where a mode has each input and output, in the model's order."""
+
+    inputs: list[TensorPlace]
+    outputs: list[TensorPlace]
+
+
+class External(Place):
+    """Of the worker: whether runs read the memory of another library."""
+
+    proved: bool
+    how: str
+
+
+class Graph(TypedDict):
+    """Of the worker: a graph that was captured and is replayed, and whether a replay reads inputs that were written in place."""
+
+    id: int
+    proved: bool
+    how: str
+
+
+class Downsampled(TypedDict):
+    """Samples of the first of each ``every`` rounds were kept, whole blocks of them; ``taken``: how many there were, by
+    phase."""
+
+    every: int
+    taken: dict[str, int]
+
+
+class LeftOut(TypedDict):
+    """Blocks and samples that were measured and left out of the figures, by phase, as a case has those that were not."""
+
+    samples: dict[str, list[int | float]]
+    blocks: dict[str, list[list[int]]]
+
+
+class Throttled(TypedDict):
+    """The rounds that were measured while the card was held back: how many of how many (``of``), by what, in words, and
+    whether they were left out of the figures."""
+
+    rounds: list[int]
+    of: int
+    reasons: list[str]
+    left_out: bool
+
+
+class Energy(TypedDict):
+    """``--energy``: what runs of a mode draw, in a stretch of their own after the measurement, or why that is not known
+    (``unsupported``, which then is all there is).
+
+    ``how``: ``counter``, the device's own; ``power``, readings of its power, integrated; ``rapl``, the counters of the CPU's
+    packages. ``of``: of what, in words. ``start_ns``: when the stretch begins, on the clock on which blocks begin; ``parts``:
+    runs, seconds and joules of its parts, the idle draw among them; ``idle``: seconds and joules of the parts of the idle time
+    beside it.
+    """
+
+    unsupported: NotRequired[str]
+    how: NotRequired[Literal["counter", "power", "rapl"]]
+    of: NotRequired[str]
+    start_ns: NotRequired[int]
+    parts: NotRequired[list[list[float]]]
+    idle: NotRequired[list[list[float]]]
+
+
+class HostTime(TypedDict):
+    """What the host took for the timed blocks of ``latency``, all of them together: ``runs`` of the model, their time by the
+    clock, and the CPU time of all threads of the worker in it. The CPU time by the time is how many cores were in use."""
+
+    runs: int
+    wall_ns: int
+    user_ns: int
+    system_ns: int
+
+
+class Copied(TypedDict):
+    """Copies in one direction of a run, by the GPU's clock; ``memory`` is the host's side, such as ``pageable``, None
+    where there was no copy."""
+
+    n: int
+    bytes: int
+    ns: int
+    memory: str | None
+
+
+class Measured(TypedDict):
+    """What NVIDIA's CUPTI recorded in ``runs`` runs of their own after the measurement, medians of one run by the GPU's
+    clock; ``run_ns`` is one of those runs."""
+
+    runs: int
+    run_ns: int
+    h2d: Copied
+    d2h: Copied
+    kernels_ns: int
+
+
+class HostEnd(TypedDict):
+    """Copies in one direction of a run: how many, and the host's ``memory``, such as ``pageable``, None where there was no copy."""
+
+    n: int
+    memory: str | None
+
+
+class Recorded(TypedDict):
+    """Of the ``runs`` in which CUPTI recorded the GPU's activity: what is no figure of the copies of one."""
+
+    runs: int
+    h2d: HostEnd
+    d2h: HostEnd
+
+
+class Arena(TypedDict):
+    """An EP's arena: what it held, and what of it was in use, at most."""
+
+    ep: str
+    held: int
+    in_use: int
+
+
+class NodeMemory(TypedDict):
+    """A node: what its kernel ``allocated`` and did not free, None where the EP's allocator does not tell, the bytes of its
+    outputs, and those of its weights."""
+
+    name: str
+    op: str
+    ep: str
+    allocated: int | None
+    output: int
+    weights: int
+
+
+class CaseMemory(TypedDict):
+    """How it is known what a mode takes of memory, in a worker of its own after the measurement.
+
+    ``failed``: why there are no figures, else null. ``device``: how that of the device is known; null where the EP computes in
+    host memory. ``host``: how that of the host is known. ``arenas``: those of EPs whose allocators tell, bytes, and
+    ``arenas_how`` that is known, or why there are none. ``nodes``: with ``--nodes``, those that hold most.
+    """
+
+    failed: str | None
+    device: str | None
+    host: str | None
+    arenas: list[Arena]
+    arenas_how: str
+    nodes: NotRequired[list[NodeMemory]]
+
+
+class Once(TypedDict):
+    """The copies before and after all runs of ``device-resident``; 0 where there is nothing to copy."""
+
+    h2d_ns: int
+    d2h_ns: int
+
+
+class Depth(TypedDict):
+    """How a pipeline is filled: ``depth`` inferences are in flight, and each sample is a round of as many items. ``items``
+    come in turns, ``distinct`` of them with inputs of their own, from ``host_memory``."""
+
+    depth: int
+    items: int
+    distinct: int
+    host_memory: str
+
+
+class CaseSync(Sync):
+    """What ends the samples of a mode, and what ends its uploads and downloads, None where the copy waits by its nature."""
+
+    h2d: NotRequired[Sync | None]
+    d2h: NotRequired[Sync | None]
+
+
+# Profiled nodes
+
+
+class OperatorTime(TypedDict):
+    """All nodes of an operator on an EP; ``compiled graph`` is the operator of what an EP compiled."""
+
+    op: str
+    ep: str | None
+    nodes: int
+    ns: int
+    share: float
+
+
+class EpTime(TypedDict):
+    """All nodes on an EP; None for Memcpy nodes, which are between EPs."""
+
+    ep: str | None
+    nodes: int
+    ns: int
+    share: float
+
+
+class NodeReference(TypedDict):
+    """A node of the graph."""
+
+    name: str
+    op: str
+    ep: str | None
+
+
+class MemcpyNode(TypedDict):
+    """A Memcpy node; ``type`` is such as ``float[8,4]``, ``island`` an index. None is not known."""
+
+    name: str | None
+    direction: Literal["to host", "from host"]
+    tensor: str | None
+    type: str | None
+    bytes: int | None
+    ns: int | None
+    forced_by: list[NodeReference] | None
+    island: int | None
+
+
+class IslandNode(TypedDict):
+    """A node of an island; ``reads`` are the types of its inputs. None is not known."""
+
+    name: str
+    op: str
+    reads: list[str] | None
+    ns: int | None
+
+
+class Island(TypedDict):
+    """Nodes on the CPU that hang together.
+
+    ``position`` is ``start``, ``end``, ``middle`` or ``apart``, see `ortbench.analysis.nodes.islands.position`; ``to_host`` and
+    ``from_host`` are the Memcpy nodes that it forces, ``bytes`` and ``memcpy_ns`` are of these, ``node_ns`` of its nodes,
+    ``ns`` of both, ``share`` of a run. Times are None where a model was only looked at. Where an EP compiles, a node that
+    ONNX Runtime made of several on the CPU may be in no island, only among the operators.
+    """
+
+    nodes: list[IslandNode]
+    position: str | None
+    node_ns: int | None
+    to_host: int
+    from_host: int
+    bytes: int | None
+    memcpy_ns: int | None
+    ns: int | None
+    share: float | None
+
+
+class InnerCopies(TypedDict):
+    """The copies inside a graph and what forces them; ``problem``: why tensors, ``forced_by`` and islands are not known."""
+
+    memcpy: list[MemcpyNode]
+    islands: list[Island]
+    problem: str | None
+
+
+class Nodes(InnerCopies):
+    """What ONNX Runtime's profile of some runs after the measurement says.
+
+    Its times are the host's, profiling has slowed them, and on an EP that works asynchronously a node's time is that of
+    its launch: they are shares and hints, and nothing of them is in any case. Medians over the runs: ``ns`` in a run,
+    ``share`` of a run. ``runs``: how many; ``run_ns``: one of them; ``outside_ns``: what of a run is in no node.
+    """
+
+    runs: int
+    run_ns: int
+    outside_ns: int
+    operators: list[OperatorTime]
+    eps: list[EpTime]
+
+
+# The link
+
+
+class Peak(TypedDict):
+    """The highest rate of copies that a sweep saw in a direction, at which size, from which host memory."""
+
+    gbps: float
+    bytes: int
+    memory: str
+
+
+class Peaks(TypedDict):
+    """By direction; None where none was measured."""
+
+    h2d: Peak | None
+    d2h: Peak | None
+
+
+class LinkShare(TypedDict):
+    """How near copies come to what the link can do: see `ortbench.analysis.link`."""
+
+    bytes: int
+    copies: int
+    took_ns: int
+    sweep_ns: int
+    of_sweep: float
+    of_peak: float
+
+
+Link = TypedDict(
+    "Link",
+    {
+        "from": str,  # where the sweep is
+        "created": str,
+        "memory": str,  # the host's side of the copies
+        "h2d": list[list[float]],  # bytes and ns of each size
+        "d2h": list[list[float]],
+        "peak": Peaks,
+        "shares": dict[str, dict[str, LinkShare]],  # by mode and direction
+    },
+)

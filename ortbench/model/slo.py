@@ -1,0 +1,112 @@
+"""A service level objective: the most that a statistic of a run's time may be, as ``p99=20ms``. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ortbench.core.errors import BadInput
+from ortbench.core.stats import Stats
+from ortbench.core.units import duration
+from ortbench.plan.option_types import Kind, text_of
+
+if TYPE_CHECKING:
+    from ortbench.model.schema import Sweep
+
+LATENCY = "latency"  # the median of it
+# The median has two names: that of the column, and that which loads have for it.
+_FIELDS = {
+    LATENCY: "median", "p50": "median", "mean": "mean", "p90": "p90", "p95": "p95", "p99": "p99", "max": "max",
+}  # fmt: skip
+_NEEDED = {"p90": 10, "p95": 20, "p99": 100}  # a percentile needs a sample beyond it
+_UNITS = {"ns": 1, "us": 1e3, "µs": 1e3, "ms": 1e6, "s": 1e9}
+
+
+class Slo(NamedTuple):
+    """The most that a statistic may be.
+
+    Attributes:
+        statistic: ``latency`` or ``p50`` (the median), ``mean``, ``p90``, ``p95``, ``p99`` or ``max``.
+        limit_ns: in ns.
+    """
+
+    statistic: str
+    limit_ns: int
+
+    def value_ns(self, stats: Stats) -> int | None:
+        """The statistic, ns; None where there are too few samples for it."""
+        if stats.n < _NEEDED.get(self.statistic, 1):
+            return None
+        value: int = getattr(stats, _FIELDS[self.statistic])
+        return value
+
+    def keeps(self, stats: Stats) -> bool | None:
+        """Whether it is kept; None where that cannot be told."""
+        value = self.value_ns(stats)
+        return None if value is None else value <= self.limit_ns
+
+    @property
+    def is_median(self) -> bool:
+        """Whether it is of the median, which has an interval."""
+        return _FIELDS[self.statistic] == _FIELDS[LATENCY]
+
+    @property
+    def needed(self) -> int:
+        """How many samples it takes to tell."""
+        return _NEEDED.get(self.statistic, 1)
+
+    def __str__(self) -> str:
+        return f"{self.statistic} ≤ {duration(self.limit_ns)}"
+
+
+def parse_limits(text: str, option: str, statistics: Collection[str]) -> dict[str, int]:
+    """``p99=20ms`` or ``p99=20ms,mean=5ms`` as ns by statistic, at least one.
+
+    Raises:
+        BadInput: no such statistic, or no time.
+    """
+    found: dict[str, int] = {}
+    for part in text.split(","):
+        name, equals, limit = (it.strip() for it in part.partition("="))
+        if not equals:
+            raise BadInput(f"{option} {part.strip()!r}: name the statistic, such as p99=20ms", option)
+        if name not in statistics:
+            reason = f"there is no such statistic; choose from {', '.join(statistics)}"
+            raise BadInput(f"{option} {name!r}: {reason}", option)
+        if name in found:
+            raise BadInput(f"{option} {name}: was given twice; give it once", option)
+        time = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?(ns|us|µs|ms|s)", limit)
+        ns = float(time[1]) * _UNITS[time[2]] if time else 0.0
+        if not 1 <= ns < 1e15:
+            raise BadInput(f"{option} {name}={limit}: write a time above zero such as 20ms, 500us or 1s", option)
+        found[name] = round(ns)
+    return found
+
+
+def parse_slo(text: str, option: str) -> Slo:
+    """``p99=20ms`` or ``latency=1.5s``.
+
+    Raises:
+        BadInput: not of that form.
+    """
+    found = parse_limits(text, option, _FIELDS)
+    if len(found) > 1:
+        raise BadInput(f"{option} {text!r}: name one statistic, by which the best shape is told", option)
+    return Slo(*found.popitem())
+
+
+def _toml(value: Any, option: str) -> str:
+    text = text_of(value)
+    parse_slo(text, option)
+    return text
+
+
+SLO = Kind('"p99=20ms"', _toml, parse_slo)
+
+
+def slo_of(sweep: Sweep | None) -> Slo | None:
+    """That of a sweep's result, if it has one."""
+    if sweep is None or not sweep["slo"]:
+        return None
+    return Slo(*next(iter(sweep["slo"].items())))

@@ -1,0 +1,169 @@
+"""When what happened: stages, blocks and samples, for a timeline."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from ortbench.model.protocol import NodeEvent
+
+    Moments = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Span:
+    """Something that took its time, in ns."""
+
+    name: str
+    start_ns: int
+    duration_ns: int
+    args: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def end_ns(self) -> int:
+        """When it was over."""
+        return self.start_ns + self.duration_ns
+
+
+@dataclass(frozen=True)
+class TimedBlock:
+    """A block as it was timed.
+
+    Attributes:
+        mode, phase, round: which.
+        dropped: iterations before the first sample, which are not recorded.
+        first: index of its first sample among those of the phase.
+        n: samples.
+        start_ns, duration_ns: of the whole block.
+        starts_ns, samples_ns: when the call of each sample began and how long it took; empty where they are left out.
+        step_starts_ns, steps_ns: of loops the same of the steps in them, one loop after the other; else empty.
+    """
+
+    mode: str
+    phase: str
+    round: int
+    dropped: int
+    first: int
+    n: int
+    start_ns: int
+    duration_ns: int
+    starts_ns: Sequence[int]
+    samples_ns: Sequence[int]
+    step_starts_ns: Sequence[int] = ()
+    steps_ns: Sequence[int] = ()
+
+    @property
+    def size(self) -> int:
+        """Samples and steps."""
+        return self.n + len(self.steps_ns)
+
+
+@dataclass(frozen=True)
+class CallerRuns:
+    """The runs of a caller in a block of a load: when each started and ended, and its number, of requests that of the request."""
+
+    starts_ns: Sequence[int] | Moments
+    ends_ns: Sequence[int] | Moments
+    numbers: Sequence[int] | Moments
+
+
+@dataclass(frozen=True)
+class LoadBlock:
+    """A block of a level of load.
+
+    Attributes:
+        mode, name, round: which; the name says the level.
+        start_ns, duration_ns: of the whole block.
+        runs: of each caller.
+        due_ns: when each request was due; empty where callers set the pace.
+    """
+
+    mode: str
+    name: str
+    round: int
+    start_ns: int
+    duration_ns: int
+    runs: Sequence[CallerRuns]
+    due_ns: Sequence[int] | Moments = ()
+
+    @property
+    def size(self) -> int:
+        """Runs and requests."""
+        return len(self.due_ns) + sum(len(it.starts_ns) for it in self.runs)
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A mode was given up."""
+
+    mode: str
+    at_ns: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class Node:
+    """One of ONNX Runtime's own events: a node of the graph, in a profiled run."""
+
+    span: Span
+    ep: str
+    thread: int
+
+    @classmethod
+    def of(cls, event: NodeEvent) -> Node:
+        """From the fields of `ortbench.worker.looks.ort_profile.NodeEvent`."""
+        recorded = event["args"]
+        args = {
+            "node": event["name"],
+            "ep": event["ep"],
+            "run": event["run"] + 1,
+            "inputs": _shapes(recorded.get("input_type_shape")),
+            "outputs": _shapes(recorded.get("output_type_shape")),
+            "input_bytes": _count(recorded.get("activation_size")),
+            "weight_bytes": _count(recorded.get("parameter_size")),
+            "output_bytes": _count(recorded.get("output_size")),
+        }
+        known = {key: value for key, value in args.items() if value is not None}
+        span = Span(event["op"], event["start_ns"], event["duration_ns"], known)
+        return cls(span, event["ep"], event["thread"])
+
+
+def _shapes(recorded: Any) -> str | None:
+    """``[{"float": [1, 3]}]`` as ``float 1x3``; None where nothing of the kind was recorded."""
+    if not isinstance(recorded, list):
+        return None
+    tensors = [(dtype, shape) for tensor in recorded if isinstance(tensor, dict) for dtype, shape in tensor.items()]
+    return ", ".join(f"{dtype} {'x'.join(map(str, shape))}".strip() for dtype, shape in tensors) or None
+
+
+def _count(recorded: Any) -> int | None:
+    return int(recorded) if str(recorded).isdecimal() else None
+
+
+@dataclass
+class Timeline:
+    """What happened when on one side of a run; it grows while the run goes on.
+
+    Attributes:
+        stages: loading, preparing and so on, with their parts.
+        blocks: in the order measured.
+        load: blocks of levels of load, in the order measured.
+        failures: of modes.
+        close_ups: by mode, the iterations of a pass of their own, each with its steps one after the other.
+        profiled_runs, nodes: of a session with ONNX Runtime's profiler, and what it recorded.
+        missing: what the trace lacks, in words.
+    """
+
+    stages: list[Span] = field(default_factory=list)
+    blocks: list[TimedBlock] = field(default_factory=list)
+    load: list[LoadBlock] = field(default_factory=list)
+    failures: list[Failure] = field(default_factory=list)
+    close_ups: dict[str, list[list[Span]]] = field(default_factory=dict)
+    profiled_runs: list[Span] = field(default_factory=list)
+    nodes: list[Node] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)

@@ -1,0 +1,1 @@
+"""What a command is asked to do: options, how they are read, and the frozen plans that they make."""

@@ -1,0 +1,94 @@
+"""What a bandwidth sweep is asked to do: frozen, plain data, and the sizes it goes through."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from typing import Any
+
+from ortbench.core.errors import BadInput
+from ortbench.plan.option_types import NUMBER, TEXT, WHOLE
+from ortbench.plan.options import MEASURED, at_least, check_values, not_negative, option, seconds
+from ortbench.plan.plan import POLICIES, Target, timeout
+
+_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "ki": 2**10, "mi": 2**20, "gi": 2**30}
+_STEPS = (1, 4, 16, 64, 256)  # of each decimal unit: factors of four, so that sizes read as they are typed
+
+
+def sizes(low: int, high: int) -> tuple[int, ...]:
+    """The sizes of a sweep in bytes, ascending: both ends, and between them 1, 4, 16, 64 and 256 of B, kB, MB, GB."""
+    steps = {step * 1000**unit for unit in range(4) for step in _STEPS}
+    return tuple(sorted({low, high} | {size for size in steps if low < size < high}))
+
+
+def parse_size(text: str, option: str) -> int:
+    """A size such as ``64kB`` (1000 bytes each), ``64KiB`` (1024 bytes each) or ``4096`` in bytes.
+
+    Raises:
+        BadInput: not a size, or not a whole number of bytes above zero.
+    """
+    found = re.fullmatch(r"(\d+(?:\.\d+)?) ?([kmg]i?)?b?", text.strip(), re.ASCII | re.IGNORECASE)
+    size = float(found[1]) * _UNITS[(found[2] or "").lower()] if found else 0.0
+    if size < 1 or size != int(size) or size > 2**50:
+        raise BadInput(f"{option} {text!r}: write a size such as 4kB, 1.5MB, 64KiB or 4096", option)
+    return int(size)
+
+
+_SIZE = TEXT._replace(parse=parse_size)
+_swept = partial(option, panel=MEASURED, commands=("bandwidth",), suite=False)
+
+
+@dataclass(frozen=True)
+class CopyPlan:
+    """One sweep of one EP's copies.
+
+    Attributes:
+        target: the EP and its device; the rest of it needs a session, which a sweep has not.
+        min_bytes, max_bytes: the smallest and the largest copy.
+        duration_s: longest measurement, all sizes together.
+        iterations: measure exactly so many copies of each size instead; None measures until it knows enough.
+        seed: of the data and of the order of blocks.
+        timeout_s: longest wait for one answer of the worker.
+        command: what was typed.
+    """
+
+    target: Target = field(default_factory=Target)
+    min_bytes: int = _swept(
+        "min-size", "SIZE", "The smallest copy: 4kB, 64KiB, 4096.", kind=_SIZE, default=4_000, shown="4kB"
+    )
+    max_bytes: int = _swept(
+        "max-size", "SIZE", "The largest copy, as far as memory allows.", kind=_SIZE, default=256_000_000, shown="256MB"
+    )
+    duration_s: float = _swept(
+        "duration", "SECONDS", "Longest measurement, all sizes together.", kind=NUMBER, default=20.0, check=seconds
+    )
+    iterations: int | None = _swept(
+        "iterations", "N", "Measure exactly N copies of each size instead.", kind=WHOLE,
+        check=at_least(1, "at least one copy must be measured"),
+    )  # fmt: skip
+    seed: int = _swept(
+        "seed", "N", "Seed of the data and of the order of blocks.", kind=WHOLE, default=0, check=not_negative
+    )
+    timeout_s: float = timeout()
+    command: tuple[str, ...] = ()
+
+    def worker_request(self) -> dict[str, Any]:
+        """What the worker needs to open the EP, as JSON-ready data."""
+        return {"target": asdict(self.target), "seed": self.seed}
+
+
+def check(plan: CopyPlan) -> None:
+    """Refuse a sweep that cannot be carried out, before anything is started.
+
+    Raises:
+        BadInput: with the reason.
+    """
+    if plan.min_bytes > plan.max_bytes:
+        reason = f"is above --max-size: {plan.min_bytes} and {plan.max_bytes} bytes"
+        raise BadInput(f"--min-size {reason}", "--min-size")
+    check_values(plan)
+    check_values(plan.target)
+    if plan.target.ep in POLICIES:
+        reason = "ONNX Runtime chooses an EP for a model, and a sweep has none: name the EP"
+        raise BadInput(f"--ep {plan.target.ep}: {reason}", "--ep")

@@ -1,0 +1,114 @@
+"""What a chain is asked to do: models one behind the other, and which output is an input of which. Plain data; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from ortbench.plan.loop_plan import Steps, steps_from
+from ortbench.plan.plan import Inputs, Target, inputs_from, target_from
+
+
+class End(NamedTuple):
+    """An end of a link: a stage and its input or output."""
+
+    stage: str
+    tensor: str
+
+    def __str__(self) -> str:
+        return f"{self.stage}.{self.tensor}"
+
+
+@dataclass(frozen=True)
+class Link:
+    """An output of a stage that is an input of another.
+
+    Attributes:
+        source, to: its ends.
+        where: which place of the file gives each of them, for messages, by the names of the keys: ``from`` and ``to``.
+    """
+
+    source: End
+    to: End
+    where: dict[str, str] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return f"{self.source} → {self.to}"
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A model of a chain.
+
+    Attributes:
+        name: what links call it; without a dot.
+        model: its path.
+        target, inputs: the session, and what no link gives.
+        steps: how often it runs, and what is fed back; once and nothing for a stage that is no loop.
+        where: which place of the file gives each of its keys, for messages; under ``""`` the stage itself.
+    """
+
+    name: str
+    model: str
+    target: Target = field(default_factory=Target)
+    inputs: Inputs = field(default_factory=Inputs)
+    steps: Steps = field(default_factory=lambda: Steps(count=1))
+    where: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Chain:
+    """Stages in an order in which they can run, and the links between them."""
+
+    stages: tuple[Stage, ...]
+    links: tuple[Link, ...] = ()
+
+
+def chain_from(data: Mapping[str, Any]) -> Chain:
+    """The inverse of `dataclasses.asdict` for `Chain`, after JSON turned its tuples into lists."""
+    stages = tuple(
+        Stage(
+            it["name"],
+            it["model"],
+            target_from(it["target"]),
+            inputs_from(it["inputs"]),
+            steps_from(it["steps"]),
+            it["where"],
+        )
+        for it in data["stages"]
+    )
+    links = tuple(Link(End(*it["source"]), End(*it["to"]), it["where"]) for it in data["links"])
+    return Chain(stages, links)
+
+
+def in_order(names: Sequence[str], links: Iterable[Link]) -> tuple[list[str], list[str]]:
+    """Stages in an order in which each comes behind those that it takes something of; as they were given where that is all
+    the same.
+
+    Args:
+        names: of the stages.
+        links: between them.
+
+    Returns:
+        The order, and none; or, where there is no order, what there is of one and a circle of stages, its first one again
+        at its end.
+    """
+    before: dict[str, list[str]] = {name: [] for name in names}
+    for link in links:
+        before[link.to.stage].append(link.source.stage)
+    order: list[str] = []
+    while len(order) < len(names):
+        ready = next((name for name in names if name not in order and set(before[name]) <= set(order)), None)
+        if ready is None:
+            return order, _circle([name for name in names if name not in order], before)
+        order.append(ready)
+    return order, []
+
+
+def _circle(left: Sequence[str], before: Mapping[str, Sequence[str]]) -> list[str]:
+    """A circle among stages of which each waits for another one of them."""
+    path = [left[0]]
+    while path[-1] not in path[:-1]:
+        path.append(next(name for name in before[path[-1]] if name in left))
+    return path[path.index(path[-1]) :][::-1]

@@ -1,0 +1,62 @@
+"""What of results is compared: the options that say so. Pure."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ortbench.core.errors import BadInput
+from ortbench.model.metric_names import MetricName, parse_metric
+from ortbench.model.modes import ALL_MODES, no_such
+from ortbench.plan.option_types import SHARE, TEXTS
+from ortbench.plan.options import OTHERS, Given, Option
+from ortbench.plan.plan import SAME
+
+_SAME = Option(
+    "same",
+    "P",
+    "Up to which difference two are called the same.",
+    OTHERS,
+    SHARE,
+    SAME,
+    commands=("compare", "history"),
+    suite=False,
+    per={"history": {"help": "Up to which step two levels are called the same."}},
+)
+COMPARED = (
+    Option(
+        "metric",
+        "M",
+        "A metric, such as h2d, latency.p99 or throughput@concurrency=4.",
+        OTHERS,
+        TEXTS,
+        shown="those that matter",
+        commands=("compare", "history"),
+        suite=False,
+    ),
+    _SAME,
+)
+
+
+class Compared(NamedTuple):
+    """Which modes and metrics, empty for the usual ones, and up to which share two are called the same."""
+
+    modes: tuple[str, ...]
+    metrics: tuple[MetricName, ...]
+    same: float
+
+
+def compared_of(given: Given) -> Compared:
+    """What options say of it.
+
+    Raises:
+        BadInput: a mode or a metric that there is not, or no share.
+    """
+    modes = tuple(given.get("mode", ()))
+    for name in modes:
+        if name not in ALL_MODES:
+            raise BadInput(f"--mode {no_such(name)}", "--mode")
+    metrics = tuple(parse_metric(text) for text in given.get("metric", ()))
+    for metric in metrics:
+        if metric.best:
+            raise BadInput(f"--metric {metric.text}: only a gate compares the best points", "--metric")
+    return Compared(modes, metrics, SHARE.parse(given.get(_SAME.flag, SAME), _SAME.name))

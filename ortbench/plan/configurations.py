@@ -1,0 +1,142 @@
+"""The sides of one run: the product of what was given as lists, and what to call each of them. Pure."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import product
+from math import prod
+from pathlib import Path
+from typing import Any
+
+from ortbench.core import interpreters
+from ortbench.core.errors import BadInput
+from ortbench.core.safe_text import plain_name
+from ortbench.plan.bandwidth_plan import CopyPlan
+from ortbench.plan.options import Given, Option, declared
+from ortbench.plan.plan import Inputs, Loop, Plan, Target
+
+MAX_SIDES = 16  # each is a process with a session of its own, and gets its turn in every round
+
+
+def sides_of(given: Given, options: Iterable[Option], most: int = MAX_SIDES, called: str = "sides") -> list[Given]:
+    """What was given for each side: every combination of the values of all lists, the first list's slowest.
+
+    Args:
+        given: options, as a command line gives them where lists may be given.
+        options: of the command, as it has them.
+        most: that there may be.
+        called: what they are.
+
+    Returns:
+        As many as there are combinations, one without lists; each as the command line gives it without lists.
+
+    Raises:
+        BadInput: what is no list, or too many sides.
+    """
+    several = [(it, it.lists.each(given[it.flag], it.name)) for it in options if it.lists and it.flag in given]
+    count = prod(len(values) for _, values in several)
+    if count > most:
+        made = " × ".join(f"{len(values)} of {it.name}" for it, values in several if len(values) > 1)
+        raise BadInput(f"{made}: one run takes at most {most} {called}, and {count} were asked for")
+    flags = [it.flag for it, _ in several]
+    return [
+        {**given, **dict(zip(flags, values, strict=True))} for values in product(*(values for _, values in several))
+    ]
+
+
+def target_name(plan: Plan | CopyPlan) -> str:
+    """The EP of a plan in a word: its name, or that of its library."""
+    return _ep_name(plan.target)
+
+
+def _ep_name(target: Target) -> str:
+    return Path(target.library).stem if target.library and target.ep == "auto" else target.ep
+
+
+def eps_of(plan: Plan) -> list[str]:
+    """The EPs of a plan, each in a word: of a chain those of its stages."""
+    return list(dict.fromkeys(map(_ep_name, plan.targets)))
+
+
+def ep_names(plans: Sequence[Plan]) -> list[str]:
+    """The EP of each plan in a word; libraries of one name by what tells their paths apart: ``fast/libep``."""
+    names = [target_name(plan) for plan in plans]
+    libraries: dict[str, set[str]] = {}
+    for name, plan in zip(names, plans, strict=True):
+        if plan.target.library and plan.target.ep == "auto":
+            libraries.setdefault(name, set()).add(plan.target.library)
+    others = {plan.target.ep for plan in plans}
+    called = {
+        path: end for name, alike in libraries.items() for path, end in _ends(alike, 2 if name in others else 1).items()
+    }
+    return [
+        called.get(plan.target.library or "", name) if plan.target.ep == "auto" else name
+        for name, plan in zip(names, plans, strict=True)
+    ]
+
+
+def _ends(paths: Collection[str], least: int) -> dict[str, str]:
+    """The ends of some paths, without the suffix, as long as tells all of them apart; else the paths.
+
+    Args:
+        paths: at least one.
+        least: how many parts an end has at least.
+    """
+    parts = {path: Path(os.path.abspath(path)).with_suffix("").parts for path in paths}
+    for length in range(least, max(map(len, parts.values())) + 1):
+        ends = {path: "/".join(it[-length:]) for path, it in parts.items()}
+        if len(set(ends.values())) == len(ends):
+            return ends
+    return {path: path for path in paths}
+
+
+def differ_by_ep(plans: Sequence[Plan]) -> bool:
+    """Whether every side has an EP of its own."""
+    return len({(plan.target.ep, plan.target.library) for plan in plans}) == len(plans)
+
+
+def side_names(plans: Sequence[Plan]) -> list[str]:
+    """What to call the sides of a run: that in which they differ, such as ``batch=8`` or ``cuda threads=2``.
+
+    As names of folders (`ortbench.core.safe_text.plain_name`) they are different too.
+    """
+    eps = ep_names(plans)
+    settings = [dict(_settings(plan, ep, len(set(eps)) > 1)) for plan, ep in zip(plans, eps, strict=True)]
+    known = dict.fromkeys(key for one in settings for key in one)
+    differing = [key for key in known if any(one.get(key) != settings[0].get(key) for one in settings)]
+    names: list[str] = []
+    for one in settings:
+        name = " ".join(_said(key, one.get(key)) for key in differing) or one["ep"]
+        again = sum(plain_name(other) == plain_name(name) for other in names)
+        names.append(name if not again else f"{name}-{again + 1}")
+    return names
+
+
+def _settings(plan: Plan, ep: str, several_eps: bool) -> Iterator[tuple[str, Any]]:
+    """Every setting of a plan by what people call it, the EP first; entries of tables each by themselves.
+
+    Where there are several EPs, what is for one of them alone goes without saying.
+    """
+    yield "ep", ep
+    for owner, values in ((Target, plan.target), (Inputs, plan.inputs), (Loop, plan.loop), (Plan, plan)):
+        for field, it in declared(owner).items():
+            value = getattr(values, field)
+            if it.flag in ("ep", "ep-library") or (several_eps and it.of_ep):
+                continue
+            if isinstance(value, Mapping):
+                yield from value.items()
+            else:
+                yield it.flag, value
+
+
+def _said(key: str, value: Any) -> str:
+    if key == "ep":
+        return str(value)
+    if key == "python":
+        return "ortbench's own" if value is None else interpreters.name(value)
+    if isinstance(value, bool):
+        return key if value else f"no {key}"
+    if isinstance(value, tuple):
+        return f"{key}={'x'.join(map(str, value))}"
+    return f"{key}={'default' if value is None else value}"

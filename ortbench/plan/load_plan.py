@@ -1,0 +1,276 @@
+"""What a load is asked to be: how many callers, or how many requests a second, and when these are due. Frozen, plain data."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ortbench.core.errors import BadInput
+from ortbench.model.modes import LOAD_MODES
+from ortbench.model.slo import parse_limits
+from ortbench.plan.option_types import NUMBER, TEXT, WHOLE
+from ortbench.plan.options import LOAD, MEASURED, Given, check_values, make, one_of, option, seconds
+from ortbench.plan.plan import Plan
+from ortbench.plan.plan import check as check_plan
+from ortbench.plan.plan_builder import plan_of
+
+if TYPE_CHECKING:
+    from ortbench.model.schema import LoadSetup
+
+SHARED, OWN, PROCESS = "shared", "own", "process"
+SESSIONS = (SHARED, OWN, PROCESS)
+POISSON, UNIFORM, FILE = "poisson", "uniform", "file"
+ARRIVALS = (POISSON, UNIFORM)
+AUTO = "auto"
+STATISTICS = ("mean", "p50", "p95", "p99", "max")  # of a level's latency
+
+MOST_CALLERS = 256
+_MOST_RATE = 1e6  # a second: above that the clock's own cost is what is measured
+_USUAL_CALLERS = (1, 2, 4, 8)
+_DURATION_S = 2.0
+
+
+def usual_concurrency(cores: int) -> tuple[int, ...]:
+    """The numbers of callers where none is given: 1, 2, 4, 8, of these none above twice the cores, but always 1 and 2."""
+    return tuple(it for it in _USUAL_CALLERS if it <= max(2, 2 * cores))
+
+
+def callers(count: int) -> str:
+    """So many, in words."""
+    return f"{count} caller{'' if count == 1 else 's'}"
+
+
+def parse_concurrency(text: str, option: str) -> tuple[int, ...]:
+    """``1,2,4`` as whole numbers, each once, ascending.
+
+    Raises:
+        BadInput: no whole number, or one that no level can have.
+    """
+    found = set()
+    for part in text.split(","):
+        if not re.fullmatch(r"\d{1,6}", part.strip(), re.ASCII):
+            raise BadInput(f"{option} {text!r}: write whole numbers, such as 1,2,4,8", option)
+        if not 1 <= int(part) <= MOST_CALLERS:
+            raise BadInput(f"{option} {part.strip()}: from 1 to {MOST_CALLERS} callers", option)
+        found.add(int(part))
+    return tuple(sorted(found))
+
+
+def parse_rate(text: str, option: str) -> tuple[float, ...] | str:
+    """``30`` or ``10,20.5`` requests a second, each once, ascending; or ``auto``.
+
+    Raises:
+        BadInput: no number, or one that no level can have.
+    """
+    if text.strip() == AUTO:
+        return AUTO
+    found = set()
+    for part in text.split(","):
+        try:
+            rate = float(part)
+        except ValueError:
+            raise BadInput(
+                f"{option} {text!r}: write requests per second, such as 30 or 10,20,30, or auto", option
+            ) from None
+        if not 0 < rate <= _MOST_RATE:
+            raise BadInput(f"{option} {part.strip()}: must be above zero, and at most {_MOST_RATE:g} a second", option)
+        found.add(rate)
+    return tuple(sorted(found))
+
+
+def parse_slo(text: str, option: str) -> dict[str, int]:
+    """``p99=20ms`` or ``p99=20ms,mean=5ms`` as ns by statistic.
+
+    Raises:
+        BadInput: no statistic, or no time.
+    """
+    return parse_limits(text, option, STATISTICS)
+
+
+def _callers(value: int, option: str) -> None:
+    if not 1 <= value <= MOST_CALLERS:
+        raise BadInput(f"{option} {value}: from 1 to {MOST_CALLERS} callers", option)
+
+
+def _arrivals(value: str, option: str) -> None:
+    if value not in ARRIVALS and not Path(value).is_file():
+        raise BadInput(f"{option} {value!r}: is neither {' nor '.join(ARRIVALS)}, nor a file of timestamps", option)
+
+
+def _listed(value: Any, option: str) -> str:
+    """Numbers of a suite as a command line gives them."""
+    values = value if isinstance(value, list) else [value]
+    if not values or any(isinstance(it, bool) or not isinstance(it, (int, float, str)) for it in values):
+        raise BadInput("must be a number, a list of numbers or text")
+    return ",".join(map(str, values))
+
+
+_put = partial(option, panel=LOAD, commands=("load", "gate"), only_live=True)
+
+
+@dataclass(frozen=True)
+class LoadPlan:
+    """The load that is put on a model.
+
+    Attributes:
+        concurrency: how many callers the levels of a closed loop have; None for none, or where there is no `rate` either for
+            the usual numbers.
+        rate: requests per second of the levels of an open loop, or ``auto`` for the highest that keeps the `slo`.
+        arrivals: ``poisson``, ``uniform``, or a file of timestamps in seconds, one a line, whose rate `rate` replaces.
+        sessions: ``shared``, ``own`` or ``process``: what the callers have each.
+        slo: the most that statistics of the latency may be, ns.
+        callers: that serve an open loop.
+        duration_s: of a level; None for 2 s or, with a file and no other rate, for all of it.
+    """
+
+    concurrency: tuple[int, ...] | None = _put(
+        "concurrency", "N,N,...", "Callers that each start the next inference when the last is done.",
+        kind=TEXT._replace(example="[1, 2, 4]", toml=_listed, parse=parse_concurrency, python="int | str | Sequence[int]"), shown="1,2,4,8, at most twice the cores, without --rate",
+    )  # fmt: skip
+    rate: tuple[float, ...] | str | None = _put(
+        "rate", "R,R,.../auto", "Requests a second, due whether others are done or not; auto: the most that keeps --slo.",
+        kind=TEXT._replace(example='[10, 20.5] or "auto"', toml=_listed, parse=parse_rate, python="float | str | Sequence[float]"),
+    )  # fmt: skip
+    arrivals: str = _put(
+        "arrivals", "KIND/FILE", "When requests are due: poisson, uniform, or a file of timestamps in seconds.",
+        kind=TEXT._replace(python="Place"), default=POISSON, check=_arrivals,
+    )  # fmt: skip
+    sessions: str = _put(
+        "sessions", "KIND", "What callers have: shared (one session for all), own (one each), process (a process each).",
+        default=SHARED, check=one_of(SESSIONS),
+    )  # fmt: skip
+    slo: Mapping[str, int] | None = _put(
+        "slo", "STAT=TIME", "What latency may be at most, such as p99=20ms; of mean, p50, p95, p99, max.",
+        kind=TEXT._replace(parse=parse_slo), only_live=False,
+        per={"gate": {"help": "Of a load: what latency may be at most at every rate, such as p99=20ms; of a sweep: what some shape must keep."}},
+    )  # fmt: skip
+    callers: int = _put(
+        "callers", "N", "Callers that serve the requests of --rate.", kind=WHOLE, default=1, check=_callers
+    )
+    duration_s: float | None = option(
+        "duration", "SECONDS", "Time of one level.", MEASURED, kind=NUMBER, commands=("load",), suite=False, check=seconds,
+        shown="2, of a file of arrivals without --rate all of it",
+    )  # fmt: skip
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there are levels of an open loop."""
+        return self.rate is not None or self.file is not None
+
+    @property
+    def file(self) -> str | None:
+        """The file of timestamps; None where arrivals are made up."""
+        return None if self.arrivals in ARRIVALS else self.arrivals
+
+    @property
+    def closed(self) -> tuple[int, ...]:
+        """The numbers of callers of the closed loop's levels."""
+        if self.concurrency is None and not self.is_open:
+            return usual_concurrency(
+                len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+            )
+        return self.concurrency or ()
+
+    def level_s(self, file_s: float | None) -> float:
+        """How long a level is, s.
+
+        Args:
+            file_s: how long the file of timestamps is at the rate that is asked for; None where there is none.
+        """
+        if self.duration_s is not None:
+            return self.duration_s
+        return _DURATION_S if file_s is None or self.rate is not None else file_s
+
+
+def read_timestamps(path: str, option: str = "--arrivals") -> list[float]:
+    """The moments of a file, s from the first on; empty lines and those that begin with # say nothing.
+
+    Raises:
+        BadInput: it cannot be read, has fewer than two moments, or not in order.
+    """
+    try:
+        lines = Path(path).read_text(encoding="utf-8").splitlines()
+    except (OSError, ValueError) as error:
+        raise BadInput(
+            f"{option} {path}: cannot be read: {getattr(error, 'strerror', None) or 'it is no text'}", option
+        ) from None
+    found: list[float] = []
+    for number, line in enumerate(lines, 1):
+        text = line.strip()
+        if not text or text.startswith("#"):
+            continue
+        try:
+            moment = float(text)
+        except ValueError:
+            moment = math.nan
+        if not math.isfinite(moment):
+            raise BadInput(f"{option} {path}, line {number}: {text[:40]!r} is no time in seconds", option)
+        if found and moment < found[-1]:
+            raise BadInput(f"{option} {path}, line {number}: {text} is before the line above it; sort the file", option)
+        found.append(moment)
+    if len(found) < 2 or found[-1] == found[0]:
+        raise BadInput(f"{option} {path}: has no two moments, one a line, from which there would be a rate", option)
+    return [moment - found[0] for moment in found]
+
+
+def check(plan: Plan, load: LoadPlan) -> None:
+    """Refuse a load that cannot be put on, before anything is started; the plan itself is checked elsewhere.
+
+    Raises:
+        BadInput: with the reason.
+    """
+    check_values(load)
+    for mode in plan.modes:
+        if mode not in LOAD_MODES:
+            reason = f"has several inferences in flight by itself, and callers have one each; choose from {', '.join(LOAD_MODES)}"
+            raise BadInput(f"--mode {mode}: {reason}", "--mode")
+    if load.file is not None:
+        read_timestamps(load.file)
+    if not load.is_open:
+        for name, given in (
+            ("--slo", load.slo is not None),
+            ("--callers", load.callers != 1),
+            ("--arrivals", load.arrivals != POISSON),
+        ):
+            if given:
+                raise BadInput(f"{name}: is of requests that are due; give a --rate too", name)
+    if load.rate == AUTO and load.slo is None:
+        raise BadInput("--rate auto: say what latency may be at most, such as --slo p99=20ms", "--rate")
+    if load.sessions == PROCESS and os.name == "nt" and load.is_open:
+        raise BadInput(
+            "--sessions process: on Windows the requests of --rate are served by threads; leave it out", "--sessions"
+        )
+
+
+def load_of(model: str, given: Given, command: tuple[str, ...]) -> tuple[Plan, LoadPlan]:
+    """The plan that options describe, and the load that is to be put on it, checked.
+
+    Args:
+        model: its path.
+        given: options.
+        command: what was typed.
+
+    Raises:
+        BadInput: an option that cannot be read, or a load that cannot be put on.
+    """
+    put = make(LoadPlan, given)
+    plan = plan_of(model, {flag: value for flag, value in given.items() if flag != "duration"}, command)
+    check_plan(plan)
+    check(plan, put)
+    return plan, put
+
+
+def settings(load: LoadPlan, seed: int, duration_s: float) -> LoadSetup:
+    """How a load is put on, as a result has it."""
+    arrivals = None if not load.is_open else load.arrivals if load.file is None else FILE
+    name = None if load.file is None else Path(load.file).name
+    return {
+        "sessions": load.sessions, "duration_s": duration_s, "arrivals": arrivals, "file": name, "seed": seed,
+        "workers": load.callers, "slo": None if load.slo is None else dict(load.slo),
+    }  # fmt: skip

@@ -1,0 +1,158 @@
+"""What a loop is asked to do: which outputs are fed back as inputs, for how many steps, and what the other inputs are."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from ortbench.core.errors import BadInput
+from ortbench.core.expressions import INDEX, names_in
+from ortbench.plan.option_types import DIMS, FLAG, PAIRINGS, PAIRS, TEXTS, WHOLE
+from ortbench.plan.options import LOOP, Given, at_least, declared, make, option
+
+LOOPS = ("loop", "gate", "profile", "code")  # the commands that can measure one
+_steps = partial(option, panel=LOOP, commands=LOOPS, only_live=True)
+
+
+def _fill(entries: dict[str, str], option: str) -> None:
+    for name, text in entries.items():
+        if names_in(text) is None:
+            reason = f"{text!r} is neither a number nor a sum of numbers, dimensions, step and {INDEX}"
+            raise BadInput(f"{option} {name}={text}: {reason}", option)
+
+
+@dataclass(frozen=True)
+class Steps:
+    """A loop.
+
+    Attributes:
+        feedback: patterns of an output and the input that takes it in the next step; ``*`` stands for the same text in both.
+        count: how many steps there are.
+        first_dims: sizes of dimensions in the first step.
+        fill: input name → the value of all its elements, an expression of dimensions, ``step`` and ``index``.
+        share_buffers: whether a mode is added in which a state's input and output are one buffer.
+        keep: outputs that stay on the device.
+        resident: inputs that are uploaded only once.
+    """
+
+    feedback: tuple[tuple[str, str], ...] = _steps(
+        "feedback", "OUT=IN", "An output that is an input of the next step; * stands for the same text in both.",
+        kind=PAIRINGS, default=(),
+    )  # fmt: skip
+    count: int = _steps(
+        "steps", "N", "Steps of a loop.", kind=WHOLE, default=16, check=at_least(1, "a loop has at least one step")
+    )
+    first_dims: dict[str, int | str] = _steps(
+        "first-dim", "NAME=N", "A dimension's size in the first step, as of a prompt.", kind=DIMS, default={}
+    )
+    fill: dict[str, str] = _steps(
+        "fill", "INPUT=EXPR", f"An input's values: a number, or a sum of dimensions, step and {INDEX}.", kind=PAIRS, default={},
+        check=_fill, says="values",
+    )  # fmt: skip
+    share_buffers: bool = _steps(
+        "share-buffers", "", "Adds mode shared: past and present state are one buffer.", kind=FLAG, default=False
+    )
+    keep: tuple[str, ...] = _steps(
+        "keep",
+        "OUT",
+        "An output that stays on the device, and is read after the last step only.",
+        kind=TEXTS,
+        default=(),
+        says="kept on the device",
+        twin=True,
+    )
+    resident: tuple[str, ...] = _steps(
+        "resident",
+        "IN",
+        "An input that is copied to the device once.",
+        kind=TEXTS,
+        default=(),
+        says="copied once",
+        twin=True,
+    )
+
+
+def steps_of(given: Given, needed: bool = False) -> Steps | None:
+    """The loop that options describe; None where they describe none.
+
+    Args:
+        given: options.
+        needed: whether there must be one.
+
+    Raises:
+        BadInput: options of a loop without what makes it one.
+    """
+    if given.get("feedback"):
+        return make(Steps, given)
+    if needed:
+        raise BadInput(
+            "--feedback OUT=IN says which output is an input of the next step; 'ortbench inspect MODEL' suggests some",
+            "--feedback",
+        )
+    for it in declared(Steps).values():
+        if it.flag in given:
+            raise BadInput(f"{it.name} is for a loop: say what is fed back with --feedback OUT=IN", it.name)
+    return None
+
+
+def steps_from(data: Mapping[str, Any]) -> Steps:
+    """The inverse of `dataclasses.asdict` for `Steps`, after JSON turned its tuples into lists."""
+    feedback = tuple((out, into) for out, into in data["feedback"])
+    return Steps(**{**data, "feedback": feedback, "keep": tuple(data["keep"]), "resident": tuple(data["resident"])})
+
+
+def matched(
+    feedback: Sequence[tuple[str, str]], outputs: Sequence[str], inputs: Sequence[str]
+) -> list[tuple[str, str]]:
+    """The pairs of names that patterns stand for, in the order of the outputs.
+
+    Args:
+        feedback: patterns; see `Steps`.
+        outputs, inputs: the names that a model has.
+
+    Raises:
+        BadInput: a pattern that matches nothing, an output without its input, or one that is named twice.
+    """
+    pairs: dict[str, str] = {}
+    for out, into in feedback:
+        where = f"--feedback {out}={into}"
+        found = expanded(out, into, outputs)
+        if not found:
+            raise BadInput(f"{where}: the model has no such output{nearest(out, outputs)}", "--feedback")
+        for name, wanted in found:
+            if wanted not in inputs:
+                raise BadInput(f"{where}: the model has no input {wanted!r}{nearest(wanted, inputs)}", "--feedback")
+            if name in pairs:
+                raise BadInput(f"{where}: {name!r} is fed back already", "--feedback")
+            if wanted in pairs.values():
+                raise BadInput(f"{where}: {wanted!r} is fed already", "--feedback")
+            pairs[name] = wanted
+    return [(name, pairs[name]) for name in outputs if name in pairs]
+
+
+def expanded(out: str, into: str, outputs: Sequence[str]) -> list[tuple[str, str]]:
+    """The outputs that a pattern stands for, each with what the other pattern then is.
+
+    Args:
+        out, into: names; a ``*`` of both stands for the same text.
+        outputs: that there are.
+    """
+    pattern = re.compile("(.*)".join(map(re.escape, out.split("*"))))
+    return [(name, _filled(into, match.groups())) for name in outputs if (match := pattern.fullmatch(name))]
+
+
+def _filled(pattern: str, parts: Sequence[str]) -> str:
+    """A pattern with its stars replaced by what those of the other one stand for."""
+    first, *rest = pattern.split("*")
+    return first + "".join(part + piece for part, piece in zip(parts, rest, strict=True))
+
+
+def nearest(name: str, names: Sequence[str]) -> str:
+    """The nearest names, or all where they are few, as the end of a message."""
+    from difflib import get_close_matches  # for a mistake alone
+
+    close = get_close_matches(name.replace("*", "0"), names, n=3, cutoff=0.4) or list(names[:8])
+    return f"; it has {', '.join(close)}{' …' if len(close) < len(names) else ''}" if names else ""

@@ -1,0 +1,271 @@
+"""Options: each is declared once, on the field that it sets, and all else follows from that.
+
+The signatures and the help of commands, a suite's keys, what is refused, what a result records as a setting and
+`ortbench compare` calls a difference, and the documentation. Nothing here knows how a command line is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import field, fields
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+from ortbench.core.errors import BadInput
+from ortbench.plan.list_syntax import Listed
+from ortbench.plan.option_types import FLAG, TEXT, Kind, or_nothing
+
+# The panels, in the order in which help shows them.
+RUNS, MODE, LOOP, LOAD, INPUT, MEASURED, LIMIT, BASELINE, WRITTEN = (
+    "What runs",
+    "Modes",
+    "Loop",
+    "Load",
+    "Inputs",
+    "How it is measured",
+    "Gate",
+    "Baseline",
+    "What is written",
+)
+OTHERS = "Options"  # the panel of those of one command
+PANELS = (RUNS, MODE, LOOP, LOAD, INPUT, MEASURED, LIMIT, BASELINE, WRITTEN)
+SINGLE = ("run", "gate", "profile")  # the commands that measure single inferences
+SESSIONS = (*SINGLE, "loop", "sweep")  # those that measure a model
+LOADED = (*SESSIONS, "load")  # those and the one that puts a load on it
+OPENED = (*LOADED, "code")  # those that open one
+CHAINED = (*LOADED, "chain")  # those and the one that measures several models one behind the other
+SIDE_BY_SIDE = ("run", "loop")  # those that measure several settings side by side
+SWEPT = "sweep"  # the one that measures several shapes in a session
+
+Given = Mapping[str, Any]  # by their long names without dashes what was given, as a command line gives it, and no more
+Check = Callable[[Any, str], None]  # of a value and its option's name
+Owner = type | Sequence["Option"]
+
+
+class Option(NamedTuple):
+    """One option.
+
+    Attributes:
+        flag: its long name without the dashes; the key in a suite.
+        metavar: what stands for its value in the help.
+        help: a sentence or two.
+        panel: one of `PANELS`.
+        kind: what it takes.
+        default: of its field.
+        shown: the default in words, where the field's says nothing.
+        check: refuses a value by itself.
+        commands: that take it.
+        per: by command, what is declared otherwise there.
+        suite: whether a suite has it.
+        only_live: says how to measure, so that it is nothing for a result that has been measured.
+        says: what `ortbench compare` calls a difference in it, which makes it a setting that results record; None: neither.
+        key: of ``target`` in the result, for one that `says`; by default the name of its field.
+        twin: the baseline of a live gate can have another one, by ``--baseline-…``.
+        lists: how `ortbench run` takes several values, each for a side of its own; None without.
+        of_shapes: says how inputs look, so that a sweep takes several values too, each for a shape of its own.
+        of_ep: means something for the EP alone that it was given for.
+        short: a name of one letter.
+        instead: by command that does not take it although one might think so, what to do in its place.
+    """
+
+    flag: str
+    metavar: str
+    help: str
+    panel: str
+    kind: Kind = TEXT
+    default: Any = None
+    shown: str | None = None
+    check: Check | None = None
+    commands: tuple[str, ...] = LOADED
+    per: Mapping[str, Mapping[str, Any]] = {}
+    suite: bool = True
+    only_live: bool = False
+    says: str | None = None
+    key: str | None = None
+    twin: bool = False
+    lists: Listed | None = None
+    of_shapes: bool = False
+    of_ep: bool = False
+    short: str | None = None
+    instead: Mapping[str, str] = {}
+
+    @property
+    def name(self) -> str:
+        """As it is typed: ``--ep-option``."""
+        return f"--{self.flag}"
+
+    @property
+    def parameter(self) -> str:
+        """Its name in Python."""
+        return self.flag.replace("-", "_")
+
+    @property
+    def default_text(self) -> str | None:
+        """The default as help shows it; None where there is nothing to say."""
+        if self.shown is not None or self.default is None or self.default is False or self.default in ((), {}):
+            return self.shown
+        return f"{self.default:g}" if isinstance(self.default, float) else str(self.default)
+
+    @property
+    def sentence(self) -> str:
+        """Its help, with whether it may be given several times, and whether it takes a list."""
+        listed = f"A list ({self.lists.example}) is measured side by side." if self.lists and self.lists.example else ""
+        return " ".join(filter(None, (self.help, listed, "Repeatable." if self.kind.repeatable else "")))
+
+    def of(self, command: str) -> Option:
+        """As a command has it; all but `SIDE_BY_SIDE` take no lists, and a sweep takes those of shapes."""
+        here = self._replace(**self.per[command]) if command in self.per else self
+        if here.lists is None:
+            return here
+        if command == SWEPT and here.of_shapes:
+            told = f"{here.help} A list ({here.lists.example}): each is a shape."
+            here = here._replace(help=told, lists=here.lists._replace(example=""))
+            return here._replace(kind=here.kind._replace(word=str))
+        several = command in SIDE_BY_SIDE
+        return here._replace(kind=here.kind._replace(word=str)) if several else here._replace(lists=None)
+
+
+def option(flag: str, metavar: str, help: str, panel: str, **more: Any) -> Any:
+    """A dataclass's field that an option sets; for the arguments see `Option`."""
+    declared = Option(flag, metavar, help, panel, **more)
+    if isinstance(declared.default, dict):
+        return field(default_factory=dict, metadata={"option": declared})
+    return field(default=declared.default, metadata={"option": declared})
+
+
+def declared(owner: type) -> dict[str, Option]:
+    """The options that a dataclass declares, by the names of their fields."""
+    return {it.name: it.metadata["option"] for it in fields(owner) if "option" in it.metadata}
+
+
+def options_of(*owners: Owner) -> list[Option]:
+    """The options of dataclasses, and those that are declared by themselves, each once."""
+    found = (it for owner in owners for it in (declared(owner).values() if isinstance(owner, type) else owner))
+    return list({it.flag: it for it in found}.values())
+
+
+def twin(one: Option) -> Option:
+    """The option that gives the baseline of a live gate another value; an empty one gives it the default."""
+    nothing = "" if one.kind is FLAG else f", '' for {one.default_text or 'none'}"
+    return one._replace(
+        flag=f"baseline-{one.flag}", metavar="on/off" if one.kind is FLAG else one.metavar, kind=or_nothing(one.kind),
+        help=f"Live: {one.name} of the baseline{nothing}.", panel=BASELINE, default=None, shown=None,
+        commands=("gate",), per={}, suite=True, only_live=False, twin=False, lists=None,
+    )  # fmt: skip
+
+
+T = TypeVar("T")
+
+
+def make(owner: type[T], given: Given, **more: Any) -> T:
+    """An object of a dataclass with what was given; the rest has its defaults.
+
+    Args:
+        owner: the dataclass.
+        given: options; those of others are left alone.
+        more: fields by their names.
+
+    Raises:
+        BadInput: a value that cannot be read.
+    """
+    options = declared(owner).items()
+    values = {name: it.kind.parse(given[it.flag], it.name) for name, it in options if it.flag in given}
+    return owner(**{**values, **more})
+
+
+def check_values(values: Any) -> None:
+    """Refuse what a dataclass's options may not be, each by itself; None is always allowed.
+
+    Raises:
+        BadInput: with the reason.
+    """
+    for name, it in declared(type(values)).items():
+        value = getattr(values, name)
+        if it.check is not None and value is not None:
+            it.check(value, it.name)
+
+
+def settings(values: Any) -> dict[str, Any]:
+    """What a result records of the settings among a dataclass's options."""
+    found = {}
+    for name, it in declared(type(values)).items():
+        if it.says is not None:
+            value = getattr(values, name)
+            found[it.key or name] = dict(value) if isinstance(value, Mapping) else value
+    return found
+
+
+def changed(owner: type, one: Mapping[str, Any], other: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
+    """Each setting of a dataclass, in words, with what two results recorded of it; a result without one has the default."""
+    return [
+        (it.says, one.get(it.key or name, it.default), other.get(it.key or name, it.default))
+        for name, it in declared(owner).items()
+        if it.says is not None
+    ]
+
+
+# Checks of one value
+
+
+def at_least(low: float, reason: str) -> Check:
+    """Of numbers: none below `low`, and none that is no number."""
+
+    def check(value: Any, option: str) -> None:
+        if not value >= low:
+            raise BadInput(f"{option} {_number(value)}: {reason}", option)
+
+    return check
+
+
+not_negative = at_least(0, "cannot be negative")
+
+
+def seconds(value: float, option: str) -> None:
+    """Of times: above zero, and with an end."""
+    if not 0 < value < 1e6:
+        raise BadInput(f"{option} {value:g}: must be above zero seconds", option)
+
+
+def one_of(choices: Iterable[str]) -> Check:
+    """Of words: one of these."""
+
+    def check(value: Any, option: str) -> None:
+        if value not in choices:
+            raise BadInput(f"{option} {value!r}: choose from {', '.join(choices)}", option)
+
+    return check
+
+
+def is_text(value: Any, option: str) -> None:
+    """Of what ONNX Runtime is given, paths and pairs."""
+    for text in [f"{key}={item}" for key, item in value.items()] if isinstance(value, Mapping) else [value]:
+        check_text(text, option, option)
+
+
+def check_text(text: str, what: str, option: str | None = None) -> None:
+    """Refuse what ONNX Runtime cannot be given: it takes UTF-8 alone, and a file's name can be any bytes.
+
+    Raises:
+        BadInput: bytes that are not UTF-8, which are lone surrogates here.
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise BadInput(f"{what} is not UTF-8, and ONNX Runtime takes nothing else: {text}", option) from None
+
+
+def is_file(value: str, option: str) -> None:
+    """Of files that ONNX Runtime loads."""
+    if not Path(value).is_file():
+        raise BadInput(f"{option}: no such file: {value}", option)
+    is_text(value, option)
+
+
+def exists(value: str, option: str) -> None:
+    """Of what is read."""
+    if not Path(value).exists():
+        raise BadInput(f"{option}: no such file or folder: {value}", option)
+
+
+def _number(value: float) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,81 @@
+"""What is to be written and shown, by every command that does."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from ortbench.plan.option_types import FLAG, PATH, PLACE, TEXT
+from ortbench.plan.options import MEASURED, RUNS, WRITTEN, is_file, option
+
+REPORTS = Path("reports")
+
+_MEASURES = ("run", "loop", "chain", "load", "sweep", "gate", "profile", "bandwidth")
+_written = partial(option, panel=WRITTEN, kind=TEXT, suite=False)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is to be written and shown; a path of ``-`` is standard output, None is not wanted.
+
+    Attributes:
+        out: where the run's own folder is made.
+        bandwidth: a sweep to hold the copies against; None for the newest in `out` that fits.
+        check: the library of a plugin EP that is to be checked.
+        json, junit, action_json, bmf, trace, html, markdown: files besides those of the folder.
+        quiet: print nothing but errors.
+    """
+
+    out: Path = _written(
+        "out", "DIR", "Where this run's own folder is made.", kind=PLACE, default=REPORTS, commands=_MEASURES,
+        only_live=True,
+    )  # fmt: skip
+    bandwidth: Path | None = option(
+        "bandwidth", "PATH", "A sweep of 'ortbench bandwidth' to hold the copies against.", MEASURED, kind=PLACE,
+        commands=("run",), suite=False, shown="the newest in --out that fits",
+    )  # fmt: skip
+    check: str | None = option(
+        "check", "LIBRARY", "Check that a plugin EP's library keeps its contract: allocate, copy, bind, sync, threads.", RUNS,
+        kind=PATH, check=is_file, commands=("devices",), suite=False,
+    )  # fmt: skip
+    json: str | None = _written(
+        "json", "PATH", "Write it as JSON to a file; '-' is standard output.",
+        commands=(*_MEASURES, "suite", "merge", "compare", "history", "doctor", "devices", "inspect"),
+    )  # fmt: skip
+    junit: str | None = _written(
+        "junit",
+        "PATH",
+        "Write JUnit XML, as CI systems read it.",
+        commands=("run", "loop", "chain", "load", "sweep", "gate", "suite", "merge"),
+    )
+    action_json: str | None = _written(
+        "action-json", "PATH", "Write what github-action-benchmark reads (customSmallerIsBetter).",
+        commands=("run", "loop", "chain", "load", "sweep", "gate", "suite", "merge"),
+        per={"gate": {"help": "Write the candidate's figures as github-action-benchmark reads them (customSmallerIsBetter)."}},
+    )  # fmt: skip
+    bmf: str | None = _written(
+        "bmf", "PATH", "Write what Bencher reads (its metric format).",
+        commands=("run", "loop", "chain", "sweep", "suite", "merge"),
+    )  # fmt: skip
+    trace: str | None = _written(
+        "trace",
+        "PATH",
+        "Write a timeline for Perfetto and chrome://tracing (.gz: compressed).",
+        commands=("run", "loop", "chain", "load", "sweep"),
+    )
+    html: str | None = _written(
+        "html", "PATH", "Write a report as one page that opens anywhere; '-' is standard output.",
+        commands=("run", "loop", "chain", "load", "sweep", "report", "history"),
+        per={"report": {
+            "help": "Where to; '-' is standard output.",
+            "shown": "report.html, beside the result or in the folder, or for several right here",
+        }},
+    )  # fmt: skip
+    markdown: str | None = _written(
+        "markdown", "PATH", "Write it as Markdown; '-' is standard output.", commands=("compare", "history")
+    )
+    quiet: bool = _written(
+        "quiet", "", "Print nothing but errors; files are written.", kind=FLAG, default=False, short="q",
+        commands=(*_MEASURES, "suite", "merge"),
+    )  # fmt: skip

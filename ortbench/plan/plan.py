@@ -1,0 +1,601 @@
+"""What a run is asked to do: frozen, plain data that the command line makes and every later step reads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ortbench.core.errors import BadInput
+from ortbench.core.interpreters import is_interpreter
+from ortbench.model.modes import (
+    ALL_MODES,
+    CHAIN_MODES,
+    CPU,
+    LATENCY,
+    LOAD_MODES,
+    LOOP_MODES,
+    MODES,
+    USUAL_MODES,
+    WHOLE_CHAIN,
+    WHOLE_LOOP,
+    modes_by,
+    modes_that,
+    no_such,
+)
+from ortbench.model.unit_of_work import Work
+from ortbench.plan.list_syntax import CHOICES, ENTRIES, REPEATED, WHOLES
+from ortbench.plan.list_syntax import SHAPES as SHAPE_LISTS
+from ortbench.plan.loop_plan import Steps
+from ortbench.plan.option_types import (
+    CLOCK,
+    DIMS,
+    FLAG,
+    ITEMS,
+    LENGTHS,
+    MODE_NAMES,
+    NUMBER,
+    PAIRS,
+    PATH,
+    PRECISION,
+    RANGES,
+    SHAPES,
+    TEXTS,
+    WHOLE,
+)
+from ortbench.plan.options import (
+    CHAINED,
+    INPUT,
+    MEASURED,
+    MODE,
+    OPENED,
+    RUNS,
+    SIDE_BY_SIDE,
+    SINGLE,
+    WRITTEN,
+    Given,
+    Option,
+    at_least,
+    check_text,
+    check_values,
+    declared,
+    exists,
+    is_file,
+    is_text,
+    not_negative,
+    one_of,
+    option,
+    seconds,
+)
+
+if TYPE_CHECKING:
+    from ortbench.plan.chain_plan import Chain, Stage
+
+LONGEST_NAME = 200  # characters of what a run is called
+# Entries of the session's configuration by which threads sleep at once where they wait for work.
+NO_SPIN = {"session.intra_op.allow_spinning": "0", "session.inter_op.allow_spinning": "0"}
+MAX_DEPTH = 64  # of the pipeline: a sample is a round of so many inferences
+CPU_EP = "CPUExecutionProvider"
+
+# What --ep can be in place of an EP, and ORT's name of it in OrtExecutionProviderDevicePolicy.
+POLICIES = {
+    "prefer-gpu": "PREFER_GPU",
+    "prefer-npu": "PREFER_NPU",
+    "prefer-cpu": "PREFER_CPU",
+    "max-performance": "MAX_PERFORMANCE",
+    "max-efficiency": "MAX_EFFICIENCY",
+    "min-overall-power": "MIN_OVERALL_POWER",
+}
+STREAMS = ("ort", "cuda-python")
+EXTERNAL_LIBRARIES = ("numpy", "torch", "cupy")
+CODE_DURATION_S = 2.0  # how long a program that was written measures
+LIVE_DURATION_S = 60.0  # what a live gate gives a mode, both sides together
+SAME = "2%"  # up to which difference two results are called the same, unless told otherwise
+OPT_LEVELS = ("disable", "basic", "extended", "layout", "all")
+
+_EPS = (
+    "auto (the first with a GPU or NPU, else cpu), cpu, cuda, tensorrt, nv-tensorrt-rtx, webgpu, openvino, qnn, migraphx, "
+    "dml, a full name, an installed plugin package, the path of a plugin EP's library, or what ONNX Runtime is to choose by: "
+    f"{', '.join(POLICIES)}"
+)
+_PYTHON = "The interpreter (or its environment's folder) whose ONNX Runtime is measured."
+_SEVERAL = "Several are measured side by side."
+_PLACED = (*OPENED, "inspect")  # what makes a session, or says how one would place a model
+_OF_ONE_SHAPE = {"sweep": "looks into runs of one shape: 'ortbench run' with that shape takes it"}
+_runs = partial(option, panel=RUNS, only_live=True, twin=True)
+_input = partial(option, panel=INPUT, only_live=True, twin=True)
+_tolerance = partial(_input, kind=NUMBER, check=not_negative, shown="by dtype", twin=False, commands=(*CHAINED, "code"))
+_measured = partial(option, panel=MEASURED, only_live=True)
+
+
+def _depth(value: int, option: str) -> None:
+    if not 1 <= value <= MAX_DEPTH:
+        raise BadInput(f"{option} {value}: from 1 (one inference after the other) to {MAX_DEPTH} in flight", option)
+
+
+def _name(value: str, option: str) -> None:
+    if not any(character.isprintable() and not character.isspace() for character in value):
+        raise BadInput(f"{option}: is empty; leave it out, or give it something to read", option)
+    if len(value) > LONGEST_NAME:
+        reason = f"has {len(value)} characters, and a name at most {LONGEST_NAME}; --note takes longer texts"
+        raise BadInput(f"{option}: {reason}", option)
+
+
+def _modes(names: tuple[str, ...], option: str) -> None:
+    if not names:
+        raise BadInput(f"no mode to measure; choose from {', '.join(MODES)}")
+    for name in names:
+        if name not in ALL_MODES:
+            raise BadInput(f"{option} {no_such(name)}", option)
+
+
+def _run_config(entries: dict[str, str], option: str) -> None:
+    is_text(entries, option)
+    for key, why in (
+        ("gpu_graph_id", "--cuda-graph chooses the graph of each run"),
+        ("disable_synchronize_execution_providers", "--async-runs measures runs without that wait"),
+    ):
+        if key in entries:
+            raise BadInput(f"{option} {key}: {why}, so leave it out", option)
+
+
+def timeout() -> Any:
+    """The field for the longest wait, of a run and of a sweep."""
+    return _measured(
+        "timeout", "SECONDS", "Longest wait for one answer of the worker.", kind=NUMBER, default=600.0, check=seconds,
+        commands=(*CHAINED, "bandwidth"),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Target:
+    """Which EP, on which device, with which session.
+
+    Attributes:
+        ep: ``auto``, a short name, a full EP name, a plugin EP package's name, or one of `POLICIES`, by which ORT chooses.
+        library: path of a plugin EP library that is not a package.
+        device: index among the devices of that EP; None takes its first GPU or NPU.
+        options: EP options.
+        session_config: session configuration entries.
+        threads: intra-op threads; None leaves ORT's default.
+        opt_level: graph optimisation level, one of `OPT_LEVELS`.
+        require_placement: nodes that stay on the CPU are an error.
+        external: one of `EXTERNAL_LIBRARIES`, in whose memory modes with `external_inputs` have theirs; None for the EP's own.
+        cuda_graph: the runs of modes that can be `captured` are captured once and replayed.
+        stream: one of `STREAMS`, which makes the stream that the EP's kernels run on; None for the EP's own.
+        dynamic_outputs: in modes that can have `dynamic_outputs` they are bound without a shape, and ORT allocates them in each run.
+        engine_cache: the folder in which TensorRT EPs keep their engines; None for none.
+        run_config: entries of the run options of every run.
+        python: the interpreter, or the folder of the virtual environment, whose ONNX Runtime it is; None for ortbench's own.
+        several_eps: other EPs run beside it, so that options that say that they are another one's are not refused; see
+            `ortbench.plan.ep_options`.
+    """
+
+    ep: str = _runs(
+        "ep", "NAME", f"Execution provider: {_EPS}.", default="auto", suite=False, lists=REPEATED,
+        commands=(*_PLACED, "bandwidth"),
+        per={
+            **{it: {"kind": TEXTS, "help": f"Execution provider: {_EPS}. {_SEVERAL}"} for it in SIDE_BY_SIDE},
+            "inspect": {"default": None, "help": "Also place the model on this EP."},
+        },
+    )  # fmt: skip
+    library: str | None = _runs(
+        "ep-library", "PATH", "A plugin EP's library, where it is no package.", kind=PATH, check=is_file, of_ep=True,
+        commands=(*_PLACED, "bandwidth", "devices"),
+    )  # fmt: skip
+    device: int | None = _runs(
+        "device", "N", "Which of the EP's devices ('ortbench devices' lists them).", kind=WHOLE, check=not_negative,
+        of_ep=True, shown="its first GPU or NPU", lists=WHOLES._replace(example="0,1"), commands=(*_PLACED, "bandwidth"),
+    )  # fmt: skip
+    options: dict[str, str] = _runs(
+        "ep-option", "K=V", "An option of the EP.", kind=PAIRS, default={}, check=is_text, of_ep=True, says="EP options",
+        key="ep_options", commands=_PLACED,
+    )  # fmt: skip
+    session_config: dict[str, str] = _runs(
+        "session-config", "K=V", "An entry of the session's configuration.", kind=PAIRS, default={}, check=is_text,
+        says="session config", commands=_PLACED,
+    )  # fmt: skip
+    threads: int | None = _runs(
+        "threads", "N", "Threads within an operator.", kind=WHOLE, check=at_least(1, "at least one"), says="threads",
+        shown="ONNX Runtime's", lists=WHOLES, commands=OPENED,
+    )  # fmt: skip
+    opt_level: str = _runs(
+        "opt-level", "LEVEL", f"Graph optimisation: {', '.join(OPT_LEVELS)}.", default="all", check=one_of(OPT_LEVELS),
+        says="optimisation", lists=CHOICES, commands=_PLACED,
+    )  # fmt: skip
+    require_placement: bool = _runs("require-placement", "", "Fail if nodes stay on the CPU.", kind=FLAG, default=False)
+    dynamic_outputs: bool = _runs(
+        "dynamic-outputs", "", "Bind outputs without a shape: ONNX Runtime allocates them in each run.", kind=FLAG,
+        default=False, says="dynamic outputs", commands=(*SINGLE, "sweep", "code"),
+    )  # fmt: skip
+    external: str | None = _runs(
+        "external", "LIB", f"Bind inputs in another library's memory: {', '.join(EXTERNAL_LIBRARIES)}.",
+        check=one_of(EXTERNAL_LIBRARIES), says="memory of inputs", commands=(*SINGLE, "sweep", "code"), lists=CHOICES._replace(example="numpy,torch"),
+    )  # fmt: skip
+    cuda_graph: bool = _runs(
+        "cuda-graph", "", "Capture runs as a graph and replay it (CUDA, TensorRT, WebGPU).", kind=FLAG, default=False,
+        says="graph capture", commands=(*SINGLE, "sweep", "code"),
+    )  # fmt: skip
+    stream: str | None = _runs(
+        "stream", "KIND", f"Run kernels on a stream made by {' or '.join(STREAMS)} (CUDA, TensorRT).",
+        check=one_of(STREAMS), says="compute stream", lists=CHOICES._replace(example="ort,cuda-python"),
+        commands=OPENED,
+    )  # fmt: skip
+    engine_cache: str | None = _runs(
+        "engine-cache", "DIR", "Where TensorRT EPs keep their engines between sessions.", kind=PATH, check=is_text,
+        of_ep=True, commands=_PLACED,
+    )  # fmt: skip
+    run_config: dict[str, str] = _runs(
+        "run-config", "K=V", "An entry of ONNX Runtime's run options, in every run.", kind=PAIRS, default={},
+        check=_run_config, says="run config", commands=OPENED,
+    )  # fmt: skip
+    python: str | None = _runs(
+        "python", "PATH", _PYTHON, kind=PATH, check=is_interpreter, says="interpreter", lists=REPEATED,
+        shown="ortbench's own", commands=(*_PLACED, "chain", "bandwidth", "devices", "doctor"),
+        per={
+            **{it: {"kind": TEXTS, "help": f"{_PYTHON} {_SEVERAL}"} for it in SIDE_BY_SIDE},
+            "doctor": {"help": "The interpreter (or its environment's folder) whose ONNX Runtime is examined."},
+        },
+    )  # fmt: skip
+    several_eps: bool = False
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Where inputs come from and how they look.
+
+    Attributes:
+        path: an .npz file or a folder with ``input_0.pb`` …; None makes random inputs.
+        expect: an .npz file or a folder with ``output_0.pb`` … to hold the outputs against.
+        shapes: input name → shape.
+        dims: symbolic dimension → size, a number or an expression of others.
+        lengths: name of an input that is a sequence → how many tensors it has.
+        ranges: input name → (low, high), both inclusive for integers.
+        seed: of the random inputs (and of the schedule).
+        rtol, atol: tolerances of the output comparison; None takes the one for each dtype.
+        index_sizes: how many entries integer inputs index into, by name, where it is known before the worker reads the model.
+    """
+
+    path: str | None = _input(
+        "input",
+        "PATH",
+        "Inputs: an .npz (keys are names) or a folder of input_0.pb, ...",
+        kind=PATH,
+        check=exists,
+        commands=(*SINGLE, "loop", "load", "code"),
+        per={"code": {"help": "Inputs: an .npz (keys are names)."}},
+    )
+    expect: str | None = _input(
+        "expect", "PATH", "Expected outputs: an .npz or a folder of output_0.pb, ...", kind=PATH, check=exists,
+        commands=(*SINGLE, "loop", "load", "chain"), per={"chain": {"help": "Expected outputs: an .npz with keys STAGE/NAME."}},
+    )  # fmt: skip
+    shapes: dict[str, tuple[int, ...]] = _input(
+        "shape",
+        "NAME:1x3x4",
+        "An input's shape.",
+        kind=SHAPES,
+        default={},
+        lists=SHAPE_LISTS,
+        of_shapes=True,
+        commands=_PLACED,
+    )
+    dims: dict[str, int | str] = _input(
+        "dim",
+        "NAME=N",
+        "A symbolic dimension's size, else 1.",
+        kind=DIMS,
+        default={},
+        lists=ENTRIES,
+        of_shapes=True,
+        commands=_PLACED,
+    )
+    lengths: dict[str, int] = _input(
+        "length",
+        "NAME=N",
+        "Tensors in an input that is a sequence.",
+        kind=LENGTHS,
+        default={},
+        lists=ENTRIES,
+        of_shapes=True,
+        commands=(*SINGLE, "load", "sweep", "code", "inspect"),
+    )
+    ranges: dict[str, tuple[float, float]] = _input(
+        "range", "NAME:LO,HI", "Range of a random input.", kind=RANGES, default={}, commands=OPENED
+    )
+    seed: int = _input(
+        "seed",
+        "N",
+        "Seed of random inputs and of the order of blocks.",
+        kind=WHOLE,
+        default=0,
+        check=not_negative,
+        twin=False,
+        commands=(*CHAINED, "code"),
+        per={"code": {"help": "Seed of random inputs."}},
+    )
+    rtol: float | None = _tolerance("rtol", "X", "Relative tolerance when outputs are compared.")
+    atol: float | None = _tolerance("atol", "X", "Absolute tolerance when outputs are compared.")
+    index_sizes: dict[str, int] | None = None
+
+
+@dataclass(frozen=True)
+class Loop:
+    """What to measure and for how long: see `ortbench.measure.schedule.StopRule`.
+
+    Attributes:
+        warmup: runs of each mode before; None means for `warmup_ns`, what proofs have run counted.
+        phases: which phases to time; None means all that a mode has.
+        depth: how many inferences mode `pipelined` has in flight.
+        in_order: for a timeline: one block a phase, mode after mode, inside an NVTX capture range; see
+            `ortbench.measure.schedule.InOrder`. Duration and precision do not matter then.
+    """
+
+    warmup: int | None = _measured(
+        "warmup", "N", "Runs of each mode before measuring.", kind=WHOLE, check=not_negative, shown="0.5 s",
+        commands=CHAINED, per={"chain": {"help": "Chains of each mode before measuring."}},
+    )  # fmt: skip
+    duration_s: float = _measured(
+        "duration", "SECONDS", "Longest measurement, per mode.", kind=NUMBER, default=5.0, check=seconds,
+        commands=("run", "gate", "loop", "chain", "sweep", "code"),
+        per={
+            "sweep": {"help": "Longest measurement, per shape and mode.", "default": 2.0},
+            "gate": {"default": LIVE_DURATION_S, "help": "Live: longest measurement of each mode or level, both sides."},
+            "code": {"default": CODE_DURATION_S, "help": "How long the program measures."},
+        },
+    )  # fmt: skip
+    iterations: int | None = _measured(
+        "iterations", "N", "Measure exactly N runs of each mode.", kind=WHOLE, commands=("run", "profile", "loop", "chain", "sweep"),
+        check=at_least(1, "at least one iteration must be measured"),
+        per={"sweep": {"help": "Measure exactly N runs of each shape and mode."}, "loop": {"help": "Measure exactly N loops of each mode."}, "chain": {"help": "Measure exactly N chains of each mode."}, "profile": {"help": "Runs of each phase.", "shown": "a second's worth, 3 to 20"}},
+    )  # fmt: skip
+    precision: float | None = _measured(
+        "precision", "P", "Stop when each median is known this well (95 %); 0 never does.", kind=PRECISION, default=0.01, shown="1%",
+        commands=("run", "loop", "chain", "sweep"),
+    )  # fmt: skip
+    phases: tuple[str, ...] | None = None
+    depth: int = option(
+        "depth", "N", f"Adds mode {' and '.join(modes_by('depth'))} with N inferences in flight.", MODE, kind=WHOLE, default=3, only_live=True,
+        check=_depth, twin=True, lists=WHOLES._replace(example="2,4"), commands=(*SINGLE, "sweep", "code"),
+        per={"code": {"help": f"How many inferences mode {' and '.join(modes_by('depth'))} has in flight."}},
+    )  # fmt: skip
+    in_order: bool = False
+
+    @property
+    def warmup_ns(self) -> int:
+        """How long a mode is warmed up by default: half a second, or a tenth of the duration where that is less."""
+        return round(min(0.5, self.duration_s / 10) * 1e9)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One run of one model on one EP, of single inferences or, with `steps`, of loops, or of the models of a `chain`, whose
+    file is `model` then and whose first stage has the `target`; `name` and `note` are for readers. `items` is how many a run has, or the dimension
+    that says so; None looks for one that is called a batch. `called` is what the result has in place of the model's path, where
+    that is a file that soon is gone.
+
+    With `nodes`, some runs are profiled when the measurement is over; with `measure_copies`, CUPTI looks into some;
+    with `spin` all is measured once more, shortly, without threads that spin; with `memory`, each mode is weighed in a worker
+    of its own; with `energy`, what runs draw is read. `lock_clocks`: ``base`` or so many MHz.
+    `record_env` are patterns of environment variables that the result has.
+    """
+
+    model: str
+    target: Target = field(default_factory=Target)
+    inputs: Inputs = field(default_factory=Inputs)
+    modes: tuple[str, ...] = option(
+        "mode", "NAME", f"{', '.join(MODES)}.", MODE, kind=MODE_NAMES, default=USUAL_MODES, check=_modes,
+        shown=f"all but {', '.join(modes_that(lambda mode: mode.option))}", commands=(*CHAINED, "compare", "history", "code"),
+        per={
+            "compare": {"shown": "all"},
+            "history": {"shown": "all"},
+            "load": {"help": f"{', '.join(LOAD_MODES)}."},
+            "chain": {"help": f"{', '.join(CHAIN_MODES)}.", "shown": "both"},
+            "loop": {"help": f"{', '.join(LOOP_MODES)}.", "shown": "all but shared"},
+            "code": {"help": f"{', '.join(ALL_MODES)}.", "shown": MODES[CPU].without_copies},
+        },
+    )  # fmt: skip
+    loop: Loop = field(default_factory=Loop)
+    timeout_s: float = timeout()
+    command: tuple[str, ...] = ()
+    steps: Steps | None = None
+    chain: Chain | None = None
+    called: str | None = None
+    nodes: bool = _measured(
+        "nodes", "", "Then profile some runs: time by operator and EP, copies inside the graph.", kind=FLAG, default=False,
+        commands=("run",), suite=False, instead=_OF_ONE_SHAPE,
+    )  # fmt: skip
+    measure_copies: bool = _measured(
+        "measure-copies", "", "Then have NVIDIA's CUPTI measure the copies inside some runs.", kind=FLAG, default=False,
+        commands=("run",), suite=False, instead=_OF_ONE_SHAPE,
+    )  # fmt: skip
+    spin: bool = _measured(
+        "spin", "", "Then measure once more with threads that do not spin: what that takes of the CPU.", kind=FLAG,
+        default=False, commands=(*SIDE_BY_SIDE, "sweep"), suite=False,
+    )  # fmt: skip
+    memory: bool = _measured(
+        "memory", "", "Then measure what each mode takes of the device's and of the host's memory.", kind=FLAG, default=False,
+        commands=("run", "loop", "chain", "sweep"),
+    )  # fmt: skip
+    energy: bool = _measured(
+        "energy", "", "Then run each mode for some seconds beside the device's energy counter: joules a run.", kind=FLAG,
+        default=False, commands=("run", "loop", "chain", "sweep"),
+    )  # fmt: skip
+    lock_clocks: str | int | None = _measured(
+        "lock-clocks", "base/MHZ", "Lock the NVIDIA GPU's clocks meanwhile; it takes the right to.", kind=CLOCK,
+        commands=("run", "gate", "loop", "chain", "load", "sweep"),
+    )  # fmt: skip
+    record_env: tuple[str, ...] = option(
+        "record-env", "PATTERN", "Record environment variables that an EP reads, such as 'SOMEEP_*'.", WRITTEN, kind=TEXTS,
+        default=(), only_live=True, commands=CHAINED,
+    )  # fmt: skip
+    name: str | None = option(
+        "name", "TEXT", "What to call the run: its folder, and it in every report and comparison.", WRITTEN, check=_name,
+        commands=(*SIDE_BY_SIDE, "chain", "load", "sweep"), suite=False,
+    )  # fmt: skip
+    note: str | None = option(
+        "note", "TEXT", "Kept in the result, and shown in its heading.", WRITTEN, only_live=True, commands=CHAINED
+    )
+    items: int | str | None = option(
+        "items", "N/DIM", "Items of a run, for items/s: a number, or the dimension that has it.", INPUT, kind=ITEMS,
+        shown="the dimension batch, batch_size or N", commands=("run", "gate", "sweep"), only_live=True, twin=True,
+    )  # fmt: skip
+
+    @property
+    def stages(self) -> tuple[Stage, ...]:
+        """Those of a chain, none without one."""
+        return self.chain.stages if self.chain else ()
+
+    @property
+    def work(self) -> Work:
+        """What one sample is of."""
+        return Work(self.steps.count if self.steps else None, tuple(it.name for it in self.stages) or None)
+
+    @property
+    def parts(self) -> int:
+        """How many parts of a sample are timed in it: the steps of a loop, the stages of a chain."""
+        return len(self.stages) or self.work.steps or 1
+
+    @property
+    def targets(self) -> list[Target]:
+        """Of its sessions: one, or those of a chain's stages."""
+        return [stage.target for stage in self.stages] or [self.target]
+
+    def worker_request(self) -> dict[str, Any]:
+        """What the worker needs to open the model, as JSON-ready data."""
+        if self.chain:
+            return {"chain": asdict(self.chain), "inputs": asdict(self.inputs)}
+        asked = {"model": self.model, "target": asdict(self.target), "inputs": asdict(self.inputs)}
+        return asked if self.steps is None else {**asked, "steps": asdict(self.steps)}
+
+
+_PINNED = f"Adds {' and '.join(modes_by('pinned'))}: the host's side in the EP's pinned memory."
+_ASYNC = f"Adds {' and '.join(modes_by('async-runs'))}: many runs and one wait, for throughput."
+WHICH_MODES = (
+    declared(Plan)["modes"],
+    declared(Loop)["depth"],
+    Option("pinned", "", _PINNED, MODE, FLAG, only_live=True, commands=(*SINGLE, "load", "sweep")),
+    Option("async-runs", "", _ASYNC, MODE, FLAG, only_live=True, commands=(*SINGLE, "sweep")),
+)
+PLAN = (Target, WHICH_MODES, Steps, Inputs, Loop, Plan)  # all that says what is measured, and how
+
+
+def target_from(data: dict[str, Any]) -> Target:
+    """The inverse of `asdict` for `Target`."""
+    return Target(**data)
+
+
+def inputs_from(data: dict[str, Any]) -> Inputs:
+    """The inverse of `asdict` for `Inputs`, after JSON turned its tuples into lists."""
+    shapes = {name: tuple(shape) for name, shape in data["shapes"].items()}
+    ranges = {name: (low, high) for name, (low, high) in data["ranges"].items()}
+    return Inputs(**{**data, "shapes": shapes, "ranges": ranges})
+
+
+def is_nvidia(ep_name: str) -> bool:
+    """Whether an EP is one of NVIDIA's, by its full name: CUDA, TensorRT or TensorRT RTX, built in or a plugin."""
+    return any(word in ep_name.lower() for word in ("cuda", "tensorrt"))
+
+
+def check_amount(given: Given) -> None:
+    """Refuse two ways of saying how much is measured.
+
+    Raises:
+        BadInput: both were given.
+    """
+    if "iterations" in given and ("duration" in given or "precision" in given):
+        raise BadInput("--iterations fixes how much is measured: leave --duration and --precision out", "--iterations")
+
+
+def check(plan: Plan) -> None:
+    """Refuse a plan that cannot be carried out, before anything is started.
+
+    Raises:
+        BadInput: with the reason.
+    """
+    if not Path(plan.model).exists():
+        raise BadInput(f"no such file: {plan.model}")
+    if not Path(plan.model).is_file():
+        raise BadInput(f"{plan.model} is not a file: name the .onnx file itself")
+    check_text(plan.model, "the model's path")
+    _check_loop(plan)
+    for values in filter(None, (plan, plan.loop, plan.steps, plan.target, plan.inputs)):
+        check_values(values)
+    target = plan.target
+    copying = modes_that(lambda mode: mode.recorded and (mode.of_cpu_tensors or mode.times_copies))
+    if plan.measure_copies and not {*copying} & {*plan.modes}:
+        reason = f"looks into runs of {' and '.join(copying)}: add one of them with --mode"
+        raise BadInput(f"--measure-copies {reason}", "--measure-copies")
+    if target.cuda_graph and target.dynamic_outputs:
+        raise BadInput("--cuda-graph needs outputs at fixed addresses: leave --dynamic-outputs out", "--cuda-graph")
+    still, off = next(iter(NO_SPIN.items()))
+    if plan.spin and target.session_config.get(still) == off:
+        raise BadInput(f"--spin: nothing spins with --session-config {still}={off}: leave one of them out", "--spin")
+    if target.ep in POLICIES:
+        for option, given in (
+            ("--device", target.device is not None),
+            ("--ep-option", bool(target.options)),
+            ("--cuda-graph", target.cuda_graph),
+            ("--stream", target.stream is not None),
+        ):
+            if given:
+                raise BadInput(f"{option}: with --ep {target.ep} ONNX Runtime chooses the EP, so leave it out", option)
+    if target.stream is not None and "user_compute_stream" in {name.rpartition(".")[2] for name in target.options}:
+        reason = "makes a stream, and --ep-option user_compute_stream names another: leave one out"
+        raise BadInput(f"--stream {reason}", "--stream")
+    bound_as_they_are = modes_that(lambda mode: mode.external_inputs)
+    if target.external is not None and not {*bound_as_they_are} & {*plan.modes}:
+        reason = f"is for the modes {' and '.join(bound_as_they_are)}: ask for one of them"
+        raise BadInput(f"--external {reason}", "--external")
+
+
+_MODES = {LATENCY: MODES, WHOLE_LOOP: LOOP_MODES, WHOLE_CHAIN: {name: MODES[name] for name in CHAIN_MODES}}
+
+
+def _check_loop(plan: Plan) -> None:
+    """Refuse modes and dimensions of a loop where there is none, and what a loop has not."""
+    known = _MODES[plan.work.whole]
+    for name in plan.modes:
+        if name not in known:
+            raise BadInput(f"--mode {no_such(name, known, plan.work.name)}", "--mode")
+    if plan.steps is None:
+        check_sizes(plan.inputs.dims, "--dim")
+        return
+    target = plan.target
+    for name, given in (
+        ("--dynamic-outputs", target.dynamic_outputs),
+        ("--external", target.external is not None),
+        ("--cuda-graph", target.cuda_graph),
+        ("--nodes", plan.nodes),
+        ("--measure-copies", plan.measure_copies),
+        ("--length", bool(plan.inputs.lengths)),
+    ):
+        if given:
+            raise BadInput(f"{name}: is for single inferences, leave it out of a loop", name)
+
+
+def check_sizes(dims: Mapping[str, int | str], option: str) -> None:
+    """Refuse dimensions of 0, which only a loop begins with.
+
+    Args:
+        dims: sizes, or sums, by the dimension's name.
+        option: that they were given by.
+    """
+    for name, size in dims.items():
+        if size == 0:
+            reason = "a dimension of 0 leaves nothing to measure; a model that needs one takes it by --input"
+            raise BadInput(f"{option} {name}=0: {reason}", option)
+
+
+class Observer:
+    """What a run tells while it goes on; the default says nothing."""
+
+    def stage(self, text: str) -> None:
+        """A step before the measurement begins, in words."""
+
+    def left(self, seconds: float) -> None:
+        """How long it will still take, about; called from the beginning on, between blocks, and each second of a longer one."""
+
+    def progress(self, share: float) -> None:
+        """How much of the budget is spent, 0 to 1; called between blocks only."""

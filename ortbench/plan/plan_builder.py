@@ -1,0 +1,123 @@
+"""The plan that options ask for: what a command line and a suite share."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ortbench.core.errors import BadInput
+from ortbench.model.modes import ALL_MODES, SHARED, USUAL_LOOP_MODES, USUAL_MODES, modes_that
+from ortbench.plan.loop_plan import steps_of
+from ortbench.plan.options import Given, declared, make
+from ortbench.plan.plan import Inputs, Loop, Plan, Target, check
+
+if TYPE_CHECKING:
+    from ortbench.plan.load_plan import LoadPlan
+
+_LIBRARY_SUFFIXES = (".so", ".dll", ".dylib")
+
+
+def plan_of(model: str, given: Given, command: tuple[str, ...] = (), needed: Collection[str] = ()) -> Plan:
+    """The plan that options describe.
+
+    Args:
+        model: its path.
+        given: options; those that say nothing of a plan are left alone.
+        command: what was typed, for the result.
+        needed: modes to measure besides those that were asked for.
+
+    Raises:
+        BadInput: one that cannot be read.
+    """
+    steps = steps_of(given)
+    modes = asked_modes(given)
+    return make(
+        Plan,
+        given,
+        model=model,
+        target=target_of(given),
+        inputs=make(Inputs, given),
+        modes=(*modes, *(name for name in ALL_MODES if name in needed and name not in modes)),
+        loop=make(Loop, given),
+        steps=steps,
+        command=command,
+    )
+
+
+_PLACING = ("ep-option", "session-config", "device", "engine-cache")  # what says nothing without an EP
+
+
+def inspection_of(model: str, given: Given) -> tuple[Plan, bool]:
+    """What of a model is to be looked at, and whether it is to be placed on an EP.
+
+    Raises:
+        BadInput: options that cannot be, or that say how to place a model that is not placed.
+    """
+    placed = "ep" in given or "ep-library" in given
+    if not placed and any(flag in given for flag in _PLACING):
+        options = "--ep-option, --session-config, --device and --engine-cache"
+        raise BadInput(f"{options} say how to place a model: give --ep too")
+    plan = plan_of(model, given)
+    check(plan)
+    return plan, placed
+
+
+def live(plan: Plan, given: Given, phases: Collection[str]) -> Plan:
+    """The plan as a live gate measures it: these phases, until they are decided."""
+    loop = replace(plan.loop, duration_s=_live_duration_s(given) / 2, precision=None, phases=tuple(sorted(phases)))
+    return replace(plan, loop=loop)
+
+
+def live_load(load: LoadPlan, given: Given) -> LoadPlan:
+    """The load as a live gate puts it on: each side has half of a level's time."""
+    return replace(load, duration_s=_live_duration_s(given) / 2)
+
+
+def _live_duration_s(given: Given) -> float:
+    found: float = given.get("duration", declared(Loop)["duration_s"].of("gate").default)
+    return found
+
+
+def weighing(plan: Plan, needs_memory: bool) -> Plan:
+    """The plan with memory measured where a gate needs it."""
+    return replace(plan, memory=plan.memory or needs_memory)
+
+
+def asked_modes(given: Given) -> tuple[str, ...]:
+    """The modes that were asked for, each once: the usual ones where none was named, and those that options add."""
+    if given.get("feedback"):
+        usual: tuple[str, ...] = USUAL_LOOP_MODES
+        added: tuple[str, ...] = (SHARED.name,) if SHARED.option in given else ()
+    else:
+        usual, added = USUAL_MODES, modes_that(lambda mode: mode.option in given)
+    return tuple(dict.fromkeys([*given.get("mode", usual), *added]))
+
+
+def target_of(given: Given) -> Target:
+    """The target that options describe. An EP that is a path is a plugin EP's library.
+
+    Raises:
+        BadInput: options that are not K=V, or a library named twice.
+    """
+    return make(Target, library_apart(given))
+
+
+def library_apart(given: Given, prefix: str = "") -> Given:
+    """The same options with the library that ``--ep`` names as one; with ``baseline-`` the baseline's.
+
+    Raises:
+        BadInput: a library named twice.
+    """
+    ep, library = f"{prefix}ep", f"{prefix}ep-library"
+    if not is_library(given.get(ep, "")):
+        return given
+    if library in given:
+        raise BadInput(f"--{ep} {given[ep]} is a library already: leave --{library} out", f"--{ep}")
+    return {**{name: value for name, value in given.items() if name != ep}, library: given[ep]}
+
+
+def is_library(ep: str) -> bool:
+    """Whether an EP is named by the path of its library."""
+    return ep.endswith(_LIBRARY_SUFFIXES) or os.sep in ep

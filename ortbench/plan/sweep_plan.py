@@ -1,0 +1,158 @@
+"""What a sweep of shapes is asked to do: a plan for each shape, all of one model and session."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from ortbench.core.errors import BadInput
+from ortbench.model.slo import SLO, Slo
+from ortbench.plan.configurations import side_names, sides_of
+from ortbench.plan.option_types import FLAG, PATHS
+from ortbench.plan.options import INPUT, MEASURED, SWEPT, Given, Option, declared, make, option, options_of
+from ortbench.plan.plan import PLAN, Loop, Plan, check
+from ortbench.plan.plan_builder import plan_of
+
+MAX_SHAPES = 64  # each has buffers of its own in every mode
+OF_SHAPES = tuple(it for it in options_of(*PLAN) if it.of_shapes or it.flag == "range")
+_swept = partial(option, commands=(SWEPT,))
+
+
+@dataclass(frozen=True)
+class Swept:
+    """What a sweep has besides the plans of its shapes.
+
+    Attributes:
+        data: .npz files and folders of test sets, which are the shapes then.
+        slo: what the best shape has to keep.
+    """
+
+    data: tuple[str, ...] = _swept(
+        "data", "PATH", "Real inputs in turns: an .npz, or a folder of input_0.pb, ..., or of such.", panel=INPUT,
+        kind=PATHS, default=(),
+    )  # fmt: skip
+    slo: Slo | None = _swept(  # noqa: RUF009 - it is a field
+        "slo", "STATISTIC=TIME", "What the best shape has to keep: p99=20ms, latency=5ms.", panel=MEASURED, kind=SLO,
+        suite=False,
+    )  # fmt: skip
+
+
+# What makes a bench of a suite a sweep, and what only such a one has; its SLO has the key of that of a load.
+IN_SUITES = (
+    Option(SWEPT, "", "A sweep over the lists in dim, shape and length, in one session.", MEASURED, FLAG, commands=()),
+    declared(Swept)["data"],
+)
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A shape of a sweep: what to call it, and its plan; with real inputs the name of their set."""
+
+    name: str
+    plan: Plan
+    data: str | None = None
+
+
+def shapes_of(model: str, given: Given, command: tuple[str, ...], needed: Collection[str] = ()) -> list[Shape]:
+    """The shapes that options ask for, the first list's sizes slowest.
+
+    Args:
+        model: its path.
+        given: options.
+        command: what was typed.
+        needed: modes to measure besides those that were asked for.
+
+    Raises:
+        BadInput: an option that cannot be read, fewer than two shapes, or too many.
+    """
+    given = {"duration": declared(Loop)["duration_s"].of(SWEPT).default, **given}
+    if swept := make(Swept, given).data:
+        _refuse_shapes(given)
+        return _of_data(plan_of(model, given, command, needed), swept)
+    options = [it.of(SWEPT) for it in options_of(*PLAN) if SWEPT in it.commands]
+    plans = [plan_of(model, side, command, needed) for side in sides_of(given, options, MAX_SHAPES, "shapes")]
+    if len(plans) < 2:
+        reason = "such as --dim batch=1,2,4..64; 'ortbench inspect' lists a model's dimensions"
+        raise BadInput(f"a sweep needs several shapes: {reason}, and --data takes real inputs", "--dim")
+    return [Shape(name, plan) for name, plan in zip(side_names(plans), plans, strict=True)]
+
+
+def list_in(given: Given) -> str | None:
+    """The first option (its flag) that has a list, of which each entry would be a shape of its own; None where there is none."""
+    several = (it.flag for it in OF_SHAPES if it.lists and len(it.lists.each(given.get(it.flag, []), it.name)) > 1)
+    return next(several, None)
+
+
+def check_shapes(shapes: Sequence[Shape]) -> None:
+    """Refuse what cannot be carried out, before anything is started.
+
+    Raises:
+        BadInput: with the reason.
+    """
+    for shape in shapes:
+        check(shape.plan)
+
+
+# Real inputs
+
+
+def _refuse_shapes(given: Given) -> None:
+    for it in OF_SHAPES:
+        if it.flag in given:
+            raise BadInput(f"{it.name}: --data says how inputs look, leave it out", it.name)
+
+
+def _of_data(plan: Plan, places: Sequence[str]) -> list[Shape]:
+    found = [test_set for place in places for test_set in _test_sets(Path(place))]
+    if len(found) < 2:
+        raise BadInput(f"--data: a sweep needs several sets, and {places[0]} is one", "--data")
+    if len(found) > MAX_SHAPES:
+        raise BadInput(f"--data: one run takes at most {MAX_SHAPES} shapes, and there are {len(found)}", "--data")
+    return [
+        Shape(name, replace(plan, inputs=replace(plan.inputs, path=str(path), expect=_expected(path))), name)
+        for name, path in zip(_names(found), found, strict=True)
+    ]
+
+
+def _test_sets(place: Path) -> list[Path]:
+    """A file, a test set, or the test sets and files in a folder.
+
+    Raises:
+        BadInput: there is nothing.
+    """
+    if not place.exists():
+        raise BadInput(f"--data: no such file or folder: {place}", "--data")
+    if not place.is_dir() or _is_test_set(place):
+        return [place]
+    inside = sorted(it for it in place.iterdir() if (it.is_dir() and _is_test_set(it)) or _is_inputs(it))
+    if not inside:
+        raise BadInput(f"--data {place}: has neither input_0.pb nor test sets nor .npz files in it", "--data")
+    return inside
+
+
+def _is_test_set(folder: Path) -> bool:
+    return any((folder / f"input_0.{suffix}").is_file() for suffix in ("pb", "npy"))
+
+
+def _is_inputs(file: Path) -> bool:
+    return file.suffix == ".npz" and not file.name.endswith(".expected.npz")
+
+
+def _expected(path: Path) -> str | None:
+    """Where the outputs stand that inputs should lead to, if anywhere: in the same folder, or in a file of the same name."""
+    if path.is_dir():
+        return str(path) if any((path / f"output_0.{suffix}").is_file() for suffix in ("pb", "npy")) else None
+    other = path.with_name(f"{path.name.removesuffix('.npz').removesuffix('.inputs')}.expected.npz")
+    return str(other) if other.is_file() and other != path else None
+
+
+def _names(paths: Sequence[Path]) -> list[str]:
+    """What to call test sets: their own names, with so many folders before them as tell them apart."""
+    shown = [path.with_name(path.name.removesuffix(".npz").removesuffix(".inputs")) for path in paths]
+    for count in range(1, max(len(path.parts) for path in shown) + 1):
+        names = ["/".join(path.parts[-count:]) for path in shown]
+        if len(set(names)) == len(names):
+            return names
+    raise BadInput("--data: a set was given twice; give each once", "--data")
