@@ -8,7 +8,7 @@ Nothing is loaded until it is used: this module is on the way to ``ortbench --he
 
 import sys
 
-__version__ = "0.1.0"
+from ortbench.core.version import __version__
 
 TYPE_CHECKING = False  # what type checkers take for true; typing itself would have to be loaded
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ _HOMES = {
     "api.commands": ("run", "loop", "chain", "load", "sweep", "gate", "compare", "bandwidth", "devices", "inspect"),
     "api.results": ("Bandwidth", "Comparison", "Result", "Verdict", "read"),
     "api.running": ("Interrupted", "NotSaved", "Progress"),
-    "errors": ("BadInput", "BenchmarkFailed", "NotComparable", "OrtbenchError"),
+    "core.errors": ("BadInput", "BenchmarkFailed", "NotComparable", "OrtbenchError"),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -103,9 +103,9 @@ from typing import TYPE_CHECKING
 from ortbench.api import calls
 
 if TYPE_CHECKING:
-    from ortbench.model.protocol import Inspected, Listed
     from ortbench.api.results import Bandwidth, Comparison, Result, Verdict
     from ortbench.api.values import Arrays, Model, Place, Tell, Texts
+    from ortbench.model.protocol import Inspected, Listed
     from ortbench.model.result import Result as StoredResult
 '''
 

@@ -26,7 +26,8 @@ from tests import installed  # noqa: F401 - before anything of ortbench is
 
 # isort: split
 from ortbench import cli
-from ortbench.model.result import Result, save
+from ortbench.model.result import Result
+from ortbench.model.result_file import save
 from tests import forks, nvtx, openvino, softcuda, virtual
 from tests.compiling import BuildError
 from tests.refdevice import build

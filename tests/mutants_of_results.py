@@ -205,7 +205,7 @@ def use_api() -> None:
 def use_bandwidth() -> None:
     """What is done with a bandwidth file."""
     import ortbench
-    from ortbench.model.result import load
+    from ortbench.model.result_file import load
 
     try:
         found = ortbench.Bandwidth.of(load(Path(sys.argv[1]), bandwidth=True))

@@ -7,7 +7,7 @@ import sys
 from typing import Any
 
 from ortbench.core.errors import BenchmarkFailed
-from ortbench.plan.plan import Inputs, Target
+from ortbench.plan.target import Inputs, Target
 from ortbench.worker.modes.buffers import Buffers
 from ortbench.worker.modes.pipelined import PipelinedMode
 from ortbench.worker.proofs.fence import RUN, SYNCHRONIZE, Fence

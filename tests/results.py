@@ -22,10 +22,12 @@ from ortbench.analysis.loads.load import knees
 from ortbench.analysis.loops import summarise_steps
 from ortbench.analysis.points import merge
 from ortbench.analysis.sweep import best_of, switched
+from ortbench.core.ep_names import CPU_EP
 from ortbench.core.stats import Stats, Value, summarise
 from ortbench.model.metrics import figure
 from ortbench.model.modes import DIRECTIONS, HOST_ACCESSIBLE, LATENCY, RESIDENT, STEP
-from ortbench.model.result import FAILED, UNSUPPORTED, Case, Result, empty, save
+from ortbench.model.result import FAILED, UNSUPPORTED, Case, Result, empty
+from ortbench.model.result_file import save
 from ortbench.model.schema import (
     ChainLink,
     ChainStage,
@@ -45,8 +47,9 @@ from ortbench.model.schema import (
     Tensor,
 )
 from ortbench.model.slo import Slo
-from ortbench.plan.plan import CPU_EP, Inputs, Plan
+from ortbench.plan.plan import Plan
 from ortbench.plan.sweep_plan import Shape
+from ortbench.plan.target import Inputs
 
 US, MS = 1_000, 1_000_000
 MB = 1_000_000

@@ -27,7 +27,8 @@ from tests import installed  # noqa: F401 - before anything of ortbench is
 # isort: split
 from ortbench.core.stats import Stats
 from ortbench.model.modes import COSTS
-from ortbench.model.result import FAILED, OK, Result, load
+from ortbench.model.result import FAILED, OK, Result
+from ortbench.model.result_file import load
 from tests import forks, virtual
 from tests.conftest import Ran, device_library, ortbench
 from tests.refdevice import Config, Trace

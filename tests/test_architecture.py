@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Collection, Sequence
+from graphlib import CycleError, TopologicalSorter
 from typing import cast
 
 import pytest
@@ -13,15 +15,18 @@ import pytest
 from tests.conftest import ROOT
 from tests.sources import PACKAGE, nodes
 
-# Each room knows those before it, but the worker and the parent's side of a measurement know facts and conclusions alone.
-ROOMS = ("root", "model", "analysis", "worker", "measure", "gate", "suite", "report", "jobs", "cli", "api")
+# Each package knows those before it, but for what is said below.
+ROOMS = ("core", "model", "plan", "analysis", "worker", "measure", "gate", "suite", "report", "jobs", "cli", "api")
 KNOWS = {room: set(ROOMS[: number + 1]) - {"worker", "measure"} for number, room in enumerate(ROOMS)}
-KNOWS["worker"], KNOWS["measure"] = {"root", "model", "analysis", "worker"}, {"root", "model", "analysis", "measure"}
-KNOWS["root"] |= {"model"}  # whose options and plans, which are rooms of their own later, know the model
+KNOWS["analysis"] -= {"plan"}  # conclusions follow from results alone
+KNOWS["worker"], KNOWS["measure"] = ({"core", "model", "plan", "analysis", room} for room in ("worker", "measure"))
 KNOWS["jobs"] |= {"measure"}
 KNOWS["api"] -= {"cli"}  # two faces of the same
+KNOWS["api"] |= {"root"}
+KNOWS["root"] = {"root"}
 # The worker is started before the command line is loaded; the package offers what `api` has, and loads it when it is used.
-EXCEPTIONS = {("__main__.py", "ortbench.measure.process"), ("__main__.py", "ortbench")}
+EXCEPTIONS = {("__main__.py", f"ortbench{module}") for module in ("", ".core", ".measure.process")}
+EXCEPTIONS |= {("__init__.py", f"ortbench.core.{module}") for module in ("version", "errors")}
 EXCEPTIONS |= {("__init__.py", f"ortbench.api.{module}") for module in ("commands", "results", "running")}
 # The only rooms that load a library, whenever they do.
 HOME = {
@@ -39,8 +44,17 @@ HOME = {
 }
 
 
+# Longer than 500 lines, for they are declarations and no code.
+TABLES = {"model/schema.py", "api/commands.py"}
+
+
 def room_of(parts: tuple[str, ...]) -> str:
     return parts[0] if parts and parts[0] in ROOMS else "root"
+
+
+def modules_of(tree: list[ast.AST], known: Collection[str]) -> set[str]:
+    """The package's modules that a file imports, wherever in it, for type checkers alone too."""
+    return {inner if (inner := f"{module}.{name}") in known else module for module, name in imports(tree)} & {*known}
 
 
 def imports(tree: list[ast.AST]) -> set[tuple[str, str]]:
@@ -68,7 +82,23 @@ def test_rooms_know_only_what_is_below_them() -> None:
 
 
 def test_every_folder_is_a_room() -> None:
-    assert {path.parent.name for path in PACKAGE.glob("*/__init__.py")} == set(ROOMS) - {"root"}
+    assert {path.parent.name for path in PACKAGE.glob("*/__init__.py")} == {*ROOMS}
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    names = {place: ".".join(("ortbench", *place.with_suffix("").parts)).removesuffix(".__init__") for place in nodes()}
+    graph = {names[place]: modules_of(tree, names.values()) - {names[place]} for place, tree in nodes().items()}
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as circle:
+        pytest.fail(" → ".join(circle.args[1]))
+
+
+def test_folders_and_modules_can_be_taken_in() -> None:
+    folders = Counter(place.parent for place in nodes())
+    assert {str(folder): count for folder, count in folders.items() if count > 25} == {}
+    lengths = {str(place): len((PACKAGE / place).read_text(encoding="utf-8").splitlines()) for place in nodes()}
+    assert {place for place, lines in lengths.items() if lines > 500} <= TABLES
 
 
 @pytest.mark.process

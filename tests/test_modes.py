@@ -31,8 +31,9 @@ from ortbench.model.modes import (
     is_rate,
     mode_of,
 )
-from ortbench.plan.plan import Inputs, Plan, Target, check
+from ortbench.plan.plan import Plan, check
 from ortbench.plan.plan_builder import asked_modes
+from ortbench.plan.target import Inputs, Target
 from ortbench.report.page.page import build_page
 from ortbench.report.run import mode_table, splits
 from ortbench.worker.modes.make import CLASSES, make_mode

@@ -21,7 +21,8 @@ from ortbench.plan.parsing import (
     parse_shapes,
     parse_share,
 )
-from ortbench.plan.plan import Inputs, Loop, Plan, Target, check, inputs_from, target_from
+from ortbench.plan.plan import Loop, Plan, check
+from ortbench.plan.target import Inputs, Target, inputs_from, target_from
 from tests.expect import refusal
 
 # key=value

@@ -21,8 +21,10 @@ from ortbench.measure.bench import Bench
 from ortbench.measure.process import Client
 from ortbench.measure.side import Side
 from ortbench.model.modes import PHASE_NAMES
-from ortbench.model.result import SCHEMA_VERSION, Case, Result, load, result_json, save
-from ortbench.plan.plan import Loop, Plan, Target
+from ortbench.model.result import SCHEMA_VERSION, Case, Result
+from ortbench.model.result_file import load, result_json, save
+from ortbench.plan.plan import Loop, Plan
+from ortbench.plan.target import Target
 from tests.expect import refusal, there
 from tests.odd import swept
 from tests.results import serving, tensor

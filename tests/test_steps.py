@@ -6,10 +6,12 @@ import json
 from dataclasses import asdict, replace
 
 from ortbench.core.errors import BadInput
-from ortbench.plan.loop_plan import Steps, matched, nearest, steps_from, steps_of
+from ortbench.model.tensor_patterns import matched, nearest
+from ortbench.plan.loop_plan import Steps, steps_from, steps_of
 from ortbench.plan.parsing import parse_pairings
-from ortbench.plan.plan import Inputs, Plan, Target, check
+from ortbench.plan.plan import Plan, check
 from ortbench.plan.plan_builder import asked_modes, plan_of
+from ortbench.plan.target import Inputs, Target
 from tests.conftest import MODELS
 from tests.expect import refusal
 

@@ -21,7 +21,8 @@ import onnx
 
 from ortbench.measure.schedule import dropped
 from ortbench.model.modes import COSTS, PIPELINED
-from ortbench.model.result import Case, Result, load
+from ortbench.model.result import Case, Result
+from ortbench.model.result_file import load
 from tests.conftest import ortbench
 from tests.forks import MAIN
 from tests.refdevice import KINDS, Config, Events, Trace

@@ -13,7 +13,7 @@ import onnx
 
 from ortbench.core.errors import BenchmarkFailed
 from ortbench.plan.loop_plan import Steps
-from ortbench.plan.plan import Inputs, Target
+from ortbench.plan.target import Inputs, Target
 from ortbench.worker.loops import data
 from ortbench.worker.loops.base import LoopMode
 from ortbench.worker.loops.bound import BoundLoop, State

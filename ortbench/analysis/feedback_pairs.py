@@ -9,7 +9,7 @@ from itertools import groupby, takewhile
 
 from ortbench.core.errors import BadInput
 from ortbench.model.schema import SuggestedLoop, Tensor
-from ortbench.plan.loop_plan import matched
+from ortbench.model.tensor_patterns import matched
 
 Pair = tuple[Tensor, Tensor]  # an output and the input that takes it
 _Key = tuple[str, ...]

@@ -18,7 +18,8 @@ from ortbench.analysis.curve import Curve, expected_ns, half_rate_bytes
 from ortbench.core import units
 from ortbench.core.errors import BadInput
 from ortbench.model.modes import COPY_TIME, D2H, DIRECTIONS, H2D, MODES, ORDINARY, mode_of
-from ortbench.model.result import Case, Result, load
+from ortbench.model.result import Case, Result
+from ortbench.model.result_file import load
 from ortbench.model.schema import Direction, Link, LinkShare, Tensor
 
 _REACH = 4  # how far beyond its ends a sweep speaks: a step between its sizes

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from ortbench.core.ep_names import CPU_EP
 from ortbench.model.modes import MEMORY_SIDES
 from ortbench.model.result import Case, Result
-from ortbench.plan.plan import CPU_EP
 
 if TYPE_CHECKING:
     from ortbench.model.schema import Arena, CaseMemory

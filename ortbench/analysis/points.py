@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
+from typing import Protocol
 
 from ortbench.analysis.sweep import best_of, differing_dims, summarise_switching
 from ortbench.model.modes import CPU, LATENCY
 from ortbench.model.result import FAILED, RUN, SWEEP, Case, Point, Result
 from ortbench.model.schema import Axis, Switching, Tensor
 from ortbench.model.slo import Slo
-from ortbench.plan.sweep_plan import Shape
+
+
+class Asked(Protocol):
+    """A shape that was asked for: its name, modes and sizes by dimension; with real inputs the name of their set."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def data(self) -> str | None: ...
+    @property
+    def modes(self) -> Sequence[str]: ...
+    @property
+    def dims(self) -> Mapping[str, int | str]: ...
 
 
 def point_as_result(result: Result, shape: Point) -> Result:
@@ -41,7 +54,7 @@ def split(results: Sequence[Result], settings: Sequence[str] = ()) -> tuple[list
 
 
 def merge(
-    shapes: Sequence[Shape],
+    shapes: Sequence[Asked],
     results: Sequence[Result | None],
     reasons: Sequence[str | None],
     slo: Slo | None,
@@ -62,7 +75,7 @@ def merge(
     made.axes = _axes(made.shapes)
     for asked, it, result, reason in zip(shapes, made.shapes, results, reasons, strict=True):
         it.point = {axis["name"]: it.shape[axis["name"]] if axis["unit"] else it.name for axis in made.axes}
-        cases = [Case(mode, FAILED, reason) for mode in asked.plan.modes] if result is None else result.cases
+        cases = [Case(mode, FAILED, reason) for mode in asked.modes] if result is None else result.cases
         made.cases += [replace(case, point=it.point) for case in cases]
     made.model = {
         **first.model,
@@ -93,9 +106,9 @@ def _put_switching(made: Result, found: Switching) -> None:
             case.put("switching_cost", it["turns_ns"] - it["alone_ns"], derived=True)
 
 
-def _described(shape: Shape, result: Result | None) -> Point:
+def _described(shape: Asked, result: Result | None) -> Point:
     """A shape, not yet on the axes; one that did not open with what was asked for."""
-    asked = {name: size for name, size in shape.plan.inputs.dims.items() if isinstance(size, int)}
+    asked = {name: size for name, size in shape.dims.items() if isinstance(size, int)}
     if result is None:
         return Point(shape.name, {}, asked, shape.data)
     inputs, outputs = result.model["inputs"], result.model["outputs"]
@@ -136,7 +149,7 @@ def _common(several: Sequence[Sequence[Tensor]]) -> list[Tensor]:
     return found
 
 
-def _collect_warnings(made: Result, shapes: Sequence[Shape], results: Sequence[Result | None]) -> None:
+def _collect_warnings(made: Result, shapes: Sequence[Asked], results: Sequence[Result | None]) -> None:
     """What the shapes warn of, once where all of them do."""
     there = [(shape.name, result) for shape, result in zip(shapes, results, strict=True) if result is not None]
     found: dict[tuple[str, str], list[str]] = {}

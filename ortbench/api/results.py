@@ -18,6 +18,7 @@ from ortbench.core.safe_text import visible
 from ortbench.gate import verdict as stored_verdict
 from ortbench.gate.limits import PASSED
 from ortbench.model import result as stored
+from ortbench.model import result_file as files
 from ortbench.model.kinds import KINDS
 from ortbench.model.modes import DIRECTIONS, LATENCY
 from ortbench.model.result import FAILED, OK
@@ -122,7 +123,7 @@ class Result(stored.Result):
 
     def json(self) -> str:
         """The text of the result file."""
-        return stored.result_json(self)
+        return files.result_json(self)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the result file, whole or not at all.
@@ -130,7 +131,7 @@ class Result(stored.Result):
         Raises:
             OSError: its folder cannot be written.
         """
-        stored.save(self, Path(path))
+        files.save(self, Path(path))
 
     def _repr_html_(self) -> str:
         with _quiet_matplotlib():
@@ -311,7 +312,7 @@ class Bandwidth(stored.Result):
 
     def json(self) -> str:
         """The text of ``bandwidth.json``."""
-        return stored.result_json(self)
+        return files.result_json(self)
 
     def _repr_html_(self) -> str:
         from ortbench.report.bandwidth import build
@@ -337,7 +338,7 @@ def read(path: str | PathLike[str]) -> Result:
     from ortbench.jobs.load import saved_samples
 
     file = result_file(Path(path))
-    result = stored.load(file)
+    result = files.load(file)
     return Result.of(result, file.parent, saved_samples(file.parent) if KINDS[result.kind].samples else None)
 
 

@@ -12,11 +12,11 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from ortbench import __version__
 from ortbench.cli.options import WIDEST, Command, Program
 from ortbench.core import files, safe_stdio, signals
 from ortbench.core.errors import BAD_INPUT, BENCHMARK_FAILED, DONE, INTERRUPTED, OrtbenchError, one_line
 from ortbench.core.safe_text import accept_all_characters, complain
+from ortbench.core.version import __version__
 
 app = typer.Typer(
     cls=Program,

@@ -6,8 +6,8 @@ from ortbench.cli.options import command_line, takes
 from ortbench.plan.bandwidth_plan import CopyPlan, check
 from ortbench.plan.options import Given, make
 from ortbench.plan.output_options import Wanted
-from ortbench.plan.plan import Target
 from ortbench.plan.plan_builder import target_of
+from ortbench.plan.target import Target
 
 
 @takes(Target, CopyPlan, Wanted)

@@ -12,8 +12,9 @@ from ortbench.cli.options import Model, command_line, takes
 from ortbench.core.errors import BadInput
 from ortbench.model.modes import ALL_MODES, CPU, MODES
 from ortbench.plan.options import WRITTEN, Given
-from ortbench.plan.plan import CODE_DURATION_S, PLAN, POLICIES, Plan, check
+from ortbench.plan.plan import CODE_DURATION_S, PLAN, Plan, check
 from ortbench.plan.plan_builder import plan_of
+from ortbench.plan.target import POLICIES
 
 
 @takes(*PLAN)

@@ -9,8 +9,8 @@ import typer
 from ortbench.cli.options import takes
 from ortbench.plan.options import Given, check_values
 from ortbench.plan.output_options import Wanted
-from ortbench.plan.plan import Target
 from ortbench.plan.plan_builder import target_of
+from ortbench.plan.target import Target
 
 
 @takes(Target, Wanted)

@@ -7,8 +7,8 @@ import sys
 from ortbench.cli.options import Model, takes
 from ortbench.plan.options import Given, check_values, make
 from ortbench.plan.output_options import Wanted
-from ortbench.plan.plan import Inputs, Target
 from ortbench.plan.plan_builder import inspection_of, target_of
+from ortbench.plan.target import Inputs, Target
 
 
 @takes(Target, Wanted)

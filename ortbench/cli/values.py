@@ -46,25 +46,25 @@ def _beginning(words: Callable[[], Iterable[str]]) -> Values:
 def _eps() -> list[str]:
     """What ``--ep`` can be here: EPs whose libraries or packages are installed, and what ONNX Runtime can choose by."""
     from ortbench.core.installed_eps import installed_eps
-    from ortbench.plan.plan import POLICIES
+    from ortbench.plan.target import POLICIES
 
     return ["auto", *installed_eps(), *POLICIES]
 
 
 def _opt_levels() -> Iterable[str]:
-    from ortbench.plan.plan import OPT_LEVELS
+    from ortbench.plan.target import OPT_LEVELS
 
     return OPT_LEVELS
 
 
 def _libraries() -> Iterable[str]:
-    from ortbench.plan.plan import EXTERNAL_LIBRARIES
+    from ortbench.plan.target import EXTERNAL_LIBRARIES
 
     return EXTERNAL_LIBRARIES
 
 
 def _streams() -> Iterable[str]:
-    from ortbench.plan.plan import STREAMS
+    from ortbench.plan.target import STREAMS
 
     return STREAMS
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ortbench.core.library_sources import CUDA_PACKAGE
-from ortbench.plan.plan import CPU_EP
 
+CPU_EP = "CPUExecutionProvider"
 CUDA_EP = "CUDAExecutionProvider"
 OPENVINO_EP = "OpenVINOExecutionProvider"
 
@@ -39,3 +39,8 @@ CAPTURING_EPS = {*NVIDIA_EPS, "WebGpuExecutionProvider"}
 
 # The device names `OrtValue` knows for EPs that offer no EP device.
 NAMED_DEVICES = {CUDA_EP: "cuda", "TensorrtExecutionProvider": "cuda", "DmlExecutionProvider": "dml"}
+
+
+def is_nvidia(ep_name: str) -> bool:
+    """Whether an EP is one of NVIDIA's, by its full name: CUDA, TensorRT or TensorRT RTX, built in or a plugin."""
+    return any(word in ep_name.lower() for word in ("cuda", "tensorrt"))

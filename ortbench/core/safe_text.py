@@ -34,6 +34,7 @@ _UNPRINTABLE = f"[{_CONTROLS}{_NO_CHARACTERS}]"
 _INVISIBLE = f"[{_CONTROLS}{_NO_CHARACTERS}{_UNSEEN}]"
 _BREAK = r"[\t\n\v\f\r\x1c-\x1f\x85\u2028\u2029]"
 _SURROGATE = r"[\ud800-\udfff]"
+LONGEST_NAME = 200  # characters of what a run is called
 _NAME_BYTES = 200  # of the 255 that file systems take
 _LOST = "\N{REPLACEMENT CHARACTER}"
 LONGEST = 1000  # characters of a word that are shown; no path, and no name that somebody typed, is longer

@@ -10,8 +10,9 @@ from ortbench.model.modes import modes_by
 from ortbench.plan.loop_plan import Steps
 from ortbench.plan.option_types import FLAG, PATH
 from ortbench.plan.options import BASELINE, LIMIT, LOAD, RUNS, Given, Option, declared, options_of, twin
-from ortbench.plan.plan import Inputs, Loop, Plan, Target, check_sizes
+from ortbench.plan.plan import Loop, Plan, check_sizes
 from ortbench.plan.plan_builder import library_apart
+from ortbench.plan.target import Inputs, Target
 
 CANDIDATE = (
     Option("model", "MODEL", "Live: the candidate's model.", RUNS, PATH, commands=("gate",)),

@@ -10,12 +10,12 @@ from ortbench.core.errors import BadInput
 from ortbench.gate.baseline import CANDIDATE, UNDER_LOAD, baseline_of, has_live_baseline
 from ortbench.gate.limits import Limits, limits_of
 from ortbench.gate.live_load import check_live
-from ortbench.plan.load_plan import LoadPlan
+from ortbench.plan.load_plan import LoadPlan, live_load
 from ortbench.plan.load_plan import check as check_load
 from ortbench.plan.options import LOAD, Given, make, options_of, twin
 from ortbench.plan.output_options import Wanted
 from ortbench.plan.plan import PLAN, Plan, check
-from ortbench.plan.plan_builder import asked_modes, live, live_load, plan_of, weighing
+from ortbench.plan.plan_builder import asked_modes, live, plan_of, weighing
 from ortbench.plan.sweep_plan import list_in
 
 

@@ -54,7 +54,7 @@ def measured(
         from ortbench.analysis.bandwidth import FILE_NAME
         from ortbench.measure.bandwidth import CopyBench
         from ortbench.measure.folder import bandwidth_name, discard_if_empty, new_folder
-        from ortbench.model.result import save
+        from ortbench.model.result_file import save
         from ortbench.report.folder import write_bandwidth
 
         signals.hold()  # from here on there is a folder, and soon something in it
@@ -78,7 +78,7 @@ def measured(
 
 
 def _show(result: Result, folder: str, json_out: str | None, quiet: bool) -> None:
-    from ortbench.model.result import result_json
+    from ortbench.model.result_file import result_json
     from ortbench.report.bandwidth import build
     from ortbench.report.markdown import markdown
 

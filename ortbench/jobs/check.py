@@ -16,7 +16,7 @@ from ortbench.core.errors import BenchmarkFailed, OrtbenchError, Unsupported
 from ortbench.measure.process import Client
 from ortbench.model.modes import MODES, Mode
 from ortbench.model.protocol import Check, Listed, ListedEp
-from ortbench.plan.plan import Inputs, Target
+from ortbench.plan.target import Inputs, Target
 
 PASSED, FAILED, NOT_OFFERED = "passed", "failed", "not offered"
 _LIMIT_S = 60.0  # of one check

@@ -14,7 +14,8 @@ from ortbench.analysis.comparing.series import Selection
 from ortbench.core.errors import BadInput, NotComparable
 from ortbench.core.safe_text import visible
 from ortbench.jobs.writing import check_place, summarise_job, write, write_json, write_page
-from ortbench.model.result import Result, load
+from ortbench.model.result import Result
+from ortbench.model.result_file import load
 from ortbench.plan.compare_options import Compared
 from ortbench.report import comparison
 from ortbench.report.markdown import markdown as as_markdown

@@ -13,14 +13,15 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, Protocol
 
-from ortbench import __version__
 from ortbench.analysis.comparing.variables import recorded
 from ortbench.core.files import sha256
 from ortbench.core.interpreters import packages
+from ortbench.core.version import __version__
 from ortbench.jobs.suite_folder import results_in
 from ortbench.plan.chain_plan import Chain
 from ortbench.plan.load_plan import LoadPlan
-from ortbench.plan.plan import Inputs, Plan, Target
+from ortbench.plan.plan import Plan
+from ortbench.plan.target import Inputs, Target
 from ortbench.suite.job import Job
 
 

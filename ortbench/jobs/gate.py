@@ -23,11 +23,13 @@ from ortbench.jobs.hold_load import hold_load
 from ortbench.jobs.junit import write_junit
 from ortbench.jobs.writing import summarise_job, write
 from ortbench.model.kinds import KINDS
-from ortbench.model.result import Result, load
+from ortbench.model.result import Result
+from ortbench.model.result_file import load
 from ortbench.plan.load_plan import LoadPlan
 from ortbench.plan.options import declared
 from ortbench.plan.output_options import Wanted
-from ortbench.plan.plan import Inputs, Plan
+from ortbench.plan.plan import Plan
+from ortbench.plan.target import Inputs
 from ortbench.report.gate import build
 from ortbench.report.markdown import markdown
 

@@ -11,7 +11,7 @@ from ortbench.jobs.compare import results_at
 from ortbench.jobs.git_results import is_revision, results_in
 from ortbench.jobs.writing import check_place, quieten_matplotlib, summarise_job, write, write_json
 from ortbench.model.door import content_of
-from ortbench.model.result import parse
+from ortbench.model.result_file import parse
 from ortbench.plan.compare_options import Compared
 from ortbench.plan.output_options import Wanted
 from ortbench.report import history as shown

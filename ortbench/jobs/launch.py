@@ -130,7 +130,7 @@ def make_places(parent: Path, names: Sequence[str]) -> list[Path]:
 
 def keep(result: Result, path: Path) -> None:
     """Save a result, or note that it could not be."""
-    from ortbench.model.result import save
+    from ortbench.model.result_file import save
 
     with files.noting(path):
         save(result, path)

@@ -142,7 +142,7 @@ def measure(
 
 def _show(result: Result, folder: Path, wanted: Wanted) -> None:
     """Write and print what came of a load."""
-    from ortbench.model.result import result_json
+    from ortbench.model.result_file import result_json
     from ortbench.report.load import build
     from ortbench.report.markdown import markdown
 

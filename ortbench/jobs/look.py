@@ -11,7 +11,7 @@ from ortbench.jobs.check import FAILED, checked
 from ortbench.jobs.writing import write_json
 from ortbench.measure.process import Client
 from ortbench.model.protocol import Inspected, Listed
-from ortbench.plan.plan import Inputs, Target
+from ortbench.plan.target import Inputs, Target
 
 _DEVICES_S, _MODEL_S = 120.0, 600.0  # the longest wait for an answer
 

@@ -155,7 +155,7 @@ def _read_recording(nsys: str, version: str, report: Path, remarks: list[str]) -
 
 def _load_session(path: Path) -> Result:
     from ortbench.model import door
-    from ortbench.model.result import from_data
+    from ortbench.model.result_file import from_data
 
     return from_data(door.parse(door.content_of(path), str(path))["session"], str(path))
 

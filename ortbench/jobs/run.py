@@ -112,7 +112,7 @@ def measured(
 
 
 def _show(launched: Launched, json_out: str | None, quiet: bool) -> None:
-    from ortbench.model.result import result_json
+    from ortbench.model.result_file import result_json
     from ortbench.report.markdown import markdown
     from ortbench.report.run import build
 

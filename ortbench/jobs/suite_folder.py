@@ -18,7 +18,8 @@ from ortbench.core.files import make_ignored, note, why_lacking, write_atomicall
 from ortbench.core.parts import text
 from ortbench.core.safe_text import plain_name
 from ortbench.model import door
-from ortbench.model.result import Result, load
+from ortbench.model.result import Result
+from ortbench.model.result_file import load
 from ortbench.plan.output_options import REPORTS
 from ortbench.report.markdown import markdown
 from ortbench.report.suite import build, csv

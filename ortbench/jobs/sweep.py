@@ -103,7 +103,7 @@ def measured(
         from ortbench.measure.folder import discard_if_empty, new_folder, run_name
         from ortbench.measure.points import PointSide, SharedWorker
         from ortbench.measure.sweep import SweepBench
-        from ortbench.model.result import save
+        from ortbench.model.result_file import save
         from ortbench.model.timeline import Timeline
         from ortbench.report.folder import write_run
 
@@ -144,7 +144,7 @@ def measured(
 
 
 def _show(result: Result, folder: str, json_out: str | None, quiet: bool) -> None:
-    from ortbench.model.result import result_json
+    from ortbench.model.result_file import result_json
     from ortbench.report.markdown import markdown
     from ortbench.report.run import build
 

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from ortbench import __version__
 from ortbench.analysis.bandwidth import TITLES, copies, fail, put_samples, sync_of
 from ortbench.core import units
 from ortbench.core.errors import BenchmarkFailed
+from ortbench.core.version import __version__
 from ortbench.measure.environment import environment, free_memory, load_average
 from ortbench.measure.process import Client, WorkerLost, open_copies
 from ortbench.measure.schedule import Block, Schedule, StopRule

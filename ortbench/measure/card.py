@@ -6,10 +6,10 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from ortbench.core.ep_names import is_nvidia
 from ortbench.core.errors import Unsupported
 from ortbench.model.hardware_names import NVIDIA
 from ortbench.model.schema import ChainStage, EpOfSession, Provider
-from ortbench.plan.plan import is_nvidia
 
 _BUS = re.compile(r"(?:([0-9a-f]+):)?([0-9a-f]+):([0-9a-f]+)(?:\.[0-9a-f]+)?", re.IGNORECASE | re.ASCII)
 

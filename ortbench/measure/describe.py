@@ -12,6 +12,7 @@ from ortbench.analysis.comparing.variables import recorded
 from ortbench.analysis.items import items_of
 from ortbench.analysis.nodes.placed import nodes_stay
 from ortbench.analysis.throttling import leave_out, sentence, throttled
+from ortbench.core.ep_names import is_nvidia
 from ortbench.core.errors import BadInput, BenchmarkFailed, Unsupported
 from ortbench.measure.card import card_of, is_on_nvidia
 from ortbench.measure.chain import describe_chain
@@ -21,7 +22,8 @@ from ortbench.model.protocol import Opened
 from ortbench.model.result import LOOP, UNSUPPORTED, Result
 from ortbench.model.schema import GpuReading, Machine, Target
 from ortbench.plan.options import settings
-from ortbench.plan.plan import POLICIES, Plan, is_nvidia
+from ortbench.plan.plan import Plan
+from ortbench.plan.target import POLICIES
 
 
 def describe(result: Result, plan: Plan, machine: Machine, sha256: str, run_id: str, opened: Opened) -> None:

@@ -17,7 +17,7 @@ from ortbench.measure.lock_watch import LockWatch
 from ortbench.measure.process import Client, WorkerLost, open_worker
 from ortbench.measure.side import Side
 from ortbench.model.protocol import LoadBlock, LoadCallers, LoadRuns, LoadServed
-from ortbench.plan.load_plan import OWN, PROCESS
+from ortbench.model.schema import OWN, PROCESS
 
 if TYPE_CHECKING:
     import numpy as np

@@ -9,7 +9,8 @@ from ortbench.analysis.loads.levels import CONCURRENCY, at, load_cases
 from ortbench.analysis.loads.load_levels import LATE_NS, LOCK_MATTERS, Taken
 from ortbench.model.modes import GIL_WAIT, LATE_SHARE
 from ortbench.model.result import Result
-from ortbench.plan.load_plan import PROCESS, LoadPlan, callers
+from ortbench.model.schema import PROCESS
+from ortbench.plan.load_plan import LoadPlan, callers
 
 
 def remark(result: Result, load: LoadPlan, taken: Sequence[Taken]) -> None:

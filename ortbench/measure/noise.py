@@ -13,7 +13,8 @@ from ortbench.measure.side import Side
 from ortbench.model.doctor_schema import Noise
 from ortbench.model.modes import CPU, LATENCY
 from ortbench.model.result import OK, Result
-from ortbench.plan.plan import Loop, Observer, Plan, Target
+from ortbench.plan.plan import Loop, Observer, Plan
+from ortbench.plan.target import Target
 
 SECONDS = 2.0  # of each lane
 _SIDE, _LAYERS = 256, 8  # about a millisecond of matrix products, on as many threads as ONNX Runtime takes

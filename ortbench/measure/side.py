@@ -10,10 +10,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
 
-from ortbench import __version__
 from ortbench.analysis.derive import derive
 from ortbench.core.errors import BenchmarkFailed, OrtbenchError, Unsupported, WrongOutputs
 from ortbench.core.files import note, sha256, write_atomically
+from ortbench.core.version import __version__
 from ortbench.measure.describe import describe
 from ortbench.measure.environment import load_average
 from ortbench.measure.process import Client, WorkerLost, open_worker

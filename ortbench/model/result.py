@@ -21,14 +21,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Final, Literal
 
-from ortbench.core.errors import BadInput
-from ortbench.core.files import write_atomically
-from ortbench.core.parts import keys_of, text
 from ortbench.core.stats import Metric, Stats, Value
-from ortbench.model.metrics import in_order
 from ortbench.model.modes import BYTES_D2H, BYTES_H2D, LATENCY, WHOLE_CHAIN, WHOLE_LOOP, stage_in
 from ortbench.model.schema import (
     Axis,
@@ -78,10 +73,6 @@ FAILED: Final = "failed"
 NOT_MEASURED: Final = "not_measured"  # a load point of a load that was ended before its turn came
 # Kinds: of single inferences, of a loop, a chain, a load, a sweep, a bandwidth curve.
 RUN, LOOP, CHAIN, LOAD, SWEEP, BANDWIDTH = "run", "loop", "chain", "load", "sweep", "bandwidth"
-# Of a result: what only some kinds have.
-_PARTS = {
-    "model", "placement", "loop", "chain", "load", "knee", "slo", "sweep", "shapes", "switching", "best"
-}  # fmt: skip
 
 
 @dataclass
@@ -321,65 +312,6 @@ _WORKS: dict[str, Callable[[Any], Work]] = {
     LOOP: lambda loop: Work(steps=loop["steps"]),
     CHAIN: lambda chain: Work(stages=tuple(stage["name"] for stage in chain["stages"])),
 }
-
-
-def result_json(result: Result) -> str:
-    """The result file's text; parts that are not there are left out."""
-    found = {key: value for key, value in keys_of(result).items() if key not in _PARTS or value not in (None, [], {})}
-    found["cases"] = [_case_keys(case) for case in result.cases]
-    return text({"schema_version": result.schema_version, **found})
-
-
-def _case_keys(case: Case) -> dict[str, object]:
-    parts = {**keys_of(case), "metrics": {key: case.metrics[key] for key in in_order(case.metrics)}}
-    return {key: value for key, value in parts.items() if value is not None or key in ("reason", "speedup")}
-
-
-def save(result: Result, path: Path) -> None:
-    """Write the result file so that a reader never sees half of it.
-
-    Raises:
-        OSError: the folder cannot be written.
-    """
-    write_atomically(path, result_json(result))
-
-
-def load(path: Path, *, bandwidth: bool = False) -> Result:
-    """Read a result file: a bandwidth curve where that is wanted, else any other, which has a model.
-
-    Raises:
-        BadInput: it cannot be read, or is not a result of a version that is known.
-    """
-    from ortbench.model.door import content_of
-
-    return parse(content_of(path), str(path), bandwidth=bandwidth)
-
-
-def parse(content: bytes, name: str, *, bandwidth: bool = False) -> Result:
-    """A result from the content of its file, see `load`; `name` is what messages call it."""
-    from ortbench.model import door
-
-    data = door.parse(content, name)
-    if not isinstance(data, dict) or "schema_version" not in data:
-        raise BadInput(f"{name} is not a result file of ortbench: it has no schema_version")
-    version, kind = data["schema_version"], data.get("kind")
-    if kind == "profile":
-        raise BadInput(f"{name} is a profiled session: its times are for a timeline, not for comparisons")
-    if version != SCHEMA_VERSION:
-        newer = isinstance(version, (int, float)) and version > SCHEMA_VERSION
-        advice = "a newer ortbench wrote it" if newer else "measure again"
-        reads = f"this ortbench reads schema_version {SCHEMA_VERSION}"
-        raise BadInput(f"{name} has schema_version {door.shown(version)}, {reads}: {advice}")
-    if (kind == BANDWIDTH) != bandwidth:
-        raise BadInput(f"{name} is {'not ' if bandwidth else ''}a bandwidth curve")
-    return from_data(data, name)
-
-
-def from_data(data: Any, name: str) -> Result:
-    """A result from what `ortbench.model.door.parse` gave of its file; raises `BadInput`."""
-    from ortbench.model import door, sound
-
-    return door.shape(data, name, Result, sound.check)
 
 
 def not_ok(cases: Iterable[Case]) -> Iterator[tuple[str, str, str | None]]:

@@ -353,6 +353,10 @@ class LoadBlock(TypedDict):
     latency: dict[str, int]
 
 
+# What the clients of a load have: one session together, one each, or one each in a process of its own.
+SHARED, OWN, PROCESS = "shared", "own", "process"
+
+
 class LoadSetup(TypedDict):
     """How a load was put on: ``sessions`` is ``shared``, ``own`` or ``process``; ``duration_s`` of a level; ``arrivals`` is
     ``poisson``, ``uniform`` or ``file`` with the ``file``'s name, null without an open loop; so many ``workers`` serve an open loop;

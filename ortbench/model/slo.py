@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ortbench.core.errors import BadInput
 from ortbench.core.stats import Stats
 from ortbench.core.units import duration
-from ortbench.plan.option_types import Kind, text_of
 
 if TYPE_CHECKING:
     from ortbench.model.schema import Sweep
@@ -94,15 +93,6 @@ def parse_slo(text: str, option: str) -> Slo:
     if len(found) > 1:
         raise BadInput(f"{option} {text!r}: name one statistic, by which the best shape is told", option)
     return Slo(*found.popitem())
-
-
-def _toml(value: Any, option: str) -> str:
-    text = text_of(value)
-    parse_slo(text, option)
-    return text
-
-
-SLO = Kind('"p99=20ms"', _toml, parse_slo)
 
 
 def slo_of(sweep: Sweep | None) -> Slo | None:

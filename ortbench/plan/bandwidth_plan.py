@@ -10,7 +10,8 @@ from typing import Any
 from ortbench.core.errors import BadInput
 from ortbench.plan.option_types import NUMBER, TEXT, WHOLE
 from ortbench.plan.options import MEASURED, at_least, check_values, not_negative, option, seconds
-from ortbench.plan.plan import POLICIES, Target, timeout
+from ortbench.plan.plan import timeout
+from ortbench.plan.target import POLICIES, Target
 
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "ki": 2**10, "mi": 2**20, "gi": 2**30}
 _STEPS = (1, 4, 16, 64, 256)  # of each decimal unit: factors of four, so that sizes read as they are typed

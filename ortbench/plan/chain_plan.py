@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from ortbench.plan.loop_plan import Steps, steps_from
-from ortbench.plan.plan import Inputs, Target, inputs_from, target_from
+from ortbench.plan.target import Inputs, Target, inputs_from, target_from
 
 
 class End(NamedTuple):

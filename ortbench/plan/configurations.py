@@ -14,7 +14,8 @@ from ortbench.core.errors import BadInput
 from ortbench.core.safe_text import plain_name
 from ortbench.plan.bandwidth_plan import CopyPlan
 from ortbench.plan.options import Given, Option, declared
-from ortbench.plan.plan import Inputs, Loop, Plan, Target
+from ortbench.plan.plan import Loop, Plan
+from ortbench.plan.target import Inputs, Target
 
 MAX_SIDES = 16  # each is a process with a session of its own, and gets its turn in every round
 

@@ -16,7 +16,7 @@ from ortbench.core.errors import BadInput
 from ortbench.core.safe_text import listed
 
 if TYPE_CHECKING:
-    from ortbench.plan.plan import Target
+    from ortbench.plan.target import Target
 
 _OPTION = "--ep-option"
 

@@ -6,24 +6,24 @@ import math
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ortbench.core.errors import BadInput
 from ortbench.model.modes import LOAD_MODES
+from ortbench.model.schema import OWN, PROCESS, SHARED
 from ortbench.model.slo import parse_limits
 from ortbench.plan.option_types import NUMBER, TEXT, WHOLE
 from ortbench.plan.options import LOAD, MEASURED, Given, check_values, make, one_of, option, seconds
 from ortbench.plan.plan import Plan
 from ortbench.plan.plan import check as check_plan
-from ortbench.plan.plan_builder import plan_of
+from ortbench.plan.plan_builder import live_duration_s, plan_of
 
 if TYPE_CHECKING:
     from ortbench.model.schema import LoadSetup
 
-SHARED, OWN, PROCESS = "shared", "own", "process"
 SESSIONS = (SHARED, OWN, PROCESS)
 POISSON, UNIFORM, FILE = "poisson", "uniform", "file"
 ARRIVALS = (POISSON, UNIFORM)
@@ -274,3 +274,8 @@ def settings(load: LoadPlan, seed: int, duration_s: float) -> LoadSetup:
         "sessions": load.sessions, "duration_s": duration_s, "arrivals": arrivals, "file": name, "seed": seed,
         "workers": load.callers, "slo": None if load.slo is None else dict(load.slo),
     }  # fmt: skip
+
+
+def live_load(load: LoadPlan, given: Given) -> LoadPlan:
+    """The load as a live gate puts it on: each side has half of a level's time."""
+    return replace(load, duration_s=live_duration_s(given) / 2)

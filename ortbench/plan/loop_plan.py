@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -50,7 +49,7 @@ class Steps:
     )
     fill: dict[str, str] = _steps(
         "fill", "INPUT=EXPR", f"An input's values: a number, or a sum of dimensions, step and {INDEX}.", kind=PAIRS, default={},
-        check=_fill, says="values",
+        check=_fill,
     )  # fmt: skip
     share_buffers: bool = _steps(
         "share-buffers", "", "Adds mode shared: past and present state are one buffer.", kind=FLAG, default=False
@@ -61,7 +60,6 @@ class Steps:
         "An output that stays on the device, and is read after the last step only.",
         kind=TEXTS,
         default=(),
-        says="kept on the device",
         twin=True,
     )
     resident: tuple[str, ...] = _steps(
@@ -70,7 +68,6 @@ class Steps:
         "An input that is copied to the device once.",
         kind=TEXTS,
         default=(),
-        says="copied once",
         twin=True,
     )
 
@@ -102,57 +99,3 @@ def steps_from(data: Mapping[str, Any]) -> Steps:
     """The inverse of `dataclasses.asdict` for `Steps`, after JSON turned its tuples into lists."""
     feedback = tuple((out, into) for out, into in data["feedback"])
     return Steps(**{**data, "feedback": feedback, "keep": tuple(data["keep"]), "resident": tuple(data["resident"])})
-
-
-def matched(
-    feedback: Sequence[tuple[str, str]], outputs: Sequence[str], inputs: Sequence[str]
-) -> list[tuple[str, str]]:
-    """The pairs of names that patterns stand for, in the order of the outputs.
-
-    Args:
-        feedback: patterns; see `Steps`.
-        outputs, inputs: the names that a model has.
-
-    Raises:
-        BadInput: a pattern that matches nothing, an output without its input, or one that is named twice.
-    """
-    pairs: dict[str, str] = {}
-    for out, into in feedback:
-        where = f"--feedback {out}={into}"
-        found = expanded(out, into, outputs)
-        if not found:
-            raise BadInput(f"{where}: the model has no such output{nearest(out, outputs)}", "--feedback")
-        for name, wanted in found:
-            if wanted not in inputs:
-                raise BadInput(f"{where}: the model has no input {wanted!r}{nearest(wanted, inputs)}", "--feedback")
-            if name in pairs:
-                raise BadInput(f"{where}: {name!r} is fed back already", "--feedback")
-            if wanted in pairs.values():
-                raise BadInput(f"{where}: {wanted!r} is fed already", "--feedback")
-            pairs[name] = wanted
-    return [(name, pairs[name]) for name in outputs if name in pairs]
-
-
-def expanded(out: str, into: str, outputs: Sequence[str]) -> list[tuple[str, str]]:
-    """The outputs that a pattern stands for, each with what the other pattern then is.
-
-    Args:
-        out, into: names; a ``*`` of both stands for the same text.
-        outputs: that there are.
-    """
-    pattern = re.compile("(.*)".join(map(re.escape, out.split("*"))))
-    return [(name, _filled(into, match.groups())) for name in outputs if (match := pattern.fullmatch(name))]
-
-
-def _filled(pattern: str, parts: Sequence[str]) -> str:
-    """A pattern with its stars replaced by what those of the other one stand for."""
-    first, *rest = pattern.split("*")
-    return first + "".join(part + piece for part, piece in zip(parts, rest, strict=True))
-
-
-def nearest(name: str, names: Sequence[str]) -> str:
-    """The nearest names, or all where they are few, as the end of a message."""
-    from difflib import get_close_matches  # for a mistake alone
-
-    close = get_close_matches(name.replace("*", "0"), names, n=3, cutoff=0.4) or list(names[:8])
-    return f"; it has {', '.join(close)}{' …' if len(close) < len(names) else ''}" if names else ""

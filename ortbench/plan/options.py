@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from ortbench.core.errors import BadInput
+from ortbench.model.settings import OF_LOOP, OF_SESSION
 from ortbench.plan.list_syntax import Listed
 from ortbench.plan.option_types import FLAG, TEXT, Kind, or_nothing
 
@@ -37,6 +38,8 @@ CHAINED = (*LOADED, "chain")  # those and the one that measures several models o
 SIDE_BY_SIDE = ("run", "loop")  # those that measure several settings side by side
 SWEPT = "sweep"  # the one that measures several shapes in a session
 
+_RECORDED = {it.option: it.key for it in (*OF_SESSION, *OF_LOOP)}
+
 Given = Mapping[str, Any]  # by their long names without dashes what was given, as a command line gives it, and no more
 Check = Callable[[Any, str], None]  # of a value and its option's name
 Owner = type | Sequence["Option"]
@@ -58,8 +61,6 @@ class Option(NamedTuple):
         per: by command, what is declared otherwise there.
         suite: whether a suite has it.
         only_live: says how to measure, so that it is nothing for a result that has been measured.
-        says: what `ortbench compare` calls a difference in it, which makes it a setting that results record; None: neither.
-        key: of ``target`` in the result, for one that `says`; by default the name of its field.
         twin: the baseline of a live gate can have another one, by ``--baseline-…``.
         lists: how `ortbench run` takes several values, each for a side of its own; None without.
         of_shapes: says how inputs look, so that a sweep takes several values too, each for a shape of its own.
@@ -80,8 +81,6 @@ class Option(NamedTuple):
     per: Mapping[str, Mapping[str, Any]] = {}
     suite: bool = True
     only_live: bool = False
-    says: str | None = None
-    key: str | None = None
     twin: bool = False
     lists: Listed | None = None
     of_shapes: bool = False
@@ -189,19 +188,10 @@ def settings(values: Any) -> dict[str, Any]:
     """What a result records of the settings among a dataclass's options."""
     found = {}
     for name, it in declared(type(values)).items():
-        if it.says is not None:
+        if it.flag in _RECORDED:
             value = getattr(values, name)
-            found[it.key or name] = dict(value) if isinstance(value, Mapping) else value
+            found[_RECORDED[it.flag]] = dict(value) if isinstance(value, Mapping) else value
     return found
-
-
-def changed(owner: type, one: Mapping[str, Any], other: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
-    """Each setting of a dataclass, in words, with what two results recorded of it; a result without one has the default."""
-    return [
-        (it.says, one.get(it.key or name, it.default), other.get(it.key or name, it.default))
-        for name, it in declared(owner).items()
-        if it.says is not None
-    ]
 
 
 # Checks of one value

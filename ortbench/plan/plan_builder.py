@@ -5,16 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Collection
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from ortbench.core.errors import BadInput
 from ortbench.model.modes import ALL_MODES, SHARED, USUAL_LOOP_MODES, USUAL_MODES, modes_that
 from ortbench.plan.loop_plan import steps_of
 from ortbench.plan.options import Given, declared, make
-from ortbench.plan.plan import Inputs, Loop, Plan, Target, check
-
-if TYPE_CHECKING:
-    from ortbench.plan.load_plan import LoadPlan
+from ortbench.plan.plan import Loop, Plan, check
+from ortbench.plan.target import Inputs, Target
 
 _LIBRARY_SUFFIXES = (".so", ".dll", ".dylib")
 
@@ -66,16 +63,12 @@ def inspection_of(model: str, given: Given) -> tuple[Plan, bool]:
 
 def live(plan: Plan, given: Given, phases: Collection[str]) -> Plan:
     """The plan as a live gate measures it: these phases, until they are decided."""
-    loop = replace(plan.loop, duration_s=_live_duration_s(given) / 2, precision=None, phases=tuple(sorted(phases)))
+    loop = replace(plan.loop, duration_s=live_duration_s(given) / 2, precision=None, phases=tuple(sorted(phases)))
     return replace(plan, loop=loop)
 
 
-def live_load(load: LoadPlan, given: Given) -> LoadPlan:
-    """The load as a live gate puts it on: each side has half of a level's time."""
-    return replace(load, duration_s=_live_duration_s(given) / 2)
-
-
-def _live_duration_s(given: Given) -> float:
+def live_duration_s(given: Given) -> float:
+    """How long a live gate may measure a mode or load point, both configurations together."""
     found: float = given.get("duration", declared(Loop)["duration_s"].of("gate").default)
     return found
 

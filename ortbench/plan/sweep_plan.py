@@ -6,11 +6,12 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from ortbench.core.errors import BadInput
-from ortbench.model.slo import SLO, Slo
+from ortbench.model.slo import Slo, parse_slo
 from ortbench.plan.configurations import side_names, sides_of
-from ortbench.plan.option_types import FLAG, PATHS
+from ortbench.plan.option_types import FLAG, PATHS, Kind, text_of
 from ortbench.plan.options import INPUT, MEASURED, SWEPT, Given, Option, declared, make, option, options_of
 from ortbench.plan.plan import PLAN, Loop, Plan, check
 from ortbench.plan.plan_builder import plan_of
@@ -18,6 +19,15 @@ from ortbench.plan.plan_builder import plan_of
 MAX_SHAPES = 64  # each has buffers of its own in every mode
 OF_SHAPES = tuple(it for it in options_of(*PLAN) if it.of_shapes or it.flag == "range")
 _swept = partial(option, commands=(SWEPT,))
+
+
+def _toml(value: Any, option: str) -> str:
+    text = text_of(value)
+    parse_slo(text, option)
+    return text
+
+
+SLO = Kind('"p99=20ms"', _toml, parse_slo)
 
 
 @dataclass(frozen=True)
@@ -33,7 +43,7 @@ class Swept:
         "data", "PATH", "Real inputs in turns: an .npz, or a folder of input_0.pb, ..., or of such.", panel=INPUT,
         kind=PATHS, default=(),
     )  # fmt: skip
-    slo: Slo | None = _swept(  # noqa: RUF009 - it is a field
+    slo: Slo | None = _swept(
         "slo", "STATISTIC=TIME", "What the best shape has to keep: p99=20ms, latency=5ms.", panel=MEASURED, kind=SLO,
         suite=False,
     )  # fmt: skip
@@ -53,6 +63,16 @@ class Shape:
     name: str
     plan: Plan
     data: str | None = None
+
+    @property
+    def modes(self) -> tuple[str, ...]:
+        """Those of its plan."""
+        return self.plan.modes
+
+    @property
+    def dims(self) -> dict[str, int | str]:
+        """Those of its plan."""
+        return self.plan.inputs.dims
 
 
 def shapes_of(model: str, given: Given, command: tuple[str, ...], needed: Collection[str] = ()) -> list[Shape]:

@@ -18,8 +18,9 @@ from ortbench.plan.chain_plan import Chain, End, Link, Stage, in_order
 from ortbench.plan.loop_plan import Steps
 from ortbench.plan.option_types import WHOLE, text_of
 from ortbench.plan.options import Given, make, options_of
-from ortbench.plan.plan import Inputs, Loop, Plan, Target, check
+from ortbench.plan.plan import Loop, Plan, check
 from ortbench.plan.plan_builder import is_library, target_of
+from ortbench.plan.target import Inputs, Target
 from ortbench.suite.layers import Layer, Tables, Value, merged
 from ortbench.suite.toml_file import SuiteFile, Where, dotted
 

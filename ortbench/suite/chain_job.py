@@ -12,7 +12,8 @@ from ortbench.gate.limits import Limits
 from ortbench.model.modes import ALL_MODES
 from ortbench.plan.options import Given, options_of
 from ortbench.plan.output_options import Wanted
-from ortbench.plan.plan import PLAN, Plan, Target
+from ortbench.plan.plan import PLAN, Plan
+from ortbench.plan.target import Target
 from ortbench.suite import chain_file
 
 _PYTHON = "baseline-python"

@@ -14,12 +14,12 @@ from ortbench.gate.limits import Limits, limits_of
 from ortbench.gate.live_load import check_live
 from ortbench.model.slo import Slo
 from ortbench.plan.configurations import eps_of
-from ortbench.plan.load_plan import ARRIVALS, LoadPlan
+from ortbench.plan.load_plan import ARRIVALS, LoadPlan, live_load
 from ortbench.plan.load_plan import check as check_load
 from ortbench.plan.loop_plan import Steps
 from ortbench.plan.options import declared, make
 from ortbench.plan.plan import Plan, check
-from ortbench.plan.plan_builder import asked_modes, is_library, live, live_load, plan_of, weighing
+from ortbench.plan.plan_builder import asked_modes, is_library, live, plan_of, weighing
 from ortbench.plan.sweep_plan import Shape, check_shapes, list_in
 from ortbench.suite import chain_job, sweep_job
 from ortbench.suite.cases import Suite, SuiteCase

@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from ortbench.model.modes import DIRECTIONS
-from ortbench.plan.plan import target_from
+from ortbench.plan.target import target_from
 from ortbench.worker.copies import Copies
 from ortbench.worker.session import hardware, providers
 from ortbench.worker.session import memory as session_memory

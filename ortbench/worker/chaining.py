@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ortbench.analysis.nodes.placed import nodes_stay
 from ortbench.core.errors import BenchmarkFailed, Unsupported
 from ortbench.plan.chain_plan import chain_from
-from ortbench.plan.plan import inputs_from
+from ortbench.plan.target import inputs_from
 from ortbench.worker.chains.data import (
     ChainData,
     Joint,

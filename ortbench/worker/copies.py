@@ -10,7 +10,7 @@ import numpy as np
 from ortbench.core import units
 from ortbench.core.errors import BenchmarkFailed, Unsupported
 from ortbench.model.modes import D2H, H2D, HOST_ACCESSIBLE, LATENCY, ORDINARY
-from ortbench.plan.plan import Target
+from ortbench.plan.target import Target
 from ortbench.worker.modes.base import TimedCall
 from ortbench.worker.proofs.fence import RUN, Fence, prove
 from ortbench.worker.session import providers

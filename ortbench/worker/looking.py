@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 from ortbench.analysis import same_name
 from ortbench.plan.chain_plan import chain_from
 from ortbench.plan.loop_plan import steps_from
-from ortbench.plan.plan import inputs_from, target_from
+from ortbench.plan.target import inputs_from, target_from
 from ortbench.worker.looks import close_up as look_close_up
 from ortbench.worker.looks import cupti, ort_profile
 from ortbench.worker.looks import devices as look_devices

@@ -12,7 +12,7 @@ import onnxruntime as ort
 from ortbench.core.ep_names import NAMED_DEVICES, NVIDIA_EPS
 from ortbench.core.errors import Unsupported
 from ortbench.model.modes import CPU, HOST_ACCESSIBLE
-from ortbench.plan.plan import Inputs
+from ortbench.plan.target import Inputs
 from ortbench.worker.inputs import files
 from ortbench.worker.loops.bound import BoundLoop
 from ortbench.worker.loops.host_accessible import HostAccessibleLoop

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from ortbench.plan.plan import Inputs, Target
+from ortbench.plan.target import Inputs, Target
 
 if TYPE_CHECKING:
     from ortbench.plan.loop_plan import Steps

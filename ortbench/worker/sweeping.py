@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ortbench.core.errors import Unsupported
 from ortbench.model.modes import LATENCY
 from ortbench.plan.ep_options import with_own
-from ortbench.plan.plan import Target, inputs_from, target_from
+from ortbench.plan.target import Target, inputs_from, target_from
 from ortbench.worker import opening
 from ortbench.worker.proofs.fence import Fences
 from ortbench.worker.session import engine_cache, first_run, placement, providers, session

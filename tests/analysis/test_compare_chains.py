@@ -13,7 +13,8 @@ from ortbench.analysis.comparing.comparable import changes, mismatches, sameness
 from ortbench.analysis.comparing.compare import rows
 from ortbench.analysis.comparing.series import Selection
 from ortbench.model.metric_names import parse_metric
-from ortbench.model.result import Result, save
+from ortbench.model.result import Result
+from ortbench.model.result_file import save
 from ortbench.report import comparison
 from tests.conftest import ortbench
 from tests.expect import there

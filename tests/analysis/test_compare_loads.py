@@ -14,7 +14,7 @@ from ortbench.analysis.comparing.series import Selection, point_text
 from ortbench.analysis.loads.levels import load_cases
 from ortbench.jobs.compare import compare
 from ortbench.model.metric_names import parse_metric
-from ortbench.model.result import save
+from ortbench.model.result_file import save
 from ortbench.plan.compare_options import Compared
 from ortbench.report import comparison
 from tests.expect import there

@@ -7,7 +7,8 @@ import json
 from ortbench.analysis.derive import derive
 from ortbench.analysis.items import Rate, best, best_of, items_of, put_throughput
 from ortbench.core.errors import BadInput
-from ortbench.model.result import Case, Result, parse, result_json
+from ortbench.model.result import Case, Result
+from ortbench.model.result_file import parse, result_json
 from ortbench.model.schema import Items, Tensor
 from tests.expect import refusal
 from tests.results import MS, US, broken, case, measured, result_of, steady

@@ -12,7 +12,7 @@ from ortbench.analysis.memory import (
     why_unknown,
 )
 from ortbench.analysis.nodes.node_memory import arenas, heaviest, together
-from ortbench.plan.plan import CPU_EP
+from ortbench.core.ep_names import CPU_EP
 from tests.results import EP, measured, result_of, steady, weighed
 
 MB = 1_000_000

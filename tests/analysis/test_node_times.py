@@ -9,7 +9,7 @@ from ortbench.analysis.nodes import node_summary, node_times
 from ortbench.analysis.nodes.islands import FROM_HOST, TO_HOST, Node, with_copies
 from ortbench.analysis.nodes.node_summary import COMPILED
 from ortbench.analysis.nodes.node_times import Timed
-from ortbench.plan.plan import CPU_EP
+from ortbench.core.ep_names import CPU_EP
 from tests.analysis.test_islands import GPU, from_host, node, to_host
 from tests.expect import there
 

@@ -6,9 +6,9 @@ from typing import Any
 
 from ortbench.analysis.findings.advice import headline, headline_of_many, sentences, superseded
 from ortbench.analysis.nodes.placed import missed, mostly_on_cpu
+from ortbench.core.ep_names import CPU_EP
 from ortbench.core.stats import Value
 from ortbench.model.result import Result
-from ortbench.plan.plan import CPU_EP
 from tests.results import EP, MB, copying, island, profiled, published, with_failures
 
 WARNING = ("cpu-nodes", "1 node stays on the CPU: Clip; 1 Memcpy node copies between them in every run")

@@ -26,7 +26,7 @@ from ortbench.core.errors import BenchmarkFailed, OrtbenchError
 from ortbench.core.files import not_written, note
 from ortbench.jobs import run as run_job
 from ortbench.jobs.launch import Launched
-from ortbench.model.result import load
+from ortbench.model.result_file import load
 from ortbench.plan.plan import Observer, Plan
 from tests.conftest import MODELS
 from tests.conftest import ortbench as command

@@ -16,7 +16,8 @@ from ortbench.api.results import Bandwidth, Result, Verdict
 from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Check
 from ortbench.gate.verdict import Verdict as Stored
 from ortbench.model.modes import D2H, H2D, ORDINARY
-from ortbench.model.result import Case, result_json, save
+from ortbench.model.result import Case
+from ortbench.model.result_file import result_json, save
 from ortbench.report.frames import level_frame
 from tests.results import (
     MS,

@@ -22,7 +22,7 @@ from pathlib import Path
 from statistics import median
 
 from ortbench.model.modes import RESIDENT
-from ortbench.plan.plan import Inputs, Target
+from ortbench.plan.target import Inputs, Target
 from ortbench.worker.modes.bound import BoundMode
 from ortbench.worker.modes.make import make_mode
 from ortbench.worker.proofs.fence import READBACK, RUN, SYNCHRONIZE, Fence, Fences, Known

@@ -35,7 +35,8 @@ from typing import Any
 
 from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Limits, overall
 from ortbench.gate.stored import check_stored
-from ortbench.model.result import Result, load
+from ortbench.model.result import Result
+from ortbench.model.result_file import load
 from tests.benchmarks.gate_replay import KINDS, STORED_RUNS, Kind
 from tests.benchmarks.gate_trace import FOLDER
 from tests.benchmarks.load import Load

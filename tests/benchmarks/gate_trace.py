@@ -24,7 +24,8 @@ import numpy as np
 from ortbench.measure.process import Client, open_worker
 from ortbench.measure.schedule import block_size, dropped
 from ortbench.model.modes import LATENCY
-from ortbench.plan.plan import Plan, Target
+from ortbench.plan.plan import Plan
+from ortbench.plan.target import Target
 from tests.benchmarks.load import Load
 from tests.benchmarks.workload import chain
 

@@ -23,7 +23,7 @@ import onnx
 
 from ortbench.core.stats import summarise
 from ortbench.model.modes import LATENCY, RESIDENT
-from ortbench.plan.plan import Inputs, Target
+from ortbench.plan.target import Inputs, Target
 from ortbench.worker import timing
 from ortbench.worker.modes.base import Mode
 from ortbench.worker.modes.make import make_mode

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import psutil
 
-from ortbench.model.result import load
+from ortbench.model.result_file import load
 from tests.conftest import MODELS
 
 EVERY_S = 30.0

@@ -21,7 +21,8 @@ from pathlib import Path
 import onnx
 
 from ortbench.model.modes import LATENCY
-from ortbench.model.result import OK, Result, load
+from ortbench.model.result import OK, Result
+from ortbench.model.result_file import load
 from tests.conftest import MODELS
 from tests.refdevice import HONESTY, Config, build
 from tests.truth import relu_model

@@ -17,6 +17,7 @@ from ortbench.core.errors import BadInput
 from ortbench.gate.baseline import BASELINE_CHAIN, LIVE_BASELINE, baseline_of
 from ortbench.gate.limits import METRICS, Limits
 from ortbench.jobs import load as load_job
+from ortbench.model.settings import OF_LOOP, OF_SESSION
 from ortbench.plan.list_syntax import REPEATED
 from ortbench.plan.load_plan import LoadPlan
 from ortbench.plan.loop_plan import Steps
@@ -56,9 +57,10 @@ from ortbench.plan.options import (
     twin,
 )
 from ortbench.plan.output_options import Wanted
-from ortbench.plan.plan import PLAN, WHICH_MODES, Inputs, Loop, Plan, Target
+from ortbench.plan.plan import PLAN, WHICH_MODES, Loop, Plan
 from ortbench.plan.plan_builder import plan_of
 from ortbench.plan.sweep_plan import IN_SUITES
+from ortbench.plan.target import Inputs, Target
 from ortbench.suite.cases import read
 from ortbench.suite.job import Job, jobs_of
 from ortbench.suite.layers import LOADS, OPTIONS
@@ -300,17 +302,18 @@ def test_what_says_how_to_measure_is_for_live_gates_alone(folder: Path) -> None:
 
 
 def test_settings_are_recorded_and_a_difference_in_one_is_told() -> None:
-    names = "ep_options session_config threads opt_level dynamic_outputs external cuda_graph stream"
-    assert {*names.split()} <= settings(Target()).keys()
+    assert settings(Target()) == {it.key: it.default for it in OF_SESSION}
+    assert settings(Steps()) == {it.key: it.default for it in OF_LOOP}
     plain = result_of(**{f"target__{key}": value for key, value in settings(Target()).items()})
+    titles = {it.option: it.title for it in OF_SESSION}
     for name, option in declared(Target).items():
-        if option.says is None:
+        if option.flag not in titles:
             continue
         given: Any = True if option.kind is FLAG else option.kind.word(words(option)[-1])
         target = make(Target, {option.flag: [given] if option.kind.repeatable else given})
         other = result_of(**{f"target__{key}": value for key, value in settings(target).items()})
         (change,) = changes(plain, other)
-        assert change.startswith(f"{option.says}: "), name
+        assert change.startswith(f"{titles[option.flag]}: "), name
 
 
 def test_errors_say_which_option_they_are_about() -> None:

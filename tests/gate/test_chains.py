@@ -16,7 +16,7 @@ from ortbench.gate.live import LiveGate
 from ortbench.gate.stored import check_stored
 from ortbench.measure.schedule import Block
 from ortbench.measure.side import Side
-from ortbench.model.result import save
+from ortbench.model.result_file import save
 from ortbench.model.unit_of_work import Work
 from ortbench.suite.chain_file import plan_of
 from tests.conftest import ortbench

@@ -27,7 +27,7 @@ from typing import Any
 from ortbench.core.ep_names import NAMED_DEVICES
 from ortbench.core.errors import OrtbenchError, Unsupported
 from ortbench.model.modes import CPU, DEVICE, HOST_ACCESSIBLE, LATENCY, PIPELINED, RESIDENT
-from ortbench.plan.plan import Inputs, Target
+from ortbench.plan.target import Inputs, Target
 from ortbench.worker import timing
 from ortbench.worker.modes.make import make_mode
 from ortbench.worker.modes.resident import ResidentMode

@@ -17,7 +17,8 @@ from ortbench.analysis.bandwidth import failures as failures_of
 from ortbench.analysis.curve import expected_ns
 from ortbench.measure.schedule import dropped
 from ortbench.model.modes import DIRECTIONS, H2D, HOST_ACCESSIBLE, ORDINARY
-from ortbench.model.result import Case, Result, load
+from ortbench.model.result import Case, Result
+from ortbench.model.result_file import load
 from ortbench.model.schema import Direction
 from tests.conftest import MODELS, Ran, ortbench
 from tests.refdevice import EP_NAME, HONESTY, MEMORIES, Config, Events, Honesty, Trace

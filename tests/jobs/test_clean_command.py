@@ -13,7 +13,7 @@ import pytest
 
 from ortbench.core.files import write_atomically
 from ortbench.jobs.made import look
-from ortbench.model.result import save
+from ortbench.model.result_file import save
 from tests.conftest import MODELS, ONCE, ROOT, command, ortbench, ortbench_here
 from tests.results import measured, result_of, steady
 

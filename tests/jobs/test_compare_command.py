@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from ortbench.analysis.comparing.enough import ROUNDS
-from ortbench.model.result import Result, save
+from ortbench.model.result import Result
+from ortbench.model.result_file import save
 from tests.conftest import MODELS, ONCE, ROOT, ortbench
 from tests.refdevice import EP_NAME
 from tests.results import measured, result_of, steady, tensor

@@ -16,7 +16,8 @@ import onnxruntime
 import pytest
 from onnx import numpy_helper
 
-from ortbench.plan.plan import CPU_EP, Inputs, Target
+from ortbench.core.ep_names import CPU_EP
+from ortbench.plan.target import Inputs, Target
 from ortbench.worker.looks import graph as looks_graph
 from ortbench.worker.looks import nodes as looks_nodes
 from ortbench.worker.session import providers

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from ortbench.model.result import Result, result_json, save
+from ortbench.model.result import Result
+from ortbench.model.result_file import result_json, save
 from tests.conftest import ROOT, ortbench
 from tests.results import night, nights, noise, save_nights, serving, stepped
 

@@ -13,7 +13,8 @@ import pytest
 
 from ortbench.analysis.loads.levels import at, load_cases
 from ortbench.core.profiler import DOMAIN
-from ortbench.model.result import Case, Result, load
+from ortbench.model.result import Case, Result
+from ortbench.model.result_file import load
 from tests import nvtx
 from tests.conftest import MODELS, ROOT, Ran, ortbench
 from tests.expect import there

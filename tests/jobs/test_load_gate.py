@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from ortbench.analysis.loads.levels import load_cases
-from ortbench.model.result import Result, load
+from ortbench.model.result import Result
+from ortbench.model.result_file import load
 from tests.conftest import MODELS, Ran, ortbench
 
 pytestmark = pytest.mark.process

@@ -12,7 +12,8 @@ import pytest
 
 from ortbench.analysis.loads.levels import load_cases
 from ortbench.core.errors import CANNOT_TELL, DONE
-from ortbench.model.result import Result, load
+from ortbench.model.result import Result
+from ortbench.model.result_file import load
 from tests.conftest import MODELS, Ran, ortbench
 from tests.results import lose, paced, serving
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ortbench.jobs.made import look
-from ortbench.model.result import save
+from ortbench.model.result_file import save
 from ortbench.report.folder import write_run
 from tests.conftest import MODELS, ortbench
 from tests.report.test_page import Page

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ortbench.model.result import Result, save
+from ortbench.model.result import Result
+from ortbench.model.result_file import save
 from tests.conftest import MODELS, ONCE, measure, ortbench
 from tests.results import measured, result_of, steady
 

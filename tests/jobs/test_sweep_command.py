@@ -12,7 +12,8 @@ import numpy as np
 import onnx
 import pytest
 
-from ortbench.model.result import Result, load
+from ortbench.model.result import Result
+from ortbench.model.result_file import load
 from tests.conftest import MODELS, ONCE, Ran, ortbench
 from tests.jobs.test_bandwidth_command import with_knobs
 from tests.refdevice import Config

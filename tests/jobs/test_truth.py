@@ -18,7 +18,7 @@ import pytest
 
 from ortbench.model.modes import MODES
 from ortbench.model.result import Case, Result
-from ortbench.plan.plan import Inputs, Target
+from ortbench.plan.target import Inputs, Target
 from ortbench.worker.modes.make import make_mode
 from ortbench.worker.session import first_run, providers, session
 from tests import bare, virtual, wrong_builds

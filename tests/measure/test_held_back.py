@@ -7,7 +7,8 @@ import pytest
 from ortbench.core.stats import summarise
 from ortbench.measure.describe import describe_gpus
 from ortbench.measure.side import Side
-from ortbench.model.result import Result, parse, result_json
+from ortbench.model.result import Result
+from ortbench.model.result_file import parse, result_json
 from ortbench.model.schema import GpuReading
 from ortbench.model.timeline import TimedBlock, Timeline
 from ortbench.plan.plan import Plan

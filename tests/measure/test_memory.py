@@ -10,7 +10,8 @@ from ortbench.measure import memory
 from ortbench.measure.card_memory import Card
 from ortbench.measure.process import WorkerLost
 from ortbench.measure.side import Side
-from ortbench.plan.plan import Plan, Target
+from ortbench.plan.plan import Plan
+from ortbench.plan.target import Target
 from tests.results import EP, measured, nvidia_result, steady
 
 HOST = {"before": 10, "session": 20, "peak": 30, "pinned": 5, "restarted": True}

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ortbench.model.result import load, result_json
+from ortbench.model.result_file import load, result_json
 from tests.conftest import ROOT
 from tests.model.toys import Result, case, result, stats
 from tests.result_schema import of_results, problems, schema, text

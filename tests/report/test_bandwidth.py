@@ -35,10 +35,11 @@ from ortbench.measure.bandwidth import CopyBench
 from ortbench.measure.process import Client, WorkerLost
 from ortbench.model.modes import D2H, DIRECTIONS, H2D, HOST_ACCESSIBLE, ORDINARY
 from ortbench.model.protocol import CopyEp
-from ortbench.model.result import FAILED, Result, load, result_json, save
+from ortbench.model.result import FAILED, Result
+from ortbench.model.result_file import load, result_json, save
 from ortbench.model.schema import Direction, Link
 from ortbench.plan.bandwidth_plan import CopyPlan, check, parse_size, sizes
-from ortbench.plan.plan import Target
+from ortbench.plan.target import Target
 from ortbench.report import bandwidth as report_bandwidth
 from ortbench.report.markdown import markdown
 from ortbench.report.page.charts import copy_rates as charts_rates

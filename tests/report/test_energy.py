@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from ortbench.model.result import Result, save
+from ortbench.model.result import Result
+from ortbench.model.result_file import save
 from ortbench.report import suite
 from ortbench.report.markdown import markdown
 from ortbench.report.page.page import build_page

@@ -17,7 +17,8 @@ import pytest
 from ortbench.core.errors import BadInput
 from ortbench.core.stats import SAMPLES_FOR
 from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Check
-from ortbench.model.result import UNSUPPORTED, Case, Result, load
+from ortbench.model.result import UNSUPPORTED, Case, Result
+from ortbench.model.result_file import load
 from ortbench.report.exports import github
 from ortbench.report.exports import junit as exports_junit
 from ortbench.report.exports.bencher import bmf

@@ -9,10 +9,10 @@ import pytest
 
 from ortbench.analysis.findings import node_advice
 from ortbench.analysis.findings.advice import sentences
-from ortbench.model import result
+from ortbench.core.ep_names import CPU_EP
+from ortbench.model import result_file
 from ortbench.model.result import Result
 from ortbench.model.schema import InnerCopies
-from ortbench.plan.plan import CPU_EP
 from ortbench.report import nodes as report_nodes
 from ortbench.report import run
 from ortbench.report.markdown import markdown
@@ -216,10 +216,10 @@ def test_the_advice_ends_with_the_nodes() -> None:
 
 def test_nodes_survive_the_result_file() -> None:
     found = with_nodes()
-    assert result.parse(result.result_json(found).encode(), "x").nodes == found.nodes
-    older = json.loads(result.result_json(found))
+    assert result_file.parse(result_file.result_json(found).encode(), "x").nodes == found.nodes
+    older = json.loads(result_file.result_json(found))
     del older["nodes"]
-    assert result.from_data(older, "x").nodes is None
+    assert result_file.from_data(older, "x").nodes is None
 
 
 def test_markdown_has_the_tables() -> None:

@@ -16,7 +16,8 @@ from pathlib import Path
 import pytest
 
 from ortbench.core.stats import Value
-from ortbench.model.result import Result, load, save
+from ortbench.model.result import Result
+from ortbench.model.result_file import load, save
 from ortbench.report.page.charts.sheet import NARROW, PALETTE, WIDE
 from ortbench.report.page.page import build_page
 from tests.conftest import MODELS, ONCE, ROOT, ortbench

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from ortbench.core.ep_names import CPU_EP
 from ortbench.gate.verdict import Verdict
 from ortbench.model.result import Result
-from ortbench.plan.plan import CPU_EP
 from ortbench.report import comparison, gate, run, sides
 from ortbench.report.markdown import markdown
 from ortbench.report.page.page import build_page

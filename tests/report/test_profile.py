@@ -14,7 +14,8 @@ from ortbench.core.errors import BadInput, BenchmarkFailed
 from ortbench.measure import nsys_export
 from ortbench.measure.schedule import Block, InOrder
 from ortbench.model.modes import CPU, DEVICE, LATENCY
-from ortbench.model.result import Result, load
+from ortbench.model.result import Result
+from ortbench.model.result_file import load
 from ortbench.report import profile as report_profile
 from ortbench.report.markdown import markdown
 from tests.nsys.export import Export

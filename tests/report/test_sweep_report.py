@@ -8,7 +8,8 @@ from pathlib import Path
 
 from ortbench.analysis.items import put_throughput
 from ortbench.gate.limits import Check
-from ortbench.model.result import Result, load, result_json, save
+from ortbench.model.result import Result
+from ortbench.model.result_file import load, result_json, save
 from ortbench.model.schema import Axis
 from ortbench.model.slo import Slo
 from ortbench.report import comparison

@@ -23,7 +23,8 @@ from ortbench.core.errors import DONE, REGRESSION
 from ortbench.gate.limits import FAILED as CHECK_FAILED
 from ortbench.gate.limits import PASSED, UNCLEAR, Check
 from ortbench.gate.verdict import Verdict
-from ortbench.model.result import FAILED, Case, Result, load
+from ortbench.model.result import FAILED, Case, Result
+from ortbench.model.result_file import load
 from ortbench.report import comparison, gate, profile, run, suite
 from ortbench.report.model import Report
 from ortbench.report.terminal.console import shortened, wrapped

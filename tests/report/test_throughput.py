@@ -13,7 +13,8 @@ import pytest
 from ortbench.analysis.derive import derive
 from ortbench.core.parts import keys_of
 from ortbench.gate.limits import PASSED
-from ortbench.model.result import Result, save
+from ortbench.model.result import Result
+from ortbench.model.result_file import save
 from ortbench.report import comparison, sides, suite
 from ortbench.report.markdown import markdown
 from ortbench.report.model import Note, Notes

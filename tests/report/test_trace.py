@@ -23,7 +23,8 @@ from ortbench.measure.side import Side
 from ortbench.model import schema
 from ortbench.model.modes import COSTS
 from ortbench.model.protocol import NodeEvent
-from ortbench.model.result import Case, Result, load
+from ortbench.model.result import Case, Result
+from ortbench.model.result_file import load
 from ortbench.model.timeline import Failure, Node, Span, TimedBlock, Timeline
 from ortbench.plan.plan import Plan
 from ortbench.report.exports.chrome_trace import chrome_trace, trace_json

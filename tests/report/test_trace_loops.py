@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from ortbench.model.result import Result, load
+from ortbench.model.result import Result
+from ortbench.model.result_file import load
 from ortbench.model.timeline import Span, TimedBlock, Timeline
 from ortbench.report.exports.chrome_trace import chrome_trace, trace_json
 from tests import traceformat

@@ -10,7 +10,7 @@ import pytest
 
 from ortbench.core.errors import Unsupported
 from ortbench.model.modes import D2H, H2D, ORDINARY
-from ortbench.plan.plan import Target
+from ortbench.plan.target import Target
 from ortbench.worker import copies
 from ortbench.worker.copies import Copies, CopyPair
 from ortbench.worker.proofs.fence import READBACK, RUN, Fence

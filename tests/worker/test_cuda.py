@@ -16,7 +16,8 @@ import numpy as np
 import pytest
 
 from ortbench.model.modes import ASYNC, DEVICE, HOST_ACCESSIBLE, MODES, PIPELINED, RESIDENT
-from ortbench.model.result import Result, from_data
+from ortbench.model.result import Result
+from ortbench.model.result_file import from_data
 from tests import softcuda
 from tests.conftest import MODELS, ROOT, cases, measure, ortbench
 from tests.softcuda import Config, Record

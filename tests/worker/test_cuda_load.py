@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ortbench.analysis.loads.levels import load_cases
-from ortbench.model.result import load
+from ortbench.model.result_file import load
 from tests.conftest import MODELS, ortbench
 from tests.expect import there
 from tests.softcuda import Card, Config

@@ -11,7 +11,7 @@ import pytest
 from ortbench.analysis.comparing.comparable import changes
 from ortbench.analysis.findings.advice import sentences
 from ortbench.model.modes import DEVICE, RESIDENT, USUAL_MODES
-from ortbench.plan.plan import Inputs, Target
+from ortbench.plan.target import Inputs, Target
 from ortbench.worker.modes.make import make_mode
 from ortbench.worker.proofs.outputs import check_outputs
 from ortbench.worker.session import first_run, providers, session

@@ -15,11 +15,13 @@ import pytest
 from ortbench.analysis import engines
 from ortbench.analysis.engines import TENSORRT, TENSORRT_RTX, File, is_warm
 from ortbench.core import files
+from ortbench.core.ep_names import CPU_EP
 from ortbench.core.errors import BadInput, BenchmarkFailed
 from ortbench.gate.baseline import baseline_of
 from ortbench.jobs.fingerprint import fingerprint
 from ortbench.measure.side import Side
-from ortbench.plan.plan import CPU_EP, Inputs, Plan, Target
+from ortbench.plan.plan import Plan
+from ortbench.plan.target import Inputs, Target
 from ortbench.suite import cases
 from ortbench.suite.job import Job, jobs_of
 from ortbench.worker.session import engine_cache, libraries, session

@@ -12,7 +12,7 @@ import pytest
 
 from ortbench.core.errors import Unsupported
 from ortbench.model.modes import RESIDENT
-from ortbench.plan.plan import Inputs, Target
+from ortbench.plan.target import Inputs, Target
 from ortbench.worker.modes import external_inputs
 from ortbench.worker.modes.make import make_mode
 from ortbench.worker.proofs.in_place import follows

@@ -16,7 +16,7 @@ import pytest
 from onnx import numpy_helper
 
 from ortbench.core.errors import BadInput, Unsupported
-from ortbench.plan.plan import Inputs
+from ortbench.plan.target import Inputs
 from ortbench.worker.inputs.arrays import default_range, expected, make, random_array
 from ortbench.worker.inputs.files import load
 from ortbench.worker.inputs.index_sizes import index_sizes

@@ -15,7 +15,7 @@ import pytest
 from ortbench.core.errors import BadInput, BenchmarkFailed, Unsupported, WrongOutputs
 from ortbench.model.modes import LATENCY, LOOP_MODES
 from ortbench.plan.loop_plan import Steps
-from ortbench.plan.plan import Inputs, Target
+from ortbench.plan.target import Inputs, Target
 from ortbench.worker.loops import data
 from ortbench.worker.loops.base import LoopMode
 from ortbench.worker.loops.bound import BoundLoop

@@ -11,10 +11,11 @@ import pytest
 
 from ortbench.analysis.nodes import gpu_activity
 from ortbench.analysis.nodes.gpu_activity import D2H, H2D, KERNEL, Activity, Moment, measured
+from ortbench.core.ep_names import is_nvidia
 from ortbench.core.errors import BadInput, BenchmarkFailed
 from ortbench.model.result import Case
 from ortbench.model.schema import CaseCheck, Copied, Measured
-from ortbench.plan.plan import Plan, check, is_nvidia
+from ortbench.plan.plan import Plan, check
 from tests.conftest import MODELS, Ran, cases, ortbench
 from tests.forks import MAIN
 from tests.refdevice import Config, Trace

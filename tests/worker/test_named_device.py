@@ -16,7 +16,7 @@ import pytest
 
 from ortbench.core.errors import BenchmarkFailed, Unsupported
 from ortbench.model.modes import DEVICE, HOST_ACCESSIBLE, RESIDENT
-from ortbench.plan.plan import Target
+from ortbench.plan.target import Target
 from ortbench.worker.modes.make import make_mode
 from ortbench.worker.modes.resident import ResidentMode
 from ortbench.worker.proofs.fence import READBACK

@@ -19,8 +19,10 @@ from ortbench.core.errors import BenchmarkFailed
 from ortbench.core.profiler import DOMAIN
 from ortbench.measure.process import Client
 from ortbench.model.modes import COSTS, PIPELINED, USUAL_MODES
-from ortbench.model.result import OK, Case, Result, load
-from ortbench.plan.plan import Plan, Target
+from ortbench.model.result import OK, Case, Result
+from ortbench.model.result_file import load
+from ortbench.plan.plan import Plan
+from ortbench.plan.target import Target
 from ortbench.worker.timing import COLORS
 from tests.compiling import BuildError
 from tests.conftest import ROOT, ortbench

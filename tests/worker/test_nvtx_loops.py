@@ -8,7 +8,7 @@ import pytest
 
 from ortbench.core.profiler import DOMAIN
 from ortbench.model.modes import LATENCY, STEP
-from ortbench.model.result import load
+from ortbench.model.result_file import load
 from ortbench.worker.timing import COLORS
 from tests.conftest import MODELS, ROOT, ortbench
 from tests.nvtx import Record, environ

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from ortbench.plan.plan import CPU_EP, POLICIES
+from ortbench.core.ep_names import CPU_EP
+from ortbench.plan.target import POLICIES
 from tests import openvino
 from tests.conftest import MODELS, cases, measure, ortbench
 from tests.refdevice import EP_NAME, Config

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ortbench.core.errors import BenchmarkFailed
-from ortbench.plan.plan import Inputs, Target
+from ortbench.plan.target import Inputs, Target
 from ortbench.worker.looks import nodes, ort_profile
 from ortbench.worker.looks.ort_profile import NodeEvent, Profile
 from ortbench.worker.session import first_run, providers, session

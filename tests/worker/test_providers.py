@@ -11,7 +11,7 @@ from pathlib import Path
 import onnxruntime as ort
 import pytest
 
-from ortbench.plan.plan import Target
+from ortbench.plan.target import Target
 from ortbench.worker.modes.make import unsupported_reason
 from ortbench.worker.session import memory, named, providers
 from ortbench.worker.session.libraries import load_problem

@@ -17,7 +17,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from ortbench.core.errors import BadInput, BenchmarkFailed, Unsupported
 from ortbench.model.modes import CPU, MODES
-from ortbench.plan.plan import Inputs, Target
+from ortbench.plan.target import Inputs, Target
 from ortbench.worker.inputs import files
 from ortbench.worker.modes.make import make_mode
 from ortbench.worker.proofs.outputs import check_outputs, difference

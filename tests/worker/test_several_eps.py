@@ -8,7 +8,8 @@ from typing import Any
 import onnx
 import pytest
 
-from ortbench.model.result import Result, load
+from ortbench.model.result import Result
+from ortbench.model.result_file import load
 from tests.conftest import device_library, ortbench
 from tests.forks import MAIN
 from tests.importing import FOLDERS

@@ -12,9 +12,7 @@ from ortbench.core.errors import NotComparable
 from ortbench.model.kinds import KINDS
 from ortbench.model.result import CHAIN, LOAD, LOOP, OK, SWEEP, Result
 from ortbench.model.schema import Environment, Loop, Provider
-from ortbench.plan.loop_plan import Steps
-from ortbench.plan.options import changed
-from ortbench.plan.plan import Target
+from ortbench.model.settings import OF_LOOP, OF_SESSION, changed
 
 
 def mismatches(one: Result, other: Result) -> list[str]:
@@ -192,7 +190,7 @@ def _load_changes(one: Result, other: Result) -> list[tuple[str, Any, Any]]:
 
 
 _CHANGES: dict[str, Callable[[Result, Result], list[tuple[str, Any, Any]]]] = {
-    LOOP: lambda one, other: changed(Steps, one.part, other.part),
+    LOOP: lambda one, other: changed(OF_LOOP, one.part, other.part),
     LOAD: _load_changes,
 }
 
@@ -201,7 +199,7 @@ def settings_of(one: Result, other: Result) -> list[tuple[str, Any, Any]]:
     """The session's settings; of chains what each stage has."""
     if _are_of_stages(one, other):
         return same_chain.changes(one.part, other.part)
-    return changed(Target, one.target, other.target)
+    return changed(OF_SESSION, one.target, other.target)
 
 
 def _versions(one: Result, other: Result) -> list[tuple[str, Any, Any]]:

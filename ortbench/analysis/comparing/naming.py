@@ -6,15 +6,10 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from ortbench.core.safe_text import visible
-from ortbench.plan.option_types import FLAG
-from ortbench.plan.options import declared
-from ortbench.plan.plan import LONGEST_NAME, Target
-
-if TYPE_CHECKING:
-    from ortbench.model.result import Result
+from ortbench.core.safe_text import LONGEST_NAME, visible
+from ortbench.model.result import Result
+from ortbench.model.settings import OF_SESSION
 
 _STAMP = re.compile(r"\d{8}-\d{6}")  # what ortbench's own folders are told apart by, which tells nobody anything
 _LONGEST_TRAIT = 40  # characters of a path or an option's value
@@ -134,16 +129,14 @@ def _all_traits(result: Result) -> Iterator[tuple[str, str]]:
 
 def _settings(target: Mapping[str, object]) -> Iterator[tuple[str, str]]:
     """The settings, each as it is typed; one that is not there has its default."""
-    for field, it in declared(Target).items():
-        if it.says is None:
-            continue
-        value = target.get(it.key or field, it.default)
+    for it in OF_SESSION:
+        value = target.get(it.key, it.default)
         if isinstance(value, Mapping):
-            yield it.flag, ", ".join(f"{key}={item}" for key, item in value.items()) or f"no {it.flag}"
-        elif it.kind is FLAG:
-            yield it.flag, it.flag if value else f"no {it.flag}"
+            yield it.option, ", ".join(f"{key}={item}" for key, item in value.items()) or f"no {it.option}"
+        elif isinstance(value, bool):
+            yield it.option, it.option if value else f"no {it.option}"
         else:
-            yield it.flag, f"{it.flag}={'default' if value is None else value}"
+            yield it.option, f"{it.option}={'default' if value is None else value}"
 
 
 # By where they are

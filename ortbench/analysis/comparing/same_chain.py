@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ortbench.model.schema import Chain, ChainStage
-from ortbench.plan.options import changed
-from ortbench.plan.plan import Target
+from ortbench.model.settings import OF_SESSION, changed
 
 _MOST = 3  # links that a sentence names
 _MEASURED = ("session_ns", "first_inference_ns", "d2h_ns", "h2d_ns")
@@ -48,7 +47,7 @@ def changes(one: Chain, other: Chain) -> list[tuple[str, Any, Any]]:
     for a, b in _pairs(one, other):
         settings = [
             ("EP version", a["ep_version"], b["ep_version"]),
-            *changed(Target, a["settings"], b["settings"]),
+            *changed(OF_SESSION, a["settings"], b["settings"]),
             ("kept on the device", a["keep"], b["keep"]),
         ]
         found += [(f"{a['name']}: {what}", mine, theirs) for what, mine, theirs in settings]

@@ -10,12 +10,12 @@ from ortbench.analysis.needed_numpy import mending
 from ortbench.analysis.overwritten import in_folder, overwritten
 from ortbench.analysis.same_name import CODE as SHARED
 from ortbench.analysis.same_name import MISNAMED
+from ortbench.core.ep_names import is_nvidia
 from ortbench.core.library_sources import CUDA_PACKAGE, origin
 from ortbench.core.safe_text import listed
 from ortbench.model.doctor_schema import Cuda, Facts, Installed, Nvidia, Profiler
 from ortbench.model.hardware_names import kind
 from ortbench.model.protocol import ListedEp
-from ortbench.plan.plan import is_nvidia
 
 # The oldest driver for a major version of CUDA on Linux, from the table in CUDA's release notes.
 _DRIVERS = {12: "525", 13: "580"}

@@ -34,8 +34,7 @@ from ortbench.model.modes import (
     THROUGHPUT,
 )
 from ortbench.model.result import Case, Result
-from ortbench.model.schema import Knee
-from ortbench.plan.load_plan import PROCESS
+from ortbench.model.schema import PROCESS, Knee
 
 _UNFAIR = 0.95  # of Jain's index: below it some callers are clearly done with fewer runs
 _STRETCHED = 1.1  # how many times as long as back to back an inference must take to be told

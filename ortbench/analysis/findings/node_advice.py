@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
+from ortbench.core.ep_names import CPU_EP
 from ortbench.core.units import duration, size
 from ortbench.model.result import Result
 from ortbench.model.schema import InnerCopies, Island, NodeReference, Nodes
-from ortbench.plan.plan import CPU_EP
 
 MOST = 10  # rows of a table; the rest is one line
 _MOST_ISLANDS = 3  # that get a sentence each

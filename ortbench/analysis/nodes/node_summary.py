@@ -13,6 +13,7 @@ from typing import TypedDict, TypeVar
 
 from ortbench.analysis.nodes.islands import TO_HOST, Layout, Node, layout, position
 from ortbench.analysis.nodes.node_times import Timed, same_nodes
+from ortbench.core.ep_names import CPU_EP
 from ortbench.model.schema import (
     EpTime,
     InnerCopies,
@@ -23,7 +24,6 @@ from ortbench.model.schema import (
     Nodes,
     OperatorTime,
 )
-from ortbench.plan.plan import CPU_EP
 
 COMPILED = "compiled graph"  # in place of the name that an EP made up for one
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 
 from ortbench.analysis.findings.node_advice import listed, node_sentences
+from ortbench.core.ep_names import CPU_EP
 from ortbench.core.units import share, size
 from ortbench.model.kinds import KINDS
 from ortbench.model.result import Result
 from ortbench.model.schema import Crossing
-from ortbench.plan.plan import CPU_EP
 
 _FEW = 0.1  # of the nodes: nearly nothing
 _MOST = 0.5

@@ -12,7 +12,8 @@ from typing import Any
 
 from ortbench.core.files import sha256
 from ortbench.plan.chain_plan import Chain
-from ortbench.plan.plan import Inputs, Plan, Target
+from ortbench.plan.plan import Plan
+from ortbench.plan.target import Inputs, Target
 from ortbench.suite.job import Job
 
 Put = Callable[[str], str]  # gives another path for one

@@ -19,8 +19,8 @@ from ray.exceptions import (
 )
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from ortbench import __version__
 from ortbench.core.errors import OrtbenchError, one_line
+from ortbench.core.version import __version__
 from ortbench.jobs.cluster import machine
 from ortbench.jobs.cluster.orders import Done, Order, TaskFailed, TaskLost
 from ortbench.jobs.cluster.places import CPU, GPU, Place, Unusable, name_of, place_of
@@ -42,7 +42,7 @@ def _look_function() -> Callable[..., dict[str, Any]]:
 
     def look(wanted: str, base: str, pythons: tuple[str, ...]) -> dict[str, Any]:
         try:
-            from ortbench import __version__ as version
+            from ortbench.core.version import __version__ as version
         except ImportError:
             return {"version": None}
         if version != wanted:

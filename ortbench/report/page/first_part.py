@@ -9,7 +9,8 @@ from hashlib import sha256
 from markupsafe import Markup
 
 from ortbench.analysis.findings.advice import headline
-from ortbench.model.result import Result, result_json
+from ortbench.model.result import Result
+from ortbench.model.result_file import result_json
 from ortbench.report.model import Table
 from ortbench.report.page.charts import plots, sheet
 from ortbench.report.page.facts import Fact, Remark, facts, remarks

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ortbench import __version__
+from ortbench.core.version import __version__
 from ortbench.report.glossary import Group, entries
 from ortbench.report.history import Told, abouts, headline, legend, remarks, series_table, step_notes, step_table
 from ortbench.report.model import BAD, Table

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from ortbench import __version__
 from ortbench.analysis.findings.advice import headline, headline_of_many
 from ortbench.core.safe_text import visible_lines
+from ortbench.core.version import __version__
 from ortbench.model.kinds import KINDS
 from ortbench.model.result import LOAD, LOOP, SWEEP, Result
 from ortbench.report import sweep

@@ -13,9 +13,9 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from ortbench import __version__
 from ortbench.core.errors import BenchmarkFailed
 from ortbench.core.safe_text import visible
+from ortbench.core.version import __version__
 from ortbench.model.modes import CPU, HOST_ACCESSIBLE, LOOPS_DO, MODES_DO, PER_ITEM, SHARED, mode_of
 from ortbench.model.protocol import Opened, Prepared, Program, ProgramTensor, ProgramWait
 from ortbench.plan.plan import Plan

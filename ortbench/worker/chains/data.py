@@ -13,10 +13,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ortbench.core.errors import BadInput, BenchmarkFailed, OrtbenchError, from_data, to_data
+from ortbench.model.tensor_patterns import expanded, nearest
 from ortbench.plan.chain_plan import Chain, End, Link, Stage
 from ortbench.plan.ep_options import with_own
-from ortbench.plan.loop_plan import expanded, nearest
-from ortbench.plan.plan import POLICIES, Inputs
+from ortbench.plan.target import POLICIES, Inputs
 from ortbench.worker.inputs.files import load_chain
 from ortbench.worker.inputs.shapes import check_fit
 from ortbench.worker.loops import data as loops

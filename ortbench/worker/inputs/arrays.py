@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ortbench.core.errors import BadInput
-from ortbench.plan.plan import Inputs
+from ortbench.plan.target import Inputs
 from ortbench.worker.inputs.files import load
 from ortbench.worker.inputs.shapes import resolve_shapes
 from ortbench.worker.session.tensors import Array, TensorSpec, Value

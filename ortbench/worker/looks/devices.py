@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import onnxruntime as ort
 
 from ortbench.core import ep_packages
-from ortbench.plan.plan import CPU_EP
+from ortbench.core.ep_names import CPU_EP
 from ortbench.worker.modes.make import unsupported_modes
 from ortbench.worker.session import copy_streams
 from ortbench.worker.session.candidates import plugin_with

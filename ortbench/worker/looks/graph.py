@@ -11,8 +11,9 @@ from typing import Any
 
 from ortbench.analysis.nodes.islands import Node, with_copies
 from ortbench.analysis.nodes.node_times import Timed, as_run, named_copies
+from ortbench.core.ep_names import CPU_EP
 from ortbench.core.errors import BenchmarkFailed, OrtbenchError
-from ortbench.plan.plan import CPU_EP, Target
+from ortbench.plan.target import Target
 from ortbench.worker.session import session
 from ortbench.worker.session.providers import Provider
 from ortbench.worker.session.tensors import NO_ONNX

@@ -22,7 +22,7 @@ from ortbench.model.modes import LATENCY
 from ortbench.plan.chain_plan import Chain
 from ortbench.plan.ep_options import with_own
 from ortbench.plan.loop_plan import Steps
-from ortbench.plan.plan import Inputs, Target
+from ortbench.plan.target import Inputs, Target
 from ortbench.worker.modes.base import Mode
 from ortbench.worker.modes.make import make_mode
 from ortbench.worker.session import first_run, ledger, providers, resident_set, session

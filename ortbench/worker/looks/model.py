@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ortbench.core.errors import BadInput, OrtbenchError, Unsupported, one_line
 from ortbench.plan.ep_options import with_own
-from ortbench.plan.plan import Inputs, Target
+from ortbench.plan.target import Inputs, Target
 from ortbench.worker.inputs.shapes import resolve_shapes
 from ortbench.worker.looks import graph as looks_graph
 from ortbench.worker.looks import nodes, ort_profile

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 from ortbench.analysis.nodes import node_summary
 from ortbench.analysis.nodes.islands import Node
 from ortbench.analysis.nodes.node_times import Timed, counted
+from ortbench.core.ep_names import CPU_EP
 from ortbench.core.errors import OrtbenchError
 from ortbench.plan.ep_options import with_own
-from ortbench.plan.plan import CPU_EP, Inputs, Target
+from ortbench.plan.target import Inputs, Target
 from ortbench.worker.looks import graph as looks_graph
 from ortbench.worker.looks import ort_profile
 from ortbench.worker.looks.ort_profile import NodeEvent, Profile

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from ortbench.core.errors import BenchmarkFailed, OrtbenchError, ort_text
-from ortbench.plan.plan import Target
+from ortbench.plan.target import Target
 from ortbench.worker.session import first_run, session
 from ortbench.worker.session.providers import Provider
 from ortbench.worker.session.tensors import Array

@@ -15,8 +15,9 @@ import numpy as np
 
 from ortbench.core.errors import BadInput, BenchmarkFailed
 from ortbench.core.expressions import INDEX, STEP, value_of
-from ortbench.plan.loop_plan import Steps, matched, nearest
-from ortbench.plan.plan import Inputs
+from ortbench.model.tensor_patterns import matched, nearest
+from ortbench.plan.loop_plan import Steps
+from ortbench.plan.target import Inputs
 from ortbench.worker.inputs import arrays as input_arrays
 from ortbench.worker.inputs import files
 from ortbench.worker.inputs.index_sizes import index_sizes

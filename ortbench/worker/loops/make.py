@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ortbench.core.errors import Unsupported, WrongOutputs
 from ortbench.plan.loop_plan import Steps
-from ortbench.plan.plan import Inputs
+from ortbench.plan.target import Inputs
 from ortbench.worker.loops.base import LoopMode
 from ortbench.worker.loops.bound import BoundLoop
 from ortbench.worker.loops.cpu import CpuLoop

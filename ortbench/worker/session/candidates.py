@@ -11,8 +11,7 @@ from typing import Any, NamedTuple
 import onnxruntime as ort
 
 from ortbench.core import ep_packages
-from ortbench.core.ep_names import CUDA_EP
-from ortbench.plan.plan import CPU_EP
+from ortbench.core.ep_names import CPU_EP, CUDA_EP
 from ortbench.worker.session.libraries import (
     all_ep_devices,
     bundled_library,

@@ -11,7 +11,7 @@ import onnxruntime as ort
 from ortbench.analysis.engines import File, cache_options, is_warm
 from ortbench.core.errors import BadInput
 from ortbench.core.files import digest
-from ortbench.plan.plan import Target
+from ortbench.plan.target import Target
 
 if TYPE_CHECKING:
     from ortbench.model.schema import EngineCache

@@ -15,7 +15,7 @@ import onnxruntime as ort
 from ortbench.analysis.precision import likely_cause
 from ortbench.core.ep_names import CUDA_EP, PACKAGES
 from ortbench.core.errors import BadInput, BenchmarkFailed, OrtbenchError, Unsupported, ort_text
-from ortbench.plan.plan import Inputs, Target
+from ortbench.plan.target import Inputs, Target
 from ortbench.worker.inputs import arrays as input_arrays
 from ortbench.worker.inputs.index_sizes import index_sizes
 from ortbench.worker.its_pip import in_its_words

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from ortbench.core.ep_names import NAMED_DEVICES
-from ortbench.plan.plan import CPU_EP
+from ortbench.core.ep_names import CPU_EP, NAMED_DEVICES
 from ortbench.worker.session.memory import describe
 from ortbench.worker.session.providers import Provider, of_session
 from ortbench.worker.session.session import Model

@@ -17,7 +17,7 @@ import onnxruntime as ort
 
 from ortbench.analysis.nodes import config_keys
 from ortbench.analysis.nodes.config_keys import CODES, RUN, SESSION
-from ortbench.plan.plan import Target
+from ortbench.plan.target import Target
 from ortbench.worker.session.providers import Provider
 
 if TYPE_CHECKING:

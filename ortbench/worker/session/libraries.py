@@ -15,10 +15,9 @@ from typing import Any
 
 import onnxruntime as ort
 
-from ortbench.core.ep_names import CUDA_EP, NVIDIA_EPS
+from ortbench.core.ep_names import CUDA_EP, NVIDIA_EPS, is_nvidia
 from ortbench.core.errors import BenchmarkFailed, one_line, ort_text
 from ortbench.core.library_sources import origin
-from ortbench.plan.plan import is_nvidia
 from ortbench.worker import telling
 from ortbench.worker.its_pip import in_its_words
 

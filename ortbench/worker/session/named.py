@@ -10,10 +10,9 @@ import onnxruntime as ort
 
 from ortbench.analysis import same_name
 from ortbench.core import ep_packages
-from ortbench.core.ep_names import SHORT_NAMES
+from ortbench.core.ep_names import CPU_EP, SHORT_NAMES
 from ortbench.core.ep_packages import EpPackage, key
 from ortbench.core.errors import BadInput, BenchmarkFailed
-from ortbench.plan.plan import CPU_EP
 from ortbench.worker.session.libraries import NotLoaded, all_ep_devices, built_in_eps, names_in, register
 from ortbench.worker.session.plugins import Plugin, ask, asked
 from ortbench.worker.session.runtime import own_package

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from ortbench.plan.plan import CPU_EP
+from ortbench.core.ep_names import CPU_EP
 from ortbench.worker.session.session import Model
 
 if TYPE_CHECKING:

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 import onnxruntime as ort
 
 from ortbench.analysis import same_name
-from ortbench.core.ep_names import NVIDIA_EPS, OPENVINO_EP, PACKAGES, SHORT_NAMES
+from ortbench.core.ep_names import CPU_EP, NVIDIA_EPS, OPENVINO_EP, PACKAGES, SHORT_NAMES
 from ortbench.core.errors import BadInput, BenchmarkFailed
 from ortbench.plan.ep_options import own
-from ortbench.plan.plan import CPU_EP, POLICIES, Target
+from ortbench.plan.target import POLICIES, Target
 from ortbench.worker.its_pip import in_its_words
 from ortbench.worker.session import distributions, memory_trial
 from ortbench.worker.session.candidates import candidates, has_nvidia_gpu, load, origin, package_of

@@ -13,9 +13,9 @@ from typing import Any
 
 import onnxruntime as ort
 
-from ortbench.core.ep_names import CUDA_EP
+from ortbench.core.ep_names import CPU_EP, CUDA_EP
 from ortbench.core.errors import BadInput, BenchmarkFailed, OrtbenchError, ort_text
-from ortbench.plan.plan import CPU_EP, Target
+from ortbench.plan.target import Target
 from ortbench.worker import telling
 from ortbench.worker.proofs.fence import Fences
 from ortbench.worker.session import compute_stream, engine_cache

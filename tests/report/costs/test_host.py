@@ -8,7 +8,8 @@ from pathlib import Path
 
 from ortbench.analysis.derive import derive
 from ortbench.core.parts import text as json_text
-from ortbench.model.result import Result, load, save
+from ortbench.model.result import Result
+from ortbench.model.result_file import load, save
 from ortbench.report.comparison import build as build_comparison
 from ortbench.report.comparison import records as comparison_records
 from ortbench.report.costs.host import host_table

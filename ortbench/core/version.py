@@ -1,0 +1,3 @@
+"""The version of ortbench."""
+
+__version__ = "0.1.0"
