@@ -253,7 +253,7 @@ def test_ctrl_c_gives_the_pass_up_and_keeps_the_result(real_library: Path, tmp_p
     assert ran.code == 130
     assert "\ndevice-resident" in ran.out
     result = json.loads(next(tmp_path.glob("*/result.json")).read_text())
-    assert (result["stopped"], result["nodes"]) == ("iterations: 3 per mode", None)
+    assert (result["stopped"], result["nodes"]) == ({"reason": "iterations", "value": 3, "per": "mode"}, None)
     assert len(list(tmp_path.glob("*/table.md"))) == 1
 
 

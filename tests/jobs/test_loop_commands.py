@@ -163,6 +163,6 @@ def test_a_profiled_loop_has_ranges_of_loops_and_of_steps(recorder: Path, real_l
         assert loop["kernels"] == step["kernels"] == 6
         rows = [text.split() for text in ran.out.splitlines() if text.startswith((f"{mode}/loop ", f"{mode}/step "))]
         assert [row[:2] for row in rows] == [[f"{mode}/loop", "2"], [f"{mode}/step", "6"]]
-    in_loops = sum(it["size"] for it in ranges["cpu/loop"]["copies"])
-    assert in_loops == sum(it["size"] for it in ranges["cpu/step"]["copies"]) > 6 * 2 * 65536 * 4
+    in_loops = sum(it["size"] for it in ranges["cpu-tensors/loop"]["copies"])
+    assert in_loops == sum(it["size"] for it in ranges["cpu-tensors/step"]["copies"]) > 6 * 2 * 65536 * 4
     assert "of a loop is copies by the GPU's clock" in ran.out

@@ -79,7 +79,7 @@ def test_nsight_is_started_with_the_right_options_and_its_figures_stand_beside_o
         if phase not in COSTS
     }
     assert list(ranges) == list(samples) == [
-        "cpu-tensors/latency", "device/h2d", "device/inference", "device/d2h", "device/latency", "device-resident/latency",
+        "cpu-tensors/latency", "device-tensors/h2d", "device-tensors/inference", "device-tensors/d2h", "device-tensors/latency", "device-resident/latency",
         "host-accessible/latency",
     ]  # fmt: skip
     assert {name: len(it["durations_ns"]) for name, it in ranges.items()} == dict.fromkeys(samples, 3)
@@ -88,10 +88,10 @@ def test_nsight_is_started_with_the_right_options_and_its_figures_stand_beside_o
     # that is not recorded, and so has no range.
     for name, copies, kernels in (
         ("cpu-tensors/latency", {"Host-to-Device", "Device-to-Host"}, 3),
-        ("device/h2d", {"Host-to-Device"}, 0),
-        ("device/inference", set(), 3),
-        ("device/d2h", {"Device-to-Host"}, 0),
-        ("device/latency", {"Host-to-Device", "Device-to-Host"}, 3),
+        ("device-tensors/h2d", {"Host-to-Device"}, 0),
+        ("device-tensors/inference", set(), 3),
+        ("device-tensors/d2h", {"Device-to-Host"}, 0),
+        ("device-tensors/latency", {"Host-to-Device", "Device-to-Host"}, 3),
         ("device-resident/latency", set(), 3),
         ("host-accessible/latency", set(), 3),
     ):

@@ -82,7 +82,7 @@ def test_all_modes_and_bandwidth_of_a_device(bare: Environment, real_library: Pa
     assert (ran.code, ran.err) == (0, "")
     swept = json.loads(ran.out)
     assert swept["target"]["python"] == str(bare.python)
-    assert {point["status"] for point in swept["points"]} == {"ok"}
+    assert {case["status"] for case in swept["cases"]} == {"ok"}
 
 
 @pytest.mark.wide

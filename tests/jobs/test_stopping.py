@@ -173,9 +173,9 @@ def test_while_the_energy_of_modes_is_measured(software_cuda: tuple[str, ...], t
     (file,) = tmp_path.glob("out/*/result.json")
     result = json.loads(file.read_text())
     assert [len(case["samples"]["latency"]) for case in result["cases"]] == [2, 2]
-    first, second = (case["energy"] for case in result["cases"])
-    assert first["watts"] > 0
-    assert second == {"unsupported": "it was interrupted"}
+    first, second = result["cases"]
+    assert first["metrics"]["power"]["value"] > 0
+    assert second["energy"] == {"unsupported": "it was interrupted"}
     # What had not begun says so too.
     assert [case["memory"]["failed"] for case in result["cases"]] == ["it was interrupted"] * 2
     gave_nothing = {f"--{option} gave nothing: it was interrupted" for option in ("spin", "nodes")}
@@ -286,7 +286,7 @@ def test_a_terminal_that_closes(tmp_path: Path) -> None:
     os.close(terminal)
     assert process.wait(600) == 129
     (file,) = out.glob("*/result.json")
-    assert json.loads(file.read_text())["stopped"] == "interrupted"
+    assert json.loads(file.read_text())["stopped"] == {"reason": "interrupted"}
     assert (file.parent / "table.md").exists()
     assert_nothing_runs(tmp_path)
 
@@ -384,6 +384,6 @@ def test_a_session_under_nsight_systems_ends_with_the_command(tmp_path: Path) ->
     assert "Saved in" in shown
     assert "interrupted: what Nsight Systems recorded was not read" in shown
     (file,) = out.glob("*/profile.json")
-    assert json.loads(file.read_text())["session"]["stopped"] == "interrupted"
+    assert json.loads(file.read_text())["session"]["stopped"] == {"reason": "interrupted"}
     assert not list(scratch.glob("ortbench-*"))
     assert_nothing_runs(tmp_path)
