@@ -87,7 +87,7 @@ class TestOnePage:
             seen.append(
                 chromium.run(
                     "[getComputedStyle(document.body).backgroundColor,"
-                    " getComputedStyle(document.querySelector('svg .fill-upload')).fill]"
+                    " getComputedStyle(document.querySelector('svg .fill-h2d')).fill]"
                 )
             )
         assert seen == [["rgb(255, 255, 255)", "rgb(0, 114, 178)"], ["rgb(20, 24, 28)", "rgb(86, 180, 233)"]]
@@ -113,7 +113,7 @@ class TestOnePage:
             "[...document.querySelectorAll('figure svg')].map(svg => svg.getClientRects().length ? svg.clientWidth : 0)"
         )
         assert seen == [820, 0] * 4
-        assert chromium.run("getComputedStyle(document.querySelector('svg .fill-upload')).fill") == "rgb(0, 114, 178)"
+        assert chromium.run("getComputedStyle(document.querySelector('svg .fill-h2d')).fill") == "rgb(0, 114, 178)"
 
 
 @pytest.mark.parametrize("name", ["copy_bound-cpu", "copy_bound-webgpu-swiftshader", "copy_bound-refdevice"])

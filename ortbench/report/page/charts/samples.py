@@ -152,8 +152,10 @@ def drift(picture: Drift, width: int) -> Sheet:
     for number, (it, median) in enumerate(zip(picture.modes, medians, strict=True)):
         top = legend.height + row * number + 24
         sheet.text(1, top - 8, it.mode, weight="bold")
-        said = f"median {units.duration(median)}, slowest {units.duration(it.stats.max)}"
-        sheet.text(width - right, top - 8, said, ha="right", fontsize=SMALL, color=MUTED)
+        said = f"{units.duration(median)}, slowest {units.duration(it.stats.max)}"
+        # On a phone the longest names of modes leave no place for the word.
+        end_at, said = (width - 1, said) if narrow else (width - right, f"median {said}")
+        sheet.text(end_at, top - 8, said, ha="right", fontsize=SMALL, color=MUTED)
         axes = sheet.axes(left, top, width - left - right, _PANEL)
         axes.set_xlim(-end / 80, end * (1 + 1 / 80))
         axes.set_ylim((lowest - room) * median, (highest + room) * median)
