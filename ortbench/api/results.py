@@ -62,8 +62,8 @@ class Result(stored.Result):
     def frame(self) -> pandas.DataFrame:
         """A row for each mode: status, every statistic of every phase, bytes, ratios; None where not known.
 
-        Of a load a row for each level, of a sweep one for each shape and mode. Units end the names (``total_median_ns``,
-        ``bytes_in``) and are in ``frame.attrs["units"]``.
+        Of a load a row for each level, of a sweep one for each shape and mode. Units end the names (``latency_median_ns``,
+        ``bytes_h2d``) and are in ``frame.attrs["units"]``.
         """
         from ortbench.report.records import frame
 
