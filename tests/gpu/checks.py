@@ -83,10 +83,9 @@ def median(case: Mapping[str, Any], metric: str) -> int | None:
     return found
 
 
-def value(case: Mapping[str, Any], metric: str) -> float | None:
+def value(case: Mapping[str, Any], metric: str) -> Any:
     """A metric that is one number, or None."""
-    found: float | None = case["metrics"].get(metric, {}).get("value")
-    return found
+    return case["metrics"].get(metric, {}).get("value")
 
 
 def _none_due(_: Mapping[str, Any]) -> str | None:
@@ -109,7 +108,7 @@ def outputs(name: str, result: Result, evidence: Evidence = _none_due, plain: Re
         mode, status, reason = case["mode"], case["status"], case["reason"]
         if status == "unsupported":
             others.setdefault(reason, []).append(mode)
-        elif status == "failed" and result["stopped"] == "interrupted" and proved(case, "outputs") is not False:
+        elif status == "failed" and _interrupted(result) and proved(case, "outputs") is not False:
             others.setdefault("its time was over", []).append(mode)  # and nothing of it is wrong as far as is known
         elif status == "failed" or not proved(case, "outputs"):
             failed.append(f"{mode}: {reason or 'its outputs were not compared'}")
@@ -230,16 +229,16 @@ def pipelined(model: str, result: Result) -> Check:
     found = case["pipeline"]
     if any(median(case, phase) is None for phase in PHASE_NAMES):
         return Check(name, NOT_RUN, _CUT_SHORT)
-    if found["hidden_share"] is None or found["distinct"] < 2 or not proved(case, "outputs"):
-        return Check(name, FAIL, f"hidden: {found['hidden_share']}, {found['distinct']} items of their own")
-    low, high = found["hidden_ci95"]
-    against = found["vs_device"]
+    hidden, copies, against = (case["metrics"].get(key) for key in ("hidden_share", COPY_TIME, "pipeline_speedup"))
+    if hidden is None or copies is None or found["distinct"] < 2 or not proved(case, "outputs"):
+        return Check(name, FAIL, f"hidden: {hidden and hidden['value']}, {found['distinct']} items of their own")
+    low, high = hidden["ci95"]
     figures = (
-        f"≈{found['hidden_share']:.0%} of {duration(found['copies_ns'])} hidden (95 %: {low:.0%} to {high:.0%}), "
+        f"≈{hidden['value']:.0%} of {duration(copies['value'])} hidden (95 %: {low:.0%} to {high:.0%}), "
         f"{found['depth']} in flight"
     )
     if against:
-        figures += f", {against['ratio']:.2f} times as fast as device-tensors"
+        figures += f", {against['value']:.2f} times as fast as device-tensors"
     return Check(name, PASS, f"{figures}; {found['distinct']} of {found['items']} items have inputs of their own")
 
 
@@ -334,20 +333,20 @@ def cupti_phases(result: Result, mode: str) -> Check:
     """
     name = f"CUPTI's copies against h2d and d2h of {mode}"
     case = _case(result, mode)
-    measured = case and case.get("measured")
-    if not case or not measured:
-        return Check(name, NOT_RUN, _why_not_measured(result, mode))
+    if not case or not case.get("recorded"):
+        return Check(name, NOT_RUN, _why_not_recorded(result, mode))
     pinned, verdict, parts = MODES[mode].pinned, PASS, []
     for phase, key in (("h2d", BYTES_H2D), ("d2h", BYTES_D2H)):
-        ours, theirs, size_of = median(case, phase), measured[phase]["ns"], value(case, key)
+        ours, theirs = median(case, phase), value(case, f"gpu_{phase}")
+        size_of, their_size = value(case, key), value(case, f"gpu_{key}")
         if ours is None:
             return Check(name, NOT_RUN, _CUT_SHORT)
         least, most = theirs * (1 - CUPTI_APART), theirs * (1 + CUPTI_APART)
-        if ours < least or (pinned and ours > most) or measured[phase]["bytes"] != size_of:
+        if ours < least or (pinned and ours > most) or their_size != size_of:
             verdict = FAIL
         parts.append(
             f"{phase} {duration(ours)} by ortbench, {duration(theirs)} by CUPTI ({_apart(ours, theirs)}), "
-            f"{size_of} and {measured[phase]['bytes']} bytes"
+            f"{size_of} and {their_size} bytes"
         )
     limit = f"limit {CUPTI_APART:.0%}" if pinned else f"ours may be no more than {CUPTI_APART:.0%} shorter"
     return Check(name, verdict, f"{'; '.join(parts)}; {limit} and equal bytes")
@@ -357,10 +356,9 @@ def derived_copies(result: Result) -> Check:
     """`cpu-tensors` less `device-resident` agrees with the copies that CUPTI saw inside the runs of `cpu-tensors`."""
     name = "cpu-tensors less device-resident agrees with CUPTI's copies in cpu-tensors"
     case = _case(result, CPU)
-    measured = case and case.get("measured")
-    if not case or not measured:
-        return Check(name, NOT_RUN, _why_not_measured(result, CPU))
-    ours, theirs = value(case, COPY_TIME), measured["h2d"]["ns"] + measured["d2h"]["ns"]
+    if not case or not case.get("recorded"):
+        return Check(name, NOT_RUN, _why_not_recorded(result, CPU))
+    ours, theirs = value(case, COPY_TIME), value(case, "gpu_h2d") + value(case, "gpu_d2h")
     if ours is None:
         return Check(name, NOT_RUN, _why_not(result, RESIDENT))
     within = abs(ours - theirs) <= theirs * DERIVED_APART
@@ -375,17 +373,19 @@ def published_sample(result: Result) -> Check:
     name = f"the published sample's shape: copies in each of {RUNS} runs against once"
     cpu, resident = _case(result, CPU), _case(result, RESIDENT)
     copies = None if cpu is None else value(cpu, COPY_TIME)
-    if copies is None or resident is None or resident.get("once") is None:
+    once = [] if resident is None else [value(resident, key) for key in ("once_h2d", "once_d2h")]
+    if copies is None or not once or None in once:
         on_host = result["target"]["memory"]["kind"] == "host"
         return Check(name, NOT_RUN, _ON_HOST if on_host else _why_not(result, RESIDENT))
     each = copies * RUNS
-    once = resident["once"]["h2d_ns"] + resident["once"]["d2h_ns"]
+    copied_once = sum(once)
     low, high = SAMPLE_RATIO
     figures = (
-        f"≈{duration(each)} of copies with CPU tensors, {duration(once)} when copied once, {each / max(once, 1):.0f} times; "
+        f"≈{duration(each)} of copies with CPU tensors, {duration(copied_once)} when copied once, "
+        f"{each / max(copied_once, 1):.0f} times; "
         f"limits {low:.0f} and {high:.0f}"
     )
-    return Check(name, PASS if low <= each / max(once, 1) <= high else FAIL, figures)
+    return Check(name, PASS if low <= each / max(copied_once, 1) <= high else FAIL, figures)
 
 
 def fence(found: Mapping[str, Any] | None) -> Check:
@@ -582,12 +582,16 @@ def _warned(result: Result, code: str) -> str | None:
     return next((warning["message"] for warning in result["warnings"] if warning["code"] == code), None)
 
 
+def _interrupted(result: Result) -> bool:
+    return result["stopped"] is not None and result["stopped"]["reason"] == "interrupted"
+
+
 def _why_not(result: Result, mode: str) -> str:
     reasons = [case["reason"] for case in result["cases"] if case["mode"] == mode and case["reason"]]
     return reasons[0] if reasons else f"{mode} was not measured"
 
 
-def _why_not_measured(result: Result, mode: str) -> str:
+def _why_not_recorded(result: Result, mode: str) -> str:
     if _case(result, mode) is None:
         return _why_not(result, mode)
     return _warned(result, "copies-not-measured") or "CUPTI was not asked: it sees NVIDIA's EPs only"

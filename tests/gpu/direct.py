@@ -6,7 +6,7 @@
 
 LIBRARY is "-" where there is none. OUT is the JSON file that is written.
 
-The first tries the fence on MODEL and the loop on TINY: ``fence``, null where the EP computes in host memory, and
+The first tries the fence on MODEL and the loop on TINY: ``sync``, null where the EP computes in host memory, and
 ``loop``; see `fence_figures` and `tests.benchmarks.harness_cost.loop_figures`. The second uses the EP by its name alone:
 see `named_figures`. The third runs what `ortbench code` prints: see `programs`.
 """
@@ -99,7 +99,7 @@ def named_figures(path: str, inputs: str, ep: str, library: str) -> dict[str, An
 
     Returns:
         ``reason`` why it cannot be used so, else null, ``memory`` and by mode ``median_ns`` (null where the mode is not
-        supported, with the ``reason``), ``fence``, and ``wrong``: what is wrong with its outputs, or null.
+        supported, with the ``reason``), ``sync``, and ``wrong``: what is wrong with its outputs, or null.
     """
     target = Target(ep=ep)
     name = None if library != "-" else named.named(ep).ep

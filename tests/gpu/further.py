@@ -18,17 +18,16 @@ def memory(name: str, result: Result) -> Check:
     ]
     if wrong or not weighed:
         return Check(name, FAIL, "; ".join(wrong) or "no mode was measured")
-    parts = []
-    for mode, it in weighed.items():
-        device = it["device"]
-        if device is None or device["bytes"] is None:
-            parts.append(f"{mode} on the host alone")
-        else:
-            card = "not known" if device["card"] is None else size(device["card"])
-            parts.append(
-                f"{mode} {size(device['bytes'])} ({device['how']}; {size(device['bound'])} bound, card {card})"
-            )
-    return Check(name, PASS, "; ".join(parts))
+    return Check(name, PASS, "; ".join(_device_memory(case) for case in result["cases"] if case["status"] == "ok"))
+
+
+def _device_memory(case: Mapping[str, Any]) -> str:
+    keys = ("device_memory", "device_memory_bound", "device_memory_process")
+    total, bound, card = (checks.value(case, key) for key in keys)
+    if total is None:
+        return f"{case['mode']} on the host alone"
+    shown = "not known" if card is None else size(card)
+    return f"{case['mode']} {size(total)} ({case['memory']['device']}; {size(bound)} bound, card {shown})"
 
 
 def drawn(name: str, result: Result) -> Check:
@@ -40,37 +39,47 @@ def drawn(name: str, result: Result) -> Check:
     reasons = dict.fromkeys(it["unsupported"] for it in found.values() if "unsupported" in it)
     if reasons:
         return Check(name, NOT_RUN, "; ".join(reasons))
-    parts = [f"{mode} {energy(it['joules'])} a run at {it['watts']:.0f} W" for mode, it in found.items()]
-    wrong = any(it["joules"] <= 0 or it["watts"] <= it["idle_watts"] for it in found.values())
-    of = next(iter(found.values()))
-    return Check(name, FAIL if wrong else PASS, f"{'; '.join(parts)}; idle {of['idle_watts']:.0f} W by {of['how']}")
+    figures = {
+        case["mode"]: [checks.value(case, key) for key in ("energy", "power", "idle_power")]
+        for case in result["cases"]
+        if case["status"] == "ok"
+    }
+    parts = [f"{mode} {energy(each)} a run at {power:.0f} W" for mode, (each, power, _) in figures.items()]
+    wrong = any(each <= 0 or power <= idle for each, power, idle in figures.values())
+    of = next(iter(found))
+    idle_w, how = figures[of][2], found[of]["how"]
+    return Check(name, FAIL if wrong else PASS, f"{'; '.join(parts)}; idle {idle_w:.0f} W by {how}")
 
 
 def without_spin(name: str, result: Result) -> Check:
     """Each mode was measured once more with threads that do not spin."""
-    found = {case["mode"]: case.get("spin") for case in result["cases"] if case["status"] == "ok"}
-    parts = [f"{mode} {duration(it['latency_ns'])} without" for mode, it in found.items() if it]
+    found = {case["mode"]: checks.value(case, "latency_spin_off") for case in result["cases"] if case["status"] == "ok"}
+    parts = [f"{mode} {duration(it)} without" for mode, it in found.items() if it is not None]
     complete = bool(found) and len(parts) == len(found)
     return Check(name, PASS if complete else FAIL, "; ".join(parts) or "nothing was measured without them")
 
 
-def levels(name: str, result: Result) -> Check:
-    """Every level of a load was measured, and every caller's outputs were right."""
-    found = result["levels"]
-    wrong = [f"{_of(it)}: {it['reason'] or it['status']}" for it in found if it["status"] != "ok"]
-    wrong += [f"{_of(it)}: outputs differ" for it in found if it["status"] == "ok" and not it["outputs_match"]]
-    if wrong or not found:
-        return Check(name, FAIL, "; ".join(wrong) or "there is no level")
-    parts = [
-        f"{_of(it)} {rate(it['runs_per_s'])} runs/s, p50 {duration(it['latency_ns']['p50'])}"
-        + ("" if "sm" not in (it.get("clock_mhz") or {}) else f" at {it['clock_mhz']['sm']} MHz")
-        for it in found
+def load_points(name: str, result: Result) -> Check:
+    """Every point of a load was measured, and every client's outputs were right."""
+    found = {_of(case, result): case for case in result["cases"] if case["point"]}
+    wrong = [f"{of}: {it['reason'] or it['status']}" for of, it in found.items() if it["status"] != "ok"]
+    wrong += [
+        f"{of}: outputs differ" for of, it in found.items() if it["status"] == "ok" and not checks.proved(it, "outputs")
     ]
+    if wrong or not found:
+        return Check(name, FAIL, "; ".join(wrong) or "there is no load point")
+    parts = []
+    for of, it in found.items():
+        done, clock = checks.value(it, "throughput"), checks.value(it, "sm_clock")
+        at = "" if clock is None else f" at {clock:.0f} MHz"
+        parts.append(f"{of} {rate(done)} inf/s, p50 {duration(it['metrics']['latency']['median'])}{at}")
     return Check(name, PASS, "; ".join(parts))
 
 
-def _of(level: Mapping[str, Any]) -> str:
-    return f"{level['rate']:g}/s" if "rate" in level else f"{level['concurrency']} in {level['sessions']}"
+def _of(case: Mapping[str, Any], result: Result) -> str:
+    point = case["point"]
+    put = f"{point['rate']:g}/s" if "rate" in point else f"{point['concurrency']} in {result['load']['sessions']}"
+    return f"{case['mode']} {put}"
 
 
 def shapes(name: str, result: Result) -> Check:
@@ -80,7 +89,7 @@ def shapes(name: str, result: Result) -> Check:
         for case in result["cases"]
         if case["status"] != "ok" or not checks.proved(case, "outputs")
     ]
-    best = result["best"]
+    best = result.get("best")
     if wrong or best is None:
         return Check(name, FAIL, "; ".join(wrong) or "no shape is the best")
     parts = [f"{mode} {rate(it['items_per_s'])} items/s with {it['shape']}" for mode, it in best["modes"].items()]

@@ -197,7 +197,7 @@ class Steps:
                 "the fence holds, loop cost",
                 (*direct, str(scale.direct_s), "fence-and-loop/figures.json"),
                 "figures.json",
-                (lambda left: checks.fence(left.data["fence"]), lambda left: checks.loop_cost(left.data["loop"])),
+                (lambda left: checks.fence(left.data["sync"]), lambda left: checks.loop_cost(left.data["loop"])),
                 2 * _START_S + scale.direct_s,
                 basic=True,
             ),
@@ -371,9 +371,9 @@ class Steps:
         load_s = 4 * self._scale.option_s
         load = ("ortbench", "load", f"models/{IMAGE}.onnx", *self._inputs(IMAGE), *self._target)
 
-        def loaded(name: str, title: str, level_s: float, *options: str) -> Step:
-            line = (*load, *options, "--duration", f"{level_s:g}", "--timeout", f"{_ANSWER_S:g}", "--out", name)
-            shows: tuple[Show, ...] = (lambda left: further.levels(left.title, left.data),)
+        def loaded(name: str, title: str, point_s: float, *options: str) -> Step:
+            line = (*load, *options, "--duration", f"{point_s:g}", "--timeout", f"{_ANSWER_S:g}", "--out", name)
+            shows: tuple[Show, ...] = (lambda left: further.load_points(left.title, left.data),)
             return Step(name, title, line, "result.json", shows, 2 * _START_S + 2 * load_s)
 
         sweep = ("ortbench", "sweep", "models/multi_output.onnx", *self._target, *wanted, "--dim", "batch=1,64,1024")

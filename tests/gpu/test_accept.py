@@ -9,7 +9,6 @@ import subprocess
 import sys
 import tarfile
 from collections.abc import Callable, Mapping, Sequence
-from copy import deepcopy
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -36,6 +35,7 @@ def number(value: float) -> dict[str, Any]:
     return {"value": value, "ci95": None, "derived": False}
 
 
+ITERATIONS, INTERRUPTED = {"reason": "iterations", "value": 10, "per": "mode"}, {"reason": "interrupted"}
 RIGHT = {"outputs": {"verdict": "passed"}}
 OTHER = {"outputs": {"verdict": "failed", "how": "output y: 1 of 4 values differ"}}
 
@@ -56,7 +56,7 @@ def result(
 ) -> dict[str, Any]:
     return {
         "cases": list(cases),
-        "stopped": "iterations",
+        "stopped": ITERATIONS,
         "warnings": list(warnings),
         "setup": {"expected_outputs": True},
         "target": {"memory": {"kind": memory}, **target},
@@ -64,20 +64,16 @@ def result(
     }
 
 
-COPIED = {
-    "runs": 10,
-    "run_ns": 9_900_000,
-    "h2d": {"n": 1, "bytes": 1000, "ns": 2_000_000, "memory": "pageable"},
-    "d2h": {"n": 1, "bytes": 500, "ns": 1_000_000, "memory": "pageable"},
-    "kernels_ns": 5_000_000,
-}
+RECORDED = {"runs": 10, "h2d": {"n": 1, "memory": "pageable"}, "d2h": {"n": 1, "memory": "pageable"}}
+ON_THE_GPU = {"gpu_h2d": number(2_000_000), "gpu_d2h": number(1_000_000),
+              "gpu_bytes_h2d": number(1000), "gpu_bytes_d2h": number(500)}  # fmt: skip
 TIMED = {"h2d": phase(2_100_000), "d2h": phase(990_000), "inference": phase(1), "latency": phase(9_700_000),
-         "bytes_h2d": number(1000), "bytes_d2h": number(500)}  # fmt: skip
+         "bytes_h2d": number(1000), "bytes_d2h": number(500), **ON_THE_GPU}  # fmt: skip
 NO_UPLOAD = {key: it for key, it in TIMED.items() if key != "h2d"}
 
 
 def device(mode: str = "device-tensors", **changed: Any) -> dict[str, Any]:
-    given = {"metrics": TIMED, "measured": deepcopy(COPIED), **changed}
+    given = {"metrics": TIMED, "recorded": RECORDED, **changed}
     return case(mode, **given)
 
 
@@ -100,10 +96,9 @@ PROVED = {"library": "torch", "place": "cuda:0", "verdict": "passed", "how": "th
 LATE = case("device-tensors", status="failed", reason="the run ended before it was measured")
 WRONG = case("device-tensors", status="failed", reason="output y: 1 of 4 values differ", checks=OTHER)
 EQUAL = "device-tensors equal to expected outputs"
-PIPELINE = {
-    "depth": 3, "items": 4, "distinct": 4, "copies_ns": 3_000_000, "hidden_share": 0.905, "hidden_ci95": [0.84, 1.0],
-    "vs_device": {"ratio": 1.43},
-}  # fmt: skip
+PIPELINE = {"depth": 3, "items": 4, "distinct": 4, "host_memory": "CudaPinned (HOST_ACCESSIBLE)"}
+HIDDEN = {**TIMED, "copies": number(3_000_000), "hidden_share": {**number(0.905), "ci95": [0.84, 1.0]},
+          "pipeline_speedup": number(1.43)}  # fmt: skip
 PINNED = {"h2d": phase(700_000), "d2h": phase(330_000), "latency": phase(4_850_000)}
 BURST = case("device-resident-async", metrics={"latency": phase(500_000)}, inferences_per_sample=20)
 BEFORE = {
@@ -135,11 +130,13 @@ RAN = result(case("cpu-tensors"), case("device-tensors"), without("pipelined", "
 OUTLINE = {"placement": {"nodes": SEVERAL}, "copies": {"memcpy": MEMCPY}}
 TIMED_BY_NAME = {"median_ns": 1_000_000, "sync": "run", "wrong": None, "reason": None}
 BY_NAME = {"reason": None, "memory": "cuda:0", "modes": {"cpu-tensors": TIMED_BY_NAME, "device-tensors": TIMED_BY_NAME}}
-DRAWN = {"how": "counter", "joules": 0.1, "watts": 200.0, "idle_watts": 120.0}
-LEVEL = {
-    "rate": 20.0, "status": "ok", "reason": None, "runs_per_s": 19.5, "latency_ns": {"p50": 2_000_000},
-    "outputs_match": True, "clock_mhz": {"sm": 1980},
+MEMORY = {"failed": None, "device": "NVML", "host": "psutil", "arenas": [], "arenas_how": "none is told of"}
+ENERGY = {"how": "counter", "of": "GPU 0", "start_ns": 1, "parts": [], "idle": []}
+COSTS = {
+    "device_memory": number(2_000_000), "device_memory_bound": number(1000), "device_memory_process": number(2_000_000),
+    "energy": number(0.1), "power": number(200.0), "idle_power": number(120.0), "latency_spin_off": number(2_000_000),
 }  # fmt: skip
+LOADED = {"latency": phase(2_000_000), "throughput": number(19.5), "sm_clock": number(1980)}
 SWEPT = {
     "cases": [{**case("device-tensors"), "point": {"batch": 2}}],
     "best": {"modes": {"device-tensors": {"shape": "batch=2", "items_per_s": 2_000_000.0}}},
@@ -160,14 +157,16 @@ def cupti(mode: str = "device-tensors", **changed: Any) -> Check:
 
 
 def derived(copies_ns: int) -> Check:
-    cpu = case("cpu-tensors", metrics={"latency": phase(1), "copies": number(copies_ns)}, measured=COPIED)
+    metrics = {"latency": phase(1), "copies": number(copies_ns), **ON_THE_GPU}
+    cpu = case("cpu-tensors", metrics=metrics, recorded=RECORDED)
     return checks.derived_copies(result(cpu))
 
 
 def sampled(each_ns: int, memory: str = "ep-device") -> Check:
     copies = {} if memory == "host" else {"copies": number(each_ns)}
     cpu = case("cpu-tensors", metrics={"latency": phase(1), **copies})
-    resident = case("device-resident", once={"h2d_ns": 21_000, "d2h_ns": 21_000})
+    once = {"once_h2d": number(21_000), "once_d2h": number(21_000)}
+    resident = case("device-resident", metrics={"latency": phase(1), **once})
     return checks.published_sample(result(cpu, resident, memory=memory))
 
 
@@ -176,7 +175,7 @@ def checked(name: str, found: dict[str, Any] | None) -> dict[str, Any]:
     return RIGHT | ({} if found is None else {name: found})
 
 
-def outputs(*cases: dict[str, Any], stopped: str = "iterations") -> Check:
+def outputs(*cases: dict[str, Any], stopped: dict[str, Any] = ITERATIONS) -> Check:
     return checks.outputs(NAME, {**result(*cases), "stopped": stopped})
 
 
@@ -205,8 +204,9 @@ def chosen(by: dict[str, Any], *gpus: dict[str, Any], policy: str = "PREFER_GPU"
     )
 
 
-def hiding(**changed: Any) -> Check:
-    return checks.pipelined("m", result(case("pipelined", metrics=TIMED, pipeline={**PIPELINE, **changed})))
+def hiding(*lacking: str, **changed: Any) -> Check:
+    metrics = {key: it for key, it in HIDDEN.items() if key not in lacking}
+    return checks.pipelined("m", result(case("pipelined", metrics=metrics, pipeline={**PIPELINE, **changed})))
 
 
 def pinned(*cases: dict[str, Any]) -> Check:
@@ -222,10 +222,16 @@ def nodes(found: dict[str, Any] | None, placed: dict[str, int], **changed: Any) 
     return checks.nodes(NAME, {**result(**changed), "nodes": found, "placement": {"nodes": placed}})
 
 
-def costs(check: Callable[[str, Any], Check], **changed: Any) -> Check:
-    held = {"failed": None, "device": {"bytes": 2_000_000, "how": "NVML", "bound": 1000, "card": 2_000_000}}
-    given = {"memory": held, "energy": DRAWN, "spin": {"latency_ns": 2_000_000}, **changed}
+def costs(check: Callable[[str, Any], Check], *lacking: str, **changed: Any) -> Check:
+    metrics = {"latency": phase(1_000_000)} | {key: it for key, it in COSTS.items() if key not in lacking}
+    given = {"metrics": metrics | changed.pop("metrics", {}), "memory": MEMORY, "energy": ENERGY, **changed}
     return check(NAME, result(case("device-tensors", **given)))
+
+
+def loaded(**changed: Any) -> Check:
+    alone, point = case("device-resident", point={}), {"point": {"rate": 20.0}, "metrics": LOADED}
+    found = result(alone, case("device-resident", **(point | changed)))
+    return further.load_points(NAME, {**found, "load": {"sessions": "shared"}})
 
 
 def engine(cache: dict[str, Any] | None, warm: bool, seconds: int = 12, before: bool = False) -> Check:
@@ -273,15 +279,15 @@ SHOWN: list[tuple[Callable[[], Check], str, str]] = [
         for changed in ({"d2h": phase(940_000)}, {"bytes_h2d": number(1001)}, {"bytes_d2h": number(0)})
     ),
     (lambda: cupti(metrics=NO_UPLOAD), NOT_RUN, ""),
-    (lambda: cupti(measured=None), NOT_RUN, UNASKED),
-    (lambda: checks.cupti_phases(result(device(measured=None), warnings=(CUPTI_WHY,)), "device-tensors"), NOT_RUN, CUPTI_WHY["message"]),
+    (lambda: cupti(recorded=None), NOT_RUN, UNASKED),
+    (lambda: checks.cupti_phases(result(device(recorded=None), warnings=(CUPTI_WHY,)), "device-tensors"), NOT_RUN, CUPTI_WHY["message"]),
     (lambda: checks.derived_copies(result(case("cpu-tensors"), warnings=(CUPTI_WHY,))), NOT_RUN, CUPTI_WHY["message"]),
     (lambda: checks.derived_copies(result(case("cpu-tensors"))), NOT_RUN, UNASKED),
     (lambda: derived(3_299_999), PASS, ""),
     (lambda: derived(2_700_000), PASS, ""),
     (lambda: derived(3_310_000), FAIL, ""),
     (lambda: derived(0), FAIL, ""),
-    (lambda: checks.derived_copies(result(case("cpu-tensors", measured=COPIED), without("device-resident", "no memory"))), NOT_RUN,
+    (lambda: checks.derived_copies(result(case("cpu-tensors", metrics=TIMED, recorded=RECORDED), without("device-resident", "no memory"))), NOT_RUN,
      "no memory"),
     (lambda: sampled(42_000), PASS, ""),
     (lambda: sampled(21_000), PASS, ""),
@@ -294,9 +300,9 @@ SHOWN: list[tuple[Callable[[], Check], str, str]] = [
     (lambda: outputs(case("cpu-tensors"), case("device-tensors", checks={})), FAIL, ""),
     (lambda: outputs(without("device-tensors", "no such memory")), NOT_RUN, "device-tensors: no such memory"),
     # What time ran out on has not failed.
-    (lambda: outputs(case("cpu-tensors"), LATE, stopped="interrupted"), PASS, "cpu-tensors equal to expected outputs; device-tensors: its time was over"),
-    (lambda: outputs({**LATE, "checks": {}}, stopped="interrupted"), NOT_RUN, ""),
-    (lambda: outputs({**LATE, "checks": OTHER}, stopped="interrupted"), FAIL, ""),
+    (lambda: outputs(case("cpu-tensors"), LATE, stopped=INTERRUPTED), PASS, "cpu-tensors equal to expected outputs; device-tensors: its time was over"),
+    (lambda: outputs({**LATE, "checks": {}}, stopped=INTERRUPTED), NOT_RUN, ""),
+    (lambda: outputs({**LATE, "checks": OTHER}, stopped=INTERRUPTED), FAIL, ""),
     (lambda: replayed(REPLAYED, case("device-resident", metrics={"latency": phase(1_500_000)})), PASS,
      f"device-tensors, device-resident equal to expected outputs; replayed: {HOW}; device-resident 1.00 ms (else 1.50 ms)"),
     (lambda: replayed(None), FAIL, f"device-resident: {NO_MODE}"),
@@ -321,8 +327,8 @@ SHOWN: list[tuple[Callable[[], Check], str, str]] = [
     (lambda: chosen({**GPU, "vendor_id": None}), FAIL, ""),
     (lambda: chosen(GPU, policy="MAX_PERFORMANCE"), FAIL, ""),
     (lambda: hiding(), PASS, "≈90% of 3.00 ms hidden (95 %: 84% to 100%), 3 in flight, 1.43 times as fast as device-tensors; 4 of 4 items"),
-    (lambda: hiding(vs_device=None), PASS, "≈90% of 3.00 ms hidden (95 %: 84% to 100%), 3 in flight; 4 of 4 items"),
-    (lambda: hiding(hidden_share=None), FAIL, ""),
+    (lambda: hiding("pipeline_speedup"), PASS, "≈90% of 3.00 ms hidden (95 %: 84% to 100%), 3 in flight; 4 of 4 items"),
+    (lambda: hiding("hidden_share"), FAIL, ""),
     (lambda: hiding(distinct=1), FAIL, ""),
     (lambda: checks.pipelined("m", result(case("pipelined", pipeline=PIPELINE))), NOT_RUN, ""),  # interrupted
     (lambda: checks.pipelined("m", result(without("pipelined", "no streams"))), NOT_RUN, "no streams"),
@@ -381,16 +387,20 @@ SHOWN: list[tuple[Callable[[], Check], str, str]] = [
     (lambda: costs(further.without_spin), PASS, "device-tensors 2.00 ms without"),
     (lambda: costs(further.memory, memory=None), FAIL, ""),
     (lambda: costs(further.drawn, energy=None), FAIL, ""),
-    (lambda: costs(further.without_spin, spin=None), FAIL, ""),
-    (lambda: costs(further.drawn, energy={**DRAWN, "watts": 119.0}), FAIL, ""),
+    (lambda: costs(further.without_spin, "latency_spin_off"), FAIL, ""),
+    (lambda: costs(further.drawn, metrics={"power": number(119.0)}), FAIL, ""),
     (lambda: costs(further.drawn, energy={"unsupported": "no counter"}), NOT_RUN, "no counter"),
-    (lambda: costs(further.memory, memory={"failed": "it crashed", "device": None}), FAIL, "device-tensors: it crashed"),
-    (lambda: further.levels(NAME, {"levels": [LEVEL]}), PASS, "20/s 19.5 runs/s, p50 2.00 ms at 1980 MHz"),
-    (lambda: further.levels(NAME, {"levels": []}), FAIL, ""),
-    (lambda: further.levels(NAME, {"levels": [{**LEVEL, "outputs_match": False}]}), FAIL, "20/s: outputs differ"),
-    (lambda: further.levels(NAME, {"levels": [{**LEVEL, "status": "failed", "reason": "no"}]}), FAIL, "20/s: no"),
+    (lambda: costs(further.memory, memory={**MEMORY, "failed": "it crashed", "device": None}), FAIL, "device-tensors: it crashed"),
+    (lambda: costs(further.memory, "device_memory"), PASS, "device-tensors on the host alone"),
+    (lambda: costs(further.memory, "device_memory_process"), PASS, "device-tensors 2.00 MB (NVML; 1.00 kB bound, card not known)"),
+    (lambda: costs(further.drawn, metrics={"energy": number(-0.1)}), FAIL, ""),
+    (lambda: loaded(), PASS, "device-resident 20/s 19.5 inf/s, p50 2.00 ms at 1980 MHz"),
+    (lambda: loaded(point={"concurrency": 4}), PASS, "device-resident 4 in shared 19.5 inf/s"),
+    (lambda: loaded(point={}), FAIL, "there is no load point"),
+    (lambda: loaded(checks=OTHER), FAIL, "device-resident 20/s: outputs differ"),
+    (lambda: loaded(status="failed", reason="no"), FAIL, "device-resident 20/s: no"),
     (lambda: further.shapes(NAME, SWEPT), PASS, "device-tensors 2.00M items/s with batch=2"),
-    (lambda: further.shapes(NAME, {**SWEPT, "best": None}), FAIL, ""),
+    (lambda: further.shapes(NAME, {"cases": SWEPT["cases"]}), FAIL, "no shape is the best"),
     (lambda: further.shapes(NAME, {**SWEPT, "cases": [{**case("device-tensors", checks=OTHER), "point": {"batch": 2}}]}), FAIL, ""),
     (lambda: further.chain(NAME, CHAINED), PASS, "1 of 1 links stay; cpu-tensors 1.00 ms"),
     (lambda: further.chain(NAME, {**CHAINED, "chain": {"links": [{"stays": False}]}}), FAIL, ""),
@@ -558,14 +568,14 @@ ON_THE_DEVICE = {
     ),
     "copy_4k: pinned": (
         PASS,
-        "device upload 1.00 ms, pinned 1.00 ms (1.00×); device download 1.00 ms, pinned 1.00 ms (1.00×); "
-        "device total 3.00 ms, pinned 3.00 ms (1.00×); cpu total 3.00 ms, pinned 3.00 ms (1.00×)",
+        "device-tensors h2d 1.00 ms, pinned 1.00 ms (1.00×); device-tensors d2h 1.00 ms, pinned 1.00 ms (1.00×); "
+        "device-tensors latency 3.00 ms, pinned 3.00 ms (1.00×); cpu-tensors latency 3.00 ms, pinned 3.00 ms (1.00×)",
     ),
     "copy_4k: asynchronous": (PASS, "1.00 ms a run in bursts of 19, 1.00 ms waited for one by one (1.00×)"),
     "the EP's device and its memory": (PASS, "RefDeviceExecutionProvider 1.0.0 from "),
     "host-accessible: zero-copy": (PASS, "proved: bound addresses are used; a run takes 1.00 µs longer than one of"),
     "CUPTI's copies against h2d and d2h of device-tensors-pinned": (NOT_RUN, UNASKED),
-    "cpu less device-resident agrees": (NOT_RUN, UNASKED),
+    "cpu-tensors less device-resident agrees": (NOT_RUN, UNASKED),
     "the published sample's shape": (PASS, "≈200 ms of copies with CPU tensors, 2.00 ms when copied once, 100 times"),
     "NVML before": (NOT_RUN, ""),
     "the fence holds": (PASS, "30 runs in 30.0 ms, median 1.00 ms (fence: run), ratio 0.999"),
@@ -591,15 +601,18 @@ ON_THE_DEVICE = {
     "without an EP device": (NOT_RUN, "auto is known by its EP device only"),
     "cpu_island: outputs": (PASS, "cpu-tensors, device-resident equal to expected outputs"),
     "--nodes: copies inside": (PASS, "2 Memcpy nodes move 81.9 kB a run, forced by Det on CPUExecutionProvider"),
-    "--spin:": (PASS, "cpu 3.00 ms without; device-resident 1.00 ms without"),
-    "--memory:": (PASS, "cpu 146 kB (what ortbench bound and what the EP's arena held; 0 B bound, card not known); "),
+    "--spin:": (PASS, "cpu-tensors 3.00 ms without; device-resident 1.00 ms without"),
+    "--memory:": (
+        PASS,
+        "cpu-tensors 146 kB (what ortbench bound and what the EP's arena held; 0 B bound, card not known); ",
+    ),
     "--energy:": (NOT_RUN, "the device of RefDeviceExecutionProvider is no NVIDIA GPU"),
-    "ortbench load: requests": (PASS, "20/s "),
-    "ortbench sweep:": (PASS, "cpu 256k items/s with batch=1024; device-resident 511k items/s with batch=1024"),
-    "ortbench chain:": (PASS, "2 of 2 links stay; cpu 37.1 ms; device-resident 24.0 ms"),
+    "ortbench load: requests": (PASS, "device-resident 20/s "),
+    "ortbench sweep:": (PASS, "cpu-tensors 256k items/s with batch=1024; device-resident 511k items/s with batch=1024"),
+    "ortbench chain:": (PASS, "2 of 2 links stay; cpu-tensors 37.1 ms; device-resident 24.0 ms"),
     "--bandwidth:": (
         PASS,
-        "device upload 100% of single copies, 156% of the peak; device download 100% of single copies",
+        "device-tensors h2d 100% of single copies, 156% of the peak; device-tensors d2h 100% of single copies",
     ),
     "ortbench devices": (
         PASS,
