@@ -50,14 +50,18 @@ def modes_of(command: str, result: dict[str, Any]) -> tuple[str, list[str]]:
     if command == "inspect":
         return json.dumps(result["placement"]["nodes"]), []
     good = [
-        case["mode"]
+        named(case)
         + ("" if case["checks"].get("outputs") == {"verdict": "passed"} else " (not compared or other outputs)")
         for case in result["cases"]
         if case["status"] == "ok"
     ]
-    levels = result.get("levels") or []
-    bad = [*result["cases"], *({**level, "mode": f"{level['mode']} x{level['concurrency']}"} for level in levels)]
-    return ", ".join(good), [f"{it['mode']}: {it['status']}: {it['reason']}" for it in bad if it["status"] != "ok"]
+    bad = [case for case in result["cases"] if case["status"] != "ok"]
+    return ", ".join(good), [f"{named(case)}: {case['status']}: {case['reason']}" for case in bad]
+
+
+def named(case: dict[str, Any]) -> str:
+    """A case by its mode and its place on the axes."""
+    return " ".join([case["mode"], *(f"{axis}={value}" for axis, value in case["point"].items())])
 
 
 def main(options: Sequence[str]) -> int:

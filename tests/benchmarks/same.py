@@ -104,7 +104,7 @@ mode = ["cpu-tensors", "device-resident"]
 ODD: dict[str, Callable[[Any], object]] = {
     "lost-mode": lambda result: result["cases"].pop(),
     "failed-mode": lambda result: result["cases"][1].update(status="failed", reason="it broke\x1b[31m\n2nd line ≈"),
-    "wrong-outputs": lambda result: result["cases"][1].update(outputs_match=False),
+    "wrong-outputs": lambda result: result["cases"][1]["checks"].update(outputs={"verdict": "failed"}),
     "no-cpu": lambda result: result["cases"].pop(0),
     "no-cases": lambda result: result.update(cases=[]),
     "other-model": lambda result: result["model"].update(sha256="0" * 64, path="a/very/long/" * 9 + "model.onnx"),
@@ -113,7 +113,7 @@ ODD: dict[str, Callable[[Any], object]] = {
     "half": lambda result: result.pop("cases"),
     "no-target": lambda result: result.update(target={}),
     "warned": lambda result: result["warnings"].append({"code": "c", "message": "<b>warning</b> & \u202e 日本語"}),
-    "interrupted": lambda result: result.update(stopped="interrupted"),
+    "interrupted": lambda result: result.update(stopped={"reason": "interrupted"}),
     "unknown-keys": lambda result: result.update(later={"x": 1}),
 }
 # When and where.

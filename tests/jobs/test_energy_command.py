@@ -121,12 +121,14 @@ def test_the_cpus_packages_are_read_where_they_are(tmp_path: Path) -> None:
     with packages(counters) as prefix:
         asked = ("--ep", "cpu", "--mode", "cpu-tensors", *ONCE, "--energy")
         result = measure(MODELS / "copy_bound.onnx", *asked, out=tmp_path / "out", prefix=prefix)
-    found = cases(result)["cpu-tensors"]["energy"]
+    case = cases(result)["cpu-tensors"]
+    found = case["energy"]
+    each, power, idle = (case["metrics"][key]["value"] for key in ("energy", "power", "idle_power"))
     assert (found["how"], found["of"]) == ("rapl", "the CPU's packages")
-    assert (found["watts"], found["idle_watts"]) == (pytest.approx(WATTS, rel=0.2), pytest.approx(WATTS, rel=0.2))
+    assert (power, idle) == (pytest.approx(WATTS, rel=0.2), pytest.approx(WATTS, rel=0.2))
     runs, seconds, joules = (sum(column) for column in zip(*found["parts"], strict=True))
     assert seconds > 1.5
-    assert abs(found["joules"]) < 0.2 * joules / runs
+    assert abs(each) < 0.2 * joules / runs
     (table,) = tmp_path.glob("out/*/table.md")
     assert "by the energy counters (RAPL) of the CPU's packages, whatever else they do" in table.read_text()
 
@@ -134,10 +136,11 @@ def test_the_cpus_packages_are_read_where_they_are(tmp_path: Path) -> None:
 def test_on_a_cpu_without_counters_it_is_unsupported(tmp_path: Path) -> None:
     """This is so where RAPL is not there, or not for this user; where it is, there are joules."""
     result = measure(MODELS / "tiny.onnx", "--ep", "cpu", "--mode", "cpu-tensors", *ONCE, "--energy", out=tmp_path)
-    found = cases(result)["cpu-tensors"]["energy"]
+    case = cases(result)["cpu-tensors"]
+    found = case["energy"]
     if "unsupported" in found:
         assert "/sys/class/powercap" in found["unsupported"]
         assert [*found] == ["unsupported"]
     else:
         assert found["how"] == "rapl"
-        assert found["watts"] > 0
+        assert case["metrics"]["power"]["value"] > 0

@@ -25,7 +25,7 @@ def test_every_mode_of_every_model(path: Path, tmp_path: Path) -> None:
     assert {case["checks"]["outputs"]["verdict"] for case in found.values()} == {"passed"}
     assert found["cpu-tensors"]["metrics"].get("bytes_h2d") is None
     assert found["device-tensors"]["metrics"]["bytes_h2d"]["value"] > 0
-    zero_copy = found["host-accessible"]["zero_copy"]
+    zero_copy = found["host-accessible"]["checks"]["zero_copy"]
     assert zero_copy["addresses"]
     nothing_to_see = path.stem == "transformer_ids"  # its inputs in another order give the same outputs
     assert ("the outputs followed inputs that were written in place" in zero_copy["how"]) != nothing_to_see
@@ -63,7 +63,7 @@ def test_bandwidth_is_that_of_copies_to_its_memory(tmp_path: Path) -> None:
     ran = ortbench("bandwidth", "--ep", "openvino", *arguments)
     assert ran.code == 0, ran.err
     found = json.loads(ran.out)
-    assert {(point["memory"], point["status"]) for point in found["points"]} == {("ordinary", "ok")}
+    assert {(case["point"]["memory"], case["status"]) for case in found["cases"]} == {("ordinary", "ok")}
 
 
 @pytest.mark.skipif("avx512_bf16" not in Path("/proc/cpuinfo").read_text(), reason="this CPU has no bfloat16")
