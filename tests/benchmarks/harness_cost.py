@@ -106,12 +106,12 @@ import time
 from types import SimpleNamespace
 from ortbench.worker import timing
 
-mode = SimpleNamespace(name="device", bytes_in=0, bytes_out=0, per_call=1, whole="total", parts=("step",), phases=lambda: {"total": (lambda a, b: None, None, None)})
+mode = SimpleNamespace(name="device", bytes_in=0, bytes_out=0, per_call=1, whole="latency", parts=("step",), phases=lambda: {"latency": (lambda a, b: None, None, None)})
 ranges = timing.Ranges(mode)
 best = float("inf")
 for _ in range(50):
     start = time.perf_counter_ns()
-    timing.time_block(mode, ranges, "total", 2000, 0)
+    timing.time_block(mode, ranges, "latency", 2000, 0)
     best = min(best, (time.perf_counter_ns() - start) / 2000)
 print(best)
 """

@@ -301,7 +301,7 @@ def _cuda(request: pytest.FixtureRequest) -> tuple[str, tuple[str, ...]]:
 
 
 EPS: dict[str, Callable[[pytest.FixtureRequest], tuple[str, tuple[str, ...]]]] = {
-    "cpu-tensors": lambda _: ("cpu-tensors", ()),
+    "cpu": lambda _: ("cpu", ()),
     "webgpu": lambda request: ("webgpu", request.getfixturevalue("software_gpu")),
     "cuda": _cuda,
 }

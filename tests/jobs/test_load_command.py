@@ -171,7 +171,7 @@ def test_an_ep_that_is_not_safe_for_threads_is_found_out_and_the_other_levels_ar
         if ran.code != 0:
             break
     alone, together = load_cases(result)
-    is_whole(alone)
+    is_whole(alone, scaling=True)
     assert (together.status, together.point) == ("failed", {"concurrency": 2})
     assert (together.reason or "").startswith(words)
     assert together.checks == ({"outputs": {"verdict": "failed"}} if wrong else {})
