@@ -13,8 +13,9 @@ from typing import Any
 import jsonschema
 import msgspec
 
+from ortbench.model.kinds import KINDS
 from ortbench.model.result import SCHEMA_VERSION, Result
-from ortbench.model.sound import ALWAYS, NEEDED
+from ortbench.model.sound import ALWAYS
 
 
 def of_results() -> dict[str, Any]:
@@ -22,13 +23,13 @@ def of_results() -> dict[str, Any]:
     found = schema(Result)
     top = found["$defs"]["Result"]
     top["properties"]["schema_version"] = {"const": SCHEMA_VERSION}
-    top["properties"]["kind"] = {"enum": [*NEEDED]}
+    top["properties"]["kind"] = {"enum": [*KINDS]}
     top["properties"]["cases"]["minItems"] = 1
     top["required"] = sorted({*top["required"], *ALWAYS, "schema_version"})
     top["allOf"] = [
-        {"if": {"properties": {"kind": {"const": kind}}}, "then": {"required": list(keys)}}
-        for kind, keys in NEEDED.items()
-        if keys
+        {"if": {"properties": {"kind": {"const": kind}}}, "then": {"required": list(it.needed)}}
+        for kind, it in KINDS.items()
+        if it.needed
     ]
     return found
 

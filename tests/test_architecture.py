@@ -163,3 +163,79 @@ def stderr_after(statements: str, arguments: Sequence[str] = ()) -> list[str]:
     code = f"import sys\nsys.path[:] = {sys.path}\n{statements}"
     line = [sys.executable, "-S", "-c", code, *arguments]
     return subprocess.run(line, cwd=ROOT, capture_output=True, text=True, check=True).stderr.splitlines()
+
+
+PARTS_OF_KINDS = {"loop", "chain", "load", "sweep", "shapes", "stages", "steps"}  # of results, cases, plans and jobs
+KINDS = {"RUN", "LOOP", "CHAIN", "LOAD", "SWEEP", "BANDWIDTH"}
+# Of another thing: load average, a suggested loop, change points, kinds of options and of folders.
+OTHER_PARTS = {
+    "options.py",
+    "jobs/made.py",
+    "doctor/machine.py",
+    "terminal/listing.py",
+    "page/sections.py",
+    "measure/processor.py",
+    "page/charts/over_time.py",
+    "page/pictures/over_time.py",
+}
+MOST_KIND_TESTS = 44
+
+
+def test_the_kind_of_a_measurement_is_asked_in_few_lines_outside_its_record() -> None:
+    found = [f"{place}:{line}" for place, tree in nodes().items() for line in kind_tests(place.as_posix(), tree)]
+    assert len(found) <= MOST_KIND_TESTS, found
+
+
+def kind_tests(place: str, tree: list[ast.AST]) -> list[int]:
+    """The lines of a file that compare a kind, or ask whether something has what only one kind has."""
+    lines = set()
+    for node in tree:
+        if isinstance(node, ast.Compare):
+            sides = [node.left, *node.comparators]
+            against_kind = any(is_kind(side) for side in sides)
+            if against_kind and any(called(side) == "kind" for side in sides):
+                lines.add(node.lineno)
+            if any(called(side) == "kind" and of_result(side) for side in sides):
+                lines.add(node.lineno)
+            if any(isinstance(side, ast.Constant) and side.value is None for side in sides):
+                lines |= {node.lineno for side in sides if called(side) in PARTS_OF_KINDS}
+        lines |= {asked.lineno for asked in asked_for_truth(node) if called(asked) in PARTS_OF_KINDS}
+    return [] if place.endswith(tuple(OTHER_PARTS)) else sorted(lines)
+
+
+def called(node: ast.AST) -> str:
+    """The last name of an expression; of a collection of one for each of several, that one's."""
+    if isinstance(node, ast.NamedExpr):
+        return called(node.value)
+    if isinstance(node, (ast.SetComp, ast.ListComp, ast.GeneratorExp)):
+        return called(node.elt)
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "get" and node.args:
+        return str(node.args[0].value) if isinstance(node.args[0], ast.Constant) else ""
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
+def is_kind(node: ast.AST) -> bool:
+    """Whether an expression is one of the kinds, or several."""
+    if isinstance(node, (ast.Set, ast.Tuple, ast.List)):
+        return any(map(is_kind, node.elts))
+    if isinstance(node, ast.Attribute) and node.attr == "key":
+        return is_kind(node.value)
+    return called(node) in KINDS or (isinstance(node, ast.Constant) and node.value in {it.lower() for it in KINDS})
+
+
+def of_result(node: ast.AST) -> bool:
+    """Whether a kind is asked of something that holds a result."""
+    return isinstance(node, ast.Attribute) and called(node.value) in {"result", "one", "other", "baseline", "candidate"}
+
+
+def asked_for_truth(node: ast.AST) -> list[ast.expr]:
+    """Expressions that a node takes as true or false."""
+    if isinstance(node, (ast.If, ast.IfExp, ast.While, ast.Assert)):
+        return [node.test]
+    if isinstance(node, ast.BoolOp):
+        return node.values
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        return [node.operand]
+    if isinstance(node, ast.comprehension):
+        return node.ifs
+    return node.args if isinstance(node, ast.Call) and called(node.func) == "bool" else []

@@ -55,7 +55,7 @@ class NotWritten(WrongOutputs):
 
 
 class NotComparable(OrtbenchError):
-    """Two results were not measured on the same thing, or one is in a form that this version cannot read."""
+    """Two results were not measured on the same thing."""
 
     exit_code = NOT_COMPARABLE
 

@@ -72,11 +72,13 @@ def baseline_of(plan: Plan, given: Given) -> Plan:
         reason = f"says nothing without mode {' or '.join(modes_by('depth'))}: add --depth"
         raise BadInput(f"--baseline-depth {reason}", "--baseline-depth")
     steps = changes(Steps, given)
-    if steps and plan.steps is None:
+    inputs = changes(Inputs, given)
+    if plan.steps is not None:
+        steps = {"steps": replace(plan.steps, **steps)}
+    elif steps:
         name = twin(declared(Steps)[next(iter(steps))]).name
         raise BadInput(f"{name} is for a loop: say what is fed back with --feedback OUT=IN", name)
-    inputs = changes(Inputs, given)
-    if plan.steps is None:
+    else:
         check_sizes(inputs.get("dims", {}), "--baseline-dim")
     return replace(
         plan,
@@ -84,7 +86,7 @@ def baseline_of(plan: Plan, given: Given) -> Plan:
         target=replace(plan.target, **target),
         inputs=replace(plan.inputs, **inputs),
         loop=replace(plan.loop, **loop),
-        steps=None if plan.steps is None else replace(plan.steps, **steps),
+        **steps,
         **changes(Plan, given),
     )
 

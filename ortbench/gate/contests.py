@@ -18,9 +18,10 @@ from ortbench.analysis.comparing.series import STATISTICS, Key, Point, point_tex
 from ortbench.core import units
 from ortbench.core.errors import BadInput
 from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Check, Limits
+from ortbench.model.kinds import KINDS
 from ortbench.model.metric_names import MetricName
-from ortbench.model.metrics import PER_BLOCK, USUAL, Figure, known_or_plain
-from ortbench.model.modes import CPU, LATENCY, LOOP_PHASES, MODES, STEP, WHOLE_CHAIN, stage_in
+from ortbench.model.metrics import USUAL, Figure, known_or_plain
+from ortbench.model.modes import CPU, LATENCY, MODES
 from ortbench.model.result import OK, Case
 from ortbench.model.unit_of_work import INFERENCE, Work
 
@@ -110,11 +111,11 @@ def regression_contests(limits: Limits, modes: Sequence[str], work: Work = INFER
             raise BadInput(f"--metric {metric.text}: {reason}", "--metric")
         if not known_or_plain(metric.metric).sampled:  # one number, which is compared when all is measured
             continue
-        _check_statistic(metric, work.steps)
+        _check_statistic(metric, work.per_sample(metric.metric))
         compared = [mode for mode in modes if metric.mode == mode or (metric.mode is None and limits.held(mode))]
         chosen = [mode for mode in compared if metric.metric in work.phases(mode)]
         if not chosen:
-            raise BadInput(f"--metric {metric.text}: {_why_none(metric, modes, work)}", "--metric")
+            raise BadInput(f"--metric {metric.text}: {work.lacks(metric.metric) or _why_none(modes)}", "--metric")
         contests += [_regression(mode, metric, 1 + limits.max_regression, work.whole) for mode in chosen]
     return list(dict.fromkeys(contests))  # the latency of a loop or a chain has two names
 
@@ -124,7 +125,7 @@ def _check_statistic(metric: MetricName, steps: int | None) -> None:
     if metric.statistic in BLOCK_STATISTICS:
         return
     say = f"--metric {metric.text}: a live gate compares short blocks, which have {', '.join(BLOCK_STATISTICS)}"
-    if steps is None or metric.metric != STEP or metric.statistic not in PERCENTILES:
+    if steps is None or metric.statistic not in PERCENTILES:
         raise BadInput(f"{say}; use a stored --baseline for percentiles", "--metric")
     fewest_steps = math.ceil(1 + 0.5 / (1 - PERCENTILES[metric.statistic]) - 1e-9)
     if steps < fewest_steps:
@@ -132,13 +133,7 @@ def _check_statistic(metric: MetricName, steps: int | None) -> None:
         raise BadInput(f"{say}, {reason}", "--metric")
 
 
-def _why_none(metric: MetricName, modes: Sequence[str], work: Work) -> str:
-    if not work.parts and metric.metric in LOOP_PHASES:
-        return "single inferences have no steps; say what is fed back with --feedback OUT=IN"
-    if not work.parts and (metric.metric == WHOLE_CHAIN or stage_in(metric.metric)):
-        return f"{work.name} have no stages, which chains have"
-    if work.parts and metric.metric not in work.phases(""):
-        return f"{work.name} has {', '.join((*work.parts, *PER_BLOCK))} only"
+def _why_none(modes: Sequence[str]) -> str:
     return f"no mode that is measured has it; measured: {', '.join(modes)}"
 
 
@@ -174,7 +169,7 @@ def own_contests(limits: Limits, work: Work = INFERENCE, point: Point = ()) -> l
     Raises:
         BadInput: a limit that a loop or a chain has not.
     """
-    if work.parts and limits.max_copy_share is not None:
+    if limits.max_copy_share is not None and "max-copy-share" not in KINDS[work.kind].checks:
         reason = f"is of single inferences; of {work.name} say --min-speedup device-resident=X"
         raise BadInput(f"--max-copy-share {reason}", "--max-copy-share")
     cpu = Stream(CANDIDATE, CPU, LATENCY, "median")

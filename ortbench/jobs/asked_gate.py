@@ -10,6 +10,7 @@ from ortbench.core.errors import BadInput
 from ortbench.gate.baseline import CANDIDATE, UNDER_LOAD, baseline_of, has_live_baseline
 from ortbench.gate.limits import Limits, limits_of
 from ortbench.gate.live_load import check_live
+from ortbench.model.modes import WHOLE_CHAIN
 from ortbench.plan.load_plan import LoadPlan, live_load
 from ortbench.plan.load_plan import check as check_load
 from ortbench.plan.options import LOAD, Given, make, options_of, twin
@@ -128,11 +129,16 @@ def _plan(given: Given, limits: Limits, typed: tuple[str, ...]) -> Plan:
 
 def _baseline(plan: Plan, given: Given) -> Plan:
     """The baseline's plan, see `_plan`."""
-    if not plan.stages:
-        return baseline_of(plan, given)
+    return _BASELINES.get(plan.work.whole, baseline_of)(plan, given)
+
+
+def _of_chain(plan: Plan, given: Given) -> Plan:
     from ortbench.suite import chain_job
 
     return chain_job.baseline_of(plan, os.environ, given)
+
+
+_BASELINES = {WHOLE_CHAIN: _of_chain}
 
 
 def _refuse_live_options(given: Given) -> None:

@@ -123,8 +123,7 @@ def _essence(plan: Plan) -> dict[str, Any]:
 
     Of a chain it is what its file says, and no matter how that is written.
     """
-    chain = None if plan.chain is None else _chain(plan.chain)
-    model = (_content(plan.model) or "") if chain is None else ""
+    model, chain = (_content(plan.model) or "", None) if plan.chain is None else ("", _chain(plan.chain))
     target, inputs = _target(plan.target), _inputs(plan.inputs)
     essence = asdict(replace(plan, model=model, target=target, inputs=inputs, chain=chain, command=(), name=None))
     return {**essence, "variables": recorded(plan.record_env, os.environ)[0]}

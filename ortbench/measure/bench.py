@@ -308,7 +308,7 @@ class Bench:
         plan = self._sides[0].plan
         if plan.loop.in_order:
             return InOrder(lanes, plan.loop.iterations)
-        most = max(1, MAX_SAMPLES // plan.parts)  # each step or stage is a sample
+        most = max(1, MAX_SAMPLES // plan.work.count)  # each step or stage is a sample
         rule = StopRule(round(plan.loop.duration_s * 1e9), plan.loop.precision, plan.loop.iterations, most, self.lane)
         if self._judge is None:
             return Schedule(lanes, rule, plan.inputs.seed)

@@ -57,6 +57,8 @@ def describe(result: Result, plan: Plan, machine: Machine, sha256: str, run_id: 
         result.kind, result.loop = LOOP, loop
     if plan.stages:
         plan = describe_chain(result, plan, opened["chain"])
+    else:  # whose stages may have batches of their own
+        result.items = items_of(opened["inputs"], plan.items, opened["guessed_dims"])
     result.target = _target(plan, opened)
     if plan.measure_copies and not is_nvidia(opened["ep"]):
         reason = f"is by NVIDIA's CUPTI, which sees nothing of {opened['ep']}: leave it out"
@@ -70,8 +72,6 @@ def describe(result: Result, plan: Plan, machine: Machine, sha256: str, run_id: 
         "seed": plan.inputs.seed,
         "expected_outputs": opened["expected"],
     }
-    if not plan.stages:  # which stages may have batches of their own
-        result.items = items_of(opened["inputs"], plan.items, opened["guessed_dims"])
     for note in opened["notes"]:
         result.warn(note["code"], note["message"])
     if opened["guessed_dims"]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
@@ -12,6 +12,7 @@ from ortbench.core import interpreters
 from ortbench.core.errors import BadInput, BenchmarkFailed, one_line
 from ortbench.core.files import discard_ignored, make_ignored, write_atomically
 from ortbench.core.safe_text import plain_name
+from ortbench.model.modes import WHOLE_CHAIN
 from ortbench.plan.bandwidth_plan import CopyPlan
 from ortbench.plan.configurations import ep_names, eps_of, target_name
 from ortbench.plan.plan import Plan
@@ -21,9 +22,12 @@ def run_name(plans: Sequence[Plan]) -> str:
     """What the folder of a run is called: its name, or model, EPs and time."""
     if plans[0].name is not None:
         return plain_name(plans[0].name).lstrip(".") or "unnamed"
-    eps = dict.fromkeys(eps_of(plans[0]) if plans[0].stages else ep_names(plans))
+    eps = dict.fromkeys(_EPS.get(plans[0].work.whole, ep_names)(plans))
     others = dict.fromkeys(interpreters.name(it.target.python) for it in plans if it.target.python is not None)
     return _stamped(Path(plans[0].model).stem, *eps, *others)
+
+
+_EPS: dict[str, Callable[[Sequence[Plan]], list[str]]] = {WHOLE_CHAIN: lambda plans: eps_of(plans[0])}
 
 
 def bandwidth_name(plan: CopyPlan) -> str:

@@ -57,12 +57,8 @@ def _close_up(side: Side, timeline: Timeline, mode: str) -> None:
 
 
 def _profile(side: Side, timeline: Timeline) -> None:
-    stages = side.plan.work.stages
-    if stages is None:
-        _show_profile(timeline, side.ask("profile"))
-        return
-    for number, name in enumerate(stages):
-        _show_profile(timeline, side.ask("profile", stage=number), f" of {name}")
+    for of, which in side.plan.work.sessions():
+        _show_profile(timeline, side.ask("profile", **which), of)
 
 
 def _show_profile(timeline: Timeline, answer: Recorded, of: str = "") -> None:

@@ -16,7 +16,7 @@ from ortbench.measure.card_memory import held, read_cards
 from ortbench.measure.process import request_of, worker_for
 from ortbench.measure.side import Side
 from ortbench.model.kinds import KINDS
-from ortbench.model.modes import DEVICE_MEMORY, HOST_MEMORY
+from ortbench.model.modes import DEVICE_MEMORY, HOST_MEMORY, WHOLE_CHAIN
 from ortbench.model.result import OK, Case, Result
 from ortbench.model.schema import CaseMemory
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _PROFILE = "ONNX Runtime's profile of the same runs in another worker"
 _OF_STAGES = f"{_PROFILE}; the sum of what each stage's had at most, which need not be at the same time"
+_ARENAS_BY = {WHOLE_CHAIN: _OF_STAGES}
 
 
 def learn_forms(side: Side) -> None:
@@ -101,7 +102,7 @@ def _add_arenas(memory: CaseMemory, side: Side, request: dict[str, Any]) -> None
     except OrtbenchError as error:
         memory["arenas_how"] = f"not known: {error}"
         return
-    memory["arenas"], memory["arenas_how"] = found["arenas"], _OF_STAGES if side.plan.stages else _PROFILE
+    memory["arenas"], memory["arenas_how"] = found["arenas"], _ARENAS_BY.get(side.plan.work.whole, _PROFILE)
     if not found["arenas"]:
         memory["arenas_how"] = (
             f"not known: the profile of ONNX Runtime {found['version']} has nothing of it (it has since 1.28, where the EP's "

@@ -14,7 +14,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -26,7 +26,6 @@ from ortbench.core.profiler import is_profiled
 
 if TYPE_CHECKING:  # `start_early` waits for nothing that can be loaded while the worker loads ONNX Runtime
     from ortbench.plan.bandwidth_plan import CopyPlan
-    from ortbench.plan.chain_plan import Stage
     from ortbench.plan.plan import Plan
 
 BOOTSTRAP = Path(__file__).resolve().parents[1] / "worker" / "bootstrap.py"
@@ -295,7 +294,7 @@ def worker_for(plan: Plan) -> Client:
 def open_worker(plan: Plan) -> Client:
     """A fresh worker that has been sent what it is to open."""
     client = _started_for(plan)
-    client.send("open_chain" if plan.stages else "open", **request_of(plan))
+    client.send(plan.opened_by, **request_of(plan))
     return client
 
 
@@ -324,8 +323,7 @@ def request_of(plan: Plan) -> dict[str, Any]:
     request = plan.worker_request()
     if plan.target.python is None:
         return request
-    opened: Sequence[Plan | Stage] = plan.stages or [plan]
-    for one, sent in zip(opened, request["chain"]["stages"] if plan.stages else [request], strict=True):
+    for one, sent in plan.sent(request):
         if one.inputs.path is None:
             sent["inputs"]["index_sizes"] = _index_sizes(one.model, plan.timeout_s)
     return request

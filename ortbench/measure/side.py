@@ -249,7 +249,7 @@ class Side:
             case.pipeline = answer["pipeline"]
             case.places = answer["places"]
             case.inferences_per_sample = answer["inferences_per_sample"]
-            case.stage_bytes = dict(zip(self.plan.work.stages or (), answer.get("chain", ()), strict=True)) or None
+            case.stage_bytes = dict(zip(self.plan.work.stages, answer.get("chain", ()), strict=True)) or None
             case.step_bytes = answer.get("loop")
 
     def reject(self, reason: str) -> None:
@@ -298,11 +298,11 @@ class Side:
     def streams(self, mode: str, block: Block[Any], answer: Samples) -> dict[str, list[int] | list[float]]:
         """The samples of a block and of what comes with it, by phase; see `ortbench.measure.streams.streams`."""
         runs = block.n * self.cases[mode].inferences(block.phase)
-        return streams(answer, block.phase, runs, of_chain=bool(self.plan.stages))
+        return streams(answer, block.phase, runs, part=self.plan.work.part)
 
     def judged(self, mode: str, block: Block[Any], answer: Samples) -> dict[str, list[int] | list[float]]:
         """The same, and of chains each of the stages by itself."""
-        return {**self.streams(mode, block, answer), **by_stage(answer, self.plan.work.stages or ())}
+        return {**self.streams(mode, block, answer), **by_stage(answer, self.plan.work.stages)}
 
     def _timed(self, mode: str, block: Block[Any], answer: TracedSamples) -> TimedBlock:
         return TimedBlock(

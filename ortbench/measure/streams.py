@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ortbench.model.modes import CPU_TIME, ENQUEUE, STAGE, STEP, stage_phase
+from ortbench.model.modes import CPU_TIME, ENQUEUE, STEP, stage_phase
 from ortbench.model.protocol import Samples
 from ortbench.model.result import Case
 from ortbench.model.schema import HostTime
 
 
-def streams(answer: Samples, phase: str, runs: int, of_chain: bool = False) -> dict[str, list[int] | list[float]]:
+def streams(answer: Samples, phase: str, runs: int, part: str = STEP) -> dict[str, list[int] | list[float]]:
     """Samples by the name that a result has them under, ns, that of the phase first.
 
     Args:
         answer: of the worker.
         phase: that was timed.
         runs: that the block recorded.
-        of_chain: what the samples have parts of are stages, not steps.
+        part: what the samples have parts of, steps or stages.
     """
     found: dict[str, list[int] | list[float]] = {phase: answer["samples"]}
     if "steps" in answer:
-        found[STAGE if of_chain else STEP] = answer["steps"]
+        found[part] = answer["steps"]
     if "submits" in answer:
         found[ENQUEUE] = answer["submits"]
     if "cpu" in answer:

@@ -59,6 +59,10 @@ class Kind:
         live: a gate can measure candidate and baseline in turns.
         derives_copies: the copies of CPU tensors follow from latency with and without them.
         of_stages: model, EP and settings are those of several sessions.
+        needed: parts of its results that are never empty.
+        target_keys: keys that the target has, whatever is there.
+        every_axis: its cases lie on all axes; those of others on one, or on none.
+        many_shapes: the cases have shapes of their own, in one session.
         replaced_warnings: codes of warnings of which the advice says as much.
         samples: the file that has its samples, where that is not the result file.
     """
@@ -75,6 +79,10 @@ class Kind:
     live: bool = True
     derives_copies: bool = True
     of_stages: bool = False
+    needed: tuple[str, ...] = ("model", "placement")
+    target_keys: tuple[str, ...] = ()
+    every_axis: bool = False
+    many_shapes: bool = False
     replaced_warnings: tuple[str, ...] = ()
     samples: str = ""
 
@@ -115,6 +123,7 @@ LOOP = Kind(
     advice=("placement", "places", "loop", "program", "host", "engine", "nodes"),
     checks=_ANYWHERE,
     derives_copies=False,
+    needed=(*RUN.needed, "loop"),
 )  # fmt: skip
 CHAIN = Kind(
     "chain", "a chain", "chain",
@@ -127,6 +136,7 @@ CHAIN = Kind(
     checks=_ANYWHERE,
     derives_copies=False,
     of_stages=True,
+    needed=(*RUN.needed, "chain"),
 )  # fmt: skip
 LOAD = Kind(
     "load", "a load", "inference",
@@ -145,6 +155,7 @@ LOAD = Kind(
     charts_of_many=("by_clients", "by_rate"),
     advice=("placement", "places", "load", "engine", "nodes"),
     checks=("require-mode", "max-cpu-nodes", "max-device-memory", "max-host-memory", "slo"),
+    needed=(*RUN.needed, "load"),
     replaced_warnings=("lock-wait", "late-requests"),
     samples="load-samples.npz",
 )  # fmt: skip
@@ -152,18 +163,25 @@ SWEEP = replace(
     RUN,
     key="sweep", noun="a sweep",
     views=(View(
-        compared=_USUAL, several=_USUAL, gated=_USUAL, history=_USUAL,
+        compared=_figures(LATENCY, "item_throughput", "cpu_time"), several=_figures(LATENCY, "item_throughput"), gated=_USUAL,
+        history=_USUAL,
     ),),
     charts=("rates_by_size", "times_by_size"),
     advice=("placement", "sweep", "engine"),
     checks=(*RUN.checks, "slo"),
     live=False,
+    needed=(*RUN.needed, "sweep", "shapes"),
+    every_axis=True,
+    many_shapes=True,
 )  # fmt: skip
 BANDWIDTH = Kind(
     "bandwidth", "a bandwidth curve", "copy",
     (View(),),
     axes=(BYTES, MEMORY),
     live=False,
+    needed=(),
+    target_keys=("copy_sync",),
+    every_axis=True,
 )  # fmt: skip
 
 KINDS = {it.key: it for it in (RUN, LOOP, CHAIN, LOAD, SWEEP, BANDWIDTH)}

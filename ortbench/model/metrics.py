@@ -129,6 +129,8 @@ class Metric:
         of_mode: each mode has its own; False for one of the whole run, whose key has a dot.
         also: what else it may be called.
         page: of docs/, where that is not its group's.
+        often_zero: it is a count that is 0 in most runs: no row of a comparison where it is 0 everywhere, and nothing for services
+            that divide by the last value.
     """
 
     key: str
@@ -143,6 +145,7 @@ class Metric:
     of_mode: bool = True
     also: tuple[str, ...] = ()
     page: str = ""
+    often_zero: bool = False
 
     @property
     def docs(self) -> str:
@@ -173,7 +176,7 @@ def _samples(key: str, title: str, meaning: str, *also: str, unit: Unit = TIME) 
 
 def _count(key: str, title: str, meaning: str) -> Metric:
     """What the system counts in a block, by inference: most blocks may have nothing of it, so that its mean tells more."""
-    return replace(_samples(key, title, meaning, unit=COUNT), per_block=True, usually="mean")
+    return replace(_samples(key, title, meaning, unit=COUNT), per_block=True, usually="mean", often_zero=True)
 
 
 def _value(key: str, title: str, unit: Unit, better: Better, meaning: str, *also: str) -> Metric:
@@ -220,8 +223,8 @@ _CATALOGUE = [
         _value("pipeline_speedup", "speedup vs device-tensors", RATIO, "higher",
             "How many times as fast as device-tensors pipelined is, over pairs of blocks of the same round."),
         _value("throughput", "throughput", INFERENCES, "higher",
-            "Inferences per second: under load those that all clients complete, else 1 s divided by the median latency. Of a loop or a "
-            "chain it counts whole loops or chains.", "inf/s", "QPS", "runs/s", "chains/s"),
+            "Inferences per second: under load those that all clients complete, else 1 s divided by the median latency. Of a loop it "
+            "counts whole loops, of a chain whole chains.", "inf/s", "QPS", "runs/s", "chains/s"),
     ),
     *_metrics(
         Group.TIME, "running.md#items",

@@ -62,7 +62,7 @@ from ortbench.model.schema import (
     Tool,
     Warned,
 )
-from ortbench.model.unit_of_work import INFERENCE, Work
+from ortbench.model.unit_of_work import INFERENCE, ChainWork, LoopWork, Work
 
 SCHEMA_VERSION = 2
 
@@ -309,8 +309,8 @@ def work_of(result: Result) -> Work:
 
 
 _WORKS: dict[str, Callable[[Any], Work]] = {
-    LOOP: lambda loop: Work(steps=loop["steps"]),
-    CHAIN: lambda chain: Work(stages=tuple(stage["name"] for stage in chain["stages"])),
+    LOOP: lambda loop: LoopWork(steps=loop["steps"]),
+    CHAIN: lambda chain: ChainWork(stages=tuple(stage["name"] for stage in chain["stages"])),
 }
 
 

@@ -10,20 +10,13 @@ from typing import TYPE_CHECKING, Any
 from ortbench.core.parts import keys_of
 from ortbench.core.stats import Stats
 from ortbench.model.door import Wrong, shown
+from ortbench.model.kinds import KINDS, Kind
 
 if TYPE_CHECKING:
     from ortbench.model.result import Case, Result
+    from ortbench.model.schema import Chain
 
 ALWAYS = ("created", "command", "kind", "environment", "target", "setup", "cases")
-NEEDED: dict[str, tuple[str, ...]] = {
-    "run": ("model", "placement"),
-    "loop": ("model", "placement", "loop"),
-    "chain": ("model", "placement", "chain"),
-    "load": ("model", "placement", "load"),
-    "sweep": ("model", "placement", "sweep", "shapes"),
-    "bandwidth": (),
-}
-_EVERY_AXIS = ("sweep", "bandwidth")  # kinds whose cases lie on all axes; those of others on one, or on none
 _ORDER = ("min", "median", "p90", "p95", "p99", "max")
 # Differences, and what counts from a zero of its own.
 _SIGNED = {
@@ -48,18 +41,20 @@ _LEAST, _MOST = 1e-30, 2**63 - 1  # beyond these, figures that follow are infini
 
 def check(result: Result) -> None:
     """Raise `ortbench.model.door.Wrong` where a value cannot be, or does not go with another."""
-    if result.kind not in NEEDED:
+    kind = KINDS.get(result.kind)
+    if kind is None:
         raise Wrong(f"{shown(result.kind)} is none of the kinds that are known", "kind")
-    for key in (*ALWAYS, *NEEDED[result.kind]):
+    for key in (*ALWAYS, *kind.needed):
         if getattr(result, key) in (None, {}, []):
             raise Wrong(f"the key {shown(key)} is missing or empty")
-    if result.kind == "bandwidth" and "copy_sync" not in result.target:
-        raise Wrong('the key "copy_sync" is missing', "target")
+    for key in kind.target_keys:
+        if key not in result.target:
+            raise Wrong(f"the key {shown(key)} is missing", "target")
     check_numbers(keys_of(result))
     for number, case in enumerate(result.cases):
         _check_case(case, ["cases", number])
-    _check_points(result)
-    for path, name, known in _references(result):
+    _check_points(result, kind)
+    for path, name, known in _references(result, kind):
         if name not in known:
             raise Wrong(f"there is no {shown(name)}", *path)
 
@@ -129,7 +124,7 @@ def _check_case(case: Case, path: list[str | int]) -> None:
                 raise Wrong(f"there are {taken} samples, not {metric.n}", *path, "metrics", key, "n")
 
 
-def _check_points(result: Result) -> None:
+def _check_points(result: Result, kind: Kind) -> None:
     axes = {axis["name"]: axis["values"] for axis in result.axes}
     seen = []
     for number, case in enumerate(result.cases):
@@ -140,16 +135,16 @@ def _check_points(result: Result) -> None:
         if (case.mode, case.point) in seen:
             raise Wrong("another case has the same mode and point", "cases", number)
         seen.append((case.mode, case.point))
-        fits = len(case.point) == len(axes) if result.kind in _EVERY_AXIS else len(case.point) <= 1
+        fits = len(case.point) == len(axes) if kind.every_axis else len(case.point) <= 1
         if not fits:
-            raise Wrong(f"a place on {'each axis' if result.kind in _EVERY_AXIS else 'one axis'} is needed", *path)
+            raise Wrong(f"a place on {'each axis' if kind.every_axis else 'one axis'} is needed", *path)
 
 
-def _references(result: Result) -> Iterator[tuple[list[str | int], str, Collection[str]]]:
+def _references(result: Result, kind: Kind) -> Iterator[tuple[list[str | int], str, Collection[str]]]:
     """Where a name stands that is that of something else in the result, the name, and those that there are."""
     modes = {case.mode for case in result.cases}
     shapes = {shape.name: shape.point for shape in result.shapes}
-    if result.kind == "sweep":
+    if kind.many_shapes:
         for number, case in enumerate(result.cases):
             if case.point not in shapes.values():
                 yield ["cases", number, "point"], ", ".join(case.point), ()
@@ -168,13 +163,17 @@ def _references(result: Result) -> Iterator[tuple[list[str | int], str, Collecti
             yield ["best", "modes"], mode, modes
             for name in [best["shape"], *best["ties"]] if best else ():
                 yield ["best", "modes", mode], name, shapes
-    if result.chain is not None:
-        stages = {stage["name"] for stage in result.chain["stages"]}
-        for number, link in enumerate(result.chain["links"]):
-            for end, name in (("from", link["from"]), ("to", link["to"])):
-                if not any(name.startswith(f"{stage}.") for stage in stages):
-                    yield ["chain", "links", number, end], name, ()
-        for number, case in enumerate(result.cases):
-            for key in case.metrics:
-                if found := re.fullmatch(r"stage\.(.+)", key):
-                    yield ["cases", number, "metrics"], found[1], stages
+    if kind.of_stages:
+        yield from _of_chain(result, result.part)
+
+
+def _of_chain(result: Result, chain: Chain) -> Iterator[tuple[list[str | int], str, Collection[str]]]:
+    stages = {stage["name"] for stage in chain["stages"]}
+    for number, link in enumerate(chain["links"]):
+        for end, name in (("from", link["from"]), ("to", link["to"])):
+            if not any(name.startswith(f"{stage}.") for stage in stages):
+                yield ["chain", "links", number, end], name, ()
+    for number, case in enumerate(result.cases):
+        for key in case.metrics:
+            if found := re.fullmatch(r"stage\.(.+)", key):
+                yield ["cases", number, "metrics"], found[1], stages

@@ -2,53 +2,159 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 from ortbench.model.metrics import PER_BLOCK
-from ortbench.model.modes import COSTS, LATENCY, LOOP_PHASES, WHOLE_CHAIN, WHOLE_LOOP, mode_of, stage_phase
+from ortbench.model.modes import (
+    COSTS,
+    LATENCY,
+    LOOP_PHASES,
+    STAGE,
+    STEP,
+    WHOLE_CHAIN,
+    WHOLE_LOOP,
+    mode_of,
+    stage_in,
+    stage_phase,
+)
 
 
 @dataclass(frozen=True)
 class Work:
-    """An inference; with `steps` a loop of so many, with `stages` a chain of those.
+    """An inference; loops and chains have classes of their own.
 
     Attributes:
         steps: of a loop, else None.
-        stages: the names of those of a chain, else None.
+        stages: the names of those of a chain, else none.
+        kind: of the results.
+        whole: what all of it is called where its parts are too.
+        part: under which name the samples of its parts are.
+        name: what it is, in a message.
     """
 
     steps: int | None = None
-    stages: tuple[str, ...] | None = None
-
-    @property
-    def whole(self) -> str:
-        """What all of it is called where its parts are too."""
-        return WHOLE_CHAIN if self.stages else WHOLE_LOOP if self.steps else LATENCY
-
-    @property
-    def name(self) -> str:
-        """What it is, in a message."""
-        return {LATENCY: "single inferences", WHOLE_LOOP: "a loop", WHOLE_CHAIN: "a chain"}[self.whole]
+    stages: tuple[str, ...] = ()
+    kind: ClassVar[str] = "run"
+    whole: ClassVar[str] = LATENCY
+    part: ClassVar[str] = STEP
+    name: ClassVar[str] = "single inferences"
 
     @property
     def parts(self) -> tuple[str, ...]:
         """What there is of a loop or a chain besides its latency, the whole of it among them; nothing of an inference."""
-        if self.stages:
-            return (WHOLE_CHAIN, *map(stage_phase, self.stages))
-        return LOOP_PHASES if self.steps else ()
+        return ()
+
+    @property
+    def count(self) -> int:
+        """How many parts of a sample are timed in it."""
+        return 1
 
     def phases(self, mode: str) -> tuple[str, ...]:
         """What can be timed of a mode."""
-        if self.parts:
-            return (LATENCY, *self.parts, *PER_BLOCK)
         known = mode_of(mode)
         return (*known.phases, *PER_BLOCK) if known.of_cpu_tensors else (*known.phases, *COSTS)
 
+    def lacks(self, metric: str) -> str:
+        """Why no mode has a metric, where that is so of this work; else nothing."""
+        if metric in LOOP_PHASES:
+            return "single inferences have no steps; say what is fed back with --feedback OUT=IN"
+        if metric == WHOLE_CHAIN or stage_in(metric):
+            return f"{self.name} have no stages, which chains have"
+        return ""
+
+    def per_sample(self, metric: str) -> int | None:
+        """How many samples of a metric a block of one sample gives at least; None where there is no saying."""
+        return None
+
     def shared(self, other: Work) -> Work:
         """What two of a kind have in common: of two chains the stages of one name."""
-        if self.stages is None or other.stages is None:
-            return self
-        return Work(stages=tuple(name for name in self.stages if name in other.stages))
+        return self
+
+    def sessions(self) -> Iterator[tuple[str, dict[str, int]]]:
+        """Of each session what a text adds for it, and how the worker is asked for it."""
+        yield "", {}
+
+    def part_at(self, index: int) -> tuple[str, dict[str, Any]]:
+        """What a part is called, and its numbers, by its place among the parts of all samples of a block."""
+        return STEP, {STEP: index % self.count, "iteration": index}
+
+
+class _OfParts(Work):
+    def phases(self, mode: str) -> tuple[str, ...]:
+        return (LATENCY, *self.parts, *PER_BLOCK)
+
+    def lacks(self, metric: str) -> str:
+        return "" if metric in self.phases("") else f"{self.name} has {', '.join((*self.parts, *PER_BLOCK))} only"
+
+
+class LoopWork(_OfParts):
+    """A loop of steps."""
+
+    kind = whole = WHOLE_LOOP
+    name = "a loop"
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        return LOOP_PHASES
+
+    @property
+    def count(self) -> int:
+        return self.steps or 1
+
+    def per_sample(self, metric: str) -> int | None:
+        return self.steps if metric == STEP else None
+
+
+class ChainWork(_OfParts):
+    """A chain of stages."""
+
+    kind = whole = WHOLE_CHAIN
+    part = STAGE
+    name = "a chain"
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        return (WHOLE_CHAIN, *map(stage_phase, self.stages))
+
+    @property
+    def count(self) -> int:
+        return len(self.stages)
+
+    def shared(self, other: Work) -> Work:
+        return ChainWork(stages=tuple(name for name in self.stages if name in other.stages))
+
+    def sessions(self) -> Iterator[tuple[str, dict[str, int]]]:
+        return ((f" of {name}", {"stage": number}) for number, name in enumerate(self.stages))
+
+    def part_at(self, index: int) -> tuple[str, dict[str, Any]]:
+        number = index % self.count
+        return self.stages[number], {STAGE: number, "iteration": index // self.count}
 
 
 INFERENCE = Work()
+
+
+class Part:
+    """What a plan takes a sample of: an inference; the steps of a loop and a chain are classes of their own."""
+
+    opened_by: ClassVar[str] = "open"  # the worker's command
+
+    @property
+    def work(self) -> Work:
+        """What one sample is of."""
+        return INFERENCE
+
+    @property
+    def models(self) -> tuple[Any, ...]:
+        """The stages of a chain, else none."""
+        return ()
+
+    def request(self, model: str, target: dict[str, Any]) -> dict[str, Any]:
+        """What the worker needs to open it besides the inputs, as JSON-ready data."""
+        return {"model": model, "target": target}
+
+    def sent(self, request: dict[str, Any]) -> list[dict[str, Any]]:
+        """What a request has of each of `models`."""
+        return []

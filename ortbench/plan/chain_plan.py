@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from dataclasses import asdict, dataclass, field
+from typing import Any, ClassVar, NamedTuple
 
+from ortbench.model.unit_of_work import ChainWork, Part, Work
 from ortbench.plan.loop_plan import Steps, steps_from
 from ortbench.plan.target import Inputs, Target, inputs_from, target_from
 
@@ -58,11 +59,27 @@ class Stage:
 
 
 @dataclass(frozen=True)
-class Chain:
+class Chain(Part):
     """Stages in an order in which they can run, and the links between them."""
 
     stages: tuple[Stage, ...]
     links: tuple[Link, ...] = ()
+    opened_by: ClassVar[str] = "open_chain"
+
+    @property
+    def work(self) -> Work:
+        return ChainWork(stages=tuple(it.name for it in self.stages))
+
+    @property
+    def models(self) -> tuple[Stage, ...]:
+        return self.stages
+
+    def request(self, model: str, target: dict[str, Any]) -> dict[str, Any]:
+        return {"chain": asdict(self)}
+
+    def sent(self, request: dict[str, Any]) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = request["chain"]["stages"]
+        return found
 
 
 def chain_from(data: Mapping[str, Any]) -> Chain:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
 from ortbench.core.errors import BadInput
 from ortbench.core.expressions import INDEX, names_in
+from ortbench.model.unit_of_work import LoopWork, Part, Work
 from ortbench.plan.option_types import DIMS, FLAG, PAIRINGS, PAIRS, TEXTS, WHOLE
 from ortbench.plan.options import LOOP, Given, at_least, declared, make, option
 
@@ -24,7 +25,7 @@ def _fill(entries: dict[str, str], option: str) -> None:
 
 
 @dataclass(frozen=True)
-class Steps:
+class Steps(Part):
     """A loop.
 
     Attributes:
@@ -70,6 +71,13 @@ class Steps:
         default=(),
         twin=True,
     )
+
+    @property
+    def work(self) -> Work:
+        return LoopWork(self.count)
+
+    def request(self, model: str, target: dict[str, Any]) -> dict[str, Any]:
+        return {**super().request(model, target), "steps": asdict(self)}
 
 
 def steps_of(given: Given, needed: bool = False) -> Steps | None:

@@ -25,7 +25,7 @@ from ortbench.model.modes import (
     modes_that,
     no_such,
 )
-from ortbench.model.unit_of_work import Work
+from ortbench.model.unit_of_work import Part, Work
 from ortbench.plan.chain_plan import Chain, Stage
 from ortbench.plan.list_syntax import WHOLES
 from ortbench.plan.loop_plan import Steps
@@ -224,17 +224,17 @@ class Plan:
     @property
     def stages(self) -> tuple[Stage, ...]:
         """Those of a chain, none without one."""
-        return self.chain.stages if self.chain else ()
+        return self._part.models
 
     @property
     def work(self) -> Work:
         """What one sample is of."""
-        return Work(self.steps.count if self.steps else None, tuple(it.name for it in self.stages) or None)
+        return self._part.work
 
     @property
-    def parts(self) -> int:
-        """How many parts of a sample are timed in it: the steps of a loop, the stages of a chain."""
-        return len(self.stages) or self.work.steps or 1
+    def _part(self) -> Part:
+        """What a sample is of, as it was asked for."""
+        return self.chain or self.steps or Part()
 
     @property
     def targets(self) -> list[Target]:
@@ -243,10 +243,16 @@ class Plan:
 
     def worker_request(self) -> dict[str, Any]:
         """What the worker needs to open the model, as JSON-ready data."""
-        if self.chain:
-            return {"chain": asdict(self.chain), "inputs": asdict(self.inputs)}
-        asked = {"model": self.model, "target": asdict(self.target), "inputs": asdict(self.inputs)}
-        return asked if self.steps is None else {**asked, "steps": asdict(self.steps)}
+        return {**self._part.request(self.model, asdict(self.target)), "inputs": asdict(self.inputs)}
+
+    @property
+    def opened_by(self) -> str:
+        """The worker's command that opens it."""
+        return self._part.opened_by
+
+    def sent(self, request: dict[str, Any]) -> list[tuple[Plan | Stage, dict[str, Any]]]:
+        """Each model that is opened, with what `worker_request` has of it."""
+        return [*zip(self.stages, self._part.sent(request), strict=True)] or [(self, request)]
 
 
 _PINNED = f"Adds {' and '.join(modes_by('pinned'))}: the host's side in the EP's pinned memory."

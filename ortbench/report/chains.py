@@ -63,7 +63,7 @@ def stage_table(result: Result) -> Table:
     """A row for each stage: what it takes in each mode, its fence at its end."""
     chain: Chain = result.part
     shown = [case for case in _shown(result) if case.stages]
-    every = [stats.median for case in shown for stats in (case.stages or {}).values()]
+    every = [stats.median for case in shown for stats in case.stages.values()]
     unit, scale = units.time_unit(max(every, default=1))
     headed = [
         (Column(mode_name(case), Kind.TIME, at), Column("95% CI", Kind.NUMBER, at)) for at, case in enumerate(shown, 2)
@@ -74,7 +74,7 @@ def stage_table(result: Result) -> Table:
 
 
 def _stage_row(stage: ChainStage, cases: Sequence[Case], scale: float, result: Result) -> tuple[str, ...]:
-    times = [cell for case in cases for cell in _time_cells((case.stages or {}).get(stage["name"]), scale)]
+    times = [cell for case in cases for cell in _time_cells(case.stages.get(stage["name"]), scale)]
     steps = str(stage["repeat"]) if stage["repeat"] > 1 else NOTHING
     return stage["name"], steps, stage_place(stage, result), *times
 

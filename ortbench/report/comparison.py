@@ -9,7 +9,7 @@ from typing import Any
 from ortbench.analysis.comparing.compare import Row, are_one_run, lacks, only_in, rows, word
 from ortbench.analysis.comparing.series import EVERYTHING, Key, Selection, point_text
 from ortbench.model.metrics import LATENCY, Metric, figure
-from ortbench.model.result import RUN, Result
+from ortbench.model.result import Result
 from ortbench.report.costs.section import TITLE
 from ortbench.report.model import (
     KEY,
@@ -28,7 +28,7 @@ from ortbench.report.model import (
 from ortbench.report.ratios import ratio_cells
 from ortbench.report.throughput import best_note
 from ortbench.report.together import off_target
-from ortbench.report.words import heading, hint, not_measured, remark
+from ortbench.report.words import has_line, heading, hint, not_measured, remark
 
 _MODE = Column("mode", Kind.NAME, KEY)
 _LATENCY = figure(LATENCY)
@@ -179,7 +179,7 @@ def side_by_side(
 
 def _heading(result: Result) -> list[str]:
     """One result in two lines, of a loop, a chain, a load or a sweep in three: what ran where, and when."""
-    *first, where = heading(result)[: 2 if result.kind == RUN else 3]
+    *first, where = heading(result)[: 3 if has_line(result) else 2]
     return [*first, f"{where}; {result.created}"]
 
 

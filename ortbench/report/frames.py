@@ -97,8 +97,8 @@ def _samples(result: Result, case: Case, phase: str, shape: str | None) -> Itera
     if sum(sizes) == len(samples):
         found["round"] = np.repeat([number for number, _, _ in blocks], sizes)
         found["block_start_ns"] = np.repeat([start for _, _, start in blocks], sizes)
-    if phase == STEP and (steps := work_of(result).steps):
-        found["step"] = np.arange(len(samples)) % steps
+    if phase == STEP:
+        found["step"] = np.arange(len(samples)) % work_of(result).count
     if phase == STAGE and case.stages:
         names = list(case.stages)
         found["stage"] = [names[at % len(names)] for at in range(len(samples))]

@@ -63,7 +63,14 @@ def mode_table(result: Result) -> Table:
 
 def main_tables(result: Result) -> list[Table]:
     """The same, of a load the tables of its load points."""
-    return report_load.load_tables(result) if result.kind == LOAD else [mode_table(result)]
+    return _SEVERAL.get(result.kind, _one_table)(result)
+
+
+def _one_table(result: Result) -> list[Table]:
+    return [mode_table(result)]
+
+
+_SEVERAL: dict[str, Callable[[Result], list[Table]]] = {LOAD: report_load.load_tables}
 
 
 def _phase_table(result: Result) -> Table:

@@ -12,6 +12,7 @@ from ortbench.analysis.loads.load import asked_of
 from ortbench.core import units
 from ortbench.core.safe_text import shortened
 from ortbench.model.hardware_names import NVIDIA, kind
+from ortbench.model.kinds import KINDS
 from ortbench.model.modes import CPU
 from ortbench.model.result import CHAIN, FAILED, LOAD, LOOP, OK, SWEEP, Case, Result, not_ok
 from ortbench.model.schema import (
@@ -37,7 +38,8 @@ def heading(result: Result) -> list[str]:
     """The lines above the table: model and note, EP, device, versions, fence, environment variables."""
     target = result.target
     shapes = ", ".join(
-        f"{shortened(tensor['name'])} {_shape(tensor, result.kind == SWEEP)}" for tensor in result.model["inputs"]
+        f"{shortened(tensor['name'])} {_shape(tensor, KINDS[result.kind].many_shapes)}"
+        for tensor in result.model["inputs"]
     )
     note = " ".join(str(result.note or "").split())
     lines = [f"{result.model['path']} ({shapes}){f': {note}' if note else ''}", ep_line(result)]
@@ -118,6 +120,11 @@ _LINES: dict[str, Callable[[Result], str]] = {
     LOAD: lambda result: load_line(result, result.part),
     SWEEP: sweep_line,
 }
+
+
+def has_line(result: Result) -> bool:
+    """Whether a heading says in a line of its own what its kind is of."""
+    return result.kind in _LINES
 
 
 def stage_place(stage: ChainStage, result: Result) -> str:

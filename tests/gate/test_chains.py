@@ -17,14 +17,14 @@ from ortbench.gate.stored import check_stored
 from ortbench.measure.schedule import Block
 from ortbench.measure.side import Side
 from ortbench.model.result_file import save
-from ortbench.model.unit_of_work import Work
+from ortbench.model.unit_of_work import ChainWork
 from ortbench.suite.chain_file import plan_of
 from tests.conftest import ortbench
 from tests.gate.test_metrics import limits
 from tests.results import STAYING, chain, measured, result_of, stage, steady
 
 MODES = ("cpu-tensors", "device-resident")
-WORK = Work(stages=("text", "image"))
+WORK = ChainWork(stages=("text", "image"))
 
 
 def test_a_live_gate_tells_one_stage_from_the_whole() -> None:

@@ -14,7 +14,7 @@ from ortbench.gate.live import LiveGate
 from ortbench.gate.stored import check_stored
 from ortbench.jobs.gate import gate_stored
 from ortbench.model.result import Result
-from ortbench.model.unit_of_work import Work
+from ortbench.model.unit_of_work import LoopWork
 from tests.gate.test_metrics import limits
 from tests.results import level, loop_case, loop_of, loop_result, measured, result_of, steady
 
@@ -33,7 +33,7 @@ def hear(live: LiveGate, candidate: tuple[int, int], baseline: tuple[int, int], 
 def test_a_live_gate_tells_loops_from_steps() -> None:
     """Of loops that take longer between their steps, the steps do not."""
     for metric, verdict in [("loop", FAILED), ("latency", FAILED), ("step", PASSED), ("cpu-tensors.step.mean", PASSED)]:
-        live = LiveGate(limits(metric), ["cpu-tensors"], has_baseline=True, work=Work(4))
+        live = LiveGate(limits(metric), ["cpu-tensors"], has_baseline=True, work=LoopWork(4))
         hear(live, (8_000, 1_000), (5_000, 1_000), range(8))
         assert live.decided() == []
         hear(live, (8_000, 1_000), (5_000, 1_000), [8])
@@ -47,7 +47,7 @@ def test_limits_of_a_loop_alone() -> None:
     for result in [loop_result(level("cpu-tensors"), level("device-resident"))]:
         message = "^--max-copy-share is of single inferences; of a loop say --min-speedup device-resident=X$"
         with pytest.raises(BadInput, match=message):
-            LiveGate(Limits(max_copy_share=0.1), MODES, has_baseline=False, work=Work(4))
+            LiveGate(Limits(max_copy_share=0.1), MODES, has_baseline=False, work=LoopWork(4))
         with pytest.raises(BadInput, match=message):
             check_alone(result, Limits(max_copy_share=0.1))
     result = loop_result(level("cpu-tensors", 2.0), level("device-resident"), level("shared", 4.0))

@@ -10,7 +10,7 @@ from ortbench.gate.contests import regression_contests
 from ortbench.gate.limits import Check, Limits
 from ortbench.gate.stored import check_stored
 from ortbench.model.metric_names import parse_metric
-from ortbench.model.unit_of_work import Work
+from ortbench.model.unit_of_work import ChainWork, LoopWork, Work
 from tests.expect import refusal
 from tests.results import MS, measured, result_of, steady
 
@@ -24,7 +24,7 @@ def verdicts(checks: Iterable[Check]) -> dict[str, str]:
 
 
 MODES = ("cpu-tensors", "device-resident")
-CHAIN, LOOP, SINGLE = Work(stages=("text", "image")), Work(16), Work()
+CHAIN, LOOP, SINGLE = ChainWork(stages=("text", "image")), LoopWork(16), Work()
 
 
 def test_what_metrics_of_a_live_gate_are_of() -> None:
@@ -37,9 +37,9 @@ def test_what_metrics_of_a_live_gate_are_of() -> None:
         ("loop.mean", LOOP, ["cpu-tensors loop mean", "device-resident loop mean"]),
         ("device-resident.step.median", LOOP, ["device-resident step median"]),
         ("cpu-tensors.cpu_time", LOOP, ["cpu-tensors cpu_time median"]),
-        ("step.p95", Work(11), ["cpu-tensors step p95", "device-resident step p95"]),
-        ("step.p90", Work(6), ["cpu-tensors step p90", "device-resident step p90"]),
-        ("step.p99", Work(51), ["cpu-tensors step p99", "device-resident step p99"]),
+        ("step.p95", LoopWork(11), ["cpu-tensors step p95", "device-resident step p95"]),
+        ("step.p90", LoopWork(6), ["cpu-tensors step p90", "device-resident step p90"]),
+        ("step.p99", LoopWork(51), ["cpu-tensors step p99", "device-resident step p99"]),
     ]:
         assert [it.name for it in regression_contests(limits(metric), MODES, work)] == names
     for whole, work in [("chain", CHAIN), ("loop", LOOP)]:
@@ -69,9 +69,9 @@ def test_metrics_that_a_live_gate_has_not() -> None:
         ("loop.p95", LOOP, no_percentiles),
         ("step.max", LOOP, no_percentiles),
         ("step.p95", SINGLE, no_percentiles),
-        ("step.p95", Work(10), "and p95 of steps from --steps 11 on; use more, or a stored --baseline"),
-        ("step.p90", Work(5), "and p90 of steps from --steps 6 on; use more, or a stored --baseline"),
-        ("step.p99", Work(50), "and p99 of steps from --steps 51 on; use more, or a stored --baseline"),
+        ("step.p95", LoopWork(10), "and p95 of steps from --steps 11 on; use more, or a stored --baseline"),
+        ("step.p90", LoopWork(5), "and p90 of steps from --steps 6 on; use more, or a stored --baseline"),
+        ("step.p99", LoopWork(50), "and p99 of steps from --steps 51 on; use more, or a stored --baseline"),
         *(
             (metric, SINGLE, "is of a point of an axis: compare stored results of 'ortbench load' or 'ortbench sweep'")
             for metric in ("latency.p99@rate=30", "latency@batch=8", "item_throughput@best", "host_memory@batch=8")

@@ -22,7 +22,7 @@ def test_when_calls_returned_and_what_runs_took_of_the_cpu() -> None:
 def test_the_parts_of_loops_and_chains() -> None:
     answer: Samples = {**PLAIN, "steps": [1, 2, 3, 4]}
     assert streams(answer, "latency", 2) == {"latency": [10, 20], "step": [1, 2, 3, 4]}
-    assert streams(answer, "latency", 2, of_chain=True) == {"latency": [10, 20], "stage": [1, 2, 3, 4]}
+    assert streams(answer, "latency", 2, part="stage") == {"latency": [10, 20], "stage": [1, 2, 3, 4]}
 
 
 def test_all_blocks_together() -> None:

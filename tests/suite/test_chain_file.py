@@ -48,7 +48,7 @@ def test_stages_and_links(tmp_path: Path) -> None:
     assert (one.steps.count, one.steps.feedback, one.target.ep) == (1, (), "auto")
     assert (one.inputs.seed, two.inputs.seed) == (7, 8)  # so that inputs of one shape are not the same
     assert [str(link) for link in found.chain.links] == ["one.y → two.x"]
-    assert (found.model, found.modes, found.loop.iterations, found.parts) == (
+    assert (found.model, found.modes, found.loop.iterations, found.work.count) == (
         str(tmp_path / "chain.toml"), ("cpu-tensors",), 3, 2,
     )  # fmt: skip
     assert plan(tmp_path, STAGES).modes == ("cpu-tensors", "device-resident")

@@ -246,7 +246,8 @@ def rows(results: Sequence[Result], only: Selection = EVERYTHING) -> list[Row]:
     of = in_common(results, _compared if len(results) == 2 else _several)
     every = [series(result, of, only) for result in results]
     keys = ordered(key for of_result in every for key in of_result)
-    return [_row(results, key, [series_at(result, key) for result in results]) for key in keys]
+    found = [_row(results, key, [series_at(result, key) for result in results]) for key in keys]
+    return [row for row in found if any(row.values) or not row.key.metric.often_zero]
 
 
 def _compared(view: View) -> Iterable[Figure]:

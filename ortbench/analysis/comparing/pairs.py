@@ -22,7 +22,7 @@ def blocks(case: Case, phase: str) -> list[tuple[int, list[int | float]]]:
     """The round and the samples (ns) of every block of a phase, in the order they were taken; ``stage.NAME`` is one too."""
     stage = stage_in(phase)
     if stage is not None:
-        names = list(case.stages or {})
+        names = list(case.stages)
         if stage not in names:
             return []
         every = slice(names.index(stage), None, len(names))

@@ -67,9 +67,17 @@ def superseded(result: Result) -> set[str]:
 
 
 def _is_measured(result: Result) -> bool:
-    if result.kind == LOAD:
-        return any(map(is_measured, load_cases(result)))
-    return result.kind == SWEEP or any(case.median(LATENCY) is not None for case in result.cases)
+    return _MEASURED.get(result.kind, _has_latencies)(result)
+
+
+def _has_latencies(result: Result) -> bool:
+    return any(case.median(LATENCY) is not None for case in result.cases)
+
+
+_MEASURED: dict[str, Callable[[Result], bool]] = {
+    LOAD: lambda result: any(map(is_measured, load_cases(result))),
+    SWEEP: lambda result: True,
+}
 
 
 def _program(result: Result) -> list[str]:
@@ -114,7 +122,7 @@ _SENTENCES: dict[str, Callable[[Result], list[str]]] = {
 def headline(result: Result) -> str:
     """What there is to say first, in a few words."""
     said = _HEADLINES.get(result.kind, _headline)(result)
-    if result.kind == SWEEP:  # whose shapes are in one session
+    if KINDS[result.kind].many_shapes:
         return said
     if _is_measured(result) and (off := missed(result) or mostly_on_cpu(result)):
         return off

@@ -87,11 +87,10 @@ def _copied(chain: Chain) -> list[str]:
 
 def _slowest(result: Result) -> list[str]:
     """The stage that takes most of the chain."""
-    measured = [case for case in result.cases if case.status == OK and case.stages and len(case.stages) > 1]
+    measured = [case for case in result.cases if case.status == OK and len(case.stages) > 1]
     if not measured:
         return []
     case = min(measured, key=lambda it: it.median(LATENCY) or 0)
-    assert case.stages is not None
     whole = sum(stats.median for stats in case.stages.values())
     name, stats = max(case.stages.items(), key=lambda item: item[1].median)
     return [f"{name} takes {share(stats.median / max(whole, 1))} of the chain's time with {case.mode}."]

@@ -8,7 +8,8 @@ from typing import Any
 
 from ortbench.model.kinds import KINDS
 from ortbench.model.modes import CPU, HOST_ACCESSIBLE, MODES, SHARED
-from ortbench.model.result import Result
+from ortbench.model.result import LOOP, Result
+from ortbench.model.schema import Loop
 
 # Modes that take another program than most have; how `cpu-tensors` and `device-tensors` are written is known from any sample.
 _WORTH = (MODES[CPU].without_copies, HOST_ACCESSIBLE, SHARED.name)
@@ -60,19 +61,27 @@ def _is_named_by_library(result: Result) -> bool:
 
 def _work(result: Result) -> Iterator[str]:
     """The sizes of symbolic dimensions, and of a loop what makes it one."""
-    loop = result.loop
-    if loop is not None:
-        for out, into in loop["feedback"]:
-            yield from ("--feedback", f"{out}={into}")
-        yield from ("--steps", str(loop["steps"]))
-        yield from _pairs("first-dim", loop["first"] or {})
-        yield from _pairs("fill", loop["fill"])
-        for flag, names in (("keep", loop["keep"]), ("resident", loop["resident"])):
-            for name in names:
-                yield from (f"--{flag}", name)
-        for dim in _typed_dims(result.command):
-            yield from ("--dim", dim)
-        return
+    return _WORKS.get(result.kind, _sizes)(result)
+
+
+def _loop(result: Result) -> Iterator[str]:
+    loop: Loop = result.part
+    for out, into in loop["feedback"]:
+        yield from ("--feedback", f"{out}={into}")
+    yield from ("--steps", str(loop["steps"]))
+    yield from _pairs("first-dim", loop["first"] or {})
+    yield from _pairs("fill", loop["fill"])
+    for flag, names in (("keep", loop["keep"]), ("resident", loop["resident"])):
+        for name in names:
+            yield from (f"--{flag}", name)
+    for dim in _typed_dims(result.command):
+        yield from ("--dim", dim)
+
+
+_WORKS = {LOOP: _loop}
+
+
+def _sizes(result: Result) -> Iterator[str]:
     sizes: dict[str, int] = {}
     for it in result.model["inputs"]:
         for symbol, size in zip(it["model_shape"], it["shape"] or (), strict=False):

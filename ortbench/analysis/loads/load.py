@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ortbench.analysis.loads.levels import CONCURRENCY, RATE, At, at, is_measured, load_cases, measured, rate_of
 from ortbench.model.result import Case, Result
-from ortbench.model.schema import Knee, SloRate
+from ortbench.model.schema import Knee, LoadSetup, SloRate
 
 WORTH = 0.05  # by what share a level must bring more runs/s than those below it to be worth its callers
 
@@ -50,7 +50,8 @@ def asked_of(result: Result) -> dict[str, int] | None:
     """The SLO of a load: the most that each statistic of the latency may be, ns; None without one."""
     if result.slo is not None:
         return result.slo["asked"]
-    return result.load["slo"] if result.load else None
+    setup: LoadSetup = result.part
+    return setup["slo"]
 
 
 def kept(result: Result) -> dict[str, SloRate]:

@@ -114,7 +114,7 @@ def phases(result: Result) -> Iterator[tuple[Case, str]]:
     """What was measured, in the order of the timeline."""
     for case in result.cases:
         for phase in case.samples:
-            each = map(stage_phase, case.stages or ()) if phase == STAGE else () if phase in COSTS else (phase,)
+            each = map(stage_phase, case.stages) if phase == STAGE else () if phase in COSTS else (phase,)
             yield from ((case, it) for it in each)
 
 

@@ -19,9 +19,10 @@ from pathlib import PurePath
 from typing import Any
 
 from ortbench.core.safe_text import visible_lines
-from ortbench.model.modes import LATENCY, STAGE, STEP, mode_of
+from ortbench.model.modes import LATENCY, mode_of
 from ortbench.model.result import Case, Result, work_of
 from ortbench.model.timeline import Span, TimedBlock, Timeline
+from ortbench.model.unit_of_work import Work
 from ortbench.report.exports.trace_load import add_load
 
 MAX_SAMPLES = 100_000  # slices of samples in a trace: some 15 MB of text, which viewers still open in seconds
@@ -177,7 +178,7 @@ def _process(number: int, origin: int, result: Result, timeline: Timeline, label
             fences = _fences(case)
             for block in blocks:
                 called = case.whole if block.phase == LATENCY else block.phase
-                _add_block(process, track, block, called, moved.get(block.phase), fences.get(block.phase), work.stages)
+                _add_block(process, track, block, called, moved.get(block.phase), fences.get(block.phase), work)
             for failure in failures:
                 process.mark(track, "failure", f"{failure.mode} failed", failure.at_ns, reason=failure.reason)
     for mode, iterations in timeline.close_ups.items():
@@ -224,7 +225,7 @@ def _add_block(
     called: str,
     moved: int | None,
     fence: str | None,
-    stages: Sequence[str] | None,
+    work: Work,
 ) -> None:
     """A block, in it what ran before its first sample, and its samples; in those of loops their steps, of chains their stages.
 
@@ -234,7 +235,7 @@ def _add_block(
         called: its phase.
         moved: bytes copied in one iteration, if known.
         fence: what ends each sample, if anything does besides the work itself.
-        stages: of a chain, which its samples are of in turn; else None.
+        work: what a sample is of, and has parts of.
     """
     args: dict[str, Any] = {"round": block.round, "n": block.n, "dropped": block.dropped}
     if fence is not None:
@@ -249,13 +250,9 @@ def _add_block(
     for index, (start, duration) in enumerate(zip(block.starts_ns, block.samples_ns, strict=True), block.first):
         sample: dict[str, Any] = {"iteration": index} if not moved else {"iteration": index, "bytes": moved}
         process.slice(track, "sample", Span(name, start, duration, sample))
-    count = len(block.steps_ns) // block.n
     steps = zip(block.step_starts_ns, block.steps_ns, strict=True)
-    for index, (start, duration) in enumerate(steps, block.first * count):
-        part, number = index % count, {STEP: index % count, "iteration": index}
-        if stages is not None:
-            number = {STAGE: part, "iteration": index // count}
-        called = STEP if stages is None else stages[part]
+    for index, (start, duration) in enumerate(steps, block.first * work.count):
+        called, number = work.part_at(index)
         process.slice(track, "sample", Span(f"{block.mode}/{called}", start, duration, number))
 
 

@@ -36,7 +36,7 @@ def action_json(results: Sequence[Result], settings: Sequence[str] = ()) -> str:
     A JSON list with one object for each figure of each mode that is ok, at each point: ``name``; ``unit``, "ms" of times, "MB" of
     sizes, else the catalogue's; ``value``; ``range``, "± x" as far as the farther end of its 95 % interval, where it has one;
     ``extra``, lines for the tooltip. Where inference is all there is to a mode, its latency stands for both. The list is empty if
-    nothing was measured, which the action takes for an error. What is better when it is more is the time for one: that of
+    nothing was measured, which the action takes for an error. Counts that are 0 in most runs are left out. What is better when it is more is the time for one: that of
     ``throughput`` is 1 s divided by it.
 
     A name is that of the model's file, the EP, the device, the mode and the metric: no figure, time or version, so it is
@@ -49,7 +49,8 @@ def action_json(results: Sequence[Result], settings: Sequence[str] = ()) -> str:
         settings: of each what it was measured with, in a few words, where it is one of several; then this stands in place
             of the shapes.
     """
-    entries = [_entry(*it) for it in figures(results, settings)]
+    # The action divides by the last value: a count that is 0 in most runs would be an alert without end.
+    entries = [_entry(*it) for it in figures(results, settings) if not it[2].key.metric.often_zero]
     return json.dumps(entries, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 

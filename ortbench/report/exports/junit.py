@@ -27,7 +27,18 @@ from ortbench.core.units import duration, energy, rate, size
 from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Check
 from ortbench.model.metrics import PER_BLOCK, TIME, known_or_plain
 from ortbench.model.metrics import figure as figure_of
-from ortbench.model.modes import ENERGY, ENQUEUE, LATENCY, MEMORY_SIDES, STEP, THROUGHPUT, is_rate, mode_of
+from ortbench.model.modes import (
+    ENERGY,
+    ENQUEUE,
+    LATENCY,
+    MEMORY_SIDES,
+    STEP,
+    THROUGHPUT,
+    WHOLE_CHAIN,
+    WHOLE_LOOP,
+    is_rate,
+    mode_of,
+)
 from ortbench.model.result import LOAD, OK, SWEEP, UNSUPPORTED, Case, Result
 
 ERROR, SKIPPED = "error", "skipped"  # beside the verdicts of `ortbench.gate.contests`
@@ -141,9 +152,16 @@ def samples_text(case: Case, phase: str, stats: Stats) -> str:
         return f"{stats.n} rounds with {case.pipeline['depth']} items in flight, time per item"
     if is_rate(case.mode, phase):
         return f"{stats.n} bursts of {case.inferences_per_sample} runs, time per run"
-    if case.steps_ns:
-        return f"{stats.n} steps" if phase == STEP else f"{stats.n} loops of {len(case.steps_ns)} steps"
-    return f"{stats.n} chains of {len(case.stages)} stages" if case.stages else f"{stats.n} runs"
+    if phase == STEP:
+        return f"{stats.n} steps"
+    return f"{stats.n} {_SAMPLES[case.whole](case)}"
+
+
+_SAMPLES: dict[str, Callable[[Case], str]] = {
+    LATENCY: lambda case: "runs",
+    WHOLE_LOOP: lambda case: f"loops of {len(case.steps_ns or ())} steps",
+    WHOLE_CHAIN: lambda case: f"chains of {len(case.stages)} stages",
+}
 
 
 def _seconds(result: Result, check: Check) -> float:

@@ -16,7 +16,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from ortbench.core.errors import BenchmarkFailed
 from ortbench.core.safe_text import visible
 from ortbench.core.version import __version__
-from ortbench.model.modes import CPU, HOST_ACCESSIBLE, LOOPS_DO, MODES_DO, PER_ITEM, SHARED, mode_of
+from ortbench.model.modes import CPU, HOST_ACCESSIBLE, LOOPS_DO, MODES_DO, PER_ITEM, SHARED, WHOLE_LOOP, mode_of
 from ortbench.model.protocol import Opened, Prepared, Program, ProgramTensor, ProgramWait
 from ortbench.plan.plan import Plan
 from ortbench.report.programs import literals
@@ -106,13 +106,16 @@ def _own(mode: str) -> str:
     return "cpu" if known.of_cpu_tensors else "pipeline" if known.figure == PER_ITEM else "bound"
 
 
+_DO = {WHOLE_LOOP: LOOPS_DO}
+
+
 def _about(plan: Plan, found: Program, command: Sequence[str]) -> str:
     """What a reader should know first."""
     (mode,) = plan.modes
     cuda = ["cuda-python"] * (found["session"]["stream"] == "cuda-python")
     needs = ["onnxruntime", "numpy", *filter(None, [found["session"]["module"]]), *_packages(found), *cuda]
     said = [
-        (MODES_DO if plan.steps is None else LOOPS_DO)[mode],
+        _DO.get(plan.work.whole, MODES_DO)[mode],
         f"Needs {', '.join(needs)}; what waits for the device was proved with onnxruntime "
         f"{found['session']['onnxruntime']}, and can be another thing with another version or device.",
     ]
@@ -181,7 +184,7 @@ def _context(plan: Plan, opened: Opened, prepared: Prepared, found: Program) -> 
         "steps": None,
     }
     if plan.steps and found["loop"]:
-        context |= steps_context(plan.steps, opened, found)
+        context |= steps_context(plan.steps, found["loop"], opened, found)
     _refuse(mode, context, found)
     return context
 

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from ortbench.model.protocol import Opened, Program, StepInput
+from ortbench.model.protocol import Opened, Program, ProgramLoop, StepInput
 from ortbench.plan.loop_plan import Steps
 from ortbench.report.programs.literals import by_step, dtype, random_array, shape_by_step
 
 
-def steps_context(steps: Steps, opened: Opened, found: Program) -> dict[str, Any]:
+def steps_context(steps: Steps, loop: ProgramLoop, opened: Opened, found: Program) -> dict[str, Any]:
     """For the templates: ``steps`` (how many), ``states``, ``constant`` and ``varying`` inputs, ``free`` outputs and so on.
 
     A state grows where its shape changes. Inputs that are the same in all steps are made once.
     """
-    loop = found["loop"]
-    assert loop is not None
     session = found["session"]
     ranges = {info["name"]: info["range"] for info in opened["inputs"]}
     by_name = {it["name"]: it for it in (*found["inputs"], *found["outputs"])}
