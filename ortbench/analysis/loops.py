@@ -66,8 +66,8 @@ def slope_ns(steps_ns: Sequence[int], first: bool) -> float | None:
 
 def growth_ns(case: Case) -> float | None:
     """The growth per step that is worth telling: None too where all steps together make up less than 2 % of the last one."""
-    each, steps = case.value("step_growth"), case.steps_ns
-    return each if each is not None and steps and abs(each) * len(steps) > _TELLING * steps[-1] else None
+    each, medians = case.value("step_growth"), case.steps_ns
+    return each if each is not None and medians and abs(each) * len(medians) > _TELLING * medians[-1] else None
 
 
 def law(values: Sequence[int], first: bool) -> tuple[int, int] | None:

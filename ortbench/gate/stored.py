@@ -26,7 +26,7 @@ from ortbench.gate.checks import because
 from ortbench.gate.contests import check_name
 from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Check, Limits
 from ortbench.gate.slo import FULL, few_blocks
-from ortbench.model.kinds import LOAD
+from ortbench.model.kinds import KINDS
 from ortbench.model.metric_names import MetricName
 from ortbench.model.metrics import FAMILIES, LATENCY, Figure, known_or_plain
 from ortbench.model.modes import DEVICE_MEMORY, HOST_MEMORY, THROUGHPUT
@@ -83,7 +83,7 @@ def refuse_statistic(metric: MetricName, kind: str) -> None:
         BadInput: it is one.
     """
     known = [it for it in LOAD_STATISTICS if it != THROUGHPUT]
-    if kind == LOAD.key and metric.metric == LATENCY and metric.statistic not in known:
+    if KINDS[kind].axes and metric.metric == LATENCY and metric.statistic not in known:
         raise BadInput(f"--metric {metric.text}: latency of load points has {', '.join(known)}", "--metric")
 
 

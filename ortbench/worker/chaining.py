@@ -26,7 +26,7 @@ from ortbench.worker.opening import described_ep, tensor, with_copies
 from ortbench.worker.session import first_run, hardware, memory, placement
 from ortbench.worker.session.runtime import begin, versions
 from ortbench.worker.session.tensors import nbytes
-from ortbench.worker.state import Opened, Stages, State
+from ortbench.worker.state import OpenedChain, Stages, State
 
 if TYPE_CHECKING:
     from ortbench.model import protocol, schema
@@ -52,7 +52,7 @@ def open_chain(state: State, chain: dict[str, Any], inputs: dict[str, Any]) -> p
     main = main_of(stages)
     first = stages[main]
     # Also where the first run fails: the sessions then end with the process.
-    opened = Opened(first.asked.model, first.asked.target, request, first.model, first_run.no_data(), chain=data)
+    opened = OpenedChain(first.asked.model, first.asked.target, request, first.model, first_run.no_data(), chain=data)
     state.opened = opened
     unsupported, expected = None, False
     try:

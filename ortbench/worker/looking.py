@@ -77,10 +77,7 @@ def close_up(state: State, mode: str) -> protocol.ClosedUp:
 def profile(state: State, stage: int | None = None) -> protocol.Recorded:
     """Some runs in a session with ONNX Runtime's profiler, and what it recorded of their nodes; of a chain those of a stage."""
     opened = state.opened
-    path, target, model, arrays = opened.path, opened.target, opened.model, opened.data.arrays
-    if opened.chain and stage is not None:
-        it = opened.chain.stages[stage]
-        path, target, model, arrays = it.asked.model, it.model.target, it.model, it.loop.single.arrays
+    path, target, model, arrays = opened.session(stage)
     return _recorded(ort_profile.profile_runs(path, target, model.provider, arrays, _PROFILED_RUNS))
 
 

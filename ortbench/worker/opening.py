@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Sequence
 from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,21 +11,21 @@ import numpy as np
 
 from ortbench.core.errors import OrtbenchError, Unsupported
 from ortbench.plan.ep_options import with_own
-from ortbench.plan.loop_plan import Steps, steps_from
+from ortbench.plan.loop_plan import steps_from
+from ortbench.plan.plan import Target, inputs_from, target_from
 from ortbench.plan.target import Target, inputs_from, target_from
 from ortbench.worker.inputs import files
 from ortbench.worker.modes import external_inputs
 from ortbench.worker.proofs import outputs, random_nodes
-from ortbench.worker.session import engine_cache, first_run, hardware, memory, placement, providers, session
+from ortbench.worker.session import engine_cache, hardware, memory, placement, providers, session
 from ortbench.worker.session.first_run import Data
 from ortbench.worker.session.runtime import begin, versions
 from ortbench.worker.session.session import Model
 from ortbench.worker.session.tensors import Array, TensorSpec, Value, nbytes
-from ortbench.worker.state import Opened, Stages, State
+from ortbench.worker.state import Opened, OpenedLoop, Stages, State, opened_of
 
 if TYPE_CHECKING:
     from ortbench.model import protocol, schema
-    from ortbench.worker.loops.data import LoopData
 
 
 def open(
@@ -42,16 +41,14 @@ def open(
     wanted = with_own(wanted, provider.name)
     stages.done("loading the EP")
     cache = engine_cache.Watch(model, wanted)
-    opened = Opened(model, wanted, request, session.open_model(model, wanted, provider), first_run.no_data())
+    session_of = session.open_model(model, wanted, provider)
+    opened = opened_of(model, wanted, request, session_of, None if steps is None else steps_from(steps))
     state.opened = opened  # also where the first run fails: the session then ends with the process
     stages.done("creating the session")
     where = placement.placement(opened.model)
     unsupported = None
     try:
-        if steps is None:
-            opened.data = first_run.make_data(model, opened.model, request)
-        else:
-            _make_loop(opened, steps_from(steps))
+        opened.run_first()
     except Unsupported as error:
         unsupported = str(error)
     stages.done("inputs and first run")
@@ -60,7 +57,7 @@ def open(
     if counted is not where:
         stages.done("counting Memcpy nodes in a profiled session")
     described = described_ep(wanted, provider, stages)
-    loop = {} if opened.loop is None or opened.steps is None else {"loop": _loop(opened, opened.loop, opened.steps)}
+    loop = {"loop": _loop(opened)} if isinstance(opened, OpenedLoop) and unsupported is None else {}
     answer = answered(opened, described, counted, unsupported, stages)
     return {**loop, **answer, "engine_cache": kept}  # type: ignore[typeddict-item]
 
@@ -125,17 +122,9 @@ def described_ep(target: Target, provider: providers.Provider, stages: Stages) -
     return described
 
 
-def _make_loop(opened: Opened, steps: Steps) -> None:
-    from ortbench.worker.loops import data  # most runs have none, and would wait for it
-
-    opened.steps = steps
-    opened.loop = data.make(opened.path, opened.model, opened.request, steps)
-    opened.data = opened.loop.single
-
-
-def _loop(opened: Opened, loop: LoopData, steps: Steps) -> schema.Loop:
+def _loop(opened: OpenedLoop) -> schema.Loop:
     """The loop for the result."""
-    model = opened.model
+    model, loop, steps = opened.model, opened.loop, opened.steps
     return {
         "steps": steps.count,
         "feedback": [[model.outputs[pair.out].name, model.inputs[pair.into].name] for pair in loop.pairs],
@@ -168,21 +157,13 @@ def tensor(spec: TensorSpec, value: Value, data: Data) -> schema.Tensor:
 
 def save_outputs(state: State, folder: str) -> protocol.Saved:
     """Write the reference outputs for another worker to compare; false where they cannot be written as protobuf."""
-    specs, reference = _references(state.opened)
+    specs, reference = state.opened.references()
     return {"saved": bool(reference) and files.save(Path(folder), specs, reference, "output")}
-
-
-def _references(opened: Opened) -> tuple[Sequence[TensorSpec], Sequence[Value]]:
-    """The outputs and what a plain run gave for them, of a chain those of all stages; no values where it did not run."""
-    if opened.chain is None or not opened.data.reference:
-        return opened.model.outputs, opened.data.reference
-    specs, arrays = zip(*opened.chain.outputs(), strict=True)
-    return specs, arrays
 
 
 def hold_outputs(state: State, folder: str) -> protocol.HeldOutputs:
     """What differs between the reference outputs here and those that another worker saved, in words, or null."""
-    (specs, references), request = _references(state.opened), state.opened.request
+    (specs, references), request = state.opened.references(), state.opened.request
     try:
         others = files.load(Path(folder), specs, "output")
     except OrtbenchError as error:

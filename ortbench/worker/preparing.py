@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from ortbench.core.errors import NotWritten, WrongOutputs
 from ortbench.model.modes import LATENCY, is_rate
 from ortbench.plan.plan import Loop
-from ortbench.worker.modes.make import make_mode
 from ortbench.worker.proofs import random_nodes
 from ortbench.worker.proofs.outputs import check_outputs
 from ortbench.worker.state import Stages, State
@@ -96,7 +95,7 @@ def _make_checked(state: State, mode: str, depth: int, stages: Stages) -> tuple[
     """
     request = state.opened.request
     while True:
-        made = _make(state, mode, depth)
+        made = state.opened.make(mode, depth)
         stages.done("binding, proving the fence")
         try:
             return made, check_outputs(made, request.rtol, request.atol)
@@ -105,19 +104,6 @@ def _make_checked(state: State, mode: str, depth: int, stages: Stages) -> tuple[
                 raise
         finally:
             stages.done("comparing outputs")
-
-
-def _make(state: State, mode: str, depth: int) -> Mode:
-    opened = state.opened
-    if opened.chain is not None:
-        from ortbench.worker.chains.make import make_chain
-
-        return make_chain(mode, opened.chain)
-    if opened.loop is None or opened.steps is None:
-        return make_mode(mode, opened.model, opened.data, depth)
-    from ortbench.worker.loops.make import make_loop
-
-    return make_loop(mode, opened.model, opened.loop, opened.steps, opened.request)
 
 
 def _places(state: State, made: Mode) -> Places:

@@ -25,7 +25,7 @@ from ortbench.worker.session.libraries import bundled_library, devices_of, is_ac
 from ortbench.worker.session.memory import EpDeviceMemory, host_accessible_memory
 from ortbench.worker.session.places import Place
 from ortbench.worker.session.tensors import Array, TensorSpec, Value
-from ortbench.worker.state import Opened, State
+from ortbench.worker.state import Opened, OpenedLoop, State
 
 if TYPE_CHECKING:
     from ortbench.model import protocol
@@ -46,7 +46,7 @@ def program(state: State, mode: str) -> protocol.Program:
             raise Unsupported(
                 f"{spec.name!r} is {spec.type}, which numpy has not: a program is written for mode cpu-tensors alone"
             )
-        if not spec.native and opened.loop is not None:
+        if not spec.native and isinstance(opened, OpenedLoop):
             raise Unsupported(f"{spec.name!r} is {spec.type}, which numpy has not, and no loop is written for that")
     arrays = [data.arrays[spec.name] for spec in model.inputs]
     found: protocol.Program = {
@@ -64,7 +64,7 @@ def program(state: State, mode: str) -> protocol.Program:
         "dlpack": hasattr(ort.OrtValue, "from_dlpack"),
         "loop": None,
     }
-    if opened.loop is not None and opened.steps is not None:
+    if isinstance(opened, OpenedLoop):
         loop = opened.loop
         found["loop"] = {
             "shapes": [[list(shape) for shape in shapes] for shapes in loop.shapes],

@@ -169,7 +169,7 @@ def changes(one: Result, other: Result) -> list[str]:
         ("Python", one.environment.get("python"), other.environment.get("python")),
         ("locked clocks", one.environment.get("locked_clocks"), other.environment.get("locked_clocks")),
         ("OS", one.environment.get("os"), other.environment.get("os")),
-        *(_CHANGES[one.kind](one, other) if one.kind == other.kind and one.kind in _CHANGES else ()),
+        *_CHANGES.get((one.kind, other.kind), _none)(one, other),
         *variables.differences(one.environment, other.environment),
     ):
         if a != b:
@@ -189,9 +189,13 @@ def _load_changes(one: Result, other: Result) -> list[tuple[str, Any, Any]]:
     ]
 
 
-_CHANGES: dict[str, Callable[[Result, Result], list[tuple[str, Any, Any]]]] = {
-    LOOP: lambda one, other: changed(OF_LOOP, one.part, other.part),
-    LOAD: _load_changes,
+def _none(one: Result, other: Result) -> list[tuple[str, Any, Any]]:
+    return []
+
+
+_CHANGES: dict[tuple[str, str], Callable[[Result, Result], list[tuple[str, Any, Any]]]] = {
+    (LOOP, LOOP): lambda one, other: changed(OF_LOOP, one.part, other.part),
+    (LOAD, LOAD): _load_changes,
 }
 
 

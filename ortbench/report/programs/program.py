@@ -89,15 +89,24 @@ def write(plan: Plan, opened: Opened, prepared: Prepared, found: Program, comman
         keep_trailing_newline=True,
     )
     environment.filters |= {"literal": literals.literal, "listed": literals.listed, "dtype": literals.dtype}
-    names = ["loop_inputs", "loop_cpu" if mode == CPU else "loop_bound", "loop_measure"]
-    if plan.steps is None:
-        names = ["inputs", _own(mode), "measure"]
+    names = _NAMES.get(plan.work.whole, _of_inferences)(mode)
     parts = []
     for name in ("imports", "session", *names):
         text = environment.get_template(f"{name}.py.j2").render(context)
         parts.append(Part(name, text.strip("\n") + "\n"))
     title = f"{visible(plan.model)} on {found['session']['ep']}, mode {mode}."
     return Written(title, _about(plan, found, command), parts)
+
+
+def _of_inferences(mode: str) -> list[str]:
+    return ["inputs", _own(mode), "measure"]
+
+
+def _of_loop(mode: str) -> list[str]:
+    return ["loop_inputs", "loop_cpu" if mode == CPU else "loop_bound", "loop_measure"]
+
+
+_NAMES = {WHOLE_LOOP: _of_loop}
 
 
 def _own(mode: str) -> str:

@@ -24,11 +24,11 @@ from ortbench.plan.ep_options import with_own
 from ortbench.plan.loop_plan import Steps
 from ortbench.plan.target import Inputs, Target
 from ortbench.worker.modes.base import Mode
-from ortbench.worker.modes.make import make_mode
 from ortbench.worker.session import first_run, ledger, providers, resident_set, session
 from ortbench.worker.session.known import Form, KnownOutputs, form_of
 from ortbench.worker.session.session import Model
 from ortbench.worker.session.tensors import Value
+from ortbench.worker.state import opened_of
 
 if TYPE_CHECKING:
     from ortbench.model import protocol
@@ -42,8 +42,7 @@ Forms = Sequence[Sequence[Form]]  # of each plain run of a session the outputs' 
 
 def forms(opened: state.Opened) -> list[Forms]:
     """Of each session of an open model, a loop or a chain, what its plain runs gave."""
-    loops = [stage.loop for stage in opened.chain.stages] if opened.chain else [opened.loop] if opened.loop else []
-    return [_of_loop(it) for it in loops] or [[[form_of(it) for it in opened.data.reference]]]
+    return [_of_loop(it) for it in opened.loops] or [[[form_of(it) for it in opened.data.reference]]]
 
 
 def _of_loop(loop: LoopData) -> Forms:
@@ -94,16 +93,10 @@ def open_model(
     model.known = KnownOutputs(known[0])
 
     def make(name: str, depth: int) -> Mode:
-        if steps is None:
-            single = first_run.make_data(path, model, request)
-            opened.arrays.append(single.arrays)
-            return make_mode(name, model, single, depth)
-        from ortbench.worker.loops import data
-        from ortbench.worker.loops.make import make_loop
-
-        loop = data.make(path, model, request, steps)
-        opened.arrays.append(loop.single.arrays)
-        return make_loop(name, model, loop, steps, request)
+        one = opened_of(path, target, request, model, steps)
+        one.run_first()
+        opened.arrays.append(one.data.arrays)
+        return one.make(name, depth)
 
     opened = Opened([model], make)
     return opened
