@@ -178,7 +178,7 @@ OTHER_PARTS = {
     "page/charts/over_time.py",
     "page/pictures/over_time.py",
 }
-MOST_KIND_TESTS = 35
+MOST_KIND_TESTS = 36
 
 
 def test_the_kind_of_a_measurement_is_asked_in_few_lines_outside_its_record() -> None:

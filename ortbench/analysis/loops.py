@@ -87,4 +87,4 @@ def law(values: Sequence[int], first: bool) -> tuple[int, int] | None:
 
 def is_first_apart(result: Result) -> bool:
     """Whether the first step has a shape of its own."""
-    return bool(result.part["first"])
+    return bool(result.loop and result.loop["first"])

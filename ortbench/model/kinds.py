@@ -163,8 +163,7 @@ SWEEP = replace(
     RUN,
     key="sweep", noun="a sweep",
     views=(View(
-        compared=_figures(LATENCY, "item_throughput", "cpu_time"), several=_figures(LATENCY, "item_throughput"), gated=_USUAL,
-        history=_USUAL,
+        compared=_USUAL, several=_USUAL, gated=_USUAL, history=_USUAL,
     ),),
     charts=("rates_by_size", "times_by_size"),
     advice=("placement", "sweep", "engine"),
