@@ -12,7 +12,6 @@ import numpy as np
 from ortbench.core.errors import OrtbenchError, Unsupported
 from ortbench.plan.ep_options import with_own
 from ortbench.plan.loop_plan import steps_from
-from ortbench.plan.plan import Target, inputs_from, target_from
 from ortbench.plan.target import Target, inputs_from, target_from
 from ortbench.worker.inputs import files
 from ortbench.worker.modes import external_inputs
