@@ -36,6 +36,7 @@ def test_a_worker_is_given_the_package_and_nothing_that_lies_beside_it(tmp_path:
     shutil.copy(BOOTSTRAP, script)
     (site / "ortbench" / "worker" / "__init__.py").touch()
     (site / "ortbench" / "worker" / "__main__.py").write_text(_WORKER)
+    (site / "ortbench" / "core").mkdir()
     for name in ("ortbench/__init__.py", "ortbench/core/errors.py", "ortbench/profile.py", "a_sibling.py"):
         (site / name).touch()
     own = tmp_path / "own"  # the user's PYTHONPATH, with another ortbench in it
@@ -54,7 +55,7 @@ def test_a_worker_is_given_the_package_and_nothing_that_lies_beside_it(tmp_path:
     assert found["path"] == [folder for folder in usual if folder]  # "" is the current folder
     assert str(own) in found["path"]
     assert found["package"] == str(site / "ortbench" / "__init__.py")
-    assert found["errors"] == str(site / "ortbench" / "errors.py")
+    assert found["errors"] == str(site / "ortbench" / "core" / "errors.py")
     assert str(tmp_path) not in found["profile"]
     assert found["sibling"] is False
     assert found["name"] == "__main__"
