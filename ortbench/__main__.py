@@ -6,8 +6,6 @@ import gc
 import os
 import sys
 
-_MEASURE = {"run", "sweep"}  # commands that need a worker of this very environment, and are waited for
-
 
 def main() -> None:
     """Have a worker start before anything else is loaded, where the command will need one, and go on to the command line.
@@ -22,18 +20,17 @@ def main() -> None:
         os._exit(130)
 
     gc.set_threshold(100_000)  # looking for rubbish among modules, which stay, takes a tenth of loading them
-    typed = sys.argv[1:]
-    words = {word.partition("=")[0] for word in typed}
-    # A model alone is short for a run of it.
-    is_run = bool(typed) and (typed[0] in _MEASURE or typed[0].endswith(".onnx"))
-    if is_run and not {"-h", "--help", "--python"} & words:
+    from ortbench.cli import spelled_out, waits_for_a_worker
+
+    typed = spelled_out(sys.argv[1:])
+    if waits_for_a_worker(typed):
         from ortbench.measure.process import start_early
 
         start_early()
 
-    from ortbench import cli
+    from ortbench.cli import program
 
-    cli.main()
+    program.main(typed)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from ortbench.api.given import options_for
 from ortbench.cli import COMMANDS
-from ortbench.plan.option_types import CLOCK, ITEMS, PAIRINGS, PRECISION, SHARE, SIZE
+from ortbench.plan.option_types import CLOCK, DIMS, ITEMS, LENGTHS, PAIRINGS, PRECISION, SHAPES, SHARE, SIZE
 from ortbench.plan.options import Option
 
 _WIDTH = 120
@@ -63,10 +63,11 @@ _TYPES |= {
     "baseline": "Result | StoredResult | Place",
 }
 _TYPES["data"] = "Place | Sequence[Place | Arrays]"
-_LISTS = {"=": "int | str | Sequence[int | str]", ":": "str | Sequence[int] | Sequence[Sequence[int] | str]"}
+_LISTS = dict.fromkeys((DIMS, LENGTHS), "int | str | Sequence[int | str]")
+_LISTS[SHAPES] = "str | Sequence[int] | Sequence[Sequence[int] | str]"
 _SEVERAL = {
-    "=": ' Several are shapes of their own: {"name": [1, 8]} or {"name": "1..8"}.',
-    ":": ' Several are shapes of their own: {"name": [[1, 3], [8, 3]]} or {"name": "1x3,8x3"}.',
+    DIMS: ' Several are shapes of their own: {"name": [1, 8]} or {"name": "1..8"}.',
+    SHAPES: ' Several are shapes of their own: {"name": [[1, 3], [8, 3]]} or {"name": "1x3,8x3"}.',
 }
 _OR = {
     "Place | Arrays": " Or arrays by name.",
@@ -80,19 +81,15 @@ _PROGRESS = (
     "Tell | None = None",
     "called with a `Progress` now and then, from this thread; what it raises ends the call.",
 )
-_RAISES = {
-    "BadInput": "an option, the model or its inputs are wrong; ``option`` is the command line's name of what it is about, or None.",
-    "BenchmarkFailed": "it could not be done, for example because an EP does not load.",
-    "NotComparable": "the two were not measured on the same thing.",
-    "NotSaved": "it was measured, and a file in `out` could not be written; ``result`` has it.",
-    "Interrupted": "Ctrl-C; ``results`` has what was measured until then.",
-}  # fmt: skip
+_RAISES = ("BadInput", "BenchmarkFailed", "NotComparable", "NotSaved", "Interrupted")  # whose docstrings say when
 _COMPARING = ("gate", "compare")
 
 HEAD = '''\
 """The commands as functions. Made from where options are declared: ``python -m tests.api_commands > ortbench/api/commands.py``.
 
-A parameter is an option of the command of the same name and means what it means there; None leaves the default.
+A parameter is an option of the command of the same name and means what it means there; None leaves the default. They are written
+out because editors take what a parameter means from the docstring of its function: of a TypedDict in its place they would know
+names and types alone.
 """
 
 from __future__ import annotations
@@ -110,9 +107,14 @@ if TYPE_CHECKING:
 '''
 
 
+def _is_listed(option: Option) -> bool:
+    """Whether a value can be several, each of it a shape of its own, as those of a sweep."""
+    return option.lists is not None and not option.lists.refused
+
+
 def _type(name: str, option: Option) -> str:
-    if option.lists is not None:  # of a sweep: a value is several, each of it a shape of its own
-        return f"Mapping[str, {_LISTS[option.lists.joint]}]"
+    if _is_listed(option):
+        return f"Mapping[str, {_LISTS[option.kind]}]"
     return _TYPES.get(name, option.kind.python)
 
 
@@ -125,12 +127,12 @@ def _in_python(text: str, options: Mapping[str, Option]) -> str:
 def _said(name: str, option: Option, options: Mapping[str, Option]) -> str:
     """What there is to know of an option, in sentences."""
     text = _OUT if name == "out" else option.help + _OR.get(_TYPES.get(name, ""), "")
-    if option.kind.entry is not None or option.kind in _WORTH_AN_EXAMPLE:
+    if option.kind.entries is not None or option.kind in _WORTH_AN_EXAMPLE:
         example = re.sub(r"(\w+) = ", r'"\1": ', option.kind.example)
         text += f" As {example}."
-    if option.lists is not None:
-        text += _SEVERAL[option.lists.joint]
-    if option.kind.entry is not None:
+    if _is_listed(option):
+        text += _SEVERAL.get(option.kind, _SEVERAL[DIMS])
+    if option.kind.entries is not None:
         text = text.replace("''", "{}")  # what leaves a baseline none
     shown = option.default_text if name != "bandwidth" else "the newest in --out that fits; none without --out"
     default = f" Default: {shown}." if shown is not None and name != "out" else ""
@@ -177,9 +179,7 @@ def function(name: str, call: Call) -> Iterator[str]:
     yield "    Raises:"
     left_out = (set() if name in _COMPARING else {"NotComparable"}) | (set() if call.measures else {"NotSaved"})
     left_out |= {"BenchmarkFailed", "Interrupted"} if name == "compare" else set()
-    for error, said in _RAISES.items():
-        if error not in left_out:
-            yield from _entry(error, said if call.measures or error != "Interrupted" else "Ctrl-C.")
+    yield f"        {', '.join(it for it in _RAISES if it not in left_out)}: as their own docstrings say."
     yield '    """'
     yield f"    return {call.does}"
 

@@ -101,7 +101,8 @@ def _function(name: str) -> Iterator[str]:
     said = dict(_entries(sections["Args"]))
     yield from (f"- `{it}`: {_shown(said[it])}" for it in own)
     yield f"- gives {_shown(' '.join(' '.join(sections['Returns']).split()))}"
-    yield f"- raises {', '.join(f'`{error}`' for error, _ in _entries(sections['Raises']))}"
+    ((errors, _),) = _entries(sections["Raises"])
+    yield f"- raises {', '.join(f'`{error}`' for error in errors.split(', '))}"
     yield ""
 
 

@@ -25,7 +25,7 @@ import pytest
 from tests import installed  # noqa: F401 - before anything of ortbench is
 
 # isort: split
-from ortbench import cli
+from ortbench.cli import program, spelled_out
 from ortbench.model.result import Result
 from ortbench.model.result_file import save
 from tests import forks, nvtx, openvino, softcuda, virtual
@@ -186,12 +186,12 @@ def ortbench_here(*arguments: object, cwd: Path = ROOT, **environment: str) -> R
         contextlib.chdir(cwd),
         patch.dict(os.environ, environment),
         patch.object(sys, "argv", ["ortbench", *map(str, arguments)]),
-        patch.object(cli.app, "registered_commands", []),  # as in a new process: the program adds what was typed
+        patch.object(program.app, "registered_commands", []),  # as in a new process: the program adds what was typed
         contextlib.redirect_stdout(out),
         contextlib.redirect_stderr(err),
         pytest.raises(SystemExit) as ended,
     ):
-        cli.main()
+        program.main(spelled_out(sys.argv[1:]))
     assert isinstance(ended.value.code, int)
     for stream in (out, err):
         stream.seek(0)

@@ -21,7 +21,9 @@ def _elsewhere(path: list[str]) -> list[str]:
 
 def _files(package: Path) -> dict[Path, bytes]:
     return {
-        path.relative_to(package): path.read_bytes() for kind in ("py", "j2") for path in package.rglob(f"*.{kind}")
+        path.relative_to(package): path.read_bytes()
+        for kind in ("py", "j2", "json")
+        for path in package.rglob(f"*.{kind}")
     }
 
 

@@ -19,8 +19,7 @@ from typing import Any
 from tests import installed, virtual  # noqa: F401 - before anything of ortbench is
 
 # isort: split
-from ortbench.cli import code as cli
-from ortbench.cli.options import Command
+from ortbench.cli.options import Command, function_of
 from ortbench.core.errors import OrtbenchError, from_data
 from ortbench.jobs import code
 from ortbench.plan.plan import Plan
@@ -79,7 +78,7 @@ def write_all(folder: Path, arguments: Sequence[str], modes: Sequence[str]) -> d
 
 def _plan(typed: list[str]) -> Plan:
     """The plan that the command makes of what was typed."""
-    from ortbench import cli as program
+    from ortbench.cli import program
 
     found: list[Plan] = []
     own, code.code = code.code, lambda plan, *_: found.append(plan) or 0  # type: ignore[func-returns-value]
@@ -87,7 +86,7 @@ def _plan(typed: list[str]) -> Plan:
     sys.argv[1:] = ["code", *typed]
     try:
         with contextlib.suppress(SystemExit):
-            program.app.command(cls=Command)(cli.code)
+            program.app.command(cls=Command)(function_of("code"))
             program.app.command("nothing")(lambda: None)  # one command alone would have no name
             program.app(["code", *typed], standalone_mode=False)
     finally:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from importlib import import_module
 from typing import Any, NamedTuple
 
 import typer
 
 from ortbench.cli import COMMANDS
+from ortbench.cli.options import declared_for, function_of
 from ortbench.plan.options import OTHERS, PANELS, Option
 from ortbench.suite.layers import GATE, OPTIONS
 
@@ -34,11 +34,11 @@ class Line(NamedTuple):
 def lines() -> dict[Line, list[str]]:
     """Every option, and the commands that have it so."""
     found: dict[Line, list[str]] = {}
-    for name, module in COMMANDS.items():
-        function = getattr(import_module(module), name)
+    for name in COMMANDS:
+        function = function_of(name)
         app = typer.Typer(rich_markup_mode=None, add_completion=False)
         app.command()(function)
-        for line in _lines(typer.main.get_command(app), function.options):
+        for line in _lines(typer.main.get_command(app), declared_for(name)):
             found.setdefault(line, []).append(name)
     return found
 

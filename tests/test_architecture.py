@@ -25,7 +25,7 @@ KNOWS["api"] -= {"cli"}  # two faces of the same
 KNOWS["api"] |= {"root"}
 KNOWS["root"] = {"root"}
 # The worker is started before the command line is loaded; the package offers what `api` has, and loads it when it is used.
-EXCEPTIONS = {("__main__.py", f"ortbench{module}") for module in ("", ".core", ".measure.process")}
+EXCEPTIONS = {("__main__.py", f"ortbench{module}") for module in ("", ".cli", ".core", ".measure.process")}
 EXCEPTIONS |= {("__init__.py", f"ortbench.core.{module}") for module in ("version", "errors")}
 EXCEPTIONS |= {("__init__.py", f"ortbench.api.{module}") for module in ("commands", "results", "running")}
 # The only rooms that load a library, whenever they do.
@@ -135,17 +135,17 @@ def test_workers_load_only_what_most_runs_need_and_nothing_delays_their_start() 
     assert loaded_after("from ortbench.worker import blocks, opening, preparing", seldom) == "[]"
     # What figures need is loaded while the model is: until the worker has its request nothing of it can begin.
     heavy = {"numpy", "scipy", "pandas", "rich", "pydantic", "psutil"}
-    assert loaded_after("import ortbench.cli.run, ortbench.jobs.run, ortbench.measure.bench", heavy) == "[]"
+    assert loaded_after("import ortbench.cli.measure, ortbench.jobs.run, ortbench.measure.bench", heavy) == "[]"
 
 
 def loaded_by_commands(commands: list[list[str]], modules: set[str]) -> dict[str, str]:
     """Which of some modules are loaded at the end of each command, of which one process carries out one after the other."""
-    statements = f"""from ortbench.cli import app, main
+    statements = f"""from ortbench.cli.program import app, main
 own, found = [*app.registered_commands], {{}}
 for arguments in {commands}:
     sys.argv, app.registered_commands = ["ortbench", *arguments], [*own]
     try:
-        main()
+        main(arguments)
     except SystemExit:
         pass
     found[" ".join(arguments)] = ", ".join(sorted({modules} & sys.modules.keys()))

@@ -12,29 +12,27 @@ import pytest
 
 from ortbench.core.errors import BadInput
 from ortbench.model.modes import MODES, USUAL_MODES
-from ortbench.plan.parsing import (
-    parse_dimension,
-    parse_dims,
-    parse_pairs,
-    parse_precision,
-    parse_ranges,
-    parse_shapes,
-    parse_share,
-)
+from ortbench.plan.parsing import parse_dimension, parse_precision, parse_share
 from ortbench.plan.plan import Loop, Plan, check
 from ortbench.plan.target import Inputs, Target, inputs_from, target_from
 from tests.expect import refusal
+from tests.typed import typed
+
+
+def read(flag: str, *words: str) -> Any:
+    """The value of an option of a command that takes no lists."""
+    return typed({flag: words}, "load")[flag]
+
 
 # key=value
 
 
 def test_pairs() -> None:
     items = ["device_id=0", "a=b=c", "empty=", "trt.path=/x y"]
-    assert parse_pairs(items, "--ep-option") == {"device_id": "0", "a": "b=c", "empty": "", "trt.path": "/x y"}
-    assert parse_pairs([], "--ep-option") == {}
-    assert parse_pairs(["k=1", "k=2"], "--ep-option") == {"k": "2"}
+    assert read("ep-option", *items) == {"device_id": "0", "a": "b=c", "empty": "", "trt.path": "/x y"}
+    assert read("ep-option") == {}
     for item in ["device_id", "=0", ""]:
-        assert refusal(BadInput, parse_pairs, [item], "--ep-option") == f"--ep-option {item!r}: write it as key=value"
+        assert refusal(BadInput, read, "ep-option", item) == f"--ep-option {item!r}: write it as key=value"
 
 
 # --shape
@@ -51,10 +49,10 @@ def test_shapes() -> None:
         ("input:0:", "input:0", ()),
         ("max pool/x:2x2", "max pool/x", (2, 2)),
     ]:
-        assert parse_shapes([item]) == {name: shape}
-    assert parse_shapes(["x:1x2", "y:3"]) == {"x": (1, 2), "y": (3,)}
+        assert read("shape", item) == {name: shape}
+    assert read("shape", "x:1x2", "y:3") == {"x": (1, 2), "y": (3,)}
     for item in ["x", "1x3", ":1x3", ":", ""]:
-        assert refusal(BadInput, parse_shapes, [item]) == f"--shape {item!r}: write it as name:1x3x224x224"
+        assert refusal(BadInput, read, "shape", item) == f"--shape {item!r}: write it as name:1x3x224x224"
     for item, what in [
         ("x:1xN", "'N' is not a whole number"),
         ("x:1.5", "'1.5' is not a whole number"),
@@ -66,22 +64,22 @@ def test_shapes() -> None:
             "a dimension of 0 leaves nothing to measure; a model that needs one takes it by --input",
         ),
     ]:
-        assert refusal(BadInput, parse_shapes, [item]) == f"--shape {item!r}: {what}"
+        assert refusal(BadInput, read, "shape", item) == f"--shape {item!r}: {what}"
     for text in ["x:x", "x:,", "x:1xx3", "x:1x", "x: 3", "x:1_0"]:
         with pytest.raises(BadInput, match="is not a whole number"):
-            parse_shapes([text])
+            read("shape", text)
 
 
 # --dim
 
 
 def test_dims() -> None:
-    assert parse_dims(["batch=8", "sequence length=128"]) == {"batch": 8, "sequence length": 128}
+    assert read("dim", "batch=8", "sequence length=128") == {"batch": 8, "sequence length": 128}
     items = ["total=past + sequence", "past_length + 1=3", "a=b", "b=(a-1)//2*heads", "none=0", "x=00"]
-    assert parse_dims(items) == {
+    assert read("dim", *items) == {
         "total": "past + sequence", "past_length + 1": 3, "a": "b", "b": "(a-1)//2*heads", "none": 0, "x": 0,
     }  # fmt: skip
-    assert refusal(BadInput, parse_dims, ["batch"]) == "--dim 'batch': write it as key=value"
+    assert refusal(BadInput, read, "dim", "batch") == "--dim 'batch': write it as key=value"
     for item, what in [
         ("batch=", "'' is not a whole number"),
         ("batch=very many", "'very many' is not a whole number"),
@@ -89,7 +87,7 @@ def test_dims() -> None:
         ("batch=2**sequence", "'2**sequence' is not a whole number"),
         ("batch=-4", "a dimension cannot be negative"),
     ]:
-        assert refusal(BadInput, parse_dims, [item]) == f"--dim {item}: {what}"
+        assert refusal(BadInput, read, "dim", item) == f"--dim {item}: {what}"
     assert parse_dimension("12", "--dim n=12") == 12
     assert refusal(BadInput, parse_dimension, "x", "here") == "here: 'x' is not a whole number"
 
@@ -104,13 +102,13 @@ def test_ranges() -> None:
         ("x:3,3", "x", (3.0, 3.0)),
         ("input:0:0,1", "input:0", (0.0, 1.0)),
     ]:
-        assert parse_ranges([item]) == {name: bounds}
+        assert read("range", item) == {name: bounds}
     for item in ["x", "x:", "x:1", "x:1,", "x:,1", "x:a,b", "x:1,2,3", ":1,2", "1,2", ""]:
-        assert refusal(BadInput, parse_ranges, [item]) == f"--range {item!r}: write it as name:low,high"
-    assert refusal(BadInput, parse_ranges, ["x:2,1"]) == "--range 'x:2,1': low is above high"
+        assert refusal(BadInput, read, "range", item) == f"--range {item!r}: write it as name:low,high"
+    assert refusal(BadInput, read, "range", "x:2,1") == "--range 'x:2,1': low is above high"
     for text in ["x:0,inf", "x:nan,1", "x:-inf,0"]:
         with pytest.raises(BadInput, match="finite"):
-            parse_ranges([text])
+            read("range", text)
 
 
 # --precision

@@ -14,6 +14,7 @@ from ortbench.plan.plan_builder import asked_modes, plan_of
 from ortbench.plan.target import Inputs, Target
 from tests.conftest import MODELS
 from tests.expect import refusal
+from tests.typed import typed
 
 TINY = str(MODELS / "tiny.onnx")
 OUTS = ["logits", "present.0.key", "present.0.value", "present.1.key", "present.1.value"]
@@ -78,9 +79,9 @@ def test_the_options_of_a_loop() -> None:
         "share-buffers": True, "keep": ["logits"], "resident": ["condition"],
     }  # fmt: skip
     steps = Steps(FED, 5, {"sequence": 7}, {"mask": "1", "ids": "past+index"}, True, ("logits",), ("condition",))
-    assert steps_of(given) == steps
+    assert steps_of(typed(given, "loop")) == steps
     assert steps_from(json.loads(json.dumps(asdict(steps)))) == steps
-    assert steps_of({"feedback": ["y=x"]}) == Steps(FED) == steps_from(json.loads(json.dumps(asdict(Steps(FED)))))
+    assert steps_of({"feedback": FED}) == Steps(FED) == steps_from(json.loads(json.dumps(asdict(Steps(FED)))))
     assert Steps().count == 16
     assert steps_of({}) is None
     for flag in ["steps", "first-dim", "fill", "share-buffers", "keep", "resident"]:
@@ -95,14 +96,14 @@ def test_the_options_of_a_loop() -> None:
 
 
 def test_modes_of_a_loop() -> None:
-    assert asked_modes({"feedback": ["y=x"]}) == ("cpu-tensors", "device-resident", "host-accessible")
-    assert asked_modes({"feedback": ["y=x"], "share-buffers": True}) == (*asked_modes({"feedback": ["y=x"]}), "shared")
-    assert asked_modes({"feedback": ["y=x"], "share-buffers": True, "mode": ["cpu-tensors"]}) == (
+    assert asked_modes({"feedback": FED}) == ("cpu-tensors", "device-resident", "host-accessible")
+    assert asked_modes({"feedback": FED, "share-buffers": True}) == (*asked_modes({"feedback": FED}), "shared")
+    assert asked_modes({"feedback": FED, "share-buffers": True, "mode": ["cpu-tensors"]}) == (
         "cpu-tensors",
         "shared",
     )
     assert "shared" not in asked_modes({})
-    plan = plan_of(TINY, {"feedback": ["y=x"], "steps": 3})
+    plan = plan_of(TINY, {"feedback": FED, "steps": 3})
     assert plan.steps == Steps(FED, 3)
     assert plan.worker_request()["steps"] == asdict(Steps(FED, 3))
     assert "steps" not in plan_of(TINY, {}).worker_request()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,16 +11,21 @@ import pytest
 
 from ortbench.core.errors import BadInput
 from ortbench.model.slo import Slo, parse_slo
-from ortbench.plan.list_syntax import ENTRIES
+from ortbench.plan.list_syntax import alone
 from ortbench.plan.options import SWEPT, declared, options_of
 from ortbench.plan.plan import PLAN
-from ortbench.plan.sweep_plan import MAX_SHAPES, Swept, shapes_of
+from ortbench.plan.sweep_plan import MAX_SHAPES, Shape, Swept, shapes_of
 from tests.expect import refusal
 from tests.results import MS, stats
+from tests.typed import typed
 
 
 def names(**given: Any) -> list[str]:
-    return [shape.name for shape in shapes_of("m.onnx", {key.replace("_", "-"): it for key, it in given.items()}, ())]
+    return [shape.name for shape in shapes(given)]
+
+
+def shapes(given: Mapping[str, Any], command: tuple[str, ...] = ()) -> list[Shape]:
+    return shapes_of("m.onnx", typed(given, SWEPT), command)
 
 
 def test_a_range_doubles_from_one_end_to_the_other() -> None:
@@ -30,7 +36,7 @@ def test_a_range_doubles_from_one_end_to_the_other() -> None:
         (" 1 .. 2 , 7", [1, 2, 7]),
         ("5", [5]),
     ]:
-        assert ENTRIES.each([f"batch={text}"], "--dim") == [[f"batch={size}"] for size in sizes]
+        assert [it["batch"] for it in alone(typed({"dim": [f"batch={text}"]}, SWEPT)["dim"])] == sizes
     for text, words in [
         ("8..1", "--dim batch=8..1: 8..1 is no range: write the smaller size first, above 0"),
         ("0..4", "0..4 is no range"),
@@ -38,7 +44,7 @@ def test_a_range_doubles_from_one_end_to_the_other() -> None:
         ("1..4,2", "'2' is in the list twice"),
     ]:
         with pytest.raises(BadInput, match="batch") as raised:
-            ENTRIES.each([f"batch={text}"], "--dim")
+            typed({"dim": [f"batch={text}"]}, SWEPT)
         assert words in str(raised.value)
 
 
@@ -49,8 +55,8 @@ def test_several_dimensions_make_a_grid() -> None:
     ]  # fmt: skip
     assert names(dim=["batch=1,8", "sequence=16"]) == ["batch=1", "batch=8"]
     assert names(shape=["x:1x3,8x3"]) == ["x=1x3", "x=8x3"]
-    assert [it.plan.loop.duration_s for it in shapes_of("m.onnx", {"dim": ["n=1,2"]}, ())] == [2.0, 2.0]
-    (first, _) = shapes_of("m.onnx", {"dim": ["n=1,2"], "duration": 7.0}, ("ortbench",))
+    assert [it.plan.loop.duration_s for it in shapes({"dim": ["n=1,2"]})] == [2.0, 2.0]
+    (first, _) = shapes({"dim": ["n=1,2"], "duration": 7.0}, ("ortbench",))
     assert (first.plan.loop.duration_s, first.plan.command) == (7.0, ("ortbench",))
     for given, words in [
         ({}, "a sweep needs several shapes: such as --dim batch=1,2,4..64"),
@@ -60,7 +66,7 @@ def test_several_dimensions_make_a_grid() -> None:
         ({"data": ["nowhere"]}, "--data: no such file or folder: nowhere"),
         ({"data": ["nowhere"], "dim": ["batch=1,2"]}, "--dim: --data says how inputs look, leave it out"),
     ]:  # fmt: skip
-        assert words in refusal(BadInput, shapes_of, "m.onnx", given, ())
+        assert words in refusal(BadInput, shapes, given)
 
 
 def test_real_inputs_are_files_and_folders_of_test_sets(tmp_path: Path) -> None:
@@ -69,8 +75,8 @@ def test_real_inputs_are_files_and_folders_of_test_sets(tmp_path: Path) -> None:
     for name in ("set_b/input_0.pb", "set_a/input_0.pb", "set_a/output_0.pb", "c.inputs.npz", "c.expected.npz"):
         (tmp_path / "all" / name).touch()
     (tmp_path / "d.npz").touch()
-    shapes = shapes_of("m.onnx", {"data": [str(tmp_path / "all"), str(tmp_path / "d.npz")]}, ())
-    paths = [(it.name, it.data, it.plan.inputs.path, it.plan.inputs.expect) for it in shapes]
+    found = shapes({"data": [str(tmp_path / "all"), str(tmp_path / "d.npz")]})
+    paths = [(it.name, it.data, it.plan.inputs.path, it.plan.inputs.expect) for it in found]
     inside = tmp_path / "all"
     assert paths == [
         ("c", "c", str(inside / "c.inputs.npz"), str(inside / "c.expected.npz")),

@@ -41,7 +41,7 @@ class Call:
     """A call, read.
 
     Attributes:
-        given: options, as the command line gives them.
+        given: options.
         typed: the command that does the same, for results.
         model: the path of the model, "" where there is none.
         out: where what is measured is to be saved; None for nowhere.
@@ -80,11 +80,10 @@ def _reading(command: str, values: Mapping[str, Any], *positional: str, model: A
             found |= {name: lent.arrays(found[name], name) for name in _ARRAYS if name in found}
             found |= {name: lent.several(found[name], name) for name in _SETS if name in found}
             found |= {name: lent.model(found[name], name) for name in _MODELS if found.get(name) is not None}
-            given = given_of(options, found)
-            shown = {flag: lent.shown(value) for flag, value in given.items()}
+            given, typed = given_of(options, found)
+            shown = {flag: lent.shown(value) for flag, value in typed.items()}
             words = [*positional, *filter(None, [lent.shown(path)])]
-            out = Path(given["out"]) if "out" in given else None
-            yield Call(given, command_line(command, words, shown), path, out, lent)
+            yield Call(given, command_line(command, words, shown), path, given.get("out"), lent)
         except BadInput as error:
             raise in_python(error, options) from None
         except Unsupported as error:
@@ -113,7 +112,7 @@ def _measured(plan: Plan, call: Call, tell: Tell) -> Result:
     from ortbench.jobs.run import measured
 
     check(plan)
-    bandwidth = Path(call.given["bandwidth"]) if "bandwidth" in call.given else None
+    bandwidth = call.given.get("bandwidth")
     if bandwidth is not None and not bandwidth.exists():
         raise BadInput(f"--bandwidth: no such file or folder: {bandwidth}", "--bandwidth")
     with measuring(tell) as observer, _ended():

@@ -1,6 +1,8 @@
 """The commands as functions. Made from where options are declared: ``python -m tests.api_commands > ortbench/api/commands.py``.
 
-A parameter is an option of the command of the same name and means what it means there; None leaves the default.
+A parameter is an option of the command of the same name and means what it means there; None leaves the default. They are written
+out because editors take what a parameter means from the docstring of its function: of a TypedDict in its place they would know
+names and types alone.
 """
 
 from __future__ import annotations
@@ -65,7 +67,6 @@ def run(
     items: int | str | None = None,
     out: Place | None = None,
     bandwidth: Place | None = None,
-    bmf: str | None = None,
     progress: Tell | None = None,
 ) -> Result:
     """Measure a model in its I/O modes: what copies and inference cost.
@@ -125,18 +126,13 @@ def run(
         out: The folder in which a folder of its own is made for what is measured; by default nothing is written.
         bandwidth: A sweep of 'ortbench bandwidth' to hold the copies against. Default: the newest in `out` that
             fits; none without `out`.
-        bmf: Write what Bencher reads (its metric format).
         progress: called with a `Progress` now and then, from this thread; what it raises ends the call.
 
     Returns:
         what was measured, all modes with all samples; a mode that could not be measured says why, and raises nothing.
 
     Raises:
-        BadInput: an option, the model or its inputs are wrong; ``option`` is the command line's name of what it is
-            about, or None.
-        BenchmarkFailed: it could not be done, for example because an EP does not load.
-        NotSaved: it was measured, and a file in `out` could not be written; ``result`` has it.
-        Interrupted: Ctrl-C; ``results`` has what was measured until then.
+        BadInput, BenchmarkFailed, NotSaved, Interrupted: as their own docstrings say.
     """
     return calls.run(model, locals())
 
@@ -185,7 +181,6 @@ def loop(
     name: str | None = None,
     note: str | None = None,
     out: Place | None = None,
-    bmf: str | None = None,
     progress: Tell | None = None,
 ) -> Result:
     """Measure a model whose outputs are inputs of its next step: what the copies of its state cost.
@@ -238,18 +233,13 @@ def loop(
         name: What to call the run: its folder, and it in every report and comparison.
         note: Kept in the result, and shown in its heading.
         out: The folder in which a folder of its own is made for what is measured; by default nothing is written.
-        bmf: Write what Bencher reads (its metric format).
         progress: called with a `Progress` now and then, from this thread; what it raises ends the call.
 
     Returns:
         what was measured, all modes with all samples; a mode that could not be measured says why, and raises nothing.
 
     Raises:
-        BadInput: an option, the model or its inputs are wrong; ``option`` is the command line's name of what it is
-            about, or None.
-        BenchmarkFailed: it could not be done, for example because an EP does not load.
-        NotSaved: it was measured, and a file in `out` could not be written; ``result`` has it.
-        Interrupted: Ctrl-C; ``results`` has what was measured until then.
+        BadInput, BenchmarkFailed, NotSaved, Interrupted: as their own docstrings say.
     """
     return calls.run(model, locals(), "loop")
 
@@ -275,7 +265,6 @@ def chain(
     name: str | None = None,
     note: str | None = None,
     out: Place | None = None,
-    bmf: str | None = None,
     progress: Tell | None = None,
 ) -> Result:
     """Measure models one behind the other: what it costs that each hands on through the host.
@@ -303,18 +292,13 @@ def chain(
         name: What to call the run: its folder, and it in every report and comparison.
         note: Kept in the result, and shown in its heading.
         out: The folder in which a folder of its own is made for what is measured; by default nothing is written.
-        bmf: Write what Bencher reads (its metric format).
         progress: called with a `Progress` now and then, from this thread; what it raises ends the call.
 
     Returns:
         what was measured, all modes with all samples; a mode that could not be measured says why, and raises nothing.
 
     Raises:
-        BadInput: an option, the model or its inputs are wrong; ``option`` is the command line's name of what it is
-            about, or None.
-        BenchmarkFailed: it could not be done, for example because an EP does not load.
-        NotSaved: it was measured, and a file in `out` could not be written; ``result`` has it.
-        Interrupted: Ctrl-C; ``results`` has what was measured until then.
+        BadInput, BenchmarkFailed, NotSaved, Interrupted: as their own docstrings say.
     """
     return calls.chain(file, locals())
 
@@ -416,11 +400,7 @@ def load(
         what was measured, with `levels`; a level that failed says why, and raises nothing.
 
     Raises:
-        BadInput: an option, the model or its inputs are wrong; ``option`` is the command line's name of what it is
-            about, or None.
-        BenchmarkFailed: it could not be done, for example because an EP does not load.
-        NotSaved: it was measured, and a file in `out` could not be written; ``result`` has it.
-        Interrupted: Ctrl-C; ``results`` has what was measured until then.
+        BadInput, BenchmarkFailed, NotSaved, Interrupted: as their own docstrings say.
     """
     return calls.load(model, locals())
 
@@ -470,7 +450,6 @@ def sweep(
     data: Place | Sequence[Place | Arrays] | None = None,
     slo: str | None = None,
     out: Place | None = None,
-    bmf: str | None = None,
     progress: Tell | None = None,
 ) -> Result:
     """Measure a model over shapes in one session: which size is best, and what switching shapes costs.
@@ -529,7 +508,6 @@ def sweep(
         data: Real inputs in turns: an .npz, or a folder of input_0.pb, ..., or of such. Or arrays by name.
         slo: What the best shape has to keep: p99=20ms, latency=5ms.
         out: The folder in which a folder of its own is made for what is measured; by default nothing is written.
-        bmf: Write what Bencher reads (its metric format).
         progress: called with a `Progress` now and then, from this thread; what it raises ends the call.
 
     Returns:
@@ -537,11 +515,7 @@ def sweep(
         says why, and raises nothing.
 
     Raises:
-        BadInput: an option, the model or its inputs are wrong; ``option`` is the command line's name of what it is
-            about, or None.
-        BenchmarkFailed: it could not be done, for example because an EP does not load.
-        NotSaved: it was measured, and a file in `out` could not be written; ``result`` has it.
-        Interrupted: Ctrl-C; ``results`` has what was measured until then.
+        BadInput, BenchmarkFailed, NotSaved, Interrupted: as their own docstrings say.
     """
     return calls.sweep(model, locals())
 
@@ -754,12 +728,7 @@ def gate(
         the verdict; a regression, or that it cannot tell, raises nothing.
 
     Raises:
-        BadInput: an option, the model or its inputs are wrong; ``option`` is the command line's name of what it is
-            about, or None.
-        BenchmarkFailed: it could not be done, for example because an EP does not load.
-        NotComparable: the two were not measured on the same thing.
-        NotSaved: it was measured, and a file in `out` could not be written; ``result`` has it.
-        Interrupted: Ctrl-C; ``results`` has what was measured until then.
+        BadInput, BenchmarkFailed, NotComparable, NotSaved, Interrupted: as their own docstrings say.
     """
     return calls.gate(result, locals())
 
@@ -786,9 +755,7 @@ def compare(
         which differences are real.
 
     Raises:
-        BadInput: an option, the model or its inputs are wrong; ``option`` is the command line's name of what it is
-            about, or None.
-        NotComparable: the two were not measured on the same thing.
+        BadInput, NotComparable: as their own docstrings say.
     """
     return calls.compare(results, locals())
 
@@ -832,11 +799,7 @@ def bandwidth(
         rates over sizes.
 
     Raises:
-        BadInput: an option, the model or its inputs are wrong; ``option`` is the command line's name of what it is
-            about, or None.
-        BenchmarkFailed: it could not be done, for example because an EP does not load.
-        NotSaved: it was measured, and a file in `out` could not be written; ``result`` has it.
-        Interrupted: Ctrl-C; ``results`` has what was measured until then.
+        BadInput, BenchmarkFailed, NotSaved, Interrupted: as their own docstrings say.
     """
     return calls.bandwidth(locals())
 
@@ -861,10 +824,7 @@ def devices(
         what ``ortbench devices --json`` writes: `eps`, what they run with, what that can do.
 
     Raises:
-        BadInput: an option, the model or its inputs are wrong; ``option`` is the command line's name of what it is
-            about, or None.
-        BenchmarkFailed: it could not be done, for example because an EP does not load.
-        Interrupted: Ctrl-C.
+        BadInput, BenchmarkFailed, Interrupted: as their own docstrings say.
     """
     return calls.devices(locals())
 
@@ -907,9 +867,6 @@ def inspect(
         what ``ortbench inspect --json`` writes; sizes are bytes.
 
     Raises:
-        BadInput: an option, the model or its inputs are wrong; ``option`` is the command line's name of what it is
-            about, or None.
-        BenchmarkFailed: it could not be done, for example because an EP does not load.
-        Interrupted: Ctrl-C.
+        BadInput, BenchmarkFailed, Interrupted: as their own docstrings say.
     """
     return calls.inspect(model, locals())

@@ -1,4 +1,4 @@
-"""From what a call in Python gives to the options of a command line, so that from there on there is one way for both. Pure."""
+"""From what a call in Python gives to the values of options, and to the command that does the same. Pure."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import os
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from functools import partial
 from numbers import Integral, Real
 from typing import Any
 
@@ -36,7 +35,7 @@ _OWNERS: tuple[Owner, ...] = (
     Wanted,
 )
 # What a call gives back is written by whoever has it, and it prints nothing.
-_OF_THE_COMMAND = {"json", "junit", "action-json", "trace", "html", "markdown", "quiet"}
+_OF_THE_COMMAND = {"json", "junit", "action-json", "bmf", "trace", "html", "markdown", "quiet"}
 _NAMES = {"mode": "modes"}  # always a list
 
 
@@ -56,8 +55,8 @@ def _of_one(option: Option, command: str) -> Option:
     return option._replace(lists=None) if option.lists and command in SIDE_BY_SIDE else option.of(command)
 
 
-def given_of(options: Mapping[str, Option], values: Mapping[str, Any]) -> Given:
-    """What a command line would give.
+def given_of(options: Mapping[str, Option], values: Mapping[str, Any]) -> tuple[Given, Mapping[str, Any]]:
+    """The options of a call: their values, and the words that a command line would have for them.
 
     Args:
         options: of the call, by their names in Python.
@@ -66,46 +65,31 @@ def given_of(options: Mapping[str, Option], values: Mapping[str, Any]) -> Given:
     Raises:
         BadInput: a value of another kind than the option takes.
     """
-    given: dict[str, Any] = {}
+    given, words = {}, {}
     for name, it in options.items():
         value = values.get(name)
         if value is None or (value is False and it.panel != BASELINE):
             continue
         try:
-            given[it.flag] = _words(it, "off" if value is False else _plain(value))
+            words[it.flag], given[it.flag] = _read(it, "off" if value is False else _plain(value))
         except BadInput as error:
             text = str(error) if error.option == it.name else f"{it.name}: {error}"
             raise in_python(BadInput(text, it.name), options) from None
-    return given
+    return given, words
 
 
-def _words(option: Option, value: Any) -> Any:
+def _read(option: Option, value: Any) -> tuple[Any, Any]:
+    """The words of an option, and its value."""
     kind = option.kind
-    if kind.entry is None:
-        return kind.toml(value, option.name)
+    if kind.entries is None:
+        words = kind.data(value, option.name)
+        return words, option.read(words)
     if not isinstance(value, Mapping):
         raise BadInput(f"must be a mapping, such as {kind.example.replace(' = ', ': ')}")
-    entry = kind.entry if option.lists is None else partial(_listed, option)
+    texts = {str(name): option.text_of_entry(name, item) for name, item in value.items()}
     # An empty one leaves a baseline none, as an empty option does on the command line.
-    return [entry(key, item, option.name) for key, item in value.items()] or [""] * (option.panel == BASELINE)
-
-
-def _listed(option: Option, name: str, value: Any, said: str) -> str:
-    """The word of an entry that may be a list, each of it a shape of its own: a value, a list of them, or a text as
-    ``1..64``."""
-    kind, lists = option.kind, option.lists
-    assert kind.entry is not None
-    assert lists is not None
-    if isinstance(value, str):
-        word = f"{name}{lists.joint}{value}"
-    elif not isinstance(value, list) or (lists.of_lists and not any(isinstance(it, (list, str)) for it in value)):
-        word = kind.entry(name, value, said)
-    else:
-        before = f"{name}{lists.joint}"
-        word = before + ",".join(kind.entry(name, it, said).removeprefix(before) for it in value)
-    for alone in lists.each([word], said):
-        kind.parse(alone, said)
-    return word
+    words = [option.word(name, text) for name, text in texts.items()] or [""] * (option.panel == BASELINE)
+    return words, {name: option.entry(name, text) for name, text in texts.items()}
 
 
 def _plain(value: Any) -> Any:
@@ -131,10 +115,10 @@ def in_python(error: BadInput, options: Mapping[str, Option]) -> BadInput:
     return error
 
 
-def command_line(command: str, positional: Sequence[str], given: Given) -> tuple[str, ...]:
+def command_line(command: str, positional: Sequence[str], typed: Mapping[str, Any]) -> tuple[str, ...]:
     """The command that does the same, quoted for a shell: what a result says it was measured by."""
     words = ["ortbench", command, *positional]
-    for flag, value in given.items():
+    for flag, value in typed.items():
         for word in value if isinstance(value, (list, tuple)) else [value]:
             words += (
                 [f"--{flag}"] if word is True else [f"--{flag}", f"{word:g}" if isinstance(word, float) else str(word)]

@@ -1,199 +1,48 @@
-"""The command line. Each command makes plans, has them carried out, and writes what came of it.
+"""The command line: options become plans, and jobs carry these out.
 
-Nothing here imports onnxruntime, rich, scipy or pandas at start-up: `ortbench --help` stays quick.
+This module knows the commands and loads none, so that `ortbench.__main__` can start a worker before Typer is loaded.
 """
 
 from __future__ import annotations
 
 import os
-import sys
-from importlib import import_module
-from typing import Annotated, NoReturn
-
-import typer
-
-from ortbench.cli.options import WIDEST, Command, Program
-from ortbench.core import files, safe_stdio, signals
-from ortbench.core.errors import BAD_INPUT, BENCHMARK_FAILED, DONE, INTERRUPTED, OrtbenchError, one_line
-from ortbench.core.safe_text import accept_all_characters, complain
-from ortbench.core.version import __version__
-
-app = typer.Typer(
-    cls=Program,
-    help="What ONNX Runtime's copies cost: a model in several I/O modes, side by side, on any execution provider.",
-    epilog="Begin with: ortbench run MODEL.onnx",
-    add_completion=False,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": WIDEST},
-)
-
-
-def _version(asked: bool) -> None:
-    if asked:
-        print(f"ortbench {__version__}")
-        raise typer.Exit
-
-
-def _install_completion(asked: bool) -> None:
-    if asked:
-        from ortbench.cli import completion
-
-        completion.install()
-        raise typer.Exit
-
-
-def _show_completion(asked: bool) -> None:
-    if asked:
-        from ortbench.cli import completion
-
-        completion.show()
-        raise typer.Exit
-
-
-@app.callback()
-def _options(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
-    ] = False,
-    install_completion: Annotated[
-        bool,
-        typer.Option(
-            "--install-completion",
-            callback=_install_completion,
-            is_eager=True,
-            help="Have this shell (bash, zsh, fish) complete what is typed, and exit.",
-        ),
-    ] = False,
-    show_completion: Annotated[
-        bool,
-        typer.Option(
-            "--show-completion",
-            callback=_show_completion,
-            is_eager=True,
-            help="Print the script that does so, and exit.",
-        ),
-    ] = False,
-) -> None:
-    """Options of every command."""
-
+from collections.abc import Sequence
 
 COMPLETING = "_ORTBENCH_COMPLETE"  # set by a shell that asks what could be typed
-
-# Each command's function has the command's name.
+# By each command the module that has a function of its name, in the order in which help lists them.
 COMMANDS = {
-    "run": "ortbench.cli.run",
-    "loop": "ortbench.cli.loop",
-    "chain": "ortbench.cli.chain",
-    "load": "ortbench.cli.load",
-    "sweep": "ortbench.cli.sweep",
-    "report": "ortbench.cli.report",
-    "profile": "ortbench.cli.profile",
-    "compare": "ortbench.cli.compare",
-    "history": "ortbench.cli.history",
-    "gate": "ortbench.cli.gate",
-    "suite": "ortbench.cli.suite",
-    "merge": "ortbench.cli.suite",
-    "bandwidth": "ortbench.cli.bandwidth",
-    "doctor": "ortbench.cli.doctor",
+    "run": "ortbench.cli.measure",
+    "loop": "ortbench.cli.measure",
+    "chain": "ortbench.cli.measure",
+    "load": "ortbench.cli.axes",
+    "sweep": "ortbench.cli.axes",
+    "report": "ortbench.cli.folders",
+    "profile": "ortbench.cli.measure",
+    "compare": "ortbench.cli.judge",
+    "history": "ortbench.cli.judge",
+    "gate": "ortbench.cli.judge",
+    "suite": "ortbench.cli.folders",
+    "merge": "ortbench.cli.folders",
+    "bandwidth": "ortbench.cli.axes",
+    "doctor": "ortbench.cli.look",
     "devices": "ortbench.cli.look",
     "inspect": "ortbench.cli.look",
-    "code": "ortbench.cli.code",
-    "explain": "ortbench.cli.explain",
-    "clean": "ortbench.cli.clean",
+    "code": "ortbench.cli.measure",
+    "explain": "ortbench.cli.look",
+    "clean": "ortbench.cli.folders",
 }
+_WAIT_FOR_A_WORKER = {"run", "sweep"}
+_WITHOUT_ONE = {"-h", "--help", "--python"}  # none is needed, or one of another interpreter
 
 
-def _spelled_out(typed: list[str]) -> list[str]:
-    """What was typed, with the command that a model in its place stands for: ``run``."""
-    word = typed[0]
+def spelled_out(typed: Sequence[str]) -> list[str]:
+    """The words of a command line, with the command that a model in its place stands for: ``run``."""
+    words = list(typed) or ["--help"]
+    word = words[0]
     is_model = word not in COMMANDS and not word.startswith("-") and (word.endswith(".onnx") or os.path.isfile(word))
-    return ["run", *typed] if is_model else typed
+    return ["run", *words] if is_model else words
 
 
-def _offer(typed: list[str]) -> None:
-    """Give the program its commands: the one that was typed, or all where none was.
-
-    Typer makes every option of every command it has, which takes longer than all else before a run begins.
-    """
-    for name in typed[:1] if typed and typed[0] in COMMANDS else COMMANDS:
-        app.command(cls=Command)(getattr(import_module(COMMANDS[name]), name))
-
-
-def _complete() -> NoReturn:
-    """Answer a shell that asks what could be typed; without an answer it goes on with files."""
-    from ortbench.cli import completion
-
-    begun = completion.begun()
-    if not begun:
-        completion.offer_names(app, COMMANDS)
-    else:
-        typed = _spelled_out(begun)
-        if typed != begun:
-            completion.insert(typed[0])
-        if typed[0] in COMMANDS:
-            _offer(typed)
-    app(prog_name=completion.PROGRAM, complete_var=COMPLETING)
-    raise SystemExit(DONE)
-
-
-def main() -> NoReturn:
-    """The program: a user's error is one line on stderr and its exit code, never a traceback."""
-    if COMPLETING in os.environ:
-        _complete()
-    files.not_written()  # what an earlier call in this process noted
-    safe_stdio.forgive()
-    accept_all_characters()
-    typed = _spelled_out(sys.argv[1:] or ["--help"])
-    _offer(typed)
-    code = _carry_out(typed)
-    sys.stdout.flush()
-    for line in files.not_written():
-        complain(line)
-        code = BENCHMARK_FAILED
-    raise SystemExit(signals.finish(code))
-
-
-def _tell_ci(command: str, message: str) -> None:
-    """Where CI looks for what a command came to, it finds why it came to nothing."""
-    from ortbench.jobs.junit import write_error
-
-    write_error(command, message)
-
-
-def _instead(command: str, name: str) -> str | None:
-    """What to do in place of an option that a command does not take although one might think so; None where that is not said."""
-    from ortbench.plan.options import options_of
-    from ortbench.plan.plan import PLAN
-
-    found = next((it for it in options_of(*PLAN) if it.name == name and command in it.instead), None)
-    return None if found is None else f"{name}: {found.instead[command]}"
-
-
-def _carry_out(typed: list[str]) -> int:
-    """Have a command carried out, and say what was wrong with it; its exit code."""
-    try:
-        # Typer takes exceptions that mean an exit for its own, and gives their codes back: of Ctrl-C too, without a word.
-        code = app(typed, standalone_mode=False)
-    except SystemExit as ended:
-        return ended.code if isinstance(ended.code, int) else DONE
-    except typer.Exit as ended:
-        return ended.exit_code
-    except OrtbenchError as error:
-        complain(str(error))
-        _tell_ci(typed[0], str(error))
-        return error.exit_code
-    except KeyboardInterrupt:
-        code = INTERRUPTED
-    except Exception as error:
-        # Typer keeps the class of its usage errors to itself; what they share is this method.
-        if not hasattr(error, "format_message"):
-            raise
-        instead = _instead(typed[0], getattr(error, "option_name", ""))
-        message = f"{one_line(error.format_message())} (see --help)" if instead is None else instead
-        complain(message)
-        _tell_ci(typed[0], message)
-        return BAD_INPUT
-    if code == INTERRUPTED:
-        print(signals.NOTHING_MEASURED, file=sys.stderr)
-    return code or DONE
+def waits_for_a_worker(words: Sequence[str]) -> bool:
+    """Whether a command, spelled out, will wait for a worker of this very environment."""
+    return words[0] in _WAIT_FOR_A_WORKER and not _WITHOUT_ONE & {word.partition("=")[0] for word in words}

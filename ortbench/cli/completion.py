@@ -7,10 +7,8 @@ one command that is being typed; which EPs there are is told by the names of fil
 from __future__ import annotations
 
 import os
-from importlib import import_module
 from typing import Any
 
-import typer
 from typer import completion
 
 from ortbench.cli import COMPLETING
@@ -84,14 +82,3 @@ def insert(command: str) -> None:
     program, *words = os.environ[_WORDS].split("\n")
     os.environ[_WORDS] = "\n".join([program, command, *words])
     os.environ[_NUMBER] = str(int(os.environ[_NUMBER]) + 1)
-
-
-def offer_names(app: typer.Typer, commands: dict[str, str]) -> None:
-    """Give the program its commands by name and sentence alone: making all their options would be waited for."""
-    for name, module in commands.items():
-        sentence = (getattr(import_module(module), name).__doc__ or "").partition("\n")[0]
-        app.command(name, help=sentence)(_nothing)
-
-
-def _nothing() -> None:
-    """In the place of a command that is only named."""

@@ -1,14 +1,36 @@
-"""`ortbench devices` and `ortbench inspect`."""
+"""`ortbench doctor`, `devices`, `inspect` and `explain`: what is here, and what words mean. Nothing is measured for a result."""
 
 from __future__ import annotations
 
 import sys
+from typing import Annotated
+
+import typer
 
 from ortbench.cli.options import Model, takes
 from ortbench.plan.options import Given, check_values, make
 from ortbench.plan.output_options import Wanted
 from ortbench.plan.plan_builder import inspection_of, target_of
 from ortbench.plan.target import Inputs, Target
+
+
+@takes(Target, Wanted)
+def doctor(
+    given: Given,
+    no_noise: Annotated[
+        bool, typer.Option("--no-noise", help="Leave out the seconds in which this machine's noise is measured.")
+    ] = False,
+) -> None:
+    """Say what does not work here and why, and how far figures of this machine can be trusted.
+
+    Packages, execution providers, CUDA, NVIDIA cards, the processor and its noise. Each line is good, worth knowing, or bad
+    with what mends it.
+    """
+    target = target_of(given)
+    check_values(target)
+    from ortbench.jobs import doctor as job
+
+    raise SystemExit(job.doctor(not no_noise, target.python, given.get("json")))
 
 
 @takes(Target, Wanted)
@@ -35,3 +57,17 @@ def inspect(given: Given, model: Model) -> None:
     from ortbench.jobs import look
 
     look.inspect(model, plan.target, placed, plan.inputs, given.get("json"))
+
+
+@takes()
+def explain(
+    given: Given,
+    words: Annotated[
+        list[str],
+        typer.Argument(metavar="WORD", help="Words of a report, such as fence; without any, which there are."),
+    ] = [],  # noqa: B006 - typer reads the default and never keeps it
+) -> None:
+    """Say what the words of a report mean."""
+    from ortbench.jobs import explain as job
+
+    job.explain(words)

@@ -7,16 +7,18 @@ import os
 import shlex
 import sys
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from ortbench.cli.values import values_of
+from ortbench.cli import COMMANDS
 from ortbench.core.errors import BadInput
+from ortbench.model.modes import ALL_MODES, CHAIN_MODES, LOAD_MODES, LOOP_MODES, MODES
 from ortbench.plan.options import OTHERS, PANELS, Given, Option, Owner, options_of
 
 Model = Annotated[str, typer.Argument(metavar="MODEL", help="The model, an .onnx or .ort file.")]
@@ -30,41 +32,45 @@ def command_line() -> tuple[str, ...]:
 
 
 def takes(*owners: Owner) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command those of the owners' options that it has: they come to it as one argument, ``given``.
+    """Say whose options a command has, of dataclasses and by themselves: they come to it as one argument, ``given``."""
 
-    What is declared keeps its defaults to itself: `given` holds what was typed and nothing else. The command's attribute
-    `options` has the options by the names of its parameters, for the documentation.
+    def owned(function: Callable[..., None]) -> Callable[..., None]:
+        function.owners = owners  # type: ignore[attr-defined]
+        return function
 
-    Args:
-        owners: dataclasses whose fields are options, or options themselves.
+    return owned
+
+
+def declared_for(name: str) -> dict[str, Option]:
+    """The declared options of a command, as it has them, by the names of their parameters."""
+    owners = getattr(import_module(COMMANDS[name]), name).owners
+    return {it.parameter: it.of(name) for it in options_of(*owners) if name in it.commands}
+
+
+def function_of(name: str) -> Callable[..., None]:
+    """The function of a command as Typer takes it, with a parameter for each of its options.
+
+    What is declared keeps its defaults to itself: `given` holds what was typed and nothing else.
     """
+    function = getattr(import_module(COMMANDS[name]), name)
+    options = declared_for(name)
 
-    def with_options(function: Callable[..., None]) -> Callable[..., None]:
-        name = function.__name__
-        options = {it.parameter: it.of(name) for it in options_of(*owners) if name in it.commands}
+    def command(**values: Any) -> None:
+        typed = [(it, values.pop(parameter)) for parameter, it in options.items()]
+        given: Given = {it.flag: it.read(value) for it, value in typed if not _is_nothing(value)}
+        function(**{GIVEN: given}, **values)
 
-        def command(**values: Any) -> None:
-            typed = {it.flag: values.pop(parameter) for parameter, it in options.items()}
-            given: Given = {flag: value for flag, value in typed.items() if not _is_nothing(value)}
-            for it in options.values():
-                if it.kind.entry is not None:
-                    _refuse_entries_given_twice(it, given.get(it.flag, ()))
-            function(**{GIVEN: given}, **values)
-
-        hints = get_type_hints(function, include_extras=True)
-        own = [
-            it.replace(annotation=hints[it.name], kind=inspect.Parameter.KEYWORD_ONLY)
-            for it in inspect.signature(function).parameters.values()
-            if it.name != GIVEN
-        ]
-        parameters = [*own, *(_parameter(parameter, it, name) for parameter, it in options.items())]
-        command.__name__, command.__doc__ = name, function.__doc__
-        command.__annotations__ = {it.name: it.annotation for it in parameters}
-        command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-        command.options = options  # type: ignore[attr-defined]
-        return command
-
-    return with_options
+    hints = get_type_hints(function, include_extras=True)
+    own = [
+        it.replace(annotation=hints[it.name], kind=inspect.Parameter.KEYWORD_ONLY)
+        for it in inspect.signature(function).parameters.values()
+        if it.name != GIVEN
+    ]
+    parameters = [*own, *(_parameter(parameter, it, name) for parameter, it in options.items())]
+    command.__name__, command.__doc__ = name, function.__doc__
+    command.__annotations__ = {it.name: it.annotation for it in parameters}
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    return command
 
 
 def _is_nothing(value: Any) -> bool:
@@ -81,7 +87,7 @@ def _parameter(parameter: str, option: Option, command: str) -> inspect.Paramete
         help=option.sentence + (f"  [default: {default_text}]" if default_text else ""),
         show_default=False,
         rich_help_panel=option.panel,
-        autocompletion=values_of(option.flag, command),
+        autocompletion=_completed(option.flag, command),
     )
     kind = option.kind
     nothing: Any = [] if kind.repeatable else False if kind.word is bool else None
@@ -89,21 +95,6 @@ def _parameter(parameter: str, option: Option, command: str) -> inspect.Paramete
     return inspect.Parameter(
         parameter, inspect.Parameter.KEYWORD_ONLY, default=nothing, annotation=Annotated[annotation, info]
     )
-
-
-def _refuse_entries_given_twice(option: Option, words: Sequence[str]) -> None:
-    """Refuse two values for one name, such as ``--dim batch=1 --dim batch=8``, of which one would be lost.
-
-    Raises:
-        BadInput: there are two.
-    """
-    names: set[str] = set()
-    for word in filter(None, words):  # an empty one leaves a baseline none
-        alone = [word] if option.lists is None else option.lists.each([word], option.name)[0]
-        for name in option.kind.parse(alone, option.name):
-            if name in names:
-                raise BadInput(f"{option.name} {name}: was given twice; give it once", option.name)
-            names.add(name)
 
 
 _TO_READ = object()  # what in_full has to read
@@ -209,3 +200,31 @@ class Command(_HelpReadPlainly, TyperCommand):
             if panel in panels:
                 with formatter.section(panel):
                     formatter.write_dl(panels[panel])
+
+
+# What a shell completes the value of an option by
+
+_COMPLETED = ("mode", "ep", "opt-level", "external", "stream", "sessions")
+# Of the commands that know other modes than most.
+_MODES = {"loop": LOOP_MODES, "chain": CHAIN_MODES, "load": LOAD_MODES, "code": ALL_MODES}
+
+
+def _completed(flag: str, command: str) -> Callable[[str], list[str]] | None:
+    """What gives the values of an option that begin with a text; None where a shell is left to files, or nothing is known."""
+    plain = flag.removeprefix("baseline-")
+    if plain not in _COMPLETED:
+        return None
+    return lambda incomplete: [word for word in _values(plain, command) if word.startswith(incomplete)]
+
+
+def _values(flag: str, command: str) -> Iterable[str]:
+    if flag == "mode":
+        return _MODES.get(command, MODES)
+    from ortbench.plan import load_plan, target
+
+    if flag == "ep":  # EPs whose libraries or packages are installed, and what ONNX Runtime can choose by
+        from ortbench.core.installed_eps import installed_eps
+
+        return ["auto", *installed_eps(), *target.POLICIES]
+    words = {"opt-level": target.OPT_LEVELS, "external": target.EXTERNAL_LIBRARIES, "stream": target.STREAMS}
+    return words.get(flag, load_plan.SESSIONS)

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import io
 import sys
-from typing import TYPE_CHECKING, BinaryIO, cast
+from collections.abc import Callable
+from typing import TYPE_CHECKING, BinaryIO, NoReturn, cast
 
-from ortbench.core.files import note
+from ortbench.core import files, signals
+from ortbench.core.errors import BENCHMARK_FAILED
+from ortbench.core.safe_text import accept_all_characters, complain
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
@@ -45,7 +48,7 @@ class _Forgiving(io.RawIOBase):
             except OSError as error:
                 self._lost = True
                 if not isinstance(error, BrokenPipeError) and not _has_hung_up(error):
-                    note(self._called, error)
+                    files.note(self._called, error)
         return memoryview(data).nbytes
 
 
@@ -54,6 +57,19 @@ def _has_hung_up(error: OSError) -> bool:
     import errno
 
     return error.errno == errno.EIO
+
+
+def to_the_end(carry_out: Callable[[], int]) -> NoReturn:
+    """Carry a program out and end with its exit code; files that could not be written are named, and fail it."""
+    files.not_written()  # what an earlier call in this process noted
+    forgive()
+    accept_all_characters()
+    code = carry_out()
+    sys.stdout.flush()
+    for line in files.not_written():
+        complain(line)
+        code = BENCHMARK_FAILED
+    raise SystemExit(signals.finish(code))
 
 
 def forgive() -> None:

@@ -99,15 +99,9 @@ def changes(owner: type, given: Given) -> dict[str, Any]:
     """
     changes = {}
     for name, it in declared(owner).items():
-        other = twin(it)
-        if not it.twin or other.flag not in given:
-            continue
-        value = given[other.flag]
-        words = [word for word in value if word] if it.kind.repeatable else value
-        if words in ("", []):
-            changes[name] = it.default
-            continue
-        changes[name] = found = other.kind.parse(words, other.name)
-        if it.check is not None:
-            it.check(found, other.name)
+        flag = f"baseline-{it.flag}"
+        if it.twin and flag in given:
+            changes[name] = value = given[flag]
+            if it.check is not None and value is not None:
+                it.check(value, f"--{flag}")
     return changes

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
-from typing import Any, TypedDict, cast
+from typing import TypedDict, cast
 
 from ortbench.core.errors import CANNOT_TELL, DONE, REGRESSION, BadInput
-from ortbench.model.metric_names import AxisValue, MetricName, parse_metric
+from ortbench.model.metric_names import AxisValue, MetricName
 from ortbench.model.metrics import known_or_plain
 from ortbench.model.modes import (
     ALL_MODES,
@@ -19,8 +19,9 @@ from ortbench.model.modes import (
     comes_with,
     no_such,
 )
+from ortbench.plan.compare_options import METRICS
 from ortbench.plan.load_plan import LoadPlan
-from ortbench.plan.option_types import MODE_NAMES, SHARE, SIZE, SPEEDUPS, TEXTS, WHOLE, Kind, texts_of
+from ortbench.plan.option_types import MODE_NAMES, SHARE, SIZE, SPEEDUPS, WHOLE
 from ortbench.plan.options import LIMIT, Given, check_values, declared, make, not_negative, option
 
 _MEMORY = ("device_memory", "host_memory")
@@ -31,17 +32,6 @@ PASSED, FAILED, UNCLEAR = "passed", "failed", "cannot tell"
 CODES = {PASSED: DONE, FAILED: REGRESSION, UNCLEAR: CANNOT_TELL}
 
 
-def _parse_metrics(given: Sequence[str], option: str) -> tuple[MetricName, ...]:
-    return tuple(parse_metric(text, option) for text in given)
-
-
-def _metrics(value: Any, option: str) -> list[str]:
-    values = texts_of(value)
-    _parse_metrics(values, option)
-    return values
-
-
-METRICS: Kind = TEXTS._replace(example='"device-tensors.latency.median" or a list', toml=_metrics, parse=_parse_metrics)
 SLO = declared(LoadPlan)["slo"]
 USUAL_REGRESSION = "5%"  # that a baseline allows, unless told otherwise
 _limit = partial(option, panel=LIMIT, commands=("gate",))
@@ -136,12 +126,13 @@ def limits_of(given: Given, has_baseline: bool, modes: Sequence[str]) -> Limits:
         modes: that are held against it; none for all that are measured.
 
     Raises:
-        BadInput: one that cannot be read, or a mode that there is not.
+        BadInput: a mode that there is not.
     """
     own = {name: value for name, value in given.items() if name != "max-regression"}
-    regression = {"max-regression": given.get("max-regression", USUAL_REGRESSION)} if has_baseline else {}
-    slo = SLO.kind.parse(given[SLO.flag], SLO.name) if SLO.flag in given else {}
-    limits = make(Limits, {**own, **regression}, modes=tuple(modes), slo=slo)
+    regression = (
+        {"max-regression": given.get("max-regression", SHARE.parse(USUAL_REGRESSION, ""))} if has_baseline else {}
+    )
+    limits = make(Limits, {**own, **regression}, modes=tuple(modes), slo=given.get(SLO.flag, {}))
     check_values(limits)
     for name in sorted({*modes, *limits.require_modes, *limits.min_speedup} - set(ALL_MODES)):
         raise BadInput(no_such(name))

@@ -73,6 +73,9 @@ def asked_gate(given: Given, is_stored: bool, typed: tuple[str, ...]) -> AskedGa
         raise BadInput("--model and --chain exclude each other: name one candidate", "--chain")
     if not is_live:
         raise BadInput("name a result file, or for a live gate a --model or a --chain")
+    if (listed := list_in(given)) is not None:
+        reason = "a live gate is of one shape: hold each in one (shapes of a suite), or two sweeps: ortbench gate SWEEP --baseline SWEEP"
+        raise BadInput(f"--{listed}: {reason}", f"--{listed}")
     if UNDER_LOAD.flag in given:
         return _under_load(given, limits, typed, is_contest)
     for it in options_of(LoadPlan):
@@ -80,9 +83,6 @@ def asked_gate(given: Given, is_stored: bool, typed: tuple[str, ...]) -> AskedGa
             raise BadInput(
                 f"{it.name} is of a load: add {UNDER_LOAD.name}, or name a result of 'ortbench load'", it.name
             )
-    if (listed := list_in(given)) is not None:
-        reason = "a live gate is of one shape: hold each in one (shapes of a suite), or two sweeps: ortbench gate SWEEP --baseline SWEEP"
-        raise BadInput(f"--{listed}: {reason}", f"--{listed}")
     plan = weighing(live(_plan(given, limits, typed), given, limits.phases()), limits.of_memory)
     plans = (plan, _baseline(plan, given)) if is_contest else (plan,)
     for one in plans:

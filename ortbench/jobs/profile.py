@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import pickle
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ortbench.core import files, signals
-from ortbench.core.errors import INTERRUPTED, BenchmarkFailed
+from ortbench.core import files, safe_stdio, signals
+from ortbench.core.errors import INTERRUPTED, BenchmarkFailed, OrtbenchError
+from ortbench.core.safe_text import complain
 from ortbench.jobs.writing import say_failures, write
+from ortbench.plan.output_options import Wanted
 from ortbench.plan.plan import Plan
 
 if TYPE_CHECKING:
     from ortbench.analysis.nodes.nsight import Profile, Recording
     from ortbench.model.result import Result
-    from ortbench.plan.output_options import Wanted
 
 SESSION = "profile.json"
 _NOT_READ = "interrupted: what Nsight Systems recorded was not read"
@@ -79,7 +80,7 @@ def _session(plan: Plan, out: Path, quiet: bool) -> tuple[Profile, Path, bool]:
 
 
 def _recorded(plan: Plan, nsys: str, out: Path, quiet: bool, remarks: list[str]) -> tuple[Profile, Path, bool]:
-    """The same command again under Nsight Systems, which records its session, and what both found."""
+    """The session of another process, which Nsight Systems records, and what both found."""
     from ortbench.analysis.nodes.nsight import Profile
     from ortbench.measure import nsys as measure_nsys
     from ortbench.measure.folder import new_folder, profile_name, temporary_folder
@@ -92,9 +93,10 @@ def _recorded(plan: Plan, nsys: str, out: Path, quiet: bool, remarks: list[str])
     report, interrupted = folder / "report", False
     with temporary_folder() as inner:  # the session comes from there even if nothing more fits beside the report
         found = Path(inner) / SESSION
-        again = [*_without_own(sys.argv[1:]), "--attach-only", "--quiet", "--out", inner, "--json", str(found)]
+        handed = Path(inner) / "plan.pickle"
+        handed.write_bytes(pickle.dumps(plan))
         try:
-            measure_nsys.record(nsys, report, [sys.executable, "-m", "ortbench", *again])
+            measure_nsys.record(nsys, report, [sys.executable, "-m", __name__, str(handed), inner, str(found)])
         except BenchmarkFailed as error:
             if not found.exists():
                 raise
@@ -111,19 +113,6 @@ def _recorded(plan: Plan, nsys: str, out: Path, quiet: bool, remarks: list[str])
     if not session.setup.get("profiler_listens") and not interrupted:
         remarks[:] = [TOO_OLD]
     return Profile(session, _read_recording(nsys, version, report, remarks)), folder, interrupted
-
-
-def _without_own(words: Sequence[str]) -> list[str]:
-    """The words of the command line without what is given anew to the one under Nsight Systems: no option is given twice."""
-    kept, rest = [], iter(words)
-    for word in rest:
-        name, equals, _ = word.partition("=")
-        if name in ("--out", "--json"):
-            if not equals:
-                next(rest, None)
-        elif word not in ("--quiet", "-q"):
-            kept.append(word)
-    return kept
 
 
 def _note_lost_report(report: Path, session: Result, why: str) -> None:
@@ -188,3 +177,19 @@ def _save(made: Profile, folder: Path, json_out: str | None) -> None:
     files.write_or_note(folder / "table.md", markdown(build(made)))
     if json_out is not None:
         write(json_out, text, "--json")
+
+
+def _attached() -> int:
+    """Run the session of a plan that the process which started Nsight Systems left in a file; its exit code."""
+    plan, out, json_out = sys.argv[1:]
+    try:
+        wanted = Wanted(out=Path(out), json=json_out, quiet=True)
+        return profile(pickle.loads(Path(plan).read_bytes()), attach_only=True, wanted=wanted)
+    except OrtbenchError as error:
+        complain(str(error))
+        return error.exit_code
+
+
+if __name__ == "__main__":
+    signals.install()
+    safe_stdio.to_the_end(_attached)

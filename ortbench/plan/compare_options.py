@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from ortbench.core.errors import BadInput
 from ortbench.model.metric_names import MetricName, parse_metric
 from ortbench.model.modes import ALL_MODES, no_such
-from ortbench.plan.option_types import SHARE, TEXTS
+from ortbench.plan.option_types import SHARE, TEXTS, Kind
 from ortbench.plan.options import OTHERS, Given, Option
 from ortbench.plan.plan import SAME
 
+
+def _metrics(given: Sequence[str], option: str) -> tuple[MetricName, ...]:
+    return tuple(parse_metric(text, option) for text in given)
+
+
+METRICS: Kind = TEXTS._replace(example='"device-tensors.latency.median" or a list', parse=_metrics)
 _SAME = Option(
     "same",
     "P",
@@ -28,7 +35,7 @@ COMPARED = (
         "M",
         "A metric, such as h2d, latency.p99 or throughput@concurrency=4.",
         OTHERS,
-        TEXTS,
+        METRICS,
         shown="those that matter",
         commands=("compare", "history"),
         suite=False,
@@ -55,8 +62,8 @@ def compared_of(given: Given) -> Compared:
     for name in modes:
         if name not in ALL_MODES:
             raise BadInput(f"--mode {no_such(name)}", "--mode")
-    metrics = tuple(parse_metric(text) for text in given.get("metric", ()))
+    metrics = given.get("metric", ())
     for metric in metrics:
         if metric.best:
             raise BadInput(f"--metric {metric.text}: only a gate compares the best points", "--metric")
-    return Compared(modes, metrics, SHARE.parse(given.get(_SAME.flag, SAME), _SAME.name))
+    return Compared(modes, metrics, given.get(_SAME.flag, SHARE.parse(SAME, _SAME.name)))

@@ -13,6 +13,7 @@ from ortbench.core import interpreters
 from ortbench.core.errors import BadInput
 from ortbench.core.safe_text import plain_name
 from ortbench.plan.bandwidth_plan import CopyPlan
+from ortbench.plan.list_syntax import alone
 from ortbench.plan.options import Given, Option, declared
 from ortbench.plan.plan import Loop, Plan
 from ortbench.plan.target import Inputs, Target
@@ -24,18 +25,18 @@ def sides_of(given: Given, options: Iterable[Option], most: int = MAX_SIDES, cal
     """What was given for each side: every combination of the values of all lists, the first list's slowest.
 
     Args:
-        given: options, as a command line gives them where lists may be given.
-        options: of the command, as it has them.
+        given: options.
+        options: of the command, in the order of the lists.
         most: that there may be.
         called: what they are.
 
     Returns:
-        As many as there are combinations, one without lists; each as the command line gives it without lists.
+        As many as there are combinations, one without lists.
 
     Raises:
-        BadInput: what is no list, or too many sides.
+        BadInput: too many sides.
     """
-    several = [(it, it.lists.each(given[it.flag], it.name)) for it in options if it.lists and it.flag in given]
+    several = [(it, alone(given[it.flag])) for it in options if it.flag in given]
     count = prod(len(values) for _, values in several)
     if count > most:
         made = " × ".join(f"{len(values)} of {it.name}" for it, values in several if len(values) > 1)

@@ -1,46 +1,54 @@
-"""Lists of settings, as ``--dim batch=1,8,32`` or ``--dim batch=1..32``: what the command line would give for each of them alone. Pure."""
+"""Lists of settings, as ``--dim batch=1,8,32`` or ``--dim batch=1..32``: each is measured on its own. Pure."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import product
 from typing import Any, NamedTuple
 
 from ortbench.core.errors import BadInput
 
 
+class Several(tuple[Any, ...]):
+    """What was given as a list: values of an option or of an entry, each for a measurement of its own."""
+
+
+def alone(value: Any) -> list[Any]:
+    """An option's value for each measurement: those of a list, or every combination of the lists in a table's entries."""
+    if isinstance(value, Several):
+        return list(value)
+    if not isinstance(value, Mapping):
+        return [value]
+    lists = [it if isinstance(it, Several) else (it,) for it in value.values()]
+    return [dict(zip(value, one, strict=True)) for one in product(*lists)]
+
+
 class Listed(NamedTuple):
-    """How `ortbench run` takes several values of an option, each for a side of its own.
+    """How several values of an option are written.
 
     Attributes:
         example: a list, for the help; "" where the option is repeated instead.
-        each: gives what a command line would give for each side, from what it gave; takes the option's name too and raises
-            `BadInput` for what is no list.
-        joint: what stands between a name and its list, where each is of a name.
-        of_lists: whether what is listed is a list itself in Python.
+        each: gives the parts, from what a command line gives or, of a table, the text of an entry; takes what messages call
+            it and the option's name too, and raises `BadInput` for what is no list.
+        refused: a list is read only to be refused in the command's own words.
     """
 
     example: str
-    each: Callable[[Any, str], list[Any]]
-    joint: str = "="
-    of_lists: bool = False
+    each: Callable[[Any, str, str], Sequence[Any]]
+    refused: bool = False
 
 
-def _each_word(given: Sequence[str], option: str) -> list[str]:
+def _each_word(given: Sequence[str], _: str, option: str) -> Sequence[str]:
     for number, word in enumerate(given):
         if word in given[:number]:
             raise BadInput(f"{option} {word}: was given twice; give it once", option)
-    return list(given)
+    return given
 
 
-def _each_choice(given: str, option: str) -> list[str]:
-    return _parts(given, given, option)
-
-
-def _each_whole(given: str, option: str) -> list[int]:
+def _each_whole(given: str, said: str, option: str) -> list[int]:
     found = []
-    for part in _parts(given, given, option):
+    for part in _parts(given, said, option):
         try:
             found.append(int(part))
         except ValueError:
@@ -48,52 +56,40 @@ def _each_whole(given: str, option: str) -> list[int]:
     return found
 
 
-def _each_entry(given: Sequence[str], option: str) -> list[list[str]]:
-    values = []
-    for word in given:
-        name, equals, text = word.partition("=")
-        values.append([f"{name}{equals}{part}" for part in _parts(_spelled_out(text, word, option), word, option)])
-    return [list(words) for words in product(*values)]
-
-
 _RANGE = re.compile(r"\s*(\d+)\s*\.\.\s*(\d+)\s*")
 
 
-def _spelled_out(text: str, word: str, option: str) -> str:
-    """A list with the ranges in it, such as ``4..64``, as what they stand for: 4,8,16,32,64."""
+def _each_size(text: str, said: str, option: str) -> list[str]:
+    """The sizes of a list, also of ranges in it, such as ``4..64``, which stands for 4,8,16,32,64."""
     parts: list[str] = []
     for part in text.split(","):
         found = _RANGE.fullmatch(part)
-        parts += [part] if found is None else _doubled(int(found[1]), int(found[2]), word, option)
-    return ",".join(parts)
+        parts += [part] if found is None else _doubled(int(found[1]), int(found[2]), said, option)
+    return _parts(",".join(parts), said, option)
 
 
-def _doubled(low: int, high: int, word: str, option: str) -> list[str]:
+def _doubled(low: int, high: int, said: str, option: str) -> list[str]:
     """Both ends of a range, and between them what doubling the lower one gives.
 
     Raises:
         BadInput: it is empty, or begins with 0.
     """
     if not 0 < low < high:
-        raise BadInput(f"{option} {word}: {low}..{high} is no range: write the smaller size first, above 0", option)
+        raise BadInput(f"{option} {said}: {low}..{high} is no range: write the smaller size first, above 0", option)
     found = [low]
     while found[-1] * 2 < high:
         found.append(found[-1] * 2)
     return [*map(str, found), str(high)]
 
 
-def _each_shape(given: Sequence[str], option: str) -> list[list[str]]:
-    shapes = []
-    for word in given:
-        name, colon, text = word.rpartition(":")
-        parts = text.split(",")
-        # A comma may also stand for an x: 1,3,224,224 is one shape, and 1x3,8x3 cannot be.
-        is_list = len(parts) > 1 and all("x" in part for part in parts)
-        shapes.append([f"{name}{colon}{part}" for part in _parts(text, word, option)] if is_list else [word])
-    return [list(words) for words in product(*shapes)]
+def _each_shape(text: str, said: str, option: str) -> list[str]:
+    parts = text.split(",")
+    # A comma may also stand for an x: 1,3,224,224 is one shape, and 1x3,8x3 cannot be.
+    is_list = len(parts) > 1 and all("x" in part for part in parts)
+    return _parts(text, said, option) if is_list else [text]
 
 
-def _parts(text: str, word: str, option: str) -> list[str]:
+def _parts(text: str, said: str, option: str) -> list[str]:
     """The parts of a list, each once.
 
     Raises:
@@ -102,12 +98,12 @@ def _parts(text: str, word: str, option: str) -> list[str]:
     parts = [part.strip() for part in text.split(",")]
     for number, part in enumerate(parts):
         if part in parts[:number]:
-            raise BadInput(f"{option} {word}: {part!r} is in the list twice", option)
+            raise BadInput(f"{option} {said}: {part!r} is in the list twice", option)
     return parts
 
 
 REPEATED = Listed("", _each_word)
-CHOICES = Listed("basic,all", _each_choice)
+CHOICES = Listed("basic,all", _parts)
 WHOLES = Listed("1,2", _each_whole)
-ENTRIES = Listed("NAME=1,8 or 1..8", _each_entry)
-SHAPES = Listed("NAME:1x3,8x3", _each_shape, joint=":", of_lists=True)
+SIZES = Listed("NAME=1,8 or 1..8", _each_size)
+SHAPES = Listed("NAME:1x3,8x3", _each_shape)

@@ -131,11 +131,11 @@ class LoadPlan:
 
     concurrency: tuple[int, ...] | None = _put(
         "concurrency", "N,N,...", "Callers that each start the next inference when the last is done.",
-        kind=TEXT._replace(example="[1, 2, 4]", toml=_listed, parse=parse_concurrency, python="int | str | Sequence[int]"), shown="1,2,4,8, at most twice the cores, without --rate",
+        kind=TEXT._replace(example="[1, 2, 4]", data=_listed, parse=parse_concurrency, python="int | str | Sequence[int]"), shown="1,2,4,8, at most twice the cores, without --rate",
     )  # fmt: skip
     rate: tuple[float, ...] | str | None = _put(
         "rate", "R,R,.../auto", "Requests a second, due whether others are done or not; auto: the most that keeps --slo.",
-        kind=TEXT._replace(example='[10, 20.5] or "auto"', toml=_listed, parse=parse_rate, python="float | str | Sequence[float]"),
+        kind=TEXT._replace(example='[10, 20.5] or "auto"', data=_listed, parse=parse_rate, python="float | str | Sequence[float]"),
     )  # fmt: skip
     arrivals: str = _put(
         "arrivals", "KIND/FILE", "When requests are due: poisson, uniform, or a file of timestamps in seconds.",

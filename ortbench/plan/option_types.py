@@ -1,6 +1,6 @@
-"""Kinds of options: how each is read, from the words of a command line and from a suite's TOML. Pure.
+"""Kinds of options: how the value of each is read, from the words of a command line and from the data of TOML or Python. Pure.
 
-What a suite gives is turned into the words that the command line would have: from there on there is one way for both.
+Data is written as a command line would have it (`data`, `Entries.text`) and read like that (`parse`, `Entries.item`).
 """
 
 from __future__ import annotations
@@ -14,27 +14,49 @@ from typing import Any, NamedTuple
 from ortbench.core.errors import BadInput
 from ortbench.core.expressions import names_in
 from ortbench.model.modes import ALL_MODES, no_such
-from ortbench.plan.list_syntax import ENTRIES
-from ortbench.plan.list_syntax import SHAPES as LISTS_OF_SHAPES
 from ortbench.plan.parsing import (
-    parse_amounts,
+    parse_above_zero,
     parse_clock,
-    parse_dims,
+    parse_dim,
     parse_items,
-    parse_lengths,
+    parse_length,
     parse_pairings,
-    parse_pairs,
     parse_precision,
-    parse_ranges,
-    parse_shapes,
+    parse_range,
+    parse_shape,
     parse_share,
     parse_size,
-    parse_speedups,
 )
 
 
-def _as_given(given: Any, option: str) -> Any:
+def as_given(given: Any, option: str) -> Any:
+    """What a command line gives, as it is."""
     return given
+
+
+class Entries(NamedTuple):
+    """Of a table: how an entry is written. Readers are given the option's name too and raise `BadInput`.
+
+    Attributes:
+        form: of a word, for messages.
+        item: the value, from the name and the text behind it.
+        text: the text, from the name and the value in TOML or Python.
+        joint: what stands between both.
+        last: the last joint divides a word, as names may have some.
+    """
+
+    form: str
+    item: Callable[[str, str, str], Any]
+    text: Callable[[str, Any, str], str]
+    joint: str = "="
+    last: bool = False
+
+    def split(self, word: str, option: str) -> tuple[str, str]:
+        """The name and the text of a word."""
+        name, joint, text = word.rpartition(self.joint) if self.last else word.partition(self.joint)
+        if not joint or not name:
+            raise BadInput(f"{option} {word!r}: write it as {self.form}", option)
+        return name, text
 
 
 class Kind(NamedTuple):
@@ -42,26 +64,26 @@ class Kind(NamedTuple):
 
     Attributes:
         example: how TOML writes one, for the documentation; empty for text.
-        toml: gives what a command line would give, from a value of TOML.
+        data: gives what a command line would give, from a value of TOML or Python.
         parse: gives the value, from what a command line gives: of a repeatable option a list.
         word: what the command line makes of a word.
         repeatable: may be given several times.
-        entry: in place of `toml`, where TOML has a table: gives a word, from the key and the value of an entry.
+        entries: in place of `data` and `parse`, where TOML has a table.
         is_path: a suite writes it relative to its file.
         python: the type of what a call from Python gives, see `ortbench.api.values`.
     """
 
     example: str
-    toml: Callable[[Any, str], Any]
-    parse: Callable[[Any, str], Any] = _as_given
+    data: Callable[[Any, str], Any]
+    parse: Callable[[Any, str], Any] = as_given
     word: type = str
     repeatable: bool = False
-    entry: Callable[[str, Any, str], str] | None = None
+    entries: Entries | None = None
     is_path: bool = False
     python: str = "str"
 
 
-# Values of TOML
+# Values of TOML and Python
 
 
 def text_of(value: Any, option: str = "") -> str:
@@ -79,7 +101,8 @@ def texts_of(value: Any, option: str = "") -> list[str]:
     return values
 
 
-def _whole(value: Any, option: str) -> int:
+def whole_of(value: Any, option: str = "") -> int:
+    """A whole number."""
     if not isinstance(value, int) or isinstance(value, bool):
         raise BadInput("must be a whole number")
     return value
@@ -97,33 +120,9 @@ def _flag(value: Any, option: str) -> bool:
     return value
 
 
-def _share_by(parse: Callable[[str, str], float]) -> Callable[[Any, str], str]:
-    """Of shares that `parse` reads."""
-
-    def share(value: Any, option: str) -> str:
-        text = value if isinstance(value, str) else str(_number(value, option))
-        parse(text, option)
-        return text
-
-    return share
-
-
-def _size(value: Any, option: str) -> str:
-    text = value if isinstance(value, str) else str(_whole(value, option))
-    parse_size(text, option)
-    return text
-
-
-def _clock(value: Any, option: str) -> str:
-    text = value if isinstance(value, str) else str(_whole(value, option))
-    parse_clock(text, option)
-    return text
-
-
-def _items(value: Any, option: str) -> str:
-    text = value if isinstance(value, str) else str(_whole(value, option))
-    parse_items(text, option)
-    return text
+def _text_or(read: Callable[[Any, str], Any]) -> Callable[[Any, str], str]:
+    """Of what may be text, or a number that `read` takes."""
+    return lambda value, option: value if isinstance(value, str) else str(read(value, option))
 
 
 def _mode(name: str, option: str) -> str:
@@ -136,9 +135,6 @@ def _modes(value: Any, option: str) -> list[str]:
     return [_mode(name, option) for name in texts_of(value)]
 
 
-# Entries of its tables
-
-
 def _no_table(value: Any, option: str) -> Any:
     raise BadInput("must be a table")
 
@@ -146,67 +142,48 @@ def _no_table(value: Any, option: str) -> Any:
 def _pair(name: str, value: Any, option: str) -> str:
     if not isinstance(value, (str, int, float)) or isinstance(value, bool):
         raise BadInput("must be text or a number")
-    parse_pairs([f"{name}={value}"], option)
-    return f"{name}={value}"
+    return str(value)
 
 
-def _sizes(value: Any, option: str) -> str:
-    """A size or, of a sweep, a list of them."""
-    if isinstance(value, str) and re.search(r",|\.\.", value):
+def _sizes(name: str, value: Any, option: str) -> str:
+    """A size, an expression or, of a sweep, a list of them."""
+    if isinstance(value, list):
+        return ",".join(_sizes(name, it, option) for it in value)
+    if isinstance(value, str) and (names_in(value) or re.search(r",|\.\.", value)):
         return value
-    return ",".join(str(_whole(size, option)) for size in (value if isinstance(value, list) and value else [value]))
-
-
-def _dim(name: str, value: Any, option: str) -> str:
-    item = f"{name}={value if isinstance(value, str) and names_in(value) else _sizes(value, option)}"
-    for words in ENTRIES.each([item], option):
-        parse_dims(words, option)
-    return item
-
-
-def _length(name: str, value: Any, option: str) -> str:
-    item = f"{name}={_sizes(value, option)}"
-    for words in ENTRIES.each([item], option):
-        parse_lengths(words, option)
-    return item
+    return str(whole_of(value))
 
 
 def _shape(name: str, value: Any, option: str) -> str:
-    if isinstance(value, list) and value and all(isinstance(it, str) for it in value):
-        value = ",".join(value)
-    elif isinstance(value, list):
-        value = "x".join(str(_whole(size, option)) for size in value)
-    elif not isinstance(value, str):
+    """A shape or, of a sweep, a list of them."""
+    if isinstance(value, str):
+        return value
+    if not isinstance(value, list):
         raise BadInput('must be such as "1x3x224x224" or [1, 3, 224, 224]')
-    for words in LISTS_OF_SHAPES.each([f"{name}:{value}"], option):
-        parse_shapes(words, option)
-    return f"{name}:{value}"
+    if any(isinstance(it, (str, list)) for it in value):
+        return ",".join(_shape(name, it, option) for it in value)
+    return "x".join(str(whole_of(size)) for size in value)
 
 
 def _range(name: str, value: Any, option: str) -> str:
     if not isinstance(value, list) or len(value) != 2:
         raise BadInput("must be such as [0, 1]")
-    low, high = (_number(end, option) for end in value)
-    parse_ranges([f"{name}:{low!r},{high!r}"], option)
-    return f"{name}:{value[0]},{value[1]}"
+    for end in value:
+        _number(end, option)
+    return f"{value[0]},{value[1]}"
 
 
 def _amount(name: str, value: Any, option: str) -> str:
-    item = f"{name}={_number(value, option):g}"
-    parse_amounts([item], option)
-    return item
+    return f"{_number(value, option):g}"
 
 
 def _speedup(name: str, value: Any, option: str) -> str:
-    item = f"{_mode(name, option)}={_number(value, option)}"
-    parse_speedups([item], option)
-    return item
+    _mode(name, option)
+    return str(_number(value, option))
 
 
-def _pairings(value: Any, option: str) -> list[str]:
-    values = texts_of(value)
-    parse_pairings(values, option)
-    return values
+def _as_text(name: str, text: str, option: str) -> str:
+    return text
 
 
 def _tuple(given: Sequence[str], option: str) -> tuple[str, ...]:
@@ -217,61 +194,69 @@ def _place(given: str, option: str) -> Path:
     return Path(given)
 
 
-def _table(parse: Callable[[Any, str], Any], entry: Callable[[str, Any, str], str], example: str, value: str) -> Kind:
-    return Kind(example, _no_table, parse, repeatable=True, entry=entry, python=f"Mapping[str, {value}]")
+def _table(entries: Entries, example: str, value: str) -> Kind:
+    return Kind(example, _no_table, repeatable=True, entries=entries, python=f"Mapping[str, {value}]")
 
 
+_PAIR = "key=value"
+_FASTER = parse_above_zero("how many times as fast as cpu-tensors, such as {name}=1.5")
+_MUCH = parse_above_zero("how much of it, such as {name}=1")
 TEXT = Kind("", text_of)
 TEXTS = Kind('"text" or a list', texts_of, _tuple, repeatable=True, python="Texts")
 PATHS = TEXTS._replace(example='"path" or a list', is_path=True)
 PATH = Kind("", text_of, is_path=True, python="Place")
 PLACE = Kind("", text_of, _place, python="Place")  # where something is written or found that belongs to no suite
-WHOLE = Kind("1", _whole, word=int, python="int")
+WHOLE = Kind("1", whole_of, word=int, python="int")
 NUMBER = Kind("0.5", _number, word=float, python="float")
 FLAG = Kind("true", _flag, word=bool, python="bool")
-SHARE = Kind('"1%" or 0.01', _share_by(parse_share), parse_share, python="float | str")
-PRECISION = Kind('"1%" or 0.01', _share_by(parse_precision), parse_precision, python="float | str")
-SIZE = Kind('"2GB" or a number of bytes', _size, parse_size, python="int | str")
-CLOCK = Kind('"base" or 1200', _clock, parse_clock, python="int | str")
-ITEMS = Kind('8 or "batch"', _items, parse_items, python="int | str")
+SHARE = Kind('"1%" or 0.01', _text_or(_number), parse_share, python="float | str")
+PRECISION = Kind('"1%" or 0.01', _text_or(_number), parse_precision, python="float | str")
+SIZE = Kind('"2GB" or a number of bytes', _text_or(whole_of), parse_size, python="int | str")
+CLOCK = Kind('"base" or 1200', _text_or(whole_of), parse_clock, python="int | str")
+ITEMS = Kind('8 or "batch"', _text_or(whole_of), parse_items, python="int | str")
 MODE_NAMES = Kind('"cpu-tensors" or a list', _modes, _tuple, repeatable=True, python="Texts")
-PAIRINGS = Kind('"out=in" or a list', _pairings, parse_pairings, repeatable=True, python="Texts")
-PAIRS = _table(parse_pairs, _pair, '{key = "value"}', "str | float")
-DIMS = _table(parse_dims, _dim, '{name = 8} or {name = "other+1"}', "int | str")
-LENGTHS = _table(parse_lengths, _length, "{name = 8}", "int")
-SHAPES = _table(parse_shapes, _shape, '{name = "1x3"} or {name = [1, 3]}', "str | Sequence[int]")
-RANGES = _table(parse_ranges, _range, "{name = [0, 1]}", "Sequence[float]")
-AMOUNTS = _table(parse_amounts, _amount, "{name = 1}", "float")
-SPEEDUPS = _table(parse_speedups, _speedup, "{mode = 1.5}", "float")
+PAIRINGS = Kind('"out=in" or a list', texts_of, parse_pairings, repeatable=True, python="Texts")
+PAIRS = _table(Entries(_PAIR, _as_text, _pair), '{key = "value"}', "str | float")
+# The name of a dimension may be a sum itself, as exporters write them: only the last = divides.
+DIMS = _table(Entries(_PAIR, parse_dim, _sizes, last=True), '{name = 8} or {name = "other+1"}', "int | str")
+LENGTHS = _table(Entries(_PAIR, parse_length, _sizes), "{name = 8}", "int")
+SHAPES = _table(
+    Entries("name:1x3x224x224", parse_shape, _shape, ":", last=True),
+    '{name = "1x3"} or {name = [1, 3]}',
+    "str | Sequence[int]",
+)
+RANGES = _table(Entries("name:low,high", parse_range, _range, ":", last=True), "{name = [0, 1]}", "Sequence[float]")
+AMOUNTS = _table(Entries(_PAIR, _MUCH, _amount), "{name = 1}", "float")
+SPEEDUPS = _table(Entries(_PAIR, _FASTER, _speedup), "{mode = 1.5}", "float")
 
 
 # Twins: the same option of another side, which can also take back what this side was given
 
 
 @cache
-def or_nothing(kind: Kind) -> Kind:
-    """The same, but an empty word means that nothing was given; in place of a flag it is on or off."""
+def or_default(kind: Kind, default: Any) -> Kind:
+    """A kind that is no table, but an empty word gives the default; in place of a flag it is on or off."""
     if kind is FLAG:
         return Kind('"on" or "off"', _switch, _switched, python="bool")
-    if kind.entry is not None:
-        return kind  # an empty table is nothing already
     nothing: Any = [""] if kind.repeatable else ""
 
-    def toml(value: Any, option: str) -> Any:
-        return nothing if value == "" else kind.toml(value, option)
-
-    if kind.repeatable:
-        return kind._replace(toml=toml)
-    python = kind.python if kind.word is str else f"{kind.python} | str"
+    def data(value: Any, option: str) -> Any:
+        return nothing if value == "" else kind.data(value, option)
 
     def parse(given: Any, option: str) -> Any:
+        if kind.repeatable:
+            words = [word for word in given if word]
+            return kind.parse(words, option) if words else default
+        if given == nothing:
+            return default
         try:
             return kind.parse(kind.word(given), option)
         except ValueError:
             what = "a whole number" if kind.word is int else "a number"
             raise BadInput(f"{option} {given!r}: is not {what}", option) from None
 
-    return kind._replace(toml=toml, parse=parse, word=str, python=python)
+    python = kind.python if kind.repeatable or kind.word is str else f"{kind.python} | str"
+    return kind._replace(data=data, parse=parse, word=str, python=python)
 
 
 _SWITCHED = {"on": True, "off": False}

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple, TypeVar
 
 from ortbench.core.errors import BadInput
 from ortbench.model.settings import OF_LOOP, OF_SESSION
-from ortbench.plan.list_syntax import Listed
-from ortbench.plan.option_types import FLAG, TEXT, Kind, or_nothing
+from ortbench.plan.list_syntax import Listed, Several
+from ortbench.plan.option_types import FLAG, TEXT, Kind, or_default
 
 # The panels, in the order in which help shows them.
 RUNS, MODE, LOOP, LOAD, INPUT, MEASURED, LIMIT, BASELINE, WRITTEN = (
@@ -37,10 +37,11 @@ OPENED = (*LOADED, "code")  # those that open one
 CHAINED = (*LOADED, "chain")  # those and the one that measures several models one behind the other
 SIDE_BY_SIDE = ("run", "loop")  # those that measure several settings side by side
 SWEPT = "sweep"  # the one that measures several shapes in a session
+_OF_ONE_SHAPE = ("gate", "suite")  # those that say by themselves why they take no list of shapes
 
 _RECORDED = {it.option: it.key for it in (*OF_SESSION, *OF_LOOP)}
 
-Given = Mapping[str, Any]  # by their long names without dashes what was given, as a command line gives it, and no more
+Given = Mapping[str, Any]  # by their long names without dashes the values of what was given, and no more
 Check = Callable[[Any, str], None]  # of a value and its option's name
 Owner = type | Sequence["Option"]
 
@@ -112,16 +113,64 @@ class Option(NamedTuple):
         return " ".join(filter(None, (self.help, listed, "Repeatable." if self.kind.repeatable else "")))
 
     def of(self, command: str) -> Option:
-        """As a command has it; all but `SIDE_BY_SIDE` take no lists, and a sweep takes those of shapes."""
+        """As a command has it, or a suite; all but `SIDE_BY_SIDE` take no lists, and a sweep takes those of shapes."""
         here = self._replace(**self.per[command]) if command in self.per else self
         if here.lists is None:
             return here
         if command == SWEPT and here.of_shapes:
             told = f"{here.help} A list ({here.lists.example}): each is a shape."
-            here = here._replace(help=told, lists=here.lists._replace(example=""))
-            return here._replace(kind=here.kind._replace(word=str))
+            return here._replace(help=told, lists=here.lists._replace(example=""))
+        if command in _OF_ONE_SHAPE and here.of_shapes:
+            return here._replace(lists=here.lists._replace(example="", refused=True))
         several = command in SIDE_BY_SIDE
         return here._replace(kind=here.kind._replace(word=str)) if several else here._replace(lists=None)
+
+    def read(self, given: Any) -> Any:
+        """The value, from what a command line gives.
+
+        Raises:
+            BadInput: it cannot be read, or two entries have one name.
+        """
+        entries = self.kind.entries
+        if entries is None:
+            if self.lists is None:
+                return self.kind.parse(given, self.name)
+            several = self.lists.each(given, given, self.name)
+            return several[0] if len(several) == 1 else Several(several)
+        found: dict[str, Any] = {}
+        for word in filter(None, given) if self.panel == BASELINE else given:  # an empty one leaves a baseline none
+            name, text = entries.split(word, self.name)
+            if name in found:
+                raise BadInput(f"{self.name} {name}: was given twice; give it once", self.name)
+            found[name] = self.entry(name, text)
+        return found
+
+    def entry(self, name: str, text: str) -> Any:
+        """The value of an entry, from the text behind its name.
+
+        Raises:
+            BadInput: it cannot be read.
+        """
+        assert self.kind.entries is not None
+        if not name:
+            self.kind.entries.split(self.word(name, text), self.name)  # which refuses it
+        texts = [text] if self.lists is None else self.lists.each(text, self.word(name, text), self.name)
+        values = [self.kind.entries.item(name, it, self.name) for it in texts]
+        return values[0] if len(values) == 1 else Several(values)
+
+    def word(self, name: str, text: str) -> str:
+        """An entry as it is typed."""
+        assert self.kind.entries is not None
+        return f"{name}{self.kind.entries.joint}{text}"
+
+    def text_of_entry(self, name: str, value: Any) -> str:
+        """The text of an entry, from its value in TOML or Python.
+
+        Raises:
+            BadInput: there is no such value.
+        """
+        assert self.kind.entries is not None
+        return self.kind.entries.text(name, value, self.name)
 
 
 def option(flag: str, metavar: str, help: str, panel: str, **more: Any) -> Any:
@@ -146,8 +195,9 @@ def options_of(*owners: Owner) -> list[Option]:
 def twin(one: Option) -> Option:
     """The option that gives the baseline of a live gate another value; an empty one gives it the default."""
     nothing = "" if one.kind is FLAG else f", '' for {one.default_text or 'none'}"
+    kind = one.kind if one.kind.entries else or_default(one.kind, one.default)
     return one._replace(
-        flag=f"baseline-{one.flag}", metavar="on/off" if one.kind is FLAG else one.metavar, kind=or_nothing(one.kind),
+        flag=f"baseline-{one.flag}", metavar="on/off" if one.kind is FLAG else one.metavar, kind=kind,
         help=f"Live: {one.name} of the baseline{nothing}.", panel=BASELINE, default=None, shown=None,
         commands=("gate",), per={}, suite=True, only_live=False, twin=False, lists=None,
     )  # fmt: skip
@@ -164,11 +214,8 @@ def make(owner: type[T], given: Given, **more: Any) -> T:
         given: options; those of others are left alone.
         more: fields by their names.
 
-    Raises:
-        BadInput: a value that cannot be read.
     """
-    options = declared(owner).items()
-    values = {name: it.kind.parse(given[it.flag], it.name) for name, it in options if it.flag in given}
+    values = {name: given[it.flag] for name, it in declared(owner).items() if it.flag in given}
     return owner(**{**values, **more})
 
 

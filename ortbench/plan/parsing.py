@@ -1,64 +1,34 @@
-"""What is written on a command line as the values it stands for. Pure."""
+"""Texts as the values that they stand for: of options, and by name and text of the entries of tables. Pure."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from ortbench.core.errors import BadInput
 from ortbench.core.expressions import names_in
 
 
-def parse_pairs(items: Iterable[str], option: str) -> dict[str, str]:
-    """``k=v`` items as a dict.
+def parse_shape(name: str, text: str, option: str) -> tuple[int, ...]:
+    """``1x3x224x224``, or an empty text for a scalar.
 
     Raises:
-        BadInput: an item without ``=`` or with an empty key.
+        BadInput: a dimension that is none, or below 1.
     """
-    pairs = {}
-    for item in items:
-        key, equals, value = item.partition("=")
-        if not equals or not key:
-            raise BadInput(f"{option} {item!r}: write it as key=value", option)
-        pairs[key] = value
-    return pairs
+    parts = re.split(r"[x,]", text) if text else []
+    return tuple(parse_dimension(part, f"{option} {f'{name}:{text}'!r}", option) for part in parts)
 
 
-def parse_shapes(items: Iterable[str], option: str = "--shape") -> dict[str, tuple[int, ...]]:
-    """``name:1x3x224x224`` items (a name may hold colons; a scalar is ``name:``) as a dict.
+def parse_dim(name: str, text: str, option: str) -> int | str:
+    """``8``, or an expression such as ``past+1`` as it is.
 
     Raises:
-        BadInput: an item that is not of that form, or with a dimension below 1.
+        BadInput: neither, or below 0.
     """
-    shapes = {}
-    for item in items:
-        name, colon, text = item.rpartition(":")
-        if not colon or not name:
-            raise BadInput(f"{option} {item!r}: write it as name:1x3x224x224", option)
-        parts = re.split(r"[x,]", text) if text else []
-        shapes[name] = tuple(parse_dimension(part, f"{option} {item!r}", option) for part in parts)
-    return shapes
-
-
-def parse_dims(items: Iterable[str], option: str = "--dim") -> dict[str, int | str]:
-    """``batch=8`` and ``total=past+1`` items as a dict, of numbers and of expressions.
-
-    Raises:
-        BadInput: an item that is not of that form, or below 0.
-    """
-    found: dict[str, int | str] = {}
-    for item in items:
-        # A name may be a sum itself, as exporters write them: only the last = divides.
-        name, equals, text = item.rpartition("=")
-        if not equals or not name:
-            raise BadInput(f"{option} {item!r}: write it as key=value", option)
-        where = f"{option} {name}={text}"
-        if names_in(text):
-            found[name] = text
-        else:
-            found[name] = 0 if re.fullmatch("0+", text, re.ASCII) else parse_dimension(text, where, option)
-    return found
+    if names_in(text):
+        return text
+    return 0 if re.fullmatch("0+", text, re.ASCII) else parse_dimension(text, f"{option} {name}={text}", option)
 
 
 def parse_pairings(items: Iterable[str], option: str = "--feedback") -> tuple[tuple[str, str], ...]:
@@ -78,17 +48,15 @@ def parse_pairings(items: Iterable[str], option: str = "--feedback") -> tuple[tu
     return tuple(found)
 
 
-def parse_lengths(items: Iterable[str], option: str = "--length") -> dict[str, int]:
-    """``name=3`` items as a dict.
+def parse_length(name: str, text: str, option: str) -> int:
+    """How many tensors there are.
 
     Raises:
-        BadInput: an item that is not of that form, or below 0.
+        BadInput: not a whole number from 0 on.
     """
-    pairs = parse_pairs(items, option)
-    for name, text in pairs.items():
-        if not re.fullmatch(r"\d+", text, re.ASCII):
-            raise BadInput(f"{option} {name}={text}: {text!r} is not a number of tensors", option)
-    return {name: int(text) for name, text in pairs.items()}
+    if not re.fullmatch(r"\d+", text, re.ASCII):
+        raise BadInput(f"{option} {name}={text}: {text!r} is not a number of tensors", option)
+    return int(text)
 
 
 def parse_dimension(text: str, where: str, option: str | None = None) -> int:
@@ -149,28 +117,23 @@ def parse_items(text: str, option: str = "--items") -> int | str:
     return int(text)
 
 
-def parse_ranges(items: Iterable[str], option: str = "--range") -> dict[str, tuple[float, float]]:
-    """``name:lo,hi`` items as a dict.
+def parse_range(name: str, text: str, option: str) -> tuple[float, float]:
+    """``0,1.5``, both included.
 
     Raises:
-        BadInput: an item that is not of that form, or with low above high.
+        BadInput: not two finite numbers, or low above high.
     """
-    ranges = {}
-    for item in items:
-        name, colon, text = item.rpartition(":")
-        low, comma, high = text.partition(",")
-        try:
-            bounds = (float(low), float(high))
-        except ValueError:
-            bounds = None
-        if not colon or not name or not comma or bounds is None:
-            raise BadInput(f"{option} {item!r}: write it as name:low,high", option)
-        if not all(map(math.isfinite, bounds)):
-            raise BadInput(f"{option} {item!r}: both ends must be finite numbers", option)
-        if not bounds[0] <= bounds[1]:
-            raise BadInput(f"{option} {item!r}: low is above high", option)
-        ranges[name] = bounds
-    return ranges
+    item = f"{name}:{text}"
+    low, _, high = text.partition(",")
+    try:
+        bounds = (float(low), float(high))
+    except ValueError:
+        raise BadInput(f"{option} {item!r}: write it as name:low,high", option) from None
+    if not all(map(math.isfinite, bounds)):
+        raise BadInput(f"{option} {item!r}: both ends must be finite numbers", option)
+    if not bounds[0] <= bounds[1]:
+        raise BadInput(f"{option} {item!r}: low is above high", option)
+    return bounds
 
 
 def parse_share(text: str, option: str) -> float:
@@ -231,36 +194,16 @@ def parse_age(text: str, option: str) -> float:
     return float(found[1]) * _SECONDS[found[2]]
 
 
-def parse_amounts(items: Iterable[str], option: str) -> dict[str, float]:
-    """``H100=1`` items as a dict.
+def parse_above_zero(wanted: str) -> Callable[[str, str, str], float]:
+    """A reader of numbers above zero; `wanted` is what to write instead, with the name of the entry as ``{name}``."""
 
-    Raises:
-        BadInput: an item that is not of that form, or not above zero.
-    """
-    found = {}
-    for name, text in parse_pairs(items, option).items():
+    def parse(name: str, text: str, option: str) -> float:
         try:
-            found[name] = float(text)
+            value = float(text)
         except ValueError:
-            found[name] = math.nan
-        if not 0 < found[name] < math.inf:
-            raise BadInput(f"{option} {name}={text}: write how much of it, such as {name}=1", option)
-    return found
+            value = math.nan
+        if not 0 < value < math.inf:
+            raise BadInput(f"{option} {name}={text}: write {wanted.format(name=name)}", option)
+        return value
 
-
-def parse_speedups(items: Iterable[str], option: str = "--min-speedup") -> dict[str, float]:
-    """``device-resident=1.5`` items as a dict.
-
-    Raises:
-        BadInput: an item that is not of that form, or not above zero.
-    """
-    found = {}
-    for mode, text in parse_pairs(items, option).items():
-        try:
-            found[mode] = float(text)
-        except ValueError:
-            found[mode] = math.nan
-        if not 0 < found[mode] < math.inf:
-            wanted = f"write how many times as fast as cpu-tensors, such as {mode}=1.5"
-            raise BadInput(f"{option} {mode}={text}: {wanted}", option)
-    return found
+    return parse

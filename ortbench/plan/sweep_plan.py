@@ -6,11 +6,11 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from ortbench.core.errors import BadInput
 from ortbench.model.slo import Slo, parse_slo
 from ortbench.plan.configurations import side_names, sides_of
+from ortbench.plan.list_syntax import alone
 from ortbench.plan.option_types import FLAG, PATHS, Kind, text_of
 from ortbench.plan.options import INPUT, MEASURED, SWEPT, Given, Option, declared, make, option, options_of
 from ortbench.plan.plan import PLAN, Loop, Plan, check
@@ -21,13 +21,7 @@ OF_SHAPES = tuple(it for it in options_of(*PLAN) if it.of_shapes or it.flag == "
 _swept = partial(option, commands=(SWEPT,))
 
 
-def _toml(value: Any, option: str) -> str:
-    text = text_of(value)
-    parse_slo(text, option)
-    return text
-
-
-SLO = Kind('"p99=20ms"', _toml, parse_slo)
+SLO = Kind('"p99=20ms"', text_of, parse_slo)
 
 
 @dataclass(frozen=True)
@@ -101,7 +95,7 @@ def shapes_of(model: str, given: Given, command: tuple[str, ...], needed: Collec
 
 def list_in(given: Given) -> str | None:
     """The first option (its flag) that has a list, of which each entry would be a shape of its own; None where there is none."""
-    several = (it.flag for it in OF_SHAPES if it.lists and len(it.lists.each(given.get(it.flag, []), it.name)) > 1)
+    several = (it.flag for it in OF_SHAPES if len(alone(given.get(it.flag))) > 1)
     return next(several, None)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from ortbench.core.errors import BadInput
 from ortbench.core.interpreters import is_interpreter
-from ortbench.plan.list_syntax import CHOICES, ENTRIES, REPEATED, WHOLES
+from ortbench.plan.list_syntax import CHOICES, REPEATED, SIZES, WHOLES
 from ortbench.plan.list_syntax import SHAPES as SHAPE_LISTS
 from ortbench.plan.option_types import (
     DIMS,
@@ -208,7 +208,7 @@ class Inputs:
         "A symbolic dimension's size, else 1.",
         kind=DIMS,
         default={},
-        lists=ENTRIES,
+        lists=SIZES,
         of_shapes=True,
         commands=_PLACED,
     )
@@ -218,7 +218,7 @@ class Inputs:
         "Tensors in an input that is a sequence.",
         kind=LENGTHS,
         default={},
-        lists=ENTRIES,
+        lists=SIZES,
         of_shapes=True,
         commands=(*SINGLE, "load", "sweep", "code", "inspect"),
     )

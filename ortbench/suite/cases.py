@@ -206,10 +206,10 @@ class _Reader:
             check_values(needs)
         return needs
 
-    def _filled(self, path: Value, model: Path) -> str | list[str]:
-        """A path or a list of them, with placeholders put in, from the file's folder."""
-        if isinstance(path.given, list):
-            return [str(self._filled(Value(it, path.where), model)) for it in path.given]
+    def _filled(self, path: Value, model: Path) -> str | tuple[str, ...] | None:
+        """A path or several, with placeholders put in, from the file's folder."""
+        if isinstance(path.given, tuple):
+            return tuple(str(self._filled(Value(it, path.where), model)) for it in path.given)
         values = {"model": model.stem, "folder": str(model.parent.absolute())}
 
         def value(match: re.Match[str]) -> str:
@@ -217,7 +217,7 @@ class _Reader:
                 raise self._file.mistake(path.where, f"{match[0]} means nothing; there are {{model}} and {{folder}}")
             return values[match[1]]
 
-        # An empty one leaves the baseline none.
+        # None takes back what a baseline would have of the candidate.
         return path.given and str(self._base / re.sub(r"\{(\w*)\}", value, path.given))
 
     def _refuse_twins(self, cases: Sequence[SuiteCase]) -> None:
@@ -295,7 +295,8 @@ class _Reader:
         table = self._tables.table(value, where)
         self._tables.known(table, where, ("name", *KEYS))
         layer = self._tables.layer(table, where)
-        items = [item for key in ("shape", "dim") if (given := layer.get(key)) for item in given.given]
+        options = [OPTIONS[key] for key in ("shape", "dim") if layer.get(key)]
+        items = [it.word(name, it.text_of_entry(name, item)) for it in options for name, item in table[it.flag].items()]
         if "name" not in table and not items:
             raise self._file.mistake(where, "needs shape, dim or a name")
         with self._file.at((*where, "name")):

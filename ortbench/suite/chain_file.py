@@ -16,7 +16,7 @@ from ortbench.core.errors import BadInput
 from ortbench.model.modes import CHAIN_MODES
 from ortbench.plan.chain_plan import Chain, End, Link, Stage, in_order
 from ortbench.plan.loop_plan import Steps
-from ortbench.plan.option_types import WHOLE, text_of
+from ortbench.plan.option_types import text_of, whole_of
 from ortbench.plan.options import Given, make, options_of
 from ortbench.plan.plan import Loop, Plan, check
 from ortbench.plan.plan_builder import is_library, target_of
@@ -26,7 +26,11 @@ from ortbench.suite.toml_file import SuiteFile, Where, dotted
 
 # Of a stage: what a loop's session and inputs have, but for what is said of the chain as a whole.
 _WHOLE = ("python", "engine-cache", "seed", "rtol", "atol", "expect", "steps", "share-buffers")
-OPTIONS = {it.flag: it for it in options_of(Target, Inputs, Steps) if "loop" in it.commands and it.flag not in _WHOLE}
+OPTIONS = {
+    it.flag: it._replace(lists=None)
+    for it in options_of(Target, Inputs, Steps)
+    if "loop" in it.commands and it.flag not in _WHOLE
+}
 _PATHS = ("input", "ep-library")
 REPEAT, FEEDBACK = "repeat", "feedback"
 KEYS = ("name", "model", REPEAT, *OPTIONS)
@@ -137,7 +141,7 @@ class _Reader:
                 place, f'needs {FEEDBACK}, which says what a step hands to the next, such as {FEEDBACK} = "out=in"'
             )
         with self._file.at(place):
-            count: int = WHOLE.toml(table[REPEAT], REPEAT)
+            count = whole_of(table[REPEAT])
             if count < 1:
                 raise BadInput("a stage runs at least once")
         return count

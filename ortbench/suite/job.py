@@ -10,7 +10,7 @@ from pathlib import Path
 from ortbench.core.errors import BadInput
 from ortbench.gate.baseline import BASELINE_CHAIN, LIVE_BASELINE, baseline_of, has_live_baseline
 from ortbench.gate.contests import own_contests, regression_contests
-from ortbench.gate.limits import Limits, limits_of
+from ortbench.gate.limits import SLO, Limits, limits_of
 from ortbench.gate.live_load import check_live
 from ortbench.model.slo import Slo
 from ortbench.plan.configurations import eps_of
@@ -20,7 +20,7 @@ from ortbench.plan.loop_plan import Steps
 from ortbench.plan.options import declared, make
 from ortbench.plan.plan import Plan, check
 from ortbench.plan.plan_builder import asked_modes, is_library, live, plan_of, weighing
-from ortbench.plan.sweep_plan import Shape, check_shapes, list_in
+from ortbench.plan.sweep_plan import Shape, Swept, check_shapes, list_in
 from ortbench.suite import chain_job, sweep_job
 from ortbench.suite.cases import Suite, SuiteCase
 from ortbench.suite.layers import LOADS, OPTIONS
@@ -93,7 +93,9 @@ class _Maker:
         self._case = case
         self._command = command
         self._elsewhere = elsewhere
-        self._given = {flag: value.given for flag, value in case.given.items() if value.given != []}
+        self._given = {
+            flag: value.given for flag, value in case.given.items() if value.given != {} or flag.startswith(_BASELINE)
+        }
         for flag in ("ep", f"{_BASELINE}ep"):
             if is_library(self._given.get(flag, "")):  # relative to the file, as all paths are
                 self._given[flag] = str(self._file.path.parent / self._given[flag])
@@ -125,6 +127,10 @@ class _Maker:
         self._check_gate(is_live)
         if self._is_load:
             self._refuse_beside("load", _is_for_loads)
+        if SLO.flag in given:
+            option = declared(Swept)["slo"] if self._is_sweep else SLO
+            with self._file.at(self._where(SLO.flag)):
+                given[SLO.flag] = option.read(given[SLO.flag])
         if self._is_sweep:
             return self._sweep(is_live)
         self._refuse_lists()

@@ -10,7 +10,8 @@ from typing import Any
 from ortbench.gate.baseline import LIVE_BASELINE, STORED_BASELINE
 from ortbench.gate.limits import Limits
 from ortbench.plan.load_plan import LoadPlan
-from ortbench.plan.options import BASELINE, Option, options_of
+from ortbench.plan.option_types import TEXT
+from ortbench.plan.options import Option, options_of
 from ortbench.plan.plan import PLAN
 from ortbench.plan.sweep_plan import IN_SUITES
 from ortbench.suite.needs import NEEDS
@@ -19,7 +20,7 @@ from ortbench.suite.toml_file import SuiteFile, Where
 
 @dataclass(frozen=True)
 class Value:
-    """An option's value, as the command line would give it, and where the file gives it."""
+    """An option's value, and where the file gives it."""
 
     given: Any
     where: Where
@@ -29,7 +30,9 @@ Layer = Mapping[str, Value | None]  # None takes back what an earlier layer gave
 
 # The options of `ortbench run`, and what `ortbench gate` holds a candidate against; an EP is a case's own.
 LOADS = tuple(it for it in options_of(LoadPlan) if it.suite)
-OPTIONS = {it.flag: it for it in options_of(*PLAN, LOADS, IN_SUITES) if it.suite}
+OPTIONS = {it.flag: it.of("suite") for it in options_of(*PLAN, LOADS, IN_SUITES) if it.suite}
+# An SLO stays text until it is known whether it is that of a load or of a sweep.
+OPTIONS["slo"] = OPTIONS["slo"]._replace(kind=TEXT)
 GATE = {it.flag: it for it in options_of(Limits, STORED_BASELINE, LIVE_BASELINE) if it.suite}
 ALL = {**GATE, **OPTIONS, **NEEDS}
 KEYS = (*OPTIONS, *NEEDS, "gate")  # of every table with options
@@ -106,16 +109,14 @@ class Tables:
         }
 
     def _given(self, option: Option, value: Any, place: Where) -> Any:
-        entry = option.kind.entry
-        if entry is None:
+        if option.kind.entries is None:
             with self._file.at(place):
-                return option.kind.toml(value, option.name)
-        words = []
+                return option.read(option.kind.data(value, option.name))
+        found = {}
         for name, item in self.table(value, place).items():
             with self._file.at((*place, name)):
-                words.append(entry(name, item, option.name))
-        # An empty table leaves the baseline none, as an empty option does on the command line.
-        return words or ([""] if option.panel == BASELINE else [])
+                found[name] = option.entry(name, option.text_of_entry(name, item))
+        return found
 
 
 def merged(layers: Sequence[Layer], options: Mapping[str, Option] = ALL) -> dict[str, Value]:
@@ -132,8 +133,8 @@ def merged(layers: Sequence[Layer], options: Mapping[str, Option] = ALL) -> dict
             option = options.get(key)
             if value is None:
                 found.pop(key, None)
-            elif key in found and option is not None and option.kind.entry is not None:
-                found[key] = Value([*found[key].given, *value.given], value.where)
+            elif key in found and option is not None and option.kind.entries is not None:
+                found[key] = Value({**found[key].given, **value.given}, value.where)
             else:
                 found[key] = value
     return found

@@ -11,7 +11,7 @@ from ortbench.gate.limits import Limits, limits_of
 from ortbench.model.slo import Slo
 from ortbench.plan.options import SWEPT, Given, make
 from ortbench.plan.plan_builder import asked_modes, weighing
-from ortbench.plan.sweep_plan import IN_SUITES, OF_SHAPES, Shape, Swept, shapes_of
+from ortbench.plan.sweep_plan import IN_SUITES, Shape, Swept, shapes_of
 from ortbench.suite.layers import OPTIONS
 
 ONLY_SWEEPS = {it.flag for it in IN_SUITES}
@@ -48,7 +48,6 @@ def sweep_of(model: str, given: Given, command: tuple[str, ...]) -> AskedSweep:
     Raises:
         BadInput: they cannot be.
     """
-    given = {flag: _last(value) if flag in _NAMED else value for flag, value in given.items()}
     slo = make(Swept, given).slo
     modes = asked_modes(given) if "mode" in given else ()
     own = {flag: value for flag, value in given.items() if flag != OF_LOADS.flag}
@@ -58,12 +57,3 @@ def sweep_of(model: str, given: Given, command: tuple[str, ...]) -> AskedSweep:
     shapes = shapes_of(model, given, command, limits.needed())
     weighed = [replace(it, plan=weighing(it.plan, limits.of_memory)) for it in shapes]
     return AskedSweep(weighed, slo, limits)
-
-
-_NAMED = {it.flag for it in OF_SHAPES}
-
-
-def _last(words: Sequence[str]) -> list[str]:
-    """Of entries of one name the last: the layers of a suite lie over each other, and a list is not to be multiplied by
-    another one that it replaces."""
-    return list({word[: max(word.rfind("="), word.rfind(":"))]: word for word in words}.values())

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import ast
 import inspect
-from importlib import import_module
 from typing import Any
 
 import pytest
 
 import ortbench
-from ortbench import cli
 from ortbench.api import commands
 from ortbench.api.given import options_for, parameter
+from ortbench.cli.options import declared_for
 from tests.api_commands import CALLS, source
 from tests.api_page import document
 from tests.conftest import ROOT
 
-NOT_FOR_PYTHON = {"json", "junit", "action_json", "trace", "html", "markdown", "quiet"}
+NOT_FOR_PYTHON = {"json", "junit", "action_json", "bmf", "trace", "html", "markdown", "quiet"}
 
 
 def test_the_module_of_the_functions_is_what_the_declarations_say() -> None:
@@ -30,7 +29,7 @@ def test_the_page_is_what_the_docstrings_say() -> None:
 
 @pytest.mark.parametrize("name", CALLS)
 def test_a_function_has_the_options_of_its_command(name: str) -> None:
-    typed = getattr(import_module(cli.COMMANDS[name]), name).options
+    typed = declared_for(name)
     mine = options_for(name)
     assert {*mine} == {parameter(it) for it in typed.values() if it.parameter not in NOT_FOR_PYTHON}
     for it in typed.values():

@@ -1,4 +1,4 @@
-"""From the values of a call to what a command line gives."""
+"""From the values of a call to the values of options, and to the words of a command line."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 from ortbench.api.given import command_line, given_of, in_python, options_for
 from ortbench.api.lent import Lent
 from ortbench.core.errors import BadInput
+from ortbench.plan.list_syntax import Several
 
 SAME: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({}, {}),
@@ -31,7 +32,7 @@ SAME: list[tuple[dict[str, Any], dict[str, Any]]] = [
 
 @pytest.mark.parametrize(("values", "given"), SAME, ids=lambda values: str(values))
 def test_values_become_what_is_typed(values: dict[str, Any], given: dict[str, Any]) -> None:
-    assert given_of(options_for("run"), values) == given
+    assert given_of(options_for("run"), values)[1] == given
 
 
 SHAPES: list[tuple[dict[str, Any], dict[str, Any]]] = [
@@ -46,7 +47,18 @@ SHAPES: list[tuple[dict[str, Any], dict[str, Any]]] = [
 
 @pytest.mark.parametrize(("values", "given"), SHAPES, ids=lambda values: str(values))
 def test_a_sweep_takes_several_values(values: dict[str, Any], given: dict[str, Any]) -> None:
-    assert given_of(options_for("sweep"), values) == given
+    assert given_of(options_for("sweep"), values)[1] == given
+
+
+def test_values_are_those_that_the_words_stand_for() -> None:
+    for command, pairs in (("run", SAME), ("sweep", SHAPES)):
+        for values, words in pairs:
+            given, _ = given_of(options := options_for(command), values)
+            assert given == {it.flag: it.read(words[it.flag]) for it in options.values() if it.flag in words}
+    given, _ = given_of(
+        options_for("sweep"), {"dim": {"batch": [1, 8], "n": "other+1"}, "shape": {"x": [[1, 3], "8x3"]}}
+    )
+    assert given == {"dim": {"batch": Several((1, 8)), "n": "other+1"}, "shape": {"x": Several(((1, 3), (8, 3)))}}
 
 
 def test_what_is_no_list_of_shapes_is_said() -> None:
@@ -63,8 +75,11 @@ def test_what_is_no_list_of_shapes_is_said() -> None:
 
 def test_a_load_takes_numbers_and_lists_of_them() -> None:
     values = {"concurrency": [1, np.int64(2)], "rate": (10, 20.5), "slo": "p99=20ms"}
-    assert given_of(options_for("load"), values) == {"concurrency": "1,2", "rate": "10,20.5", "slo": "p99=20ms"}
-    assert given_of(options_for("load"), {"concurrency": 4, "rate": "auto"}) == {"concurrency": "4", "rate": "auto"}
+    given, words = given_of(options_for("load"), values)
+    assert given == {"concurrency": (1, 2), "rate": (10, 20.5), "slo": {"p99": 20_000_000}}
+    assert words == {"concurrency": "1,2", "rate": "10,20.5", "slo": "p99=20ms"}
+    given, words = given_of(options_for("load"), {"concurrency": 4, "rate": "auto"})
+    assert (given, words) == ({"concurrency": (4,), "rate": "auto"}, {"concurrency": "4", "rate": "auto"})
 
 
 def test_a_baseline_takes_options_back() -> None:
@@ -74,7 +89,14 @@ def test_a_baseline_takes_options_back() -> None:
         "baseline_dynamic_outputs": False,
         "baseline_cuda_graph": True,
     }
-    assert given_of(options_for("gate"), values) == {
+    given, words = given_of(options_for("gate"), values)
+    assert given == {
+        "baseline-threads": None,
+        "baseline-ep-option": {},
+        "baseline-dynamic-outputs": False,
+        "baseline-cuda-graph": True,
+    }
+    assert words == {
         "baseline-threads": "",
         "baseline-ep-option": [""],
         "baseline-dynamic-outputs": "off",
@@ -120,8 +142,8 @@ def test_the_command_that_does_the_same() -> None:
         "dim": {"n": 8},
         "note": "a b",
     }
-    given = given_of(options_for("run"), values)
-    assert " ".join(command_line("run", ["my model.onnx"], given)) == (
+    _, words = given_of(options_for("run"), values)
+    assert " ".join(command_line("run", ["my model.onnx"], words)) == (
         "ortbench run 'my model.onnx' --ep cpu --mode cpu-tensors --mode device-tensors --pinned --dim n=8 --duration 2 --note 'a b'"
     )
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from pathlib import Path
 
 import pytest
 import typer
 
 from ortbench.cli import COMMANDS
-from ortbench.cli.options import Command
+from ortbench.cli.options import Command, function_of
 from tests.conftest import MODELS, ortbench_here
 
 MULTI = str(MODELS / "multi_output.onnx")
@@ -18,9 +17,9 @@ MULTI = str(MODELS / "multi_output.onnx")
 def options() -> list[tuple[str, str, bool, bool]]:
     """Every option of every command: the command, its name, whether it takes a word, whether it is repeatable."""
     found = []
-    for name, module in COMMANDS.items():
+    for name in COMMANDS:
         app = typer.Typer(rich_markup_mode=None, add_completion=False)
-        app.command(cls=Command)(getattr(import_module(module), name))
+        app.command(cls=Command)(function_of(name))
         for param in typer.main.get_command(app).params:
             if param.param_type_name == "option":
                 takes_word = not getattr(param, "is_flag", False)

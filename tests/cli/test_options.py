@@ -6,18 +6,19 @@ import re
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ortbench.analysis.comparing.comparable import changes
+from ortbench.cli.options import declared_for
 from ortbench.core.errors import BadInput
 from ortbench.gate.baseline import BASELINE_CHAIN, LIVE_BASELINE, baseline_of
-from ortbench.gate.limits import METRICS, Limits
+from ortbench.gate.limits import Limits
 from ortbench.jobs import load as load_job
 from ortbench.model.settings import OF_LOOP, OF_SESSION
+from ortbench.plan.compare_options import METRICS
 from ortbench.plan.list_syntax import REPEATED
 from ortbench.plan.load_plan import LoadPlan
 from ortbench.plan.loop_plan import Steps
@@ -59,14 +60,14 @@ from ortbench.plan.options import (
 from ortbench.plan.output_options import Wanted
 from ortbench.plan.plan import PLAN, WHICH_MODES, Loop, Plan
 from ortbench.plan.plan_builder import plan_of
-from ortbench.plan.sweep_plan import IN_SUITES
 from ortbench.plan.target import Inputs, Target
 from ortbench.suite.cases import read
 from ortbench.suite.job import Job, jobs_of
-from ortbench.suite.layers import LOADS, OPTIONS
+from ortbench.suite.layers import LOADS
 from tests.conftest import MODELS, ROOT, ortbench_here
 from tests.reference import document
 from tests.results import result_of
+from tests.typed import typed
 
 # A word of a command line, and the same in TOML, for every kind; for a few options another one.
 WORDS: list[tuple[Kind, str, str]] = [
@@ -164,7 +165,7 @@ def asked(folder: Path, monkeypatch: pytest.MonkeyPatch, command: str, typed: li
 def holds(values: Any, name: str, option: Option) -> bool:
     """Whether a field has what was typed, and that is not its default."""
     given: Any = True if option.kind is FLAG else option.kind.word(words(option)[-1])
-    value = option.kind.parse([given] if option.kind.repeatable else given, option.name)
+    value = option._replace(lists=None).read([given] if option.kind.repeatable else given)
     default = declared(type(values))[name].default
     return bool(getattr(values, name) == value != default)
 
@@ -206,9 +207,7 @@ def unnamed(job: Job) -> list[Plan]:
     return [replace(plan, name=None) for plan in job.plans]
 
 
-@pytest.mark.parametrize(
-    "option", [it for it in OPTIONS.values() if it not in (*LOADS, *IN_SUITES)], ids=lambda it: it.flag
-)
+@pytest.mark.parametrize("option", [it for it in options_of(*PLAN) if it.suite], ids=lambda it: it.flag)
 def test_a_suite_makes_the_plan_that_the_command_line_makes(
     option: Option, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -310,7 +309,8 @@ def test_settings_are_recorded_and_a_difference_in_one_is_told() -> None:
         if option.flag not in titles:
             continue
         given: Any = True if option.kind is FLAG else option.kind.word(words(option)[-1])
-        target = make(Target, {option.flag: [given] if option.kind.repeatable else given})
+        one = option._replace(lists=None)
+        target = make(Target, {option.flag: one.read([given] if option.kind.repeatable else given)})
         other = result_of(**{f"target__{key}": value for key, value in settings(target).items()})
         (change,) = changes(plain, other)
         assert change.startswith(f"{titles[option.flag]}: "), name
@@ -334,11 +334,11 @@ def test_whatever_says_what_runs_can_be_another_for_the_baseline() -> None:
     assert {it.flag for it in TWINS.values()} == said
 
 
-def base(*typed: str) -> Plan:
+def base(*words: str) -> Plan:
     """The baseline of a live gate."""
-    plan = plan_of("m.onnx", {"threads": 4, "dim": ["batch=8"], "cuda-graph": True, "run-config": ["a=b"]})
-    given = {flag.removeprefix("--"): word for flag, word in zip(typed[::2], typed[1::2], strict=True)}
-    return baseline_of(plan, {flag: [it] if flag in LISTS else it for flag, it in given.items()})
+    plan = plan_of("m.onnx", {"threads": 4, "dim": {"batch": 8}, "cuda-graph": True, "run-config": {"a": "b"}})
+    given = {flag.removeprefix("--"): word for flag, word in zip(words[::2], words[1::2], strict=True)}
+    return baseline_of(plan, typed({flag: [it] if flag in LISTS else it for flag, it in given.items()}, "gate"))
 
 
 LISTS = {f"baseline-{flag}" for flag in ("dim", "run-config", "shape")}
@@ -408,8 +408,7 @@ def test_help_shows_every_option_in_its_panel(command: str) -> None:
     assert panels == ["Arguments"] * (command != "bandwidth") + [it for it in PANELS if it in panels] + ["Options"]
     _, *parts = re.split(r"^(\w.*):\n", text, flags=re.MULTILINE)
     shown = dict(zip(parts[::2], parts[1::2], strict=True))
-    function = getattr(import_module(f"ortbench.cli.{ {'inspect': 'look'}.get(command, command) }"), command)
-    for option in function.options.values():
+    for option in declared_for(command).values():
         assert re.search(rf"^ .*{option.name}\b", shown[option.panel], re.MULTILINE), option
 
 

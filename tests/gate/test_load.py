@@ -34,6 +34,7 @@ from tests.results import (
     serving,
     steady,
 )
+from tests.typed import typed
 
 # Stored
 
@@ -173,10 +174,10 @@ def test_an_slo_is_kept_for_certain_broken_for_certain_or_neither() -> None:
     )
     with pytest.raises(BadInput, match=r"^--slo: the result has no load point at a rate"):
         check_alone(serving(), Limits(slo={"p99": MS}))
-    assert limits_of({"slo": "p99=20ms,mean=5ms"}, False, ()).slo == {"p99": 20 * MS, "mean": 5 * MS}
-    assert limits_of({"slo": "p99=20ms"}, False, ()).any
+    assert limits_of(typed({"slo": "p99=20ms,mean=5ms"}, "gate"), False, ()).slo == {"p99": 20 * MS, "mean": 5 * MS}
+    assert limits_of(typed({"slo": "p99=20ms"}, "gate"), False, ()).any
     with pytest.raises(BadInput, match="--slo '20ms': name the statistic"):
-        limits_of({"slo": "20ms"}, False, ())
+        typed({"slo": "20ms"}, "gate")
 
 
 def test_of_a_search_one_rate_must_keep_the_slo() -> None:

@@ -15,6 +15,7 @@ from ortbench.model.result import Case, Result
 from ortbench.plan.parsing import parse_size
 from tests.expect import refusal
 from tests.results import broken, measured, result_of, steady, weighed
+from tests.typed import typed
 
 MB = 1_000_000
 DEVICE = parse_metric("cpu-tensors.device_memory")
@@ -43,12 +44,12 @@ def test_a_size_is_read_with_its_unit() -> None:
 
 
 def test_which_limits_need_memory() -> None:
-    assert limits_of({"max-device-memory": "1GB"}, False, ()).of_memory
-    assert limits_of({"max-host-memory": "1GB"}, False, ()).of_memory
-    assert limits_of({"metric": ["device_memory"]}, True, ()).of_memory
+    assert limits_of(typed({"max-device-memory": "1GB"}, "gate"), False, ()).of_memory
+    assert limits_of(typed({"max-host-memory": "1GB"}, "gate"), False, ()).of_memory
+    assert limits_of(typed({"metric": ["device_memory"]}, "gate"), True, ()).of_memory
     assert not limits_of({}, True, ()).of_memory
-    assert limits_of({"metric": ["host_memory", "h2d"]}, True, ()).phases() == {"latency", "h2d"}
-    assert limits_of({"max-host-memory": "1GB"}, False, ()).any
+    assert limits_of(typed({"metric": ["host_memory", "h2d"]}, "gate"), True, ()).phases() == {"latency", "h2d"}
+    assert limits_of(typed({"max-host-memory": "1GB"}, "gate"), False, ()).any
 
 
 def said(result: Result, **limits: Any) -> list[tuple[str, str]]:

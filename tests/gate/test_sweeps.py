@@ -16,6 +16,7 @@ from ortbench.report.markdown import markdown
 from tests.expect import refusal
 from tests.gate.test_metrics import limits, verdicts
 from tests.results import MS, USUAL, serving, sweep_result, without
+from tests.typed import typed
 
 
 def slower(factor: float, *batches: int) -> Result:
@@ -98,7 +99,7 @@ def test_what_no_shape_has_is_refused() -> None:
     one, other = sweep_result(), without(without(sweep_result(), 1), 2)
     with pytest.raises(BadInput, match="the results have no point in common"):
         check_stored(without(one, 4), other, limits())
-    given = {"model": "m.onnx", "baseline-model": "b.onnx", "shape": ["x:1x3,8x3"]}
+    given = typed({"model": "m.onnx", "baseline-model": "b.onnx", "shape": ["x:1x3,8x3"]}, "gate")
     with pytest.raises(BadInput, match="--shape: a live gate is of one shape"):
         asked_gate(given, False, ())
 

@@ -11,7 +11,6 @@ import sys
 import tarfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ import pytest
 import typer
 
 from ortbench.cli import COMMANDS
+from ortbench.cli.options import function_of
 from tests.conftest import ROOT, ortbench
 from tests.forks import MAIN
 from tests.gpu import checks, further, pack
@@ -498,8 +498,8 @@ def test_every_command_is_one_that_ortbench_takes(ep: str, library: str | None, 
 def ortbench_commands() -> dict[str, Any]:
     """The program's commands, as it makes them of what is typed."""
     app = typer.Typer()
-    for name, module in COMMANDS.items():
-        app.command(name)(getattr(import_module(module), name))
+    for name in COMMANDS:
+        app.command(name)(function_of(name))
     program: Any = typer.main.get_command(app)
     found: dict[str, Any] = program.commands
     return found

@@ -402,7 +402,7 @@ def test_a_run_says_before_it_measures_that_a_page_cannot_be_written(arguments: 
 @pytest.mark.process
 def test_a_run_without_a_page_loads_nothing_for_it(tmp_path: Path) -> None:
     code = (
-        "import sys\nfrom ortbench.cli import main\ntry:\n    main()\nexcept SystemExit:\n    pass\n"
+        "import sys\nfrom ortbench.cli.program import main\ntry:\n    main(sys.argv[1:])\nexcept SystemExit:\n    pass\n"
         "print(sorted({'matplotlib', 'jinja2'} & sys.modules.keys()), file=sys.stderr)"
     )
     arguments = ["run", MODELS / "tiny.onnx", "--ep", "cpu", *ONCE, "--mode", "cpu-tensors", "--out", tmp_path]

@@ -56,7 +56,7 @@ PREPARED = cast(Prepared, {"inferences_per_sample": None, "pipeline": None})
 
 
 def plan(mode: str = RESIDENT) -> Plan:
-    made = plan_of(MODEL, {"mode": [mode], "ep": "webgpu"})
+    made = plan_of(MODEL, {"mode": (mode,), "ep": "webgpu"})
     return Plan(MODEL, made.target, made.inputs, (mode,), Loop(duration_s=2.0))
 
 

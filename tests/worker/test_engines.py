@@ -97,7 +97,7 @@ def test_all_that_an_engine_follows_from_has_a_folder_of_its_own(tmp_path: Path)
 
 def test_a_baseline_has_the_candidates_cache_unless_it_is_another_ep() -> None:
     plan = Plan(TINY, cached(Path("c"), trt_fp16_enable="1"))
-    assert baseline_of(plan, {"baseline-ep-option": [""]}).target.engine_cache == "c"
+    assert baseline_of(plan, {"baseline-ep-option": {}}).target.engine_cache == "c"
     assert baseline_of(plan, {"baseline-model": "other.onnx"}).target.engine_cache == "c"
     assert baseline_of(plan, {"baseline-ep": "cuda"}).target.engine_cache is None
 

@@ -1,4 +1,4 @@
-"""`ortbench suite` and `ortbench merge`."""
+"""`ortbench suite`, `merge`, `report` and `clean`: folders of many results."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from typing import Annotated
 import typer
 
 from ortbench.cli.options import command_line, takes
+from ortbench.core.errors import BadInput
 from ortbench.core.safe_text import plain_name, visible
 from ortbench.plan.options import WRITTEN, Given, make
 from ortbench.plan.output_options import REPORTS, Wanted
+from ortbench.plan.parsing import parse_age
 
 
 @takes(Wanted)
@@ -71,3 +73,42 @@ def merge(
     from ortbench.jobs import suite as job
 
     raise SystemExit(job.merge(folders, out, make(Wanted, given)))
+
+
+@takes(Wanted)
+def report(
+    given: Given,
+    results: Annotated[
+        list[Path],
+        typer.Argument(metavar="RESULT.json …", help="Result files, or folders of results, such as a suite's."),
+    ],
+) -> None:
+    """Make one page of one or many results: verdict, plots, tables, and how they came about. It opens anywhere, offline."""
+    from ortbench.jobs import compare as job
+
+    job.report(results, given.get("html"))
+
+
+@takes()
+def clean(
+    given: Given,
+    folders: Annotated[
+        list[str],
+        typer.Argument(metavar="FOLDER", help="What holds runs, or is one. Default: reports.", show_default=False),
+    ] = [],  # noqa: B006 - typer reads the default and never keeps it
+    older: Annotated[
+        str | None, typer.Option("--older", metavar="AGE", help="Only what is older: 12h, 7d, 2w.")
+    ] = None,
+    keep: Annotated[int | None, typer.Option("--keep", metavar="N", help="Keep the N newest.")] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Remove without asking.")] = False,
+) -> None:
+    """List what runs, gates, sweeps and suites left in a folder, and remove it.
+
+    What ortbench did not make stays. Without --yes it asks.
+    """
+    if keep is not None and keep < 0:
+        raise BadInput(f"--keep {keep}: cannot be negative", "--keep")
+    older_s = None if older is None else parse_age(older, "--older")
+    from ortbench.jobs import clean as job
+
+    raise SystemExit(job.clean(folders, older_s, keep, yes))

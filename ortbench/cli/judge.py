@@ -1,4 +1,4 @@
-"""`ortbench gate`."""
+"""`ortbench compare`, `history` and `gate`: which differences are real, and what is let pass."""
 
 from __future__ import annotations
 
@@ -10,10 +10,45 @@ import typer
 from ortbench.cli.options import command_line, takes
 from ortbench.gate.baseline import CANDIDATE, LIVE_BASELINE, STORED_BASELINE, UNDER_LOAD
 from ortbench.gate.limits import Limits
+from ortbench.plan.compare_options import COMPARED, compared_of
 from ortbench.plan.load_plan import LoadPlan
 from ortbench.plan.options import Given, make
 from ortbench.plan.output_options import Wanted
-from ortbench.plan.plan import PLAN
+from ortbench.plan.plan import PLAN, Plan
+
+
+@takes(COMPARED, Plan, STORED_BASELINE, Wanted)
+def compare(
+    given: Given,
+    results: Annotated[
+        list[Path],
+        typer.Argument(metavar="RESULT.json...", help="Result files, or folders of results: two or more in all."),
+    ],
+) -> None:
+    """Hold results against each other: which differences are real."""
+    only = compared_of(given)
+    from ortbench.jobs import compare as job
+
+    wanted = make(Wanted, given)
+    job.compare(results, only, "force" in given, wanted.markdown, wanted.json)
+
+
+@takes(COMPARED, Plan, STORED_BASELINE, Wanted)
+def history(
+    given: Given,
+    results: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="FOLDER|GIT-REF...",
+            help="Folders of results or result files; or commits that hold some, such as v1..main, and where in them.",
+        ),
+    ],
+) -> None:
+    """Follow results over many days: each case's times, where they stepped, and what had changed there."""
+    only = compared_of(given)
+    from ortbench.jobs import history as job
+
+    job.history(results, only, "force" in given, make(Wanted, given))
 
 
 @takes(CANDIDATE, (UNDER_LOAD,), Limits, STORED_BASELINE, LIVE_BASELINE, LoadPlan, *PLAN, Wanted)

@@ -1,0 +1,190 @@
+"""`ortbench run`, `loop`, `chain`, `profile` and `code`: a model or a chain as one plan has it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ortbench.cli.options import Model, command_line, takes
+from ortbench.core.errors import BadInput
+from ortbench.model.modes import ALL_MODES, CPU, MODES
+from ortbench.plan.configurations import sides_of
+from ortbench.plan.loop_plan import steps_of
+from ortbench.plan.options import MEASURED, WRITTEN, Given, make, options_of
+from ortbench.plan.output_options import Wanted
+from ortbench.plan.plan import CODE_DURATION_S, PLAN, Plan, check, check_amount
+from ortbench.plan.plan_builder import plan_of
+from ortbench.plan.target import POLICIES
+
+ModelOrChain = Annotated[
+    str, typer.Argument(metavar="MODEL", help="The model, an .onnx or .ort file, or a chain, a TOML file.")
+]
+
+
+@takes(*PLAN, Wanted)
+def run(given: Given, model: Model) -> None:
+    """Measure a model in its I/O modes: what copies and inference cost."""
+    _measure(model, given, "run")
+
+
+@takes(*PLAN, Wanted)
+def loop(given: Given, model: Model) -> None:
+    """Measure a model whose outputs are inputs of its next step: what the copies of its state cost."""
+    steps_of(given, needed=True)
+    _measure(model, given, "loop")
+
+
+def _measure(model: str, given: Given, command: str) -> None:
+    """Carry a command out that measures several settings side by side."""
+    check_amount(given)
+    from ortbench.jobs import run as job
+
+    wanted = make(Wanted, given)
+    job.check_wanted(wanted)
+    plans = _plans(model, given, command)
+    if len(plans) > 1 and wanted.json is not None:
+        raise BadInput("--json is for one result: every side has a result.json in a folder of its own", "--json")
+    for plan in plans:
+        check(plan)
+    raise SystemExit(job.run(plans, wanted))
+
+
+def _plans(model: str, given: Given, command: str) -> list[Plan]:
+    """A plan for each side.
+
+    Raises:
+        BadInput: an option that cannot be read, or that is for one EP where there are several.
+    """
+    sides = sides_of(given, [it.of(command) for it in options_of(*PLAN) if command in it.commands])
+    eps = list(dict.fromkeys(side["ep"] for side in sides if "ep" in side))
+    if len(eps) > 1 and ("ep-library" in given or "device" in given):
+        raise BadInput("with several --ep give a library as an --ep of its own, and no --device")
+    plans = []
+    for side in sides:
+        if "ep-option" in side and len(eps) > 1:
+            side = {**side, "ep-option": _options_for(side["ep"], eps, side["ep-option"])}
+        plan = plan_of(model, side, command_line())
+        plans.append(replace(plan, target=replace(plan.target, several_eps=len(eps) > 1)))
+    return plans
+
+
+def _options_for(ep: str, eps: Sequence[str], ep_option: Mapping[str, str]) -> dict[str, str]:
+    """The EP options of one of several EPs: ``cuda:key=value`` is for that EP alone, ``key=value`` for all."""
+    found = {}
+    for key, value in ep_option.items():
+        owner, colon, rest = key.partition(":")
+        if not colon or owner not in eps:
+            found[key] = value
+        elif owner == ep:
+            found[rest] = value
+    return found
+
+
+@takes(*PLAN, Wanted)
+def chain(
+    given: Given,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The chain, a TOML file.")],
+) -> None:
+    """Measure models one behind the other: what it costs that each hands on through the host.
+
+    Stages and links are in a TOML file.
+    """
+    check_amount(given)
+    from ortbench.jobs import run as job
+    from ortbench.suite import chain_file
+
+    wanted = make(Wanted, given)
+    job.check_wanted(wanted)
+    plan = chain_file.plan_of(file, os.environ, given, command_line())
+    check(plan)
+    raise SystemExit(job.run([plan], wanted))
+
+
+@takes(*PLAN, Wanted)
+def profile(
+    given: Given,
+    model: ModelOrChain,
+    attach_only: Annotated[
+        bool,
+        typer.Option(
+            "--attach-only",
+            help="Do not start nsys: run the session for a profiler that is attached.",
+            rich_help_panel=MEASURED,
+        ),
+    ] = False,
+) -> None:
+    """Run a short session made for a timeline, under Nsight Systems where it is installed."""
+    if model.endswith(".toml"):
+        from ortbench.suite import chain_job
+
+        plan = chain_job.plan_of(Path(model), os.environ, given, command_line(), ())
+    else:
+        plan = plan_of(model, given, command_line())
+    plan = replace(plan, loop=replace(plan.loop, in_order=True))
+    check(plan)
+    from ortbench.jobs import profile as job
+
+    raise SystemExit(job.profile(plan, attach_only, make(Wanted, given)))
+
+
+@takes(*PLAN)
+def code(
+    given: Given,
+    model: Model,
+    out: Annotated[
+        str | None,
+        typer.Option("--out", metavar="FILE", help="Write the program to a file.", rich_help_panel=WRITTEN),
+    ] = None,
+    notebook: Annotated[
+        str | None,
+        typer.Option(
+            "--notebook", metavar="FILE", help="Write it as a Jupyter notebook (.ipynb).", rich_help_panel=WRITTEN
+        ),
+    ] = None,
+) -> None:
+    """Print the program that does what a mode does, in onnxruntime and numpy alone.
+
+    With this model on this EP, and with what waits for this device; it checks its outputs and prints its median.
+    """
+    if model.endswith(".toml"):
+        reason = "no program is written for a chain; write that of each stage by its model"
+        raise BadInput(f"{model}: {reason}, docs/chains.md says how one hands on to the next")
+    plan = replace(plan_of(model, given, command_line()), modes=(_mode_of_code(given),))
+    plan = replace(plan, loop=replace(plan.loop, duration_s=given.get("duration", CODE_DURATION_S)))
+    check(plan)
+    _check_code(plan)
+    from ortbench.jobs import code as job
+
+    raise SystemExit(job.code(plan, out, notebook))
+
+
+def _mode_of_code(given: Given) -> str:
+    """The one mode.
+
+    Raises:
+        BadInput: there are several.
+    """
+    added = [name for name, mode in ALL_MODES.items() if mode.option and mode.option in given]
+    modes = list(dict.fromkeys([*given.get("mode", ()), *added]))
+    if len(modes) > 1:
+        raise BadInput(f"a program does one mode, and these are {len(modes)}: {', '.join(modes)}", "--mode")
+    return modes[0] if modes else MODES[CPU].without_copies
+
+
+def _check_code(plan: Plan) -> None:
+    """Refuse what no program is written for.
+
+    Raises:
+        BadInput: why.
+    """
+    if plan.target.ep in POLICIES:
+        reason = "'ortbench run' with it says which EP ONNX Runtime chooses: name that one"
+        raise BadInput(f"--ep {plan.target.ep}: a program names its EP; {reason}", "--ep")
+    if plan.inputs.path is not None and Path(plan.inputs.path).is_dir():
+        reason = "a program with numpy alone reads an .npz, whose keys are the names of the inputs"
+        raise BadInput(f"--input {plan.inputs.path}: {reason}", "--input")

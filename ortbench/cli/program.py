@@ -1,0 +1,178 @@
+"""The program: it reads the words that were typed, has the command carried out and says what was wrong.
+
+Nothing here imports onnxruntime, rich, scipy or pandas at start-up: `ortbench --help` stays quick.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from functools import partial
+from importlib import import_module
+from typing import Annotated, NoReturn
+
+import typer
+
+from ortbench.cli import COMMANDS, COMPLETING, spelled_out
+from ortbench.cli.options import WIDEST, Command, Program, function_of
+from ortbench.core import safe_stdio, signals
+from ortbench.core.errors import BAD_INPUT, DONE, INTERRUPTED, OrtbenchError, one_line
+from ortbench.core.safe_text import complain
+from ortbench.core.version import __version__
+
+app = typer.Typer(
+    cls=Program,
+    help="What ONNX Runtime's copies cost: a model in several I/O modes, side by side, on any execution provider.",
+    epilog="Begin with: ortbench run MODEL.onnx",
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": WIDEST},
+)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        print(f"ortbench {__version__}")
+        raise typer.Exit
+
+
+def _install_completion(asked: bool) -> None:
+    if asked:
+        from ortbench.cli import completion
+
+        completion.install()
+        raise typer.Exit
+
+
+def _show_completion(asked: bool) -> None:
+    if asked:
+        from ortbench.cli import completion
+
+        completion.show()
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+    install_completion: Annotated[
+        bool,
+        typer.Option(
+            "--install-completion",
+            callback=_install_completion,
+            is_eager=True,
+            help="Have this shell (bash, zsh, fish) complete what is typed, and exit.",
+        ),
+    ] = False,
+    show_completion: Annotated[
+        bool,
+        typer.Option(
+            "--show-completion",
+            callback=_show_completion,
+            is_eager=True,
+            help="Print the script that does so, and exit.",
+        ),
+    ] = False,
+) -> None:
+    """Options of every command."""
+
+
+def _offer(typed: Sequence[str]) -> None:
+    """Give the program the command that was typed; where none was, all of them.
+
+    Typer makes every option of every command it has, which takes longer than all else before a run begins.
+    """
+    if typed[0] in ("-h", "--help"):
+        offer_names()
+        return
+    for name in typed[:1] if typed[0] in COMMANDS else COMMANDS:
+        app.command(cls=Command)(function_of(name))
+
+
+def offer_names() -> None:
+    """Give the program its commands by name and sentence alone, for a list of them."""
+    for name, module in COMMANDS.items():
+        sentence = (getattr(import_module(module), name).__doc__ or "").partition("\n")[0]
+        app.command(name, help=sentence)(_nothing)
+
+
+def _nothing() -> None:
+    """In the place of a command that is only named."""
+
+
+def _complete() -> NoReturn:
+    """Answer a shell that asks what could be typed; without an answer it goes on with files."""
+    from ortbench.cli import completion
+
+    begun = completion.begun()
+    if not begun:
+        offer_names()
+    else:
+        typed = spelled_out(begun)
+        if typed != begun:
+            completion.insert(typed[0])
+        if typed[0] in COMMANDS:
+            _offer(typed)
+    app(prog_name=completion.PROGRAM, complete_var=COMPLETING)
+    raise SystemExit(DONE)
+
+
+def main(typed: Sequence[str]) -> NoReturn:
+    """The program: a user's error is one line on stderr and its exit code, never a traceback.
+
+    Args:
+        typed: what stands behind the program's name, spelled out.
+    """
+    if COMPLETING in os.environ:
+        _complete()
+    _offer(typed)
+    safe_stdio.to_the_end(partial(_carry_out, list(typed)))
+
+
+def _tell_ci(command: str, message: str) -> None:
+    """Where CI looks for what a command came to, it finds why it came to nothing."""
+    from ortbench.jobs.junit import write_error
+
+    write_error(command, message)
+
+
+def _instead(command: str, name: str) -> str | None:
+    """What to do in place of an option that a command does not take although one might think so; None where that is not said."""
+    from ortbench.plan.options import options_of
+    from ortbench.plan.plan import PLAN
+
+    found = next((it for it in options_of(*PLAN) if it.name == name and command in it.instead), None)
+    return None if found is None else f"{name}: {found.instead[command]}"
+
+
+def _carry_out(typed: list[str]) -> int:
+    """Have a command carried out, and say what was wrong with it; its exit code."""
+    try:
+        # Typer takes exceptions that mean an exit for its own, and gives their codes back: of Ctrl-C too, without a word.
+        code = app(typed, standalone_mode=False)
+    except SystemExit as ended:
+        return ended.code if isinstance(ended.code, int) else DONE
+    except typer.Exit as ended:
+        return ended.exit_code
+    except OrtbenchError as error:
+        complain(str(error))
+        _tell_ci(typed[0], str(error))
+        return error.exit_code
+    except KeyboardInterrupt:
+        code = INTERRUPTED
+    except Exception as error:
+        # Typer keeps the class of its usage errors to itself; what they share is this method.
+        if not hasattr(error, "format_message"):
+            raise
+        instead = _instead(typed[0], getattr(error, "option_name", ""))
+        message = f"{one_line(error.format_message())} (see --help)" if instead is None else instead
+        complain(message)
+        _tell_ci(typed[0], message)
+        return BAD_INPUT
+    if code == INTERRUPTED:
+        print(signals.NOTHING_MEASURED, file=sys.stderr)
+    return code or DONE
