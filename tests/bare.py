@@ -20,7 +20,7 @@ import numpy as np
 import onnxruntime as ort
 from onnxruntime.capi import _pybind_state as native
 
-from ortbench.worker import blocks, opening
+from ortbench.worker import measuring, opening
 from tests.forks import WORKER
 from tests.refdevice import EP_NAME
 
@@ -129,7 +129,7 @@ def beside(file: Path) -> dict[str, str]:
 
 def follow() -> None:
     """From now on the blocks that this worker times are followed by bare calls."""
-    open_, block, calls = opening.open, blocks.block, {}
+    open_, block, calls = opening.open, measuring.block, {}
 
     def opened(state: Any, model: str, *given: Any, **named: Any) -> Any:
         answer = open_(state, model, *given, **named)
@@ -143,4 +143,4 @@ def follow() -> None:
             file.write(json.dumps({"what": (mode, phase), "calls": times}) + "\n")
         return answer
 
-    opening.open, blocks.block = opened, timed
+    opening.open, measuring.block = opened, timed

@@ -8,8 +8,7 @@ from typing import Any
 
 from ortbench.core.errors import BenchmarkFailed
 from ortbench.plan.target import Inputs, Target
-from ortbench.worker.modes.buffers import Buffers
-from ortbench.worker.modes.pipelined import PipelinedMode
+from ortbench.worker.modes.pipelined import Buffers, PipelinedMode
 from ortbench.worker.proofs.fence import RUN, SYNCHRONIZE, Fence
 from ortbench.worker.proofs.outputs import check_outputs
 from ortbench.worker.session import first_run, memory, providers, session

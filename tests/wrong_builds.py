@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from ortbench.worker import blocks
-from ortbench.worker.modes.base import TimedCall
+from ortbench.worker import measuring
 from ortbench.worker.modes.bound import BoundMode
 from ortbench.worker.proofs.trials import Trial
+from ortbench.worker.timing import TimedCall
 from tests.forks import WORKER
 
 
@@ -40,7 +40,7 @@ def copies_twice() -> None:
 
 def counts_twice() -> None:
     """Whole inferences of `device-tensors` have the time of an upload added, which they hold already."""
-    right = blocks.block
+    right = measuring.block
 
     def block(state: Any, mode: str, phase: str, *given: Any, **named: Any) -> Any:
         answer = right(state, mode, phase, *given, **named)
@@ -52,19 +52,19 @@ def counts_twice() -> None:
             answer["samples"] = [ns + took for ns in answer["samples"]]
         return answer
 
-    blocks.block = block
+    measuring.block = block
 
 
 def adds_a_microsecond() -> None:
     """Every sample is a microsecond too long."""
-    right = blocks.block
+    right = measuring.block
 
     def block(*given: Any, **named: Any) -> Any:
         answer = right(*given, **named)
         answer["samples"] = [ns + 1000 for ns in answer["samples"]]
         return answer
 
-    blocks.block = block
+    measuring.block = block
 
 
 def finds_nothing_left() -> None:

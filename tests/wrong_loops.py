@@ -19,8 +19,7 @@ from ortbench.worker.loops.base import LoopMode
 from ortbench.worker.loops.bound import BoundLoop, State
 from ortbench.worker.loops.cpu import CpuLoop
 from ortbench.worker.loops.data import LoopData
-from ortbench.worker.loops.host_accessible import HostAccessibleLoop
-from ortbench.worker.loops.resident import ResidentLoop, SharedLoop
+from ortbench.worker.loops.modes import HostAccessibleLoop, ResidentLoop, SharedLoop
 from ortbench.worker.proofs.outputs import check_outputs
 from ortbench.worker.session import providers, session
 from ortbench.worker.session.session import Model
@@ -39,11 +38,11 @@ class TooEarly(ResidentLoop):
 class NotFedBack(ResidentLoop):
     """The state's output goes to a buffer that no step reads."""
 
-    def _bind_state(self, binding: Any, state: State, number: int) -> None:
-        binding.bind_ortvalue_input(state.name_in, state.buffers[0])
+    def _state_value(self, state: State, number: int) -> Any:
+        return state.buffers[0]
 
-    def _bind_next(self, binding: Any, state: State, number: int) -> None:
-        binding.bind_ortvalue_output(state.name_out, state.buffers[1])
+    def _next_value(self, state: State, number: int) -> Any:
+        return state.buffers[1]
 
 
 class OneStepTooFew(ResidentLoop):

@@ -3,7 +3,7 @@
 `copy_tensors` and the synchronize calls of ONNX Runtime's Python API hold the lock while they wait for the device, a run
 lets go of it. A caller whose run is done needs it back, and waits while another one copies. No clock of the callers shows
 that wait, because it ends inside the call. But Linux tells of every thread in which system call it sleeps and at which
-address, and threads that wait for the lock sleep at one that is known (`ortbench.worker.load.lock`). Who looks at random
+address, and threads that wait for the lock sleep at one that is known (`ortbench.worker.load.callers`). Who looks at random
 moments sees a caller waiting in the share of looks that is the share of its time: moments of a Poisson process see time
 averages (Wolff, Operations Research 30 (1982) 223), also of what goes in step. The looks are taken by this process, which does
 not need the worker's lock for them. Where the system does not tell (not Linux, or it may not be asked), nothing is known.
@@ -31,7 +31,7 @@ class LockWatch:
     Args:
         pid: of the worker.
         threads: the system's numbers of the callers' threads.
-        place: system call and address, see `ortbench.worker.load.lock.waiting_place`; None where they are not known.
+        place: system call and address, see `ortbench.worker.load.callers.waiting_place`; None where they are not known.
         seed: of the moments.
     """
 

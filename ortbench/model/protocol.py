@@ -213,7 +213,7 @@ class Finished(Held):
 
 
 class NodeEvent(TypedDict):
-    """One of ONNX Runtime's own events: see `ortbench.worker.looks.ort_profile.NodeEvent`."""
+    """One of ONNX Runtime's own events: see `ortbench.worker.looks.nodes.NodeEvent`."""
 
     name: str
     op: str

@@ -116,7 +116,7 @@ class Node:
 
     @classmethod
     def of(cls, event: NodeEvent) -> Node:
-        """From the fields of `ortbench.worker.looks.ort_profile.NodeEvent`."""
+        """From the fields of `ortbench.worker.looks.nodes.NodeEvent`."""
         recorded = event["args"]
         args = {
             "node": event["name"],

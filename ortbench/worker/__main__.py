@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import IO
 
 from ortbench.core.profiler import is_profiled
-from ortbench.worker import its_pip, telling
+from ortbench.worker import telling
 from ortbench.worker.worker import Worker
 
 
@@ -36,21 +36,17 @@ def _end_with_parent() -> None:
 
 
 def main(python: str | None = None) -> None:
-    """The process: keeps the answers' channel to itself.
-
-    Args:
-        python: the interpreter that it was started by, where somebody named one.
-    """
+    """The process: keeps the answers' channel to itself."""
     gc.set_threshold(100_000)  # looking for rubbish among modules, which stay, takes a tenth of loading them
     _end_with_parent()
-    its_pip.is_of(python)
+    telling.is_of(python)
     channel = os.dup(1)
     os.dup2(2, 1)
     sys.stdout = sys.stderr
     with os.fdopen(channel, "w", encoding="utf-8") as answers:
         telling.by(answers)
         with suppress(Exception):  # it is said when it is asked for; loading it need not wait for the first request
-            from ortbench.worker import blocks, opening, preparing  # noqa: F401
+            from ortbench.worker import measuring, opening  # noqa: F401
         serve(sys.stdin, answers)
         answers.flush()
         # Some EPs abort while they unload, so only what needs an orderly exit gets one: a profiler takes its data then.

@@ -1,7 +1,9 @@
-"""Requests for a look at something that is not measured: nodes, GPU activity, steps, devices, models."""
+"""Requests for a look at something that is not measured: nodes, GPU activity, steps, devices, models, packages."""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
@@ -10,21 +12,23 @@ from ortbench.analysis import same_name
 from ortbench.plan.chain_plan import chain_from
 from ortbench.plan.loop_plan import steps_from
 from ortbench.plan.target import inputs_from, target_from
-from ortbench.worker.looks import close_up as look_close_up
-from ortbench.worker.looks import cupti, ort_profile
+from ortbench.worker.looks import cuda, cupti
 from ortbench.worker.looks import devices as look_devices
 from ortbench.worker.looks import memory as look_memory
 from ortbench.worker.looks import model as look_model
 from ortbench.worker.looks import nodes as look_nodes
-from ortbench.worker.session import abilities, distributions, named
+from ortbench.worker.modes.base import Mode
+from ortbench.worker.session import distributions, named, runtime
 from ortbench.worker.session.runtime import begin, versions
 from ortbench.worker.state import State
 
 if TYPE_CHECKING:
     from ortbench.model import protocol
+    from ortbench.model.doctor_schema import Installed
     from ortbench.model.schema import Measured, Warned
 
 _PROFILED_RUNS = 3
+_CLOSE_UPS, _CLOSE_UP_NS = 8, 1_000_000_000  # a slow model is looked at fewer times
 
 
 def nodes(
@@ -71,14 +75,38 @@ def measure_copies(state: State, modes: list[str], runs: int) -> dict[str, Measu
 
 def close_up(state: State, mode: str) -> protocol.ClosedUp:
     """Some inferences of a mode, each as its steps."""
-    return {"inferences": look_close_up.close_up(state.modes[mode])}
+    return {"inferences": step_times(state.modes[mode])}
+
+
+def step_times(
+    mode: Mode, most: int = _CLOSE_UPS, budget_ns: int = _CLOSE_UP_NS, clock: Callable[[], int] = time.perf_counter_ns
+) -> list[list[tuple[str, int, int]]]:
+    """Time the steps of some inferences, after one that is not timed: name, start and duration in ns of each.
+
+    It is a pass of its own, for a timeline only. The clock is read between the work and its fence, which no sample may have
+    inside it, so none of these times is a measurement. No inference is begun once the budget is spent, but one is always timed.
+    """
+    steps = mode.steps()
+    for _, call in steps:
+        call()
+    begun = clock()
+    inferences: list[list[tuple[str, int, int]]] = []
+    while not inferences or (len(inferences) < most and clock() - begun < budget_ns):
+        taken = []
+        for name, call in steps:
+            start = clock()
+            kept = call()
+            taken.append((name, start, clock() - start))
+            del kept  # freed outside the clock, as in a sample
+        inferences.append(taken)
+    return inferences
 
 
 def profile(state: State, stage: int | None = None) -> protocol.Recorded:
     """Some runs in a session with ONNX Runtime's profiler, and what it recorded of their nodes; of a chain those of a stage."""
     opened = state.opened
     path, target, model, arrays = opened.session(stage)
-    return _recorded(ort_profile.profile_runs(path, target, model.provider, arrays, _PROFILED_RUNS))
+    return _recorded(look_nodes.profile_runs(path, target, model.provider, arrays, _PROFILED_RUNS))
 
 
 def devices(state: State, library: str | None = None) -> protocol.Listed:
@@ -90,7 +118,7 @@ def devices(state: State, library: str | None = None) -> protocol.Listed:
     return {
         "eps": eps,
         "runtime": versions(),
-        "abilities": abilities.abilities(),
+        "abilities": runtime.abilities(),
         "warnings": [*distributions.warnings(), *shared, *wrong],
     }
 
@@ -98,16 +126,12 @@ def devices(state: State, library: str | None = None) -> protocol.Listed:
 def check_device(state: State, library: str, number: int) -> list[protocol.Check]:
     """What a plugin EP's device does outside of sessions, held to its contract."""
     begin()
-    from ortbench.worker.looks import contract  # nothing else needs it
-
-    return contract.check_device(library, number)
+    return look_devices.check_device(library, number)
 
 
 def check_runs(state: State, threads: int, own: bool, runs: int) -> dict[str, str | None]:
     """What goes wrong in runs of several threads at a time, in words, or null."""
-    from ortbench.worker.looks import contract
-
-    return {"wrong": contract.check_runs(state.opened, threads, own, runs)}
+    return {"wrong": look_devices.check_runs(state.opened, threads, own, runs)}
 
 
 def inspect(state: State, model: str, target: dict[str, Any] | None, inputs: dict[str, Any]) -> protocol.Inspected:
@@ -116,6 +140,12 @@ def inspect(state: State, model: str, target: dict[str, Any] | None, inputs: dic
     return look_model.inspect_model(model, None if target is None else target_from(target), inputs_from(inputs))
 
 
-def _recorded(profile: ort_profile.Profile) -> protocol.Recorded:
-    """A profile as a timeline needs it."""
+def _recorded(profile: look_nodes.Profile) -> protocol.Recorded:
     return {"runs": profile.runs, "nodes": [cast("protocol.NodeEvent", asdict(event)) for event in profile.events]}
+
+
+def examine(state: State) -> Installed:
+    """Every EP and whether it loads, and the libraries of CUDA that came with them."""
+    found = devices(state)
+    package, built_for = cuda.built()
+    return {**found, "package": package, "cuda": None if built_for is None else cuda.cuda(built_for)}

@@ -1,8 +1,10 @@
-"""Requests about a model as a whole: open it, hold its outputs against those of another worker, let it go."""
+"""Requests about a model as a whole: open it, alone or with several shapes, compare its outputs with those of another worker, let
+it go; and about its file alone, for workers whose environment has nothing to read it with."""
 
 from __future__ import annotations
 
 import gc
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,10 +15,12 @@ from ortbench.core.errors import OrtbenchError, Unsupported
 from ortbench.plan.ep_options import with_own
 from ortbench.plan.loop_plan import steps_from
 from ortbench.plan.target import Target, inputs_from, target_from
-from ortbench.worker.inputs import files
+from ortbench.worker.inputs import files, model_file
+from ortbench.worker.inputs.model_file import of_model
 from ortbench.worker.modes import external_inputs
-from ortbench.worker.proofs import outputs, random_nodes
-from ortbench.worker.session import engine_cache, hardware, memory, placement, providers, session
+from ortbench.worker.proofs import outputs
+from ortbench.worker.proofs.fence import Fences
+from ortbench.worker.session import engine_cache, first_run, memory, placement, providers, session
 from ortbench.worker.session.first_run import Data
 from ortbench.worker.session.runtime import begin, versions
 from ortbench.worker.session.session import Model
@@ -36,14 +40,9 @@ def open(
     request, wanted = inputs_from(inputs), target_from(target)
     if wanted.external is not None:
         external_inputs.check(wanted.external)
-    provider = providers.find(wanted)
-    wanted = with_own(wanted, provider.name)
-    stages.done("loading the EP")
-    cache = engine_cache.Watch(model, wanted)
-    session_of = session.open_model(model, wanted, provider)
-    opened = opened_of(model, wanted, request, session_of, None if steps is None else steps_from(steps))
+    wanted, made, cache = _open_session(model, wanted, stages)
+    opened = opened_of(model, wanted, request, made, None if steps is None else steps_from(steps))
     state.opened = opened  # also where the first run fails: the session then ends with the process
-    stages.done("creating the session")
     where = placement.placement(opened.model)
     unsupported = None
     try:
@@ -55,32 +54,40 @@ def open(
     counted = where if unsupported is not None else with_copies(where, model, opened.model, data.arrays)
     if counted is not where:
         stages.done("counting Memcpy nodes in a profiled session")
-    described = described_ep(wanted, provider, stages)
+    described = described_ep(wanted, made.provider, stages)
     loop = {"loop": _loop(opened)} if isinstance(opened, OpenedLoop) and unsupported is None else {}
     answer = answered(opened, described, counted, unsupported, stages)
     return {**loop, **answer, "engine_cache": kept}  # type: ignore[typeddict-item]
 
 
-def answered(
-    opened: Opened, described: protocol.LoadedEp, counted: schema.Placement, unsupported: str | None, stages: Stages
-) -> protocol.Opened:
-    """What a worker says of a model that is open.
+def _open_session(path: str, target: Target, stages: Stages) -> tuple[Target, Model, engine_cache.Watch]:
+    """The session, the target with the options of its EP alone, and what watches the EP's engines."""
+    provider = providers.find(target)
+    own = with_own(target, provider.name)
+    stages.done("loading the EP")
+    cache = engine_cache.Watch(path, own)
+    model = session.open_model(path, own, provider)
+    stages.done("creating the session")
+    return own, model, cache
 
-    Args:
-        opened: with its data.
-        described: its EP.
-        counted: where nodes are.
-        unsupported: why no mode can be measured.
-        stages: of opening it.
-    """
+
+def answered(
+    opened: Opened,
+    described: protocol.LoadedEp,
+    counted: schema.Placement,
+    unsupported: str | None,
+    stages: Stages,
+    eps: list[schema.EpOfSession] | None = None,
+) -> protocol.Opened:
+    """What a worker says of a model that is open; the EPs of its session where they are not known otherwise."""
     data, model = opened.data, opened.model
     _ = model.places  # memories are tried now: a worker that is lost in a trial of the first request is replaced
     return {
         **described,  # type: ignore[typeddict-item]
-        "ep_options": opened.target.options,
-        "device": hardware.describe_device(model),
+        "ep_options": dict(opened.target.options),
+        "device": placement.describe_device(model),
         "memory": memory.describe(model.provider),
-        "eps": hardware.eps_of_session(model, counted["nodes"] or {}),
+        "eps": placement.eps_of_session(model, counted["nodes"] or {}) if eps is None else eps,
         "placement": counted,
         "unsupported": unsupported,
         "inputs": [tensor(spec, data.arrays.get(spec.name), data) for spec in model.inputs],
@@ -96,13 +103,8 @@ def answered(
 
 
 def with_copies(where: schema.Placement, path: str, model: Model, arrays: dict[str, Array]) -> schema.Placement:
-    """Where nodes are, with Memcpy nodes counted in a profiled session where ONNX Runtime does not tell of them otherwise.
-
-    Args:
-        where: as far as it is known.
-        path, model: whose nodes they are.
-        arrays: inputs to run it with.
-    """
+    """Where nodes are, with Memcpy nodes counted in a profiled session where ONNX Runtime does not tell of them
+    otherwise."""
     if where["memcpy_nodes"] is not None or where["nodes"] is None:
         return where
     from ortbench.worker.looks import nodes  # most models need none of it, and would wait for it
@@ -122,7 +124,6 @@ def described_ep(target: Target, provider: providers.Provider, stages: Stages) -
 
 
 def _loop(opened: OpenedLoop) -> schema.Loop:
-    """The loop for the result."""
     model, loop, steps = opened.model, opened.loop, opened.steps
     return {
         "steps": steps.count,
@@ -172,7 +173,7 @@ def hold_outputs(state: State, folder: str) -> protocol.HeldOutputs:
         if wrong is not None:
             found = outputs.distance(array, others[spec.name], request.rtol, request.atol)
             return {
-                "differs": outputs.with_distance(wrong, found) + random_nodes.sentence(state.opened.path),
+                "differs": outputs.with_distance(wrong, found) + model_file.sentence(state.opened.path),
                 "relative": None if found is None else found.relative,
             }
     return {"differs": None, "relative": None}
@@ -183,3 +184,61 @@ def release(state: State) -> dict[str, object]:
     state.release()
     gc.collect()
     return {}
+
+
+_WAYS_OUT = "--dim, --shape, --length, --range change them, --data gives real ones"
+
+
+@dataclass
+class Shared:
+    """What all shapes have in common."""
+
+    path: str
+    target: Target
+    model: Model
+    described: protocol.LoadedEp  # its EP
+    cache: engine_cache.Watch  # watches where the EP keeps engines
+    where: schema.Placement  # its nodes
+    counted: bool = False  # whether `where` has all that can be known
+
+
+def open_sweep(state: State, model: str, target: dict[str, Any]) -> protocol.OpenedSweep:
+    """Load the EP and create the session that all shapes share."""
+    stages = Stages()
+    begin()
+    wanted, opened, cache = _open_session(model, target_from(target), stages)
+    described = described_ep(wanted, opened.provider, stages)
+    state.shared = Shared(model, wanted, opened, described, cache, placement.placement(opened))
+    return {"stages": stages.spans}
+
+
+def open_point(state: State, point: int, inputs: dict[str, Any]) -> protocol.Opened:
+    """Make the inputs of a shape and its reference outputs, by a first run of it in the session.
+
+    Args:
+        point: its number, by which requests are about it from then on.
+        inputs: as of `ortbench.plan.plan.Inputs`.
+    """
+    stages = Stages()
+    shared, request = state.shared, inputs_from(inputs)
+    # What is proved of the fences of one shape is not taken for granted of another, whose work is longer or shorter.
+    model = replace(shared.model, fences=Fences())
+    opened = Opened(shared.path, shared.target, request, model, first_run.no_data())
+    unsupported = None
+    try:
+        opened.data = first_run.make_data(shared.path, model, request, _WAYS_OUT)
+    except Unsupported as error:
+        unsupported = str(error)
+    state.points[point] = State()
+    state.points[point].opened = opened
+    stages.done("inputs and first run")
+    if not shared.counted and unsupported is None:
+        shared.where = with_copies(shared.where, shared.path, model, opened.data.arrays)
+        shared.counted = True
+    answer = answered(opened, shared.described, shared.where, unsupported, stages)
+    return {**answer, "engine_cache": shared.cache.found()}
+
+
+def index_sizes(state: State, model: str) -> dict[str, int]:
+    """How many entries each integer input indexes into; see `ortbench.worker.inputs.model_file`."""
+    return of_model(model)

@@ -15,15 +15,15 @@ from ortbench.model.modes import CPU, HOST_ACCESSIBLE
 from ortbench.plan.target import Inputs
 from ortbench.worker.inputs import files
 from ortbench.worker.loops.bound import BoundLoop
-from ortbench.worker.loops.host_accessible import HostAccessibleLoop
+from ortbench.worker.loops.modes import HostAccessibleLoop
 from ortbench.worker.modes.bound import BoundMode
 from ortbench.worker.modes.host_accessible import HostAccessibleMode
 from ortbench.worker.proofs.outputs import FLOAT8, TOLERANCES
-from ortbench.worker.session import abilities, compute_stream, engine_cache
-from ortbench.worker.session.candidates import plugin_with
+from ortbench.worker.session import engine_cache, runtime, streams
 from ortbench.worker.session.libraries import bundled_library, devices_of, is_accelerator, real_path
 from ortbench.worker.session.memory import EpDeviceMemory, host_accessible_memory
 from ortbench.worker.session.places import Place
+from ortbench.worker.session.plugins import plugin_with
 from ortbench.worker.session.tensors import Array, TensorSpec, Value
 from ortbench.worker.state import Opened, OpenedLoop, State
 
@@ -34,11 +34,8 @@ if TYPE_CHECKING:
 
 
 def program(state: State, mode: str) -> protocol.Program:
-    """What a program does that runs a mode that is set up.
-
-    Raises:
-        Unsupported: numpy alone cannot hold what the model takes or gives.
-    """
+    """What a program does that runs a mode that is set up. Raises `Unsupported`: numpy alone cannot hold what the model
+    takes or gives."""
     opened, made = state.opened, state.modes[mode]
     model, data = opened.model, opened.data
     for spec in (*model.inputs, *model.outputs):
@@ -74,7 +71,7 @@ def program(state: State, mode: str) -> protocol.Program:
             },
             "gives": [[list(array.shape) for array in step] for step in loop.outputs],
             "given": [] if opened.request.path is None else [*files.load_some(Path(opened.request.path), model.inputs)],
-            "left_to_ort": isinstance(made, BoundLoop) and made.is_left_to_ort,
+            "left_to_ort": isinstance(made, BoundLoop) and made.left_to_ort,
         }
     return found
 
@@ -93,11 +90,11 @@ def _session(opened: Opened) -> protocol.ProgramSession:
         "by_name": provider.ep_device is None,
         "options": _options(opened),
         "stream": target.stream,
-        "cuda_device": 0 if target.stream is None else compute_stream.cuda_index(provider),
+        "cuda_device": 0 if target.stream is None else streams.cuda_index(provider),
         "engines": engine_cache.folder(opened.path, target),
         "captures": target.cuda_graph,
         "device_type": None if provider.ep_device is None else provider.ep_device.device.type.name.lower(),
-        "by_vendor": not abilities.SHARED_VALUES.there,
+        "by_vendor": not runtime.SHARED_VALUES.there,
         "onnxruntime": ort.__version__,
     }
     if provider.ep_device is None:
@@ -125,11 +122,7 @@ def _options(opened: Opened) -> dict[str, str]:
         **engine_cache.options(opened.path, opened.target, opened.model.provider.name),
         **opened.model.target.options,
     }
-    return {
-        name: value
-        for name, value in found.items()
-        if opened.target.stream is None or name not in compute_stream.OPTIONS
-    }
+    return {name: value for name, value in found.items() if opened.target.stream is None or name not in streams.OPTIONS}
 
 
 def _tensors(
@@ -171,18 +164,14 @@ def _wait(fence: Fence) -> protocol.ProgramWait:
 
 
 def _by_address(made: Mode) -> bool:
-    """Whether outputs had to be bound by their address, as the EP's own memory."""
     return (isinstance(made, HostAccessibleMode) and made.refused is not None) or (
         isinstance(made, HostAccessibleLoop) and made.is_by_address
     )
 
 
 def _step_input(array: Array, filled: str | None) -> protocol.StepInput:
-    """An input of a step, which `--fill` may have filled.
-
-    Raises:
-        Unsupported: its values along its last dimension do not grow evenly.
-    """
+    """An input of a step, which `--fill` may have filled. Raises `Unsupported`: its values along its last dimension do
+    not grow evenly."""
     if filled is None or not array.size:
         return {"shape": list(array.shape), "fill": None if filled is None else [0, 0]}
     row = array.reshape(-1, array.shape[-1])[0] if array.ndim else array.reshape(-1)

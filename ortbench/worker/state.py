@@ -13,15 +13,15 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ortbench.plan.loop_plan import Steps
-    from ortbench.worker.chains.data import ChainData
-    from ortbench.worker.copies import Copies
+    from ortbench.worker.bandwidth import Copies
     from ortbench.worker.load.callers import Callers
+    from ortbench.worker.loops.chain_data import ChainData
     from ortbench.worker.loops.data import LoopData
     from ortbench.worker.modes.base import Mode
+    from ortbench.worker.opening import Shared
     from ortbench.worker.session.first_run import Data
     from ortbench.worker.session.session import Model
     from ortbench.worker.session.tensors import TensorSpec, Value
-    from ortbench.worker.sweeping import Shared
     from ortbench.worker.timing import Capture, Ranges
 
 Answer = dict[str, Any]
@@ -29,18 +29,13 @@ Answer = dict[str, Any]
 
 @dataclass
 class Opened:
-    """A model on an EP.
-
-    Attributes:
-        path, target, request: what was asked for.
-        model: the session.
-        data: inputs and reference outputs; empty before the first run, and where the model takes or gives what cannot be held.
-    """
+    """A model on an EP."""
 
     path: str
     target: Target
     request: Inputs
     model: Model
+    # inputs and reference outputs; empty before the first run, and where the model takes or gives what cannot be held
     data: Data
 
     def run_first(self) -> None:
@@ -70,8 +65,8 @@ class Opened:
 
     @cached_property
     def host_reasons(self) -> dict[str, str]:
-        """Why inputs and outputs are wanted in ordinary host memory, by name; see `ortbench.worker.looks.host_tensors`."""
-        from ortbench.worker.looks import host_tensors  # most models have none
+        """Why inputs and outputs are wanted in ordinary host memory, by name; see `ortbench.worker.looks.graph`."""
+        from ortbench.worker.looks import graph  # most models have none
         from ortbench.worker.session import placement
 
         model = self.model
@@ -79,7 +74,7 @@ class Opened:
         inputs, outputs = (
             [spec.name for spec, place in zip(specs, places, strict=True) if place.stays] for specs, places in sides
         )
-        return host_tensors.reasons(self.path, placement.placed(model), inputs, outputs)
+        return graph.reasons(self.path, placement.placed(model), inputs, outputs)
 
 
 @dataclass(kw_only=True)
@@ -96,7 +91,7 @@ class OpenedLoop(Opened):
         self.data = self.loop.single
 
     def make(self, mode: str, depth: int) -> Mode:
-        from ortbench.worker.loops.make import make_loop
+        from ortbench.worker.loops.modes import make_loop
 
         return make_loop(mode, self.model, self.loop, self.steps, self.request)
 
@@ -112,7 +107,7 @@ class OpenedChain(Opened):
     chain: ChainData
 
     def make(self, mode: str, depth: int) -> Mode:
-        from ortbench.worker.chains.make import make_chain
+        from ortbench.worker.loops.chain import make_chain
 
         return make_chain(mode, self.chain)
 
@@ -144,30 +139,19 @@ def opened_of(path: str, target: Target, request: Inputs, model: Model, steps: S
 
 @dataclass
 class State:
-    """What a worker keeps.
+    """What a worker keeps."""
 
-    Attributes:
-        opened: the model; there once it is open.
-        modes: those that are set up.
-        ranges: their NVTX ranges.
-        capture: the range that tells a profiler what to record; None until it is asked for.
-        copies: of a bandwidth sweep; there once it is open.
-        callers: of a load; None until they are asked for.
-        shared: of a sweep of shapes, what all of them have in common; there once it is open.
-        points: of such a sweep, the states of its shapes, by their numbers; each has a model, modes and ranges of its own.
-    """
-
-    opened: Opened = field(init=False)
-    modes: dict[str, Mode] = field(default_factory=dict)
-    ranges: dict[str, Ranges] = field(default_factory=dict)
-    capture: Capture | None = None
-    copies: Copies = field(init=False)
-    callers: Callers | None = None
-    shared: Shared = field(init=False)
+    opened: Opened = field(init=False)  # the model; there once it is open
+    modes: dict[str, Mode] = field(default_factory=dict)  # those that are set up
+    ranges: dict[str, Ranges] = field(default_factory=dict)  # their NVTX ranges
+    capture: Capture | None = None  # the range that tells a profiler what to record; None until it is asked for
+    copies: Copies = field(init=False)  # of a bandwidth sweep; there once it is open
+    callers: Callers | None = None  # of a load; None until they are asked for
+    shared: Shared = field(init=False)  # of a sweep of shapes, what all of them have in common; there once it is open
+    # of such a sweep, the states of its shapes, by their numbers; each has a model, modes and ranges of its own
     points: dict[int, State] = field(default_factory=dict)
 
     def release(self) -> None:
-        """Let the model and its modes go."""
         self.callers = None
         self.modes.clear()
         self.ranges.clear()

@@ -1,5 +1,6 @@
 """What the worker is doing, told to the process that waits for its answer: if the worker crashes or hangs, that one can say in
-what. A line that says it goes out before the answer's line."""
+what. A line that says it goes out before the answer's line. Commands of pip in what it says are for the environment that it
+runs in, which may not be ortbench's own."""
 
 from __future__ import annotations
 
@@ -7,6 +8,8 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import IO
+
+from ortbench.core.interpreters import with_pip_of
 
 _channel: IO[str] | None = None
 
@@ -19,13 +22,7 @@ def by(channel: IO[str]) -> None:
 
 @contextmanager
 def about(doing: str, limit_s: float | None = None, trial: str | None = None) -> Iterator[None]:
-    """Tell what the code inside does.
-
-    Args:
-        doing: in words, such as "registering libmy_ep.so".
-        limit_s: the longest that it may take.
-        trial: the key of what it tries, which a crash of the worker answers too.
-    """
+    """Tell what the code inside does."""
     _tell({"doing": doing, "limit_s": limit_s, "trial": trial})
     try:
         yield
@@ -37,3 +34,17 @@ def _tell(about: dict[str, str | float | None] | None) -> None:
     if _channel is not None:
         _channel.write(json.dumps({"about": about}) + "\n")
         _channel.flush()
+
+
+_python: str | None = None
+
+
+def is_of(python: str | None = None) -> None:
+    """This worker runs in an environment that was named by its interpreter; None where it is ortbench's own."""
+    global _python
+    _python = python
+
+
+def in_its_words(text: str) -> str:
+    """A text with its commands of pip as they are to be typed."""
+    return text if _python is None else with_pip_of(text, _python)

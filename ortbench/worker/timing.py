@@ -1,4 +1,4 @@
-"""Timing one block: the loop every figure comes from, inside NVTX ranges for Nsight Systems.
+"""Timing one block: the loop every figure comes from, inside NVTX ranges for Nsight Systems, and what the host takes for it.
 
 The ranges are in the domain ``ortbench``, pushed and popped around the very calls that take the time:
 
@@ -11,8 +11,8 @@ in that one a step     ``<mode>/step``       step      its number in the loop, f
 =====================  ====================  ========  =============================================
 
 Only a loop has steps, and there a sample of ``latency`` is a whole loop, whose range is called ``<mode>/loop``; in a chain
-it is ``<mode>/chain``, and each stage ``<mode>/<stage>`` with its number. In the modes `pipelined` and `device-resident-async` a sample of ``latency``
-is a round or burst: its range spans all its runs.
+it is ``<mode>/chain``, and each stage ``<mode>/<stage>`` with its number. In the modes `pipelined` and `device-resident-async`
+a sample of ``latency`` is a round or burst: its range spans all its runs.
 Each phase has its colour. Payloads are plain integers because every tool shows and exports these (Nsight Systems: the
 column ``int64Value`` of its SQLite files); payloads with a schema did not reach the SQLite files of Nsight Systems 2024.2.
 """
@@ -20,15 +20,26 @@ column ``int64Value`` of its SQLite files); payloads with a schema did not reach
 from __future__ import annotations
 
 import gc
+import os
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol
+from time import perf_counter_ns
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ortbench.core.profiler import CAPTURE, DOMAIN
 from ortbench.model.modes import LATENCY, PHASE_NAMES, STEP
-from ortbench.worker.host_time import HostTime
-from ortbench.worker.modes.base import TimedCall
+
+if TYPE_CHECKING:
+    from ortbench.model.protocol import CpuTime
+
+
+# A timed call takes two arguments, which it may ignore: ORT's own bound run takes two, and any wrapper around it would
+# cost several percent of a 2 µs run.
+TimedCall = tuple[Callable[[Any, Any], object], Any, Any]
+# A call that returns before what it starts is done, and the wait for that.
+Split = tuple[TimedCall, Callable[[], object]]
 
 # ARGB; four of Okabe and Ito's, which people who cannot tell red from green can tell apart.
 COLORS = {"h2d": 0xFFE69F00, "inference": 0xFF009E73, "d2h": 0xFFCC79A7, "latency": 0xFF0072B2}
@@ -37,16 +48,62 @@ _MAX_WARMUP = 1000
 _TELLING_NS = 10_000_000  # so long must a phase run to tell how long one run takes
 
 
-class Timed(Protocol):
-    """What blocks are timed of: a mode, or copies alone.
+def took(call: Callable[..., object], *given: object) -> int:
+    """How long a call takes, ns."""
+    start = time.perf_counter_ns()
+    call(*given)
+    return time.perf_counter_ns() - start
 
-    Attributes:
-        name: in ranges.
-        bytes_in, bytes_out: copied to and from the device per run; None where that is not known.
-        per_call: how many runs one call of ``latency`` makes.
-        whole: what ranges call a call of ``latency``.
-        parts: what they call the parts of one.
+
+def cpu_ns() -> tuple[int, int]:
+    """CPU time of all threads of this process so far, ns: user and system.
+
+    Linux and macOS count it in microseconds, Windows in ticks of some 16 ms. Linux adds what a thread has run in its
+    time slice at the end of that, so a short block has a few milliseconds too much or too little: the sum over many blocks
+    is right.
     """
+    if sys.platform == "win32":
+        spent = os.times()
+        return round(spent.user * 1e9), round(spent.system * 1e9)
+    import resource  # which Windows has not
+
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return round(usage.ru_utime * 1e9), round(usage.ru_stime * 1e9)
+
+
+def counts() -> dict[str, int]:
+    """What the system has counted of this process so far, by metric; nothing on Windows, which does not tell."""
+    if sys.platform == "win32":
+        return {}
+    import resource
+
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return {"page_faults": usage.ru_minflt + usage.ru_majflt, "involuntary_switches": usage.ru_nivcsw}
+
+
+class HostTime:
+    """Taken beside the samples of a block by `time_block`: of a phase whose call does not wait (`split`) the time until it
+    returned, of each sample, ns; the CPU time of all of them; and what the system counted meanwhile."""
+
+    def __init__(self, split: Split | None = None) -> None:
+        self.split = split
+        self.submits: list[int] = []
+        self.cpu: CpuTime = {"user_ns": 0, "system_ns": 0, "wall_ns": 0}
+        self.counts: dict[str, int] = {}
+
+    def begin(self) -> None:
+        self._counted = counts()
+        self._start = *cpu_ns(), perf_counter_ns()
+
+    def end(self) -> None:
+        end, (user, system) = perf_counter_ns(), cpu_ns()
+        began = self._start
+        self.cpu = {"user_ns": user - began[0], "system_ns": system - began[1], "wall_ns": end - began[2]}
+        self.counts = {key: count - self._counted[key] for key, count in counts().items()}
+
+
+class Timed(Protocol):
+    """What blocks are timed of: a mode, or copies alone. The attributes are those of `ortbench.worker.modes.base.Mode`."""
 
     name: str
     per_call: int
@@ -64,23 +121,15 @@ class Timed(Protocol):
 
 
 class Ranges:
-    """NVTX ranges of one mode. Where nothing listens they cost and do nothing.
-
-    Attributes:
-        listening: whether a tool is attached that takes the ranges of this domain.
-        shows_steps: whether it does and a block is open: what runs before a block's first sample has no ranges.
-        push: begins a range with attributes.
-        pop: ends the one begun last.
-        sample: attributes of the range around a sample, by phase; its payload is set before each.
-    """
+    """NVTX ranges of one mode. Where nothing listens they cost and do nothing."""
 
     def __init__(self, mode: Timed) -> None:
         domain = _domain()
-        self.listening = domain is not None
-        self.shows_steps = False
+        self.listening = domain is not None  # a tool is attached that takes the ranges of this domain
+        self.shows_steps = False  # one is, and a block is open: what runs before a block's first sample has no ranges
         self.push: Callable[[Any], object] = _nothing
         self.pop: Callable[[], object] = _nothing
-        self.sample: dict[str, Any] = dict.fromkeys(PHASE_NAMES)
+        self.sample: dict[str, Any] = dict.fromkeys(PHASE_NAMES)  # whose payload is set before each sample
         self._block: dict[str, Any] = dict.fromkeys(PHASE_NAMES)
         if domain is None:
             return
@@ -109,24 +158,14 @@ class Ranges:
             self.pop()
 
     @contextmanager
-    def step(self, number: int) -> Iterator[None]:
-        """The range around a step of a loop, from 0; none outside of blocks."""
-        with self.part(0, number):
-            yield
-
-    @contextmanager
-    def part(self, which: int, payload: int | None = None) -> Iterator[None]:
-        """The range around a part of a call, where a tool listens; none outside of blocks.
-
-        Args:
-            which: of the mode's parts.
-            payload: by default which it is.
-        """
+    def part(self, number: int) -> Iterator[None]:
+        """The range around a part of a call, where a tool listens; none outside of blocks. All steps of a loop are alike."""
         if not self.shows_steps:
             yield
             return
-        self._parts[which].payload = which if payload is None else payload
-        self.push(self._parts[which])
+        attributes = self._parts[number % len(self._parts)]
+        attributes.payload = number
+        self.push(attributes)
         try:
             yield
         finally:
@@ -144,11 +183,7 @@ def _domain() -> Any:
 
 
 class Capture:
-    """The range that tells a profiler what to record: ``capture``, a process range, so that no other nests in it.
-
-    Attributes:
-        listening: whether a tool is attached that takes the ranges of this domain.
-    """
+    """The range that tells a profiler what to record: ``capture``, a process range, so that no other nests in it."""
 
     def __init__(self) -> None:
         self._domain = _domain()
@@ -156,13 +191,11 @@ class Capture:
         self._end: Callable[[], object] = _nothing
 
     def begin(self) -> None:
-        """From here on."""
         if self.listening:
             started = self._domain.start_range(self._domain.get_event_attributes(message=CAPTURE))
             self._end = lambda: self._domain.end_range(started)
 
     def end(self) -> None:
-        """Up to here."""
         self._end()
 
 
@@ -180,20 +213,9 @@ def time_block(
     starts: list[int] | None = None,
     host: HostTime | None = None,
 ) -> list[int]:
-    """Time n iterations of one phase of a mode, after `drop` that are not recorded.
+    """Time n iterations of one phase of a mode, after `drop` that are not recorded: durations in ns, in order.
 
-    Args:
-        mode: set up.
-        ranges: its NVTX ranges.
-        phase: ``latency`` for whole inferences, or one of the mode's other phases.
-        n: samples to take.
-        drop: iterations before them.
-        clock: monotonic, ns.
-        starts: for a timeline: when each sample began is added to it.
-        host: takes down what the recorded iterations cost the host.
-
-    Returns:
-        Durations in ns, in order.
+    For a timeline `starts` takes when each sample began; `host` takes down what the recorded iterations cost the host.
     """
     split = None if host is None else host.split
     (call, a, b), wait = (mode.phases()[phase], None) if split is None else split
@@ -253,11 +275,8 @@ def no_garbage_collection() -> Iterator[None]:
 def warm_up(call: TimedCall, count: int | None, budget_ns: int, taken: Sequence[int] = ()) -> float | None:
     """Run a phase of a mode, and say what one run takes: the median of the later half, ns; None without any.
 
-    Args:
-        call: of the phase.
-        count: of runs; None for as many as fill the budget, and no fewer than tell how long one takes.
-        budget_ns: what is left of it; 0 or less where other runs have warmed it up.
-        taken: what some of those took, ns, which counts where there is no `count`.
+    Without a `count` as many runs as fill what is left of the budget, and no fewer than tell how long one takes; what earlier
+    runs took (`taken`, ns) then counts too.
     """
     run, a, b = call
     times: list[int] = []
@@ -269,9 +288,7 @@ def warm_up(call: TimedCall, count: int | None, budget_ns: int, taken: Sequence[
         least, most = 1, _MAX_WARMUP
     spent = 0
     while len(times) < least or (spent < budget_ns and len(times) < most):
-        start = time.perf_counter_ns()
-        run(a, b)
-        times.append(time.perf_counter_ns() - start)
+        times.append(took(run, a, b))
         spent += times[-1]
     if not times:
         return None

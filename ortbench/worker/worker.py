@@ -16,14 +16,11 @@ from ortbench.core.interpreters import with_pip_of
 from ortbench.worker.state import Answer, State
 
 _REQUESTS = {
-    "opening": ("open", "save_outputs", "hold_outputs", "release"),
-    "chaining": ("open_chain",),
-    "preparing": ("prepare",),
-    "blocks": ("block", "finish", "capture"),
-    "stretch": ("stretch",),
+    "opening": ("open", "save_outputs", "hold_outputs", "release", "open_sweep", "open_point", "index_sizes"),
+    "loops.chain_opening": ("open_chain",),
+    "measuring": ("prepare", "block", "finish", "capture", "stretch", "switching"),
     "program": ("program",),
-    "reading": ("index_sizes",),
-    "diagnosing": ("packages", "examine"),
+    "session.distributions": ("packages",),
     "looking": (
         "nodes",
         "forms",
@@ -36,9 +33,9 @@ _REQUESTS = {
         "check_device",
         "check_runs",
         "inspect",
+        "examine",
     ),
     "load.requests": ("load_callers", "load_closed", "load_open", "load_end"),
-    "sweeping": ("open_sweep", "open_point", "switching"),
     "bandwidth": ("bandwidth_open", "bandwidth_add", "bandwidth_prove", "bandwidth_block", "bandwidth_finish"),
 }
 _NEEDED = ("onnxruntime", "numpy")  # all that an environment must have

@@ -32,7 +32,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 GROUPS = {
-    "timing loop": (10, ["worker/timing.py", "worker/blocks.py", "worker/host_time.py"]),
+    "timing loop": (10, ["worker/timing.py", "worker/measuring.py"]),
     "schedule": (15, ["measure/schedule.py"]),
     "statistics": (15, ["stats.py"]),
     "analysis": (20, ["analysis/*.py"]),

@@ -29,8 +29,8 @@ from ortbench.core.errors import OrtbenchError, Unsupported
 from ortbench.model.modes import CPU, DEVICE, HOST_ACCESSIBLE, LATENCY, PIPELINED, RESIDENT
 from ortbench.plan.target import Inputs, Target
 from ortbench.worker import timing
+from ortbench.worker.modes.device import ResidentMode
 from ortbench.worker.modes.make import make_mode
-from ortbench.worker.modes.resident import ResidentMode
 from ortbench.worker.proofs import outputs
 from ortbench.worker.session import first_run, libraries, memory, named, providers, session
 from ortbench.worker.session.providers import Provider

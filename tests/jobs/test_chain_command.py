@@ -340,8 +340,9 @@ def test_an_ep_that_fails_in_a_stage_is_said_with_it(tmp_path: Path, library: Pa
 
 def test_a_wrong_hand_over_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A stage that takes memory of its own in place of what the one before it left there."""
-    from ortbench.worker import chaining, preparing
-    from ortbench.worker.chains.resident import Handed, ResidentStage
+    from ortbench.worker import measuring
+    from ortbench.worker.loops import chain_opening
+    from ortbench.worker.loops.chain_resident import Handed, ResidentStage
     from ortbench.worker.state import State
 
     handed = ResidentStage.handed
@@ -352,11 +353,11 @@ def test_a_wrong_hand_over_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
     plan = plan_of(write(tmp_path, defaults("cpu") + STAGES + BETWEEN), os.environ, {})
     state = State()
-    chaining.open_chain(state, **json.loads(json.dumps(plan.worker_request())))
-    preparing.prepare(state, "device-resident", 1)
+    chain_opening.open_chain(state, **json.loads(json.dumps(plan.worker_request())))
+    measuring.prepare(state, "device-resident", 1)
     monkeypatch.setattr(ResidentStage, "handed", other)
     with pytest.raises(WrongOutputs, match=r"^output middle\.aside of step 1: 96 of 96 values differ"):
-        preparing.prepare(state, "device-resident", 1)
+        measuring.prepare(state, "device-resident", 1)
 
 
 def test_on_webgpu(tmp_path: Path, software_gpu: tuple[str, ...]) -> None:

@@ -238,7 +238,7 @@ def test_more_requests_than_can_be_served_are_cut_off_and_said(library: Path, tm
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the kernel tells it on Linux alone")
 def test_the_place_where_threads_wait_for_pythons_lock_is_found() -> None:
-    code = "from ortbench.worker.load.lock import waiting_place; print(*(waiting_place() or []))"
+    code = "from ortbench.worker.load.callers import waiting_place; print(*(waiting_place() or []))"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     number, address = map(int, done.stdout.split())
     assert number > 0

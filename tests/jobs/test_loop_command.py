@@ -337,10 +337,10 @@ def test_with_another_onnx_runtime(version: str, software_gpu: tuple[str, ...], 
 _LONG = """
 import resource, sys
 from ortbench.model.modes import LATENCY
-from ortbench.plan.plan import Inputs, Target
+from ortbench.plan import Inputs, Target
 from ortbench.plan.loop_plan import Steps
 from ortbench.worker.loops import data
-from ortbench.worker.loops.make import make_loop
+from ortbench.worker.loops.modes import make_loop
 from ortbench.worker.session import providers, session
 
 path, ep = sys.argv[1:]

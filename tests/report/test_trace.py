@@ -28,7 +28,7 @@ from ortbench.model.result_file import load
 from ortbench.model.timeline import Failure, Node, Span, TimedBlock, Timeline
 from ortbench.plan.plan import Plan
 from ortbench.report.exports.chrome_trace import chrome_trace, trace_json
-from ortbench.worker.looks.close_up import close_up
+from ortbench.worker.looking import step_times
 from ortbench.worker.modes.base import Step
 from ortbench.worker.proofs.fence import READBACK, Fence
 from ortbench.worker.timing import Ranges, time_block
@@ -271,11 +271,11 @@ class Steps(ScriptedMode):
 
 def test_a_close_up_times_every_step() -> None:
     script = Script()
-    found = close_up(Steps(script), most=2, clock=script.clock)
+    found = step_times(Steps(script), most=2, clock=script.clock)
     assert found == [[("run", 1010, 11), ("f", 1021, 1001)], [("run", 2022, 12), ("f", 2034, 1002)]]
     assert script.log.count("run") == 3  # the first inference is not timed
     script = Script()  # a slow mode is looked at once
-    assert len(close_up(Steps(script), most=5, budget_ns=0, clock=script.clock)) == 1
+    assert len(step_times(Steps(script), most=5, budget_ns=0, clock=script.clock)) == 1
 
 
 # Real runs

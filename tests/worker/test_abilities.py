@@ -12,7 +12,7 @@ import pytest
 from ortbench.core.errors import BenchmarkFailed
 from ortbench.model.modes import MODES
 from ortbench.worker.modes.make import unsupported_reason
-from ortbench.worker.session import abilities, memory, memory_trial, places
+from ortbench.worker.session import memory, memory_trial, places, runtime
 from ortbench.worker.session.providers import Provider
 from ortbench.worker.session.tensors import TensorSpec
 
@@ -54,19 +54,19 @@ def _no_trials(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def older(monkeypatch: pytest.MonkeyPatch) -> None:
     """An ONNX Runtime before 1.28."""
-    monkeypatch.setattr(abilities, "SHARED_VALUES", abilities.SHARED_VALUES._replace(there=False))
+    monkeypatch.setattr(runtime, "SHARED_VALUES", runtime.SHARED_VALUES._replace(there=False))
 
 
 def test_the_installed_version_can_do_it_all() -> None:
-    assert all(it["there"] for it in abilities.abilities())
-    abilities.refuse_old()
+    assert all(it["there"] for it in runtime.abilities())
+    runtime.refuse_old()
 
 
 def test_one_that_lacks_what_ortbench_needs_is_refused_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ort, "__version__", "1.23.2")
-    monkeypatch.setattr(abilities, "_NEEDED", (abilities.ASSIGNMENT._replace(there=False),))
+    monkeypatch.setattr(runtime, "_NEEDED", (runtime.ASSIGNMENT._replace(there=False),))
     with pytest.raises(BenchmarkFailed, match=r"^ONNX Runtime 1\.23\.2 is too old: ortbench needs 1\.24 or newer$"):
-        abilities.refuse_old()
+        runtime.refuse_old()
 
 
 @pytest.mark.usefixtures("older")

@@ -12,9 +12,9 @@ from types import SimpleNamespace
 import pytest
 
 from ortbench.core.errors import BadInput, BenchmarkFailed
-from ortbench.worker.session import compute_stream
-from ortbench.worker.session.compute_stream import ComputeStream
+from ortbench.worker.session import streams
 from ortbench.worker.session.providers import Provider
+from ortbench.worker.session.streams import ComputeStream
 from tests.conftest import MODELS, ROOT, lacking, ortbench
 
 TAKERS = "CUDAExecutionProvider, NvTensorRTRTXExecutionProvider, TensorrtExecutionProvider do"
@@ -53,10 +53,10 @@ def test_a_stream_of_onnx_runtime(real_library: Path) -> None:
     code = """if True:
         import json, sys
         import onnxruntime as ort
-        from ortbench.worker.session import compute_stream, libraries, providers
+        from ortbench.worker.session import libraries, providers, streams
         (name,) = libraries.register_library(sys.argv[1])
         provider = providers.Provider(name, libraries.ep_devices(name)[0])
-        made = [compute_stream.of_ort(provider) for _ in range(2)]
+        made = [streams.of_ort(provider) for _ in range(2)]
         print(json.dumps([stream.options() for stream in made]))
     """
     done = subprocess.run(
@@ -71,7 +71,7 @@ def test_a_stream_of_onnx_runtime(real_library: Path) -> None:
 
 def test_without_an_ep_device_there_is_no_stream_of_onnx_runtime() -> None:
     with pytest.raises(BadInput, match="--stream cuda-python does without"):
-        compute_stream.make("ort", Provider("CUDAExecutionProvider"))
+        streams.make("ort", Provider("CUDAExecutionProvider"))
 
 
 def test_a_stream_that_is_not_made() -> None:
@@ -80,7 +80,7 @@ def test_a_stream_that_is_not_made() -> None:
 
     provider = Provider("CUDAExecutionProvider", SimpleNamespace(create_sync_stream=refuse))
     with pytest.raises(BenchmarkFailed, match="CUDAExecutionProvider made no stream: no streams today"):
-        compute_stream.make("ort", provider)
+        streams.make("ort", provider)
 
 
 def test_without_cuda_python() -> None:
@@ -89,7 +89,7 @@ def test_without_cuda_python() -> None:
     with pytest.raises(
         BadInput, match="--stream cuda-python: the package cuda-python does not load: No module named 'cuda'"
     ):
-        compute_stream.make("cuda-python", Provider("CUDAExecutionProvider"))
+        streams.make("cuda-python", Provider("CUDAExecutionProvider"))
 
 
 def test_the_handle_is_what_the_ep_is_told() -> None:

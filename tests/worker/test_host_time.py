@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ortbench.worker.host_time import cpu_ns
+from ortbench.worker.timing import cpu_ns
 
 
 def test_cpu_time_is_read_as_the_system_has_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,10 +17,9 @@ from onnx import numpy_helper
 
 from ortbench.core.errors import BadInput, Unsupported
 from ortbench.plan.target import Inputs
-from ortbench.worker.inputs.arrays import default_range, expected, make, random_array
+from ortbench.worker.inputs.arrays import default_range, expected, make, random_array, resolve_shapes
 from ortbench.worker.inputs.files import load
-from ortbench.worker.inputs.index_sizes import index_sizes
-from ortbench.worker.inputs.shapes import resolve_shapes
+from ortbench.worker.inputs.model_file import index_sizes
 from ortbench.worker.session.tensors import Array, TensorSpec
 from tests.conftest import MODELS
 

@@ -21,8 +21,7 @@ from ortbench.worker.loops.base import LoopMode
 from ortbench.worker.loops.bound import BoundLoop
 from ortbench.worker.loops.cpu import CpuLoop
 from ortbench.worker.loops.data import LoopData, Pair, by_step
-from ortbench.worker.loops.make import make_loop
-from ortbench.worker.loops.resident import ResidentLoop
+from ortbench.worker.loops.modes import ResidentLoop, make_loop
 from ortbench.worker.proofs.outputs import check_outputs
 from ortbench.worker.session import providers, session
 from ortbench.worker.session.session import Model

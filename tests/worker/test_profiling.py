@@ -9,8 +9,8 @@ import pytest
 
 from ortbench.core.errors import BenchmarkFailed
 from ortbench.plan.target import Inputs, Target
-from ortbench.worker.looks import nodes, ort_profile
-from ortbench.worker.looks.ort_profile import NodeEvent, Profile
+from ortbench.worker.looks import nodes
+from ortbench.worker.looks.nodes import NodeEvent, Profile
 from ortbench.worker.session import first_run, providers, session
 from tests.conftest import MODELS
 
@@ -41,18 +41,18 @@ RECORDED = [
 
 
 def test_a_profile_is_its_last_runs_and_their_kernels() -> None:
-    profile = ort_profile.read(RECORDED, 1_000_000, 2)
+    profile = nodes.read(RECORDED, 1_000_000, 2)
     assert profile.runs == [(1_020_000, 6_000), (1_030_000, 9_000)]
     assert profile.events == [
-        ort_profile.NodeEvent("a", "Relu", "P", 1_021_000, 4_000, 0, 7, {"node_index": "0"}),
-        ort_profile.NodeEvent("outer", "If", "Q", 1_031_000, 6_000, 1, 7, {}),
-        ort_profile.NodeEvent("inner", "Add", "P", 1_032_000, 1_000, 1, 7, {}),
+        nodes.NodeEvent("a", "Relu", "P", 1_021_000, 4_000, 0, 7, {"node_index": "0"}),
+        nodes.NodeEvent("outer", "If", "Q", 1_031_000, 6_000, 1, 7, {}),
+        nodes.NodeEvent("inner", "Add", "P", 1_032_000, 1_000, 1, 7, {}),
     ]
 
 
 def test_a_profile_that_lost_runs_is_refused() -> None:
     with pytest.raises(BenchmarkFailed, match="has 3 of 4 runs"):
-        ort_profile.read(RECORDED, 0, 4)
+        nodes.read(RECORDED, 0, 4)
 
 
 Timed = list[tuple[int, int]]
@@ -64,7 +64,7 @@ def recorded() -> tuple[Profile, Timed]:
     provider = providers.find(TARGET)
     model = session.open_model(PATH, TARGET, provider)
     arrays = first_run.make_data(PATH, model, Inputs()).arrays
-    with ort_profile.recording(PATH, TARGET, provider) as recorder:
+    with nodes.recording(PATH, TARGET, provider) as recorder:
         timed: Timed = []
         run_once = first_run.run_once
 
@@ -104,7 +104,7 @@ def test_every_node_of_every_run_lies_in_its_run(recorded: tuple[Profile, Timed]
 
 def test_the_profiles_file_is_removed() -> None:
     provider = providers.find(TARGET)
-    with ort_profile.recording(PATH, TARGET, provider) as recorder:
+    with nodes.recording(PATH, TARGET, provider) as recorder:
         pass
     with pytest.raises(BenchmarkFailed, match="profiling failed"):
         recorder.take({}, 1)
@@ -129,7 +129,7 @@ def test_a_nodes_time_is_without_that_of_the_nodes_inside_it() -> None:
         in_a_run("loop", 30, 5, "Loop"),
         run_event(30, 6),
     ]
-    before, loop, body, other = nodes.node_times(ort_profile.read(recorded, 0, 2))
+    before, loop, body, other = nodes.node_times(nodes.read(recorded, 0, 2))
     assert (before.ns, before.inside) == ((0, 0), None)
     assert (loop.ns, loop.inside, loop.number) == ((5_000, 5_000), None, 3)
     assert (body.name, body.ns, body.inside, body.bytes) == ("body", (7_000, 0), 1, 16)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ortbench.worker.session.way_out import way_out
+from ortbench.worker.session.session import way_out
 from tests.conftest import MODELS, ONCE, cases, measure, ortbench
 
 ERROR = "Error creating execution provider: Could not determine default backend path for device"

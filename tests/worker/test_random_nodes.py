@@ -9,7 +9,7 @@ import onnx
 import onnxruntime as ort
 import pytest
 
-from ortbench.worker.proofs.random_nodes import random_nodes, sentence
+from ortbench.worker.inputs.model_file import random_nodes, sentence
 from tests.conftest import MODELS, ortbench
 
 HEAD = '<ir_version: 8, opset_import: ["" : 17, "f" : 1, "com.microsoft" : 1]>'

@@ -16,15 +16,14 @@ import pytest
 
 from ortbench.core.profiler import DOMAIN
 from ortbench.model.modes import LATENCY, PHASE_NAMES
-from ortbench.worker import host_time
-from ortbench.worker.host_time import HostTime
-from ortbench.worker.modes.base import OneAtATime, Split, Step, TimedCall
+from ortbench.worker import timing
+from ortbench.worker.modes.base import OneAtATime, Step
 from ortbench.worker.proofs.fence import RUN, Fence
 from ortbench.worker.session.first_run import Data
 from ortbench.worker.session.places import Bound
 from ortbench.worker.session.session import Model
 from ortbench.worker.session.tensors import Array
-from ortbench.worker.timing import COLORS, Ranges, time_block
+from ortbench.worker.timing import COLORS, HostTime, Ranges, Split, TimedCall, time_block
 
 INFERENCE_NS, RANGE_NS = 10_000, 7
 TIMES_NS = {"latency": INFERENCE_NS, "h2d": 100, "inference": INFERENCE_NS, "d2h": 1_000}
@@ -340,8 +339,8 @@ def test_a_call_that_is_the_wait_is_timed_as_ever(script: Script) -> None:
 
 def test_the_cpu_time_of_a_block_is_that_of_what_it_records(script: Script, monkeypatch: pytest.MonkeyPatch) -> None:
     """All threads count, and neither what is dropped nor what comes behind."""
-    monkeypatch.setattr(host_time, "cpu_ns", lambda: (3 * script.now, script.now // 2))
-    monkeypatch.setattr(host_time, "perf_counter_ns", lambda: script.now)
+    monkeypatch.setattr(timing, "cpu_ns", lambda: (3 * script.now, script.now // 2))
+    monkeypatch.setattr(timing, "perf_counter_ns", lambda: script.now)
     mode, host = ScriptedMode(script), HostTime()
     samples = time_block(mode, Ranges(mode), LATENCY, 2, 2, script.clock, host=host)
     wall = sum(samples) + 4 * RANGE_NS  # the ranges around the samples are time too, and so are they CPU time
@@ -352,15 +351,15 @@ def test_the_cpu_time_of_a_block_is_that_of_what_it_records(script: Script, monk
 
 def test_the_cpu_time_of_this_process_grows_as_it_works() -> None:
     """Also by what a thread does that is not asked."""
-    begun = sum(host_time.cpu_ns())
+    begun = sum(timing.cpu_ns())
     ended = threading.Event()
 
     def work() -> None:
-        while sum(host_time.cpu_ns()) < begun + 2_000_000:
+        while sum(timing.cpu_ns()) < begun + 2_000_000:
             pass
         ended.set()
 
     threading.Thread(target=work, daemon=True).start()
     assert ended.wait(60)
-    user, system = host_time.cpu_ns()
+    user, system = timing.cpu_ns()
     assert begun + 2_000_000 <= user + system

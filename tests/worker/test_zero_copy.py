@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from ortbench.worker.modes.base import TimedCall
+from ortbench.worker.modes.device import ResidentMode
 from ortbench.worker.modes.host_accessible import HostAccessibleMode
-from ortbench.worker.modes.resident import ResidentMode
-from ortbench.worker.proofs.zero_copy import ZeroCopy, all_of, alone, prove_alone, prove_zero_copy, verdict
+from ortbench.worker.proofs.in_place import ZeroCopy, all_of, alone, prove_alone, prove_zero_copy, verdict
 from ortbench.worker.session.memory import Copy
+from ortbench.worker.timing import TimedCall
 
 US = 1_000
 

@@ -1,7 +1,7 @@
 """Load points: from when runs started and ended to the figures of a case. Pure.
 
 **Closed loop.** A block counts from the moment at which every caller has done its first run. Of each caller it counts up to
-the first run that ends after the measured time; all the others are busy until then (`ortbench.worker.load.closed` sees to that).
+the first run that ends after the measured time; all the others are busy until then (`ortbench.worker.load.calling` sees to that).
 Both ends are ends of runs of its own, so no part of a run is counted: a caller's rate is its runs by the time from the one
 end to the other, and that of all is the sum over callers. The interval is over blocks.
 

@@ -1,4 +1,5 @@
-"""The arrays of a run: made from a seed or read from files, with the outputs that are expected of them."""
+"""The arrays of a run: made from a seed or read from files, with the outputs that are expected of them, and their shapes: what
+the user gave, and what the model leaves open."""
 
 from __future__ import annotations
 
@@ -10,10 +11,106 @@ from typing import Any
 import numpy as np
 
 from ortbench.core.errors import BadInput
+from ortbench.core.expressions import STEP, names_in, value_of
 from ortbench.plan.target import Inputs
 from ortbench.worker.inputs.files import load
-from ortbench.worker.inputs.shapes import resolve_shapes
 from ortbench.worker.session.tensors import Array, TensorSpec, Value
+
+_LARGEST = 2**63 - 1  # that a dimension's size can be
+
+
+def resolve_shapes(
+    inputs: Sequence[TensorSpec],
+    shapes: Mapping[str, tuple[int, ...]],
+    dims: Mapping[str, int | str],
+    known: Mapping[str, int] | None = None,
+) -> tuple[dict[str, tuple[int, ...]], list[str]]:
+    """Shapes of all inputs, symbolic dimensions filled in, and the dimensions that were set to 1 as nobody said otherwise.
+
+    A dimension's size (`dims`) may be an expression of others; a loop knows its ``step`` and what its state has by now.
+
+    Raises `BadInput`: a name the model has not, a shape that does not fit, or two sizes for one dimension.
+    """
+    names = [spec.name for spec in inputs]
+    for name in shapes:
+        if name not in names:
+            raise BadInput(f"--shape {name}: the model has no such input; it has {', '.join(names)}")
+    symbols = {dim for spec in inputs for dim in spec.shape if isinstance(dim, str)}
+    for name in dims:
+        if name not in symbols:
+            has = f"it has {', '.join(sorted(symbols))}" if symbols else "it has none"
+            raise BadInput(f"--dim {name}: the model has no such symbolic dimension; {has}")
+    sizes = {name: size for name, size in dims.items() if isinstance(size, int)} | dict(known or {})
+    for spec in inputs:  # what --shape says of a named dimension holds for every input that uses the name
+        for dim, size in zip(spec.shape, shapes.get(spec.name, ()), strict=False):
+            if isinstance(dim, str) and sizes.setdefault(dim, size) != size:
+                raise BadInput(f"--shape {spec.name}: dimension {dim} is {size} here and {sizes[dim]} elsewhere")
+    sums = {name: text for name, text in dims.items() if isinstance(text, str) and name not in sizes}
+    guessed = _sum_up(sizes, sums, symbols, least=1 if known is None else 0)
+    resolved: dict[str, tuple[int, ...]] = {}
+    for spec in inputs:
+        given = shapes.get(spec.name)
+        if given is not None:
+            spec.check_fit(given, "--shape")
+            resolved[spec.name] = given
+            continue
+        shape = []
+        for axis, dim in enumerate(spec.shape):
+            if isinstance(dim, int):
+                shape.append(dim)
+            elif isinstance(dim, str) and dim in sizes:
+                shape.append(sizes[dim])
+            else:
+                shape.append(1)
+                label = dim if isinstance(dim, str) else f"{spec.name}[{axis}]"
+                if label not in guessed:
+                    guessed.append(label)
+        resolved[spec.name] = tuple(shape)
+    return resolved, guessed
+
+
+def _sum_up(sizes: dict[str, int], sums: Mapping[str, str], symbols: set[str], least: int) -> list[str]:
+    """Put the size of every dimension that is a sum of others into `sizes`; gives those of them that were set to 1.
+
+    Exporters name a dimension by the sum that it is, such as "past_sequence_length + 1": such a name is a sum too where
+    it comes to a size. Raises `BadInput`: a name that is no dimension, a circle, or what is no size.
+    """
+    guessed: list[str] = []
+
+    def size_of(name: str, above: tuple[str, ...]) -> int:
+        if name in sizes:
+            return sizes[name]
+        if name in above:
+            raise BadInput(f"--dim {name}={sums[name]}: is a sum of itself")
+        text = sums.get(name, "" if name.isidentifier() else name)
+        where, names, size = f"--dim {name}={text}", names_in(text) or set(), -1.0
+        if name in sums:
+            _check_known(where, names - symbols - set(sizes), symbols - {name})
+        if names and names <= symbols | set(sizes):
+            size = value_of(text, {other: size_of(other, (*above, name)) for other in sorted(names)}, where)
+        if least <= size <= _LARGEST and size == int(size):
+            sizes[name] = int(size)
+        elif name in sums:
+            raise BadInput(f"{where}: {size:g} is no size{'' if size else ', which leaves nothing to measure'}")
+        else:
+            guessed.append(name)
+            sizes[name] = 1
+        return sizes[name]
+
+    own = (name for name in sorted(symbols - set(sums)) if not name.isidentifier() and names_in(name))
+    for name in (*sums, *own):
+        size_of(name, ())
+    return guessed
+
+
+def _check_known(where: str, unknown: set[str], symbols: set[str]) -> None:
+    """Raises `BadInput`: there are unknown names in a sum."""
+    for other in sorted(unknown):
+        if other == STEP:
+            raise BadInput(f"{where}: only a loop has steps")
+        or_sum = f", or a sum of {', '.join(sorted(symbols))}" if symbols else ""
+        raise BadInput(f"{where}: the model has no dimension {other!r}; write a whole number{or_sum}")
+
 
 # What random values are when the model's graph does not say: inclusive for integers.
 _FLOAT_RANGE = (0.0, 1.0)
@@ -23,20 +120,9 @@ _WIDE_INTEGER_RANGE = (0, 1)  # int32 and int64 are mostly ids, masks and flags:
 def make(
     inputs: Sequence[TensorSpec], request: Inputs, index_sizes: Mapping[str, int]
 ) -> tuple[dict[str, Value], list[str], dict[str, tuple[float, float]]]:
-    """The arrays of a run.
-
-    Args:
-        inputs: the model's inputs.
-        request: what the user asked for.
-        index_sizes: for integer inputs that end as indices, how many entries they index into.
-
-    Returns:
-        Arrays (C-contiguous) or lists of them by input name, the dimensions that were set to 1, and the ranges random values have.
-
-    Raises:
-        BadInput: what was asked for does not fit the model.
-        Unsupported: an input that cannot be held.
-    """
+    """The arrays of a run (C-contiguous) or lists of them, the dimensions that were set to 1, and the ranges of
+    random values. Raises `BadInput`: what was asked for does not fit the model; `Unsupported`: an input that cannot
+    be held."""
     _check_lengths(inputs, request)
     for name in request.ranges:
         spec = next((spec for spec in inputs if spec.name == name), None)
@@ -74,9 +160,7 @@ def make(
 
 
 def _check_lengths(inputs: Sequence[TensorSpec], request: Inputs) -> None:
-    """Raises:
-    BadInput: a length of what is no sequence, or a sequence to be made without one.
-    """
+    """Raises `BadInput`: a length of what is no sequence, or a sequence to be made without one."""
     sequences = [spec.name for spec in inputs if spec.is_sequence]
     for name in request.lengths:
         if name not in sequences:
@@ -108,11 +192,8 @@ def default_range(spec: TensorSpec, index_size: int | None) -> tuple[float, floa
 def random_array(
     spec: TensorSpec, shape: tuple[int, ...], bounds: tuple[float, float], generator: np.random.Generator
 ) -> Array:
-    """A random array of `spec.dtype` (strings are short texts, whatever the range); large float32 and float64 arrays are made without a temporary copy.
-
-    Raises:
-        BadInput: the range does not fit the dtype.
-    """
+    """A random array of `spec.dtype` (strings are short texts, whatever the range); large float32 and float64 arrays
+    are made without a temporary copy. Raises `BadInput`: the range does not fit the dtype."""
     dtype, (low, high) = spec.dtype, bounds
     if dtype.kind == "O":
         texts = [f"s{number}" for number in generator.integers(0, 10, math.prod(shape))]
@@ -155,11 +236,8 @@ def _largest(dtype: np.dtype[Any]) -> float:
 
 
 def expected(request: Inputs, outputs: Sequence[TensorSpec]) -> dict[str, Value] | None:
-    """The outputs to hold the modes against: of ``--expect``, or those beside the inputs of an ONNX test set.
-
-    Raises:
-        BadInput: they do not fit the model.
-    """
+    """The outputs to hold the modes against: of ``--expect``, or those beside the inputs of an ONNX test set. Raises
+    `BadInput`: they do not fit the model."""
     if request.expect is not None:
         return load(Path(request.expect), outputs, "output")
     if request.path is not None and (Path(request.path) / "output_0.pb").is_file():

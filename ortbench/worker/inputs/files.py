@@ -12,32 +12,19 @@ from typing import Any
 import numpy as np
 
 from ortbench.core.errors import BadInput, one_line
-from ortbench.worker.inputs.shapes import check_fit
 from ortbench.worker.session.tensors import NO_ONNX, Array, TensorSpec, Value
 
 
 def load(path: Path, wanted: Sequence[TensorSpec], kind: str) -> dict[str, Value]:
-    """Arrays by name from an .npz file (keys are names) or from a folder with ``input_0.pb`` … in the model's order, of which
-    `save` writes some as ``.npy``.
-
-    Args:
-        path: the file or folder.
-        wanted: the model's inputs or outputs.
-        kind: ``input`` or ``output``, which is how the folder's files are called.
-
-    Raises:
-        BadInput: it cannot be read, or names, dtypes or shapes are not the model's.
-    """
+    """Arrays by name from an .npz file (keys are names) or from a folder with ``input_0.pb`` … in the model's order, of
+    which `save` writes some as ``.npy``; `kind` is ``input`` or ``output``. Raises `BadInput`: it cannot be read, or
+    names, dtypes or shapes are not the model's."""
     arrays = _load_folder(path, wanted, kind) if path.is_dir() else _load_npz(path, wanted, kind)
     return {spec.name: _fit_value(spec, arrays[spec.name], str(path)) for spec in wanted}
 
 
 def load_some(path: Path, wanted: Sequence[TensorSpec]) -> dict[str, Value]:
-    """The same of a model's inputs, of which an .npz file need not have all.
-
-    Raises:
-        BadInput: as in `load`.
-    """
+    """The same of a model's inputs, of which an .npz file need not have all. Raises `BadInput`: as in `load`."""
     if path.is_dir():
         return load(path, wanted, "input")
     known = {spec.name: spec for spec in wanted}
@@ -46,16 +33,9 @@ def load_some(path: Path, wanted: Sequence[TensorSpec]) -> dict[str, Value]:
 
 
 def load_steps(path: Path, known: Collection[str]) -> dict[str, Array]:
-    """Expected outputs of a loop from an .npz file, by ``step<number>/<name>``; it need not have all. What went in may stand
-    beside them, as ``step<number>/in/<name>``.
-
-    Args:
-        path: of the file.
-        known: the keys that there may be.
-
-    Raises:
-        BadInput: it cannot be read, has none of them, or others.
-    """
+    """Expected outputs of a loop from an .npz file, by ``step<number>/<name>``; it need not have all. What went in
+    may stand beside them, as ``step<number>/in/<name>``. Raises `BadInput`: it cannot be read, has none of them, or
+    others."""
     return _load_outputs(path, known, "its keys are step0/NAME and so on, as many steps as there are", r"step\d+")
 
 
@@ -86,15 +66,7 @@ def _load_keys(
 
 @contextmanager
 def _npz(path: Path, wanted: str) -> Iterator[Any]:
-    """An .npz file that is open inside the block.
-
-    Args:
-        path: of the file.
-        wanted: what to write instead of a file that holds one array.
-
-    Raises:
-        BadInput: it cannot be read.
-    """
+    """An .npz file that is open inside the block. Raises `BadInput`: it cannot be read."""
     import zipfile  # seldom needed, and every worker would wait for them
     import zlib
 
@@ -170,11 +142,7 @@ def _proto(spec: TensorSpec, value: Value) -> Any:
 
 
 def save(path: Path, specs: Sequence[TensorSpec], values: Sequence[Value], kind: str) -> bool:
-    """Write values as `load` reads them from a folder, tensors as numpy has them, which needs no other package.
-
-    Returns:
-        False where one cannot be written: protobuf holds no more than 2 GB, and is not known without the package onnx.
-    """
+    """Write values as `load` reads them from a folder, tensors as numpy has them, which needs no other package."""
     for index, (spec, value) in enumerate(zip(specs, values, strict=True)):
         file = path / f"{kind}_{index}.npy"
         if spec.is_tensor:
@@ -214,5 +182,5 @@ def _fit(spec: TensorSpec, array: Array, source: str) -> Array:
         array = array.view(spec.dtype)  # how numpy stores dtypes that it has not
     if array.dtype != spec.dtype:
         raise BadInput(f"{source}: {spec.name} is {array.dtype}, the model wants {spec.dtype}")
-    check_fit(spec, array.shape, source)
+    spec.check_fit(array.shape, source)
     return np.ascontiguousarray(array).reshape(array.shape)  # ascontiguousarray makes a scalar one-dimensional

@@ -1,11 +1,24 @@
-"""The callers of a load: a thread each, with inputs, bindings and buffers of their own, in one session or in one each."""
+"""The callers of a load: a thread each, with inputs, bindings and buffers of their own, in one session or in one each;
+and where they wait for Python's lock, as the Linux kernel sees it.
+
+A thread that waits for the lock sleeps in a futex at an address inside the interpreter's own state. That address is found
+out by having a thread want the lock while this one has it and looks where the other sleeps: calls by `ctypes.PyDLL` keep
+the lock. From then on anybody who may look at the process can see which of its threads wait for the lock, at any moment,
+without needing the lock themselves: `ortbench.measure.lock_watch` does.
+"""
 
 from __future__ import annotations
 
+import ctypes
+import os
+import re
+import sys
 import threading
+import time
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ortbench.model.modes import LATENCY, MODES
 from ortbench.worker.modes.make import make_mode
@@ -14,10 +27,11 @@ from ortbench.worker.session import first_run, session
 from ortbench.worker.timing import Ranges
 
 if TYPE_CHECKING:
-    from ortbench.worker.modes.base import Mode, TimedCall
+    from ortbench.worker.modes.base import Mode
     from ortbench.worker.session.first_run import Data
     from ortbench.worker.session.session import Model
     from ortbench.worker.state import Opened
+    from ortbench.worker.timing import TimedCall
 
 WHOLE = "load"  # what ranges call a run of a caller
 _WARMING_RUNS = 3  # in the caller's own thread: EPs keep handles and workspaces by thread
@@ -25,23 +39,16 @@ _WARMING_RUNS = 3  # in the caller's own thread: EPs keep handles and workspaces
 
 @dataclass
 class Seat:
-    """What a caller has of one mode.
+    """What a caller has of one mode."""
 
-    Attributes:
-        mode: its own, set up and checked, with its outputs poisoned.
-        model: its session.
-        ranges: for the runs of its thread.
-        kept: what its last run returned, in modes whose runs return their outputs.
-    """
-
-    mode: Mode
+    number: int  # of the caller among all
+    mode: Mode  # its own, set up and checked, with its outputs poisoned
     model: Model
-    ranges: Ranges
-    kept: Any = field(default=None, repr=False)
+    ranges: Ranges  # for the runs of its thread
+    kept: Any = field(default=None, repr=False)  # what its last run returned, in modes whose runs return their outputs
 
     @property
     def call(self) -> TimedCall:
-        """One inference, fenced."""
         return self.mode.phases()[LATENCY]
 
     def differs(self, rtol: float | None, atol: float | None) -> str | None:
@@ -61,43 +68,39 @@ class Seat:
         return wrong
 
 
-class Callers:
-    """Callers and what they have, by mode.
+class Caller(NamedTuple):
+    """What a caller has whatever the mode: a thread with the system's number of it, a session, and arrays."""
 
-    Args:
-        opened: the model, in whose session the first caller is, and all where they share it.
-        own: whether each has a session of its own.
-        first: the number of the first one among all callers, also those of other processes.
-    """
+    thread: ThreadPoolExecutor
+    native: int
+    model: Model
+    data: Data
+
+
+class Callers:
+    """Callers and what they have, by mode."""
 
     def __init__(self, opened: Opened, own: bool, first: int) -> None:
         self.first = first
         self._opened, self._own = opened, own
-        self._threads: list[ThreadPoolExecutor] = []
-        self._natives: list[int] = []
-        self._models: list[Model] = []
-        self._data: list[Data] = []
+        self._callers: list[Caller] = []
         self._seats: dict[str, list[Seat]] = {}
 
     def add(self, mode: str, count: int) -> None:
-        """Have so many callers of a mode, each checked by itself.
-
-        Raises:
-            Unsupported: the mode cannot be.
-            WrongOutputs: a caller's outputs are wrong although no other one runs.
-            Exception: whatever ORT raises.
-        """
+        """Have so many callers of a mode, each checked by itself. Raises `Unsupported`: the mode cannot be;
+        `WrongOutputs`: a caller's outputs are wrong although no other one runs; `Exception`: whatever ORT raises."""
         request = self._opened.request
         seats = self._seats.setdefault(mode, [])
         while len(seats) < count:
             number = len(seats)
-            self._have(number)
-            model, data = self._models[number], self._data[number]
-            made = make_mode(mode, model, data)
+            if number == len(self._callers):
+                self._callers.append(self._another(number))
+            caller = self._callers[number]
+            made = make_mode(mode, caller.model, caller.data)
             outputs.check_outputs(made, request.rtol, request.atol)
             made.whole = WHOLE
-            seat = Seat(made, model, made.listen(Ranges(made)))
-            self._threads[number].submit(_warm_up, seat).result()
+            seat = Seat(self.first + number, made, caller.model, made.listen(Ranges(made)))
+            caller.thread.submit(_warm_up, seat).result()
             seat.mode.poison()
             seats.append(seat)
 
@@ -106,23 +109,17 @@ class Callers:
         return self._seats[mode][:count]
 
     def thread(self, number: int) -> ThreadPoolExecutor:
-        """The thread of a caller."""
-        return self._threads[number]
+        return self._callers[number].thread
 
     @property
     def natives(self) -> list[int]:
-        """The system's numbers of the threads."""
-        return list(self._natives)
+        return [caller.native for caller in self._callers]
 
     def close(self) -> None:
-        """End the threads."""
-        for thread in self._threads:
-            thread.shutdown()
+        for caller in self._callers:
+            caller.thread.shutdown()
 
-    def _have(self, number: int) -> None:
-        """Have a caller's thread, session and arrays."""
-        if number < len(self._models):
-            return
+    def _another(self, number: int) -> Caller:
         opened, place = self._opened, self.first + number
         model = opened.model
         if self._own and number:
@@ -130,14 +127,66 @@ class Callers:
             model.fences = opened.model.fences  # what was proved of this EP need only be confirmed
         request = replace(opened.request, seed=opened.request.seed + place, expect=None)
         # Inputs that were given are the same for all; those that are made up differ, so that mixed-up buffers show.
-        self._data.append(first_run.make_data(opened.path, model, request) if place or self._own else opened.data)
-        self._models.append(model)
+        data = first_run.make_data(opened.path, model, request) if place or self._own else opened.data
         thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"caller-{place}")
-        self._threads.append(thread)
-        self._natives.append(thread.submit(threading.get_native_id).result())
+        return Caller(thread, thread.submit(threading.get_native_id).result(), model, data)
 
 
 def _warm_up(seat: Seat) -> None:
     call, a, b = seat.call
     for _ in range(_WARMING_RUNS):
         call(a, b)
+
+
+_LOOKS = 40  # at most
+_ENOUGH = 5  # of them at the same place
+_APART_US = 2000
+_LEAST_ADDRESS = 1 << 16
+_FORM = re.compile(rb"(\d+) 0x([0-9a-f]+) ")
+
+
+def waiting_place() -> list[int] | None:
+    """The number of the system call and the address at which threads wait for Python's lock; None where that cannot be seen."""
+    if not sys.platform.startswith("linux"):
+        return None
+    native: list[int] = []
+    done = threading.Event()
+
+    def want() -> None:
+        native.append(threading.get_native_id())
+        while not done.is_set():
+            time.sleep(0)  # lets go of the lock, and wants it back
+
+    thread = threading.Thread(target=want, daemon=True)
+    thread.start()
+    try:
+        while not native:
+            time.sleep(0.001)
+        return _seen(native[0])
+    except (OSError, AttributeError):
+        return None
+    finally:
+        done.set()
+        thread.join()
+
+
+def _seen(native: int) -> list[int] | None:
+    """The same, by looks at a thread that wants the lock while the caller has it."""
+    keeping = ctypes.PyDLL(None)
+    buffer = ctypes.create_string_buffer(256)
+    seen: Counter[tuple[int, int]] = Counter()
+    file = os.open(f"/proc/self/task/{native}/syscall", os.O_RDONLY)
+    try:
+        for _ in range(_LOOKS):
+            keeping.usleep(_APART_US)
+            read = keeping.pread(file, buffer, 256, 0)
+            found = _FORM.match(buffer.raw[: max(0, read)])
+            # Else it runs, has no core to do so, or sleeps where the first argument is no address.
+            if found is not None and int(found[2], 16) >= _LEAST_ADDRESS:
+                seen[int(found[1]), int(found[2], 16)] += 1
+            for place, times in seen.most_common(1):
+                if times == _ENOUGH:
+                    return list(place)
+    finally:
+        os.close(file)
+    return None

@@ -10,20 +10,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from ortbench.core.int_codec import pack, unpack
-from ortbench.worker.host_time import cpu_ns
-from ortbench.worker.load.callers import Callers, Seat
-from ortbench.worker.load.closed import Runs, keep_calling
-from ortbench.worker.load.lock import waiting_place
-from ortbench.worker.load.serving import ProcessTurn, ThreadTurn, Turn, serve
-from ortbench.worker.proofs import random_nodes
-from ortbench.worker.timing import no_garbage_collection
+from ortbench.worker.inputs import model_file
+from ortbench.worker.load.callers import Callers, Seat, waiting_place
+from ortbench.worker.load.calling import ProcessTurn, Runs, Served, ThreadTurn, Turn, keep_calling, serve
+from ortbench.worker.timing import cpu_ns, no_garbage_collection
 
 if TYPE_CHECKING:
     from ortbench.model import protocol
     from ortbench.worker.state import State
 
 _LEAD_NS = 5_000_000  # from when threads are asked to when they begin
-T = TypeVar("T")
+R = TypeVar("R", bound=Runs)
 
 
 def load_callers(state: State, mode: str, count: int, own: bool = False, first: int = 0) -> protocol.LoadCallers:
@@ -50,23 +47,12 @@ def load_closed(
         duration_ns: for so long, and `least` runs each.
         at_ns, board: when to begin, and the file that holds callers together, where others are in other processes.
     """
-    callers = _callers(state)
-    begin = time.perf_counter_ns() + _LEAD_NS if at_ns is None else at_ns
     places = bytearray(count + 1) if board is None else _board(Path(board))
 
-    def call(seat: Seat, number: int) -> Runs:
-        return keep_calling(seat, callers.first + number, places, begin, begin + duration_ns, least)
+    def calling(begin: int) -> Callable[[Seat, int], Runs]:
+        return lambda seat, number: keep_calling(seat, number, places, begin, begin + duration_ns, least)
 
-    runs, cpu, wall = _together(callers, mode, count, call)
-    return {
-        "at_ns": begin,
-        "starts": [pack(it.starts) for it in runs],
-        "ends": [pack(it.ends) for it in runs],
-        "error": next((it.error for it in runs if it.error is not None), None),
-        "differs": _differs(state, mode, [bool(it.ends) for it in runs]),
-        "cpu_ns": cpu,
-        "wall_ns": wall,
-    }
+    return _together(state, mode, count, at_ns, calling)[1]
 
 
 def load_open(
@@ -80,25 +66,15 @@ def load_open(
         cutoff_ns: from the beginning on; no request is begun after that.
         at_ns, turn: when to begin, and the file by which callers take turns, where others are in other processes.
     """
-    callers = _callers(state)
     offsets = unpack(due)
     shared: Turn = ThreadTurn() if turn is None else ProcessTurn(Path(turn))
-    begin = time.perf_counter_ns() + _LEAD_NS if at_ns is None else at_ns
-    moments = (offsets + begin).tolist()
-    served, cpu, wall = _together(
-        callers, mode, count, lambda seat, _: serve(seat, shared, moments, begin, begin + cutoff_ns)
-    )
-    return {
-        "at_ns": begin,
-        "numbers": [pack(it.numbers) for it in served],
-        "free": [pack(it.free) for it in served],
-        "starts": [pack(it.starts) for it in served],
-        "ends": [pack(it.ends) for it in served],
-        "error": next((it.error for it in served if it.error is not None), None),
-        "differs": _differs(state, mode, [bool(it.ends) for it in served]),
-        "cpu_ns": cpu,
-        "wall_ns": wall,
-    }
+
+    def serving(begin: int) -> Callable[[Seat, int], Served]:
+        moments = (offsets + begin).tolist()
+        return lambda seat, _: serve(seat, shared, moments, begin, begin + cutoff_ns)
+
+    served, answer = _together(state, mode, count, at_ns, serving)
+    return {**answer, "numbers": [pack(it.numbers) for it in served], "free": [pack(it.free) for it in served]}
 
 
 def load_end(state: State) -> dict[str, object]:
@@ -109,31 +85,42 @@ def load_end(state: State) -> dict[str, object]:
     return {}
 
 
-def _callers(state: State) -> Callers:
-    assert state.callers is not None, "no caller was asked for"
-    return state.callers
+def _together(
+    state: State, mode: str, count: int, at_ns: int | None, make_call: Callable[[int], Callable[[Seat, int], R]]
+) -> tuple[list[R], protocol.LoadRuns]:
+    """Have each caller do something in its thread, all from the same moment on: what they give, and the answer.
 
-
-def _together(callers: Callers, mode: str, count: int, call: Callable[[Seat, int], T]) -> tuple[list[T], int, int]:
-    """Have each caller do something in its thread: what they give, CPU time of the process and time by the clock, ns."""
-    seats = callers.seats(mode, count)
+    `make_call` is given that moment, and gives what is done: with what a caller has, and its number among all.
+    """
+    callers = state.callers
+    assert callers is not None, "no caller was asked for"
+    begin = time.perf_counter_ns() + _LEAD_NS if at_ns is None else at_ns
+    call, seats = make_call(begin), callers.seats(mode, count)
     with no_garbage_collection():
         before, start = sum(cpu_ns()), time.perf_counter_ns()
-        asked: list[Future[T]] = [callers.thread(it).submit(call, seats[it], it) for it in range(count)]
+        asked: list[Future[R]] = [
+            callers.thread(it).submit(call, seat, callers.first + it) for it, seat in enumerate(seats)
+        ]
         found = [it.result() for it in asked]
         end, after = time.perf_counter_ns(), sum(cpu_ns())
-    return found, after - before, end - start
+    return found, {
+        "at_ns": begin,
+        "starts": [pack(it.starts) for it in found],
+        "ends": [pack(it.ends) for it in found],
+        "error": next((it.error for it in found if it.error is not None), None),
+        "differs": _differs(state, [seat for seat, it in zip(seats, found, strict=True) if it.ends]),
+        "cpu_ns": after - before,
+        "wall_ns": end - start,
+    }
 
 
-def _differs(state: State, mode: str, ran: Sequence[bool]) -> str | None:
-    """What is wrong with what those callers were left with that ran, in words; None where it is what a plain run of their
-    inputs gives."""
+def _differs(state: State, seats: Sequence[Seat]) -> str | None:
+    """What is wrong with what callers were left with, in words; None where it is what a plain run of their inputs gives."""
     request = state.opened.request
-    callers = _callers(state)
-    for number, seat in enumerate(callers.seats(mode, len(ran))):
-        wrong = seat.differs(request.rtol, request.atol) if ran[number] else None
+    for seat in seats:
+        wrong = seat.differs(request.rtol, request.atol)
         if wrong is not None:
-            return f"caller {callers.first + number + 1}: {wrong}{random_nodes.sentence(state.opened.path)}"
+            return f"caller {seat.number + 1}: {wrong}{model_file.sentence(state.opened.path)}"
     return None
 
 

@@ -10,7 +10,7 @@ import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import onnxruntime as ort
 
@@ -110,24 +110,24 @@ def _path(libraries: list[CudaLibrary], part: str) -> str | None:
 
 def _runtime_version(path: str | None) -> str | None:
     """What cudart says of itself; only of the one that is loaded."""
-    if path is None:
-        return None
     version = ctypes.c_int()
-    try:
-        if ctypes.CDLL(path).cudaRuntimeGetVersion(ctypes.byref(version)) != 0:
-            return None
-    except (OSError, AttributeError):
+    call = _function(path, "cudaRuntimeGetVersion")
+    if call is None or call(ctypes.byref(version)) != 0:
         return None
     return f"{version.value // 1000}.{version.value % 1000 // 10}"
 
 
 def _cudnn_version(path: str | None) -> str | None:
-    if path is None:
-        return None
-    try:
-        call = ctypes.CDLL(path).cudnnGetVersion
-    except (OSError, AttributeError):
+    call = _function(path, "cudnnGetVersion")
+    if call is None:
         return None
     call.restype = ctypes.c_size_t
     number = int(call())
     return f"{number // 10000}.{number % 10000 // 100}.{number % 100}"  # as cuDNN 9 counts
+
+
+def _function(path: str | None, name: str) -> Any:
+    try:
+        return None if path is None else getattr(ctypes.CDLL(path), name)
+    except (OSError, AttributeError):
+        return None

@@ -24,18 +24,8 @@ _READINGS = 10  # of both clocks; the one that took the least time is the best
 
 
 def measure_copies(modes: Sequence[Mode], runs: int) -> dict[str, Measured]:
-    """Record what the GPU does in some runs of modes that are set up.
-
-    Args:
-        modes: whose runs copy.
-        runs: of each.
-
-    Returns:
-        By mode what `ortbench.analysis.nodes.gpu_activity.measured` gives.
-
-    Raises:
-        BenchmarkFailed: there is no CUPTI here, it refuses, or what it recorded makes no sense.
-    """
+    """Record what the GPU does in some runs of modes that are set up. Raises `BenchmarkFailed`: there is no CUPTI here,
+    it refuses, or what it recorded makes no sense."""
     cupti = _load()
     try:
         recorder = Recorder(cupti)
@@ -49,24 +39,16 @@ def measure_copies(modes: Sequence[Mode], runs: int) -> dict[str, Measured]:
 def _load() -> Any:
     try:
         from cupti import cupti
-    except ImportError as error:
-        if (error.name or "").partition(".")[0] == "cupti":
-            raise BenchmarkFailed("the package cupti-python is not installed; pip install 'ortbench[cupti]'") from None
-        raise BenchmarkFailed(f"the package cupti-python does not load: {one_line(error)}") from None
     except Exception as error:
+        if isinstance(error, ImportError) and (error.name or "").partition(".")[0] == "cupti":
+            raise BenchmarkFailed("the package cupti-python is not installed; pip install 'ortbench[cupti]'") from None
         raise BenchmarkFailed(f"the package cupti-python does not load: {one_line(error)}") from None
     return cupti
 
 
 class Recorder:
-    """CUPTI's activity records of copies and kernels. One a process: its callbacks are registered for good.
-
-    Args:
-        cupti: the module ``cupti.cupti``.
-
-    Raises:
-        Exception: whatever CUPTI says.
-    """
+    """CUPTI's activity records of copies and kernels. One a process: its callbacks are registered for good. Raises
+    `Exception`: whatever CUPTI says."""
 
     def __init__(self, cupti: Any) -> None:
         self._cupti = cupti
@@ -113,7 +95,6 @@ class Recorder:
                 self._cupti.activity_disable(kind)
 
     def moment(self) -> Moment:
-        """This moment on both clocks."""
         readings = []
         for _ in range(_READINGS):
             start = time.perf_counter_ns()

@@ -1,18 +1,26 @@
-"""Every EP that is installed, what hardware it finds, and which modes it can do there."""
+"""Every EP that is installed, what hardware it finds, and which modes it can do there; and for `ortbench devices --check` what a
+device must do: allocate, copy, give streams, run in several threads."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
+from threading import Barrier
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import onnxruntime as ort
 
 from ortbench.core import ep_packages
 from ortbench.core.ep_names import CPU_EP
+from ortbench.core.errors import BenchmarkFailed, one_line, ort_text
+from ortbench.worker import telling
 from ortbench.worker.modes.make import unsupported_modes
-from ortbench.worker.session import copy_streams
-from ortbench.worker.session.candidates import plugin_with
-from ortbench.worker.session.hardware import device_of, hardware
+from ortbench.worker.proofs.outputs import difference, poison
+from ortbench.worker.session import first_run, memory_trial, session, streams
 from ortbench.worker.session.libraries import (
     NotLoaded,
     all_ep_devices,
@@ -24,14 +32,17 @@ from ortbench.worker.session.libraries import (
     register,
     register_library,
 )
-from ortbench.worker.session.memory import describe
+from ortbench.worker.session.memory import EpDeviceMemory, copy_tensors, describe, ep_device_memories
 from ortbench.worker.session.named import true_names
-from ortbench.worker.session.plugins import Plugin, ask
+from ortbench.worker.session.placement import device_of, hardware
+from ortbench.worker.session.plugins import Plugin, ask, plugin_with
 from ortbench.worker.session.providers import Provider, on_cpu_by_option
 from ortbench.worker.session.runtime import own_package
+from ortbench.worker.session.tensors import Array, TensorSpec
 
 if TYPE_CHECKING:
-    from ortbench.model.protocol import EpDevice, ListedEp, Streams
+    from ortbench.model.protocol import Check, EpDevice, ListedEp, Streams
+    from ortbench.worker.state import Opened
 
 _NO_COPIES = "does not use DEFAULT memory of a non-CPU device"  # ONNX Runtime's words for an EP on the CPU, say
 # Not hardware: an EP that sends a model to a service, listed by every onnxruntime wheel.
@@ -54,7 +65,10 @@ def list_devices(library: str | None = None) -> list[ListedEp]:
     for device in all_ep_devices():
         place = library_of(device)
         if not _is_listed(entries, device.ep_name, place):
-            entries.append(_further_entry(device.ep_name, place))
+            # One that nobody has named, as OpenVINO's package brings one called …AUTO, too.
+            package = None if place is None else plugin_with(place)
+            name = device.ep_name
+            entries.append(_entry(name, place, None, None, None) if package is None else _plugin_entry(name, package))
     return entries
 
 
@@ -73,12 +87,6 @@ def _names(plugin: Plugin) -> Sequence[str]:
 def _is_listed(entries: Sequence[ListedEp], name: str, library: str | None) -> bool:
     place = library and real_path(library)
     return any(it["name"] == name and (it["library"] and real_path(it["library"])) == place for it in entries)
-
-
-def _further_entry(name: str, library: str | None) -> ListedEp:
-    """An EP that nobody has named, as OpenVINO's package brings one called …AUTO, too."""
-    plugin = None if library is None else plugin_with(library)
-    return _entry(name, library, None, None, None) if plugin is None else _plugin_entry(name, plugin)
 
 
 def _plugin_entry(name: str, plugin: Plugin) -> ListedEp:
@@ -127,7 +135,135 @@ def _device(provider: Provider, device: Any) -> EpDevice:
 
 
 def _streams(provider: Provider) -> Streams:
-    why = copy_streams.problem(provider)
+    why = streams.problem(provider)
     if why is not None and _NO_COPIES in why:
         why = "they are for copies to a device's DEFAULT memory"
     return {"offered": why is None, "why": why}
+
+
+PASSED, FAILED, NOT_OFFERED = "passed", "failed", "not offered"
+_TYPES = ("float", "float16", "double", "int8", "uint8", "int32", "int64", "bool")
+_SIZES = (0, 1, 3, 1000, 1 << 20)  # elements
+_AT_ONCE = 100  # values
+
+
+def check_device(library: str, number: int) -> list[Check]:
+    """Every check of one of a library's devices that needs no session."""
+    register_library(library)
+    device = [it for it in all_ep_devices() if library_of(it) == real_path(library)][number]
+    provider = Provider(device.ep_name, device, library=library)
+    found: list[Check] = []
+    for memory, kind in zip(ep_device_memories(device), ("DEFAULT", "HOST_ACCESSIBLE"), strict=True):
+        found += _of_memory(device, memory, kind)
+    problem = streams.problem(provider)
+    verdict = PASSED if problem is None else NOT_OFFERED
+    return [*found, _check("streams", "a copy on a stream arrives", verdict, problem or "")]
+
+
+def check_runs(opened: Opened, threads: int, own: bool, runs: int) -> str | None:
+    """Run a model with arrays in several threads at a time; what goes wrong, in words, or None."""
+    model = opened.model
+    models = [
+        session.open_model(opened.path, opened.target, model.provider) if own and it else model for it in range(threads)
+    ]
+    requests = [replace(opened.request, seed=opened.request.seed + it) for it in range(threads)]
+    data = [first_run.make_data(opened.path, *pair) for pair in zip(models, requests, strict=True)]
+
+    together = Barrier(threads)
+
+    def differs(number: int) -> str | None:
+        one, own_data = models[number], data[number]
+        together.wait()  # or the first is done before the second begins
+        for _ in range(runs):
+            found = one.session.run(None, own_data.arrays)
+            for name, got, reference in zip(one.output_names, found, own_data.reference, strict=True):
+                if (wrong := difference(name, got, reference)) is not None:
+                    return wrong
+        return None
+
+    with ThreadPoolExecutor(threads) as pool:
+        return next(filter(None, pool.map(differs, range(threads))), None)
+
+
+def _of_memory(device: Any, memory: EpDeviceMemory | None, kind: str) -> Iterator[Check]:
+    if memory is None:
+        yield _check("allocate", f"{kind} memory", NOT_OFFERED, f"memory_info({kind}) is None")
+        return
+    answer = memory_trial.answer(device, memory.info)
+    yield _tried("allocate", f"{kind} memory, sizes from 0 elements to 1 MiB", lambda: _allocate(memory))
+    yield _tried("allocate", f"{kind} memory, {_AT_ONCE} values at a time", lambda: _many(memory))
+    if answer.on_host:
+        yield _check("copy", f"{kind} memory", NOT_OFFERED, "it is ordinary host memory, which is bound in place")
+        return
+    if answer.copies_lack is not None and not answer.failed:
+        yield _check("copy", f"{kind} memory", NOT_OFFERED, answer.copies_lack)
+        return
+    yield _tried("copy", f"{kind} memory in and out, {', '.join(_TYPES)}", partial(_rounds, memory))
+    yield _tried("copy", f"{kind} memory to {kind} memory", lambda: _inside(memory))
+
+
+def _allocate(memory: EpDeviceMemory) -> str:
+    for count in _SIZES:
+        memory.allocate(TensorSpec(f"{count} elements", "tensor(float)", (count,)), (count,))
+    return ""
+
+
+def _many(memory: EpDeviceMemory) -> str:
+    """All are there at once, so that each must keep its own contents."""
+    spec = TensorSpec("value", "tensor(float)", (64,))
+    values = [memory.allocate(spec, (64,)) for _ in range(_AT_ONCE)]
+    addresses = sorted(value.data_ptr() for value in values)
+    if any(after - before < 256 for before, after in itertools.pairwise(addresses)):
+        raise BenchmarkFailed("values that are there at the same time overlap")
+    return ""
+
+
+def _rounds(memory: EpDeviceMemory) -> str:
+    problems: dict[str, list[str]] = {}
+    for element in _TYPES:
+        try:
+            _round(memory, element)
+        except Exception as error:
+            problems.setdefault(ort_text(error), []).append(element)
+    if problems:
+        raise BenchmarkFailed("; ".join(f"{', '.join(elements)}: {problem}" for problem, elements in problems.items()))
+    return ""
+
+
+def _round(memory: EpDeviceMemory, element: str) -> None:
+    for count in _SIZES:
+        spec = TensorSpec("value", f"tensor({element})", (count,))
+        sent: Array = (np.arange(count) % 100).astype(spec.dtype)
+        value = memory.allocate(spec, (count,))
+        if not _arrives(memory, spec, sent, value, value):
+            raise BenchmarkFailed("a copy in and out gives other bytes")
+
+
+def _arrives(memory: EpDeviceMemory, spec: TensorSpec, sent: Array, first: Any, last: Any) -> bool:
+    """Whether what is copied into one value, and from there to another, comes back from that."""
+    back = poison(sent)
+    memory.upload([spec], [sent], [first])()
+    if last is not first:
+        copy_tensors([first], [last])()
+    memory.download([spec], [last], [back])()
+    return np.array_equal(sent, back)
+
+
+def _inside(memory: EpDeviceMemory) -> str:
+    spec = TensorSpec("value", "tensor(float)", (1000,))
+    one, other = memory.allocate(spec, (1000,)), memory.allocate(spec, (1000,))
+    if not _arrives(memory, spec, np.arange(1000, dtype=np.float32), one, other):
+        raise BenchmarkFailed("other bytes arrive")
+    return ""
+
+
+def _tried(part: str, what: str, call: Callable[[], str]) -> Check:
+    with telling.about(f"checking: {part}: {what}"):
+        try:
+            return _check(part, what, PASSED, call())
+        except Exception as error:
+            return _check(part, what, FAILED, ort_text(error))
+
+
+def _check(part: str, what: str, verdict: str, how: str) -> Check:
+    return {"part": part, "what": what, "verdict": verdict, "how": one_line(how) if how else ""}

@@ -1,4 +1,6 @@
-"""The graph that ONNX Runtime runs, node by node with its tensors and the Memcpy nodes that it put in."""
+"""The graph that ONNX Runtime runs, node by node with its tensors and the Memcpy nodes that it put in; and why, as it says, a
+session wants an input or output in ordinary host memory though its EP computes elsewhere.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ from ortbench.analysis.nodes.islands import Node, with_copies
 from ortbench.analysis.nodes.node_times import Timed, as_run, named_copies
 from ortbench.core.ep_names import CPU_EP
 from ortbench.core.errors import BenchmarkFailed, OrtbenchError
+from ortbench.core.safe_text import listed
 from ortbench.plan.target import Target
+from ortbench.worker.inputs.model_file import read
 from ortbench.worker.session import session
 from ortbench.worker.session.providers import Provider
 from ortbench.worker.session.tensors import NO_ONNX
@@ -22,21 +26,16 @@ Placed = Sequence[tuple[str, str, str]]  # EP, name and operator of each node
 
 
 def with_names(path: str) -> bytes | None:
-    """A model whose every node has a name of its own, so that placement, profile and graph can be told to be of one node.
-
-    Returns:
-        None where the file will do as it is, or cannot be changed: it is in ORT's own format or too large for protobuf.
-    """
-    if Path(path).suffix == ".ort":
+    """A model whose every node has a name of its own, so that placement, profile and graph can be told to be of one node;
+    None where the file will do as it is, or cannot be changed: it is in ORT's own format or too large for protobuf."""
+    model = read(path)
+    if model is None or not _name_nodes(model.graph, "", set()):
         return None
     try:
-        import onnx
-
-        model = onnx.load(path, load_external_data=False)
-        content: bytes = model.SerializeToString() if _name_nodes(model.graph, "", set()) else b""
-    except Exception:  # no such package; protobuf and onnx raise many kinds; if it is no model, the session says so
+        content: bytes = model.SerializeToString()
+    except Exception:  # protobuf raises many kinds
         return None
-    return content or None
+    return content
 
 
 def _name_nodes(graph: Any, prefix: str, taken: set[str]) -> bool:
@@ -64,12 +63,8 @@ def _inner_graphs(node: Any) -> list[tuple[str, Any]]:
 
 
 def nodes_of(model: Any, placed: Placed) -> tuple[list[Node], list[str]]:
-    """The nodes of an onnx ModelProto, a node before those inside it, and the names of its inputs.
-
-    Args:
-        model: the ModelProto.
-        placed: where nodes are; one whose name and operator do not decide it has no EP.
-    """
+    """The nodes of an onnx ModelProto, a node before those inside it, and the names of its inputs; one whose name and
+    operator do not decide where it is has no EP."""
     eps: dict[tuple[str, str], set[str]] = defaultdict(set)
     for ep, name, op in placed:
         eps[name, op].add(ep)
@@ -89,17 +84,9 @@ def _flatten(
     eps: Mapping[tuple[str, str], str],
     nodes: list[Node],
 ) -> tuple[list[str], list[str]]:
-    """Add the nodes of a graph and of those inside it.
+    """Add the nodes of a graph and of those inside it; gives the unique names of the graph's inputs and of its outputs.
 
-    Args:
-        prefix: what makes names of the graph's own tensors unique in the model.
-        outer: the unique name of every tensor that can be seen from outside.
-        inside, branch: of its nodes; see `Node`.
-        eps: by name and operator.
-        nodes: what they are added to.
-
-    Returns:
-        The unique names of the graph's inputs and of its outputs.
+    What can be seen from outside (`outer`) has unique names already; a prefix makes those of the graph's own tensors unique.
     """
     seen = dict(outer)
 
@@ -135,16 +122,7 @@ def find(
 
     ONNX Runtime writes it out for EPs whose nodes have kernels. Where an EP compiled parts of it, the graph before that
     is taken, which ONNX Runtime writes out for the CPU EP, and the Memcpy nodes are worked out from the placement; the
-    profile must agree.
-
-    Args:
-        path, target, provider: the model and where it runs.
-        content: the model from `with_names`.
-        placed: of the session that ran.
-        timed: what ran; empty where nothing did.
-
-    Raises:
-        NotKnown: it cannot be had.
+    profile must agree. Raises `NotKnown`: it cannot be had.
     """
     if Path(path).suffix == ".ort":
         raise NotKnown("the model is in ORT format, whose graph is not read")
@@ -160,11 +138,8 @@ def find(
 
 
 def _written(path: str, target: Target, provider: Provider, content: bytes | None) -> Any:
-    """The graph as ONNX Runtime will run it, as an onnx ModelProto.
-
-    Raises:
-        BadInput, BenchmarkFailed: it is refused.
-    """
+    """The graph as ONNX Runtime will run it, as an onnx ModelProto. Raises `BadInput` or `BenchmarkFailed`: it is
+    refused."""
     try:
         import onnx
     except ImportError:
@@ -201,3 +176,36 @@ def _predicted(
     if named is None:
         raise NotKnown("other Memcpy nodes ran than the placement lets expect")
     return named
+
+
+_MOST = 3  # operators that are named
+
+
+def reasons(path: str, placed: Placed | None, inputs: Sequence[str], outputs: Sequence[str]) -> dict[str, str]:
+    """What makes an output, or reads an input, in host memory, in words."""
+    model = None if placed is None else read(path)
+    if placed is None or model is None:
+        return {}
+    nodes, _ = nodes_of(model, placed)
+    said = {name: _said([node for node in nodes if name in node.inputs], "reads", "takes") for name in inputs}
+    said |= {name: _said([node for node in nodes if name in node.outputs], "makes", "leaves") for name in outputs}
+    return {name: why for name, why in said.items() if why is not None}
+
+
+def _said(having: Sequence[Node], does: str, keeps: str) -> str | None:
+    """Which of the nodes that have a tensor does so on the CPU or, where none does, keeps it there by itself."""
+    on_cpu = list(dict.fromkeys(node.op for node in having if node.on_cpu))
+    if on_cpu:
+        return f"{_listed(on_cpu)} {_verb(does, on_cpu)} it on the CPU"
+    others = list(dict.fromkeys(node.op for node in having if node.ep is not None))
+    return f"{_listed(others)} {_verb(keeps, others)} it there" if others else None
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = len(names) - _MOST
+    shown = [*names[:_MOST], *([f"{more} more"] if more > 0 else [])]
+    return listed(shown)
+
+
+def _verb(verb: str, names: Sequence[str]) -> str:
+    return verb if len(names) == 1 else verb.removesuffix("s")

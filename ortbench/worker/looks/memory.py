@@ -6,7 +6,8 @@ an arena would keep. What such a run gives is known from the worker that measure
 
 from __future__ import annotations
 
-import json
+import re
+import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -14,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 import onnxruntime as ort
 
 from ortbench.analysis.nodes import node_memory
@@ -23,20 +25,91 @@ from ortbench.plan.chain_plan import Chain
 from ortbench.plan.ep_options import with_own
 from ortbench.plan.loop_plan import Steps
 from ortbench.plan.target import Inputs, Target
+from ortbench.worker import state
+from ortbench.worker.looks.nodes import KERNEL_TIME, recorded
 from ortbench.worker.modes.base import Mode
-from ortbench.worker.session import first_run, ledger, providers, resident_set, session
-from ortbench.worker.session.known import Form, KnownOutputs, form_of
+from ortbench.worker.session import first_run, memory, providers, session
 from ortbench.worker.session.session import Model
-from ortbench.worker.session.tensors import Value
+from ortbench.worker.session.tensors import TensorSpec, Value
 from ortbench.worker.state import opened_of
 
 if TYPE_CHECKING:
     from ortbench.model import protocol
-    from ortbench.worker import state
     from ortbench.worker.loops.data import LoopData
 
+_STATUS, _CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
+_RESET_PEAK = "5"  # proc(5): sets the peak back to what there is now
+
+
+def now() -> int | None:
+    """The process's resident set, bytes; None where the system does not tell."""
+    return _of_status("VmRSS") if _STATUS.exists() else _of_psutil("rss")
+
+
+def peak() -> int | None:
+    """The most since the process began, or since `restart_peak`, bytes; None where the system does not tell."""
+    if _STATUS.exists():
+        return _of_status("VmHWM")
+    if sys.platform == "win32":
+        return _of_psutil("peak_wset")
+    import resource
+
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return most if sys.platform == "darwin" else most * 1024
+
+
+def restart_peak() -> bool:
+    """Have the peak begin anew; false where that cannot be, so that it is that of the process from its beginning."""
+    with suppress(OSError):
+        _CLEAR.write_text(_RESET_PEAK)
+        return True
+    return False
+
+
+def _of_status(key: str) -> int | None:
+    found = re.search(rf"^{key}:\s+(\d+) kB$", _STATUS.read_text(), re.MULTILINE)
+    return None if found is None else int(found[1]) * 1024
+
+
+def _of_psutil(key: str) -> int | None:
+    try:
+        import psutil  # another environment may lack it
+    except ImportError:
+        return None
+    found: int | None = getattr(psutil.Process().memory_info(), key, None)
+    return found
+
+
+# The shape of a tensor, those of a sequence; None for an optional without one.
+Form = list[int] | list[list[int]] | None
+
+
+def form_of(value: Value) -> Form:
+    if value is None:
+        return None
+    return [list(array.shape) for array in value] if isinstance(value, list) else list(value.shape)
+
+
+def known_outputs(runs: Sequence[Sequence[Form]]) -> Callable[[Sequence[TensorSpec]], list[Value]]:
+    """Zeros in the forms that plain runs are known to give, run by run; behind the last of these all are like it."""
+    left = [*runs]
+
+    def take(specs: Sequence[TensorSpec]) -> list[Value]:
+        forms = left.pop(0) if len(left) > 1 else left[0]
+        return [_zeros(spec, form) for spec, form in zip(specs, forms, strict=True)]
+
+    return take
+
+
+def _zeros(spec: TensorSpec, form: Form) -> Value:
+    if form is None:
+        return None
+    if spec.is_sequence:
+        return [np.zeros(shape, spec.dtype) for shape in form]
+    return np.full(form, "", object) if spec.is_string else np.zeros(form, spec.dtype)
+
+
 RUNS = 3  # the first finds a memory pattern out, the second makes use of it
-_KERNEL_TIME = "_kernel_time"
 Forms = Sequence[Sequence[Form]]  # of each plain run of a session the outputs' forms
 
 
@@ -49,29 +122,19 @@ def _of_loop(loop: LoopData) -> Forms:
     held = {pair.out: number for number, pair in enumerate(loop.pairs)}
     found = []
     for number, outputs in enumerate(loop.outputs):
-        free = iter(outputs)
-        count = len(outputs) + len(held)
-        found.append(
-            [
-                list(loop.shapes[number + 1][held[place]]) if place in held else form_of(next(free))
-                for place in range(count)
-            ]
-        )
+        free, after = iter(outputs), loop.shapes[number + 1]
+        places = range(len(outputs) + len(held))
+        found.append([list(after[held[it]]) if it in held else form_of(next(free)) for it in places])
     return found
 
 
 @dataclass
 class Opened:
-    """What is open, and nothing more: no run has been made.
-
-    Attributes:
-        models: the sessions.
-        make: sets a mode up, by its name and the depth of a pipeline.
-        arrays: for each session the inputs of a plain run; there once a mode is set up.
-    """
+    """What is open, and nothing more: no run has been made."""
 
     models: list[Model]
-    make: Callable[[str, int], Mode]
+    make: Callable[[str, int], Mode]  # sets a mode up, by its name and the depth of a pipeline
+    # for each session the inputs of a plain run; there once a mode is set up
     arrays: list[dict[str, Value]] = field(default_factory=list)
 
 
@@ -81,16 +144,9 @@ Open = Callable[[str | None], Opened]  # opens, with the prefix of the files of 
 def open_model(
     path: str, target: Target, request: Inputs, steps: Steps | None, known: Sequence[Forms], prefix: str | None
 ) -> Opened:
-    """Open a model.
-
-    Args:
-        path, target, request, steps: see `ortbench.worker.opening.open`.
-        known: what plain runs are known to give, see `forms`.
-        prefix: where ONNX Runtime's profile goes; None for a session without.
-    """
     provider = providers.find(target)
     model = session.open_model(path, with_own(target, provider.name), provider, profile_prefix=prefix)
-    model.known = KnownOutputs(known[0])
+    model.known = known_outputs(known[0])
 
     def make(name: str, depth: int) -> Mode:
         one = opened_of(path, target, request, model, steps)
@@ -103,13 +159,12 @@ def open_model(
 
 
 def open_chain(chain: Chain, known: Sequence[Forms], prefix: str | None) -> Opened:
-    """Open all stages of a chain; see `open_model`."""
-    from ortbench.worker.chains.data import ChainData, join, open_stages, run
-    from ortbench.worker.chains.make import make_chain
+    from ortbench.worker.loops.chain import make_chain
+    from ortbench.worker.loops.chain_data import ChainData, join, open_stages, run
 
     stages = list(open_stages(chain, prefix))
     for stage, runs in zip(stages, known, strict=True):
-        stage.model.known = KnownOutputs(runs)
+        stage.model.known = known_outputs(runs)
 
     def make(name: str, depth: int) -> Mode:
         data = ChainData(stages, join(chain, stages))
@@ -122,42 +177,31 @@ def open_chain(chain: Chain, known: Sequence[Forms], prefix: str | None) -> Open
     return opened
 
 
-def weigh(opening: Open, mode: str, depth: int) -> tuple[Mode, protocol.Weighed]:
-    """Set a mode up as the first thing that this process does, run it, and say what memory it takes.
-
-    Args:
-        opening: of what it is of.
-        mode: its name.
-        depth: of a pipeline.
-
-    Returns:
-        The mode, which must live as long as anybody looks at the device, and its figures in bytes.
-
-    Raises:
-        OrtbenchError: it cannot be set up or run.
-    """
-    counted = ledger.begin()
-    before = resident_set.now()
-    restarted = resident_set.restart_peak()
-    opened = opening(None)
-    with_session = resident_set.now()
+def weigh(open_: Open, mode: str, depth: int) -> tuple[Mode, protocol.Weighed]:
+    """Set a mode up as the first thing that this process does, run it, and say what memory it takes. Raises
+    `OrtbenchError`: it cannot be set up or run."""
+    counted = memory.count_allocations()
+    before = now()
+    restarted = restart_peak()
+    opened = open_(None)
+    with_session = now()
     made = opened.make(mode, depth)
     _run(made)
     host: protocol.WeighedHost = {
         "before": before,
         "session": with_session,
-        "peak": resident_set.peak(),
-        "pinned": counted.most[ledger.PINNED],
+        "peak": peak(),
+        "pinned": counted.most[memory.PINNED],
         "restarted": restarted,
     }
     on_host = all(model.provider.computes_on_host for model in opened.models)
-    return made, {"bound": None if on_host else counted.most[ledger.DEVICE], "host": host}
+    return made, {"bound": None if on_host else counted.most[memory.DEVICE], "host": host}
 
 
-def profile(opening: Open, mode: str, depth: int, nodes: bool) -> protocol.WeighedArenas:
+def profile(open_: Open, mode: str, depth: int, nodes: bool) -> protocol.WeighedArenas:
     """Run a mode in sessions that are profiled, and say what their arenas held; with `nodes`, which nodes hold most."""
     with tempfile.TemporaryDirectory(prefix="ortbench-") as folder:
-        opened = opening(str(Path(folder) / "profile"))
+        opened = open_(str(Path(folder) / "profile"))
         made = opened.make(mode, depth)
         _run(made)
         sessions = [_events(*it) for it in zip(opened.models, opened.arrays, strict=True)]
@@ -191,11 +235,10 @@ def _events(model: Model, arrays: dict[str, Value]) -> tuple[list[node_memory.Ev
     with suppress(Exception):
         first_run.run_once(model, arrays)
         is_plain = True
-    text = Path(model.session.end_profiling()).read_text(encoding="utf-8", errors="replace")
     runs: list[list[node_memory.Event]] = [[]]
-    for event in json.loads(text, strict=False):
-        if event.get("cat") == "Node" and event["name"].endswith(_KERNEL_TIME):
-            runs[-1].append((event["name"].removesuffix(_KERNEL_TIME), event.get("args", {})))
+    for event in recorded(model):
+        if event.get("cat") == "Node" and event["name"].endswith(KERNEL_TIME):
+            runs[-1].append((event["name"].removesuffix(KERNEL_TIME), event.get("args", {})))
         elif event.get("cat") == "Session" and event["name"] == "model_run":  # recorded when it ends, as nodes are
             runs.append([])
     *own, plain = runs[:-1] if is_plain else runs

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 from ortbench.core.errors import BadInput, OrtbenchError, Unsupported, one_line
 from ortbench.plan.ep_options import with_own
 from ortbench.plan.target import Inputs, Target
-from ortbench.worker.inputs.shapes import resolve_shapes
+from ortbench.worker.inputs.arrays import resolve_shapes
 from ortbench.worker.looks import graph as looks_graph
-from ortbench.worker.looks import nodes, ort_profile
+from ortbench.worker.looks import nodes
 from ortbench.worker.modes.make import unsupported_modes
-from ortbench.worker.session import first_run, hardware, ignored, memory, placement, providers, session
+from ortbench.worker.session import first_run, ignored, memory, placement, providers, session
 from ortbench.worker.session.tensors import Array, TensorSpec
 
 if TYPE_CHECKING:
@@ -25,32 +25,15 @@ _WAYS_OUT = "--shape and --dim change their shapes; ortbench run --nodes takes r
 
 
 def inspect_model(path: str, target: Target | None, request: Inputs) -> Inspected:
-    """Describe a model.
-
-    Args:
-        path: of the model.
-        target: an EP to place it on, or None to stay with the CPU EP, which every model can be opened on.
-        request: shapes and dims for symbolic dimensions, from which bytes follow.
-
-    Returns:
-        ``inputs`` and ``outputs`` (name, type, model_shape, shape, bytes; null where they depend on the data),
-        ``bytes_in``, ``bytes_out`` per inference, ``guessed_dims``, ``operators`` (name → count), ``opsets``,
-        ``parameters_bytes``, ``not_run`` (why the model could not be run where that would have told more, else null) and,
-        with a target, ``ep``, ``device``, ``memory`` and ``modes`` (as `list_devices` has them), ``placement``, ``warnings`` as in a result (of what was asked for and does
-        nothing) and ``copies``: the ``memcpy``, ``islands`` and ``problem`` of a result's ``nodes``, without times, or
-        null where the placement is not known.
-
-    Raises:
-        BadInput: not a model, or shapes that do not fit.
-        BenchmarkFailed: the EP does not load.
-    """
+    """Describe a model. Raises `BadInput`: not a model, or shapes that do not fit; `BenchmarkFailed`: the EP does not
+    load."""
     if target is None:
         plain = Target(ep="cpu", opt_level="disable")
         return _describe(path, session.open_model(path, plain, providers.find(plain)), request, needs_run=False)[0]
     provider = providers.find(target)
     target = with_own(target, provider.name)
     content = looks_graph.with_names(path)
-    with ort_profile.recording(path, target, provider, content) as recorder:
+    with nodes.recording(path, target, provider, content) as recorder:
         where = placement.placement(recorder.model)
         several = where["memcpy_nodes"] is None and where["nodes"] is not None
         found, arrays = _describe(path, recorder.model, request, needs_run=several)
@@ -58,7 +41,7 @@ def inspect_model(path: str, target: Target | None, request: Inputs) -> Inspecte
     copies = nodes.outline(path, target, recorder.model, content, profile) if where["nodes"] is not None else None
     if copies is not None and (copies["problem"] is None or profile is not None):
         where["memcpy_nodes"] = len(copies["memcpy"])
-    device = hardware.describe_device(recorder.model)
+    device = placement.describe_device(recorder.model)
     warnings = ignored.warnings(target, provider)
     return {
         **found, "ep": provider.name, "device": device, "memory": memory.describe(provider),
@@ -66,7 +49,7 @@ def inspect_model(path: str, target: Target | None, request: Inputs) -> Inspecte
     }  # fmt: skip
 
 
-def _profile(recorder: ort_profile.Recorder, arrays: dict[str, Array]) -> ort_profile.Profile | None:
+def _profile(recorder: nodes.Recorder, arrays: dict[str, Array]) -> nodes.Profile | None:
     try:
         return recorder.take(arrays, 1, warmup=0)
     except OrtbenchError:  # what the placement says is said without it
@@ -103,7 +86,6 @@ def _describe(
 
 
 def _is_static(spec: TensorSpec) -> bool:
-    """Whether the model states the whole shape."""
     # ORT gives scalars and tensors of unknown rank the same empty shape, so that only a run tells them apart.
     return spec.is_tensor and bool(spec.shape) and all(isinstance(dim, int) for dim in spec.shape)
 

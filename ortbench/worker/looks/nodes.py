@@ -1,22 +1,33 @@
-"""The pass behind `ortbench run --nodes`, and the same without times for `ortbench inspect --ep`."""
+"""ONNX Runtime's own profile of a few runs: when each node ran, on which EP, for how long; and the passes behind
+`ortbench run --nodes` and `ortbench inspect --ep`.
+
+Profiling slows a run severalfold, so it has a session of its own and nothing in a profile is ever a measurement. The
+times are those of the host: on an EP that works asynchronously a node's time is that of its launch.
+"""
 
 from __future__ import annotations
 
+import json
+import sys
+import tempfile
+import time
+from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ortbench.analysis.nodes import node_summary
 from ortbench.analysis.nodes.islands import Node
 from ortbench.analysis.nodes.node_times import Timed, counted
 from ortbench.core.ep_names import CPU_EP
-from ortbench.core.errors import OrtbenchError
+from ortbench.core.errors import BenchmarkFailed, OrtbenchError, ort_text
 from ortbench.plan.ep_options import with_own
 from ortbench.plan.target import Inputs, Target
 from ortbench.worker.looks import graph as looks_graph
-from ortbench.worker.looks import ort_profile
-from ortbench.worker.looks.ort_profile import NodeEvent, Profile
 from ortbench.worker.session import first_run, placement, providers, session
 from ortbench.worker.session.providers import Provider
 from ortbench.worker.session.tensors import Array
@@ -24,26 +35,149 @@ from ortbench.worker.session.tensors import Array
 if TYPE_CHECKING:
     from ortbench.model.schema import CountedCopies, InnerCopies, Nodes
 
+_WARMUP_RUNS = 2
+KERNEL_TIME = "_kernel_time"
+
+
+@dataclass(frozen=True)
+class NodeEvent:
+    """One node of one run."""
+
+    name: str  # of the node; ONNX Runtime calls a node without one ``<operator>_<index>``
+    op: str  # its operator; for a graph that the EP compiled, the EP's name for it
+    ep: str  # where it ran. Some plugin EPs have their Memcpy nodes counted as the CPU's
+    start_ns: int  # on the clock of `time.perf_counter_ns`; ONNX Runtime records whole microseconds
+    duration_ns: int  # of its kernel; of a node with branches or a body, all nodes in them included
+    run: int  # which of the runs, from 0
+    thread: int  # its id in the operating system
+    args: dict[str, Any]  # everything else that ONNX Runtime recorded: ``node_index``, ``input_type_shape`` …
+
+
+@dataclass(frozen=True)
+class Profile:
+    """Some runs without the warm-up before them."""
+
+    runs: list[tuple[int, int]]  # start (as in `NodeEvent`) and duration of each, ns
+    events: list[NodeEvent]  # their nodes, by start; a node before those in its branches or body
+
+    def last(self, count: int) -> Profile:
+        """The last so many of its runs, or all where there are fewer, numbered from 0."""
+        first = max(0, len(self.runs) - count)
+        events = [replace(event, run=event.run - first) for event in self.events if event.run >= first]
+        return Profile(self.runs[first:], events)
+
+
+def profile_runs(
+    path: str, target: Target, provider: Provider, arrays: dict[str, Array], runs: int, warmup: int = _WARMUP_RUNS
+) -> Profile:
+    """Profile plain runs with arrays in host memory, in a session of their own. Raises `BadInput` or `BenchmarkFailed`:
+    the session cannot be opened, a run fails, or the profile cannot be read."""
+    with recording(path, target, provider) as recorder:
+        return recorder.take(arrays, runs, warmup)
+
+
+@dataclass(frozen=True)
+class Recorder:
+    """A session that is being profiled."""
+
+    model: session.Model
+    start_ns: int  # when the profile began, on the clock of `time.perf_counter_ns`
+
+    def take(self, arrays: dict[str, Array], runs: int, warmup: int = _WARMUP_RUNS) -> Profile:
+        """Run, end the profile and read it; see `profile_runs`. It can be taken once."""
+        try:
+            for _ in range(warmup + runs):
+                first_run.run_once(self.model, arrays)
+            return read(recorded(self.model), self.start_ns, runs)
+        except OrtbenchError:
+            raise
+        except Exception as error:
+            raise BenchmarkFailed(f"profiling failed: {ort_text(error)}") from None
+
+
+def recorded(model: session.Model) -> list[dict[str, Any]]:
+    """The events of a session's profile, which ends with this."""
+    text = Path(model.session.end_profiling()).read_text(encoding="utf-8", errors="replace")
+    events: list[dict[str, Any]] = json.loads(text, strict=False)
+    return events
+
+
+@contextmanager
+def recording(path: str, target: Target, provider: Provider, content: bytes | None = None) -> Iterator[Recorder]:
+    """A session that is being profiled from here on; its profile's file is removed at the end. Raises `BadInput` or
+    `BenchmarkFailed`: it cannot be opened."""
+    with tempfile.TemporaryDirectory(prefix="ortbench-") as folder:
+        before = [clock() for clock in _CLOCKS]
+        prefix = str(Path(folder) / "profile")
+        model = session.open_model(path, target, provider, profile_prefix=prefix, content=content)
+        yield Recorder(model, _on_perf_counter(model.session.get_profiling_start_time_ns(), before))
+
+
+# What C++'s high_resolution_clock, which the profile is on, can be: the time of day with GCC's library, else a steady one.
+_CLOCKS: list[Callable[[], int]] = [time.time_ns, time.perf_counter_ns]
+if sys.platform != "win32" and hasattr(time, "CLOCK_MONOTONIC_RAW"):
+    _CLOCKS.append(partial(time.clock_gettime_ns, time.CLOCK_MONOTONIC_RAW))
+
+
+def _on_perf_counter(instant_ns: int, before: Sequence[int]) -> int:
+    """An instant of the near past on the clock of `time.perf_counter_ns`."""
+    for clock, earlier in zip(_CLOCKS, before, strict=True):
+        if earlier <= instant_ns <= clock():
+            return instant_ns + _offset(clock)
+    raise BenchmarkFailed("ONNX Runtime's profile is on a clock that is not known")
+
+
+def _offset(clock: Callable[[], int]) -> int:
+    """What `time.perf_counter_ns` is ahead of another clock; of several readings the one that took least."""
+    best = None
+    for _ in range(5):
+        start, there, end = time.perf_counter_ns(), clock(), time.perf_counter_ns()
+        if best is None or end - start < best[0]:
+            best = end - start, (start + end) // 2 - there
+    assert best is not None
+    return best[1]
+
+
+def read(recorded: Sequence[dict[str, Any]], start_ns: int, runs: int) -> Profile:
+    """The last runs of a profile, by the events of its JSON file, whose ``ts`` and ``dur`` are microseconds: those of cat
+    ``Session`` named ``model_run`` are the runs, those of cat ``Node`` named ``…_kernel_time`` the nodes. Raises
+    `BenchmarkFailed`: it has fewer runs (ONNX Runtime keeps a million events)."""
+    whole = [event for event in recorded if event.get("cat") == "Session" and event["name"] == "model_run"][-runs:]
+    if len(whole) < runs:
+        raise BenchmarkFailed(f"ONNX Runtime's profile has {len(whole)} of {runs} runs")
+    starts = [event["ts"] for event in whole]
+    nodes = [event for event in recorded if event.get("cat") == "Node" and event["name"].endswith(KERNEL_TIME)]
+    events = []
+    # A node comes before those in its branches or body, which can start in the same microsecond; one that took none
+    # comes before the node that follows it.
+    for event in sorted(nodes, key=lambda event: (event["ts"], event["dur"] > 0, -event["dur"])):
+        run = bisect_right(starts, event["ts"]) - 1
+        if run >= 0:
+            events.append(_node_event(event, start_ns, run))
+    return Profile([(start_ns + event["ts"] * 1000, event["dur"] * 1000) for event in whole], events)
+
+
+def _node_event(event: dict[str, Any], start_ns: int, run: int) -> NodeEvent:
+    args = dict(event.get("args", {}))
+    return NodeEvent(
+        name=event["name"].removesuffix(KERNEL_TIME),
+        op=args.pop("op_name", ""),
+        ep=args.pop("provider", ""),
+        start_ns=start_ns + event["ts"] * 1000,
+        duration_ns=event["dur"] * 1000,
+        run=run,
+        thread=event["tid"],
+        args=args,
+    )
+
 
 def profile_nodes(path: str, target: Target, request: Inputs, runs: int) -> tuple[Nodes, Profile]:
-    """Profile some runs and say what its nodes and the copies between them take: the key ``nodes`` of a result.
-
-    Args:
-        path: of the model.
-        target: the EP and the session.
-        request: the inputs.
-        runs: how many.
-
-    Returns:
-        That, and the profile that it is of.
-
-    Raises:
-        OrtbenchError: the model cannot be opened or run, or its profile not be read.
-    """
+    """Profile some runs and say what its nodes and the copies between them take: the key ``nodes`` of a result. Raises
+    `OrtbenchError`: the model cannot be opened or run, or its profile not be read."""
     provider = providers.find(target)
     target = with_own(target, provider.name)
     content = looks_graph.with_names(path)
-    with ort_profile.recording(path, target, provider, content) as recorder:
+    with recording(path, target, provider, content) as recorder:
         arrays, _, _ = first_run.make_inputs(path, recorder.model, request)
         placed = placement.placed(recorder.model)
         profile = recorder.take(arrays, runs)
@@ -56,15 +190,7 @@ def profile_nodes(path: str, target: Target, request: Inputs, runs: int) -> tupl
 def outline(
     path: str, target: Target, model: session.Model, content: bytes | None, profile: Profile | None
 ) -> InnerCopies:
-    """The Memcpy nodes and the islands of an open model without times; see `ortbench.analysis.nodes.node_summary.outline`.
-
-    Args:
-        path: of the model.
-        target: what it was opened with.
-        model: it.
-        content: the model from `graphs.with_names` that was opened.
-        profile: of one run; None where it could not be run.
-    """
+    """The Memcpy nodes and the islands of an open model without times; see `ortbench.analysis.nodes.node_summary.outline`."""
     timed = [] if profile is None else node_times(profile)
     graph, problem = _graph(path, target, model.provider, content, placement.placed(model), timed)
     return node_summary.outline(graph, timed, problem)
@@ -73,7 +199,7 @@ def outline(
 def count_copies(path: str, target: Target, provider: Provider, arrays: dict[str, Array]) -> CountedCopies:
     """How many Memcpy nodes one run has, and what they copy: keys of a result's ``placement``."""
     try:
-        timed = node_times(ort_profile.profile_runs(path, target, provider, arrays, 1, warmup=0))
+        timed = node_times(profile_runs(path, target, provider, arrays, 1, warmup=0))
     except OrtbenchError:  # the count is a help in reading the figures: never worth losing them for
         return {"memcpy_nodes": None}
     return counted(timed)

@@ -1,4 +1,4 @@
-"""What the modes of a loop share. A call of ``latency`` is a whole loop; the time of each of its steps is taken inside it."""
+"""What the modes of loops and chains share: a call of ``latency`` is a whole one, and inside it the time of each part is taken."""
 
 from __future__ import annotations
 
@@ -12,46 +12,88 @@ from ortbench.core.errors import BenchmarkFailed, OrtbenchError, WrongOutputs, o
 from ortbench.core.units import duration
 from ortbench.model.modes import LATENCY, WHOLE_LOOP
 from ortbench.worker.loops.data import LoopData, by_step, lockstep
-from ortbench.worker.modes.base import Mode, OneAtATime, Proof, Step, TimedCall
+from ortbench.worker.modes.base import Mode, OneAtATime, Proof, Step
 from ortbench.worker.proofs.outputs import difference
 from ortbench.worker.session.memory import Copy
 from ortbench.worker.session.session import Model
 from ortbench.worker.session.tensors import Array, Value
-from ortbench.worker.timing import Ranges
+from ortbench.worker.timing import Ranges, TimedCall
 
 if TYPE_CHECKING:
     from ortbench.model.schema import LoopBytes
 
 
-class LoopMode(OneAtATime):
-    """A loop in one mode.
+class PartsMode(OneAtATime):
+    """A mode whose call of ``latency`` makes calls of its own, steps or stages, one after the other."""
 
-    Attributes:
-        state_in, state_out: by step, bytes that are copied to and from the device because of the state; None where that is
-            not known.
-        step_in, step_out: by step, all bytes that are.
+    _calls: list[Copy]
 
-    Args:
-        model: open.
-        loop: the arrays.
-    """
+    def __init__(self) -> None:
+        self._times: list[int] = []
+        self._starts: list[int] = []
+        self._ranges: Ranges | None = None
+
+    def listen(self, ranges: Ranges) -> Ranges:
+        self._ranges = ranges
+        return ranges
+
+    def phases(self) -> dict[str, TimedCall]:
+        return {LATENCY: (self.run_whole, None, None)}
+
+    @abstractmethod
+    def run_whole(self, _a: object = None, _b: object = None) -> None:
+        """All parts, in order."""
+
+    def _run_parts(self) -> None:
+        if self._ranges is not None and (self._ranges.shows_steps or self.notes_starts):
+            self._run_watched(self._ranges)
+            return
+        clock, add = time.perf_counter_ns, self._times.append
+        for call in self._calls:
+            start = clock()
+            call()
+            add(clock() - start)
+
+    def _run_watched(self, ranges: Ranges) -> None:
+        """The same with a range around each part, and a note of when it began."""
+        clock, add = time.perf_counter_ns, self._times.append
+        for number, call in enumerate(self._calls):
+            with ranges.part(number):
+                start = clock()
+                call()
+                add(clock() - start)
+            if self.notes_starts:
+                self._starts.append(start)
+
+    def take_times(self, calls: int) -> list[int]:
+        return _last(self._times, calls * len(self._calls))
+
+    def take_starts(self, calls: int) -> list[int]:
+        return _last(self._starts, calls * len(self._calls))
+
+
+def _last(noted: list[int], count: int) -> list[int]:
+    """So many of what was noted last; nothing stays noted."""
+    found = noted[len(noted) - count :]
+    noted.clear()
+    return found
+
+
+class LoopMode(PartsMode):
+    """A loop in one mode."""
 
     whole = WHOLE_LOOP
     bytes_in: int | None = None
     bytes_out: int | None = None
-    state_in: list[int] | None = None
-    state_out: list[int] | None = None
-    step_in: list[int] | None = None
-    step_out: list[int] | None = None
 
     def __init__(self, model: Model, loop: LoopData) -> None:
+        super().__init__()
         self._model, self._loop = model, loop
-        self._held = {pair.out for pair in loop.pairs}
+        self._held = loop.held
         self._free = [place for place in range(len(model.outputs)) if place not in self._held]
-        self._times: list[int] = []
-        self._starts: list[int] = []
-        self._ranges: Ranges | None = None
-        self._calls: list[Copy] = []
+        self._calls = []
+        # What is copied in each step, a number where it is the same in all: because of the state, and in all.
+        self._by_step: LoopBytes = {"state_h2d": None, "state_d2h": None, "step_h2d": None, "step_d2h": None}
 
     @abstractmethod
     def begin(self) -> None:
@@ -65,44 +107,15 @@ class LoopMode(OneAtATime):
     def left_by(self, number: int) -> list[Array | None]:
         """What a step left of the outputs that are no state, in host memory; None where it is not read there."""
 
-    def listen(self, ranges: Ranges) -> Ranges:
-        """Put an NVTX range around every step, if a tool listens."""
-        self._ranges = ranges
-        return ranges
-
-    def phases(self) -> dict[str, TimedCall]:
-        return {LATENCY: (self._whole, None, None)}
-
-    def _whole(self, _a: object, _b: object) -> None:
+    def run_whole(self, _a: object = None, _b: object = None) -> None:
         done = len(self._times)
         begun = False
         try:
             self.begin()
             begun = True
-            if self._ranges is not None and (self._ranges.shows_steps or self.notes_starts):
-                self._run_watched(self._ranges)
-            else:
-                self._run_steps()
+            self._run_parts()
         except Exception as error:
             raise self._broke(self._times[done:], begun, error) from None
-
-    def _run_steps(self) -> None:
-        clock, add = time.perf_counter_ns, self._times.append
-        for call in self._calls:
-            start = clock()
-            call()
-            add(clock() - start)
-
-    def _run_watched(self, ranges: Ranges) -> None:
-        """The same with a range around each step, and a note of when it began."""
-        clock, add = time.perf_counter_ns, self._times.append
-        for number, call in enumerate(self._calls):
-            with ranges.step(number):
-                start = clock()
-                call()
-                add(clock() - start)
-            if self.notes_starts:
-                self._starts.append(start)
 
     def _broke(self, done: list[int], begun: bool, error: Exception) -> BenchmarkFailed:
         """What ended a loop, with what was measured of it until then."""
@@ -113,24 +126,9 @@ class LoopMode(OneAtATime):
         said = f"{which} failed: {why}"
         if done:
             ends = f"from {duration(done[0])} (the first) to {duration(done[-1])} (the last)"
-            said += (
-                f"; the {len(done)} before it took {ends}"
-                if len(done) > 1
-                else f"; the one before it took {duration(done[0])}"
-            )
+            several = f"the {len(done)} before it took {ends}"
+            said += f"; {several if len(done) > 1 else f'the one before it took {duration(done[0])}'}"
         return BenchmarkFailed(said)
-
-    def take_times(self, calls: int) -> list[int]:
-        """The times of the steps of the last loops."""
-        times = self._times[len(self._times) - calls * self._loop.count :]
-        self._times.clear()
-        return times
-
-    def take_starts(self, calls: int) -> list[int]:
-        """When the steps of the last loops began."""
-        starts = self._starts[-calls * self._loop.count :]
-        self._starts.clear()
-        return starts
 
     def steps(self) -> list[Step]:
         return [
@@ -143,7 +141,6 @@ class LoopMode(OneAtATime):
         return [*found, *self.state(self._loop.count - 1)]
 
     def expected(self) -> list[tuple[str, Value]]:
-        """The outputs of every step that are read, and the state after the last one."""
         loop, specs = self._loop, self._model.outputs
         found: list[tuple[str, Value]] = []
         for number, wanted in enumerate(loop.outputs):
@@ -161,11 +158,8 @@ class LoopMode(OneAtATime):
         return [Proof("", "comparing every step", partial(self.compare_steps, rtol, atol))]
 
     def compare_steps(self, rtol: float | None, atol: float | None) -> None:
-        """Go through the loop once more beside the plain one, and hold every output of every step against it.
-
-        Raises:
-            WrongOutputs: they differ.
-        """
+        """Go through the loop once more beside the plain one, and hold every output of every step against it. Raises
+        `WrongOutputs`: they differ."""
         self.poison()
         self.begin()
         names = self._model.output_names
@@ -180,20 +174,13 @@ class LoopMode(OneAtATime):
                     raise WrongOutputs(wrong)
 
     def _count_bytes(
-        self,
-        state: tuple[list[int], list[int]],
-        others: tuple[list[int], list[int]],
-        first: int = 0,
+        self, state: tuple[list[int], list[int]], others: tuple[list[int], list[int]], first: int = 0
     ) -> None:
         """Keep what is copied, by step, in and out: because of the state, and besides; and in before the first step."""
-        self.state_in, self.state_out = state
-        self.step_in, self.step_out = (
-            [a + b for a, b in zip(*side, strict=True)] for side in zip(state, others, strict=True)
-        )
-        self.bytes_in, self.bytes_out = first + sum(self.step_in), sum(self.step_out)
+        step_in, step_out = ([a + b for a, b in zip(*side, strict=True)] for side in zip(state, others, strict=True))
+        self.bytes_in, self.bytes_out = first + sum(step_in), sum(step_out)
+        found = [by_step(it) for it in (*state, step_in, step_out)]
+        self._by_step = {"state_h2d": found[0], "state_d2h": found[1], "step_h2d": found[2], "step_d2h": found[3]}
 
     def bytes_by_step(self) -> LoopBytes:
-        """For the result: a number where it is the same in all steps."""
-        sides = (self.state_in, self.state_out, self.step_in, self.step_out)
-        found = [None if it is None else by_step(it) for it in sides]
-        return {"state_h2d": found[0], "state_d2h": found[1], "step_h2d": found[2], "step_d2h": found[3]}
+        return self._by_step

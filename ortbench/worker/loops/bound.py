@@ -2,13 +2,13 @@
 
 State of a fixed shape has two buffers, used in turns: bound once as input of even steps and output of odd ones, and the
 other way round. State that grows is allocated by ONNX Runtime in each step, and handed on; where its Python API cannot name
-the memory (see `ortbench.worker.modes.dynamic_outputs`) it is allocated as a program would that knows the next shape.
+the memory (see `ortbench.worker.modes.slots`) it is allocated as a program would that knows the next shape.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -20,7 +20,17 @@ from ortbench.worker.loops.base import LoopMode
 from ortbench.worker.loops.data import LoopData, Pair
 from ortbench.worker.modes.base import then
 from ortbench.worker.modes.bound import BoundMode
-from ortbench.worker.modes.slots import Slot, copied_bytes, download, refuse_strings, upload
+from ortbench.worker.modes.slots import (
+    NO_ALLOCATOR,
+    Slot,
+    apart,
+    bind,
+    copied_bytes,
+    download,
+    overwrite,
+    refuse_strings,
+    upload,
+)
 from ortbench.worker.proofs import outputs as output_arrays
 from ortbench.worker.proofs.fence import READBACK, SYNCHRONIZE, Fence
 from ortbench.worker.session.memory import Copy, Memory, one_call
@@ -28,46 +38,28 @@ from ortbench.worker.session.places import Bound, Place
 from ortbench.worker.session.session import Model
 from ortbench.worker.session.tensors import Array, TensorSpec, host_value
 
-_NO_ALLOCATOR = "Failed to find allocator for device"
 Shape = tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class State:
-    """The two buffers of a state of fixed shape, or the memory of one that grows.
+    """The two buffers of a state of fixed shape, or the memory of one that grows."""
 
-    Attributes:
-        pair: its output and its input.
-        name_out, name_in: their names.
-        spec: of the input.
-        memory: that it is in.
-        buffers: input of even steps, and their output; the same one twice where past and present share it; none where it grows.
-    """
-
-    pair: Pair
+    pair: Pair  # its output and its input
     name_out: str
     name_in: str
-    spec: TensorSpec
+    spec: TensorSpec  # of the input
     memory: Memory
+    # input of even steps, and their output; the same one twice where past and present share it; none where it grows
     buffers: tuple[Any, ...]
 
 
 class BoundLoop(LoopMode):
-    """A loop with IO binding.
+    """A loop with IO binding."""
 
-    Attributes:
-        single: the mode of single inferences that has its memory, and proves its fence.
-        one_buffer: past and present of a state share one.
-        leaves_to_ort: ONNX Runtime allocates a state that grows, where it can.
-
-    Args:
-        model, loop: what runs, and with what.
-        steps: what stays on the device.
-    """
-
-    single: type[BoundMode]
-    one_buffer = False
-    leaves_to_ort = True
+    single: type[BoundMode]  # the mode of single inferences that has its memory, and proves its fence
+    one_buffer = False  # past and present of a state share one
+    leaves_to_ort = True  # ONNX Runtime allocates a state that grows, where it can
 
     def __init__(self, model: Model, loop: LoopData, steps: Steps) -> None:
         super().__init__(model, loop)
@@ -81,7 +73,7 @@ class BoundLoop(LoopMode):
         self._states = [self._state_of(number, pair) for number, pair in enumerate(loop.pairs)]
         self._binding = model.session.io_binding()
         self._bindings: dict[tuple[object, ...], Any] = {}
-        self._left_to_ort = True
+        self.left_to_ort = True  # ONNX Runtime allocates a state that grows
         self._grown: dict[int, Any] = {}  # by the number of the pair: what the last step gave
         self._allocated: dict[int, tuple[Any, Any]] = {}  # the same, of what is allocated here: past and present
         self._options = model.run_options(None)
@@ -89,21 +81,13 @@ class BoundLoop(LoopMode):
         self._first = self._up(self._first_slots())
         upload([slot for slot in self._ins[0] if slot.spec.name in steps.resident])()
         if any(not state.buffers for state in self._states):
-            self._left_to_ort = self.leaves_to_ort and self._can_leave_to_ort()
+            self.left_to_ort = self.leaves_to_ort and self._can_leave_to_ort()
             self._calls = [self._growing(number) for number in range(loop.count)]
         else:
             self._calls = [self._in_turns(number) for number in range(loop.count)]
         self._count_bytes(*self._bytes(), first=self._first_bytes())
 
-    @property
-    def is_left_to_ort(self) -> bool:
-        """Whether ONNX Runtime allocates a state that grows."""
-        return self._left_to_ort
-
     # What is bound
-
-    def _memory(self, spec: TensorSpec, place: Place) -> Memory:
-        return self._single.memory_for(spec, place)
 
     def _value(self, spec: TensorSpec, shape: Shape, memory: Memory) -> Any:
         """A value of that shape, the same one in all steps."""
@@ -115,27 +99,26 @@ class BoundLoop(LoopMode):
     def _in_slots(self, number: int) -> Iterator[Slot]:
         arrays = self._loop.feeds[number]
         for spec, place in zip(self._model.inputs, self._model.places.inputs, strict=True):
-            if spec.name not in arrays:
-                continue
-            yield self._in_slot(spec, place, arrays[spec.name])
+            if spec.name in arrays:
+                yield self._in_slot(spec, place, arrays[spec.name])
 
     def _in_slot(self, spec: TensorSpec, place: Place, array: Array) -> Slot:
         """An input that is no state, with its array in a step."""
-        memory = self._memory(spec, place)
-        value = host_value(spec, array) if place.stays else self._value(spec, array.shape, memory)
-        return Slot(spec, array, value, memory, place.stays)
+        return self._slot(spec, place, array)
 
     def _out_slots(self, number: int) -> Iterator[Slot]:
         for place, reference in zip(self._free, self._loop.outputs[number], strict=True):
-            spec, where = self._model.outputs[place], self._model.places.outputs[place]
-            array, memory = np.empty_like(reference), self._memory(spec, where)
-            value = host_value(spec, array) if where.stays else self._value(spec, reference.shape, memory)
-            yield Slot(spec, array, value, memory, where.stays)
+            yield self._slot(self._model.outputs[place], self._model.places.outputs[place], np.empty_like(reference))
+
+    def _slot(self, spec: TensorSpec, place: Place, array: Array) -> Slot:
+        memory = self._single.memory_for(spec, place)
+        value = host_value(spec, array) if place.stays else self._value(spec, array.shape, memory)
+        return Slot(spec, array, value, memory, place.stays)
 
     def _state_of(self, number: int, pair: Pair) -> State:
         model, shape = self._model, self._loop.shapes[0][number]
         out, into = model.outputs[pair.out], model.inputs[pair.into]
-        memory = self._memory(into, model.places.inputs[pair.into])
+        memory = self._single.memory_for(into, model.places.inputs[pair.into])
         buffers: tuple[Any, ...] = ()
         if not self._loop.grows(number):
             one = memory.allocate(into, shape)
@@ -153,7 +136,6 @@ class BoundLoop(LoopMode):
         return Slot(state.spec, array, value, state.memory, stays=False)
 
     def _final_slots(self) -> list[Slot]:
-        """The state after the last step, as far as it is read then."""
         return []
 
     def begin(self) -> None:
@@ -170,11 +152,9 @@ class BoundLoop(LoopMode):
     # A step
 
     def _is_moved(self, name: str) -> bool:
-        """Whether an input that is no state is copied to the device in every step."""
         return name not in self._steps.resident
 
     def _is_read(self, name: str, number: int) -> bool:
-        """Whether a step reads an output that is no state."""
         return name not in self._steps.keep
 
     def _copies(self, number: int, synchronize: Copy) -> tuple[Copy, Copy]:
@@ -196,7 +176,7 @@ class BoundLoop(LoopMode):
 
     def _read_back(self, number: int) -> None:
         """Copy what a step gave from the device, as a wait for it."""
-        download([replace(slot, array=np.empty_like(slot.array)) for slot in self._outs[number]])()
+        download(apart(self._outs[number]))()
         self.state(number)
 
     def _up(self, slots: Sequence[Slot]) -> Copy:
@@ -209,74 +189,60 @@ class BoundLoop(LoopMode):
         """A step whose tensors all have fixed places: its binding is made once, for all steps that have the same."""
         slots = (*self._ins[number], *self._outs[number])
         states = (id(self._state_value(state, number)) for state in self._states)
-        key = (*states, *self._shapes(number), *(id(slot.array if slot.stays else slot.value) for slot in slots))
+        shapes = (*self._loop.shapes[number], *self._loop.shapes[number + 1])
+        key = (*states, *shapes, *(id(slot.array if slot.stays else slot.value) for slot in slots))
         if key not in self._bindings:
-            binding = self._model.session.io_binding()
-            for slot in self._ins[number]:
-                binding.bind_ortvalue_input(slot.spec.name, slot.value)
+            binding = self._bindings[key] = bind(self._model.session, self._ins[number])
             for state in self._states:
-                self._bind_state(binding, state, number)
-            self._bind_outputs(binding, number)
-            self._bindings[key] = binding
+                binding.bind_ortvalue_input(state.name_in, self._state_value(state, number))
+            for bind_output in self._outputs_of(binding, number):
+                bind_output()
         binding = self._bindings[key]
         before, behind = self._copies(number, binding.synchronize_outputs)
-        return _in_order(
-            before, partial(self._model.native.run_with_iobinding, binding._iobinding, self._options), behind
-        )
-
-    def _shapes(self, number: int) -> list[Shape]:
-        """Of the state before and after a step."""
-        return [*self._loop.shapes[number], *self._loop.shapes[number + 1]]
+        run = partial(self._model.native.run_with_iobinding, binding._iobinding, self._options)
+        return one_call([before, run, behind])
 
     def _state_value(self, state: State, number: int) -> Any:
         """What a step has for the input of a state of fixed shape."""
         return state.buffers[number % 2]
 
-    def _bind_state(self, binding: Any, state: State, number: int) -> None:
-        """The input of a state."""
-        binding.bind_ortvalue_input(state.name_in, self._state_value(state, number))
+    def _next_value(self, state: State, number: int) -> Any:
+        """The same for its output."""
+        return state.buffers[(number + 1) % 2]
 
-    def _bind_next(self, binding: Any, state: State, number: int) -> None:
-        """The output of a state."""
-        binding.bind_ortvalue_output(state.name_out, state.buffers[(number + 1) % 2])
-
-    def _bind_output(self, binding: Any, slot: Slot) -> None:
-        """An output that is no state."""
-        binding.bind_ortvalue_output(slot.spec.name, slot.value)
-
-    def _bind_outputs(self, binding: Any, number: int) -> None:
-        """All outputs, in the model's order."""
+    def _outputs_of(self, binding: Any, number: int) -> list[Copy]:
+        """What binds all outputs of a step, in the model's order."""
         slots = {slot.spec.name: slot for slot in self._outs[number]}
-        states = {state.name_out: state for state in self._states}
+        states = {state.name_out: (place, state) for place, state in enumerate(self._states)}
+        calls: list[Copy] = []
         for name in self._model.output_names:
-            if name in states:
-                self._bind_next(binding, states[name], number)
+            if name in slots:
+                slot = slots[name]
+                calls.append(partial(self._bind_output, binding, name, slot.spec, slot.value, slot.stays))
+                continue
+            place, state = states[name]
+            if state.buffers:
+                calls.append(partial(self._bind_output, binding, name, state.spec, self._next_value(state, number)))
             else:
-                self._bind_output(binding, slots[name])
+                calls.append(partial(self._bind_grown, state, place, number))
+        return calls
+
+    def _bind_output(self, binding: Any, name: str, spec: TensorSpec, value: Any, stays: bool = False) -> None:
+        binding.bind_ortvalue_output(name, value)
 
     def _growing(self, number: int) -> Copy:
         """A step of a loop whose state grows, at least some of it: what another step left is bound anew."""
         binding, native = self._binding, self._binding._iobinding
         ins = [(slot.spec.name, slot.value._get_c_value()) for slot in self._ins[number]]
-        outs = {slot.spec.name: slot for slot in self._outs[number]}
         grown = [(place, state) for place, state in enumerate(self._states) if not state.buffers]
-        by_out = {state.name_out: (place, state) for place, state in enumerate(self._states)}
         fixed = [
             (state.name_in, self._state_value(state, number)._get_c_value()) for state in self._states if state.buffers
         ]
-        bind_outputs: list[Copy] = []
-        for name in self._model.output_names:
-            place, state = by_out.get(name, (-1, None))
-            if state is None:
-                bind_outputs.append(partial(self._bind_output, binding, outs[name]))
-            elif state.buffers:
-                bind_outputs.append(partial(self._bind_next, binding, state, number))
-            else:
-                bind_outputs.append(partial(self._bind_grown, state, place, number))
+        bind_outputs = self._outputs_of(binding, number)
         before, behind = self._copies(number, binding.synchronize_outputs)
         run, options, held = self._model.native.run_with_iobinding, self._options, self._grown
         bind, places = native.bind_ortvalue_input, [(place, state.pair.out) for place, state in grown]
-        found_by_ort, allocated = self._left_to_ort, self._allocated
+        found_by_ort, allocated = self.left_to_ort, self._allocated
 
         def step() -> None:
             for name, value in ins:
@@ -302,7 +268,7 @@ class BoundLoop(LoopMode):
 
     def _bind_grown(self, state: State, place: int, number: int) -> None:
         """The output of a state that grows, in memory of its own."""
-        if self._left_to_ort:
+        if self.left_to_ort:
             self._binding._iobinding.bind_output(state.name_out, state.memory.ort_device())
         else:
             value = state.memory.allocate(state.spec, self._loop.shapes[number + 1][place])
@@ -312,10 +278,7 @@ class BoundLoop(LoopMode):
         """The same in memory that is not ONNX Runtime's."""
         # Neither the binding nor ORT's own value keeps the memory: the past is read until this step is over.
         self._allocated[place] = (self._allocated.get(place, (None, None))[1], value)
-        self._bind_grown_value(state, value)
-
-    def _bind_grown_value(self, state: State, value: Any) -> None:
-        self._binding.bind_ortvalue_output(state.name_out, value)
+        self._bind_output(self._binding, state.name_out, state.spec, value)
 
     def _can_leave_to_ort(self) -> bool:
         """Whether ONNX Runtime can allocate a state that grows: a step is tried."""
@@ -323,7 +286,7 @@ class BoundLoop(LoopMode):
         try:
             self._growing(0)()
         except RuntimeError as error:
-            if _NO_ALLOCATOR not in str(error):
+            if NO_ALLOCATOR not in str(error):
                 raise
             return False
         return True
@@ -349,20 +312,16 @@ class BoundLoop(LoopMode):
     def poison(self) -> None:
         # The last step that has a buffer says what is poison there; buffers are shared by all steps.
         for slots in self._outs:
-            for slot in slots:
-                slot.array[...] = output_arrays.poison(slot.array)
-            upload([replace(slot, array=slot.array.copy()) for slot in slots if not slot.stays])()
+            overwrite(slots, [output_arrays.poison(slot.array) for slot in slots])
         for state, last in zip(self._states, self._loop.last, strict=True):
             if state.buffers:
                 poisoned = output_arrays.poison(last)
-                both = [Slot(state.spec, poisoned, value, state.memory, stays=False) for value in state.buffers]
-                upload(both)()
+                upload([Slot(state.spec, poisoned, value, state.memory, stays=False) for value in state.buffers])()
 
     def bound(self) -> tuple[list[Bound], list[Bound]]:
         return self._single.bound()
 
     def _bytes(self) -> tuple[tuple[list[int], list[int]], tuple[list[int], list[int]]]:
-        """By step, what is copied in and out: because of the state, and besides."""
         there = [copied_bytes([slot for slot in step if self._is_moved(slot.spec.name)]) for step in self._ins]
         back = [
             copied_bytes([slot for slot in step if self._is_read(slot.spec.name, number)])
@@ -383,15 +342,9 @@ class BoundLoop(LoopMode):
         return found
 
     def _first_bytes(self) -> int:
-        """Of the first state, which is copied to the device in every loop."""
         ins = self._model.places.inputs
         return sum(
             array.nbytes
             for state, array in zip(self._states, self._loop.first, strict=True)
             if not ins[state.pair.into].stays
         )
-
-
-def _in_order(*calls: Copy) -> Copy:
-    """Calls one after the other."""
-    return one_call(list(calls))

@@ -1,20 +1,24 @@
-"""Mode `cpu-tensors` of a loop: arrays, which are fed back as `run` gave them; everything crosses in every step."""
+"""Mode `cpu-tensors` of a loop, and of a stage of a chain: arrays, which are fed back or handed on as `run` gave them; everything
+crosses in every step."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
+import onnxruntime as ort
 
 from ortbench.model.modes import CPU
 from ortbench.worker.loops.base import LoopMode
 from ortbench.worker.loops.data import LoopData
-from ortbench.worker.modes.cpu import CpuMode
+from ortbench.worker.modes.cpu import CpuMode, arrays_of
 from ortbench.worker.proofs.fence import Fence
 from ortbench.worker.session.first_run import cpu_arrays
-from ortbench.worker.session.memory import HostMemory
 from ortbench.worker.session.places import Bound
 from ortbench.worker.session.session import Model
-from ortbench.worker.session.tensors import Array, host_value
+from ortbench.worker.session.tensors import Array, TensorSpec, host_array, host_value
 
 
 class CpuLoop(LoopMode):
@@ -78,28 +82,81 @@ class CpuLoop(LoopMode):
         """Nothing to do: every run makes new arrays."""
 
     def bound(self) -> tuple[list[Bound], list[Bound]]:
-        sides = (self._model.inputs, "an array that is given to run"), (self._model.outputs, "an array that run makes")
-        ins, outs = ([Bound(spec.name, HostMemory.label, why, usual=True) for spec in specs] for specs, why in sides)
-        return ins, outs
+        return arrays_of(self._model)
 
     def _count(self) -> None:
         model, loop = self._model, self._loop
         if any(place.is_shared for place in (*model.places.inputs, *model.places.outputs)):
             return  # ORT may hand an array on as it is
-        crosses_in = [not place.on_host for place in model.places.inputs]
-        crosses_out = [not place.on_host for place in model.places.outputs]
-        state_in, state_out = [], []
-        for before, after in zip(loop.shapes, loop.shapes[1:], strict=False):
-            specs_in = [(model.inputs[pair.into], crosses_in[pair.into]) for pair in loop.pairs]
-            specs_out = [(model.outputs[pair.out], crosses_out[pair.out]) for pair in loop.pairs]
-            state_in.append(sum(spec.nbytes(shape) for (spec, yes), shape in zip(specs_in, before, strict=True) if yes))
-            state_out.append(
-                sum(spec.nbytes(shape) for (spec, yes), shape in zip(specs_out, after, strict=True) if yes)
-            )
-        order = {spec.name: crosses_in[place] for place, spec in enumerate(model.inputs)}
-        others_in = [sum(array.nbytes for name, array in step.items() if order[name]) for step in loop.feeds]
+        ins, outs = ([not place.on_host for place in places] for places in (model.places.inputs, model.places.outputs))
+        pairs = [(pair, model.inputs[pair.into], model.outputs[pair.out]) for pair in loop.pairs]
+        state_in = [
+            sum(spec.nbytes(shape) for (pair, spec, _), shape in zip(pairs, shapes, strict=True) if ins[pair.into])
+            for shapes in loop.shapes[:-1]
+        ]
+        state_out = [
+            sum(spec.nbytes(shape) for (pair, _, spec), shape in zip(pairs, shapes, strict=True) if outs[pair.out])
+            for shapes in loop.shapes[1:]
+        ]
+        crosses = dict(zip((spec.name for spec in model.inputs), ins, strict=True))
+        others_in = [sum(array.nbytes for name, array in step.items() if crosses[name]) for step in loop.feeds]
         others_out = [
-            sum(array.nbytes for place, array in zip(self._free, step, strict=True) if crosses_out[place])
+            sum(array.nbytes for place, array in zip(self._free, step, strict=True) if outs[place])
             for step in loop.outputs
         ]
         self._count_bytes((state_in, state_out), (others_in, others_out))
+
+
+class Taken(NamedTuple):
+    """What a stage takes of another one: its own input, that stage, and the output, by their places in the models."""
+
+    into: int
+    source: CpuStage
+    out: int
+
+
+class CpuStage(CpuLoop):
+    """CPU tensors in every step; what links give is what stages before it gave last."""
+
+    def __init__(self, model: Model, loop: LoopData, taken: Sequence[Taken]) -> None:
+        super().__init__(model, loop)
+        self._taken = taken
+        self._holds: list[Any] = []  # what ONNX Runtime reads in another form than it was given in
+        names = [model.inputs[it.into].name for it in taken]
+        for feed in self._feeds:  # a link that gives nothing must fail, not find what the plain run had
+            for name in names:
+                feed.pop(name, None)
+
+    def begin(self) -> None:
+        super().begin()
+        self._holds.clear()
+        for it in self._taken:
+            value = self._as_own(it)
+            number = self._loop.state_in(it.into)
+            if number is not None:
+                self._state[number] = value
+            else:
+                for feed in self._feeds:
+                    feed[self._model.inputs[it.into].name] = value
+
+    def given(self, out: int) -> Any:
+        """What the last step gave for an output, as ONNX Runtime gave it."""
+        number = self._loop.state_of(out)
+        return self._got[-1][out] if number is None else self._state[number]
+
+    @property
+    def spec_of_outputs(self) -> tuple[TensorSpec, ...]:
+        return self._model.outputs
+
+    def _as_own(self, taken: Taken) -> Any:
+        """What another stage gave, as this one's runs take it: numpy's arrays, or where it has other types OrtValues."""
+        value = taken.source.given(taken.out)
+        is_array = isinstance(value, (np.ndarray, np.generic))
+        if self._native:
+            return value if is_array else host_array(taken.source.spec_of_outputs[taken.out], ort.OrtValue(value))
+        if not is_array:
+            return value
+        array = np.ascontiguousarray(value)
+        held = host_value(self._model.inputs[taken.into], array)
+        self._holds.append((held, array))
+        return held._get_c_value()

@@ -13,15 +13,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ortbench.core.errors import BadInput, BenchmarkFailed
+from ortbench.core.errors import BadInput
 from ortbench.core.expressions import INDEX, STEP, value_of
 from ortbench.model.tensor_patterns import matched, nearest
 from ortbench.plan.loop_plan import Steps
 from ortbench.plan.target import Inputs
 from ortbench.worker.inputs import arrays as input_arrays
 from ortbench.worker.inputs import files
-from ortbench.worker.inputs.index_sizes import index_sizes
-from ortbench.worker.inputs.shapes import resolve_shapes
+from ortbench.worker.inputs.arrays import resolve_shapes
+from ortbench.worker.inputs.model_file import index_sizes
 from ortbench.worker.proofs import outputs as output_arrays
 from ortbench.worker.session.first_run import Data, refuse_foreign, run_error, run_once
 from ortbench.worker.session.session import Model
@@ -41,39 +41,32 @@ class Pair(NamedTuple):
 
 @dataclass
 class LoopData:
-    """The arrays of a loop.
+    """The arrays of a loop."""
 
-    Attributes:
-        pairs: the state.
-        feeds: by step, the inputs that are no state; an array that stays the same is the same object.
-        first: the state before the first step, in the order of the pairs.
-        shapes: of the state before each step and after the last one.
-        outputs: by step, what came of the outputs that are no state, in the model's order.
-        last: the state after the last step.
-        single: the last step as an inference of its own.
-        early: the second one the same way (the only one, where there is no other): a mode finds out with it what waits for
-            the device. It takes less room than the last one, and its state is not empty.
-        ranges: of random values, by input.
-    """
-
-    pairs: list[Pair]
+    pairs: list[Pair]  # the state
+    # by step, the inputs that are no state; an array that stays the same is the same object
     feeds: list[dict[str, Array]]
-    first: list[Array]
-    shapes: list[list[Shape]]
-    outputs: list[list[Array]]
-    last: list[Array]
-    single: Data
+    first: list[Array]  # the state before the first step, in the order of the pairs
+    shapes: list[list[Shape]]  # of the state before each step and after the last one
+    outputs: list[list[Array]]  # by step, what came of the outputs that are no state, in the model's order
+    last: list[Array]  # the state after the last step
+    single: Data  # the last step as an inference of its own
+    # the second one the same way (the only one, where there is no other): a mode finds out with it what waits for the
+    # device. It takes less room than the last one, and its state is not empty
     early: Data
-    ranges: dict[str, tuple[float, float]]
+    ranges: dict[str, tuple[float, float]]  # of random values, by input
 
     @property
     def first_ns(self) -> int:
-        """What the first step took, ns, with what EPs do once."""
         return self.single.first_inference_ns
 
     @property
+    def held(self) -> set[int]:
+        """The outputs that are state, by their places in the model."""
+        return {pair.out for pair in self.pairs}
+
+    @property
     def count(self) -> int:
-        """How many steps there are."""
         return len(self.feeds)
 
     def state_of(self, out: int) -> int | None:
@@ -85,7 +78,6 @@ class LoopData:
         return next((number for number, pair in enumerate(self.pairs) if pair.into == into), None)
 
     def grows(self, number: int) -> bool:
-        """Whether a pair's state changes its shape."""
         return any(shapes[number] != self.shapes[0][number] for shapes in self.shapes)
 
 
@@ -97,19 +89,9 @@ def make(
     linked: Mapping[str, Array] | None = None,
     states_kept: bool = False,
 ) -> LoopData:
-    """What goes into a loop, and what comes of it.
-
-    Args:
-        path, model: what is run.
-        request, steps: what was asked for.
-        linked: inputs that another model gives, by name.
-        states_kept: a state can be named as an output that stays on the device: of a loop alone it always does.
-
-    Raises:
-        BadInput: what does not fit the model, or what it refuses.
-        BenchmarkFailed: a step fails, or its outputs are not the expected ones.
-        Unsupported: inputs or outputs that cannot be held.
-    """
+    """What goes into a loop, and what comes of it. Raises `BadInput`: what does not fit the model, or what it refuses;
+    `BenchmarkFailed`: a step fails, or its outputs are not the expected ones; `Unsupported`: inputs or outputs that
+    cannot be held."""
     refuse_foreign((*model.inputs, *model.outputs))
     pairs = _pairs(model, steps)
     _check_names(model, pairs, steps, states_kept)
@@ -118,7 +100,7 @@ def make(
     feeds, outputs, shapes = [], [], []
     state, kept, took = made.first, 0, 0
     singles: list[Data] = []  # of the first two steps and the last one
-    expected = _Expected(model, request, steps.count)
+    expected = _expected(model, request, steps.count)
     for number in range(steps.count):
         _check_state(model, pairs, state, number)
         shapes.append([array.shape for array in state])
@@ -128,25 +110,24 @@ def make(
             found = run_once(model, arrays)
         except Exception as error:
             failed = run_error(error, model.target, request, _WAYS_OUT, made.guessed)
-            raise _step_error(failed, number, steps.count) from None
+            raise type(failed)(f"step {number + 1} of {steps.count}: {failed}") from None
         took = took or time.perf_counter_ns() - begun
         feeds.append({name: array for name, array in arrays.items() if name in made.others})
-        wanted = expected.held(number, found)
-        outputs.append([array for place, array in enumerate(wanted) if place not in held])
+        for place, spec in enumerate(model.outputs):
+            if (number, place) in expected:
+                name, wanted = f"{spec.name} of step {number}", expected[number, place]
+                output_arrays.refuse_unexpected(name, found[place], wanted, request.rtol, request.atol)
+        outputs.append([expected.get((number, it), array) for it, array in enumerate(found) if it not in held])
         kept += sum(array.nbytes for array in outputs[-1])
         if kept > _MOST_BYTES:
             raise BadInput(
                 f"--steps {steps.count}: the outputs of {number + 1} steps take {kept / 1e9:.1f} GB; fewer steps, please"
             )
-        singles[2:] = [Data(arrays, found, made.guessed, made.ranges, took, expected.any)]
+        singles[2:] = [Data(arrays, found, made.guessed, made.ranges, took, bool(expected))]
         state = [found[pair.out] for pair in pairs]
     shapes.append([array.shape for array in state])
     _check_resident(feeds, steps)
     return LoopData(pairs, feeds, made.first, shapes, outputs, state, singles[-1], singles[:2][-1], made.ranges)
-
-
-def _step_error(error: Exception, number: int, count: int) -> Exception:
-    return type(error)(f"step {number + 1} of {count}: {error}")
 
 
 def _named(model: Model, pairs: Sequence[Pair], state: Sequence[Array]) -> dict[str, Array]:
@@ -154,11 +135,8 @@ def _named(model: Model, pairs: Sequence[Pair], state: Sequence[Array]) -> dict[
 
 
 def _pairs(model: Model, steps: Steps) -> list[Pair]:
-    """The pairs of outputs and inputs that patterns stand for.
-
-    Raises:
-        BadInput: they match nothing, or what cannot be fed back.
-    """
+    """The pairs of outputs and inputs that patterns stand for. Raises `BadInput`: they match nothing, or what cannot be
+    fed back."""
     outputs, inputs = ([spec.name for spec in specs] for specs in (model.outputs, model.inputs))
     found = []
     for out, into in matched(steps.feedback, outputs, inputs):
@@ -178,9 +156,7 @@ def form(spec: TensorSpec) -> str:
 
 
 def _check_names(model: Model, pairs: Sequence[Pair], steps: Steps, states_kept: bool) -> None:
-    """Raises:
-    BadInput: an option names what the model has not, or what is a state.
-    """
+    """Raises `BadInput`: an option names what the model has not, or what is a state."""
     state_in = {model.inputs[pair.into].name for pair in pairs}
     state_out = set() if states_kept else {model.outputs[pair.out].name for pair in pairs}
     sides = (
@@ -202,9 +178,7 @@ def _check_names(model: Model, pairs: Sequence[Pair], steps: Steps, states_kept:
 
 
 def _check_resident(feeds: Sequence[Mapping[str, Array]], steps: Steps) -> None:
-    """Raises:
-    BadInput: an input that is to be copied once changes.
-    """
+    """Raises `BadInput`: an input that is to be copied once changes."""
     for name in steps.resident:
         for number, step in enumerate(feeds):
             if step[name] is not feeds[0][name]:
@@ -213,9 +187,7 @@ def _check_resident(feeds: Sequence[Mapping[str, Array]], steps: Steps) -> None:
 
 
 def _check_state(model: Model, pairs: Sequence[Pair], state: Sequence[Array], number: int) -> None:
-    """Raises:
-    BadInput: a state has a shape that the model does not take.
-    """
+    """Raises `BadInput`: a state has a shape that the model does not take."""
     for pair, array in zip(pairs, state, strict=True):
         spec = model.inputs[pair.into]
         fits = not spec.shape or (
@@ -228,29 +200,16 @@ def _check_state(model: Model, pairs: Sequence[Pair], state: Sequence[Array], nu
 
 
 class _Inputs:
-    """What goes into each step.
-
-    Attributes:
-        first: the state before the first step.
-        others: the names of the inputs that are no state.
-        guessed: dimensions that nobody said anything of.
-        ranges: of random values.
-    """
+    """What goes into each step."""
 
     def __init__(
-        self,
-        path: str,
-        model: Model,
-        request: Inputs,
-        steps: Steps,
-        pairs: Sequence[Pair],
-        linked: Mapping[str, Array],
+        self, path: str, model: Model, request: Inputs, steps: Steps, pairs: Sequence[Pair], linked: Mapping[str, Array]
     ) -> None:
         self._model, self._request, self._steps = model, request, steps
         self._state = [model.inputs[pair.into] for pair in pairs]
         self._outs = [model.outputs[pair.out] for pair in pairs]
         names = {spec.name for spec in self._state}
-        self.others = {spec.name for spec in model.inputs} - names
+        self.others = {spec.name for spec in model.inputs} - names  # the inputs that are no state
         self._given = {} if request.path is None else files.load_some(Path(request.path), model.inputs)
         for name in self._given:
             if name in steps.fill:
@@ -271,8 +230,8 @@ class _Inputs:
             if name not in self.ranges:
                 raise BadInput(f"--range {name}: the model has no such input that is made up", "--range")
         self._made: dict[tuple[object, ...], Array] = {}
-        self.guessed: list[str] = []
-        self.first = self._first_state()
+        self.guessed: list[str] = []  # dimensions that nobody said anything of
+        self.first = self._first_state()  # the state before the first step
 
     def _first_state(self) -> list[Array]:
         known = {STEP: 0}
@@ -296,12 +255,7 @@ class _Inputs:
         return {**self._request.shapes, **{name: array.shape for name, array in self._given.items()}}
 
     def of_step(self, number: int, state: Sequence[Array]) -> dict[str, Array]:
-        """The inputs of a step that are no state.
-
-        Args:
-            number: of the step, from 0.
-            state: before it.
-        """
+        """The inputs of a step that are no state."""
         dims: dict[str, int | str] = dict(self._request.dims)
         if number == 0:
             dims |= self._steps.first_dims
@@ -313,11 +267,8 @@ class _Inputs:
         known = {STEP: number}
         for spec in self._model.inputs:
             known |= {dim: n for dim, n in zip(spec.shape, shapes[spec.name], strict=False) if isinstance(dim, str)}
-        return {
-            spec.name: self._array(spec, shapes[spec.name], known)
-            for spec in self._model.inputs
-            if spec.name in self.others
-        }
+        own = [spec for spec in self._model.inputs if spec.name in self.others]
+        return {spec.name: self._array(spec, shapes[spec.name], known) for spec in own}
 
     def _array(self, spec: TensorSpec, shape: Shape, known: Mapping[str, int]) -> Array:
         if spec.name in self._given:
@@ -352,40 +303,13 @@ class _Inputs:
         return filled
 
 
-class _Expected:
-    """Expected outputs, which the plain loop is held against and which then take its place; none without ``--expect``."""
-
-    def __init__(self, model: Model, request: Inputs, count: int) -> None:
-        self._model, self._request = model, request
-        names = [spec.name for spec in model.outputs]
-        self._wanted: dict[tuple[int, int], Array] = {}
-        if request.expect is not None and model.known is None:  # known in shape alone
-            known = {f"step{step}/{name}": (step, place) for step in range(count) for place, name in enumerate(names)}
-            found = files.load_steps(Path(request.expect), known)
-            self._wanted = {known[key]: array for key, array in found.items()}
-
-    @property
-    def any(self) -> bool:
-        """Whether there are any."""
-        return bool(self._wanted)
-
-    def held(self, number: int, found: Sequence[Array]) -> list[Array]:
-        """The outputs of a step, the expected ones in their place.
-
-        Raises:
-            BenchmarkFailed: they differ.
-        """
-        outputs = list(found)
-        for place, (spec, got) in enumerate(zip(self._model.outputs, found, strict=True)):
-            wanted = self._wanted.get((number, place))
-            if wanted is None:
-                continue
-            rtol, atol = self._request.rtol, self._request.atol
-            wrong = output_arrays.difference(f"{spec.name} of step {number}", got, wanted, rtol, atol)
-            if wrong is not None:
-                raise BenchmarkFailed(f"the outputs are not the expected ones: {wrong}")
-            outputs[place] = wanted
-        return outputs
+def _expected(model: Model, request: Inputs, count: int) -> dict[tuple[int, int], Array]:
+    """Expected outputs by step and place: what the plain loop must give, and which then take its place."""
+    if request.expect is None or model.known is not None:  # known in shape alone
+        return {}
+    names = [spec.name for spec in model.outputs]
+    known = {f"step{step}/{name}": (step, place) for step in range(count) for place, name in enumerate(names)}
+    return {known[key]: array for key, array in files.load_steps(Path(request.expect), known).items()}
 
 
 def lockstep(model: Model, data: LoopData) -> Iterator[list[Array]]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from ortbench.core.errors import Unsupported
 from ortbench.model.modes import LATENCY, STEP
 from ortbench.plan.plan import Loop
 from ortbench.worker.proofs.fence import Fence
@@ -16,32 +17,22 @@ from ortbench.worker.session.places import Bound
 from ortbench.worker.session.providers import Provider
 from ortbench.worker.session.session import Model
 from ortbench.worker.session.tensors import Value
+from ortbench.worker.timing import Ranges, Split, TimedCall
 
 if TYPE_CHECKING:
     from typing import Self
 
     from ortbench.model.schema import Depth, External, Graph, LinkTimes, LoopBytes, StageBytes, ZeroCopy
-    from ortbench.worker.timing import Ranges
 
-# A timed call takes two arguments, which it may ignore: ORT's own bound run takes two, and any wrapper around it would
-# cost several percent of a 2 µs run.
-TimedCall = tuple[Callable[[Any, Any], object], Any, Any]
-Split = tuple[TimedCall, Copy]  # a call that returns before what it starts is done, and the wait for that
 Step = tuple[str, Callable[[], object]]
 
 
 @dataclass(frozen=True)
 class Proof:
-    """Something that a mode proves of itself before it is timed.
+    """Something that a mode proves of itself before it is timed."""
 
-    Attributes:
-        key: where a case keeps what was found; see `ortbench.model.result.Case`; "" where there is nothing to keep.
-        stage: what a timeline calls it.
-        prove: gives what was found.
-    """
-
-    key: str
-    stage: str
+    key: str  # where a case keeps what was found; see `ortbench.model.result.Case`; "" where there is nothing to keep
+    stage: str  # what a timeline calls it
     prove: Callable[[], ZeroCopy | External | Graph | None]
 
 
@@ -50,32 +41,22 @@ class Mode(ABC):
 
     Every mode ends `latency` with the outputs readable where the mode leaves them, and starts it with the inputs in host
     memory, or already in place where that is the mode's point.
-
-    Attributes:
-        name: of its record in `ortbench.model.modes`.
-        fence: what ends its inference.
-        upload_fence, download_fence: what ends these, where it has them and the copy itself does not wait.
-        bytes_in, bytes_out: copied to and from the device per inference; None where that is not known.
-        once_bytes: of the copies of `once`.
-        per_call: how many inferences one call of ``latency`` makes.
-        trials: how many calls of ``latency`` each check of the outputs rests on.
-        whole: what ranges call a call of ``latency``.
-        notes_starts: whether it notes when the parts of its calls begin; see `take_starts`.
-        parts: what they call the parts of one whose times it takes.
     """
 
     name: str
+    # what ends these, where the copy itself does not wait
     fence: Fence
     upload_fence: Fence | None = None
     download_fence: Fence | None = None
+    # copied to and from the device per inference; None where that is not known
     bytes_in: int | None
     bytes_out: int | None
     once_bytes: tuple[int, int] = (0, 0)
-    per_call: int
-    trials: tuple[int, ...]
-    whole: str = LATENCY
-    notes_starts = False
-    parts: tuple[str, ...] = (STEP,)
+    per_call: int  # how many inferences one call of ``latency`` makes
+    trials: tuple[int, ...]  # how many calls of ``latency`` each check of the outputs rests on
+    whole: str = LATENCY  # what ranges call a call of ``latency``
+    notes_starts = False  # whether it notes when the parts of its calls begin; see `take_starts`
+    parts: tuple[str, ...] = (STEP,)  # what they call the parts of one whose times it takes
 
     @classmethod
     def lacks(cls, provider: Provider) -> str | None:
@@ -127,12 +108,7 @@ class Mode(ABC):
         return {phase: fence for phase, fence in found.items() if fence is not None}
 
     def proofs(self, rtol: float | None, atol: float | None, others: Mapping[str, Mode]) -> Sequence[Proof]:
-        """What it has to prove, in order.
-
-        Args:
-            rtol, atol: of outputs that are compared; None for the dtype's own.
-            others: the modes that are set up, by name.
-        """
+        """What it has to prove, in order."""
         return ()
 
     def once(self) -> tuple[Copy, Copy] | None:
@@ -173,20 +149,28 @@ class Mode(ABC):
 class SingleMode(Mode):
     """A mode of single inferences, which are made of a model and its arrays alone."""
 
+    binds = True
+
+    def __init__(self, model: Model, data: Data) -> None:
+        self._model, self._data = model, data
+
     @classmethod
-    @abstractmethod
     def make(cls, model: Model, data: Data, depth: int = Loop.depth) -> Self:
         """Set it up on an EP that lacks nothing: allocate, bind, upload, run once, prove the fences.
 
-        Args:
-            model: open.
-            data: its inputs and reference outputs.
-            depth: how many inferences are in flight where several are.
-
-        Raises:
-            Unsupported: the model cannot be run so.
-            Exception: whatever ORT raises on the way.
+        Where several inferences are in flight, `depth` says how many. Raises `Unsupported`: the model cannot be run so; and
+        whatever ORT raises on the way.
         """
+        return cls(model, data)
+
+    @classmethod
+    def check(cls, model: Model) -> None:
+        """Raises `Unsupported`: the EP cannot do it, or the model has what cannot be bound."""
+        if (reason := cls.refusal(model.provider)) is not None:
+            raise Unsupported(reason)
+        if cls.binds:
+            for spec in (*model.inputs, *model.outputs):
+                spec.check_binding()
 
 
 class OneAtATime(Mode):
@@ -218,10 +202,8 @@ def then(call: Copy, wait: Copy | None) -> Copy:
 
 
 def fence_step(fence: Fence | None) -> list[Step]:
-    """The wait of a fence, if it has one."""
     return [] if fence is None or fence.wait is None else [(f"fence ({fence.kind})", fence.wait)]
 
 
 def timed(call: Copy) -> TimedCall:
-    """A copy as something to be timed."""
     return (lambda _a, _b: call()), None, None

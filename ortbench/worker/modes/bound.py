@@ -11,47 +11,43 @@ import numpy as np
 
 from ortbench.core.errors import Unsupported
 from ortbench.model.modes import LATENCY, MODES
-from ortbench.plan.plan import Loop
-from ortbench.worker.modes.base import Mode, OneAtATime, Proof, SingleMode, Split, Step, TimedCall, fence_step, then
-from ortbench.worker.modes.dynamic_outputs import DynamicOutputs
+from ortbench.worker.modes.base import Mode, OneAtATime, Proof, SingleMode, Step, fence_step, then
 from ortbench.worker.modes.external_inputs import ExternalInputs
-from ortbench.worker.modes.slots import Slot, copied_bytes, download, refuse_strings, upload
+from ortbench.worker.modes.slots import (
+    DynamicOutputs,
+    Slot,
+    apart,
+    bind,
+    copied_bytes,
+    download,
+    overwrite,
+    refuse_strings,
+    upload,
+)
 from ortbench.worker.proofs import in_place
 from ortbench.worker.proofs import outputs as output_arrays
 from ortbench.worker.proofs.fence import RUN, SYNCHRONIZE, Candidates, Fence
 from ortbench.worker.session.first_run import Data
-from ortbench.worker.session.memory import (
-    Copy,
-    EpDeviceMemory,
-    Memory,
-    lacks_device_memory,
-    tokens,
-)
+from ortbench.worker.session.memory import Copy, EpDeviceMemory, Memory, lacks_device_memory, tokens
 from ortbench.worker.session.places import Bound, Place
 from ortbench.worker.session.providers import Provider
 from ortbench.worker.session.session import Model
 from ortbench.worker.session.tensors import Array, TensorSpec, host_value, host_view
+from ortbench.worker.timing import Split, TimedCall
 
 if TYPE_CHECKING:
-    from typing import Self
+    pass
 
 
 class BoundMode(OneAtATime, SingleMode):
-    """What all modes with IO binding share: values where the session wants them, bound once, with preallocated outputs.
-
-    Attributes:
-        external: the inputs, where they are in another library's memory.
-        graph_id: of the graph that its runs are captured as, and replay; None where they are not.
-
-    Args:
-        model, data: what runs, and with what.
-    """
+    """What all modes with IO binding share: values where the session wants them, bound once, with preallocated outputs."""
 
     def __init__(self, model: Model, data: Data) -> None:
         refuse_strings((*model.inputs, *model.outputs))
-        self._model, self._data = model, data
+        super().__init__(model, data)
         sources = [data.arrays[spec.name] for spec in model.inputs]
         library = model.target.external if MODES[self.name].external_inputs else None
+        # The inputs, where they are in another library's memory.
         self.external = None if library is None else ExternalInputs(library, model.provider)
         self._ins = [self._in_slot(*item) for item in zip(model.inputs, sources, model.places.inputs, strict=True)]
         blank = [np.empty_like(array) for array in data.reference]
@@ -61,12 +57,11 @@ class BoundMode(OneAtATime, SingleMode):
             for item in zip(model.outputs, blank, model.places.outputs, strict=True)
         ]
         self._out_arrays = [slot.array for slot in self._outs]
-        self._binding = model.session.io_binding()
-        for slot in self._ins:
-            self._binding.bind_ortvalue_input(slot.spec.name, slot.value)
+        self._binding = bind(model.session, self._ins, () if dynamic else self._outs)
         self._upload = upload(self._ins)
         self._run: Callable[[Any, Any], object] = model.native.run_with_iobinding
         self._native_binding = self._binding._iobinding
+        # Of the graph that its runs are captured as, and replay.
         self.graph_id = next(model.graph_ids) if model.target.cuda_graph and MODES[self.name].captured else None
         self._options = model.run_options(self.graph_id)
         self._dynamic: DynamicOutputs | None = None
@@ -75,8 +70,6 @@ class BoundMode(OneAtATime, SingleMode):
             self._run = self._dynamic.run
             self._download: Copy = self._dynamic.download
         else:
-            for slot in self._outs:
-                self._binding.bind_ortvalue_output(slot.spec.name, slot.value)
             self._download = download(self._outs)
         self._token = tokens(model.places.memories)
         self.upload_fence: Fence | None = None
@@ -86,16 +79,9 @@ class BoundMode(OneAtATime, SingleMode):
     def lacks(cls, provider: Provider) -> str | None:
         return lacks_device_memory(provider)
 
-    @classmethod
-    def make(cls, model: Model, data: Data, depth: int = Loop.depth) -> Self:
-        return cls(model, data)
-
     def memory_for(self, spec: TensorSpec, place: Place) -> Memory:
-        """The memory that an input or output is bound in, of those for it.
-
-        Raises:
-            Unsupported: there is none that this mode could bind.
-        """
+        """The memory that an input or output is bound in, of those for it. Raises `Unsupported`: there is none that
+        this mode could bind."""
         if place.own is None:
             raise Unsupported(f"ONNX Runtime offers no memory of the device that {spec.name!r} is wanted on")
         return place.own
@@ -140,12 +126,13 @@ class BoundMode(OneAtATime, SingleMode):
     def run_to_prove(self) -> tuple[str, Copy, Candidates, Copy, Copy]:
         """Its run as `ortbench.worker.proofs.fence.Fences` take it, on a device."""
         assert self._token is not None
-        candidates = [(RUN, None), (SYNCHRONIZE, self._binding.synchronize_outputs)]
-        return "run", self._launch, candidates, self._settled(self._download), self._settled(self._token)
+        return "run", self._launch, self._waits(), self._settled(self._download), self._settled(self._token)
+
+    def _waits(self) -> Candidates:
+        return [(RUN, None), (SYNCHRONIZE, self._binding.synchronize_outputs)]
 
     @property
     def is_dynamic(self) -> bool:
-        """Whether its outputs are bound without a shape."""
         return self._dynamic is not None
 
     @property
@@ -165,12 +152,8 @@ class BoundMode(OneAtATime, SingleMode):
         if self._token is None:
             return Fence(RUN, None, 0, "the copy is the host's own")
         candidates = [(RUN, None), ("synchronize_inputs", self._binding.synchronize_inputs)]
-        readback = download(self._apart(self._ins))
+        readback = download(apart(self._ins))
         return self._model.fences.prove("h2d", self._upload, candidates, readback, self._token)
-
-    def _apart(self, slots: Sequence[Slot]) -> list[Slot]:
-        """The same with other arrays, in ordinary host memory."""
-        return [replace(slot, array=np.empty_like(slot.array), pinned=None) for slot in slots]
 
     def _launch(self) -> None:
         self._run(self._native_binding, self._options)
@@ -246,9 +229,7 @@ class BoundMode(OneAtATime, SingleMode):
             self._dynamic.poison(self._data.reference)
             return
         poisons = [output_arrays.poison(array) for array in self._data.reference]
-        upload([replace(slot, array=array, pinned=None) for slot, array in zip(self._outs, poisons, strict=True)])()
-        for slot, array in zip(self._outs, poisons, strict=True):
-            slot.array[...] = array
+        overwrite(self._outs, poisons)
 
     def outputs(self) -> list[Array]:
         self._download()
@@ -271,9 +252,6 @@ class BoundMode(OneAtATime, SingleMode):
 
     def is_replayed(self) -> bool:
         """Whether a run is a replay: it then writes to the outputs of the capture, whichever others are bound."""
-        binding = self._model.session.io_binding()
-        for slot in self._ins:
-            binding.bind_ortvalue_input(slot.spec.name, slot.value)
         poisons = [output_arrays.poison(array) for array in self._data.reference]
         decoys = [
             Slot(slot.spec, array, host_value(slot.spec, array), slot.memory, stays=True)
@@ -281,19 +259,14 @@ class BoundMode(OneAtATime, SingleMode):
             else Slot(slot.spec, array, slot.memory.allocate(slot.spec, array.shape), slot.memory, stays=False)
             for slot, array in zip(self._outs, poisons, strict=True)
         ]
-        for slot in decoys:
-            binding.bind_ortvalue_output(slot.spec.name, slot.value)
         upload(decoys)()
-        self._run(binding._iobinding, self._options)
-        seen = [replace(slot, array=np.empty_like(slot.array)) for slot in decoys if not slot.stays]
+        self._run(bind(self._model.session, self._ins, decoys)._iobinding, self._options)
+        moved = [slot for slot in decoys if not slot.stays and slot.array.size]
+        seen = apart(moved)
         download(seen)()
-        untouched = [output_arrays.poison(reference) for reference in self._data.reference]
-        moved = [array for slot, array in zip(decoys, untouched, strict=True) if not slot.stays and array.size]
         return bool(moved) and all(
-            slot.array.tobytes() == array.tobytes()
-            for slot, array in zip([slot for slot in seen if slot.array.size], moved, strict=True)
+            got.array.tobytes() == slot.array.tobytes() for got, slot in zip(seen, moved, strict=True)
         )
 
     def _left(self) -> list[Array]:
-        """The outputs on the host."""
         return self._out_arrays if self._dynamic is None else self._dynamic.arrays()

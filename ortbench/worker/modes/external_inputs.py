@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import onnxruntime as ort
@@ -12,39 +12,19 @@ from onnxruntime.capi import _pybind_state as ort_native
 
 from ortbench.core.ep_names import NVIDIA_EPS
 from ortbench.core.errors import BadInput, BenchmarkFailed, Unsupported, ort_text
-from ortbench.worker.session import ledger
-from ortbench.worker.session.compute_stream import cuda_index
+from ortbench.worker.session import memory
 from ortbench.worker.session.memory import device_memory, is_only_host_accessible
 from ortbench.worker.session.providers import Provider
+from ortbench.worker.session.streams import cuda_index
 from ortbench.worker.session.tensors import Array, TensorSpec
 
 if TYPE_CHECKING:
     from ortbench.model.schema import Place
 
 
-class Library(Protocol):
-    """A library whose tensors can be bound.
-
-    Attributes:
-        name: of it.
-        place: where its tensors are, in its own words.
-    """
-
-    name: str
-    place: str
-
-    def tensor(self, array: Array) -> Any:
-        """A contiguous tensor with a copy of an array, which must be of a dtype that the library has."""
-
-    def write(self, tensor: Any, array: Array) -> None:
-        """Overwrite a tensor in place; it is there when this returns."""
-
-    def pointer(self, tensor: Any) -> int:
-        """The address of its first element."""
-
-
 class Numpy:
-    """numpy: ordinary host memory."""
+    """numpy: ordinary host memory. As of every library whose tensors can be bound: its name, where its tensors are in its own
+    words, and what makes one, writes to it and tells its address."""
 
     name, place = "numpy", "host memory"
 
@@ -54,9 +34,11 @@ class Numpy:
             raise Unsupported(f"numpy's arrays are in host memory, and {provider.name} computes on a device")
 
     def tensor(self, array: Array) -> Any:
+        """A contiguous tensor with a copy of an array, which must be of a dtype that the library has."""
         return np.array(array, order="C")
 
     def write(self, tensor: Any, array: Array) -> None:
+        """Overwrite a tensor in place; it is there when this returns."""
         np.copyto(tensor, array.view(tensor.dtype))
 
     def pointer(self, tensor: Any) -> int:
@@ -108,15 +90,13 @@ class Cupy:
         return int(tensor.data.ptr)
 
 
+Library = Numpy | Torch | Cupy
 _LIBRARIES: dict[str, Callable[[Provider], Library]] = {"numpy": Numpy, "torch": Torch, "cupy": Cupy}
 
 
 def check(name: str) -> None:
-    """Load a library, so that a missing one is said before anything is measured.
-
-    Raises:
-        BadInput: it is not installed, or does not load.
-    """
+    """Load a library, so that a missing one is said before anything is measured. Raises `BadInput`: it is not
+    installed, or does not load."""
     try:
         importlib.import_module(name)
     except ImportError as error:
@@ -140,15 +120,8 @@ def _cuda_index(name: str, provider: Provider) -> int:
 
 
 class ExternalInputs:
-    """The inputs of one mode that lie in a library's memory.
-
-    Args:
-        name: of the library.
-        provider: the EP that is to read them.
-
-    Raises:
-        Unsupported: the library has no memory that the EP computes in.
-    """
+    """The inputs of one mode that lie in a library's memory. Raises `Unsupported`: the library has no memory that the
+    EP computes in."""
 
     def __init__(self, name: str, provider: Provider) -> None:
         self._library = _LIBRARIES[name](provider)
@@ -156,12 +129,8 @@ class ExternalInputs:
         self._held: dict[str, tuple[Any, Any]] = {}  # the tensor and the value over it, by input
 
     def wrap(self, spec: TensorSpec, array: Array) -> Any:
-        """An OrtValue over a new tensor with a copy of an array.
-
-        Raises:
-            Unsupported: DLPack has no such dtype.
-            BenchmarkFailed: ORT does not take the tensor.
-        """
+        """An OrtValue over a new tensor with a copy of an array. Raises `Unsupported`: DLPack has no such dtype;
+        `BenchmarkFailed`: ORT does not take the tensor."""
         if not spec.native:
             raise Unsupported(f"{spec.name!r} is {spec.type}, which numpy cannot hand over by DLPack")
         is_bool = array.dtype == np.bool_
@@ -172,7 +141,7 @@ class ExternalInputs:
             raise BenchmarkFailed(f"{spec.name!r} could not be handed over by DLPack: {ort_text(error)}") from None
         self._held[spec.name] = tensor, value
         if self._on_device:
-            ledger.note(ledger.DEVICE, value, array.nbytes)
+            memory.note(memory.DEVICE, value, array.nbytes)
         return value
 
     def write(self, arrays: dict[str, Array]) -> None:

@@ -5,44 +5,50 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ortbench.core.ep_names import NVIDIA_EPS
 from ortbench.core.errors import WrongOutputs, ort_text
 from ortbench.model.modes import HOST_ACCESSIBLE
-from ortbench.plan.plan import Loop
 from ortbench.worker.modes.base import Mode, Proof
 from ortbench.worker.modes.bound import BoundMode
-from ortbench.worker.modes.resident import ResidentMode
+from ortbench.worker.modes.device import ResidentMode
 from ortbench.worker.modes.slots import shared_memory
 from ortbench.worker.proofs import in_place
 from ortbench.worker.proofs import outputs as output_arrays
-from ortbench.worker.proofs.zero_copy import ZeroCopy as Verdict
-from ortbench.worker.proofs.zero_copy import all_of, prove_alone, prove_zero_copy
-from ortbench.worker.session.first_run import Data
+from ortbench.worker.proofs.in_place import ZeroCopy as Verdict
+from ortbench.worker.proofs.in_place import all_of, prove_alone, prove_zero_copy
 from ortbench.worker.session.memory import Memory, device_memory, lacks_shared_memory
 from ortbench.worker.session.places import Place
 from ortbench.worker.session.providers import Provider
-from ortbench.worker.session.session import Model
 from ortbench.worker.session.tensors import Array, TensorSpec, host_view
 
 if TYPE_CHECKING:
-    from typing import Self
-
     from ortbench.model.schema import ZeroCopy
 
 
-class HostAccessibleMode(BoundMode):
-    """Inputs and outputs in the EP's HOST_ACCESSIBLE memory, bound as they are; the host reads and writes in place.
+def bind_as_own(binding: Any, provider: Provider, name: str, spec: TensorSpec, value: Any) -> None:
+    """Bind an output's buffer as if it were the device's own memory.
 
-    Attributes:
-        refused: what ORT said to outputs bound as they are, where they had to be bound by address instead; else None.
+    After a run ORT copies HOST_ACCESSIBLE outputs to where they are already, and its CUDA EP refuses to (dst_data !=
+    src_data in gpu_data_transfer.cc, ORT 1.31). NVIDIA's devices reach pinned memory by the host's addresses, so
+    kernels write to it as to their own, and nothing is left to copy:
+    https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__UNIFIED.html
     """
+    memory = device_memory(provider)
+    assert memory is not None
+    device, shape = memory.ort_device(), list(value.shape())
+    binding._iobinding.bind_output(name, device, spec.element_type, shape, value.data_ptr())
+
+
+class HostAccessibleMode(BoundMode):
+    """Inputs and outputs in the EP's HOST_ACCESSIBLE memory, bound as they are; the host reads and writes in place."""
 
     name = HOST_ACCESSIBLE
     bytes_in = bytes_out = 0
+    # what ORT said to outputs bound as they are, where they had to be bound by address instead; else None
     refused: str | None = None
 
     @classmethod
@@ -50,10 +56,6 @@ class HostAccessibleMode(BoundMode):
         if provider.computes_on_host:  # without a device all memory is accessible to the host
             return None
         return lacks_shared_memory(provider)
-
-    @classmethod
-    def make(cls, model: Model, data: Data, depth: int = Loop.depth) -> Self:
-        return cls(model, data)
 
     def memory_for(self, spec: TensorSpec, place: Place) -> Memory:
         if place.on_host:
@@ -70,25 +72,11 @@ class HostAccessibleMode(BoundMode):
             if self._model.provider.name not in NVIDIA_EPS:
                 raise
             self.refused = ort_text(error)
-            self._bind_outputs_by_address()
+            for slot in self._outs:
+                if not slot.stays:
+                    bind_as_own(self._binding, self._model.provider, slot.spec.name, slot.spec, slot.value)
             self._launch()
         self.fence = self._prove_run()
-
-    def _bind_outputs_by_address(self) -> None:
-        """Bind the same buffers as if they were the device's own memory.
-
-        After a run ORT copies HOST_ACCESSIBLE outputs to where they are already, and its CUDA EP refuses to (dst_data !=
-        src_data in gpu_data_transfer.cc, ORT 1.31). NVIDIA's devices reach pinned memory by the host's addresses, so
-        kernels write to it as to their own, and nothing is left to copy:
-        https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__UNIFIED.html
-        """
-        memory = device_memory(self._model.provider)
-        assert memory is not None
-        for slot in self._outs:
-            if not slot.stays:
-                address = slot.value.data_ptr()
-                place = (slot.spec.name, memory.ort_device(), slot.spec.element_type, list(slot.array.shape), address)
-                self._native_binding.bind_output(*place)
 
     def write_inputs(self, arrays: dict[str, Array]) -> None:
         """Write inputs in place, through the views; nothing is copied to another memory."""
@@ -133,11 +121,8 @@ class HostAccessibleMode(BoundMode):
         return all_of(found).to_dict()
 
     def _prove_alone(self, resident: ResidentMode, rtol: float | None, atol: float | None) -> Verdict:
-        """The proof for what its EP has no other memory for.
-
-        Raises:
-            WrongOutputs: runs do not see what is written in place.
-        """
+        """The proof for what its EP has no other memory for. Raises `WrongOutputs`: runs do not see what is written in
+        place."""
         seen = in_place.follows(self, self._model, self._data, self.write_inputs, rtol, atol)
         if seen.wrong is not None:
             raise WrongOutputs(f"{seen.wrong} (after inputs were written in place)")

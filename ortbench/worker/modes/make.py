@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from ortbench.core.errors import BenchmarkFailed, Unsupported
+from ortbench.core.errors import BenchmarkFailed
 from ortbench.plan.plan import Loop
-from ortbench.worker.modes.asynchronous import AsyncMode
 from ortbench.worker.modes.base import Mode, SingleMode
-from ortbench.worker.modes.cpu import CpuMode
-from ortbench.worker.modes.device import DeviceMode
+from ortbench.worker.modes.cpu import CpuMode, CpuPinnedMode
+from ortbench.worker.modes.device import AsyncMode, DeviceMode, DevicePinnedMode, ResidentMode
 from ortbench.worker.modes.host_accessible import HostAccessibleMode
-from ortbench.worker.modes.pinned import CpuPinnedMode, DevicePinnedMode
 from ortbench.worker.modes.pipelined import PipelinedMode
-from ortbench.worker.modes.resident import ResidentMode
 from ortbench.worker.session.first_run import Data
 from ortbench.worker.session.memory import hinders_runs
 from ortbench.worker.session.providers import Provider
@@ -31,26 +28,10 @@ CLASSES = {kind.name: kind for kind in _KINDS}
 
 
 def make_mode(name: str, model: Model, data: Data, depth: int = Loop.depth) -> Mode:
-    """Set a mode up.
-
-    Args:
-        name: of the mode.
-        model: open.
-        data: its inputs and reference outputs.
-        depth: how many inferences are in flight where several are.
-
-    Raises:
-        Unsupported: the EP or the model cannot do it.
-        BenchmarkFailed: the EP offers what it takes, and a trial of it failed.
-        Exception: whatever ORT raises on the way.
-    """
+    """Set a mode up. Raises `Unsupported`: the EP or the model cannot do it; `BenchmarkFailed`: the EP offers what it
+    takes, and a trial of it failed; `Exception`: whatever ORT raises on the way."""
     kind = CLASSES[name]
-    refusal = kind.refusal(model.provider)
-    if refusal is not None:
-        raise Unsupported(refusal)
-    if kind is not CpuMode:
-        for spec in (*model.inputs, *model.outputs):
-            spec.check_binding()
+    kind.check(model)
     return kind.make(model, data, depth)
 
 
@@ -63,5 +44,4 @@ def unsupported_reason(name: str, provider: Provider) -> str | None:
 
 
 def unsupported_modes(provider: Provider) -> dict[str, str | None]:
-    """The same of every mode."""
     return {name: unsupported_reason(name, provider) for name in CLASSES}

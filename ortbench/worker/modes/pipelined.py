@@ -19,22 +19,23 @@ a long stream of items where copies are the slower part, and the schedule never 
 from __future__ import annotations
 
 import contextlib
-import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from numpy import median
 
 from ortbench.core.errors import Unsupported
 from ortbench.model.modes import LATENCY, PHASE_NAMES, PIPELINED
 from ortbench.plan.plan import Loop
-from ortbench.worker.modes.base import SingleMode, Split, Step, TimedCall
-from ortbench.worker.modes.buffers import Buffers
-from ortbench.worker.modes.items import make_item, make_variants
-from ortbench.worker.modes.slots import by_memory, copied_bytes
+from ortbench.worker.modes.base import SingleMode, Step, then
+from ortbench.worker.modes.bound import BoundMode
+from ortbench.worker.modes.slots import Slot, by_memory, copied_bytes
 from ortbench.worker.proofs import outputs as output_arrays
-from ortbench.worker.proofs.fence import STREAM, Fence
-from ortbench.worker.session import copy_streams
-from ortbench.worker.session.first_run import Data
+from ortbench.worker.proofs.fence import RUN, STREAM, SYNCHRONIZE, Fence
+from ortbench.worker.session import streams
+from ortbench.worker.session.first_run import Data, run_once
 from ortbench.worker.session.memory import (
     EpDeviceMemory,
     device_memory,
@@ -45,29 +46,152 @@ from ortbench.worker.session.memory import (
 from ortbench.worker.session.places import Bound
 from ortbench.worker.session.providers import Provider
 from ortbench.worker.session.session import Model
-from ortbench.worker.session.tensors import Array
+from ortbench.worker.session.tensors import Array, TensorSpec, host_value, host_view, rolled
+from ortbench.worker.timing import Split, TimedCall, took
 
 if TYPE_CHECKING:
     from typing import Self
 
     from ortbench.model.schema import Depth
 
+
+@dataclass(frozen=True)
+class Item:
+    """One tile or batch on the host."""
+
+    # native OrtValues in host memory, of those inputs and outputs that are copied
+    inputs: list[Any]
+    outputs: list[Any]
+    arrays: list[Array]  # all outputs as arrays, in the model's order
+    reference: list[Array]  # what they must be
+    owners: list[Any]  # what keeps the values alive
+
+
+def make_variants(
+    model: Model, data: Data, kept: set[str], count: int
+) -> tuple[list[tuple[dict[str, Array], list[Array]]], int]:
+    """Inputs and reference outputs of `count` items, and how many of them have inputs of their own."""
+    first = data.arrays, data.reference
+    found = [first]
+    for number in range(1, count):
+        arrays = {name: array if name in kept else rolled(array, number) for name, array in data.arrays.items()}
+        reference = _reference(model, arrays)
+        if reference is None or not _same_form(reference, data.reference) or _equal(arrays, data.arrays):
+            found.append(first)
+        else:
+            found.append((arrays, reference))
+    return found, 1 + sum(item is not first for item in found)
+
+
+def _reference(model: Model, arrays: dict[str, Array]) -> list[Array] | None:
+    """The outputs of a plain run; None where the model takes no such inputs (lengths that must fit others, say)."""
+    try:
+        return run_once(model, arrays)
+    except Exception:
+        return None
+
+
+def _same_form(some: Sequence[Array], others: Sequence[Array]) -> bool:
+    """Outputs whose shape depends on the data do not fit buffers that were bound before."""
+    return all(a.shape == b.shape and a.dtype == b.dtype for a, b in zip(some, others, strict=True))
+
+
+def _equal(some: dict[str, Array], others: dict[str, Array]) -> bool:
+    return all(np.array_equal(array, others[name]) for name, array in some.items())
+
+
+def make_item(
+    ins: Sequence[Slot],
+    outs: Sequence[Slot],
+    arrays: dict[str, Array],
+    reference: list[Array],
+    host: EpDeviceMemory | None,
+) -> Item:
+    """An item with inputs in host memory, and room for its outputs beside them."""
+    inputs = [_on_host(slot.spec, arrays[slot.spec.name], host) for slot in ins if not slot.stays]
+    outputs = [_on_host(slot.spec, wanted, host) for slot, wanted in zip(outs, reference, strict=True)]
+    moved = [value for slot, (value, _) in zip(outs, outputs, strict=True) if not slot.stays]
+    return Item(
+        [value._get_c_value() for value, _ in inputs],
+        [value._get_c_value() for value in moved],
+        [array for _, array in outputs],
+        reference,
+        [inputs, outputs],
+    )
+
+
+def _on_host(spec: TensorSpec, array: Array, host: EpDeviceMemory | None) -> tuple[Any, Array]:
+    """A value in host memory with a copy of an array, and the array over that memory."""
+    if host is None:
+        own = np.ascontiguousarray(array).copy()
+        return host_value(spec, own), own
+    value = host.allocate(spec, array.shape)
+    view = host_view(spec, value)
+    np.copyto(view, array)
+    return value, view
+
+
+class Buffers(BoundMode):
+    """A pair of device buffers, inputs and outputs, bound once."""
+
+    name = PIPELINED
+    # when the last of each has arrived
+    uploaded: streams.Arrival
+    downloaded: streams.Arrival
+
+    def _prepare(self) -> None:
+        self.loaded = 0  # the number of the item whose inputs it has, or which are on their way
+        self.holds: int | None = 0  # that of the item whose outputs it has; None after they were poisoned
+        self.wait: Callable[[], object] | None = None  # ends its run; None where the run itself waits
+        self.copied_in, self.copied_out = _natives(self._ins), _natives(self._outs)
+        self.left = [number for number, slot in enumerate(self._outs) if slot.stays]
+        self._upload()
+        self._launch()
+        self._download()
+
+    def prove(self) -> Fence:
+        """What ends a run on this EP."""
+        return self._prove_run()
+
+    def adopt(self, fence: Fence) -> None:
+        """Use a fence that was proved with other buffers of the same session."""
+        own = {RUN: None, SYNCHRONIZE: self._binding.synchronize_outputs}
+        self.wait = own.get(fence.kind, fence.wait)
+
+    def launch(self) -> None:
+        self._launch()
+        self.holds = self.loaded
+
+    def run(self) -> None:
+        self.launch()
+        if self.wait is not None:
+            self.wait()
+
+    def poison(self) -> None:
+        super().poison()
+        self.holds = None
+
+    @property
+    def slots(self) -> tuple[list[Slot], list[Slot]]:
+        return self._ins, self._outs
+
+    def keep_left(self, arrays: Sequence[Array]) -> None:
+        """Copy the outputs that the session left in host memory; the next run would overwrite them."""
+        for number in self.left:
+            np.copyto(arrays[number], self._outs[number].array)
+
+
+def _natives(slots: Sequence[Slot]) -> list[Any]:
+    """The values of what is copied, as CopyTensors takes them."""
+    return [slot.value._get_c_value() for slot in slots if not slot.stays]
+
+
 _COST_REPEATS = 7
 _PATIENCE_S = 5.0  # for what is in flight when something has failed
 
 
 class PipelinedMode(SingleMode):
-    """Uploads and downloads behind the inference of another item, through as many buffers as the pipeline is deep.
-
-    Args:
-        model: open.
-        data: inputs and reference outputs of the first item. The inputs of the others are the same values, rolled by
-            one place more each, so that all keep to the values that the model can take.
-        memory: of the device.
-        host: HOST_ACCESSIBLE memory for the host's side of the copies, without which some EPs (CUDA) cannot copy while the
-            host goes on; None where there is none.
-        depth: pairs of buffers.
-    """
+    """Uploads and downloads behind the inference of another item, through as many buffers as the pipeline is deep."""
 
     name = PIPELINED
     trials: tuple[int, ...] = (1, 3)  # one round from a standing start, and enough of them for every item to come again
@@ -91,7 +215,7 @@ class PipelinedMode(SingleMode):
         self._done: set[int] = set()  # items whose outputs have been downloaded since they were poisoned
         self._next = 0
         self._full = False
-        up, down = (copy_streams.Stream(model.provider, memory, host) for _ in range(2))
+        up, down = (streams.Stream(model.provider, memory, host) for _ in range(2))
         for buffers in self._buffers:
             buffers.uploaded, buffers.downloaded = up.arrival(), down.arrival()
         self.fence = self._buffers[0].prove()
@@ -116,14 +240,14 @@ class PipelinedMode(SingleMode):
         if not isinstance(device_memory(provider), EpDeviceMemory):
             return lacks_device_memory(provider) or "no device memory"
         lacks_shared_memory(provider)  # that there is none is fine; that it does not work is an error
-        return None if copy_streams.problem(provider) is None else "no streams"
+        return None if streams.problem(provider) is None else "no streams"
 
     @classmethod
     def refusal(cls, provider: Provider) -> str | None:
         if provider.computes_on_host:
             return f"{provider.name} computes in host memory: there are no copies to hide behind inference"
         plain = super().refusal(provider)
-        return None if plain is None else f"{plain} ({copy_streams.problem(provider)})"
+        return None if plain is None else f"{plain} ({streams.problem(provider)})"
 
     @classmethod
     def make(cls, model: Model, data: Data, depth: int = Loop.depth) -> Self:
@@ -174,7 +298,6 @@ class PipelinedMode(SingleMode):
         self._done.add(buffers.holds)
 
     def rest(self) -> None:
-        """Wait for all copies that are in flight."""
         for buffers in self._buffers:
             buffers.uploaded.wait()
             buffers.downloaded.wait()
@@ -234,7 +357,6 @@ class PipelinedMode(SingleMode):
         return self._buffers[0].bound()
 
     def poison(self) -> None:
-        """Overwrite all outputs, on the device and on the host."""
         self.rest()
         self._done.clear()
         for buffers in self._buffers:
@@ -244,12 +366,10 @@ class PipelinedMode(SingleMode):
                 array[...] = output_arrays.poison(reference)
 
     def outputs(self) -> list[Array]:
-        """The outputs of every item that was downloaded since the last poison."""
         self.rest()
         return [array for number in sorted(self._done) for array in self._items[number].arrays]
 
     def expected(self) -> list[tuple[str, Array]]:
-        """The name of each of `outputs`, and what it must be."""
         return [
             (f"{name} of item {number}", reference)
             for number in sorted(self._done)
@@ -257,13 +377,8 @@ class PipelinedMode(SingleMode):
         ]
 
 
-def _stream_fence(arrival: copy_streams.Arrival) -> Fence:
+def _stream_fence(arrival: streams.Arrival) -> Fence:
     """How copies on a stream are waited for, with what that costs when nothing else is to be done."""
-    times = []
-    for _ in range(_COST_REPEATS):
-        start = time.perf_counter_ns()
-        arrival.follow()
-        arrival.wait()
-        times.append(time.perf_counter_ns() - start)
+    times = [took(then(arrival.follow, arrival.wait)) for _ in range(_COST_REPEATS)]
     how = "a stream keeps order, and a word copied behind the copies has arrived"
     return Fence(STREAM, arrival.wait, round(median(times)), how)

@@ -1,59 +1,90 @@
-"""Bound inputs and outputs: both sides of each, and the copies between them."""
+"""Bound inputs and outputs: both sides of each, the copies between them, and outputs that ONNX Runtime allocates in each run.
+
+What was tried of those with ONNX Runtime 1.31.1:
+
+- `bind_output` with a device's name carries no vendor id, so ORT finds no allocator of a plugin EP. The native call takes
+  an OrtDevice with one.
+- An OrtDevice made in Python has no alignment, and ORT looks allocators up by device with alignment: where the EP's memory
+  has one (the memory of the CUDA, TensorRT and WebGPU EPs has none), outputs cannot be bound this way.
+- What a run leaves in a binding is taken for preallocated by the next one, which fails if the shape is another. So the
+  outputs are bound anew before each run, which frees those of the last one.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+import onnxruntime as ort
+from onnxruntime.capi import _pybind_state as ort_native
+
 from ortbench.core.errors import Unsupported
+from ortbench.worker.proofs import outputs as output_arrays
 from ortbench.worker.session.memory import Copy, EpDeviceMemory, Memory, copy_tensors, one_call
 from ortbench.worker.session.places import Place
-from ortbench.worker.session.tensors import Array, TensorSpec, nbytes
+from ortbench.worker.session.tensors import Array, TensorSpec, host_value, host_view, nbytes
 
 
 @dataclass(frozen=True)
 class Slot:
-    """One bound input or output.
-
-    Attributes:
-        spec: its name, dtype and shape.
-        array: its host side.
-        value: the OrtValue that is bound; None for an output that ORT allocates.
-        memory: that it is in.
-        stays: the session wants it in ordinary host memory (a shape, say): `value` is then over `array` itself and
-            nothing is copied; on the device it would cost a copy back inside every run.
-        pinned: the value in pinned memory that `array` looks into; None where `array` is in ordinary host memory.
-    """
+    """One bound input or output."""
 
     spec: TensorSpec
-    array: Array
-    value: Any
+    array: Array  # its host side
+    value: Any  # the OrtValue that is bound; None for an output that ORT allocates
     memory: Memory
+    # the session wants it in ordinary host memory (a shape, say): `value` is then over `array` itself and nothing is
+    # copied; on the device it would cost a copy back inside every run
     stays: bool
+    # the value in pinned memory that `array` looks into; None where `array` is in ordinary host memory
     pinned: Any = None
 
 
 def upload(slots: Sequence[Slot]) -> Copy:
     """The copies from the host's sides to what is bound."""
-    return one_call([_upload(memory, moved) for memory, moved in by_memory(slots)])
-
-
-def _upload(memory: Memory, moved: list[Slot]) -> Copy:
-    if all(slot.pinned is not None for slot in moved):
-        return copy_tensors([slot.pinned for slot in moved], [slot.value for slot in moved])
-    return memory.upload([s.spec for s in moved], [s.array for s in moved], [s.value for s in moved])
+    calls = []
+    for memory, moved in by_memory(slots):
+        specs, arrays, values, pinned = _columns(moved)
+        calls.append(memory.upload(specs, arrays, values) if None in pinned else copy_tensors(pinned, values))
+    return one_call(calls)
 
 
 def download(slots: Sequence[Slot]) -> Copy:
     """The copies from what is bound to the host's sides."""
-    return one_call([_download(memory, moved) for memory, moved in by_memory(slots)])
+    calls = []
+    for memory, moved in by_memory(slots):
+        specs, arrays, values, pinned = _columns(moved)
+        calls.append(memory.download(specs, values, arrays) if None in pinned else copy_tensors(values, pinned))
+    return one_call(calls)
 
 
-def _download(memory: Memory, moved: list[Slot]) -> Copy:
-    if all(slot.pinned is not None for slot in moved):
-        return copy_tensors([slot.value for slot in moved], [slot.pinned for slot in moved])
-    return memory.download([s.spec for s in moved], [s.value for s in moved], [s.array for s in moved])
+def _columns(slots: Sequence[Slot]) -> tuple[list[TensorSpec], list[Array], list[Any], list[Any]]:
+    specs, arrays, values, pinned = zip(*((it.spec, it.array, it.value, it.pinned) for it in slots), strict=True)
+    return list(specs), list(arrays), list(values), list(pinned)
+
+
+def apart(slots: Sequence[Slot]) -> list[Slot]:
+    """The same with other arrays, in ordinary host memory."""
+    return [replace(slot, array=np.empty_like(slot.array), pinned=None) for slot in slots]
+
+
+def overwrite(slots: Sequence[Slot], arrays: Sequence[Array]) -> None:
+    """Write arrays to both sides."""
+    upload([replace(slot, array=array, pinned=None) for slot, array in zip(slots, arrays, strict=True)])()
+    for slot, array in zip(slots, arrays, strict=True):
+        slot.array[...] = array
+
+
+def bind(session: Any, ins: Sequence[Slot], outs: Sequence[Slot] = ()) -> Any:
+    """A new IO binding of a session with inputs and outputs."""
+    binding = session.io_binding()
+    for slot in ins:
+        binding.bind_ortvalue_input(slot.spec.name, slot.value)
+    for slot in outs:
+        binding.bind_ortvalue_output(slot.spec.name, slot.value)
+    return binding
 
 
 def by_memory(slots: Sequence[Slot]) -> list[tuple[Memory, list[Slot]]]:
@@ -71,11 +102,8 @@ def copied_bytes(slots: list[Slot]) -> int:
 
 
 def shared_memory(spec: TensorSpec, place: Place) -> EpDeviceMemory:
-    """HOST_ACCESSIBLE memory for what is not in ordinary host memory.
-
-    Raises:
-        Unsupported: the EP that it is for has none.
-    """
+    """HOST_ACCESSIBLE memory for what is not in ordinary host memory. Raises `Unsupported`: the EP that it is for has
+    none."""
     if place.shared is None:
         where = "" if place.own is None else f", and is wanted in {place.own.label}"
         raise Unsupported(f"{spec.name!r} is for an EP that offers no HOST_ACCESSIBLE memory{where}")
@@ -87,3 +115,88 @@ def refuse_strings(specs: Iterable[TensorSpec]) -> None:
     for spec in specs:
         if spec.is_string:
             raise Unsupported(f"{spec.name!r} is a tensor of strings, which only mode cpu-tensors can hold")
+
+
+NO_ALLOCATOR = "Failed to find allocator for device"
+
+
+class DynamicOutputs:
+    """The outputs of one binding, in the memories of `targets`; one of another shape than its array's gets an array of its own."""
+
+    def __init__(self, binding: Any, run: Callable[[Any, Any], object], targets: Sequence[Slot]) -> None:
+        self._binding, self._run, self._targets = binding, run, targets
+        host = ort_native.OrtDevice(ort_native.OrtDevice.cpu(), ort_native.OrtDevice.default_memory(), 0)
+        devices = [host if target.stays else target.memory.ort_device() for target in targets]
+        self._bound = [(target.spec.name, device) for target, device in zip(targets, devices, strict=True)]
+        self._native = binding._iobinding
+        self._arrays = [target.array for target in targets]
+        self._moved = [number for number, target in enumerate(targets) if not target.stays]
+        self._shapes = [list(targets[number].array.shape) for number in self._moved]
+        self._owners: list[Any] = []  # the natives do not keep the arrays under them alive
+        self._hosts: list[Any] | None = None
+        memories = [memory for memory, _ in by_memory(targets)]
+        self._label = " and ".join(memory.label for memory in memories)
+        if len(memories) == 1 and memories[0].kind == "ep-device":
+            moved = [targets[number] for number in self._moved]
+            self._owners = [host_value(it.spec, it.array) if it.pinned is None else it.pinned for it in moved]
+            self._hosts = [value._get_c_value() for value in self._owners]
+        self._ran = False
+
+    def run(self, binding: Any, options: Any) -> None:
+        """Bind the outputs anew and run. Raises `Unsupported`: ORT finds no allocator for them."""
+        bind = binding.bind_output
+        for name, device in self._bound:
+            bind(name, device)
+        try:
+            self._run(binding, options)
+        except RuntimeError as error:
+            if NO_ALLOCATOR in str(error):
+                raise Unsupported(
+                    f"outputs cannot be bound to {self._label} without a shape: that memory has an alignment, which "
+                    "ONNX Runtime's Python API cannot name"
+                ) from None
+            raise
+        self._ran = True
+
+    def download(self) -> None:
+        """Copy the outputs of the last run to the host."""
+        found = self._native.get_outputs()
+        values = [found[number] for number in self._moved]
+        # CopyTensors does not check sizes.
+        if self._hosts is not None and [value.shape() for value in values] == self._shapes:
+            ort_native.copy_tensors(values, self._hosts, None)
+            self._arrays = [target.array for target in self._targets]
+        else:
+            self._download_apart([ort.OrtValue(value) for value in values])
+
+    def _download_apart(self, values: Sequence[Any]) -> None:
+        """The same where values copy themselves or have another shape: then an array of their own is made for them."""
+        found = []
+        for number, value in zip(self._moved, values, strict=True):
+            target, shape = self._targets[number], tuple(value.shape())
+            self._arrays[number] = target.array if shape == target.array.shape else np.empty(shape, target.spec.dtype)
+            found.append(replace(target, array=self._arrays[number], value=value, pinned=None))
+        download(found)()
+
+    def arrays(self) -> list[Array]:
+        """The outputs as they were copied last, and what the session left in host memory."""
+        if any(target.stays for target in self._targets):
+            values = self._binding.get_outputs()
+            for number, (target, value) in enumerate(zip(self._targets, values, strict=True)):
+                if target.stays:
+                    self._arrays[number] = host_view(target.spec, value).copy()
+        return list(self._arrays)
+
+    def poison(self, references: Sequence[Array]) -> None:
+        """Overwrite what is on the host and the last outputs: the next run may well be given their memory."""
+        poisons = [output_arrays.poison(reference) for reference in references]
+        if self._ran:
+            values = self._binding.get_outputs()
+            for target, value, array in zip(self._targets, values, poisons, strict=True):
+                if target.stays:
+                    np.copyto(host_view(target.spec, value), array)
+                elif tuple(value.shape()) == array.shape:
+                    target.memory.upload([target.spec], [array], [value])()
+        for number, (target, array) in enumerate(zip(self._targets, poisons, strict=True)):
+            self._arrays[number] = target.array
+            target.array[...] = array

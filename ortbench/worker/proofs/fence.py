@@ -32,43 +32,27 @@ Candidates = Sequence[tuple[str, Call | None]]
 
 @dataclass(frozen=True)
 class Known:
-    """What a full proof has found out.
+    """What a full proof has found out."""
 
-    Attributes:
-        kind: of the fence.
-        by_token: the token is ordered behind the work.
-        work_ns: what one launch takes.
-    """
-
-    kind: str
-    by_token: bool
-    work_ns: int
+    kind: str  # of the fence
+    by_token: bool  # the token is ordered behind the work
+    work_ns: int  # what one launch takes
 
 
 @dataclass(frozen=True)
 class Fence:
-    """A proved fence.
+    """A proved fence."""
 
-    Attributes:
-        kind: ``run`` (the call itself waits), ``synchronize_outputs`` or ``readback``; of copies on a stream ``stream``.
-        wait: the call to make, or None where the work's own call waits.
-        cost_ns: its median on an idle device; it is part of every sample that it ends.
-        how: the evidence, for the report.
-        known: what the proof has found out; None where there was nothing to prove.
-        spent_ns: what the proof took, nearly all of it in runs.
-        again: whether it returns early now.
-    """
-
+    # ``run`` (the call itself waits), ``synchronize_outputs`` or ``readback``; of copies on a stream ``stream``
     kind: str
-    wait: Call | None
-    cost_ns: int
-    how: str
-    known: Known | None = None
-    spent_ns: int = 0
-    again: Callable[[], bool] | None = field(default=None, compare=False, repr=False)
+    wait: Call | None  # the call to make, or None where the work's own call waits
+    cost_ns: int  # its median on an idle device; it is part of every sample that it ends
+    how: str  # the evidence, for the report
+    known: Known | None = None  # what the proof has found out; None where there was nothing to prove
+    spent_ns: int = 0  # what the proof took, nearly all of it in runs
+    again: Callable[[], bool] | None = field(default=None, compare=False, repr=False)  # whether it returns early now
 
     def to_dict(self) -> schema.Sync:
-        """For the result file."""
         return {"kind": self.kind, "cost_ns": self.cost_ns, "how": self.how}
 
     def returns_early(self) -> bool:
@@ -131,7 +115,6 @@ class _Work:
     pause: Pause | None
 
     def trial(self, work_ns: int | None = None) -> Trial:
-        """Trials on it."""
         return Trial(self.launch, self.readback, self.clock, work_ns, self.pause)
 
     def fence(self, known: Known, wait: Call | None, cost: int, how: str, begun: int) -> Fence:

@@ -1,4 +1,5 @@
-"""Whether runs read the very memory that is bound: other inputs are written to it, and the outputs must follow.
+"""Whether runs read the very memory that is bound: other inputs are written to it, and the outputs must follow; and whether
+mode `host-accessible` really copies nothing: the evidence, and a verdict that prefers doubt to a claim.
 
 Equal addresses alone do not show it: ORT may have copied an input when it was bound, and a captured graph may read what
 was there when it was captured.
@@ -6,43 +7,38 @@ was there when it was captured.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy import median
 
 from ortbench.core.errors import Unsupported, WrongOutputs
+from ortbench.core.units import duration
+from ortbench.model.modes import CPU, LATENCY, MODES
 from ortbench.worker.proofs import outputs as output_arrays
 from ortbench.worker.session.first_run import Data, run_once
 from ortbench.worker.session.session import Model
-from ortbench.worker.session.tensors import Array
+from ortbench.worker.session.tensors import Array, rolled
 
 if TYPE_CHECKING:
     from ortbench.model import schema
-
-if TYPE_CHECKING:
+    from ortbench.worker.modes.base import Mode
     from ortbench.worker.modes.bound import BoundMode
     from ortbench.worker.modes.external_inputs import ExternalInputs
+    from ortbench.worker.modes.host_accessible import HostAccessibleMode
 
 
 @dataclass(frozen=True)
 class Followed:
-    """What was found.
-
-    Attributes:
-        proved: the outputs followed the inputs.
-        wrong: what differs where they did not; None also where it could not be tried.
-        how: the evidence, or why there is none.
-    """
+    """Whether outputs followed inputs; what differs where they did not (None where it could not be tried); the evidence."""
 
     proved: bool
     wrong: str | None
     how: str
-
-    def to_dict(self) -> dict[str, object]:
-        """For the result file."""
-        return {"proved": self.proved, "how": self.how}
 
 
 def follows(
@@ -53,15 +49,8 @@ def follows(
     rtol: float | None,
     atol: float | None,
 ) -> Followed:
-    """Run on other inputs, written to where those of the mode are, and compare with a plain run; puts the inputs back.
-
-    Args:
-        mode: set up, with at least one run done.
-        model, data: of the mode.
-        write: overwrites the inputs in place.
-        rtol, atol: tolerances of the comparison; None for the ones of each dtype.
-    """
-    other = {name: _rolled(array) for name, array in data.arrays.items()}
+    """Run on other inputs, written to where those of the mode are, and compare with a plain run; puts the inputs back."""
+    other = {name: rolled(array) for name, array in data.arrays.items()}
     try:
         reference = run_once(model, other)
     except Exception:
@@ -81,11 +70,6 @@ def follows(
     return Followed(True, None, "the outputs followed inputs that were written in place")
 
 
-def _rolled(array: Array) -> Array:
-    """The same values in another order, so that all keep to what the model can take."""
-    return np.roll(array.reshape(-1), 1).reshape(array.shape)
-
-
 def _equal(one: Array, other: Array) -> bool:
     return np.array_equal(one, other, equal_nan=one.dtype.kind == "f")
 
@@ -93,11 +77,8 @@ def _equal(one: Array, other: Array) -> bool:
 def prove_external(
     mode: BoundMode, external: ExternalInputs, model: Model, data: Data, rtol: float | None, atol: float | None
 ) -> schema.External:
-    """Whether runs read the memory of another library: ``library``, ``place``, ``proved``, ``how``.
-
-    Raises:
-        WrongOutputs: they do not.
-    """
+    """Whether runs read the memory of another library: ``library``, ``place``, ``proved``, ``how``. Raises
+    `WrongOutputs`: they do not."""
     if not external.same_addresses():
         return {**external.describe(), "proved": False, "how": "the bound addresses are not the library's"}
     found = follows(mode, model, data, external.write, rtol, atol)
@@ -111,14 +92,184 @@ def prove_replay(
     mode: BoundMode, graph_id: int, model: Model, data: Data, rtol: float | None, atol: float | None
 ) -> schema.Graph:
     """Whether runs are replays, and replays see what is written to the inputs in place: ``id``, ``proved``, ``how``.
-
-    Raises:
-        Unsupported: nothing was captured.
-        WrongOutputs: a replay does not see it.
-    """
+    Raises `Unsupported`: nothing was captured; `WrongOutputs`: a replay does not see it."""
     if not mode.is_replayed():
         raise Unsupported(f"{model.provider.name} captured no graph: a run writes to whatever is bound")
     found = follows(mode, model, data, mode.write_inputs, rtol, atol)
     if found.wrong is not None:
         raise WrongOutputs(f"{found.wrong} (a replay after its inputs were written in place)")
     return {"id": graph_id, "proved": found.proved, "how": found.how}
+
+
+_ROUNDS = 11
+_BURST_NS = 2_000_000
+# A clear answer needs fewer rounds. It is clear where noise is this part of what the copies take, and the difference is
+# as small a part, or nearly all of it.
+_CLEAR = 1 / 8
+_FEWEST = 4
+_LONG_NS = 10_000_000  # beside runs so long, what the first one after a switch costs is nothing
+_SLOW_NS, _FEWEST_SLOW = 100_000_000, 2
+_PATIENCE_NS, _PATIENCE_RUNS = 500_000_000, 6  # after that, noise has the last word
+_USED = "bound addresses are used"
+
+Call = Callable[[], object]
+
+
+@dataclass(frozen=True)
+class ZeroCopy:
+    """The verdict: nothing is copied, how that was found, and whether runs use the addresses that were bound."""
+
+    proved: bool
+    how: str
+    addresses: bool = True
+
+    def to_dict(self) -> schema.ZeroCopy:
+        return {"proved": self.proved, "how": self.how, "addresses": self.addresses}
+
+
+def prove_zero_copy(
+    mode: HostAccessibleMode,
+    resident: Mode | None,
+    on_host: bool,
+    clock: Callable[[], int] = time.perf_counter_ns,
+    copies: tuple[Call, Call] | None = None,
+) -> ZeroCopy:
+    """Prove, or fail to prove, that runs of `mode` copy no input and no output.
+
+    The addresses must be those that were bound. That does not exclude a copy inside the EP, so a run must also not
+    take longer than with the same tensors resident on the device, by as much as the copies would take.
+    """
+    if not mode.same_addresses():
+        return ZeroCopy(False, "the outputs are not at the addresses that were bound", addresses=False)
+    if on_host:
+        return ZeroCopy(True, "the EP computes in host memory, at the addresses that were bound")
+    assert resident is not None
+    took = sum(_copies_ns(copies or resident.once(), clock))
+    extra, noise = _compared(mode, resident, took, clock)
+    return verdict(extra, took, noise, _used(mode))
+
+
+def _used(mode: HostAccessibleMode) -> str:
+    if mode.refused is None:
+        return _USED
+    said = mode.refused.removesuffix(".")
+    return f"{_USED}, for outputs as device memory since HOST_ACCESSIBLE outputs fail here: {said}"
+
+
+def verdict(extra_ns: float, copies_ns: float, noise_ns: float, used: str = _USED) -> ZeroCopy:
+    """What the times say: how much longer a run takes than with device-resident tensors (`extra_ns`), what one upload and one
+    download take, and how far apart repeated runs are."""
+    resident = MODES[CPU].without_copies
+    longer = f"{duration(extra_ns)} longer than one of {resident}"
+    less = f"{duration(-extra_ns)} less than one of {resident}, so it is not slower"
+    compared = f"a run takes {longer if extra_ns > 0 else less}; copying in and out takes {duration(copies_ns)}"
+    hidden = copies_ns < 2 * noise_ns
+    if extra_ns >= copies_ns / 4 and not (hidden and extra_ns < noise_ns):
+        return ZeroCopy(False, f"{used}, but {compared}")
+    if hidden:
+        return ZeroCopy(False, f"{used}, but a copy would not show in the noise: {compared}")
+    return ZeroCopy(True, f"{used}; {compared}")
+
+
+def prove_alone(
+    mode: HostAccessibleMode,
+    copies: tuple[Call, Call],
+    seen: str,
+    clock: Callable[[], int] = time.perf_counter_ns,
+) -> ZeroCopy:
+    """Prove, or fail to prove, the same where the EP has no other memory that a run's time could be compared with.
+
+    The addresses must be those that were bound. That does not exclude a copy inside the EP; a run does that takes less
+    time than copying just the inputs, or just the outputs, would.
+    """
+    if not mode.same_addresses():
+        return ZeroCopy(False, "the outputs are not at the addresses that were bound", addresses=False)
+    # The least of each: a run with a copy in it takes at least as long as that copy at its best.
+    before = _copies_ns(copies, clock)
+    run = _shortest_ns(mode, clock)
+    after = _copies_ns(copies, clock)
+    upload, download = (min(pair) for pair in zip(before, after, strict=True))
+    return alone(run, upload, download, f"{_used(mode)} and {seen}")
+
+
+def alone(run_ns: float, h2d_ns: float, d2h_ns: float, used: str) -> ZeroCopy:
+    """What the time of a run says that nothing can be compared with, beside those of copies of all inputs and of all outputs."""
+    both = h2d_ns + d2h_ns
+    # What takes next to nothing beside the other copy is none that would matter.
+    least = min((ns for ns in (h2d_ns, d2h_ns) if ns >= both / 4), default=0.0)
+    times = f"a run takes {duration(run_ns)}, copying in {duration(h2d_ns)}, copying out {duration(d2h_ns)}"
+    if run_ns < least:
+        return ZeroCopy(True, f"{used}; {times}")
+    return ZeroCopy(
+        False,
+        f"{used}, but a copy inside the EP cannot be excluded: {times}, and there is no other memory to compare it with",
+    )
+
+
+def all_of(found: Sequence[ZeroCopy]) -> ZeroCopy:
+    """The verdict on several parts of a session: one that is not proved counts for all."""
+    decisive = [part for part in found if not part.proved] or found
+    how = "; ".join(part.how for part in decisive)
+    return ZeroCopy(all(part.proved for part in found), how, all(part.addresses for part in found))
+
+
+def _copies_ns(copies: tuple[Call, Call] | None, clock: Callable[[], int]) -> tuple[int, int]:
+    assert copies is not None
+    times = []
+    for _ in range(5):
+        start = clock()
+        copies[0]()
+        between = clock()
+        copies[1]()
+        times.append((between - start, clock() - between))
+    return min(up for up, _ in times), min(down for _, down in times)
+
+
+def _shortest_ns(mode: Mode, clock: Callable[[], int]) -> float:
+    """The least that a run takes, ns, of as many as there is patience for."""
+    call, a, b = mode.phases()[LATENCY]
+    begun = clock()
+    found = math.inf
+    for number in range(_ROUNDS * 100):
+        start = clock()
+        call(a, b)
+        found = min(found, clock() - start)
+        if number >= _FEWEST and clock() - begun > _ROUNDS * 2 * _BURST_NS:
+            break
+    return found
+
+
+def _compared(mode: HostAccessibleMode, resident: Mode, copies: int, clock: Callable[[], int]) -> tuple[float, float]:
+    """How much longer a run of `mode` takes, and how far apart repeated runs are, ns: from as few as it takes.
+
+    Where noise leaves it open for too long, it is at least what the copies take.
+    """
+    calls = [mode.phases()[LATENCY], resident.phases()[LATENCY]]
+    begun = clock()
+    sides: list[list[float]] = [[], []]
+    for side, (call, a, b) in zip(sides, calls, strict=True):
+        start = clock()
+        call(a, b)
+        side.append(clock() - start)
+    run = min(map(min, sides))
+    burst = max(1, min(100, int(_BURST_NS / max(run, 1))))
+    if run < _LONG_NS:
+        sides = [[], []]
+    fewest = _FEWEST if run < _SLOW_NS else _FEWEST_SLOW
+    while True:
+        rounds = len(sides[0])
+        if rounds >= fewest:
+            extra = min(sides[0]) - min(sides[1])
+            noise = sum(median(side) - min(side) for side in sides)
+            clear = noise <= copies * _CLEAR and not copies * _CLEAR < extra < copies * (1 - _CLEAR)
+            if clear or rounds == _ROUNDS:
+                return extra, noise
+            if clock() - begun > max(_PATIENCE_NS, 2 * _PATIENCE_RUNS * run):
+                return extra, max(noise, copies)
+        for side, (call, a, b) in zip(sides, calls, strict=True):
+            if run < _LONG_NS:
+                call(a, b)  # the first after a switch is not counted
+            start = clock()
+            for _ in range(burst):
+                call(a, b)
+            side.append((clock() - start) / burst)

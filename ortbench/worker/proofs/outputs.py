@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -10,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ortbench.analysis import precision
-from ortbench.core.errors import NotWritten, WrongOutputs
+from ortbench.core.errors import BenchmarkFailed, NotWritten, WrongOutputs
 from ortbench.model.modes import LATENCY
 from ortbench.worker.session.tensors import Array, Value
+from ortbench.worker.timing import took
 
 if TYPE_CHECKING:
     from ortbench.worker.modes.base import Mode
@@ -34,13 +34,7 @@ _CHUNK = 1 << 22  # elements compared at a time, so that a large output needs no
 def difference(
     name: str, got: Value, reference: Value, rtol: float | None = None, atol: float | None = None
 ) -> str | None:
-    """What differs, in words; None if nothing does. NaN equals NaN.
-
-    Args:
-        name: the output's, for the message.
-        got, reference: arrays of any shape, sequences, or None.
-        rtol, atol: instead of the dtype's own tolerance.
-    """
+    """What differs, in words; None if nothing does, to `rtol` and `atol` or else the dtype's own. NaN equals NaN."""
     if got is None or reference is None:
         return None if got is reference else f"output {name} holds {_held(got)} instead of {_held(reference)}"
     if isinstance(got, list):
@@ -57,6 +51,13 @@ def difference(
         return _exact(name, got, reference)
     limits = TOLERANCES.get(got.dtype.name, FLOAT8)
     return _close(name, got, reference, limits[0] if rtol is None else rtol, limits[1] if atol is None else atol)
+
+
+def refuse_unexpected(name: str, got: Value, wanted: Value, rtol: float | None, atol: float | None) -> None:
+    """Raises `BenchmarkFailed`: what a plain run gave is not what was expected."""
+    wrong = difference(name, got, wanted, rtol, atol)
+    if wrong is not None:
+        raise BenchmarkFailed(f"the outputs are not the expected ones: {wrong}")
 
 
 def _held(value: Value) -> str:
@@ -98,26 +99,15 @@ def _message(name: str, count: int, size: int, at: Sequence[Any], got: Any, want
 
 @dataclass(frozen=True)
 class Distance:
-    """How far apart two arrays of floats are.
+    """How far apart two arrays of floats are."""
 
-    Attributes:
-        relative: the largest difference by the largest value of the reference.
-        rtol: the smallest relative tolerance that accepts it, beside the absolute one.
-        atol: the smallest absolute tolerance that does, beside the relative one.
-    """
-
-    relative: float
-    rtol: float
-    atol: float
+    relative: float  # the largest difference by the largest value of the reference
+    rtol: float  # the smallest relative tolerance that accepts it, beside the absolute one
+    atol: float  # the smallest absolute tolerance that does, beside the relative one
 
 
 def distance(got: Value, reference: Value, rtol: float | None = None, atol: float | None = None) -> Distance | None:
-    """How far apart two arrays are; None where they are no arrays of floats, of other forms, or not finite in the same places.
-
-    Args:
-        got, reference: arrays of any shape.
-        rtol, atol: instead of the dtype's own tolerances.
-    """
+    """How far apart two arrays are; None where they are no arrays of floats, of other forms, or not finite in the same places."""
     if not isinstance(got, np.ndarray) or not isinstance(reference, np.ndarray):
         return None
     if got.shape != reference.shape or got.dtype != reference.dtype or got.dtype.kind in "Oiub" or not got.size:
@@ -153,23 +143,14 @@ def poison(reference: Array) -> Array:
 
 
 def check_outputs(mode: Mode, rtol: float | None, atol: float | None) -> list[int]:
-    """Run over poisoned outputs and compare what is there the moment the call returns.
-
-    Returns:
-        What each call of ``latency`` took, ns.
-
-    Raises:
-        NotWritten: nothing was written to one.
-        WrongOutputs: they differ from the reference.
-    """
+    """Run over poisoned outputs and compare what is there the moment the call returns: what each call took, ns. Raises
+    `NotWritten`: nothing was written to one; `WrongOutputs`: they differ from the reference."""
     call, a, b = mode.phases()[LATENCY]
     times = []
     for calls in mode.trials:
         mode.poison()
         for _ in range(calls):
-            start = time.perf_counter_ns()
-            call(a, b)
-            times.append(time.perf_counter_ns() - start)
+            times.append(took(call, a, b))
         for got, (name, reference) in zip(mode.outputs(), mode.expected(), strict=True):
             # A user's wide tolerance must not let an output pass that nothing was written to.
             if isinstance(got, np.ndarray) and got.size and np.array_equal(got, poison(reference)):

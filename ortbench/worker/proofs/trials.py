@@ -44,15 +44,11 @@ _MOST_LAUNCHES = 1000  # in one such trial
 
 @dataclass
 class Readings:
-    """Times of several trials, in ns, in the order in which they were taken.
+    """Times of several trials, in ns, in the order in which they were taken."""
 
-    Attributes:
-        idle: of each witness alone, with nothing to wait for.
-        ends: from the first launch until the fence returned, and until each of the witnesses did that were called
-            behind it, one after the other: one list more than there are witnesses.
-    """
-
-    idle: list[list[int]]
+    idle: list[list[int]]  # of each witness alone, with nothing to wait for
+    # from the first launch until the fence returned, and until each of the witnesses did that were called behind it,
+    # one after the other: one list more than there are witnesses
     ends: list[list[int]]
 
     def work(self, witness: int = 0) -> int:
@@ -64,7 +60,6 @@ class Readings:
         return self.work(witness) - min(self.ends[witness])
 
     def noise(self, witness: int = 0) -> int:
-        """Of the witness."""
         return round(median(self.idle[witness])) - min(self.idle[witness])
 
     def ordered(self, burst: int, least: int = 0) -> bool:

@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ortbench.model.doctor_schema import Distribution, Packages
     from ortbench.model.schema import Warned
+    from ortbench.worker.state import State
 
 _FILE = b"onnxruntime/__init__.py,"  # as RECORD lists it
 
 
-def packages() -> Packages:
-    """Where the module is, and every package on the search path that brings one."""
+def packages(state: State) -> Packages:
+    """Request of `ortbench doctor`: where the module is, and every package on the search path that brings one."""
     folders = dict.fromkeys(os.path.abspath(folder) for folder in sys.path if folder)
     found = [it for folder in folders for it in bringing(folder)]
     return {"module": module_folder(), "distributions": found, "numpy": version("numpy")}
@@ -42,7 +43,7 @@ def warnings() -> list[Warned]:
     if len(found) < 2:
         return []
     from ortbench.analysis.overwritten import CODE, overwritten  # seldom needed, and every run would wait for it
-    from ortbench.worker.its_pip import in_its_words
+    from ortbench.worker.telling import in_its_words
 
     clash = overwritten(found)
     return [] if clash is None else [{"code": CODE, "message": in_its_words(clash.message)}]

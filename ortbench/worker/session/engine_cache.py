@@ -19,10 +19,7 @@ if TYPE_CHECKING:
 
 def options(model: str, target: Target, ep_name: str) -> dict[str, str]:
     """The EP options of a session: the user's, and those of the engine cache if there is to be one; makes its folder.
-
-    Raises:
-        BadInput: the EP builds no engine, or the folder cannot be made.
-    """
+    Raises `BadInput`: the EP builds no engine, or the folder cannot be made."""
     if target.engine_cache is None:
         return dict(target.options)
     folder = _folder(model, target)
@@ -40,12 +37,7 @@ def folder(model: str, target: Target) -> str | None:
 
 
 class Watch:
-    """What becomes of the cache while a session opens and runs once.
-
-    Args:
-        model: its path.
-        target: what it is opened with, before it is.
-    """
+    """What becomes of the cache while a session opens and runs once."""
 
     def __init__(self, model: str, target: Target) -> None:
         self._folder = None if target.engine_cache is None else _folder(model, target)

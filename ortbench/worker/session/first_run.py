@@ -17,50 +17,36 @@ from ortbench.core.ep_names import CUDA_EP, PACKAGES
 from ortbench.core.errors import BadInput, BenchmarkFailed, OrtbenchError, Unsupported, ort_text
 from ortbench.plan.target import Inputs, Target
 from ortbench.worker.inputs import arrays as input_arrays
-from ortbench.worker.inputs.index_sizes import index_sizes
-from ortbench.worker.its_pip import in_its_words
+from ortbench.worker.inputs import model_file
+from ortbench.worker.inputs.model_file import index_sizes
 from ortbench.worker.proofs import outputs as output_arrays
-from ortbench.worker.proofs import random_nodes
 from ortbench.worker.session.providers import Provider
 from ortbench.worker.session.session import Model
 from ortbench.worker.session.tensors import TensorSpec, Value, host_array, host_value
+from ortbench.worker.telling import in_its_words
 
 
 @dataclass
 class Data:
-    """The arrays of a run.
+    """The arrays of a run."""
 
-    Attributes:
-        arrays: inputs by name, in host memory; all arrays where there is any mode but `cpu-tensors`.
-        reference: outputs in the model's order: the ones to hold every mode against.
-        guessed_dims: symbolic dimensions that were set to 1.
-        ranges: of the random values, by input.
-        first_inference_ns: how long the first run took (with what EPs do once: kernel search, compilation).
-        expected: whether the reference was compared with expected outputs.
-    """
-
-    arrays: dict[str, Value]
-    reference: list[Value]
-    guessed_dims: list[str]
-    ranges: dict[str, tuple[float, float]]
-    first_inference_ns: int
-    expected: bool
+    arrays: dict[str, Value]  # inputs by name, in host memory; all arrays where there is any mode but `cpu-tensors`
+    reference: list[Value]  # outputs in the model's order: the ones to hold every mode against
+    guessed_dims: list[str]  # symbolic dimensions that were set to 1
+    ranges: dict[str, tuple[float, float]]  # of the random values, by input
+    first_inference_ns: int  # how long the first run took (with what EPs do once: kernel search, compilation)
+    expected: bool  # whether the reference was compared with expected outputs
 
 
 def no_data() -> Data:
-    """Where there are no arrays."""
     return Data({}, [], [], {}, 0, False)
 
 
 def make_inputs(
     path: str, model: Model, request: Inputs
 ) -> tuple[dict[str, Value], list[str], dict[str, tuple[float, float]]]:
-    """The arrays of a run, the dimensions that were set to 1, and the ranges of random values; see `Data`.
-
-    Raises:
-        BadInput: inputs that do not fit.
-        Unsupported: inputs that cannot be held.
-    """
+    """The arrays of a run, the dimensions that were set to 1, and the ranges of random values; see `Data`. Raises
+    `BadInput`: inputs that do not fit; `Unsupported`: inputs that cannot be held."""
     for spec in model.inputs:
         spec.check()
     sizes = request.index_sizes
@@ -73,18 +59,9 @@ _WAYS_OUT = "--shape, --dim, --length, --range change them, --input gives real o
 
 
 def make_data(path: str, model: Model, request: Inputs, ways_out: str = _WAYS_OUT) -> Data:
-    """The inputs, and the outputs of a first plain run.
-
-    Args:
-        path, model: what is run.
-        request: the inputs.
-        ways_out: what a user can do where made-up ones are not what the model takes.
-
-    Raises:
-        BadInput: inputs that do not fit, or that the model refuses.
-        BenchmarkFailed: the run fails, or its outputs are not the expected ones.
-        Unsupported: inputs or outputs that cannot be held.
-    """
+    """The inputs, and the outputs of a first plain run. Raises `BadInput`: inputs that do not fit, or that the model
+    refuses; `BenchmarkFailed`: the run fails, or its outputs are not the expected ones; `Unsupported`: inputs or
+    outputs that cannot be held."""
     refuse_foreign((*model.inputs, *model.outputs))
     arrays, guessed, ranges = make_inputs(path, model, request)
     # Outputs that are known are known in shape alone: there is nothing to hold against anything.
@@ -101,16 +78,14 @@ def make_data(path: str, model: Model, request: Inputs, ways_out: str = _WAYS_OU
             if wrong is not None:
                 found = output_arrays.distance(got, expected[spec.name], request.rtol, request.atol)
                 told = output_arrays.with_distance(wrong, found)
-                cause = random_nodes.sentence(path) or _likely_cause(model.provider, found)
+                cause = model_file.sentence(path) or _likely_cause(model.provider, found)
                 raise BenchmarkFailed(f"the outputs are not the expected ones: {told}{cause}")
         reference = [expected[spec.name] for spec in model.outputs]
     return Data(arrays, reference, guessed, ranges, took, expected is not None)
 
 
 def refuse_foreign(specs: Sequence[TensorSpec]) -> None:
-    """Raises:
-    Unsupported: one of them cannot be held, or not in a run with another.
-    """
+    """Raises `Unsupported`: one of them cannot be held, or not in a run with another."""
     for spec in specs:
         spec.check()
     other = next((spec for spec in specs if not spec.is_tensor), None)
@@ -154,20 +129,14 @@ def run_error(
 def run_once(model: Model, arrays: dict[str, Value]) -> list[Value]:
     """One plain run with inputs in host memory; outputs in the model's order, in arrays of their own."""
     if model.known is not None:
-        return model.known.take(model.outputs)
+        return model.known(model.outputs)
     call, feeds, options = cpu_call(model, arrays)
     return cpu_arrays(model, call(feeds, options))
 
 
 def cpu_call(model: Model, arrays: dict[str, Value]) -> tuple[Callable[[Any, Any], Any], dict[str, Any], Any]:
-    """The call of mode `cpu-tensors`: plain `run` with arrays, or with OrtValues where numpy has no such dtype.
-
-    Args:
-        arrays: inputs by name; they must outlive the call.
-
-    Returns:
-        The call and its two arguments, feeds and run options.
-    """
+    """The call of mode `cpu-tensors`: plain `run` with arrays, or with OrtValues where numpy has no such dtype; and
+    its two arguments, feeds and run options. The arrays must outlive it."""
     names = model.output_names
     if all(spec.native for spec in (*model.inputs, *model.outputs)):
         return partial(model.native.run, names), arrays, model.plain_options

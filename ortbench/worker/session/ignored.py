@@ -31,12 +31,7 @@ T = TypeVar("T")
 
 
 def warnings(target: Target, provider: Provider) -> list[Warned]:
-    """A warning for everything that was asked for and does nothing, certainly or probably.
-
-    Args:
-        target: with which a session was opened.
-        provider: its EP.
-    """
+    """A warning for everything that was asked for and does nothing, certainly or probably."""
     found: list[Warned] = []
     for option, entries in ((SESSION, target.session_config), (RUN, target.run_config)):
         unsure = config_keys.undocumented(option, entries)

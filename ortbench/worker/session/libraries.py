@@ -19,7 +19,7 @@ from ortbench.core.ep_names import CUDA_EP, NVIDIA_EPS, is_nvidia
 from ortbench.core.errors import BenchmarkFailed, one_line, ort_text
 from ortbench.core.library_sources import origin
 from ortbench.worker import telling
-from ortbench.worker.its_pip import in_its_words
+from ortbench.worker.telling import in_its_words
 
 # EPs inside an onnxruntime wheel whose library can be registered like a plugin's, which gives them an EP device.
 _BUNDLED_LIBRARIES = {CUDA_EP: "cuda", "TensorrtExecutionProvider": "tensorrt", "MIGraphXExecutionProvider": "migraphx"}
@@ -34,16 +34,7 @@ class LoadProblem:
 
 
 class NotLoaded(BenchmarkFailed):
-    """An EP's library that does not load.
-
-    Args:
-        ep: its name.
-        problem: why.
-
-    Attributes:
-        why: the problem, in words.
-        lacks_library: a shared library that it needs is missing.
-    """
+    """An EP's library that does not load."""
 
     def __init__(self, ep: str, problem: LoadProblem) -> None:
         super().__init__(f"{ep} does not load: {problem.text}")
@@ -67,12 +58,7 @@ def ep_devices(ep_name: str) -> list[Any]:
 
 
 def devices_of(ep_name: str, library: str | None) -> list[Any]:
-    """The OrtEpDevices of one EP.
-
-    Args:
-        ep_name: its name, which EPs of other libraries can have too.
-        library: the path of its library; None for an EP that ORT has in itself.
-    """
+    """The OrtEpDevices of one EP; other libraries' EPs can have its name, and one that ORT has in itself has no library."""
     place = None if library is None else real_path(library)
     return [device for device in ep_devices(ep_name) if library_of(device) == place]
 
@@ -89,7 +75,6 @@ def real_path(library: str) -> str:
 
 
 def is_accelerator(ep_device: Any) -> bool:
-    """Whether an OrtEpDevice is a GPU or an NPU."""
     return ep_device.device.type.name in ("GPU", "NPU")
 
 
@@ -99,15 +84,8 @@ _registered: dict[str, str] = {}  # by the real path of a library the name that 
 def register(name: str, library: str, called: str | None = None) -> None:
     """Register a plugin EP's library; registering one that is registered already is fine.
 
-    Another library whose EP has the same name may be registered too: `devices_of` tells their devices apart.
-
-    Args:
-        name: of the EP, or of its library where the EP's is not known yet.
-        library: its path.
-        called: what it is to be registered as, in place of `name`; an EP may take that for its own name.
-
-    Raises:
-        NotLoaded: it cannot be loaded; the message names the missing shared library where that is the cause.
+    Another library whose EP has the same name may be registered too: `devices_of` tells their devices apart. Raises
+    `NotLoaded`: it cannot be loaded; the message names the missing shared library where that is the cause.
     """
     place = real_path(library)
     if place in _registered or any(library_of(device) == place for device in all_ep_devices()):
@@ -185,11 +163,8 @@ def names_in(library: str) -> list[str]:
 
 @cache
 def register_library(library: str) -> list[str]:
-    """Register a plugin EP's library, once; returns the names of the EPs that it brings.
-
-    Raises:
-        BenchmarkFailed: it does not load, or finds no device.
-    """
+    """Register a plugin EP's library, once; returns the names of the EPs that it brings. Raises `BenchmarkFailed`: it
+    does not load, or finds no device."""
     # Made absolute: a bare file name would be looked for where the system keeps its libraries.
     register(library, str(Path(library).resolve()), Path(library).stem.removeprefix("lib"))
     names = names_in(library)

@@ -1,7 +1,8 @@
-"""Where a mode's tensors live and how they are copied: one class a kind of memory."""
+"""Where a mode's tensors live and how they are copied, one class a kind of memory; and what ortbench itself allocates there."""
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
@@ -12,26 +13,57 @@ from onnxruntime.capi import _pybind_state as ort_native
 
 from ortbench.core.ep_names import NAMED_DEVICES
 from ortbench.core.errors import BenchmarkFailed
-from ortbench.worker.session import ledger, memory_trial
+from ortbench.worker.session import memory_trial
 from ortbench.worker.session.providers import Provider
 from ortbench.worker.session.tensors import Array, TensorSpec, host_value, host_view
 
 if TYPE_CHECKING:
     from ortbench.model import schema
 
+DEVICE, PINNED = "device", "pinned"
+
+
+class Ledger:
+    """Counts values from when they are allocated until they are gone: bytes by kind (`DEVICE` or `PINNED`), and the most."""
+
+    def __init__(self) -> None:
+        self.now = dict.fromkeys((DEVICE, PINNED), 0)
+        self.most = dict(self.now)
+
+    def add(self, kind: str, value: Any, size: int) -> None:
+        """Count a value of so many bytes, which is held by an object that can be referred to weakly."""
+        self.now[kind] += size
+        self.most[kind] = max(self.most[kind], self.now[kind])
+        weakref.finalize(value, self._drop, kind, size).atexit = False
+
+    def _drop(self, kind: str, size: int) -> None:
+        self.now[kind] -= size
+
+
+_open: Ledger | None = None
+
+
+def count_allocations() -> Ledger:
+    """Count from here on, until the process ends."""
+    global _open
+    _open = Ledger()
+    return _open
+
+
+def note(kind: str, value: Any, size: int) -> None:
+    """A value was allocated. Timed calls may allocate, so where nobody counts this does nothing."""
+    if _open is not None:
+        _open.add(kind, value, size)
+
+
 Copy = Callable[[], object]
 
 
 class Memory(Protocol):
-    """Memory that values can be allocated in and copied to and from.
+    """Memory that values can be allocated in and copied to and from."""
 
-    Attributes:
-        kind: ``ep-device`` (an EP device's memory info), ``named-device`` (by ORT's name for the device) or ``host``.
-        label: for the report.
-    """
-
-    kind: str
-    label: str
+    kind: str  # ``ep-device`` (an EP device's memory info), ``named-device`` (by ORT's name for the device) or ``host``
+    label: str  # for the report
 
     def allocate(self, spec: TensorSpec, shape: Sequence[int]) -> Any:
         """An uninitialised OrtValue."""
@@ -50,11 +82,7 @@ _IDENTITY = ("name", "device_mem_type", "device_vendor_id", "device_id")  # of w
 
 
 class EpDeviceMemory:
-    """Memory of an EP device, through its memory info: CopyTensors moves data.
-
-    Attributes:
-        info: its OrtMemoryInfo.
-    """
+    """Memory of an EP device, through its memory info: CopyTensors moves data."""
 
     kind = "ep-device"
 
@@ -62,11 +90,11 @@ class EpDeviceMemory:
         self.info = memory_info
         self._device_type = device_type
         self.label = memory_trial.label(memory_info)
-        self._counted_as = ledger.DEVICE if memory_info.device_mem_type.name == "DEFAULT" else ledger.PINNED
+        self._counted_as = DEVICE if memory_info.device_mem_type.name == "DEFAULT" else PINNED
 
     def allocate(self, spec: TensorSpec, shape: Sequence[int]) -> Any:
         value = memory_trial.make_value(self.info, self._device_type, shape, spec)
-        ledger.note(self._counted_as, value, spec.nbytes(shape))
+        note(self._counted_as, value, spec.nbytes(shape))
         return value
 
     def ort_device(self) -> Any:
@@ -76,7 +104,6 @@ class EpDeviceMemory:
         )
 
     def is_same(self, info: Any) -> bool:
-        """Whether a memory info names this memory."""
         return all(getattr(info, key) == getattr(self.info, key) for key in _IDENTITY)
 
     def upload(self, specs: Sequence[TensorSpec], sources: Sequence[Array], targets: Sequence[Any]) -> Copy:
@@ -94,11 +121,8 @@ def copy_tensors(sources: list[Any], targets: list[Any]) -> Copy:
         return _nothing
     natives = [value._get_c_value() for value in sources], [value._get_c_value() for value in targets]
     # The natives do not keep the arrays under them alive; the Python values do.
-    return _keeping(partial(ort_native.copy_tensors, *natives, None), sources, targets)
-
-
-def _keeping(call: partial[object], *owners: Any) -> Copy:
-    call.owners = owners  # type: ignore[attr-defined]
+    call = partial(ort_native.copy_tensors, *natives, None)
+    call.owners = sources, targets  # type: ignore[attr-defined]
     return call
 
 
@@ -117,7 +141,7 @@ class NamedDeviceMemory:
 
     def allocate(self, spec: TensorSpec, shape: Sequence[int]) -> Any:
         value = ort.OrtValue.ortvalue_from_shape_and_type(list(shape), spec.element_type, self._device, self._index)
-        ledger.note(ledger.DEVICE, value, spec.nbytes(shape))
+        note(DEVICE, value, spec.nbytes(shape))
         return value
 
     def ort_device(self) -> Any:
@@ -159,14 +183,15 @@ class HostMemory:
 
     def upload(self, specs: Sequence[TensorSpec], sources: Sequence[Array], targets: Sequence[Any]) -> Copy:
         views = [host_view(spec, value) for spec, value in zip(specs, targets, strict=True)]
-        return _copy_arrays(list(sources), views)
+        return copy_arrays(list(sources), views)
 
     def download(self, specs: Sequence[TensorSpec], sources: Sequence[Any], targets: Sequence[Array]) -> Copy:
         views = [host_view(spec, value) for spec, value in zip(specs, sources, strict=True)]
-        return _copy_arrays(views, list(targets))
+        return copy_arrays(views, list(targets))
 
 
-def _copy_arrays(sources: list[Array], targets: list[Array]) -> Copy:
+def copy_arrays(sources: list[Array], targets: list[Array]) -> Copy:
+    """A call that writes arrays to where others lie."""
     pairs = list(zip(targets, sources, strict=True))
 
     def copy() -> None:
@@ -213,11 +238,8 @@ def host_accessible_memory(provider: Provider) -> EpDeviceMemory | None:
 
 
 def lacks_device_memory(provider: Provider) -> str | None:
-    """What an EP lacks for values in the memory that it computes in; None if it lacks nothing.
-
-    Raises:
-        BenchmarkFailed: the memory is there, and a trial of it failed.
-    """
+    """What an EP lacks for values in the memory that it computes in; None if it lacks nothing. Raises
+    `BenchmarkFailed`: the memory is there, and a trial of it failed."""
     if device_memory(provider) is not None:
         return None
     if provider.ep_device is None:
@@ -232,6 +254,12 @@ def lacks_shared_memory(provider: Provider, called: str = "HOST_ACCESSIBLE memor
         return None
     shared = None if provider.ep_device is None else ep_device_memories(provider.ep_device)[1]
     return _lacks(provider, called, shared, copies=False)
+
+
+def lacks_pinned_memory(provider: Provider) -> str | None:
+    """The same for what the host's side of copies is to be in, of which an EP on the host has none."""
+    called = "HOST_ACCESSIBLE (pinned) memory"
+    return f"no {called}" if provider.computes_on_host else lacks_shared_memory(provider, called)
 
 
 def hinders_runs(provider: Provider) -> str | None:

@@ -17,32 +17,24 @@ from onnxruntime.capi import _pybind_state as ort_native
 
 from ortbench.core.errors import BenchmarkFailed, ort_text
 from ortbench.worker import telling
-from ortbench.worker.session import abilities
+from ortbench.worker.session import runtime
 from ortbench.worker.session.libraries import library_of
 from ortbench.worker.session.tensors import Array, TensorSpec, host_value, host_view
 
 LIMIT_S = 20.0  # of one trial, which takes a millisecond where the device's context is there
 _WORD = TensorSpec("word", "tensor(float)", (16,))
-_NO_COPY = (
-    "Data transfer implementation"  # ... "between source and destination device was not found": it is not offered
-)
+# ... "between source and destination device was not found": it is not offered.
+_NO_COPY = "Data transfer implementation"
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What a trial found.
+    """What a trial found."""
 
-    Attributes:
-        lacks: why no value can be made in the memory, in words; None if one can.
-        copies_lack: why values cannot be copied to and from it; None if they can.
-        on_host: it is ordinary host memory, which needs no copies: the host writes and reads there in place.
-        failed: what is lacking was offered and did not work, which is a defect and not a limit of the EP.
-    """
-
-    lacks: str | None = None
-    copies_lack: str | None = None
-    on_host: bool = False
-    failed: bool = False
+    lacks: str | None = None  # why no value can be made in the memory, in words; None if one can
+    copies_lack: str | None = None  # why values cannot be copied to and from it; None if they can
+    on_host: bool = False  # it is ordinary host memory, which needs no copies: the host writes and reads there in place
+    failed: bool = False  # what is lacking was offered and did not work, which is a defect and not a limit of the EP
 
 
 _answers: dict[str, Answer] = {}
@@ -54,15 +46,10 @@ def lost(found: Mapping[str, str]) -> None:
 
 
 def answer(ep_device: Any, info: Any) -> Answer:
-    """What can be done with a memory of an EP device; it is tried once.
-
-    Args:
-        ep_device: an OrtEpDevice.
-        info: its OrtMemoryInfo.
-    """
+    """What can be done with a memory of an EP device; it is tried once."""
     kind = info.device_mem_type.name
-    if kind != "DEFAULT" and not abilities.SHARED_VALUES.there:
-        return Answer(lacks=abilities.before(abilities.SHARED_VALUES), copies_lack="")
+    if kind != "DEFAULT" and not runtime.SHARED_VALUES.there:
+        return Answer(lacks=runtime.before(runtime.SHARED_VALUES), copies_lack="")
     what = f"the {kind} memory {info.name}"
     return once(ep_device, what, lambda: _tried(info, ep_device.device.type.name))
 
@@ -89,18 +76,9 @@ def label(info: Any) -> str:
 
 
 def make_value(info: Any, device_type: str, shape: Sequence[int], spec: TensorSpec) -> Any:
-    """An uninitialised OrtValue in a memory.
-
-    Args:
-        info: an OrtMemoryInfo.
-        device_type: of the hardware whose it is, ``GPU`` for one.
-        shape, spec: of the value.
-
-    Raises:
-        BenchmarkFailed: there is no such memory left.
-        Exception: what ORT raises.
-    """
-    if abilities.SHARED_VALUES.there:
+    """An uninitialised OrtValue in a memory. Raises `BenchmarkFailed`: there is no such memory left; `Exception`: what
+    ORT raises."""
+    if runtime.SHARED_VALUES.there:
         how = {"memory_info": info}
     else:  # by the device's vendor, which names its DEFAULT memory
         how = {"device_type": device_type.lower(), "device_id": info.device_id, "vendor_id": info.device_vendor_id}
@@ -117,12 +95,10 @@ def _tried(info: Any, device_type: str) -> Answer:
     try:
         value = make_value(info, device_type, _WORD.shape, _WORD)  # type: ignore[arg-type]
     except Exception as error:
-        return Answer(ort_text(error), ort_text(error), failed=abilities.SHARED_VALUES.there)
+        return Answer(ort_text(error), ort_text(error), failed=runtime.SHARED_VALUES.there)
     is_default, is_cpu = info.device_mem_type.name == "DEFAULT", value.device_name() == "cpu"
-    if (
-        is_default and is_cpu and info.device_vendor_id == 0
-    ):  # the CPU EP's own memory; some EPs' transfers copy there, too
-        return _in_place(value, sent)
+    if is_default and is_cpu and info.device_vendor_id == 0:
+        return _in_place(value, sent)  # the CPU EP's own memory; some EPs' transfers copy there, too
     back = np.zeros_like(sent)
     problems = {
         way: problem
@@ -130,7 +106,8 @@ def _tried(info: Any, device_type: str) -> Answer:
         if (problem := _copy_problem(source, target)) is not None
     }
     if not problems:
-        return Answer() if np.array_equal(sent, back) else _defect("a copy to it and back gives other bytes")
+        other_bytes = "a copy to it and back gives other bytes"
+        return Answer() if np.array_equal(sent, back) else Answer(copies_lack=other_bytes, failed=True)
     offered = any(_NO_COPY not in problem for problem in problems.values())
     if is_default and is_cpu and not offered and len(problems) == 2:
         return _in_place(value, sent)
@@ -142,10 +119,6 @@ def _in_place(value: Any, sent: Array) -> Answer:
     """Of ordinary host memory, which is written as that of the CPU EP; a mode's outputs show whether a run sees it."""
     host_view(_WORD, value)[:] = sent
     return Answer(on_host=True)
-
-
-def _defect(why: str) -> Answer:
-    return Answer(copies_lack=why, failed=True)
 
 
 def _copy_problem(source: Any, target: Any) -> str | None:

@@ -19,17 +19,12 @@ from ortbench.worker.session.runtime import own_package
 
 
 class Named(NamedTuple):
-    """An EP by its name.
+    """An EP by its name."""
 
-    Attributes:
-        ep: its full name.
-        plugin: the package whose it is; None for the EP inside the installed onnxruntime, and where no package brings it.
-        note: that other packages bring one of that name too, if so and if no package was named.
-    """
-
-    ep: str
+    ep: str  # its full name
+    # the package whose it is; None for the EP inside the installed onnxruntime, and where no package brings it
     plugin: Plugin | None
-    note: str | None = None
+    note: str | None = None  # that other packages bring one of that name too, if so and if no package was named
 
 
 def named(name: str) -> Named:
@@ -37,10 +32,8 @@ def named(name: str) -> Named:
 
     An EP that is inside the installed onnxruntime comes before those of that name that packages bring. All installed
     packages are searched only for a name that neither onnxruntime nor a package called ``onnxruntime_*`` answers.
-
-    Raises:
-        BadInput: no EP is called that, or several are.
-        BenchmarkFailed: the package that is called that, or that may bring it, does not load.
+    Raises `BadInput`: no EP is called that, or several are; `BenchmarkFailed`: the package that is called that, or that
+    may bring it, does not load.
     """
     ep = SHORT_NAMES.get(key(name).replace("_", "-"))
     if ep == CPU_EP:
@@ -93,20 +86,14 @@ def _known_names(plugin: Plugin) -> Sequence[str]:
 
 def true_names(plugin: Plugin) -> list[str]:
     """The EPs that have a device in a package's library, which is registered for that; those that it names come first.
-
-    Raises:
-        NotLoaded: see `register`.
-    """
+    Raises `NotLoaded`: see `register`."""
     register((*plugin.ep_names, plugin.distribution)[0], plugin.library, plugin.registered_as)
     return sorted(names_in(plugin.library), key=lambda name: name not in plugin.ep_names)
 
 
 def loaded_name(ep: str, plugin: Plugin) -> str:
-    """What ONNX Runtime calls an EP of a package, whose library is registered for that.
-
-    Raises:
-        NotLoaded: see `register`.
-    """
+    """What ONNX Runtime calls an EP of a package, whose library is registered for that. Raises `NotLoaded`: see
+    `register`."""
     names = true_names(plugin)
     same = next((name for name in names if name.lower() == ep.lower()), ep)
     return names[0] if misnamed(plugin) is not None and same not in names else same
@@ -126,12 +113,8 @@ def all_misnamed() -> list[str]:
 
 
 def _package(name: str, packages: Iterable[EpPackage]) -> Named | None:
-    """The EP of the package that is called that, or whose module or library is.
-
-    Raises:
-        BadInput: several are.
-        BenchmarkFailed: it does not load, or finds no device.
-    """
+    """The EP of the package that is called that, or whose module or library is. Raises `BadInput`: several are;
+    `BenchmarkFailed`: it does not load, or finds no device."""
     found = [package for package in packages if key(name) in package.keys]
     if len(found) > 1:
         raise BadInput(f"--ep {name!r} is in several packages: say {_choices(_own_name(it, found) for it in found)}")
@@ -168,9 +151,7 @@ def _bringing(name: str, packages: Iterable[EpPackage]) -> list[Named]:
     """The EPs of packages that are called that, in full or in short, or whose library is registered by that name.
 
     Only packages whose files have the name are asked, and registered if none of them says that it brings such an EP.
-
-    Raises:
-        NotLoaded: the library of one that does not say which EPs it brings.
+    Raises `NotLoaded`: the library of one that does not say which EPs it brings.
     """
     plugins = [plugin for plugin in _mentioning(name, packages) if not plugin.problem]
     found = [Named(ep, plugin) for plugin in plugins for ep in _answering(plugin, plugin.ep_names, name)]
@@ -204,11 +185,7 @@ def _same(eps: Iterable[str], name: str) -> str | None:
 
 
 def _only(name: str, found: Sequence[Named]) -> Named:
-    """The first of several, which must be of one name.
-
-    Raises:
-        BadInput: they are not.
-    """
+    """The first of several, which must be of one name. Raises `BadInput`: they are not."""
     ep, plugin, _ = found[0]
     if len({it.ep for it in found}) > 1:
         each = [f"{it.ep} ({_choices([it.plugin.distribution])})" for it in found if it.plugin is not None]

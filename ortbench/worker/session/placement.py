@@ -1,15 +1,75 @@
-"""Where the nodes of an open model were placed."""
+"""The hardware that a session or an EP runs on, and where the nodes of an open model were placed, as plain data."""
 
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
-from ortbench.core.ep_names import CPU_EP
+from ortbench.core.ep_names import CPU_EP, NAMED_DEVICES
+from ortbench.worker.session.memory import describe
+from ortbench.worker.session.providers import Provider, of_session
 from ortbench.worker.session.session import Model
 
 if TYPE_CHECKING:
-    from ortbench.model.schema import Placement
+    from ortbench.model.schema import Device, EpOfSession, Placement
+
+
+def describe_device(model: Model) -> Device:
+    """The hardware the session runs on, as the session itself names it (vendor and vendor id are read, not assumed)."""
+    device = None
+    try:
+        devices = [found for found in model.session.get_input_epdevices() if found is not None]
+        if model.provider.ep_device is not None:  # another EP of the session may read the first input
+            devices = [found for found in devices if found.ep_name == model.provider.name]
+        device = devices[0].device if devices else None
+    except Exception:  # a session without inputs or an older ORT
+        device = None
+    if device is None or (device.type.name == "CPU" and model.provider.ep_device is not None):
+        return device_of(model.provider)  # all inputs may be read on the CPU; the EP's device stays what it was given
+    return hardware(device)
+
+
+def device_of(provider: Provider) -> Device:
+    """The hardware of an EP, by its EP device or by the name that ORT has for it."""
+    if provider.ep_device is not None:
+        return hardware(provider.ep_device.device)
+    name = NAMED_DEVICES.get(provider.name)
+    return {"type": "CPU" if name is None else "GPU", "name": name or "cpu", "index": provider.device_index}
+
+
+def eps_of_session(model: Model, nodes: Mapping[str, int]) -> list[EpOfSession]:
+    """Every EP that has nodes, where several beside the CPU EP have; else none."""
+    if len(nodes.keys() - {CPU_EP}) < 2:
+        return []
+    own, found = model.provider, []
+    for name in sorted(nodes, key=lambda name: -nodes[name]):
+        provider = own if name == own.name else of_session(name, model.session)
+        found.append(ep_of_session(provider, device_of(provider), nodes))
+    return found
+
+
+def ep_of_session(provider: Provider, device: Device, nodes: Mapping[str, int]) -> EpOfSession:
+    """One of several EPs, with its part of the nodes."""
+    count = nodes.get(provider.name, 0)
+    return {
+        "ep": provider.name,
+        "ep_version": provider.version,
+        "device": device,
+        "memory": describe(provider),
+        "nodes": count,
+        "share": round(count / max(sum(nodes.values()), 1), 4),
+    }
+
+
+def hardware(device: Any) -> Device:
+    return {
+        "type": device.type.name,
+        "vendor": device.vendor,
+        "vendor_id": device.vendor_id,
+        "device_id": device.device_id,
+        "metadata": dict(device.metadata),
+    }
 
 
 def placed(model: Model) -> list[tuple[str, str, str]] | None:

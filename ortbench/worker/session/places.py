@@ -11,35 +11,22 @@ from dataclasses import dataclass
 from typing import Any
 
 from ortbench.worker.session.libraries import all_ep_devices
-from ortbench.worker.session.memory import (
-    EpDeviceMemory,
-    HostMemory,
-    Memory,
-    device_memory,
-    ep_device_memories,
-    usable,
-)
+from ortbench.worker.session.memory import EpDeviceMemory, HostMemory, Memory, device_memory, ep_device_memories, usable
 from ortbench.worker.session.providers import Provider
 
 
 @dataclass(frozen=True)
 class Place:
-    """The memories for one input or output.
+    """The memories for one input or output."""
 
-    Attributes:
-        own: where the session wants it; None in memory of a device that ONNX Runtime offers no access to.
-        shared: HOST_ACCESSIBLE memory of the EP whose `own` is, which is `own` itself where that EP has no other; None
-            where it offers none.
-        stays: the session wants it in ordinary host memory, though its EP computes elsewhere.
-    """
-
-    own: Memory | None
+    own: Memory | None  # where the session wants it; None in memory of a device that ONNX Runtime offers no access to
+    # HOST_ACCESSIBLE memory of the EP whose `own` is, which is `own` itself where that EP has no other; None where it
+    # offers none
     shared: EpDeviceMemory | None
-    stays: bool
+    stays: bool  # the session wants it in ordinary host memory, though its EP computes elsewhere
 
     @property
     def on_host(self) -> bool:
-        """Whether the session wants it in ordinary host memory."""
         return self.own is not None and self.own.kind == "host"
 
     @property
@@ -50,35 +37,23 @@ class Place:
 
 @dataclass(frozen=True)
 class Bound:
-    """Where a mode has an input or output.
-
-    Attributes:
-        name: of it.
-        memory: that it is in, in words.
-        why: in words; None where the session wants it in ordinary host memory, which its graph explains.
-        usual: it is the memory that the mode is about.
-    """
+    """Where a mode has an input or output."""
 
     name: str
-    memory: str
-    why: str | None
-    usual: bool
+    memory: str  # that it is in, in words
+    why: str | None  # in words; None where the session wants it in ordinary host memory, which its graph explains
+    usual: bool  # it is the memory that the mode is about
 
 
 @dataclass(frozen=True)
 class Places:
-    """The places of a session's inputs and outputs, in the model's order. What is in the same memory has the same object.
+    """The places of a session's inputs and outputs, in the model's order. What is in the same memory has the same object."""
 
-    Attributes:
-        inputs, outputs: one each.
-        main: the memory of the EP that the run is about; None where ONNX Runtime offers none.
-        shared: its HOST_ACCESSIBLE memory; None where it has none.
-    """
-
+    # one each
     inputs: list[Place]
     outputs: list[Place]
-    main: Memory | None
-    shared: Memory | None
+    main: Memory | None  # the memory of the EP that the run is about; None where ONNX Runtime offers none
+    shared: Memory | None  # its HOST_ACCESSIBLE memory; None where it has none
 
     @property
     def memories(self) -> list[Memory]:
@@ -91,12 +66,7 @@ class Places:
 
 
 def places(session: Any, provider: Provider) -> Places:
-    """Where a session wants its inputs and outputs.
-
-    Args:
-        session: onnxruntime's.
-        provider: the EP that the run is about.
-    """
+    """Where a session wants its inputs and outputs."""
     finder = _Finder(session, provider)
     inputs = [finder.place(info) for info in session.get_input_memory_infos()]
     return Places(
@@ -132,12 +102,10 @@ class _Finder:
 
     @property
     def main(self) -> Memory | None:
-        """The memory of the EP that the run is about."""
         return self._main.own
 
     @property
     def shared(self) -> Memory | None:
-        """The HOST_ACCESSIBLE memory of that EP."""
         return self._main.shared
 
     def place(self, info: Any) -> Place:

@@ -16,9 +16,7 @@ from ortbench.core.ep_names import CPU_EP, NVIDIA_EPS, OPENVINO_EP, PACKAGES, SH
 from ortbench.core.errors import BadInput, BenchmarkFailed
 from ortbench.plan.ep_options import own
 from ortbench.plan.target import POLICIES, Target
-from ortbench.worker.its_pip import in_its_words
 from ortbench.worker.session import distributions, memory_trial
-from ortbench.worker.session.candidates import candidates, has_nvidia_gpu, load, origin, package_of
 from ortbench.worker.session.libraries import (
     NotLoaded,
     built_in_eps,
@@ -31,6 +29,8 @@ from ortbench.worker.session.libraries import (
     register_library,
 )
 from ortbench.worker.session.named import loaded_name, misnamed, named, shared
+from ortbench.worker.session.plugins import candidates, has_nvidia_gpu, load, origin, package_of
+from ortbench.worker.telling import in_its_words
 
 if TYPE_CHECKING:
     from ortbench.model.protocol import LoadedEp
@@ -42,27 +42,18 @@ _HOST_EPS = {CPU_EP, "DnnlExecutionProvider", "XnnpackExecutionProvider", "ACLEx
 
 @dataclass
 class Provider:
-    """The EP of a run.
+    """The EP of a run."""
 
-    Attributes:
-        name: full EP name.
-        ep_device: its OrtEpDevice, or None where it is used by name alone.
-        device_index: the device's number, for EPs that are used by name.
-        library: path of its library, or None for one that is built in.
-        version: of the EP library or package, or None.
-        notes: what a reader should know about how it was chosen (code, message).
-        on_cpu_by_option: it is used by name, and its options have it compute on the CPU.
-        policy: by which ORT chooses when it creates a session, which is when the rest becomes known; else None.
-    """
-
-    name: str
-    ep_device: Any = None
-    device_index: int = 0
-    library: str | None = None
-    version: str | None = None
+    name: str  # full EP name
+    ep_device: Any = None  # its OrtEpDevice, or None where it is used by name alone
+    device_index: int = 0  # the device's number, for EPs that are used by name
+    library: str | None = None  # path of its library, or None for one that is built in
+    version: str | None = None  # of the EP library or package, or None
+    # what a reader should know about how it was chosen (code, message)
     notes: list[tuple[str, str]] = field(default_factory=list)
+    # by which ORT chooses when it creates a session, which is when the rest becomes known; else None
     policy: Any = None
-    on_cpu_by_option: bool = False
+    on_cpu_by_option: bool = False  # it is used by name, and its options have it compute on the CPU
 
     @property
     def computes_on_host(self) -> bool:
@@ -104,12 +95,8 @@ def describe(target: Target, provider: Provider) -> LoadedEp:
 
 
 def find(target: Target) -> Provider:
-    """The EP and device that a run asks for, loaded.
-
-    Raises:
-        BadInput: no such EP, no such device of it, or options that are not its own.
-        BenchmarkFailed: the EP is not installed, does not load, or finds no device.
-    """
+    """The EP and device that a run asks for, loaded. Raises `BadInput`: no such EP, no such device of it, or options
+    that are not its own; `BenchmarkFailed`: the EP is not installed, does not load, or finds no device."""
     provider = _find(target)
     options = own(target.options, provider.name, target.several_eps)
     if provider.name == CPU_EP and options:
@@ -173,20 +160,21 @@ def on_cpu_by_option(name: str, options: Mapping[str, str]) -> bool:
 
 def _built_in(name: str, device: int | None) -> Provider:
     """An EP of the onnxruntime package: by its EP device where it has one, else by name."""
-    library, index = bundled_library(name), device or 0
+    library = bundled_library(name)
+    by_name = Provider(name, device_index=device or 0, library=library, version=ort.__version__)
     if library is None:
-        return Provider(name, device_index=index, version=ort.__version__)
+        return by_name
     try:
         register(name, library)
+        if devices_of(name, library):
+            return _with_device(name, device, library, ort.__version__)
+        why = "offers no EP device here"
     except NotLoaded as error:
         if error.lacks_library:  # the classic way would need the same one, and fail in silence
             raise
-        note = ("named-device", f"{name} has no EP device here ({error}); it is used by name")
-        return Provider(name, device_index=index, library=library, version=ort.__version__, notes=[note])
-    if not devices_of(name, library):
-        note = ("named-device", f"{name} offers no EP device here; it is used by name")
-        return Provider(name, device_index=index, library=library, version=ort.__version__, notes=[note])
-    return _with_device(name, device, library, ort.__version__)
+        why = f"has no EP device here ({error})"
+    by_name.notes.append(("named-device", f"{name} {why}; it is used by name"))
+    return by_name
 
 
 def _with_device(name: str, index: int | None, library: str | None, version: str | None) -> Provider:
@@ -204,7 +192,6 @@ def _with_device(name: str, index: int | None, library: str | None, version: str
 
 
 def _from_library(target: Target, library: str) -> Provider:
-    """A plugin EP from a library."""
     names = register_library(library)
     if target.ep == "auto":
         return _with_device(names[0], target.device, library, None)
@@ -237,10 +224,8 @@ def _auto(target: Target) -> Provider:
 def _by_policy(target: Target) -> Provider:
     """A provider that ORT is to choose from all that can be registered; `settle` says which it is.
 
-    Of several EPs of one name only the first is there: the user's, that of onnxruntime, those of packages.
-
-    Raises:
-        BenchmarkFailed: the library that was named does not load.
+    Of several EPs of one name only the first is there: the user's, that of onnxruntime, those of packages. Raises
+    `BenchmarkFailed`: the library that was named does not load.
     """
     problems = []
     if target.library is not None:
@@ -260,12 +245,7 @@ def _by_policy(target: Target) -> Provider:
 
 
 def settle(provider: Provider, session: Any) -> None:
-    """Fill in what ORT chose by a policy: the EP that was given most nodes, the CPU's only if there is no other.
-
-    Args:
-        provider: with a policy.
-        session: that was created with it.
-    """
+    """Fill in what ORT chose by a policy: the EP that was given most nodes, the CPU's only if there is no other."""
     counts: Counter[str] = Counter()
     for subgraph in session.get_provider_graph_assignment_info():
         counts[subgraph.ep_name] += len(subgraph.get_nodes())

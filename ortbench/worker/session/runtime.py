@@ -1,26 +1,72 @@
-"""ONNX Runtime itself: its version, and what it says on its own."""
+"""ONNX Runtime itself: its version, what it says on its own, and what it lets Python do: asked of the module itself, never of its
+version number."""
 
 from __future__ import annotations
 
 import platform
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy
-import onnxruntime
+import onnxruntime as ort
+from onnxruntime.capi import _pybind_state as native
 
-from ortbench.worker.session.abilities import refuse_old
+from ortbench.core.errors import BenchmarkFailed
 
 if TYPE_CHECKING:
+    from ortbench.model.protocol import Ability
     from ortbench.model.schema import Runtime
+
+OLDEST = "1.24"  # with what ortbench cannot do without
+
+
+class Known(NamedTuple):
+    """Something that not every ONNX Runtime can do."""
+
+    what: str  # in words
+    since: str  # the first version that can
+    there: bool  # whether this one can
+
+
+def _has(owner: str, name: str) -> bool:
+    return hasattr(getattr(native, owner, None), name)
+
+
+EP_DEVICES = Known("EP devices and plugin EPs", OLDEST, hasattr(ort, "get_ep_devices"))
+ASSIGNMENT = Known("placement of nodes", OLDEST, hasattr(ort.InferenceSession, "get_provider_graph_assignment_info"))
+DEVICE_VALUES = Known(
+    "device tensors of an EP device", OLDEST, hasattr(ort, "copy_tensors") and hasattr(ort, "OrtDeviceMemoryType")
+)
+STREAMS = Known("copies on a stream", OLDEST, _has("OrtEpDevice", "create_sync_stream"))
+POLICIES = Known("choice of an EP by a policy", OLDEST, hasattr(ort.SessionOptions, "set_provider_selection_policy"))
+SHARED_VALUES = Known(
+    "HOST_ACCESSIBLE (pinned) memory", "1.28", _has("OrtValue", "ortvalue_from_shape_and_type_for_memory_info")
+)
+_ALL = (EP_DEVICES, ASSIGNMENT, DEVICE_VALUES, STREAMS, POLICIES, SHARED_VALUES)
+_NEEDED = (EP_DEVICES, ASSIGNMENT, DEVICE_VALUES)
+
+
+def refuse_old() -> None:
+    """Raises `BenchmarkFailed`: this version lacks what nothing can be measured without."""
+    if not all(it.there for it in _NEEDED):
+        raise BenchmarkFailed(f"ONNX Runtime {ort.__version__} is too old: ortbench needs {OLDEST} or newer")
+
+
+def abilities() -> list[Ability]:
+    """What versions that ortbench works with differ in, for `ortbench devices`."""
+    return [{"what": it.what, "since": it.since, "there": it.there} for it in _ALL]
+
+
+def before(ability: Known) -> str:
+    """The end of "no such memory": which version has what this one lacks."""
+    return f" that Python reaches before ONNX Runtime {ability.since}"
 
 
 def versions() -> Runtime:
-    """What the worker runs with."""
     return {
-        "onnxruntime": onnxruntime.__version__,
-        "onnxruntime_build": onnxruntime.get_build_info(),
+        "onnxruntime": ort.__version__,
+        "onnxruntime_build": ort.get_build_info(),
         "python": platform.python_version(),
         "numpy": numpy.__version__,
         "packages": packages(),
@@ -40,7 +86,7 @@ def packages() -> dict[str, str]:
 
 def own_package() -> str:
     """The package that brings the module onnxruntime, of which there are several."""
-    beside = Path(onnxruntime.__file__).parent.parent
+    beside = Path(ort.__file__).parent.parent
     for record in sorted(beside.glob("onnxruntime*.dist-info/RECORD")):
         if any(line.startswith("onnxruntime/__init__.py,") for line in record.read_text(encoding="utf-8").splitlines()):
             return record.parent.stem.partition("-")[0].replace("_", "-").lower()
@@ -48,11 +94,7 @@ def own_package() -> str:
 
 
 def begin() -> None:
-    """Before anything is asked of ORT: errors only, its warnings about devices and placement are in the report in words of
-    our own.
-
-    Raises:
-        BenchmarkFailed: this version is too old.
-    """
+    """Before anything is asked of ORT: errors only, its warnings about devices and placement are in the report in words
+    of our own. Raises `BenchmarkFailed`: this version is too old."""
     refuse_old()
-    onnxruntime.set_default_logger_severity(3)
+    ort.set_default_logger_severity(3)

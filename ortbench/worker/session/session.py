@@ -1,10 +1,10 @@
-"""A model opened on an EP: the session and its options."""
+"""A model opened on an EP: the session and its options, and what to do about an EP's error that does not say it itself."""
 
 from __future__ import annotations
 
 import ctypes
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import count
@@ -18,13 +18,29 @@ from ortbench.core.errors import BadInput, BenchmarkFailed, OrtbenchError, ort_t
 from ortbench.plan.target import Target
 from ortbench.worker import telling
 from ortbench.worker.proofs.fence import Fences
-from ortbench.worker.session import compute_stream, engine_cache
-from ortbench.worker.session.known import KnownOutputs
+from ortbench.worker.session import engine_cache, streams
 from ortbench.worker.session.libraries import bundled_library, load_problem
 from ortbench.worker.session.places import Places, places
 from ortbench.worker.session.providers import Provider, settle
-from ortbench.worker.session.tensors import TensorSpec, specs
-from ortbench.worker.session.way_out import way_out
+from ortbench.worker.session.tensors import TensorSpec, Value, specs
+
+# QNN computes by a library of its own, which its plugin finds by itself only for an NPU that is there.
+_NO_BACKEND = "Could not determine default backend path"
+_BACKENDS = ("Htp", "Gpu", "Cpu")
+
+
+def way_out(text: str, library: str | None) -> str:
+    """What is to be added to an error's text; "" where that is all that is known."""
+    if _NO_BACKEND not in text:
+        return ""
+    names = [name for stem in _BACKENDS for name in (f"libQnn{stem}.so", f"Qnn{stem}.dll")]
+    beside = [] if library is None else [Path(library).with_name(name) for name in names]
+    found = [str(path) for path in beside if path.is_file()]
+    if not found:
+        return "; name QNN's backend library with --ep-option backend_path=PATH"
+    simulates = " (without Qualcomm's NPU it simulates one, far slower)" if "QnnHtp" in found[0] else ""
+    return f"; name a backend with --ep-option backend_path={found[0]}{simulates}"
+
 
 _OPT_LEVELS = {
     "disable": "ORT_DISABLE_ALL",
@@ -52,34 +68,23 @@ class HoldsCompiledNodes(BenchmarkFailed):
 
 @dataclass
 class Model:
-    """An open session with everything the modes need.
+    """An open session with everything the modes need."""
 
-    Attributes:
-        session: onnxruntime's InferenceSession.
-        native: the session object under it: the same calls without Python's checks.
-        provider: the EP.
-        target: what was asked for.
-        inputs, outputs: what the model takes and gives.
-        session_ns: how long the session took to create.
-        stream: that its kernels run on, which must outlive the session; None for the EP's own.
-        plain_options: run options of a run that is not captured; None where there is nothing to say.
-        graph_ids: a number of its own for each graph that is captured.
-        fences: what is known of them on this session.
-        known: in place of the outputs of plain runs, which then are not made; None where they are.
-    """
-
-    session: Any
-    native: Any
-    provider: Provider
+    session: Any  # onnxruntime's InferenceSession
+    native: Any  # the session object under it: the same calls without Python's checks
+    provider: Provider  # the EP
     target: Target
+    # what the model takes and gives
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
-    session_ns: int
-    stream: Any = None
-    plain_options: Any = None
+    session_ns: int  # how long the session took to create
+    stream: Any = None  # that its kernels run on, which must outlive the session; None for the EP's own
+    plain_options: Any = None  # run options of a run that is not captured; None where there is nothing to say
+    # a number of its own for each graph that is captured
     graph_ids: Iterator[int] = field(default_factory=lambda: count(1))
-    fences: Fences = field(default_factory=Fences)
-    known: KnownOutputs | None = None
+    fences: Fences = field(default_factory=Fences)  # what is known of them on this session
+    # gives the outputs of the next plain run, which then is not made; None where it is
+    known: Callable[[Sequence[TensorSpec]], list[Value]] | None = None
 
     def run_options(self, graph_id: int | None) -> Any:
         """Run options for a mode alone, which may add to them; see `run_options`."""
@@ -87,12 +92,10 @@ class Model:
 
     @property
     def output_names(self) -> list[str]:
-        """The names of the outputs, in the model's order."""
         return [spec.name for spec in self.outputs]
 
     @cached_property
     def places(self) -> Places:
-        """Where the session wants its inputs and outputs."""
         return places(self.session, self.provider)
 
 
@@ -104,25 +107,13 @@ def open_model(
     graph_path: str | None = None,
     content: bytes | None = None,
 ) -> Model:
-    """Create the session, without any fallback to another EP.
-
-    Args:
-        path: of the model.
-        target: options.
-        provider: the EP, loaded.
-        profile_prefix: where ORT's profile goes, for a session that is never timed.
-        graph_path: where ORT writes the graph as it will run it, with its weights in a file beside it.
-        content: the model itself, in place of what `path` holds.
-
-    Raises:
-        BadInput: not a model, or options ORT refuses.
-        BenchmarkFailed: the EP cannot load or run it.
-        HoldsCompiledNodes: its graph was to be written, and cannot be.
-    """
+    """Create the session, without any fallback to another EP. Raises `BadInput`: not a model, or options ORT
+    refuses; `BenchmarkFailed`: the EP cannot load or run it; `HoldsCompiledNodes`: its graph was to be written, and
+    cannot be."""
     capturing = target.cuda_graph and profile_prefix is None and graph_path is None  # a replay shows no nodes
     _check_capture(target, provider, capturing)
     plain_options = run_options(target, NOT_CAPTURED if capturing else None)
-    stream = None if target.stream is None else compute_stream.make(target.stream, provider)
+    stream = None if target.stream is None else streams.make(target.stream, provider)
     cached = engine_cache.options(path, target, provider.name)
     switched_on = {**(stream.options() if stream else {}), **(_CAPTURE[provider.name] if capturing else {})}
     target = replace(target, options={**switched_on, **target.options})
@@ -190,15 +181,8 @@ def _names(provider: Provider, ep_options: dict[str, str]) -> list[Any] | None:
 
 
 def run_options(target: Target, graph_id: int | None) -> Any:
-    """Run options as they were asked for; None where there is nothing to say.
-
-    Args:
-        target: with entries of them.
-        graph_id: of the captured graph to replay; `NOT_CAPTURED` captures none and replays none, None says nothing of it.
-
-    Raises:
-        BadInput: an entry that ONNX Runtime refuses.
-    """
+    """Run options as they were asked for; None where there is nothing to say. Of graphs `NOT_CAPTURED` captures and
+    replays none, and None says nothing. Raises `BadInput`: an entry that ONNX Runtime refuses."""
     if graph_id is None and not target.run_config:
         return None
     options = ort.RunOptions()

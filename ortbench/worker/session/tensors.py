@@ -14,7 +14,7 @@ import numpy as np
 import onnxruntime as ort
 from numpy.typing import NDArray
 
-from ortbench.core.errors import BenchmarkFailed, Unsupported
+from ortbench.core.errors import BadInput, BenchmarkFailed, Unsupported
 
 Array = NDArray[Any]
 Value = Any  # an `Array`; a list of them, which is a sequence; None, which is an optional that holds nothing
@@ -42,26 +42,20 @@ _TYPE = re.compile(r"(?:optional\()?(?:seq\()?tensor\((\w+)\)+")
 
 @dataclass(frozen=True)
 class TensorSpec:
-    """An input or output of a model.
-
-    Attributes:
-        name: its name.
-        type: ORT's word for its type, for example ``tensor(float)``, ``seq(tensor(float))`` or ``optional(tensor(float))``.
-        shape: sizes, names of symbolic dimensions, or None for dimensions without a name; of a sequence those of each tensor.
-    """
+    """An input or output of a model."""
 
     name: str
+    # ORT's word for its type, for example ``tensor(float)``, ``seq(tensor(float))`` or ``optional(tensor(float))``
     type: str
+    # sizes, names of symbolic dimensions, or None for dimensions without a name; of a sequence those of each tensor
     shape: tuple[int | str | None, ...]
 
     @property
     def is_tensor(self) -> bool:
-        """Whether it is a tensor, and not a sequence or an optional."""
         return self.type.startswith("tensor(")
 
     @property
     def is_sequence(self) -> bool:
-        """Whether it is a sequence of tensors, or an optional one."""
         return self.type.startswith(("seq(", "optional(seq("))
 
     @property
@@ -76,11 +70,8 @@ class TensorSpec:
 
     @property
     def element(self) -> str:
-        """The element type of a tensor, ``float`` for one; of a sequence or an optional that of its tensors.
-
-        Raises:
-            Unsupported: something else.
-        """
+        """The element type of a tensor, ``float`` for one; of a sequence or an optional that of its tensors. Raises
+        `Unsupported`: something else."""
         found = _TYPE.fullmatch(self.type)
         if found is None:
             raise Unsupported(
@@ -89,9 +80,7 @@ class TensorSpec:
         return found[1]
 
     def check(self) -> None:
-        """Raises:
-        Unsupported: not of a type or a dtype that ortbench can hold.
-        """
+        """Raises `Unsupported`: not of a type or a dtype that ortbench can hold."""
         self.dtype  # noqa: B018
         if not self.is_tensor and not self.native:
             raise Unsupported(
@@ -99,18 +88,22 @@ class TensorSpec:
             )
 
     def check_binding(self) -> None:
-        """Raises:
-        Unsupported: not something that can be bound, and copied from and to the memory of an array.
-        """
-        if not self.is_tensor:
-            raise Unsupported(
-                f"{self.name!r} is {self.type}: only tensors can be bound and copied, so only mode cpu-tensors runs it"
-            )
-        if self.is_packed:
-            raise Unsupported(
-                f"{self.name!r} is {self.type}: two values share a byte, and no array of numpy can lie over such memory to "
-                "be copied from and to, so only mode cpu-tensors runs it"
-            )
+        """Raises `Unsupported`: not something that can be bound, and copied from and to the memory of an array."""
+        shared = "two values share a byte, and no array of numpy can lie over such memory to be copied from and to"
+        if not self.is_tensor or self.is_packed:
+            why = shared if self.is_tensor else "only tensors can be bound and copied"
+            raise Unsupported(f"{self.name!r} is {self.type}: {why}, so only mode cpu-tensors runs it")
+
+    def check_fit(self, shape: Sequence[int], source: str) -> None:
+        """Raises `BadInput`: a shape is not one that the model states; what it is of comes first in the message."""
+        wanted = "x".join(str(dim) if dim is not None else "?" for dim in self.shape) or "a scalar"
+        refusal = f"{source} {self.name}: {'x'.join(map(str, shape)) or 'a scalar'} does not fit {wanted}"
+        # An empty shape is also how ORT reports an input of unknown rank: the session itself is the judge then.
+        if self.shape and len(shape) != len(self.shape):
+            raise BadInput(f"{refusal}: {len(self.shape)} dimension(s) are needed")
+        for dim, size in zip(self.shape, shape, strict=False):
+            if isinstance(dim, int) and dim != size:
+                raise BadInput(f"{refusal}: the model fixes {dim}")
 
     @property
     def is_string(self) -> bool:
@@ -119,11 +112,8 @@ class TensorSpec:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The numpy dtype (of ml_dtypes for bfloat16 and float8; object for strings).
-
-        Raises:
-            Unsupported: not a tensor, or a type without a dtype here.
-        """
+        """The numpy dtype (of ml_dtypes for bfloat16 and float8; object for strings). Raises `Unsupported`: not a
+        tensor, or a type without a dtype here."""
         element = self.element
         if element == "string":
             return np.dtype(object)
@@ -190,11 +180,8 @@ def _shapes_in_sequences(path: str) -> dict[str, tuple[int | str | None, ...]]:
 
 
 def host_value(spec: TensorSpec, array: Array) -> Any:
-    """An OrtValue over an array's own memory, without a copy, which it keeps alive; over a copy where two values share a byte.
-
-    Args:
-        array: C-contiguous, dtype `spec.dtype`, any shape.
-    """
+    """An OrtValue over a C-contiguous array's own memory, without a copy, which it keeps alive; over a copy where two
+    values share a byte."""
     if spec.native:
         return ort.OrtValue.ortvalue_from_numpy(array)
     if spec.is_packed:
@@ -249,3 +236,8 @@ def nbytes(value: Value) -> int:
     if value.dtype == object:
         return sum(len(str(item).encode()) for item in value.flat)
     return (value.size + 1) // 2 if value.dtype.name in _PACKED else int(value.nbytes)
+
+
+def rolled(array: Array, places: int = 1) -> Array:
+    """The same values in another order, so that all keep to what a model can take."""
+    return np.roll(array.reshape(-1), places).reshape(array.shape)

@@ -11,8 +11,8 @@ import numpy as np
 from ortbench.plan.loop_plan import Steps
 from ortbench.worker.loops.bound import State
 from ortbench.worker.loops.data import LoopData
-from ortbench.worker.loops.resident import ResidentLoop
-from ortbench.worker.modes.slots import Slot, copied_bytes, download, upload
+from ortbench.worker.loops.modes import ResidentLoop
+from ortbench.worker.modes.slots import Slot, apart, copied_bytes, download, overwrite, upload
 from ortbench.worker.proofs import outputs as output_arrays
 from ortbench.worker.session.memory import Copy
 from ortbench.worker.session.places import Place
@@ -30,33 +30,20 @@ class Handed:
 
 @dataclass(frozen=True)
 class Links:
-    """The links of a stage.
+    """The links of a stage."""
 
-    Attributes:
-        taken: what they give, by the name of the input.
-        given: the outputs that they take.
-        read: those of them that the stage copies to the host once, behind its last step.
-    """
-
-    taken: Mapping[str, Handed]
-    given: Collection[str]
-    read: Collection[str]
+    taken: Mapping[str, Handed]  # what they give, by the name of the input
+    given: Collection[str]  # the outputs that they take
+    read: Collection[str]  # those of them that the stage copies to the host once, behind its last step
 
 
 class ResidentStage(ResidentLoop):
-    """Device tensors. What no link gives is copied in, what none takes is copied out; `keep` leaves it where it is.
-
-    Args:
-        model, loop: what runs, and with what.
-        steps: what stays on the device besides.
-        links: what it has from other stages, and what they have from it.
-    """
+    """Device tensors. What no link gives is copied in, what none takes is copied out; `keep` leaves it where it is."""
 
     def __init__(self, model: Model, loop: LoopData, steps: Steps, links: Links) -> None:
         self._links = links
-        self._ends: dict[
-            int, Slot
-        ] = {}  # by the number of the state: what its last step leaves, where somebody wants it
+        # By the number of the state: what its last step leaves, where somebody wants it.
+        self._ends: dict[int, Slot] = {}
         self._take: Copy | None = None
         super().__init__(model, loop, steps)
         assert self.bytes_in is not None
@@ -86,7 +73,7 @@ class ResidentStage(ResidentLoop):
         handed = self._links.taken.get(spec.name)
         if handed is None:
             return super()._in_slot(spec, place, array)
-        memory = self._memory(spec, place)
+        memory = self._single.memory_for(spec, place)
         if handed.value is not None:
             return Slot(spec, handed.array, handed.value, memory, stays=True)
         if place.on_host and not spec.is_packed:  # it can be read where it is
@@ -116,16 +103,15 @@ class ResidentStage(ResidentLoop):
         return super()._is_read(name, number)
 
     def _final_slots(self) -> list[Slot]:
+        end = self._loop.count - 1
         for number, (state, last) in enumerate(zip(self._states, self._loop.last, strict=True)):
-            name, memory = state.name_out, state.memory
+            name = state.name_out
             if name in self._links.given or name not in self._steps.keep:
-                value = (
-                    state.buffers[self._loop.count % 2] if state.buffers else memory.allocate(state.spec, last.shape)
-                )
-                self._ends[number] = Slot(
-                    replace(state.spec, name=name), np.empty_like(last), value, memory, stays=False
-                )
-        is_read = {number: self._is_read(slot.spec.name, self._loop.count - 1) for number, slot in self._ends.items()}
+                own, memory = bool(state.buffers), state.memory
+                value = self._next_value(state, end) if own else memory.allocate(state.spec, last.shape)
+                spec = replace(state.spec, name=name)
+                self._ends[number] = Slot(spec, np.empty_like(last), value, memory, stays=False)
+        is_read = {number: self._is_read(slot.spec.name, end) for number, slot in self._ends.items()}
         return [slot for number, slot in self._ends.items() if is_read[number] and slot.array.size]
 
     def _bind_grown(self, state: State, place: int, number: int) -> None:
@@ -140,12 +126,7 @@ class ResidentStage(ResidentLoop):
         return self._outs[-1][self._free.index(out)] if number is None else self._ends[number]
 
     def handed(self, out: int, stays: bool) -> Handed:
-        """What a link has of an output.
-
-        Args:
-            out: its place in the model.
-            stays: whether it is taken where it is.
-        """
+        """What a link has of an output."""
         slot = self.end(out)
         if stays:
             return Handed(slot.value, slot.array)
@@ -164,15 +145,15 @@ class ResidentStage(ResidentLoop):
     def poison(self) -> None:
         super().poison()
         for number, slot in self._ends.items():
-            slot.array[...] = output_arrays.poison(self._loop.last[number])
-            upload([replace(slot, array=slot.array.copy())] if slot.array.size else [])()
+            if slot.array.size:
+                overwrite([slot], [output_arrays.poison(self._loop.last[number])])
 
     # What a link would cost through the host
 
     def copy_out(self, out: int) -> Copy | None:
         """The copy of an output to the host; None where it is there."""
         slot = self.end(out)
-        return None if is_on_host(slot) else download([replace(slot, array=np.empty_like(slot.array))])
+        return None if is_on_host(slot) else download(apart([slot]))
 
     def copy_in(self, into: int) -> Copy | None:
         """The copy of an input to the device, fenced; None where it is read on the host. What it copies is what is there."""
@@ -187,7 +168,7 @@ class ResidentStage(ResidentLoop):
         else:
             slot = next(slot for slot in self._ins[0] if slot.spec.name == spec.name)
             array, value = self._loop.feeds[0][spec.name], slot.value
-        memory = self._memory(spec, place)
+        memory = self._single.memory_for(spec, place)
         return self._single.until_there(upload([Slot(spec, np.ascontiguousarray(array), value, memory, stays=False)]))
 
 
@@ -197,5 +178,4 @@ def is_seen(slot: Slot) -> bool:
 
 
 def is_on_host(slot: Slot) -> bool:
-    """Whether what is bound is in ordinary host memory."""
     return slot.stays or slot.memory.kind == "host"

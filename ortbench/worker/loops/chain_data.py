@@ -12,16 +12,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from ortbench.core.errors import BadInput, BenchmarkFailed, OrtbenchError, from_data, to_data
+from ortbench.core.errors import BadInput, OrtbenchError, from_data, to_data
 from ortbench.model.tensor_patterns import expanded, nearest
 from ortbench.plan.chain_plan import Chain, End, Link, Stage
 from ortbench.plan.ep_options import with_own
 from ortbench.plan.target import POLICIES, Inputs
 from ortbench.worker.inputs.files import load_chain
-from ortbench.worker.inputs.shapes import check_fit
 from ortbench.worker.loops import data as loops
 from ortbench.worker.loops.data import LoopData
-from ortbench.worker.proofs.outputs import difference
+from ortbench.worker.proofs.outputs import refuse_unexpected
 from ortbench.worker.session import providers
 from ortbench.worker.session.places import Place
 from ortbench.worker.session.providers import Provider
@@ -31,17 +30,11 @@ from ortbench.worker.session.tensors import Array, TensorSpec
 
 @dataclass(eq=False)
 class OpenStage:
-    """A stage whose model is open.
-
-    Attributes:
-        asked: what was asked for.
-        model: the session.
-        loop: its arrays; there once the stages before it have run.
-    """
+    """A stage whose model is open."""
 
     asked: Stage
     model: Model
-    loop: LoopData = field(init=False)
+    loop: LoopData = field(init=False)  # its arrays; there once the stages before it have run
 
     @property
     def name(self) -> str:
@@ -66,42 +59,33 @@ class OpenStage:
 
 @dataclass(frozen=True, eq=False)
 class Joint:
-    """A link between two open stages.
-
-    Attributes:
-        link: what was asked for.
-        source, out: the stage that gives, and the place of its output.
-        target, into: the stage that takes, and the place of its input.
-    """
+    """A link between two open stages."""
 
     link: Link
+    # the stage that gives, and the place of its output
     source: OpenStage
     out: int
+    # the stage that takes, and the place of its input
     target: OpenStage
     into: int
 
     @property
     def given(self) -> TensorSpec:
-        """The output."""
         return self.source.model.outputs[self.out]
 
     @property
     def taken(self) -> TensorSpec:
-        """The input."""
         return self.target.model.inputs[self.into]
 
     @property
     def from_(self) -> End:
-        """The output, by name."""
         return End(self.source.name, self.given.name)
 
     @property
     def to(self) -> End:
-        """The input, by name."""
         return End(self.target.name, self.taken.name)
 
     def places(self) -> tuple[Place, Place]:
-        """Where the output is left, and where the input is wanted."""
         return self.source.place_of_output(self.out), self.target.model.places.inputs[self.into]
 
     def why_copied(self) -> str | None:
@@ -134,24 +118,15 @@ class ChainData:
         ]
 
     def taken_by(self, stage: OpenStage) -> list[Joint]:
-        """The links that give a stage something."""
         return [joint for joint in self.joints if joint.target is stage]
 
     def given_by(self, stage: OpenStage) -> list[Joint]:
-        """The links that take something of a stage."""
         return [joint for joint in self.joints if joint.source is stage]
 
 
 def open_stages(chain: Chain, profile_prefix: str | None = None) -> Iterator[OpenStage]:
-    """Load the EP of each stage, once for those that ask for the same, and create its session.
-
-    Args:
-        chain: of the stages.
-        profile_prefix: where ORT's profiles go, for sessions that are never timed.
-
-    Raises:
-        OrtbenchError: one cannot be opened; which stage it is about comes first.
-    """
+    """Load the EP of each stage, once for those that ask for the same, and create its session. Raises `OrtbenchError`:
+    one cannot be opened; which stage it is about comes first."""
     known: dict[str, Provider] = {}
     for number, stage in enumerate(chain.stages):
         target = stage.target
@@ -166,11 +141,8 @@ def open_stages(chain: Chain, profile_prefix: str | None = None) -> Iterator[Ope
 
 
 def join(chain: Chain, stages: Sequence[OpenStage]) -> list[Joint]:
-    """The links between open stages, those of patterns one by one.
-
-    Raises:
-        BadInput: a link to or from what a model has not, of two types, or two to one input.
-    """
+    """The links between open stages, those of patterns one by one. Raises `BadInput`: a link to or from what a model
+    has not, of two types, or two to one input."""
     by_name = {stage.name: stage for stage in stages}
     found: list[Joint] = []
     for link in chain.links:
@@ -210,20 +182,13 @@ def _may_fit(one: Sequence[int | str | None], other: Sequence[int | str | None])
 
 
 def run(stage: OpenStage, joints: Sequence[Joint]) -> None:
-    """Have a stage run with plain arrays, on what the stages before it gave.
-
-    Args:
-        stage: whose arrays are made.
-        joints: that give it something.
-
-    Raises:
-        OrtbenchError: it cannot be run; which stage or link it is about comes first.
-    """
+    """Have a stage run with plain arrays, on what the stages before it gave. Raises `OrtbenchError`: it cannot be run;
+    which stage or link it is about comes first."""
     linked: dict[str, Array] = {}
     for joint in joints:
         array = joint.source.last(joint.out)
         try:
-            check_fit(joint.taken, array.shape, str(joint.from_))
+            joint.taken.check_fit(array.shape, str(joint.from_))
         except BadInput as error:
             raise BadInput(f"{joint.link.where['to']}: does not fit: {error}") from None
         linked[joint.taken.name] = array
@@ -236,12 +201,8 @@ def run(stage: OpenStage, joints: Sequence[Joint]) -> None:
 
 
 def hold_expected(stages: Sequence[OpenStage], inputs: Inputs) -> bool:
-    """Hold what plain runs gave against expected outputs; false where there are none.
-
-    Raises:
-        BadInput: they are of other stages or outputs.
-        BenchmarkFailed: they differ.
-    """
+    """Hold what plain runs gave against expected outputs; false where there are none. Raises `BadInput`: they are of
+    other stages or outputs; `BenchmarkFailed`: they differ."""
     if inputs.expect is None:
         return False
     known = {
@@ -252,19 +213,14 @@ def hold_expected(stages: Sequence[OpenStage], inputs: Inputs) -> bool:
     for key, array in load_chain(Path(inputs.expect), known).items():
         stage, place = known[key]
         name = str(End(stage.name, stage.model.outputs[place].name))
-        wrong = difference(name, stage.last(place), array, inputs.rtol, inputs.atol)
-        if wrong is not None:
-            raise BenchmarkFailed(f"the outputs are not the expected ones: {wrong}")
+        refuse_unexpected(name, stage.last(place), array, inputs.rtol, inputs.atol)
     return True
 
 
 @contextmanager
 def blaming(stage: Stage) -> Iterator[None]:
     """What goes wrong inside the block is of a stage: said with the line of its file, and the key that it is about.
-
-    Raises:
-        OrtbenchError: of the same kind.
-    """
+    Raises `OrtbenchError`: of the same kind."""
     try:
         yield
     except OrtbenchError as error:
@@ -283,7 +239,6 @@ def of_stage(name: str, error: OrtbenchError) -> OrtbenchError:
 
 
 def _saying(text: str, error: OrtbenchError) -> OrtbenchError:
-    """An error of the same kind with another text."""
     return from_data({**to_data(error), "error": text})
 
 

@@ -1,4 +1,7 @@
-"""Streams of an EP's device: copies that return at once, and how the host learns that they have arrived.
+"""Streams: one of the user's for a session's kernels, by the EP option ``user_compute_stream``, and those of an EP's device for
+copies that return at once, with how the host learns that they have arrived.
+
+https://onnxruntime.ai/docs/execution-providers/CUDA-ExecutionProvider.html#user_compute_stream
 
 What ONNX Runtime's Python API offers was tried with 1.31.1:
 
@@ -13,20 +16,89 @@ What ONNX Runtime's Python API offers was tried with 1.31.1:
 
 from __future__ import annotations
 
+import importlib
 import os
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 from onnxruntime.capi import _pybind_state as ort_native
 
-from ortbench.core.errors import BenchmarkFailed, one_line
+from ortbench.core.ep_names import NVIDIA_EPS
+from ortbench.core.errors import BadInput, BenchmarkFailed, one_line, ort_text
 from ortbench.worker.session import memory_trial
 from ortbench.worker.session.memory import EpDeviceMemory, device_memory
 from ortbench.worker.session.providers import Provider
 from ortbench.worker.session.tensors import TensorSpec, host_value, host_view
+
+OPTIONS = ("has_user_compute_stream", "user_compute_stream")
+
+
+@dataclass(frozen=True)
+class ComputeStream:
+    """A stream that lives as long as this object, which must outlive the sessions that use it."""
+
+    handle: int  # the stream's own, a cudaStream_t
+    owner: Any  # what keeps it alive
+
+    def options(self) -> dict[str, str]:
+        """The EP options by which a session uses it."""
+        return dict(zip(OPTIONS, ("1", str(self.handle)), strict=True))
+
+
+def make(kind: str, provider: Provider) -> ComputeStream:
+    """A new stream on the EP's device. Raises `BadInput`: the EP takes no stream, or there is no such library;
+    `BenchmarkFailed`: the stream cannot be made."""
+    if provider.name not in NVIDIA_EPS:
+        raise BadInput(f"--stream: {provider.name} takes no compute stream; {', '.join(sorted(NVIDIA_EPS))} do")
+    return _KINDS[kind](provider)
+
+
+def of_ort(provider: Provider) -> ComputeStream:
+    """A stream that ONNX Runtime makes, for EPs with an EP device."""
+    if provider.ep_device is None:
+        raise BadInput(
+            f"--stream ort: {provider.name} has no EP device here, which makes the stream; --stream cuda-python does without"
+        )
+    try:
+        stream = provider.ep_device.create_sync_stream()
+    except Exception as error:
+        raise BenchmarkFailed(f"--stream ort: {provider.name} made no stream: {ort_text(error)}") from None
+    return ComputeStream(int(stream.get_handle()), stream)
+
+
+def of_cuda_python(provider: Provider) -> ComputeStream:
+    """A stream of NVIDIA's cuda-python, which does not wait for the default stream."""
+    try:
+        runtime = importlib.import_module("cuda.bindings.runtime")
+    except ImportError as error:
+        raise BadInput(f"--stream cuda-python: the package cuda-python does not load: {ort_text(error)}") from None
+    _checked(runtime, runtime.cudaSetDevice(cuda_index(provider)))
+    stream = _checked(runtime, runtime.cudaStreamCreateWithFlags(runtime.cudaStreamNonBlocking))
+    return ComputeStream(int(stream), stream)
+
+
+def cuda_index(provider: Provider) -> int:
+    """CUDA's number of the EP's device."""
+    if provider.ep_device is None:
+        return provider.device_index
+    # https://onnxruntime.ai/docs/execution-providers/CUDA-ExecutionProvider.html: device_id is CUDA's own number.
+    return int(provider.ep_device.ep_options.get("device_id", 0))
+
+
+def _checked(runtime: Any, answer: tuple[Any, ...]) -> Any:
+    """What a call of cuda-python gave besides its error code."""
+    error, *rest = answer
+    if error != runtime.cudaError_t.cudaSuccess:
+        raise BenchmarkFailed(f"--stream cuda-python: {error}")
+    return rest[0] if rest else None
+
+
+_KINDS: dict[str, Callable[[Provider], ComputeStream]] = {"ort": of_ort, "cuda-python": of_cuda_python}
+
 
 # Lets others have the core; asleep the host would come back some 70 µs late. Windows yields in sleep(0).
 _let_others_run: Callable[[], object] = getattr(os, "sched_yield", None) or partial(time.sleep, 0)
@@ -57,13 +129,7 @@ def _tried(provider: Provider) -> memory_trial.Answer:
 
 
 class Stream:
-    """A stream of an EP's device.
-
-    Args:
-        provider: of the device; `problem` has nothing to say against it.
-        memory: the device's.
-        host: host memory that the device can copy to while the host goes on (HOST_ACCESSIBLE), or None for ordinary one.
-    """
+    """A stream of an EP's device, whose copies reach `host` (HOST_ACCESSIBLE) memory while the host goes on."""
 
     def __init__(self, provider: Provider, memory: EpDeviceMemory, host: EpDeviceMemory | None) -> None:
         self._stream = provider.ep_device.create_sync_stream()
@@ -76,7 +142,6 @@ class Stream:
         ort_native.copy_tensors(sources, targets, self._stream)
 
     def arrival(self) -> Arrival:
-        """A way to wait for copies on this stream."""
         host = self._host
         word = host_value(_WORD, np.ones(1, np.float32)) if host is None else host.allocate(_WORD, (1,))
         return Arrival(self, self._one, word)
@@ -108,17 +173,12 @@ class Arrival:
         self._stream.copy(self._one, self._target)
 
     def wait(self) -> None:
-        """Return when the word is there."""
         seen = self._seen
         while not seen[0]:
             _let_others_run()
 
     def wait_for(self, seconds: float) -> None:
-        """Return when the word is there.
-
-        Raises:
-            BenchmarkFailed: it is not there after so long.
-        """
+        """Return when the word is there. Raises `BenchmarkFailed`: it is not there after so long."""
         end = time.monotonic() + seconds
         while not self._seen[0]:
             if time.monotonic() > end:

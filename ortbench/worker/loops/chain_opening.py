@@ -10,7 +10,8 @@ from ortbench.analysis.nodes.placed import nodes_stay
 from ortbench.core.errors import BenchmarkFailed, Unsupported
 from ortbench.plan.chain_plan import chain_from
 from ortbench.plan.target import inputs_from
-from ortbench.worker.chains.data import (
+from ortbench.worker.loops.chain import main_of
+from ortbench.worker.loops.chain_data import (
     ChainData,
     Joint,
     OpenStage,
@@ -21,11 +22,10 @@ from ortbench.worker.chains.data import (
     open_stages,
     run,
 )
-from ortbench.worker.chains.make import main_of
-from ortbench.worker.opening import described_ep, tensor, with_copies
-from ortbench.worker.session import first_run, hardware, memory, placement
-from ortbench.worker.session.runtime import begin, versions
-from ortbench.worker.session.tensors import nbytes
+from ortbench.worker.opening import answered, described_ep, tensor, with_copies
+from ortbench.worker.session import first_run, memory, placement
+from ortbench.worker.session.runtime import begin
+from ortbench.worker.session.tensors import Array, TensorSpec, nbytes
 from ortbench.worker.state import OpenedChain, Stages, State
 
 if TYPE_CHECKING:
@@ -36,7 +36,6 @@ def open_chain(state: State, chain: dict[str, Any], inputs: dict[str, Any]) -> p
     """Load the EPs, create the sessions of all stages, join them, and run the whole once with plain arrays.
 
     Args:
-        state: to keep it in.
         chain: `ortbench.plan.chain_plan.Chain` as data.
         inputs: with the seed, the tolerances and the expected outputs of the whole.
     """
@@ -68,28 +67,22 @@ def open_chain(state: State, chain: dict[str, Any], inputs: dict[str, Any]) -> p
     described = [described_ep(it.asked.target, it.model.provider, parts) for it in stages]
     notes = [note for ep in described for note in ep["notes"]]
     parts.done("where nodes are")
-    return {
-        "ep": described[main]["ep"],
-        "library": described[main]["library"],
-        "version": described[main]["version"],
+    loops = [] if unsupported else [it.loop for it in stages]
+    described_main: protocol.LoadedEp = {
+        **described[main],
         "notes": [note for number, note in enumerate(notes) if note not in notes[:number]],
+    }
+    return {
+        **answered(opened, described_main, placed, unsupported, parts, _eps(stages, where)),
         "ep_options": dict(first.model.target.options),
-        "device": hardware.describe_device(first.model),
-        "memory": memory.describe(first.model.provider),
-        "eps": _eps(stages, where),
-        "placement": placed,
-        "unsupported": unsupported,
-        "inputs": _inputs(data) if unsupported is None else [],
-        "outputs": _outputs(data) if unsupported is None else [],
-        "guessed_dims": []
-        if unsupported
-        else [f"{it.name}.{dim}" for it in stages for dim in it.loop.single.guessed_dims],
+        "inputs": [] if unsupported else _inputs(data),
+        "outputs": [] if unsupported else _outputs(data),
+        "guessed_dims": [
+            f"{it.name}.{dim}" for it, loop in zip(stages, loops, strict=False) for dim in loop.single.guessed_dims
+        ],
         "expected": expected,
         "session_ns": sum(it.model.session_ns for it in stages),
-        "engine_cache": None,
-        "first_inference_ns": 0 if unsupported else sum(it.loop.first_ns for it in stages),
-        "stages": parts.spans,
-        "runtime": versions(),
+        "first_inference_ns": sum(loop.first_ns for loop in loops),
         "chain": {
             "stages": [_stage(it, described[n], unsupported is None) for n, it in enumerate(stages)],
             "links": [] if unsupported else [_link(it) for it in data.joints],
@@ -99,11 +92,7 @@ def open_chain(state: State, chain: dict[str, Any], inputs: dict[str, Any]) -> p
 
 
 def _placement(stage: OpenStage, has_run: bool) -> schema.Placement:
-    """Where the nodes of a stage are.
-
-    Raises:
-        BenchmarkFailed: nodes stay on the CPU where none may.
-    """
+    """Where the nodes of a stage are. Raises `BenchmarkFailed`: nodes stay on the CPU where none may."""
     asked, model = stage.asked, stage.model
     found = placement.placement(model)
     operators = found["cpu_operators"]
@@ -115,39 +104,25 @@ def _placement(stage: OpenStage, has_run: bool) -> schema.Placement:
 
 
 def _together(placed: Sequence[schema.Placement]) -> schema.Placement:
-    """Where the nodes of all stages are."""
-    nodes: Counter[str] = Counter()
-    operators: Counter[str] = Counter()
-    for it in placed:
-        nodes.update(it["nodes"] or {})
-        operators.update(it["cpu_operators"])
-    copies = [it["memcpy_nodes"] for it in placed]
-    known = all(it["nodes"] is not None for it in placed)
+    nodes = [it["nodes"] for it in placed if it["nodes"] is not None]
+    copies = [it["memcpy_nodes"] for it in placed if it["memcpy_nodes"] is not None]
+    operators = sum((Counter(it["cpu_operators"]) for it in placed), Counter[str]())
     return {
-        "nodes": dict(nodes) if known else None,
-        "memcpy_nodes": None if None in copies else sum(count for count in copies if count is not None),
+        "nodes": dict(sum(map(Counter, nodes), Counter[str]())) if len(nodes) == len(placed) else None,
+        "memcpy_nodes": sum(copies) if len(copies) == len(placed) else None,
         "cpu_operators": dict(operators.most_common()),
     }
 
 
 def _eps(stages: Sequence[OpenStage], placed: Sequence[schema.Placement]) -> list[schema.EpOfSession]:
     """Every EP that stages are on, with its part of the nodes, where there are several; else none."""
-    if len({(it.model.provider.name, str(hardware.device_of(it.model.provider))) for it in stages}) < 2:
-        return []
-    counts: Counter[str] = Counter()
-    for it in placed:
-        counts.update(it["nodes"] or {})
-    found: dict[str, schema.EpOfSession] = {}
-    for stage in stages:
-        provider = stage.model.provider
-        found[provider.name] = {
-            "ep": provider.name,
-            "ep_version": provider.version,
-            "device": hardware.describe_device(stage.model),
-            "memory": memory.describe(provider),
-            "nodes": counts[provider.name],
-            "share": round(counts[provider.name] / max(sum(counts.values()), 1), 4),
-        }
+    nodes = sum((Counter(it["nodes"] or {}) for it in placed), Counter[str]())
+    found = {
+        stage.model.provider.name: placement.ep_of_session(
+            stage.model.provider, placement.describe_device(stage.model), nodes
+        )
+        for stage in stages
+    }
     return list(found.values()) if len(found) > 1 else []
 
 
@@ -160,7 +135,7 @@ def _stage(stage: OpenStage, described: protocol.LoadedEp, has_run: bool) -> sch
         "sha256": "",
         "ep": described["ep"],
         "ep_version": described["version"],
-        "device": hardware.describe_device(stage.model),
+        "device": placement.describe_device(stage.model),
         "memory": memory.describe(stage.model.provider),
         "repeat": steps.count,
         "feedback": loop_pairs(stage) if has_run else [],
@@ -195,11 +170,11 @@ def _inputs(data: ChainData) -> list[schema.Tensor]:
     for stage in data.stages:
         taken = {joint.into for joint in data.taken_by(stage)}
         first = {pair.into: array for pair, array in zip(stage.loop.pairs, stage.loop.first, strict=True)}
-        for place, spec in enumerate(stage.model.inputs):
-            if place not in taken:
-                array = first[place] if place in first else stage.loop.feeds[0][spec.name]
-                found.append(tensor(spec, array, stage.loop.single))
-                found[-1]["name"] = f"{stage.name}.{spec.name}"
+        found += [
+            _tensor(stage, spec, first[place] if place in first else stage.loop.feeds[0][spec.name])
+            for place, spec in enumerate(stage.model.inputs)
+            if place not in taken
+        ]
     return found
 
 
@@ -208,8 +183,13 @@ def _outputs(data: ChainData) -> list[schema.Tensor]:
     found: list[schema.Tensor] = []
     for stage in data.stages:
         given = {joint.out for joint in data.given_by(stage)}
-        for place, spec in enumerate(stage.model.outputs):
-            if place not in given and spec.name not in stage.asked.steps.keep:
-                found.append(tensor(spec, stage.last(place), stage.loop.single))
-                found[-1]["name"] = f"{stage.name}.{spec.name}"
+        found += [
+            _tensor(stage, spec, stage.last(place))
+            for place, spec in enumerate(stage.model.outputs)
+            if place not in given and spec.name not in stage.asked.steps.keep
+        ]
     return found
+
+
+def _tensor(stage: OpenStage, spec: TensorSpec, array: Array) -> schema.Tensor:
+    return {**tensor(spec, array, stage.loop.single), "name": f"{stage.name}.{spec.name}"}

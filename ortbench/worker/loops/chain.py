@@ -1,25 +1,25 @@
-"""A chain in one mode. A call of ``latency`` is the whole chain; the time of each of its stages is taken inside it."""
+"""A chain in one mode, and how it is set up by the mode's name."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
 from numpy import median
 
 from ortbench.core.errors import BenchmarkFailed, OrtbenchError, WrongOutputs
-from ortbench.model.modes import LATENCY, WHOLE_CHAIN
-from ortbench.worker.chains.data import ChainData, of_stage
-from ortbench.worker.chains.resident import ResidentStage
-from ortbench.worker.loops.base import LoopMode
-from ortbench.worker.modes.base import Mode, OneAtATime, Proof, Step, TimedCall
+from ortbench.model.modes import CPU, WHOLE_CHAIN
+from ortbench.worker.loops.base import LoopMode, PartsMode
+from ortbench.worker.loops.chain_data import ChainData, OpenStage, of_stage
+from ortbench.worker.loops.chain_resident import Links, ResidentStage
+from ortbench.worker.loops.cpu import CpuStage, Taken
+from ortbench.worker.modes.base import Mode, Proof, Step
 from ortbench.worker.proofs.fence import Fence
 from ortbench.worker.session.memory import Copy
 from ortbench.worker.session.places import Bound
 from ortbench.worker.session.tensors import Value
-from ortbench.worker.timing import Ranges
+from ortbench.worker.timing import took
 
 if TYPE_CHECKING:
     from ortbench.model.schema import LinkTimes, StageBytes
@@ -29,80 +29,38 @@ _LEAST, _MOST = 5, 200
 _WANTED = "the session wants it there"
 
 
-class ChainMode(OneAtATime):
+class ChainMode(PartsMode):
     """The stages of a chain, one after the other. Each ends with its fence, so that none begins before the last is done.
 
-    Args:
-        name: of the mode.
-        data: the chain.
-        stages: in their order, each set up with its links.
-        main: the number of the stage whose fence stands for the chain's.
+    The fence of the `main` stage stands for the chain's.
     """
 
     whole = WHOLE_CHAIN
 
     def __init__(self, name: str, data: ChainData, stages: Sequence[LoopMode], main: int) -> None:
+        super().__init__()
         self.name = name
         self.parts = tuple(stage.name for stage in data.stages)
         self._chain, self._stages = data, stages
-        self._runs: list[Callable[[object, object], object]] = [stage.phases()[LATENCY][0] for stage in stages]
-        self._times: list[int] = []
-        self._starts: list[int] = []
-        self._ranges: Ranges | None = None
+        self._calls: list[Copy] = [stage.run_whole for stage in stages]
         self.fence: Fence = stages[main].fence
         moved = [(stage.bytes_in, stage.bytes_out) for stage in stages]
         self.bytes_in, self.bytes_out = (_sum(side) for side in zip(*moved, strict=True))
 
-    def listen(self, ranges: Ranges) -> Ranges:
-        """Put an NVTX range around every stage, if a tool listens."""
-        self._ranges = ranges
-        return ranges
-
-    def phases(self) -> dict[str, TimedCall]:
-        return {LATENCY: (self._whole, None, None)}
-
-    def _whole(self, _a: object, _b: object) -> None:
+    def run_whole(self, _a: object = None, _b: object = None) -> None:
         done = len(self._times)
         try:
-            if self._ranges is not None and (self._ranges.shows_steps or self.notes_starts):
-                self._run_watched(self._ranges)
-            else:
-                self._run_stages()
+            self._run_parts()
         except OrtbenchError as error:
             raise of_stage(self.parts[len(self._times) - done], error) from None
 
-    def _run_stages(self) -> None:
-        clock, add = time.perf_counter_ns, self._times.append
-        for run in self._runs:
-            start = clock()
-            run(None, None)
-            add(clock() - start)
-
-    def _run_watched(self, ranges: Ranges) -> None:
-        """The same with a range around each stage, and a note of when it began."""
-        clock, add = time.perf_counter_ns, self._times.append
-        for number, run in enumerate(self._runs):
-            with ranges.part(number):
-                start = clock()
-                run(None, None)
-                add(clock() - start)
-            if self.notes_starts:
-                self._starts.append(start)
-
     def take_times(self, calls: int) -> list[int]:
-        times = self._times[len(self._times) - calls * len(self._stages) :]
-        self._times.clear()
         for stage in self._stages:
             stage.take_times(0)
-        return times
-
-    def take_starts(self, calls: int) -> list[int]:
-        starts = self._starts[len(self._starts) - calls * len(self._stages) :]
-        self._starts.clear()
-        return starts
+        return super().take_times(calls)
 
     def steps(self) -> list[Step]:
-        return [(name, partial(run, None, None)) for name, run in zip(self.parts, self._runs, strict=True)]
+        return list(zip(self.parts, self._calls, strict=True))
 
     def fences(self) -> dict[str, Fence]:
         return {f"stage {name}": stage.fence for name, stage in zip(self.parts, self._stages, strict=True)}
@@ -163,10 +121,49 @@ def _sum(counts: Sequence[int | None]) -> int | None:
 
 
 def _time(copy: Copy) -> int:
-    """The median time of a copy, ns."""
     times: list[int] = []
     while len(times) < _LEAST or (sum(times) < _LINK_NS and len(times) < _MOST):
-        start = time.perf_counter_ns()
-        copy()
-        times.append(time.perf_counter_ns() - start)
+        times.append(took(copy))
     return round(median(times))
+
+
+def make_chain(name: str, data: ChainData) -> ChainMode:
+    """Set a mode of a chain up. Raises `Unsupported`: an EP or a model cannot do it."""
+    made: dict[int, LoopMode] = {}  # by the id of the stage
+    for stage in data.stages:
+        try:
+            made[id(stage)] = _cpu(stage, data, made) if name == CPU else _resident(stage, data, made)
+        except OrtbenchError as error:
+            raise of_stage(stage.name, error) from None
+    return ChainMode(name, data, list(made.values()), main_of(data.stages))
+
+
+def main_of(stages: list[OpenStage]) -> int:
+    """The number of the stage that a chain's EP is named after: the first one on a device, or the first one."""
+    on_device = (number for number, stage in enumerate(stages) if not stage.model.provider.computes_on_host)
+    return next(on_device, 0)
+
+
+def _cpu(stage: OpenStage, data: ChainData, made: dict[int, LoopMode]) -> CpuStage:
+    taken = []
+    for joint in data.taken_by(stage):
+        source = made[id(joint.source)]
+        assert isinstance(source, CpuStage)
+        taken.append(Taken(joint.into, source, joint.out))
+    return CpuStage(stage.model, stage.loop, taken)
+
+
+def _resident(stage: OpenStage, data: ChainData, made: dict[int, LoopMode]) -> ResidentStage:
+    ResidentStage.single.check(stage.model)
+    taken = {}
+    for joint in data.taken_by(stage):
+        source = made[id(joint.source)]
+        assert isinstance(source, ResidentStage)
+        taken[joint.taken.name] = source.handed(joint.out, stays=joint.why_copied() is None)
+    given = data.given_by(stage)
+    crossing = [joint for joint in given if joint.why_copied() is not None]
+    read = {it.given.name for it in crossing if it.given.is_packed or not it.places()[0].on_host}
+    links = Links(taken, {joint.given.name for joint in given}, read)
+    made_stage = ResidentStage(stage.model, stage.loop, stage.asked.steps, links)
+    made_stage.run_whole()  # so that the next is set up with something to take
+    return made_stage

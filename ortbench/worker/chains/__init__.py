@@ -1,1 +1,0 @@
-"""Chains: models one behind the other in one process, so that what one gives the next can take where it is."""

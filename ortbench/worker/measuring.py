@@ -1,0 +1,231 @@
+"""Requests about modes: set one up (its fences and proofs, a check of its outputs, what warms it up), and its figures: blocks of
+samples, what is measured once, stretches beside which somebody else reads a meter, and what changes of shape cost."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from ortbench.core.errors import NotWritten, WrongOutputs
+from ortbench.model.modes import LATENCY, is_rate
+from ortbench.plan.plan import Loop
+from ortbench.worker.inputs import model_file
+from ortbench.worker.proofs.outputs import check_outputs, differences
+from ortbench.worker.state import Stages, State
+from ortbench.worker.timing import Capture, HostTime, Ranges, time_block, took, warm_up
+
+if TYPE_CHECKING:
+    from ortbench.model.protocol import Captured, Finished, Prepared, Samples, Stretched, Switched, TracedSamples
+    from ortbench.model.schema import Once, Places, TensorPlace
+    from ortbench.worker.modes.base import Mode
+    from ortbench.worker.session.places import Bound
+
+_ONCE_REPEATS = 5
+_APART_NS = 1_000_000  # between ends of a stretch: finer than meters tell, and few enough for an answer
+
+
+def prepare(
+    state: State, mode: str, warmup: int | None, depth: int = Loop.depth, warmup_ns: int = Loop().warmup_ns
+) -> Prepared:
+    """Set a mode up, prove its fence, check its outputs, have it prove what it claims, warm it up.
+
+    Args:
+        mode: its name.
+        warmup: runs to warm it up with; None for as many as fill `warmup_ns`, those of the proofs counted.
+        depth: of a pipeline.
+        warmup_ns: for inferences; a fifth of it for each of their phases.
+    """
+    stages = Stages()
+    try:
+        return _prepare(state, mode, warmup, warmup_ns, depth, stages)
+    except WrongOutputs as error:
+        raise WrongOutputs(f"{error}{model_file.sentence(state.opened.path)}") from None
+
+
+def _prepare(state: State, mode: str, warmup: int | None, warmup_ns: int, depth: int, stages: Stages) -> Prepared:
+    tolerances = state.opened.request.rtol, state.opened.request.atol
+    made, times = _make_checked(state, mode, depth, stages)
+    fences = made.fences()
+    taken = {phase: [fence.known.work_ns] for phase, fence in fences.items() if fence.known is not None}
+    ran = {phase: fence.spent_ns for phase, fence in fences.items()}
+    taken[LATENCY] = times
+    ran[LATENCY] = sum(times) + sum(it.spent_ns for it in {id(it): it for it in fences.values()}.values())
+    proved: dict[str, Any] = {}
+    for proof in made.proofs(*tolerances, state.modes):
+        begun = time.perf_counter_ns()
+        proved[proof.key] = proof.prove()
+        ran[LATENCY] += time.perf_counter_ns() - begun
+        stages.done(proof.stage)
+    estimates = {}
+    for phase, call in made.phases().items():
+        budget = warmup_ns if phase == LATENCY else warmup_ns // 5
+        estimates[phase] = warm_up(call, warmup, budget - ran.get(phase, 0), taken.get(phase, ()))
+        made.rest()
+    stages.done("warming up")
+    state.modes[mode] = made
+    state.ranges[mode] = made.listen(Ranges(made))
+    found: Prepared = {
+        "bytes_in": made.bytes_in,
+        "bytes_out": made.bytes_out,
+        "sync": {
+            **made.fence.to_dict(),
+            "h2d": None if made.upload_fence is None else made.upload_fence.to_dict(),
+            "d2h": None if made.download_fence is None else made.download_fence.to_dict(),
+        },
+        "zero_copy": proved.get("zero_copy"),
+        "external": proved.get("external"),
+        "graph": proved.get("graph"),
+        "places": _places(state, made),
+        "pipeline": made.pipeline(),
+        "inferences_per_sample": made.per_call if is_rate(mode, LATENCY) else None,
+        "estimates_ns": estimates,
+        "stages": stages.spans,
+    }
+    if (loop := made.bytes_by_step()) is not None:
+        found["loop"] = loop
+    if (copied := made.stage_bytes()) is not None:
+        found["chain"] = copied
+    return found
+
+
+def _make_checked(state: State, mode: str, depth: int, stages: Stages) -> tuple[Mode, list[int]]:
+    """A mode whose outputs are right, and what the calls of ``latency`` took that showed it, ns.
+
+    What a few µs of work leave to wait for is less than a busy host can tell from nothing. Where the host then reads outputs
+    in place and they are not there, the fence does not wait, and the next one is tried.
+    """
+    request = state.opened.request
+    while True:
+        made = state.opened.make(mode, depth)
+        stages.done("binding, proving the fence")
+        try:
+            return made, check_outputs(made, request.rtol, request.atol)
+        except NotWritten:
+            if made.fence.known is None or not state.opened.model.fences.refuse("run", made.fence.kind):
+                raise
+        finally:
+            stages.done("comparing outputs")
+
+
+def _places(state: State, made: Mode) -> Places:
+
+    def described(it: Bound) -> TensorPlace:
+        why = it.why or state.opened.host_reasons.get(it.name, "the session wants it there")
+        return {"name": it.name, "memory": it.memory, "why": why, "usual": it.usual}
+
+    ins, outs = made.bound()
+    return {"inputs": [*map(described, ins)], "outputs": [*map(described, outs)]}
+
+
+def block(state: State, mode: str, phase: str, n: int, drop: int, timeline: bool = False) -> Samples:
+    """Time one block; for a timeline also say when each sample began, and how long its call took.
+
+    Where a call of ``latency`` makes several inferences, a sample is the time of one of them.
+    """
+    made = state.modes[mode]
+    host = HostTime(made.submits().get(phase))
+    starts: list[int] | None = [] if timeline else None
+    made.notes_starts = timeline
+    start = time.perf_counter_ns()
+    calls = time_block(made, state.ranges[mode], phase, n, drop, starts=starts, host=host)
+    made.rest()
+    several = made.per_call if phase == LATENCY else 1
+    samples, submits = (ns if several == 1 else [round(it / several) for it in ns] for ns in (calls, host.submits))
+    answer: Samples = {"samples": samples, "start_ns": start, "spent_ns": time.perf_counter_ns() - start}
+    if submits:
+        answer["submits"] = submits
+    if phase == LATENCY:
+        answer["cpu"], answer["counts"] = host.cpu, host.counts
+    parts = made.take_times(n)
+    if parts is not None:
+        answer["steps"] = parts
+    if starts is None:
+        return answer
+    traced: TracedSamples = {**answer, "starts_ns": starts, "calls_ns": calls, "step_starts_ns": made.take_starts(n)}
+    return traced
+
+
+def finish(state: State, mode: str) -> Finished:
+    """After the last block: the outputs as the timed runs left them, the copies that are made only once, and whether
+    the fences still wait."""
+    made = state.modes[mode]
+    wrong = differences(made, state.opened.request.rtol, state.opened.request.atol)
+    if wrong is not None:
+        wrong += model_file.sentence(state.opened.path)
+    copies = made.once()
+    once: Once | None = None
+    if copies is not None:
+        pairs = zip(copies, made.once_bytes, strict=True)
+        upload, download = (
+            sorted(took(copy) for _ in range(_ONCE_REPEATS))[_ONCE_REPEATS // 2] if count else 0
+            for copy, count in pairs
+        )
+        once = {"h2d_ns": upload, "d2h_ns": download}
+    links = made.link_times() if wrong is None else None
+    early = [f"{phase} ({fence.kind})" for phase, fence in made.fences().items() if fence.returns_early()]
+    found: Finished = {"differs": wrong, "once": once, "early": early}
+    return found if links is None else {**found, "links": links}
+
+
+def capture(state: State, on: bool) -> Captured:
+    """Begin or end what a profiler is to record."""
+    if state.capture is None:
+        state.capture = Capture()
+    if on:
+        state.capture.begin()
+    else:
+        state.capture.end()
+    return {"listening": state.capture.listening}
+
+
+def stretch(state: State, mode: str, seconds: float) -> Stretched:
+    """Run a mode for so many seconds, at least once, each run fenced as its samples are; several a call count as several."""
+    made = state.modes[mode]
+    call, a, b = made.phases()[LATENCY]
+    ended: list[tuple[int, int]] = []
+    count = noted = 0
+    start = now = time.perf_counter_ns()
+    until = start + round(seconds * 1e9)
+    while not count or now < until:
+        call(a, b)
+        now = time.perf_counter_ns()
+        count += made.per_call
+        if now - noted >= _APART_NS:
+            ended.append((count, now))
+            noted = now
+        made.take_times(0)  # of a loop or a chain: nobody wants the times of its parts
+    if ended[-1][0] != count:
+        ended.append((count, now))
+    made.rest()
+    return {"start_ns": start, "ended": ended}
+
+
+def switching(state: State, mode: str, points: Sequence[int], calls: int, first: bool) -> Switched:
+    """Time calls of ``latency`` of several shapes twice: each call another shape, and one shape at a time.
+
+    Args:
+        mode: that is set up for all of them.
+        points: their numbers, in the order in which they are called.
+        calls: of each shape, either way.
+        first: whether the calls in turns come first.
+
+    Returns:
+        The samples in ns, by the number of the shape in `points`. One shape at a time begins with a call that is not recorded,
+        since it is a change of shapes too.
+    """
+    made = [(state.points[point].modes[mode], state.points[point].ranges[mode]) for point in points]
+    turns: list[list[int]] = [[] for _ in points]
+    alone: list[list[int]] = []
+
+    def in_turns() -> None:
+        for _ in range(calls):
+            for times, (it, ranges) in zip(turns, made, strict=True):
+                times += time_block(it, ranges, LATENCY, 1, 0)
+
+    def one_at_a_time() -> None:
+        alone.extend(time_block(it, ranges, LATENCY, calls, 1) for it, ranges in made)
+
+    for part in (in_turns, one_at_a_time) if first else (one_at_a_time, in_turns):
+        part()
+    return {"turns": turns, "alone": alone}
