@@ -17,8 +17,7 @@ from ortbench.model.modes import MODES
 from ortbench.model.result import FAILED, UNSUPPORTED, Case, Result
 from ortbench.plan.compare_options import Compared
 from ortbench.report.history import told
-from ortbench.report.page.history import build_history
-from ortbench.report.page.page import build_page
+from ortbench.report.page.page import build_history, build_page
 from tests.results import (
     CROSSING,
     STAYING,

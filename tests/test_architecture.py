@@ -35,7 +35,6 @@ HOME = {
     "typer": ("cli",),
     "rich": ("report/terminal",),
     "pandas": ("report", "api/results.py"),  # which names the types of what it gives
-    "junitparser": ("report/exports",),
     "matplotlib": ("report/page", "api/results.py"),
     "jinja2": ("report/page", "report/programs"),
     "scipy": ("analysis",),

@@ -101,15 +101,15 @@ class Result(stored.Result):
             BadInput: there is no such picture of this result.
         """
         with _quiet_matplotlib():
-            from ortbench.report.page.charts.plots import figure
-            from ortbench.report.page.pictures.gallery import of_one
+            from ortbench.report.page.chart_data.charts import charts_of
+            from ortbench.report.page.chart_svg.draw import figure
 
-            found = {it.title: it for it in of_one(self)}
+            found = {it.title: it for it in charts_of(self)}
             if not found:
                 raise BadInput("there is no picture of it: nothing was measured")
             if picture is not None and picture not in found:
                 raise BadInput(f"picture {picture!r}: there is no such one; there are {', '.join(map(repr, found))}")
-            return figure(found[picture or next(iter(found))])
+            return figure(found[picture or next(iter(found))].drawing)
 
     def markdown(self) -> str:
         """The report as Markdown, as ``table.md`` has it."""
@@ -135,7 +135,7 @@ class Result(stored.Result):
 
     def _repr_html_(self) -> str:
         with _quiet_matplotlib():
-            from ortbench.report.page.first_part import of_result
+            from ortbench.report.page.page import of_result
 
             return of_result(self)
 
@@ -235,13 +235,13 @@ class Comparison:
             BadInput: nothing was measured.
         """
         with _quiet_matplotlib():
-            from ortbench.report.page.charts.plots import figure
-            from ortbench.report.page.pictures.gallery import of_many
+            from ortbench.report.page.chart_data.charts import charts_of_many
+            from ortbench.report.page.chart_svg.draw import figure
 
-            found = of_many(self.results, self.names)
+            found = charts_of_many(self.results, self.names)
             if not found:
                 raise BadInput("there is no picture of it: nothing was measured")
-            return figure(found[0])
+            return figure(found[0].drawing)
 
     def markdown(self) -> str:
         """The report as Markdown."""
@@ -300,9 +300,10 @@ class Bandwidth(stored.Result):
         if not measured(self):
             raise BadInput("there is no picture of it: nothing was measured")
         with _quiet_matplotlib():
-            from ortbench.report.page.charts.copy_rates import bandwidth_figure
+            from ortbench.report.page.chart_data.copies import bandwidth_curve
+            from ortbench.report.page.chart_svg.draw import figure
 
-            return bandwidth_figure(self)
+            return figure(bandwidth_curve(self))
 
     def markdown(self) -> str:
         """The report as Markdown, as ``table.md`` has it."""
@@ -371,11 +372,10 @@ def _tables_of(report: Report, said: Sequence[str] | None = None) -> str:
     """A report's tables as HTML, below its title and what is to be said, by default its notes."""
     with _quiet_matplotlib():
         from ortbench.report.model import Notes, SideBySide, Table
-        from ortbench.report.page.facts import Remark
-        from ortbench.report.page.first_part import of_tables
+        from ortbench.report.page.page import of_tables
 
         blocks = [block for part in report.parts for block in part]
         tables = [block for block in blocks if isinstance(block, Table)]
         tables += [block.table for block in blocks if isinstance(block, SideBySide) and block.table is not None]
         notes = [note.text for block in blocks if isinstance(block, Notes) for note in block.notes]
-        return of_tables(report.title, tables, map(Remark, notes if said is None else said))
+        return of_tables(report.title, tables, notes if said is None else said)

@@ -25,7 +25,6 @@ def code(plan: Plan, out: str | None, notebook: str | None) -> int:
     check_place(out, "--out")
     check_place(notebook, "--notebook")
     opened, prepared, found = _found(plan)
-    from ortbench.report.programs import notebook as notebooks
     from ortbench.report.programs import program
 
     written = program.write(plan, opened, prepared, found, plan.command)
@@ -33,9 +32,7 @@ def code(plan: Plan, out: str | None, notebook: str | None) -> int:
     if out is not None or notebook is None:
         texts.append(("--out", out or "-", written.source))
     if notebook is not None:
-        texts.append(
-            ("--notebook", notebook, notebooks.notebook(f"# {written.title}\n\n{written.about}", written.parts))
-        )
+        texts.append(("--notebook", notebook, program.notebook(f"# {written.title}\n\n{written.about}", written.parts)))
     saved = [path for option, path, text in texts if write(path, text, option) and path != "-"]
     if len(saved) == len(texts):  # else a program is where this would be
         for path in saved:

@@ -45,7 +45,7 @@ def history(places: Sequence[str], only: Compared, force: bool, wanted: Wanted) 
         write(wanted.markdown, text, "--markdown")
     if wanted.html is not None:
         quieten_matplotlib()
-        from ortbench.report.page.history import build_history
+        from ortbench.report.page.page import build_history
 
         write(wanted.html, build_history(told, len(runs), only.same, left_out), "--html")
     write_json(shown.records(told), wanted.json)

@@ -131,7 +131,7 @@ def _show(launched: Launched, json_out: str | None, quiet: bool) -> None:
 def _show_side_by_side(launched: Launched, each: bool, quiet: bool) -> None:
     """Several sides in one table; also `each` by itself, which settings of one EP do not need."""
     from ortbench.core.files import write_or_note
-    from ortbench.report import run, sides
+    from ortbench.report import comparison, run
     from ortbench.report.markdown import markdown
 
     results = launched.results
@@ -140,7 +140,7 @@ def _show_side_by_side(launched: Launched, each: bool, quiet: bool) -> None:
     compared = None
     if len(results) > 1:
         same = parse_share(SAME, "--same")
-        compared = sides.build(results, launched.names, same, None if each else str(parent))
+        compared = comparison.build_sides(results, launched.names, same, None if each else str(parent))
     text = "" if compared is None else markdown(compared)
     if text:
         write_or_note(parent / "comparison.md", text)

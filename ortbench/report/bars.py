@@ -1,15 +1,54 @@
-"""Bars of text: one row of cells, filled part by part. Pure."""
+"""What a mode's latency is made of, and bars of text: one row of cells, filled part by part. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
+
+from ortbench.analysis.comparing.pairs import timed_phase
+from ortbench.model.modes import COPIES_HIDDEN, COPY_TIME, D2H, H2D, LATENCY, is_rate, mode_of
+from ortbench.model.result import Case
 
 SPLIT = "split"  # what the column of bars is called
-# A fill for each phase, told apart without colour. They are block elements, which fonts for terminals have.
-FILLS = {"h2d": "░", "inference": "█", "d2h": "▒"}
-COPIES = "≈"  # derived, and known only in sum: H2D and D2H
-WHOLE = "━"  # its parts are not known
-PER_RUN = "┅"  # there are no parts: many runs and one wait, copied outside of them
+INFERENCE = "inference"
+COPIES = "copies"  # derived, and known only in sum: H2D and D2H
+WHOLE = "not split"  # its parts are not known
+PER_RUN = "time per run"  # there are no parts: many runs and one wait, copied outside of them
+# A fill for each, told apart without colour. They are block elements, which fonts for terminals have.
+FILLS = {H2D: "░", INFERENCE: "█", D2H: "▒", COPIES: "≈", PER_RUN: "┅", WHOLE: "━"}
+
+
+class Segment(NamedTuple):
+    """A part of a mode's latency: a phase, `COPIES`, `WHOLE` or `PER_RUN`, how long it takes (ns), and whether that was derived."""
+
+    kind: str
+    ns: float
+    derived: bool = False
+
+
+def segments_of(case: Case) -> tuple[Segment, ...]:
+    """What the latency of a case that was measured is made of.
+
+    Phases are timed in blocks of their own and need not add up to the latency; what was derived does. Copies of CPU tensors are never
+    below 0. In a pipeline phases of several items overlap: of its copies there is what is not hidden, the rest is inference.
+    """
+    total = case.median(LATENCY)
+    assert total is not None
+    if mode_of(case.mode).in_bursts:
+        return (Segment(PER_RUN, total),)
+    every, hidden, inference = case.value(COPY_TIME), case.value(COPIES_HIDDEN), case.value(INFERENCE)
+    if is_rate(case.mode, LATENCY):
+        if every is None or hidden is None:
+            return (Segment(WHOLE, total),)
+        copies = every - hidden
+        return Segment(COPIES, copies, True), Segment(INFERENCE, max(total - copies, 0), True)
+    phases = (H2D, INFERENCE, D2H) if timed_phase(case.mode, INFERENCE) != LATENCY else (INFERENCE,)
+    medians = {phase: median for phase in phases if (median := case.median(phase)) is not None}
+    if medians and all(phase in medians or case.copies_nothing(phase) for phase in phases):
+        return tuple(Segment(phase, median) for phase, median in medians.items())
+    if every is not None and inference is not None:
+        return Segment(COPIES, max(every, 0), True), Segment(INFERENCE, min(inference, total), True)
+    return (Segment(WHOLE, total),)
 
 
 def bar(parts: Sequence[tuple[str, float]], scale: float, width: int) -> str:

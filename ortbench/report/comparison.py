@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, replace
 from typing import Any
 
 from ortbench.analysis.comparing.compare import Row, are_one_run, lacks, only_in, rows, word
 from ortbench.analysis.comparing.series import EVERYTHING, Key, Selection, point_text
+from ortbench.analysis.findings.advice import superseded
+from ortbench.analysis.nodes.placed import missed, placed_sentences
 from ortbench.model.metrics import LATENCY, Metric, figure
 from ortbench.model.result import Result
-from ortbench.report.costs.section import TITLE
+from ortbench.report.cells import best_note, ratio_cells
+from ortbench.report.costs import TITLE
 from ortbench.report.model import (
     KEY,
     NOTHING,
@@ -20,15 +23,13 @@ from ortbench.report.model import (
     Notes,
     Paragraph,
     Report,
+    SavedIn,
     SideBySide,
     Table,
     columns,
     numbers,
 )
-from ortbench.report.ratios import ratio_cells
-from ortbench.report.throughput import best_note
-from ortbench.report.together import off_target
-from ortbench.report.words import has_line, heading, hint, not_measured, remark
+from ortbench.report.words import has_line, heading, hint, not_measured, remark, warnings
 
 _MODE = Column("mode", Kind.NAME, KEY)
 _LATENCY = figure(LATENCY)
@@ -213,3 +214,51 @@ def records(
                 record[key] = ratio and {**asdict(ratio), "verdict": word(ratio, same, row.is_cost)}
             found.append(record)
     return found
+
+
+def off_target(results: Sequence[Result], names: Sequence[str]) -> list[Notes]:
+    """That (nearly) nothing ran on the EP that was asked for, which stands before any figure; no block where more did."""
+    found = _together(results, names, lambda result: [remark(it) for it in placed_sentences(result)[: _is_off(result)]])
+    return [Notes(found)] if found else []
+
+
+def placed_and_warned(results: Sequence[Result], names: Sequence[str]) -> list[Note]:
+    """What is copied inside the graphs, and what the results warn of besides."""
+
+    def said(result: Result) -> Iterable[Note]:
+        return [*map(Note, placed_sentences(result)[_is_off(result) :]), *warnings(result, superseded(result))]
+
+    return _together(results, names, said)
+
+
+def _is_off(result: Result) -> int:
+    """How many of what is said of places is about an EP that was missed."""
+    return int(missed(result) is not None)
+
+
+def _together(results: Sequence[Result], names: Sequence[str], said: Callable[[Result], Iterable[Note]]) -> list[Note]:
+    """The notes of all results, each once; with the names of those that it is of, where it is not of all."""
+    found: dict[Note, list[str]] = {}
+    for name, result in zip(names, results, strict=True):
+        for note in said(result):
+            found.setdefault(note, []).append(name)
+    return [
+        note if len(of) == len(results) else replace(note, text=f"{', '.join(of)}: {note.text}")
+        for note, of in found.items()
+    ]
+
+
+def build_sides(results: Sequence[Result], names: Sequence[str], same: float, folder: str | None = None) -> Report:
+    """The comparison of the sides, with what is copied inside their graphs and what they warn of.
+
+    Args:
+        results: at least two.
+        names: of the sides.
+        same: up to which share a difference does not matter.
+        folder: of all of them, where nothing else says where they were saved and what they warn of.
+    """
+    compared = build(results, names, same, in_order=False)
+    if folder is None:
+        return compared
+    *parts, last = compared.parts
+    return Report(compared.title, [*parts, [Notes(placed_and_warned(results, names)), *last, SavedIn(folder)]])

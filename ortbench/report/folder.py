@@ -33,6 +33,7 @@ def write_bandwidth(result: Result, path: Path) -> None:
     write_or_note(path / "table.md", markdown(report_bandwidth.build(result)))
     write_or_note(path / "table.csv", records_csv(result))
     if measured(result) and find_spec("matplotlib") is not None:
-        from ortbench.report.page.charts.copy_rates import bandwidth_svg  # it takes longer to import than all else
+        from ortbench.report.page.chart_data.copies import bandwidth_curve
+        from ortbench.report.page.chart_svg.draw import svg_file  # it takes longer to import than all else
 
-        write_or_note(path / "bandwidth.svg", bandwidth_svg(result))
+        write_or_note(path / "bandwidth.svg", svg_file(bandwidth_curve(result)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, overall
 from ortbench.gate.verdict import Verdict
 from ortbench.report import comparison, model
+from ortbench.report.comparison import off_target, placed_and_warned
 from ortbench.report.model import (
     MARKDOWN,
     TERMINAL,
@@ -18,7 +19,6 @@ from ortbench.report.model import (
     SavedIn,
     Title,
 )
-from ortbench.report.together import off_target, placed_and_warned
 from ortbench.report.words import remark
 
 _SIGNS = {PASSED: ("✓", model.GOOD), FAILED: ("✗", model.BAD), UNCLEAR: ("?", model.UNCLEAR)}

@@ -19,6 +19,7 @@ from ortbench.core import units
 from ortbench.model.kinds import KINDS
 from ortbench.model.result import Result
 from ortbench.plan.compare_options import Compared
+from ortbench.report.cells import verdict_cell
 from ortbench.report.comparison import figure_text
 from ortbench.report.loops import sparkline
 from ortbench.report.model import (
@@ -26,6 +27,7 @@ from ortbench.report.model import (
     GOOD,
     KEY,
     NOTHING,
+    PRINTED,
     Block,
     Column,
     Heading,
@@ -39,7 +41,6 @@ from ortbench.report.model import (
     columns,
     filled,
 )
-from ortbench.report.ratios import verdict_cell
 from ortbench.report.words import heading, hint, remark
 
 _SERIES = (Column("series", Kind.NAME, KEY), Column("mode", Kind.WORD, KEY))
@@ -251,7 +252,7 @@ def build(found: Sequence[Told], count: int, same: float, left_out: Iterable[str
     steps = step_table(found)
     parts: list[Sequence[Block]] = [[Heading([headline(found, count), *abouts(found)])], [series_table(found)]]
     if steps.rows:
-        parts.append([Title("Steps"), steps, Notes(step_notes(found))])
+        parts.append([Title("Steps"), steps, Notes(step_notes(found), media=PRINTED)])
     said = Notes([remark(text) for text in remarks(found, [*left_out])])
     parts.append([said, Paragraph(legend(same)), hint("over time", "scatter", "steps")])
     return Report("ortbench history", parts)

@@ -36,12 +36,14 @@ from ortbench.model.modes import (
 )
 from ortbench.model.result import NOT_MEASURED, OK, Case, Result
 from ortbench.report.cells import cell
+from ortbench.report.costs import cost_parts
 from ortbench.report.loops import sparkline
 from ortbench.report.model import (
     BAD,
     KEY,
     MARKDOWN,
     NOTHING,
+    PAGE,
     TERMINAL,
     UNCLEAR,
     Block,
@@ -58,6 +60,7 @@ from ortbench.report.model import (
     columns,
     filled,
 )
+from ortbench.report.placement import on_page, placement_parts
 from ortbench.report.words import heading, hint, mode_name, result_name, warnings
 
 WHAT_A_LEVEL_IS = (
@@ -255,7 +258,8 @@ def build(result: Result, folder: str | None = None) -> Report:
             for word in ("scaling", "GIL wait", "Jain's index", "queue delay", "busy", "late", "knee")
             if word in words
         ]
-        parts.append([Paragraph(WHAT_A_LEVEL_IS, media=TERMINAL), hint(*unusual)])
+        parts.append([Paragraph(WHAT_A_LEVEL_IS, media=TERMINAL | PAGE), hint(*unusual)])
+    parts += on_page([*cost_parts(result), *placement_parts(result)])
     return Report(f"ortbench load: {result_name(result) or result.model['path']}", [*parts, last])
 
 

@@ -8,8 +8,8 @@ from ortbench.analysis.loops import growth_ns, is_first_apart, law
 from ortbench.core import units
 from ortbench.model.modes import LATENCY, STEP
 from ortbench.model.result import Case, Result
-from ortbench.report.csv import csv_text
 from ortbench.report.model import KEY, NOTHING, Column, Kind, Table, columns, filled
+from ortbench.report.records import csv_text
 from ortbench.report.words import mode_name, ratio_cells
 
 WHAT_A_LOOP_IS = "loop: the first state is brought to the device, then all steps run; step: any one of them."

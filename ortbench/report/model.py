@@ -1,5 +1,5 @@
 """What a report is, whatever it is shown on: blocks of plain data, which say their content once. A renderer a medium shows
-them: `ortbench.report.markdown`, `ortbench.report.terminal.print`; the page takes the tables alone."""
+them: `ortbench.report.markdown`, `ortbench.report.terminal.print`, `ortbench.report.page.parts`."""
 
 from __future__ import annotations
 
@@ -18,11 +18,14 @@ class Medium(Enum):
 
     TERMINAL = auto()
     MARKDOWN = auto()
+    PAGE = auto()
 
 
 TERMINAL = frozenset({Medium.TERMINAL})
 MARKDOWN = frozenset({Medium.MARKDOWN})
-EVERYWHERE = TERMINAL | MARKDOWN
+PAGE = frozenset({Medium.PAGE})
+PRINTED = TERMINAL | MARKDOWN
+EVERYWHERE = PRINTED | PAGE
 
 
 class Kind(Enum):

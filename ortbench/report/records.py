@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import io
+from collections.abc import Iterable, Mapping, Sequence
+from csv import DictWriter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ortbench.core.safe_text import visible_lines
 from ortbench.core.stats import Stats, Value
 from ortbench.model.metrics import USUAL, in_order, known_or_plain
 from ortbench.model.result import Case, Result
-from ortbench.report.csv import csv_text
 
 if TYPE_CHECKING:
     import pandas
@@ -113,3 +115,25 @@ def frame(results: Sequence[Result]) -> pandas.DataFrame:
     found = {it.name: it.unit for it in _columns([case for result in results for case in result.cases])}
     made.attrs["units"] = {name: unit for name, unit in {**axes, **found}.items() if unit not in ("", "1", None)}
     return made
+
+
+_FORMULA = ("=", "+", "-", "@")
+
+
+def csv_text(columns: Sequence[str], records: Iterable[Mapping[str, Any]]) -> str:
+    """Flat records as CSV; None and what is not there is left empty, what no column is for is left out.
+
+    Texts are `ortbench.core.safe_text.visible_lines`, and none is a formula.
+    """
+    text = io.StringIO()
+    writer = DictWriter(text, columns, extrasaction="ignore", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({key: _cell(value) for key, value in record.items()} for record in records)
+    return text.getvalue()
+
+
+def _cell(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    shown = visible_lines(value)
+    return f"'{shown}" if shown.lstrip().startswith(_FORMULA) else shown

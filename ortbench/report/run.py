@@ -4,25 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ortbench.analysis.comparing.pairs import timed_phase
 from ortbench.analysis.findings.advice import sentences, superseded
 from ortbench.analysis.nodes.placed import missed
 from ortbench.core import units
 from ortbench.core.stats import SAMPLES_FOR, Stats
-from ortbench.model.modes import COPIES_HIDDEN, COPY_RATE, COPY_TIME, LATENCY, PHASE_NAMES, is_rate, mode_of
+from ortbench.model.modes import COPY_RATE, COPY_TIME, LATENCY, PHASE_NAMES, is_rate, mode_of
 from ortbench.model.result import CHAIN, LOAD, LOOP, SWEEP, Case, Result
 from ortbench.report import load as report_load
-from ortbench.report import nodes, sweep
-from ortbench.report.bars import COPIES, FILLS, PER_RUN, SPLIT, WHOLE
-from ortbench.report.cells import cell
+from ortbench.report import sweep
+from ortbench.report.bars import COPIES, FILLS, PER_RUN, SPLIT, WHOLE, segments_of
+from ortbench.report.cells import cell, has_items, item_cells, item_columns
 from ortbench.report.chains import chain_table, link_table, stage_table
-from ortbench.report.costs.section import cost_parts
+from ortbench.report.costs import cost_parts
 from ortbench.report.loops import WHAT_A_LOOP_IS, loop_table
 from ortbench.report.model import (
     DERIVED,
     KEY,
     MARKDOWN,
     NOTHING,
+    PAGE,
     TERMINAL,
     UNCLEAR,
     Bar,
@@ -40,8 +40,7 @@ from ortbench.report.model import (
     columns,
     filled,
 )
-from ortbench.report.places import places_table
-from ortbench.report.throughput import has_items, item_cells, item_columns
+from ortbench.report.placement import placement_parts
 from ortbench.report.words import heading, hint, mode_name, not_measured, ratio_cells, result_name, warnings
 
 # The columns in the order of their weight; those of a group stay together where the terminal is narrow.
@@ -123,7 +122,7 @@ def _phase_cells(case: Case, scale: float) -> tuple[str, str, str]:
         # What a run with CPU tensors copies is known only in sum, so the sum stands for both directions.
         return f"{DERIVED}{copies if copy > 0 else 0}", f"{DERIVED}{inference}", "(both)"
     cells = []
-    for phase in FILLS:
+    for phase in ("h2d", "inference", "d2h"):
         median = case.median(phase)
         cells.append(NOTHING if median is None else units.time(median, scale))
     return cells[0], cells[1], cells[2]
@@ -156,39 +155,18 @@ def splits(result: Result) -> list[Bar]:
 
 
 def _split(case: Case, total: float) -> list[tuple[str, float]]:
-    if mode_of(case.mode).in_bursts:
-        return [(PER_RUN, total)]
-    if is_rate(case.mode, LATENCY):
-        return _left_over(case, total)
-    phases = FILLS.keys() if timed_phase(case.mode, "inference") != LATENCY else ("inference",)
-    medians = {phase: median for phase in phases if (median := case.median(phase)) is not None}
-    parts: list[tuple[str, float]] = []
-    if medians and all(phase in medians or case.copies_nothing(phase) for phase in phases):
-        parts = [(FILLS[phase], median) for phase, median in medians.items()]
-    elif (copies := case.value(COPY_TIME)) is not None and (rest := case.value("inference")) is not None:
-        parts = [(COPIES, max(copies, 0)), (FILLS["inference"], rest)]
-    whole = sum(size for _, size in parts)
-    return [(fill, size / whole * total) for fill, size in parts] if whole else [(WHOLE, total)]
+    segments = segments_of(case)
+    whole = sum(it.ns for it in segments)
+    return [(FILLS[it.kind], it.ns / whole * total) for it in segments] if whole else [(FILLS[WHOLE], total)]
 
 
-def _left_over(case: Case, total: float) -> list[tuple[str, float]]:
-    """What a pipeline still waits for: the copies that are not hidden, and inference."""
-    every, hidden = case.value(COPY_TIME), case.value(COPIES_HIDDEN)
-    if every is None or hidden is None:
-        return [(WHOLE, total)]
-    copies = every - hidden
-    return [(COPIES, copies), (FILLS["inference"], max(total - copies, 0))]
-
-
-_TITLES = {"h2d": "H2D", "d2h": "D2H"}
-_FILLED = {**{fill: _TITLES.get(phase, phase) for phase, fill in FILLS.items()}, COPIES: "copies both ways"}
-_FILLED |= {PER_RUN: "time per run (throughput)", WHOLE: "not split"}
+_TITLES = {"h2d": "H2D", "d2h": "D2H", COPIES: "copies both ways", PER_RUN: "time per run (throughput)"}
 
 
 def split_legend(parts: Sequence[Bar]) -> str:
     """What bars mean."""
     used = {fill for row in parts for fill, size in row if size > 0}
-    fills = " ".join(f"{fill} {phase}" for fill, phase in _FILLED.items() if fill in used)
+    fills = " ".join(f"{fill} {_TITLES.get(kind, kind)}" for kind, fill in FILLS.items() if fill in used)
     return f"{SPLIT}: {fills}, scaled to latency"
 
 
@@ -213,11 +191,7 @@ def _build(result: Result, folder: str | None) -> Report:
     if table.rows:
         parts += [[table], _EXPLAINED.get(result.kind, _explained)(table)]
     parts += [[it] for it in further_tables(result)]
-    parts += cost_parts(result)
-    if (places := places_table(result, MARKDOWN)).rows:
-        parts.append([places])
-    if result.nodes is not None:
-        parts += [[Paragraph(nodes.heading(result))], *([found] for found in nodes.tables(result.nodes))]
+    parts += [*cost_parts(result), *placement_parts(result)]
     return Report(f"ortbench: {result_name(result) or result.model['path']}", [*parts, last])
 
 
@@ -243,13 +217,17 @@ def _explained(table: Table) -> list[Block]:
     text = f"Times are medians, in {table.unit}" + (f"; {DERIVED} derived, not measured." if _is_marked(table) else ".")
     bars = [Paragraph(split_legend(table.bars), fills=True, media=TERMINAL)] if table.bars else []
     marks = {SPLIT: bool(table.bars), DERIVED: _is_marked(table)}
-    return [*bars, Paragraph(text, media=TERMINAL), hint("fence", *(word for word, there in marks.items() if there))]
+    return [
+        *bars,
+        Paragraph(text, media=TERMINAL | PAGE),
+        hint("fence", *(word for word, there in marks.items() if there)),
+    ]
 
 
 def _loop_explained(table: Table) -> list[Block]:
     shown = {column.name for column in table.columns}
     unusual = [word for word in ("each adds", "by step", "state/step") if word in shown]
-    return [Paragraph(f"Times are medians. {WHAT_A_LOOP_IS}", media=TERMINAL), hint("fence", "loop", *unusual)]
+    return [Paragraph(f"Times are medians. {WHAT_A_LOOP_IS}", media=TERMINAL | PAGE), hint("fence", "loop", *unusual)]
 
 
 _EXPLAINED: dict[str, Callable[[Table], list[Block]]] = {LOOP: _loop_explained}

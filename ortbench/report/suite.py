@@ -9,8 +9,8 @@ from ortbench.analysis.items import Rate, best, is_batch
 from ortbench.core.parts import plain
 from ortbench.core.units import duration, energy, rate, ratio, size
 from ortbench.gate.limits import FAILED, PASSED, UNCLEAR
-from ortbench.report import machines, model
-from ortbench.report.csv import csv_text
+from ortbench.report import model
+from ortbench.report.cells import HEADINGS
 from ortbench.report.model import (
     BAD,
     GOOD,
@@ -29,7 +29,7 @@ from ortbench.report.model import (
     columns,
     filled,
 )
-from ortbench.report.throughput import HEADINGS
+from ortbench.report.records import csv_text
 from ortbench.report.words import hint
 from ortbench.suite.record import BROKEN, INCOMPARABLE, MEASURED, MISSING, SKIPPED, Record
 
@@ -78,13 +78,13 @@ def case_table(records: Sequence[Record]) -> Table:
             *_load_cells(record),
             *map(_size, (record.memory_device, record.memory_host)),
             _energy_cell(record),
-            *machines.cells(record),
+            *_machine_cells(record),
             Cell(record.outcome, _TONES.get(record.outcome, "")),
         )
         for record in records
     )
     more = (_BEST_SHAPE, *(HEADINGS if shown else ()), *_OF_LOOPS, *_OF_LOADS)
-    columns = (*_COLUMNS[:-1], *map(Column, more), *_OF_MEMORY, Column(_ENERGY), *machines.COLUMNS, _COLUMNS[-1])
+    columns = (*_COLUMNS[:-1], *map(Column, more), *_OF_MEMORY, Column(_ENERGY), *_MACHINE, _COLUMNS[-1])
     return filled(Table(columns if rows else _COLUMNS, rows))
 
 
@@ -130,7 +130,7 @@ def build(name: str, records: Sequence[Record], folder: str | None = None) -> Re
     words = [hint(*dict.fromkeys(record.outcome for record in records))] if records else []
     last: list[Block] = [Notes(notes)] if notes else []
     last += [Conclusion(f"suite {name}: {headline(records)}"), SavedIn(folder)]
-    across = machines.across_cards(records)
+    across = across_cards(records)
     tables: list[list[Block]] = [[case_table(records), *words]]
     if across is not None:
         tables.append([across])
@@ -173,7 +173,7 @@ def csv(records: Sequence[Record]) -> str:
         names += ["memory_device", "memory_host"]
     if any(record.energy_j is not None for record in records):
         names.append("energy_j")
-    if machines.is_spread(records):
+    if is_spread(records):
         names += ["node", "address", "card", "driver"]
     found = (
         {**plain(record), **_of_node(record), "items": record.items and record.items["count"]} for record in records
@@ -186,3 +186,66 @@ def _of_node(record: Record) -> dict[str, str | None]:
         return {}
     node = record.node
     return {"node": node["name"], "address": node["address"], "card": node["card"], "driver": node["driver"]}
+
+
+_MACHINE = (Column("machine", Kind.WORD), Column("card", Kind.WORD))  # of a case
+_ACROSS = (
+    Column("case", Kind.NAME, KEY),
+    Column("card", Kind.WORD),
+    Column("machine", Kind.WORD),
+    Column("fastest mode", Kind.WORD),
+    Column("latency"),
+    Column("most runs/s"),
+    Column("× slowest card"),
+)
+
+
+def is_spread(records: Sequence[Record]) -> bool:
+    """Whether a case was on a machine of a cluster."""
+    return any(record.node is not None for record in records)
+
+
+def _machine_cells(record: Record) -> tuple[str, str]:
+    """Of `_MACHINE`."""
+    return (NOTHING, NOTHING) if record.node is None else (record.node["name"], card_of(record) or NOTHING)
+
+
+def card_of(record: Record) -> str | None:
+    """The card that a case was on, by its name or else by the resources that it was given; None without any."""
+    if record.node is None:
+        return None
+    return record.node["card"] or ", ".join(sorted(record.node["resources"])) or None
+
+
+def across_cards(records: Sequence[Record]) -> Table | None:
+    """The same cases on different cards beside each other; None where there are none."""
+    groups: dict[str, list[Record]] = {}
+    for record in records:
+        if record.alike is not None and card_of(record) is not None and _speed(record) is not None:
+            groups.setdefault(record.alike, []).append(record)
+    rows = [row for group in groups.values() if len({*map(card_of, group)}) > 1 for row in _card_rows(group)]
+    return filled(Table(_ACROSS, tuple(rows), title="The same cases on different cards")) if rows else None
+
+
+def _card_rows(group: Sequence[Record]) -> list[tuple[str, ...]]:
+    """The fastest card first."""
+    speeds = [(_speed(record) or 0.0, record) for record in group]
+    slowest = min(speed for speed, _ in speeds)
+    return [
+        (
+            record.id,
+            *_machine_cells(record)[::-1],
+            record.fastest or NOTHING,
+            NOTHING if record.fastest_ns is None else duration(record.fastest_ns),
+            NOTHING if record.runs_per_s is None else rate(record.runs_per_s),
+            ratio(speed / slowest),
+        )
+        for speed, record in sorted(speeds, key=lambda it: -it[0])
+    ]
+
+
+def _speed(record: Record) -> float | None:
+    """Runs a second in the fastest mode; None where nothing was measured."""
+    if record.runs_per_s:
+        return record.runs_per_s
+    return 1e9 / record.fastest_ns if record.fastest_ns else None

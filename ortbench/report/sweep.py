@@ -12,13 +12,15 @@ from ortbench.model.modes import ALL_MODES, CPU, ITEM_THROUGHPUT, ITEM_TIME, LAT
 from ortbench.model.result import FAILED, OK, UNSUPPORTED, Case, Point, Result
 from ortbench.model.schema import BestShape, Switching
 from ortbench.model.slo import Slo, slo_of
-from ortbench.report.costs.section import cost_parts
+from ortbench.report.costs import cost_parts
 from ortbench.report.model import (
     BAD,
     DERIVED,
     KEY,
     MARKDOWN,
     NOTHING,
+    PAGE,
+    PRINTED,
     TERMINAL,
     UNCLEAR,
     Block,
@@ -35,6 +37,7 @@ from ortbench.report.model import (
     columns,
     filled,
 )
+from ortbench.report.placement import on_page, placement_parts
 from ortbench.report.words import heading, hint, ratio_cells, result_name, warnings
 
 BEST, TIE = "best", "as good"
@@ -180,15 +183,15 @@ def build(result: Result, folder: str | None = None) -> Report:
     """The report of a sweep."""
     tables = mode_tables(result)
     parts: list[Sequence[Block]] = [[Heading(heading(result))]]
-    parts += [[Paragraph(f"{table.title}:"), table] for table in tables]
+    parts += [[Paragraph(f"{table.title}:", media=PRINTED), table] for table in tables]
     if tables:
         said = f"Times are medians; {DERIVED} derived, not measured."
-        parts.append([Paragraph(said, media=TERMINAL), hint("per item", "best", "× later")])
+        parts.append([Paragraph(said, media=TERMINAL | PAGE), hint("per item", "best", "× later")])
     if (shapes := shape_table(result)).rows:
-        parts.append([Paragraph("shapes:"), shapes])
+        parts.append([Paragraph("shapes:", media=PRINTED), shapes])
     if (switching := switching_table(result)).rows:
         parts.append([switching, Paragraph(WHAT_SWITCHING_IS)])
-    parts += cost_parts(result)
+    parts += [*cost_parts(result), *on_page(placement_parts(result))]
     notes = [*not_measured(result), *map(Note, sentences(result)), *warnings(result)]
     legend = Paragraph(f"Times are medians. {DERIVED} marks what was derived, not measured.", media=MARKDOWN)
     parts.append([Notes(notes), legend, Command(result.command), SavedIn(folder)])

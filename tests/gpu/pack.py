@@ -21,7 +21,7 @@ from collections.abc import Iterator, Sequence
 from importlib.metadata import Distribution, distributions
 from pathlib import Path
 
-# `test` and `pandas`, `scipy` and `junitparser` (gates, notebooks, CI) are left out: with them it is 48 MB more.
+# `test` and `pandas` and `scipy` (gates, notebooks) are left out: with them it is 48 MB more.
 PACKAGES = (
     "onnxruntime-gpu>=1.28", "onnx", "typer", "rich", "nvidia-ml-py", "psutil", "nvtx", "matplotlib", "jinja2",
     "cupti-python>=13",

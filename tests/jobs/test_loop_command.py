@@ -337,7 +337,7 @@ def test_with_another_onnx_runtime(version: str, software_gpu: tuple[str, ...], 
 _LONG = """
 import resource, sys
 from ortbench.model.modes import LATENCY
-from ortbench.plan import Inputs, Target
+from ortbench.plan.target import Inputs, Target
 from ortbench.plan.loop_plan import Steps
 from ortbench.worker.loops import data
 from ortbench.worker.loops.modes import make_loop

@@ -42,8 +42,9 @@ from ortbench.plan.bandwidth_plan import CopyPlan, check, parse_size, sizes
 from ortbench.plan.target import Target
 from ortbench.report import bandwidth as report_bandwidth
 from ortbench.report.markdown import markdown
-from ortbench.report.page.charts import copy_rates as charts_rates
-from ortbench.report.page.charts import sheet
+from ortbench.report.page.chart_data.copies import bandwidth_curve
+from ortbench.report.page.chart_svg import sheet
+from ortbench.report.page.chart_svg.draw import svg_file
 from ortbench.report.records import records_csv
 from tests.results import Copied, add_copied, curve_of, measured, result_of, steady, tensor
 
@@ -377,17 +378,17 @@ def test_markdown_and_csv_hold_every_case() -> None:
 
 
 def test_the_plot_is_an_svg_with_text_a_line_for_each_memory_and_direction_and_colours_for_both_modes() -> None:
-    text = charts_rates.bandwidth_svg(usual())
+    text = svg_file(bandwidth_curve(usual()))
     root = ElementTree.fromstring(text)
     words = {"".join(it.itertext()).strip() for it in root.iter("{http://www.w3.org/2000/svg}text")}
     assert "Copies of SomeExecutionProvider 1.0 on GPU Some 0001:0002, ONNX Runtime 1.28.0" in words
     for memory in ("ordinary memory", "HOST_ACCESSIBLE memory"):
         assert {f"H2D, {memory}", f"D2H, {memory}"} <= words
-    assert {"4 kB", "16 MB", "500 MB/s", "1 GB/s", "2 GB/s"} <= words
-    for light, dark in sheet.PALETTE.values():
-        assert f'[style*="fill: {light}"]{{fill:{dark}!important}}' in text
+    assert {"10 kB", "10 MB", "1 GB/s", "1 ms"} <= words
+    for name, (_, dark) in sheet.PALETTE.items():
+        assert f".fill-{name}{{fill:{dark}}}.stroke-{name}{{stroke:{dark}}}" in text
     assert "prefers-color-scheme: dark" in text
-    assert charts_rates.bandwidth_svg(usual()) == text  # nothing of the time or of chance in it
+    assert svg_file(bandwidth_curve(usual())) == text  # nothing of the time or of chance in it
 
 
 # What a run makes of it

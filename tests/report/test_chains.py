@@ -14,11 +14,12 @@ from ortbench.model.result_file import load, result_json, save
 from ortbench.model.schema import ChainLink
 from ortbench.report.chains import chain_table, link_table, stage_table
 from ortbench.report.markdown import markdown
+from ortbench.report.page.chart_data.times import link_costs, stage_times
 from ortbench.report.page.page import build_page
-from ortbench.report.page.pictures.stages import LinkCosts, StageTimes, link_costs, stage_times
 from ortbench.report.records import records
 from ortbench.report.run import build
 from ortbench.report.words import chain_line
+from tests.report.test_figures import bars
 from tests.results import CROSSING, HOST, MS, STAYING, US, chain, measured, result_of, stage, steady
 
 
@@ -128,16 +129,16 @@ def test_names_of_stages_are_shown_as_text() -> None:
 def test_a_bar_is_cut_into_stages() -> None:
     found = stage_times(chain(STAYING))
     assert found is not None
-    assert [(it.mode, it.ns, it.latency_ns) for it in found.modes] == [
-        ("cpu-tensors", (("text", 2 * MS), ("image", 8 * MS)), 10 * MS),
-        ("device-resident", (("text", 1 * MS), ("image", 5 * MS)), 6 * MS),
-    ]  # fmt: skip
+    assert bars(found) == [
+        ("cpu-tensors", [("text", 2 * MS), ("image", 8 * MS)], 10 * MS),
+        ("device-resident", [("text", 1 * MS), ("image", 5 * MS)], 6 * MS),
+    ]
     assert found.caption == (
         "cpu-tensors: text 2.00 ms, image 8.00 ms; 10.0 ms from end to end. "
         "device-resident: text 1.00 ms, image 5.00 ms; 6.00 ms from end to end."
     )
-    assert found.table().headings == ["mode", "text (ms)", "image (ms)", "together (ms)", "chain (ms)"]
-    assert found.table().rows == (
+    assert found.table.headings == ["mode", "text (ms)", "image (ms)", "together (ms)", "chain (ms)"]
+    assert found.table.rows == (
         ("cpu-tensors", "2.00", "8.00", "10.0", "10.0"), ("device-resident", "1.00", "5.00", "6.00", "6.00"),
     )  # fmt: skip
     assert stage_times(result_of(measured("cpu-tensors", latency=steady([MS] * 6)))) is None
@@ -154,7 +155,7 @@ def test_a_bar_for_each_link_that_is_copied() -> None:
     }
     found = link_costs(chain(CROSSING, STAYING, inside, {**STAYING, "from": "text.w", "h2d_ns": None}))
     assert found is not None
-    assert found.table().rows == (
+    assert found.table.rows == (
         ("text.condition → image.condition", "110 µs", "stays"), ("text.mask → image.mask", "20.0 µs", "copied"),
     )  # fmt: skip
     assert found.caption == (
@@ -166,7 +167,10 @@ def test_a_bar_for_each_link_that_is_copied() -> None:
 
 def test_the_page_has_both_pictures() -> None:
     page = build_page([chain(STAYING, CROSSING)], ["a"])
-    assert [page.count(f">{title}</h") for title in (StageTimes.title, LinkCosts.title)] == [1, 1]
+    assert [
+        page.count(f">{title}</h")
+        for title in ("Where the time of the chain goes", "What a link costs through the host")
+    ] == [1, 1]
     for said in (
         "cpu-tensors: text, 2.00 ms",
         "cpu-tensors: whole chain, median 10.0 ms",

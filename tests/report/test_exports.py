@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 import xml.etree.ElementTree as ET
 from collections.abc import Sequence
 from dataclasses import replace
@@ -322,13 +320,6 @@ def test_junit_of_real_results(name: str, times: tuple[int, ...]) -> None:
     }
     assert {case.get("classname") for case in suite} == {f"ortbench run.models/copy_bound_onnx on {real.target['ep']}"}
     assert [child.tag for case in suite for child in case] == ["system-out"] * 4
-
-
-@pytest.mark.process
-def test_junitparser_is_loaded_only_where_it_is_used() -> None:
-    code = "import sys, ortbench.report.exports.junit; print(sorted({'junitparser', 'pandas', 'rich', 'typer'} & sys.modules.keys()))"
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert done.stdout == "[]\n"
 
 
 # github-action-benchmark

@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 
 from ortbench.model.result import FAILED, Case, Result
-from ortbench.report.page.charts.plots import draw
-from ortbench.report.page.charts.sheet import WIDE
-from ortbench.report.page.pictures import gallery, samples
-from ortbench.report.page.pictures.bandwidth import Bandwidth, Copy, bandwidth
-from ortbench.report.page.pictures.split import Bar, Segment, Split, split
-from ortbench.report.page.pictures.totals import totals
+from ortbench.report.page.chart_data.charts import charts_of
+from ortbench.report.page.chart_data.copies import bandwidth
+from ortbench.report.page.chart_data.model import Chart, Scatter, StackedBars
+from ortbench.report.page.chart_data.samples import distribution, drift, samples_of
+from ortbench.report.page.chart_data.times import latencies, phases
+from ortbench.report.page.chart_svg.draw import draw
+from ortbench.report.page.chart_svg.sheet import WIDE
 from tests.odd import MS, swept, usual, without_samples
 from tests.results import broken, measured, result_of, steady, with_bytes
 
@@ -30,23 +31,30 @@ def published() -> Result:
     return result_of(cpu, device, measured("device-resident", latency=steady([8 * MS])))
 
 
+def bars(chart: Chart | None) -> list[tuple[str, list[tuple[str, float]], float | None]]:
+    """Of stacked bars the names, the parts with the names of their fills, and where the mark is."""
+    assert chart is not None
+    assert isinstance(chart.drawing, StackedBars)
+    return [(it.name, [(part.fill.name, part.ns) for part in it.parts], it.mark_ns) for it in chart.drawing.bars]
+
+
 # Where the time goes
 
 
 def test_bars_hold_phases_derived_copies_and_the_whole() -> None:
-    found = split(published())
+    found = phases(published())
     assert found is not None
-    assert found.bars == (
-        Bar("cpu-tensors", (Segment("copies", 12 * MS, True), Segment("inference", 8 * MS, True)), 20 * MS),
-        Bar("device-tensors", (Segment("h2d", 6 * MS), Segment("inference", 7 * MS), Segment("d2h", 5 * MS)), 20 * MS),
-        Bar("device-resident", (Segment("inference", 8 * MS),), 8 * MS),
-    )
+    assert bars(found) == [
+        ("cpu-tensors", [("≈ copies, both directions (derived)", 12 * MS), ("≈ inference (derived)", 8 * MS)], 20 * MS),
+        ("device-tensors", [("h2d", 6 * MS), ("inference", 7 * MS), ("d2h", 5 * MS)], 20 * MS),
+        ("device-resident", [("inference", 8 * MS)], 8 * MS),
+    ]
     assert found.caption == (
         "cpu-tensors: ≈12.0 ms of copies, both directions together, and ≈8.00 ms of inference make up 20.0 ms. "
         "device-tensors: 6.00 ms h2d, 7.00 ms inference, 5.00 ms d2h: 18.0 ms together, timed in blocks of their own; "
         "20.0 ms from end to end. Inference only: device-resident 8.00 ms."
     )
-    table = found.table()
+    table = found.table
     assert table.headings == ["mode", "h2d (ms)", "inference (ms)", "d2h (ms)", "together (ms)", "latency (ms)"]
     assert table.rows == (
         ("cpu-tensors", "≈12.0", "≈8.00", "(both)", "20.0", "20.0"),
@@ -55,27 +63,36 @@ def test_bars_hold_phases_derived_copies_and_the_whole() -> None:
     )
 
 
-@pytest.mark.parametrize("copies", [None, 0, -MS])
-def test_a_run_that_nobody_split_is_whole(copies: int | None) -> None:
-    cpu = measured("cpu-tensors", latency=steady([20 * MS]))
-    if copies is not None:
-        cpu.put("copies", copies, derived=True)
-        cpu.put("inference", 20 * MS - copies, derived=True)
-    found = split(result_of(cpu))
+def test_a_run_that_nobody_split_is_whole() -> None:
+    found = phases(result_of(measured("cpu-tensors", latency=steady([20 * MS]))))
     assert found is not None
-    assert found.bars == (Bar("cpu-tensors", (Segment("not split", 20 * MS),), 20 * MS),)
+    assert bars(found) == [("cpu-tensors", [("not split", 20 * MS)], 20 * MS)]
     assert found.caption == "Not split into phases: cpu-tensors 20.0 ms."
 
 
-def test_many_runs_with_one_wait_are_a_time_per_run() -> None:
-    found = split(result_of(measured("device-resident-async", latency=steady([2 * MS]))))
+@pytest.mark.parametrize("copies", [0, -MS])
+def test_a_run_whose_copies_are_too_short_to_be_seen_is_inference(copies: int) -> None:
+    cpu = measured("cpu-tensors", latency=steady([20 * MS]))
+    cpu.put("copies", copies, derived=True)
+    cpu.put("inference", 20 * MS - copies, derived=True)
+    found = phases(result_of(cpu))
     assert found is not None
-    assert found.bars == (Bar("device-resident-async", (Segment("time per run", 2 * MS),), 2 * MS),)
+    assert bars(found) == [("cpu-tensors", [("≈ inference (derived)", 20 * MS)], 20 * MS)]
+    assert found.caption == (
+        "cpu-tensors: ≈0 of copies, both directions together, and ≈20.0 ms of inference make up 20.0 ms."
+    )
+    assert found.table.rows == (("cpu-tensors", "≈0", "≈20.0", "(both)", "20.0", "20.0"),)
+
+
+def test_many_runs_with_one_wait_are_a_time_per_run() -> None:
+    found = phases(result_of(measured("device-resident-async", latency=steady([2 * MS]))))
+    assert found is not None
+    assert bars(found) == [("device-resident-async", [("time per run", 2 * MS)], 2 * MS)]
     assert found.caption == (
         "Time per run of many with one wait, which is throughput and not latency, copied once outside: "
         "device-resident-async 2.00 ms."
     )
-    drawn = draw(found, WIDE, "it")
+    drawn = draw(found.drawing, WIDE, "it")
     assert ">time per run 2.00 ms<" in drawn
     assert "<title>device-resident-async: time per inference, median 2.00 ms</title>" in drawn
     assert "not split" not in drawn
@@ -86,12 +103,9 @@ def test_only_modes_that_are_ok_are_pictured() -> None:
         measured("cpu-tensors", latency=steady([MS])),
         broken("device-tensors", FAILED, "it differs", latency=steady([1])),
     )
-    splitting, spread, drift = split(result), samples.spread(result), samples.drift(result)
-    assert splitting is not None
-    assert spread is not None
-    assert drift is not None
-    assert [[it.mode for it in shown] for shown in (splitting.bars, spread.modes, drift.modes)] == [["cpu-tensors"]] * 3
-    assert gallery.of_one(result_of(broken("cpu-tensors", FAILED, "it broke"))) == []
+    made = (phases(result), distribution(result), drift(result))
+    assert [[row[0] for row in it.table.rows] for it in made if it is not None] == [["cpu-tensors"]] * 3
+    assert charts_of(result_of(broken("cpu-tensors", FAILED, "it broke"))) == []
 
 
 # The samples
@@ -99,7 +113,7 @@ def test_only_modes_that_are_ok_are_pictured() -> None:
 
 def test_spread_in_words_and_figures() -> None:
     slow_one = {0: [10 * MS] * 19, 1: [40 * MS]}
-    found = samples.spread(
+    found = distribution(
         result_of(measured("cpu-tensors", latency=slow_one), measured("device-tensors", latency=steady([8 * MS])))
     )
     assert found is not None
@@ -107,11 +121,11 @@ def test_spread_in_words_and_figures() -> None:
         "Half of all inferences took at most, and 95 % at most: cpu-tensors 10.0 ms and 11.5 ms; device-tensors 8.00 ms (too few for a "
         "p95). The slowest beside its median is one of cpu-tensors: 40.0 ms, 4.00 times as long."
     )
-    assert found.table().headings == [
+    assert found.table.headings == [
         "mode", "samples", "min (ms)", "median (ms)", "95 % of the median (ms)", "p90 (ms)", "p95 (ms)", "p99 (ms)",
         "max (ms)", "std dev (ms)",
     ]  # fmt: skip
-    assert found.table().rows[0] == (
+    assert found.table.rows[0] == (
         "cpu-tensors",
         "20",
         "10.0",
@@ -123,7 +137,7 @@ def test_spread_in_words_and_figures() -> None:
         "40.0",
         "6.71",
     )
-    assert found.table().rows[1][6:8] == ("–", "–")
+    assert found.table.rows[1][6:8] == ("–", "–")
 
 
 def test_every_sample_has_its_time() -> None:
@@ -131,9 +145,7 @@ def test_every_sample_has_its_time() -> None:
     device = measured("device-tensors", latency={0: [5 * MS, 5 * MS]})
     cpu.blocks["latency"] = [[0, 2, 10**9], [1, 2, 3 * 10**9]]
     device.blocks["latency"] = [[0, 2, 2 * 10**9]]
-    found = samples.drift(result_of(cpu, device))
-    assert found is not None
-    assert [it.seconds.tolist() for it in found.modes] == [[0, 0.01, 2, 2.03], [1, 1.005]]
+    assert [it.seconds.tolist() for it in samples_of(result_of(cpu, device))] == [[0, 0.01, 2, 2.03], [1, 1.005]]
 
 
 def test_drift_in_words_and_figures() -> None:
@@ -141,30 +153,30 @@ def test_drift_in_words_and_figures() -> None:
         "cpu-tensors", latency={0: [10 * MS] * 4, 1: [11 * MS] * 3 + [44 * MS], 2: [10 * MS] * 4, 3: [12 * MS] * 4}
     )
     cpu.blocks["latency"] = [[number, 4, number * 10**9] for number in range(4)]
-    found = samples.drift(result_of(cpu))
+    found = drift(result_of(cpu))
     assert found is not None
     assert found.caption == (
         "From the first to the last quarter of its samples the median moved: cpu-tensors +20 %. 1 of 16 inferences took more than "
         "1.5 times their mode's median."
     )
-    assert found.table().headings == [
+    assert found.table.headings == [
         "mode", "first quarter (ms)", "last quarter (ms)", "change", "slowest (ms)", "after (s)", "slow",
     ]  # fmt: skip
-    assert found.table().rows == (("cpu-tensors", "10.0", "12.0", "+20 %", "44.0", "1.03", "1"),)
+    assert found.table.rows == (("cpu-tensors", "10.0", "12.0", "+20 %", "44.0", "1.03", "1"),)
 
 
 def test_too_few_samples_to_tell_drift() -> None:
-    found = samples.drift(result_of(measured("cpu-tensors", latency={0: [MS] * 7})))
+    found = drift(result_of(measured("cpu-tensors", latency={0: [MS] * 7})))
     assert found is not None
     assert found.caption == (
         "Too few samples to tell drift. None of 7 inferences took more than 1.5 times their mode's median."
     )
-    assert found.table().rows[0][1:4] == ("–", "–", "–")
+    assert found.table.rows[0][1:4] == ("–", "–", "–")
     lost = measured("cpu-tensors", latency=steady([MS] * 4))
     lost.blocks["latency"].pop()
-    assert samples.drift(result_of(lost)) is None
-    assert samples.drift(result_of(measured("cpu-tensors", latency={0: [MS]}))) is None
-    assert [type(picture) for picture in gallery.of_one(without_samples())] == [Split, Bandwidth]
+    assert drift(result_of(lost)) is None
+    assert drift(result_of(measured("cpu-tensors", latency={0: [MS]}))) is None
+    assert [type(chart.drawing) for chart in charts_of(without_samples())] == [StackedBars, Scatter]
 
 
 # The copies
@@ -173,16 +185,15 @@ def test_too_few_samples_to_tell_drift() -> None:
 def test_copies_by_size_and_rate() -> None:
     found = bandwidth([published()], ["unused"])
     assert found is not None
-    assert found.copies == (
-        Copy("inside cpu-tensors", "copies", 36_000_000, 12 * MS),
-        Copy("device-tensors h2d", "h2d", 30_000_000, 6 * MS),
-        Copy("device-tensors d2h", "d2h", 6_000_000, 5 * MS),
-    )
+    assert isinstance(found.drawing, Scatter)
+    assert [(it.name, it.x, it.y) for it in found.drawing.marks] == [
+        ("≈ copies, both directions (derived)", 36_000_000, 3e9), ("h2d", 30_000_000, 5e9), ("d2h", 6_000_000, 1.2e9),
+    ]  # fmt: skip
     assert found.caption == (
         "inside cpu-tensors: 36.0 MB in both directions in ≈12.0 ms, ≈3.00 GB/s. device-tensors h2d: 30.0 MB in 6.00 ms, 5.00 GB/s. "
         "device-tensors d2h: 6.00 MB in 5.00 ms, 1.20 GB/s."
     )
-    assert found.table().rows[1] == ("device-tensors h2d", "30.0 MB", "6.00 ms", "5.00")
+    assert found.table.rows[1] == ("device-tensors h2d", "30.0 MB", "6.00 ms", "5.00")
     assert bandwidth([result_of(measured("cpu-tensors", latency=steady([MS])))], [""]) is None
     assert bandwidth([result_of(device_case())], [""]) is None  # bytes are not known
 
@@ -193,7 +204,7 @@ def test_copies_of_several_results_are_told_by_their_range() -> None:
     other.cases[1].put("bytes_h2d", 15_000_000)
     found = bandwidth([published(), other], ["a", "b"])
     assert found is not None
-    assert [copy.name for copy in found.copies][:2] == ["a: inside cpu-tensors", "a: device-tensors h2d"]
+    assert [row[0] for row in found.table.rows][:2] == ["a: inside cpu-tensors", "a: device-tensors h2d"]
     assert found.caption == (
         "copies inside runs with CPU tensors, both directions: 36.0 MB, ≈3.00 to ≈6.00 GB/s. h2d: 15.0 MB to 30.0 MB, 2.50 to 5.00 GB/s. "
         "d2h: 6.00 MB, 1.20 GB/s."
@@ -203,15 +214,17 @@ def test_copies_of_several_results_are_told_by_their_range() -> None:
 def test_the_sweep_of_the_link_is_behind_the_copies_of_one_result() -> None:
     found = bandwidth([swept()], [""])
     assert found is not None
-    assert [(curve.kind, curve.points[0], len(curve.points)) for curve in found.curves] == [
-        ("h2d", (1024, 10171), 19), ("d2h", (1024, 15256), 19),
-    ]  # fmt: skip
+    assert isinstance(found.drawing, Scatter)
+    assert [(it.name, it.points[0], len(it.points)) for it in found.drawing.lines] == [
+        (f"{way}, measured sweep", (1024, 1e9 * 1024 / ns), 19) for way, ns in (("h2d", 10171), ("d2h", 15256))
+    ]
     assert found.caption.endswith(
         "Sweep, h2d: at best 6.00 GB/s, with 268 MB. Sweep, d2h: at best 4.00 GB/s, with 268 MB."
     )
     many = bandwidth([swept(), usual()], ["a", "b"])
     assert many is not None
-    assert many.curves == ()
+    assert isinstance(many.drawing, Scatter)
+    assert many.drawing.lines == ()
 
 
 # Several results
@@ -223,14 +236,14 @@ def test_totals_side_by_side() -> None:
         result_of(measured("cpu-tensors", latency=steady([3 * MS]))),
         result_of(broken("cpu-tensors", FAILED, "it broke")),
     ]
-    found = totals(results, ["a", "b", "c"])
+    found = latencies(results, ["a", "b", "c"])
     assert found is not None
     assert found.caption == "Shortest medians: a 8.00 ms with device-resident; b 3.00 ms with cpu-tensors."
-    assert found.table().headings == ["result", "cpu-tensors", "device-tensors", "device-resident"]
-    assert found.table().rows == (("a", "20.0 ms", "20.0 ms", "8.00 ms"), ("b", "3.00 ms", "–", "–"))
-    many = totals(
+    assert found.table.headings == ["result", "cpu-tensors", "device-tensors", "device-resident"]
+    assert found.table.rows == (("a", "20.0 ms", "20.0 ms", "8.00 ms"), ("b", "3.00 ms", "–", "–"))
+    many = latencies(
         [result_of(measured("cpu-tensors", latency=steady([n * MS]))) for n in (3, 1, 2, 5, 4)], list("abcde")
     )
     assert many is not None
     assert many.caption == "Shortest medians: from b 1.00 ms with cpu-tensors to d 5.00 ms with cpu-tensors."
-    assert totals(results[2:], ["c"]) is None
+    assert latencies(results[2:], ["c"]) is None

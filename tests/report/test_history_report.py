@@ -11,8 +11,8 @@ from ortbench.plan.compare_options import Compared
 from ortbench.report.history import Told, build, headline, records, remarks, series_table, step_notes, step_table, told
 from ortbench.report.markdown import markdown
 from ortbench.report.model import BAD, GOOD
-from ortbench.report.page.history import build_history
-from ortbench.report.page.pictures.over_time import OverTime
+from ortbench.report.page.chart_data.times import over_time
+from ortbench.report.page.page import build_history
 from tests.report.test_page import Page
 from tests.results import night, nights, noise, runs, stepped, sweep_result
 
@@ -136,11 +136,11 @@ def test_records_have_every_result_and_every_step() -> None:
 
 def test_the_picture_says_in_words_and_numbers_what_it_shows() -> None:
     (found,) = of(nights(stepped(30, 18, 1.12)))
-    picture = OverTime("m cpu-tensors", found.series[0])
+    picture = over_time("m cpu-tensors", found.series[0])
     assert "upright ones the steps" in picture.label
     assert re.search(r"; slower since 2026-10-19 02:00, ×1\.1\d\d\.$", picture.caption)
-    assert len(picture.table().rows) == 30
-    assert picture.table().rows[18][-1] == "reports/18/result.json"
+    assert len(picture.table.rows) == 30
+    assert picture.table.rows[18][-1] == "reports/18/result.json"
 
 
 def test_the_page_has_the_steps_first_and_a_picture_for_each_series() -> None:

@@ -20,16 +20,15 @@ from rich.cells import cell_len
 
 from ortbench.core.safe_text import LONGEST, plain_name, visible, visible_lines
 from ortbench.model.result import FAILED
-from ortbench.report.csv import csv_text
 from ortbench.report.exports.github import action_json
 from ortbench.report.exports.junit import ERROR, Outcome, junit
 from ortbench.report.markdown import escaped, markdown
 from ortbench.report.model import Column, Command, Heading, Kind, Note, Notes, Paragraph, Report, Table, Title
-from ortbench.report.page.charts.plots import draw
-from ortbench.report.page.charts.sheet import WIDE
+from ortbench.report.page.chart_data.times import latencies, stage_times
+from ortbench.report.page.chart_svg.draw import draw
+from ortbench.report.page.chart_svg.sheet import WIDE
 from ortbench.report.page.page import build_page
-from ortbench.report.page.pictures.stages import stage_times
-from ortbench.report.page.pictures.totals import totals
+from ortbench.report.records import csv_text
 from ortbench.report.terminal import listing
 from ortbench.report.terminal.print import print_report
 from ortbench.report.terminal.progress import LiveProgress
@@ -306,11 +305,15 @@ def test_tables_job_summary_and_page_show_every_name_and_take_none_for_markup(wh
 def test_pictures_with_such_names() -> None:
     """Of results, of the stages of a chain, and of a result alone."""
     result = result_of(measured("cpu-tensors", latency=steady([MS] * 3)))
-    side_by_side = totals([result] * len(NAMES), [*map(visible_lines, NAMES)])
+    side_by_side = latencies([result] * len(NAMES), [*map(visible_lines, NAMES)])
     stages = stage_times(long_chain(NAMES))
     assert side_by_side is not None
     assert stages is not None
-    for text in (draw(side_by_side, WIDE, "it"), draw(stages, WIDE, "it"), build_page([result], NAMES[:1], NAMES)):
+    for text in (
+        draw(side_by_side.drawing, WIDE, "it"),
+        draw(stages.drawing, WIDE, "it"),
+        build_page([result], NAMES[:1], NAMES),
+    ):
         assert not UNSEEN.search(text.replace("\t", ""))
         assert "<script" not in text
 

@@ -14,8 +14,9 @@ from ortbench.report.exports.github import action_json
 from ortbench.report.exports.junit import outcomes_of_run
 from ortbench.report.folder import write_run
 from ortbench.report.markdown import markdown
+from ortbench.report.page.chart_data.load import by_clients, by_rate
+from ortbench.report.page.chart_data.model import LineChart
 from ortbench.report.page.page import build_page
-from ortbench.report.page.pictures.load import by_callers, by_rate
 from ortbench.report.records import frame, records_csv
 from ortbench.report.run import build
 from tests.report.test_page import Page
@@ -99,7 +100,7 @@ def test_both_kinds_of_levels_and_one_that_failed() -> None:
     assert "✗ cpu-tensors with 8 callers: failed: the worker was ended by SIGSEGV\n" in text
     assert "\ncpu-tensors           8 " not in text
     assert text.count("\ndevice-tensors  ") == 4 + 2 * (1 + 3) + 1  # the table of rates is in two parts
-    assert "<b>failed:</b> cpu-tensors with 8 callers: the worker was ended by SIGSEGV" in build_page([result], ["m"])
+    assert "cpu-tensors with 8 callers: failed: the worker was ended by SIGSEGV" in build_page([result], ["m"])
     words = Page(build_page([result], ["m"]).partition("<h2>Words</h2>")[2].partition("</section>")[0]).text("th")
     assert {
         "callers",
@@ -256,18 +257,17 @@ def test_the_marks_of_the_pictures() -> None:
 
 
 def test_a_picture_takes_two_levels_and_shows_what_the_slo_is_of() -> None:
-    assert by_callers([load_result(closed("cpu-tensors", 4, 100, 10.0))], [""]) is None
+    assert by_clients([load_result(closed("cpu-tensors", 4, 100, 10.0))], [""]) is None
     assert by_rate([serving()], [""]) is None
     levels = [opened("cpu-tensors", rate, 5.0, 15.0) for rate in (10, 20)]
     picture = by_rate([load_result(*levels, slo={"p95": 12 * MS})], [""])
     assert picture is not None
-    assert (picture.stat, picture.slo_ns, [it.tail for it in picture.lines[0].points]) == (
-        "p95",
-        12 * MS,
-        [10 * MS, 10 * MS],
-    )
-    assert picture.table().headings == ["mode", "rate", "inf/s", "95% CI", "p50 (ms)", "p95 (ms)"]
-    assert picture.table().rows[0] == ("cpu-tensors", "10/s", "10.0", "9.90–10.1", "5.00", "10.0")
+    assert isinstance(picture.drawing, LineChart)
+    (panel,) = picture.drawing.panels
+    assert (panel.name, [it.y for it in panel.limits]) == ("p95 of latency", [12 * MS])
+    assert panel.lines[-1].points == ((10, 10 * MS), (20, 10 * MS))
+    assert picture.table.headings == ["mode", "rate", "inf/s", "95% CI", "p50 (ms)", "p95 (ms)"]
+    assert picture.table.rows[0] == ("cpu-tensors", "10/s", "10.0", "9.90–10.1", "5.00", "10.0")
 
 
 def test_two_loads_on_one_page_are_side_by_side() -> None:
@@ -283,5 +283,5 @@ def test_two_loads_on_one_page_are_side_by_side() -> None:
 
 def test_a_load_beside_a_run_on_one_page() -> None:
     found = Page(build_page([serving(), published()], ["load", "run"]))
-    assert "they differ in kind, so a ratio of their figures says little" in " ".join(found.text("li"))
+    assert "not comparable: they differ in kind, so a ratio of their figures says little" in " ".join(found.text("li"))
     assert "Latency and runs/s against callers" in found.text("h2")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from ortbench.report.machines import across_cards
+from ortbench.report.suite import across_cards
 from ortbench.suite.record import Record
 
 

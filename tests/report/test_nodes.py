@@ -13,10 +13,9 @@ from ortbench.core.ep_names import CPU_EP
 from ortbench.model import result_file
 from ortbench.model.result import Result
 from ortbench.model.schema import InnerCopies
-from ortbench.report import nodes as report_nodes
-from ortbench.report import run
+from ortbench.report import placement, run
 from ortbench.report.markdown import markdown
-from ortbench.report.terminal.grid import NARROW
+from ortbench.report.terminal.print import NARROW
 from tests.report.test_terminal import shown
 from tests.results import DET, EP, island, measured, memcpy_node, profiled, result_of, steady
 
@@ -28,7 +27,7 @@ def with_nodes(**changed: Any) -> Result:
 
 
 def test_the_tables() -> None:
-    operators, eps, copies, islands = report_nodes.tables(profiled())
+    operators, eps, copies, islands = placement.node_tables(profiled())
     assert operators.headings == ["operator", "on", "nodes", "time", "share"]
     assert operators.rows == (
         ("Conv", "Some", "4", "800 µs", "80.0 %"),
@@ -58,17 +57,17 @@ def test_without_times_there_are_no_columns_of_them() -> None:
         "islands": [island(node_ns=None, memcpy_ns=None, share=None, **bare)],
         "problem": None,
     }
-    copies, islands = report_nodes.outline(found)
+    copies, islands = placement.outline(found)
     assert copies.headings == ["copied tensor", "direction", "forced by", "island"]
     assert islands.headings == ["island", "on the CPU", "nodes", "copies"]
-    assert report_nodes.outline({"memcpy": [], "islands": [], "problem": None}) == []
+    assert placement.outline({"memcpy": [], "islands": [], "problem": None}) == []
 
 
 def test_what_is_not_known_is_said() -> None:
     found = profiled(
         memcpy=[memcpy_node(None, "to host", forced_by=None, island=None), memcpy_node("b", "from host", bytes=None)]
     )
-    rows = report_nodes.tables(found)[2].rows
+    rows = placement.node_tables(found)[2].rows
     assert rows[0] == ("Memcpy", "to host", "2.00 kB", "40.0 µs", "not known", "–")
     assert rows[1] == ("b", "from host", "–", "40.0 µs", "/head/Det_7", "1")
 
@@ -76,7 +75,7 @@ def test_what_is_not_known_is_said() -> None:
 def test_long_tables_end_with_a_line_for_the_rest() -> None:
     many = [{"op": f"Op{n}", "ep": EP, "nodes": 1, "ns": 1000, "share": 0.05} for n in range(13)]
     found = profiled(operators=many, memcpy=[memcpy_node("a", "to host")] * 12, islands=[island()] * 11)
-    operators, _, copies, islands = report_nodes.tables(found)
+    operators, _, copies, islands = placement.node_tables(found)
     assert [len(table.rows) for table in (operators, copies, islands)] == [10, 10, 10]
     assert [operators.rest, copies.rest, islands.rest] == [
         "and 3 more: 15.0 % of a run", "and 2 more: 4.00 kB", "and 1 more: 18.0 % of a run",
@@ -86,7 +85,7 @@ def test_long_tables_end_with_a_line_for_the_rest() -> None:
 def test_names_are_cut_at_their_beginning_and_say_the_operator() -> None:
     forced = [{"name": "/model/layers.0/attention/gather", "op": "Gather", "ep": CPU_EP}, DET, DET]
     found = profiled(memcpy=[memcpy_node("/model/layers.0/attention/gather_output_0", "to host", forced_by=forced)])
-    table = report_nodes.tables(found)[2]
+    table = placement.node_tables(found)[2]
     (row,) = table.cut_rows(NARROW)
     assert (row[0], row[4]) == ("…on/gather_output_0", "…ttention/gather +2")
     assert len(row[0]) == len(row[4]) == NARROW
@@ -95,7 +94,7 @@ def test_names_are_cut_at_their_beginning_and_say_the_operator() -> None:
 
 
 def test_the_heading_says_what_the_times_are() -> None:
-    text = report_nodes.heading(with_nodes())
+    text = placement.nodes_heading(with_nodes())
     assert text.startswith(
         "Nodes: 20 runs in ONNX Runtime's profiler, which slows them (1.00 ms a run, 900 µs as measured). The times are "
         "the host's: shares and hints, not measurements. Where Some works asynchronously"
@@ -103,7 +102,7 @@ def test_the_heading_says_what_the_times_are() -> None:
     on_host = with_nodes()
     on_host.target["memory"]["kind"] = "host"
     on_host.cases = []
-    assert report_nodes.heading(on_host) == (
+    assert placement.nodes_heading(on_host) == (
         "Nodes: 20 runs in ONNX Runtime's profiler, which slows them (1.00 ms a run). The times are the host's: shares and "
         "hints, not measurements."
     )

@@ -18,7 +18,7 @@ import pytest
 from ortbench.core.stats import Value
 from ortbench.model.result import Result
 from ortbench.model.result_file import load, save
-from ortbench.report.page.charts.sheet import NARROW, PALETTE, WIDE
+from ortbench.report.page.chart_svg.sheet import NARROW, PALETTE, WIDE
 from ortbench.report.page.page import build_page
 from tests.conftest import MODELS, ONCE, ROOT, ortbench
 from tests.odd import EVIL, ODD, PAGES, SEVERAL, page_of, without_samples
@@ -177,10 +177,14 @@ def test_what_went_wrong_is_said_in_a_word_not_by_colour_alone() -> None:
     result.stopped = {"reason": "interrupted"}
     result.warn("x", "mind this")
     found = page(result)
-    assert found.text("b")[1:] == ["interrupted:", "failed:", "failed:", "warning:"]
-    said = " ".join(found.text("li"))
-    assert "device-tensors: output y differs: 3 of 10 values" in said
-    assert "mind this" in said
+    assert found.text("li")[:2] == [
+        "interrupted: what was measured until then is shown",
+        "device-tensors: failed: output y differs: 3 of 10 values",
+    ]
+    assert "warning: mind this" in found.text("li")
+    classes = [it.get("class") for it in found.all("li")]
+    assert classes[:3] == ["warn", "bad", "bad"]
+    assert classes[-1] == "warn"
     assert "device-tensors (failed)" in found.text("th")
 
 
@@ -234,7 +238,7 @@ def test_results_that_may_not_be_compared_are_not() -> None:
         result_of(measured("cpu-tensors", latency=steady([1])), model__sha256="b" * 64, environment__gpus=[]),
     )
     assert "Side by side" not in found.text("h2")
-    assert "they differ in model, GPUs, so a ratio of their figures says little" in found.text("li")
+    assert "not comparable: they differ in model, GPUs, so a ratio of their figures says little" in found.text("li")
 
 
 def test_nothing_from_outside_becomes_markup() -> None:
@@ -433,7 +437,7 @@ def test_what_nodes_take_and_copy_has_tables_of_its_own() -> None:
     made.nodes = profiled(
         operators=[{"op": f"Op{n}", "ep": None, "nodes": 1, "ns": 9, "share": 0.1} for n in range(12)]
     )
-    texts = [text for _, text in Page(build_page([made], ["a"])).texts]
+    texts = [text.replace("\N{NO-BREAK SPACE}", " ") for _, text in Page(build_page([made], ["a"])).texts]
     for expected in (
         "Nodes by operator",
         "Nodes by execution provider",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ortbench.core.ep_names import CPU_EP
 from ortbench.gate.verdict import Verdict
 from ortbench.model.result import Result
-from ortbench.report import comparison, gate, run, sides
+from ortbench.report import comparison, gate, run
 from ortbench.report.markdown import markdown
 from ortbench.report.page.page import build_page
 from tests.analysis.test_places import made_on_the_cpu
@@ -111,7 +111,7 @@ def test_results_side_by_side_say_it_before_any_figure() -> None:
     off, other = with_nothing_on_the_ep(), published()
     both, one = ([off, with_nothing_on_the_ep()], f"! {said}"), ([off, other], f"! a: {said}")
     for results, line in (both, one):
-        assert shown(sides.build, results, "ab", 0.02, "folder", width=120)[0] == line
+        assert shown(comparison.build_sides, results, "ab", 0.02, "folder", width=120)[0] == line
         assert shown(comparison.build, results, "ab", 0.02, True, width=120)[0] == line
         gated = shown(gate.build, Verdict(results, []), width=120)
         assert gated[0] in (f"! {said}", f"! candidate: {said}")
@@ -126,7 +126,7 @@ def test_sides_say_what_is_copied_inside_the_graph_in_place_of_the_warning() -> 
     copied = "• 1 Memcpy node copies 25.0 MB to the host inside every run, in every mode, since 1 of 3 nodes is on the CPU (Clip)"
     results = [with_a_copy_inside(), with_a_copy_inside()]
     for lines in (
-        shown(sides.build, results, "ab", 0.02, "folder", width=300),
+        shown(comparison.build_sides, results, "ab", 0.02, "folder", width=300),
         shown(gate.build, Verdict(results, []), width=300),
     ):
         assert [line.startswith(copied) for line in lines if "Clip" in line] == [True]

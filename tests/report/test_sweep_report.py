@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from math import isnan
 from pathlib import Path
 
 from ortbench.analysis.items import put_throughput
@@ -17,8 +18,9 @@ from ortbench.report.exports.bencher import bmf
 from ortbench.report.exports.github import action_json
 from ortbench.report.exports.junit import outcomes_of_checks, outcomes_of_run
 from ortbench.report.markdown import markdown
+from ortbench.report.page.chart_data.model import Chart, LineChart, Panel
+from ortbench.report.page.chart_data.sizes import rates_by_size, times_by_size
 from ortbench.report.page.page import build_page
-from ortbench.report.page.pictures.sizes import rates_by_size, times_by_size
 from ortbench.report.run import build
 from tests.expect import there
 from tests.report.test_page import Page
@@ -127,22 +129,32 @@ def test_the_time_of_a_check_of_a_shape_is_that_of_the_shape() -> None:
 # Pictures and pages
 
 
+def panel_of(chart: Chart | None) -> Panel:
+    assert chart is not None
+    assert isinstance(chart.drawing, LineChart)
+    (panel,) = chart.drawing.panels
+    return panel
+
+
 def test_curves_are_by_mode_over_the_sizes_with_the_best_marked() -> None:
     picture = rates_by_size(sweep_result(failed={2: "no"}))
-    assert picture is not None
-    assert (picture.shapes, picture.sizes, picture.axis) == (("1", "2", "4"), (1, 2, 4), "batch")
-    assert [(it.mode, [value and value[0] for value in it.values], it.best) for it in picture.curves] == [
-        ("cpu-tensors", [1000.0, None, 2500.0], 2),
-        ("device-resident", [2000.0, None, 2666.667], 2),
+    panel = panel_of(picture)
+    assert (panel.axis.ticks, panel.axis.name) == (((1, "1"), (2, "2"), (4, "4")), "batch")
+    assert [
+        (it.name, [None if isnan(y) else y for _, y in it.points], [ring.x for ring in it.rings]) for it in panel.lines
+    ] == [
+        ("cpu-tensors", [1000.0, None, 2500.0], [4]),
+        ("device-resident", [2000.0, None, 2666.667], [4]),
     ]
+    assert picture is not None
     assert picture.caption == (
         "cpu-tensors: 1000/s with 1, 2500/s with 4; best 2500/s with 4; "
         "device-resident: 2000/s with 1, 2667/s with 4; best 2667/s with 4."
     )
-    times = times_by_size(sweep_result(slo=LIMIT))
-    assert times is not None
-    assert times.slo == LIMIT
-    assert times.curves[0].values[1] == (1_200_000.0, 1_200_000.0, 1_200_000.0)
+    times = panel_of(times_by_size(sweep_result(slo=LIMIT)))
+    assert [it.y for it in times.limits] == [LIMIT.limit_ns]
+    assert times.lines[0].points[1] == (2, 1_200_000.0)
+    assert times.lines[0].intervals[1] == (2, 1_200_000.0, 1_200_000.0)
     assert rates_by_size(published()) is times_by_size(published()) is None
 
 
@@ -162,14 +174,19 @@ def grid() -> Result:
 
 def test_a_grid_has_a_line_for_each_size_of_the_other_dimension() -> None:
     picture = rates_by_size(grid())
-    assert picture is not None
-    assert (picture.sizes, picture.axis) == ((1, 2, 4), "batch")
-    lines = {it.name: ([value and value[0] for value in it.values], it.best) for it in picture.curves}
+    panel = panel_of(picture)
+    assert ([x for x, _ in panel.axis.ticks], panel.axis.name) == ([1, 2, 4], "batch")
+    lines = {
+        (it.name, it.end): ([None if isnan(y) else y for _, y in it.points], [ring.x for ring in it.rings])
+        for it in panel.lines
+    }
     assert lines == {
-        "cpu-tensors, sequence=16": ([1000.0, 1666.667, 2500.0], 2), "cpu-tensors, sequence=32": ([1000.0, None, None], None),
-        "device-resident, sequence=16": ([2000.0, 3333.333, 2666.667], 1),
-        "device-resident, sequence=32": ([2000.0, None, None], None),
-    }  # fmt: skip
+        ("cpu-tensors", "sequence=16"): ([1000.0, 1666.667, 2500.0], [4]),
+        ("cpu-tensors", "sequence=32"): ([1000.0, None, None], []),
+        ("device-resident", "sequence=16"): ([2000.0, 3333.333, 2666.667], [2]),
+        ("device-resident", "sequence=32"): ([2000.0, None, None], []),
+    }
+    assert picture is not None
     assert "one for each mode and size of the other dimensions" in picture.label
     text = build_page([grid()], ["m"])
     assert ">sequence=16<" in text
@@ -178,10 +195,10 @@ def test_a_grid_has_a_line_for_each_size_of_the_other_dimension() -> None:
 def test_the_times_are_those_that_an_slo_is_of() -> None:
     picture = times_by_size(sweep_result(slo=Slo("max", 5_000_000)))
     assert picture is not None
-    assert (picture.title, picture.curves[0].values[0]) == ("max of calls by shape", (1_000_000.0,) * 3)
+    assert (picture.title, panel_of(picture).lines[0].points[0]) == ("max of calls by shape", (1, 1_000_000.0))
     few = times_by_size(sweep_result(slo=LIMIT, rounds=3))  # of which there is no p99
     assert few is not None
-    assert (few.title, few.slo) == ("Time of a call by shape", None)
+    assert (few.title, panel_of(few).limits) == ("Time of a call by shape", ())
 
 
 def test_what_shapes_cost_besides_time_is_a_table_of_its_own() -> None:

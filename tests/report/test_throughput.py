@@ -15,7 +15,7 @@ from ortbench.core.parts import keys_of
 from ortbench.gate.limits import PASSED
 from ortbench.model.result import Result
 from ortbench.model.result_file import save
-from ortbench.report import comparison, sides, suite
+from ortbench.report import comparison, suite
 from ortbench.report.markdown import markdown
 from ortbench.report.model import Note, Notes
 from ortbench.report.page.page import build_page
@@ -117,7 +117,7 @@ def test_sides_of_a_run_warn_once_of_what_all_of_them_have() -> None:
     for made in results:
         made.warn("cpu-nodes", "1 node stays on the CPU: Det")
     results[1].warn("gpu-state", "the GPU became slower")
-    report = sides.build(results, ["batch=8", "batch=32"], 0.02, "reports/it")
+    report = comparison.build_sides(results, ["batch=8", "batch=32"], 0.02, "reports/it")
     (said,) = [
         notes([*it.notes]) for it in report.parts[-1] if isinstance(it, Notes) and "best" not in it.notes[0].text
     ]
@@ -126,7 +126,9 @@ def test_sides_of_a_run_warn_once_of_what_all_of_them_have() -> None:
         "batch=32: warning: the GPU became slower",
     ]
     assert "best: batch 32, 16000 items/s with cpu-tensors" in markdown(report)
-    assert sides.build(results, ["a", "b"], 0.02) == comparison.build(results, ["a", "b"], 0.02, in_order=False)
+    assert comparison.build_sides(results, ["a", "b"], 0.02) == comparison.build(
+        results, ["a", "b"], 0.02, in_order=False
+    )
 
 
 @pytest.mark.process

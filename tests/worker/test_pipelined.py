@@ -20,9 +20,8 @@ from ortbench.model.modes import ASYNC, LATENCY, MODES, PIPELINED, is_rate
 from ortbench.model.result import OK, Case, Result
 from ortbench.report.exports.github import action_json
 from ortbench.report.exports.junit import outcomes_of_run
-from ortbench.report.page.pictures.samples import spread
-from ortbench.report.page.pictures.split import split
-from ortbench.report.page.pictures.totals import totals
+from ortbench.report.page.chart_data.samples import distribution
+from ortbench.report.page.chart_data.times import latencies, phases
 from ortbench.report.records import records
 from ortbench.report.run import mode_table
 from tests.conftest import MODELS, ortbench
@@ -183,14 +182,13 @@ def test_what_a_page_shows_of_a_rate() -> None:
     alone, both = result_of(pipeline()), cpu_and(pipeline())
     assert headline(alone) == "167 inferences a second with pipelined"
     assert headline(both) == "One inference takes 12.0 ms with cpu-tensors"
-    assert (spread(alone), totals([alone], [""])) == (None, None)
-    spreading, splitting = spread(both), split(both)
+    assert (distribution(alone), latencies([alone], [""])) == (None, None)
+    spreading, splitting = distribution(both), phases(both)
     assert spreading is not None
     assert splitting is not None
-    assert [samples.mode for samples in spreading.modes] == ["cpu-tensors"]
+    assert [row[0] for row in spreading.table.rows] == ["cpu-tensors"]
     assert splitting.caption.startswith(
-        "pipelined: 2.00 ms h2d, 6.00 ms inference, 2.00 ms d2h: 10.0 ms one after the other; "
-        "6.00 ms an item with several in flight."
+        "pipelined: ≈0 of copies that are not hidden, and ≈6.00 ms of inference make up 6.00 ms an item."
     )
 
 

@@ -18,8 +18,8 @@ from ortbench.core.stats import SAMPLES_FOR
 from ortbench.model.metrics import USUAL
 from ortbench.model.modes import is_rate
 from ortbench.model.result import Result
+from ortbench.report.exports.bencher import figure_name, figures
 from ortbench.report.exports.junit import plain_line, samples_text
-from ortbench.report.exports.series import figure_name, figures
 from ortbench.report.model import NOTHING
 
 # What figures have here in place of the catalogue's units, and how much that is.

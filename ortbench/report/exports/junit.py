@@ -12,9 +12,9 @@ What those who read it do with it decides much here:
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from ortbench.analysis.comparing.series import value_of
 from ortbench.analysis.host import cpu_time_ns
@@ -193,38 +193,32 @@ def junit(name: str, outcomes: Sequence[Outcome]) -> str:
     occurred before get a number. Texts are `ortbench.core.safe_text.visible_lines`, which leaves
     out all that XML cannot hold. Times are s, to the microsecond.
     """
-    from xml.dom import minidom
-
-    from junitparser import Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
-
-    elements = {FAILED: Failure, UNCLEAR: Error, ERROR: Error, SKIPPED: Skipped}
-    suite = TestSuite(plain_line(name))
     classes = [".".join(plain_line(part).replace(".", "_") for part in (name, outcome.group)) for outcome in outcomes]
     names = told_apart([(group, plain_line(outcome.name)) for group, outcome in zip(classes, outcomes, strict=True)])
-    cases = []
+    counts = {tag: str(sum(_TAGS.get(outcome.verdict) == tag for outcome in outcomes)) for tag in _COUNTED}
+    failures, errors, skipped = ({count: counts[tag]} for tag, count in _COUNTED.items())
+    first, time = (
+        {"name": plain_line(name), "tests": str(len(outcomes))},
+        _seconds_text(sum(it.seconds for it in outcomes)),
+    )
+    report = Element("testsuites", first | failures | errors | time)
+    suite = SubElement(report, "testsuite", first | errors | failures | skipped | time)
     for group, label, outcome in zip(classes, names, outcomes, strict=True):
-        case = TestCase(label, group, round(outcome.seconds, 6))
+        case = SubElement(suite, "testcase", {"name": label, "classname": group} | _seconds_text(outcome.seconds))
         text = visible_lines(outcome.text).strip() or outcome.verdict
-        if outcome.verdict == PASSED:
-            case.system_out = text
-        else:
-            found = elements[outcome.verdict](one_line(text), outcome.verdict)
-            found.text = text
-            case.result = [found]
-        cases.append(case)
-    suite.add_testcases(cases)
-    report = JUnitXml(plain_line(name))
-    report.add_testsuite(suite)
-    # Not update_statistics(), which would add `skipped`.
-    report.tests, report.failures, report.errors = suite.tests, suite.failures, suite.errors
-    suite.time = report.time = round(sum(outcome.seconds for outcome in outcomes), 6)  # its own has three decimals
-    file = io.BytesIO()
-    report.write(file)  # its own pretty=True takes no open file before version 4
-    document = minidom.parseString(file.getvalue())
-    for tag in ("testsuites", "testsuite", "testcase"):
-        for element in document.getElementsByTagName(tag):
-            element.setAttribute("time", f"{float(element.getAttribute('time')):.6f}")  # never an exponent
-    return document.toprettyxml(indent="  ", encoding="utf-8").decode()
+        tag = _TAGS.get(outcome.verdict)
+        about = {} if tag is None else {"message": one_line(text), "type": outcome.verdict}
+        SubElement(case, tag or "system-out", about).text = text
+    indent(report)
+    return f'<?xml version="1.0" encoding="utf-8"?>\n{tostring(report, encoding="unicode")}\n'
+
+
+_TAGS = {FAILED: "failure", UNCLEAR: "error", ERROR: "error", SKIPPED: "skipped"}
+_COUNTED = {"failure": "failures", "error": "errors", "skipped": "skipped"}
+
+
+def _seconds_text(seconds: float) -> dict[str, str]:
+    return {"time": f"{seconds:.6f}"}  # never an exponent
 
 
 def plain_line(text: str) -> str:

@@ -1,4 +1,4 @@
-"""What a page says of a result before its tables: large figures, and remarks."""
+"""The large figures that a page shows of a result first."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ortbench.analysis.comparing.enough import TOO_FEW
 from ortbench.analysis.comparing.pairs import is_faster
-from ortbench.analysis.findings.advice import copy_share, fastest, sentences, superseded
+from ortbench.analysis.findings.advice import copy_share, fastest
 from ortbench.analysis.findings.load_advice import slo_text
 from ortbench.analysis.findings.loop_advice import state_bytes
 from ortbench.analysis.loads.levels import (
@@ -20,13 +20,13 @@ from ortbench.analysis.loads.levels import (
     measured,
     rate_of,
 )
-from ortbench.analysis.loads.load import asked_of, best_level, failed, kept, knee_of
+from ortbench.analysis.loads.load import asked_of, best_level, kept, knee_of
 from ortbench.analysis.nodes.placed import bytes_inside, copies_inside
-from ortbench.analysis.sweep import failures, has_a_cost
+from ortbench.analysis.sweep import has_a_cost
 from ortbench.core import units
 from ortbench.model.kinds import KINDS
 from ortbench.model.modes import COPY_TIME, CPU, LATENCY, STEP, THROUGHPUT, is_rate
-from ortbench.model.result import FAILED, LOAD, LOOP, OK, SWEEP, UNSUPPORTED, Case, Result, not_ok
+from ortbench.model.result import LOAD, LOOP, OK, SWEEP, Case, Result
 from ortbench.model.schema import Loop
 from ortbench.report.model import DERIVED
 
@@ -38,15 +38,6 @@ class Fact:
     name: str
     value: str
     note: str
-
-
-@dataclass(frozen=True)
-class Remark:
-    """A sentence; `kind` is ``bad``, ``warn`` or nothing, and `word` says the same in a word."""
-
-    text: str
-    kind: str = ""
-    word: str = ""
 
 
 def facts(result: Result) -> Iterator[Fact]:
@@ -163,22 +154,3 @@ def _of_sweep(result: Result) -> Iterator[Fact]:
 
 _WORK: dict[str, Callable[[Result, Case], Iterator[Fact]]] = {LOOP: _of_loop}
 _FACTS: dict[str, Callable[[Result], Iterator[Fact]]] = {LOAD: _of_load, SWEEP: _of_sweep}
-
-
-def remarks(result: Result) -> Iterator[Remark]:
-    """What went wrong, what the figures mean, what to bear in mind."""
-    if result.stopped is not None and result.stopped["reason"] == "interrupted":
-        yield Remark("what was measured until then is shown", "warn", "interrupted:")
-    for modes, status, reason in not_ok(result.at_point()):
-        yield Remark(f"{modes}: {reason}", "bad" if status == FAILED else "warn", f"{status}:")
-    broken = {case.mode for case in result.at_point() if case.status != OK}
-    for level in failed(result):
-        if level.mode not in broken:
-            tone = "bad" if level.status == FAILED else "warn"
-            yield Remark(f"{level.mode} {at(level).phrase}: {level.reason}", tone, f"{level.status.replace('_', ' ')}:")
-    for status, kind in ((FAILED, "bad"), (UNSUPPORTED, "warn")):
-        yield from (Remark(text, kind) for text in failures(result, status))
-    yield from map(Remark, sentences(result))
-    for warning in result.warnings:
-        if warning["code"] not in superseded(result):
-            yield Remark(warning["message"], "warn", "warning:")

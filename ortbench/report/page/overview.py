@@ -15,14 +15,13 @@ from ortbench.analysis.loads.load import best_level, kept
 from ortbench.core import units
 from ortbench.model.modes import ALL_MODES, LATENCY
 from ortbench.model.result import LOAD, OK, Case, Result
+from ortbench.report.cells import has_items
 from ortbench.report.comparison import legend
 from ortbench.report.comparison import tables as side_by_side
-from ortbench.report.model import DERIVED, NOTHING, Column, Kind, Table, columns, filled
-from ortbench.report.page.drawn import Drawn, drawn
-from ortbench.report.page.facts import Remark
-from ortbench.report.page.pictures.gallery import of_many
-from ortbench.report.page.sections import Section
-from ortbench.report.throughput import has_items
+from ortbench.report.model import DERIVED, NOTHING, Column, Kind, Note, Paragraph, Table, columns, filled
+from ortbench.report.page.chart_data.charts import charts_of_many
+from ortbench.report.page.parts import Drawn, Section, drawn, sections
+from ortbench.report.words import remark
 
 _SAME = 0.02  # up to which difference two results are called the same
 
@@ -32,7 +31,7 @@ class Overview:
     """Several results side by side: a row for each, pictures of all, and whether they may be compared."""
 
     table: Table
-    remarks: list[Remark]
+    notes: list[Note]
     pictures: list[Drawn]
     sections: list[Section]
 
@@ -40,30 +39,32 @@ class Overview:
 def overview(results: Sequence[Result], names: Sequence[str]) -> Overview:
     """What a page says of several results together."""
     modes = [mode for mode in ALL_MODES if any(case.mode == mode for result in results for case in result.at_point())]
-    pictures = [drawn(picture, f"0 {at}") for at, picture in enumerate(of_many(results, names))]
+    pictures = [drawn(picture, f"0 {at}") for at, picture in enumerate(charts_of_many(results, names))]
     differences = [name for result in results[1:] for name, _, _ in unlike(results[0], result)]
-    tables: list[Section] = []
+    compared: list[Section] = []
     if differences:
         listed = ", ".join(dict.fromkeys(differences))
-        said = [Remark(f"they differ in {listed}, so a ratio of their figures says little", "warn", "not comparable:")]
+        said = [remark(f"not comparable: they differ in {listed}, so a ratio of their figures says little")]
     else:
-        tables = _side_by_side(results, names)
+        compared = sections(
+            [it, Paragraph(legend(results, _SAME))] for it in side_by_side(results, names, _SAME, in_order=False)
+        )
         said = [
-            Remark(f"{names[0]} → {name}: {change}")
+            Note(f"{names[0]} → {name}: {change}")
             for name, result in zip(names[1:], results[1:], strict=True)
             for change in changes(results[0], result)
         ]
-        said += [Remark(lack, "warn", "cannot tell:") for lack in lacks(results, names, rows(results))]
+        said += [remark(f"cannot tell: {lack}") for lack in lacks(results, names, rows(results))]
     if (best := best_of(results, names)) is not None:
-        said.append(Remark(best))
+        said.append(Note(best))
     if {result.kind for result in results} == {LOAD}:
-        return Overview(_loads(results, names), said, pictures, tables)
+        return Overview(_loads(results, names), said, pictures, compared)
     headed = (Column("result", Kind.NAME), *columns(Kind.NUMBER, "copies", "fastest mode", "speedup", *modes))
     lines = tuple(_row(name, result, modes) for name, result in zip(names, results, strict=True))
     if has_items(results):
         headed = (*headed, Column("best items/s"))
         lines = tuple((*row, _items_cell(result)) for row, result in zip(lines, results, strict=True))
-    return Overview(filled(Table(headed, lines)), said, pictures, tables)
+    return Overview(filled(Table(headed, lines)), said, pictures, compared)
 
 
 def _loads(results: Sequence[Result], names: Sequence[str]) -> Table:
@@ -103,8 +104,3 @@ def _median_cell(case: Case | None) -> str:
         return case.status
     median = case.median(LATENCY)
     return NOTHING if median is None else units.duration(median)
-
-
-def _side_by_side(results: Sequence[Result], names: Sequence[str]) -> list[Section]:
-    found = [table for table in side_by_side(results, names, _SAME, in_order=False) if table.rows]
-    return [Section(table.title, table, (legend(results, _SAME),)) for table in found]

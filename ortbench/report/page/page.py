@@ -1,16 +1,14 @@
 """Results as one HTML page that needs nothing else: no script, no network, readable and printable anywhere.
 
-Jinja2 fills the template beside it; the only place that imports it. The page is made from results alone and the same
-results give the same bytes.
+A page is made from results alone, and the same results give the same bytes.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from hashlib import sha256
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from ortbench.analysis.findings.advice import headline, headline_of_many
@@ -18,20 +16,20 @@ from ortbench.core.safe_text import visible_lines
 from ortbench.core.version import __version__
 from ortbench.model.kinds import KINDS
 from ortbench.model.result import LOAD, LOOP, SWEEP, Result
-from ortbench.report import sweep
-from ortbench.report.costs.section import cost_tables
+from ortbench.model.result_file import result_json
+from ortbench.report import history
 from ortbench.report.glossary import Entry, Group, entries
-from ortbench.report.model import DERIVED, Column, Kind, Table
-from ortbench.report.page.charts import sheet
-from ortbench.report.page.drawn import Drawn, drawn
-from ortbench.report.page.facts import Fact, Remark, facts, remarks
+from ortbench.report.history import Told
+from ortbench.report.model import DERIVED, Note, Report, Table
+from ortbench.report.page.chart_data.charts import charts_of
+from ortbench.report.page.chart_data.times import over_time
+from ortbench.report.page.chart_svg.draw import draw
+from ortbench.report.page.chart_svg.sheet import WIDE
+from ortbench.report.page.facts import Fact, facts
 from ortbench.report.page.overview import overview
-from ortbench.report.page.pictures.gallery import of_one
-from ortbench.report.page.sections import Section, sections
-from ortbench.report.run import derived_mark, main_tables
-from ortbench.report.words import heading, result_name
-
-_BEFORE_UNIT = re.compile(r"(?<=\d) (?=(?:[nµm]?s|[kMG]?B|GB/s|%)(?!\w))")
+from ortbench.report.page.parts import Drawn, Section, drawn, filled_in, notes, sections, tables
+from ortbench.report.run import build, derived_mark
+from ortbench.report.words import heading, remark, result_name
 
 
 @dataclass(frozen=True)
@@ -44,7 +42,7 @@ class Part:
     headline: str
     heading: list[str]
     facts: list[Fact]
-    remarks: list[Remark]
+    notes: list[Note]
     pictures: list[Drawn]
     sections: list[Section]
     command: str
@@ -62,37 +60,20 @@ def build_page(results: Sequence[Result], names: Sequence[str], errors: Sequence
     many = len(results) > 1
     name = "" if many else result_name(results[0])
     names = [visible_lines(name) for name in names]
-    parts = [_part(result, name, number) for number, (result, name) in enumerate(zip(results, names, strict=True), 1)]
+    reports = [build(result) for result in results]
+    given = zip(results, reports, names, strict=True)
+    parts = [_part(result, report, name, number) for number, (result, report, name) in enumerate(given, 1)]
     return filled_in(
         "page.html.j2",
         version=__version__,
-        palette=sheet.PALETTE,
         title=_title(results, names if many else [name] if name else []),
         name=name,
         headline=headline_of_many(results) if many else parts[0].headline,
         errors=errors,
         parts=parts,
         overview=overview(results, names) if many else None,
-        words=_glossary(results),
+        words=_glossary(results, reports),
     )
-
-
-def filled_in(template: str, **values: object) -> str:
-    """A template of this folder with its values in it, every text of them escaped."""
-    environment = Environment(
-        loader=PackageLoader("ortbench.report.page", "."),
-        autoescape=True,
-        finalize=_shown,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    environment.filters["tied"] = _tied
-    environment.tests["flush_left"] = _is_flush_left
-    environment.tests["in_words"] = lambda column: column.kind is Kind.WORDS
-    text: str = environment.get_template(template).render(**values)
-    return text
 
 
 _ALWAYS = {"fence", "95% CI"}  # words that stand outside of tables too
@@ -105,38 +86,28 @@ _OF_KINDS = {
 }
 
 
-def _glossary(results: Sequence[Result]) -> Table:
+def _glossary(results: Sequence[Result], reports: Sequence[Report]) -> Table:
     """What the words mean that the page has: the modes that were asked for, the columns that there are."""
-    tables = [table for result in results for table in (*main_tables(result), *cost_tables(result))]
-    tables += [table for result in results for table in sweep.tables(result)]
+    shown = [table for report in reports for table in tables(report)]
     there = _ALWAYS | {case.mode for result in results for case in result.cases}
-    there |= {column.name for table in tables for column in table.columns}
-    there |= {DERIVED} if any(map(derived_mark, tables)) else set()
+    there |= {column.name for table in shown for column in table.columns}
+    there |= {DERIVED} if any(map(derived_mark, shown)) else set()
     kinds = {result.kind for result in results}
     groups = [group for group in _GROUPS if _OF_KINDS.get(group, kinds) & kinds]
     there |= {"state", "feedback"} if Group.LOOP in groups else set()
-    words = [(it, word) for group in groups for it in entries() if it.group is group for word in _headings(it) & there]
+    words = [
+        (it, word)
+        for group in groups
+        for it in entries()
+        if it.group is group
+        for word in sorted(_headings(it) & there)
+    ]
     return Table((), tuple((word, it.sentence) for it, word in words))
 
 
 def _headings(it: Entry) -> set[str]:
     """What a table may call an entry's column: a metric has several names."""
     return {it.word, *it.also} if it.group is Group.METRICS else {it.word}
-
-
-def _shown(value: object) -> object:
-    """What the template shows of a value: of a text what can be seen of it, a picture as it is."""
-    return visible_lines(value) if isinstance(value, str) and not isinstance(value, Markup) else value
-
-
-def _tied(text: str) -> str:
-    """A text in which no line ends between a number and its unit."""
-    return _BEFORE_UNIT.sub("\N{NO-BREAK SPACE}", text)
-
-
-def _is_flush_left(column: Column) -> bool:
-    """Whether a column of a table is aligned left; that of the rows' names, which are headings, needs not be told so."""
-    return column.kind in (Kind.WORD, Kind.WORDS, Kind.LONG_NAME)
 
 
 def _title(results: Sequence[Result], names: Sequence[str]) -> str:
@@ -146,7 +117,8 @@ def _title(results: Sequence[Result], names: Sequence[str]) -> str:
     return f"{before}{', '.join(models[:3])} on {', '.join(eps[:3])} · ortbench"
 
 
-def _part(result: Result, name: str, number: int) -> Part:
+def _part(result: Result, report: Report, name: str, number: int) -> Part:
+    interrupted = result.stopped is not None and result.stopped["reason"] == "interrupted"
     return Part(
         name=name,
         about=f"{result.model['path']} on {result.target['ep']}",
@@ -154,9 +126,9 @@ def _part(result: Result, name: str, number: int) -> Part:
         headline=headline(result),
         heading=heading(result),
         facts=list(facts(result)),
-        remarks=list(remarks(result)),
-        pictures=[drawn(picture, f"{number} {at}") for at, picture in enumerate(of_one(result))],
-        sections=list(sections(result)),
+        notes=[*[remark("interrupted: what was measured until then is shown")] * interrupted, *notes(report)],
+        pictures=[drawn(chart, f"{number} {at}") for at, chart in enumerate(charts_of(result))],
+        sections=sections(report.parts),
         command=" ".join(result.command),
         provenance=_provenance(result),
     )
@@ -169,3 +141,63 @@ def _provenance(result: Result) -> str:
     parts += [f"in a checkout at {commit}"] if commit else []
     parts += [f"seed {seed}"] if seed is not None else []
     return "; ".join(parts) + "."
+
+
+# Results of many days
+
+
+def build_history(found: Sequence[Told], count: int, same: float, left_out: Sequence[str] = ()) -> str:
+    """What stepped, the table, and a chart of each series; for the arguments see `ortbench.report.history.build`."""
+    report = history.build(found, count, same, left_out)
+    charts = [over_time(group.title(one), one) for group in found for one in group.series if len(one.figures) > 1]
+    return filled_in(
+        "history.html.j2",
+        version=__version__,
+        title=f"{', '.join(group.name for group in found[:3])} over time · ortbench",
+        headline=f"{history.headline(found, count)}.",
+        abouts=history.abouts(found),
+        notes=[*history.step_notes(found), *notes(report)],
+        sections=sections(report.parts),
+        pictures=[drawn(chart, str(at)) for at, chart in enumerate(charts)],
+        words=_history_glossary(report),
+    )
+
+
+def _history_glossary(report: Report) -> Table:
+    there = {column.name for table in tables(report) for column in table.columns} | {"95% CI", "median", "mode"}
+    found = [it for it in entries() if it.group in (Group.HISTORY, Group.WORDS) and it.word in there]
+    return Table((), tuple((entry.word, entry.sentence) for entry in found))
+
+
+@dataclass(frozen=True)
+class FirstPart:
+    """What is shown; all but the headline may be empty."""
+
+    headline: str
+    heading: Sequence[str] = ()
+    facts: Sequence[Fact] = ()
+    notes: Sequence[Note] = ()
+    picture: Markup | None = None
+    label: str = ""
+    caption: str = ""
+    tables: Sequence[Table] = ()
+
+
+def of_result(result: Result) -> str:
+    """The first part of the page of a result, as HTML."""
+    part = FirstPart(headline(result), heading(result), list(facts(result)), notes(build(result)))
+    for first in charts_of(result)[:1]:
+        # Other results of a notebook have ids too.
+        salt = sha256(result_json(result).encode(errors="replace")).hexdigest()[:12]
+        picture = Markup(draw(first.drawing, WIDE, salt))
+        part = replace(part, picture=picture, label=first.label, caption=first.caption)
+    return _first_part(part)
+
+
+def of_tables(title: str, tables: Iterable[Table], said: Iterable[str] = ()) -> str:
+    """A headline, what is to be said, and tables, as HTML in the same dress, whose style touches nothing else of a page."""
+    return _first_part(FirstPart(title, notes=[*map(Note, said)], tables=list(tables)))
+
+
+def _first_part(part: FirstPart) -> str:
+    return filled_in("first_part.html.j2", part=part)

@@ -11,9 +11,9 @@ from ortbench.core.safe_text import shortened, visible
 from ortbench.model.hardware_names import vendor_name
 from ortbench.model.protocol import EpDevice, Inspected, Listed
 from ortbench.model.schema import Device, Memory, SuggestedLoop, Tensor
-from ortbench.report import nodes as report_nodes
+from ortbench.report.placement import outline
 from ortbench.report.terminal.console import Screen, padded
-from ortbench.report.terminal.grid import print_table
+from ortbench.report.terminal.print import print_table
 from ortbench.report.words import sequence
 
 _WIDEST = 24  # of what is flush in a list; longer ones are not waited for
@@ -155,7 +155,7 @@ def _print_placement(screen: Screen, found: Inspected) -> None:
     )
     copies = found["copies"]
     assert copies is not None  # where the placement is known
-    for table in report_nodes.outline(copies):
+    for table in outline(copies):
         screen.blank()
         print_table(screen, table)
     for sentence in node_advice.outlook(copies):

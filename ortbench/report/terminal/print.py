@@ -1,14 +1,26 @@
-"""Reports in the terminal."""
+"""Reports in the terminal: tables as wide as it allows, in parts below each other where that is too narrow; with bars."""
 
 from __future__ import annotations
 
-from rich.cells import cell_len
+from collections.abc import Hashable, Mapping, Sequence
+from itertools import groupby
+from typing import TypeVar
 
+from rich.cells import cell_len
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from ortbench.report.bars import COPIES, FILLS, PER_RUN, SPLIT, bar
 from ortbench.report.model import (
+    KEY,
+    WIDE,
     Block,
+    Cell,
+    Column,
     Conclusion,
     Heading,
     Hint,
+    Kind,
     Medium,
     Notes,
     Paragraph,
@@ -19,8 +31,130 @@ from ortbench.report.model import (
     Title,
     numbers,
 )
-from ortbench.report.terminal.console import Screen, shown
-from ortbench.report.terminal.grid import FILL_STYLES, Grid, print_table
+from ortbench.report.terminal.console import Screen, shown, wrapped
+
+NARROW = 19  # characters of a long name; with so few every table of nodes fits 80 columns
+_ROOMY = 118  # cells that leave room for long names
+_GAP = 2  # cells between two columns
+_BAR_LEAST, _BAR_MOST, _BAR_ENDLESS = 16, 60, 24  # cells of the longest bar; the last where lines have no end
+_NAME_LEAST = 16  # cells that are left to a long name beside its figures
+_BARS = Column(SPLIT, Kind.WORD)
+_FLUSH_RIGHT = {Kind.NUMBER, Kind.TIME}
+FILL_STYLES = {
+    **dict.fromkeys((FILLS["h2d"], FILLS["d2h"], FILLS[COPIES]), "copy"),
+    **dict.fromkeys((FILLS["inference"], FILLS[PER_RUN]), "inference"),
+}
+
+Name = TypeVar("Name", bound=Hashable)
+
+
+def stacked(
+    key: Sequence[Name], groups: Sequence[Sequence[Name]], widths: Mapping[Name, int], width: int, gap: int = _GAP
+) -> list[tuple[Name, ...]]:
+    """The columns of tables to print one below the other, each within a width.
+
+    Args:
+        key: the columns that every table begins with.
+        groups: columns that stay together, unless even a table of their own is too wide for them.
+        widths: of each column, in cells.
+        width: that a table may have. A single column that is too wide stands alone all the same.
+        gap: between columns.
+
+    Returns:
+        The columns of each table, those of `groups` in their order and each once.
+    """
+
+    def fits(columns: Sequence[Name]) -> bool:
+        return sum(widths[name] for name in (*key, *columns)) + gap * (len(key) + len(columns) - 1) <= width
+
+    stack: list[list[Name]] = [[]]
+    for group in groups:
+        for piece in [group] if fits(group) else [[name] for name in group]:
+            if stack[-1] and not fits([*stack[-1], *piece]):
+                stack.append([])
+            stack[-1] += piece
+    return [(*key, *columns) for columns in stack]
+
+
+class Grid:
+    """A table as it will look on a screen."""
+
+    def __init__(self, table: Table, screen: Screen) -> None:
+        rows = table.cut_rows(WIDE if screen.width >= _ROOMY else NARROW)
+        self._screen = screen
+        self._unit = shown(table.unit)
+        self._bars = table.bars
+        self._cells = {column: [_seen(row[at]) for row in rows] for at, column in enumerate(table.columns)}
+        self._widths = {
+            column: max(map(cell_len, (shown(column.name), self._unit_of(column), *cells)))
+            for column, cells in self._cells.items()
+        }
+        if table.bars:
+            self._cells = {_BARS: [""] * len(rows), **self._cells}
+            self._widths[_BARS] = _BAR_LEAST
+
+    def _unit_of(self, column: Column) -> str:
+        return self._unit if column.kind is Kind.TIME else ""
+
+    def _group(self, number: int) -> list[Column]:
+        return [column for column in self._cells if column.group == number]
+
+    def _width(self, columns: Sequence[Column]) -> int:
+        """How wide some of its columns are side by side, with a short bar if it is among them."""
+        return sum(self._widths[column] for column in columns) + _GAP * (len(columns) - 1)
+
+    def fits(self, last_group: int) -> bool:
+        """Whether there is room for the columns up to a group side by side."""
+        return self._width([column for column in self._cells if column.group <= last_group]) <= self._screen.width
+
+    def print(self) -> None:
+        """Print it; names in the last of the columns that every part begins with are folded where there is no room."""
+        key = self._group(KEY)
+        groups = [self._group(number) for number in sorted({column.group for column in self._cells} - {KEY})]
+        room = self._screen.width - max(self._width([*key[:-1], *group]) for group in groups) - _GAP
+        self._widths[key[-1]] = width = min(self._widths[key[-1]], max(room, _NAME_LEAST))
+        self._cells[key[-1]] = ["\n".join(wrapped(cell, width)) for cell in self._cells[key[-1]]]
+        for number, columns in enumerate(stacked(key, groups, self._widths, self._screen.width)):
+            if number:
+                self._screen.blank()
+            left = self._screen.width - self._width(columns) + _BAR_LEAST
+            self._screen.show(self._rich(columns, _BAR_ENDLESS if self._screen.endless else min(left, _BAR_MOST)))
+
+    def _rich(self, columns: Sequence[Column], bar_width: int) -> RichTable:
+        rich = RichTable(box=None, pad_edge=False, header_style="heading", padding=(0, 1))
+        has_times = any(column.kind is Kind.TIME for column in columns)
+        for column in columns:
+            heading = f"{shown(column.name)}\n{self._unit_of(column)}" if has_times else shown(column.name)
+            rich.add_column(heading, justify="right" if column.kind in _FLUSH_RIGHT else "left", overflow="fold")
+        cells = [self._drawn(bar_width) if it is _BARS else map(_cell, self._cells[it]) for it in columns]
+        for row in zip(*cells, strict=True):
+            rich.add_row(*row)
+        return rich
+
+    def _drawn(self, width: int) -> list[Text]:
+        """The bars on one scale, the longest as long as there is room."""
+        scale = max(sum(size for _, size in parts) for parts in self._bars)
+        return [_painted(bar(parts, scale, width)) for parts in self._bars]
+
+
+def print_table(screen: Screen, table: Table) -> None:
+    """Print a table, and below it what was left out."""
+    Grid(table, screen).print()
+    if table.rest:
+        screen.text(table.rest)
+
+
+def _seen(cell: str) -> str:
+    return Cell(shown(cell), cell.tone) if isinstance(cell, Cell) else shown(cell)
+
+
+def _cell(cell: str) -> Text:
+    return Text(cell, style=cell.tone if isinstance(cell, Cell) else "")
+
+
+def _painted(line: str) -> Text:
+    return Text.assemble(*((shown("".join(run)), FILL_STYLES.get(fill, "")) for fill, run in groupby(line)))
+
 
 _FIGURES = 2  # the last of the groups of columns beside which names must have room
 

@@ -12,8 +12,7 @@ from ortbench.model.result import Result
 from ortbench.model.result_file import load, save
 from ortbench.report.comparison import build as build_comparison
 from ortbench.report.comparison import records as comparison_records
-from ortbench.report.costs.host import host_table
-from ortbench.report.costs.section import cost_parts, cost_tables
+from ortbench.report.costs import cost_parts, cost_tables, host_table
 from ortbench.report.glossary import Group, entries
 from ortbench.report.markdown import markdown
 from ortbench.report.model import Report

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ortbench.model.result import Result
 from ortbench.model.result_file import parse, result_json
 from ortbench.report import comparison, run, suite
-from ortbench.report.costs.section import TITLE, cost_parts
+from ortbench.report.costs import TITLE, cost_parts
 from ortbench.report.markdown import markdown
 from ortbench.report.page.page import build_page
 from ortbench.suite.record import Record, figures

@@ -1,4 +1,4 @@
-"""The picture of copies beside what the link can do: rates over sizes."""
+"""Bytes per second over bytes on logarithmic scales: marks with labels among lines, and diagonals of equal time."""
 
 from __future__ import annotations
 
@@ -7,90 +7,74 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+from matplotlib.ticker import LogLocator, NullLocator
 from matplotlib.transforms import Bbox
 
 from ortbench.core import units
-from ortbench.report.model import DERIVED
-from ortbench.report.page.charts.sheet import (
+from ortbench.report.page.chart_data.model import Look, Mark, Scatter
+from ortbench.report.page.chart_svg.sheet import (
     COLOURS,
     INK,
     MUTED,
-    PAPER,
     RULE,
     SMALL,
     Legend,
     Sheet,
     is_narrow,
-    kind_name,
-    level_mark,
+    line_mark,
     plain,
     point_mark,
+    styled,
     text_width,
+    written,
 )
-from ortbench.report.page.pictures.bandwidth import Bandwidth, Copy
-from ortbench.report.page.pictures.parts import COPIES, D2H, H2D
 
-_MARKERS = {H2D: "^", D2H: "v", COPIES: "D"}
-_LINES: dict[str, dict[str, Any]] = {
-    H2D: {"color": COLOURS[H2D], "linewidth": 1.6},
-    D2H: {"color": COLOURS[D2H], "linewidth": 1.6, "dashes": (5, 2)},
-}
-_LABELLED = 3  # so many copies can have their label beside them
+_LABELLED = 3  # so many marks can have their label beside them
 
 
-def bandwidth(picture: Bandwidth, width: int) -> Sheet:
-    """Copies as marks among the curves of a sweep, on logarithmic axes."""
-    narrow = is_narrow(width)
-    kinds = dict.fromkeys(copy.kind for copy in picture.copies)
-    entries = [(kind_name(kind, kind == COPIES), point_mark(**_marker(kind))) for kind in kinds]
-    ways = [curve.kind for curve in picture.curves]
-    entries += [(f"{way}, measured sweep", level_mark(**_LINES[way])) for way in ways]
-    legend = Legend(entries, width)
-    left, right, top, tall = 72, 14, legend.height + 4, 250 if narrow else 320
+def scatter(chart: Scatter, width: int) -> Sheet:
+    """Marks among lines."""
+    narrow, marks = is_narrow(width), {it.name: it.look for it in chart.marks}
+    entries = [(name, point_mark(**_point(look))) for name, look in marks.items()]
+    legend = Legend([*entries, *((line.name, line_mark(line.look)) for line in chart.lines)], width)
+    head = 24 if chart.title else 0
+    left, right, top, tall = 72, 14, head + legend.height + 4, 250 if narrow else 320
     sheet = Sheet(width, top + tall + 28)
-    legend.draw(sheet)
+    sheet.text(1, 12, chart.title)
+    legend.draw(sheet, head)
     axes = sheet.axes(left, top, width - left - right, tall)
     axes.spines["left"].set_visible(True)
-    points = [(copy.count, copy.ns) for copy in picture.copies] + [
-        it for curve in picture.curves for it in curve.points
-    ]
-    sizes, rates = [count for count, _ in points], [1e9 * count / ns for count, ns in points]
+    points = [(it.x, it.y) for it in chart.marks] + [point for line in chart.lines for point in line.points]
+    sizes, rates = zip(*points, strict=True)
     axes.set(xscale="log", yscale="log", xlim=_around(sizes), ylim=_around(rates))
-    for axis, suffix in ((axes.xaxis, ""), (axes.yaxis, "/s")):
+    for axis in (axes.xaxis, axes.yaxis):
         low, high = axis.get_view_interval()
-        axis.set_major_locator(
-            LogLocator(subs=(1.0,) if high > 200 * low else (1.0, 2.0, 5.0), numticks=5 if narrow else 9)
-        )
+        subs = (1.0,) if high > 200 * low else (1.0, 2.0, 5.0)
+        axis.set_major_locator(LogLocator(subs=subs, numticks=5 if narrow else 9))
         axis.set_minor_locator(NullLocator())
-        axis.set_major_formatter(FuncFormatter(lambda x, _, suffix=suffix: f"{plain(units.size(x))}{suffix}"))
-    for curve in picture.curves:
-        counts, ns = np.array(curve.points, dtype=float).T
-        axes.plot(counts, 1e9 * counts / ns, **_LINES[curve.kind])
-    _equal_times(axes, _copies(sheet, axes, picture.copies))
+    axes.xaxis.set_major_formatter(written(lambda size: plain(units.size(size))))
+    axes.yaxis.set_major_formatter(written(lambda rate: f"{plain(units.size(rate))}/s"))
+    for line in chart.lines:
+        counts, per_s = zip(*line.points, strict=True)
+        axes.plot(counts, per_s, **styled(line.look))
+    _equal_times(axes, _marks(sheet, axes, chart.marks))
     return sheet
 
 
-def _marker(kind: str) -> dict[str, Any]:
-    colour = COLOURS[kind]
-    return {
-        "marker": _MARKERS[kind],
-        "color": PAPER if kind == COPIES else colour,
-        "markeredgecolor": colour,
-        "markersize": 8,
-    }
+def _point(look: Look) -> dict[str, Any]:
+    """A mark without the rim that sets points on lines apart."""
+    return {**styled(look), "linestyle": "none", "markeredgecolor": COLOURS[look.colour]}
 
 
-def _copies(sheet: Sheet, axes: Axes, copies: Sequence[Copy]) -> list[Bbox]:
-    """A mark for each copy, and its label where there are few. Gives the places that are taken, in px."""
-    places = [(copy.count, 1e9 * copy.rate) for copy in copies]
+def _marks(sheet: Sheet, axes: Axes, marks: Sequence[Mark]) -> list[Bbox]:
+    """A mark for each, and its label where there are few. Gives the places that are taken, in px."""
+    places = [(it.x, it.y) for it in marks]
     taken = [Bbox.from_bounds(x - 6, y - 6, 12, 12) for x, y in axes.transData.transform(places or np.empty((0, 2)))]
-    for copy, place in zip(copies, places, strict=True):
-        (point,) = axes.plot(*place, linestyle="none", **_marker(copy.kind))
-        sheet.tip(point, copy.in_words)
-        if len(copies) <= _LABELLED:
-            mark = DERIVED if copy.kind == COPIES else ""
-            _label(axes, f"{copy.name}\n{mark}{units.digits(copy.rate)} GB/s", place, _AROUND, taken)
+    for it, place in zip(marks, places, strict=True):
+        (point,) = axes.plot(*place, **_point(it.look))
+        sheet.tip(point, it.tip)
+        if len(marks) <= _LABELLED:
+            _label(axes, it.text, place, _AROUND, taken)
     return taken
 
 

@@ -17,6 +17,10 @@ _FRACTION = re.compile(r"-?\d+\.\d+(?:e-?\d+)?")
 _DOT = re.compile(r"M (\S+ \S+) L \1(?= |$)")
 _NUMBERS = ("d", "x", "y", "width", "height", "transform", "points", "font-size", "stroke-width", "stroke-dasharray")
 _PAINTS = ("fill", "stroke")
+_FONT = "system-ui, sans-serif"
+MARGIN = (
+    16  # px, of a picture by itself: on a page what is written beyond the edge is shown, elsewhere it would be cut off
+)
 
 
 def inline(text: str, palette: Mapping[str, str], tips: Mapping[str, str]) -> str:
@@ -35,10 +39,22 @@ def inline(text: str, palette: Mapping[str, str], tips: Mapping[str, str]) -> st
         "viewBox": f"0 0 {width} {height}",
         "width": width,
         "height": height,
-        "font-family": "system-ui, sans-serif",
+        "font-family": _FONT,
         "stroke-linejoin": "round",
     }
     return ElementTree.tostring(root, encoding="unicode")
+
+
+def standalone(svg: str, palette: Mapping[str, tuple[str, str]]) -> str:
+    """An `svg` element of a page as a file of its own, on paper, with the second of each pair of colours for dark mode."""
+    rules = "".join(f".{paint}-{name}{{{paint}:{dark}}}" for name, (_, dark) in palette.items() for paint in _PAINTS)
+    style = f"<style>@media (prefers-color-scheme: dark){{{rules}}}</style>"
+    root = ElementTree.fromstring(svg)
+    wide, high = (float(root.attrib[name]) + 2 * MARGIN for name in ("width", "height"))
+    at = f"{-MARGIN} {-MARGIN} {wide:g} {high:g}"
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="{at}" width="{wide:g}" height="{high:g}" font-family="{_FONT}">'
+    paper = f'<rect x="{-MARGIN}" y="{-MARGIN}" width="100%" height="100%" class="fill-paper" fill="{palette["paper"][0]}" />'
+    return f"{head}{style}{paper}{svg.partition('>')[2]}\n"
 
 
 def _clean(element: Element, palette: Mapping[str, str], tips: Mapping[str, str]) -> None:

@@ -1,0 +1,292 @@
+"""What a chart is: one of five drawings of plain data, with a caption in words and its figures as a table.
+
+`ortbench.report.page.chart_svg` draws them. Times are in ns, colours are names of its palette.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ortbench.core.stats import Stats
+from ortbench.model.kinds import KINDS
+from ortbench.model.modes import LATENCY, is_rate, mode_of
+from ortbench.model.result import Case, Result
+from ortbench.report.model import Table
+
+FEW = 4  # so many are told one by one
+
+
+class Look(NamedTuple):
+    """How a line and its points look: `marker` as Matplotlib calls it, `dash` the number of a pattern."""
+
+    colour: str
+    marker: str = ""
+    dash: int = 0
+    thin: bool = False
+    hollow: bool = False
+
+
+def look_of(mode: str, dash: int = 0) -> Look:
+    """How a mode's points look."""
+    marker, colour = mode_of(mode).mark
+    return Look(colour, marker, dash)
+
+
+# Stacked bars
+
+
+class Fill(NamedTuple):
+    """How a part of a bar looks, and what it is called in the legend; `hatch` as Matplotlib writes it."""
+
+    name: str
+    colour: str
+    hatch: str = ""
+    hollow: bool = False
+
+
+class Part(NamedTuple):
+    """A part of a bar: how long it takes, what a pointer is told, and what stands above it: both, or `said` alone where there is no room."""
+
+    fill: Fill
+    ns: float
+    tip: str
+    name: str = ""
+    said: str = ""
+
+
+class Bar(NamedTuple):
+    """One bar: its name, its parts, what stands behind it, and what is marked on it, with what a pointer is told of that."""
+
+    name: str
+    parts: tuple[Part, ...]
+    said: str
+    mark_ns: float | None = None
+    tip: str = ""
+
+    @property
+    def end_ns(self) -> float:
+        """How far it reaches."""
+        return max(self.mark_ns or 0, sum(part.ns for part in self.parts))
+
+
+@dataclass(frozen=True)
+class StackedBars:
+    """Bars on one scale of time.
+
+    Attributes:
+        bars: at least one.
+        fills: of all parts, in the order of the legend.
+        mark: what the marks are called, where there are some.
+        rest: what is left out.
+    """
+
+    bars: tuple[Bar, ...]
+    fills: tuple[Fill, ...]
+    mark: str = ""
+    rest: str = ""
+
+
+# Lines with bands
+
+
+class Ring(NamedTuple):
+    """What stands out of a line."""
+
+    x: float
+    y: float
+    tip: str
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line through points, with what may be around it.
+
+    Attributes:
+        name: in the legend; lines of one name look alike.
+        points: from left to right; nan where there is none.
+        tip: what a pointer is told.
+        joined: the points are; else each stands by itself.
+        dense: every point has a mark, a small one; else many share some.
+        band: the ends of what is filled around each point; or none.
+        intervals: upright bars: x, and both ends.
+        rings: around some of its points.
+        hollow: points whose mark is open.
+        end: what stands behind the last point.
+    """
+
+    name: str
+    look: Look
+    points: tuple[tuple[float, float], ...]
+    tip: str = ""
+    joined: bool = True
+    dense: bool = False
+    band: tuple[tuple[float, float], ...] = ()
+    intervals: tuple[tuple[float, float, float], ...] = ()
+    rings: tuple[Ring, ...] = ()
+    hollow: tuple[tuple[float, float], ...] = ()
+    end: str = ""
+
+
+class Upright(NamedTuple):
+    """An upright line, with where it may lie, what stands above it and what a pointer is told."""
+
+    x: float
+    colour: str
+    tip: str
+    text: str = ""
+    span: tuple[float, float] | None = None
+
+
+class Limit(NamedTuple):
+    """A level line; its name is in the legend."""
+
+    y: float
+    name: str
+    dashed: bool = True
+
+
+class Axis(NamedTuple):
+    """What is below: sizes as far apart as their ratios say, places side by side, whole numbers and rates from 0 on, times or days.
+
+    `ticks` are those of sizes and places, with their texts.
+    """
+
+    kind: Literal["sizes", "places", "whole", "rates", "times", "days"]
+    name: str = ""
+    ticks: tuple[tuple[float, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class Panel:
+    """Lines over one axis.
+
+    Attributes:
+        lines: any number.
+        axis: below them.
+        show: what prints a value; None of times, ns.
+        name: what stands above on the left.
+        said: what stands above on the right; then the name is a heading.
+        span: from where to where values are shown; by default from 0, or on a logarithmic scale where they are far apart.
+        limits, uprights: across.
+        dots: points without a line.
+        beyond: where dots are that lie above the panel.
+    """
+
+    lines: tuple[Line, ...]
+    axis: Axis
+    show: Callable[[float], str] | None = None
+    name: str = ""
+    said: str = ""
+    span: tuple[float, float] | None = None
+    limits: tuple[Limit, ...] = ()
+    uprights: tuple[Upright, ...] = ()
+    dots: NDArray[np.float64] = field(default_factory=lambda: np.empty((0, 2)))
+    beyond: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
+class LineChart:
+    """Panels below each other, and what their marks are called in the legend."""
+
+    panels: tuple[Panel, ...]
+    height: int = 260  # px of a panel
+    band: str = ""
+    ring: str = ""
+    hollow: str = ""
+    upright: str = ""
+    dots: str = ""
+    beyond: str = ""
+
+
+# Histograms, scatter, dots
+
+
+class Samples(NamedTuple):
+    """The samples of a mode: durations, ns, and when each began, s since the first of all modes; empty where that is not known."""
+
+    mode: str
+    ns: NDArray[np.int64]
+    seconds: NDArray[np.float64]
+    stats: Stats
+
+
+@dataclass(frozen=True)
+class Histograms:
+    """A histogram for each mode, all on one axis."""
+
+    rows: tuple[Samples, ...]
+
+
+class Mark(NamedTuple):
+    """A point of a scatter chart: its name in the legend, what a pointer is told, and what stands beside it where there are few."""
+
+    name: str
+    look: Look
+    x: float
+    y: float
+    tip: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Scatter:
+    """Bytes per second over bytes, on logarithmic scales: marks among lines."""
+
+    marks: tuple[Mark, ...]
+    lines: tuple[Line, ...] = ()
+    title: str = ""
+
+
+@dataclass(frozen=True)
+class DotRows:
+    """A row for each name, with a mark for each mode."""
+
+    rows: tuple[tuple[str, tuple[tuple[str, float], ...]], ...]
+
+
+Drawing = StackedBars | LineChart | Histograms | Scatter | DotRows
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A chart.
+
+    Attributes:
+        title: of it.
+        label: what it is, for who does not see it.
+        caption: what is to be seen, in words.
+        table: what it shows, in numbers.
+        drawing: what is drawn.
+    """
+
+    title: str
+    label: str
+    caption: str
+    table: Table
+    drawing: Drawing
+
+
+# What is shown: modes that are ok; the page's table has the others too
+
+
+def what_is_timed(results: Sequence[Result]) -> str:
+    """What one sample of a latency is: an inference, a loop or a chain; of results of several kinds any of them."""
+    return " or ".join(sorted({KINDS[result.kind].work for result in results}))
+
+
+def measured_cases(result: Result) -> Iterator[tuple[Case, Stats]]:
+    """The modes that are ok and have been measured, and the statistics of their latency."""
+    for case in result.cases:
+        total = case.stats(LATENCY)
+        if result.case(case.mode) is case and total is not None:
+            yield case, total
+
+
+def timed_cases(result: Result) -> Iterator[tuple[Case, Stats]]:
+    """Those of `measured_cases` whose latency says how long an inference takes, and not how often one is done."""
+    return ((case, total) for case, total in measured_cases(result) if not is_rate(case.mode, LATENCY))

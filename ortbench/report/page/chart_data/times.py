@@ -1,0 +1,378 @@
+"""Charts of medians: the phases of a mode, the stages and links of a chain, the steps of a loop, several results, and many days."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import median
+
+from ortbench.analysis.chains import crosses, crossing_ns
+from ortbench.analysis.comparing.history import Figure, Series
+from ortbench.analysis.loops import growth_ns, is_first_apart
+from ortbench.core import units
+from ortbench.model.metrics import TIME
+from ortbench.model.modes import D2H, H2D, LATENCY, is_rate
+from ortbench.model.result import Case, Result
+from ortbench.report.bars import COPIES, INFERENCE, PER_RUN, WHOLE, Segment, segments_of
+from ortbench.report.history import day, mode_cell, verdict
+from ortbench.report.model import DERIVED, NOTHING, Column, Kind, Table, columns
+from ortbench.report.page.chart_data.model import (
+    FEW,
+    Axis,
+    Bar,
+    Chart,
+    DotRows,
+    Fill,
+    Line,
+    LineChart,
+    Look,
+    Panel,
+    Part,
+    StackedBars,
+    Upright,
+    look_of,
+    measured_cases,
+    timed_cases,
+    what_is_timed,
+)
+
+# Phases
+
+_FILLS = {
+    (H2D, False): Fill(H2D, "h2d", "////"),
+    (INFERENCE, False): Fill(INFERENCE, "inference"),
+    (D2H, False): Fill(D2H, "d2h", "\\\\\\\\"),
+    (PER_RUN, False): Fill(PER_RUN, "inference", "||||", hollow=True),
+    (WHOLE, False): Fill(WHOLE, "inference", hollow=True),
+    (COPIES, True): Fill(f"{DERIVED} copies, both directions (derived)", "copies", "xxxx", hollow=True),
+    (INFERENCE, True): Fill(f"{DERIVED} inference (derived)", "inference", "--", hollow=True),
+}
+_ALONE = {
+    INFERENCE: "Inference only",
+    PER_RUN: "Time per run of many with one wait, which is throughput and not latency, copied once outside",
+    WHOLE: "Not split into phases",
+}
+
+
+def phases(result: Result) -> Chart | None:
+    """Where the time of an inference goes, mode by mode; None where nothing was measured."""
+    found = [(case, segments_of(case), total.median) for case, total in measured_cases(result)]
+    if not found:
+        return None
+    said = [_phases_in_words(*it) for it in found if len(it[1]) > 1]
+    for kind, about in _ALONE.items():
+        alone = [
+            f"{case.mode} {units.duration(ns)}" for case, parts, ns in found if [it.kind for it in parts] == [kind]
+        ]
+        said += [f"{about}: {', '.join(alone)}."] if alone else []
+    unit, scale = units.time_unit(max(ns for *_, ns in found))
+    times = columns(Kind.TIME, H2D, INFERENCE, D2H, "together", LATENCY)
+    rows = tuple((case.mode, *_phase_cells(parts, scale), units.digits(ns / scale)) for case, parts, ns in found)
+    used = {(part.kind, part.derived) for _, parts, _ in found for part in parts if part.ns}
+    return Chart(
+        "Where the time goes",
+        "Stacked bars, one for each mode: H2D, inference and D2H, and a mark for the whole inference.",
+        " ".join(said),
+        Table((Column("mode", Kind.NAME), *times), rows, unit),
+        StackedBars(
+            tuple(_phase_bar(*it) for it in found),
+            tuple(fill for key, fill in _FILLS.items() if key in used),
+            "whole inference, median",
+        ),
+    )
+
+
+def _phase_bar(case: Case, segments: Sequence[Segment], ns: float) -> Bar:
+    parts = []
+    for it in filter(lambda segment: segment.ns, segments):
+        fill, value = _FILLS[it.kind, it.derived], f"{DERIVED if it.derived else ''}{units.duration(it.ns)}"
+        said = "" if it.kind == WHOLE else value
+        parts.append(Part(fill, it.ns, f"{case.mode}: {fill.name}, {value}", it.kind, said))
+    what = "time per inference" if is_rate(case.mode, LATENCY) else "whole inference"
+    return Bar(case.mode, tuple(parts), units.duration(ns), ns, f"{case.mode}: {what}, median {units.duration(ns)}")
+
+
+def _phases_in_words(case: Case, segments: Sequence[Segment], ns: float) -> str:
+    times = {it.kind: units.duration(it.ns) if it.ns else "0" for it in segments}
+    whole = units.duration(ns)
+    if COPIES in times:
+        rate = is_rate(case.mode, LATENCY)
+        which, of = (" that are not hidden", f"{whole} an item") if rate else (", both directions together", whole)
+        inference = f"{DERIVED}{times[INFERENCE]} of inference"
+        return f"{case.mode}: {DERIVED}{times[COPIES]} of copies{which}, and {inference} make up {of}."
+    parts = ", ".join(f"{time} {kind}" for kind, time in times.items())
+    together = units.duration(sum(it.ns for it in segments))
+    return f"{case.mode}: {parts}: {together} together, timed in blocks of their own; {whole} from end to end."
+
+
+def _phase_cells(segments: Sequence[Segment], scale: float) -> list[str]:
+    found = {it.kind: it for it in segments}
+    first = COPIES if COPIES in found else H2D
+    cells = [_phase_cell(found.get(kind), scale) for kind in (first, INFERENCE, D2H)]
+    if COPIES in found:
+        cells[2] = "(both)"
+    return [*cells, units.digits(sum(it.ns for it in segments) / scale)]
+
+
+def _phase_cell(it: Segment | None, scale: float) -> str:
+    if it is None:
+        return NOTHING
+    return f"{DERIVED if it.derived else ''}{units.digits(it.ns / scale) if it.ns else 0}"
+
+
+# Chains
+
+# Each stage has a colour and a hatching of its own, as far as there are some: labels and tips say which it is.
+_COLOURS = ("h2d", "d2h", "accent", "copies", "inference")
+_HATCHES = ("", "////", "\\\\\\\\", "xxxx", "||||")
+_LINKS = {
+    True: Fill("saved, since it stays on the device", "accent"),
+    False: Fill("copied in every mode", "copies", "xxxx", hollow=True),
+}
+_MOST = 12  # links that have a bar
+
+
+def stage_times(result: Result) -> Chart | None:
+    """How long each stage of a chain takes, mode by mode; None where no stages were measured."""
+    found = [
+        (case.mode, {name: stats.median for name, stats in case.stages.items()}, total.median)
+        for case, total in measured_cases(result)
+        if case.stages
+    ]
+    if not found:
+        return None
+    names = list(dict.fromkeys(name for _, times, _ in found for name in times))
+    fills = {
+        name: Fill(name, _COLOURS[at % len(_COLOURS)], _HATCHES[at // len(_COLOURS) % len(_HATCHES)])
+        for at, name in enumerate(names)
+    }
+    unit, scale = units.time_unit(max(ns for *_, ns in found))
+    rows, bars = [], []
+    for mode, times, ns in found:
+        cells = (units.digits(times[name] / scale) if name in times else NOTHING for name in names)
+        rows.append((mode, *cells, units.digits(sum(times.values()) / scale), units.digits(ns / scale)))
+        parts = tuple(_stage_part(mode, fills[name], its_ns) for name, its_ns in times.items())
+        whole = units.duration(ns)
+        bars.append(Bar(mode, parts, whole, ns, f"{mode}: whole chain, median {whole}"))
+    headed = columns(Kind.TIME, *names, "together", "chain")
+    return Chart(
+        "Where the time of the chain goes",
+        "Stacked bars, one for each mode: the stages in their order, and a mark for the whole chain.",
+        " ".join(_stages_in_words(*it) for it in found),
+        Table((Column("mode", Kind.NAME), *headed), tuple(rows), unit),
+        StackedBars(tuple(bars), tuple(fills.values()), "whole chain, median"),
+    )
+
+
+def _stage_part(mode: str, fill: Fill, ns: float) -> Part:
+    return Part(fill, ns, f"{mode}: {fill.name}, {units.duration(ns)}", fill.name, units.duration(ns))
+
+
+def _stages_in_words(mode: str, times: dict[str, float], ns: float) -> str:
+    longest = sorted(times, key=lambda name: -times[name])[:FEW]
+    said = ", ".join(f"{name} {units.duration(its_ns)}" for name, its_ns in times.items() if name in longest)
+    most = f"the longest of {len(times)}: " if len(times) > FEW else ""
+    return f"{mode}: {most}{said}; {units.duration(ns)} from end to end."
+
+
+def link_costs(result: Result) -> Chart | None:
+    """What the copies of each link take through the host, those that take longest first; None where that is not known."""
+    known = [
+        (f"{link['from']} → {link['to']}", ns, link["stays"])
+        for link in result.part["links"]
+        if crosses(link) and (ns := crossing_ns(link))
+    ]
+    if not known:
+        return None
+    found = sorted(known, key=lambda it: -it[1])
+    said = []
+    for there, about in ((True, "Staying on the device saves the copies of"), (False, "Copied all the same")):
+        own = [f"{name} {units.duration(ns)}" for name, ns, stays in found if stays == there]
+        more = f" and {len(own) - FEW} more" if len(own) > FEW else ""
+        said += [f"{about}: {', '.join(own[:FEW])}{more}."] if own else []
+    said.append("Copies are timed by themselves; what staying saves as a whole is the difference of the modes.")
+    rows = tuple((name, units.duration(ns), "stays" if stays else "copied") for name, ns, stays in found)
+    bars = tuple(
+        Bar(name, (Part(_LINKS[stays], ns, f"{name}: {time}, {_LINKS[stays].name}"),), time)
+        for name, ns, stays in found[:_MOST]
+        for time in [units.duration(ns)]
+    )
+    left_out = len(found) - len(bars)
+    return Chart(
+        "What a link costs through the host",
+        "Bars, one for each link: what its copies to and from the host take in a chain.",
+        " ".join(said),
+        Table((Column("link", Kind.NAME), Column("through the host"), Column("on the device", Kind.WORD)), rows),
+        StackedBars(
+            bars,
+            tuple(fill for there, fill in _LINKS.items() if any(stays == there for *_, stays in found)),
+            rest=f"and {left_out} more, in the table" if left_out else "",
+        ),
+    )
+
+
+# Loops
+
+_ROWS = 16  # of the table, so that a long loop does not fill the page
+
+
+def step_times(result: Result) -> Chart | None:
+    """How long each step of a loop takes, mode by mode; None where no times of steps are known."""
+    found = [(case, case.steps_ns) for case, _ in measured_cases(result) if case.steps_ns]
+    if not found:
+        return None
+    apart = is_first_apart(result)
+    unit, scale = units.time_unit(max(max(ns) for _, ns in found))
+    count = max(len(ns) for _, ns in found)
+    last = min(count, _ROWS) - 1
+    # Of a long loop the ends of as many parts of equal length as there are rows for.
+    shown = [0] if last < 1 else [round(at * (count - 1) / last) for at in range(last + 1)]
+    rows = tuple(
+        (str(number), *(units.time(ns[number], scale) if number < len(ns) else NOTHING for _, ns in found))
+        for number in shown
+    )
+    headed = columns(Kind.TIME, *(case.mode for case, _ in found))
+    said = "; ".join(_steps_in_words(case, ns, apart) for case, ns in found)
+    first = "; the first step is a point by itself" if apart else ""
+    lines = tuple(line for case, ns in found for line in _step_lines(case.mode, ns, apart))
+    return Chart(
+        "Time of each step",
+        f"Lines of the median time of each step over its number, one for each mode{first}.",
+        f"Medians of a step: {said}.",
+        Table((Column("step", Kind.NAME), *headed), rows, unit),
+        LineChart((Panel(lines, Axis("whole", "step")),)),
+    )
+
+
+def _step_lines(mode: str, ns: Sequence[int], apart: bool) -> list[Line]:
+    """The steps as a line, to which none leads from a first one that has a shape of its own."""
+    points = tuple((float(at), float(max(it, 1))) for at, it in enumerate(ns))
+    begins = int(apart and len(ns) > 1)
+    tip = f"{mode}: {units.duration(ns[begins])} to {units.duration(ns[-1])}"
+    first = [Line(mode, look_of(mode), points[:1], f"{mode}, first step: {units.duration(ns[0])}")] * begins
+    return [*first, Line(mode, look_of(mode), points[begins:], tip)]
+
+
+def _steps_in_words(case: Case, ns: Sequence[int], apart: bool) -> str:
+    first, *later = ns
+    if apart and later:
+        said = f"{case.mode} {units.duration(first)} for the first, then {_from_to(later)}"
+    else:
+        said = f"{case.mode} {_from_to(ns)}"
+    each = growth_ns(case)
+    if each is None:
+        return said
+    return f"{said}, {'+' if each > 0 else '−'}{units.duration(abs(each))} with each step"
+
+
+def _from_to(ns: Sequence[int]) -> str:
+    """The middle, and from where to where it is."""
+    least, middle, most = map(units.duration, (min(ns), median(ns), max(ns)))
+    return middle if least == most else f"{middle} (from {least} to {most})"
+
+
+# Several results
+
+
+def latencies(results: Sequence[Result], names: Sequence[str]) -> Chart | None:
+    """The median inference of every mode of every result; None where nothing was measured."""
+    rows = tuple(
+        (name, found)
+        for name, result in zip(names, results, strict=True)
+        if (found := tuple((case.mode, stats.median) for case, stats in timed_cases(result)))
+    )
+    if not rows:
+        return None
+    one = what_is_timed(results)
+    shortest = [(name, *min(found, key=lambda it: it[1])) for name, found in rows]
+    said = [f"{name} {units.duration(ns)} with {mode}" for name, mode, ns in shortest]
+    order = sorted(range(len(said)), key=lambda number: shortest[number][2])
+    told = "; ".join(said) if len(said) <= FEW else f"from {said[order[0]]} to {said[order[-1]]}"
+    modes = tuple(dict.fromkeys(mode for _, found in rows for mode, _ in found))
+    cells = tuple(
+        (name, *(units.duration(by_mode[mode]) if mode in by_mode else NOTHING for mode in modes))
+        for name, found in rows
+        for by_mode in [dict(found)]
+    )
+    return Chart(
+        f"One {one}, result by result",
+        f"Dots for the median of one {one}, a row for each result, a shape for each mode.",
+        f"Shortest medians: {told}.",
+        Table((Column("result", Kind.NAME), *columns(Kind.NUMBER, *modes)), cells),
+        DotRows(rows),
+    )
+
+
+_BESIDE = 0.03  # of the highest value that the axis shows above and below at least
+
+
+def over_time(title: str, series: Series) -> Chart:
+    """A point for each result of a series; what a pointer over a step shows is its size."""
+    figures, show = series.figures, series.key.metric.unit.text
+    times = [it.run.at.timestamp() for it in figures]
+    said = [f"{mode_cell(series)}: {show(figures[0].value)} on {day(figures[0].run.at)}"]
+    if len(figures) > 1:
+        said[0] += f", {show(figures[-1].value)} on {day(figures[-1].run.at)}"
+    uprights = []
+    for step in series.steps:
+        it = figures[step.at]
+        tip = f"{verdict(series, step.size)} since {day(it.run.at)}, ×{units.ratio(step.size.ratio, 3)}"
+        uprights.append(Upright(times[step.at], "accent", tip, f"×{units.ratio(step.size.ratio)}"))
+        said.append(tip)
+    ends = f"{show(figures[0].value)} to {show(figures[-1].value)}"
+    points = tuple((at, it.value) for at, it in zip(times, figures, strict=True))
+    lines = [Line("median", Look("h2d", "o"), points, ends, dense=True, band=tuple(map(_ends_of, figures)))]
+    lines += _levels(series, times) if series.steps else []
+    low, high = min(_ends_of(it)[0] for it in figures), max(_ends_of(it)[1] for it in figures)
+    room = max((high - low) / 12, high * _BESIDE, 1e-9)
+    panel = Panel(
+        tuple(lines),
+        Axis("days"),
+        None if series.key.metric.unit is TIME else show,
+        span=(max(low - room, 0), high + room),  # so that a step of some percent is seen
+        uprights=tuple(uprights),
+    )
+    steps = "; level lines are the medians between steps, upright ones the steps" if series.steps else ""
+    return Chart(
+        title,
+        f"A line of the median of each result over time, in a band of its 95 % interval{steps}.",
+        f"{'; '.join(said)}.",
+        _history_table(series),
+        LineChart((panel,), height=220, band="95 % interval", upright="step"),
+    )
+
+
+def _levels(series: Series, times: list[float]) -> list[Line]:
+    """The medians between steps."""
+    found, begin = [], 0
+    for level in series.levels:
+        middle, end = median(it.value for it in level), begin + len(level) - 1
+        days = f"from {day(level[0].run.at)} to {day(level[-1].run.at)}"
+        tip = f"{series.key.metric.unit.text(middle)} {days}"
+        found.append(Line("level", Look("ink"), ((times[begin], middle), (times[end], middle)), tip))
+        begin = end + 1
+    return found
+
+
+def _ends_of(figure: Figure) -> tuple[float, float]:
+    """Where a figure may lie; itself where it has no interval."""
+    return figure.ci95 or (figure.value, figure.value)
+
+
+def _history_table(series: Series) -> Table:
+    unit, cell = series.key.metric.unit.column(max(it.value for it in series.figures))
+    headed = (
+        Column("measured", Kind.NAME),
+        Column("median", Kind.TIME),
+        *columns(Kind.NUMBER, "95% CI"),
+        Column("place", Kind.LONG_NAME),
+    )
+    rows = tuple(
+        (
+            day(it.run.at),
+            cell(it.value),
+            NOTHING if it.ci95 is None else "–".join(map(cell, it.ci95)),
+            it.run.place,
+        )
+        for it in series.figures
+    )
+    return Table(headed, rows, unit)

@@ -1,0 +1,86 @@
+"""Charts as SVG, by Matplotlib.
+
+Every chart is drawn in CSS pixels at two widths, for a screen and for a phone, so that its text keeps its size on both.
+"""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import matplotlib as mpl
+from matplotlib.figure import Figure as Canvas
+
+from ortbench.report.page.chart_data.model import DotRows, Drawing, Histograms, LineChart, Scatter, StackedBars
+from ortbench.report.page.chart_svg.bars import bars
+from ortbench.report.page.chart_svg.histogram import dots, histograms
+from ortbench.report.page.chart_svg.lines import lines
+from ortbench.report.page.chart_svg.scatter import scatter
+from ortbench.report.page.chart_svg.sheet import PALETTE, PAPER, STYLE, WIDE, Sheet
+from ortbench.report.page.chart_svg.svg import MARGIN, standalone
+
+# Its font cache and configuration folder are no business of a benchmark's user.
+logging.getLogger("matplotlib").setLevel(logging.ERROR)
+
+
+def draw(drawing: Drawing, width: int, salt: str) -> str:
+    """A drawing as an `svg` element of a page.
+
+    Args:
+        drawing: what it shows.
+        width: `ortbench.report.page.chart_svg.sheet.WIDE` or `NARROW` there, px.
+        salt: sets its ids apart from those of every other one of the page.
+    """
+    with _styled({"svg.hashsalt": salt}):
+        return _sheet(drawing, width).svg()
+
+
+def svg_file(drawing: Drawing) -> str:
+    """A drawing as an SVG file of its own, light or dark as the reader has it."""
+    return standalone(draw(drawing, WIDE, "ortbench"), PALETTE)
+
+
+def figure(drawing: Drawing) -> Canvas:
+    """A drawing as a Matplotlib figure on white, as wide as a screen's; it belongs to nobody's pyplot."""
+    with _styled({}):
+        canvas = _sheet(drawing, WIDE).canvas
+    canvas.set_facecolor(PAPER)
+    _widen(canvas)
+    return canvas
+
+
+def _widen(canvas: Canvas) -> None:
+    """Add a margin."""
+    width, height = canvas.get_size_inches() * 72
+    canvas.set_size_inches((width + 2 * MARGIN) / 72, (height + 2 * MARGIN) / 72)
+    for axes in canvas.axes:
+        x, y, wide, high = axes.get_position(original=True).bounds
+        whole = (width + 2 * MARGIN, height + 2 * MARGIN)
+        place = ((x * width + MARGIN) / whole[0], (y * height + MARGIN) / whole[1])
+        axes.set_position((*place, wide * width / whole[0], high * height / whole[1]))
+
+
+@contextmanager
+def _styled(more: dict[Any, str]) -> Iterator[None]:
+    with warnings.catch_warnings(), mpl.rc_context():
+        mpl.rcdefaults()  # a user's matplotlibrc is for the user's own figures
+        mpl.rcParams.update({**STYLE, **more})
+        warnings.filterwarnings("ignore", message="Glyph .* missing")  # the reader's own typeface may have it
+        yield
+
+
+def _sheet(drawing: Drawing, width: int) -> Sheet:
+    match drawing:
+        case StackedBars():
+            return bars(drawing, width)
+        case LineChart():
+            return lines(drawing, width)
+        case Histograms():
+            return histograms(drawing, width)
+        case Scatter():
+            return scatter(drawing, width)
+        case DotRows():
+            return dots(drawing, width)

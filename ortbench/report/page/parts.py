@@ -1,0 +1,147 @@
+"""What pages are made of: the blocks of a report as sections and notes, charts that are drawn, and the templates.
+
+Jinja2 fills the templates beside it; the only place that imports it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from ortbench.core.safe_text import visible_lines
+from ortbench.report.model import (
+    BAD,
+    UNCLEAR,
+    Block,
+    Column,
+    Kind,
+    Medium,
+    Note,
+    Notes,
+    Paragraph,
+    Report,
+    Table,
+    Title,
+    filled,
+)
+from ortbench.report.page.chart_data.model import Chart
+from ortbench.report.page.chart_svg.draw import draw
+from ortbench.report.page.chart_svg.sheet import NARROW, PALETTE, WIDE
+
+_BEFORE_UNIT = re.compile(r"(?<=\d) (?=(?:[nµm]?s|[kMG]?B|GB/s|%)(?!\w))")
+_CLASSES = {BAD: "bad", UNCLEAR: "warn"}  # of notes, by their tones
+
+
+def filled_in(template: str, **values: object) -> str:
+    """A template of this folder with its values in it, every text of them escaped."""
+    environment = Environment(
+        loader=PackageLoader("ortbench.report.page", "."),
+        autoescape=True,
+        finalize=_shown,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters["tied"] = _tied
+    environment.filters["toned"] = lambda note: _CLASSES.get(note.tone, "")
+    environment.tests["flush_left"] = _is_flush_left
+    environment.tests["in_words"] = lambda column: column.kind is Kind.WORDS
+    text: str = environment.get_template(template).render(palette=PALETTE, **values)
+    return text
+
+
+def _shown(value: object) -> object:
+    """What the template shows of a value: of a text what can be seen of it, a picture as it is."""
+    return visible_lines(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def _tied(text: str) -> str:
+    """A text in which no line ends between a number and its unit."""
+    return _BEFORE_UNIT.sub("\N{NO-BREAK SPACE}", text)
+
+
+def _is_flush_left(column: Column) -> bool:
+    """Whether a column of a table is aligned left; that of the rows' names, which are headings, needs not be told so."""
+    return column.kind in (Kind.WORD, Kind.WORDS, Kind.LONG_NAME)
+
+
+@dataclass(frozen=True)
+class Section:
+    """A titled table with what stands above it and behind it; without columns it holds words and what they mean."""
+
+    title: str
+    table: Table | None
+    paragraphs: tuple[str, ...] = ()
+    below: tuple[str, ...] = ()
+
+
+def sections(parts: Iterable[Sequence[Block]]) -> list[Section]:
+    """A section for each table of a report's parts that a page shows, and for a title without any.
+
+    What is said stands above the next table of its part, or below the last; of a part without any, below the table before.
+    """
+    found: list[Section] = []
+    for part in parts:
+        title, own, said = "", len(found), list[str]()
+        for block in _shown_blocks(part):
+            match block:
+                case Title():
+                    title = block.text
+                case Paragraph():
+                    said.append(block.text)
+                case Notes() if title:
+                    said += [f"{note.text}." for note in block.notes]
+                case Table() if block.rows:
+                    found.append(
+                        Section(
+                            block.title if len(found) > own or not title else title,
+                            block,
+                            tuple(said),
+                            (block.rest,) * bool(block.rest),
+                        )
+                    )
+                    said = []
+        if said and title and len(found) == own:
+            found.append(Section(title, None, tuple(said)))
+        elif said and found:
+            found[-1] = replace(found[-1], below=(*found[-1].below, *said))
+    return found
+
+
+def notes(report: Report) -> list[Note]:
+    """What a page says of a report before its tables: the notes that belong to no section."""
+    shown = [list(_shown_blocks(part)) for part in report.parts]
+    plain = [part for part in shown if not any(isinstance(block, Title) for block in part)]
+    return [note for part in plain for block in part if isinstance(block, Notes) for note in block.notes]
+
+
+def tables(report: Report) -> list[Table]:
+    """The tables that a page shows."""
+    return [block for part in report.parts for block in _shown_blocks(part) if isinstance(block, Table)]
+
+
+def _shown_blocks(part: Sequence[Block]) -> Iterator[Block]:
+    return (block for block in part if Medium.PAGE in block.media)
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A picture as the template needs it: drawn twice, for a screen and for a phone."""
+
+    title: str
+    label: str
+    caption: str
+    table: Table
+    wide: Markup
+    narrow: Markup
+
+
+def drawn(chart: Chart, salt: str) -> Drawn:
+    """Draw a chart; `salt` tells its ids from those of the others of the page."""
+    wide, narrow = (Markup(draw(chart.drawing, width, f"{salt} {width}")) for width in (WIDE, NARROW))
+    return Drawn(chart.title, chart.label, chart.caption, filled(chart.table), wide, narrow)

@@ -1,0 +1,275 @@
+"""Where nodes ran and tensors were: profiled nodes, copies inside the graph, placement; and the environment, as a page has it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from ortbench.analysis.findings.node_advice import MOST, NOT_KNOWN, forced_by, operators_of, share_text, short
+from ortbench.analysis.nodes.placed import moved_inside
+from ortbench.analysis.places import Held, held, named
+from ortbench.core import units
+from ortbench.core.units import duration, size
+from ortbench.model.modes import CPU
+from ortbench.model.result import Result
+from ortbench.model.schema import Gpu, InnerCopies, Island, Load, MemcpyNode, Nodes, Tensor
+from ortbench.report.model import (
+    KEY,
+    MARKDOWN,
+    NOTHING,
+    PAGE,
+    PRINTED,
+    Block,
+    Column,
+    Kind,
+    Paragraph,
+    Table,
+    Title,
+    columns,
+)
+from ortbench.report.words import device_name, eps, sequence
+
+_FIGURES = columns(Kind.NUMBER, "nodes", "time", "share")
+_OPERATORS = (Column("operator", Kind.LONG_NAME, KEY), Column("on", Kind.WORDS), *_FIGURES)
+_EPS = (Column("on", Kind.WORDS, KEY), *_FIGURES)
+_MEMCPY = (
+    Column("copied tensor", Kind.LONG_NAME, KEY),
+    Column("direction", Kind.WORDS),
+    *columns(Kind.NUMBER, "bytes", "time"),
+    Column("forced by", Kind.LONG_NAME),
+    Column("island"),
+)
+_ISLANDS = (
+    Column("island", Kind.WORDS, KEY),
+    Column("on the CPU", Kind.LONG_NAME),
+    *columns(Kind.NUMBER, "nodes", "copies", "bytes", "in nodes", "in copies", "share"),
+)
+
+
+def nodes_heading(result: Result) -> str:
+    """What the tables are about, and how far their times can be trusted."""
+    nodes = result.nodes
+    assert nodes is not None
+    cpu = result.case(CPU)
+    measured = None if cpu is None else cpu.median("latency")
+    beside = "" if measured is None else f", {duration(measured)} as measured"
+    text = (
+        f"Nodes: {nodes['runs']} runs in ONNX Runtime's profiler, which slows them ({duration(nodes['run_ns'])} a run"
+        f"{beside}). The times are the host's: shares and hints, not measurements."
+    )
+    if result.target["memory"]["kind"] == "host":
+        return text
+    return (
+        f"{text} Where {short(result.target['ep'])} works asynchronously, a node's time is that of its launch, and a copy "
+        "to the host also waits for what was launched before. Outside of nodes are the copies of inputs and outputs and "
+        "the wait at the end."
+    )
+
+
+def node_tables(nodes: Nodes) -> list[Table]:
+    """The tables of a result's ``nodes``."""
+    return [_operators(nodes), _eps(nodes), *outline(nodes)]
+
+
+def outline(nodes: InnerCopies) -> list[Table]:
+    """The tables of Memcpy nodes and islands, where there are any; without times where nothing was timed."""
+    found = [_memcpy(nodes["memcpy"])] if nodes["memcpy"] else []
+    return found + ([_islands(nodes["islands"])] if nodes["islands"] else [])
+
+
+def _operators(nodes: Nodes) -> Table:
+    rows = [
+        (row["op"], short(row["ep"]), str(row["nodes"]), duration(row["ns"]), share_text(row["share"]))
+        for row in nodes["operators"][:MOST]
+    ]
+    rest = _rest([row["share"] for row in nodes["operators"]], _of_a_run)
+    return Table(_OPERATORS, tuple(rows), title="Nodes by operator", rest=rest)
+
+
+def _eps(nodes: Nodes) -> Table:
+    rows = [
+        (short(row["ep"]), str(row["nodes"]), duration(row["ns"]), share_text(row["share"])) for row in nodes["eps"]
+    ]
+    outside = nodes["outside_ns"]
+    share = outside / nodes["run_ns"] if nodes["run_ns"] else 0.0
+    rows.append(("outside of nodes", NOTHING, duration(outside), share_text(share)))
+    return Table(_EPS, tuple(rows), title="Nodes by execution provider")
+
+
+def _memcpy(copies: Sequence[MemcpyNode]) -> Table:
+    rows = [
+        (
+            row["tensor"] or row["name"] or NOT_KNOWN,
+            row["direction"],
+            _maybe(row["bytes"], size),
+            _maybe(row["ns"], duration),
+            forced_by(row["forced_by"]),
+            NOTHING if row["island"] is None else str(row["island"] + 1),
+        )
+        for row in copies[:MOST]
+    ]
+    return _known(_MEMCPY, rows, "Copies inside the graph", _rest([row["bytes"] for row in copies], size))
+
+
+def _islands(islands: Sequence[Island]) -> Table:
+    rows = [
+        (
+            str(number),
+            operators_of(row),
+            str(len(row["nodes"])),
+            str(row["to_host"] + row["from_host"]),
+            _maybe(row["bytes"], size),
+            _maybe(row["node_ns"], duration),
+            _maybe(row["memcpy_ns"], duration),
+            _maybe(row["share"], share_text),
+        )
+        for number, row in enumerate(islands[:MOST], 1)
+    ]
+    return _known(_ISLANDS, rows, "Islands on the CPU", _rest([row["share"] for row in islands], _of_a_run))
+
+
+def _rest(values: Sequence[float | None], text: Callable[[float], str]) -> str:
+    """What the rows come to that there was no room for, as far as it is known."""
+    others = values[MOST:]
+    known = [value for value in others if value is not None]
+    if not others:
+        return ""
+    return f"and {len(others)} more" + (f": {text(sum(known))}" if len(known) == len(others) else "")
+
+
+def _of_a_run(share: float) -> str:
+    return f"{share_text(share)} of a run"
+
+
+def _known(every: Sequence[Column], rows: Sequence[tuple[str, ...]], title: str, rest: str) -> Table:
+    """A table without the columns of which nothing is known."""
+    kept = [at for at in range(len(every)) if any(row[at] for row in rows)]
+    cells = tuple(tuple(row[at] or NOTHING for at in kept) for row in rows)
+    return Table(tuple(every[at] for at in kept), cells, title=title, rest=rest)
+
+
+def _maybe(value: Any, form: Callable[[Any], str]) -> str:
+    return "" if value is None else form(value)
+
+
+_COLUMNS = (
+    Column("tensor", Kind.LONG_NAME, KEY),
+    Column("bytes"),
+    Column("in modes", Kind.WORDS),
+    Column("memory", Kind.WORDS),
+    Column("why", Kind.WORDS),
+)
+MOST_PLACES = 24  # rows; tensors that are alike share theirs
+
+
+def placement_parts(result: Result) -> list[Sequence[Block]]:
+    """All of it, with what `--nodes` found."""
+    parts: list[Sequence[Block]] = [_placement(result)]
+    if (places := places_table(result)).rows:
+        said = "Where each mode had each input and output: as ONNX Runtime says of the session, and why."
+        parts.append([Paragraph(said, media=PAGE), places])
+    if result.nodes is not None:
+        about = nodes_heading(result)
+        first, *others = node_tables(result.nodes)
+        parts += [[Paragraph(about, media=PRINTED)], [Paragraph(about, media=PAGE), first], *([it] for it in others)]
+    return [*parts, [_environment(result)]]
+
+
+def on_page(parts: Sequence[Sequence[Block]]) -> list[Sequence[Block]]:
+    """Parts that only a page has."""
+    return [[replace(block, media=PAGE) for block in part if block.media & PAGE] for part in parts]
+
+
+def _placement(result: Result) -> list[Block]:
+    placed, left = result.placement["nodes"], result.placement.get("cpu_operators") or {}
+    if placed is None:
+        said = "This ONNX Runtime or model format does not report where nodes are placed."
+        return [Title("Placement", media=PAGE), Paragraph(said, media=PAGE)]
+    rows = tuple((ep, str(count)) for ep, count in placed.items())
+    found = []
+    if left:
+        listed = ", ".join(f"{name} ({count})" if count > 1 else name for name, count in left.items())
+        found.append(f"Left on the CPU: {listed}.")
+    memcpy = result.placement["memcpy_nodes"]
+    if memcpy:
+        found.append(f"{moved_inside(result)} inside every run.")
+    elif memcpy is None:
+        found.append("How many Memcpy nodes copy inside a run is not known.")
+    else:
+        found.append("No copies between nodes: there is no Memcpy node in the graph.")
+    headed = (Column("on", Kind.NAME), Column("nodes"))
+    return [*(Paragraph(it, media=PAGE) for it in found), Table(headed, rows, title="Placement", media=PAGE)]
+
+
+def places_table(result: Result) -> Table:
+    """A row for each memory that a tensor, or several that are alike, had in some modes; none of a result without them."""
+    found = held(result)
+    rows = tuple(_row(result, it) for it in found[:MOST_PLACES])
+    rest = (
+        f"{len(found) - MOST_PLACES} more rows are left out; result.json has all." if len(found) > MOST_PLACES else ""
+    )
+    return Table(_COLUMNS, rows, title="Where tensors are", rest=rest, media=MARKDOWN | PAGE)
+
+
+def _row(result: Result, it: Held) -> tuple[str, ...]:
+    sizes = [tensor["bytes"] for tensor in result.model[it.side] if tensor["name"] in it.names]
+    known = None if None in sizes else sum(count or 0 for count in sizes)
+    return named(it), NOTHING if known is None else units.size(known), ", ".join(it.modes), it.memory, it.why
+
+
+def _environment(result: Result) -> Table:
+    environment, target, setup = result.environment, result.target, result.setup
+    cpu = environment["cpu"]
+    fence = target["sync"]
+    known = {
+        "ONNX Runtime": environment["onnxruntime"],
+        "execution providers": "; ".join(eps(result)),
+        "execution provider": f"{target['ep']} {target.get('ep_version') or ''}".strip(),
+        "library": target.get("ep_library"),
+        "device": device_name(result),
+        "EP options": _pairs(target["ep_options"]),
+        "session configuration": _pairs(target.get("session_config")),
+        "intra-op threads": target.get("threads"),
+        "graph optimisation": target.get("opt_level"),
+        "sync": fence and f"{fence['kind']}: {fence.get('how') or ''}".removesuffix(": "),
+        "inputs": _tensors(result.model["inputs"]),
+        "outputs": _tensors(result.model["outputs"]),
+        "session created in": setup.get("session_ns") and units.duration(setup["session_ns"]),
+        "first run": setup.get("first_inference_ns") and units.duration(setup["first_inference_ns"]),
+        "CPU": f"{cpu['model']}, {cpu.get('usable_cores')} of {cpu.get('cores')} cores usable",
+        "GPUs": "; ".join(map(_gpu, environment["gpus"])),
+        "load average": _load(environment.get("load_average")),
+        "system": environment.get("os"),
+        "packages": ", ".join(f"{name} {version}" for name, version in (environment.get("packages") or {}).items()),
+        "interpreter": target.get("python"),
+        "Python, NumPy": ", ".join(filter(None, (environment.get("python"), environment.get("numpy")))),
+    }
+    rows = tuple((name, str(value)) for name, value in known.items() if value not in (None, ""))
+    return Table((), rows, title="Environment", media=PAGE)
+
+
+def _pairs(pairs: dict[str, Any] | None) -> str:
+    return ", ".join(f"{key}={value}" for key, value in (pairs or {}).items())
+
+
+def _tensors(tensors: Sequence[Tensor]) -> str:
+    found = []
+    for tensor in tensors:
+        dims, count = tensor.get("shape"), tensor.get("bytes")
+        shape = "" if dims is None else " " + ("×".join(map(str, dims)) or "scalar")
+        shape = f" {sequence(tensor['tensors'], '×')}" if "tensors" in tensor else shape
+        bytes_ = f", {units.size(count)}" if count else ""
+        found.append(f"{tensor['name']}: {tensor.get('type', '')}{shape}{bytes_}")
+    return "; ".join(found)
+
+
+def _gpu(gpu: Gpu) -> str:
+    driver = f", driver {gpu['driver']}" if "driver" in gpu else ""
+    return f"{gpu.get('name') or gpu.get('error')}{driver}"
+
+
+def _load(load: Load | None) -> str:
+    """Of the last minute, at the start and at the end of the run."""
+    ends = {"start": load.get("start"), "end": load.get("end")} if load else {}
+    return ", ".join(f"{averages[0]:g} at the {end}" for end, averages in ends.items() if averages)
