@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -119,24 +118,26 @@ def _measured(plan: Plan, call: Call, tell: Tell) -> Result:
         launched = measured([call.called(plan)], call.out, bandwidth, observer=observer)
         if launched.not_opened:
             raise launched.not_opened[0][1]
-        result = Result.of(launched.results[0], launched.folders[0] if launched.folders else None)
+        result = Result.of(launched.result, launched.folder)
         return _whole(result, launched.interrupted)
 
 
 def load(model: Any, values: Mapping[str, Any]) -> Result:
     """A load."""
     from ortbench.jobs import load as job
+    from ortbench.jobs.measuring import measure, new_place
 
     with _reading("load", values, model=model) as call:
         plan, put = load_of(call.model, call.given, call.typed)
-        place = None if call.out is None else partial(job.new_load_folder, call.out, plan)
+        place = new_place(call.out, [plan], "load")
         with measuring(values["progress"]) as observer, _ended():
-            loaded = job.measure(call.called(plan), put, place, quiet=True, observer=observer)
-            return _whole(Result.of(loaded.result, loaded.folder, loaded.samples()), loaded.interrupted)
+            loaded = measure([call.called(plan)], place, load=put, quiet=True, observer=observer)
+            return _whole(Result.of(loaded.result, loaded.folder, job.samples(loaded)), loaded.interrupted)
 
 
 def sweep(model: Any, values: Mapping[str, Any]) -> Result:
     """A sweep of shapes."""
+    from ortbench.jobs.measuring import new_place
     from ortbench.jobs.sweep import measured
 
     with _reading("sweep", values, model=model) as call:
@@ -145,7 +146,8 @@ def sweep(model: Any, values: Mapping[str, Any]) -> Result:
         check_shapes(shapes)
         shapes = [replace(shape, plan=call.called(shape.plan)) for shape in shapes]
         with measuring(values["progress"]) as observer, _ended():
-            swept = measured(shapes, make(Swept, call.given).slo, call.out, quiet=True, observer=observer)
+            place = new_place(call.out, [shapes[0].plan], "sweep")
+            swept = measured(shapes, make(Swept, call.given).slo, place, quiet=True, observer=observer)
             return _whole(Result.of(swept.result, swept.folder), swept.interrupted)
 
 
@@ -181,7 +183,7 @@ def gate(result: Any, values: Mapping[str, Any]) -> Verdict:
     """A gate, of a result or live."""
     from ortbench.jobs import gate as job
     from ortbench.jobs.asked_gate import asked_gate
-    from ortbench.jobs.hold import Asked
+    from ortbench.jobs.measuring import new_place
 
     stored, baseline = _result(result), values["baseline"]
     is_there = isinstance(baseline, Stored)
@@ -192,10 +194,9 @@ def gate(result: Any, values: Mapping[str, Any]) -> Verdict:
             base = baseline if is_there else None if asked.baseline is None else _result(asked.baseline)
             return Verdict.of(job.gate_stored(stored, base, asked.limits, asked.force))
         plans = [call.called(plan) for plan in asked.plans]
-        folder = None if call.out is None else partial(job.new_gate_folder, call.out, plans[0])
+        folder = new_place(call.out, plans[:1], "gate")
         with measuring(values["progress"]) as observer, _ended():
-            held = Asked(plans, asked.limits, asked.force, quiet=True, observer=observer)
-            found = job.gate_live(held, folder, asked.load)
+            found = job.gate_live(replace(asked, plans=tuple(plans)), folder, quiet=True, observer=observer)
             if found is None:
                 raise Interrupted
             verdict = Verdict.of(found)
@@ -244,8 +245,8 @@ def bandwidth(values: Mapping[str, Any]) -> Bandwidth:
         plan = make(CopyPlan, call.given, target=target_of(call.given), command=call.typed)
         check_copies(plan)
         with measuring(values["progress"]) as observer, _ended():
-            result, folder, interrupted = measured(plan, call.out, quiet=True, observer=observer)
-            return _whole(Bandwidth.of(result, folder), interrupted)
+            found = measured(plan, call.out, quiet=True, observer=observer)
+            return _whole(Bandwidth.of(found.result, found.folder), found.interrupted)
 
 
 def devices(values: Mapping[str, Any]) -> Listed:

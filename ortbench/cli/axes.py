@@ -26,14 +26,11 @@ def load(given: Given, model: Model) -> None:
 def sweep(given: Given, model: Model) -> None:
     """Measure a model over shapes in one session: which size is best, and what switching shapes costs."""
     check_amount(given)
-    from ortbench.jobs import run
     from ortbench.jobs import sweep as job
 
-    wanted = make(Wanted, given)
-    run.check_wanted(wanted)
     shapes = shapes_of(model, given, command_line())
     check_shapes(shapes)
-    raise SystemExit(job.sweep(shapes, make(Swept, given).slo, wanted))
+    raise SystemExit(job.sweep(shapes, make(Swept, given).slo, make(Wanted, given)))
 
 
 @takes(Target, CopyPlan, Wanted)

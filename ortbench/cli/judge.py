@@ -29,8 +29,7 @@ def compare(
     only = compared_of(given)
     from ortbench.jobs import compare as job
 
-    wanted = make(Wanted, given)
-    job.compare(results, only, "force" in given, wanted.markdown, wanted.json)
+    job.compare(results, only, "force" in given, make(Wanted, given))
 
 
 @takes(COMPARED, Plan, STORED_BASELINE, Wanted)
@@ -68,10 +67,8 @@ def gate(
     """
     from ortbench.jobs import gate as job
     from ortbench.jobs.asked_gate import asked_gate
-    from ortbench.jobs.hold import Asked
 
     asked, wanted = asked_gate(given, result is not None, command_line()), make(Wanted, given)
     if result is not None:
-        raise SystemExit(job.check_stored_result(result, asked.baseline, asked.limits, asked.force, wanted))
-    held = Asked(asked.plans, asked.limits, asked.force, wanted.quiet)
-    raise SystemExit(job.measure_until_decided(held, wanted, asked.load))
+        raise SystemExit(job.check_stored_result(result, asked, wanted))
+    raise SystemExit(job.measure_until_decided(asked, wanted))

@@ -43,9 +43,10 @@ def _measure(model: str, given: Given, command: str) -> None:
     """Carry a command out that measures several settings side by side."""
     check_amount(given)
     from ortbench.jobs import run as job
+    from ortbench.jobs.publishing import check_wanted
 
     wanted = make(Wanted, given)
-    job.check_wanted(wanted)
+    check_wanted(wanted)
     plans = _plans(model, given, command)
     if len(plans) > 1 and wanted.json is not None:
         raise BadInput("--json is for one result: every side has a result.json in a folder of its own", "--json")
@@ -96,10 +97,11 @@ def chain(
     """
     check_amount(given)
     from ortbench.jobs import run as job
+    from ortbench.jobs.publishing import check_wanted
     from ortbench.suite import chain_file
 
     wanted = make(Wanted, given)
-    job.check_wanted(wanted)
+    check_wanted(wanted)
     plan = chain_file.plan_of(file, os.environ, given, command_line())
     check(plan)
     raise SystemExit(job.run([plan], wanted))

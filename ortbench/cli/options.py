@@ -173,7 +173,7 @@ class Command(_HelpReadPlainly, TyperCommand):
         if ctx.resilient_parsing:  # a shell asks what could follow, and nothing can be wrong yet
             return super().parse_args(ctx, args)
         if any(param.name == "junit" for param in self.params):
-            from ortbench.jobs.junit import await_junit
+            from ortbench.jobs.publishing import await_junit
 
             await_junit(None)
             parser = self.make_parser(ctx)

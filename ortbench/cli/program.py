@@ -135,7 +135,7 @@ def main(typed: Sequence[str]) -> NoReturn:
 
 def _tell_ci(command: str, message: str) -> None:
     """Where CI looks for what a command came to, it finds why it came to nothing."""
-    from ortbench.jobs.junit import write_error
+    from ortbench.jobs.publishing import write_error
 
     write_error(command, message)
 

@@ -141,6 +141,31 @@ def discard_ignored(folder: Path) -> None:
             folder.rmdir()
 
 
+MADE_FILE = ".ortbench"
+
+
+def make_marked(folder: Path) -> Path:
+    """Make a folder, if it is not there, and mark it as one of ortbench's by an empty file, which `ortbench clean` goes by.
+
+    Raises:
+        OSError: it cannot be made, or not be written.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    write_atomically(folder / MADE_FILE, "")
+    return folder
+
+
+def discard_marked(folder: Path) -> None:
+    """Remove a folder that `make_marked` has made.
+
+    Raises:
+        OSError: something else is in it.
+    """
+    if [*folder.iterdir()] == [folder / MADE_FILE]:
+        (folder / MADE_FILE).unlink()
+    folder.rmdir()
+
+
 def sha256(path: Path) -> str:
     """A file's SHA-256 in hexadecimal."""
     return str(digest(path).hexdigest())

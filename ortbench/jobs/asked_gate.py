@@ -40,12 +40,7 @@ class AskedGate:
 
 
 def asked_gate(given: Given, is_stored: bool, typed: tuple[str, ...]) -> AskedGate:
-    """What options ask for.
-
-    Args:
-        given: options.
-        is_stored: whether a result is given that has been measured.
-        typed: what was typed, for the results.
+    """What options ask for; `is_stored` where a result is given that has been measured, `typed` is for the results.
 
     Raises:
         BadInput: options that cannot be, that say nothing, or exclude each other.
@@ -91,11 +86,7 @@ def asked_gate(given: Given, is_stored: bool, typed: tuple[str, ...]) -> AskedGa
 
 
 def _under_load(given: Given, limits: Limits, typed: tuple[str, ...], is_contest: bool) -> AskedGate:
-    """A live gate of a load.
-
-    Raises:
-        BadInput: options that a load has not, or that exclude each other.
-    """
+    """A live gate of a load; `BadInput` for options that a load has not, or that exclude each other."""
     if "chain" in given:
         raise BadInput(f"{UNDER_LOAD.name} puts a load on one model: name it with --model", UNDER_LOAD.name)
     for it in options_of(*PLAN):
@@ -115,11 +106,7 @@ def _under_load(given: Given, limits: Limits, typed: tuple[str, ...], is_contest
 
 
 def _plan(given: Given, limits: Limits, typed: tuple[str, ...]) -> Plan:
-    """The candidate's plan: of a model, or of a chain.
-
-    Raises:
-        BadInput: a mistake in a chain's file, an option that cannot be read, or that chains have not.
-    """
+    """The candidate's plan: of a model, or of a chain; `BadInput` for what cannot be read, or what chains have not."""
     if "chain" not in given:
         return plan_of(given["model"], given, typed, limits.needed())
     from ortbench.suite import chain_job  # it reads files, which gates of models need not
@@ -142,11 +129,7 @@ _BASELINES = {WHOLE_CHAIN: _of_chain}
 
 
 def _refuse_live_options(given: Given) -> None:
-    """An option that says how to measure does nothing for a result that has been measured.
-
-    Raises:
-        BadInput: one was given.
-    """
+    """An option that says how to measure does nothing for a result that has been measured: `BadInput` where one was given."""
     for it in options_of(LoadPlan, (UNDER_LOAD,), *PLAN, Wanted):
         if it.only_live and it.flag in given:
             reason = "says how to measure: it is for a live gate (--model), not for a result file"

@@ -13,31 +13,21 @@ from ortbench.core.errors import BENCHMARK_FAILED, NOT_COMPARABLE, NotComparable
 from ortbench.gate.limits import PASSED, UNCLEAR, Check
 from ortbench.gate.verdict import Verdict, nothing_measured
 from ortbench.jobs import sweep
-from ortbench.jobs.fingerprint import HERE, Machine, alike, fingerprint
+from ortbench.jobs.asked_gate import AskedGate
+from ortbench.jobs.fingerprint import Machine, alike, fingerprint
 from ortbench.jobs.gate import gate_live, gate_stored
-from ortbench.jobs.hold import Asked
-from ortbench.jobs.launch import launch
-from ortbench.jobs.load import measure
+from ortbench.jobs.measuring import measure
 from ortbench.jobs.suite_folder import done, emptied, keep, saved_result
 from ortbench.model.result import OK
 from ortbench.suite.job import Job
 from ortbench.suite.record import BROKEN, INCOMPARABLE, MEASURED, SKIPPED, Record, figures
 
+Tell = Callable[[Record, bool], None]  # the record of a case as it ends, and whether it was done before
 
-def run(
-    jobs: Sequence[Job], out: Path, fresh: bool, quiet: bool, tell: Callable[[Record, bool], None]
-) -> tuple[list[Record], bool]:
-    """Carry jobs out, except what is done already; whatever one comes to, the others go on.
 
-    Args:
-        jobs: in their order.
-        out: the suite's folder, which is there.
-        fresh: do again what is done.
-        quiet: show no progress inside a case.
-        tell: called with the record of each case as it ends, and whether it was done before.
-
-    Returns:
-        The records, and whether Ctrl-C or its like ended it.
+def run(jobs: Sequence[Job], out: Path, fresh: bool, quiet: bool, tell: Tell) -> tuple[list[Record], bool]:
+    """Carry jobs out in the suite's folder, except what is done already unless that is to be done afresh; whatever one comes to,
+    the others go on. Gives the records in the order of the jobs, and whether Ctrl-C or its like ended it.
     """
     records: list[Record] = []
     try:
@@ -65,35 +55,22 @@ def _carry_out(job: Job, folder: Path, fresh: bool, quiet: bool) -> tuple[Record
     return carry_out(job, record, folder, quiet), False
 
 
-def begun(job: Job, machines: Sequence[Machine] = HERE) -> Record:
-    """The record of a job that has yet to be carried out, or cannot be.
-
-    Args:
-        job: to be carried out.
-        machines: on which it can be, see `ortbench.jobs.fingerprint.fingerprint`.
-    """
+def begun(job: Job, machines: Sequence[Machine] | None = None) -> Record:
+    """The record of a job that has yet to be carried out, or cannot be: on any of these machines, or here."""
     case = job.case
     record = Record(case.id, case.model_name, case.ep, case.shape, "", SKIPPED, reason=case.skip)
     if not job.plans:
         return record
     try:
-        same = None if machines == HERE else alike(job)
+        same = None if machines is None else alike(job)
         return replace(record, fingerprint=fingerprint(job, machines), alike=same)
     except Exception as error:
         return broken(record, error)
 
 
 def carry_out(job: Job, record: Record, folder: Path, quiet: bool) -> Record | None:
-    """Carry a job out in a folder.
-
-    Args:
-        job: to be carried out.
-        record: of it so far.
-        folder: of its case, which is emptied.
-        quiet: show no progress.
-
-    Returns:
-        What became of it, which the folder has too; None if it was interrupted.
+    """Carry a job out in the folder of its case, which is emptied; what its record has become, which the folder has too, or None
+    if it was interrupted.
     """
     began = time.monotonic()
     try:
@@ -118,20 +95,15 @@ def _measured(job: Job, folder: Path, quiet: bool) -> Verdict | None:
         return folder
 
     if len(job.plans) > 1:
-        return gate_live(Asked(job.plans, job.limits, job.force, quiet), place, job.load)
+        return gate_live(AskedGate(job.limits, job.force, job.plans, load=job.load), place, quiet)
     if job.shapes:
-        swept = sweep.measured(job.shapes, job.slo, None, place=place, quiet=quiet)
-        result, interrupted = swept.result, swept.interrupted
-    elif job.load is not None:
-        loaded = measure(job.plans[0], job.load, place, quiet)
-        result, interrupted = loaded.result, loaded.interrupted
+        found = sweep.measured(job.shapes, job.slo, place, quiet=quiet)
     else:
-        launched = launch(job.plans, place, quiet=quiet)
-        result, interrupted = launched.results[0], launched.interrupted
-    if interrupted:
+        found = measure(job.plans, place, load=job.load, quiet=quiet)
+    if found.interrupted:
         return None
     stored = None if job.baseline is None else saved_result(job.baseline)
-    verdict = gate_stored(result, stored, job.limits, job.force)
+    verdict = gate_stored(found.result, stored, job.limits, job.force)
     if job.baseline is not None and stored is None:
         # Green would say that there was no regression.
         unknown = Check("baseline", UNCLEAR, f"the baseline has no result of this case: {job.baseline}")

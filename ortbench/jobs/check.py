@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -19,6 +20,7 @@ from ortbench.model.protocol import Check, Listed, ListedEp
 from ortbench.plan.target import Inputs, Target
 
 PASSED, FAILED, NOT_OFFERED = "passed", "failed", "not offered"
+_Session = AbstractContextManager[tuple[Client, dict[str, Any]]]
 _LIMIT_S = 60.0  # of one check
 _RUNS = 50
 _WAITS = {"run": "the run itself waits", "synchronize_outputs": "synchronize_outputs waits"}
@@ -35,15 +37,7 @@ _MODELS = {
 
 
 def checked(library: str, listed: Listed, python: str | None) -> Listed:
-    """Check every device of a library.
-
-    Args:
-        library: path of it.
-        listed: what `devices` lists with it.
-        python: the interpreter to load it with; None for this one.
-
-    Returns:
-        what was listed of it, with ``checks`` of each device.
+    """What was listed of a library, with ``checks`` of each of its devices, by the interpreter `python` or this one.
 
     Raises:
         BenchmarkFailed: it does not load, or finds no device.
@@ -80,88 +74,74 @@ def _of_device(
             yield from client.ask("check_device", library=library, number=among_all)
     except OrtbenchError as error:
         yield _check("memory", "allocate, copy and stream", FAILED, str(error))
-    target = Target(ep=ep["name"], library=library, device=number)
-    operator, why = _taken(models, target, python)
+    open_ = partial(_opened, target=Target(ep=ep["name"], library=library, device=number), python=python)
+    operator, why = _taken(models, open_, ep["name"])
     if operator is None:
-        yield _check(
-            "run", f"a session of one of {', '.join(models)}", FAILED if why else NOT_OFFERED, why or "it takes none"
-        )
+        what = f"a session of one of {', '.join(models)}"
+        yield _check("run", what, FAILED if why else NOT_OFFERED, why or "it takes none")
         return
+    session = partial(open_, models[operator])
     for mode in MODES.values():
-        yield from _of_mode(models[operator], target, mode, python)
-    for part, what, threads, own in (
-        ("run", f"{_RUNS} runs, one after the other", 1, False),
-        ("threads", f"{_RUNS} runs in each of two threads of one session", 2, False),
-        ("threads", f"{_RUNS} runs in each of two sessions", 2, True),
+        yield from _of_mode(session, mode)
+    for part, what, request in (
+        ("run", f"{_RUNS} runs, one after the other", {"threads": 1, "own": False}),
+        ("threads", f"{_RUNS} runs in each of two threads of one session", {"threads": 2, "own": False}),
+        ("threads", f"{_RUNS} runs in each of two sessions", {"threads": 2, "own": True}),
     ):
-        yield _tried(
-            part, what, python, partial(_called, model=models[operator], target=target, threads=threads, own=own)
-        )
-    yield _tried("run", "the end of a session", python, partial(_ended, model=models[operator], target=target))
+        yield _of_runs(session, part, what, request)
+    yield _of_runs(session, "run", "the end of a session", None)
 
 
-def _opened(client: Client, model: str, target: Target) -> dict[str, Any]:
-    answer: dict[str, Any] = client.ask("open", model=model, target=asdict(target), inputs=asdict(Inputs()))
-    if answer["unsupported"] is not None:
-        raise Unsupported(answer["unsupported"])
-    return answer
+@contextmanager
+def _opened(model: str, target: Target, python: str | None) -> Iterator[tuple[Client, dict[str, Any]]]:
+    """A worker that has opened a model, and what it says of it."""
+    with Client(_LIMIT_S, python) as client:
+        answer = client.ask("open", model=model, target=asdict(target), inputs=asdict(Inputs()))
+        if answer["unsupported"] is not None:
+            raise Unsupported(answer["unsupported"])
+        yield client, answer
 
 
-def _taken(models: Mapping[str, str], target: Target, python: str | None) -> tuple[str | None, str | None]:
+def _taken(models: Mapping[str, str], open_: Callable[[str], _Session], ep: str) -> tuple[str | None, str | None]:
     """The first model with a node that the EP takes, and why there is none where that is an error."""
     problems = []
     for name, path in models.items():
-        with Client(_LIMIT_S, python) as client:
-            try:
-                nodes = _opened(client, path, target)["placement"]["nodes"]
-            except OrtbenchError as error:
-                problems.append(str(error))
-                continue
-        if nodes is None or nodes.get(target.ep):
+        try:
+            with open_(path) as (_, answer):
+                nodes = answer["placement"]["nodes"]
+        except OrtbenchError as error:
+            problems.append(str(error))
+            continue
+        if nodes is None or nodes.get(ep):
             return name, None
     return None, next(iter(problems), None)
 
 
-def _of_mode(model: str, target: Target, mode: Mode, python: str | None) -> Iterator[Check]:
+def _of_mode(session: Callable[[], _Session], mode: Mode) -> Iterator[Check]:
     what = f"mode {mode.name}"
     try:
-        with Client(_LIMIT_S, python) as client:
-            _opened(client, model, target)
+        with session() as (client, _):
             found = client.ask("prepare", mode=mode.name, warmup=1)
-    except Unsupported as error:
-        yield _check("bind", what, NOT_OFFERED, str(error))
-        return
     except OrtbenchError as error:
-        yield _check("bind", what, FAILED, str(error))
+        yield _check("bind", what, NOT_OFFERED if isinstance(error, Unsupported) else FAILED, str(error))
         return
     zero_copy = found["zero_copy"]
     how = "" if zero_copy is None else f"zero-copy is {'' if zero_copy['proved'] else 'not '}proved: {zero_copy['how']}"
     yield _check("bind", what, PASSED, how)
     if mode.times_copies and not mode.pinned:
         kind = found["sync"]["kind"]
-        yield _check(
-            "sync",
-            "the run or synchronize_outputs waits",
-            PASSED if kind in _WAITS else FAILED,
-            _WAITS.get(kind, _RETURNS),
-        )
+        verdict = PASSED if kind in _WAITS else FAILED
+        yield _check("sync", "the run or synchronize_outputs waits", verdict, _WAITS.get(kind, _RETURNS))
 
 
-def _called(client: Client, model: str, target: Target, threads: int, own: bool) -> None:
-    _opened(client, model, target)
-    if (wrong := client.ask("check_runs", threads=threads, own=own, runs=_RUNS)["wrong"]) is not None:
-        raise BenchmarkFailed(wrong)
-
-
-def _ended(client: Client, model: str, target: Target) -> None:
-    _opened(client, model, target)
-    client.ask("release")
-
-
-def _tried(part: str, what: str, python: str | None, call: Callable[[Client], None]) -> Check:
+def _of_runs(session: Callable[[], _Session], part: str, what: str, request: Mapping[str, Any] | None) -> Check:
+    """A check of runs that a worker is to carry out; None for the end of the session alone."""
     try:
-        with Client(_LIMIT_S, python) as client:
-            call(client)
+        with session() as (client, _):
+            if request is None:
+                client.ask("release")
+            elif (wrong := client.ask("check_runs", runs=_RUNS, **request)["wrong"]) is not None:
+                raise BenchmarkFailed(wrong)
     except OrtbenchError as error:
         return _check(part, what, FAILED, str(error))
     return _check(part, what, PASSED, "")

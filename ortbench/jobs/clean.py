@@ -1,30 +1,120 @@
-"""What `ortbench clean` does: list what ortbench made, ask, and remove that and nothing else."""
+"""What `ortbench clean` does: list what ortbench made, ask, and remove that and nothing else.
+
+A folder is ortbench's where the file is that it puts into each one that it makes. In it only what ortbench writes under these
+names is removed, and in the folders in it likewise. No link is ever followed.
+"""
 
 from __future__ import annotations
 
 import glob
 import os
+import re
 import sys
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from ortbench.core import signals, units
 from ortbench.core.errors import BAD_INPUT, BENCHMARK_FAILED, DONE, BadInput
-from ortbench.core.files import IGNORE_FILE
+from ortbench.core.files import IGNORE_FILE, MADE_FILE
 from ortbench.core.safe_text import complain, visible
-from ortbench.jobs.made import Made, look
 from ortbench.plan.output_options import REPORTS
+
+# What a folder is called, by the first of these files that is in it.
+_KINDS = {
+    "suite.json": "suite",
+    "gate.json": "gate",
+    "profile.json": "profile",
+    "bandwidth.json": "sweep",
+    "result.json": "run",
+}
+_WRITTEN = re.compile(
+    r"result\.json|table\.(md|csv)|steps\.csv|load-samples\.npz|comparison\.md|report\.html|gate\.(json|md)|bandwidth\.(json|svg)"
+    r"|profile\.json|report\.(nsys-rep|sqlite)|report_\w+\.csv|suite\.json|summary\.(md|csv)|case\.json"
+)
+_UNFINISHED = re.compile(rf"({_WRITTEN.pattern})[a-z0-9_]{{8}}\.tmp")  # see files.write_atomically
+_PAGE = b'<meta name="generator" content="ortbench '
+_BEGINNING = 4096  # bytes of a page
+
+
+@dataclass
+class Made:
+    """A folder that ortbench made.
+
+    Attributes:
+        path: of it.
+        kind: what it is, in a word.
+        files: what ortbench wrote into it, with those that say that it is ortbench's at the end.
+        folders: it and those in it that ortbench made, the inner ones first.
+        foreign: what else is in it.
+    """
+
+    path: Path
+    kind: str = "unfinished"
+    files: list[Path] = field(default_factory=list)
+    folders: list[Path] = field(default_factory=list)
+    foreign: list[Path] = field(default_factory=list)
+
+    @property
+    def size(self) -> int:
+        """Of the files, bytes."""
+        return sum(path.lstat().st_size for path in self.files)
+
+    @property
+    def changed(self) -> float:
+        """When the newest of the files was written, in seconds since the epoch."""
+        return max(path.lstat().st_mtime for path in self.files)
+
+
+def look(folder: Path) -> Made | None:
+    """What ortbench made of a folder; None where it is no folder, a link, cannot be read, or is not ortbench's."""
+    if folder.is_symlink() or not _is_file(folder / MADE_FILE):
+        return None
+    found = Made(folder)
+    try:
+        for path in sorted(folder.iterdir()):
+            if (inner := look(path)) is not None:
+                found.files += inner.files
+                found.folders += inner.folders
+                found.foreign += inner.foreign
+            else:
+                (found.files if _is_ours(path) else found.foreign).append(path)
+    except OSError:
+        return None
+    found.folders.append(folder)
+    found.files.sort(key=lambda path: path.name == MADE_FILE)
+    own = {path.name for path in found.files if path.parent == folder}
+    inside = {"result.json"} & {
+        path.name for path in found.files
+    }  # of a run of several configurations, or a gate that was killed
+    found.kind = next((kind for name, kind in _KINDS.items() if name in own | inside), found.kind)
+    return found
+
+
+def _is_ours(path: Path) -> bool:
+    """Whether ortbench wrote what is in a folder of its own."""
+    if not _is_file(path):
+        return False
+    if path.name == "report.html":  # many programs call a page so
+        with path.open("rb") as page:
+            return _PAGE in page.read(_BEGINNING)
+    return path.name == MADE_FILE or any(it.fullmatch(path.name) for it in (_WRITTEN, _UNFINISHED))
+
+
+def _is_file(path: Path) -> bool:
+    """Whether it is a file itself, not a link to one."""
+    return path.is_file() and not path.is_symlink()
 
 
 def clean(names: Sequence[str], older_s: float | None, keep: int | None, yes: bool) -> int:
-    """List what ortbench made in folders, and remove it where that is wanted; the exit code.
+    """List what ortbench made in folders, or in ``reports``, and remove it where that is wanted; the exit code.
 
     Args:
-        names: of folders that hold what ortbench made, or that it made; none for ``reports``.
-        older_s: only what is older, seconds; None for any age.
-        keep: so many of the newest are kept; None for none.
+        names: of folders that hold what ortbench made, or that it made.
+        older_s: only what is older, seconds.
+        keep: so many of the newest are kept.
         yes: remove without asking.
 
     Raises:
@@ -68,11 +158,7 @@ def _places(names: Sequence[str]) -> list[Path]:
 
 
 def _check(place: Path) -> None:
-    """Refuse what is named alone and is no folder.
-
-    Raises:
-        BadInput: a file or a link.
-    """
+    """Refuse with `BadInput` what is named alone and is no folder, or a link to one."""
     if place.is_symlink():
         raise BadInput(f"{place} is a link, which is not followed: name the folder itself, {place.resolve()}")
     if not place.is_dir():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ortbench.core.errors import DONE, BenchmarkFailed, Unsupported
 from ortbench.core.safe_text import visible
-from ortbench.jobs.writing import check_place, write
+from ortbench.jobs.publishing import check_place, write
 from ortbench.measure.process import open_worker
 from ortbench.model.protocol import Opened, Prepared, Program
 from ortbench.plan.plan import Plan
@@ -13,11 +13,7 @@ _WARMUP = 1  # nothing is timed here
 
 
 def code(plan: Plan, out: str | None, notebook: str | None) -> int:
-    """Write the program of a mode to files, or print it where no file was asked for; the exit code.
-
-    Args:
-        plan: with that mode alone, checked.
-        out, notebook: files of the program and of the notebook; ``-`` is standard output.
+    """Write the program of the plan's one mode to files, or print it where no file was asked for; the exit code.
 
     Raises:
         BadInput, BenchmarkFailed: the mode cannot be set up, or no program is written for it.

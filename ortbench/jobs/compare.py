@@ -13,32 +13,20 @@ from ortbench.analysis.comparing.naming import called, natural
 from ortbench.analysis.comparing.series import Selection
 from ortbench.core.errors import BadInput, NotComparable
 from ortbench.core.safe_text import visible
-from ortbench.jobs.writing import check_place, summarise_job, write, write_json, write_page
+from ortbench.jobs.publishing import check_place, json_text, publish, quieten_matplotlib, write
 from ortbench.model.result import Result
 from ortbench.model.result_file import load
 from ortbench.plan.compare_options import Compared
+from ortbench.plan.output_options import Wanted
 from ortbench.report import comparison
-from ortbench.report.markdown import markdown as as_markdown
 from ortbench.report.model import Report
 
 
-def compare(
-    places: Sequence[Path],
-    only: Compared,
-    force: bool,
-    markdown: str | None,
-    json_out: str | None,
-) -> None:
-    """Hold results against each other, show and write which differences are real.
+def compare(places: Sequence[Path], only: Compared, force: bool, wanted: Wanted) -> None:
+    """Hold results at places against each other, show and write which differences are real.
 
     What is found in folders of several results is compared as far as it was measured on the same thing: two folders of
     a suite, for example, case by case.
-
-    Args:
-        places: files or folders with at least two results, see `results_at`.
-        only: these modes and metrics, and up to which share two are called the same.
-        force: compare what is not comparable.
-        markdown, json_out: files to write; ``-`` is standard output, None for none.
 
     Raises:
         NotComparable: they were not measured on the same thing, and it was not forced.
@@ -68,27 +56,11 @@ def compare(
     if alone:
         names = called(loaded, paths)
         reports.append(comparison.build_alone([names[number] for number in alone]))
-    text = "\n".join(map(as_markdown, reports))
-    summarise_job(text)
-    if markdown is not None:
-        write(markdown, text, "--markdown")
-    if json_out is not None:
-        write_json(records, json_out)
-    if "-" not in (markdown, json_out):
-        from ortbench.report.terminal.print import print_report
-
-        for number, found in enumerate(reports):
-            if number:
-                print()
-            print_report(found)
+    publish(wanted, reports, lambda: json_text(records))
 
 
 def check_points(results: Sequence[Result], names: Sequence[str]) -> None:
-    """Refuse results of which none was measured at a point where another one was.
-
-    Raises:
-        NotComparable: they have none in common.
-    """
+    """Refuse with `NotComparable` results of which none was measured at a point where another one was."""
     points = Counter(point for result in results for point in {tuple(case.point.items()) for case in result.cases})
     if len(results) > 1 and max(points.values(), default=0) < 2:
         raise NotComparable(f"{', '.join(names)} have no point of their axes in common")
@@ -122,11 +94,8 @@ def _groups(results: Sequence[Result]) -> list[list[int]]:
 
 
 def report(places: Sequence[Path], html: str | None) -> None:
-    """Make one page of results.
-
-    Args:
-        places: files or folders, see `results_at`.
-        html: where to; ``-`` is standard output, None beside the result or in the folder of all, else in the current folder.
+    """Make one page of results: in a file, on standard output (``-``), or by default beside the result, in the folder of all, or
+    here.
 
     Raises:
         BadInput: a file that is no result, a folder without one, or a place that cannot be written.
@@ -135,7 +104,10 @@ def report(places: Sequence[Path], html: str | None) -> None:
     place = html or str(_page_of(places))
     check_place(place, "--html")
     results = [load(path) for path in paths]
-    if write_page(place, results, called(results, paths)) and place != "-":
+    quieten_matplotlib()
+    from ortbench.report.page.page import build_page
+
+    if write(place, build_page(results, called(results, paths)), "--html") and place != "-":
         print(visible(f"Saved in {place}"))
 
 
@@ -148,10 +120,7 @@ def _page_of(places: Sequence[Path]) -> Path:
 
 def results_at(places: Sequence[Path]) -> list[Path]:
     """The result files at places: a file, the folder of a run, or one in which results lie, such as a suite's; those of a
-    folder in the order of their names, numbers in them as numbers.
-
-    Raises:
-        BadInput: a folder without a result.
+    folder in the order of their names, numbers in them as numbers. `BadInput` for a folder without a result.
     """
     found = []
     for place in places:

@@ -9,18 +9,14 @@ from contextlib import ExitStack
 from ortbench.analysis.doctor.finding import Section
 from ortbench.core import interpreters, signals
 from ortbench.core.errors import BENCHMARK_FAILED, DONE, INTERRUPTED
-from ortbench.jobs.progress import observed
-from ortbench.jobs.writing import write_json
+from ortbench.jobs.measuring import observed
+from ortbench.jobs.publishing import write_json
 from ortbench.model.doctor_schema import Facts, Noise
 
 
 def doctor(with_noise: bool, python: str | None, json_out: str | None) -> int:
-    """Show what may be wrong on this machine; the exit code.
-
-    Args:
-        with_noise: measure how far apart two identical lanes are.
-        python: the interpreter whose ONNX Runtime it is about; None for ortbench's own.
-        json_out: where facts and findings go as JSON, or None.
+    """Show what may be wrong on this machine with an interpreter's ONNX Runtime, with noise also how far apart two identical
+    measurements are; the exit code.
 
     Raises:
         BenchmarkFailed: no worker can be started.

@@ -13,10 +13,7 @@ _LONGEST = 5  # words that a term has at most
 
 
 def explain(typed: Sequence[str]) -> None:
-    """Print what words mean, or without any the list of all.
-
-    Args:
-        typed: words as a command line has them: ``95 %`` may be one or two, and commas may stand between them.
+    """Print what words mean (``95 %`` may be one or two, and commas may stand between them), or without any the list of all.
 
     Raises:
         BadInput: there is no such word.

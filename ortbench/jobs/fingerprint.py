@@ -6,7 +6,7 @@ import glob
 import hashlib
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from functools import cache
 from importlib import metadata
@@ -24,9 +24,11 @@ from ortbench.plan.plan import Plan
 from ortbench.plan.target import Inputs, Target
 from ortbench.suite.job import Job
 
+Put = Callable[[str], str]  # gives something in place of a path
+
 
 class Machine(Protocol):
-    """A machine that a case can be carried out on."""
+    """Another machine that a case can be carried out on."""
 
     @property
     def packages(self) -> Sequence[str]:
@@ -36,52 +38,30 @@ class Machine(Protocol):
         """Those of another interpreter's environment."""
 
 
-class Here:
-    """This machine."""
-
-    @property
-    def packages(self) -> Sequence[str]:
-        """Name and version of every installed package."""
-        return _packages()
-
-    def packages_of(self, python: str) -> Sequence[str]:
-        """Those of another interpreter's environment."""
-        return packages(python)
-
-
-HERE: Sequence[Machine] = (Here(),)
-
-
-def fingerprint(job: Job, machines: Sequence[Machine] = HERE) -> str:
+def fingerprint(job: Job, machines: Sequence[Machine] | None = None) -> str:
     """SHA-256 over everything that a case's outcome depends on, as far as it is known before.
 
     That is its plans and limits, the content of the files they name (not where those lie), the environment variables that
-    they record, and the versions of ortbench, ONNX Runtime and its EP packages, in other environments too.
-
-    Args:
-        job: of the case.
-        machines: on which it can be; which one does not count where all have the same packages.
+    they record, and the versions of ortbench, ONNX Runtime and its EP packages, in other environments too: on the machines of
+    a cluster, of which it does not count which it is where all have the same packages, or here.
 
     Raises:
         OSError: a file cannot be read.
     """
     eps = {f"{target.ep} " for plan in job.plans for target in plan.targets}  # an EP can go by the name of its package
-    installed = {json.dumps(it): it for it in (_installed(job, eps, machine) for machine in machines)}
+    on_each = [_installed(job, eps, it) for it in ([None] if machines is None else machines)]
+    installed = {json.dumps(it): it for it in on_each}
     there = [it for _, it in sorted(installed.items())]
     data = {
         **_everywhere(job),
         **({"machines": there} if len(there) > 1 else there[0] if there else {}),
-        **({} if machines == HERE or not job.case.needs.resources else {"resources": job.case.needs.resources}),
+        **({} if machines is None or not job.case.needs.resources else {"resources": job.case.needs.resources}),
     }
     return _digest(data)
 
 
 def alike(job: Job) -> str:
-    """SHA-256 over the part of that which is no matter of the machine.
-
-    Raises:
-        OSError: a file cannot be read.
-    """
+    """SHA-256 over the part of that which is no matter of the machine."""
     return _digest(_everywhere(job))
 
 
@@ -102,18 +82,17 @@ def _everywhere(job: Job) -> dict[str, Any]:
     }
 
 
-def _installed(job: Job, eps: set[str], machine: Machine) -> dict[str, Any]:
-    """What a job's outcome depends on of the packages of a machine."""
+def _installed(job: Job, eps: set[str], machine: Machine | None) -> dict[str, Any]:
+    """What a job's outcome depends on of the packages of a machine, or of this one."""
+    own, packages_of = (installed_here(), packages) if machine is None else (machine.packages, machine.packages_of)
     return {
-        "packages": [package for package in machine.packages if package.startswith(("onnxruntime", *eps))],
-        "elsewhere": [
-            list(machine.packages_of(plan.target.python)) for plan in job.plans if plan.target.python is not None
-        ],
+        "packages": [package for package in own if package.startswith(("onnxruntime", *eps))],
+        "elsewhere": [list(packages_of(plan.target.python)) for plan in job.plans if plan.target.python is not None],
     }
 
 
 @cache
-def _packages() -> list[str]:
+def installed_here() -> list[str]:
     """Name and version of every installed package."""
     return sorted(f"{package.metadata['Name']} {package.version}" for package in metadata.distributions())
 
@@ -123,41 +102,48 @@ def _essence(plan: Plan) -> dict[str, Any]:
 
     Of a chain it is what its file says, and no matter how that is written.
     """
-    model, chain = (_content(plan.model) or "", None) if plan.chain is None else ("", _chain(plan.chain))
-    target, inputs = _target(plan.target), _inputs(plan.inputs)
-    essence = asdict(replace(plan, model=model, target=target, inputs=inputs, chain=chain, command=(), name=None))
+    there = with_files(plan, _content)
+    chain, model = None, there.model
+    if there.chain is not None:
+        model = ""
+        stages = (replace(it, target=replace(it.target, engine_cache=None), where={}) for it in there.chain.stages)
+        chain = Chain(tuple(stages), tuple(replace(link, where={}) for link in there.chain.links))
+    target = replace(there.target, engine_cache=None)
+    essence = asdict(replace(there, model=model, target=target, chain=chain, command=(), name=None))
     return {**essence, "variables": recorded(plan.record_env, os.environ)[0]}
+
+
+def with_files(plan: Plan, to: Put, python: Put = str) -> Plan:
+    """A plan with something else in place of the paths of its files and folders, and of interpreters."""
+
+    def target(it: Target) -> Target:
+        library = None if it.library is None else to(it.library)
+        return replace(it, library=library, python=None if it.python is None else python(it.python))
+
+    def inputs(it: Inputs) -> Inputs:
+        path, expect = (None if path is None else to(path) for path in (it.path, it.expect))
+        return replace(it, path=path, expect=expect)
+
+    chain = plan.chain
+    if chain is not None:
+        stages = (
+            replace(it, model=to(it.model), target=target(it.target), inputs=inputs(it.inputs)) for it in chain.stages
+        )
+        chain = replace(chain, stages=tuple(stages))
+    return replace(plan, model=to(plan.model), target=target(plan.target), inputs=inputs(plan.inputs), chain=chain)
 
 
 def _load(load: LoadPlan) -> dict[str, Any]:
     """A load with the content of its file of arrivals."""
-    return asdict(load if load.file is None else replace(load, arrivals=_content(load.file) or ""))
-
-
-def _target(target: Target) -> Target:
-    return replace(target, library=_content(target.library), engine_cache=None)
-
-
-def _inputs(inputs: Inputs) -> Inputs:
-    return replace(inputs, path=_content(inputs.path), expect=_content(inputs.expect))
-
-
-def _chain(chain: Chain) -> Chain:
-    stages = (
-        replace(it, model=_content(it.model) or "", target=_target(it.target), inputs=_inputs(it.inputs), where={})
-        for it in chain.stages
-    )
-    return Chain(tuple(stages), tuple(replace(link, where={}) for link in chain.links))
+    return asdict(load if load.file is None else replace(load, arrivals=_content(load.file)))
 
 
 @cache
-def _content(path: str | None) -> str | None:
+def _content(path: str) -> str:
     """Names and hashes of a folder's files, or of a file and those beside it that go on from its name.
 
     A model's external weights are usually called so: ``model.onnx.data``, ``model.onnx_data``.
     """
-    if path is None:
-        return None
     place = Path(path)
     found = place.rglob("*") if place.is_dir() else place.parent.glob(glob.escape(place.name) + "*")
     return " ".join(f"{file.name} {sha256(file)}" for file in sorted(found) if file.is_file())

@@ -4,34 +4,47 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from ortbench.analysis.comparing import same_chain
 from ortbench.analysis.comparing.comparable import apart, changes, comparability, mismatches, sameness, short
 from ortbench.core.errors import INTERRUPTED, OrtbenchError
-from ortbench.core.files import write_or_note
+from ortbench.core.files import make_marked, write_or_note
 from ortbench.core.safe_text import complain
 from ortbench.gate.checks import check_alone
 from ortbench.gate.confirmation import confirmed
 from ortbench.gate.limits import Check, Limits
+from ortbench.gate.live import LiveGate
+from ortbench.gate.live_load import LiveLoadGate, planned
 from ortbench.gate.stored import check_stored
 from ortbench.gate.verdict import AGAIN, SIDES, Verdict, verdict_json
+from ortbench.jobs.asked_gate import AskedGate
 from ortbench.jobs.compare import result_file
-from ortbench.jobs.hold import Asked, Hold, hold
-from ortbench.jobs.hold_load import hold_load
-from ortbench.jobs.junit import write_junit
-from ortbench.jobs.writing import summarise_job, write
+from ortbench.jobs.measuring import Place, measure, new_place
+from ortbench.jobs.publishing import Exports, publish
 from ortbench.model.kinds import KINDS
 from ortbench.model.result import Result
 from ortbench.model.result_file import load
-from ortbench.plan.load_plan import LoadPlan
 from ortbench.plan.options import declared
 from ortbench.plan.output_options import Wanted
-from ortbench.plan.plan import Plan
+from ortbench.plan.plan import Observer, Plan
 from ortbench.plan.target import Inputs
 from ortbench.report.gate import build
 from ortbench.report.markdown import markdown
+
+
+@dataclass(frozen=True)
+class _Held:
+    """A live gate that was held once: the results of the candidate and of the baseline, where there is one, their folders,
+    and the names of the checks that found the candidate slower.
+    """
+
+    results: Sequence[Result]
+    folders: Sequence[Path]
+    checks: Sequence[Check]
+    regressions: set[str]
 
 
 def gate_stored(result: Result, baseline: Result | None, limits: Limits, force: bool) -> Verdict:
@@ -49,53 +62,62 @@ def gate_stored(result: Result, baseline: Result | None, limits: Limits, force: 
     return Verdict([result, baseline], checks, remarks, alike=alike)
 
 
-def gate_live(asked: Asked, folder: Callable[[], Path] | None, put: LoadPlan | None = None) -> Verdict | None:
+def gate_live(
+    asked: AskedGate, place: Place | None, quiet: bool = False, observer: Observer | None = None
+) -> Verdict | None:
     """Measure a candidate, in turns with its baseline where there are two plans, until the verdict is clear; a regression
-    once more, with fresh workers.
-
-    Args:
-        asked: what to hold.
-        folder: makes the folder that everything is saved in; None where nothing is to be saved.
-        put: the load that is put on both; None for inferences, loops or chains.
-
-    Returns:
-        None if it was interrupted.
-
-    Raises:
-        BadInput, BenchmarkFailed, NotComparable: before anything could be measured, or nothing could be.
+    once more, with fresh workers. None if it was interrupted; see `ortbench.jobs.measuring.measure`.
     """
-    once: Hold = hold if put is None else partial(hold_load, put=put)
-    held = once(asked, folder)
+    once = partial(_hold, asked, quiet, observer)
+    held = once(place)
     if held is None:
         return None
     results, checks = held.results, held.checks
     remarks, alike = _remarks(asked.plans, results) if results[1:] else ([], False)
-    place = held.folders[0] if held.folders else None
-    if place is not None and results[1:]:
-        place = place.parent
+    folder = held.folders[0] if held.folders else None
+    if folder is not None and results[1:]:
+        folder = folder.parent
     if held.regressions:
-        again = _hold_again(once, asked, place)
+        again = _hold_again(once, folder)
         if again is None:
             return None
         checks = confirmed(checks, held.regressions, *again)
-    verdict = Verdict(results, checks, remarks, place, alike)
-    if place is not None:
-        write_or_note(place / "gate.json", verdict_json(verdict))
-        write_or_note(place / "gate.md", markdown(build(verdict)))
+    verdict = Verdict(results, checks, remarks, folder, alike)
+    if folder is not None:
+        write_or_note(folder / "gate.json", verdict_json(verdict))
+        write_or_note(folder / "gate.md", markdown(build(verdict)))
     return verdict
 
 
-def _hold_again(once: Hold, asked: Asked, place: Path | None) -> tuple[Sequence[Check], str | None] | None:
+def _hold(asked: AskedGate, quiet: bool, observer: Observer | None, place: Place | None) -> _Held | None:
+    """Measure once until the checks are clear, and check; None if it was interrupted."""
+    plans, names, in_turns = asked.plans, SIDES[: len(asked.plans)], len(asked.plans) > 1
+    live: LiveGate | LiveLoadGate
+    if asked.load is None:
+        live = LiveGate(asked.limits, plans[0].modes, in_turns, plans[0].work.shared(plans[-1].work))
+    else:
+        live = LiveLoadGate(asked.limits, planned(plans[0].modes, asked.load))
+    check_inputs = None if asked.force else LiveGate.check_inputs
+    found = measure(plans, place, names, asked.load, live, check_inputs, quiet, observer=observer)
+    if found.interrupted:
+        return None
+    is_contest = in_turns or asked.load is None
+    checks = live.checks(found.results) if is_contest else check_alone(found.result, asked.limits)
+    return _Held(found.results, found.folders, checks, live.regressions(checks))
+
+
+def _hold_again(
+    once: Callable[[Place | None], _Held | None], place: Path | None
+) -> tuple[Sequence[Check], str | None] | None:
     """The checks of another time with fresh workers, which is kept beside the first, or why there are none; None if it was
     interrupted."""
 
     def folder() -> Path:
         assert place is not None
-        (place / AGAIN).mkdir(exist_ok=True)
-        return place / AGAIN
+        return make_marked(place / AGAIN)
 
     try:
-        held = once(asked, None if place is None else folder)
+        held = once(None if place is None else folder)
     except (OrtbenchError, OSError) as error:
         return [], f"it failed: {error}"
     return None if held is None else (held.checks, None)
@@ -116,59 +138,28 @@ def _remarks(plans: Sequence[Plan], results: Sequence[Result]) -> tuple[list[str
     return [f"baseline → candidate: {change}" for change in [*inputs, *changes(baseline, candidate)]], False
 
 
-def check_stored_result(result: Path, baseline: Path | None, limits: Limits, force: bool, wanted: Wanted) -> int:
-    """Hold a result file against its limits and that of an earlier run, show the verdict; the exit code.
-
-    Raises:
-        NotComparable, BadInput: see `gate_stored`; a file that is no result.
-    """
-    held, stored = load(result_file(result)), None if baseline is None else load(result_file(baseline))
-    return _conclude(gate_stored(held, stored, limits, force), wanted)
+def check_stored_result(result: Path, asked: AskedGate, wanted: Wanted) -> int:
+    """Hold a result file against its limits and that of an earlier run, show the verdict; the exit code."""
+    stored = None if asked.baseline is None else load(result_file(asked.baseline))
+    return _conclude(gate_stored(load(result_file(result)), stored, asked.limits, asked.force), wanted)
 
 
-def measure_until_decided(asked: Asked, wanted: Wanted, put: LoadPlan | None = None) -> int:
-    """Hold a live gate in a folder of its own and show its verdict; the exit code.
-
-    Raises:
-        BadInput, BenchmarkFailed, NotComparable: see `gate_live`.
-    """
-    verdict = gate_live(asked, partial(new_gate_folder, wanted.out, asked.plans[0]), put)
+def measure_until_decided(asked: AskedGate, wanted: Wanted) -> int:
+    """Hold a live gate in a folder of its own and show its verdict; the exit code."""
+    verdict = gate_live(asked, new_place(wanted.out, asked.plans[:1], "gate"), wanted.quiet)
     if verdict is None:
         print("ortbench: interrupted before the gate was decided", file=sys.stderr)
         return INTERRUPTED
     return _conclude(verdict, wanted)
 
 
-def new_gate_folder(out: Path, plan: Plan) -> Path:
-    """Make the folder of a live gate.
-
-    Raises:
-        BadInput: it cannot be written.
-    """
-    from ortbench.measure.folder import gate_name, new_folder
-
-    return new_folder(out, gate_name(plan))
-
-
 def _conclude(verdict: Verdict, wanted: Wanted) -> int:
     """Write and print a gate's verdict; its exit code."""
-    from ortbench.report.exports import junit
+    from ortbench.report.exports.junit import outcomes_of_gate
 
-    report = build(verdict)
-    summarise_job(markdown(report))
-    if wanted.json is not None:
-        write(wanted.json, verdict_json(verdict), "--json")
-    if wanted.action_json is not None:
-        from ortbench.report.exports.github import action_json
-
-        write(wanted.action_json, action_json(verdict.results[:1]), "--action-json")
-    if wanted.junit is not None:
-        outcomes = junit.outcomes_of_gate(verdict.results, verdict.checks)
-        write_junit(wanted.junit, "ortbench gate", outcomes)
-    if wanted.json != "-" and not wanted.quiet:
-        from ortbench.report.terminal.print import print_report
-
-        print_report(report)
+    outcomes = partial(outcomes_of_gate, verdict.results, verdict.checks)
+    exports = Exports("ortbench gate", outcomes, verdict.results[:1])
+    publish(wanted, [build(verdict)], partial(verdict_json, verdict), exports=exports)
     for line in verdict.failed:
         complain(line)
     return verdict.code

@@ -8,7 +8,7 @@ from typing import Any
 from ortbench.analysis.feedback_pairs import suggested
 from ortbench.core.errors import BENCHMARK_FAILED, DONE, BenchmarkFailed, Unsupported
 from ortbench.jobs.check import FAILED, checked
-from ortbench.jobs.writing import write_json
+from ortbench.jobs.publishing import write_json
 from ortbench.measure.process import Client
 from ortbench.model.protocol import Inspected, Listed
 from ortbench.plan.target import Inputs, Target
@@ -17,13 +17,7 @@ _DEVICES_S, _MODEL_S = 120.0, 600.0  # the longest wait for an answer
 
 
 def devices(library: str | None, python: str | None, json_out: str | None, check: str | None) -> int:
-    """Show the installed EPs and their devices, those of a library that is no package included; the exit code.
-
-    Args:
-        library: the path of it.
-        python: the interpreter whose they are; None for this one.
-        json_out: where to write them as JSON instead.
-        check: the path of a library that is to be checked instead.
+    """Show the installed EPs and their devices, with those of a library that is no package, or `check` a library; the exit code.
 
     Raises:
         BenchmarkFailed: ONNX Runtime does not load, or the library that is to be checked.

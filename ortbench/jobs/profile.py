@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from ortbench.core import files, safe_stdio, signals
 from ortbench.core.errors import INTERRUPTED, BenchmarkFailed, OrtbenchError
 from ortbench.core.safe_text import complain
-from ortbench.jobs.writing import say_failures, write
+from ortbench.jobs.measuring import measure, new_place
+from ortbench.jobs.publishing import publish, say_failures
 from ortbench.plan.output_options import Wanted
 from ortbench.plan.plan import Plan
 
@@ -27,18 +28,8 @@ TOO_OLD = (
 
 
 def profile(plan: Plan, attach_only: bool, wanted: Wanted) -> int:
-    """Run a session, under Nsight Systems where it is installed, save and show what came of it.
-
-    Args:
-        plan: checked; its loop is in order.
-        attach_only: do not start nsys.
-        wanted: where the session's own folder is made, a file for it as JSON, and whether nothing is printed.
-
-    Returns:
-        The exit code.
-
-    Raises:
-        BadInput, BenchmarkFailed: before anything could be measured.
+    """Run a session, under Nsight Systems where it is installed unless it is `attach_only`, save and show what came of it; the
+    exit code.
     """
     from ortbench.measure import nsys
 
@@ -50,44 +41,41 @@ def profile(plan: Plan, attach_only: bool, wanted: Wanted) -> int:
         remarks = _remarks(made.session, attach_only)
     else:
         made, folder, interrupted = _recorded(plan, found, out, quiet, remarks)
-    _save(made, folder, wanted.json)
-    if not quiet and wanted.json != "-":
-        from ortbench.report.profile import build
-        from ortbench.report.terminal.print import print_report
 
-        print_report(build(made, str(folder), remarks))
+    from ortbench.analysis.nodes.nsight import profile_json
+    from ortbench.report.markdown import markdown
+    from ortbench.report.profile import build
+
+    text, table = profile_json(made), markdown(build(made))
+    files.write_or_note(folder / SESSION, text)
+    files.write_or_note(folder / "table.md", table)
+    publish(wanted, [build(made, str(folder), remarks)], lambda: text)
     return INTERRUPTED if interrupted else say_failures(made.session)
 
 
 def _session(plan: Plan, out: Path, quiet: bool) -> tuple[Profile, Path, bool]:
     """The session by itself; its folder holds no result, because a result is what other commands compare."""
-    from ortbench.jobs.launch import launch
 
-    def folder() -> Path:
-        from ortbench.measure.folder import new_folder, profile_name
-
-        return new_folder(out, profile_name(plan))
-
-    launched = launch([plan], folder, quiet=quiet)
+    found = measure([plan], new_place(out, [plan], "profile"), quiet=quiet)
 
     from ortbench.analysis.nodes.nsight import Profile
 
-    (session,), (path,) = launched.results, launched.folders
+    session, (path,) = found.result, found.folders
     for name in ("result.json", "table.md", "table.csv"):
         (path / name).unlink(missing_ok=True)
         files.forget(path / name)
-    return Profile(session, None), path, launched.interrupted
+    return Profile(session, None), path, found.interrupted
 
 
 def _recorded(plan: Plan, nsys: str, out: Path, quiet: bool, remarks: list[str]) -> tuple[Profile, Path, bool]:
     """The session of another process, which Nsight Systems records, and what both found."""
     from ortbench.analysis.nodes.nsight import Profile
     from ortbench.measure import nsys as measure_nsys
-    from ortbench.measure.folder import new_folder, profile_name, temporary_folder
+    from ortbench.measure.folder import new_folder, run_name, temporary_folder
 
     version = measure_nsys.version(nsys)
     signals.hold()  # from here on there is a folder, and soon something in it
-    folder = new_folder(out, profile_name(plan))
+    folder = new_folder(out, run_name([plan], "profile"))
     if not quiet:
         print(f"profiling under Nsight Systems {version} …", file=sys.stderr)
     report, interrupted = folder / "report", False
@@ -165,18 +153,6 @@ def _remarks(session: Result, attach_only: bool) -> list[str]:
     if is_profiled():
         return [TOO_OLD]
     return [f"no profiler is attached; start it as: nsys profile {' '.join(RECORD)} {' '.join(session.command)}"]
-
-
-def _save(made: Profile, folder: Path, json_out: str | None) -> None:
-    from ortbench.analysis.nodes.nsight import profile_json
-    from ortbench.report.markdown import markdown
-    from ortbench.report.profile import build
-
-    text = profile_json(made)
-    files.write_or_note(folder / SESSION, text)
-    files.write_or_note(folder / "table.md", markdown(build(made)))
-    if json_out is not None:
-        write(json_out, text, "--json")
 
 
 def _attached() -> int:

@@ -14,11 +14,9 @@ from ortbench.core.errors import INTERRUPTED, BadInput
 from ortbench.core.parts import plain
 from ortbench.core.safe_text import complain, visible
 from ortbench.jobs import cases
-from ortbench.jobs.junit import write_junit
+from ortbench.jobs.publishing import Exports, json_text, publish
 from ortbench.jobs.suite_folder import claim, join, saved_result, write_summary
-from ortbench.jobs.writing import summarise_job, write, write_json
 from ortbench.plan.output_options import Wanted
-from ortbench.report.markdown import markdown
 from ortbench.report.suite import build
 from ortbench.suite.cases import Suite
 from ortbench.suite.job import Job
@@ -27,13 +25,7 @@ from ortbench.suite.shards import parse_shard, shard
 
 
 def chosen(found: Suite, jobs: Sequence[Job], part: str | None, only: Sequence[str]) -> list[Job]:
-    """The jobs of a shard, of those whose ids match.
-
-    Args:
-        found: the suite.
-        jobs: of all its cases.
-        part: such as ``2/4``; None for all.
-        only: patterns; none for all.
+    """The jobs of a shard, such as ``2/4``, or of all cases, as far as their ids match a pattern, where there are any.
 
     Raises:
         BadInput: no such shard, or a pattern that matches no case.
@@ -51,15 +43,7 @@ def chosen(found: Suite, jobs: Sequence[Job], part: str | None, only: Sequence[s
 
 
 def suite(found: Suite, jobs: Sequence[Job], place: Path, fresh: bool, wanted: Wanted, ray: str | None = None) -> int:
-    """Carry jobs of a suite out in its folder, write and show what they came to; the exit code.
-
-    Args:
-        found: the suite.
-        jobs: of its cases, those that are wanted.
-        place: its folder.
-        fresh: do again what is done.
-        wanted: what is to be written and shown.
-        ray: the address of the cluster that carries them out; None for this machine.
+    """Carry jobs of a suite out in its folder, here or on the cluster at `ray`, write and show what they came to; the exit code.
 
     Raises:
         BadInput: the folder is something else's, or cannot be written; there is no such cluster.
@@ -87,13 +71,8 @@ def suite(found: Suite, jobs: Sequence[Job], place: Path, fresh: bool, wanted: W
 
 
 def _on_cluster(address: str) -> Callable[..., tuple[list[Record], bool]]:
-    """What carries jobs out on a cluster as `cases.run` does here.
-
-    Raises:
-        BadInput: it cannot be an address, or Ray is not installed.
-    """
-    from ortbench.jobs.cluster.crew import check_address
-    from ortbench.jobs.cluster.spread import run
+    """What carries jobs out on a cluster as `cases.run` does here; `BadInput` where the address can be none, or Ray is missing."""
+    from ortbench.jobs.cluster.spread import check_address, run
 
     check_address(address)
     return partial(run, address=address)
@@ -118,32 +97,23 @@ def _conclude(name: str, records: Sequence[Record], place: Path, wanted: Wanted,
     """Write and print what a suite came to; its exit code."""
     code = (signals.exit_code() or INTERRUPTED) if interrupted else exit_code(records)
     write_summary(place, name, records)
-    report = build(name, records, str(place))
-    summarise_job(markdown(report))
-    cases = [plain(record) for record in records]
-    write_json({"suite": name, "exit_code": code, "folder": str(place), "cases": cases}, wanted.json)
-    if wanted.junit is not None or wanted.action_json is not None or wanted.bmf is not None:
-        _write_exports(name, records, place, wanted)
-    if wanted.json != "-" and not wanted.quiet:
-        from ortbench.report.terminal.print import print_report
-
-        print_report(report)
+    data = {"suite": name, "exit_code": code, "folder": str(place), "cases": [plain(record) for record in records]}
+    is_exported = any(path is not None for path in (wanted.junit, wanted.action_json, wanted.bmf))
+    exports = _exports(name, records, place) if is_exported else None
+    publish(wanted, [build(name, records, str(place))], lambda: json_text(data), exports=exports)
     return code
 
 
-def _write_exports(name: str, records: Sequence[Record], place: Path, wanted: Wanted) -> None:
-    """The forms that CI systems read."""
-    from ortbench.report.exports import bencher, github, junit
+def _exports(name: str, records: Sequence[Record], place: Path) -> Exports:
+    """What CI systems read."""
+    from ortbench.report.exports import junit
 
     outcomes, results = [], []
     for record in records:
         result = saved_result(place / record.id)
         if result is not None:
             results.append(result)
-            found = [
-                *junit.outcomes_of_run(result),
-                *junit.outcomes_of_checks(result, record.gate_checks()),
-            ]
+            found = [*junit.outcomes_of_run(result), *junit.outcomes_of_checks(result, record.gate_checks())]
             outcomes += [replace(outcome, group=record.id) for outcome in found]
         if record.outcome not in CONCLUDED:
             verdict = junit.SKIPPED if record.outcome == SKIPPED else junit.ERROR
@@ -151,9 +121,4 @@ def _write_exports(name: str, records: Sequence[Record], place: Path, wanted: Wa
         elif result is None:
             reason = "what was measured is not listed: its result file could not be written"
             outcomes.append(junit.Outcome(record.id, "case", junit.ERROR, reason, record.seconds))
-    if wanted.junit is not None:
-        write_junit(wanted.junit, name, outcomes)
-    if wanted.action_json is not None:
-        write(wanted.action_json, github.action_json(results), "--action-json")
-    if wanted.bmf is not None:
-        write(wanted.bmf, bencher.bmf(results), "--bmf")
+    return Exports(name, lambda: outcomes, results)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TypedDict
 
 from ortbench.core.errors import BENCHMARK_FAILED, BadInput
-from ortbench.core.files import make_ignored, note, why_lacking, write_atomically, write_or_note
+from ortbench.core.files import make_ignored, make_marked, note, why_lacking, write_atomically, write_or_note
 from ortbench.core.parts import text
 from ortbench.core.safe_text import plain_name
 from ortbench.model import door
@@ -31,11 +31,7 @@ _RESULTS = ("result.json", "candidate/result.json")  # of a run, of a live gate 
 
 @contextmanager
 def _writable(place: Path) -> Iterator[None]:
-    """What cannot be written inside the block is bad input.
-
-    Raises:
-        BadInput: with the reason.
-    """
+    """Inside the block what cannot be written is `BadInput`, with the reason."""
     try:
         yield
     except (FileExistsError, NotADirectoryError):
@@ -47,10 +43,8 @@ def _writable(place: Path) -> Iterator[None]:
 def claim(out: Path, name: str, file_sha256: str, ids: Sequence[str]) -> None:
     """Make a suite's folder, or take up the one that is there.
 
-    Cases are folders in it that are emptied when they are run again, so nothing else's folder will do.
-
     Raises:
-        BadInput: it is something else's, or cannot be written.
+        BadInput: it is something else's, in which no folders may be emptied, or cannot be written.
     """
     with _writable(out):
         _take_up(out, name)
@@ -65,6 +59,7 @@ def _take_up(out: Path, name: str) -> None:
         there = suite_of(out)["name"]
         if there != name:
             raise BadInput(f"--out {out}: holds suite {there!r}, not {name!r}; name another folder")
+    make_marked(out)
 
 
 def _suite_json(name: str, file_sha256: str, ids: Sequence[str]) -> str:
@@ -116,11 +111,7 @@ def done(folder: Path, fingerprint: str) -> Record | None:
 
 
 def record_in(folder: Path) -> Record | None:
-    """What a case's folder says of it, or None where it has no record.
-
-    Raises:
-        BadInput: the record cannot be read.
-    """
+    """What a case's folder says of it, or None where it has no record; `BadInput` where that cannot be read."""
     file = folder / CASE_FILE
     return record_from(door.content_of(file), str(file)) if file.is_file() else None
 
@@ -129,8 +120,7 @@ def emptied(folder: Path) -> Path:
     """The folder of a case, made anew."""
     if folder.exists():
         shutil.rmtree(folder)
-    folder.mkdir()
-    return folder
+    return make_marked(folder)
 
 
 def keep(record: Record, folder: Path) -> None:
@@ -140,7 +130,7 @@ def keep(record: Record, folder: Path) -> None:
         note(str(file), why)
         return
     with suppress(OSError):  # then the file cannot be written either
-        folder.mkdir(exist_ok=True)  # a run that came to nothing has taken its folder along
+        make_marked(folder)  # a run that came to nothing has taken its folder along
     write_or_note(file, text(record))
 
 
@@ -150,11 +140,7 @@ def results_in(folder: Path) -> list[Path]:
 
 
 def saved_result(folder: Path) -> Result | None:
-    """The result in a case's folder, of the candidate where there are two; None without one.
-
-    Raises:
-        BadInput: it cannot be read.
-    """
+    """The result in a case's folder, of the candidate where there are two; None without one."""
     found = results_in(folder)
     return load(found[0]) if found else None
 
@@ -163,11 +149,7 @@ def saved_result(folder: Path) -> Result | None:
 
 
 def join(folders: Sequence[Path], out: Path) -> tuple[str, list[Record], list[str]]:
-    """Put the shards of one suite together in a folder.
-
-    Args:
-        folders: of the shards; a case may be in any of them.
-        out: the folder to make.
+    """Put the shards of one suite, of which any may have a case, together in a folder.
 
     Returns:
         The suite's name, a record for each of its cases (`MISSING` where no shard has it), and remarks. Files that could
@@ -215,11 +197,7 @@ def _copy(folder: Path, record: Record, place: Path) -> None:
 
 
 def _places(folders: Sequence[Path], ids: Sequence[str]) -> tuple[dict[str, tuple[Path, Record]], list[str]]:
-    """For each case its folder and record, and a remark for each one that several folders have.
-
-    Raises:
-        BadInput: two folders have it, and not of the same.
-    """
+    """For each case its folder and record, and a remark for each one that several folders have, all of the same."""
     places: dict[str, tuple[Path, Record]] = {}
     remarks = []
     for name in ids:

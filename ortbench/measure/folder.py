@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ortbench.core import interpreters
 from ortbench.core.errors import BadInput, BenchmarkFailed, one_line
-from ortbench.core.files import discard_ignored, make_ignored, write_atomically
+from ortbench.core.files import discard_ignored, discard_marked, make_ignored, make_marked
 from ortbench.core.safe_text import plain_name
 from ortbench.model.modes import WHOLE_CHAIN
 from ortbench.plan.bandwidth_plan import CopyPlan
@@ -18,13 +18,13 @@ from ortbench.plan.configurations import ep_names, eps_of, target_name
 from ortbench.plan.plan import Plan
 
 
-def run_name(plans: Sequence[Plan]) -> str:
-    """What the folder of a run is called: its name, or model, EPs and time."""
+def run_name(plans: Sequence[Plan], what: str = "") -> str:
+    """What the folder of a run is called: its name, or what it is if that is no plain run, model, EPs and time."""
     if plans[0].name is not None:
         return plain_name(plans[0].name).lstrip(".") or "unnamed"
     eps = dict.fromkeys(_EPS.get(plans[0].work.whole, ep_names)(plans))
     others = dict.fromkeys(interpreters.name(it.target.python) for it in plans if it.target.python is not None)
-    return _stamped(Path(plans[0].model).stem, *eps, *others)
+    return _stamped(*filter(None, [what]), Path(plans[0].model).stem, *eps, *others)
 
 
 _EPS: dict[str, Callable[[Sequence[Plan]], list[str]]] = {WHOLE_CHAIN: lambda plans: eps_of(plans[0])}
@@ -39,21 +39,6 @@ def _stamped(*parts: str) -> str:
     return plain_name("-".join([*parts, datetime.now().strftime("%Y%m%d-%H%M%S")]))
 
 
-def gate_name(plan: Plan) -> str:
-    """What the folder of a live gate is called."""
-    return f"gate-{run_name([plan])}"
-
-
-def profile_name(plan: Plan) -> str:
-    """What the folder of a profiled session is called."""
-    return f"profile-{run_name([plan])}"
-
-
-def load_name(plan: Plan) -> str:
-    """What the folder of a load is called."""
-    return f"load-{run_name([plan])}" if plan.name is None else run_name([plan])
-
-
 def new_folder(out: Path, name: str) -> Path:
     """Make a folder of its own for a run.
 
@@ -62,10 +47,7 @@ def new_folder(out: Path, name: str) -> Path:
     """
     try:
         make_ignored(out)
-        path = _unused(out, name)
-        probe = path / "probe"
-        write_atomically(probe, "")
-        probe.unlink()
+        path = make_marked(_unused(out, name))
     except (FileExistsError, NotADirectoryError):
         raise BadInput(f"--out {out}: is not a folder") from None
     except OSError as error:
@@ -77,8 +59,9 @@ def discard_if_empty(path: Path) -> None:
     """Remove the folder of a run that came to nothing, and the one that was made for it."""
     with suppress(OSError):
         for inner in path.iterdir():
-            inner.rmdir()
-        path.rmdir()
+            if inner.is_dir():
+                discard_marked(inner)
+        discard_marked(path)
         discard_ignored(path.parent)
 
 

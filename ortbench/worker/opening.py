@@ -4,7 +4,7 @@ it go; and about its file alone, for workers whose environment has nothing to re
 from __future__ import annotations
 
 import gc
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +18,7 @@ from ortbench.plan.target import Target, inputs_from, target_from
 from ortbench.worker.inputs import files, model_file
 from ortbench.worker.inputs.model_file import of_model
 from ortbench.worker.modes import external_inputs
+from ortbench.worker.opened import Opened, OpenedLoop, Shared, opened_of
 from ortbench.worker.proofs import outputs
 from ortbench.worker.proofs.fence import Fences
 from ortbench.worker.session import engine_cache, first_run, memory, placement, providers, session
@@ -25,7 +26,7 @@ from ortbench.worker.session.first_run import Data
 from ortbench.worker.session.runtime import begin, versions
 from ortbench.worker.session.session import Model
 from ortbench.worker.session.tensors import Array, TensorSpec, Value, nbytes
-from ortbench.worker.state import Opened, OpenedLoop, Stages, State, opened_of
+from ortbench.worker.state import Stages, State
 
 if TYPE_CHECKING:
     from ortbench.model import protocol, schema
@@ -187,19 +188,6 @@ def release(state: State) -> dict[str, object]:
 
 
 _WAYS_OUT = "--dim, --shape, --length, --range change them, --data gives real ones"
-
-
-@dataclass
-class Shared:
-    """What all shapes have in common."""
-
-    path: str
-    target: Target
-    model: Model
-    described: protocol.LoadedEp  # its EP
-    cache: engine_cache.Watch  # watches where the EP keeps engines
-    where: schema.Placement  # its nodes
-    counted: bool = False  # whether `where` has all that can be known
 
 
 def open_sweep(state: State, model: str, target: dict[str, Any]) -> protocol.OpenedSweep:

@@ -18,6 +18,7 @@ from ortbench.worker.loops.bound import BoundLoop
 from ortbench.worker.loops.modes import HostAccessibleLoop
 from ortbench.worker.modes.bound import BoundMode
 from ortbench.worker.modes.host_accessible import HostAccessibleMode
+from ortbench.worker.opened import Opened, OpenedLoop
 from ortbench.worker.proofs.outputs import FLOAT8, TOLERANCES
 from ortbench.worker.session import engine_cache, runtime, streams
 from ortbench.worker.session.libraries import bundled_library, devices_of, is_accelerator, real_path
@@ -25,7 +26,7 @@ from ortbench.worker.session.memory import EpDeviceMemory, host_accessible_memor
 from ortbench.worker.session.places import Place
 from ortbench.worker.session.plugins import plugin_with
 from ortbench.worker.session.tensors import Array, TensorSpec, Value
-from ortbench.worker.state import Opened, OpenedLoop, State
+from ortbench.worker.state import State
 
 if TYPE_CHECKING:
     from ortbench.model import protocol

@@ -25,7 +25,7 @@ from ortbench.api import running
 from ortbench.core.errors import BenchmarkFailed, OrtbenchError
 from ortbench.core.files import not_written, note
 from ortbench.jobs import run as run_job
-from ortbench.jobs.launch import Launched
+from ortbench.jobs.measuring import Measured
 from ortbench.model.result_file import load
 from ortbench.plan.plan import Observer, Plan
 from tests.conftest import MODELS
@@ -43,7 +43,7 @@ def scripted(monkeypatch: pytest.MonkeyPatch) -> Scripted:
     plans: list[Plan] = []
 
     def script(interrupted: bool = False, failure: OrtbenchError | None = None, stops: bool = False) -> list[Plan]:
-        def measure(asked: Sequence[Plan], out: Path | None, *_: object, observer: Observer) -> Launched:
+        def measure(asked: Sequence[Plan], out: Path | None, *_: object, observer: Observer) -> Measured:
             plans.extend(asked)
             observer.stage("measuring")
             observer.left(2.5)
@@ -53,7 +53,7 @@ def scripted(monkeypatch: pytest.MonkeyPatch) -> Scripted:
                 note(str(out / "result.json"), "the disk is full")
             result = result_of(measured("cpu-tensors", latency=steady([MS] * 9)))
             failed = [] if failure is None else [("cpu-tensors", failure)]
-            return Launched([result], [], [] if out is None else [out], interrupted, failed, [])
+            return Measured([result], [] if out is None else [out], interrupted, not_opened=failed)
 
         monkeypatch.setattr(run_job, "measured", measure)
         return plans
@@ -209,7 +209,7 @@ def with_what_is_to_be_written() -> None:
         TINY.read_bytes(), ep="cpu", modes="cpu-tensors", iterations=2, warmup=1, out=out, name="mine"
     )
     assert result.folder == out / "mine"
-    assert sorted(path.name for path in (out / "mine").iterdir()) == ["result.json", "table.csv", "table.md"]
+    assert sorted(path.name for path in (out / "mine").glob("[!.]*")) == ["result.json", "table.csv", "table.md"]
     assert ortbench.Result.of(load(out / "mine" / "result.json")) == result
     assert result.model["path"] == "model.onnx"
     verdict = ortbench.gate(model=TINY, max_cpu_nodes=0, modes="cpu-tensors", duration=0.01, warmup=1, out=out)

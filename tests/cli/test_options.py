@@ -144,7 +144,7 @@ def asked(folder: Path, monkeypatch: pytest.MonkeyPatch, command: str, typed: li
     found: list[Asked] = []
     stand_ins: dict[str, Callable[..., None]] = {
         "run.run": lambda plans, wanted: found.append((plans, Limits(), wanted)),
-        "gate.measure_until_decided": lambda held, wanted, put: found.append(([*held.plans], held.limits, wanted)),
+        "gate.measure_until_decided": lambda held, wanted: found.append(([*held.plans], held.limits, wanted)),
         "profile.profile": lambda plan, attach_only, wanted: found.append(([plan], Limits(), wanted)),
         "sweep.sweep": lambda shapes, slo, wanted: found.append(([shapes[0].plan], Limits(), wanted)),
     }

@@ -255,9 +255,9 @@ def _shown(show: Show, left: Left) -> Check:
 def _collect(folder: Path, step: Step, code: int | None) -> Any:
     """The main file of a step, parsed, when its folder has been put in order; None if there is none, or nothing in it."""
     for inner in [path.parent for path in folder.glob(f"*/{step.leaves}")] if step.leaves else ():
-        for path in inner.iterdir():  # out of the folder that ortbench has made for this run
+        for path in inner.glob("[!.]*"):  # out of the folder that ortbench has made for this run
             shutil.move(path, folder / path.name)
-        inner.rmdir()
+        shutil.rmtree(inner)
     for pattern in _FOR_A_GUI:
         for path in folder.glob(pattern):
             path.unlink()

@@ -134,7 +134,7 @@ def test_what_a_sweep_prints_and_saves(library: Path, tmp_path: Path) -> None:
     (folder,) = out.glob("[!.]*")
     assert folder.name.startswith("bandwidth-librefdevice-")
     files = ["bandwidth.json", "bandwidth.svg", "table.csv", "table.md"]
-    assert sorted(path.name for path in folder.iterdir()) == files
+    assert sorted(path.name for path in folder.glob("[!.]*")) == files
     found = load(folder / "bandwidth.json", bandwidth=True)
     assert (found.target["ep"], found.setup["seed"]) == (EP_NAME, 3)
     assert found.stopped == {"reason": "iterations", "value": 5, "per": "copy"}

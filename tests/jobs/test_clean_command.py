@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from ortbench.core.files import write_atomically
-from ortbench.jobs.made import look
+from ortbench.core.files import MADE_FILE, make_marked, write_atomically
+from ortbench.jobs.clean import look
 from ortbench.model.result_file import save
 from tests.conftest import MODELS, ONCE, ROOT, command, ortbench, ortbench_here
 from tests.results import measured, result_of, steady
@@ -35,8 +35,7 @@ def old(folder: Path, days: float) -> Path:
 
 def run_in(out: Path, name: str, days: float = 0.0) -> Path:
     """The folder of a run."""
-    folder = out / name
-    folder.mkdir(parents=True)
+    folder = make_marked(out / name)
     save(result_of(measured("cpu-tensors", latency=steady([1000] * 3))), folder / "result.json")
     (folder / "table.md").write_text("| a |\n")
     (folder / "table.csv").write_text("a\n")
@@ -45,7 +44,9 @@ def run_in(out: Path, name: str, days: float = 0.0) -> Path:
 
 def suite_in(out: Path, name: str, days: float = 0.0) -> Path:
     """The folder of a suite with a run and a live gate."""
-    folder = out / name
+    folder = make_marked(out / name)
+    for marked in ("gate--cpu", "gate--cpu/again", "skipped--cpu"):
+        make_marked(folder / marked)
     plain = run_in(folder, "tiny--cpu")
     (plain / "case.json").write_text("{}")
     for side in ("candidate", "baseline"):
@@ -54,7 +55,6 @@ def suite_in(out: Path, name: str, days: float = 0.0) -> Path:
     (folder / "gate--cpu" / "gate.json").write_text('{"verdict": "passed", "exit_code": 0}')
     for file in ("gate.md", "case.json"):
         (folder / "gate--cpu" / file).write_text("{}")
-    (folder / "skipped--cpu").mkdir()
     (folder / "skipped--cpu" / "case.json").write_text("{}")
     cases = ["tiny--cpu", "gate--cpu", "skipped--cpu"]
     (folder / "suite.json").write_text(json.dumps({"name": name, "file_sha256": "0", "cases": cases}))
@@ -74,7 +74,7 @@ def test_what_is_listed_and_removed(tmp_path: Path) -> None:
     run_in(out, "a", days=15)
     suite_in(out, "nightly", days=3)
     shutil.copytree(ROOT / "reports" / "bandwidth-refdevice", out / "sweep")
-    old(out / "sweep", 0.1)
+    old(make_marked(out / "sweep"), 0.1)
     ran = ortbench("clean", out, COLUMNS="200")
     assert ran.code == 2
     assert {name: row[:3] for name, row in listed(ran.out).items()} == {
@@ -130,13 +130,14 @@ def test_what_ortbench_did_not_make_is_left_alone(tmp_path: Path) -> None:
     foreign = tmp_path / f"photos-{STAMP}"
     foreign.mkdir()
     (foreign / "1.jpg").write_text("")
-    lookalike = tmp_path / "lookalike"
-    lookalike.mkdir()
-    (lookalike / "result.json").write_text('{"schema_version": 1, "tool": {"name": "other"}}')
+    copied, emptied = run_in(tmp_path, "copied"), tmp_path / f"emptied-{STAMP}"
+    (copied / MADE_FILE).unlink()
+    emptied.mkdir()
+    linked = run_in(tmp_path, "linked")
+    (linked / MADE_FILE).unlink()
+    (tmp_path / "marked").write_text("")
+    (linked / MADE_FILE).symlink_to(tmp_path / "marked")
     (tmp_path / "README.md").write_text("")
-    suite = tmp_path / "suite"
-    suite.mkdir()
-    (suite / "suite.json").write_text('{"name": "x", "file_sha256": "", "cases": ["../lookalike"]}')
     before = sorted(tmp_path.rglob("*"))
     ran = ortbench("clean", tmp_path, "--yes", COLUMNS="200")
     assert (ran.code, ran.err) == (0, "")
@@ -147,10 +148,9 @@ def test_what_ortbench_did_not_make_is_left_alone(tmp_path: Path) -> None:
 
 def test_half_written_folders_of_killed_commands(tmp_path: Path) -> None:
     empty, torn, sides = (tmp_path / f"{name}-{STAMP}" for name in ("empty", "torn", "sides"))
-    for folder in (empty, torn, sides / "cpu-tensors", sides / "webgpu"):
-        folder.mkdir(parents=True)
+    for folder in (empty, torn, sides, sides / "cpu-tensors", sides / "webgpu"):
+        make_marked(folder)
     (torn / "result.jsonab3_x9qz.tmp").write_text("{")
-    (torn / "probe").write_text("")
     with_result = run_in(tmp_path, "with-result")
     (with_result / "table.mdab3_x9qz.tmp").write_text("")
     made = look(torn)
@@ -167,18 +167,17 @@ def test_half_written_folders_of_killed_commands(tmp_path: Path) -> None:
 def test_the_name_of_an_unfinished_file_is_what_atomic_writing_gives(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = tmp_path / f"a-{STAMP}"
-    folder.mkdir()
+    folder = make_marked(tmp_path / f"a-{STAMP}")
     monkeypatch.setattr(os, "replace", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
     monkeypatch.setattr(os, "unlink", lambda *_: None)
     with pytest.raises(KeyboardInterrupt):
         write_atomically(folder / "result.json", "{}")
     monkeypatch.undo()
-    (left,) = folder.iterdir()
+    (left,) = set(folder.iterdir()) - {folder / MADE_FILE}
     assert left.name != "result.json"
     made = look(folder)
     assert made is not None
-    assert (made.kind, made.files) == ("unfinished", [left])
+    assert (made.kind, made.files) == ("unfinished", [left, folder / MADE_FILE])
 
 
 def test_an_engine_cache_is_left_alone(tmp_path: Path) -> None:
@@ -209,7 +208,7 @@ def test_links_are_never_followed(tmp_path: Path) -> None:
     assert ran.code == 0
     assert "stays with what ortbench did not make: more, table.csv" in ran.out
     assert f"left alone, not made by ortbench: {out / 'link'}" in ran.out
-    assert {path.name for path in elsewhere.iterdir()} == {"result.json", "table.md", "table.csv"}
+    assert {path.name for path in elsewhere.iterdir()} == {MADE_FILE, "result.json", "table.md", "table.csv"}
     refused = ortbench("clean", out / "link", "--yes")
     assert refused.code == 2
     assert refused.error_line == f"{out / 'link'} is a link, which is not followed: name the folder itself, {elsewhere}"

@@ -13,8 +13,8 @@ import pytest
 from ortbench.jobs.cluster import machine
 from ortbench.jobs.cluster.dispatch import Dispatch
 from ortbench.jobs.cluster.orders import Done, Failed, Joining, Lost, Order, Remark, Started, TaskFailed, TaskLost, Work
-from ortbench.jobs.cluster.parcels import moved, parcel_of, parcels_of
-from ortbench.jobs.cluster.places import Occupancy, Place, Unusable, able, place_of, why_none
+from ortbench.jobs.cluster.parcels import moved, parcel_of, paths_of
+from ortbench.jobs.cluster.places import Amounts, Place, Unusable, able, free, place_of, why_none
 from ortbench.suite.cases import read
 from ortbench.suite.job import jobs_of
 from ortbench.suite.needs import Demand
@@ -44,30 +44,30 @@ def test_why_no_machine_can_take_a_case() -> None:
 
 
 def test_no_two_cases_are_on_a_card_and_none_is_beside_one_on_a_cpu() -> None:
-    cards, occupancy = Demand(1, {"H100": 1}), Occupancy()
-    taken = []
-    for _ in range(2):
-        assert occupancy.free(cards, ALL, []) is GPU_NODE
-        taken.append(occupancy.take(GPU_NODE, cards))
-    assert occupancy.free(cards, ALL, []) is None
-    assert occupancy.free(Demand(), ALL, []) is CPU_NODE
-    whole = occupancy.take(CPU_NODE, Demand())
-    assert occupancy.free(Demand(), ALL, []) is None  # it would be beside the cases on cards
-    for it in taken:
-        occupancy.leave(GPU_NODE, it)
-    assert occupancy.free(Demand(), ALL, []) is GPU_NODE
-    occupancy.take(GPU_NODE, Demand())
-    assert occupancy.free(cards, ALL, []) is None
-    occupancy.leave(CPU_NODE, whole)
-    assert occupancy.free(Demand(), ALL, []) is CPU_NODE
+    cards = Demand(1, {"H100": 1})
+    one, whole = ({place.id: [takes(place, demand)]} for place, demand in ((GPU_NODE, cards), (CPU_NODE, Demand())))
+    assert free(cards, ALL, {}, []) is free(cards, ALL, one, []) is GPU_NODE
+    both = {GPU_NODE.id: one[GPU_NODE.id] * 2}
+    assert free(cards, ALL, both, []) is None
+    assert free(Demand(), ALL, both, []) is CPU_NODE
+    assert free(Demand(), ALL, both | whole, []) is None  # it would be beside the cases on cards
+    assert free(Demand(), ALL, whole, []) is GPU_NODE
+    all_of_it = {GPU_NODE.id: [takes(GPU_NODE, Demand())]}
+    assert free(cards, ALL, all_of_it | whole, []) is None
+    assert free(Demand(), ALL, all_of_it, []) is CPU_NODE
+
+
+def takes(place: Place, demand: Demand) -> Amounts:
+    found = place.takes(demand)
+    assert found is not None
+    return found
 
 
 def test_a_case_that_was_lost_goes_back_only_where_no_other_machine_can_take_it() -> None:
-    occupancy = Occupancy()
-    assert occupancy.free(Demand(), ALL, ["1"]) is GPU_NODE
-    occupancy.take(GPU_NODE, Demand(1))
-    assert occupancy.free(Demand(), ALL, ["1"]) is None  # it waits
-    assert occupancy.free(Demand(1), ALL, ["2"]) is GPU_NODE
+    one = {GPU_NODE.id: [takes(GPU_NODE, Demand(1))]}
+    assert free(Demand(), ALL, {}, ["1"]) is GPU_NODE
+    assert free(Demand(), ALL, one, ["1"]) is None  # it waits
+    assert free(Demand(1), ALL, one, ["2"]) is GPU_NODE
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,8 @@ def test_the_parcels_of_a_job_are_what_it_names(tmp_path: Path) -> None:
     (tmp_path / "libep.so").write_bytes(b"y")
     named = ("input = 'data'", "ep-library = 'libep.so'", "python = 'envs/old'", "gate = {baseline = 'data'}")
     (work,) = works(tmp_path, *named)
-    parcels = {Path(it.path).name: it for it in parcels_of(work.job, "/nowhere")}  # paths of this suite are whole
+    paths = paths_of(work.job, "/nowhere")  # of this suite they are whole
+    parcels = {Path(path).name: parcel_of(path, "/nowhere") for path in paths}
     names = {name: [piece.name for piece in it.pieces] for name, it in parcels.items()}
     assert names == {"big.onnx": ["big.onnx", "sub.bin"], "libep.so": ["libep.so"], "data": ["data/input_0.pb"]}
 
@@ -134,13 +135,40 @@ def test_the_parcels_of_a_job_are_what_it_names(tmp_path: Path) -> None:
     assert str(there.baseline) == f"not sent: {tmp_path / 'data' / work.id}"  # the earlier suite lacks this case
 
 
+def test_what_a_model_has_elsewhere_goes_with_it(tmp_path: Path) -> None:
+    def outside(name: str) -> onnx.TensorProto:
+        tensor = onnx.TensorProto(name="x", data_type=onnx.TensorProto.FLOAT, data_location=onnx.TensorProto.EXTERNAL)
+        tensor.external_data.add(key="location", value=name)
+        return tensor
+
+    def constant(name: str) -> onnx.NodeProto:
+        return onnx.helper.make_node("Constant", [], ["c"], value=outside(name))
+
+    branch = onnx.helper.make_graph([constant("branch")], "branch", [], [])
+    compiled = onnx.helper.make_node("EPContext", [], [], ep_cache_context="compiled")
+    embedded = onnx.helper.make_node("EPContext", [], [], ep_cache_context=b"\xff\xfe")
+    nodes = [onnx.helper.make_node("If", ["x"], ["y"], then_branch=branch), compiled, embedded]
+    graph = onnx.helper.make_graph(
+        nodes, "g", [], [], [outside("weights"), outside("../elsewhere"), outside("not there")]
+    )
+    graph.sparse_initializer.add(values=outside("values"), indices=outside("indices"))
+    model = onnx.helper.make_model(graph, functions=[onnx.FunctionProto(name="f", node=[constant("function")])])
+    (tmp_path / "m").mkdir()
+    (tmp_path / "m" / "m.onnx").write_bytes(model.SerializeToString())
+    beside = ["branch", "compiled", "function", "indices", "values", "weights"]
+    for place in (*(f"m/{name}" for name in beside), "m/nothing of it", "elsewhere"):
+        (tmp_path / place).write_text(place)
+    assert [piece.name for piece in parcel_of("m/m.onnx", str(tmp_path)).pieces] == ["m.onnx", *beside]
+
+
 def test_a_parcel_is_known_by_its_content_and_unpacked_once(tmp_path: Path) -> None:
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "a.txt").write_text("alike")
     one, two = (parcel_of(f"{name}/a.txt", str(tmp_path)) for name in ("one", "two"))
     assert one.id == two.id
-    (piece,) = one.pieces
+    for it in (one, two):
+        it.pieces[0].parts = [b"al", b"ike"]
     fetched: list[bytes] = []
 
     def fetch(part: bytes) -> bytes:
@@ -148,7 +176,7 @@ def test_a_parcel_is_known_by_its_content_and_unpacked_once(tmp_path: Path) -> N
         return part
 
     for it in (one, two):
-        machine._unpack(it, tmp_path / "files", {piece.sha256: [b"al", b"ike"]}, fetch)
+        machine._unpack(it, tmp_path / "files", fetch)
         assert Path(it.place(tmp_path / "files")).read_text() == "alike"
     assert fetched == [b"al", b"ike"]
     assert [path.name for path in (tmp_path / "files").iterdir()] == [one.id]
@@ -164,8 +192,9 @@ def test_what_is_on_a_machine(tmp_path: Path) -> None:
     assert any(package.startswith("numpy ") for package in found["packages"])
 
 
-def test_a_result_names_the_card_that_it_was_given() -> None:
-    order = Order(cast(Any, None), (), {}, "s", GPU_NODE, {"H100": 1}, JOINING)
+def test_a_result_names_the_card_that_it_was_given(tmp_path: Path) -> None:
+    (work,) = works(tmp_path, "resources = {H100 = 1}")
+    order = Order(work, (), "s", GPU_NODE, JOINING)
     gpus = [{"name": "NVIDIA A", "driver": "580.1"}, {"name": "NVIDIA B", "driver": "580.1"}]
     node = machine._node(order, ["1"], cast(Any, gpus))
     where = {"name": "cards", "address": "10.0.0.2", "resources": {"H100": 1}}
@@ -188,7 +217,7 @@ class Script:
     def __init__(self, looks: Iterable[list[Place | Unusable]], outcomes: Iterable[Exception | None] = ()) -> None:
         self._looks, self._outcomes = iter(looks), iter(outcomes)
         self._found: dict[str, Place | Unusable] = {}
-        self.started: list[tuple[str, str, dict[str, float]]] = []
+        self.started: list[tuple[str, str, Amounts]] = []
         self.put_in: list[str] = []
         self.left: list[str] = []
 
@@ -196,15 +225,15 @@ class Script:
         self._found = {it.id if isinstance(it, Place) else str(it): it for it in next(self._looks)}
         return dict.fromkeys(self._found)
 
-    def look_at(self, machines: dict[str, Any], base: str, pythons: tuple[str, ...]) -> dict[str, Place | Unusable]:
+    def look_at(self, machines: dict[str, Any], joining: Joining) -> dict[str, Place | Unusable]:
         return {it: self._found[it] for it in machines}
 
     def put(self, path: str) -> list[str]:
         self.put_in.append(Path(path).name)
         return [path]
 
-    def start(self, order: Order, taken: dict[str, float]) -> int:
-        assert set(order.parts) == {piece.sha256 for parcel in order.parcels for piece in parcel.pieces}
+    def start(self, order: Order, taken: Amounts) -> int:
+        assert all(piece.parts for parcel in order.parcels for piece in parcel.pieces)
         self.started.append((order.work.id, order.place.name, taken))
         return len(self.started) - 1
 

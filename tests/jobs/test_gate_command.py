@@ -18,8 +18,8 @@ import onnx
 import pytest
 
 from ortbench.__main__ import main
-from ortbench.jobs import hold
-from ortbench.jobs.launch import launch
+from ortbench.jobs import gate as gate_job
+from ortbench.jobs.measuring import measure
 from ortbench.model.modes import USUAL_MODES
 from ortbench.model.result import Result
 from ortbench.plan.plan import Plan
@@ -256,9 +256,9 @@ def with_a_slow_first_worker() -> None:
 
     def launched(plans: list[Plan], *rest: Any, **named: Any) -> Any:
         launches.append(len(plans))
-        return launch(plans if len(launches) == 1 else [plans[1]] * 2, *rest, **named)
+        return measure(plans if len(launches) == 1 else [plans[1]] * 2, *rest, **named)
 
-    hold.launch = launched  # type: ignore[assignment, attr-defined]
+    gate_job.measure = launched  # type: ignore[assignment, attr-defined]
     main()
 
 

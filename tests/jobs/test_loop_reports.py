@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from ortbench.jobs.made import look
+from ortbench.core.files import MADE_FILE, make_marked
+from ortbench.jobs.clean import look
 from ortbench.model.result_file import save
 from ortbench.report.folder import write_run
 from tests.conftest import MODELS, ortbench
@@ -30,12 +31,12 @@ SUGGESTED = {
 
 
 def test_clean_knows_what_a_loop_left(tmp_path: Path) -> None:
-    save(decoding(), tmp_path / "result.json")
+    save(decoding(), make_marked(tmp_path) / "result.json")
     write_run(decoding(), tmp_path)
     found = look(tmp_path)
     assert found is not None
     assert found.kind == "run"
-    assert {path.name for path in found.files} == {"result.json", "table.md", "table.csv", "steps.csv"}
+    assert {path.name for path in found.files} == {MADE_FILE, "result.json", "table.md", "table.csv", "steps.csv"}
     assert found.foreign == []
 
 

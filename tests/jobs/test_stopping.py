@@ -228,7 +228,7 @@ def test_while_files_are_written(times: int, tmp_path: Path) -> None:
     assert "Saved in" in ran.out
     assert_whole(tmp_path)
     assert {path.name for path in exports.iterdir()} == set(names.values())
-    assert {path.name for path in out.glob("*/*")} == {"result.json", "table.md", "table.csv"}
+    assert {path.name for path in out.glob("*/[!.]*")} == {"result.json", "table.md", "table.csv"}
 
 
 def test_a_program_that_is_done_stays_done(tmp_path: Path) -> None:

@@ -116,10 +116,10 @@ def test_one_bad_case_never_stops_the_rest_and_every_case_has_a_folder(mixed: tu
     assert found["fp16--cpu"]["reason"] == "no half precision here"
     whole = ["case.json", "result.json", "table.csv", "table.md"]
     for name, (outcome, _) in MIXED_OUTCOMES.items():
-        files = sorted(path.name for path in (place / name).iterdir())
+        files = sorted(path.name for path in (place / name).glob("[!.]*"))
         assert files == (whole if outcome in ("measured", "failed") else ["case.json"])
     assert json.loads((place / "suite.json").read_text())["cases"] == list(MIXED_OUTCOMES)
-    names = sorted(path.name for path in place.iterdir() if path.is_file())
+    names = sorted(path.name for path in place.glob("[!.]*") if path.is_file())
     assert names == ["suite.json", "summary.csv", "summary.md"]
     result = json.loads((place / "tiny--cpu" / "result.json").read_text())
     counts = {case["mode"]: case["metrics"]["latency"]["n"] for case in result["cases"]}
@@ -339,7 +339,7 @@ def test_gates_with_a_baseline(tmp_path: Path) -> None:
     assert reason in found["tiny--cpu"]["reason"]
     assert "the baseline has no result of this case: old/multi_output--cpu" in found["multi_output--cpu"]["reason"]
     assert found["transformer_ids--cpu"]["reason"].startswith("the inputs differ: ")
-    assert sorted(path.name for path in (place / "recurrent_cell--cpu").iterdir()) == [
+    assert sorted(path.name for path in (place / "recurrent_cell--cpu").glob("[!.]*")) == [
         "baseline", "candidate", "case.json", "gate.json", "gate.md",
     ]  # fmt: skip
     assert found["recurrent_cell--cpu"]["checks"][0]["verdict"] == "passed"

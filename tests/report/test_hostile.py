@@ -260,7 +260,7 @@ def test_a_run_of_such_a_model_keeps_the_true_names_in_its_result_alone(whole: W
     assert [it["name"] for it in result["model"]["inputs"]] == NAMES
     assert [it["name"] for it in result["model"]["outputs"]] == [f"{name} out" for name in NAMES]
     assert result["model"]["path"] == str(whole.model)
-    files = [path for folder in (whole.folder, whole.saved) for path in folder.iterdir() if path.is_file()]
+    files = [path for folder in (whole.folder, whole.saved) for path in folder.glob("[!.]*") if path.is_file()]
     assert {path.name for path in files} == {
         "result.json", "page.html", "junit.xml", "action.json", "trace.json", "step.md", "table.md", "table.csv",
     }  # fmt: skip

@@ -12,7 +12,7 @@ from ortbench.core.errors import Unsupported
 from ortbench.model.modes import D2H, H2D, ORDINARY
 from ortbench.plan.target import Target
 from ortbench.worker import bandwidth
-from ortbench.worker.bandwidth import Copies, CopyPair
+from ortbench.worker.copies import Copies, CopyPair
 from ortbench.worker.proofs.fence import READBACK, RUN, Fence
 from ortbench.worker.session.memory import Copy, NamedDeviceMemory
 from ortbench.worker.session.providers import Provider

@@ -8,11 +8,12 @@ import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
 
 from ortbench.core.errors import one_line
 from ortbench.jobs.cluster.orders import Failed, Joining, Lost, Order, Remark, Started, TaskFailed, TaskLost, Work
-from ortbench.jobs.cluster.parcels import Parcel, parcels_of
-from ortbench.jobs.cluster.places import Occupancy, Place, able, why_none
+from ortbench.jobs.cluster.parcels import Parcel, parcel_of, paths_of
+from ortbench.jobs.cluster.places import Amounts, Place, able, free, why_none
 
 if TYPE_CHECKING:  # Ray is for those who use it
     from ortbench.jobs.cluster.rays import Rays
@@ -24,22 +25,11 @@ _CHANCES = 3  # how often a case may be lost before it is given up
 
 @dataclass
 class _Case:
-    """A case that is not done.
-
-    Attributes:
-        work: it.
-        parcels: its files.
-        lost_on: ids of the machines with which it was lost.
-    """
+    """A case that is not done, with its files, and the ids of the machines with which it was lost."""
 
     work: Work
     parcels: tuple[Parcel, ...]
     lost_on: list[str] = field(default_factory=list)
-
-    @property
-    def digests(self) -> set[str]:
-        """Of the content of its files."""
-        return {piece.sha256 for parcel in self.parcels for piece in parcel.pieces}
 
 
 @dataclass(frozen=True)
@@ -48,16 +38,11 @@ class _Running:
 
     case: _Case
     place: Place
-    taken: dict[str, float]
+    taken: Amounts
 
 
 class Dispatch:
     """Machines, and the cases on them.
-
-    Args:
-        rays: the cluster.
-        joining: what was asked for.
-        tell: says something to the command.
 
     Attributes:
         places: the machines that cases can be on, by their ids.
@@ -67,9 +52,9 @@ class Dispatch:
     def __init__(self, rays: Rays, joining: Joining, tell: Callable[[Any], None]) -> None:
         self._rays, self._joining, self._tell = rays, joining, tell
         self._suite = uuid.uuid4().hex[:12]
-        self._occupancy = Occupancy()
         self._running: dict[Any, _Running] = {}
-        self._parts: dict[str, list[Any]] = {}
+        # As long as a case needs one, so that the object store has its room again.
+        self._parcels: WeakValueDictionary[str, Parcel] = WeakValueDictionary()
         self._refused: set[str] = set()
         self._used: set[str] = set()
         self._looked = 0.0
@@ -79,17 +64,13 @@ class Dispatch:
     def look(self, strictly: bool = False) -> None:
         """See which machines there are now, and what is on those that are new.
 
-        Args:
-            strictly: one that cannot be used is an error, not just left out.
-
         Raises:
-            Unusable: see `strictly`.
+            Unusable: one cannot be used, where it is to be looked at `strictly`; else it is just left out.
         """
         there = self._rays.machines()
         self.places = {id_: place for id_, place in self.places.items() if id_ in there}
         new = {id_: it for id_, it in there.items() if id_ not in self.places and id_ not in self._refused}
-        found = self._rays.look_at(new, self._joining.base, self._joining.pythons)
-        for id_, place in found.items():
+        for id_, place in self._rays.look_at(new, self._joining).items():
             if isinstance(place, Place):
                 self.places[id_] = place
             elif strictly:
@@ -104,7 +85,6 @@ class Dispatch:
         waiting = [case for work in works if (case := self._case(work)) is not None]
         while (waiting or self._running) and not self.stopped.is_set():
             waiting = [case for case in waiting if not self._start(case)]
-            self._forget_parts(waiting)
             waiting = self._ended() + waiting
             if time.monotonic() - self._looked > _LOOK_S:
                 self.look()
@@ -115,10 +95,15 @@ class Dispatch:
 
     def _case(self, work: Work) -> _Case | None:
         try:
-            return _Case(work, parcels_of(work.job, self._joining.base))
+            return _Case(work, tuple(map(self._parcel, paths_of(work.job, self._joining.base))))
         except OSError as error:
             self._fail(work, error)
             return None
+
+    def _parcel(self, path: str) -> Parcel:
+        parcel = self._parcels.get(path) or parcel_of(path, self._joining.base)
+        self._parcels[path] = parcel
+        return parcel
 
     def _start(self, case: _Case) -> bool:
         """Give a case to a machine, or give it up; False where it has to wait for one."""
@@ -126,53 +111,35 @@ class Dispatch:
         if not able(demand, places):
             self._tell(Failed(work.id, why_none(demand, places)))
             return True
-        place = self._occupancy.free(demand, places, case.lost_on)
+        taken: dict[str, list[Amounts]] = {}
+        for running in self._running.values():
+            taken.setdefault(running.place.id, []).append(running.taken)
+        place = free(demand, places, taken, case.lost_on)
         if place is None:
             return False
         try:
-            parts = self._put(case)
+            for piece in (piece for parcel in case.parcels for piece in parcel.pieces):
+                piece.parts = piece.parts or self._rays.put(piece.source)
         except OSError as error:
             self._fail(work, error)
             return True
-        taken = self._occupancy.take(place, demand)
+        takes = place.takes(demand) or {}
         self._used.add(place.id)
-        order = Order(work, case.parcels, parts, self._suite, place, demand.resources, self._joining)
-        self._running[self._rays.start(order, taken)] = _Running(case, place, taken)
+        order = Order(work, case.parcels, self._suite, place, self._joining)
+        self._running[self._rays.start(order, takes)] = _Running(case, place, takes)
         self._tell(Started(work.id, place.name))
         return True
 
     def _fail(self, work: Work, error: OSError) -> None:
         self._tell(Failed(work.id, one_line(f"{type(error).__name__}: {error}")))
 
-    def _put(self, case: _Case) -> dict[str, list[Any]]:
-        """The parts of a case's files in the object store; each is put there once.
-
-        Raises:
-            OSError: a file cannot be read.
-        """
-        for piece in (piece for parcel in case.parcels for piece in parcel.pieces):
-            if piece.sha256 not in self._parts:
-                self._parts[piece.sha256] = self._rays.put(piece.source)
-        return {digest: self._parts[digest] for digest in case.digests}
-
-    def _forget_parts(self, waiting: Sequence[_Case]) -> None:
-        """Let the object store have the room again of files that no case needs any more."""
-        cases = [*waiting, *(running.case for running in self._running.values())]
-        needed = {digest for case in cases for digest in case.digests}
-        self._parts = {digest: parts for digest, parts in self._parts.items() if digest in needed}
-
     def _ended(self) -> list[_Case]:
         """Wait a moment for cases to end, and tell what became of them; those that were lost and get another chance."""
         if not self._running:
             self.stopped.wait(_TICK_S)
             return []
-        again = []
-        for task in self._rays.ended(self._running, _TICK_S):
-            running = self._running.pop(task)
-            self._occupancy.leave(running.place, running.taken)
-            if not self._concluded(task, running):
-                again.append(running.case)
-        return again
+        ended = [(task, self._running.pop(task)) for task in self._rays.ended(self._running, _TICK_S)]
+        return [running.case for task, running in ended if not self._concluded(task, running)]
 
     def _concluded(self, task: Any, running: _Running) -> bool:
         """Tell what became of a case; False where it was lost and gets another chance."""

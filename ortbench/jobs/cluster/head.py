@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ortbench.jobs.cluster.dispatch import Dispatch
-from ortbench.jobs.cluster.orders import Finished, Joined, Joining, Refused, Work
+from ortbench.jobs.cluster.orders import Joining
 from ortbench.jobs.cluster.places import Unusable
 from ortbench.jobs.cluster.rays import Rays
 
@@ -42,14 +42,13 @@ def _serve(joining: Joining, tell: Callable[[Any], None]) -> None:
         dispatch = Dispatch(Rays(joining.address), joining, tell)
         dispatch.look(strictly=True)
     except Unusable as error:
-        tell(Refused(str(error)))
+        tell(error)
         return
-    tell(Joined(list(dispatch.places.values())))
     try:
-        works: list[Work] = pickle.load(sys.stdin.buffer)
+        tell([*dispatch.places.values()])
+        works = pickle.load(sys.stdin.buffer)
         threading.Thread(target=_stop_at_end, args=(dispatch.stopped,), daemon=True).start()
         dispatch.carry_out(works)
-        tell(Finished())
     except (EOFError, BrokenPipeError):  # the command has ended
         pass
     finally:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import NamedTuple
 
 from ortbench.jobs.cluster.parcels import Parcel
 from ortbench.jobs.cluster.places import Place
 from ortbench.suite.job import Job
 from ortbench.suite.record import Record
 
-# From the command to the process that speaks with Ray
+# From the command to the process that speaks with Ray: a `Joining`, which it answers with the machines or why there are none;
+# then the cases.
 
 
-@dataclass(frozen=True)
-class Joining:
+class Joining(NamedTuple):
     """Which cluster to connect to.
 
     Attributes:
@@ -30,8 +30,7 @@ class Joining:
     pythons: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Work:
+class Work(NamedTuple):
     """A case to be carried out, with its record so far."""
 
     job: Job
@@ -43,21 +42,7 @@ class Work:
         return self.job.case.id
 
 
-# Back from it: first `Joined` or `Refused`, then what becomes of the cases, in the end `Finished`
-
-
-@dataclass(frozen=True)
-class Joined:
-    """It is connected to a cluster of these machines."""
-
-    places: list[Place]
-
-
-@dataclass(frozen=True)
-class Refused:
-    """There is no cluster, or it cannot be used, with the reason."""
-
-    reason: str
+# Back from it: what becomes of the cases, until each is `Done` or `Failed`.
 
 
 @dataclass(frozen=True)
@@ -86,13 +71,7 @@ class Failed:
 
 @dataclass(frozen=True)
 class Done:
-    """A case was carried out on a machine.
-
-    Attributes:
-        id: of the case.
-        files: of its folder, by their paths in it.
-        remarks: what could not be written there.
-    """
+    """A case was carried out: the files of its folder, by their paths in it, and what could not be written there."""
 
     id: str
     files: dict[str, bytes]
@@ -106,34 +85,16 @@ class Remark:
     text: str
 
 
-@dataclass(frozen=True)
-class Finished:
-    """Nothing is left to do."""
-
-
 # From there to a machine
 
 
-@dataclass(frozen=True)
-class Order:
-    """A case for a machine.
-
-    Attributes:
-        work: the case.
-        parcels: its files, each with the names that the parts of its content have in Ray's object store, by their digests.
-        parts: those names.
-        suite: what the folder of this suite is called on every machine.
-        place: the machine.
-        resources: what the case was given of it.
-        joining: what was asked for.
-    """
+class Order(NamedTuple):
+    """A case for a machine, with its files, which are in Ray's object store; the suite's folder there is called `suite`."""
 
     work: Work
     parcels: tuple[Parcel, ...]
-    parts: dict[str, list[Any]]
     suite: str
     place: Place
-    resources: dict[str, float]
     joining: Joining
 
 
@@ -145,12 +106,7 @@ class TaskFailed(Exception):
 
 
 class TaskLost(Exception):
-    """A case was lost, and can be carried out elsewhere.
-
-    Args:
-        how: in a word.
-        with_machine: whether its machine was.
-    """
+    """A case was lost, alone or with its machine, and can be carried out elsewhere; how, in a word."""
 
     def __init__(self, how: str, with_machine: bool) -> None:
         super().__init__(how)

@@ -13,6 +13,7 @@ from typing import Any
 from ortbench.suite.needs import Demand
 
 CPU, GPU = "CPU", "GPU"
+Amounts = Mapping[str, float]  # of resources, by their names
 
 
 class Unusable(Exception):
@@ -35,7 +36,7 @@ class Place:
     id: str
     name: str
     address: str
-    amounts: Mapping[str, float]
+    amounts: Amounts
     packages: Sequence[str] = ()
     pythons: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
@@ -43,7 +44,7 @@ class Place:
         """Those of an interpreter's environment."""
         return self.pythons.get(python, ())
 
-    def takes(self, demand: Demand) -> dict[str, float] | None:
+    def takes(self, demand: Demand) -> Amounts | None:
         """How much a case takes of the machine's resources; None where it cannot be on it."""
         cpus = self.amounts.get(CPU, 0)
         taken = {CPU: 1 if demand.gpus else cpus, **demand.resources}
@@ -51,6 +52,13 @@ class Place:
             taken[GPU] = demand.gpus
         enough = all(amount <= self.amounts.get(name, 0) for name, amount in taken.items())
         return taken if cpus >= 1 and enough and demand.pythons <= self.pythons.keys() else None
+
+    def has_room(self, demand: Demand, taken: Sequence[Amounts]) -> bool:
+        """Whether a case that can be on it can be so now, beside those that take this."""
+        return all(
+            amount + sum(it.get(name, 0) for it in taken) <= self.amounts.get(name, 0)
+            for name, amount in (self.takes(demand) or {}).items()
+        )
 
 
 def name_of(machine: Mapping[str, Any]) -> str:
@@ -60,15 +68,10 @@ def name_of(machine: Mapping[str, Any]) -> str:
 
 
 def place_of(machine: Mapping[str, Any], facts: Mapping[str, Any], version: str) -> Place:
-    """A machine that says what it has.
-
-    Args:
-        machine: what Ray says of it.
-        facts: what is on it: its ``version`` of ortbench, None without, its ``packages`` and ``pythons``.
-        version: that it must have.
+    """A machine, of which Ray says this, and it itself its ``version`` of ortbench, ``packages`` and ``pythons``.
 
     Raises:
-        Unusable: it has another one.
+        Unusable: it has another version than this one, or none.
     """
     if facts["version"] != version:
         there = "has no ortbench" if facts["version"] is None else f"has ortbench {facts['version']}"
@@ -98,39 +101,18 @@ def _is_named(resource: str) -> bool:
     return not resource.startswith("node:") and resource not in ("memory", "object_store_memory")
 
 
-class Occupancy:
-    """What cases take of machines at the moment."""
+def free(
+    demand: Demand, places: Iterable[Place], taken: Mapping[str, Sequence[Amounts]], avoid: Collection[str]
+) -> Place | None:
+    """The machine that a case goes to now, the one with fewest cases; None where it has to wait.
 
-    def __init__(self) -> None:
-        self._taken: dict[str, list[Mapping[str, float]]] = {}
-
-    def take(self, place: Place, demand: Demand) -> dict[str, float]:
-        """A case is on a machine now; how much it takes of it."""
-        taken = place.takes(demand)
-        assert taken is not None
-        self._taken.setdefault(place.id, []).append(taken)
-        return taken
-
-    def leave(self, place: Place, taken: Mapping[str, float]) -> None:
-        """A case is not on it any more."""
-        self._taken[place.id].remove(taken)
-
-    def free(self, demand: Demand, places: Sequence[Place], avoid: Collection[str]) -> Place | None:
-        """The machine that a case goes to now, the one with fewest cases; None where it has to wait.
-
-        Args:
-            demand: of the case.
-            places: that there are.
-            avoid: ids of those where it was lost, which take it only where no other machine can.
-        """
-        found = able(demand, places)
-        others = [place for place in found if place.id not in avoid]
-        ready = [place for place in others or found if self._has_room(place, demand)]
-        return min(ready, key=lambda place: len(self._taken.get(place.id, ())), default=None)
-
-    def _has_room(self, place: Place, demand: Demand) -> bool:
-        here = self._taken.get(place.id, [])
-        return all(
-            amount + sum(taken.get(name, 0) for taken in here) <= place.amounts.get(name, 0)
-            for name, amount in (place.takes(demand) or {}).items()
-        )
+    Args:
+        demand: of the case.
+        places: that there are.
+        taken: how much each case that is on a machine takes of it, by the machine's id.
+        avoid: ids of those where it was lost, which take it only where no other machine can.
+    """
+    found = able(demand, places)
+    others = [place for place in found if place.id not in avoid]
+    ready = [place for place in others or found if place.has_room(demand, taken.get(place.id, ()))]
+    return min(ready, key=lambda place: len(taken.get(place.id, ())), default=None)

@@ -22,8 +22,8 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from ortbench.core.errors import OrtbenchError, one_line
 from ortbench.core.version import __version__
 from ortbench.jobs.cluster import machine
-from ortbench.jobs.cluster.orders import Done, Order, TaskFailed, TaskLost
-from ortbench.jobs.cluster.places import CPU, GPU, Place, Unusable, name_of, place_of
+from ortbench.jobs.cluster.orders import Done, Joining, Order, TaskFailed, TaskLost
+from ortbench.jobs.cluster.places import CPU, GPU, Amounts, Place, Unusable, name_of, place_of
 
 _PART = 64 << 20  # bytes of a file that are put into Ray's object store at a time
 _REACH_S = 10.0
@@ -31,7 +31,8 @@ _ANSWER_S = 90.0  # how long a machine may take to say what it has; its first pr
 _TIDY_S = 10.0
 
 
-@ray.remote(max_retries=0)  # who gives out cases tries again, elsewhere
+# Who gives out cases tries again, elsewhere; a process that has measured is not used again.
+@ray.remote(max_retries=0, max_calls=1)
 def _carry_out(order: Order) -> Done:
     cards = ray.get_runtime_context().get_accelerator_ids().get(GPU, [])
     return machine.carry_out(order, ray.get, [str(card) for card in cards])
@@ -59,10 +60,7 @@ def _on(machine_id: str) -> NodeAffinitySchedulingStrategy:
 
 
 class Rays:
-    """A Ray cluster.
-
-    Args:
-        address: of it, as it was typed.
+    """A Ray cluster, by its address as it was typed.
 
     Raises:
         Unusable: there is none.
@@ -87,19 +85,12 @@ class Rays:
         nodes = ray.nodes()  # type: ignore[no-untyped-call]
         return {it["NodeID"]: it for it in nodes if it["Alive"] and it["Resources"].get(CPU, 0) >= 1}
 
-    def look_at(
-        self, machines: dict[str, dict[str, Any]], base: str, pythons: tuple[str, ...]
-    ) -> dict[str, Place | Unusable]:
-        """What is on machines, or why one cannot be used, by their ids.
-
-        Args:
-            machines: what Ray says of them.
-            base: the folder that paths are relative to.
-            pythons: interpreters to look for.
-        """
-        asked = {
-            id_: self._look.options(scheduling_strategy=_on(id_)).remote(__version__, base, pythons) for id_ in machines
-        }
+    def look_at(self, machines: dict[str, dict[str, Any]], joining: Joining) -> dict[str, Place | Unusable]:
+        """What is on machines, of which Ray says this, or why one cannot be used, by their ids."""
+        asked = {}
+        for id_ in machines:
+            look = self._look.options(scheduling_strategy=_on(id_))
+            asked[id_] = look.remote(__version__, joining.base, joining.pythons)
         found: dict[str, Place | Unusable] = {}
         for id_, answer in asked.items():
             try:
@@ -122,7 +113,7 @@ class Rays:
         except RayError as error:
             raise OSError(f"Ray's object store does not take {path}: {type(error).__name__}") from None
 
-    def start(self, order: Order, taken: dict[str, float]) -> Any:
+    def start(self, order: Order, taken: Amounts) -> Any:
         """Carry a case out on its machine, of which it takes so much; the task."""
         named = {name: amount for name, amount in taken.items() if name not in (CPU, GPU)}
         return _carry_out.options(

@@ -1,147 +1,256 @@
-"""Carries the cases of a suite out on the machines of a cluster, into the same folders as on one machine."""
+"""Carries the cases of a suite out on the machines of a cluster, into the same folders as on one machine.
+
+A process beside the command speaks with Ray (`ortbench.jobs.cluster.head`); here it is started, told what to do, and heard.
+"""
 
 from __future__ import annotations
 
+import importlib.util
 import os
-from collections.abc import Callable, Sequence
+import pickle
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
+from typing import Any
 
-from ortbench.core.errors import BadInput, BenchmarkFailed
+from ortbench.core import signals
+from ortbench.core.errors import BadInput, BenchmarkFailed, one_line
 from ortbench.core.files import write_or_note
 from ortbench.core.safe_text import complain
-from ortbench.jobs.cases import begun, broken
-from ortbench.jobs.cluster.crew import Crew
+from ortbench.jobs.cases import Tell, begun, broken
 from ortbench.jobs.cluster.orders import Done, Failed, Joining, Lost, Remark, Started, Work
-from ortbench.jobs.cluster.places import able
-from ortbench.jobs.progress import observed
+from ortbench.jobs.cluster.places import Place, Unusable, able
+from ortbench.jobs.measuring import observed
 from ortbench.jobs.suite_folder import CASE_FILE, done, emptied, keep
 from ortbench.measure.environment import git_commit
+from ortbench.measure.process import nameless_file
 from ortbench.plan.plan import Observer
 from ortbench.suite.job import Job
 from ortbench.suite.record import BROKEN, Record, record_from
 
-Tell = Callable[[Record, bool], None]
+OPTION = "--ray"
+AUTO = "auto"
+_JOIN_S = 180.0  # the longest wait for a cluster; every machine is asked what it has
+_END_S = 30.0  # what there is to cancel what is running
+
+
+def check_address(address: str) -> None:
+    """Refuse with `BadInput` what cannot be a cluster's address, and a cluster where Ray is not installed."""
+    if address != AUTO and ":" not in address:
+        reason = f"write {AUTO} or a cluster's address, such as 10.0.0.1:6379 or ray://10.0.0.1:10001"
+        raise BadInput(f"{OPTION} {address!r}: {reason}", OPTION)
+    if importlib.util.find_spec("ray") is None:
+        raise BadInput(f"{OPTION}: Ray is not installed; pip install 'ortbench[ray]' brings it", OPTION)
 
 
 def run(
     jobs: Sequence[Job], out: Path, fresh: bool, quiet: bool, tell: Tell, address: str
 ) -> tuple[list[Record], bool]:
-    """Carry jobs out on a cluster, except what is done already; whatever one comes to, the others go on.
-
-    Args:
-        jobs: in the order in which they are begun.
-        out, fresh, quiet, tell: see `ortbench.jobs.cases.run`.
-        address: of the cluster.
-
-    Returns:
-        The records in the order of the jobs, and whether Ctrl-C or its like ended it.
+    """Carry jobs out on the cluster of an address as `ortbench.jobs.cases.run` does here.
 
     Raises:
         BadInput: there is no such cluster, or it cannot be used.
     """
-    pythons = sorted({python for job in jobs for python in job.demand.pythons})
-    records: dict[str, Record] = {}
-
-    def conclude(record: Record, was_done: bool = False) -> None:
-        records[record.id] = record
-        tell(record, was_done)
-
-    interrupted = False
     with ExitStack() as stack:
+        spread = _Spread(jobs, out, tell, observed(stack, quiet) or Observer())
+        pythons = sorted({python for job in jobs for python in job.demand.pythons})
+        interrupted = False
         try:
-            crew = stack.enter_context(Crew(Joining(address, os.getcwd(), git_commit(), tuple(pythons))))
-            works = _left_to_do(jobs, out, fresh, crew, conclude)
-            begun_with = {work.id: work.record for work in works}
-            progress = _Progress(len(works), stack, quiet)
-            for answer in crew.carry_out(works) if works else ():
-                _heed(answer, begun_with, out, progress, conclude)
+            cluster = stack.enter_context(_Cluster(Joining(address, os.getcwd(), git_commit(), tuple(pythons))))
+            works = spread.begin(fresh, cluster.places)
+            for answer in cluster.carry_out(works):
+                spread.heed(answer)
         except KeyboardInterrupt:
             interrupted = True
         except BenchmarkFailed as error:  # the cluster is gone, and what is done is there
-            for job in jobs:
-                if job.case.id not in records:
-                    conclude(broken(begun(job, ()), error))
-    return [records[job.case.id] for job in jobs if job.case.id in records], interrupted
+            spread.give_up(error)
+    return spread.records, interrupted
 
 
-def _left_to_do(jobs: Sequence[Job], out: Path, fresh: bool, crew: Crew, conclude: Callable[..., None]) -> list[Work]:
-    """The cases that are neither done, nor skipped, nor cannot be begun; the others are concluded."""
-    left = []
-    for job in jobs:
-        record = begun(job, able(job.demand, crew.places) or crew.places)  # it may be done by one that is gone
-        earlier = None if fresh or not job.plans else done(out / record.id, record.fingerprint)
-        if earlier is not None:
-            conclude(earlier, True)
-        elif job.plans and record.outcome != BROKEN:
-            left.append(Work(job, record))
-        else:
-            if not job.plans:
-                emptied(out / record.id)
-            keep(record, out / record.id)
-            conclude(record)
-    return left
+class _Cluster:
+    """The machines of a cluster, by way of the process that speaks with Ray.
+
+    Raises:
+        BadInput: there is no such cluster, or it cannot be used.
+    """
+
+    def __init__(self, joining: Joining) -> None:
+        self._address = joining.address
+        self._stderr = nameless_file()
+        with signals.held():
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "ortbench.jobs.cluster.head"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._stderr,
+                start_new_session=True,  # Ctrl-C reaches only this process, which says when to end
+            )
+            signals.end_with_process(self._process.kill)
+        try:
+            self.places = self._join(joining)
+        except BaseException:
+            self.__exit__()
+            raise
+
+    def _join(self, joining: Joining) -> Sequence[Place]:
+        limit, until = threading.Timer(_JOIN_S, self._process.kill), time.monotonic() + _JOIN_S
+        limit.daemon = True
+        limit.start()
+        try:
+            self._send(joining)
+            answer = self._receive()
+        except BenchmarkFailed:
+            if time.monotonic() < until:
+                raise
+            answer = Unusable(f"no answer within {_JOIN_S:g} s")
+        finally:
+            limit.cancel()
+        if isinstance(answer, Unusable):
+            raise BadInput(f"{OPTION} {self._address}: {answer}", OPTION)
+        places: Sequence[Place] = answer
+        return places
+
+    def carry_out(self, works: Sequence[Work]) -> Iterator[Any]:
+        """Have cases carried out: what becomes of each, as it is told, see `ortbench.jobs.cluster.orders`.
+
+        Raises:
+            BenchmarkFailed: the connection with the cluster was lost.
+            Stopped: the program is to end.
+        """
+        left = len(works)
+        if left:
+            self._send(list(works))
+        while left:
+            answer = self._receive()
+            left -= isinstance(answer, (Done, Failed))
+            yield answer
+
+    def _send(self, what: Any) -> None:
+        assert self._process.stdin is not None
+        with suppress(BrokenPipeError):  # it has ended, which its answer says
+            pickle.dump(what, self._process.stdin)
+            self._process.stdin.flush()
+
+    def _receive(self) -> Any:
+        assert self._process.stdout is not None
+        try:
+            with signals.awaited():
+                return pickle.load(self._process.stdout)
+        except (EOFError, pickle.UnpicklingError):
+            lost = f"{OPTION} {self._address}: the connection with the cluster was lost"
+            raise BenchmarkFailed(f"{lost}{self._words()}") from None
+
+    def _words(self) -> str:
+        """The end of what the process wrote, which is Ray's."""
+        size = self._stderr.seek(0, os.SEEK_END)
+        self._stderr.seek(max(0, size - 4096))
+        lines = self._stderr.read().decode(errors="replace").strip().splitlines()
+        return f"; Ray's last words: {one_line(lines[-1], 200)}" if lines else ""
+
+    def __enter__(self) -> _Cluster:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End the process; what runs on machines is cancelled."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        with suppress(OSError):
+            self._process.stdin.close()
+        self._process.stdout.close()  # what it would still tell is not waited for
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(_END_S)
+        self._process.kill()
+        self._process.wait()
+        signals.ended(self._process.kill)
+        self._stderr.close()
 
 
-def _heed(
-    answer: object, begun_with: dict[str, Record], out: Path, progress: _Progress, conclude: Callable[..., None]
-) -> None:
-    """Do what follows from what the cluster tells."""
-    if isinstance(answer, Started):
-        progress.started(answer.id, answer.place)
-    elif isinstance(answer, Lost):
-        progress.ended(answer.id, is_done=False)
-        complain(f"{answer.id} was lost with {answer.place} and goes to another machine")
-    elif isinstance(answer, Remark):
-        complain(answer.text)
-    elif isinstance(answer, (Done, Failed)):
-        progress.ended(answer.id, is_done=True)
-        record = begun_with[answer.id]
-        if isinstance(answer, Done):
-            conclude(_kept(answer, record, out / answer.id))
-        else:
+class _Spread:
+    """The cases of a suite, what each has come to, and how far all are, on a terminal."""
+
+    def __init__(self, jobs: Sequence[Job], out: Path, tell: Tell, observer: Observer) -> None:
+        self._jobs, self._out, self._tell, self._observer = jobs, out, tell, observer
+        self._left: dict[str, Record] = {}
+        self._concluded: dict[str, Record] = {}
+        self._on: dict[str, str] = {}
+        self._total = 1
+
+    @property
+    def records(self) -> list[Record]:
+        """Of the cases that have come to something, in the order of the jobs."""
+        return [self._concluded[job.case.id] for job in self._jobs if job.case.id in self._concluded]
+
+    def begin(self, fresh: bool, places: Sequence[Place]) -> list[Work]:
+        """The cases that are neither done, nor skipped, nor cannot be begun; the others are concluded."""
+        works = []
+        for job in self._jobs:
+            record = begun(job, able(job.demand, places) or places)  # it may be done by one that is gone
+            folder = self._out / record.id
+            earlier = None if fresh or not job.plans else done(folder, record.fingerprint)
+            if earlier is not None:
+                self._conclude(earlier, was_done=True)
+            elif job.plans and record.outcome != BROKEN:
+                works.append(Work(job, record))
+            else:
+                if not job.plans:
+                    emptied(folder)
+                keep(record, folder)
+                self._conclude(record)
+        self._left = {work.id: work.record for work in works}
+        self._total = max(len(works), 1)
+        return works
+
+    def heed(self, answer: object) -> None:
+        """Do what follows from what the cluster tells."""
+        match answer:
+            case Remark():
+                complain(answer.text)
+            case Started():
+                self._on[answer.id] = answer.place
+            case Lost():
+                self._on.pop(answer.id, None)
+                complain(f"{answer.id} was lost with {answer.place} and goes to another machine")
+            case Done() | Failed():
+                self._on.pop(answer.id, None)
+                self._conclude(self._kept(answer, self._left.pop(answer.id)))
+        running = ", ".join(f"{case} on {place}" for case, place in self._on.items())
+        count = self._total - len(self._left)
+        self._observer.progress(count / self._total)
+        self._observer.stage(f"{count} of {self._total} cases; {running or 'waiting for a machine'}")
+
+    def give_up(self, error: BenchmarkFailed) -> None:
+        """What has come to nothing yet has failed."""
+        for job in self._jobs:
+            if job.case.id not in self._concluded:
+                self._conclude(broken(begun(job, ()), error))
+
+    def _conclude(self, record: Record, was_done: bool = False) -> None:
+        self._concluded[record.id] = record
+        self._tell(record, was_done)
+
+    def _kept(self, answer: Done | Failed, record: Record) -> Record:
+        """The record of a case, which is in its folder then with the files that have come."""
+        folder = self._out / answer.id
+        if isinstance(answer, Failed):
             record = broken(record, BenchmarkFailed(answer.reason))
             with suppress(OSError):  # then its record cannot be written either, which is said
-                emptied(out / answer.id)
-            keep(record, out / answer.id)
-            conclude(record)
-
-
-def _kept(done: Done, begun_with: Record, folder: Path) -> Record:
-    """The record of a case whose files have come; they are in its folder then."""
-    for remark in done.remarks:
-        complain(f"{done.id}: {remark}")
-    try:
-        record = record_from(done.files[CASE_FILE], CASE_FILE)
-        emptied(folder)
-    except (OSError, KeyError, BadInput) as error:
-        return broken(begun_with, error)
-    for name, content in sorted(done.files.items()):
-        if name != CASE_FILE:
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            write_or_note(folder / name, content)
-    keep(record, folder)
-    return record
-
-
-class _Progress:
-    """How far all cases are, on a terminal."""
-
-    def __init__(self, total: int, stack: ExitStack, quiet: bool) -> None:
-        self._observer = observed(stack, quiet) or Observer()
-        self._total, self._done = total, 0
-        self._on: dict[str, str] = {}
-
-    def started(self, case: str, place: str) -> None:
-        self._on[case] = place
-        self._show()
-
-    def ended(self, case: str, is_done: bool) -> None:
-        self._on.pop(case, None)
-        self._done += is_done
-        self._show()
-
-    def _show(self) -> None:
-        running = ", ".join(f"{case} on {place}" for case, place in self._on.items())
-        self._observer.progress(self._done / max(self._total, 1))
-        self._observer.stage(f"{self._done} of {self._total} cases; {running or 'waiting for a machine'}")
+                emptied(folder)
+            keep(record, folder)
+            return record
+        for remark in answer.remarks:
+            complain(f"{answer.id}: {remark}")
+        try:
+            record = record_from(answer.files[CASE_FILE], CASE_FILE)
+            emptied(folder)
+        except (OSError, KeyError, BadInput) as error:
+            return broken(record, error)
+        for name, content in sorted(answer.files.items()):
+            if name != CASE_FILE:
+                (folder / name).parent.mkdir(parents=True, exist_ok=True)
+                write_or_note(folder / name, content)
+        keep(record, folder)
+        return record

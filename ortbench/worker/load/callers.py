@@ -28,9 +28,9 @@ from ortbench.worker.timing import Ranges
 
 if TYPE_CHECKING:
     from ortbench.worker.modes.base import Mode
+    from ortbench.worker.opened import Opened
     from ortbench.worker.session.first_run import Data
     from ortbench.worker.session.session import Model
-    from ortbench.worker.state import Opened
     from ortbench.worker.timing import TimedCall
 
 WHOLE = "load"  # what ranges call a run of a caller

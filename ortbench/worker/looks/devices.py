@@ -42,7 +42,7 @@ from ortbench.worker.session.tensors import Array, TensorSpec
 
 if TYPE_CHECKING:
     from ortbench.model.protocol import Check, EpDevice, ListedEp, Streams
-    from ortbench.worker.state import Opened
+    from ortbench.worker.opened import Opened
 
 _NO_COPIES = "does not use DEFAULT memory of a non-CPU device"  # ONNX Runtime's words for an EP on the CPU, say
 # Not hardware: an EP that sends a model to a service, listed by every onnxruntime wheel.

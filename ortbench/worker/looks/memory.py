@@ -25,13 +25,12 @@ from ortbench.plan.chain_plan import Chain
 from ortbench.plan.ep_options import with_own
 from ortbench.plan.loop_plan import Steps
 from ortbench.plan.target import Inputs, Target
-from ortbench.worker import state
 from ortbench.worker.looks.nodes import KERNEL_TIME, recorded
 from ortbench.worker.modes.base import Mode
+from ortbench.worker.opened import Opened, opened_of
 from ortbench.worker.session import first_run, memory, providers, session
 from ortbench.worker.session.session import Model
 from ortbench.worker.session.tensors import TensorSpec, Value
-from ortbench.worker.state import opened_of
 
 if TYPE_CHECKING:
     from ortbench.model import protocol
@@ -113,7 +112,7 @@ RUNS = 3  # the first finds a memory pattern out, the second makes use of it
 Forms = Sequence[Sequence[Form]]  # of each plain run of a session the outputs' forms
 
 
-def forms(opened: state.Opened) -> list[Forms]:
+def forms(opened: Opened) -> list[Forms]:
     """Of each session of an open model, a loop or a chain, what its plain runs gave."""
     return [_of_loop(it) for it in opened.loops] or [[[form_of(it) for it in opened.data.reference]]]
 
@@ -129,7 +128,7 @@ def _of_loop(loop: LoopData) -> Forms:
 
 
 @dataclass
-class Opened:
+class OpenSessions:
     """What is open, and nothing more: no run has been made."""
 
     models: list[Model]
@@ -138,12 +137,13 @@ class Opened:
     arrays: list[dict[str, Value]] = field(default_factory=list)
 
 
-Open = Callable[[str | None], Opened]  # opens, with the prefix of the files of ONNX Runtime's profile, or without one
+# Opens, with the prefix of the files of ONNX Runtime's profile, or without one.
+Open = Callable[[str | None], OpenSessions]
 
 
 def open_model(
     path: str, target: Target, request: Inputs, steps: Steps | None, known: Sequence[Forms], prefix: str | None
-) -> Opened:
+) -> OpenSessions:
     provider = providers.find(target)
     model = session.open_model(path, with_own(target, provider.name), provider, profile_prefix=prefix)
     model.known = known_outputs(known[0])
@@ -154,11 +154,11 @@ def open_model(
         opened.arrays.append(one.data.arrays)
         return one.make(name, depth)
 
-    opened = Opened([model], make)
+    opened = OpenSessions([model], make)
     return opened
 
 
-def open_chain(chain: Chain, known: Sequence[Forms], prefix: str | None) -> Opened:
+def open_chain(chain: Chain, known: Sequence[Forms], prefix: str | None) -> OpenSessions:
     from ortbench.worker.loops.chain import make_chain
     from ortbench.worker.loops.chain_data import ChainData, join, open_stages, run
 
@@ -173,7 +173,7 @@ def open_chain(chain: Chain, known: Sequence[Forms], prefix: str | None) -> Open
             opened.arrays.append(stage.loop.single.arrays)
         return make_chain(name, data)
 
-    opened = Opened([stage.model for stage in stages], make)
+    opened = OpenSessions([stage.model for stage in stages], make)
     return opened
 
 

@@ -22,11 +22,12 @@ from ortbench.worker.loops.chain_data import (
     open_stages,
     run,
 )
+from ortbench.worker.opened import OpenedChain
 from ortbench.worker.opening import answered, described_ep, tensor, with_copies
 from ortbench.worker.session import first_run, memory, placement
 from ortbench.worker.session.runtime import begin
 from ortbench.worker.session.tensors import Array, TensorSpec, nbytes
-from ortbench.worker.state import OpenedChain, Stages, State
+from ortbench.worker.state import Stages, State
 
 if TYPE_CHECKING:
     from ortbench.model import protocol, schema

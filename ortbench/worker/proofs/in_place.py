@@ -11,7 +11,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy import median
@@ -23,13 +23,34 @@ from ortbench.worker.proofs import outputs as output_arrays
 from ortbench.worker.session.first_run import Data, run_once
 from ortbench.worker.session.session import Model
 from ortbench.worker.session.tensors import Array, rolled
+from ortbench.worker.timing import TimedCall
 
 if TYPE_CHECKING:
     from ortbench.model import schema
-    from ortbench.worker.modes.base import Mode
-    from ortbench.worker.modes.bound import BoundMode
     from ortbench.worker.modes.external_inputs import ExternalInputs
-    from ortbench.worker.modes.host_accessible import HostAccessibleMode
+
+
+class Timed(Protocol):
+    """A mode whose runs are timed; see `ortbench.worker.modes.base.Mode`."""
+
+    def phases(self) -> dict[str, TimedCall]: ...
+    def once(self) -> tuple[Call, Call] | None: ...
+
+
+class Bound(Protocol):
+    """A mode whose memory is bound once; see `ortbench.worker.modes.bound.BoundMode`."""
+
+    def run_as_bound(self) -> list[Array]: ...
+    def is_replayed(self) -> bool: ...
+    def write_inputs(self, arrays: dict[str, Array]) -> None: ...
+
+
+class InPlace(Timed, Protocol):
+    """A mode in memory that host and device reach; see `ortbench.worker.modes.host_accessible.HostAccessibleMode`."""
+
+    refused: str | None
+
+    def same_addresses(self) -> bool: ...
 
 
 @dataclass(frozen=True)
@@ -42,7 +63,7 @@ class Followed:
 
 
 def follows(
-    mode: BoundMode,
+    mode: Bound,
     model: Model,
     data: Data,
     write: Callable[[dict[str, Array]], object],
@@ -75,7 +96,7 @@ def _equal(one: Array, other: Array) -> bool:
 
 
 def prove_external(
-    mode: BoundMode, external: ExternalInputs, model: Model, data: Data, rtol: float | None, atol: float | None
+    mode: Bound, external: ExternalInputs, model: Model, data: Data, rtol: float | None, atol: float | None
 ) -> schema.External:
     """Whether runs read the memory of another library: ``library``, ``place``, ``proved``, ``how``. Raises
     `WrongOutputs`: they do not."""
@@ -89,7 +110,7 @@ def prove_external(
 
 
 def prove_replay(
-    mode: BoundMode, graph_id: int, model: Model, data: Data, rtol: float | None, atol: float | None
+    mode: Bound, graph_id: int, model: Model, data: Data, rtol: float | None, atol: float | None
 ) -> schema.Graph:
     """Whether runs are replays, and replays see what is written to the inputs in place: ``id``, ``proved``, ``how``.
     Raises `Unsupported`: nothing was captured; `WrongOutputs`: a replay does not see it."""
@@ -128,8 +149,8 @@ class ZeroCopy:
 
 
 def prove_zero_copy(
-    mode: HostAccessibleMode,
-    resident: Mode | None,
+    mode: InPlace,
+    resident: Timed | None,
     on_host: bool,
     clock: Callable[[], int] = time.perf_counter_ns,
     copies: tuple[Call, Call] | None = None,
@@ -149,7 +170,7 @@ def prove_zero_copy(
     return verdict(extra, took, noise, _used(mode))
 
 
-def _used(mode: HostAccessibleMode) -> str:
+def _used(mode: InPlace) -> str:
     if mode.refused is None:
         return _USED
     said = mode.refused.removesuffix(".")
@@ -172,7 +193,7 @@ def verdict(extra_ns: float, copies_ns: float, noise_ns: float, used: str = _USE
 
 
 def prove_alone(
-    mode: HostAccessibleMode,
+    mode: InPlace,
     copies: tuple[Call, Call],
     seen: str,
     clock: Callable[[], int] = time.perf_counter_ns,
@@ -225,7 +246,7 @@ def _copies_ns(copies: tuple[Call, Call] | None, clock: Callable[[], int]) -> tu
     return min(up for up, _ in times), min(down for _, down in times)
 
 
-def _shortest_ns(mode: Mode, clock: Callable[[], int]) -> float:
+def _shortest_ns(mode: Timed, clock: Callable[[], int]) -> float:
     """The least that a run takes, ns, of as many as there is patience for."""
     call, a, b = mode.phases()[LATENCY]
     begun = clock()
@@ -239,7 +260,7 @@ def _shortest_ns(mode: Mode, clock: Callable[[], int]) -> float:
     return found
 
 
-def _compared(mode: HostAccessibleMode, resident: Mode, copies: int, clock: Callable[[], int]) -> tuple[float, float]:
+def _compared(mode: InPlace, resident: Timed, copies: int, clock: Callable[[], int]) -> tuple[float, float]:
     """How much longer a run of `mode` takes, and how far apart repeated runs are, ns: from as few as it takes.
 
     Where noise leaves it open for too long, it is at least what the copies take.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -12,10 +12,7 @@ from ortbench.analysis import precision
 from ortbench.core.errors import BenchmarkFailed, NotWritten, WrongOutputs
 from ortbench.model.modes import LATENCY
 from ortbench.worker.session.tensors import Array, Value
-from ortbench.worker.timing import took
-
-if TYPE_CHECKING:
-    from ortbench.worker.modes.base import Mode
+from ortbench.worker.timing import TimedCall, took
 
 # (rtol, atol): an element may differ by atol + rtol × |reference|, as in numpy.allclose. Kernels sum in another order
 # and in other widths (TF32, fused multiply-add), which costs about half the digits of a dtype; integers are exact.
@@ -142,7 +139,18 @@ def poison(reference: Array) -> Array:
     return flipped.view(reference.dtype).reshape(reference.shape)
 
 
-def check_outputs(mode: Mode, rtol: float | None, atol: float | None) -> list[int]:
+class Checked(Protocol):
+    """What is asked of a mode whose outputs are compared; see `ortbench.worker.modes.base.Mode`."""
+
+    trials: tuple[int, ...]
+
+    def phases(self) -> dict[str, TimedCall]: ...
+    def poison(self) -> None: ...
+    def outputs(self) -> list[Value]: ...
+    def expected(self) -> list[tuple[str, Value]]: ...
+
+
+def check_outputs(mode: Checked, rtol: float | None, atol: float | None) -> list[int]:
     """Run over poisoned outputs and compare what is there the moment the call returns: what each call took, ns. Raises
     `NotWritten`: nothing was written to one; `WrongOutputs`: they differ from the reference."""
     call, a, b = mode.phases()[LATENCY]
@@ -161,7 +169,7 @@ def check_outputs(mode: Mode, rtol: float | None, atol: float | None) -> list[in
     return times
 
 
-def differences(mode: Mode, rtol: float | None, atol: float | None) -> str | None:
+def differences(mode: Checked, rtol: float | None, atol: float | None) -> str | None:
     """What differs between the mode's outputs as they are now and the reference, in words; None if nothing does."""
     for got, (name, reference) in zip(mode.outputs(), mode.expected(), strict=True):
         wrong = difference(name, got, reference, rtol, atol)

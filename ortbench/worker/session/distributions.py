@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ortbench.model.doctor_schema import Distribution, Packages
     from ortbench.model.schema import Warned
-    from ortbench.worker.state import State
 
 _FILE = b"onnxruntime/__init__.py,"  # as RECORD lists it
 
 
-def packages(state: State) -> Packages:
+def packages(_: object) -> Packages:
     """Request of `ortbench doctor`: where the module is, and every package on the search path that brings one."""
     folders = dict.fromkeys(os.path.abspath(folder) for folder in sys.path if folder)
     found = [it for folder in folders for it in bringing(folder)]

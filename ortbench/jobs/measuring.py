@@ -1,0 +1,260 @@
+"""Measure and save: worker, folder, progress, experiment. What every command that measures goes through.
+
+Heavy imports wait until the first worker has been started: it has more to import, and can do so meanwhile.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
+
+from ortbench.core import files, signals
+from ortbench.core.errors import BadInput, OrtbenchError
+from ortbench.core.safe_text import plain_name
+from ortbench.measure.process import Client, open_worker
+
+if TYPE_CHECKING:
+    from ortbench.analysis.loads.load_levels import Taken
+    from ortbench.measure.bench import Judge
+    from ortbench.measure.load_in_turns import Judge as LoadJudge
+    from ortbench.measure.side import Side
+    from ortbench.model.result import Result
+    from ortbench.model.timeline import Timeline
+    from ortbench.plan.load_plan import LoadPlan
+    from ortbench.plan.plan import Observer, Plan
+
+Place = Callable[[], Path]  # makes the folder of what is measured
+Save = Callable[["Result"], None]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What came of a measurement.
+
+    Attributes:
+        results: of the configurations that opened; of a sweep one.
+        folders: where each was saved; none where nothing is to be saved.
+        interrupted: by Ctrl-C or its like, see `ortbench.core.signals`.
+        names: of these configurations; none for one that has no name of its own.
+        not_opened: name and error of each configuration that did not open.
+        timelines: where they were asked for, each with what it is called and whose it is: of a sweep those of the shapes that
+            opened, as runs of their own, else those of the results, which are called nothing.
+        taken: of each result of a load all that was measured at its load points, in the order of those of the result.
+    """
+
+    results: list[Result]
+    folders: list[Path]
+    interrupted: bool
+    names: list[str] = field(default_factory=list)
+    not_opened: list[tuple[str, OrtbenchError]] = field(default_factory=list)
+    timelines: list[tuple[str, Result, Timeline]] = field(default_factory=list)
+    taken: list[list[Taken]] = field(default_factory=list)
+
+    @property
+    def result(self) -> Result:
+        """The first result."""
+        return self.results[0]
+
+    @property
+    def folder(self) -> Path | None:
+        """Where it was saved."""
+        return self.folders[0] if self.folders else None
+
+
+class Experiment(Protocol):
+    """What measures."""
+
+    interrupted: bool
+
+    def run(self) -> Any:
+        """Measure; after Ctrl-C there is what was measured until then."""
+
+
+E = TypeVar("E", bound=Experiment)
+
+
+def measure_and_save(
+    client: Client,
+    place: Place | None,
+    begin: Callable[[ExitStack, Path | None, Observer | None], E],
+    quiet: bool = False,
+    observer: Observer | None = None,
+) -> tuple[E, Path | None]:
+    """Carry an experiment out, which saves what it has in a folder; the folder goes again where nothing could be measured.
+
+    Args:
+        client: the first worker, which ends with the experiment.
+        place: makes the folder; None where nothing is to be saved.
+        begin: makes the experiment, of a stack for what ends with it, the folder, and who is told what happens.
+        quiet: show no progress.
+        observer: told what happens, in place of a progress on the terminal.
+
+    Raises:
+        BadInput, BenchmarkFailed, NotComparable: before anything could be measured.
+    """
+    with ExitStack() as stack:
+        stack.callback(client.close)
+        from ortbench.measure.folder import discard_if_empty
+
+        signals.hold()  # from here on there is a folder, and soon something in it
+        folder = None if place is None else place()
+        try:
+            experiment = begin(stack, folder, observed(stack, quiet, observer))
+            experiment.run()
+        except BaseException:
+            if folder is not None:
+                discard_if_empty(folder)
+            raise
+    return experiment, folder
+
+
+def new_place(out: Path | None, plans: Sequence[Plan], what: str = "") -> Place | None:
+    """What makes a folder in `out` for what is measured of plans; None without one."""
+    if out is None:
+        return None
+
+    def folder() -> Path:
+        from ortbench.measure.folder import new_folder, run_name
+
+        return new_folder(out, run_name(plans, what))
+
+    return folder
+
+
+def measure(
+    plans: Sequence[Plan],
+    place: Place | None,
+    names: Sequence[str] = (),
+    load: LoadPlan | None = None,
+    judge: Judge | LoadJudge | None = None,
+    after_open: Callable[[Sequence[Result]], None] | None = None,
+    quiet: bool = False,
+    traced: bool = False,
+    observer: Observer | None = None,
+) -> Measured:
+    """Measure configurations, several in turns, and save what comes of them, also after Ctrl-C.
+
+    Args:
+        plans: checked, at least one; with several their blocks alternate.
+        place: makes the folder; several configurations have a folder each in it.
+        names: of the configurations, in messages and, made plain, as folders; needed for several.
+        load: that is put on them; None for inferences, loops or chains.
+        judge, after_open: see `ortbench.measure.bench.Bench`; of a single load there is neither.
+        quiet, observer: see `measure_and_save`.
+        traced: keep a timeline of every configuration.
+
+    Raises:
+        BadInput, BenchmarkFailed, NotComparable: before anything could be measured.
+    """
+    client = open_worker(plans[0])
+
+    from ortbench.measure.bench import Bench
+    from ortbench.measure.side import Side
+    from ortbench.model.timeline import Timeline
+
+    if load is not None:
+        from ortbench.measure.load import LoadBench
+        from ortbench.measure.load_in_turns import LoadInTurns
+
+    sides: list[Side] = []
+    folders: list[Path] = []
+
+    def begin(_: ExitStack, folder: Path | None, told: Observer | None) -> Bench | LoadBench | LoadInTurns:
+        folders.extend(_folders(folder, names if len(plans) > 1 else ()))
+        for number, plan in enumerate(plans):
+            save = saves(folders[number] if folders else None)
+            timeline = Timeline() if traced else None
+            worker, name = client if number == 0 else None, names[number] if names else None
+            sides.append(Side(plan, worker, save, name, timeline))
+        if load is None:
+            return Bench(sides, told, load_the_rest, cast("Judge | None", judge), after_open)
+        if len(sides) == 1:
+            return LoadBench(sides[0], load, told, load_the_rest)
+        return LoadInTurns(sides, load, cast("LoadJudge", judge), told, load_the_rest, after_open)
+
+    bench, _ = measure_and_save(client, place, begin, quiet, observer)
+    not_opened = bench.not_opened if isinstance(bench, Bench) else []
+    taken = [] if isinstance(bench, Bench) else [bench.taken] if isinstance(bench, LoadBench) else bench.taken
+    left_out = [side for side, _ in not_opened]  # one can be open all the same, with nodes where none may be
+    kept = [side for side in sides if side not in left_out]
+    return Measured(
+        [side.result for side in kept],
+        _finished(sides, folders, kept, taken),
+        bench.interrupted,
+        [side.name for side in kept] if names else [],
+        [(side.name, error) for side, error in not_opened],
+        [("", side.result, side.timeline) for side in kept if side.timeline is not None],
+        taken,
+    )
+
+
+def _finished(
+    sides: Sequence[Side], folders: Sequence[Path], kept: Sequence[Side], taken: Sequence[Sequence[Taken]]
+) -> list[Path]:
+    """The folders of the configurations that are kept, with all files; those of others are gone."""
+    from ortbench.measure.folder import discard_if_empty
+    from ortbench.measure.load_samples import write as write_samples
+    from ortbench.report.folder import write_run
+
+    found = []
+    for number, folder in enumerate(folders):  # there are none of what is not to be saved
+        if sides[number] not in kept:
+            discard_if_empty(folder)
+            continue
+        if taken:
+            write_samples(taken[number], folder)
+        write_run(sides[number].result, folder)
+        found.append(folder)
+    return found
+
+
+def _folders(parent: Path | None, names: Sequence[str]) -> list[Path]:
+    """Where each configuration is saved: in the folder itself, or where there are names each in one of its own in it; `BadInput`
+    where one cannot be made.
+    """
+    if parent is None:
+        return []
+    folders = [parent / plain_name(name) for name in names]
+    try:
+        for folder in folders:
+            files.make_marked(folder)
+    except OSError as error:
+        raise BadInput(f"{parent}: cannot be written: {error.strerror}") from None
+    return folders or [parent]
+
+
+def saves(folder: Path | None, name: str = "result.json") -> Save:
+    """What saves a result in a folder, or notes that it could not be; without a folder it does nothing."""
+    return partial(_save, path=None if folder is None else folder / name)
+
+
+def _save(result: Result, path: Path | None) -> None:
+    from ortbench.model.result_file import save
+
+    if path is not None:
+        with files.noting(path):
+            save(result, path)
+
+
+def load_the_rest() -> None:
+    """Load what is needed when there are figures, while the worker is busy, so that nobody waits for it."""
+    import numpy  # noqa: F401
+
+    import ortbench.report.terminal.print  # noqa: F401
+
+
+def observed(stack: ExitStack, quiet: bool, observer: Observer | None = None) -> Observer | None:
+    """Who is told what happens: the observer, else the terminal where standard error is one; None for nobody.
+
+    At the end of the stack the terminal is left as it was.
+    """
+    if observer is not None or quiet or not sys.stderr.isatty():
+        return observer
+    from ortbench.report.terminal.progress import LiveProgress
+
+    return stack.enter_context(LiveProgress())

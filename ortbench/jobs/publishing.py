@@ -1,0 +1,323 @@
+"""What a command came to, in every form that is wanted: printed, in files, for CI systems, and as its exit code."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ortbench.core import files, safe_text
+from ortbench.core.errors import BENCHMARK_FAILED, DONE, INTERRUPTED, BadInput
+from ortbench.core.safe_text import complain
+
+if TYPE_CHECKING:
+    from ortbench.jobs.measuring import Measured
+    from ortbench.model.result import Result
+    from ortbench.model.timeline import Timeline
+    from ortbench.plan.output_options import Wanted
+    from ortbench.report.exports.junit import Outcome
+    from ortbench.report.model import Report
+
+
+@dataclass(frozen=True)
+class Exports:
+    """What CI systems read.
+
+    Attributes:
+        suite: the name of the JUnit suite.
+        outcomes: gives its cases.
+        results: whose figures are exported.
+        labels: which of several configurations each is of; "" where its EP says it.
+    """
+
+    suite: str
+    outcomes: Callable[[], Sequence[Outcome]]
+    results: Sequence[Result]
+    labels: Sequence[str] = ()
+
+
+def publish(
+    wanted: Wanted,
+    reports: Sequence[Report],
+    json: Callable[[], str],
+    *,
+    markdown: str | None = None,
+    exports: Exports | None = None,
+    page: Callable[[], str] | None = None,
+) -> None:
+    """Write and print what a command came to, as far as that is wanted; a file that cannot be written is noted.
+
+    Args:
+        wanted: what is to be written and shown.
+        reports: printed, with an empty line between two.
+        json: gives what ``--json`` writes.
+        markdown: of the whole; by default of the reports.
+        exports: for ``--junit``, ``--action-json`` and ``--bmf``.
+        page: gives what ``--html`` writes.
+    """
+    if exports is not None:
+        _write_exports(exports, wanted)
+    if markdown is None:
+        from ortbench.report.markdown import markdown as as_markdown
+
+        markdown = "\n".join(map(as_markdown, reports))
+    summarise_job(markdown)
+    if wanted.markdown is not None:
+        write(wanted.markdown, markdown, "--markdown")
+    if wanted.json is not None:
+        write(wanted.json, json(), "--json")
+    if not wanted.quiet and "-" not in (wanted.markdown, wanted.json, wanted.html):
+        from ortbench.report.terminal.print import print_report
+
+        for number, report in enumerate(reports):
+            if number:
+                print()
+            print_report(report)
+    if wanted.html is not None and page is not None:
+        quieten_matplotlib()
+        write(wanted.html, page(), "--html")
+
+
+def publish_results(
+    found: Measured,
+    model: str,
+    wanted: Wanted,
+    reports: Sequence[Report] | None = None,
+    markdown: str | None = None,
+    labels: Sequence[str] = (),
+) -> int:
+    """Publish what was measured; the exit code.
+
+    Args:
+        found: saved.
+        model: its file, as it was typed.
+        wanted: what is to be written and shown.
+        reports, markdown: see `publish`; by default of the one result.
+        labels: see `Exports`.
+    """
+    from ortbench.model.result_file import result_json
+    from ortbench.report.run import build
+
+    labels = labels or [""] * len(found.results)
+
+    def outcomes() -> list[Outcome]:
+        from ortbench.report.exports.junit import ERROR, Outcome, outcomes_of_run
+
+        done = [
+            it for result, label in zip(found.results, labels, strict=True) for it in outcomes_of_run(result, label)
+        ]
+        return done + [Outcome(f"{model} on {ep}", ep, ERROR, str(error), 0.0) for ep, error in found.not_opened]
+
+    def page() -> str:
+        from ortbench.report.page.page import build_page
+
+        names = found.names or [folder.name for folder in found.folders]
+        return build_page(found.results, names, [f"{name}: {error}" for name, error in found.not_opened])
+
+    publish(
+        wanted,
+        [build(found.result, str(found.folder))] if reports is None else reports,
+        lambda: result_json(found.result),
+        markdown=markdown,
+        exports=Exports(f"ortbench {found.result.kind or 'run'}", outcomes, found.results, labels),
+        page=page,
+    )
+    if wanted.trace is not None:
+        _write_trace(found, labels, wanted.trace, wanted.quiet or "-" in (wanted.json, wanted.html))
+    return INTERRUPTED if found.interrupted else _exit_code(found)
+
+
+def _exit_code(found: Measured) -> int:
+    """1 as soon as a case failed or nothing could be measured, which is said on standard error."""
+    names = [f"{name}: " for name in found.names] if len(found.results) > 1 else [""]
+    codes = [say_failures(result, name) for name, result in zip(names, found.results, strict=True)]
+    for name, error in found.not_opened:
+        complain(f"{name}: {error}")
+    return BENCHMARK_FAILED if found.not_opened or BENCHMARK_FAILED in codes else DONE
+
+
+def say_failures(result: Result, where: str = "") -> int:
+    """Say on standard error which modes, load points or shapes failed, or that none could be measured; the exit code that
+    follows from it. `where` stands before each line: whose result it is.
+    """
+    from ortbench.gate.verdict import failures_of, nothing_measured
+    from ortbench.model.result import FAILED, OK
+
+    statuses = [case.status for case in result.cases]
+    for failure in failures_of(result):
+        complain(f"{where}{failure}")
+    if OK not in statuses and FAILED not in statuses:
+        complain(f"{where}{nothing_measured(result)}")
+    return DONE if OK in statuses and FAILED not in statuses else BENCHMARK_FAILED
+
+
+# Forms
+
+
+def _write_exports(exports: Exports, wanted: Wanted) -> None:
+    if wanted.junit is not None:
+        write_junit(wanted.junit, exports.suite, exports.outcomes())
+    if wanted.action_json is not None:
+        from ortbench.report.exports.github import action_json
+
+        write(wanted.action_json, action_json(exports.results, exports.labels), "--action-json")
+    if wanted.bmf is not None:
+        from ortbench.report.exports.bencher import bmf
+
+        write(wanted.bmf, bmf(exports.results, exports.labels), "--bmf")
+
+
+def _write_trace(found: Measured, labels: Sequence[str], path: str, quiet: bool) -> None:
+    """Write a timeline; what it lacks is said in a line each, and where it is unless that is to be quiet."""
+    from ortbench.report.exports.chrome_trace import chrome_trace, trace_json
+
+    names, results, timelines = map(list, zip(*found.timelines, strict=True))
+    if found.taken:
+        _add_load(timelines, found)
+    trace = chrome_trace(results, timelines, labels=names if any(names) else labels)
+    written = _write_compressible(path, trace_json(trace), "--trace")
+    for words in trace["otherData"]["missing"]:
+        complain(f"--trace lacks: {words}")
+    if written and not quiet:
+        print(safe_text.visible(f"Timeline in {path}; open it at ui.perfetto.dev or in chrome://tracing"))
+
+
+def _add_load(timelines: Sequence[Timeline], found: Measured) -> None:
+    from ortbench.analysis.loads.load_timeline import load_blocks
+
+    for timeline, taken in zip(timelines, found.taken, strict=True):
+        timeline.load += load_blocks(taken)
+
+
+def summarise_job(markdown: str) -> None:
+    """GitHub's job summary, where there is one to write to; that it could not be written is noted."""
+    if os.environ.get("GITHUB_STEP_SUMMARY"):
+        from ortbench.report.exports.github import step_summary
+
+        try:
+            step_summary(markdown, os.environ)
+        except BadInput as error:
+            files.note("the job summary", str(error))
+
+
+def quieten_matplotlib() -> None:
+    """Before it is imported: where it keeps its font cache, which it tells then, is no business of a benchmark's user."""
+    import logging
+
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)
+
+
+def json_text(data: Any) -> str:
+    """Data as the text of a JSON file."""
+    import json
+
+    return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
+
+
+def write_json(data: Any, json_out: str | None) -> bool:
+    """Write data as JSON where that was asked for; True if it went to standard output, where nothing else may go."""
+    if json_out is not None:
+        write(json_out, json_text(data), "--json")
+    return json_out == "-"
+
+
+# JUnit XML of a command: what it came to, or why it came to nothing
+
+_awaited: list[str] = []  # where a file is to be, as long as it has not been written
+
+
+def await_junit(path: str | None) -> None:
+    """A command begins that is to write JUnit XML there; None: to nowhere."""
+    _awaited[:] = [] if path is None else [path]
+
+
+def write_junit(path: str, name: str, outcomes: Sequence[Outcome]) -> None:
+    """Write what a command came to, as `write` does."""
+    from ortbench.report.exports.junit import junit
+
+    await_junit(None)
+    write(path, junit(name, outcomes), "--junit")
+
+
+def write_error(command: str, message: str) -> None:
+    """Write that a command ended with an error before it came to anything, if its file is still awaited."""
+    if not _awaited:
+        return
+    from ortbench.report.exports.junit import ERROR, Outcome
+
+    write_junit(_awaited[0], f"ortbench {command}", [Outcome("before measuring", command, ERROR, message, 0.0)])
+    for line in files.not_written():  # the error itself decides how the command ends
+        complain(line)
+
+
+# Files
+
+
+def check_wanted(wanted: Wanted, *too: str) -> None:
+    """Refuse with `BadInput`, before anything is measured, what cannot be written or read at its end.
+
+    ``--html`` and ``--trace`` always, and `too`, names of more files.
+    """
+    for name in too:
+        check_place(getattr(wanted, name), f"--{name.replace('_', '-')}")
+    if wanted.json == "-" and wanted.html == "-":
+        raise BadInput("--json and --html cannot both go to standard output")
+    check_place(wanted.html, "--html")
+    if wanted.trace == "-":
+        raise BadInput("--trace -: name a file")
+    check_place(wanted.trace, "--trace")
+    if wanted.bandwidth is not None and not wanted.bandwidth.exists():
+        raise BadInput(f"--bandwidth: no such file or folder: {wanted.bandwidth}")
+
+
+def check_place(path: str | None, option: str) -> None:
+    """Refuse with `BadInput`, before anything is measured, a file that cannot be written at the end."""
+    if path is None or path == "-":
+        return
+    file = Path(path)
+    if file.is_dir():
+        raise BadInput(f"{option} {path}: name a file")
+    if not file.parent.is_dir():
+        raise BadInput(f"{option} {path}: there is no folder {file.parent}")
+    if not _is_special(file) and not os.access(file.parent, os.W_OK):
+        raise BadInput(f"{option} {path}: the folder {file.parent} cannot be written")
+
+
+def write(path: str, text: str, option: str) -> bool:
+    """Write a text for other programs to a file or, with ``-``, to standard output: in UTF-8 in either case.
+
+    Returns whether it was written; if not, that is noted, see `ortbench.core.files.write_or_note`.
+    """
+    if path == "-":
+        sys.stdout.flush()
+        sys.stdout.buffer.write(safe_text.encoded(text))
+        sys.stdout.flush()
+        return True
+    return _write_file(path, text, option)
+
+
+def _write_compressible(path: str, text: str, option: str) -> bool:
+    """Write a text to a file, compressed by gzip if its name ends in ``.gz``; whether it was written, as `write`."""
+    import gzip
+
+    return _write_file(path, gzip.compress(safe_text.encoded(text), mtime=0) if path.endswith(".gz") else text, option)
+
+
+def _write_file(path: str, content: str | bytes, option: str) -> bool:
+    place, name = Path(path), f"{option} {path}"
+    if not _is_special(place):
+        return files.write_or_note(place, content, name)
+    try:
+        place.write_bytes(safe_text.encoded(content) if isinstance(content, str) else content)
+    except OSError as error:
+        files.note(name, error)
+        return False
+    return True
+
+
+def _is_special(file: Path) -> bool:
+    """Whether it is there and is a pipe or a device, which must be written to and not be replaced by a file."""
+    return file.exists() and not file.is_file() and not file.is_dir()

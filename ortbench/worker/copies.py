@@ -1,0 +1,189 @@
+"""Copies of a bandwidth sweep, to the device and back: their buffers, and the proof of what ends them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ortbench.core import units
+from ortbench.core.errors import BenchmarkFailed, Unsupported
+from ortbench.model.modes import D2H, H2D, HOST_ACCESSIBLE, LATENCY, ORDINARY
+from ortbench.plan.target import Target
+from ortbench.worker.proofs.fence import RUN, Fence, prove
+from ortbench.worker.session import providers
+from ortbench.worker.session.memory import (
+    Copy,
+    EpDeviceMemory,
+    Memory,
+    copy_tensors,
+    device_memory,
+    host_accessible_memory,
+    is_only_host_accessible,
+    lacks_device_memory,
+    token,
+)
+from ortbench.worker.session.tensors import Array, TensorSpec, host_view
+from ortbench.worker.timing import TimedCall
+
+if TYPE_CHECKING:
+    pass
+
+# The larger of the two sizes that a fence is proved with, at most: in larger ones page faults of the host drown the rest.
+_PROOF_BYTES = 256_000
+_ATTEMPTS = 3  # at a proof: noise can only make it doubt
+_PART = 1_000_000  # bytes that are compared at a time, so that a comparison takes no memory to speak of
+# Of the host memory that is free, at most this share goes into the host's side of one size.
+_SHARE_OF_FREE = 0.5
+
+
+class CopyPair:
+    """Copies of one size between one kind of host memory and the device: a `Mode` whose phases are its two directions.
+
+    Copies are from and to the EP's HOST_ACCESSIBLE memory, or without it (`shared`) ordinary memory, touched beforehand.
+    Raises whatever ORT raises where there is no memory left.
+    """
+
+    name = "bandwidth"
+    per_call = 1
+    whole = LATENCY
+    parts: tuple[str, ...] = ()
+    fence = Fence(RUN, None, 0, "the data are in host memory when the copy returns, which is checked")
+
+    def __init__(self, size: int, memory: Memory, shared: EpDeviceMemory | None, seed: int) -> None:
+        self.bytes_in = self.bytes_out = size
+        self.upload_fence: Fence | None = None
+        spec = TensorSpec("copy", "tensor(uint8)", (size,))
+        data = np.random.default_rng(seed).integers(0, 256, size, dtype=np.uint8)
+        value = memory.allocate(spec, (size,))
+        if shared is None:
+            self._source, self._target = data, np.invert(data)
+            self.upload = memory.upload([spec], [self._source], [value])
+            self.download = memory.download([spec], [value], [self._target])
+            self._poison = memory.upload([spec], [self._target], [value])
+        else:
+            source, target = shared.allocate(spec, (size,)), shared.allocate(spec, (size,))
+            self._source, self._target = host_view(spec, source), host_view(spec, target)
+            self._source[...] = data
+            np.invert(data, out=self._target)
+            self.upload, self.download = copy_tensors([source], [value]), copy_tensors([value], [target])
+            self._poison = copy_tensors([target], [value])
+
+    def phases(self) -> dict[str, TimedCall]:
+        assert self.upload_fence is not None
+        upload, wait, download = self.upload, self.upload_fence.wait, self.download
+
+        def fenced(_a: Any, _b: Any) -> None:
+            upload()
+            if wait is not None:
+                wait()
+
+        return {H2D: (fenced, None, None), D2H: (lambda _a, _b: download(), None, None)}
+
+    def poison(self) -> None:
+        """Make every byte wrong, on the device and where a download goes to."""
+        np.invert(self._source, out=self._target)
+        self._poison()
+
+    def outputs(self) -> list[Array]:
+        return [self._target]
+
+    def round_trip(self) -> str | None:
+        """Copy up and down over poisoned memory; what is wrong the moment the download returns, in words, or None."""
+        self.poison()
+        self.upload()
+        self.download()
+        return self._difference()
+
+    def leftovers(self) -> str | None:
+        """What is wrong with what the copies so far left in host memory and on the device, in words, or None."""
+        wrong = self._difference()
+        if wrong is None:
+            np.invert(self._source, out=self._target)
+            self.download()
+            wrong = self._difference()
+        return wrong
+
+    def _difference(self) -> str | None:
+        got, data = self._target, self._source
+        # A download that is still under way would be done before all of a large array is compared: its ends come first.
+        ends = [0, data.size // 2, -1]
+        in_time = np.array_equal(got[ends], data[ends])
+        parts = [slice(start, start + _PART) for start in range(0, data.size, _PART)]
+        wrong = [(part.start, np.flatnonzero(got[part] != data[part])) for part in parts]
+        count = sum(places.size for _, places in wrong)
+        if count:
+            first = next(start + int(places[0]) for start, places in wrong if places.size)
+            return f"{count} byte(s) differ after a copy up and down, first at {first}"
+        return None if in_time else "a download returned before its data were there"
+
+
+class Copies:
+    """The copies of one EP's device, by kind of host memory and size. Raises `BadInput` or `BenchmarkFailed`: the EP
+    cannot be had; `Unsupported`: it has no device memory to copy to."""
+
+    download_fence = CopyPair.fence
+
+    def __init__(self, target: Target, seed: int) -> None:
+        self.provider = providers.find(target)
+        refusal = f"bandwidth is unsupported: {self.provider.name}"
+        if self.provider.computes_on_host:
+            raise Unsupported(f"{refusal} computes in host memory, there is nothing to copy over")
+        memory = device_memory(self.provider)
+        if memory is None:
+            raise Unsupported(f"{refusal} offers {lacks_device_memory(self.provider)} on this device")
+        self._memory = memory
+        # Where the device has no other memory, that is the device's side.
+        only = is_only_host_accessible(self.provider)
+        self._shared = None if only else host_accessible_memory(self.provider)
+        self._seed = seed
+        self._pairs: dict[tuple[str, int], CopyPair] = {}
+
+    @property
+    def kinds(self) -> list[str]:
+        return [ORDINARY] if self._shared is None else [ORDINARY, HOST_ACCESSIBLE]
+
+    def pairs(self, kind: str) -> dict[int, CopyPair]:
+        """The copies of a kind of memory by size, of those that were added and are right."""
+        return {size: pair for (memory, size), pair in self._pairs.items() if memory == kind}
+
+    def add(self, kind: str, size: int, free: int) -> str | None:
+        """Allocate a size; what is wrong with its data after a first copy up and down, in words, or None.
+
+        The first copies belong to the allocation: some EPs find out only then that there is no memory (WebGPU does). Raises
+        `BenchmarkFailed`: it would take too much of the host's memory; and whatever ORT or numpy raises where none is left.
+        """
+        if 2 * size > _SHARE_OF_FREE * free:
+            raise BenchmarkFailed(f"two arrays of it would take more than half of the {units.size(free)} that are free")
+        made = CopyPair(size, self._memory, self._shared if kind == HOST_ACCESSIBLE else None, self._seed)
+        wrong = made.round_trip()
+        if wrong is None:
+            self._pairs[kind, size] = made
+        return wrong
+
+    def prove(self, kind: str) -> Fence:
+        """Find out what ends an upload from a kind of memory and have it end all of them: the fence for all its sizes.
+
+        It is proved with the smallest size, where a driver may only take the data along, and with a large one; if one of
+        them needs a readback, all get it, so that one curve has one fence.
+        """
+        own, read = self.pairs(kind), token(self._memory)
+        large = max([size for size in own if size <= _PROOF_BYTES], default=min(own))
+        proofs = [_proof(own[size], read) for size in sorted({min(own), large})]
+        fence = next((proof for proof in proofs if proof.wait is not None), proofs[-1])
+        for pair in own.values():
+            # Where only reading everything back waits, each size has its own readback.
+            by_token = fence.wait is None or fence.wait is read
+            pair.upload_fence = fence if by_token else replace(fence, wait=pair.download)
+        return fence
+
+
+def _proof(pair: CopyPair, read: Copy | None) -> Fence:
+    """The cheapest fence of an upload that one of several attempts proves."""
+    proofs = []
+    for _ in range(_ATTEMPTS):
+        proofs.append(prove(pair.upload, [(RUN, None)], pair.download, read))
+        if proofs[-1].wait is None:
+            break
+    return min(proofs, key=lambda proof: (proof.wait is not None, proof.wait is not read))

@@ -1,0 +1,145 @@
+"""What is open in a worker: a model, a loop, a chain; and what all shapes of a sweep have in common."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from ortbench.plan.target import Inputs, Target
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ortbench.model import protocol, schema
+    from ortbench.plan.loop_plan import Steps
+    from ortbench.worker.loops.chain_data import ChainData
+    from ortbench.worker.loops.data import LoopData
+    from ortbench.worker.modes.base import Mode
+    from ortbench.worker.session import engine_cache
+    from ortbench.worker.session.first_run import Data
+    from ortbench.worker.session.session import Model
+    from ortbench.worker.session.tensors import TensorSpec, Value
+
+
+@dataclass
+class Opened:
+    """A model on an EP."""
+
+    path: str
+    target: Target
+    request: Inputs
+    model: Model
+    # inputs and reference outputs; empty before the first run, and where the model takes or gives what cannot be held
+    data: Data
+
+    def run_first(self) -> None:
+        """Make inputs and reference outputs."""
+        from ortbench.worker.session import first_run
+
+        self.data = first_run.make_data(self.path, self.model, self.request)
+
+    def make(self, mode: str, depth: int) -> Mode:
+        """Set a mode up."""
+        from ortbench.worker.modes.make import make_mode
+
+        return make_mode(mode, self.model, self.data, depth)
+
+    @property
+    def loops(self) -> list[LoopData]:
+        """The arrays of each loop in it."""
+        return []
+
+    def references(self) -> tuple[Sequence[TensorSpec], Sequence[Value]]:
+        """The outputs and what a plain run gave for them, of a chain those of all stages; no values where it did not run."""
+        return self.model.outputs, self.data.reference
+
+    def session(self, stage: int | None) -> tuple[str, Target, Model, dict[str, Value]]:
+        """Model, settings, session and inputs of a stage; those of the whole where there are none."""
+        return self.path, self.target, self.model, self.data.arrays
+
+    @cached_property
+    def host_reasons(self) -> dict[str, str]:
+        """Why inputs and outputs are wanted in ordinary host memory, by name; see `ortbench.worker.looks.graph`."""
+        from ortbench.worker.looks import graph  # most models have none
+        from ortbench.worker.session import placement
+
+        model = self.model
+        sides = (model.inputs, model.places.inputs), (model.outputs, model.places.outputs)
+        inputs, outputs = (
+            [spec.name for spec, place in zip(specs, places, strict=True) if place.stays] for specs, places in sides
+        )
+        return graph.reasons(self.path, placement.placed(model), inputs, outputs)
+
+
+@dataclass(kw_only=True)
+class OpenedLoop(Opened):
+    """A model in a loop; its arrays are there after `run_first`."""
+
+    steps: Steps
+    loop: LoopData = field(init=False)
+
+    def run_first(self) -> None:
+        from ortbench.worker.loops import data  # most runs have none, and would wait for it
+
+        self.loop = data.make(self.path, self.model, self.request, self.steps)
+        self.data = self.loop.single
+
+    def make(self, mode: str, depth: int) -> Mode:
+        from ortbench.worker.loops.modes import make_loop
+
+        return make_loop(mode, self.model, self.loop, self.steps, self.request)
+
+    @property
+    def loops(self) -> list[LoopData]:
+        return [self.loop]
+
+
+@dataclass(kw_only=True)
+class OpenedChain(Opened):
+    """A chain, of whose stages the rest is the main one's."""
+
+    chain: ChainData
+
+    def make(self, mode: str, depth: int) -> Mode:
+        from ortbench.worker.loops.chain import make_chain
+
+        return make_chain(mode, self.chain)
+
+    @property
+    def loops(self) -> list[LoopData]:
+        return [stage.loop for stage in self.chain.stages]
+
+    def references(self) -> tuple[Sequence[TensorSpec], Sequence[Value]]:
+        if not self.data.reference:
+            return super().references()
+        specs, arrays = zip(*self.chain.outputs(), strict=True)
+        return specs, arrays
+
+    def session(self, stage: int | None) -> tuple[str, Target, Model, dict[str, Value]]:
+        if stage is None:
+            return super().session(stage)
+        it = self.chain.stages[stage]
+        return it.asked.model, it.model.target, it.model, it.loop.single.arrays
+
+
+def opened_of(path: str, target: Target, request: Inputs, model: Model, steps: Steps | None) -> Opened:
+    """A model that has not run yet; with steps in a loop."""
+    from ortbench.worker.session.first_run import no_data
+
+    if steps is None:
+        return Opened(path, target, request, model, no_data())
+    return OpenedLoop(path, target, request, model, no_data(), steps=steps)
+
+
+@dataclass
+class Shared:
+    """What all shapes have in common."""
+
+    path: str
+    target: Target
+    model: Model
+    described: protocol.LoadedEp  # its EP
+    cache: engine_cache.Watch  # watches where the EP keeps engines
+    where: schema.Placement  # its nodes
+    counted: bool = False  # whether `where` has all that can be known
