@@ -83,7 +83,7 @@ def small_disk(folder: Path) -> SmallDisk:
 def main() -> None:
     """ortbench with a disk of its own, whose files are then put where they are found when it is gone; a file fills it up."""
     from ortbench.__main__ import main as ortbench
-    from ortbench.measure import bench
+    from ortbench.measure import experiment
     from ortbench.measure.side import Side
 
     place, kept, size, meanwhile = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), sys.argv[4]
@@ -101,7 +101,7 @@ def main() -> None:
 
     if meanwhile:
         Side.block = blocked  # type: ignore[assignment, method-assign]
-        bench._KEEP_EVERY_S, bench._KEEP_SHARE = 0.0, 1e9
+        experiment._KEEP_EVERY_S, experiment._KEEP_SHARE = 0.0, 1e9
     try:
         ortbench()
     finally:

@@ -115,13 +115,12 @@ def _note_lost_report(report: Path, session: Result, why: str) -> None:
 
 def _read_recording(nsys: str, version: str, report: Path, remarks: list[str]) -> Recording | None:
     """What Nsight Systems recorded; None with a remark where it cannot be read, since the session is still worth having."""
-    from ortbench.measure.nsys import summarise
-    from ortbench.measure.nsys_export import read
+    from ortbench.measure.nsys import read_export, summarise
 
     if remarks:
         return None
     try:
-        return read(summarise(nsys, report), version, report)
+        return read_export(summarise(nsys, report), version, report)
     except BenchmarkFailed as error:
         remarks.append(f"what Nsight Systems recorded could not be read: {error}")
         return None

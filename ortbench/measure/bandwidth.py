@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import time
 from collections import defaultdict
-from collections.abc import Callable
-from datetime import UTC, datetime
+from collections.abc import Callable, Collection
 from typing import NamedTuple
 
 from ortbench.analysis.bandwidth import TITLES, copies, fail, put_samples, sync_of
 from ortbench.core import units
 from ortbench.core.errors import BenchmarkFailed
-from ortbench.core.version import __version__
+from ortbench.measure.describe import new_result
 from ortbench.measure.environment import environment, free_memory, load_average
+from ortbench.measure.experiment import Experiment
+from ortbench.measure.forecast import Forecast
+from ortbench.measure.gpus import Watch
 from ortbench.measure.process import Client, WorkerLost, open_copies
 from ortbench.measure.schedule import Block, Schedule, StopRule
 from ortbench.model.modes import COPY, DIRECTIONS, LATENCY
@@ -20,14 +21,13 @@ from ortbench.model.protocol import CopiesProved, CopyEp, Held, Samples
 from ortbench.model.result import BANDWIDTH, Case, Result
 from ortbench.model.schema import Direction, Stopped
 from ortbench.plan.bandwidth_plan import CopyPlan, sizes
-from ortbench.plan.plan import Observer
+from ortbench.plan.plan import Loop, Observer
 
 _PRECISION = 0.01  # within which every median is known when the sweep may stop early
-_KEEP_EVERY_S = 5.0
 _LEFT_OUT = "sizes-left-out"
 
 
-class Lane(NamedTuple):
+class Series(NamedTuple):
     """What alternates: copies of one size, direction and host memory."""
 
     direction: Direction
@@ -40,15 +40,10 @@ class Lane(NamedTuple):
         return self.memory, self.bytes
 
 
-class CopyBench:
-    """Measures a sweep.
+class CopyBench(Experiment[Series]):
+    """Measures a bandwidth curve, in a worker that `open_copies` started; `keep` saves the result so far."""
 
-    Args:
-        plan: checked.
-        client: a worker that `open_copies` started.
-        keep: saves the result so far.
-        observer: told what happens.
-    """
+    counts_waits = False  # of copies that take less than a request to the worker
 
     def __init__(
         self,
@@ -57,50 +52,38 @@ class CopyBench:
         keep: Callable[[Result], None],
         observer: Observer | None = None,
     ) -> None:
+        super().__init__([], Forecast(Loop(), sides=0, modes=0), observer)
         self._plan = plan
         self._client = client
-        self._keep = keep
-        self._observer = observer or Observer()
+        self._save = keep
         self._kinds: list[str] = []
-        self._estimates: dict[Lane, dict[str, float | None]] = {}
+        self._estimates: dict[Series, dict[str, float | None]] = {}
         self._cases: dict[tuple[str, int], Case] = {}
         self._differing: dict[tuple[str, int], str] = {}
-        self._samples: dict[Lane, list[int]] = {}
-        self._blocks: dict[Lane, list[list[int]]] = defaultdict(list)
-        self._kept_at = time.monotonic()
-        self.interrupted = False
-        self.result = Result(
-            tool={"name": "ortbench", "version": __version__},
-            created=datetime.now(UTC).isoformat(timespec="seconds"),
-            command=list(plan.command),
-            setup={"seed": plan.seed},
-            kind=BANDWIDTH,
-        )
+        self._samples: dict[Series, list[int]] = {}
+        self._blocks: dict[Series, list[list[int]]] = defaultdict(list)
+        self.result = new_result(plan.command, setup={"seed": plan.seed}, kind=BANDWIDTH)
 
-    def run(self) -> Result:
-        """Measure; after Ctrl-C or a lost worker the result is what there is of it.
+    @property
+    def results(self) -> list[Result]:
+        return [self.result]
 
-        Raises:
-            BadInput, BenchmarkFailed, Unsupported: before anything could be measured.
-        """
-        try:
-            self._describe()
-            self._set_up()
-            self.result.stopped = self._measure()
-        except KeyboardInterrupt:
-            if not any(self._samples.values()):
-                raise
-            self.interrupted, self.result.stopped = True, {"reason": "interrupted"}
-        except WorkerLost as error:
-            if not any(self._samples.values()):
-                raise BenchmarkFailed(f"before any copy was measured {error}") from None
-            self.result.stopped = {"reason": "error", "message": str(error)}
-        finally:
-            self._client.close()
-        self._end()
-        return self.result
+    def _has_begun(self) -> bool:
+        return any(self._samples.values())
+
+    def _lost(self, error: WorkerLost) -> Stopped:
+        if not self._has_begun():
+            raise BenchmarkFailed(f"before any copy was measured {error}") from None
+        return {"reason": "error", "message": str(error)}
+
+    def _close(self) -> None:
+        self._client.close()
 
     # Before the measurement
+
+    def _open(self) -> None:
+        self._describe()
+        self._set_up()
 
     def _describe(self) -> None:
         self._observer.stage(f"loading {self._plan.target.ep}")
@@ -131,7 +114,7 @@ class CopyBench:
             self._client = open_copies(self._plan)
             self._client.receive()
         self._cases = {(kind, size): copies(kind, size) for kind in wanted for size in wanted[kind]}
-        self._samples = {Lane(direction, *place): [] for place in self._cases for direction in DIRECTIONS}
+        self._samples = {Series(direction, *place): [] for place in self._cases for direction in DIRECTIONS}
         if not self._cases:
             reasons = [warning["message"] for warning in self.result.warnings if warning["code"] == _LEFT_OUT]
             raise BenchmarkFailed(f"no copy can be measured: {reasons[0]}")
@@ -179,47 +162,44 @@ class CopyBench:
             return
         sync_of(self.result)[kind] = {direction: answer[direction] for direction in DIRECTIONS}
         for item in answer["estimates"]:
-            self._estimates[Lane(item["direction"], kind, item["bytes"])] = {LATENCY: item["ns"]}
+            self._estimates[Series(item["direction"], kind, item["bytes"])] = {LATENCY: item["ns"]}
 
     # The measurement
 
-    def _measure(self) -> Stopped | None:
+    def _measure(self, watch: Watch) -> Stopped | None:
         if not self._estimates:
             return {"reason": "nothing_left", "per": COPY}
         duration_ns = round(self._plan.duration_s * 1e9 / len(self._estimates))
-        rule = StopRule(duration_ns, _PRECISION, self._plan.iterations, lane=COPY)
+        rule = StopRule(duration_ns, _PRECISION, self._plan.iterations, per=COPY)
         schedule = Schedule(self._estimates, rule, self._plan.seed)
-        began = time.monotonic_ns()
-        try:
+        with self._clocked():
             self._time_blocks(schedule)
-        finally:
-            self.result.took_ns = time.monotonic_ns() - began
         self._observer.stage("checking data")
-        for place in dict.fromkeys(lane.place for lane in self._estimates):
+        for place in dict.fromkeys(series.place for series in self._estimates):
             self._check(*place)
         if schedule.stopped is not None and schedule.stopped["reason"] == "duration":  # its budget is that of one copy
             return {"reason": "duration", "value": self._plan.duration_s}
         return schedule.stopped
 
-    def _time_blocks(self, schedule: Schedule[Lane]) -> None:
-        while (block := schedule.next_block()) is not None:
-            self._observer.progress(schedule.progress)
-            try:
-                answer: Samples = self._client.ask("bandwidth_block", **_request(block))
-            except BenchmarkFailed as error:
-                fail(self._cases[block.lane.place], block.lane.direction, str(error))
-                if isinstance(error, WorkerLost):
-                    raise
-                schedule.remove(block.lane)
-                continue
-            schedule.add(block, answer["samples"], answer["spent_ns"])
-            self._add(block, answer)
+    def _tell_progress(self, share: float) -> None:
+        self._observer.progress(share)
 
-    def _add(self, block: Block[Lane], answer: Samples) -> None:
-        self._samples[block.lane] += answer["samples"]
-        self._blocks[block.lane].append([block.round, block.n, answer["start_ns"]])
-        if time.monotonic() - self._kept_at > _KEEP_EVERY_S:
-            self._summarise()
+    def _time(self, block: Block[Series]) -> Samples | None:
+        direction, memory, size = block.series
+        try:
+            timed: Samples = self._client.ask(
+                "bandwidth_block", direction=direction, memory=memory, size=size, n=block.n, drop=block.drop
+            )
+        except BenchmarkFailed as error:
+            fail(self._cases[block.series.place], direction, str(error))
+            if isinstance(error, WorkerLost):
+                raise
+            return None
+        return timed
+
+    def _add(self, block: Block[Series], answer: Samples) -> None:
+        self._samples[block.series] += answer["samples"]
+        self._blocks[block.series].append([block.round, block.n, answer["start_ns"]])
 
     def _check(self, kind: str, size: int) -> None:
         """Hold what the timed copies left against what was to be copied."""
@@ -242,23 +222,18 @@ class CopyBench:
             if direction not in case.checks:
                 fail(case, direction, reason)
 
-    def _summarise(self) -> None:
+    def _save_all(self) -> None:
         """Statistics of every case from its samples, and the result so far to whoever saves it."""
-        for lane, samples in self._samples.items():
+        for series, samples in self._samples.items():
             if samples:
-                put_samples(self._cases[lane.place], lane.direction, samples, self._blocks[lane])
-        self._keep(self.result)
-        self._kept_at = time.monotonic()
+                put_samples(self._cases[series.place], series.direction, samples, self._blocks[series])
+        self._save(self.result)
 
-    def _end(self) -> None:
+    def _end(self, why: Stopped | None, lost: Collection[str] = ()) -> None:
+        self.result.stopped, self.result.took_ns = why, self._took_ns
         self.result.environment["load_average"]["end"] = load_average()
-        for lane, samples in self._samples.items():
-            case = self._cases[lane.place]
-            if lane.direction not in case.checks and not samples:
-                fail(case, lane.direction, "the sweep ended before it was measured")
-        self._summarise()
-
-
-def _request(block: Block[Lane]) -> dict[str, object]:
-    lane = block.lane
-    return {"direction": lane.direction, "memory": lane.memory, "size": lane.bytes, "n": block.n, "drop": block.drop}
+        for series, samples in self._samples.items():
+            case = self._cases[series.place]
+            if series.direction not in case.checks and not samples:
+                fail(case, series.direction, "the sweep ended before it was measured")
+        self._keep()

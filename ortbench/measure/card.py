@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 from ortbench.core.ep_names import is_nvidia
 from ortbench.core.errors import Unsupported
+from ortbench.measure.gpus import opened_nvml
 from ortbench.model.hardware_names import NVIDIA
 from ortbench.model.schema import ChainStage, EpOfSession, Provider
 
@@ -22,11 +24,7 @@ def is_on_nvidia(it: Provider | EpOfSession | ChainStage) -> bool:
 
 
 def card_of(target: Provider, nvml: Any) -> int:
-    """The number by which NVML knows an EP's device.
-
-    Args:
-        target: of a result.
-        nvml: the module ``pynvml``, initialised; None where it cannot be.
+    """The number by which NVML, initialised or None, knows an EP's device.
 
     Raises:
         Unsupported: it is none of NVIDIA's, or which one it is cannot be told.
@@ -45,15 +43,19 @@ def card_of(target: Provider, nvml: Any) -> int:
     return which(target["device"].get("metadata", {}).get("pci_bus_id"), buses)
 
 
-def which(bus: str | None, buses: Sequence[str]) -> int:
-    """The number of the card on a bus.
+def known_card(target: Provider) -> int | None:
+    """The same; None where it is none of NVIDIA's, or which one it is cannot be told."""
+    if is_on_nvidia(target):
+        with suppress(Unsupported), opened_nvml() as nvml:
+            return card_of(target, nvml)
+    return None
 
-    Args:
-        bus: where ONNX Runtime has the device, such as ``0000:01:00.0``; None where it does not say.
-        buses: of the cards, as NVML has them.
+
+def which(bus: str | None, buses: Sequence[str]) -> int:
+    """The number of the card on the bus on which ONNX Runtime has the device, such as ``0000:01:00.0``.
 
     Raises:
-        Unsupported: none is there, or it is not known where the device is.
+        Unsupported: none is there, or ONNX Runtime does not say where the device is.
     """
     if bus is None:
         raise Unsupported(f"there are {len(buses)} NVIDIA GPUs, and ONNX Runtime does not say which one it uses")

@@ -24,15 +24,12 @@ _RESET_S = 30.0
 
 @contextmanager
 def locked_clocks(sides: Sequence[tuple[Plan, Result]]) -> Iterator[None]:
-    """Inside the block the cards of all sides have their clocks locked, if the plans want that.
-
-    Args:
-        sides: plans, which share the wish, and their results, whose models are open.
+    """Inside the block the cards of all configurations, whose models are open, have their clocks locked, if the plans want that.
 
     Raises:
         BadInput: there is no such card, the user may not, or the card does not take the clock.
     """
-    wish = sides[0][0].lock_clocks
+    wish = sides[0][0].lock_clocks if sides else None
     if wish is None:
         yield
         return
@@ -46,7 +43,7 @@ def locked_clocks(sides: Sequence[tuple[Plan, Result]]) -> Iterator[None]:
 
 
 def _cards(results: Sequence[Result], wish: str | int) -> list[int]:
-    """The cards that sides run on; those that run on none are left alone."""
+    """The cards that configurations run on; those that run on none are left alone."""
     try:
         with opened_nvml() as nvml:
             on_cards = [result.target for result in results if is_on_nvidia(result.target)]

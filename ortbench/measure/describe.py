@@ -2,40 +2,42 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 from collections.abc import Sequence
-from contextlib import suppress
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 from ortbench.analysis.comparing.variables import recorded
 from ortbench.analysis.items import items_of
 from ortbench.analysis.nodes.placed import nodes_stay
 from ortbench.analysis.throttling import leave_out, sentence, throttled
 from ortbench.core.ep_names import is_nvidia
-from ortbench.core.errors import BadInput, BenchmarkFailed, Unsupported
-from ortbench.measure.card import card_of, is_on_nvidia
-from ortbench.measure.chain import describe_chain
-from ortbench.measure.gpus import opened_nvml, to_warn_of
+from ortbench.core.errors import BadInput, BenchmarkFailed
+from ortbench.core.files import sha256
+from ortbench.core.version import __version__
+from ortbench.measure.card import is_on_nvidia, known_card
+from ortbench.measure.gpus import to_warn_of
 from ortbench.model.modes import CPU, MODES
-from ortbench.model.protocol import Opened
-from ortbench.model.result import LOOP, UNSUPPORTED, Result
+from ortbench.model.protocol import Opened, OpenedChain
+from ortbench.model.result import CHAIN, LOOP, UNSUPPORTED, Result
 from ortbench.model.schema import GpuReading, Machine, Target
 from ortbench.plan.options import settings
 from ortbench.plan.plan import Plan
 from ortbench.plan.target import POLICIES
 
 
+def new_result(command: Sequence[str], **known: Any) -> Result:
+    """A result of which so much is known before anything was opened."""
+    created = datetime.now(UTC).isoformat(timespec="seconds")
+    return Result(tool={"name": "ortbench", "version": __version__}, created=created, command=list(command), **known)
+
+
 def describe(result: Result, plan: Plan, machine: Machine, sha256: str, run_id: str, opened: Opened) -> None:
     """Describe a run whose model is open.
-
-    Args:
-        result: to be filled in; its cases are those of the plan.
-        plan: what was asked for.
-        machine: the state of the machine.
-        sha256: of the model's file.
-        run_id: shared by the sides of a run.
-        opened: what the worker says.
 
     Raises:
         BadInput: CUPTI is to look into an EP that is not NVIDIA's, or items are to be what they cannot be.
@@ -126,14 +128,8 @@ def describe_fence(result: Result) -> None:
 
 
 def describe_gpus(results: Sequence[Result], readings: Sequence[GpuReading], decided: bool) -> None:
-    """What NVML said while several sides were measured, and whether rounds are left out for it; on a machine without an NVIDIA
-    GPU nothing.
-
-    Args:
-        results: of the sides.
-        readings: of all GPUs, in order.
-        decided: a gate's verdict rests on all rounds, so that none is left out.
-    """
+    """What NVML said while configurations were measured, and whether rounds are left out for it: none where a gate has
+    `decided` by all of them."""
     measured = [card for result in results for card in _cards(result, readings)]
     found = throttled(readings, [case for result in results for case in result.cases], measured)
     if found is not None and decided:
@@ -156,7 +152,26 @@ def _cards(result: Result, readings: Sequence[GpuReading]) -> set[int]:
     """The GPUs that may be the one of a result: where it cannot be told, all that there are."""
     if not is_on_nvidia(result.target):
         return set()
-    if result.environment["gpus"][1:]:
-        with suppress(Unsupported), opened_nvml() as nvml:
-            return {card_of(result.target, nvml)}
+    if result.environment["gpus"][1:] and (card := known_card(result.target)) is not None:
+        return {card}
     return {reading["gpu"] for reading in readings}
+
+
+def describe_chain(result: Result, plan: Plan, opened: OpenedChain) -> Plan:
+    """Describe a chain that is open; returns the plan with the target of the stage that the chain's EP is named after."""
+    digests: dict[str, str] = {}
+    for stage, asked in zip(opened["stages"], plan.stages, strict=True):
+        if asked.model not in digests:
+            digests[asked.model] = sha256(Path(asked.model))
+        stage["sha256"], stage["settings"] = digests[asked.model], settings(asked.target)
+    result.kind, result.chain = CHAIN, {"stages": opened["stages"], "links": opened["links"]}
+    result.model["sha256"] = _digest(result)
+    return replace(plan, target=plan.stages[opened["main"]].target)
+
+
+def _digest(result: Result) -> str:
+    """What makes a chain the same as another: its models, how often they run, what they hand on, and nothing of its file's
+    text or of the EPs."""
+    stages = [(it["name"], it["sha256"], it["repeat"], it["feedback"], it["keep"]) for it in result.part["stages"]]
+    links = [(it["from"], it["to"]) for it in result.part["links"]]
+    return hashlib.sha256(json.dumps([stages, links]).encode()).hexdigest()

@@ -4,35 +4,39 @@ from __future__ import annotations
 
 import contextlib
 import platform
+from collections.abc import Callable
 from importlib import metadata
+from pathlib import Path
+from typing import Any, cast
 
-from ortbench.core.errors import BenchmarkFailed, OrtbenchError
-from ortbench.measure import cards, nsys, processor
+from ortbench.analysis.throttling import held_by
+from ortbench.core.errors import BenchmarkFailed, OrtbenchError, one_line
+from ortbench.measure import nsys
+from ortbench.measure.environment import cpu_model, governors, load_average, usable_cores
+from ortbench.measure.gpus import opened_nvml
 from ortbench.measure.process import Client
-from ortbench.model.doctor_schema import Facts, Installed, Packages, Profiler
+from ortbench.model.doctor_schema import Card, CardProcess, Cpu, Facts, Installed, Memory, Nvidia, Packages, Profiler
+from ortbench.model.hardware_names import NVIDIA
 
 _ANSWER_S = 120.0  # the longest wait for one
 
 
 def facts(python: str | None = None) -> Facts:
-    """All but the noise, which is None.
-
-    Args:
-        python: the interpreter whose ONNX Runtime it is about; None for this one.
+    """All but the noise, which is None, of this machine and of the ONNX Runtime of an interpreter.
 
     Raises:
         BenchmarkFailed: no worker can be started.
     """
-    cpu = processor.cpu()  # its load before the worker adds to it
+    found = cpu()  # its load before the worker adds to it
     packages, installed, problem = _runtime(python)
     return {
         "system": f"{platform.platform()}, {_python(python, installed)}",
         "packages": packages,
         "installed": installed,
         "problem": problem,
-        "cpu": cpu,
-        "memory": processor.memory(),
-        "nvidia": cards.nvidia(),
+        "cpu": found,
+        "memory": memory(),
+        "nvidia": nvidia(),
         "profiler": profiler(),
         "noise": None,
     }
@@ -67,3 +71,155 @@ def profiler() -> Profiler:
         except BenchmarkFailed as error:
             found["problem"] = str(error)
     return found
+
+
+_FREQUENCY = Path("sys/devices/system/cpu")
+_GROUPS = Path("sys/fs/cgroup")
+
+
+def cpu(root: Path = Path("/")) -> Cpu:
+    """The processor; of its clocks and limits what Linux tells."""
+    import psutil
+
+    load = load_average()
+    return {
+        "model": cpu_model(),
+        "cores": psutil.cpu_count(),
+        "usable": usable_cores(),
+        "limit": core_limit(root),
+        "governors": governors(root),
+        "turbo": turbo(root),
+        "load": None if load is None else load[0],
+    }
+
+
+def memory() -> Memory:
+    """Main memory."""
+    import psutil
+
+    found = psutil.virtual_memory()
+    return {"total": found.total, "available": found.available}
+
+
+def turbo(root: Path) -> bool | None:
+    """Whether clocks may go beyond the nominal one; None where nobody says."""
+    switched_off = _read(root / _FREQUENCY / "intel_pstate" / "no_turbo")
+    if switched_off is not None:
+        return switched_off == "0"
+    boost = _read(root / _FREQUENCY / "cpufreq" / "boost")
+    return None if boost is None else boost == "1"
+
+
+def core_limit(root: Path) -> float | None:
+    """How many cores' worth of time this process's control groups may take, the tightest of them; None without a limit.
+
+    Version 2 has one tree of groups, version 1 one for each controller. Inside a container the group that a process says
+    it is in may not be visible; its own tree then begins at the root.
+    """
+    limits = []
+    for line in (_read(root / "proc/self/cgroup") or "").splitlines():
+        _, controllers, path = line.split(":", 2)
+        if controllers == "":
+            trees = [_GROUPS, _GROUPS / "unified"]
+        elif "cpu" in controllers.split(","):
+            trees = [_GROUPS / controllers, _GROUPS / "cpu"]
+        else:
+            continue
+        group = Path(path.lstrip("/"))
+        limits += [_limit(root / tree / inner) for tree in trees for inner in (group, *group.parents)]
+    return min((limit for limit in limits if limit is not None), default=None)
+
+
+def _limit(group: Path) -> float | None:
+    quota, period = [*(_read(group / "cpu.max") or "").split(), "", ""][:2]
+    if not quota:
+        quota, period = _read(group / "cpu.cfs_quota_us") or "", _read(group / "cpu.cfs_period_us") or ""
+    if not quota.isdigit() or not period.isdigit():  # "max" and -1 are no limit
+        return None
+    return int(quota) / int(period)
+
+
+def _read(file: Path) -> str | None:
+    try:
+        return file.read_text().strip()
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+_VENDOR = f"0x{NVIDIA:04x}"
+_DISPLAY = "0x03"  # PCI's class of display controllers, 3D controllers among them
+
+
+def nvidia(nvml: Any = None, root: Path = Path("/")) -> Nvidia:
+    """The cards, and the driver."""
+    with opened_nvml(nvml) as opened:
+        if opened is None:
+            return {"present": _on_the_bus(root), "driver": None, "cuda": None, "cards": []}
+        cuda = _asked(opened, opened.nvmlSystemGetCudaDriverVersion_v2)
+        return {
+            "present": True,
+            "driver": _asked(opened, opened.nvmlSystemGetDriverVersion),
+            "cuda": None if cuda is None else f"{cuda // 1000}.{cuda % 1000 // 10}",
+            "cards": [_card(opened, number) for number in range(_asked(opened, opened.nvmlDeviceGetCount) or 0)],
+        }
+
+
+def _on_the_bus(root: Path) -> bool:
+    for device in (root / "sys/bus/pci/devices").glob("*"):
+        try:
+            if (device / "vendor").read_text().strip() == _VENDOR and (device / "class").read_text().startswith(
+                _DISPLAY
+            ):
+                return True
+        except OSError:
+            continue
+    return False
+
+
+def _card(nvml: Any, number: int) -> Card:
+    """What a card tells; what it does not is left out."""
+    try:
+        handle = nvml.nvmlDeviceGetHandleByIndex(number)
+    except nvml.NVMLError as error:
+        return {"error": one_line(error)}
+    asked: dict[str, Callable[[], Any]] = {
+        "name": lambda: nvml.nvmlDeviceGetName(handle),
+        "persistence": lambda: nvml.nvmlDeviceGetPersistenceMode(handle) == 1,
+        "sm_mhz": lambda: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM),
+        "sm_mhz_max": lambda: nvml.nvmlDeviceGetMaxClockInfo(handle, nvml.NVML_CLOCK_SM),
+        "memory_mhz": lambda: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_MEM),
+        "memory_mhz_max": lambda: nvml.nvmlDeviceGetMaxClockInfo(handle, nvml.NVML_CLOCK_MEM),
+        "power_limit_w": lambda: nvml.nvmlDeviceGetEnforcedPowerLimit(handle) / 1000,
+        "power_default_w": lambda: nvml.nvmlDeviceGetPowerManagementDefaultLimit(handle) / 1000,
+        "busy": lambda: nvml.nvmlDeviceGetUtilizationRates(handle).gpu / 100,
+        "slowed_by": lambda: held_by(nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle)),
+        "processes": lambda: _processes(nvml, handle),
+    }
+    found = {key: value for key, call in asked.items() if (value := _asked(nvml, call)) is not None}
+    return cast(Card, found)  # the keys are those of its fields
+
+
+def _processes(nvml: Any, handle: Any) -> list[CardProcess]:
+    """What computes on a card or draws on it; in a container others' may not be told, or not by name."""
+    running = nvml.nvmlDeviceGetComputeRunningProcesses(handle) + nvml.nvmlDeviceGetGraphicsRunningProcesses(handle)
+    return [
+        {"pid": it.pid, "name": _name(it.pid), "memory_bytes": it.usedGpuMemory}
+        for it in {it.pid: it for it in running}.values()
+    ]
+
+
+def _name(pid: int) -> str | None:
+    import psutil
+
+    try:
+        return psutil.Process(pid).name()
+    except psutil.Error:
+        return None
+
+
+def _asked(nvml: Any, call: Callable[[], Any]) -> Any:
+    mismatch = getattr(nvml, "NVMLLibraryMismatchError", nvml.NVMLError)  # no kind of the other
+    try:
+        return call()
+    except (nvml.NVMLError, mismatch, AttributeError):  # a card without it, or a library older than the call
+        return None

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal, Protocol
 
 from ortbench.analysis import energy
 from ortbench.analysis.energy import PARTS, Part
 from ortbench.core import signals
 from ortbench.core.errors import OrtbenchError, Unsupported
+from ortbench.measure.card import card_of
 from ortbench.measure.gpus import opened_nvml
-from ortbench.measure.meters import Meter, meter_for
 from ortbench.measure.process import WorkerLost
 from ortbench.measure.side import Side
 from ortbench.model.modes import LATENCY
 from ortbench.model.protocol import Stretched
+from ortbench.model.schema import Provider
 
 SHORTEST_S = 2.0  # of a stretch
 IDLE_S = 1.0  # of the idle time before and after each
@@ -25,13 +28,7 @@ _IDLE_LONGEST_S = 10.0
 
 
 class Recorder:
-    """Reads a meter for a while.
-
-    Args:
-        meter: to be read.
-        clock: ns, the one of the worker.
-        sleep: s.
-    """
+    """Reads a meter for a while; the clock, ns, is the worker's."""
 
     def __init__(
         self,
@@ -44,15 +41,8 @@ class Recorder:
         self._clock, self._sleep = clock, sleep
 
     def record(self, seconds: float, steps: int = 0) -> list[tuple[int, float]]:
-        """Each time at which the meter was seen to have moved, after it has settled, and where it stood from then on.
-
-        Args:
-            seconds: for so long.
-            steps: and longer, until it has moved so many times.
-
-        Raises:
-            Stopped: see `ortbench.core.signals.heed`.
-        """
+        """Each time at which the meter was seen to have moved, after it has settled, and where it stood from then on: for so
+        long, and longer until it has moved so many times."""
         settled = self._clock() + round(self.meter.settle_s * 1e9)
         until = settled + round(seconds * 1e9)
         at_most = settled + round(max(seconds, _IDLE_LONGEST_S) * 1e9)
@@ -80,12 +70,7 @@ class Recorder:
 
 
 def measure_energy(side: Side, tell: Callable[[str], None]) -> None:
-    """Have a stretch of each mode run, when all figures are there; where there is nothing to read each case says why.
-
-    Args:
-        side: whose modes were measured, awake.
-        tell: what is going on, in words.
-    """
+    """Have a stretch of each mode run, when all figures are there; where there is nothing to read each case says why."""
     try:
         with opened_nvml() as nvml:
             recorder = Recorder(meter_for(side.result.target, nvml))
@@ -125,3 +110,126 @@ def _measure(side: Side, mode: str, recorder: Recorder, before: list[Part]) -> l
     ended = [(count, at) for count, at in answer["ended"]]
     energy.put_energy(case, meter.how, meter.of, readings, answer["start_ns"], ended, [*before, *after])
     return after
+
+
+RAPL = Path("sys/class/powercap")
+
+
+class Meter(Protocol):
+    """Counts the joules that what it is `of` draws. For `settle_s` after a change readings are of what was done before."""
+
+    of: str
+    poll_s: float
+    settle_s: float
+
+    @property
+    def how(self) -> Literal["counter", "power", "rapl"]:
+        """See `ortbench.model.schema.Energy`."""
+
+    def joules(self) -> float:
+        """What it stands at, J; it only rises."""
+
+
+def meter_for(target: Provider, nvml: Any, root: Path = Path("/")) -> Meter:
+    """The meter of the device that an EP runs on.
+
+    Raises:
+        Unsupported: nothing can be read there, and why.
+    """
+    if target["device"]["type"] == "CPU":
+        return Rapl(root)
+    card = card_of(target, nvml)
+    try:
+        handle = nvml.nvmlDeviceGetHandleByIndex(card)
+        try:
+            return Counter(nvml, handle, card)
+        except nvml.NVMLError:  # before Volta, and where it is virtual
+            return Power(nvml, handle, card)
+    except nvml.NVMLError as error:
+        raise Unsupported(f"GPU {card} tells neither its energy nor its power: {error}") from None
+
+
+class Counter:
+    """The card's own counter of energy, of which NVML tells.
+
+    Raises:
+        NVMLError: it has none.
+    """
+
+    how: Literal["counter"] = "counter"
+    poll_s = 0.002  # of a step of 20 to 100 ms
+    settle_s = 0.3
+
+    def __init__(self, nvml: Any, handle: Any, card: int) -> None:
+        self.of = f"GPU {card}"
+        self._read: Callable[[], float] = lambda: nvml.nvmlDeviceGetTotalEnergyConsumption(handle) / 1000
+        self.joules()
+
+    def joules(self) -> float:
+        return self._read()
+
+
+class Power:
+    """Readings of the card's power, integrated.
+
+    Raises:
+        NVMLError: there are none.
+    """
+
+    how: Literal["power"] = "power"
+    poll_s = 0.02
+    settle_s = 1.2  # from Ampere on a reading is the mean of the last second
+
+    def __init__(self, nvml: Any, handle: Any, card: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self.of = f"GPU {card}"
+        self._read: Callable[[], float] = lambda: nvml.nvmlDeviceGetPowerUsage(handle) / 1000
+        self._clock = clock
+        self._at, self._watts, self._joules = clock(), self._read(), 0.0
+
+    def joules(self) -> float:
+        """The power since the reading before is the mean of the two."""
+        at, watts = self._clock(), self._read()
+        self._joules += (watts + self._watts) / 2 * (at - self._at)
+        self._at, self._watts = at, watts
+        return self._joules
+
+
+class Rapl:
+    """The counters of the CPU's packages, by Linux's powercap: Intel's, and AMD's by the same name.
+
+    Raises:
+        Unsupported: there are none, or they may not be read.
+    """
+
+    how: Literal["rapl"] = "rapl"
+    of = "the CPU's packages"
+    poll_s = 0.02  # it moves each millisecond, and reading it wakes a core
+    settle_s = 0.1
+
+    def __init__(self, root: Path = Path("/")) -> None:
+        self._files: list[Path] = []
+        self._ranges: list[int] = []
+        folder = root / RAPL
+        try:
+            for zone in sorted(folder.glob("intel-rapl:*")):
+                if zone.name.count(":") == 1 and (zone / "name").read_text().startswith("package"):
+                    self._files.append(zone / "energy_uj")
+                    self._ranges.append(int((zone / "max_energy_range_uj").read_text()))
+            self._last = self._values()
+        except OSError as error:
+            file = "/" / Path(error.filename).relative_to(root)
+            raise Unsupported(f"{file} cannot be read: {error.strerror}; root may read it") from None
+        if not self._files:
+            raise Unsupported(f"this CPU has no energy counter (RAPL) in /{RAPL}")
+        self._joules = 0.0
+
+    def _values(self) -> list[int]:
+        return [int(file.read_text()) for file in self._files]
+
+    def joules(self) -> float:
+        """A counter that has come to its end begins again at 0."""
+        values = self._values()
+        for value, last, end in zip(values, self._last, self._ranges, strict=True):
+            self._joules += ((value - last) if value >= last else (value + end + 1 - last)) / 1e6
+        self._last = values
+        return self._joules

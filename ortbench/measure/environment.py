@@ -54,11 +54,7 @@ def usable_cores() -> int | None:
 
 
 def governors(root: Path = Path("/")) -> dict[str, int]:
-    """How many cores each frequency governor has; empty where there is none, as on most virtual machines.
-
-    Args:
-        root: of the file system that is read.
-    """
+    """How many cores each frequency governor has; empty where there is none, as on most virtual machines."""
     found: Counter[str] = Counter()
     for file in (root / "sys/devices/system/cpu").glob("cpu[0-9]*/cpufreq/scaling_governor"):
         with contextlib.suppress(OSError, UnicodeDecodeError):

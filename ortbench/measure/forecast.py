@@ -20,16 +20,8 @@ _TELLING_SHARE = 0.05  # of the measurement, from which on it tells itself how l
 
 
 class Forecast:
-    """The time that is left, by the steps that are.
-
-    Args:
-        loop: what is measured.
-        sides: to open.
-        modes: to prepare and measure, of all sides together.
-        clock: in s.
-        energy: modes that have a stretch of their own for it.
-        switch: modes of which it is seen what a change of shapes costs.
-    """
+    """The time that is left, s, by the steps that are: sides to open, and modes to prepare and measure, of all sides together.
+    `measuring_s` is how long blocks take, where the loop does not say."""
 
     def __init__(
         self,
@@ -38,28 +30,32 @@ class Forecast:
         modes: int,
         clock: Callable[[], float] = time.monotonic,
         energy: int = 0,
-        switch: int = 0,
+        measuring_s: float | None = None,
     ) -> None:
-        self._loop, self._modes, self._clock = loop, modes, clock
+        self._loop, self._modes, self._clock, self._measuring_s = loop, modes, clock, measuring_s
         self._count: dict[Step, int] = {
             "open": sides,
             "prepare": modes,
             "measure": 1,
-            "switch": switch,
+            "switch": 0,
             "finish": modes,
             "energy": energy,
         }
         self._run_s = 0.0
-        self._measured = 0.0
         self._now: Step | None = None
-        self._begun = self._measured_at = clock()
+        self._begun = clock()
+        self._known: tuple[float, float] | None = None  # how long the step would still take, and when that was known
 
     def begin(self, step: Step) -> None:
         """A step begins, and with it all before it are over."""
         for earlier in _ORDER[: _ORDER.index(step)]:
             self._count[earlier] = 0
         self._count[step] = max(0, self._count[step] - 1)
-        self._now, self._begun = step, self._clock()
+        self._now, self._begun, self._known = step, self._clock(), None
+
+    def expect(self, step: Step, count: int) -> None:
+        """A step is to come so often."""
+        self._count[step] = count
 
     def know_run(self, seconds: float) -> None:
         """About how long one inference takes."""
@@ -73,21 +69,25 @@ class Forecast:
 
     def measured(self, share: float) -> None:
         """How much of the measurement is done, 0 to 1."""
-        self._measured, self._measured_at = share, self._clock()
+        if share > _TELLING_SHARE:
+            self.know_left((self._clock() - self._begun) * (1 / share - 1))
+
+    def know_left(self, seconds: float) -> None:
+        """How long the step that has begun still takes."""
+        self._known = (seconds, self._clock())
 
     def left_s(self) -> float:
         """How long it will still take, about."""
         to_come = sum(count * self._expected(step) for step, count in self._count.items())
         if self._now is None:
             return to_come
-        if self._now == "measure" and self._measured > _TELLING_SHARE:
-            expected, since = (self._measured_at - self._begun) * (1 / self._measured - 1), self._measured_at
-        else:
-            expected, since = self._expected(self._now), self._begun
-        return to_come + max(0.0, expected - (self._clock() - since))
+        seconds, since = self._known or (self._expected(self._now), self._begun)
+        return to_come + max(0.0, seconds - (self._clock() - since))
 
     def _expected(self, step: Step) -> float:
         if step == "measure":
+            if self._measuring_s is not None:
+                return self._measuring_s
             a_round = _ROUND_RUNS * self._run_s
             most = self._loop.duration_s
             if self._loop.iterations is not None:

@@ -85,13 +85,9 @@ def _describe(nvml: Any, index: int, driver: str) -> Gpu:
 class Watch:
     """Reads the state of every NVIDIA GPU now and then, between blocks; where there is none it does nothing.
 
-    Args:
-        nvml: the module ``pynvml``, initialised; by default it is opened, if it can be.
-        clock: ns, the one on which blocks begin.
-
     Attributes:
-        readings: so far, in order. One each second, and wherever what holds a GPU back has changed: from when on it says
-            something else, and until when it said the same.
+        readings: one each second, and wherever what holds a GPU back has changed: from when on it says something else, and
+            until when it said the same.
     """
 
     def __init__(self, nvml: Any = None, clock: Callable[[], int] = time.perf_counter_ns) -> None:

@@ -1,138 +1,207 @@
-"""From a plan and a load to a result: levels of a closed loop in turns, levels of an open loop one by one."""
+"""Loads: load points of a closed loop in turns, those of an open loop one by one, and a search for the highest rate."""
 
 from __future__ import annotations
 
 import random
-import time
-import uuid
-from collections.abc import Callable
-from contextlib import closing
-from pathlib import Path
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
 
-from ortbench.analysis.loads.load_levels import Taken, case_of
+from ortbench.analysis.loads import arrivals
+from ortbench.analysis.loads.load_levels import Burst, Taken, case_of
+from ortbench.analysis.loads.load_requests import Requests
 from ortbench.analysis.loads.slo_search import Search
-from ortbench.measure.clocks import locked_clocks
-from ortbench.measure.environment import environment
+from ortbench.measure.experiment import Experiment
+from ortbench.measure.forecast import Forecast
 from ortbench.measure.gpus import Watch
-from ortbench.measure.load_due import Due
-from ortbench.measure.load_left import Left
 from ortbench.measure.load_side import LoadSide
 from ortbench.measure.side import Side
 from ortbench.model.result import Result
 from ortbench.model.schema import Stopped
-from ortbench.plan.load_plan import AUTO, LoadPlan
+from ortbench.plan.load_plan import AUTO, UNIFORM, LoadPlan, read_timestamps
 from ortbench.plan.plan import Observer
 
 FEWEST_CYCLES = 5  # of a caller in a block, if all wait for one another
 SHORTEST_BLOCK_NS = 20_000_000
 ALONE_ROUNDS = 3  # of one caller alone where there is no closed loop
-KEEP_EVERY_S = 5.0
 _FEWEST_ROUNDS, _MOST_ROUNDS = 3, 8
 _LONGEST_BLOCK_NS = 1_000_000_000
-_PATIENCE_S = (
-    5.0  # how much longer than it is meant to last a level with more requests than can be served lasts, at least
-)
 _SEARCHED = 10  # rates that a search tries, about
 
 
-class LoadBench:
-    """Puts a load on a model.
+class Due:
+    """Makes the moments of a load before anything begins."""
 
-    Args:
-        side: not open yet.
-        load: checked.
-        observer: told what happens.
-        meanwhile: called once while the model is loaded.
-    """
+    def __init__(self, load: LoadPlan, seed: int) -> None:
+        self._load, self._seed = load, seed
+        self._stamps = None if load.file is None else read_timestamps(load.file)
+
+    @property
+    def level_s(self) -> float:
+        """How long a load point is meant to be, s."""
+        return self._load.level_s(None if self._stamps is None else self._stamps[-1])
+
+    @property
+    def rates(self) -> tuple[float, ...]:
+        """Of the load points that are known before."""
+        rate = self._load.rate
+        if isinstance(rate, tuple):
+            return rate
+        return () if rate == AUTO or self._stamps is None else (arrivals.own_rate(self._stamps),)
+
+    def longest_s(self, rate: float) -> float | None:
+        """How long a file of arrivals goes on at a rate, s; None where arrivals are made up."""
+        return None if self._stamps is None else (len(self._stamps) - 1) / rate
+
+    def moments(self, rate: float, duration_s: float, repeat: int) -> arrivals.Moments:
+        """When requests are due, ns from the beginning on, shape (n,); the same for the same `repeat`."""
+        if self._stamps is not None:
+            return arrivals.replayed(self._stamps, rate, duration_s)
+        if self._load.arrivals == UNIFORM:
+            return arrivals.uniform(rate, duration_s)
+        return arrivals.poisson(rate, duration_s, self._seed, repeat)
+
+
+class LoadExperiment(Experiment[Any]):
+    """A load on one configuration or several, all of which must open; the order of its blocks is what kinds of it differ in."""
+
+    patience_s = (
+        5.0  # how much longer than it is meant to last a stretch with more requests than can be served lasts, at least
+    )
+    skipped = 0  # requests at the beginning of a stretch
+
+    def __init__(
+        self,
+        sides: Sequence[Side],
+        load: LoadPlan,
+        observer: Observer | None = None,
+        meanwhile: Callable[[], None] | None = None,
+        after_open: Callable[[Sequence[Result]], None] | None = None,
+    ) -> None:
+        plan = sides[0].plan
+        self._load = load
+        self._due = Due(load, plan.inputs.seed)
+        self._level_s = self._due.level_s
+        modes = len(sides) * len(plan.modes)
+        levels = modes * (len(load.closed) + (1 if load.rate == AUTO else len(self._due.rates)))
+        forecast = Forecast(plan.loop, len(sides), modes, measuring_s=levels * self._level_s)
+        super().__init__(sides, forecast, observer, meanwhile, after_open)
+        self._loads = [LoadSide(side, load, self._level_s, self._observer) for side in sides]
+        self._random = random.Random(plan.inputs.seed)
+
+    def _open(self) -> None:
+        super()._open()
+        for it in self._loads:
+            it.opened()
+
+    def _measure(self, watch: Watch) -> Stopped | None:
+        with self._watched(watch):
+            for it in self._loads:
+                self._prepare(it.side)
+                with self._awake(it.side):
+                    it.have_callers(self._due.rates)
+            self._keep()
+            if (lacking := self._lacking()) is not None:
+                return {"reason": "nothing_left", "per": lacking}
+            self._forecast.begin("measure")
+            with self._clocked():
+                why = self._time_levels()
+                self._finish()
+            return why
+
+    def _lacking(self) -> str | None:
+        """What there must be to be measured and is not."""
+        raise NotImplementedError
+
+    def _time_levels(self) -> Stopped:
+        """Time blocks of all load points, in the order of this kind of load."""
+        raise NotImplementedError
+
+    def _block(
+        self, it: LoadSide, taken: Taken, seconds: float, number: int, repeat: int = 0
+    ) -> Burst | Requests | None:
+        """A block of a load point: of a closed loop so long, of an open loop a stretch of requests that are due in that time,
+        at the same moments for the same `repeat`."""
+        with self._awake(it.side):
+            if not taken.is_open:
+                return it.block(taken, round(seconds * 1e9), number)
+            due = self._due.moments(taken.key[1], seconds, repeat)
+            patience_s = max(seconds, self.patience_s, 10 * it.one_run_ns(taken.mode) / 1e9)
+            return it.stretch(taken, due, seconds + patience_s, number, self.skipped)
+
+    def _alone(self, it: LoadSide, mode: str, number: int) -> None:
+        """A block of one caller alone of a mode."""
+        with self._awake(it.side):
+            it.alone(mode, number)
+
+    @contextmanager
+    def _watched(self, watch: Watch) -> Iterator[None]:
+        """The GPUs' clocks at each load point are part of the results."""
+        for it in self._loads:
+            it.watch(watch)
+        try:
+            with self._looking(watch):
+                yield
+        finally:
+            for it in self._loads:
+                it.say_what_moved(watch)
+
+    def _tell_to_come(self, seconds: float) -> None:
+        self._forecast.know_left(seconds)
+        self._tell_left()
+
+    def _save_all(self) -> None:
+        for it in self._loads:
+            it.fill()
+        super()._save_all()
+
+    def _close(self) -> None:
+        for it in self._loads:
+            it.close()
+        super()._close()
+
+    def _end(self, why: Stopped | None, lost: Collection[str] = ()) -> None:
+        for it in self._loads:
+            it.fill()
+            it.remark()
+        super()._end(why)
+
+
+class LoadBench(LoadExperiment):
+    """The load of one side."""
 
     def __init__(
         self, side: Side, load: LoadPlan, observer: Observer | None = None, meanwhile: Callable[[], None] | None = None
     ) -> None:
-        self._side, self._load = side, load
-        self._observer = observer or Observer()
-        self._meanwhile = meanwhile
-        self._due = Due(load, side.plan.inputs.seed)
-        self._level_s = self._due.level_s
-        self._put = LoadSide(side, load, self._level_s, self._observer)
-        self._random = random.Random(side.plan.inputs.seed)
+        super().__init__([side], load, observer, meanwhile)
+        (self._put,) = self._loads
         self._round = 0
-        self._kept_at = time.monotonic()
-        self._began_ns: int | None = None
-        levels = len(side.plan.modes) * (len(load.closed) + (1 if load.rate == AUTO else len(self._due.rates)))
-        self._left = Left(len(side.plan.modes), levels * self._level_s, self._observer.left)
-        side.while_waiting = self._while_waiting
-        self.interrupted = False
+        self._to_come_s = 0.0
 
     @property
     def taken(self) -> list[Taken]:
-        """What was taken of each level, in the order of the result."""
+        """What was taken of each load point, in the order of the result."""
         return self._put.taken
 
-    def run(self) -> Result:
-        """Measure; after Ctrl-C or a lost worker the result is what there is of it.
+    def _lacking(self) -> str | None:
+        return None if self._put.side.modes else "mode"
 
-        Raises:
-            BadInput, BenchmarkFailed: before anything could be measured.
-        """
-        side = self._side
-        why: Stopped = {"reason": "interrupted"}
-        try:
-            self._open()
-            with locked_clocks([(side.plan, side.result)]), closing(Watch()) as watch, self._put.watched(watch):
-                why = self._measure()
-            side.release()
-        except KeyboardInterrupt:
-            if not side.is_open:
-                raise
-            self.interrupted = True
-        finally:
-            took = None if self._began_ns is None else time.perf_counter_ns() - self._began_ns
-            self._put.close()
-        self._put.end(why, took)
-        return side.result
-
-    def _while_waiting(self) -> None:
-        self._left.tell()
-        self._put.look()
-
-    def _open(self) -> None:
-        side = self._side
-        self._observer.stage(f"loading {Path(side.plan.model).name} ({side.name})")
-        self._left.tell()
-        side.start()
-        machine = environment()
-        if self._meanwhile is not None:
-            side.meanwhile(self._meanwhile)
-        self._put.open(machine, uuid.uuid4().hex)
-
-    def _measure(self) -> Stopped:
-        side = self._side
-        self._put.prepare(self._due.rates)
-        self._keep()
-        if not side.modes:
-            return {"reason": "nothing_left", "per": "mode"}
-        self._began_ns = time.perf_counter_ns()
-        self._left.begin_measuring(self._expected_s())
-        self._closed_levels()
-        self._open_levels()
-        for mode in side.modes if self._load.rate == AUTO else ():
+    def _time_levels(self) -> Stopped:
+        is_searched = self._load.rate == AUTO
+        searched = _SEARCHED * len(self._put.side.modes) if is_searched else 0
+        self._to_come_s = (len(self.taken) + searched) * self._level_s
+        self._tell_to_come(self._to_come_s)
+        self._closed_levels([it for it in self.taken if not it.is_open])
+        self._open_levels([it for it in self.taken if it.is_open])
+        for mode in self._put.side.modes if is_searched else ():
             self._search(mode)
-        for mode in side.modes:
-            self._observer.stage(f"checking outputs and the fence of {mode} ({side.name})")
-            side.finish(mode)
         return {"reason": "completed", "per": "load point"}
 
-    def _expected_s(self) -> float:
-        searched = _SEARCHED * len(self._side.modes) if self._load.rate == AUTO else 0
-        return (len(self.taken) + searched) * self._level_s
-
-    # Closed loop
-
-    def _closed_levels(self) -> None:
-        levels = [it for it in self.taken if not it.is_open]
-        if not levels or not self._side.modes:
+    def _closed_levels(self, levels: Sequence[Taken]) -> None:
+        """Rounds of a block of each load point, and one of one caller alone of each mode, shuffled."""
+        if not levels:
             return
-        cycle = max(self._put.one_run_ns(mode) for mode in self._side.modes) * max(self._load.closed)
+        cycle = max(self._put.one_run_ns(mode) for mode in self._put.side.modes) * max(self._load.closed)
         duration_ns = round(self._level_s * 1e9)
         fitting = int(duration_ns / max(SHORTEST_BLOCK_NS, FEWEST_CYCLES * cycle))
         rounds = min(_MOST_ROUNDS, max(_FEWEST_ROUNDS, fitting))
@@ -143,46 +212,40 @@ class LoadBench:
             self._random.shuffle(turns)
             for turn in turns:
                 if isinstance(turn, str):
-                    self._put.alone(turn, self._round)
-                elif self._put.usable(turn):
-                    self._put.block(turn, duration_ns // rounds, self._round)
-                if not isinstance(turn, str):
-                    self._left.done(duration_ns / rounds / 1e9)
+                    self._alone(self._put, turn, self._round)
+                else:
+                    if self._put.usable(turn):
+                        self._block(self._put, turn, duration_ns // rounds / 1e9, self._round)
+                    self._done(self._level_s / rounds)
                 self._keep_now_and_then()
         self._round += 1
 
-    # Open loop
-
-    def _open_levels(self) -> None:
-        levels = [it for it in self.taken if it.is_open]
+    def _open_levels(self, levels: list[Taken]) -> None:
+        """A stretch of each load point, shuffled, and after each a block of one caller alone."""
         self._random.shuffle(levels)
         if (levels and not self._load.closed) or self._load.rate == AUTO:
             for _ in range(ALONE_ROUNDS):
-                for mode in self._side.modes:
-                    self._put.alone(mode, self._round)
+                for mode in self._put.side.modes:
+                    self._alone(self._put, mode, self._round)
                 self._round += 1
         for number, taken in enumerate(levels):
             if self._put.usable(taken):
                 self._put_rate(taken, number)
-                self._put.alone(taken.mode, self._round)
+                self._alone(self._put, taken.mode, self._round)
                 self._round += 1
             self._keep()
 
     def _put_rate(self, taken: Taken, repeat: int) -> None:
-        """A stretch of a level of an open loop, as long as a level is."""
-        rate = taken.key[1]
-        self._observer.stage(f"measuring {taken.mode} at {rate:g} a second")
-        patience = max(self._level_s, _PATIENCE_S, 10 * self._put.one_run_ns(taken.mode) / 1e9)
-        self._put.stretch(
-            taken, self._due.moments(rate, self._level_s, repeat), self._level_s + patience, len(taken.stretches)
-        )
-        self._left.done(self._level_s)
+        """A stretch of a load point of an open loop, as long as a load point is."""
+        self._observer.stage(f"measuring {taken.mode} at {taken.key[1]:g} a second")
+        self._block(self._put, taken, self._level_s, len(taken.stretches), repeat)
+        self._done(self._level_s)
 
     def _search(self, mode: str) -> None:
         """Find the highest rate of a mode that keeps the SLO; all tries of a rate make up its level."""
         search = Search(self._load.callers * 1e9 / self._put.one_run_ns(mode))
         levels: dict[float, Taken] = {}
-        while (rate := search.next()) is not None and mode in self._side.modes:
+        while (rate := search.next()) is not None and mode in self._put.side.modes:
             taken = levels.get(rate)
             if taken is None:
                 taken = levels[rate] = self._put.add(mode, ("rate", rate))
@@ -196,12 +259,6 @@ class LoadBench:
             self._keep()
         self._put.found[mode] = search.found()
 
-    # The result
-
-    def _keep_now_and_then(self) -> None:
-        if time.monotonic() - self._kept_at > KEEP_EVERY_S:
-            self._keep()
-
-    def _keep(self) -> None:
-        self._put.keep()
-        self._kept_at = time.monotonic()
+    def _done(self, seconds: float) -> None:
+        self._to_come_s = max(0.0, self._to_come_s - seconds)
+        self._tell_to_come(self._to_come_s)

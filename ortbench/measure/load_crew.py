@@ -1,29 +1,31 @@
-"""The callers of a load, wherever they are: threads of a side's worker, or workers of one caller each that begin together."""
+"""The callers of a load, wherever they are: threads of a configuration's worker, or workers of one caller each that begin together."""
 
 from __future__ import annotations
 
+import os
+import random
+import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from ortbench.analysis.loads.load_levels import Burst
 from ortbench.analysis.loads.load_requests import Requests
 from ortbench.core.errors import BenchmarkFailed, OrtbenchError, WrongOutputs
 from ortbench.core.int_codec import pack, unpack
 from ortbench.measure.folder import temporary_folder
-from ortbench.measure.lock_watch import LockWatch
 from ortbench.measure.process import Client, WorkerLost, open_worker
 from ortbench.measure.side import Side
 from ortbench.model.protocol import LoadBlock, LoadCallers, LoadRuns, LoadServed
 from ortbench.model.schema import OWN, PROCESS
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    from ortbench.analysis.loads.arrivals import Moments
 
-    Moments = NDArray[np.int64]
 
 LEAST_RUNS = 3  # of each caller in a block: one before what counts, and two that do
 _LEAD_NS = 50_000_000  # from when several workers are asked to when they begin
@@ -31,14 +33,7 @@ _LEAD_PER_REQUEST_NS = 2_000  # and longer where they have to read many moments 
 
 
 class Crew:
-    """The callers of a side.
-
-    Args:
-        side: open.
-        sessions: what each has: see `ortbench.plan.load_plan.LoadPlan`.
-        seed: of the moments at which Python's lock is looked at.
-        stage: told what takes time before the first block.
-    """
+    """The callers of a configuration; `sessions` is what each has, see `ortbench.plan.load_plan.LoadPlan`."""
 
     def __init__(self, side: Side, sessions: str, seed: int, stage: Callable[[str], None]) -> None:
         self._side, self._sessions, self._seed, self._stage = side, sessions, seed, stage
@@ -85,12 +80,7 @@ class Crew:
     # Having them do something
 
     def closed(self, mode: str, count: int, duration_ns: int, round: int) -> Burst:
-        """A block of a closed loop.
-
-        Args:
-            mode, count: so many callers of a mode.
-            duration_ns: for so long, and `LEAST_RUNS` runs each.
-            round: of the block.
+        """A block of a closed loop: so long, and `LEAST_RUNS` runs of each caller.
 
         Raises:
             WorkerLost: a worker was lost; `reset` is to follow.
@@ -98,15 +88,8 @@ class Crew:
             BenchmarkFailed: a caller died.
         """
         asked = {"mode": mode, "duration_ns": duration_ns, "least": LEAST_RUNS}
-        with self._watched(count, duration_ns) as watch:
-            if self._sessions == PROCESS:
-                with _shared_file(count + 1) as board:
-                    answers: list[LoadRuns] = self._in_processes(
-                        "load_closed", count, board, _LEAD_NS, {**asked, "board": str(board)}
-                    )
-            else:
-                answers = [self._side.ask("load_closed", count=count, **asked)]
-        _refuse(answers)
+        answers: list[LoadRuns]
+        answers, watch = self._have("load_closed", count, duration_ns, _LEAD_NS, ("board", count + 1), asked)
         begin = answers[0]["at_ns"]
         burst = Burst(
             [unpack(it) for answer in answers for it in answer["starts"]],
@@ -117,34 +100,17 @@ class Crew:
             begin,
             round=round,
         )
-        lock = None if watch is None else watch.seen(begin, burst.end_ns)
-        return Burst(**{**vars(burst), "lock": lock})
+        return burst if watch is None else replace(burst, lock=watch.seen(begin, burst.end_ns))
 
     def open(self, mode: str, count: int, due: Moments, cutoff_ns: int, round: int) -> Requests:
-        """A level of an open loop.
-
-        Args:
-            mode, count: so many callers of a mode serve it.
-            due: ns from the beginning on.
-            cutoff_ns: from the beginning on; no request is begun after that.
-            round: of the stretch.
-
-        Raises:
-            WorkerLost, WrongOutputs, BenchmarkFailed: as `closed`.
-        """
+        """A stretch of an open loop, due and cut off (no request is begun after that) ns from its beginning on; raises as
+        `closed`."""
         import numpy as np
 
         asked = {"mode": mode, "due": pack(due), "cutoff_ns": cutoff_ns}
-        with self._watched(count, cutoff_ns) as watch:
-            if self._sessions == PROCESS:
-                lead = _LEAD_NS + _LEAD_PER_REQUEST_NS * due.size
-                with _shared_file(16) as turn:
-                    answers: list[LoadServed] = self._in_processes(
-                        "load_open", count, None, lead, {**asked, "turn": str(turn)}
-                    )
-            else:
-                answers = [self._side.ask("load_open", count=count, **asked)]
-        _refuse(answers)
+        lead_ns = _LEAD_NS + _LEAD_PER_REQUEST_NS * due.size
+        answers: list[LoadServed]
+        answers, watch = self._have("load_open", count, cutoff_ns, lead_ns, ("turn", 16), asked)
         begin = answers[0]["at_ns"]
         numbers, free, start, end = (
             np.concatenate([unpack(it) for answer in answers for it in answer[key]])
@@ -167,6 +133,22 @@ class Crew:
             round,
             caller=np.repeat(np.arange(len(sizes)), sizes)[order],
         )
+
+    def _have(
+        self, do: str, count: int, longest_ns: int, lead_ns: int, shared: tuple[str, int], asked: dict[str, Any]
+    ) -> tuple[list[Any], LockWatch | None]:
+        """Have callers do something, with a file of that name and size where they are in processes of their own: what they
+        answer, and who has looked at them meanwhile."""
+        name, size = shared
+        with self._watched(count, longest_ns) as watch:
+            if self._sessions == PROCESS:
+                with _shared_file(size) as file:
+                    board = file if name == "board" else None
+                    answers = self._in_processes(do, count, board, lead_ns, {**asked, name: str(file)})
+            else:
+                answers = [self._side.ask(do, count=count, **asked)]
+        _refuse(answers)
+        return answers, watch
 
     @contextmanager
     def _watched(self, count: int, longest_ns: int) -> Iterator[LockWatch | None]:
@@ -246,3 +228,59 @@ def _shared_file(size: int) -> Iterator[Path]:
         path = Path(folder) / "shared"
         path.write_bytes(bytes(size))
         yield path
+
+
+_EVERY_S = 0.004  # mean time between looks
+_NEAR = 256  # bytes around the address that belong to the lock: it has more than one place to sleep at
+_LONGEST = 512
+
+
+class LockWatch:
+    """Looks at threads of a worker while a block lasts; use it as a context manager. Nobody looks where the place (system call
+    and address) is not known: see `ortbench.worker.load.callers.waiting_place`."""
+
+    def __init__(self, pid: int, threads: Sequence[int], place: Sequence[int] | None, seed: int) -> None:
+        self._place = place
+        self._random = random.Random(seed)
+        self._end = threading.Event()
+        self._looks: list[tuple[int, int]] = []
+        self._files: list[int] = []
+        if place is not None:
+            with suppress(OSError):
+                self._files = [os.open(f"/proc/{pid}/task/{thread}/syscall", os.O_RDONLY) for thread in threads]
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    def __enter__(self) -> Self:
+        if self._files:
+            self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end.set()
+        if self._files:
+            self._thread.join()
+        for file in self._files:
+            os.close(file)
+
+    def seen(self, start_ns: int, end_ns: int) -> tuple[int, int] | None:
+        """How many callers were waiting, and how many were looked at, between two moments of `time.perf_counter_ns`; None
+        where nobody looked."""
+        waiting = [count for at, count in self._looks if start_ns <= at < end_ns]
+        return (sum(waiting), len(waiting) * len(self._files)) if waiting else None
+
+    def _watch(self) -> None:
+        if sys.platform == "win32":  # there is no such file to look at
+            return
+        with suppress(OSError):  # the worker has ended, or may not be looked at
+            while not self._end.wait(self._random.expovariate(1 / _EVERY_S)):
+                at = time.perf_counter_ns()
+                self._looks.append((at, sum(self._waits(os.pread(file, _LONGEST, 0)) for file in self._files)))
+
+    def _waits(self, text: bytes) -> bool:
+        """Whether a thread waits for the lock, by what the system says of it: such as ``202 0x7f051f74e6f0 0x89 …``."""
+        assert self._place is not None
+        number, _, rest = text.partition(b" ")
+        address, _, _ = rest.partition(b" ")
+        if not number.isdigit() or not address.startswith(b"0x"):
+            return False  # it runs
+        return int(number) == self._place[0] and abs(int(address, 16) - self._place[1]) < _NEAR

@@ -1,53 +1,39 @@
-"""One side of a load: its callers, what was taken of its levels, and the result that becomes of it."""
+"""One configuration of a load: its callers, what was taken of its load points, and the result that becomes of it."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
-from ortbench.analysis.loads.levels import CONCURRENCY, RATE, put_scaling
+from ortbench.analysis.loads.levels import CONCURRENCY, RATE, at, load_cases, put_scaling
 from ortbench.analysis.loads.load import knees
-from ortbench.analysis.loads.load_levels import Burst, Taken, case_of, put_clock
+from ortbench.analysis.loads.load_levels import LATE_NS, LOCK_MATTERS, Burst, Taken, case_of, put_clock
 from ortbench.analysis.loads.load_requests import Requests
 from ortbench.core.errors import OrtbenchError, WrongOutputs
-from ortbench.measure.describe import describe_fence
+from ortbench.measure.card import known_card
 from ortbench.measure.gpus import Watch, to_warn_of
-from ortbench.measure.load_clocks import Clocks
 from ortbench.measure.load_crew import Crew
-from ortbench.measure.load_remarks import remark
 from ortbench.measure.process import Client, WorkerLost
 from ortbench.measure.schedule import Block, dropped
 from ortbench.measure.side import Side
-from ortbench.model.modes import LATENCY
-from ortbench.model.result import FAILED, LOAD, Case
-from ortbench.model.schema import Machine, SloRate, Stopped
-from ortbench.plan.load_plan import LoadPlan, settings
+from ortbench.model.modes import GIL_WAIT, LATE_SHARE, LATENCY
+from ortbench.model.result import FAILED, LOAD, Case, Result
+from ortbench.model.schema import PROCESS, SloRate
+from ortbench.plan.load_plan import LoadPlan, callers, settings
 from ortbench.plan.plan import Observer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Moments = NDArray[np.int64]
+    from ortbench.analysis.loads.arrivals import Moments
 
 _ALONE_NS = 100_000_000  # of a block of one caller alone
-_MOST_RUNS = 3_000_000  # of a level that are kept
+_MOST_RUNS = 3_000_000  # of a load point that are kept
 _UNITS = {CONCURRENCY: "clients", RATE: "requests/s"}  # of the axes
 T = TypeVar("T")
 
 
 class LoadSide:
-    """A side, and the load that is put on it, piece by piece; who uses it says when, and what comes next.
-
-    Args:
-        side: not open yet.
-        load: checked.
-        level_s: how long a level is meant to be, s.
-        observer: told what takes time.
+    """A configuration, and the load that is put on it, piece by piece; who uses it says when, and what comes next.
 
     Attributes:
         taken: what was taken of each level.
@@ -61,7 +47,8 @@ class LoadSide:
         self._ready: dict[str, int] = {}  # callers by mode
         self._worker: Client | None = None  # that has them
         self._every: dict[int, int] = {}
-        self._clocks: Clocks | None = None
+        self._watch: Watch | None = None
+        self._card: int | None = None
         self._alone_clocks: dict[str, list[int]] = {}
         self._rows: dict[int, tuple[object, Case]] = {}
         self.taken: list[Taken] = []
@@ -69,27 +56,16 @@ class LoadSide:
 
     # Before the first block
 
-    def open(self, machine: Machine, run_id: str) -> None:
-        """Wait until the model is open.
-
-        Raises:
-            BadInput, BenchmarkFailed: it cannot be opened.
-        """
-        self.side.open(machine, run_id)
-        self.side.result.kind = LOAD
+    def opened(self) -> None:
+        """The model is open."""
         self.fill()
         if self.side.plan.inputs.path is not None and max(self._load.closed, default=self._load.callers) > 1:
             same = "all callers have the same inputs, those of --input: mixed-up buffers would not show in the outputs"
             self.side.result.warn("same-inputs", same)
 
-    def prepare(self, rates: Sequence[float]) -> None:
-        """Set the modes up, and have the callers of all levels that are known before."""
+    def have_callers(self, rates: Sequence[float]) -> None:
+        """Have the callers of all load points that are known before, of the modes that are set up."""
         side = self.side
-        for mode in side.to_prepare():
-            self._observer.stage(f"preparing {mode} ({side.name})")
-            side.while_waiting()
-            side.prepare(mode)
-        describe_fence(side.result)
         for mode in side.modes:
             for key in (*((CONCURRENCY, it) for it in self._load.closed), *((RATE, it) for it in rates)):
                 self.add(mode, key)
@@ -99,33 +75,26 @@ class LoadSide:
                 self._attempt(taken, lambda: None)
 
     def add(self, mode: str, key: tuple[str, float]) -> Taken:
-        """Another level, of which nothing was taken yet."""
+        """Another load point, of which nothing was taken yet."""
         taken = Taken(mode, key, slo=self._load.slo)
         self.taken.append(taken)
         return taken
 
-    @contextmanager
-    def watched(self, watch: Watch) -> Iterator[None]:
-        """The GPU's clocks are read inside the block, by a watch that all sides may share."""
-        self._clocks = Clocks(watch, self.side.result)
-        try:
-            yield
-        finally:
-            self._clocks.end()
-            if watch.readings:
-                self.side.result.environment["gpu_readings"] = list(watch.readings)
-            for moved in to_warn_of(watch.readings, None):
-                self.side.result.warn("gpu-state", moved)
+    def watch(self, watch: Watch) -> None:
+        """Take the GPU's clock at each load point from what is read from now on."""
+        self._watch, self._card = watch, known_card(self.side.result.target)
 
-    def look(self) -> None:
-        """Read the clocks if it is time to."""
-        if self._clocks is not None:
-            self._clocks.look()
+    def say_what_moved(self, watch: Watch) -> None:
+        """Put into the result what was read, and warn where a GPU's state moved."""
+        if watch.readings:
+            self.side.result.environment["gpu_readings"] = list(watch.readings)
+        for moved in to_warn_of(watch.readings, None):
+            self.side.result.warn("gpu-state", moved)
 
     # Measuring
 
     def usable(self, taken: Taken) -> bool:
-        """Whether a level can be measured as far as is known."""
+        """Whether a load point can be measured as far as is known."""
         return taken.failed is None and taken.mode in self.side.modes
 
     def one_run_ns(self, mode: str) -> float:
@@ -145,7 +114,7 @@ class LoadSide:
         self._alone_clocks.setdefault(mode, []).extend(self._clock_since(begun))
 
     def block(self, taken: Taken, duration_ns: int, number: int) -> Burst | None:
-        """A block of a level of a closed loop; None where the level failed in it."""
+        """A block of a load point of a closed loop; None where the load point failed in it."""
         count = int(taken.key[1])
         burst = self._attempt(taken, lambda: self._crew.closed(taken.mode, count, duration_ns, number))
         if burst is not None:
@@ -155,15 +124,8 @@ class LoadSide:
         return burst
 
     def stretch(self, taken: Taken, due: Moments, cutoff_s: float, number: int, skip: int = 0) -> Requests | None:
-        """A stretch of a level of an open loop; None where the level failed in it.
-
-        Args:
-            taken: the level.
-            due: ns from the beginning on.
-            cutoff_s: from the beginning on; no request is begun after that.
-            number: of its round.
-            skip: requests at the beginning that do not count.
-        """
+        """A stretch of requests at a rate, due ns from its beginning on, of which the first `skip` do not count; None where the
+        load point failed in it."""
         count, cutoff_ns = self._load.callers, round(cutoff_s * 1e9)
         found = self._attempt(taken, lambda: self._crew.open(taken.mode, count, due, cutoff_ns, number))
         if found is None:
@@ -175,10 +137,15 @@ class LoadSide:
         return counts
 
     def _clock_since(self, begun: int) -> list[int]:
-        return [] if self._clocks is None else self._clocks.since(begun)
+        """The SM clock, MHz, by all readings from a moment of `time.perf_counter_ns` on, and one now."""
+        if self._watch is None or self._card is None:
+            return []
+        self._watch.look(now=True)
+        own = [it for it in self._watch.readings if it["gpu"] == self._card and it.get("at_ns", 0) >= begun]
+        return [it["sm_mhz"] for it in own if "sm_mhz" in it]
 
     def _attempt(self, taken: Taken, do: Callable[[], T]) -> T | None:
-        """Have something done with the callers of a level; None where it failed, which the level then says."""
+        """Have something done with the callers of a load point; None where it failed, which the load point then says."""
         name, value = taken.key
         count = int(value) if name == CONCURRENCY else self._load.callers
         try:
@@ -213,21 +180,9 @@ class LoadSide:
 
     # The result
 
-    def keep(self) -> None:
-        """Bring what was taken into the result, and have it saved."""
-        self.fill()
-        self.side.keep()
-
     def close(self) -> None:
-        """End the workers."""
+        """End the callers' own workers."""
         self._crew.close()
-        self.side.close()
-
-    def end(self, why: Stopped, took_ns: int | None) -> None:
-        """The load is over: bring the result to its final form; see `ortbench.measure.side.Side.end`."""
-        self.fill()
-        remark(self.side.result, self._load, self.taken)
-        self.side.end(why, took_ns)
 
     def fill(self) -> None:
         """Bring what was taken into the result."""
@@ -235,6 +190,7 @@ class LoadSide:
         if not side.is_open:
             return
         result = side.result
+        result.kind = LOAD
         result.load = settings(load, self._seed, self._level_s)
         self.taken.sort(key=lambda it: (side.plan.modes.index(it.mode), it.is_open, it.key[1]))
         result.cases = [*side.cases.values(), *map(self._case, self.taken)]
@@ -259,3 +215,33 @@ class LoadSide:
             found.status, found.reason = FAILED, alone.reason
         self._rows[id(taken)] = (known, found)
         return found
+
+    def remark(self) -> None:
+        """Warn of what a reader of the figures should know: that requests were late, that callers waited for one another, that
+        a load point was cut off."""
+        result = self.side.result
+        for it in self.taken:
+            _cut_off(result, it)
+        waiting: dict[str, tuple[float, str]] = {}
+        for case in load_cases(result):
+            mode, (kind, value) = case.mode, at(case)
+            where = callers(int(value)) if kind == CONCURRENCY else f"{value:g} requests a second"
+            if (waited := case.value(GIL_WAIT) or 0) > max(LOCK_MATTERS, waiting.get(mode, (0.0, ""))[0]):
+                waiting[mode] = (waited, where)
+            if (late := case.value(LATE_SHARE) or 0) > 0.01:
+                how = f"later than {LATE_NS / 1e6:g} ms after they were due although a caller was free"
+                message = f"{late:.1%} of the requests of {mode} at {where} were issued {how}: the machine was busy"
+                result.warn("late-requests", message)
+        for mode, (share, where) in waiting.items():
+            cure = "" if self._load.sessions == PROCESS else "; --sessions process measures without that"
+            message = f"callers of {mode} waited for Python's lock {share:.0%} of their time at {where}, because copies and Python itself hold it{cure}"
+            result.warn("lock-wait", message)
+
+
+def _cut_off(result: Result, taken: Taken) -> None:
+    """More requests came than could be served."""
+    if all(it.cutoff_ns is None for it in taken.stretches):
+        return
+    due, served = (sum(sizes) for sizes in zip(*((it.due.size, it.start.size) for it in taken.stretches), strict=True))
+    what = f"of {due} requests at {taken.key[1]:g} a second {served} were served by {taken.mode}"
+    result.warn("overload", f"{what}: the level was cut off, and its latencies are lower bounds")

@@ -6,13 +6,14 @@ itself. What goes wrong is said of the mode that it is of; nothing that was meas
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+import contextlib
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ortbench.analysis.memory import device_total, failed
 from ortbench.core.errors import OrtbenchError
 from ortbench.measure.card import is_on_nvidia
-from ortbench.measure.card_memory import held, read_cards
+from ortbench.measure.gpus import opened_nvml
 from ortbench.measure.process import request_of, worker_for
 from ortbench.measure.side import Side
 from ortbench.model.kinds import KINDS
@@ -22,6 +23,7 @@ from ortbench.model.schema import CaseMemory
 
 if TYPE_CHECKING:
     from ortbench.model.protocol import Weighed, WeighedArenas, WeighedHost
+
 
 _PROFILE = "ONNX Runtime's profile of the same runs in another worker"
 _OF_STAGES = f"{_PROFILE}; the sum of what each stage's had at most, which need not be at the same time"
@@ -38,12 +40,7 @@ def learn_forms(side: Side) -> None:
 
 
 def weigh_modes(side: Side, tell: Callable[[str], None]) -> None:
-    """Weigh every mode that is ok.
-
-    Args:
-        side: measured, its worker ended, so that the card is free of it; its forms by `learn_forms`.
-        tell: what is going on, in words.
-    """
+    """Weigh every mode that is ok, of a configuration whose worker has ended, so that the card is free of it."""
     for mode, case in side.cases.items():
         if case.status != OK:
             continue
@@ -116,3 +113,53 @@ def _uses_card(result: Result) -> bool:
     """Whether anything of it runs on an NVIDIA card."""
     stages = result.part["stages"] if KINDS[result.kind].of_stages else []
     return any(is_on_nvidia(it) for it in (result.target, *result.target.get("eps", ()), *stages))
+
+
+OF_THE_PROCESS = "NVML, of the worker's process"
+OF_THE_CARD = "NVML: what the card has less of, since it does not tell it of the process"
+
+
+class Card(NamedTuple):
+    """A card: bytes in use, and by process id what each process holds; None where NVML does not say how much."""
+
+    used: int
+    processes: dict[int, int | None]
+
+
+def read_cards(nvml: Any = None) -> list[Card]:
+    """Every NVIDIA card as it is now; none where there is none, or NVML does not tell."""
+    with opened_nvml(nvml) as opened:
+        if opened is None:
+            return []
+        try:
+            return [_read(opened, index) for index in range(opened.nvmlDeviceGetCount())]
+        except opened.NVMLError:
+            return []
+
+
+def _read(nvml: Any, index: int) -> Card:
+    handle = nvml.nvmlDeviceGetHandleByIndex(index)
+    processes: dict[int, int | None] = {}
+    for call in ("nvmlDeviceGetComputeRunningProcesses", "nvmlDeviceGetGraphicsRunningProcesses"):
+        with contextlib.suppress(Exception):  # a driver that is older than the package raises what is no NVMLError
+            processes |= {it.pid: it.usedGpuMemory for it in getattr(nvml, call)(handle)}
+    return Card(nvml.nvmlDeviceGetMemoryInfo(handle).used, processes)
+
+
+def held(before: Sequence[Card], after: Sequence[Card], pid: int) -> tuple[int | None, str]:
+    """What a process holds on all cards, bytes, and how that is known; None and why where it is not.
+
+    A process of that id `before` it had begun to use any is another one: NVML has the ids of the system's own namespace, and a
+    container has others.
+    """
+    if not after or len(before) != len(after):
+        return None, "NVML tells nothing of the device"
+    own = [
+        now.processes[pid]
+        for was, now in zip(before, after, strict=True)
+        if pid in now.processes.keys() - was.processes
+    ]
+    known = [size for size in own if size is not None]
+    if known and len(known) == len(own):
+        return sum(known), OF_THE_PROCESS
+    return sum(max(0, now.used - was.used) for was, now in zip(before, after, strict=True)), OF_THE_CARD

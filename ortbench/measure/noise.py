@@ -1,4 +1,4 @@
-"""How far apart two lanes are that do the same: what a run on this machine could not see."""
+"""How far apart two series are that do the same: what a run on this machine could not see."""
 
 from __future__ import annotations
 
@@ -16,18 +16,12 @@ from ortbench.model.result import OK, Result
 from ortbench.plan.plan import Loop, Observer, Plan
 from ortbench.plan.target import Target
 
-SECONDS = 2.0  # of each lane
+SECONDS = 2.0  # of each series
 _SIDE, _LAYERS = 256, 8  # about a millisecond of matrix products, on as many threads as ONNX Runtime takes
 
 
 def noise(observer: Observer | None = None, seconds: float = SECONDS, python: str | None = None) -> Noise | None:
-    """Measure a small model twice in turns, each in a worker of its own on the CPU EP; None if that was interrupted.
-
-    Args:
-        observer: told how long it still takes.
-        seconds: of each lane.
-        python: the interpreter of the workers; None for this one.
-    """
+    """Measure a small model twice in turns, each in a worker of its own on the CPU EP; None if that was interrupted."""
     try:
         with temporary_folder() as folder:
             model = Path(folder) / "noise.onnx"

@@ -1,4 +1,4 @@
-"""The shapes of a sweep, each a side of its own, in one worker with one session."""
+"""The shapes of a sweep, each a configuration of its own, in one worker with one session."""
 
 from __future__ import annotations
 
@@ -19,17 +19,7 @@ from ortbench.plan.plan import Plan
 
 
 class SharedWorker:
-    """The worker of all shapes.
-
-    Args:
-        plan: of any of them: model and EP are the same.
-        client: a worker that has been sent them.
-
-    Attributes:
-        client: the worker, another one after one was lost.
-        times_lost: how many were lost: shapes were set up in those.
-        released: whether the session was ended in order.
-    """
+    """The worker of all shapes, whose plans have the same model and EP; another one after one was lost."""
 
     def __init__(self, plan: Plan, client: Client) -> None:
         self._plan = plan
@@ -72,15 +62,7 @@ class SharedWorker:
 
 
 class PointSide(Side):
-    """A shape of a sweep.
-
-    Args:
-        plan: of it.
-        number: by which the worker knows it.
-        shared: the worker of all.
-        name: what messages call it.
-        timeline: where to write down what happens when; None where nobody wants to know.
-    """
+    """A shape of a sweep, which the worker knows by its number."""
 
     def __init__(
         self, plan: Plan, number: int, shared: SharedWorker, name: str, timeline: Timeline | None = None

@@ -49,11 +49,10 @@ class Client:
     """A worker process and the requests to it. Use it as a context manager: it never outlives the block.
 
     Args:
-        timeout_s: the longest wait for one answer.
-        python: another interpreter to run it with, or the folder of its environment; None for this one.
+        python: another interpreter to run it with, or the folder of its environment.
 
     Attributes:
-        started_ns: when the process was started, on the clock of `time.perf_counter_ns`.
+        started_ns: on the clock of `time.perf_counter_ns`.
         while_waiting: called each second for which an answer is waited for.
         meanwhile: called once before the next answer is waited for, for what can be done in that time; then None.
     """

@@ -1,7 +1,7 @@
 """Which block comes next, how long it is, and when enough is known: pure, without a clock.
 
-Lanes alternate in short blocks, so that what drifts in the machine hits all alike; a lane is a mode of one worker. A
-round holds one block of every lane, and one of each of its phases where they can be timed one by one, in an order
+Series alternate in short blocks, so that what drifts in the machine hits all alike; a series is a mode of one worker. A
+round holds one block of every series, and one of each of its phases where they can be timed one by one, in an order
 shuffled from a recorded seed. A phase has blocks of its own because what runs before it would show in it: caches are
 cold after a large copy.
 """
@@ -23,18 +23,20 @@ BLOCK_NS = 20_000_000  # short enough to alternate often, long enough that the s
 MIN_BLOCK, MAX_BLOCK = 3, 1000
 LEARNING_ROUNDS = 2  # of the shortest blocks where nothing is known beforehand; the first iterations can be far slower
 MIN_ROUNDS = ROUNDS  # fewer could not be compared with another run
-MAX_SAMPLES = 200_000  # per lane: more says nothing new and makes the result file unwieldy
+MAX_SAMPLES = 200_000  # per series: more says nothing new and makes the result file unwieldy
 
-LaneT = TypeVar("LaneT", bound=Hashable)
-Estimates = Mapping[LaneT, Mapping[str, float | None]]  # ns of one iteration by lane and phase; None where not known
+SeriesT = TypeVar("SeriesT", bound=Hashable)
+Estimates = Mapping[
+    SeriesT, Mapping[str, float | None]
+]  # ns of one iteration by series and phase; None where not known
 
 
 @dataclass(frozen=True)
-class Block(Generic[LaneT]):
+class Block(Generic[SeriesT]):
     """A request for one block: `drop` iterations of a phase that are not recorded, then `n` that are."""
 
     round: int
-    lane: LaneT
+    series: SeriesT
     phase: str
     n: int
     drop: int
@@ -45,16 +47,16 @@ class StopRule:
     """When to stop.
 
     Either `iterations` is given: exactly that many samples of each phase. Or the run ends when the 95 % interval of
-    every lane's median latency is within ± `precision` (a share of the median; None never ends it), or when `duration_ns`
-    times the number of lanes has been spent, or at `most` samples, whichever is first. A precision of 0 is a soak run: the
-    duration alone ends it, and who keeps the samples has to thin them (`ortbench.measure.thinning`). A lane is called `lane`.
+    every series' median latency is within ± `precision` (a share of the median; None never ends it), or when `duration_ns`
+    times the number of series has been spent, or at `most` samples, whichever is first. A precision of 0 is a soak run: the
+    duration alone ends it, and who keeps the samples has to thin them (`ortbench.measure.samples`). A series is called `per`.
     """
 
     duration_ns: int
     precision: float | None
     iterations: int | None = None
     most: int = MAX_SAMPLES
-    lane: str = "mode"
+    per: str = "mode"
 
 
 def dropped(n: int) -> int:
@@ -72,58 +74,58 @@ def block_size(sample_ns: float) -> int:
 
 @dataclass
 class _Record:
-    """The samples of one (lane, phase) so far."""
+    """The samples of one (series, phase) so far."""
 
     count: int = 0
     samples: list[int] = field(default_factory=list)  # where a precision is asked for
     sizes: list[int] = field(default_factory=list)
 
 
-class Schedule(Generic[LaneT]):
+class Schedule(Generic[SeriesT]):
     """Hands out blocks and learns from their samples.
 
     Args:
-        estimates_ns: for each lane the phases to time, with a first guess of one iteration in ns from the warm-up, for
+        estimates_ns: for each series the phases to time, with a first guess of one iteration in ns from the warm-up, for
             example ``{"cpu-tensors": {"latency": 2e6}}``. Where there was none (None), the first `LEARNING_ROUNDS` are of
             `MIN_BLOCK` samples and tell.
         rule: when to stop.
         seed: of the shuffle.
-        after_round: called when every block of a round has been measured; it may `remove` lanes that need no more.
-        even: makes of estimates those that block sizes follow from, where lanes are to have the same.
+        after_round: called when every block of a round has been measured; it may `remove` series that need no more.
+        even: makes of estimates those that block sizes follow from, where several series are to have the same.
     """
 
     def __init__(
         self,
-        estimates_ns: Estimates[LaneT],
+        estimates_ns: Estimates[SeriesT],
         rule: StopRule,
         seed: int,
-        after_round: Callable[[Schedule[LaneT]], None] | None = None,
-        even: Callable[[Estimates[LaneT]], Estimates[LaneT]] = lambda estimates: estimates,
+        after_round: Callable[[Schedule[SeriesT]], None] | None = None,
+        even: Callable[[Estimates[SeriesT]], Estimates[SeriesT]] = lambda estimates: estimates,
     ) -> None:
         self._even = even
-        self._estimates = {lane: dict(phases) for lane, phases in estimates_ns.items()}
+        self._estimates = {series: dict(phases) for series, phases in estimates_ns.items()}
         self._learning = {
-            (lane, phase) for lane, phases in estimates_ns.items() for phase, ns in phases.items() if ns is None
+            (series, phase) for series, phases in estimates_ns.items() for phase, ns in phases.items() if ns is None
         }
         self._size = self._sizes()
         self._rule = rule
         self._random = random.Random(seed)
         self._records = {key: _Record() for key in self._size}
         self._round = 0
-        self._pending: list[tuple[LaneT, str]] = []
+        self._pending: list[tuple[SeriesT, str]] = []
         self._spent_ns = dict.fromkeys(estimates_ns, 0)
         self._next_look = 0
         self._after_round = after_round
         self.stopped: Stopped | None = None
 
-    def _sizes(self) -> dict[tuple[LaneT, str], int]:
+    def _sizes(self) -> dict[tuple[SeriesT, str], int]:
         return {
-            (lane, phase): MIN_BLOCK if ns is None else block_size(ns)
-            for lane, phases in self._even(self._estimates).items()
+            (series, phase): MIN_BLOCK if ns is None else block_size(ns)
+            for series, phases in self._even(self._estimates).items()
             for phase, ns in phases.items()
         }
 
-    def next_block(self) -> Block[LaneT] | None:
+    def next_block(self) -> Block[SeriesT] | None:
         """The next block, or None when it is over; then `stopped` says why."""
         while not self._pending:
             if self._after_round is not None and self._round:
@@ -142,38 +144,32 @@ class Schedule(Generic[LaneT]):
         n = self._wanted(key)
         return Block(self._round - 1, *key, n, dropped(n))
 
-    def _wanted(self, key: tuple[LaneT, str]) -> int:
+    def _wanted(self, key: tuple[SeriesT, str]) -> int:
         if self._rule.iterations is None:
             return self._size[key]
         return min(self._size[key], self._rule.iterations - self._records[key].count)
 
-    def add(self, block: Block[LaneT], samples: Sequence[int], spent_ns: int, waited_ns: int = 0) -> None:
-        """What a block gave.
-
-        Args:
-            block: which one.
-            samples: the duration of each recorded iteration, ns.
-            spent_ns: of the whole block.
-            waited_ns: since the block before, with all that lay between: of short blocks that is as much as they take
-                themselves, and who asked for a duration waits for it too.
-        """
-        record = self._records[block.lane, block.phase]
+    def add(self, block: Block[SeriesT], samples: Sequence[int], spent_ns: int, waited_ns: int = 0) -> None:
+        """What a block gave: the duration of each recorded iteration, ns, and of the whole block. `waited_ns` is since the block
+        before, with all that lay between: of short blocks that is as much as they take themselves, and who asked for a duration
+        waits for it."""
+        record = self._records[block.series, block.phase]
         record.count += len(samples)
         if self._rule.precision:
             record.samples.extend(samples)
             record.sizes.append(len(samples))
-        self._spent_ns[block.lane] += max(spent_ns, waited_ns)
-        if (block.lane, block.phase) in self._learning:
+        self._spent_ns[block.series] += max(spent_ns, waited_ns)
+        if (block.series, block.phase) in self._learning:
             # Of the whole block: where a call makes several inferences, a sample is but one of them.
-            known, ns = self._estimates[block.lane][block.phase], spent_ns / (block.n + block.drop)
-            self._estimates[block.lane][block.phase] = ns if known is None else min(known, ns)
+            known, ns = self._estimates[block.series][block.phase], spent_ns / (block.n + block.drop)
+            self._estimates[block.series][block.phase] = ns if known is None else min(known, ns)
 
-    def remove(self, lane: LaneT) -> None:
-        """Take a lane out that failed or of which enough is known; the others go on."""
-        self._spent_ns.pop(lane, None)
-        self._estimates.pop(lane, None)
-        self._records = {key: record for key, record in self._records.items() if key[0] != lane}
-        self._pending = [key for key in self._pending if key[0] != lane]
+    def remove(self, series: SeriesT) -> None:
+        """Take a series out that failed or of which enough is known; the others go on."""
+        self._spent_ns.pop(series, None)
+        self._estimates.pop(series, None)
+        self._records = {key: record for key, record in self._records.items() if key[0] != series}
+        self._pending = [key for key in self._pending if key[0] != series]
 
     @property
     def progress(self) -> float:
@@ -190,16 +186,16 @@ class Schedule(Generic[LaneT]):
 
     def _why_stop(self) -> Stopped | None:
         if not self._records:
-            return {"reason": "nothing_left", "per": self._rule.lane}
+            return {"reason": "nothing_left", "per": self._rule.per}
         if self._rule.iterations is not None:
             if all(record.count >= self._rule.iterations for record in self._records.values()):
-                return {"reason": "iterations", "value": self._rule.iterations, "per": self._rule.lane}
+                return {"reason": "iterations", "value": self._rule.iterations, "per": self._rule.per}
             return None
         spent = sum(self._spent_ns.values())
         # A whole round comes next: it is left out where it would be more too long than the run is too short without it.
         half = 0.0 if self._rule.precision == 0 else spent / max(1, self._round) / 2
         if spent + half >= self._budget_ns():
-            return {"reason": "duration", "value": self._rule.duration_ns / 1e9, "per": self._rule.lane}
+            return {"reason": "duration", "value": self._rule.duration_ns / 1e9, "per": self._rule.per}
         totals = [record for (_, phase), record in self._records.items() if phase == LATENCY]
         most = max((record.count for record in totals), default=0)
         if most >= self._rule.most and self._rule.precision != 0:
@@ -214,21 +210,19 @@ class Schedule(Generic[LaneT]):
         return None
 
 
-class InOrder(Generic[LaneT]):
-    """One block of each phase of each lane, lane after lane: what is read as a timeline must not be shuffled.
+class InOrder(Generic[SeriesT]):
+    """One block of each phase of each series, series after series: what is read as a timeline must not be shuffled.
 
-    Args:
-        estimates_ns: as for `Schedule`, lanes in the order in which they are wanted.
-        iterations: of each phase; None takes as many as fit into `IN_ORDER_NS`, 3 to 20 (3 where no estimate is known).
+    Without `iterations` as many as fit into `IN_ORDER_NS`, 3 to 20 (3 where no estimate is known).
     """
 
     IN_ORDER_NS = 1_000_000_000
     FEWEST, MOST = 3, 20
 
-    def __init__(self, estimates_ns: Estimates[LaneT], iterations: int | None) -> None:
+    def __init__(self, estimates_ns: Estimates[SeriesT], iterations: int | None) -> None:
         self._blocks = [
-            Block(0, lane, phase, iterations or self._fitting(ns), drop=1)
-            for lane, phases in estimates_ns.items()
+            Block(0, series, phase, iterations or self._fitting(ns), drop=1)
+            for series, phases in estimates_ns.items()
             for phase, ns in sorted(phases.items(), key=lambda it: it[0] == LATENCY)  # the whole after its parts
         ]
         self._asked = 0
@@ -239,19 +233,19 @@ class InOrder(Generic[LaneT]):
             return self.FEWEST
         return min(self.MOST, max(self.FEWEST, round(self.IN_ORDER_NS / max(sample_ns, 1.0))))
 
-    def next_block(self) -> Block[LaneT] | None:
+    def next_block(self) -> Block[SeriesT] | None:
         """The next block, or None when there are no more."""
         if self._asked == len(self._blocks):
             return None
         self._asked += 1
         return self._blocks[self._asked - 1]
 
-    def add(self, block: Block[LaneT], samples: Sequence[int], spent_ns: int, waited_ns: int = 0) -> None:
+    def add(self, block: Block[SeriesT], samples: Sequence[int], spent_ns: int, waited_ns: int = 0) -> None:
         """Nothing is learned from samples: the blocks are fixed."""
 
-    def remove(self, lane: LaneT) -> None:
-        """Leave out what is still to come of a lane that failed."""
-        rest = [block for block in self._blocks[self._asked :] if block.lane != lane]
+    def remove(self, series: SeriesT) -> None:
+        """Leave out what is still to come of a series that failed."""
+        rest = [block for block in self._blocks[self._asked :] if block.series != series]
         self._blocks[self._asked :] = rest
 
     @property

@@ -6,19 +6,17 @@ import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
 
 from ortbench.analysis.derive import derive
 from ortbench.core.errors import BenchmarkFailed, OrtbenchError, Unsupported, WrongOutputs
 from ortbench.core.files import note, sha256, write_atomically
-from ortbench.core.version import __version__
-from ortbench.measure.describe import describe
+from ortbench.measure.describe import describe, new_result
 from ortbench.measure.environment import load_average
 from ortbench.measure.process import Client, WorkerLost, open_worker
+from ortbench.measure.samples import add_host_time, by_stage, streams
 from ortbench.measure.schedule import Block
-from ortbench.measure.streams import add_host_time, by_stage, streams
 from ortbench.model.modes import BYTES_D2H, BYTES_H2D
 from ortbench.model.protocol import Captured, Finished, Opened, Prepared, Samples, Stage, TracedSamples
 from ortbench.model.result import FAILED, OK, UNSUPPORTED, Case, Result
@@ -51,7 +49,6 @@ class Side:
     """One worker's part of a run, and the result it becomes.
 
     Args:
-        plan: what to do, already checked.
         client: the worker, if it is there already and has been sent the plan's `worker_request`.
         keep: saves the result so far; called whenever more is known.
         name: what messages call it; by default its EP.
@@ -79,14 +76,7 @@ class Side:
         self._keep = keep
         self.cases = {mode: Case(mode) for mode in plan.modes}
         self._prepared: dict[str, Prepared] = {}
-        self.result = Result(
-            tool={"name": "ortbench", "version": __version__},
-            created=datetime.now(UTC).isoformat(timespec="seconds"),
-            command=list(plan.command),
-            cases=list(self.cases.values()),
-            note=plan.note,
-            name=plan.name,
-        )
+        self.result = new_result(plan.command, cases=list(self.cases.values()), note=plan.note, name=plan.name)
 
     @property
     def modes(self) -> list[str]:
@@ -296,7 +286,7 @@ class Side:
         return None
 
     def streams(self, mode: str, block: Block[Any], answer: Samples) -> dict[str, list[int] | list[float]]:
-        """The samples of a block and of what comes with it, by phase; see `ortbench.measure.streams.streams`."""
+        """The samples of a block and of what comes with it, by phase; see `ortbench.measure.samples.streams`."""
         runs = block.n * self.cases[mode].inferences(block.phase)
         return streams(answer, block.phase, runs, part=self.plan.work.part)
 
@@ -398,13 +388,8 @@ class Side:
         self._keep(self.result)
 
     def end(self, why: Stopped | None, took_ns: int | None, lost: Collection[str] = ()) -> None:
-        """The measurement is over: bring the result to its final form.
-
-        Args:
-            why: it ended.
-            took_ns: from its first block to its last; None where there was none.
-            lost: modes that failed in a configuration, which are measured in none.
-        """
+        """The measurement is over, which took so long from its first block to its last: bring the result to its final form. Modes
+        that are `lost` failed in a configuration, and are measured in none."""
         self.result.stopped, self.result.took_ns = why, took_ns
         self.result.environment["load_average"]["end"] = load_average()
         for case in self.cases.values():

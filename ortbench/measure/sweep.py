@@ -1,4 +1,4 @@
-"""A sweep: the shapes of a model as lanes of one session, and what it costs that shapes change."""
+"""A sweep: the shapes of a model in one session, each a configuration, and what it costs that shapes change."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from ortbench.analysis.points import merge
 from ortbench.analysis.sweep import switched
 from ortbench.core.errors import BenchmarkFailed
 from ortbench.measure.bench import Bench
-from ortbench.measure.forecast import Forecast
 from ortbench.measure.points import PointSide, SharedWorker
 from ortbench.measure.process import WorkerLost
 from ortbench.measure.schedule import BLOCK_NS
@@ -27,18 +26,9 @@ CALLS = 2, 50  # of each shape in a round of it, at least and at most
 
 
 class SweepBench(Bench):
-    """One sweep.
+    """One sweep of at least two shapes, each a configuration; `save` is called with the result so far."""
 
-    Args:
-        shapes: at least two.
-        sides: one each.
-        worker: of all of them.
-        slo: what the best shape has to keep.
-        save: called with the result so far.
-        observer, meanwhile, after_open: see `Bench`.
-    """
-
-    lane = "shape and mode"
+    per = "shape and mode"
 
     def __init__(
         self,
@@ -56,11 +46,7 @@ class SweepBench(Bench):
         self._slo, self._save = slo, save
         self._switching: list[Switching] = []
         self._not_switched: list[str] = []
-        plan = self._points[0].plan
-        lanes = len(sides) * len(plan.modes)
-        self._forecast = Forecast(
-            plan.loop, len(sides), lanes, energy=lanes * plan.energy, switch=sum(map(_is_switched, plan.modes))
-        )
+        self._forecast.expect("switch", sum(map(_is_switched, self._points[0].plan.modes)))
 
     def result(self) -> Result:
         """What is known by now; there is a shape that opened."""
@@ -72,43 +58,41 @@ class SweepBench(Bench):
             made.warn("switching-not-measured", reason)
         return made
 
-    def _keep(self) -> None:
-        begun = time.monotonic()
-        super()._keep()
+    def _save_all(self) -> None:
+        super()._save_all()
         self._save(self.result())
-        self._keep_took = time.monotonic() - begun
 
     def _after_blocks(self) -> None:
         """Time calls that change shapes against calls of one shape at a time, mode by mode."""
         for mode in filter(_is_switched, self._points[0].plan.modes):
             for side in self._sides_there():
                 side.be_there()
-            lanes = [(number, side) for number, side in enumerate(self._points) if mode in side.modes]
-            if len(lanes) > 1:
+            there = [(number, side) for number, side in enumerate(self._points) if mode in side.modes]
+            if len(there) > 1:
                 self._step("switch", f"switching shapes with {mode}")
-                self._switch(mode, lanes)
+                self._switch(mode, there)
         self._keep()
 
     def _sides_there(self) -> list[PointSide]:
         return [side for side in self._points if side.modes]
 
-    def _switch(self, mode: str, lanes: Sequence[tuple[int, PointSide]]) -> None:
+    def _switch(self, mode: str, there: Sequence[tuple[int, PointSide]]) -> None:
         loop = self._points[0].plan.loop
-        turn_ns = sum(side.cases[mode].samples[LATENCY][-1] for _, side in lanes)
+        turn_ns = sum(side.cases[mode].samples[LATENCY][-1] for _, side in there)
         calls = max(CALLS[0], min(CALLS[1], round(BLOCK_NS / max(turn_ns, 1))))
         fewest, most = FEWEST, MOST
         if loop.iterations is not None:
             calls = min(calls, loop.iterations)
             fewest = most = -(-loop.iterations // calls)
-        found = switched(mode, [self._shapes[number].name for number, _ in lanes], calls)
+        found = switched(mode, [self._shapes[number].name for number, _ in there], calls)
         chance, begun = random.Random(self._points[0].plan.inputs.seed), time.monotonic()
         for number in range(most):
             if number >= fewest and time.monotonic() - begun > loop.duration_s:
                 break
-            order = chance.sample(range(len(lanes)), len(lanes))
+            order = chance.sample(range(len(there)), len(there))
             try:
                 answer: Switched = self._worker.client.ask(
-                    "switching", mode=mode, points=[lanes[at][0] for at in order], calls=calls, first=number % 2 == 0
+                    "switching", mode=mode, points=[there[at][0] for at in order], calls=calls, first=number % 2 == 0
                 )
             except BenchmarkFailed as error:
                 self._not_switched.append(

@@ -320,8 +320,8 @@ def lines_that_measure(folder: Path, library: Path) -> dict[str, Sequence[object
 
 
 _KEEPS_OFTEN = """
-from ortbench.measure import bandwidth, bench
-bench._KEEP_EVERY_S = bandwidth._KEEP_EVERY_S = 0.01
+from ortbench.measure import experiment
+experiment._KEEP_EVERY_S = 0.01
 from ortbench.__main__ import main
 main()
 """

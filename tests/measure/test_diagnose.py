@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ortbench.measure import cards, environment, gpus, processor
+from ortbench.measure import diagnose, environment, gpus
 from ortbench.measure.noise import apart
 from ortbench.model.result import FAILED, Case, Result
 
@@ -56,14 +56,14 @@ def file_system(root: Path, files: Mapping[str, str]) -> Path:
     ],
 )  # fmt: skip
 def test_the_limit_of_a_container(files: Mapping[str, str], limit: float | None, tmp_path: Path) -> None:
-    assert processor.core_limit(file_system(tmp_path, files)) == limit
+    assert diagnose.core_limit(file_system(tmp_path, files)) == limit
 
 
 def test_the_clocks_that_linux_tells(tmp_path: Path) -> None:
     governors = {f"{CPUS}/cpu{n}/cpufreq/scaling_governor": name for n, name in enumerate(["powersave", "performance", "powersave"])}  # fmt: skip
     root = file_system(tmp_path, {**governors, f"{CPUS}/intel_pstate/no_turbo": "0"})
     assert environment.governors(root) == {"performance": 1, "powersave": 2}
-    assert processor.turbo(root) is True
+    assert diagnose.turbo(root) is True
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_the_clocks_that_linux_tells(tmp_path: Path) -> None:
     ],
 )
 def test_turbo(files: Mapping[str, str], on: bool | None, tmp_path: Path) -> None:
-    assert processor.turbo(file_system(tmp_path, files)) is on
+    assert diagnose.turbo(file_system(tmp_path, files)) is on
 
 
 class NvmlError(Exception):
@@ -120,7 +120,7 @@ def test_a_card_that_tells_all() -> None:
         "ComputeRunningProcesses": lambda _: [process],
         "GraphicsRunningProcesses": lambda _: [process],
     }
-    found = cards.nvidia(nvml(**{f"nvmlDeviceGet{name}": call for name, call in calls.items()}))
+    found = diagnose.nvidia(nvml(**{f"nvmlDeviceGet{name}": call for name, call in calls.items()}))
     assert found == {
         "present": True,
         "driver": "580.95.05",
@@ -144,12 +144,12 @@ def test_a_card_that_tells_all() -> None:
 
 
 def test_what_a_card_does_not_tell_is_left_out() -> None:
-    found = cards.nvidia(nvml(nvmlSystemGetCudaDriverVersion_v2=refuse))
+    found = diagnose.nvidia(nvml(nvmlSystemGetCudaDriverVersion_v2=refuse))
     assert found == {"present": True, "driver": "580.95.05", "cuda": None, "cards": [{}]}
 
 
 def test_a_card_that_does_not_answer() -> None:
-    found = cards.nvidia(nvml(nvmlDeviceGetHandleByIndex=refuse))
+    found = diagnose.nvidia(nvml(nvmlDeviceGetHandleByIndex=refuse))
     assert found["cards"] == [{"error": "Not Supported"}]
 
 
@@ -163,7 +163,7 @@ def test_a_card_without_a_driver_is_seen_on_the_bus(
     monkeypatch.setattr(gpus, "open_nvml", lambda: None)
     device = "sys/bus/pci/devices/0000:01:00.0"
     root = file_system(tmp_path, {f"{device}/vendor": vendor, f"{device}/class": kind})
-    assert cards.nvidia(root=root) == {"present": present, "driver": None, "cuda": None, "cards": []}
+    assert diagnose.nvidia(root=root) == {"present": present, "driver": None, "cuda": None, "cards": []}
 
 
 def result(*medians: int) -> Result:
@@ -174,14 +174,14 @@ def result(*medians: int) -> Result:
     return Result(tool={"name": "ortbench", "version": "0"}, created="", command=[], cases=[case])
 
 
-def test_how_far_two_lanes_are_apart() -> None:
+def test_how_far_two_series_are_apart() -> None:
     found = apart([result(*[1010] * 6), result(*[1000] * 6)], 2.0)
     assert (found["problem"], found["pairs"], found["median_ns"]) == (None, 6, 1010)
     assert found["ratio"] == pytest.approx(1.01)
     assert found["ci95"] == pytest.approx((1.01, 1.01))
 
 
-def test_a_lane_that_failed_is_said() -> None:
+def test_a_series_that_failed_is_said() -> None:
     wrong = result(1000)
     wrong.cases[0].status, wrong.cases[0].reason = FAILED, "the worker ended with exit code 3"
     assert apart([result(1000), wrong], 2.0) == {"problem": "the worker ended with exit code 3", "seconds": 2.0}

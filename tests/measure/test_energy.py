@@ -11,8 +11,7 @@ import pytest
 
 from ortbench.core.errors import Unsupported
 from ortbench.measure import card
-from ortbench.measure.energy import Recorder
-from ortbench.measure.meters import Counter, Power, Rapl, meter_for
+from ortbench.measure.energy import Counter, Power, Rapl, Recorder, meter_for
 from tests.results import nvidia_result, result_of
 
 S = 1_000_000_000

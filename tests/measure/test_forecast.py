@@ -63,6 +63,22 @@ def test_the_measurement_tells_itself_how_long_it_takes() -> None:
     assert forecast.left_s() == pytest.approx(12.0 + 0.1)
 
 
+def test_a_load_says_itself_how_long_its_blocks_take() -> None:
+    clock = Clock()
+    forecast = Forecast(Loop(duration_s=99.0), sides=1, modes=2, clock=clock, measuring_s=10.0)
+    before = forecast.left_s()
+    assert 10 < before < 15
+    forecast.begin("measure")
+    forecast.know_left(8.0)
+    clock.now = 3.0
+    to_come = forecast.left_s() - 5.0
+    assert 0 < to_come < before - 10
+    clock.now = 60.0
+    assert forecast.left_s() == pytest.approx(to_come)
+    forecast.know_left(4.0)
+    assert forecast.left_s() == pytest.approx(to_come + 4.0)
+
+
 def test_iterations_are_as_long_as_their_runs() -> None:
     forecast = Forecast(Loop(iterations=100), sides=1, modes=2, clock=Clock())
     forecast.know_run(0.1)

@@ -1,4 +1,4 @@
-"""What a load is put on with: looks at Python's lock, the time that is left, packed numbers, samples."""
+"""What a load is put on with: looks at Python's lock, packed numbers, samples."""
 
 from __future__ import annotations
 
@@ -17,9 +17,8 @@ import pytest
 from ortbench.analysis.loads.load_levels import Burst, Taken
 from ortbench.core.errors import BadInput
 from ortbench.core.int_codec import pack, unpack
-from ortbench.measure.load_left import Left
+from ortbench.measure.load_crew import LockWatch
 from ortbench.measure.load_samples import FILE_NAME, read, write
-from ortbench.measure.lock_watch import LockWatch
 from tests.queues import MS, served, steady
 
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="the kernel tells it on Linux alone")
@@ -61,21 +60,6 @@ def test_nobody_looks_where_nothing_can_be_seen(place: list[int] | None) -> None
     with LockWatch(2**30, [2**30], place, seed=0) as watch:
         pass
     assert watch.seen(0, time.perf_counter_ns()) is None
-
-
-def test_the_time_left_is_told_from_the_beginning_and_never_below_zero() -> None:
-    now, told = [0.0], list[float]()
-    left = Left(2, 10.0, told.append, lambda: now[0])
-    left.tell()
-    now[0] = 60.0
-    left.tell()
-    left.begin_measuring(8.0)
-    now[0] += 3.0
-    left.tell()
-    left.done(4.0)
-    now[0] += 9.0
-    left.tell()
-    assert told == [13.5, 10.0, 8.0, 5.0, 4.0, 0.0]
 
 
 def test_samples_of_both_loops_are_beside_the_result(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ortbench.measure import memory
-from ortbench.measure.card_memory import Card
+from ortbench.measure.memory import Card
 from ortbench.measure.process import WorkerLost
 from ortbench.measure.side import Side
 from ortbench.plan.plan import Plan

@@ -13,7 +13,7 @@ from ortbench.analysis.comparing.compare import stored
 from ortbench.analysis.comparing.sequential import median_ratio
 from ortbench.core.stats import paired_ratio
 from ortbench.gate.contests import ALPHA
-from ortbench.measure.bench import Lane, _evened
+from ortbench.measure.bench import Series, _evened
 from ortbench.measure.schedule import (
     MAX_BLOCK,
     MAX_SAMPLES,
@@ -71,7 +71,7 @@ def drive(
 
 
 def order(seed: int, rounds: int = 20) -> list[tuple[str, str]]:
-    return [(block.lane, block.phase) for block in drive(make(KINDS, ESTIMATES, ENDLESS, seed), noisy, 1, rounds)]
+    return [(block.series, block.phase) for block in drive(make(KINDS, ESTIMATES, ENDLESS, seed), noisy, 1, rounds)]
 
 
 def test_the_order_comes_from_the_seed() -> None:
@@ -91,7 +91,7 @@ def test_every_round_holds_one_block_of_each_kind() -> None:
     assert list(by_round) == list(range(12))
     for group in by_round.values():
         assert len(group) == 4
-        assert {(block.lane, block.phase) for block in group} == KEYS
+        assert {(block.series, block.phase) for block in group} == KEYS
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_dropped(n: int, drop: int) -> None:
 
 def test_blocks_have_the_size_of_their_mode() -> None:
     schedule = make({"fast": (LATENCY,), "slow": (LATENCY, H2D)}, {"fast": 1e5, "slow": 5e6}, ENDLESS, 0)
-    asked = {(block.lane, block.phase, block.n, block.drop) for block in drive(schedule, noisy, 1, rounds=3)}
+    asked = {(block.series, block.phase, block.n, block.drop) for block in drive(schedule, noisy, 1, rounds=3)}
     assert asked == {("fast", LATENCY, 200, 20), ("slow", LATENCY, 4, 1), ("slow", H2D, 4, 1)}
 
 
@@ -128,16 +128,16 @@ CALLS_NS = {"fast": 1e5, "slow": 5e6, "slower": 9e7}  # of one iteration
 def at_pace(block: Block[str]) -> int:
     """What a whole block takes, whose first iterations of all are a hundred times as long, as where kernels are compiled."""
     late = 100 if block.round == 0 else 0
-    return round(CALLS_NS[block.lane] * (block.n + block.drop + late))
+    return round(CALLS_NS[block.series] * (block.n + block.drop + late))
 
 
 def test_without_a_warm_up_the_first_rounds_tell_how_long_blocks_may_be() -> None:
-    schedule = Schedule({lane: {LATENCY: None} for lane in CALLS_NS}, ENDLESS, 0)
-    asked: dict[str, list[int]] = {lane: [] for lane in CALLS_NS}
+    schedule = Schedule({series: {LATENCY: None} for series in CALLS_NS}, ENDLESS, 0)
+    asked: dict[str, list[int]] = {series: [] for series in CALLS_NS}
     while (block := schedule.next_block()) is not None and block.round < 4:
-        asked[block.lane].append(block.n)
+        asked[block.series].append(block.n)
         # One call is of fifty inferences and a sample is one of them: how long a call takes is in the block's time alone.
-        schedule.add(block, [round(CALLS_NS[block.lane] / 50)] * block.n, at_pace(block))
+        schedule.add(block, [round(CALLS_NS[block.series] / 50)] * block.n, at_pace(block))
     assert asked == {"fast": [3, 3, 200, 200], "slow": [3, 3, 4, 4], "slower": [3, 3, 3, 3]}
 
 
@@ -145,18 +145,18 @@ def test_what_was_warmed_up_keeps_its_size_beside_what_was_not() -> None:
     schedule = Schedule({"fast": {LATENCY: 2e6}, "slow": {LATENCY: None}}, ENDLESS, 0)
     asked: dict[str, list[int]] = {"fast": [], "slow": []}
     while (block := schedule.next_block()) is not None and block.round < 3:
-        asked[block.lane].append(block.n)
+        asked[block.series].append(block.n)
         schedule.add(block, noisy(block), at_pace(block))
     assert asked == {"fast": [10, 10, 10], "slow": [3, 3, 4]}
 
 
-def test_a_lane_that_fails_while_the_schedule_learns_is_left_out() -> None:
-    schedule = Schedule({lane: {LATENCY: None} for lane in CALLS_NS}, ENDLESS, 0)
+def test_a_series_that_fails_while_the_schedule_learns_is_left_out() -> None:
+    schedule = Schedule({series: {LATENCY: None} for series in CALLS_NS}, ENDLESS, 0)
     first = schedule.next_block()
     assert first is not None
-    schedule.remove(first.lane)
+    schedule.remove(first.series)
     blocks = drive(schedule, noisy, 10**6, rounds=4)
-    assert {block.lane for block in blocks} == CALLS_NS.keys() - {first.lane}
+    assert {block.series for block in blocks} == CALLS_NS.keys() - {first.series}
     assert {block.n for block in blocks if block.round >= 2} == {block_size(10**6 / 4)}
 
 
@@ -170,19 +170,24 @@ def test_as_many_samples_as_asked_for_without_a_warm_up() -> None:
 
 
 def test_sides_that_are_held_against_each_other_learn_the_same_size() -> None:
-    lanes = [Lane(0, "cpu-tensors"), Lane(1, "cpu-tensors"), Lane(0, "device-tensors"), Lane(1, "device-tensors")]
-    schedule = Schedule({lane: {LATENCY: None} for lane in lanes}, ENDLESS, 0, even=_evened)
-    asked: dict[Lane, list[int]] = {lane: [] for lane in lanes}
+    several = [
+        Series(0, "cpu-tensors"),
+        Series(1, "cpu-tensors"),
+        Series(0, "device-tensors"),
+        Series(1, "device-tensors"),
+    ]
+    schedule = Schedule({series: {LATENCY: None} for series in several}, ENDLESS, 0, even=_evened)
+    asked: dict[Series, list[int]] = {series: [] for series in several}
     while (block := schedule.next_block()) is not None and block.round < 3:
-        asked[block.lane].append(block.n)
-        pace = {Lane(0, "cpu-tensors"): 1e6, Lane(1, "cpu-tensors"): 2e6}.get(block.lane, 5e6)
+        asked[block.series].append(block.n)
+        pace = {Series(0, "cpu-tensors"): 1e6, Series(1, "cpu-tensors"): 2e6}.get(block.series, 5e6)
         schedule.add(block, [1000] * block.n, round(pace * (block.n + block.drop)))
-    assert [asked[lane] for lane in lanes] == [[3, 3, 10], [3, 3, 10], [3, 3, 4], [3, 3, 4]]
+    assert [asked[series] for series in several] == [[3, 3, 10], [3, 3, 10], [3, 3, 4], [3, 3, 4]]
 
 
 def test_an_ordered_session_without_a_warm_up_is_short() -> None:
     schedule = InOrder({"cpu-tensors": {LATENCY: None}, "device-tensors": {LATENCY: 1e6}}, None)
-    assert [(block.lane, block.n) for block in iter(schedule.next_block, None)] == [
+    assert [(block.series, block.n) for block in iter(schedule.next_block, None)] == [
         ("cpu-tensors", 3),
         ("device-tensors", 20),
     ]
@@ -205,7 +210,7 @@ def test_iterations_are_exact(iterations: int) -> None:
     schedule = make(KINDS, estimates, StopRule(1, 1.0, iterations), 0)
     counts: Counter[tuple[str, str]] = Counter()
     for block in drive(schedule, noisy, spent_ns=10**12):
-        counts[block.lane, block.phase] += block.n
+        counts[block.series, block.phase] += block.n
     assert counts == dict.fromkeys(KEYS, iterations)
     assert schedule.stopped == {"reason": "iterations", "value": iterations, "per": "mode"}
 
@@ -213,9 +218,9 @@ def test_iterations_are_exact(iterations: int) -> None:
 def test_the_last_block_is_cut_and_nothing_follows_it() -> None:
     schedule = make({"fast": (LATENCY,), "slow": (LATENCY,)}, {"fast": 2e6, "slow": 5e6}, StopRule(1, 1.0, 25), 0)
     blocks = drive(schedule)
-    assert [(block.n, block.drop) for block in blocks if block.lane == "fast"] == [(10, 1), (10, 1), (5, 1)]
-    assert [block.n for block in blocks if block.lane == "slow"] == [4, 4, 4, 4, 4, 4, 1]
-    assert [block.lane for block in blocks if block.round > 2] == ["slow"] * 4
+    assert [(block.n, block.drop) for block in blocks if block.series == "fast"] == [(10, 1), (10, 1), (5, 1)]
+    assert [block.n for block in blocks if block.series == "slow"] == [4, 4, 4, 4, 4, 4, 1]
+    assert [block.series for block in blocks if block.round > 2] == ["slow"] * 4
     assert schedule.next_block() is None
     assert schedule.next_block() is None
 
@@ -239,7 +244,7 @@ def test_stops_when_precise_but_not_before_the_least_number_of_rounds() -> None:
 
 def test_one_noisy_mode_keeps_all_going() -> None:
     schedule = make(KINDS, ESTIMATES, StopRule(100, 0.01), 0)
-    blocks = drive(schedule, lambda block: noisy(block) if block.lane == "device-tensors" else steady(block))
+    blocks = drive(schedule, lambda block: noisy(block) if block.series == "device-tensors" else steady(block))
     assert schedule.stopped == {"reason": "duration", "value": 1e-07, "per": "mode"}
     assert len(blocks) == 300
 
@@ -316,8 +321,8 @@ def test_phases_spend_the_budget_of_their_mode() -> None:
 def test_stops_at_the_most_samples() -> None:
     schedule = make({"fast": (LATENCY,), "slow": (LATENCY,)}, {"fast": 1.0, "slow": 1e9}, ENDLESS, 0)
     blocks = drive(schedule, noisy)
-    assert sum(block.n for block in blocks if block.lane == "fast") == MAX_SAMPLES
-    assert sum(block.n for block in blocks if block.lane == "slow") == MAX_SAMPLES // MAX_BLOCK * MIN_BLOCK
+    assert sum(block.n for block in blocks if block.series == "fast") == MAX_SAMPLES
+    assert sum(block.n for block in blocks if block.series == "slow") == MAX_SAMPLES // MAX_BLOCK * MIN_BLOCK
     assert schedule.stopped == {"reason": "samples", "value": 200000, "per": "mode"}
 
 
@@ -344,11 +349,11 @@ def test_a_mode_removed_mid_round_gets_no_more_blocks() -> None:
     assert first is not None
     schedule.remove("device-tensors")
     blocks = drive(schedule)
-    assert "device-tensors" not in {block.lane for block in blocks}
+    assert "device-tensors" not in {block.series for block in blocks}
     left = {mode for mode in KINDS if mode != "device-tensors"}
-    assert {block.lane for block in blocks} == left
-    rest_of_round = [block.lane for block in blocks if block.round == 0]
-    assert sorted(rest_of_round) == sorted(left - {first.lane})
+    assert {block.series for block in blocks} == left
+    rest_of_round = [block.series for block in blocks if block.round == 0]
+    assert sorted(rest_of_round) == sorted(left - {first.series})
     assert schedule.stopped == {"reason": "iterations", "value": 30, "per": "mode"}
 
 
@@ -356,12 +361,12 @@ def test_a_mode_that_fails_in_its_own_block() -> None:
     schedule = make(KINDS, ESTIMATES, StopRule(1, 1.0, iterations=10), 1)
     blocks = []
     while (block := schedule.next_block()) is not None:
-        if block.lane == "device-tensors":
+        if block.series == "device-tensors":
             schedule.remove("device-tensors")
             continue
         schedule.add(block, steady(block), 1)
         blocks.append(block)
-    assert Counter(block.lane for block in blocks) == {"cpu-tensors": 1, "device-resident": 1}
+    assert Counter(block.series for block in blocks) == {"cpu-tensors": 1, "device-resident": 1}
     assert schedule.stopped == {"reason": "iterations", "value": 10, "per": "mode"}
 
 
@@ -374,7 +379,7 @@ def test_a_removed_mode_takes_its_share_of_the_budget_with_it() -> None:
 
 def test_a_removed_mode_no_longer_holds_precision_up() -> None:
     def samples(block: Block[str]) -> list[int]:
-        return noisy(block) if block.lane == "device-tensors" else steady(block)
+        return noisy(block) if block.series == "device-tensors" else steady(block)
 
     schedule = make(KINDS, ESTIMATES, StopRule(10**18, 0.01), 0)
     drive(schedule, samples, rounds=20)
@@ -398,7 +403,7 @@ def test_removing_a_mode_twice_is_fine() -> None:
     schedule = make(KINDS, ESTIMATES, StopRule(1, 1.0, iterations=5), 0)
     schedule.remove("device-tensors")
     schedule.remove("device-tensors")
-    assert {block.lane for block in drive(schedule)} == {"cpu-tensors", "device-resident"}
+    assert {block.series for block in drive(schedule)} == {"cpu-tensors", "device-resident"}
 
 
 # Progress
@@ -443,7 +448,7 @@ def test_what_a_failed_mode_spent_does_not_shorten_the_others() -> None:
     removed = False
     value = 0
     while (block := schedule.next_block()) is not None:
-        spent[block.lane] += 250_000_000
+        spent[block.series] += 250_000_000
         value += 7  # never precise
         schedule.add(block, [100_000_000 + value * 1_000_003 % 50_000_000] * block.n, 250_000_000)
         if spent["b"] >= 500_000_000 and not removed:

@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from ortbench.analysis.comparing.pairs import block_medians, shared
-from ortbench.measure.thinning import Thinning
+from ortbench.measure.samples import Thinning
 from ortbench.model.modes import CPU_TIME, ENQUEUE, LATENCY, STEP
 from ortbench.model.result import Case
 

@@ -645,7 +645,7 @@ EXPECTED_FAILURES = {
 def test_a_sweep_keeps_what_failed_apart_and_leaves_out_what_has_no_memory() -> None:
     kept: list[str] = []
     worker = ScriptedWorker()
-    sweep = bench(worker, kept).run()
+    (sweep,) = bench(worker, kept).run()
     assert statuses(sweep) == EXPECTED_FAILURES
     assert [(size_of(it), (stats := it.stats(H2D)) and stats.n) for it in sweep.cases] == [
         (4 * kB, 30), (16 * kB, None), (64 * kB, 30), (256 * kB, 30), (4 * kB, 30), (16 * kB, 30), (64 * kB, 30),
@@ -669,10 +669,10 @@ def test_a_sweep_keeps_what_failed_apart_and_leaves_out_what_has_no_memory() -> 
 
 @pytest.mark.process
 def test_raw_samples_are_kept_of_points_with_few() -> None:
-    found = bench(ScriptedWorker(), iterations=KEPT_SAMPLES).run()
+    (found,) = bench(ScriptedWorker(), iterations=KEPT_SAMPLES).run()
     assert {len(it.samples[H2D]) for it in copies_measured(found, H2D)} == {KEPT_SAMPLES}
     assert {it.block_medians for it in found.cases} == {None}
-    found = bench(ScriptedWorker(), iterations=KEPT_SAMPLES + 1).run()
+    (found,) = bench(ScriptedWorker(), iterations=KEPT_SAMPLES + 1).run()
     for case in copies_measured(found, H2D):
         assert H2D not in case.samples
         assert sum(n for _, n, _ in case.blocks[H2D]) == KEPT_SAMPLES + 1
@@ -693,8 +693,8 @@ def test_blocks_of_all_copies_alternate_in_an_order_that_the_seed_fixes() -> Non
 
 @pytest.mark.process
 def test_it_stops_when_every_median_is_known_or_the_time_of_all_is_spent() -> None:
-    assert bench(ScriptedWorker(), iterations=None).run().stopped == {"reason": "precision", "value": 0.01}
-    sweep = bench(ScriptedWorker(), iterations=None, duration_s=0.01).run()
+    assert bench(ScriptedWorker(), iterations=None).run()[0].stopped == {"reason": "precision", "value": 0.01}
+    (sweep,) = bench(ScriptedWorker(), iterations=None, duration_s=0.01).run()
     assert sweep.stopped == {"reason": "duration", "value": 0.01}
     assert sweep.environment["cpu"]["cores"] == os.cpu_count()
     assert sweep.environment["onnxruntime"] == "1.28.0"
@@ -704,14 +704,14 @@ def test_it_stops_when_every_median_is_known_or_the_time_of_all_is_spent() -> No
 @pytest.mark.process
 def test_a_worker_lost_in_the_measurement_ends_it_and_what_was_measured_is_kept() -> None:
     worker = ScriptedWorker(lost_after=5)
-    sweep = bench(worker).run()
+    (sweep,) = bench(worker).run()
     assert sweep.stopped == {"reason": "error", "message": "the worker was ended by SIGABRT"}
     figures = [(way, it) for way in DIRECTIONS for it in copies_measured(sweep, way)]
     assert len(figures) == len([it for it in worker.asked if it != (D2H, HOST_ACCESSIBLE, 4 * kB)])
     reasons = set(statuses(sweep).values()) - {"a copy failed", "1 byte(s) differ"}
     assert reasons == {"the worker was ended by SIGABRT", "the sweep ended before it was measured"}
     made = bench(ScriptedWorker(lost_after=5, error=KeyboardInterrupt()))
-    sweep = made.run()
+    (sweep,) = made.run()
     assert (made.interrupted, sweep.stopped) == (True, {"reason": "interrupted"})
     assert copies_measured(sweep)
 
@@ -730,7 +730,7 @@ def test_a_sweep_that_ends_before_the_first_block_is_none(error: BaseException |
 def test_a_size_that_kills_the_worker_is_left_out_and_a_fresh_one_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = ScriptedWorker(loses=256 * kB), ScriptedWorker(loses=256 * kB)
     monkeypatch.setattr("ortbench.measure.bandwidth.open_copies", lambda plan: second)
-    sweep = bench(first).run()
+    (sweep,) = bench(first).run()
     assert first.closed
     assert sweep.warnings[0]["message"] == (
         "copies of 256 kB and more (ordinary memory) are left out: the worker was ended by SIGABRT"

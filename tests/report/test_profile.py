@@ -11,7 +11,7 @@ import pytest
 from ortbench.analysis.nodes import nsight as analysis_nsight
 from ortbench.analysis.nodes.nsight import DOWN, UP, Copies, Profile, Range, Recording
 from ortbench.core.errors import BadInput, BenchmarkFailed
-from ortbench.measure import nsys_export
+from ortbench.measure import nsys
 from ortbench.measure.schedule import Block, InOrder
 from ortbench.model.modes import CPU, DEVICE, LATENCY
 from ortbench.model.result import Result
@@ -134,7 +134,7 @@ def test_gpu_work_belongs_to_the_range_in_which_it_was_launched(tmp_path: Path) 
     export.kernel(launched=60, start=61, end=81)
     export.kernel(launched=95, start=96, end=97)  # after them, still inside the block
     export.kernel(launched=62, start=63, end=64, process=2)  # another process
-    found = nsys_export.read(export.write(tmp_path / "report.sqlite"), "2026.1", tmp_path / "report")
+    found = nsys.read_export(export.write(tmp_path / "report.sqlite"), "2026.1", tmp_path / "report")
     assert found.ranges == {
         "cpu-tensors/latency": Range(
             "cpu-tensors/latency",
@@ -156,10 +156,10 @@ def test_gpu_work_belongs_to_the_range_in_which_it_was_launched(tmp_path: Path) 
 def test_an_export_without_cuda_has_ranges_all_the_same(tmp_path: Path) -> None:
     export = Export()
     export.push_pop("ortbench", "device-tensors/h2d", 5, 7)
-    found = nsys_export.read(export.write(tmp_path / "report.sqlite"), "2026.1", tmp_path / "report")
+    found = nsys.read_export(export.write(tmp_path / "report.sqlite"), "2026.1", tmp_path / "report")
     assert found.ranges == {"device-tensors/h2d": Range("device-tensors/h2d", (2,), (), 0, 0)}
     assert (found.gpu, found.copies, found.kernels) == (None, (), 0)
-    found = nsys_export.read(Export().write(tmp_path / "empty.sqlite"), "2026.1", tmp_path / "report")
+    found = nsys.read_export(Export().write(tmp_path / "empty.sqlite"), "2026.1", tmp_path / "report")
     assert (found.ranges, found.gpu) == ({}, None)
 
 
@@ -167,13 +167,13 @@ def test_what_is_no_export_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "report.sqlite"
     path.write_text("no database" * 100)
     with pytest.raises(BenchmarkFailed, match="is not an export that this version can read"):
-        nsys_export.read(path, "2026.1", tmp_path / "report")
+        nsys.read_export(path, "2026.1", tmp_path / "report")
     path.unlink()
     with sqlite3.connect(path) as connection:
         connection.execute("CREATE TABLE NVTX_EVENTS (other INTEGER)")
     connection.close()
     with pytest.raises(BenchmarkFailed, match="is not an export that this version can read"):
-        nsys_export.read(path, "2026.1", tmp_path / "report")
+        nsys.read_export(path, "2026.1", tmp_path / "report")
 
 
 # The schedule

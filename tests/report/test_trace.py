@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from ortbench.core.profiler import DOMAIN
-from ortbench.measure import follow_up
+from ortbench.measure import passes
 from ortbench.measure.process import Client, WorkerLost
 from ortbench.measure.side import Side
 from ortbench.model import schema
@@ -527,10 +527,10 @@ def test_one_profile_that_fails_is_missed_in_the_trace_and_in_the_result(monkeyp
 
         def close(self) -> None: ...
 
-    monkeypatch.setattr(follow_up, "worker_for", Broken)
+    monkeypatch.setattr(passes, "worker_for", Broken)
     one = Side(Plan(str(MODELS / "tiny.onnx"), nodes=True), timeline=Timeline())
     one.result = replace(result_of(), setup={"session_ns": 0, "first_inference_ns": 1000, "seed": 0})
-    follow_up.profile_nodes(one)
+    passes.profile_nodes(one)
     assert one.timeline is not None
     assert one.timeline.missing == ["profiled runs: the worker was ended by SIGABRT"]
     assert [it["code"] for it in one.result.warnings] == ["nodes-failed"]

@@ -1,0 +1,312 @@
+"""What every kind of measurement does: it opens configurations, times blocks of their series as a schedule asks for them, saves
+the results as they grow, and ends in order whatever ends it.
+
+Kinds differ in `_measure`: `ortbench.measure.bench` (runs, loops, chains), `ortbench.measure.sweep` (its points in one session),
+`ortbench.measure.load` and `ortbench.measure.load_in_turns` (load points), `ortbench.measure.bandwidth` (copies).
+"""
+
+from __future__ import annotations
+
+import copy
+import time
+import uuid
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager
+from pathlib import Path
+from typing import Generic
+
+from ortbench.analysis.precision import likely_cause
+from ortbench.core.errors import BenchmarkFailed, OrtbenchError
+from ortbench.measure.clocks import locked_clocks
+from ortbench.measure.describe import describe_fence
+from ortbench.measure.environment import environment
+from ortbench.measure.folder import temporary_folder
+from ortbench.measure.forecast import Forecast, Step
+from ortbench.measure.gpus import Watch
+from ortbench.measure.process import WorkerLost
+from ortbench.measure.schedule import Block, InOrder, Schedule, SeriesT
+from ortbench.measure.side import Side
+from ortbench.model.protocol import HeldOutputs, Samples, Saved
+from ortbench.model.result import Result
+from ortbench.model.schema import Machine, Stopped
+from ortbench.plan.plan import Observer
+
+# How much of the results a crash of this very process could cost.
+_KEEP_EVERY_S = 5.0
+_KEEP_SHARE = 0.02  # of the time, at most
+
+
+class Experiment(Generic[SeriesT]):
+    """One measurement of configurations that are not open yet; with several, one works while all others are paused.
+
+    Args:
+        meanwhile: called once while the first model is loaded, for what can be done in that time.
+        after_open: given the results so far when every model is open; what it raises ends the measurement.
+        must_open: every configuration must; else one that does not is left out, as long as another opens.
+
+    Attributes:
+        not_opened: configurations that were left out, and why.
+    """
+
+    counts_waits = True  # whether the time between blocks is part of the budget
+
+    def __init__(
+        self,
+        sides: Sequence[Side],
+        forecast: Forecast,
+        observer: Observer | None = None,
+        meanwhile: Callable[[], None] | None = None,
+        after_open: Callable[[Sequence[Result]], None] | None = None,
+        must_open: bool = True,
+    ) -> None:
+        self._sides = list(sides)
+        self._in_turns = len(self._sides) > 1
+        self._forecast = forecast
+        self._observer = observer or Observer()
+        self._meanwhile, self._after_open, self._must_open = meanwhile, after_open, must_open
+        self._look: Callable[..., None] = lambda now=False: None  # at the GPUs, while they are watched
+        self._kept_at, self._keep_took = time.monotonic(), 0.0
+        self._took_ns: int | None = None
+        for side in self._sides:
+            side.while_waiting = self._while_waiting
+        self.interrupted = False
+        self.not_opened: list[tuple[Side, OrtbenchError]] = []
+
+    def run(self) -> list[Result]:
+        """Measure, and return the result of every configuration that opened; after Ctrl-C or a lost worker what there is of them.
+
+        Raises:
+            BadInput, BenchmarkFailed: before anything could be measured.
+        """
+        why: Stopped | None = {"reason": "interrupted"}
+        try:
+            self._open()
+            with locked_clocks([(side.plan, side.result) for side in self._sides]):
+                with closing(Watch()) as watch:
+                    why = self._measure(watch)
+                self._look_closer()
+            for side in self._sides:
+                with self._awake(side):
+                    side.release()
+        except KeyboardInterrupt:
+            if not self._has_begun():
+                raise
+            self.interrupted = True
+        except WorkerLost as error:
+            why = self._lost(error)
+        finally:
+            self._close()
+        self._end(why)
+        return self.results
+
+    @property
+    def results(self) -> list[Result]:
+        """What is known by now."""
+        return [side.result for side in self._sides]
+
+    # What kinds differ in
+
+    def _measure(self, watch: Watch) -> Stopped | None:
+        """All that enters figures; returns why it ended."""
+        raise NotImplementedError
+
+    def _look_closer(self) -> None:
+        """What else is asked of the workers that have measured."""
+
+    def _has_begun(self) -> bool:
+        """Whether the results are of use already."""
+        return all(side.is_open for side in self._sides)
+
+    def _lost(self, error: WorkerLost) -> Stopped:
+        """Why it ended, where configurations could not go on without a worker."""
+        raise error
+
+    def _close(self) -> None:
+        for side in self._sides:
+            side.close()
+
+    def _end(self, why: Stopped | None, lost: Collection[str] = ()) -> None:
+        for side in self._sides:
+            side.end(why, self._took_ns, lost)
+
+    # Opening
+
+    def _open(self) -> None:
+        """Wait for every model to be open, one worker after the other, and describe the machine meanwhile."""
+        run_id = uuid.uuid4().hex
+        machine: Machine | None = None
+        opened: list[Side] = []
+        for side in self._sides:
+            self._step("open", f"loading {Path(side.plan.model).name} ({side.name})")
+            side.start()
+            if machine is None:
+                machine = environment()
+            try:
+                with self._awake(side):
+                    if self._meanwhile is not None:
+                        side.meanwhile(self._meanwhile)
+                        self._meanwhile = None
+                    side.open(copy.deepcopy(machine), run_id)
+                opened.append(side)
+                self._forecast.know_run(side.result.setup["first_inference_ns"] / 1e9)
+            except BenchmarkFailed as error:
+                if self._must_open or not self._in_turns:
+                    raise
+                self.not_opened.append((side, error))
+                side.close()
+        if not opened:
+            raise self.not_opened[0][1]
+        self._sides = opened
+        if self._after_open is not None:
+            self._after_open([side.result for side in opened])
+        hold_outputs(opened, self._awake, must_match=self._must_open)
+
+    def _prepare(self, side: Side) -> None:
+        for mode in side.to_prepare():
+            self._step("prepare", f"preparing {mode} ({side.name})")
+            with self._awake(side):
+                side.prepare(mode)
+        describe_fence(side.result)
+
+    @contextmanager
+    def _awake(self, side: Side) -> Iterator[None]:
+        """One configuration works, all others are paused. A configuration that is alone is never paused."""
+        if self._in_turns:
+            side.resume()
+        try:
+            yield
+        finally:
+            if self._in_turns:
+                side.pause()
+
+    # Blocks
+
+    def _time_blocks(self, schedule: Schedule[SeriesT] | InOrder[SeriesT]) -> None:
+        """Time the blocks that a schedule asks for, until it asks for no more."""
+        asked_ns = time.perf_counter_ns()
+        while (block := schedule.next_block()) is not None:
+            self._tell_progress(schedule.progress)
+            answer = self._time(block)
+            if answer is None:
+                for series in self._gone(block):
+                    schedule.remove(series)
+                self._keep()
+                asked_ns = time.perf_counter_ns()
+                continue
+            waited_ns = time.perf_counter_ns() - asked_ns if self.counts_waits else 0
+            schedule.add(block, answer["samples"], answer["spent_ns"], waited_ns)
+            asked_ns = time.perf_counter_ns()
+            self._add(block, answer)
+            self._look()
+            self._keep_now_and_then()
+
+    def _time(self, block: Block[SeriesT]) -> Samples | None:
+        """Time a block; None where its series failed in it."""
+        raise NotImplementedError
+
+    def _gone(self, block: Block[SeriesT]) -> Iterable[SeriesT]:
+        """What is not to be measured any more, as a block failed."""
+        return [block.series]
+
+    def _add(self, block: Block[SeriesT], answer: Samples) -> None:
+        """What else is done with a block's samples than the schedule does."""
+
+    def _finish(self) -> None:
+        """Have the outputs checked that the timed runs left."""
+        for side in self._sides:
+            with self._awake(side):
+                for mode in side.modes:
+                    self._step("finish", f"checking outputs and the fence of {mode} ({side.name})")
+                    side.finish(mode)
+
+    @contextmanager
+    def _clocked(self) -> Iterator[None]:
+        """How long what is inside takes is part of the results, also of a measurement that is cut short."""
+        began = time.monotonic_ns()
+        try:
+            yield
+        finally:
+            self._took_ns = time.monotonic_ns() - began
+
+    @contextmanager
+    def _looking(self, watch: Watch) -> Iterator[None]:
+        """The GPUs are read inside, between blocks and while they last."""
+        self._look = watch.look
+        try:
+            yield
+        finally:
+            watch.look(now=True)
+            self._look = lambda now=False: None
+
+    # What is told and saved meanwhile
+
+    def _step(self, step: Step, text: str) -> None:
+        self._forecast.begin(step)
+        self._observer.stage(text)
+        self._tell_left()
+
+    def _tell_left(self) -> None:
+        self._observer.left(self._forecast.left_s())
+
+    def _tell_progress(self, share: float) -> None:
+        self._forecast.measured(share)
+        self._tell_left()
+
+    def _while_waiting(self) -> None:
+        self._tell_left()
+        self._look()
+
+    def _keep_now_and_then(self) -> None:
+        if time.monotonic() - self._kept_at > max(_KEEP_EVERY_S, self._keep_took / _KEEP_SHARE):
+            self._keep()
+
+    def _keep(self) -> None:
+        begun = time.monotonic()
+        self._save_all()
+        self._kept_at = time.monotonic()
+        self._keep_took = self._kept_at - begun
+
+    def _save_all(self) -> None:
+        for side in self._sides:
+            side.keep()
+
+
+Awake = Callable[[Side], AbstractContextManager[None]]
+
+
+def hold_outputs(sides: Sequence[Side], awake: Awake, must_match: bool) -> None:
+    """Compare the outputs of configurations that take the same inputs.
+
+    The same model must give the same outputs wherever it runs; another model may differ, and then says so.
+
+    Raises:
+        BenchmarkFailed: outputs of the same model differ, and must not; else the modes of the configuration that differs fail.
+    """
+    alike: dict[str, list[Side]] = {}
+    for side in sides:
+        alike.setdefault(side.takes(), []).append(side)
+    for first, *others in alike.values():
+        if others:
+            _hold(first, others, awake, must_match)
+
+
+def _hold(first: Side, others: Sequence[Side], awake: Awake, must_match: bool) -> None:
+    with temporary_folder() as folder:
+        with awake(first):
+            written: Saved = first.ask("save_outputs", folder=folder)
+            if not written["saved"]:
+                return
+        for side in others:
+            with awake(side):
+                held: HeldOutputs = side.ask("hold_outputs", folder=folder)
+            if held["differs"] is None:
+                continue
+            eps = list(dict.fromkeys(it.result.target["ep"] for it in (side, first)))
+            cause = likely_cause(eps, held["relative"])
+            message = f"the outputs of {side.name} are not those of {first.name}: {held['differs']}{cause}"
+            if side.result.model["sha256"] != first.result.model["sha256"]:
+                side.result.warn("outputs-differ", message)
+            elif must_match:
+                raise BenchmarkFailed(message)
+            else:
+                side.reject(message)
