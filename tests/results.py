@@ -20,8 +20,7 @@ from ortbench.analysis.items import put_throughput
 from ortbench.analysis.loads.levels import load_cases, put_scaling
 from ortbench.analysis.loads.load import knees
 from ortbench.analysis.loops import summarise_steps
-from ortbench.analysis.points import merge
-from ortbench.analysis.sweep import best_of, switched
+from ortbench.analysis.sweep import best_of, merge, switched
 from ortbench.core.ep_names import CPU_EP
 from ortbench.core.stats import Stats, Value, summarise
 from ortbench.model.metrics import figure

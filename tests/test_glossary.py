@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from ortbench.analysis import same_name
+from ortbench.analysis import packages
 from ortbench.analysis.comparing.compare import CANNOT_TELL, FASTER, LESS, MORE, SAME, SLOWER
 from ortbench.analysis.nodes.config_keys import CODES
 from ortbench.gate.limits import FAILED, PASSED, UNCLEAR
@@ -106,7 +106,7 @@ def test_every_verdict_has_an_entry() -> None:
 
 def test_every_warning_has_an_entry_and_no_entry_is_of_none() -> None:
     assert words(Group.WARNINGS) == set().union(
-        *map(codes_of, nodes().values()), CODES.values(), {same_name.CODE, same_name.MISNAMED}
+        *map(codes_of, nodes().values()), CODES.values(), {packages.SHARED, packages.MISNAMED}
     )
 
 

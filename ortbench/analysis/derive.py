@@ -8,7 +8,6 @@ from typing import Any
 from ortbench.analysis import loops
 from ortbench.analysis.chains import summarise_stages
 from ortbench.analysis.comparing.pairs import block_medians, shared
-from ortbench.analysis.hidden_copies import put_hidden
 from ortbench.analysis.host import put_host, put_spin_share
 from ortbench.analysis.items import put_throughput
 from ortbench.analysis.link import add_shares
@@ -16,11 +15,13 @@ from ortbench.analysis.nodes.handing_on import is_only_host_accessible, shows_co
 from ortbench.core.stats import Value, paired_ratio, summarise
 from ortbench.model.kinds import KINDS
 from ortbench.model.modes import (
+    COPIES_HIDDEN,
     COPY_RATE,
     COPY_SHARE,
     COPY_TIME,
     COSTS,
     CPU,
+    HIDDEN_SHARE,
     LATENCY,
     MODES,
     PHASE_NAMES,
@@ -129,3 +130,30 @@ def _ratio(base: Case, case: Case) -> Value | None:
     return Value(
         round(ratio.ratio, 4), None if ratio.ci95 is None else (round(ratio.ci95[0], 4), round(ratio.ci95[1], 4))
     )
+
+
+def put_hidden(case: Case) -> None:
+    """Put into a case what a pipeline does not have to wait for of its copies; nothing where that is not known.
+
+    One item after the other would take the sum of its phases, each timed on its own with the device idle. In the pipeline
+    an item takes `latency`. What is missing was hidden: it went on while something else did, another item's inference or,
+    where the device copies both ways at a time, another copy. ::
+
+        hidden = (h2d + inference + d2h - latency) / (h2d + d2h)
+
+    All four are medians of mode `pipelined` itself, in ns, so the result is derived and not measured. What the copies take
+    from the inference that they run beside (bandwidth of memory, say) counts against it: it is what the pipeline saves.
+    It cannot be below 0 or above 1; where noise puts it there it is cut off. The ends of its interval are with all medians at
+    those ends of their own 95 % intervals that make it least, and most.
+    """
+    copies = case.copy_ns()
+    found = [case.stats(phase) for phase in ("h2d", "inference", "d2h") if not case.copies_nothing(phase)]
+    phases, total = [item for item in found if item is not None], case.stats(LATENCY)
+    if copies is None or copies <= 0 or len(phases) < len(found) or total is None:
+        return
+    saved = sum(item.median for item in phases) - total.median
+    least = sum(item.ci95[0] for item in phases) - total.ci95[1]
+    most = sum(item.ci95[1] for item in phases) - total.ci95[0]
+    case.put(COPIES_HIDDEN, min(max(saved, 0), copies), derived=True)
+    share, *ends = (round(min(max(part / copies, 0.0), 1.0), 4) for part in (saved, least, most))
+    case.put(HIDDEN_SHARE, share, ends, derived=True)

@@ -42,13 +42,8 @@ def put_energy(
 ) -> None:
     """Put into a case what an inference draws, or why that is not known.
 
-    Args:
-        case: of the mode.
-        how, of: see `Energy`.
-        readings: of the counter, in order.
-        start_ns: when runs began, on the clock of the readings.
-        ended: how many runs had ended at which times, in order.
-        idle: parts of the time without runs beside it.
+    `how` and `of` are those of `Energy`. Runs began at `start_ns`, on the clock of the readings; `ended` has how many
+    had ended at which times, `idle` the parts of the time without runs beside it.
     """
     during = [it for it in readings if start_ns <= it[0] <= ended[-1][1]]
     counts = _Counts(start_ns, ended)

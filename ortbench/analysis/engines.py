@@ -23,16 +23,8 @@ File = tuple[str, int, int]  # name, bytes, time of its last change in ns
 
 
 def cache_options(ep_name: str, folder: str, given: Mapping[str, str]) -> dict[str, str]:
-    """The EP options that keep engines in a folder.
-
-    Args:
-        ep_name: full EP name.
-        folder: absolute.
-        given: the EP options that the user gave.
-
-    Raises:
-        BadInput: the EP builds no engine, or the user gave such options already.
-    """
+    """The EP options that keep engines in an absolute folder; `BadInput` where the EP builds none, or such options were
+    given already."""
     if ep_name == TENSORRT:
         switches = {"trt_engine_cache_enable": "1", "trt_timing_cache_enable": "1"}
         options = {**switches, "trt_engine_cache_path": folder, "trt_timing_cache_path": folder}

@@ -24,12 +24,8 @@ _FLOATS = {f"tensor({name})" for name in ("float16", "bfloat16", "float", "doubl
 
 
 def suggested(path: str, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> SuggestedLoop | None:
-    """The loop that a model looks made for; None where nothing looks like a state.
-
-    Args:
-        path: of the model, for the command.
-        inputs, outputs: as `ortbench inspect` has them; only names, types and the shapes that the model states count.
-    """
+    """The loop that a model looks made for, by names, types and the shapes that it states; None where nothing looks
+    like a state."""
     inputs, outputs = ([it for it in side if not _MEANT_OTHERWISE & set(it["name"])] for side in (inputs, outputs))
     pairs = by_name(inputs, outputs)
     sure = bool(pairs)
@@ -130,12 +126,8 @@ def _numbered_before(name: str) -> _Key:
 
 
 def patterns(pairs: Sequence[tuple[str, str]], outputs: Sequence[str], inputs: Sequence[str]) -> list[tuple[str, str]]:
-    """The same pairs in few words: where several differ by the same text, with a * for it.
-
-    Args:
-        pairs: names of outputs and inputs.
-        outputs, inputs: all that the model has; a pattern that stands for others of them too is none.
-    """
+    """The same pairs in few words: where several differ by the same text, with a * for it; never one that stands for
+    others too."""
     found: list[tuple[str, str]] = []
     for _, members in groupby(sorted(pairs, key=_frame), key=_frame):
         group = list(members)

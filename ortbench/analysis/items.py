@@ -19,16 +19,9 @@ _BATCHES = ("batch", "batchsize", "n")  # what the dimension of items is called,
 def items_of(inputs: Sequence[Tensor], asked: int | str | None, guessed: Collection[str]) -> Items | None:
     """How many items a run has: what was asked for, else the size of a dimension that is called a batch.
 
-    Args:
-        inputs: of the model, as they were run.
-        asked: a number, the name of a dimension, or None.
-        guessed: dimensions that were set to 1 because nobody said otherwise.
-
-    Returns:
-        None where nobody says so: no dimension has such a name, or those that have differ.
-
-    Raises:
-        BadInput: a name that no dimension of an input has, or that stands for no size or for several.
+    None where no dimension has such a name, or those that have differ. Dimensions that are `guessed` were set to 1
+    because nobody said otherwise. `BadInput` where the name that was asked for is no dimension's, or stands for no size
+    or for several.
     """
     sizes = _sizes(inputs)
     if isinstance(asked, int):

@@ -12,9 +12,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from ortbench.analysis.bandwidth import FILE_NAME, curve, peaks_of
+from ortbench.analysis.bandwidth import FILE_NAME, Curve, curve, expected_ns, half_rate_bytes, peaks_of
 from ortbench.analysis.comparing.comparable import machine, short
-from ortbench.analysis.curve import Curve, expected_ns, half_rate_bytes
 from ortbench.core import units
 from ortbench.core.errors import BadInput
 from ortbench.model.modes import COPY_TIME, D2H, DIRECTIONS, H2D, MODES, ORDINARY, mode_of
@@ -26,15 +25,10 @@ _REACH = 4  # how far beyond its ends a sweep speaks: a step between its sizes
 
 
 def attach(results: Sequence[Result], out: Path, named: Path | None) -> None:
-    """Give each result the link of its device, where there is a sweep of it.
+    """Give each result the link of its device: from the newest sweep in `out` that fits it, or from the one that is
+    named.
 
-    Args:
-        results: with their targets and environments.
-        out: a folder of reports: the newest sweep in it that fits is taken.
-        named: a sweep, or its folder, to take instead.
-
-    Raises:
-        BadInput: the named sweep cannot be read, or fits no result.
+    Raises `BadInput` where the named sweep (a file or its folder) cannot be read, or fits no result.
     """
     found = _sweeps(out) if named is None else [_named(named)]
     for result in results:
@@ -87,12 +81,8 @@ def _out_of_range(swept: Curve, result: Result, way: Direction) -> str | None:
 
 
 def link_of(path: Path, sweep: Result) -> Link:
-    """A sweep as a result keeps it: the curves of ordinary memory, where runs have their arrays, and the link's peaks.
-
-    Args:
-        path: where the sweep is.
-        sweep: with both directions of ordinary memory.
-    """
+    """A sweep as a result keeps it: the curves of ordinary memory, where runs have their arrays, and the link's
+    peaks."""
     return {
         "from": str(path),
         "created": sweep.created,

@@ -17,13 +17,7 @@ _TELLING = 0.02  # so much of a step's time must the loop's growth make up to be
 
 
 def summarise_steps(case: Case, count: int, first: bool = False) -> None:
-    """Put the figures of a case into it that follow from the times of its steps.
-
-    Args:
-        case: of a loop; its latency is there.
-        count: steps of a loop.
-        first: the first step has a shape of its own.
-    """
+    """Put the figures of a loop's case into it that follow from the times of its steps; its latency is there."""
     latency, samples = case.stats(LATENCY), case.samples.get(STEP)
     if latency is not None:
         case.metrics[WHOLE_LOOP] = latency
@@ -45,12 +39,8 @@ def summarise_steps(case: Case, count: int, first: bool = False) -> None:
 def slope_ns(steps_ns: Sequence[int], first: bool) -> float | None:
     """By how much a step takes longer than the one before it, ns: the least-squares line through the medians.
 
-    Args:
-        steps_ns: by step.
-        first: the first step has a shape of its own, and is left out.
-
-    Returns:
-        None where there are fewer than three steps, and where it cannot be told from none (two-sided t test, 95 %).
+    `first`: the first step has a shape of its own, and is left out. None with fewer than three steps, and where the
+    slope cannot be told from none (two-sided t test, 95 %).
     """
     values = steps_ns[1:] if first else steps_ns
     n = len(values)
@@ -71,11 +61,10 @@ def growth_ns(case: Case) -> float | None:
 
 
 def law(values: Sequence[int], first: bool) -> tuple[int, int] | None:
-    """Of numbers by step: that of step 0, and what each step adds to it; None where it is no straight line.
+    """Of numbers by step, at least one: that of step 0, and what each step adds to it; None where it is no straight
+    line.
 
-    Args:
-        values: by step, at least one.
-        first: the first step has a shape of its own, and is left out.
+    `first`: the first step has a shape of its own, and is left out.
     """
     used = values[1:] if first and len(values) > 1 else values
     differences = {after - before for before, after in pairwise(used)}

@@ -16,14 +16,8 @@ DEVICE, HOST = MEMORY_SIDES
 
 
 def device_total(bound: int, arenas: Sequence[Arena], card: int | None, card_how: str) -> tuple[int | None, str]:
-    """What there is of a device's memory in all, bytes, and how that is known; None where it is not.
-
-    Args:
-        bound: by ortbench.
-        arenas: of the session's EPs.
-        card: what the process held on the card; None where nobody tells.
-        card_how: how that is known, or why it is not.
-    """
+    """A device's memory in all, bytes, and how that is known: `card` is what the process held on it, `bound` what
+    ortbench bound."""
     if card is not None:
         return card, card_how
     held = [max(it["held"], it["in_use"]) for it in arenas if it["ep"] != CPU_EP]
@@ -38,13 +32,8 @@ def failed(reason: str) -> CaseMemory:
 
 
 def figure(case: Case, side: str) -> int | None:
-    """What a mode takes of memory, bytes: of the device's in all, of the host's the resident set at its peak; None where it is
-    not known.
-
-    Args:
-        case: of the mode.
-        side: `DEVICE` or `HOST`.
-    """
+    """What a mode takes of the memory of `DEVICE` in all, or of `HOST` (the resident set at its peak), bytes; None
+    where not known."""
     found = case.value(f"{side}_memory")
     return None if found is None else int(found)
 

@@ -24,22 +24,15 @@ SIDES: tuple[Side, ...] = ("inputs", "outputs")
 
 @dataclass(frozen=True)
 class Held:
-    """Inputs, or outputs, that some modes have in the same memory for the same reason.
+    """Inputs, or outputs, that some modes have in the same memory for the same reason."""
 
-    Attributes:
-        side: which of the two they are.
-        names: of them, in the model's order.
-        modes: that have them there.
-        memory, why: in words.
-        usual: it is the memory that these modes are about.
-    """
-
-    side: Side
-    names: tuple[str, ...]
-    modes: tuple[str, ...]
+    side: Side  # which of the two they are
+    names: tuple[str, ...]  # of them, in the model's order
+    modes: tuple[str, ...]  # that have them there
+    # memory, why: in words
     memory: str
     why: str
-    usual: bool
+    usual: bool  # it is the memory that these modes are about
 
 
 def held(result: Result) -> list[Held]:

@@ -24,25 +24,16 @@ _WAYS = {
 
 
 def how_far(relative: float, rtol: float, atol: float) -> str:
-    """The size of a difference in words, with the tolerance that fits what differs.
-
-    Args:
-        relative: the largest difference by the largest value of the output.
-        rtol: the relative tolerance that would accept it, beside the absolute one.
-        atol: the absolute tolerance that would, beside the relative one.
-    """
+    """The size of a difference, relative to the output's largest value, with the tolerance that alone would accept what
+    differs."""
     # Values near 0 are a large part off where others are not: a relative tolerance for them would accept nearly anything.
     way = f"--rtol {_rounded_up(rtol)}" if rtol <= max(_SMALL, 2 * relative) else f"--atol {_rounded_up(atol)}"
     return f"the largest difference is {_percent(relative)} of the output's largest value, {way} accepts it"
 
 
 def likely_cause(eps: Sequence[str], relative: float | None) -> str:
-    """What is likely behind outputs that nearly match, and what changes that; empty where nothing is.
-
-    Args:
-        eps: whose outputs they are.
-        relative: as in `how_far`; None where the outputs cannot be told apart by numbers.
-    """
+    """What is likely behind outputs that nearly match, and what changes that; empty where nothing is, or `relative` is
+    not known."""
     if relative is None or relative > _REDUCED:
         return ""
     ways = [f"{ep} may compute float32 as {what}, {way} changes that" for ep in eps for what, way in _ways(ep)]

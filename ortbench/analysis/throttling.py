@@ -48,12 +48,10 @@ def bits_that_hold(readings: Sequence[GpuReading]) -> int:
 def throttled(
     readings: Sequence[GpuReading], cases: Sequence[Case], cards: Collection[int] | None = None
 ) -> Throttled | None:
-    """Which rounds were measured while a GPU was held back, and whether the others suffice without them; None where none was.
+    """Which rounds were measured while a GPU was held back, and whether the others suffice; None where none was.
 
-    Args:
-        readings: of all GPUs, in order.
-        cases: of all sides, as they were measured.
-        cards: the GPUs that were measured; None for all, where that is not known.
+    Readings are of all GPUs, in order; those of `cards` count, which were measured, or all where that is not known
+    (None).
     """
     spans: list[Span] = []
     reasons: dict[str, None] = {}
@@ -144,12 +142,7 @@ def leave_out(case: Case, rounds: Collection[int]) -> None:
 
 
 def sentence(found: Throttled, decided: bool = False) -> str:
-    """What a reader should know of it.
-
-    Args:
-        found: by `throttled`.
-        decided: a gate's verdict rests on all rounds, which is why none is left out.
-    """
+    """What a reader should know of it; a gate that was `decided` rests on all rounds, so none is left out."""
     count, of = len(found["rounds"]), found["of"]
     said = f"the GPU was held back by {', '.join(found['reasons'])} in {_ranges(found['rounds'])} ({count} of {of})"
     if found["left_out"]:

@@ -28,23 +28,14 @@ _SCANNED = 64 << 20  # bytes of a library that is no ELF file, whose symbols are
 
 
 class EpPackage(NamedTuple):
-    """An installed package that probably brings EPs.
+    """An installed package that probably brings EPs."""
 
-    Attributes:
-        module: its import name; "" for a library that lies in no package.
-        distribution: what pip calls it, or the module where pip does not know it.
-        version: of the distribution, or "".
-        source: the file with `get_library_path`; None where the library is all there is.
-        libraries: paths of its libraries that export `CreateEpFactories`, as far as files tell.
-        registered_as: the name that it has its library registered by, or "" where its source does not say it.
-    """
-
-    module: str
-    distribution: str
-    version: str
-    source: Path | None
-    libraries: tuple[Path, ...]
-    registered_as: str
+    module: str  # its import name; "" for a library that lies in no package
+    distribution: str  # what pip calls it, or the module where pip does not know it
+    version: str  # of the distribution, or ""
+    source: Path | None  # the file with `get_library_path`; None where the library is all there is
+    libraries: tuple[Path, ...]  # paths of its libraries that export `CreateEpFactories`, as far as files tell
+    registered_as: str  # the name that it has its library registered by, or "" where its source does not say it
 
     @property
     def keys(self) -> set[str]:
@@ -73,11 +64,8 @@ def stem(library: Path) -> str:
 
 @cache
 def by_name(path: tuple[str, ...] | None = None) -> tuple[EpPackage, ...]:
-    """The packages called ``onnxruntime_*``: by the names in folders, which takes no time.
-
-    Args:
-        path: folders of packages; by default those of this Python.
-    """
+    """The packages called ``onnxruntime_*`` of this Python, or in some folders: by the names in folders, which takes no
+    time."""
     found: dict[str, EpPackage | None] = {}
     for folder in _folders(path):
         names = sorted(it.name for it in _entries(folder) if it.name.startswith(_PREFIX))

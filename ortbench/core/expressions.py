@@ -22,11 +22,8 @@ _LONGEST = 200  # characters
 
 
 def names_in(text: str) -> set[str] | None:
-    """The names that an expression is of; None where the text is no expression.
-
-    Args:
-        text: numbers and names with + - * // / % and parentheses.
-    """
+    """The names in an expression of numbers and names with + - * // / % and parentheses; None where the text is
+    none."""
     try:
         if len(text) > _LONGEST:
             return None
@@ -39,15 +36,10 @@ def names_in(text: str) -> set[str] | None:
 
 
 def value_of(text: str, known: Mapping[str, Any], option: str) -> Any:
-    """What an expression comes to: a number, or an array where a name is one.
+    """What an expression (see `names_in`) comes to: a number, or an array where a name is one.
 
-    Args:
-        text: an expression; see `names_in`.
-        known: values by name.
-        option: that it was given by, with its value, for messages.
-
-    Raises:
-        BadInput: a name that is not known, a division by zero, or a number beyond what a computer holds.
+    Raises `BadInput` of the option where a name is not known, for a division by zero, or a number beyond what a
+    computer holds.
     """
     try:
         return _value(ast.parse(text.strip(), mode="eval").body, known)

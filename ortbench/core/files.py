@@ -15,11 +15,8 @@ from ortbench.core.safe_text import encoded
 
 
 def write_atomically(path: Path, content: str | bytes) -> None:
-    """Write a file, text by `ortbench.core.safe_text.encoded`, by renaming a finished one into place.
-
-    Raises:
-        OSError: the folder cannot be written.
-    """
+    """Write a file, text by `ortbench.core.safe_text.encoded`, by renaming a finished one into place; `OSError` where
+    that fails."""
     import tempfile  # brings OpenSSL's hashes and random numbers, which help and errors need not wait for
 
     with signals.held():  # a program that ends in between would leave the unfinished file
@@ -57,16 +54,7 @@ def noting_apart() -> Iterator[None]:
 
 
 def write_or_note(path: Path, content: str | bytes, name: str | None = None) -> bool:
-    """Write a file as `write_atomically` does, or note that it could not be written.
-
-    Args:
-        path: of the file.
-        content: of the file.
-        name: what messages call it; by default its path.
-
-    Returns:
-        Whether it was written.
-    """
+    """Write a file as `write_atomically` does, or note under its name that it could not be written; whether it was."""
     with noting(path, name):
         write_atomically(path, content)
         return True
@@ -84,13 +72,7 @@ def noting(path: Path, name: str | None = None) -> Iterator[None]:
 
 
 def note(name: str, why: OSError | str, is_there: bool = False) -> None:
-    """Note that a file could not be written.
-
-    Args:
-        name: what messages call it.
-        why: the error, or a reason in words.
-        is_there: whether there is an earlier state of it.
-    """
+    """Note that a file could not be written, and whether there is an earlier state of it."""
     _notes()[name] = why if isinstance(why, str) else one_line(why.strerror or why), is_there
 
 
@@ -121,11 +103,7 @@ _IGNORED = "# What ortbench measured here is kept out of version control; remove
 
 
 def make_ignored(folder: Path) -> None:
-    """Make a folder for what is measured, if it is not there, and have version control ignore it if it is made here.
-
-    Raises:
-        OSError: it cannot be made.
-    """
+    """Make a folder for what is measured, if it is not there, and have version control ignore it if it is made here."""
     if folder.is_dir():
         return
     folder.mkdir(parents=True, exist_ok=True)

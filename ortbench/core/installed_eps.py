@@ -21,11 +21,7 @@ _BUNDLED = {
 
 
 def installed_eps(path: tuple[str, ...] | None = None) -> list[str]:
-    """Short names of EPs, and the packages of plugin EPs that have none.
-
-    Args:
-        path: folders of packages; by default those of this Python.
-    """
+    """Short names of EPs, and the packages of plugin EPs of this Python, or in some folders, that have none."""
     folders = [Path(folder) for folder in (sys.path if path is None else path) if folder]
     capi = next((it for folder in folders if (it := folder / "onnxruntime" / "capi").is_dir()), None)
     bundled = [] if capi is None else [name for name, pattern in _BUNDLED.items() if any(capi.glob(pattern))]

@@ -26,11 +26,7 @@ def program(path: str) -> str:
 
 
 def is_interpreter(path: str, option: str) -> None:
-    """Refuse what cannot be an interpreter.
-
-    Raises:
-        BadInput: there is no such file, or it cannot be run; a folder without one.
-    """
+    """Refuse (`BadInput`) what cannot be an interpreter: no such file, one that cannot be run, a folder without one."""
     found = program(path)
     if os.path.isdir(found):
         raise BadInput(f"{option}: no interpreter in that folder, such as bin/python: {path}", option)

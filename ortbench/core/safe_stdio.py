@@ -20,12 +20,7 @@ if TYPE_CHECKING:
 
 
 class _Forgiving(io.RawIOBase):
-    """A stream's bytes on their way out; once they cannot be written they go nowhere.
-
-    Args:
-        raw: where they go.
-        name: what a note calls it.
-    """
+    """A stream's bytes on their way out; once they cannot be written they go nowhere, and a note says so."""
 
     def __init__(self, raw: io.RawIOBase, name: str) -> None:
         self._raw = raw

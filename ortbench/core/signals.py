@@ -94,11 +94,7 @@ def held() -> Iterator[None]:
 
 @contextmanager
 def awaited() -> Iterator[None]:
-    """A wait, which a signal ends.
-
-    Raises:
-        Stopped: one came, now or before.
-    """
+    """A wait, which a signal ends: raises `Stopped` if one came, now or before."""
     _state.awaiting = True
     try:
         heed()
@@ -108,11 +104,7 @@ def awaited() -> Iterator[None]:
 
 
 def heed() -> None:
-    """Stop here if a signal came that was noted only.
-
-    Raises:
-        Stopped: once.
-    """
+    """Stop here (raises `Stopped`, once) if a signal came that was noted only."""
     if _state.signal is not None and not _state.raised:
         _state.raised = True
         raise Stopped

@@ -16,12 +16,8 @@ def time_unit(most: float) -> tuple[str, float]:
 
 
 def digits(value: float, most: int = 12) -> str:
-    """A number with three significant digits, and whole beyond: 0.00412, 0.123, 1.23, 12.3, 123, 1234.
-
-    Args:
-        value: the number.
-        most: decimals at most.
-    """
+    """A number with three significant digits, and whole beyond: 0.00412, 0.123, 1.23, 12.3, 123, 1234; with so many
+    decimals at most."""
     if value == 0:
         return "0"
     exponent = int(f"{value:.2e}".partition("e")[2])  # of the rounded number: 9.996 is 10.0
@@ -72,6 +68,12 @@ def size(count: float) -> str:
         if count >= unit * 0.9995:
             return f"{digits(count / unit)} {name}"
     return f"{count:.0f} B"
+
+
+def count(number: float, noun: str) -> str:
+    """How many there are of something, for example ``1 core`` or ``2 cores``."""
+    many = f"{number:g}" if isinstance(number, float) else number
+    return f"{many} {noun}{'' if number == 1 else 's'}"
 
 
 def rate(per_second: float) -> str:

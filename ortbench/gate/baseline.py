@@ -48,17 +48,11 @@ def has_live_baseline(given: Given) -> bool:
 
 
 def baseline_of(plan: Plan, given: Given) -> Plan:
-    """The baseline's plan.
+    """The baseline's plan, from the candidate's.
 
-    Options that are given replace the candidate's; an empty one (``--baseline-ep-option ""``) leaves none, or the default.
-    Another EP starts without the candidate's EP options, device, library and engine cache.
-
-    Args:
-        plan: of the candidate.
-        given: options.
-
-    Raises:
-        BadInput: one that cannot be, that says nothing, or an interpreter that is not there.
+    Options that are given replace the candidate's; an empty one (``--baseline-ep-option ""``) leaves none, or the
+    default. Another EP starts without the candidate's EP options, device, library and engine cache. Raises `BadInput`
+    for an option that cannot be or that says nothing, or an interpreter that is not there.
     """
     if BASELINE_CHAIN.flag in given:
         raise BadInput(f"{BASELINE_CHAIN.name} is for a chain: name the candidate's with --chain", BASELINE_CHAIN.name)
@@ -92,11 +86,8 @@ def baseline_of(plan: Plan, given: Given) -> Plan:
 
 
 def changes(owner: type, given: Given) -> dict[str, Any]:
-    """What the twins of a dataclass's options say, by the names of its fields.
-
-    Raises:
-        BadInput: a value that cannot be.
-    """
+    """What the twins of a dataclass's options say, by the names of its fields; `BadInput` for a value that cannot
+    be."""
     changes = {}
     for name, it in declared(owner).items():
         flag = f"baseline-{it.flag}"

@@ -10,7 +10,7 @@ from ortbench.analysis.loads.levels import interval, quotient, rate_of
 from ortbench.analysis.memory import DEVICE, computes_on_host, figure, why_unknown
 from ortbench.analysis.nodes.handing_on import HANDED_ON, handing_on
 from ortbench.analysis.nodes.placed import nodes_stay
-from ortbench.analysis.points import point_as_result
+from ortbench.analysis.sweep import point_as_result
 from ortbench.core import units
 from ortbench.core.errors import BadInput
 from ortbench.gate.contests import CANDIDATE, Contest, Jury, fill, named, own_contests
@@ -26,19 +26,14 @@ _METRIC = dict(zip(MEMORY_SIDES, (DEVICE_MEMORY, HOST_MEMORY), strict=True))
 def check_alone(result: Result, limits: Limits) -> list[Check]:
     """Everything that needs no baseline.
 
-    Raises:
-        BadInput: a mode that a limit needs was not measured, or a limit that this kind of measurement has not.
+    Raises `BadInput` where a mode that a limit needs was not measured, or this kind of measurement has no such limit.
     """
     refuse_limits(result.kind, limits)
     return [*check_facts(result, limits), *_check_modes(result, limits), *check_slo(result, limits)]
 
 
 def refuse_limits(kind: str, limits: Limits) -> None:
-    """Refuse limits that a kind of measurement has not.
-
-    Raises:
-        BadInput: there is one.
-    """
+    """Refuse limits that a kind of measurement has not."""
     known = KINDS[kind]
     if limits.slo and "slo" not in known.checks:
         raise BadInput("--slo is of requests at a rate, which a load has; 'ortbench load --rate' makes them", "--slo")
@@ -51,11 +46,7 @@ def refuse_limits(kind: str, limits: Limits) -> None:
 
 
 def check_facts(result: Result, limits: Limits) -> list[Check]:
-    """Modes that must work, nodes that may stay on the CPU, memory.
-
-    Raises:
-        BadInput: a limit of memory, and it was not measured.
-    """
+    """Modes that must work, nodes that may stay on the CPU, memory, which must have been measured (`BadInput`)."""
     checks = [_check_mode(result, mode) for mode in limits.require_modes]
     if limits.max_cpu_nodes is not None:
         checks.append(_check_nodes(result, limits.max_cpu_nodes))
@@ -137,11 +128,8 @@ def _check_modes(result: Result, limits: Limits) -> Iterator[Check]:
 
 
 def check_contest(result: Result, jury: Jury, contest: Contest) -> Check:
-    """A contest between the candidate's own modes: one that does not work fails it.
-
-    Raises:
-        BadInput: a mode was not asked for.
-    """
+    """A contest between the candidate's own modes, which must have been asked for (`BadInput`): one that does not work
+    fails it."""
     is_share = contest.metric == "copy_share"
     plain = replace(contest.unclear(""), verdict=PASSED, limit=None)
     if is_share and result.target["memory"]["kind"] == "host":
@@ -164,13 +152,8 @@ def check_contest(result: Result, jury: Jury, contest: Contest) -> Check:
 
 
 def with_remedy(check: Check, result: Result, takes: int) -> Check:
-    """The check of a contest; where it has too few rounds, also how many a verdict takes and what gives them.
-
-    Args:
-        check: of a contest.
-        result: of the candidate.
-        takes: rounds that a verdict takes, see `Jury.takes`.
-    """
+    """The check of a contest; where it has too few of the rounds that a verdict takes, also how many those are and what
+    gives them."""
     if check.rounds is None or check.low is not None:
         return check
     return replace(check, text=f"{check.text}; a verdict takes {takes} rounds: {remedy(result, takes)}")

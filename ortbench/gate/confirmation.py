@@ -17,13 +17,10 @@ from ortbench.gate.limits import FAILED, UNCLEAR, Check
 def confirmed(
     checks: Sequence[Check], regressions: Collection[str], again: Sequence[Check], why_not: str | None = None
 ) -> list[Check]:
-    """The checks of a gate after it was held once more: a regression that did not show again cannot be told.
+    """The checks of a gate after it was held once more, or `why_not`: a regression that did not show again cannot be
+    told.
 
-    Args:
-        checks: of the first time.
-        regressions: the names of those that found one.
-        again: of the second time.
-        why_not: why there was none, if there was none.
+    `regressions` has the names of the first checks that found one.
     """
     others = {check.name: check for check in again}
     return [

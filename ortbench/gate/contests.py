@@ -72,7 +72,7 @@ class Contest:
         where = "too few rounds for an interval"
         if found.low is not None and found.high is not None:
             where = f"{units.ratio(found.low, 3)} to {units.ratio(found.high, 3)}"
-        rounds = f"{found.rounds} round{'' if found.rounds == 1 else 's'}"
+        rounds = units.count(found.rounds, "round")
         text = f"{self.what}: ×{units.ratio(found.ratio, 3)} ({where}, {rounds}), {bound}"
         return replace(
             self.unclear(text), verdict=verdict, ratio=found.ratio, low=found.low, high=found.high, rounds=found.rounds
@@ -94,13 +94,7 @@ class Contest:
 def regression_contests(limits: Limits, modes: Sequence[str], work: Work = INFERENCE) -> list[Contest]:
     """Candidate over baseline, for every metric of samples and every mode.
 
-    Args:
-        limits: with the metrics.
-        modes: that are measured.
-        work: what a sample is of.
-
-    Raises:
-        BadInput: a metric that blocks do not have, or that no mode has.
+    Raises `BadInput` for a metric that blocks do not have, or that no mode has.
     """
     if limits.max_regression is None:
         return []
@@ -164,11 +158,8 @@ def named(what: str, point: Point) -> str:
 
 
 def own_contests(limits: Limits, work: Work = INFERENCE, point: Point = ()) -> list[Contest]:
-    """What the candidate's modes must keep to among themselves, at a point.
-
-    Raises:
-        BadInput: a limit that a loop or a chain has not.
-    """
+    """What the candidate's modes must keep to among themselves, at a point; `BadInput` for a limit that a loop or chain
+    has not."""
     if limits.max_copy_share is not None and "max-copy-share" not in KINDS[work.kind].checks:
         reason = f"is of single inferences; of {work.name} say --min-speedup device-resident=X"
         raise BadInput(f"--max-copy-share {reason}", "--max-copy-share")

@@ -39,44 +39,40 @@ _limit = partial(option, panel=LIMIT, commands=("gate",))
 
 @dataclass(frozen=True)
 class Limits:
-    """What a candidate must keep to.
+    """What a candidate must keep to."""
 
-    Attributes:
-        max_regression: by what share it may be slower than the baseline: 0.05 is 5 %.
-        metrics: what must not be worse; empty for what the kind of measurement is gated by.
-        modes: the modes that are held against the baseline; empty for all that were measured.
-        slo: the most that statistics of the latency may be at every rate of a load, ns.
-        min_speedup: mode → how many times as fast as `cpu-tensors` it must be.
-        max_copy_share: of a run with CPU tensors, 0 to 1.
-        max_cpu_nodes: nodes that may stay on the CPU.
-        max_device_memory, max_host_memory: what a mode may take, bytes.
-        require_modes: modes that must work.
-    """
-
+    # by what share it may be slower than the baseline: 0.05 is 5 %
     max_regression: float | None = _limit(
         "max-regression", "P", "How much slower it may be.", kind=SHARE, shown=f"with a baseline {USUAL_REGRESSION}"
     )
+    # what must not be worse; empty for what the kind of measurement is gated by
     metrics: tuple[MetricName, ...] = _limit(
         "metric", "M", "What must not be worse, such as device-tensors.latency.p95 or throughput@concurrency=4.", kind=METRICS,
         default=(), shown="latency; of a load throughput of clients, latency.p99 at a rate",
     )  # fmt: skip
-    modes: tuple[str, ...] = ()
+    modes: tuple[str, ...] = ()  # the modes that are held against the baseline; empty for all that were measured
+    # the most that statistics of the latency may be at every rate of a load, ns
     slo: Mapping[str, int] = field(default_factory=dict)
+    # mode → how many times as fast as `cpu-tensors` it must be
     min_speedup: Mapping[str, float] = _limit(
         "min-speedup", "MODE=X", "A mode must be X times as fast as cpu-tensors.", kind=SPEEDUPS, default={}
     )
+    # of a run with CPU tensors, 0 to 1
     max_copy_share: float | None = _limit(
         "max-copy-share", "P", "Share of a run with CPU tensors that is copies.", kind=SHARE
     )
+    # nodes that may stay on the CPU
     max_cpu_nodes: int | None = _limit(
         "max-cpu-nodes", "N", "Nodes that may stay on the CPU.", kind=WHOLE, check=not_negative
     )
+    # max_device_memory, max_host_memory: what a mode may take, bytes
     max_device_memory: int | None = _limit(
         "max-device-memory", "SIZE", "What a mode may take of the device's memory, such as 2GB.", kind=SIZE
     )
     max_host_memory: int | None = _limit(
         "max-host-memory", "SIZE", "What a mode may take of the host's memory, such as 512MiB.", kind=SIZE
     )
+    # modes that must work
     require_modes: tuple[str, ...] = _limit(
         "require-mode", "MODE", "A mode that must work.", kind=MODE_NAMES, default=()
     )

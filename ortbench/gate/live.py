@@ -50,12 +50,10 @@ class LiveGate:
 
     @staticmethod
     def check_inputs(results: Sequence[Result]) -> None:
-        """Refuse two models that do not take the same inputs: their times say nothing about each other.
+        """Refuse (`NotComparable`) two models that do not take the same inputs: their times say nothing about each
+        other.
 
         One model takes other inputs only where that was asked for.
-
-        Raises:
-            NotComparable: names, types or shapes differ.
         """
         takes = [
             {it["name"]: (it["type"], it.get("tensors", it["shape"])) for it in result.model["inputs"]}
@@ -83,11 +81,7 @@ class LiveGate:
         return slower & {contest.name for contest in self._regressions}
 
     def checks(self, results: Sequence[Result]) -> list[Check]:
-        """The verdicts, of a run that is over.
-
-        Raises:
-            BenchmarkFailed: nothing could be compared.
-        """
+        """The verdicts, of a run that is over; `BenchmarkFailed` where nothing could be compared."""
         candidate, *baselines = results
         limits = self._limits
         checks = [check for baseline in baselines for check in check_lost(candidate, baseline, limits)]

@@ -32,15 +32,8 @@ _METRICS = (LATENCY, THROUGHPUT)  # that blocks of load points have
 
 
 class LiveLoadGate:
-    """Decides while blocks of load points come in.
-
-    Args:
-        limits: what the candidate must keep to.
-        places: the modes and load points that are to be measured.
-
-    Raises:
-        BadInput: a metric that is of no such load point.
-    """
+    """Decides while blocks of load points come in, of the places that are to be measured; `BadInput` for a metric of
+    none of them."""
 
     def __init__(self, limits: Limits, places: Sequence[tuple[str, At]]) -> None:
         self._limits = limits
@@ -92,9 +85,8 @@ class LiveLoadGate:
     def checks(self, results: Sequence[Result]) -> list[Check]:
         """The verdicts, of a load that is over.
 
-        Raises:
-            BenchmarkFailed: nothing could be compared.
-            BadInput: a limit for which there is no level.
+        Raises `BenchmarkFailed` where nothing could be compared, `BadInput` for a limit for which there is no load
+        point.
         """
         candidate, baseline = results
         checks = check_lost(candidate, baseline, self._limits)
@@ -127,17 +119,7 @@ class LiveLoadGate:
 
 
 def check_live(limits: Limits, modes: Sequence[str], load: LoadPlan, is_contest: bool) -> None:
-    """Refuse limits that a live gate of a load has not, before anything is started.
-
-    Args:
-        limits: what the candidate must keep to.
-        modes: that are to be measured.
-        load: that is put on, checked.
-        is_contest: whether there is a baseline.
-
-    Raises:
-        BadInput: there is one.
-    """
+    """Refuse limits that a live gate of a load has not, before anything is started."""
     if limits.of_memory:
         raise BadInput("memory is of single inferences: hold it to limits without a load")
     refuse_limits(LOAD.key, limits)
@@ -162,11 +144,7 @@ def _point(place: At) -> Point:
 
 
 def _compared(places: Sequence[tuple[str, At]], limits: Limits) -> list[Key]:
-    """What is compared with the baseline, each once.
-
-    Raises:
-        BadInput: a metric of no load point.
-    """
+    """What is compared with the baseline, each once; `BadInput` for a metric of no load point."""
     found: dict[Key, None] = {}
     for metric in limits.metrics or (None,):
         own = []

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from ortbench.analysis.findings.load_advice import limit_text, slo_text
+from ortbench.analysis.findings.phrases import within
 from ortbench.analysis.loads.levels import FEWEST_BLOCKS, P50, by_name, interval, is_full, latency_of, measured
 from ortbench.analysis.sweep import best_of, cases_of, keeps
 from ortbench.core import units
@@ -22,11 +23,7 @@ FULL = "requests come as fast as they are served or faster"
 
 
 def check_slo(result: Result, limits: Limits) -> Iterator[Check]:
-    """What a load or a sweep must keep to.
-
-    Raises:
-        BadInput: the load has no point at a rate.
-    """
+    """What a load or a sweep must keep to; `BadInput` where the load has no point at a rate."""
     if not limits.slo:
         return
     yield from _OF_KIND[result.kind](result, limits)
@@ -55,8 +52,7 @@ def _found(mode: str, found: SloRate | None, asked: Mapping[str, int]) -> Check:
     name = f"SLO of {mode}"
     if found is None:
         return Check(name, FAILED, f"{name}: no rate that was tried keeps {slo_text(asked)}", metric=_RATE, mode=mode)
-    low, high = map(units.rate, found["ci95"])
-    text = f"{name}: {slo_text(asked)} up to {units.rate(found['rate'])} a second (95 %: {low} to {high})"
+    text = f"{name}: {slo_text(asked)} up to {units.rate(found['rate'])} a second{within(found['ci95'], units.rate)}"
     return Check(name, PASSED, text, metric=_RATE, mode=mode)
 
 

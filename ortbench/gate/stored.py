@@ -36,11 +36,8 @@ _MEMORY = {DEVICE_MEMORY: DEVICE, HOST_MEMORY: HOST}
 
 
 def check_stored(result: Result, baseline: Result, limits: Limits) -> list[Check]:
-    """The candidate against a baseline of an earlier run, with the noise that both recorded.
-
-    Raises:
-        BadInput: nothing that both have.
-    """
+    """The candidate against a baseline of an earlier run, with the noise that both recorded; `BadInput` where they
+    share nothing."""
     if limits.max_regression is None:
         return []
     lost = check_lost(result, baseline, limits)
@@ -51,14 +48,10 @@ def check_stored(result: Result, baseline: Result, limits: Limits) -> list[Check
 def check_metrics(
     metrics: Sequence[MetricName | None], result: Result, baseline: Result, limits: Limits, are_lost: bool = False
 ) -> list[Check]:
-    """The checks of metrics.
+    """The checks of metrics, of which None stands for those by which the kind is gated; `BadInput` for one that both
+    have not.
 
-    Args:
-        metrics: None for those by which the kind is gated.
-        are_lost: the candidate has lost modes or points, which may be all that a metric is of.
-
-    Raises:
-        BadInput: one that both have not.
+    `are_lost`: the candidate has lost modes or points, which may be all that a metric is of.
     """
     checks = []
     for metric in metrics:
@@ -77,22 +70,15 @@ def check_metrics(
 
 
 def refuse_statistic(metric: MetricName, kind: str) -> None:
-    """Refuse a statistic of the latency that blocks of load points do not have.
-
-    Raises:
-        BadInput: it is one.
-    """
+    """Refuse a statistic of the latency that blocks of load points do not have."""
     known = [it for it in LOAD_STATISTICS if it != THROUGHPUT]
     if KINDS[kind].axes and metric.metric == LATENCY and metric.statistic not in known:
         raise BadInput(f"--metric {metric.text}: latency of load points has {', '.join(known)}", "--metric")
 
 
 def check_values(result: Result, baseline: Result, limits: Limits) -> list[Check]:
-    """Metrics that are one number and have no samples, of candidate and baseline of a live gate.
-
-    Raises:
-        BadInput: one that both have not.
-    """
+    """Metrics that are one number and have no samples, of both of a live gate; `BadInput` for one that both have
+    not."""
     return check_metrics(
         [it for it in limits.metrics if not known_or_plain(it.metric).sampled], result, baseline, limits
     )

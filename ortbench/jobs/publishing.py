@@ -186,7 +186,7 @@ def _write_trace(found: Measured, labels: Sequence[str], path: str, quiet: bool)
 
 
 def _add_load(timelines: Sequence[Timeline], found: Measured) -> None:
-    from ortbench.analysis.loads.load_timeline import load_blocks
+    from ortbench.analysis.loads.load_levels import load_blocks
 
     for timeline, taken in zip(timelines, found.taken, strict=True):
         timeline.load += load_blocks(taken)

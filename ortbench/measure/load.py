@@ -8,9 +8,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from ortbench.analysis.loads import arrivals
-from ortbench.analysis.loads.load_levels import Burst, Taken, case_of
-from ortbench.analysis.loads.load_requests import Requests
-from ortbench.analysis.loads.slo_search import Search
+from ortbench.analysis.loads.load import Search
+from ortbench.analysis.loads.load_levels import Burst, Requests, Taken, case_of
 from ortbench.measure.experiment import Experiment
 from ortbench.measure.forecast import Forecast
 from ortbench.measure.gpus import Watch

@@ -13,8 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from ortbench.analysis.loads.load_levels import Burst
-from ortbench.analysis.loads.load_requests import Requests
+from ortbench.analysis.loads.load_levels import Burst, Requests
 from ortbench.core.errors import BenchmarkFailed, OrtbenchError, WrongOutputs
 from ortbench.core.int_codec import pack, unpack
 from ortbench.measure.folder import temporary_folder

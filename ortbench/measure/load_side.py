@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from ortbench.analysis.loads.levels import CONCURRENCY, RATE, at, load_cases, put_scaling
 from ortbench.analysis.loads.load import knees
-from ortbench.analysis.loads.load_levels import LATE_NS, LOCK_MATTERS, Burst, Taken, case_of, put_clock
-from ortbench.analysis.loads.load_requests import Requests
+from ortbench.analysis.loads.load_levels import LATE_NS, LOCK_MATTERS, Burst, Requests, Taken, case_of, put_clock
 from ortbench.core.errors import OrtbenchError, WrongOutputs
 from ortbench.measure.card import known_card
 from ortbench.measure.gpus import Watch, to_warn_of

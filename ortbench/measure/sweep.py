@@ -6,8 +6,7 @@ import random
 import time
 from collections.abc import Callable, Sequence
 
-from ortbench.analysis.points import merge
-from ortbench.analysis.sweep import switched
+from ortbench.analysis.sweep import merge, switched
 from ortbench.core.errors import BenchmarkFailed
 from ortbench.measure.bench import Bench
 from ortbench.measure.points import PointSide, SharedWorker

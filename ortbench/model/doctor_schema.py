@@ -24,18 +24,12 @@ class Packages(TypedDict):
 
 
 class CudaLibrary(TypedDict):
-    """A library of CUDA or cuDNN by the file name that ONNX Runtime asks for.
-
-    Attributes:
-        found: the files of that name, in the order of the folders in which they are looked for.
-        loaded: the one in the worker's process, or None.
-        others: files of the same library in other major versions.
-    """
+    """A library of CUDA or cuDNN by the file name that ONNX Runtime asks for."""
 
     name: str
-    found: list[str]
-    loaded: str | None
-    others: list[str]
+    found: list[str]  # the files of that name, in the order of the folders in which they are looked for
+    loaded: str | None  # the one in the worker's process, or None
+    others: list[str]  # files of the same library in other major versions
 
 
 class Cuda(TypedDict):
@@ -55,25 +49,15 @@ class Installed(Listed):
 
 
 class Cpu(TypedDict):
-    """The processor.
+    """The processor."""
 
-    Attributes:
-        model: its name.
-        cores: that there are.
-        usable: that this process may run on.
-        limit: cores' worth of time that a container may take, or None.
-        governors: of how many cores the frequency governor is which.
-        turbo: whether clocks may go beyond the nominal one.
-        load: average over the last minute.
-    """
-
-    model: str
-    cores: int | None
-    usable: int | None
-    limit: float | None
-    governors: dict[str, int]
-    turbo: bool | None
-    load: float | None
+    model: str  # its name
+    cores: int | None  # that there are
+    usable: int | None  # that this process may run on
+    limit: float | None  # cores' worth of time that a container may take, or None
+    governors: dict[str, int]  # of how many cores the frequency governor is which
+    turbo: bool | None  # whether clocks may go beyond the nominal one
+    load: float | None  # average over the last minute
 
 
 class Memory(TypedDict):
@@ -126,15 +110,11 @@ class Profiler(TypedDict):
 
 
 class Noise(TypedDict):
-    """Two identical lanes in turns: the ratio of their times with its 95 % interval, and of how many pairs of blocks.
+    """Two identical lanes in turns: the ratio of their times with its 95 % interval, and of how many pairs of
+    blocks."""
 
-    Attributes:
-        problem: why it could not be measured, or None.
-        seconds: for which each lane was measured.
-    """
-
-    problem: str | None
-    seconds: float
+    problem: str | None  # why it could not be measured, or None
+    seconds: float  # for which each lane was measured
     pairs: NotRequired[int]
     median_ns: NotRequired[int]
     ratio: NotRequired[float]
@@ -142,19 +122,14 @@ class Noise(TypedDict):
 
 
 class Facts(TypedDict):
-    """All of it.
-
-    Attributes:
-        problem: why ONNX Runtime does not load, or None.
-        noise: None where it was not to be measured, or that was interrupted.
-    """
+    """All of it."""
 
     system: str
     packages: Packages
     installed: Installed | None
-    problem: str | None
+    problem: str | None  # why ONNX Runtime does not load, or None
     cpu: Cpu
     memory: Memory
     nvidia: Nvidia
     profiler: Profiler
-    noise: Noise | None
+    noise: Noise | None  # None where it was not to be measured, or that was interrupted

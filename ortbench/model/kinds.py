@@ -10,81 +10,47 @@ from ortbench.model.metrics import LATENCY, NAME, Figure, figure
 
 @dataclass(frozen=True)
 class Axis:
-    """An axis that a kind gives its points.
+    """An axis that a kind gives its points."""
 
-    Attributes:
-        name: in points and gates.
-        unit: of its values, as result files have it.
-        whole: its values are whole numbers.
-    """
-
-    name: str
-    unit: str
-    whole: bool = False
+    name: str  # in points and gates
+    unit: str  # of its values, as result files have it
+    whole: bool = False  # its values are whole numbers
 
 
 @dataclass(frozen=True)
 class View:
-    """The cases of a kind on one axis, and which of their figures are compared and checked where nobody asks for others.
+    """The cases of a kind on one axis, and which of their figures are compared and checked where nobody asks for
+    others."""
 
-    Attributes:
-        compared: by `ortbench compare`, and exported to services that keep a history.
-        several: compared of more than two results, beside their costs.
-        gated: compared with the baseline by `ortbench gate`.
-        history: in `ortbench history`.
-        axis: the axis that the cases lie on; "" for all cases of the kind.
-    """
-
-    compared: tuple[Figure, ...] = ()
-    several: tuple[Figure, ...] = ()
-    gated: tuple[Figure, ...] = ()
-    history: tuple[Figure, ...] = ()
-    axis: str = ""
+    compared: tuple[Figure, ...] = ()  # by `ortbench compare`, and exported to services that keep a history
+    several: tuple[Figure, ...] = ()  # compared of more than two results, beside their costs
+    gated: tuple[Figure, ...] = ()  # compared with the baseline by `ortbench gate`
+    history: tuple[Figure, ...] = ()  # in `ortbench history`
+    axis: str = ""  # the axis that the cases lie on; "" for all cases of the kind
 
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of measurement.
+    """A kind of measurement."""
 
-    Attributes:
-        key: in result files (``kind``).
-        noun: what its results are, in a sentence.
-        work: the unit of work that is timed.
-        views: of its cases, one an axis.
-        axes: that it gives its points itself; those of a sweep are the model's dimensions.
-        charts: of one result, in order.
-        charts_of_many: of several results.
-        advice: what is said below the table, in order.
-        checks: what a gate can check without a baseline, by its options.
-        live: a gate can measure candidate and baseline in turns.
-        derives_copies: the copies of CPU tensors follow from latency with and without them.
-        of_stages: model, EP and settings are those of several sessions.
-        needed: parts of its results that are never empty.
-        target_keys: keys that the target has, whatever is there.
-        every_axis: its cases lie on all axes; those of others on one, or on none.
-        many_shapes: the cases have shapes of their own, in one session.
-        replaced_warnings: codes of warnings of which the advice says as much.
-        samples: the file that has its samples, where that is not the result file.
-    """
-
-    key: str
-    noun: str
-    work: str
-    views: tuple[View, ...]
-    axes: tuple[Axis, ...] = ()
-    charts: tuple[str, ...] = ()
-    charts_of_many: tuple[str, ...] = ("latencies", "bandwidth")
-    advice: tuple[str, ...] = ()
-    checks: tuple[str, ...] = ()
-    live: bool = True
-    derives_copies: bool = True
-    of_stages: bool = False
-    needed: tuple[str, ...] = ("model", "placement")
-    target_keys: tuple[str, ...] = ()
-    every_axis: bool = False
-    many_shapes: bool = False
-    replaced_warnings: tuple[str, ...] = ()
-    samples: str = ""
+    key: str  # in result files (``kind``)
+    noun: str  # what its results are, in a sentence
+    work: str  # the unit of work that is timed
+    views: tuple[View, ...]  # of its cases, one an axis
+    axes: tuple[Axis, ...] = ()  # that it gives its points itself; those of a sweep are the model's dimensions
+    charts: tuple[str, ...] = ()  # of one result, in order
+    charts_of_many: tuple[str, ...] = ("latencies", "bandwidth")  # of several results
+    advice: tuple[str, ...] = ()  # what is said below the table, in order
+    checks: tuple[str, ...] = ()  # what a gate can check without a baseline, by its options
+    live: bool = True  # a gate can measure candidate and baseline in turns
+    derives_copies: bool = True  # the copies of CPU tensors follow from latency with and without them
+    of_stages: bool = False  # model, EP and settings are those of several sessions
+    needed: tuple[str, ...] = ("model", "placement")  # parts of its results that are never empty
+    target_keys: tuple[str, ...] = ()  # keys that the target has, whatever is there
+    every_axis: bool = False  # its cases lie on all axes; those of others on one, or on none
+    many_shapes: bool = False  # the cases have shapes of their own, in one session
+    replaced_warnings: tuple[str, ...] = ()  # codes of warnings of which the advice says as much
+    samples: str = ""  # the file that has its samples, where that is not the result file
 
     def view(self, axes: Collection[str] = ()) -> View:
         """The view of a point with these axes."""

@@ -52,21 +52,13 @@ _NUMBER = re.compile(r"-?(?:[0-9]{1,18}|[0-9]*\.[0-9]+(?:[eE][-+]?[0-9]+)?|[0-9]
 
 @dataclass(frozen=True)
 class MetricName:
-    """What a gate compares.
+    """What a gate compares."""
 
-    Attributes:
-        mode: of one mode; None for all, and of a metric without modes.
-        metric: its key in the catalogue.
-        statistic: of its samples; "" of one number.
-        point: values of axes; a case fits that has all of them.
-        best: of the best point of each result.
-    """
-
-    mode: str | None
-    metric: str
-    statistic: str = ""
-    point: tuple[tuple[str, AxisValue], ...] = ()
-    best: bool = False
+    mode: str | None  # of one mode; None for all, and of a metric without modes
+    metric: str  # its key in the catalogue
+    statistic: str = ""  # of its samples; "" of one number
+    point: tuple[tuple[str, AxisValue], ...] = ()  # values of axes; a case fits that has all of them
+    best: bool = False  # of the best point of each result
 
     @property
     def text(self) -> str:

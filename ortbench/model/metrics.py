@@ -30,24 +30,16 @@ Better = Literal["lower", "higher", "none"]
 
 @dataclass(frozen=True)
 class Unit:
-    """The unit of a metric, and how its figures are printed.
+    """The unit of a metric, and how its figures are printed."""
 
-    Attributes:
-        symbol: as data frames have it in ``attrs``; "1" for a pure number.
-        suffix: the end of a CSV column's name.
-        measure: Bencher's name of what is measured.
-        cell: prints a figure in a table, with its unit unless `heading` has it.
-        heading: the unit in the heading of a column; "" where each cell has its own.
-        scale: where one unit fits all figures of a column: gives its name and size for the largest of them.
-        least: a figure that is smaller counts as this in a ratio, so that it exists: a step of the clock, a byte.
-    """
-
-    symbol: str
-    suffix: str
-    measure: str
-    cell: Callable[[float], str]
-    heading: str = ""
+    symbol: str  # as data frames have it in ``attrs``; "1" for a pure number
+    suffix: str  # the end of a CSV column's name
+    measure: str  # Bencher's name of what is measured
+    cell: Callable[[float], str]  # prints a figure in a table, with its unit unless `heading` has it
+    heading: str = ""  # the unit in the heading of a column; "" where each cell has its own
+    # where one unit fits all figures of a column: gives its name and size for the largest of them
     scale: Callable[[float], tuple[str, float]] | None = None
+    # a figure that is smaller counts as this in a ratio, so that it exists: a step of the clock, a byte
     least: float = 1e-9
 
     def text(self, value: float) -> str:
@@ -114,37 +106,22 @@ class Group(Enum):
 
 @dataclass(frozen=True)
 class Metric:
-    """A metric.
+    """A metric."""
 
-    Attributes:
-        key: in result files and gates; of a family with ``NAME`` for the name.
-        title: in tables and texts.
-        unit: of its figures.
-        better: which direction is better.
-        group: the metrics that it is shown with.
-        meaning: what it is, in one or two sentences.
-        sampled: it has samples, and so statistics (`Stats`); else it is one number (`Value`).
-        per_block: each block of `LATENCY` gives one sample, of all its inferences.
-        usually: the statistic of samples that is meant where none is named.
-        of_mode: each mode has its own; False for one of the whole run, whose key has a dot.
-        also: what else it may be called.
-        page: of docs/, where that is not its group's.
-        often_zero: it is a count that is 0 in most runs: no row of a comparison where it is 0 everywhere, and nothing for services
-            that divide by the last value.
-    """
-
-    key: str
-    title: str
-    unit: Unit
-    better: Better
-    group: Group
-    meaning: str
-    sampled: bool = False
-    per_block: bool = False
-    usually: str = USUAL
-    of_mode: bool = True
-    also: tuple[str, ...] = ()
-    page: str = ""
+    key: str  # in result files and gates; of a family with ``NAME`` for the name
+    title: str  # in tables and texts
+    unit: Unit  # of its figures
+    better: Better  # which direction is better
+    group: Group  # the metrics that it is shown with
+    meaning: str  # what it is, in one or two sentences
+    sampled: bool = False  # it has samples, and so statistics (`Stats`); else it is one number (`Value`)
+    per_block: bool = False  # each block of `LATENCY` gives one sample, of all its inferences
+    usually: str = USUAL  # the statistic of samples that is meant where none is named
+    of_mode: bool = True  # each mode has its own; False for one of the whole run, whose key has a dot
+    also: tuple[str, ...] = ()  # what else it may be called
+    page: str = ""  # of docs/, where that is not its group's
+    # it is a count that is 0 in most runs: no row of a comparison where it is 0 everywhere, and nothing for services
+    # that divide by the last value
     often_zero: bool = False
 
     @property
@@ -367,11 +344,8 @@ FAMILIES = {key.partition(".")[0]: it for key, it in METRICS.items() if key.ends
 
 
 def metric(key: str) -> Metric:
-    """The metric of a key; of a family the one with its name: ``stage.decoder``.
-
-    Raises:
-        KeyError: this version knows none.
-    """
+    """The metric of a key, of a family the one with its name (``stage.decoder``); `KeyError` where this version knows
+    none."""
     if key in METRICS:
         return METRICS[key]
     prefix, dot, name = key.partition(".")

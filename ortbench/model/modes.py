@@ -49,7 +49,6 @@ D2H: Final = "d2h"
 DIRECTIONS: tuple[Direction, ...] = (H2D, D2H)
 ORDINARY = "ordinary"
 MEMORIES = (ORDINARY, HOST_ACCESSIBLE)
-MEMORY = "memory"  # in the place of a phase: what a mode takes, and of which side's memory in that of a statistic
 MEMORY_SIDES = ("device", "host")
 LOAD = "load"  # in the place of a phase: levels of a load, and in that of a statistic one of their figures
 
@@ -61,39 +60,26 @@ PER_RUN = "time per run"  # of many with one wait, which have no phases
 
 @dataclass(frozen=True)
 class Mode:
-    """An I/O mode.
+    """An I/O mode."""
 
-    Attributes:
-        name: as it is asked for, and in results.
-        sentence: what it does, in a few words.
-        phases: what can be timed of it; inside a run with CPU tensors the phases cannot be told apart.
-        only: the phase that is all there is to an inference, which is timed as its latency; "" where there is more.
-        figure: what its latency is: `PER_INFERENCE`, `PER_ITEM` or `PER_RUN`.
-        option: the long name of the option of its own that asks for it; "" for a mode that is usual.
-        like: the mode that it is like in all but one thing, and is held against; "" where there is none.
-        without_copies: of a mode of CPU tensors: the mode whose latency is this one's without its copies, which are known by
-            that difference only; "" for other modes.
-        pinned: the host's side of its copies is in memory that the device reaches itself.
-        dynamic_outputs: its outputs can be left for ONNX Runtime to allocate in each run.
-        external_inputs: its inputs can be in memory of another library.
-        captured: its addresses are fixed and on the device, so that its runs can be captured as a graph.
-        recorded: CUPTI looks into its runs where it is asked to: they copy, or must not.
-        mark: its point in pictures, as matplotlib calls it, and what else has its colour.
-    """
-
-    name: str
-    sentence: str = ""
+    name: str  # as it is asked for, and in results
+    sentence: str = ""  # what it does, in a few words
+    # what can be timed of it; inside a run with CPU tensors the phases cannot be told apart
     phases: tuple[str, ...] = (LATENCY,)
+    # the phase that is all there is to an inference, which is timed as its latency; "" where there is more
     only: str = ""
-    figure: str = PER_INFERENCE
-    option: str = ""
-    like: str = ""
+    figure: str = PER_INFERENCE  # what its latency is: `PER_INFERENCE`, `PER_ITEM` or `PER_RUN`
+    option: str = ""  # the long name of the option of its own that asks for it; "" for a mode that is usual
+    like: str = ""  # the mode that it is like in all but one thing, and is held against; "" where there is none
+    # of a mode of CPU tensors: the mode whose latency is this one's without its copies, which are known by that
+    # difference only; "" for other modes
     without_copies: str = ""
-    pinned: bool = False
-    dynamic_outputs: bool = False
-    external_inputs: bool = False
-    captured: bool = False
-    recorded: bool = False
+    pinned: bool = False  # the host's side of its copies is in memory that the device reaches itself
+    dynamic_outputs: bool = False  # its outputs can be left for ONNX Runtime to allocate in each run
+    external_inputs: bool = False  # its inputs can be in memory of another library
+    captured: bool = False  # its addresses are fixed and on the device, so that its runs can be captured as a graph
+    recorded: bool = False  # CUPTI looks into its runs where it is asked to: they copy, or must not
+    # its point in pictures, as matplotlib calls it, and what else has its colour
     mark: tuple[str, str] = ("o", "muted")
 
     @property
@@ -217,13 +203,8 @@ LOAD_MODES = tuple(name for name, mode in MODES.items() if not mode.is_rate)
 
 
 def no_such(name: str, known: Collection[str] = tuple(ALL_MODES), what: str = "") -> str:
-    """What to say of a name that is no mode's.
-
-    Args:
-        name: that was given.
-        known: modes to choose from.
-        what: what they are modes of, where that is not everything.
-    """
+    """What to say of a name that is no mode's of those to choose from; `what` they are modes of, where that is not
+    everything."""
     several = "," in name and all(part.strip() in ALL_MODES for part in name.split(","))
     instead = (
         "give each by itself, as in --mode cpu-tensors --mode device-tensors"

@@ -7,19 +7,12 @@ from typing import Any, NamedTuple
 
 
 class Setting(NamedTuple):
-    """A setting of a session or of a loop.
+    """A setting of a session or of a loop."""
 
-    Attributes:
-        key: in ``target`` or ``loop`` of the result.
-        title: what a difference in it is called.
-        option: the long name of the option that sets it, without dashes.
-        default: of a result that does not have it.
-    """
-
-    key: str
-    title: str
-    option: str
-    default: Any = None
+    key: str  # in ``target`` or ``loop`` of the result
+    title: str  # what a difference in it is called
+    option: str  # the long name of the option that sets it, without dashes
+    default: Any = None  # of a result that does not have it
 
 
 OF_SESSION = (

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING, NamedTuple
 
 from ortbench.core.errors import BadInput
-from ortbench.core.stats import Stats
+from ortbench.core.stats import SAMPLES_FOR, Stats
 from ortbench.core.units import duration
 
 if TYPE_CHECKING:
@@ -18,20 +18,15 @@ LATENCY = "latency"  # the median of it
 _FIELDS = {
     LATENCY: "median", "p50": "median", "mean": "mean", "p90": "p90", "p95": "p95", "p99": "p99", "max": "max",
 }  # fmt: skip
-_NEEDED = {"p90": 10, "p95": 20, "p99": 100}  # a percentile needs a sample beyond it
+_NEEDED = {"p90": 10, **SAMPLES_FOR}
 _UNITS = {"ns": 1, "us": 1e3, "µs": 1e3, "ms": 1e6, "s": 1e9}
 
 
 class Slo(NamedTuple):
-    """The most that a statistic may be.
+    """The most that a statistic may be."""
 
-    Attributes:
-        statistic: ``latency`` or ``p50`` (the median), ``mean``, ``p90``, ``p95``, ``p99`` or ``max``.
-        limit_ns: in ns.
-    """
-
-    statistic: str
-    limit_ns: int
+    statistic: str  # ``latency`` or ``p50`` (the median), ``mean``, ``p90``, ``p95``, ``p99`` or ``max``
+    limit_ns: int  # in ns
 
     def value_ns(self, stats: Stats) -> int | None:
         """The statistic, ns; None where there are too few samples for it."""
@@ -60,11 +55,8 @@ class Slo(NamedTuple):
 
 
 def parse_limits(text: str, option: str, statistics: Collection[str]) -> dict[str, int]:
-    """``p99=20ms`` or ``p99=20ms,mean=5ms`` as ns by statistic, at least one.
-
-    Raises:
-        BadInput: no such statistic, or no time.
-    """
+    """``p99=20ms`` or ``p99=20ms,mean=5ms`` as ns by statistic, at least one; `BadInput` where it is not of that
+    form."""
     found: dict[str, int] = {}
     for part in text.split(","):
         name, equals, limit = (it.strip() for it in part.partition("="))
@@ -84,11 +76,7 @@ def parse_limits(text: str, option: str, statistics: Collection[str]) -> dict[st
 
 
 def parse_slo(text: str, option: str) -> Slo:
-    """``p99=20ms`` or ``latency=1.5s``.
-
-    Raises:
-        BadInput: not of that form.
-    """
+    """``p99=20ms`` or ``latency=1.5s``; `BadInput` where it is not of that form."""
     found = parse_limits(text, option, _FIELDS)
     if len(found) > 1:
         raise BadInput(f"{option} {text!r}: name one statistic, by which the best shape is told", option)

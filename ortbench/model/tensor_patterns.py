@@ -11,14 +11,9 @@ from ortbench.core.errors import BadInput
 def matched(
     feedback: Sequence[tuple[str, str]], outputs: Sequence[str], inputs: Sequence[str]
 ) -> list[tuple[str, str]]:
-    """The pairs of names that patterns stand for, in the order of the outputs.
+    """The pairs of names that patterns (see `Steps`) stand for, in the order of the outputs.
 
-    Args:
-        feedback: patterns; see `Steps`.
-        outputs, inputs: the names that a model has.
-
-    Raises:
-        BadInput: a pattern that matches nothing, an output without its input, or one that is named twice.
+    Raises `BadInput` for a pattern that matches nothing, an output without its input, or one that is named twice.
     """
     pairs: dict[str, str] = {}
     for out, into in feedback:
@@ -38,12 +33,8 @@ def matched(
 
 
 def expanded(out: str, into: str, outputs: Sequence[str]) -> list[tuple[str, str]]:
-    """The outputs that a pattern stands for, each with what the other pattern then is.
-
-    Args:
-        out, into: names; a ``*`` of both stands for the same text.
-        outputs: that there are.
-    """
+    """The outputs that a pattern stands for, each with what the other pattern then is: a ``*`` of both stands for the
+    same text."""
     pattern = re.compile("(.*)".join(map(re.escape, out.split("*"))))
     return [(name, _filled(into, match.groups())) for name in outputs if (match := pattern.fullmatch(name))]
 

@@ -32,28 +32,22 @@ class Span:
 
 @dataclass(frozen=True)
 class TimedBlock:
-    """A block as it was timed.
+    """A block as it was timed."""
 
-    Attributes:
-        mode, phase, round: which.
-        dropped: iterations before the first sample, which are not recorded.
-        first: index of its first sample among those of the phase.
-        n: samples.
-        start_ns, duration_ns: of the whole block.
-        starts_ns, samples_ns: when the call of each sample began and how long it took; empty where they are left out.
-        step_starts_ns, steps_ns: of loops the same of the steps in them, one loop after the other; else empty.
-    """
-
+    # mode, phase, round: which
     mode: str
     phase: str
     round: int
-    dropped: int
-    first: int
-    n: int
+    dropped: int  # iterations before the first sample, which are not recorded
+    first: int  # index of its first sample among those of the phase
+    n: int  # samples
+    # start_ns, duration_ns: of the whole block
     start_ns: int
     duration_ns: int
+    # starts_ns, samples_ns: when the call of each sample began and how long it took; empty where they are left out
     starts_ns: Sequence[int]
     samples_ns: Sequence[int]
+    # step_starts_ns, steps_ns: of loops the same of the steps in them, one loop after the other; else empty
     step_starts_ns: Sequence[int] = ()
     steps_ns: Sequence[int] = ()
 
@@ -74,22 +68,17 @@ class CallerRuns:
 
 @dataclass(frozen=True)
 class LoadBlock:
-    """A block of a level of load.
+    """A block of a level of load."""
 
-    Attributes:
-        mode, name, round: which; the name says the level.
-        start_ns, duration_ns: of the whole block.
-        runs: of each caller.
-        due_ns: when each request was due; empty where callers set the pace.
-    """
-
+    # mode, name, round: which; the name says the level
     mode: str
     name: str
     round: int
+    # start_ns, duration_ns: of the whole block
     start_ns: int
     duration_ns: int
-    runs: Sequence[CallerRuns]
-    due_ns: Sequence[int] | Moments = ()
+    runs: Sequence[CallerRuns]  # of each caller
+    due_ns: Sequence[int] | Moments = ()  # when each request was due; empty where callers set the pace
 
     @property
     def size(self) -> int:
@@ -147,23 +136,15 @@ def _count(recorded: Any) -> int | None:
 
 @dataclass
 class Timeline:
-    """What happened when on one side of a run; it grows while the run goes on.
+    """What happened when on one side of a run; it grows while the run goes on."""
 
-    Attributes:
-        stages: loading, preparing and so on, with their parts.
-        blocks: in the order measured.
-        load: blocks of levels of load, in the order measured.
-        failures: of modes.
-        close_ups: by mode, the iterations of a pass of their own, each with its steps one after the other.
-        profiled_runs, nodes: of a session with ONNX Runtime's profiler, and what it recorded.
-        missing: what the trace lacks, in words.
-    """
-
-    stages: list[Span] = field(default_factory=list)
-    blocks: list[TimedBlock] = field(default_factory=list)
-    load: list[LoadBlock] = field(default_factory=list)
-    failures: list[Failure] = field(default_factory=list)
+    stages: list[Span] = field(default_factory=list)  # loading, preparing and so on, with their parts
+    blocks: list[TimedBlock] = field(default_factory=list)  # in the order measured
+    load: list[LoadBlock] = field(default_factory=list)  # blocks of levels of load, in the order measured
+    failures: list[Failure] = field(default_factory=list)  # of modes
+    # by mode, the iterations of a pass of their own, each with its steps one after the other
     close_ups: dict[str, list[list[Span]]] = field(default_factory=dict)
+    # profiled_runs, nodes: of a session with ONNX Runtime's profiler, and what it recorded
     profiled_runs: list[Span] = field(default_factory=list)
     nodes: list[Node] = field(default_factory=list)
-    missing: list[str] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)  # what the trace lacks, in words

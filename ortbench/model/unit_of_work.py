@@ -23,23 +23,14 @@ from ortbench.model.modes import (
 
 @dataclass(frozen=True)
 class Work:
-    """An inference; loops and chains have classes of their own.
+    """An inference; loops and chains have classes of their own."""
 
-    Attributes:
-        steps: of a loop, else None.
-        stages: the names of those of a chain, else none.
-        kind: of the results.
-        whole: what all of it is called where its parts are too.
-        part: under which name the samples of its parts are.
-        name: what it is, in a message.
-    """
-
-    steps: int | None = None
-    stages: tuple[str, ...] = ()
-    kind: ClassVar[str] = "run"
-    whole: ClassVar[str] = LATENCY
-    part: ClassVar[str] = STEP
-    name: ClassVar[str] = "single inferences"
+    steps: int | None = None  # of a loop, else None
+    stages: tuple[str, ...] = ()  # the names of those of a chain, else none
+    kind: ClassVar[str] = "run"  # of the results
+    whole: ClassVar[str] = LATENCY  # what all of it is called where its parts are too
+    part: ClassVar[str] = STEP  # under which name the samples of its parts are
+    name: ClassVar[str] = "single inferences"  # what it is, in a message
 
     @property
     def parts(self) -> tuple[str, ...]:

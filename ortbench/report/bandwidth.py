@@ -7,6 +7,7 @@ from ortbench.analysis.bandwidth import (
     advantage,
     curve,
     gbps,
+    half_rate_bytes,
     measured,
     memory_of,
     peak,
@@ -14,7 +15,6 @@ from ortbench.analysis.bandwidth import (
     sync_of,
 )
 from ortbench.analysis.bandwidth import failures as failures_of
-from ortbench.analysis.curve import half_rate_bytes
 from ortbench.core import units
 from ortbench.core.stats import Ratio
 from ortbench.model.modes import D2H, DIRECTIONS, H2D, MEMORIES, ORDINARY

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ortbench.analysis.findings.advice import copy_share, sentences
-from ortbench.analysis.points import point_as_result
-from ortbench.analysis.sweep import failures, has_a_cost, keeps
+from ortbench.analysis.sweep import failures, has_a_cost, keeps, point_as_result
 from ortbench.core import units
 from ortbench.model.modes import ALL_MODES, CPU, ITEM_THROUGHPUT, ITEM_TIME, LATENCY, is_rate
 from ortbench.model.result import FAILED, OK, UNSUPPORTED, Case, Point, Result

@@ -21,7 +21,7 @@ from ortbench.analysis.comparing.naming import natural
 from ortbench.core.safe_text import plain_name
 from ortbench.plan.option_types import text_of, texts_of
 from ortbench.plan.options import check_values, make
-from ortbench.suite.layers import GATE, KEYS, OPTIONS, Layer, Tables, Value, merged
+from ortbench.suite.layers import GATE, KEYS, OPTIONS, Layer, Tables, Value, merged, places_of
 from ortbench.suite.needs import NEEDS, Needs
 from ortbench.suite.toml_file import SuiteFile, Where, dotted
 
@@ -31,59 +31,38 @@ _PATHS = {flag for flag, option in {**OPTIONS, **GATE}.items() if option.kind.is
 
 @dataclass(frozen=True)
 class SuiteCase:
-    """One model on one EP with one shape, or a chain.
+    """One model on one EP with one shape, or a chain."""
 
-    Attributes:
-        id: readable, unique in its suite, and the name of its folder.
-        model: path of the model, or of the chain's file.
-        model_name, ep, shape: what overrides go by; `shape` is empty where the bench has none, and of a chain, whose name is
-            `model_name`, so is `ep`.
-        skip: why it is not run, or None.
-        given: the options of `ortbench run` and `ortbench gate` that hold for it, by their long names.
-        where: the bench it comes from.
-        of_chain: whether it is a chain.
-        needs: of a machine, where the suite is spread over a cluster.
-    """
-
-    id: str
-    model: str
+    id: str  # readable, unique in its suite, and the name of its folder
+    model: str  # path of the model, or of the chain's file
+    # model_name, ep, shape: what overrides go by; `shape` is empty where the bench has none, and of a chain, whose name
+    # is `model_name`, so is `ep`
     model_name: str
     ep: str
     shape: str
-    skip: str | None
+    skip: str | None  # why it is not run, or None
+    # the options of `ortbench run` and `ortbench gate` that hold for it, by their long names
     given: Mapping[str, Value]
-    where: Where
-    of_chain: bool = False
-    needs: Needs = field(default_factory=Needs)
+    where: Where  # the bench it comes from
+    of_chain: bool = False  # whether it is a chain
+    needs: Needs = field(default_factory=Needs)  # of a machine, where the suite is spread over a cluster
 
 
 @dataclass(frozen=True)
 class Suite:
-    """A suite file that has been read.
+    """A suite file that has been read."""
 
-    Attributes:
-        name: of the suite.
-        file: it came from.
-        cases: in the file's order.
-        environ: environment variables, for the files of chains.
-    """
-
-    name: str
-    file: SuiteFile
-    cases: Sequence[SuiteCase]
-    environ: Mapping[str, str] = field(default_factory=dict)
+    name: str  # of the suite
+    file: SuiteFile  # it came from
+    cases: Sequence[SuiteCase]  # in the file's order
+    environ: Mapping[str, str] = field(default_factory=dict)  # environment variables, for the files of chains
 
 
 def read(path: Path, environ: Mapping[str, str]) -> Suite:
-    """Read a suite file and make its cases.
+    """Read a suite file and make its cases; `environ` has what ``${NAME}`` stands for.
 
-    Args:
-        path: of the file.
-        environ: environment variables, for ``${NAME}``.
-
-    Raises:
-        BadInput: a mistake in it, with its line and key. What only a plan shows (a file that is not there, a number out of
-            its range) is found by whoever makes plans, and reported by `SuiteFile.mistake`.
+    Raises `BadInput` for a mistake in it, with its line and key. What only a plan shows (a file that is not there, a
+    number out of its range) is found by whoever makes plans, and reported by `SuiteFile.mistake`.
     """
     return replace(_Reader(SuiteFile(path, environ)).suite(), environ=environ)
 
@@ -202,7 +181,7 @@ class _Reader:
     def _needs(self, given: Mapping[str, Value]) -> Needs:
         """What a case needs of a machine."""
         needs = make(Needs, {key: value.given for key, value in given.items()})
-        with self._file.blaming({NEEDS[key].name: value.where for key, value in given.items()}, ()):
+        with self._file.blaming(places_of(given), ()):
             check_values(needs)
         return needs
 

@@ -21,7 +21,7 @@ from ortbench.plan.options import Given, make, options_of
 from ortbench.plan.plan import Loop, Plan, check
 from ortbench.plan.plan_builder import is_library, target_of
 from ortbench.plan.target import Inputs, Target
-from ortbench.suite.layers import Layer, Tables, Value, merged
+from ortbench.suite.layers import Layer, Tables, Value, merged, places_of
 from ortbench.suite.toml_file import SuiteFile, Where, dotted
 
 # Of a stage: what a loop's session and inputs have, but for what is said of the chain as a whole.
@@ -37,16 +37,9 @@ KEYS = ("name", "model", REPEAT, *OPTIONS)
 
 
 def plan_of(path: Path, environ: Mapping[str, str], given: Given, command: tuple[str, ...] = ()) -> Plan:
-    """The plan of a chain.
+    """The plan of a chain: of its file, and of the options of the command, which hold for all of the chain.
 
-    Args:
-        path: of the chain's file.
-        environ: environment variables, for ``${NAME}``.
-        given: options of the command, which hold for all of the chain.
-        command: what was typed, for the result.
-
-    Raises:
-        BadInput: a mistake in the file, with its line and key, or an option that cannot be read.
+    Raises `BadInput` for a mistake in the file, with its line and key, or an option that cannot be read.
     """
     inputs, target = make(Inputs, given), make(Target, given)
     chain = _Reader(SuiteFile(path, environ), inputs).chain()
@@ -65,12 +58,7 @@ def plan_of(path: Path, environ: Mapping[str, str], given: Given, command: tuple
 
 
 class _Reader:
-    """Makes a chain of a file's data.
-
-    Args:
-        file: that was read.
-        inputs: with the seed and the tolerances of all stages.
-    """
+    """Makes a chain of a file's data, with the seed and the tolerances of all stages."""
 
     def __init__(self, file: SuiteFile, inputs: Inputs) -> None:
         self._file, self._inputs = file, inputs
@@ -112,7 +100,7 @@ class _Reader:
         given = merged([defaults, self._tables.layer(table, where)], OPTIONS)
         count = self._repeat(table, where, given)
         options = {flag: self._placed(flag, value) for flag, value in given.items()}
-        with self._blaming(given, where):
+        with self._file.blaming(places_of(given), (*where, "model")):
             target, inputs = target_of(options), make(Inputs, options)
             steps = replace(make(Steps, options), count=count)
             inputs = replace(inputs, seed=self._inputs.seed + number, rtol=self._inputs.rtol, atol=self._inputs.atol)
@@ -156,13 +144,6 @@ class _Reader:
         places = {flag: value.where for flag, value in given.items()}
         places |= {key: (*where, key) for key in ("model", REPEAT) if key in table}
         return {key: self._file.place(place) for key, place in {"": where, **places}.items()}
-
-    def _blaming(self, given: Mapping[str, Value], where: Where) -> Any:
-        """Bad input inside the block is a mistake where the option that it is about was given."""
-        places = {f"--{flag}": value.where for flag, value in given.items()}
-        if "ep" in given:
-            places.setdefault("--ep-library", given["ep"].where)  # an EP can be a path
-        return self._file.blaming(places, (*where, "model"))
 
     # Links
 

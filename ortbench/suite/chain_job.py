@@ -28,11 +28,8 @@ def is_for_chains(flag: str) -> bool:
 
 
 def refuse_others(given: Given) -> None:
-    """Refuse options that chains have not: of sessions, inputs and loops, which are a stage's, and of single inferences.
-
-    Raises:
-        BadInput: one was given.
-    """
+    """Refuse options that chains have not: of sessions, inputs and loops, which are a stage's, and of single
+    inferences."""
     for flag, it in _KNOWN.items():
         if flag in given and not is_for_chains(flag):
             raise BadInput(f"{it.name} {why_not(flag)}", it.name)
@@ -48,18 +45,8 @@ def why_not(flag: str) -> str:
 def plan_of(
     path: Path, environ: Mapping[str, str], given: Given, command: tuple[str, ...], needed: Collection[str]
 ) -> Plan:
-    """The plan of a chain that a gate holds to limits.
-
-    Args:
-        path: of the chain's file.
-        environ: environment variables, for ``${NAME}``.
-        given: options; those that say nothing of a plan are left alone.
-        command: what was typed, for the result.
-        needed: modes to measure besides those that were asked for.
-
-    Raises:
-        BadInput: a mistake in the file, or an option that cannot be read.
-    """
+    """The plan of a chain that a gate holds to limits, with the modes that these need; options that say nothing of a
+    plan are left alone."""
     refuse_others(given)
     plan = chain_file.plan_of(path, environ, given, command)
     more = (name for name in ALL_MODES if name in needed and name not in plan.modes)
@@ -67,16 +54,7 @@ def plan_of(
 
 
 def baseline_of(plan: Plan, environ: Mapping[str, str], given: Given) -> Plan:
-    """The baseline's plan: of another chain, with another interpreter, or both.
-
-    Args:
-        plan: of the candidate, as a live gate measures it.
-        environ: environment variables.
-        given: options.
-
-    Raises:
-        BadInput: a mistake in the baseline's file, or an interpreter that is not there.
-    """
+    """The baseline's plan: of another chain, with another interpreter, or both."""
     python = changes(Target, given).get("python", plan.target.python)
     same = {flag: value for flag, value in given.items() if flag != "python"}
     path = Path(given.get(BASELINE_CHAIN.flag) or plan.model)

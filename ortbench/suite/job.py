@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from ortbench.core.errors import BadInput
 from ortbench.gate.baseline import BASELINE_CHAIN, LIVE_BASELINE, baseline_of, has_live_baseline
 from ortbench.gate.contests import own_contests, regression_contests
 from ortbench.gate.limits import SLO, Limits, limits_of
@@ -17,13 +16,13 @@ from ortbench.plan.configurations import eps_of
 from ortbench.plan.load_plan import ARRIVALS, LoadPlan, live_load
 from ortbench.plan.load_plan import check as check_load
 from ortbench.plan.loop_plan import Steps
-from ortbench.plan.options import declared, make
+from ortbench.plan.options import SWEPT, declared, make
 from ortbench.plan.plan import Plan, check
 from ortbench.plan.plan_builder import asked_modes, is_library, live, plan_of, weighing
-from ortbench.plan.sweep_plan import Shape, Swept, check_shapes, list_in
-from ortbench.suite import chain_job, sweep_job
+from ortbench.plan.sweep_plan import IN_SUITES, Shape, Swept, check_shapes, list_in, shapes_of
+from ortbench.suite import chain_job
 from ortbench.suite.cases import Suite, SuiteCase
-from ortbench.suite.layers import LOADS, OPTIONS
+from ortbench.suite.layers import LOADS, OPTIONS, places_of
 from ortbench.suite.needs import Demand, demand_of
 from ortbench.suite.toml_file import Where
 
@@ -31,6 +30,7 @@ _DEFAULTS = ("defaults",)
 _BASELINE = "baseline-"
 _OF_LOOPS = {it.flag for it in declared(Steps).values()}
 _OF_LOADS = {it.flag for it in LOADS}
+ONLY_SWEEPS = {it.flag for it in IN_SUITES}
 
 
 def _is_for_loads(flag: str) -> bool:
@@ -38,30 +38,25 @@ def _is_for_loads(flag: str) -> bool:
     return flag == "ep" or "load" in OPTIONS[flag].commands or flag == "duration"
 
 
+def _is_for_sweeps(flag: str) -> bool:
+    """Whether an option is one of `ortbench sweep`."""
+    return flag in ONLY_SWEEPS or flag in ("ep", SLO.flag) or SWEPT in OPTIONS[flag].commands
+
+
 @dataclass(frozen=True)
 class Job:
-    """What is to be done for a case.
+    """What is to be done for a case."""
 
-    Attributes:
-        case: of the suite.
-        plans: of the candidate and, in a live gate, the baseline; of a sweep that of its first shape; none where the case is
-            skipped.
-        limits: what the candidate must keep to; empty ones without a gate.
-        force: compare what is not comparable.
-        baseline: this case's folder of an earlier suite, or None.
-        load: that is put on the model, or None.
-        shapes: of a sweep, else none.
-        slo: what the best of them has to keep, or None.
-    """
-
-    case: SuiteCase
+    case: SuiteCase  # of the suite
+    # of the candidate and, in a live gate, the baseline; of a sweep that of its first shape; none where the case is
+    # skipped
     plans: tuple[Plan, ...] = ()
-    limits: Limits = field(default_factory=Limits)
-    force: bool = False
-    baseline: Path | None = None
-    load: LoadPlan | None = None
-    shapes: tuple[Shape, ...] = ()
-    slo: Slo | None = None
+    limits: Limits = field(default_factory=Limits)  # what the candidate must keep to; empty ones without a gate
+    force: bool = False  # compare what is not comparable
+    baseline: Path | None = None  # this case's folder of an earlier suite, or None
+    load: LoadPlan | None = None  # that is put on the model, or None
+    shapes: tuple[Shape, ...] = ()  # of a sweep, else none
+    slo: Slo | None = None  # what the best of them has to keep, or None
 
     @property
     def demand(self) -> Demand:
@@ -70,15 +65,9 @@ class Job:
 
 
 def jobs_of(suite: Suite, command: tuple[str, ...], elsewhere: bool = False) -> list[Job]:
-    """A job for every case.
+    """A job for every case; `elsewhere`: on other machines, which may have interpreters that this one lacks.
 
-    Args:
-        suite: that was read.
-        command: what was typed, for the results.
-        elsewhere: they are carried out on other machines, which may have interpreters that this one lacks.
-
-    Raises:
-        BadInput: an option that a case cannot be carried out with, with its line and key.
+    Raises `BadInput`, with its line and key, for an option that a case cannot be carried out with.
     """
     return [
         Job(case) if case.skip is not None else _Maker(suite, case, command, elsewhere).job() for case in suite.cases
@@ -102,7 +91,7 @@ class _Maker:
         if self._given.get("arrivals", ARRIVALS[0]) not in ARRIVALS:
             self._given["arrivals"] = str(self._file.path.parent / self._given["arrivals"])
         own = [flag for flag in self._given if self._where(flag)[:1] != _DEFAULTS]
-        self._is_sweep = not case.of_chain and sweep_job.is_sweep(self._given)
+        self._is_sweep = not case.of_chain and SWEPT in self._given
         self._is_load = not case.of_chain and not self._is_sweep and any(flag in _OF_LOADS for flag in own)
         for flag in list(self._given):
             if self._where(flag)[:1] == _DEFAULTS and not self._can_have(flag):
@@ -113,8 +102,8 @@ class _Maker:
         if self._case.of_chain:
             return chain_job.is_for_chains(flag)
         if self._is_sweep:
-            return flag not in OPTIONS or sweep_job.is_for_sweeps(flag)
-        if flag in sweep_job.ONLY_SWEEPS:
+            return flag not in OPTIONS or _is_for_sweeps(flag)
+        if flag in ONLY_SWEEPS:
             return False
         if flag in _OF_LOADS:
             return self._is_load
@@ -172,38 +161,35 @@ class _Maker:
 
     def _sweep(self, is_live: bool) -> Job:
         """The job of a sweep."""
-        self._refuse_beside("sweep", sweep_job.is_for_sweeps)
+        self._refuse_beside("sweep", _is_for_sweeps)
         if is_live:
             flag = next(it.flag for it in LIVE_BASELINE if it.flag in self._given)
             reason = "a sweep is held against an earlier suite: write baseline, its folder, in its place"
             raise self._file.mistake(self._where(flag), reason)
         case = self._case
+        given = self._given
         with self._blaming(case.where):
-            found = sweep_job.sweep_of(case.model, self._given, self._command)
+            slo = make(Swept, given).slo
+            own = {flag: value for flag, value in given.items() if flag != SLO.flag}
+            limits = limits_of(own, "baseline" in given, asked_modes(given) if "mode" in given else ())
+            limits = limits if slo is None else replace(limits, slo={slo.statistic: slo.limit_ns})
+            own_contests(limits)
+            found = shapes_of(case.model, given, self._command, limits.needed())
+            shapes = [replace(it, plan=weighing(replace(it.plan, name=case.id), limits.of_memory)) for it in found]
         with self._blaming((*case.where, "model")):
-            check_shapes(found.shapes)
-        shapes = [replace(it, plan=replace(it.plan, name=case.id)) for it in found.shapes]
-        plans = (shapes[0].plan,)
-        force = "force" in self._given
-        return Job(case, plans, found.limits, force, self._earlier(), shapes=tuple(shapes), slo=found.slo)
+            check_shapes(shapes)
+        plans, force = (shapes[0].plan,), "force" in given
+        return Job(case, plans, limits, force, self._earlier(), shapes=tuple(shapes), slo=slo)
 
     def _refuse_lists(self) -> None:
-        """Refuse lists of sizes where there is but one shape.
-
-        Raises:
-            BadInput: there is one.
-        """
-        flag = next((flag for flag in self._given if flag in sweep_job.ONLY_SWEEPS), None) or list_in(self._given)
+        """Refuse lists of sizes where there is but one shape."""
+        flag = next((flag for flag in self._given if flag in ONLY_SWEEPS), None) or list_in(self._given)
         if flag is not None:
             reason = "is for a sweep: write sweep = true, or, for a case each, shapes"
             raise self._file.mistake(self._where(flag), reason)
 
     def _refuse_beside(self, kind: str, is_for: Callable[[str], bool]) -> None:
-        """Refuse what a load or a sweep has not.
-
-        Raises:
-            BadInput: it was given.
-        """
+        """Refuse what a load or a sweep has not."""
         for flag in self._given:
             if any(it in OPTIONS and not is_for(it) for it in (flag, flag.removeprefix(_BASELINE))):
                 reason = f"is not for a {kind}; 'ortbench {kind} --help' lists what is"
@@ -227,24 +213,12 @@ class _Maker:
         value = self._case.given.get(flag)
         return self._case.where if value is None else value.where
 
-    @contextmanager
-    def _blaming(self, otherwise: Where, prefix: str = "") -> Iterator[None]:
+    def _blaming(self, otherwise: Where, prefix: str = "") -> AbstractContextManager[None]:
         """Bad input inside the block is a mistake where the option that it is about was given."""
-        try:
-            yield
-        except BadInput as error:
-            flag = (error.option or "").removeprefix("--")
-            own = prefix + flag.removeprefix(prefix)
-            flags = [own, own.removesuffix("-library")]  # an EP can be a path
-            place = next((self._where(it) for it in flags if it in self._case.given), otherwise)
-            raise self._file.mistake(place, error.bare) from None
+        return self._file.blaming(places_of(self._case.given, prefix), otherwise)
 
     def _check_gate(self, is_live: bool) -> None:
-        """Refuse what a gate of this kind has no use for.
-
-        Raises:
-            BadInput: one was given.
-        """
+        """Refuse what a gate of this kind has no use for."""
         for flag, why in (
             ("baseline", "a live gate measures its baseline itself"),
             ("iterations", "a live gate measures until its verdict is clear"),

@@ -39,43 +39,27 @@ KEYS = (*OPTIONS, *NEEDS, "gate")  # of every table with options
 
 
 class Tables:
-    """Reads the tables of a suite's file.
-
-    Args:
-        file: for the places of mistakes.
-        options: that tables have.
-    """
+    """Reads the tables of a suite's file, which have some options; what is wrong in them is `BadInput` with its
+    place."""
 
     def __init__(self, file: SuiteFile, options: Mapping[str, Option] = OPTIONS) -> None:
         self._file, self._options = file, options
 
     def table(self, value: Any, where: Where) -> dict[str, Any]:
-        """A table.
-
-        Raises:
-            BadInput: something else.
-        """
+        """Refuse what is no table."""
         if not isinstance(value, dict):
             raise self._file.mistake(where, "must be a table")
         return value
 
     def tables(self, data: Mapping[str, Any], key: str) -> list[tuple[dict[str, Any], Where]]:
-        """Every ``[[key]]``, and where it is.
-
-        Raises:
-            BadInput: something else.
-        """
+        """Every ``[[key]]``, and where it is."""
         found = data.get(key, [])
         if not isinstance(found, list):
             raise self._file.mistake((key,), f"must be written as [[{key}]]")
         return [(self.table(table, (key, number)), (key, number)) for number, table in enumerate(found)]
 
     def known(self, table: Mapping[str, Any], where: Where, known: Sequence[str]) -> None:
-        """Refuse keys that do nothing.
-
-        Raises:
-            BadInput: one that is not among the known ones.
-        """
+        """Refuse keys that do nothing."""
         limits = [f"gate.{name}" for name in GATE] if "gate" in known else []  # one outside its gate is a likely slip
         for key in table:
             if key not in known:
@@ -84,11 +68,7 @@ class Tables:
                 raise self._file.mistake((*where, key), f"no such key; {hint}")
 
     def layer(self, table: Mapping[str, Any], where: Where) -> dict[str, Value | None]:
-        """The options and limits of a table.
-
-        Raises:
-            BadInput: one that cannot be read.
-        """
+        """The options and limits of a table."""
         layer = self._values(table, where, {**self._options, **NEEDS})
         gate, place = table.get("gate", {}), (*where, "gate")
         if gate is False:
@@ -117,6 +97,16 @@ class Tables:
             with self._file.at((*place, name)):
                 found[name] = option.entry(name, option.text_of_entry(name, item))
         return found
+
+
+def places_of(given: Mapping[str, Value], prefix: str = "") -> dict[str, Where]:
+    """Where options are given, by their names as errors have them: those with a prefix, with it and without it."""
+    own = {flag: value.where for flag, value in given.items() if flag.startswith(prefix)}
+    own = {
+        **{f"{flag}-library": own[flag] for flag in ("ep", "baseline-ep") if flag in own},
+        **own,
+    }  # an EP can be a path
+    return {f"--{name}": where for flag, where in own.items() for name in (flag, flag.removeprefix(prefix))}
 
 
 def merged(layers: Sequence[Layer], options: Mapping[str, Option] = ALL) -> dict[str, Value]:

@@ -23,16 +23,13 @@ def _resources(amounts: dict[str, float], option: str) -> None:
 
 @dataclass(frozen=True)
 class Needs:
-    """What a suite says of the machines that its cases can be on.
+    """What a suite says of the machines that its cases can be on."""
 
-    Attributes:
-        gpus: cards that a case has to itself; None for one where its EP runs on one, else none.
-        resources: of the cluster, and how much of each a case takes.
-    """
-
+    # cards that a case has to itself; None for one where its EP runs on one, else none
     gpus: int | None = option(
         "num-gpus", "N", "Cards that the case has to itself.", RUNS, kind=WHOLE, check=not_negative, commands=("suite",)
     )
+    # of the cluster, and how much of each a case takes
     resources: dict[str, float] = option(
         "resources", "NAME=N", "What it takes of the cluster's resources.", RUNS, kind=AMOUNTS, default={},
         check=_resources, commands=("suite",),
@@ -44,17 +41,11 @@ NEEDS = {it.flag: it for it in declared(Needs).values()}
 
 @dataclass(frozen=True)
 class Demand:
-    """What a case takes of a machine.
+    """What a case takes of a machine."""
 
-    Attributes:
-        gpus: cards; with none it takes every CPU, so that nothing else runs beside it.
-        resources: others by name.
-        pythons: interpreters that the machine must have.
-    """
-
-    gpus: int = 0
-    resources: dict[str, float] = field(default_factory=dict)
-    pythons: frozenset[str] = frozenset()
+    gpus: int = 0  # cards; with none it takes every CPU, so that nothing else runs beside it
+    resources: dict[str, float] = field(default_factory=dict)  # others by name
+    pythons: frozenset[str] = frozenset()  # interpreters that the machine must have
 
     def __str__(self) -> str:
         """In words."""

@@ -10,8 +10,7 @@ from ortbench.analysis.host import cpu_time_ns
 from ortbench.analysis.loads.levels import CONCURRENCY, at, measured, rate_of
 from ortbench.analysis.loads.load import best_level, kept, knee_of
 from ortbench.analysis.memory import DEVICE, HOST, figure
-from ortbench.analysis.points import point_as_result
-from ortbench.analysis.sweep import ITEMS
+from ortbench.analysis.sweep import ITEMS, point_as_result
 from ortbench.core.errors import BENCHMARK_FAILED, CANNOT_TELL, DONE, NOT_COMPARABLE, REGRESSION
 from ortbench.core.parts import keys_of
 from ortbench.core.units import ratio, seconds
@@ -37,68 +36,45 @@ _BY_WEIGHT = (BENCHMARK_FAILED, REGRESSION, NOT_COMPARABLE, CANNOT_TELL, DONE)
 
 @dataclass(frozen=True)
 class Record:
-    """What became of one case; `case.json` holds it.
+    """What became of one case; `case.json` holds it."""
 
-    Attributes:
-        id: of the case.
-        model, ep, shape: its parts, as the suite calls them.
-        fingerprint: of everything that its figures depend on; empty where nothing was run.
-        outcome: ``passed``, ``failed`` or ``cannot tell``, as its gate has it, ``measured`` without one; ``not comparable``,
-            ``benchmark failed``, ``skipped`` or ``missing``.
-        exit_code: what `ortbench gate` ends with in such a case.
-        reason: why it did not pass, or None.
-        seconds: it took.
-        checks: of its gate, see `ortbench.gate.limits.Check`.
-        cpu_ns: median of mode `cpu-tensors`, ns, or None.
-        fastest: mode with the shortest median, or None.
-        fastest_ns: that median, ns, or None.
-        speedup: how many times as fast as `cpu-tensors` it is, or None.
-        items: how many a run has, and the dimension that says so, or None.
-        items_per_s, item_ns: what that mode's median means for them, or None.
-        energy_j: what a run of that mode draws, J, or None.
-        steps: of a loop, or None.
-        steps_per_s: what that mode's median means for them, or None.
-        cpu_time_ns: what a run in that mode takes of the CPU, ns, or None.
-        runs_per_s, callers: of a load, the most runs/s and with how many callers (`fastest` is their mode), or None.
-        knee: how many callers are worth it in that mode, or None.
-        slo_rate: the highest rate that keeps the SLO in any mode, or None.
-        best_shape: of a sweep, the shape that gets most items done, of which the figures are, or None.
-        memory_device, memory_host: what that mode takes of each side's memory, bytes, or None.
-        provider: the EP's full name, or None where nothing was opened.
-        node: the machine that it was on, where the suite was spread over a cluster, or None.
-        alike: of such a suite, the same for cases that differ in nothing but where they are carried out, or None.
-    """
-
-    id: str
+    id: str  # of the case
+    # model, ep, shape: its parts, as the suite calls them
     model: str
     ep: str
     shape: str
-    fingerprint: str
+    fingerprint: str  # of everything that its figures depend on; empty where nothing was run
+    # ``passed``, ``failed`` or ``cannot tell``, as its gate has it, ``measured`` without one; ``not comparable``,
+    # ``benchmark failed``, ``skipped`` or ``missing``
     outcome: str
-    exit_code: int = DONE
-    reason: str | None = None
-    seconds: float = 0.0
-    checks: list[CheckData] = field(default_factory=list)
-    cpu_ns: float | None = None
-    fastest: str | None = None
-    fastest_ns: float | None = None
-    speedup: float | None = None
-    items: Items | None = None
+    exit_code: int = DONE  # what `ortbench gate` ends with in such a case
+    reason: str | None = None  # why it did not pass, or None
+    seconds: float = 0.0  # it took
+    checks: list[CheckData] = field(default_factory=list)  # of its gate, see `ortbench.gate.limits.Check`
+    cpu_ns: float | None = None  # median of mode `cpu-tensors`, ns, or None
+    fastest: str | None = None  # mode with the shortest median, or None
+    fastest_ns: float | None = None  # that median, ns, or None
+    speedup: float | None = None  # how many times as fast as `cpu-tensors` it is, or None
+    items: Items | None = None  # how many a run has, and the dimension that says so, or None
+    # items_per_s, item_ns: what that mode's median means for them, or None
     items_per_s: float | None = None
     item_ns: float | None = None
-    steps: int | None = None
-    steps_per_s: float | None = None
-    cpu_time_ns: int | None = None
+    steps: int | None = None  # of a loop, or None
+    steps_per_s: float | None = None  # what that mode's median means for them, or None
+    cpu_time_ns: int | None = None  # what a run in that mode takes of the CPU, ns, or None
+    # memory_device, memory_host: what that mode takes of each side's memory, bytes, or None
     memory_device: int | None = None
     memory_host: int | None = None
-    energy_j: float | None = None
+    energy_j: float | None = None  # what a run of that mode draws, J, or None
+    # runs_per_s, callers: of a load, the most runs/s and with how many callers (`fastest` is their mode), or None
     runs_per_s: float | None = None
     callers: int | None = None
-    knee: int | None = None
-    slo_rate: float | None = None
-    best_shape: str | None = None
-    provider: str | None = None
-    node: Node | None = None
+    knee: int | None = None  # how many callers are worth it in that mode, or None
+    slo_rate: float | None = None  # the highest rate that keeps the SLO in any mode, or None
+    best_shape: str | None = None  # of a sweep, the shape that gets most items done, of which the figures are, or None
+    provider: str | None = None  # the EP's full name, or None where nothing was opened
+    node: Node | None = None  # the machine that it was on, where the suite was spread over a cluster, or None
+    # of such a suite, the same for cases that differ in nothing but where they are carried out, or None
     alike: str | None = None
 
     def gate_checks(self) -> list[Check]:
@@ -120,11 +96,7 @@ class Record:
 
 
 def record_from(content: bytes, name: str) -> Record:
-    """What a case's file holds; `name` is what messages call it.
-
-    Raises:
-        BadInput: it is not what it should be.
-    """
+    """What a case's file holds (else `BadInput`); `name` is what messages call it."""
     return door.shape(door.parse(content, name), name, Record, _check)
 
 

@@ -10,11 +10,7 @@ from ortbench.core.errors import BadInput
 
 
 def parse_shard(text: str) -> tuple[int, int]:
-    """``2/4`` as (2, 4): the second of four parts.
-
-    Raises:
-        BadInput: not of that form.
-    """
+    """``2/4`` as (2, 4): the second of four parts; `BadInput` where it is not of that form."""
     found = re.fullmatch(r"(\d+)/(\d+)", text, re.ASCII)
     number, count = (int(found[1]), int(found[2])) if found else (0, 0)
     if not 1 <= number <= count:

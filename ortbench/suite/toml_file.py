@@ -62,12 +62,8 @@ class SuiteFile:
 
     @contextmanager
     def blaming(self, places: Mapping[str, Where], otherwise: Where) -> Iterator[None]:
-        """Bad input inside the block is a mistake where the option that it is about was given.
-
-        Args:
-            places: of options, by their names as they are typed.
-            otherwise: the place of what is about none of them.
-        """
+        """Bad input inside the block is a mistake where the option that it is about was given (by its name as it is
+        typed), or `otherwise`."""
         try:
             yield
         except BadInput as error:

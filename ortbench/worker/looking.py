@@ -8,7 +8,7 @@ from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
-from ortbench.analysis import same_name
+from ortbench.analysis.packages import MISNAMED, SHARED
 from ortbench.plan.chain_plan import chain_from
 from ortbench.plan.loop_plan import steps_from
 from ortbench.plan.target import inputs_from, target_from
@@ -113,8 +113,8 @@ def devices(state: State, library: str | None = None) -> protocol.Listed:
     """Every EP and its devices, those of a library that is not a package included."""
     begin()
     eps = look_devices.list_devices(library)
-    shared: list[Warned] = [{"code": same_name.CODE, "message": sentence} for sentence in named.all_shared()]
-    wrong: list[Warned] = [{"code": same_name.MISNAMED, "message": sentence} for sentence in named.all_misnamed()]
+    shared: list[Warned] = [{"code": SHARED, "message": sentence} for sentence in named.all_shared()]
+    wrong: list[Warned] = [{"code": MISNAMED, "message": sentence} for sentence in named.all_misnamed()]
     return {
         "eps": eps,
         "runtime": versions(),

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ortbench.analysis import same_name
+from ortbench.analysis import packages
 from ortbench.analysis.doctor import machine
 from ortbench.analysis.doctor.finding import BAD, GOOD, KNOW
 from ortbench.analysis.doctor.sections import examine, works
@@ -249,9 +249,9 @@ def test_eps_of_one_name_are_told_apart_by_their_packages() -> None:
     facts = quiet_machine()
     assert facts["installed"] is not None
     facts["installed"]["eps"] += [own, plugin]
-    sentence = same_name.sentence(name, ["onnxruntime-gpu", "onnxruntime-ep-cuda13"])
+    sentence = packages.shared_name(name, ["onnxruntime-gpu", "onnxruntime-ep-cuda13"])
     facts["installed"]["warnings"] = [
-        {"code": same_name.CODE, "message": sentence},
+        {"code": packages.SHARED, "message": sentence},
         {"code": "another", "message": "what another part of the page says"},
     ]
     found = [
@@ -267,10 +267,10 @@ def test_eps_of_one_name_are_told_apart_by_their_packages() -> None:
         (KNOW, sentence),
     ]
     assert (
-        same_name.sentence("X", ["a", "b"])
+        packages.shared_name("X", ["a", "b"])
         == "X is in a and b: by that name --ep takes the one of a, and --ep b the other"
     )
-    assert same_name.sentence("X", ["a", "b", "c"]) == (
+    assert packages.shared_name("X", ["a", "b", "c"]) == (
         "X is in a, b and c: by that name --ep takes the one of a, and --ep b or --ep c another"
     )
 

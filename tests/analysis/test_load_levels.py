@@ -8,8 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ortbench.analysis.loads.load_levels import LATE_NS, Burst, Taken, blocks_of, case_of, counted
-from ortbench.analysis.loads.load_requests import Requests
+from ortbench.analysis.loads.load_levels import LATE_NS, Burst, Requests, Taken, blocks_of, case_of, counted
 from ortbench.core.stats import summarise
 from tests.expect import there
 from tests.queues import MS, served, steady

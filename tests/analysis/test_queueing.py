@@ -7,8 +7,8 @@ import pytest
 from scipy.stats import t
 
 from ortbench.analysis.loads import arrivals
+from ortbench.analysis.loads.load import MOST_TRIES, REPEATS, RESOLUTION, Search
 from ortbench.analysis.loads.queueing import FEWEST_CYCLES, cycle_interval, fairness, mean_interval, rate_interval
-from ortbench.analysis.loads.slo_search import MOST_TRIES, REPEATS, RESOLUTION, Search
 from ortbench.core.stats import t_quantile
 from tests.expect import there
 from tests.queues import MS, disagreements, hidden, lindley, md1_wait, served, steady

@@ -7,8 +7,7 @@ import pytest
 from ortbench.analysis.comparing.comparable import mismatches
 from ortbench.analysis.comparing.compare import rows
 from ortbench.analysis.findings.advice import headline, sentences
-from ortbench.analysis.points import merge, point_as_result, split
-from ortbench.analysis.sweep import best_of, failures, has_a_cost, summarise_switching
+from ortbench.analysis.sweep import best_of, failures, has_a_cost, merge, point_as_result, split, summarise_switching
 from ortbench.model.result import FAILED, OK, RUN, Case, Result
 from ortbench.model.slo import Slo
 from ortbench.plan.plan import Plan

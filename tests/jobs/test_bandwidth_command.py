@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ortbench.analysis.bandwidth import curve, gbps, measured, memory_of, peak, size_of, sync_of
+from ortbench.analysis.bandwidth import curve, expected_ns, gbps, measured, memory_of, peak, size_of, sync_of
 from ortbench.analysis.bandwidth import failures as failures_of
-from ortbench.analysis.curve import expected_ns
 from ortbench.measure.schedule import dropped
 from ortbench.model.modes import DIRECTIONS, H2D, HOST_ACCESSIBLE, ORDINARY
 from ortbench.model.result import Case, Result

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ortbench.analysis.loads.levels import at, load_cases
-from ortbench.analysis.loads.load_requests import Requests
+from ortbench.analysis.loads.load_levels import Requests
 from ortbench.analysis.loads.queueing import cycle_interval
 from ortbench.model.result import Result
 from tests.expect import there

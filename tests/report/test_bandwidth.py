@@ -17,9 +17,11 @@ from ortbench.analysis.bandwidth import (
     KEPT_SAMPLES,
     advantage,
     curve,
+    expected_ns,
     fail,
     failures,
     gbps,
+    half_rate_bytes,
     memory_of,
     peak,
     peaks_of,
@@ -27,7 +29,6 @@ from ortbench.analysis.bandwidth import (
     sync_of,
 )
 from ortbench.analysis.bandwidth import measured as copies_measured
-from ortbench.analysis.curve import expected_ns, half_rate_bytes
 from ortbench.analysis.findings.advice import sentences
 from ortbench.analysis.link import add_shares, attach, misfits
 from ortbench.core.errors import BadInput, BenchmarkFailed

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from ortbench.analysis.loads.levels import load_cases
-from ortbench.analysis.loads.load_levels import Burst, Taken
-from ortbench.analysis.loads.load_timeline import load_blocks
+from ortbench.analysis.loads.load_levels import Burst, Taken, load_blocks
 from ortbench.model.result_file import load
 from ortbench.model.timeline import Span, Timeline
 from ortbench.report.exports.chrome_trace import chrome_trace, trace_json

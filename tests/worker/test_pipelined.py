@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from ortbench.analysis.comparing.comparable import changes
+from ortbench.analysis.derive import put_hidden
 from ortbench.analysis.findings.advice import headline, sentences
-from ortbench.analysis.hidden_copies import put_hidden
 from ortbench.core.stats import Stats, Value
 from ortbench.measure.schedule import dropped
 from ortbench.model.modes import ASYNC, LATENCY, MODES, PIPELINED, is_rate

@@ -25,11 +25,7 @@ _SEED = 20140304  # so that the same figures have the same steps
 
 
 def change_points(values: Sequence[float]) -> list[int]:
-    """The numbers of the values that are the first ones of another level, ascending.
-
-    Args:
-        values: in their order, shape (n,).
-    """
+    """The numbers of the values, in order, that are the first ones of another level, ascending."""
     import numpy as np
 
     random, found = np.random.default_rng(_SEED), []
@@ -84,11 +80,8 @@ class _Divergence:
         self._of_corner = 2 * (between + within)
 
     def greatest(self, distances: Floats) -> tuple[int, float]:
-        """Where it is greatest, and how great; 0 where nothing differs.
-
-        Args:
-            distances: between any two figures, shape (n, n).
-        """
+        """Where it is greatest, and how great, by the distances between any two figures, shape (n, n); 0 where nothing
+        differs."""
         import numpy as np
 
         sums = np.zeros(self._of_end.shape)

@@ -137,8 +137,7 @@ def short(value: Any) -> str:
 def comparability(results: Sequence[Result], names: Sequence[str], force: bool) -> list[str]:
     """What differs between the first result and each other one, in sentences.
 
-    Raises:
-        NotComparable: they were not measured on the same thing, and it was not forced.
+    Raises `NotComparable` where they were not measured on the same thing, and it was not forced.
     """
     remarks = []
     for name, result in zip(names[1:], results[1:], strict=True):

@@ -41,35 +41,25 @@ _ALPHA = 0.025  # for each end of the 95 % interval of paired blocks
 
 @dataclass(frozen=True)
 class RatioEstimate:
-    """Two figures and how many times as bad the second is: above 1 is slower, or more of a cost.
+    """Two figures and how many times as bad the second is: above 1 is slower, or more of a cost."""
 
-    Attributes:
-        base, value: the figures.
-        ratio: of value to base; of base to value where more is better.
-        low, high: where the ratio may lie; None where that is not known.
-        paired: it rests on pairs of blocks of one run.
-        exact: the figures are no samples, so that there is no noise in them.
-    """
-
+    # base, value: the figures
     base: float
     value: float
-    ratio: float
+    ratio: float  # of value to base; of base to value where more is better
+    # low, high: where the ratio may lie; None where that is not known
     low: float | None
     high: float | None
-    paired: bool = False
-    exact: bool = False
+    paired: bool = False  # it rests on pairs of blocks of one run
+    exact: bool = False  # the figures are no samples, so that there is no noise in them
 
 
 def estimate(base: Series, other: Series, same_run: bool) -> RatioEstimate | None:
-    """A figure against the same figure of another result, by the best that both have: pairs of blocks of one run, blocks of
-    two runs, intervals.
+    """A figure against the same figure of another result, by the best that both have; None where they cannot be
+    compared.
 
-    Args:
-        base, other: of the same key, where points may differ.
-        same_run: their blocks alternated.
-
-    Returns:
-        None where they cannot be compared.
+    That is pairs of blocks of the `same_run`, which alternated; else blocks of two runs; else intervals. Points may
+    differ.
     """
     if grows(base, other):
         return None
@@ -236,13 +226,8 @@ class Row:
 
 
 def rows(results: Sequence[Result], only: Selection = EVERYTHING) -> list[Row]:
-    """Every figure that at least one result has, mode by mode: of two results all that their kind compares, of more the most
-    telling ones and costs.
-
-    Args:
-        results: at least two, of one kind.
-        only: these.
-    """
+    """Every figure that at least one result has, mode by mode: of two results all that their kind compares, of more the
+    most telling ones and costs."""
     of = in_common(results, _compared if len(results) == 2 else _several)
     every = [series(result, of, only) for result in results]
     keys = ordered(key for of_result in every for key in of_result)
@@ -294,13 +279,8 @@ def are_one_run(one: Result, other: Result) -> bool:
 
 
 def lacks(results: Sequence[Result], names: Sequence[str], found: Sequence[Row]) -> list[str]:
-    """What results have too few blocks of for an interval, in a sentence for each, and what gives them.
-
-    Args:
-        results: that were compared.
-        names: of them.
-        found: by `rows`.
-    """
+    """What results that were compared have too few blocks of for an interval, in a sentence for each, and what gives
+    them."""
     fewest: dict[int, int] = {}
     loads = False
     for row in found:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from ortbench.core.units import count
 from ortbench.model.modes import COSTS
 
 if TYPE_CHECKING:
@@ -21,18 +22,14 @@ TOO_FEW = "too few blocks for an interval"
 
 
 def lack(name: str, result: Result, blocks: int, together: int = 1) -> str | None:
-    """That a result has too few blocks of a phase for a comparison, and what gives them, in a sentence; None if it has not.
+    """That a result has too few blocks of a phase for a comparison, and what gives them, in a sentence; None if it has
+    not.
 
-    Args:
-        name: what the result is called.
-        result: that is to be compared.
-        blocks: that it has.
-        together: how many results took turns in its run.
+    `together`: how many results took turns in its run.
     """
     if blocks >= PARTS:
         return None
-    has = f"{blocks} block{'' if blocks == 1 else 's'}"
-    return f"{name} has {has} and a comparison takes {PARTS}: {remedy(result, PARTS, together)}"
+    return f"{name} has {count(blocks, 'block')} and a comparison takes {PARTS}: {remedy(result, PARTS, together)}"
 
 
 def without_interval(result: Result) -> str:
@@ -41,13 +38,8 @@ def without_interval(result: Result) -> str:
 
 
 def remedy(result: Result, rounds: int, together: int = 1) -> str:
-    """How to measure anew what a result has too few rounds of.
-
-    Args:
-        result: that is to have more.
-        rounds: that it is to have.
-        together: how many results took turns in its run; each of them has its own share of the time.
-    """
+    """How to measure anew what a result has too few rounds of; of several that took turns each has its own share of the
+    time."""
     ended_by = None if result.stopped is None else result.stopped["reason"]
     if ended_by == "iterations":
         return "measure it again without --iterations"

@@ -41,22 +41,15 @@ class Figure:
 
 @dataclass(frozen=True)
 class Step:
-    """A change of level.
+    """A change of level."""
 
-    Attributes:
-        at: the number of the first figure of the new level.
-        before, after: the medians of both levels.
-        runs: how many figures each has.
-        size: how many times as bad it is: above 1 is slower, or more of a cost.
-        changed: what differs between the last run before and the first one after, in words.
-    """
-
-    at: int
+    at: int  # the number of the first figure of the new level
+    # before, after: the medians of both levels
     before: float
     after: float
-    runs: tuple[int, int]
-    size: Shift
-    changed: tuple[str, ...]
+    runs: tuple[int, int]  # how many figures each has
+    size: Shift  # how many times as bad it is: above 1 is slower, or more of a cost
+    changed: tuple[str, ...]  # what differs between the last run before and the first one after, in words
 
 
 @dataclass(frozen=True)
@@ -91,11 +84,7 @@ class Series:
 
 
 def run_of(result: Result, place: str) -> Run:
-    """A result as part of a history.
-
-    Raises:
-        BadInput: it does not say when it was measured.
-    """
+    """A result as part of a history; `BadInput` where it does not say when it was measured."""
     try:
         at = datetime.fromisoformat(result.created)
     except ValueError:
@@ -110,12 +99,10 @@ def run_of(result: Result, place: str) -> Run:
 
 
 def groups(runs: Sequence[Run], force: bool = False) -> list[list[Run]]:
-    """Runs that measured the same thing, each group by time, in the order of their first ones.
+    """Runs that measured the same thing, each group by time, in the order of their first ones; `force`: on whatever
+    machine.
 
     A model is the same one if its content or its path is: when it was changed in its place is what a history can show.
-
-    Args:
-        force: on whatever machine.
     """
     found: list[list[Run]] = []
     models = _models(runs)
@@ -159,12 +146,9 @@ def _is_same(one: Result, other: Result, force: bool) -> bool:
 
 
 def series(group: Sequence[Run], only: Selection, same: float) -> list[Series]:
-    """The series of a group, in the usual order of modes.
+    """The series of a group, in the usual order of modes; without metrics those of which the kind has a history.
 
-    Args:
-        group: of `groups`.
-        only: these modes and metrics; without metrics those of which the kind has a history.
-        same: up to which share two levels are called the same.
+    `same`: up to which share two levels are called the same.
     """
     found: dict[Key, list[Figure]] = {}
     for run in group:

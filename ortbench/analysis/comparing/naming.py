@@ -28,10 +28,6 @@ def called(results: Sequence[Result], paths: Sequence[Path]) -> list[str]:
     It is the name that it was given. What has none, or shares it, is called by what differs between the results
     (``batch=8``, ``threads=1``, ``onnxruntime 1.28.0``), then by its file or folder if somebody has named that, by the
     commit that was checked out, or else by its number.
-
-    Args:
-        results: to be named.
-        paths: of their files.
     """
     names = [_given(result) for result in results]
     if len(names) > 1 and len(set(names)) == 1:

@@ -38,11 +38,8 @@ def blocks(case: Case, phase: str) -> list[tuple[int, list[int | float]]]:
 def timed_phase(mode: str, phase: str, whole: str = LATENCY) -> str:
     """Under which phase samples were taken.
 
-    Where inference is all there is to a mode, it is timed as its latency, and so is a whole loop or chain.
-
-    Args:
-        mode, phase: which.
-        whole: what the latency is of, see `ortbench.model.result.Case.whole`.
+    Where inference is all there is to a mode, it is timed as its latency, and so is a whole loop or chain (see
+    `Case.whole`).
     """
     if whole != LATENCY:
         return LATENCY if phase == whole else phase

@@ -76,12 +76,10 @@ def most_against(n: int, alpha: float) -> int | None:
 
 
 def log_wager(above: int, below: int) -> float:
-    """The logarithm of what one unit has become that was wagered on signs being above more often than below.
+    """The logarithm of what one unit has become that was wagered on signs being above more often than below; `above` >=
+    `below`.
 
     It is the integral of p^above (1 - p)^below over p from 1/2 to 1, times 2, over (1/2)^(above + below).
-
-    Args:
-        above, below: how many signs were seen of each; `above` is at least `below`.
     """
     from scipy import special  # takes longer to import than most commands that may need it take to run
 

@@ -62,17 +62,11 @@ class Key(NamedTuple):
 
 @dataclass(frozen=True)
 class Series:
-    """A figure of a case and what it rests on.
+    """A figure of a case and what it rests on."""
 
-    Attributes:
-        key: what it is of.
-        case: that has it.
-        value: the figure, in its metric's unit.
-    """
-
-    key: Key
-    case: Case
-    value: float
+    key: Key  # what it is of
+    case: Case  # that has it
+    value: float  # the figure, in its metric's unit
 
     @property
     def rests_on(self) -> Figure:
@@ -138,13 +132,8 @@ def value_of(case: Case, figure: Figure) -> float | None:
 
 
 def series(result: Result, of: Callable[[View], Iterable[Figure]], only: Selection = EVERYTHING) -> dict[Key, Series]:
-    """The series of a result, by what they are of.
-
-    Args:
-        result: of any kind.
-        of: which figures of a kind's view are wanted.
-        only: these; metrics that it names are wanted in place of the view's.
-    """
+    """The series of a result, by what they are of: those of a kind's view, or of the metrics that are named in their
+    place."""
     found, kind = {}, KINDS[result.kind]
     for case in result.cases:
         if case.status != OK or (only.modes and case.mode not in only.modes):

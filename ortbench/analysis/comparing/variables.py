@@ -12,11 +12,10 @@ _NOT_SET, _NOT_RECORDED = "not set", "not recorded"
 
 
 def recorded(patterns: Sequence[str], environ: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
-    """The variables that patterns match, by name, and what is to be said of others, in sentences.
+    """The variables that patterns (of `fnmatch`, upper and lower case apart) match, by name, and what to say of others,
+    in sentences.
 
-    Args:
-        patterns: as of `fnmatch`, upper and lower case apart. One that looks like a secret is matched by its very name only.
-        environ: all variables.
+    A pattern that looks like a secret is matched by its very name only.
     """
     found = {name: environ[name] for name in sorted(environ) if _names(patterns, name)}
     kept_out = [name for name in sorted(environ) if _matches(patterns, name) and name not in found]

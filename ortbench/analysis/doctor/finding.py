@@ -10,17 +10,11 @@ VERDICTS = (GOOD, KNOW, BAD)
 
 
 class Finding(NamedTuple):
-    """A fact and what it means.
+    """A fact and what it means."""
 
-    Attributes:
-        verdict: one of `VERDICTS`.
-        text: the fact, and what follows from it.
-        command: that mends it, or tells more; "" where none does.
-    """
-
-    verdict: str
-    text: str
-    command: str = ""
+    verdict: str  # one of `VERDICTS`
+    text: str  # the fact, and what follows from it
+    command: str = ""  # that mends it, or tells more; "" where none does
 
 
 class Section(NamedTuple):

@@ -46,7 +46,7 @@ def _cores(cpu: Cpu) -> Iterator[Finding]:
     if limit is not None and limit < (usable or cores or math.inf):
         threads = max(1, math.floor(limit))
         text = (
-            f"the container may take {limit:g} core{'' if limit == 1 else 's'}' worth of time, and ONNX Runtime starts a thread "
+            f"the container may take {units.count(limit, 'core')}' worth of time, and ONNX Runtime starts a thread "
             "for each core: all of them are stopped until the next period when it is spent"
         )
         yield Finding(BAD, text, f"ortbench run MODEL --ep cpu --threads {threads}")
@@ -58,7 +58,7 @@ def _clocks(cpu: Cpu) -> Iterator[Finding]:
     governors = cpu["governors"]
     slow = [name for name in governors if name != "performance"]
     if slow:
-        of = [f"{name} ({governors[name]} core{'' if governors[name] == 1 else 's'})" for name in slow]
+        of = [f"{name} ({units.count(governors[name], 'core')})" for name in slow]
         text = f"the frequency governor is {listed(of)}: clocks follow the load, and short runs are timed at low ones"
         yield Finding(BAD, text, "sudo cpupower frequency-set -g performance")
     elif governors:
@@ -77,7 +77,7 @@ def _clocks(cpu: Cpu) -> Iterator[Finding]:
 
 
 def _load(load: float, cores: int) -> Finding:
-    text = f"load average {load:g} over the last minute, for {cores} core{'' if cores == 1 else 's'}"
+    text = f"load average {load:g} over the last minute, for {units.count(cores, 'core')}"
     if load < _QUIET * cores:
         return Finding(GOOD, text)
     if load < _BUSY * cores:

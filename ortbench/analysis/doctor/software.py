@@ -6,10 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from ortbench.analysis.doctor.finding import BAD, GOOD, KNOW, Finding, number
-from ortbench.analysis.needed_numpy import mending
-from ortbench.analysis.overwritten import in_folder, overwritten
-from ortbench.analysis.same_name import CODE as SHARED
-from ortbench.analysis.same_name import MISNAMED
+from ortbench.analysis.packages import MISNAMED, SHARED, in_folder, mending, overwritten
 from ortbench.core.ep_names import is_nvidia
 from ortbench.core.library_sources import CUDA_PACKAGE, origin
 from ortbench.core.safe_text import listed

@@ -12,6 +12,7 @@ from ortbench.analysis.findings.chain_advice import chain_headline, chain_senten
 from ortbench.analysis.findings.load_advice import load_headline, load_sentences
 from ortbench.analysis.findings.loop_advice import loop_headline, loop_sentences
 from ortbench.analysis.findings.node_advice import node_sentences
+from ortbench.analysis.findings.phrases import NOTHING, times_as_fast
 from ortbench.analysis.findings.program import how_to_write
 from ortbench.analysis.findings.sweep_advice import sweep_headline, sweep_sentences
 from ortbench.analysis.host import host_sentences
@@ -47,8 +48,6 @@ from ortbench.model.result import CHAIN, LOAD, LOOP, OK, SWEEP, Case, Result
 from ortbench.model.schema import CaseCheck, Depth, LinkShare
 
 _RUNS = 100  # the loop of the published device tensor sample, and a length people can picture
-
-
 _VAGUE = 0.5  # an interval that is wider says nothing about a share
 
 
@@ -134,11 +133,9 @@ def headline(result: Result) -> str:
 
 def _headline(result: Result) -> str:
     """The same of modes and the copies that they make."""
-    measured = {
-        case.mode: median for case in result.at_point() if case.status == OK and (median := case.median("latency"))
-    }
+    measured = {case.mode: ns for case in result.at_point() if case.status == OK and (ns := case.median(LATENCY))}
     if not measured:
-        return "Nothing was measured"
+        return NOTHING
     if result.target["memory"]["kind"] == "host":
         return f"{result.target['ep']} computes in host memory: no copies to a device"
     handed = handing_on(result)
@@ -149,10 +146,9 @@ def _headline(result: Result) -> str:
     copied = copy_share(result)
     if copied is None:
         timed = [mode for mode in measured if not is_rate(mode, LATENCY)]
+        mode = min(timed or measured, key=lambda name: measured[name])
         if not timed:
-            mode = min(measured, key=lambda name: measured[name])
             return f"{rate(1e9 / measured[mode])} inferences a second with {mode}"
-        mode = min(timed, key=lambda name: measured[name])
         return f"One inference takes {duration(measured[mode])} with {mode}"
     if copied == 0:
         return f"Copies{_where(result)} are not a measurable part of a run with CPU tensors"
@@ -177,14 +173,9 @@ def headline_of_many(results: Sequence[Result]) -> str:
     """What there is to say first of several results, in a few words."""
     off = [found for result in results if _is_measured(result) and (found := missed(result))]
     if off:
-        one = len(off) == len(results) and len(set(off)) == 1
-        return (
-            off[0]
-            if one
-            else (
-                f"In {len(off)} of {len(results)} results nothing, or nearly nothing, ran on the EP that was asked for"
-            )
-        )
+        if len(off) == len(results) and len(set(off)) == 1:
+            return off[0]
+        return f"In {len(off)} of {len(results)} results nothing, or nearly nothing, ran on the EP that was asked for"
     shares = sorted(copied for result in results if (copied := copy_share(result)))
     if not shares:
         return f"{len(results)} results side by side"
@@ -214,11 +205,9 @@ def _handing_on(result: Result) -> list[str]:
     )
     if found.verdict == UNCLEAR:
         return [f"Whether ONNX Runtime copies the arrays of mode cpu-tensors does not show in the times: {times}."]
-    meaning = (
-        "mode cpu-tensors is zero-copy already on this EP"
-        if found.proved
-        else f"it adds no copies to those that {ep} may make itself"
-    )
+    meaning = f"it adds no copies to those that {ep} may make itself"
+    if found.proved:
+        meaning = "mode cpu-tensors is zero-copy already on this EP"
     return [f"ONNX Runtime hands your arrays on as they are, {meaning}: {times}."]
 
 
@@ -279,20 +268,17 @@ def _fastest(result: Result) -> list[str]:
     best = fastest(result)
     if best is None or best.speedup is None:
         return []
-    interval = best.speedup.ci95
-    if interval is None:
-        return [f"{best.mode} is {ratio(_times(best))} times as fast as cpu-tensors; {without_interval(result)}."]
+    if best.speedup.ci95 is None:
+        return [f"{best.mode} is {times_as_fast(best.speedup, CPU)}; {without_interval(result)}."]
     if not is_faster(best):
-        rates = [
-            case.mode for case in result.cases if case.status == OK and is_rate(case.mode, LATENCY) and is_faster(case)
-        ]
+        known = [case for case in result.cases if case.status == OK and is_faster(case)]
+        rates = [case.mode for case in known if is_rate(case.mode, LATENCY)]
         if rates:
             return [f"Besides {' and '.join(rates)} no mode is measurably faster than cpu-tensors."]
         return ["No mode is measurably faster than cpu-tensors."]
-    low, high = map(ratio, interval)
     is_most = all(_times(case) <= _times(best) for case in result.cases if not is_rate(case.mode, LATENCY))
-    said = f"{best.mode} is {'fastest' if is_most else 'measurably faster'}: {ratio(_times(best))} times as fast as cpu-tensors"
-    return [f"{said} (95 %: {low} to {high}).", *how_to_write(result, best.mode)]
+    what = "fastest" if is_most else "measurably faster"
+    return [f"{best.mode} is {what}: {times_as_fast(best.speedup, CPU)}.", *how_to_write(result, best.mode)]
 
 
 def _residency(result: Result) -> list[str]:
@@ -330,8 +316,7 @@ def _pipeline_of(case: Case, total: float, found: Depth) -> str:
     said = f"{case.mode}: {rate(1e9 / total)} items/s with {found['depth']} in flight"
     against = case.metrics.get(PIPELINE_SPEEDUP)
     if isinstance(against, Value):
-        said += f", {ratio(against.value)} times as fast as {mode_of(case.mode).like}"
-        said += "" if against.ci95 is None else f" (95 %: {ratio(against.ci95[0])} to {ratio(against.ci95[1])})"
+        said += f", {times_as_fast(against, mode_of(case.mode).like)}"
     said += f"{_hidden(case)}. Its figure is time per item, not latency."
     if found["distinct"] == 1:
         said += " All items had the same inputs: others could not be made, so a mix-up of items would not show."
@@ -402,9 +387,8 @@ def _graphs(result: Result) -> list[str]:
     if not found:
         return []
     unproved = [f"{mode}: {graph['how']}" for mode, graph in found if graph["verdict"] != "passed"]
-    said = (
-        f"Captured as graphs and replayed: {', '.join(mode for mode, _ in found)}; the other modes ran without capture."
-    )
+    modes = ", ".join(mode for mode, _ in found)
+    said = f"Captured as graphs and replayed: {modes}; the other modes ran without capture."
     return [said, *(f"That replays read new inputs is not proved ({words})." for words in unproved)]
 
 
@@ -433,9 +417,8 @@ def _link(result: Result) -> list[str]:
 
 def _amount(share: LinkShare) -> str:
     """How much was copied: one tensor's bytes, or those of several."""
-    return (
-        size(share["bytes"]) if share["copies"] == 1 else f"{share['copies']} tensors, {size(share['bytes'])} in all,"
-    )
+    amount = size(share["bytes"])
+    return amount if share["copies"] == 1 else f"{share['copies']} tensors, {amount} in all,"
 
 
 def _reach(share: LinkShare, mark: str, in_full: bool) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from ortbench.analysis.chains import LINKED, crosses, crossing_ns, saved_ns
-from ortbench.core.units import duration, ratio, share, size
+from ortbench.analysis.findings.phrases import NO_DIFFERENCE, NOTHING, is_told, quickest, times_as_fast
+from ortbench.core.units import count, duration, ratio, share, size
 from ortbench.model.modes import CPU, LATENCY
 from ortbench.model.result import OK, Result
 from ortbench.model.schema import Chain
@@ -21,11 +22,8 @@ def chain_headline(result: Result, chain: Chain) -> str:
     resident = result.case(LINKED)
     if resident is not None and resident.speedup is not None and not _is_on_host(chain):
         return f"The chain is {ratio(resident.speedup.value)} times as fast with its links on the device"
-    measured = [case for case in result.cases if case.status == OK and case.median(LATENCY)]
-    if not measured:
-        return "Nothing was measured"
-    fastest = min(measured, key=lambda case: case.median(LATENCY) or 0)
-    return f"The chain takes {duration(fastest.median(LATENCY) or 0)} with {fastest.mode}"
+    found = quickest(result)
+    return NOTHING if found is None else f"The chain takes {duration(found[1])} with {found[0].mode}"
 
 
 def _is_on_host(chain: Chain) -> bool:
@@ -46,20 +44,14 @@ def _kept(result: Result, chain: Chain) -> list[str]:
     cpu, resident, saved = result.case(CPU), result.case(LINKED), saved_ns(result)
     if cpu is None or resident is None or resident.speedup is None or saved is None or _is_on_host(chain):
         return []
-    times, interval = resident.speedup.value, resident.speedup.ci95
-    said = f"{LINKED} is {ratio(times)} times as fast as {CPU}"
-    said += "" if interval is None else f" (95 %: {ratio(interval[0])} to {ratio(interval[1])})"
-    if interval is not None and interval[0] <= 1 <= interval[1]:
-        return [f"{said}: no difference can be told from noise."]
+    said = f"{LINKED} is {times_as_fast(resident.speedup, CPU)}"
+    if (interval := resident.speedup.ci95) is not None and not is_told(interval):
+        return [f"{said}: {NO_DIFFERENCE}"]
     if saved <= 0:
         return [f"{said}."]
     staying = [link for link in chain["links"] if link["stays"] and crosses(link)]
-    moved = sum(link["bytes"] for link in staying)
-    what = (
-        f": {_links(len(staying))} ({size(moved)}) {'stays' if len(staying) == 1 else 'stay'} on the device"
-        if staying
-        else ""
-    )
+    moved, stay = sum(link["bytes"] for link in staying), "stays" if len(staying) == 1 else "stay"
+    what = f": {count(len(staying), 'link')} ({size(moved)}) {stay} on the device" if staying else ""
     whole = cpu.median(LATENCY) or 1
     return [f"{said}{what}, which saves {duration(saved)} a chain, {share(saved / whole)} of it."]
 
@@ -82,7 +74,7 @@ def _copied(chain: Chain) -> list[str]:
         f"{link['from']} → {link['to']} ({size(link['bytes'])}) is copied in every mode: {link['why']}."
         for link in links
     ]
-    return found[:_MOST] + ([f"{_links(len(links) - _MOST)} more are copied too."] if len(links) > _MOST else [])
+    return found[:_MOST] + ([f"{count(len(links) - _MOST, 'link')} more are copied too."] if len(links) > _MOST else [])
 
 
 def _slowest(result: Result) -> list[str]:
@@ -94,7 +86,3 @@ def _slowest(result: Result) -> list[str]:
     whole = sum(stats.median for stats in case.stages.values())
     name, stats = max(case.stages.items(), key=lambda item: item[1].median)
     return [f"{name} takes {share(stats.median / max(whole, 1))} of the chain's time with {case.mode}."]
-
-
-def _links(count: int) -> str:
-    return f"{count} link{'' if count == 1 else 's'}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from ortbench.analysis.findings.phrases import NOTHING, within
 from ortbench.analysis.loads.levels import (
     CONCURRENCY,
     RATE,
@@ -76,11 +77,8 @@ def load_headline(result: Result) -> str:
     if opened:
         last = max(opened, key=lambda level: at(level).value)
         return f"{at(last).phrase.capitalize()} p99 is {duration(latency_of(last).p99)} with {last.mode}"
-    return (
-        "Requests come faster than they are served"
-        if has_rates(result) and measured(result, RATE)
-        else "Nothing was measured"
-    )
+    full = has_rates(result) and measured(result, RATE)
+    return "Requests come faster than they are served" if full else NOTHING
 
 
 def slo_text(asked: Mapping[str, int]) -> str:
@@ -99,6 +97,15 @@ def _reach(knee: Knee) -> str:
     return f"{'one caller reaches' if count == 1 else f'{count} callers reach'} {share(knee['share_of_peak'])}"
 
 
+def _with(levels: Sequence[Case], metric: str) -> list[tuple[float, Case]]:
+    """The load points that have a metric, each with its figure."""
+    return [(found, level) for level in levels if (found := level.value(metric)) is not None]
+
+
+def _figure(known: tuple[float, Case]) -> float:
+    return known[0]
+
+
 # Closed loops
 
 
@@ -113,15 +120,12 @@ def _best(by_mode: Mapping[str, Sequence[Case]]) -> list[str]:
     other = peaks[CPU] if CPU in peaks and best.mode != CPU else max(others, key=rate_of)
     found = quotient(rate_of(best), rate_of(other), interval(best, THROUGHPUT), interval(other, THROUGHPUT))
     if found.ci95 is not None and found.ci95[0] <= 1:
-        return [
-            "No mode brings measurably more runs/s than cpu-tensors." if CPU in peaks else f"{said}, not measurably so."
-        ]
+        none = "No mode brings measurably more runs/s than cpu-tensors."
+        return [none if CPU in peaks else f"{said}, not measurably so."]
     if other.mode != CPU:
         return [f"{said}."]
-    sure = "" if found.ci95 is None else f" (95 %: {ratio(found.ci95[0])} to {ratio(found.ci95[1])})"
-    return [
-        f"{said}, {ratio(found.ratio)} times cpu-tensors' most{sure}, which is {rate(rate_of(other))} {at(other).phrase}."
-    ]
+    times = f"{ratio(found.ratio)} times cpu-tensors' most{within(found.ci95)}"
+    return [f"{said}, {times}, which is {rate(rate_of(other))} {at(other).phrase}."]
 
 
 def _knee(mode: str, levels: Sequence[Case]) -> str | None:
@@ -151,11 +155,8 @@ def _knee(mode: str, levels: Sequence[Case]) -> str | None:
 def _lock(result: Result, mode: str) -> str | None:
     """How much of the callers' time went into waiting for Python's lock, at the level where it is most."""
     levels = [*measured(result, CONCURRENCY, mode), *measured(result, RATE, mode)]
-    waits = [(waited, level) for level in levels if (waited := level.value(GIL_WAIT)) is not None]
-    if not waits:
-        return None
-    waited, level = max(waits, key=lambda it: it[0])
-    if waited <= LOCK_MATTERS:
+    waited, level = max(_with(levels, GIL_WAIT), key=_figure, default=(0.0, None))
+    if level is None or waited <= LOCK_MATTERS:
         return None
     said = f"{mode}: callers waited for Python's lock {share(waited)} of the time {at(level).phrase}"
     is_apart = result.part["sessions"] == PROCESS
@@ -164,11 +165,8 @@ def _lock(result: Result, mode: str) -> str | None:
 
 def _unfair(mode: str, levels: Sequence[Case]) -> str | None:
     """Callers that are not served alike, at the level where it is worst."""
-    known = [(fair, level) for level in levels if (fair := level.value(FAIRNESS)) is not None]
-    if not known:
-        return None
-    fair, level = min(known, key=lambda it: it[0])
-    if fair >= _UNFAIR:
+    fair, level = min(_with(levels, FAIRNESS), key=_figure, default=(1.0, None))
+    if level is None or fair >= _UNFAIR:
         return None
     count = at(level).value
     return (
@@ -231,8 +229,7 @@ def _found(mode: str, text: str, result: Result) -> str:
     found = kept(result).get(mode)
     if found is None:
         return f"{mode} keeps {text} at none of the rates that were tried."
-    low, high = map(rate, found["ci95"])
-    return f"{mode} keeps {text} up to {rate(found['rate'])} a second (95 %: {low} to {high})."
+    return f"{mode} keeps {text} up to {rate(found['rate'])} a second{within(found['ci95'], rate)}."
 
 
 def _held(result: Result, mode: str, text: str, asked: Mapping[str, int]) -> str | None:
@@ -242,9 +239,7 @@ def _held(result: Result, mode: str, text: str, asked: Mapping[str, int]) -> str
         return None
     good = [level for level in levels if _keeps(level, asked)]
     broken = [level for level in levels if not _keeps(level, asked)]
-    first = (
-        "" if not broken else ", ".join(f"{stat} {duration(by_name(latency_of(broken[0]), stat))}" for stat in asked)
-    )
+    first = ", ".join(f"{stat} {duration(by_name(latency_of(it), stat))}" for it in broken[:1] for stat in asked)
     if not good:
         return f"{mode} does not keep {text} at {_rates(broken)} a second ({first})."
     said = f"{mode} keeps {text} at {_rates(good)} a second"
@@ -258,8 +253,7 @@ def _keeps(level: Case, asked: Mapping[str, int]) -> bool:
 
 def _late(result: Result) -> list[str]:
     """Requests that the generator itself issued late, at the level where most were."""
-    known = [(late, level) for level in measured(result, RATE) if (late := level.value(LATE_SHARE))]
-    late, level = max(known, key=lambda it: it[0], default=(0.0, None))
+    late, level = max(_with(measured(result, RATE), LATE_SHARE), key=_figure, default=(0.0, None))
     if level is None or late < _LATE:
         return []
     lag = level.stats(GENERATOR_LAG)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from statistics import median
 
 from ortbench.analysis.comparing.enough import without_interval
+from ortbench.analysis.findings.phrases import NO_DIFFERENCE, NOTHING, is_told, quickest, times_as_fast
 from ortbench.analysis.loops import growth_ns, is_first_apart, law
 from ortbench.core.units import duration, rate, ratio, share, size
 from ortbench.model.modes import CPU, LATENCY, SHARED, mode_of
@@ -28,19 +29,18 @@ def loop_sentences(result: Result, loop: Loop) -> list[str]:
 def loop_headline(result: Result) -> str:
     """What there is to say first, in a few words."""
     cpu, resident = result.case(CPU), result.case(RESIDENT)
-    measured = [case for case in result.cases if case.status == OK and case.median(LATENCY)]
-    if not measured:
-        return "Nothing was measured"
+    found = quickest(result)
+    if found is None:
+        return NOTHING
     if result.target["memory"]["kind"] == "host":
         return f"{result.target['ep']} computes in host memory: no state crosses to a device"
     if cpu is not None and resident is not None and resident.speedup is not None and resident.speedup.ci95:
-        if not _is_told(resident.speedup.ci95):
+        if not is_told(resident.speedup.ci95):
             return "Whether state on the device makes a loop faster cannot be told from noise"
         times = resident.speedup.value
         kept = "" if times > 1 else "not "
         return f"A loop is {kept}faster with its state on the device: {ratio(times)} times as fast"
-    fastest = min(measured, key=lambda case: case.median(LATENCY) or 0)
-    return f"{rate(fastest.value('step_throughput') or 0)} steps a second with {fastest.mode}"
+    return f"{rate(found[0].value('step_throughput') or 0)} steps a second with {found[0].mode}"
 
 
 def _on_host(result: Result) -> list[str]:
@@ -52,11 +52,6 @@ def _on_host(result: Result) -> list[str]:
     ]
 
 
-def _is_told(interval: Sequence[float]) -> bool:
-    """Whether a ratio with such an interval is a difference beyond doubt."""
-    return not interval[0] <= 1 <= interval[1]
-
-
 def _kept(result: Result, loop: Loop) -> list[str]:
     """What keeping the state on the device brings."""
     cpu, resident = result.case(CPU), result.case(RESIDENT)
@@ -66,12 +61,11 @@ def _kept(result: Result, loop: Loop) -> list[str]:
     if before is None:
         return []
     times, interval = resident.speedup.value, resident.speedup.ci95
-    said = f"{RESIDENT} is {ratio(times)} times as fast as {CPU}"
+    said = f"{RESIDENT} is {times_as_fast(resident.speedup, CPU)}"
     if interval is None:
         return [f"{said}; {without_interval(result)}."]
-    said += f" (95 %: {ratio(interval[0])} to {ratio(interval[1])})"
-    if not _is_told(interval):
-        return [f"{said}: no difference can be told from noise."]
+    if not is_told(interval):
+        return [f"{said}: {NO_DIFFERENCE}"]
     if times <= 1:
         return [f"{said}: keeping the state on the device does not pay here."]
     part = 1 - 1 / times
@@ -158,5 +152,5 @@ def _shared(result: Result) -> list[str]:
         return []
     said = f"One buffer for past and present ({SHARED.name}) instead of two in turns ({RESIDENT}):"
     if one.ci95[0] <= two.ci95[1] and two.ci95[0] <= one.ci95[1]:
-        return [f"{said} no difference can be told from noise."]
+        return [f"{said} {NO_DIFFERENCE}"]
     return [f"{said} {ratio(two.median / max(one.median, 1))} times as fast."]

@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
+from ortbench.analysis.findings.phrases import are
 from ortbench.core.ep_names import CPU_EP
-from ortbench.core.units import duration, size
+from ortbench.core.units import count, duration, size
 from ortbench.model.result import Result
 from ortbench.model.schema import InnerCopies, Island, NodeReference, Nodes
 
@@ -127,13 +128,13 @@ def outlook(copies: InnerCopies) -> list[str]:
 def _none(nodes: Nodes, ep: str) -> str:
     on_cpu = sum(row["nodes"] for row in nodes["eps"] if row["ep"] == CPU_EP)
     if on_cpu:
-        return f"No hidden copies: no Memcpy node ran, though {_count(on_cpu, 'node')} of {ep}'s graph ran on the CPU."
+        return f"No hidden copies: no Memcpy node ran, though {count(on_cpu, 'node')} of {ep}'s graph ran on the CPU."
     ran = sum(row["nodes"] for row in nodes["eps"])
-    return f"No hidden copies: {'the one node' if ran == 1 else f'all {ran} nodes'} that ran {_be(ran)} on {ep}."
+    return f"No hidden copies: {'the one node' if ran == 1 else f'all {ran} nodes'} that ran {are(ran)} on {ep}."
 
 
 def _island(island: Island, name: str, ep: str) -> str:
-    count, copies = len(island["nodes"]), island["to_host"] + island["from_host"]
+    one, copies = len(island["nodes"]) == 1, island["to_host"] + island["from_host"]
     # A copy to the host waits for whatever the device still has to do, which is no cost of the island's.
     most = "up to " if island["to_host"] else ""
     part = _share(island)
@@ -142,9 +143,9 @@ def _island(island: Island, name: str, ep: str) -> str:
     assert island["node_ns"] is not None
     cost = (
         f"{share} of a run is {name}: {operators_of(island, _MOST_KINDS)} on the CPU "
-        f"{'forces' if count == 1 else 'force'} {_count(copies, 'Memcpy node')}{_moving(island)} "
+        f"{'forces' if one else 'force'} {count(copies, 'Memcpy node')}{_moving(island)} "
         f"({most}{duration(island['memcpy_ns'])} in copies, {duration(island['node_ns'])} in "
-        f"{'the node' if count == 1 else 'nodes'})."
+        f"{'the node' if one else 'nodes'})."
     )
     return f"{cost[0].upper()}{cost[1:]} {_advice(island, ep)}"
 
@@ -196,19 +197,10 @@ def _without_island(nodes: Nodes, ep: str) -> list[str]:
     if known:
         names = ", ".join(dict.fromkeys(node["op"] for nodes_of_one in known for node in nodes_of_one))
         found.append(
-            f"{_count(len(known), 'Memcpy node')} {_be(len(known))} forced by {names} on {ep} itself, which keeps what is "
+            f"{count(len(known), 'Memcpy node')} {are(len(known))} forced by {names} on {ep} itself, which keeps what is "
             "copied in host memory, as shapes and indices often are."
         )
     if len(apart) > len(known):
-        count = len(apart) - len(known)
         why = f": {nodes['problem']}" if nodes["problem"] else ""
-        found.append(f"Which nodes force {_count(count, 'Memcpy node')} is not known{why}.")
+        found.append(f"Which nodes force {count(len(apart) - len(known), 'Memcpy node')} is not known{why}.")
     return found
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
-
-
-def _be(number: int) -> str:
-    return "is" if number == 1 else "are"

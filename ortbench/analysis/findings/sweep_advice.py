@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from ortbench.analysis.findings.phrases import NOTHING, within
 from ortbench.analysis.sweep import ITEMS, cases_of, differing_dims, has_a_cost, keeps
-from ortbench.core.units import duration, rate, ratio
+from ortbench.core.units import count, duration, rate, ratio
 from ortbench.model.modes import CPU, LATENCY, is_rate
 from ortbench.model.result import Result
 from ortbench.model.schema import BestShape, Switching
@@ -30,8 +31,8 @@ def sweep_headline(result: Result) -> str:
     if costly:
         most = max(costly, key=lambda it: it["ratio"])
         return f"Switching shapes makes calls {ratio(most['ratio'])} times as long with {most['mode']}"
-    count = sum(any(case.median(LATENCY) for case in result.at_point(it.point)) for it in result.shapes)
-    return f"{count} shape{'' if count == 1 else 's'} in one session" if count else "Nothing was measured"
+    ran = sum(any(case.median(LATENCY) for case in result.at_point(it.point)) for it in result.shapes)
+    return f"{count(ran, 'shape')} in one session" if ran else NOTHING
 
 
 def _slo(result: Result) -> str:
@@ -59,13 +60,12 @@ def _best(result: Result) -> list[str]:
         if found["by"] != ITEMS:
             said.append(f"largest with {slo}: {name} with {mode}")
             continue
-        within = "" if found["ci95"] is None else f" (95 %: {' to '.join(map(rate, found['ci95']))})"
         kept = f" of those with {slo}" if slo else ""
         ties = ", ".join(found["ties"])
         tied = f"; no difference can be seen to {ties}" if ties else ""
         word = "best" if mode == first else f"best with {mode}"
         with_mode = f" with {mode}" if mode == first else ""
-        said.append(f"{word}{kept}: {name}, {_items(found)} items/s{with_mode}{within}{tied}")
+        said.append(f"{word}{kept}: {name}, {_items(found)} items/s{with_mode}{within(found['ci95'], rate)}{tied}")
     return said
 
 

@@ -25,11 +25,7 @@ def uniform(rate: float, duration_s: float) -> Moments:
 def poisson(rate: float, duration_s: float, seed: int, repeat: int = 0) -> Moments:
     """Moments of a Poisson process, as `uniform` gives them: distances are exponential, from NumPy's default generator.
 
-    Args:
-        rate: mean requests per second.
-        duration_s: those that are due later are left out.
-        seed: recorded in the result; the same gives the same moments.
-        repeat: another number gives other moments of the same seed.
+    The same seed and repeat give the same moments.
     """
     import numpy as np
 
@@ -44,13 +40,8 @@ def poisson(rate: float, duration_s: float, seed: int, repeat: int = 0) -> Momen
 
 
 def replayed(seconds: Sequence[float], rate: float | None, duration_s: float) -> Moments:
-    """Moments of a file, as `uniform` gives them.
-
-    Args:
-        seconds: ascending, the first is 0.
-        rate: mean requests per second, to which time is stretched; None leaves it.
-        duration_s: those that are due later are left out.
-    """
+    """Moments of a file, as `uniform` gives them: `seconds` ascend from 0, and are stretched to a mean rate where there
+    is one."""
     import numpy as np
 
     moments = np.asarray(seconds, dtype=np.float64) * (1.0 if rate is None else own_rate(seconds) / rate)

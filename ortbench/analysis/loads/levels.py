@@ -87,13 +87,8 @@ def of_kind(result: Result, kind: str) -> list[Case]:
 
 
 def measured(result: Result, kind: str, mode: str | None = None) -> list[Case]:
-    """The load points that are ok, the lowest first.
-
-    Args:
-        result: of a load.
-        kind: `CONCURRENCY` or `RATE`.
-        mode: of one mode; None for all, one behind the other.
-    """
+    """The load points of a kind (`CONCURRENCY` or `RATE`) that are ok, the lowest first; of one mode, or mode by
+    mode."""
     return [it for it in of_kind(result, kind) if it.status == OK and mode in (None, it.mode)]
 
 
@@ -144,12 +139,11 @@ def block_figures(case: Case, stat: str) -> dict[int, float]:
 
 
 def interval(case: Case, stat: str) -> Interval | None:
-    """Where a figure of a load point lies with 95 %: runs/s as they were recorded, latencies by the spread of the blocks.
+    """Where a figure of a load point lies with 95 %: inferences/s as they were recorded, latencies by the spread of the
+    blocks.
 
-    Of blocks the logarithms are averaged (Student's t), so that no end of an interval lies below zero.
-
-    Returns:
-        None with fewer than `FEWEST_BLOCKS` blocks, or where nothing was recorded.
+    Of blocks the logarithms are averaged (Student's t), so that no end of an interval lies below zero. None with fewer
+    than `FEWEST_BLOCKS` of them, or where nothing was recorded.
     """
     known = case.metrics.get(THROUGHPUT)
     if stat == THROUGHPUT and isinstance(known, Value) and known.ci95 is not None:
@@ -190,14 +184,12 @@ def put_scaling(result: Result) -> None:
 
 
 def _scaling(case: Case, cases: Sequence[Case]) -> Ratio | None:
-    """How many times the runs/s of one caller a load point brings; None without one of one caller.
+    """How many times the throughput of one client a closed load point brings, among those of its mode; None without one
+    client's.
 
-    Its interval is over the rounds in which both had a block: what the machine's clock does in a round both have. Of their
-    ratios the logarithms are averaged (Student's t). With fewer than `FEWEST_BLOCKS` of them it is from the intervals of both.
-
-    Args:
-        case: that was measured, of a closed loop.
-        cases: of its mode, the lowest first.
+    Its interval is over the rounds in which both had a block: what the machine's clock does in a round both have. Of
+    their ratios the logarithms are averaged (Student's t). With fewer than `FEWEST_BLOCKS` of them it is from the
+    intervals of both.
     """
     one = next((it for it in cases if at(it) == At(CONCURRENCY, 1)), None)
     if one is None:

@@ -11,16 +11,16 @@ least until then, and counts as that.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from statistics import median_high
 from typing import TYPE_CHECKING
 
-from ortbench.analysis.loads.levels import RATE, holds
-from ortbench.analysis.loads.load_requests import Requests
+from ortbench.analysis.loads.levels import RATE, At, holds
 from ortbench.analysis.loads.queueing import cycle_interval, fairness, rate_interval
 from ortbench.core.stats import summarise
+from ortbench.model import timeline
 from ortbench.model.modes import (
     CPU_CORES,
     FAIRNESS,
@@ -51,25 +51,19 @@ LOCK_MATTERS = 0.03  # share of the callers' time above which it is said that th
 
 @dataclass(frozen=True)
 class Burst:
-    """A block of a closed loop.
+    """A block of a closed loop."""
 
-    Attributes:
-        starts, ends: of the runs of each caller, ns.
-        until_ns: the end of the measured time.
-        cpu_ns, wall_ns: CPU time of all worker processes, and time by the clock.
-        begin_ns: when the callers began.
-        lock: how many callers were seen waiting for Python's lock, and how many were looked at; None where nobody looked.
-        round: in which it was taken, from 0.
-    """
-
+    # starts, ends: of the runs of each caller, ns
     starts: Sequence[Moments]
     ends: Sequence[Moments]
-    until_ns: int
+    until_ns: int  # the end of the measured time
+    # cpu_ns, wall_ns: CPU time of all worker processes, and time by the clock
     cpu_ns: int
     wall_ns: int
-    begin_ns: int = 0
+    begin_ns: int = 0  # when the callers began
+    # how many callers were seen waiting for Python's lock, and how many were looked at; None where nobody looked
     lock: tuple[int, int] | None = None
-    round: int = 0
+    round: int = 0  # in which it was taken, from 0
 
     @property
     def end_ns(self) -> int:
@@ -110,27 +104,17 @@ def counted(burst: Burst) -> Counted:
 
 @dataclass
 class Taken:
-    """What was taken of a load point so far.
-
-    Attributes:
-        key: ``concurrency`` or ``rate``, and its value.
-        bursts: blocks of a closed loop.
-        stretches: of an open loop.
-        failed: why it failed, or None.
-        outputs_match: None where they were not compared.
-        clock_mhz: readings while it ran.
-        slo: what was asked for, ns by statistic.
-        kept: whether most tries of a search kept the `slo`; None where the figures say whether it is kept.
-    """
+    """What was taken of a load point so far."""
 
     mode: str
-    key: tuple[str, float]
-    bursts: list[Burst] = field(default_factory=list)
-    stretches: list[Requests] = field(default_factory=list)
-    failed: str | None = None
-    outputs_match: bool | None = None
-    clock_mhz: list[int] = field(default_factory=list)
-    slo: Mapping[str, int] | None = None
+    key: tuple[str, float]  # ``concurrency`` or ``rate``, and its value
+    bursts: list[Burst] = field(default_factory=list)  # blocks of a closed loop
+    stretches: list[Requests] = field(default_factory=list)  # of an open loop
+    failed: str | None = None  # why it failed, or None
+    outputs_match: bool | None = None  # None where they were not compared
+    clock_mhz: list[int] = field(default_factory=list)  # readings while it ran
+    slo: Mapping[str, int] | None = None  # what was asked for, ns by statistic
+    # whether most tries of a search kept the `slo`; None where the figures say whether it is kept
     kept: bool | None = None
 
     @property
@@ -268,3 +252,118 @@ def _block(number: int, times: Moments, per_s: float) -> LoadBlock:
     median, p95, p99 = (round(float(it)) for it in np.quantile(times, (0.5, 0.95, 0.99)))
     found = {"mean": round(float(times.mean())), "median": median, "p95": p95, "p99": p99, "max": int(times.max())}
     return {"round": number, "n": int(times.size), "throughput": per_s, "latency": found}
+
+
+@dataclass(frozen=True)
+class Requests:
+    """A stretch of an open loop: each request that was due, in order, ns from the beginning on, shape (n,)."""
+
+    due: Moments  # when it was
+    free: Moments  # from when on the caller that served it was
+    # start, end: of its run. All three are shorter than `due` where the stretch was cut off.
+    start: Moments
+    end: Moments
+    cutoff_ns: int | None  # when it was cut off; None where all were served
+    callers: int  # that served it
+    # cpu_ns, wall_ns: CPU time of all worker processes, and time by the clock
+    cpu_ns: int
+    wall_ns: int
+    # how many callers were seen waiting for Python's lock, and how many were looked at; None where nobody looked
+    lock: tuple[int, int] | None = None
+    begin_ns: int = 0  # when it began
+    round: int = 0  # in which it was taken, from 0
+    from_ns: int = 0  # from when on it counts
+    caller: Moments | None = None  # which one served it, from 0
+
+    @property
+    def waits(self) -> Moments:
+        """From due to start; of those that were not begun, until it was cut off."""
+        return self._from_due(self.start)
+
+    @property
+    def latencies(self) -> Moments:
+        """From due to end; of those that were not begun, until it was cut off."""
+        return self._from_due(self.end)
+
+    @property
+    def late(self) -> Moments:
+        """How late each was issued although a caller was free, ns."""
+        import numpy as np
+
+        served = self.start.size
+        return np.maximum(0, self.start - np.maximum(self.due[:served], self.free))
+
+    @property
+    def lasted_ns(self) -> int:
+        """From when it counts to the last request that was due or done."""
+        return max(int(self.end.max(initial=0)), int(self.due[-1])) - self.from_ns if self.due.size else 0
+
+    @property
+    def anew(self) -> NDArray[np.bool_]:
+        """Which requests were due when all before them had been served: from there on nothing knows of what was before."""
+        import numpy as np
+
+        done = np.full(self.due.size, np.iinfo(np.int64).max)
+        done[: self.end.size] = np.maximum.accumulate(self.end)
+        return np.concatenate([[True], self.due[1:] >= done[:-1]]) if self.due.size else np.empty(0, bool)
+
+    def without_first(self, count: int) -> Requests:
+        """The same without the first requests; all of it where there are no more."""
+        if self.due.size <= count:
+            return self
+        left, caller = slice(count, None), self.caller
+        return replace(
+            self,
+            due=self.due[left],
+            free=self.free[left],
+            start=self.start[left],
+            end=self.end[left],
+            from_ns=int(self.due[count - 1]) if count else self.from_ns,
+            caller=None if caller is None else caller[left],
+        )
+
+    def _from_due(self, moments: Moments) -> Moments:
+        import numpy as np
+
+        left = self.due[moments.size :]
+        rest = np.maximum(0, (self.cutoff_ns or 0) - left)
+        return np.concatenate([moments - self.due[: moments.size], rest])
+
+
+def load_blocks(taken: Sequence[Taken]) -> list[timeline.LoadBlock]:
+    """What was taken of levels, in the order of time; times are on the clock of `time.perf_counter_ns`."""
+    found = [block for it in taken for block in _on_timeline(it)]
+    return sorted(found, key=lambda it: it.start_ns)
+
+
+def _on_timeline(taken: Taken) -> Iterator[timeline.LoadBlock]:
+    name = f"{taken.mode} {At(*taken.key).phrase}"
+    for burst in taken.bursts:
+        yield _of_burst(taken.mode, name, burst)
+    for stretch in taken.stretches:
+        yield _of_stretch(taken.mode, name, stretch)
+
+
+def _of_burst(mode: str, name: str, burst: Burst) -> timeline.LoadBlock:
+    import numpy as np
+
+    runs = [
+        timeline.CallerRuns(starts, ends, np.arange(starts.size))
+        for starts, ends in zip(burst.starts, burst.ends, strict=True)
+    ]
+    return timeline.LoadBlock(mode, name, burst.round, burst.begin_ns, burst.end_ns - burst.begin_ns, runs)
+
+
+def _of_stretch(mode: str, name: str, requests: Requests) -> timeline.LoadBlock:
+    import numpy as np
+
+    begin, served = requests.begin_ns, requests.start.size
+    numbers = np.arange(served)
+    caller = np.zeros(served, np.int64) if requests.caller is None else requests.caller
+    runs = []
+    for number in range(requests.callers):
+        own = numbers[caller == number]
+        runs.append(timeline.CallerRuns(requests.start[own] + begin, requests.end[own] + begin, own))
+    start = begin + requests.from_ns
+    last = max(int(requests.end.max(initial=0)), int(requests.due.max(initial=0)))
+    return timeline.LoadBlock(mode, name, requests.round, start, begin + last - start, runs, requests.due + begin)

@@ -87,12 +87,7 @@ def is_of_ep(key: str) -> bool:
 
 
 def idle(option: str, key: str) -> str | None:
-    """Why an entry certainly does nothing, in words; None where that is not certain.
-
-    Args:
-        option: `SESSION` or `RUN`, whose configuration it was put into.
-        key: of the entry.
-    """
+    """Why an entry of the `SESSION` or `RUN` certainly does nothing, in words; None where that is not certain."""
     name = (
         key.removeprefix("session.").removeprefix("session_options.").removeprefix("run.").removeprefix("run_options.")
     )
@@ -114,14 +109,8 @@ def undocumented(option: str, keys: Iterable[str]) -> list[str]:
 
 
 def sentences(option: str, entries: Mapping[str, str], known: Collection[str], version: str) -> list[str]:
-    """What is to be said of entries that do nothing, one sentence each.
-
-    Args:
-        option: `SESSION` or `RUN`.
-        entries: as they were given.
-        known: further keys that ONNX Runtime or the EP has, by the strings of their libraries.
-        version: of ONNX Runtime.
-    """
+    """What is to be said of entries that do nothing, one sentence each; `known` are keys in the strings of the
+    libraries."""
     found = [f"{option} {key} does nothing: it {why}" for key in entries if (why := idle(option, key))]
     for key in undocumented(option, entries):
         if key not in known:

@@ -22,20 +22,14 @@ GAP_NS = 1_000_000  # kept between runs, so that a record whose time is off by m
 
 @dataclass(frozen=True)
 class Activity:
-    """Something that the GPU did.
+    """Something that the GPU did."""
 
-    Attributes:
-        what: `H2D`, `D2H` or `KERNEL`.
-        start_ns, end_ns: on CUPTI's clock.
-        size: bytes of a copy.
-        memory: the host's side of a copy: ``pageable``, ``pinned``, ``managed`` or ``unknown``.
-    """
-
-    what: str
+    what: str  # `H2D`, `D2H` or `KERNEL`
+    # start_ns, end_ns: on CUPTI's clock
     start_ns: int
     end_ns: int
-    size: int = 0
-    memory: str = ""
+    size: int = 0  # bytes of a copy
+    memory: str = ""  # the host's side of a copy: ``pageable``, ``pinned``, ``managed`` or ``unknown``
 
 
 @dataclass(frozen=True)
@@ -51,13 +45,9 @@ def measured(
 ) -> Measured:
     """What the copies and kernels of a run took.
 
-    Args:
-        runs: start and end of each on our clock, ns, at least `GAP_NS` apart; at least one.
-        activities: what was recorded; what ended before the first run is none of theirs.
-        before, after: readings of both clocks around the runs: the clocks need not agree in rate either.
-
-    Raises:
-        BenchmarkFailed: nothing was recorded, or something that fits no run.
+    Runs are start and end on our clock, ns, at least `GAP_NS` apart, at least one. What ended before the first is none
+    of theirs. Both clocks were read before and after the runs, as they need not agree in rate either. Raises
+    `BenchmarkFailed` where nothing was recorded, or something that fits no run.
     """
     by_run: list[list[Activity]] = [[] for _ in runs]
     outside = 0
@@ -164,14 +154,10 @@ def _how(case: Case, what: Direction) -> str:
 
 
 def zero_copy(claim: CaseCheck, found: Measured) -> CaseCheck:
-    """What CUPTI makes of a verdict on zero-copy.
+    """What CUPTI's records of a mode make of its verdict on zero-copy.
 
     A kernel that reads the host's memory over the link takes about as long as a copy would, so times alone cannot tell
     one from the other; records can.
-
-    Args:
-        claim: ``zero_copy`` of a case.
-        found: what `measured` gave of the same mode.
     """
     if not claim.get("addresses"):
         return claim

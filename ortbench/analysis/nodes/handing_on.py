@@ -22,20 +22,14 @@ _CALL_NS = 20_000  # a run with arrays costs some µs more than a bound one: cop
 
 @dataclass(frozen=True)
 class Handing:
-    """What the times say.
+    """What the times say."""
 
-    Attributes:
-        verdict: one of the three above.
-        with_arrays, without: what a run takes with arrays, and with tensors that are where they belong, ns.
-        copies: what copying in and out takes, ns.
-        proved: zero-copy is proved of tensors that are where they belong.
-    """
-
-    verdict: str
+    verdict: str  # one of the three above
+    # with_arrays, without: what a run takes with arrays, and with tensors that are where they belong, ns
     with_arrays: float
     without: float
-    copies: float
-    proved: bool
+    copies: float  # what copying in and out takes, ns
+    proved: bool  # zero-copy is proved of tensors that are where they belong
 
 
 def is_only_host_accessible(result: Result) -> bool:

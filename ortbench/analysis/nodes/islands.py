@@ -17,25 +17,17 @@ TO_HOST, FROM_HOST = "MemcpyToHost", "MemcpyFromHost"
 
 @dataclass(frozen=True)
 class Node:
-    """A node of a graph, or of a branch or a body inside it.
+    """A node of a graph, or of a branch or a body inside it."""
 
-    Attributes:
-        name: as ONNX Runtime has it.
-        op: its operator.
-        ep: where it is placed; None where that is not known. It does not matter for Memcpy nodes.
-        inputs, outputs: tensors, by names that are unique in the model. The results of its branches or bodies are
-            among the inputs, and what it feeds them among the outputs.
-        inside: the index of the node whose branch or body it belongs to, or None.
-        branch: what that node calls this branch or body.
-    """
-
-    name: str
-    op: str
-    ep: str | None
+    name: str  # as ONNX Runtime has it
+    op: str  # its operator
+    ep: str | None  # where it is placed; None where that is not known. It does not matter for Memcpy nodes.
+    # inputs, outputs: tensors, by names that are unique in the model. The results of its branches or bodies are among
+    # the inputs, and what it feeds them among the outputs.
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
-    inside: int | None = None
-    branch: str = ""
+    inside: int | None = None  # the index of the node whose branch or body it belongs to, or None
+    branch: str = ""  # what that node calls this branch or body
 
     @property
     def is_copy(self) -> bool:
@@ -50,22 +42,15 @@ class Node:
 
 @dataclass(frozen=True)
 class Copy:
-    """A Memcpy node.
+    """A Memcpy node."""
 
-    Attributes:
-        node: its index.
-        to_host: or from the host.
-        tensor: what it copies, as the model calls it.
-        forced_by: the nodes that have the tensor in host memory: those that read the copy, or the one that gives what is
-            copied; where that is an input of the graph, those that read it on the CPU. Empty where none is known.
-        island: the index of theirs, or None.
-    """
-
-    node: int
-    to_host: bool
-    tensor: str
+    node: int  # its index
+    to_host: bool  # or from the host
+    tensor: str  # what it copies, as the model calls it
+    # the nodes that have the tensor in host memory: those that read the copy, or the one that gives what is copied;
+    # where that is an input of the graph, those that read it on the CPU. Empty where none is known.
     forced_by: tuple[int, ...]
-    island: int | None
+    island: int | None  # the index of theirs, or None
 
 
 @dataclass(frozen=True)
@@ -136,12 +121,8 @@ def _islands(graph: Sequence[Node], edges: _Edges) -> tuple[tuple[int, ...], ...
 
 
 def position(graph: Sequence[Node], island: Collection[int]) -> str:
-    """Where an island stands in its graph.
-
-    Returns:
-        ``start``: it needs nothing that other nodes give. ``end``: no other node needs what it gives. ``apart``: both.
-        ``middle``: neither, or it is in a branch or a body.
-    """
+    """Where an island stands in its graph: ``start`` (it needs nothing that other nodes give), ``end`` (no other node
+    needs what it gives), ``apart`` (both), or ``middle`` (neither, or it is in a branch or a body)."""
     members = set(island)
     own = {None, *members}
     if any(graph[index].inside is not None for index in members):
@@ -155,18 +136,12 @@ def position(graph: Sequence[Node], island: Collection[int]) -> str:
 
 
 def with_copies(graph: Sequence[Node], inputs: Sequence[str]) -> list[Node]:
-    """The Memcpy nodes that ONNX Runtime will put into a graph whose nodes have been placed.
+    """A graph whose nodes have been placed, and behind it the Memcpy nodes that ONNX Runtime will put in, nameless and
+    in its order.
 
     It is a prediction: it takes every node on another EP to keep all it reads and gives in device memory, as graphs do
     that an EP compiled. Operators with kernels may read a shape, say, in host memory. What passes into a branch or a
     body has no Memcpy node: it is copied on entry.
-
-    Args:
-        graph: without Memcpy nodes.
-        inputs: of the graph, in its order.
-
-    Returns:
-        The graph with nameless Memcpy nodes at its end, in the order in which ONNX Runtime makes them.
     """
     edges = _Edges(graph)
     wired = list(graph)

@@ -22,9 +22,7 @@ MOST_NODES = 10
 def arenas(events: Iterable[Event], others: Iterable[Event] = ()) -> list[Arena]:
     """By EP what its arena held and had in use at most, bytes; no EP whose allocator does not tell.
 
-    Args:
-        events: of the runs that it is about.
-        others: of runs that show only whose allocators tell: one that nothing was asked of has nothing recorded.
+    Runs of `others` show only whose allocators tell: one that nothing was asked of has nothing recorded.
     """
     found: dict[str, Arena] = {
         ep: {"ep": ep, "held": 0, "in_use": 0}

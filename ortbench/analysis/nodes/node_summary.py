@@ -36,13 +36,10 @@ class _Cost(TypedDict):
 def summary(
     run_ns: Sequence[int], timed: Sequence[Timed], graph: Sequence[Node] | None, problem: str | None = None
 ) -> Nodes:
-    """The key ``nodes`` of a result.
+    """The key ``nodes`` of a result, from how long each run took and its nodes, each before those inside it.
 
-    Args:
-        run_ns: how long each run took.
-        timed: its nodes; one that has others inside comes before them.
-        graph: the same nodes with their tensors, or None.
-        problem: why there is no graph though nodes on the CPU or Memcpy nodes ran.
+    `graph` has the same nodes with their tensors; without it `problem` says why, if nodes on the CPU or Memcpy nodes
+    ran.
     """
     total = round(median(run_ns))
 
@@ -72,13 +69,7 @@ def summary(
 
 
 def outline(graph: Sequence[Node] | None, timed: Sequence[Timed], problem: str | None = None) -> InnerCopies:
-    """``memcpy``, ``islands`` and ``problem`` of `summary` without any time, for a model that is only looked at.
-
-    Args:
-        graph: with its Memcpy nodes, or None.
-        timed: of one run, for bytes; empty where it could not be run.
-        problem: why something is not known.
-    """
+    """``memcpy``, ``islands`` and ``problem`` of `summary` without times, for a model that is only looked at."""
     return _inner_copies(graph, timed, None, problem)
 
 
@@ -156,14 +147,8 @@ def _reference(node: Node) -> NodeReference:
 def _island_rows(
     graph: Sequence[Node], found: Layout, there: Mapping[int, Timed], others: Sequence[Timed], total: int | None
 ) -> list[Island]:
-    """The islands of a graph.
-
-    Args:
-        graph, found: it and its layout.
-        there: its nodes that ran, by index.
-        others: what ran besides.
-        total: the time of a run in ns; None for no times.
-    """
+    """The islands of a graph, of which `there` has the nodes that ran; without the time of a run, ns, they have no
+    times."""
     members = [[there[index] for index in island if index in there] for island in found.islands]
     strays = [node for node in others if node.ep == CPU_EP and not node.is_copy]
     if len(members) == 1:  # nodes that ONNX Runtime made of others on the CPU can only be of the one island

@@ -12,25 +12,18 @@ from ortbench.model.schema import CountedCopies, Crossing
 
 @dataclass(frozen=True)
 class Timed:
-    """What one node did in the profiled runs.
+    """What one node did in the profiled runs."""
 
-    Attributes:
-        name, op, ep: as in `ortbench.analysis.nodes.islands.Node`.
-        number: ONNX Runtime's index of it: nodes that it made have higher ones, in the order in which it made them.
-        inside: the index of the node in whose branch or body it ran, or None.
-        ns: its time in each run, without that of the nodes inside it; 0 where it took no part.
-        bytes: of its outputs in one run.
-        reads, gives: types of its inputs and outputs, such as ``float[8,4]``; ONNX Runtime leaves weights out that it
-            has packed.
-    """
-
+    # name, op, ep: as in `ortbench.analysis.nodes.islands.Node`
     name: str
     op: str
     ep: str
-    number: int
-    inside: int | None
-    ns: tuple[int, ...]
-    bytes: int
+    number: int  # ONNX Runtime's index of it: nodes that it made have higher ones, in the order in which it made them
+    inside: int | None  # the index of the node in whose branch or body it ran, or None
+    ns: tuple[int, ...]  # its time in each run, without that of the nodes inside it; 0 where it took no part
+    bytes: int  # of its outputs in one run
+    # reads, gives: types of its inputs and outputs, such as ``float[8,4]``; ONNX Runtime leaves weights out that it has
+    # packed
     reads: tuple[str, ...]
     gives: tuple[str, ...]
 
@@ -105,14 +98,10 @@ def _kept(graph: Sequence[Node], indices: Collection[int]) -> list[Node]:
 
 
 def named_copies(graph: Sequence[Node], timed: Sequence[Timed]) -> list[Node] | None:
-    """A graph with predicted Memcpy nodes as it ran: these have the names of those that ran, branches not taken are gone.
+    """A graph with predicted Memcpy nodes as it ran: these have the names of those that ran, branches not taken are
+    gone.
 
-    Args:
-        graph: as `ortbench.analysis.nodes.islands.with_copies` gives it.
-        timed: what ran.
-
-    Returns:
-        None where the prediction does not hold: other Memcpy nodes ran, or they copied something else.
+    None where the prediction does not hold: other Memcpy nodes ran, or they copied something else.
     """
     same = same_nodes(graph, timed)
     there = {index: timed[here] for here, index in same.items()}

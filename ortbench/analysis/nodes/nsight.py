@@ -23,40 +23,24 @@ APART = 0.05  # a range holds the reading of the clock too; beyond this somethin
 
 @dataclass(frozen=True)
 class Copies:
-    """GPU memory copies of one kind.
+    """GPU memory copies of one kind."""
 
-    Attributes:
-        kind: such as ``Host-to-Device``.
-        memory: the host's side of it: ``Pageable``, ``Pinned``, …; None where neither side is the host's.
-        count: how many.
-        size: bytes of all.
-        time_ns: of all on the GPU.
-    """
-
-    kind: str
-    memory: str | None
-    count: int
-    size: int
-    time_ns: int
+    kind: str  # such as ``Host-to-Device``
+    memory: str | None  # the host's side of it: ``Pageable``, ``Pinned``, …; None where neither side is the host's
+    count: int  # how many
+    size: int  # bytes of all
+    time_ns: int  # of all on the GPU
 
 
 @dataclass(frozen=True)
 class Range:
-    """All ranges of one name, and the GPU work that was launched inside them.
+    """All ranges of one name, and the GPU work that was launched inside them."""
 
-    Attributes:
-        name: ``<mode>/<phase>``; see `range_name`.
-        durations_ns: of each range, in order.
-        copies: by kind.
-        kernels: how many.
-        kernels_ns: their time on the GPU.
-    """
-
-    name: str
-    durations_ns: tuple[int, ...]
-    copies: tuple[Copies, ...]
-    kernels: int
-    kernels_ns: int
+    name: str  # ``<mode>/<phase>``; see `range_name`
+    durations_ns: tuple[int, ...]  # of each range, in order
+    copies: tuple[Copies, ...]  # by kind
+    kernels: int  # how many
+    kernels_ns: int  # their time on the GPU
 
     def copied(self, kind: str) -> Copies | None:
         """All copies of a kind, whatever the host's memory; None if there are none."""
@@ -70,25 +54,15 @@ class Range:
 
 @dataclass(frozen=True)
 class Recording:
-    """What Nsight Systems recorded in the capture.
+    """What Nsight Systems recorded in the capture."""
 
-    Attributes:
-        version: of Nsight Systems.
-        report: the file for the GUI.
-        gpu: its name; None where no CUDA work was recorded.
-        ranges: of domain ``ortbench``, by name.
-        copies: of the whole capture, by kind.
-        kernels: how many.
-        kernels_ns: their time on the GPU.
-    """
-
-    version: str
-    report: str
-    gpu: str | None
-    ranges: dict[str, Range]
-    copies: tuple[Copies, ...]
-    kernels: int
-    kernels_ns: int
+    version: str  # of Nsight Systems
+    report: str  # the file for the GUI
+    gpu: str | None  # its name; None where no CUDA work was recorded
+    ranges: dict[str, Range]  # of domain ``ortbench``, by name
+    copies: tuple[Copies, ...]  # of the whole capture, by kind
+    kernels: int  # how many
+    kernels_ns: int  # their time on the GPU
 
 
 @dataclass(frozen=True)

@@ -41,11 +41,11 @@ def warnings() -> list[Warned]:
     found = [] if folder is None else bringing(folder)
     if len(found) < 2:
         return []
-    from ortbench.analysis.overwritten import CODE, overwritten  # seldom needed, and every run would wait for it
+    from ortbench.analysis.packages import OVERWRITTEN, overwritten  # seldom needed, and every run would wait for it
     from ortbench.worker.telling import in_its_words
 
     clash = overwritten(found)
-    return [] if clash is None else [{"code": CODE, "message": in_its_words(clash.message)}]
+    return [] if clash is None else [{"code": OVERWRITTEN, "message": in_its_words(clash.message)}]
 
 
 def module_folder() -> str | None:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import onnxruntime as ort
 
-from ortbench.analysis import same_name
+from ortbench.analysis.packages import shared_name, wrong_name
 from ortbench.core import ep_packages
 from ortbench.core.ep_names import CPU_EP, SHORT_NAMES
 from ortbench.core.ep_packages import EpPackage, key
@@ -70,7 +70,7 @@ def shared(ep: str) -> str | None:
         return None
     if ep in built_in_eps():
         packages.insert(0, own_package())
-    return same_name.sentence(ep, packages) if len(packages) > 1 else None
+    return shared_name(ep, packages) if len(packages) > 1 else None
 
 
 def all_shared() -> list[str]:
@@ -104,7 +104,7 @@ def misnamed(plugin: Plugin) -> str | None:
     names = names_in(plugin.library) if plugin.library else []
     if not names or not plugin.ep_names or set(names) & set(plugin.ep_names):
         return None
-    return same_name.misnamed(plugin.distribution, plugin.ep_names, names)
+    return wrong_name(plugin.distribution, plugin.ep_names, names)
 
 
 def all_misnamed() -> list[str]:

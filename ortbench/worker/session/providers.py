@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import onnxruntime as ort
 
-from ortbench.analysis import same_name
+from ortbench.analysis.packages import MISNAMED, SHARED
 from ortbench.core.ep_names import CPU_EP, NVIDIA_EPS, OPENVINO_EP, PACKAGES, SHORT_NAMES
 from ortbench.core.errors import BadInput, BenchmarkFailed
 from ortbench.plan.ep_options import own
@@ -122,7 +122,7 @@ def _by_name(target: Target) -> Provider:
     if plugin is not None:
         provider = _with_device(loaded_name(name, plugin), target.device, plugin.library, plugin.version)
         wrong = misnamed(plugin)
-        provider.notes += [] if wrong is None else [(same_name.MISNAMED, wrong)]
+        provider.notes += [] if wrong is None else [(MISNAMED, wrong)]
     elif devices_of(name, None):
         provider = _with_device(name, target.device, None, None)
     elif name in built_in_eps():
@@ -143,7 +143,7 @@ def _by_name(target: Target) -> Provider:
 def _noted(provider: Provider, note: str | None) -> Provider:
     """A provider with a note that others have its name, if so."""
     if note is not None:
-        provider.notes.append((same_name.CODE, note))
+        provider.notes.append((SHARED, note))
     return provider
 
 

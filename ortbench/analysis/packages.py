@@ -1,4 +1,4 @@
-"""Packages that bring the same module ``onnxruntime``, so that one has overwritten files of another. Pure."""
+"""Packages that hinder ONNX Runtime: one overwrites its module, numpy is missing or too new, EPs have misleading names. Pure."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from ortbench.core.safe_text import listed
+
 if TYPE_CHECKING:  # a worker loads this, and none of what else is known of a machine
     from ortbench.model.doctor_schema import Distribution
 
-CODE = "packages-overwritten"
+OVERWRITTEN, SHARED, MISNAMED = "packages-overwritten", "ep-name-shared", "ep-misnamed"  # codes of warnings
 
 
 class Overwritten(NamedTuple):
@@ -25,12 +27,8 @@ class Overwritten(NamedTuple):
 
 
 def overwritten(distributions: Sequence[Distribution], python: str = "") -> Overwritten | None:
-    """What is to be said of packages in one folder; None where there are not two.
-
-    Args:
-        distributions: of one folder.
-        python: the interpreter that they are for; "" for whichever ``pip`` is.
-    """
+    """What is to be said of packages in one folder, for `python` or whichever ``pip`` is; None where there are not
+    two."""
     if len(distributions) < 2:
         return None
     names = sorted(it["name"] for it in distributions)
@@ -51,3 +49,27 @@ def in_folder(distributions: Sequence[Distribution], folder: str | None) -> list
     return [
         it for it in distributions if folder is not None and os.path.normpath(it["folder"]) == os.path.normpath(folder)
     ]
+
+
+_FAILED = "import numpy failed"  # what an ONNX Runtime says that was built for numpy 1, as onnxruntime-cann 1.24.4 is
+
+
+def mending(problem: str, numpy: str | None) -> str | None:
+    """The command that mends why ONNX Runtime does not load, if that is numpy (its version, None where there is none);
+    else None."""
+    if _FAILED in problem:
+        return None if numpy is None or numpy.startswith("1.") else "pip install 'numpy<2'"
+    # Not onnxruntime, which brings numpy, and would overwrite another package's module.
+    return "pip install numpy" if numpy is None and "numpy" in problem else None
+
+
+def shared_name(ep: str, packages: Sequence[str]) -> str:
+    """Whose an EP is by its full name, the first one's of the packages that bring it, and how to ask for the others."""
+    others = " or ".join(f"--ep {package}" for package in packages[1:])
+    what = "the other" if len(packages) == 2 else "another"
+    return f"{ep} is in {listed(packages)}: by that name --ep takes the one of {packages[0]}, and {others} {what}"
+
+
+def wrong_name(package: str, said: Sequence[str], true: Sequence[str]) -> str:
+    """That a package says that its EPs have other names than ONNX Runtime has."""
+    return f"the package {package} calls its EP {listed(said)}; once registered it is called {listed(true)}"

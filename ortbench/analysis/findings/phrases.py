@@ -1,0 +1,39 @@
+"""What several findings say in the same way. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ortbench.core.stats import Value
+from ortbench.core.units import ratio
+from ortbench.model.modes import LATENCY
+from ortbench.model.result import OK, Case, Result
+
+NOTHING = "Nothing was measured"
+NO_DIFFERENCE = "no difference can be told from noise."
+
+
+def within(interval: Sequence[float] | None, text: Callable[[float], str] = ratio) -> str:
+    """Where a figure lies, in brackets behind it; empty where that is not known."""
+    return "" if interval is None else f" (95 %: {text(interval[0])} to {text(interval[1])})"
+
+
+def times_as_fast(speedup: Value, other: str) -> str:
+    """How many times as fast as another mode one is, and where that lies."""
+    return f"{ratio(speedup.value)} times as fast as {other}{within(speedup.ci95)}"
+
+
+def is_told(interval: Sequence[float]) -> bool:
+    """Whether a ratio with such an interval is a difference beyond doubt."""
+    return not interval[0] <= 1 <= interval[1]
+
+
+def quickest(result: Result) -> tuple[Case, float] | None:
+    """The case with the shortest latency of those that are ok, and that latency, ns; None where nothing was measured."""
+    timed = [(case, ns) for case in result.cases if case.status == OK and (ns := case.median(LATENCY))]
+    return min(timed, key=lambda it: it[1], default=None)
+
+
+def are(count: int) -> str:
+    """The verb behind so many."""
+    return "is" if count == 1 else "are"
