@@ -46,7 +46,7 @@ def of_environment(section: Section, python: str | None) -> Section:
 
 
 def _noise(python: str | None) -> Noise | None:
-    from ortbench.measure.noise import noise
+    from ortbench.measure.diagnose import noise
 
     signals.hold()  # from here on there are files to be removed, and the page is still to be shown
     with ExitStack() as stack:

@@ -9,7 +9,7 @@ from ortbench.jobs.measuring import Measured, measure, new_place
 from ortbench.jobs.publishing import check_wanted, publish_results
 
 if TYPE_CHECKING:
-    from ortbench.measure.load_samples import Arrays
+    from ortbench.jobs.load_samples import Arrays
     from ortbench.plan.load_plan import LoadPlan
     from ortbench.plan.output_options import Wanted
     from ortbench.plan.plan import Plan
@@ -25,13 +25,13 @@ def load(plan: Plan, put: LoadPlan, wanted: Wanted) -> int:
 
 def samples(found: Measured) -> Arrays:
     """What ``load-samples.npz`` has."""
-    from ortbench.measure.load_samples import arrays
+    from ortbench.jobs.load_samples import arrays
 
     return arrays(found.taken[0])
 
 
 def saved_samples(folder: Path) -> Arrays | None:
     """What the ``load-samples.npz`` of a folder has; None where there is none, `BadInput` where it cannot be read."""
-    from ortbench.measure.load_samples import read
+    from ortbench.jobs.load_samples import read
 
     return read(folder)

@@ -197,8 +197,8 @@ def _finished(
     sides: Sequence[Side], folders: Sequence[Path], kept: Sequence[Side], taken: Sequence[Sequence[Taken]]
 ) -> list[Path]:
     """The folders of the configurations that are kept, with all files; those of others are gone."""
+    from ortbench.jobs.load_samples import write as write_samples
     from ortbench.measure.folder import discard_if_empty
-    from ortbench.measure.load_samples import write as write_samples
     from ortbench.report.folder import write_run
 
     found = []

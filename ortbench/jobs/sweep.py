@@ -45,8 +45,7 @@ def measured(
     plan = shapes[0].plan
     client = open_session(plan)
 
-    from ortbench.measure.points import PointSide, SharedWorker
-    from ortbench.measure.sweep import SweepBench
+    from ortbench.measure.sweep import PointSide, SharedWorker, SweepBench
     from ortbench.model.timeline import Timeline
     from ortbench.report.folder import write_run
 

@@ -12,8 +12,7 @@ from typing import Any
 
 from ortbench.core import signals
 from ortbench.core.errors import BadInput, Unsupported
-from ortbench.measure.card import card_of, is_on_nvidia
-from ortbench.measure.gpus import opened_nvml
+from ortbench.measure.gpus import card_of, is_on_nvidia, opened_nvml
 from ortbench.model.result import Result
 from ortbench.plan.plan import Plan
 

@@ -11,8 +11,7 @@ from ortbench.analysis import energy
 from ortbench.analysis.energy import PARTS, Part
 from ortbench.core import signals
 from ortbench.core.errors import OrtbenchError, Unsupported
-from ortbench.measure.card import card_of
-from ortbench.measure.gpus import opened_nvml
+from ortbench.measure.gpus import card_of, opened_nvml
 from ortbench.measure.process import WorkerLost
 from ortbench.measure.side import Side
 from ortbench.model.modes import LATENCY

@@ -10,8 +10,7 @@ from ortbench.analysis.loads.levels import CONCURRENCY, RATE, at, load_cases, pu
 from ortbench.analysis.loads.load import knees
 from ortbench.analysis.loads.load_levels import LATE_NS, LOCK_MATTERS, Burst, Requests, Taken, case_of, put_clock
 from ortbench.core.errors import OrtbenchError, WrongOutputs
-from ortbench.measure.card import known_card
-from ortbench.measure.gpus import Watch, to_warn_of
+from ortbench.measure.gpus import Watch, known_card, to_warn_of
 from ortbench.measure.load_crew import Crew
 from ortbench.measure.process import Client, WorkerLost
 from ortbench.measure.schedule import Block, dropped

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ortbench.analysis.memory import device_total, failed
 from ortbench.core.errors import OrtbenchError
-from ortbench.measure.card import is_on_nvidia
-from ortbench.measure.gpus import opened_nvml
+from ortbench.measure.gpus import is_on_nvidia, opened_nvml
 from ortbench.measure.process import request_of, worker_for
 from ortbench.measure.side import Side
 from ortbench.model.kinds import KINDS

@@ -338,7 +338,7 @@ _LONG = """
 import resource, sys
 from ortbench.model.modes import LATENCY
 from ortbench.plan.target import Inputs, Target
-from ortbench.plan import Inputs, Target
+from ortbench.plan.target import Inputs, Target
 from ortbench.plan.loop_plan import Steps
 from ortbench.worker.loops import data
 from ortbench.worker.loops.modes import make_loop

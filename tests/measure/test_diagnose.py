@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ortbench.measure import diagnose, environment, gpus
-from ortbench.measure.noise import apart
+from ortbench.measure.diagnose import apart
 from ortbench.model.result import FAILED, Case, Result
 
 CPUS = "sys/devices/system/cpu"

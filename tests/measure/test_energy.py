@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ortbench.core.errors import Unsupported
-from ortbench.measure import card
+from ortbench.measure import gpus
 from ortbench.measure.energy import Counter, Power, Rapl, Recorder, meter_for
 from tests.results import nvidia_result, result_of
 
@@ -118,13 +118,13 @@ def test_of_several_cards_it_is_the_one_on_the_devices_bus() -> None:
     target = nvidia_result(
         device={"type": "GPU", "vendor_id": 0x10DE, "metadata": {"pci_bus_id": "0000:c1:00.0"}}
     ).target
-    assert card.card_of(target, two) == 1
+    assert gpus.card_of(target, two) == 1
     with pytest.raises(
         Unsupported, match=r"^there are 2 NVIDIA GPUs, and ONNX Runtime does not say which one it uses$"
     ):
-        card.card_of(nvidia_result().target, two)
+        gpus.card_of(nvidia_result().target, two)
     with pytest.raises(Unsupported, match=r"^NVML has no GPU on the bus of the device, 0000:02:00.0$"):
-        card.which("0000:02:00.0", ["0000:01:00.0"])
+        gpus.which("0000:02:00.0", ["0000:01:00.0"])
 
 
 # RAPL

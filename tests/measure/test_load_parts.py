@@ -17,8 +17,8 @@ import pytest
 from ortbench.analysis.loads.load_levels import Burst, Taken
 from ortbench.core.errors import BadInput
 from ortbench.core.int_codec import pack, unpack
+from ortbench.jobs.load_samples import FILE_NAME, read, write
 from ortbench.measure.load_crew import LockWatch
-from ortbench.measure.load_samples import FILE_NAME, read, write
 from tests.queues import MS, served, steady
 
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="the kernel tells it on Linux alone")

@@ -22,7 +22,7 @@ import json, sys
 import numpy as np
 from ortbench.model.modes import RESIDENT, DEVICE
 from ortbench.plan.target import Inputs, Target
-from ortbench.plan import Inputs, Target
+from ortbench.plan.target import Inputs, Target
 from ortbench.worker.modes.make import make_mode
 from ortbench.worker.proofs.outputs import check_outputs
 from ortbench.worker.session import first_run, providers, session

@@ -11,7 +11,7 @@ import pytest
 from ortbench.core.errors import Unsupported
 from ortbench.model.modes import D2H, H2D, ORDINARY
 from ortbench.plan.target import Target
-from ortbench.worker import bandwidth
+from ortbench.worker import copies
 from ortbench.worker.copies import Copies, CopyPair
 from ortbench.worker.proofs.fence import READBACK, RUN, Fence
 from ortbench.worker.session.memory import Copy, NamedDeviceMemory
@@ -107,7 +107,7 @@ def test_a_download_that_is_late_is_seen(monkeypatch: pytest.MonkeyPatch) -> Non
         return was
 
     pair = CopyPair(1000, Faulty(wire), None, seed=1)
-    monkeypatch.setattr("ortbench.worker.bandwidth.np.array_equal", equal_then_arrive)
+    monkeypatch.setattr("ortbench.worker.copies.np.array_equal", equal_then_arrive)
     assert pair.round_trip() == "a download returned before its data were there"
 
 
@@ -115,8 +115,8 @@ def test_a_download_that_is_late_is_seen(monkeypatch: pytest.MonkeyPatch) -> Non
 @pytest.fixture
 def by_name(monkeypatch: pytest.MonkeyPatch) -> Copies:
     """Copies of an EP whose memory ORT knows by the device's name alone."""
-    monkeypatch.setattr("ortbench.worker.bandwidth.providers.find", lambda target: Provider("DmlExecutionProvider"))
-    monkeypatch.setattr(bandwidth, "device_memory", lambda provider: NamedDeviceMemory("cpu", 0))
+    monkeypatch.setattr("ortbench.worker.copies.providers.find", lambda target: Provider("DmlExecutionProvider"))
+    monkeypatch.setattr(copies, "device_memory", lambda provider: NamedDeviceMemory("cpu", 0))
     made = Copies(Target(ep="dml"), seed=2)
     for size in (4000, 64_000, 1_000_000):
         assert made.add(ORDINARY, size, free=1 << 30) is None
@@ -138,7 +138,7 @@ def test_memory_by_name_has_ordinary_copies_only(by_name: Copies) -> None:
     [("CPUExecutionProvider", "computes in host memory"), ("CoreMLExecutionProvider", "offers no device memory")],
 )
 def test_an_ep_without_device_memory_is_unsupported(ep: str, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ortbench.worker.bandwidth.providers.find", lambda target: Provider(ep))
+    monkeypatch.setattr("ortbench.worker.copies.providers.find", lambda target: Provider(ep))
     with pytest.raises(Unsupported, match=f"^bandwidth is unsupported: {ep} {words}"):
         Copies(Target(ep=ep), seed=0)
 
@@ -175,8 +175,8 @@ def test_one_fence_ends_all_uploads_from_a_memory(
 ) -> None:
     left = iter(verdicts)
     token: Copy = lambda: None  # noqa: E731 - told apart by identity
-    monkeypatch.setattr(bandwidth, "token", lambda memory: token)
-    monkeypatch.setattr(bandwidth, "prove", scripted(left))
+    monkeypatch.setattr(copies, "token", lambda memory: token)
+    monkeypatch.setattr(copies, "prove", scripted(left))
     assert by_name.prove(ORDINARY).kind == kind
     assert list(left) == []
     for pair in by_name.pairs(ORDINARY).values():

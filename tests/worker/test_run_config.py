@@ -21,7 +21,7 @@ LOOK = """
 import json, sys
 from ortbench.model.modes import MODES
 from ortbench.plan.target import Inputs, Target
-from ortbench.plan import Inputs, Target
+from ortbench.plan.target import Inputs, Target
 from ortbench.worker.modes.make import make_mode
 from ortbench.worker.proofs.outputs import check_outputs
 from ortbench.worker.session import first_run, providers, session

@@ -113,7 +113,7 @@ def test_an_ep_that_cannot_open_its_device_is_an_error_and_no_fallback(
 _READBACKS = """
 import json, sys, time
 from ortbench.plan.target import Inputs, Target
-from ortbench.plan import Inputs, Target
+from ortbench.plan.target import Inputs, Target
 from ortbench.worker.modes.make import make_mode
 from ortbench.worker.session import first_run, providers, session
 
