@@ -169,15 +169,12 @@ KINDS = {"RUN", "LOOP", "CHAIN", "LOAD", "SWEEP", "BANDWIDTH"}
 # Of another thing: load average, a suggested loop, change points, kinds of options and of folders.
 OTHER_PARTS = {
     "options.py",
-    "jobs/made.py",
     "doctor/machine.py",
     "terminal/listing.py",
-    "page/sections.py",
     "measure/processor.py",
-    "page/charts/over_time.py",
-    "page/pictures/over_time.py",
+    "chart_data/times.py",
 }
-MOST_KIND_TESTS = 36
+MOST_KIND_TESTS = 30
 
 
 def test_the_kind_of_a_measurement_is_asked_in_few_lines_outside_its_record() -> None:

@@ -77,7 +77,8 @@ def _everywhere(job: Job) -> dict[str, Any]:
         "limits": asdict(job.limits),
         "force": job.force,
         **({} if job.load is None else {"load": _load(job.load)}),
-        **({} if not job.shapes else {"shapes": [[it.name, _essence(it.plan)] for it in job.shapes], "slo": job.slo}),
+        "shapes": [[it.name, _essence(it.plan)] for it in job.shapes],
+        "slo": job.slo,
         "baseline": job.baseline and [_content(str(path)) for path in results_in(job.baseline)],
     }
 

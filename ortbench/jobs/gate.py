@@ -101,7 +101,7 @@ def _hold(asked: AskedGate, quiet: bool, observer: Observer | None, place: Place
     found = measure(plans, place, names, asked.load, live, check_inputs, quiet, observer=observer)
     if found.interrupted:
         return None
-    is_contest = in_turns or asked.load is None
+    is_contest = in_turns or isinstance(live, LiveGate)
     checks = live.checks(found.results) if is_contest else check_alone(found.result, asked.limits)
     return _Held(found.results, found.folders, checks, live.regressions(checks))
 

@@ -154,12 +154,10 @@ def measure(
     client = open_worker(plans[0])
 
     from ortbench.measure.bench import Bench
+    from ortbench.measure.load import LoadBench
+    from ortbench.measure.load_in_turns import LoadInTurns
     from ortbench.measure.side import Side
     from ortbench.model.timeline import Timeline
-
-    if load is not None:
-        from ortbench.measure.load import LoadBench
-        from ortbench.measure.load_in_turns import LoadInTurns
 
     sides: list[Side] = []
     folders: list[Path] = []

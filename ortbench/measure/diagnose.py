@@ -102,7 +102,7 @@ def cpu(root: Path = Path("/")) -> Cpu:
     """The processor; of its clocks and limits what Linux tells."""
     import psutil
 
-    load = load_average()
+    averages = load_average()
     return {
         "model": cpu_model(),
         "cores": psutil.cpu_count(),
@@ -110,7 +110,7 @@ def cpu(root: Path = Path("/")) -> Cpu:
         "limit": core_limit(root),
         "governors": governors(root),
         "turbo": turbo(root),
-        "load": None if load is None else load[0],
+        "load": None if averages is None else averages[0],
     }
 
 

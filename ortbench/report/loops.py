@@ -46,14 +46,14 @@ def _curve(case: Case, result: Result) -> Sequence[int]:
 
 
 def _row(case: Case, result: Result, scale: float, span: tuple[float, float]) -> tuple[str, ...]:
-    total, steps, first = case.median(LATENCY), case.steps_ns, is_first_apart(result)
+    total, times, first = case.median(LATENCY), case.steps_ns, is_first_apart(result)
     step, per_s, each = case.median(STEP), case.value("step_throughput"), growth_ns(case)
     return (
         mode_name(case),
         NOTHING if total is None else units.time(total, scale),
         *ratio_cells(case),
         NOTHING if step is None else units.duration(step),
-        *((NOTHING, NOTHING) if not steps else map(units.duration, (steps[0], steps[-1]))),
+        *(map(units.duration, (times[0], times[-1])) if times else (NOTHING, NOTHING)),
         NOTHING if each is None else _signed(each),
         sparkline(_curve(case, result), span),
         NOTHING if per_s is None else units.rate(per_s),

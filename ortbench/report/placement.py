@@ -269,7 +269,7 @@ def _gpu(gpu: Gpu) -> str:
     return f"{gpu.get('name') or gpu.get('error')}{driver}"
 
 
-def _load(load: Load | None) -> str:
+def _load(averages: Load | None) -> str:
     """Of the last minute, at the start and at the end of the run."""
-    ends = {"start": load.get("start"), "end": load.get("end")} if load else {}
-    return ", ".join(f"{averages[0]:g} at the {end}" for end, averages in ends.items() if averages)
+    ends = {} if averages is None else {"start": averages.get("start"), "end": averages.get("end")}
+    return ", ".join(f"{it[0]:g} at the {end}" for end, it in ends.items() if it)

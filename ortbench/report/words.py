@@ -124,7 +124,7 @@ _LINES: dict[str, Callable[[Result], str]] = {
 
 def has_line(result: Result) -> bool:
     """Whether a heading says in a line of its own what its kind is of."""
-    return result.kind in _LINES
+    return _LINES.get(result.kind) is not None
 
 
 def stage_place(stage: ChainStage, result: Result) -> str:

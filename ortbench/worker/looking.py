@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ortbench.analysis.packages import MISNAMED, SHARED
 from ortbench.plan.chain_plan import chain_from
-from ortbench.plan.loop_plan import steps_from
 from ortbench.plan.target import inputs_from, target_from
 from ortbench.worker.looks import cuda, cupti
 from ortbench.worker.looks import devices as look_devices
@@ -63,7 +62,7 @@ def arenas(
 def _opening(asked: dict[str, Any], known: list[Any]) -> look_memory.Open:
     if "chain" in asked:
         return partial(look_memory.open_chain, chain_from(asked["chain"]), known)
-    steps = steps_from(asked["steps"]) if "steps" in asked else None
+    steps = asked.get("steps")
     target, inputs = target_from(asked["target"]), inputs_from(asked["inputs"])
     return partial(look_memory.open_model, asked["model"], target, inputs, steps, known)
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from ortbench.plan.loop_plan import steps_from
 from ortbench.plan.target import Inputs, Target
 
 if TYPE_CHECKING:
@@ -44,6 +45,10 @@ class Opened:
         from ortbench.worker.modes.make import make_mode
 
         return make_mode(mode, self.model, self.data, depth)
+
+    def described_loop(self) -> dict[str, schema.Loop]:
+        """The loop for the result, by its key; empty where there is none."""
+        return {}
 
     @property
     def loops(self) -> list[LoopData]:
@@ -90,6 +95,23 @@ class OpenedLoop(Opened):
 
         return make_loop(mode, self.model, self.loop, self.steps, self.request)
 
+    def described_loop(self) -> dict[str, schema.Loop]:
+        model, loop, steps = self.model, self.loop, self.steps
+        return {
+            "loop": {
+                "steps": steps.count,
+                "feedback": [[model.outputs[pair.out].name, model.inputs[pair.into].name] for pair in loop.pairs],
+                "first": dict(steps.first_dims) or None,
+                "grows": [model.inputs[pair.into].name for number, pair in enumerate(loop.pairs) if loop.grows(number)],
+                "state_shapes": [
+                    [list(shape) for shape in (loop.shapes[0][n], loop.shapes[-1][n])] for n in range(len(loop.pairs))
+                ],
+                "fill": dict(steps.fill),
+                "keep": list(steps.keep),
+                "resident": list(steps.resident),
+            }
+        }
+
     @property
     def loops(self) -> list[LoopData]:
         return [self.loop]
@@ -123,13 +145,13 @@ class OpenedChain(Opened):
         return it.asked.model, it.model.target, it.model, it.loop.single.arrays
 
 
-def opened_of(path: str, target: Target, request: Inputs, model: Model, steps: Steps | None) -> Opened:
-    """A model that has not run yet; with steps in a loop."""
+def opened_of(path: str, target: Target, request: Inputs, model: Model, steps: dict[str, Any] | None) -> Opened:
+    """A model that has not run yet; with steps (`Steps` as a request has them) in a loop."""
     from ortbench.worker.session.first_run import no_data
 
     if steps is None:
         return Opened(path, target, request, model, no_data())
-    return OpenedLoop(path, target, request, model, no_data(), steps=steps)
+    return OpenedLoop(path, target, request, model, no_data(), steps=steps_from(steps))
 
 
 @dataclass

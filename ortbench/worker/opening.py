@@ -13,12 +13,11 @@ import numpy as np
 
 from ortbench.core.errors import OrtbenchError, Unsupported
 from ortbench.plan.ep_options import with_own
-from ortbench.plan.loop_plan import steps_from
 from ortbench.plan.target import Target, inputs_from, target_from
 from ortbench.worker.inputs import files, model_file
 from ortbench.worker.inputs.model_file import of_model
 from ortbench.worker.modes import external_inputs
-from ortbench.worker.opened import Opened, OpenedLoop, Shared, opened_of
+from ortbench.worker.opened import Opened, Shared, opened_of
 from ortbench.worker.proofs import outputs
 from ortbench.worker.proofs.fence import Fences
 from ortbench.worker.session import engine_cache, first_run, memory, placement, providers, session
@@ -42,7 +41,7 @@ def open(
     if wanted.external is not None:
         external_inputs.check(wanted.external)
     wanted, made, cache = _open_session(model, wanted, stages)
-    opened = opened_of(model, wanted, request, made, None if steps is None else steps_from(steps))
+    opened = opened_of(model, wanted, request, made, steps)
     state.opened = opened  # also where the first run fails: the session then ends with the process
     where = placement.placement(opened.model)
     unsupported = None
@@ -56,7 +55,7 @@ def open(
     if counted is not where:
         stages.done("counting Memcpy nodes in a profiled session")
     described = described_ep(wanted, made.provider, stages)
-    loop = {"loop": _loop(opened)} if isinstance(opened, OpenedLoop) and unsupported is None else {}
+    loop = {} if unsupported else opened.described_loop()
     answer = answered(opened, described, counted, unsupported, stages)
     return {**loop, **answer, "engine_cache": kept}  # type: ignore[typeddict-item]
 
@@ -122,22 +121,6 @@ def described_ep(target: Target, provider: providers.Provider, stages: Stages) -
         described["notes"] += ignored.warnings(target, provider)
         stages.done("looking for options that do nothing")
     return described
-
-
-def _loop(opened: OpenedLoop) -> schema.Loop:
-    model, loop, steps = opened.model, opened.loop, opened.steps
-    return {
-        "steps": steps.count,
-        "feedback": [[model.outputs[pair.out].name, model.inputs[pair.into].name] for pair in loop.pairs],
-        "first": dict(steps.first_dims) or None,
-        "grows": [model.inputs[pair.into].name for number, pair in enumerate(loop.pairs) if loop.grows(number)],
-        "state_shapes": [
-            [list(shape) for shape in (loop.shapes[0][n], loop.shapes[-1][n])] for n in range(len(loop.pairs))
-        ],
-        "fill": dict(steps.fill),
-        "keep": list(steps.keep),
-        "resident": list(steps.resident),
-    }
 
 
 def tensor(spec: TensorSpec, value: Value, data: Data) -> schema.Tensor:

@@ -44,7 +44,7 @@ def program(state: State, mode: str) -> protocol.Program:
             raise Unsupported(
                 f"{spec.name!r} is {spec.type}, which numpy has not: a program is written for mode cpu-tensors alone"
             )
-        if not spec.native and isinstance(opened, OpenedLoop):
+        if not spec.native and opened.loops:
             raise Unsupported(f"{spec.name!r} is {spec.type}, which numpy has not, and no loop is written for that")
     arrays = [data.arrays[spec.name] for spec in model.inputs]
     found: protocol.Program = {

@@ -95,5 +95,5 @@ def test_a_loop_leaves_its_page_its_steps_and_what_ci_reads(tmp_path: Path) -> N
     assert [name.partition(": ")[2] for name in names] == [
         f"{mode} {metric}"
         for mode in ("cpu-tensors", "device-resident", "host-accessible")
-        for metric in ("loop", "step", "cpu_time", "page_faults.mean", "involuntary_switches.mean")
+        for metric in ("loop", "step", "cpu_time")
     ]

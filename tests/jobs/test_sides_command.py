@@ -59,9 +59,7 @@ def test_a_batch_of_several_sizes(tmp_path: Path) -> None:
     names = [it["name"] for it in json.loads((tmp_path / "action-json").read_text())]
     series = [re.search(r"\((batch=\d+)\).*: cpu-tensors ([\w.]+)$", name) for name in names]
     assert [it and it.groups() for it in series] == [
-        (f"batch={count}", figure)
-        for count in (1, 8, 32)
-        for figure in ("latency", "cpu_time", "page_faults.mean", "involuntary_switches.mean")
+        (f"batch={count}", figure) for count in (1, 8, 32) for figure in ("latency", "cpu_time")
     ]
     groups = [it.get("classname") or "" for it in ET.parse(tmp_path / "junit").iter("testcase")]
     assert [it.rpartition(", ")[2] for it in groups] == ["batch=1", "batch=8", "batch=32"]
@@ -87,8 +85,10 @@ def test_two_settings_are_shown_with_their_phases(tmp_path: Path) -> None:
                         tmp_path, COLUMNS="100")  # fmt: skip
     assert (ran.code, ran.err) == (0, "")
     assert {name: it["target"]["threads"] for name, it in results(tmp_path).items()} == {"threads-1": 1, "threads-2": 2}
-    assert re.findall(r"^device-tensors +([\w ]+?)  ", ran.out, re.MULTILINE) == [
-        "latency", "H2D", "inference", "D2H", "CPU time", "page faults", "involuntary switches",
+    rows = re.findall(r"^device-tensors +([\w ]+?)  ", ran.out, re.MULTILINE)
+    # Counts have rows only where one of them is not 0.
+    assert [row for row in rows if row not in ("page faults", "involuntary switches")] == [
+        "latency", "H2D", "inference", "D2H", "CPU time",
     ]  # fmt: skip
     assert "items/s" not in ran.out
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import onnxruntime as ort
@@ -23,7 +23,6 @@ from ortbench.core.errors import BenchmarkFailed, OrtbenchError, ort_text
 from ortbench.model.modes import LATENCY
 from ortbench.plan.chain_plan import Chain
 from ortbench.plan.ep_options import with_own
-from ortbench.plan.loop_plan import Steps
 from ortbench.plan.target import Inputs, Target
 from ortbench.worker.looks.nodes import KERNEL_TIME, recorded
 from ortbench.worker.modes.base import Mode
@@ -142,7 +141,7 @@ Open = Callable[[str | None], OpenSessions]
 
 
 def open_model(
-    path: str, target: Target, request: Inputs, steps: Steps | None, known: Sequence[Forms], prefix: str | None
+    path: str, target: Target, request: Inputs, steps: dict[str, Any] | None, known: Sequence[Forms], prefix: str | None
 ) -> OpenSessions:
     provider = providers.find(target)
     model = session.open_model(path, with_own(target, provider.name), provider, profile_prefix=prefix)

@@ -103,9 +103,9 @@ def _tails(it: _Curve, stat: str, rings: Sequence[Ring] = ()) -> Line:
     return Line(it.name, it.look, tuple(points), tip, hollow=tuple(full), rings=tuple(rings))
 
 
-def _table(load: _Load, heads: tuple[Column, ...], of_rate: bool) -> Table:
-    every = [(it.name, level) for it in load.curves for level in it.points]
-    unit, scale = units.time_unit(max(figure(level, load.stat) for _, level in every))
+def _table(plotted: _Load, heads: tuple[Column, ...], of_rate: bool) -> Table:
+    every = [(it.name, level) for it in plotted.curves for level in it.points]
+    unit, scale = units.time_unit(max(figure(level, plotted.stat) for _, level in every))
     rows = []
     for name, level in every:
         inside = interval(level, THROUGHPUT)
@@ -116,10 +116,10 @@ def _table(load: _Load, heads: tuple[Column, ...], of_rate: bool) -> Table:
                 units.rate(rate_of(level)),
                 NOTHING if inside is None else "–".join(map(units.rate, inside)),
                 units.time(latency_of(level).median, scale),
-                units.time(figure(level, load.stat), scale),
+                units.time(figure(level, plotted.stat), scale),
             )
         )
-    times = columns(Kind.TIME, "p50", load.stat if load.stat != "p50" else "p50 ")
+    times = columns(Kind.TIME, "p50", plotted.stat if plotted.stat != "p50" else "p50 ")
     return Table((*heads, *columns(Kind.NUMBER, "inf/s", "95% CI"), *times), tuple(rows), unit)
 
 
@@ -128,23 +128,23 @@ def _table(load: _Load, heads: tuple[Column, ...], of_rate: bool) -> Table:
 
 def by_clients(results: Sequence[Result], names: Sequence[str]) -> Chart | None:
     """Inferences per second and latency against clients; None where no mode has two load points."""
-    load = _load(results, names, CONCURRENCY)
-    if load is None:
+    plotted = _load(results, names, CONCURRENCY)
+    if plotted is None:
         return None
-    counts = sorted({_place(level) for it in load.curves for level in it.points})
+    counts = sorted({_place(level) for it in plotted.curves for level in it.points})
     ticks = tuple((count, f"{count:g}") for count in counts)
-    rates = tuple(map(_rates, load.curves))
-    tails = tuple(_tails(it, load.stat, _rings(it, load.stat)) for it in load.curves)
+    rates = tuple(map(_rates, plotted.curves))
+    tails = tuple(_tails(it, plotted.stat, _rings(it, plotted.stat)) for it in plotted.curves)
     return Chart(
         "Latency and runs/s against callers",
-        f"Above lines of runs per second over the number of callers, below lines of the {load.stat} of latency, one for each mode; a "
+        f"Above lines of runs per second over the number of callers, below lines of the {plotted.stat} of latency, one for each mode; a "
         "ring marks the knee.",
-        "; ".join(map(_clients_in_words, load.curves)) + ".",
-        _table(load, (Column("mode", Kind.NAME), Column("callers")), of_rate=False),
+        "; ".join(map(_clients_in_words, plotted.curves)) + ".",
+        _table(plotted, (Column("mode", Kind.NAME), Column("callers")), of_rate=False),
         LineChart(
             (
                 Panel(rates, Axis("sizes", ticks=ticks), "{:g}".format, "inf/s"),
-                Panel(tails, Axis("sizes", "callers", ticks), name=f"{load.stat} of latency", limits=load.limits),
+                Panel(tails, Axis("sizes", "callers", ticks), name=f"{plotted.stat} of latency", limits=plotted.limits),
             ),
             height=200,
             ring="knee",
@@ -182,29 +182,29 @@ def _clients_in_words(it: _Curve) -> str:
 
 def by_rate(results: Sequence[Result], names: Sequence[str]) -> Chart | None:
     """Latency against requests a second; None where no mode has two load points."""
-    load = _load(results, names, RATE)
-    if load is None:
+    plotted = _load(results, names, RATE)
+    if plotted is None:
         return None
     lines = []
-    for it in load.curves:
-        if load.stat != "p50":
+    for it in plotted.curves:
+        if plotted.stat != "p50":
             medians = tuple((_place(level), max(latency_of(level).median, 1)) for level in it.points)
             lines.append(Line("p50", it.look._replace(marker="", thin=True), medians))
-        lines.append(_tails(it, load.stat))
+        lines.append(_tails(it, plotted.stat))
     return Chart(
         "Latency against rate",
-        f"Lines of the {load.stat} of latency, and thin ones of its median, over requests per second, one for each mode; open marks are "
+        f"Lines of the {plotted.stat} of latency, and thin ones of its median, over requests per second, one for each mode; open marks are "
         "of queues that grew all the time.",
-        "; ".join(_rate_in_words(it, load) for it in load.curves) + ".",
-        _table(load, (Column("mode", Kind.NAME), Column("rate")), of_rate=True),
+        "; ".join(_rate_in_words(it, plotted) for it in plotted.curves) + ".",
+        _table(plotted, (Column("mode", Kind.NAME), Column("rate")), of_rate=True),
         LineChart(
             (
                 Panel(
                     tuple(lines),
                     Axis("rates", "requests a second"),
-                    name=f"{load.stat} of latency",
-                    limits=load.limits,
-                    uprights=tuple(up for it in load.curves if (up := _highest(it, load.slo)) is not None),
+                    name=f"{plotted.stat} of latency",
+                    limits=plotted.limits,
+                    uprights=tuple(up for it in plotted.curves if (up := _highest(it, plotted.slo)) is not None),
                 ),
             ),
             height=290,
@@ -223,10 +223,10 @@ def _highest(it: _Curve, slo: str) -> Upright | None:
     return Upright(found["rate"], it.look.colour, tip, span=(low, high))
 
 
-def _rate_in_words(it: _Curve, load: _Load) -> str:
+def _rate_in_words(it: _Curve, plotted: _Load) -> str:
     first, last = it.points[0], it.points[-1]
-    ends = f"{load.stat} {units.duration(figure(first, load.stat))} at {rate_text(_place(first))} a second"
-    ends += f", {units.duration(figure(last, load.stat))} at {rate_text(_place(last))}"
+    ends = f"{plotted.stat} {units.duration(figure(first, plotted.stat))} at {rate_text(_place(first))} a second"
+    ends += f", {units.duration(figure(last, plotted.stat))} at {rate_text(_place(last))}"
     found = kept(it.result).get(it.mode)
-    limit = "" if found is None else f"; {load.slo} up to {units.rate(found['rate'])} a second"
+    limit = "" if found is None else f"; {plotted.slo} up to {units.rate(found['rate'])} a second"
     return f"{it.name}: {ends}{limit}"
