@@ -96,7 +96,14 @@ def hardware(kind: str, vendor: str) -> dict[str, Any]:
     return {"hardware": {"type": kind, "vendor": vendor, "vendor_id": 1, "device_id": 1, "metadata": {}}}
 
 
-def ep(name: str, *devices: dict[str, Any], problem: str | None = None) -> ListedEp:
+def ep(name: str, *devices: dict[str, Any], problem: str | None = None, missing: str | None = None) -> ListedEp:
     """An EP that is installed; only what is judged of its devices."""
-    found = {"name": name, "library": None, "version": "1.31.1", "package": None, "problem": problem}
+    found = {
+        "name": name,
+        "library": None,
+        "version": "1.31.1",
+        "package": None,
+        "problem": problem,
+        "missing": missing,
+    }
     return cast(ListedEp, {**found, "devices": list(devices)})

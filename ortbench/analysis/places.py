@@ -103,7 +103,7 @@ def _cost(result: Result, it: Held) -> str:
     if sizes is None or rate is None or not all(rate.least <= count <= rate.most for count in sizes):
         return ""
     way = "d2h" if back else "h2d"
-    return f", ≈{duration(sum(sizes) * rate.ns_per_byte)} ({size(sum(sizes))} at the rate of {rate.mode}'s {METRICS[way].title})"
+    return f", ≈{duration(sum(sizes) * rate.ns_per_byte)} ({size(sum(sizes))} at the rate of {METRICS[way].title} in {rate.mode})"
 
 
 @dataclass(frozen=True)

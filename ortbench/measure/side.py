@@ -373,6 +373,8 @@ class Side:
             case.put("once_d2h", once["d2h_ns"])
         for link, times in zip(self.result.part["links"], answer["links"], strict=True) if "links" in answer else ():
             link["d2h_ns"], link["h2d_ns"] = times["d2h_ns"], times["h2d_ns"]
+            if taken := [ns for ns in (times["d2h_ns"], times["h2d_ns"]) if ns is not None]:
+                case.put(f"link.{link['from']} → {link['to']}", sum(taken))
         if answer["differs"] is not None:
             case.checks["outputs"] = {"verdict": "failed", "how": f"after the timed runs: {answer['differs']}"}
             self.fail(mode, f"after the timed runs: {answer['differs']}")

@@ -413,13 +413,14 @@ class EpDevice(TypedDict):
 
 
 class ListedEp(TypedDict):
-    """An EP; ``problem``: why it does not load, or None."""
+    """An EP; ``problem``: why it does not load, or None; ``missing``: the shared library that it lacks, where that is why."""
 
     name: str
     library: str | None
     version: str | None
     package: str | None
     problem: str | None
+    missing: str | None
     devices: list[EpDevice]
 
 

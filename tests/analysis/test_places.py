@@ -63,13 +63,13 @@ def test_where_every_tensor_was_in_each_mode() -> None:
 def test_an_output_in_host_memory_with_what_the_device_would_cost() -> None:
     said = (
         "output adjusted is bound in host memory, not on the device: Clip makes it on the CPU. Bound on the device it costs "
-        "another copy in every run, ≈6.25 ms (25.0 MB at the rate of device-tensors's H2D)."
+        "another copy in every run, ≈6.25 ms (25.0 MB at the rate of H2D in device-tensors)."
     )
     assert elsewhere_sentences(made_on_the_cpu()) == [said]
     assert said in sentences(made_on_the_cpu())
     made = made_on_the_cpu()
     del made.cases[1]
-    assert elsewhere_sentences(made)[0].endswith("≈6.00 ms (25.0 MB at the rate of device-resident's H2D).")
+    assert elsewhere_sentences(made)[0].endswith("≈6.00 ms (25.0 MB at the rate of H2D in device-resident).")
     # A copy of a quarter of the bytes need not take a quarter of the time.
     for image, adjusted in [(25 * MB, 6 * MB), (25 * MB, 101 * MB), (25 * MB, None), (None, MB)]:
         made = made_on_the_cpu(image, adjusted)
@@ -84,7 +84,7 @@ def test_an_input_is_copied_the_other_way() -> None:
     made = result_of(device, model__inputs=inputs, model__outputs=[tensor("y", [1], 4 * MB)])
     assert elsewhere_sentences(made) == [
         "input shape is bound in host memory, not on the device: Reshape takes it there. Bound on the device it costs another "
-        "copy in every run, ≈2.00 ms (2.00 MB at the rate of device-tensors's D2H)."
+        "copy in every run, ≈2.00 ms (2.00 MB at the rate of D2H in device-tensors)."
     ]
 
 

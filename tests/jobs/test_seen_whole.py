@@ -70,7 +70,7 @@ def test_a_run_with_a_node_on_the_cpu(clock: Clock, tmp_path: Path) -> None:
         "• # Memcpy node copies # to the host inside every run, in every mode, since # of # nodes is on the CPU (Clip). That "
         "counts as inference here, not as copies; --nodes says what it takes.",
         "• output adjusted is bound in host memory, not on the device: Clip makes it on the CPU. Bound on the device it costs "
-        "another copy in every run, # (# at the rate of device-tensors's H2D).",
+        "another copy in every run, # (# at the rate of H2D in device-tensors).",
         "• device-tensors is # times as fast as cpu-tensors; too few blocks for an interval: measure it again without --iterations.",
         "Saved in …",
     ]

@@ -55,7 +55,7 @@ def test_a_terminal_says_what_is_elsewhere() -> None:
         "  copies; --nodes says what it takes.",
         "• output adjusted is bound in host memory, not on the device: Clip makes it on",
         "  the CPU. Bound on the device it costs another copy in every run, ≈6.25 ms",
-        "  (25.0 MB at the rate of device-tensors's H2D).",
+        "  (25.0 MB at the rate of H2D in device-tensors).",
     ]
 
 

@@ -115,7 +115,7 @@ def test_every_event_of_a_scripted_run() -> None:
         slice_(1001, "stage", "loading", 0.0, 2000.0),
         slice_(1001, "stage", "creating the session", 1000.0, 999.999),
         slice_(1001, "stage", "measuring", 3000.0, 1008.0),
-        slice_(1002, "block", "h2d block", 3000.0, 5.0, round=0, n=2, dropped=1, fence="run"),
+        slice_(1002, "block", "h2d block", 3000.0, 5.0, round=0, n=2, dropped=1, sync="run"),
         slice_(1002, "block", "not recorded", 3000.0, 2.0, iterations=1),
         slice_(1002, "sample", "device-tensors/h2d", 3002.0, 1.001, iteration=0, bytes=100),
         slice_(1002, "sample", "device-tensors/h2d", 3003.001, 0.999, iteration=1, bytes=100),
@@ -175,7 +175,7 @@ def test_blocks_name_the_fence_that_ends_their_samples(mode: str, fences: dict[s
     blocks = [block(mode, phase, ORIGIN + 10 + 100_000 * number, [9]) for number, phase in enumerate(fences)]
     trace = whole([result_of(case)], [Timeline(stages=[Span("loading", ORIGIN, 10)], blocks=blocks)])
     outer = [it for it in trace[f"mode {mode}"] if it.depth == 0]
-    assert {it.name.removesuffix(" block"): it.args.get("fence") for it in outer} == fences
+    assert {it.name.removesuffix(" block"): it.args.get("sync") for it in outer} == fences
 
 
 def test_of_too_many_samples_whole_blocks_are_left_out_evenly() -> None:

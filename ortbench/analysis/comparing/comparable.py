@@ -198,10 +198,10 @@ _CHANGES: dict[tuple[str, str], Callable[[Result, Result], list[tuple[str, Any, 
 }
 
 
-def settings_of(one: Result, other: Result) -> list[tuple[str, Any, Any]]:
-    """The session's settings; of chains what each stage has."""
+def settings_of(one: Result, other: Result, versions: bool = True) -> list[tuple[str, Any, Any]]:
+    """The session's settings; of chains what each stage has, with or without the versions of the EPs."""
     if _are_of_stages(one, other):
-        return same_chain.changes(one.part, other.part)
+        return same_chain.changes(one.part, other.part, versions)
     return changed(OF_SESSION, one.target, other.target)
 
 

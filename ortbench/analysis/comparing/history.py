@@ -137,7 +137,7 @@ def _is_same(one: Result, other: Result, force: bool) -> bool:
     free = {MODEL, *(MACHINE if force else ())}
     if any(name not in free for name, _, _ in differences(one, other)):
         return False
-    set_otherwise = (a != b for name, a, b in settings_of(one, other) if not name.endswith("EP version"))
+    set_otherwise = (a != b for _, a, b in settings_of(one, other, versions=False))
     depths, others = depths_of(one), depths_of(other)
     return not any(set_otherwise) and all(others.get(mode, depth) == depth for mode, depth in depths.items())
 

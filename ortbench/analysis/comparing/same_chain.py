@@ -41,12 +41,12 @@ def places(chain: Chain) -> dict[str, object]:
     return found
 
 
-def changes(one: Chain, other: Chain) -> list[tuple[str, Any, Any]]:
+def changes(one: Chain, other: Chain, versions: bool = True) -> list[tuple[str, Any, Any]]:
     """Each setting of each stage, in words, with what two chains have of it."""
     found: list[tuple[str, Any, Any]] = []
     for a, b in _pairs(one, other):
         settings = [
-            ("EP version", a["ep_version"], b["ep_version"]),
+            *([("EP version", a["ep_version"], b["ep_version"])] if versions else ()),
             *changed(OF_SESSION, a["settings"], b["settings"]),
             ("kept on the device", a["keep"], b["keep"]),
         ]

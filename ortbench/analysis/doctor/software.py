@@ -79,11 +79,12 @@ def _provider(ep: ListedEp, nvidia: Nvidia, shares_name: bool) -> Finding:
         if kinds:
             return Finding(GOOD, f"{name} loads and runs on {listed(kinds)}")
         return Finding(KNOW, f"{name} loads and finds no device that it can use here")
-    text = f"{name} does not load: {ep['problem'].partition(' (')[0]}"
+    # A library that is missing is named without where it comes from, which stands behind.
+    problem = ep["problem"] if ep["missing"] is None else f"the shared library {ep['missing']} is missing"
+    text = f"{name} does not load: {problem}"
     if is_nvidia(ep["name"]) and not nvidia["present"]:
         return Finding(KNOW, f"{text}; there is no NVIDIA card that it could use")
-    missing = re.search(r"the shared library (\S+) is missing", ep["problem"])
-    where = None if missing is None else origin(missing[1])
+    where = None if ep["missing"] is None else origin(ep["missing"])
     if where is None:
         return Finding(BAD, f"{name} does not load: {ep['problem']}")
     return Finding(BAD, text if where.command else f"{text} ({where.what})", where.command)

@@ -238,7 +238,7 @@ def _add_block(
     """
     args: dict[str, Any] = {"round": block.round, "n": block.n, "dropped": block.dropped}
     if fence is not None:
-        args["fence"] = fence
+        args["sync"] = fence
     if not block.starts_ns:
         args["samples"] = "left out"
     process.slice(track, "block", Span(f"{called} block", block.start_ns, block.duration_ns, args))

@@ -103,15 +103,15 @@ def _built_in_entry(name: str) -> ListedEp:
     return entry
 
 
-def _problem(name: str, library: str, registered_as: str | None = None) -> str | None:
+def _problem(name: str, library: str, registered_as: str | None = None) -> NotLoaded | None:
     try:
         register(name, library, registered_as)
     except NotLoaded as error:
-        return error.why
+        return error
     return None
 
 
-def _entry(name: str, library: str | None, version: str | None, package: str | None, problem: str | None) -> ListedEp:
+def _entry(name: str, library: str | None, version: str | None, package: str | None, problem: NotLoaded | str | None) -> ListedEp:
     found = devices_of(name, library)
     version = next((device.ep_metadata["version"] for device in found if "version" in device.ep_metadata), version)
     return {
@@ -119,7 +119,8 @@ def _entry(name: str, library: str | None, version: str | None, package: str | N
         "library": library,
         "version": version,
         "package": package,
-        "problem": problem,
+        "problem": problem.why if isinstance(problem, NotLoaded) else problem,
+        "missing": problem.missing if isinstance(problem, NotLoaded) else None,
         "devices": [] if problem else [_device(Provider(name, None if name == CPU_EP else it), it) for it in found],
     }
 

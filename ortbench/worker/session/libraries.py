@@ -27,10 +27,11 @@ _BUNDLED_LIBRARIES = {CUDA_EP: "cuda", "TensorrtExecutionProvider": "tensorrt", 
 
 @dataclass(frozen=True)
 class LoadProblem:
-    """Why a library did not load: in words, and whether it is a shared library that is missing."""
+    """Why a library did not load: in words, whether it is a shared library that is missing, and which, where that is known."""
 
     text: str
     lacks_library: bool = False
+    missing: str | None = None
 
 
 class NotLoaded(BenchmarkFailed):
@@ -38,7 +39,7 @@ class NotLoaded(BenchmarkFailed):
 
     def __init__(self, ep: str, problem: LoadProblem) -> None:
         super().__init__(f"{ep} does not load: {problem.text}")
-        self.why, self.lacks_library = problem.text, problem.lacks_library
+        self.why, self.lacks_library, self.missing = problem.text, problem.lacks_library, problem.missing
 
 
 @cache
@@ -132,7 +133,8 @@ def load_problem(error: BaseException) -> LoadProblem:
     text = one_line(error, limit=2000)
     missing = re.search(r"([\w.+-]+\.(?:so|dylib)[\w.]*): cannot open shared object file", text)
     if missing:
-        return LoadProblem(f"the shared library {missing[1]} is missing{_hint(missing[1])}", lacks_library=True)
+        text = f"the shared library {missing[1]} is missing{_hint(missing[1])}"
+        return LoadProblem(text, lacks_library=True, missing=missing[1])
     if "error 126" in text:
         return LoadProblem("a DLL that it needs is missing (LoadLibrary error 126)", lacks_library=True)
     return LoadProblem(ort_text(error))

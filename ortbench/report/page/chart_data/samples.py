@@ -162,7 +162,7 @@ def _panel(it: Samples, median: float, span: tuple[float, float], end: float) ->
         shown = np.sort(np.argsort(ns, kind="stable")[-_SLOWEST:])
         seconds, ns = seconds[shown], ns[shown]
     inside = ns <= top
-    said = f"median {units.duration(median)}, max {units.duration(it.stats.max)}"
+    said = f"p50 {units.duration(median)}, max {units.duration(it.stats.max)}"  # short: a phone has no place for more
     return Panel(
         tuple(lines),
         Axis("times", ticks=((0, "0"), (end * 1e9, ""))),
