@@ -17,9 +17,8 @@ from ortbench.analysis.comparing.series import Key, Series, value_of
 from ortbench.analysis.derive import derive, put_copies
 from ortbench.analysis.host import put_host, put_spin_share
 from ortbench.analysis.items import put_throughput
-from ortbench.analysis.loads.levels import load_cases, put_scaling
-from ortbench.analysis.loads.load import knees
-from ortbench.analysis.loops import summarise_steps
+from ortbench.analysis.loads.levels import knees, load_cases, put_scaling
+from ortbench.analysis.steps_and_stages import summarise_steps
 from ortbench.analysis.sweep import best_of, merge, switched
 from ortbench.core.ep_names import CPU_EP
 from ortbench.core.stats import Stats, Value, summarise

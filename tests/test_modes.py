@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from ortbench.analysis.bandwidth import add_shares
 from ortbench.analysis.comparing.compare import rows
 from ortbench.analysis.findings.advice import copy_share, sentences
-from ortbench.analysis.link import add_shares
 from ortbench.core.stats import Value
 from ortbench.core.units import duration
 from ortbench.gate.contests import own_contests, regression_contests

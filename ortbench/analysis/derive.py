@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ortbench.analysis import loops
-from ortbench.analysis.chains import summarise_stages
+from ortbench.analysis.bandwidth import add_shares
 from ortbench.analysis.comparing.pairs import block_medians, shared
 from ortbench.analysis.host import put_host, put_spin_share
 from ortbench.analysis.items import put_throughput
-from ortbench.analysis.link import add_shares
 from ortbench.analysis.nodes.handing_on import is_only_host_accessible, shows_copies
+from ortbench.analysis.steps_and_stages import summarise_stages, summarise_steps
 from ortbench.core.stats import Value, paired_ratio, summarise
 from ortbench.model.kinds import KINDS
 from ortbench.model.modes import (
@@ -55,7 +54,7 @@ def derive(result: Result) -> None:
 
 
 _PARTS: dict[str, Callable[[Case, Any], None]] = {
-    LOOP: lambda case, loop: loops.summarise_steps(case, loop["steps"], bool(loop["first"])),
+    LOOP: lambda case, loop: summarise_steps(case, loop["steps"], bool(loop["first"])),
     CHAIN: summarise_stages,
 }
 
@@ -85,8 +84,8 @@ def _derive_copies(result: Result) -> None:
     if result.target["memory"]["kind"] == "host" or not KINDS[result.kind].derives_copies:
         return
     for name, mode in MODES.items():
-        case, rest = result.case(name), result.case(mode.without_copies)
-        total, inference = (None if it is None else it.median(LATENCY) for it in (case, rest))
+        case = result.case(name)
+        total, inference = result.median(name, LATENCY), result.median(mode.without_copies, LATENCY)
         if is_only_host_accessible(result) and not shows_copies(result, name):
             continue
         nothing = case is not None and case.bytes_h2d == case.bytes_d2h == 0  # then the difference is of something else

@@ -23,8 +23,7 @@ File = tuple[str, int, int]  # name, bytes, time of its last change in ns
 
 
 def cache_options(ep_name: str, folder: str, given: Mapping[str, str]) -> dict[str, str]:
-    """The EP options that keep engines in an absolute folder; `BadInput` where the EP builds none, or such options were
-    given already."""
+    """The EP options that keep engines in an absolute folder; `BadInput` for an EP that builds none, or options given twice."""
     if ep_name == TENSORRT:
         switches = {"trt_engine_cache_enable": "1", "trt_timing_cache_enable": "1"}
         options = {**switches, "trt_engine_cache_path": folder, "trt_timing_cache_path": folder}

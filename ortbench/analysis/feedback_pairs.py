@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import groupby, takewhile
 
 from ortbench.core.errors import BadInput
@@ -24,8 +25,7 @@ _FLOATS = {f"tensor({name})" for name in ("float16", "bfloat16", "float", "doubl
 
 
 def suggested(path: str, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> SuggestedLoop | None:
-    """The loop that a model looks made for, by names, types and the shapes that it states; None where nothing looks
-    like a state."""
+    """The loop that a model looks made for, by names, types and shapes; None where nothing looks like a state."""
     inputs, outputs = ([it for it in side if not _MEANT_OTHERWISE & set(it["name"])] for side in (inputs, outputs))
     pairs = by_name(inputs, outputs)
     sure = bool(pairs)
@@ -52,7 +52,8 @@ def suggested(path: str, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) ->
 def by_name(inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> list[Pair]:
     """Outputs and inputs of one type and of shapes that fit each other, whose names are alike, in the order of the outputs."""
     found: dict[str, Tensor] = {}
-    for behind, before in ((_stem_behind, _stem_before), (_numbered_behind, _numbered_before)):
+    stems = partial(_stem, marks=_BEHIND), partial(_stem, marks=_BEFORE)
+    for behind, before in (stems, (_numbered_behind, _numbered_before)):
         for out in outputs:
             key = behind(out["name"])
             free = [it for it in inputs if it["name"] not in {taken["name"] for taken in found.values()}]
@@ -100,17 +101,9 @@ def _stem(name: str, marks: set[str]) -> _Key:
     return () if whole is None else ("", *sorted(whole))  # no word is empty, so that this is no other name's stem
 
 
-def _stem_behind(name: str) -> _Key:
-    return _stem(name, _BEHIND)
-
-
-def _stem_before(name: str) -> _Key:
-    return _stem(name, _BEFORE)
-
-
 def _numbered_behind(name: str) -> _Key:
     """h1, hn and stateN are h and state."""
-    *first, last = _stem_behind(name) or ("",)
+    *first, last = _stem(name, _BEHIND) or ("",)
     if first and last in ("1", "n", "t"):
         return tuple(first)
     return (*first, last[:-1]) if len(last) > 1 and last.endswith("n") else ()
@@ -118,7 +111,7 @@ def _numbered_behind(name: str) -> _Key:
 
 def _numbered_before(name: str) -> _Key:
     """h0 is h."""
-    *first, last = _stem_before(name) or ("",)
+    *first, last = _stem(name, _BEFORE) or ("",)
     return tuple(first) if first and last == "0" else (*first, last)
 
 
@@ -126,8 +119,7 @@ def _numbered_before(name: str) -> _Key:
 
 
 def patterns(pairs: Sequence[tuple[str, str]], outputs: Sequence[str], inputs: Sequence[str]) -> list[tuple[str, str]]:
-    """The same pairs in few words: where several differ by the same text, with a * for it; never one that stands for
-    others too."""
+    """The same pairs in few words, with a * for the text in which several differ; never one that stands for others too."""
     found: list[tuple[str, str]] = []
     for _, members in groupby(sorted(pairs, key=_frame), key=_frame):
         group = list(members)

@@ -28,9 +28,7 @@ _LEFT_NS = 20_000
 
 
 def put_host(case: Case, steps: int | None) -> None:
-    """Put into a case what the host takes for an inference, of all blocks together: single ones are too short for the system's
-    counting of CPU time.
-    """
+    """Put into a case what the host takes for an inference, of all blocks: single ones are too short to count CPU time."""
     enqueue, whole = case.median(ENQUEUE), case.median(_whole(case))
     if enqueue is not None and whole:
         case.put(ENQUEUE_SHARE, round(enqueue / whole, 4), derived=True)
@@ -89,7 +87,6 @@ def _is_spinning(case: Case) -> bool:
 
 
 def host_sentences(result: Result) -> list[str]:
-    """What a person can act on."""
     return [*(_waits_for_launches(result) or _host_bound(result)), *_spinning(result)]
 
 
@@ -107,8 +104,7 @@ def _waits_for_launches(result: Result) -> list[str]:
         if 0 < busy <= COMPUTES * whole:
             said = f"In {case.mode} the GPU computes for {duration(busy)} of an inference of {duration(whole)} "
             said += f"({share(busy / whole)}) by CUPTI: the rest it waits for the host"
-            helps = _what_helps(result, case)
-            return [f"{said}; what helps: {', '.join(helps)}." if helps else f"{said}."]
+            return [f"{said}{_what_helps(result, case)}."]
     return []
 
 
@@ -120,18 +116,17 @@ def _host_bound(result: Result) -> list[str]:
     part, case = max(bound, key=lambda it: it[0])
     whole = "a run" if mode_of(case.mode).in_bursts else "an inference"
     said = f"Host-bound: enqueue is {share(min(part, 1.0))} of {whole} with {case.mode}"
-    helps = _what_helps(result, case)
-    return [f"{said}; what helps: {', '.join(helps)}." if helps else f"{said}."]
+    return [f"{said}{_what_helps(result, case)}."]
 
 
-def _what_helps(result: Result, case: Case) -> list[str]:
-    """Of what an EP and a model have."""
+def _what_helps(result: Result, case: Case) -> str:
+    """What helps of what an EP and a model have, behind a sentence; empty where nothing does."""
     found, ep = [], result.target["ep"]
     if ep in CAPTURING_EPS and mode_of(case.mode).captured and not result.target.get("cuda_graph"):
         found.append("--cuda-graph, which submits a run in one call")
     if result.items is not None and (dim := result.items["dim"]) is not None:
         found.append(f"a bigger batch (--dim {dim}=N), which gives the device more to do for each call")
-    return found
+    return f"; what helps: {', '.join(found)}" if found else ""
 
 
 def _spinning(result: Result) -> list[str]:

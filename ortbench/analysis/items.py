@@ -23,7 +23,7 @@ def items_of(inputs: Sequence[Tensor], asked: int | str | None, guessed: Collect
     because nobody said otherwise. `BadInput` where the name that was asked for is no dimension's, or stands for no size
     or for several.
     """
-    sizes = _sizes(inputs)
+    sizes = dim_sizes(inputs)
     if isinstance(asked, int):
         return {"count": asked, "dim": None}
     if asked is not None:
@@ -41,7 +41,7 @@ def _plain(name: str) -> str:
     return re.sub(r"[-_. ]", "", name).casefold()
 
 
-def _sizes(inputs: Iterable[Tensor]) -> dict[str, set[int]]:
+def dim_sizes(inputs: Iterable[Tensor]) -> dict[str, set[int]]:
     """The sizes of each named dimension."""
     sizes: dict[str, set[int]] = {}
     for tensor in inputs:
@@ -109,10 +109,7 @@ def best_of(results: Sequence[Result], names: Sequence[str], modes: Collection[s
 
 
 def best(rates: Sequence[Rate], of: str = "") -> str | None:
-    """Which of several gets most items done, in a sentence: by the size of its batch where that tells it apart.
-
-    None where there are not several, or none has a batch.
-    """
+    """Which of several gets most items done, by its batch where that tells it apart; None of one, or where none has a batch."""
     if len(rates) < 2 or not any(is_batch(it.items) for it in rates):
         return None
     top = max(rates, key=lambda it: it.items_per_s)

@@ -27,8 +27,7 @@ class Overwritten(NamedTuple):
 
 
 def overwritten(distributions: Sequence[Distribution], python: str = "") -> Overwritten | None:
-    """What is to be said of packages in one folder, for `python` or whichever ``pip`` is; None where there are not
-    two."""
+    """What to say of two packages or more in one folder, for `python` or whichever ``pip`` is; None of fewer."""
     if len(distributions) < 2:
         return None
     names = sorted(it["name"] for it in distributions)
@@ -55,8 +54,7 @@ _FAILED = "import numpy failed"  # what an ONNX Runtime says that was built for 
 
 
 def mending(problem: str, numpy: str | None) -> str | None:
-    """The command that mends why ONNX Runtime does not load, if that is numpy (its version, None where there is none);
-    else None."""
+    """The command that mends why ONNX Runtime does not load, if that is numpy (its version, None without), else None."""
     if _FAILED in problem:
         return None if numpy is None or numpy.startswith("1.") else "pip install 'numpy<2'"
     # Not onnxruntime, which brings numpy, and would overwrite another package's module.

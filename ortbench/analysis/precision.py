@@ -24,25 +24,19 @@ _WAYS = {
 
 
 def how_far(relative: float, rtol: float, atol: float) -> str:
-    """The size of a difference, relative to the output's largest value, with the tolerance that alone would accept what
-    differs."""
+    """A difference, relative to the output's largest value, with the tolerance that alone would accept what differs."""
     # Values near 0 are a large part off where others are not: a relative tolerance for them would accept nearly anything.
     way = f"--rtol {_rounded_up(rtol)}" if rtol <= max(_SMALL, 2 * relative) else f"--atol {_rounded_up(atol)}"
     return f"the largest difference is {_percent(relative)} of the output's largest value, {way} accepts it"
 
 
 def likely_cause(eps: Sequence[str], relative: float | None) -> str:
-    """What is likely behind outputs that nearly match, and what changes that; empty where nothing is, or `relative` is
-    not known."""
+    """What is likely behind outputs that nearly match, and what changes it; empty where nothing is, or it is not known."""
     if relative is None or relative > _REDUCED:
         return ""
-    ways = [f"{ep} may compute float32 as {what}, {way} changes that" for ep in eps for what, way in _ways(ep)]
+    known = [(ep, *found) for ep in eps if (found := _WAYS.get(ep.partition(".")[0]))]
+    ways = [f"{ep} may compute float32 as {what}, {way} changes that" for ep, what, way in known]
     return "; a likely cause is that an EP computes in reduced precision" + "".join(f" ({way})" for way in ways)
-
-
-def _ways(ep: str) -> list[tuple[str, str]]:
-    way = _WAYS.get(ep.partition(".")[0])
-    return [] if way is None else [way]
 
 
 def _percent(part: float) -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from statistics import mean, median
 from typing import Protocol
 
 from ortbench.analysis.comparing.pairs import block_medians, shared
+from ortbench.analysis.items import dim_sizes
 from ortbench.core.stats import difference_interval, paired_ratio
 from ortbench.model.modes import ALL_MODES, CPU, ITEM_THROUGHPUT, LATENCY, is_rate
 from ortbench.model.result import FAILED, RUN, SWEEP, Case, Point, Result
@@ -25,8 +26,7 @@ def keeps(case: Case, slo: Slo) -> bool | None:
 
 
 def best_of(result: Result, slo: Slo | None) -> Best | None:
-    """The best shape of each mode; None where there is nothing to choose by: shapes that have as many items each, without an
-    SLO, or items that nobody knows of."""
+    """The best shape of each mode; None where items are not known or as many in each, and there is no SLO."""
     counts = {None if it.items is None else it.items["count"] for it in result.shapes if it.inputs}
     by = ITEMS if len(counts) > 1 and None not in counts else BYTES
     if by == BYTES and slo is None:
@@ -52,18 +52,20 @@ def _best(result: Result, mode: str, slo: Slo | None, by: str) -> BestShape | No
     there = [it for it in cases_of(result, mode) if it[1].stats(LATENCY) and (slo is None or keeps(it[1], slo))]
     if not there:
         return None
-    best = max(there, key=lambda it: _bytes(it[0]) if by == BYTES else _rate(it[1]) or 0)
+    best = max(there, key=lambda it: _bytes(it[0]) if by == BYTES else it[1].value(ITEM_THROUGHPUT) or 0)
     ties = [] if by == BYTES else [it[0].name for it in there if it is not best and _is_tie(best, it)]
     shape, case = best
-    return {"shape": shape.name, "by": by, "items_per_s": _rate(case), "ci95": _interval(*best), "ties": ties}
+    return {
+        "shape": shape.name,
+        "by": by,
+        "items_per_s": case.value(ITEM_THROUGHPUT),
+        "ci95": _interval(*best),
+        "ties": ties,
+    }
 
 
 def _bytes(point: Point) -> int:
     return sum(tensor["bytes"] or 0 for tensor in point.inputs)
-
-
-def _rate(case: Case) -> float | None:
-    return case.value(ITEM_THROUGHPUT)
 
 
 def _interval(point: Point, case: Case) -> list[float] | None:
@@ -191,8 +193,7 @@ def point_as_result(result: Result, shape: Point) -> Result:
 
 
 def split(results: Sequence[Result], settings: Sequence[str] = ()) -> tuple[list[Result], list[str]]:
-    """Results with each sweep replaced by its shapes, as results of their own, and the settings of each, with a shape's
-    name behind."""
+    """Results with each sweep replaced by its shapes as results, and the settings of each, with a shape's name behind."""
     found: list[tuple[Result, str]] = []
     for result, setting in zip(results, settings or [""] * len(results), strict=True):
         found += [(point_as_result(result, it), f"{setting} {it.name}".strip()) for it in result.shapes] or [
@@ -208,8 +209,7 @@ def merge(
     slo: Slo | None,
     switching: Sequence[Switching],
 ) -> Result:
-    """The result of a sweep: of shapes that were asked for, with their results, or the reasons why they did not open;
-    one did at least."""
+    """The result of a sweep: of shapes that were asked for, with results or the reasons why they did not open; one did."""
     first = next(result for result in results if result is not None)
     made = replace(first, kind=SWEEP, items=None, warnings=[], cases=[])
     made.shapes = [_described(shape, result) for shape, result in zip(shapes, results, strict=True)]
@@ -253,13 +253,13 @@ def _described(shape: Asked, result: Result | None) -> Point:
     if result is None:
         return Point(shape.name, {}, asked, shape.data)
     inputs, outputs = result.model["inputs"], result.model["outputs"]
+    sizes = {name: found.pop() for name, found in dim_sizes(inputs).items() if len(found) == 1}
     first_ns = result.setup["first_inference_ns"]
-    return Point(shape.name, {}, {**asked, **_sizes(inputs)}, shape.data, inputs, outputs, result.items, first_ns)
+    return Point(shape.name, {}, {**asked, **sizes}, shape.data, inputs, outputs, result.items, first_ns)
 
 
 def _axes(shapes: Sequence[Point]) -> list[Axis]:
-    """The dimensions whose sizes differ; the names of the shapes where these are sets of real inputs, or where sizes, which all of
-    them have, do not tell each from all others."""
+    """The dimensions whose sizes differ, or the names of shapes where sizes do not tell them apart or inputs are real."""
     dims = [name for name in differing_dims(shapes) if all(name in it.shape for it in shapes)]
     if shapes[0].data is None and len({tuple(it.shape[name] for name in dims) for it in shapes}) == len(shapes):
         return [
@@ -267,16 +267,6 @@ def _axes(shapes: Sequence[Point]) -> list[Axis]:
             for name in dims
         ]
     return [{"name": "shape" if shapes[0].data is None else "data", "unit": "", "values": [it.name for it in shapes]}]
-
-
-def _sizes(tensors: Iterable[Tensor]) -> dict[str, int]:
-    """The sizes of the dimensions that have a name and one size."""
-    found: dict[str, set[int]] = {}
-    for tensor in tensors:
-        for dim, size in zip(tensor["model_shape"], tensor["shape"] or (), strict=False):
-            if isinstance(dim, str):
-                found.setdefault(dim, set()).add(size)
-    return {name: sizes.pop() for name, sizes in found.items() if len(sizes) == 1}
 
 
 def _common(several: Sequence[Sequence[Tensor]]) -> list[Tensor]:

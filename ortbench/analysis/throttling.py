@@ -10,7 +10,7 @@ from bisect import bisect_right
 from collections.abc import Collection, Iterator, Sequence
 from itertools import pairwise
 
-from ortbench.analysis.comparing.enough import ROUNDS
+from ortbench.analysis.comparing.pairs import ROUNDS, block_spans, taken_blocks
 from ortbench.model.result import OK, Case
 from ortbench.model.schema import GpuReading, Throttled
 
@@ -50,8 +50,7 @@ def throttled(
 ) -> Throttled | None:
     """Which rounds were measured while a GPU was held back, and whether the others suffice; None where none was.
 
-    Readings are of all GPUs, in order; those of `cards` count, which were measured, or all where that is not known
-    (None).
+    Readings are of all GPUs, in order; those of `cards` count, which were measured, or of all where nobody knows (None).
     """
     spans: list[Span] = []
     reasons: dict[str, None] = {}
@@ -62,7 +61,7 @@ def throttled(
         for reading in own:
             reasons |= dict.fromkeys(held_by(reading.get("reasons", 0)))
             reasons |= dict.fromkeys([_SET_WORDS] if reading.get("reasons", 0) & bits & _SET else [])
-    taken = list(_blocks(cases))
+    taken = [span for case in cases for phase in case.blocks for span in block_spans(case, phase)]
     starts, ends = _merged(spans)
     found = sorted({number for number, begin, end in taken if _touches(begin, end, starts, ends)})
     if not found:
@@ -102,17 +101,6 @@ def _touches(begin: float, end: float, starts: Sequence[float], ends: Sequence[f
     return at >= 0 and ends[at] >= begin
 
 
-def _blocks(cases: Sequence[Case]) -> Iterator[tuple[int, int, float]]:
-    """The round of each block, when it began and when its last sample ended, ns."""
-    for case in cases:
-        for phase, blocks in case.blocks.items():
-            at = 0
-            for number, n, start in blocks:
-                took = sum(case.samples[phase][at : at + n]) * case.inferences(phase)
-                yield number, start, start + took
-                at += n
-
-
 def _suffices(cases: Sequence[Case], rounds: Collection[int]) -> bool:
     """Whether every mode that is ok keeps as many rounds of each phase as a comparison takes."""
     left = [
@@ -129,12 +117,10 @@ def leave_out(case: Case, rounds: Collection[int]) -> None:
     aside: dict[str, list[list[int]]] = {}
     samples: dict[str, list[int | float]] = {}
     for phase, blocks in case.blocks.items():
-        kept: list[int | float] = []
         away: list[int | float] = []
-        at = 0
-        for number, n, _ in blocks:
-            (away if number in rounds else kept).extend(case.samples[phase][at : at + n])
-            at += n
+        kept: list[int | float] = []
+        for number, _, own in taken_blocks(case, phase):
+            (away if number in rounds else kept).extend(own)
         aside[phase], samples[phase] = [it for it in blocks if it[0] in rounds], away
         case.blocks[phase], case.samples[phase] = [it for it in blocks if it[0] not in rounds], kept
     if any(aside.values()):

@@ -122,9 +122,9 @@ def profile(
 ) -> None:
     """Run a short session made for a timeline, under Nsight Systems where it is installed."""
     if model.endswith(".toml"):
-        from ortbench.suite import chain_job
+        from ortbench.suite import chain_file
 
-        plan = chain_job.plan_of(Path(model), os.environ, given, command_line(), ())
+        plan = chain_file.gated_plan_of(Path(model), os.environ, given, command_line(), ())
     else:
         plan = plan_of(model, given, command_line())
     plan = replace(plan, loop=replace(plan.loop, in_order=True))

@@ -43,7 +43,6 @@ STORED_BASELINE = (
 
 
 def has_live_baseline(given: Given) -> bool:
-    """Whether a live gate has a baseline."""
     return any(it.flag in given for it in LIVE_BASELINE)
 
 
@@ -86,8 +85,7 @@ def baseline_of(plan: Plan, given: Given) -> Plan:
 
 
 def changes(owner: type, given: Given) -> dict[str, Any]:
-    """What the twins of a dataclass's options say, by the names of its fields; `BadInput` for a value that cannot
-    be."""
+    """What the twins of a dataclass's options say, by its fields; `BadInput` for a value that cannot be."""
     changes = {}
     for name, it in declared(owner).items():
         flag = f"baseline-{it.flag}"

@@ -1,33 +1,44 @@
-"""What finished results show by themselves: modes that work, nodes on the CPU, memory, speedups, the share of copies. Pure."""
+"""What finished results show by themselves: modes that work, nodes on the CPU, memory, speedups, copies, SLOs. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
-from ortbench.analysis.comparing.enough import remedy
-from ortbench.analysis.loads.levels import interval, quotient, rate_of
+from ortbench.analysis.comparing.pairs import remedy
+from ortbench.analysis.findings.load_advice import limit_text, slo_text
+from ortbench.analysis.findings.phrases import within
+from ortbench.analysis.loads.levels import (
+    FEWEST_BLOCKS,
+    P50,
+    by_name,
+    interval,
+    is_full,
+    latency_of,
+    measured,
+    quotient,
+    rate_of,
+)
 from ortbench.analysis.memory import DEVICE, computes_on_host, figure, why_unknown
 from ortbench.analysis.nodes.handing_on import HANDED_ON, handing_on
 from ortbench.analysis.nodes.placed import nodes_stay
-from ortbench.analysis.sweep import point_as_result
+from ortbench.analysis.sweep import best_of, cases_of, keeps, point_as_result
 from ortbench.core import units
 from ortbench.core.errors import BadInput
-from ortbench.gate.contests import CANDIDATE, Contest, Jury, fill, named, own_contests
-from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Check, Limits
-from ortbench.gate.slo import check_slo, few_blocks
-from ortbench.model.kinds import CONCURRENCY, KINDS
-from ortbench.model.modes import CPU, DEVICE_MEMORY, HOST_MEMORY, MEMORY_SIDES, THROUGHPUT
+from ortbench.gate.contests import CANDIDATE, Contest, Jury, fill, named, own_contests, refuse_copy_share
+from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Check, Limits, between, verdict_on
+from ortbench.model.kinds import CONCURRENCY, KINDS, LOAD, RATE, SWEEP
+from ortbench.model.metrics import LATENCY
+from ortbench.model.modes import ALL_MODES, CPU, DEVICE_MEMORY, HOST_MEMORY, MEMORY_SIDES, THROUGHPUT, is_rate
 from ortbench.model.result import OK, Case, Result, work_of
+from ortbench.model.schema import SloRate
+from ortbench.model.slo import Slo
 
 _METRIC = dict(zip(MEMORY_SIDES, (DEVICE_MEMORY, HOST_MEMORY), strict=True))
 
 
 def check_alone(result: Result, limits: Limits) -> list[Check]:
-    """Everything that needs no baseline.
-
-    Raises `BadInput` where a mode that a limit needs was not measured, or this kind of measurement has no such limit.
-    """
+    """Everything that needs no baseline; `BadInput` for a mode that a limit needs and a limit that there is not."""
     refuse_limits(result.kind, limits)
     return [*check_facts(result, limits), *_check_modes(result, limits), *check_slo(result, limits)]
 
@@ -37,9 +48,7 @@ def refuse_limits(kind: str, limits: Limits) -> None:
     known = KINDS[kind]
     if limits.slo and "slo" not in known.checks:
         raise BadInput("--slo is of requests at a rate, which a load has; 'ortbench load --rate' makes them", "--slo")
-    if limits.max_copy_share is not None and "max-copy-share" not in known.checks:
-        reason = f"is of single inferences; of {known.noun} say --min-speedup device-resident=X"
-        raise BadInput(f"--max-copy-share {reason}", "--max-copy-share")
+    refuse_copy_share(limits, kind, known.noun)
 
 
 # Facts, which need no statistics
@@ -95,11 +104,8 @@ def _check_memory(result: Result, limits: Limits) -> Iterator[Check]:
 
 
 def _memory(case: Case, side: str, most: int) -> Check:
-    name, at_most, found = (
-        named(f"{case.mode} {side} memory", tuple(case.point.items())),
-        f"at most {units.size(most)}",
-        figure(case, side),
-    )
+    name, at_most = named(f"{case.mode} {side} memory", tuple(case.point.items())), f"at most {units.size(most)}"
+    found = figure(case, side)
     if side == DEVICE and computes_on_host(case):
         verdict, said = PASSED, f"none, {why_unknown(case, side)}; {at_most}"
     elif found is None:
@@ -128,17 +134,13 @@ def _check_modes(result: Result, limits: Limits) -> Iterator[Check]:
 
 
 def check_contest(result: Result, jury: Jury, contest: Contest) -> Check:
-    """A contest between the candidate's own modes, which must have been asked for (`BadInput`): one that does not work
-    fails it."""
+    """A contest of the candidate's own modes, which must have been asked for (`BadInput`); one that does not work fails it."""
     is_share = contest.metric == "copy_share"
     plain = replace(contest.unclear(""), verdict=PASSED, limit=None)
     if is_share and result.target["memory"]["kind"] == "host":
-        text = f"{result.target['ep']} computes in host memory: nothing is copied"
-        return replace(plain, text=text)
-    handed = handing_on(result) if is_share else None
-    if handed is not None and handed.verdict == HANDED_ON:
-        text = "ONNX Runtime hands arrays on as they are: nothing is copied with CPU tensors"
-        return replace(plain, text=text)
+        return replace(plain, text=f"{result.target['ep']} computes in host memory: nothing is copied")
+    if is_share and (handed := handing_on(result)) is not None and handed.verdict == HANDED_ON:
+        return replace(plain, text="ONNX Runtime hands arrays on as they are: nothing is copied with CPU tensors")
     for mode in (contest.over.mode, contest.under.mode):
         case = next((case for case in result.cases if case.mode == mode), None)
         if case is None:
@@ -152,8 +154,7 @@ def check_contest(result: Result, jury: Jury, contest: Contest) -> Check:
 
 
 def with_remedy(check: Check, result: Result, takes: int) -> Check:
-    """The check of a contest; where it has too few of the rounds that a verdict takes, also how many those are and what
-    gives them."""
+    """The check of a contest; of one with too few rounds for a verdict also how many it takes and what gives them."""
     if check.rounds is None or check.low is not None:
         return check
     return replace(check, text=f"{check.text}; a verdict takes {takes} rounds: {remedy(result, takes)}")
@@ -186,21 +187,90 @@ def _speedups(result: Result, mode: str, least: float) -> list[Check]:
 def _speedup(one: Case, base: Case, least: float) -> Check:
     found = quotient(rate_of(one), rate_of(base), interval(one, THROUGHPUT), interval(base, THROUGHPUT))
     low, high = found.ci95 or (None, None)
-    verdict, where = UNCLEAR, few_blocks()
-    if low is not None and high is not None:
-        verdict = PASSED if low > least else FAILED if high < least else UNCLEAR
-        where = f"{units.ratio(low, 3)} to {units.ratio(high, 3)}"
+    verdict, where = verdict_on(low, high, least, at_most=False), between(low, high, few_blocks())
     point = tuple(one.point.items())
     text = f"{named(one.mode, point)} has as much throughput as cpu-tensors: ×{units.ratio(found.ratio, 3)} ({where}), must be at least ×{least:.4g}"
-    return Check(
-        named(f"{one.mode} speedup", point),
-        verdict,
-        text,
-        found.ratio,
-        low,
-        high,
-        least,
-        metric="speedup",
-        mode=one.mode,
-        point=one.point,
-    )
+    name = named(f"{one.mode} speedup", point)
+    return Check(name, verdict, text, found.ratio, low, high, least, metric="speedup", mode=one.mode, point=one.point)
+
+
+FULL = "requests come as fast as they are served or faster"
+
+
+def check_slo(result: Result, limits: Limits) -> Iterator[Check]:
+    """What a load or a sweep must keep to; `BadInput` where the load has no point at a rate."""
+    if not limits.slo:
+        return
+    yield from _OF_KIND[result.kind](result, limits)
+
+
+def few_blocks() -> str:
+    """Why a figure of a load point has no interval."""
+    return f"fewer than {FEWEST_BLOCKS} blocks, so no interval; a longer --duration gives more"
+
+
+# Loads
+
+
+def _of_load(result: Result, limits: Limits) -> Iterator[Check]:
+    if result.slo is not None and result.slo["found"] and result.slo["asked"] == limits.slo:
+        yield from (_found(mode, it, limits.slo) for mode, it in result.slo["found"].items() if limits.held(mode))
+        return
+    cases = [case for case in measured(result, RATE.name) if limits.held(case.mode)]
+    if not cases:
+        raise BadInput("--slo: the result has no load point at a rate; measure it with 'ortbench load --rate'", "--slo")
+    yield from (_keeps(case, stat, most) for case in cases for stat, most in limits.slo.items())
+
+
+def _found(mode: str, found: SloRate | None, asked: Mapping[str, int]) -> Check:
+    """Whether any rate keeps an SLO that one was looked for: others that were tried on the way need not."""
+    name = f"SLO of {mode}"
+    if found is None:
+        return Check(name, FAILED, f"{name}: no rate that was tried keeps {slo_text(asked)}", metric=_RATE, mode=mode)
+    text = f"{name}: {slo_text(asked)} up to {units.rate(found['rate'])} a second{within(found['ci95'], units.rate)}"
+    return Check(name, PASSED, text, metric=_RATE, mode=mode)
+
+
+def _keeps(case: Case, stat: str, most: int) -> Check:
+    """Whether a load point keeps an SLO for certain: of the largest latency by itself, of others by their intervals."""
+    name = named(f"SLO of {case.mode} {stat}", tuple(case.point.items()))
+    limit = f"must be at most {limit_text(most)}"
+    value, inside = by_name(latency_of(case), stat), interval(case, stat)
+    verdict, said = UNCLEAR, f"{units.duration(value)} ({few_blocks()})"
+    if is_full(case):
+        verdict, said = FAILED, f"{FULL}, so the queue grows as long as they come"
+    elif stat == "max":
+        verdict, said = PASSED if value <= most else FAILED, units.duration(value)
+    elif inside is not None:
+        low, high = inside
+        verdict = PASSED if high <= most else FAILED if low > most else UNCLEAR
+        said = f"{units.duration(value)} ({units.duration(low)} to {units.duration(high)})"
+    separator = ";" if is_full(case) else ","
+    metric = f"{LATENCY}.{'median' if stat == P50 else stat}"
+    return Check(name, verdict, f"{name}: {said}{separator} {limit}", metric=metric, mode=case.mode, point=case.point)
+
+
+# Sweeps
+
+
+def _of_sweep(result: Result, limits: Limits) -> Iterator[Check]:
+    """Whether any shape keeps it, mode by mode where times are latency: that larger ones do not is what a sweep finds out."""
+    for slo in (Slo(stat, most) for stat, most in limits.slo.items()):
+        best = best_of(result, slo)
+        for mode in ALL_MODES:
+            told = [keeps(case, slo) for _, case in cases_of(result, mode) if case.stats(LATENCY)]
+            if not told or not limits.held(mode) or is_rate(mode, LATENCY):
+                continue
+            name, found = f"SLO of {mode}", None if best is None else best["modes"].get(mode)
+            verdict, said = FAILED, f"no shape keeps {slo}"
+            if found is not None:
+                rate = "" if found["items_per_s"] is None else f", {units.rate(found['items_per_s'])} items/s"
+                verdict, said = PASSED, f"{slo} is kept; best with {found['shape']}{rate}"
+            elif None in told:
+                few = f"it takes {slo.needed} runs of a shape; --duration gives more"
+                verdict, said = UNCLEAR, f"whether a shape keeps {slo} cannot be told: {few}"
+            yield Check(name, verdict, f"{name}: {said}", metric=LATENCY, mode=mode)
+
+
+_RATE = "slo_rate"
+_OF_KIND: dict[str, Callable[[Result, Limits], Iterator[Check]]] = {LOAD.key: _of_load, SWEEP.key: _of_sweep}

@@ -2,7 +2,7 @@
 
 Nearly all of them are contests: a ratio of two streams of blocks that were measured in the same rounds, against a limit.
 A contest is decided by `ortbench.analysis.comparing.sequential`, so it may be looked at after every round. Only a baseline that was stored
-by an earlier run has no rounds in common with the candidate; it goes by `ortbench.analysis.comparing.compare.stored_ratio`.
+by an earlier run has no rounds in common with the candidate; it goes by `ortbench.analysis.comparing.compare.stored`.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from dataclasses import dataclass, replace
 
 from ortbench.analysis.comparing.pairs import blocks, timed_phase
 from ortbench.analysis.comparing.sequential import Interval, fewest, median_ratio
-from ortbench.analysis.comparing.series import STATISTICS, Key, Point, point_text
+from ortbench.analysis.comparing.series import PERCENTILES, STATISTICS, Key, Point, point_text
 from ortbench.core import units
 from ortbench.core.errors import BadInput
-from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Check, Limits
+from ortbench.gate.limits import UNCLEAR, Check, Limits, between, verdict_on
 from ortbench.model.kinds import KINDS
 from ortbench.model.metric_names import MetricName
 from ortbench.model.metrics import USUAL, Figure, known_or_plain
@@ -28,7 +28,6 @@ from ortbench.model.unit_of_work import INFERENCE, Work
 ALPHA = 0.01  # the chance that a gate fails what is exactly at its limit, over all of its contests
 # What a block of a few runs has: a percentile of four samples would be only another name for the slowest one.
 BLOCK_STATISTICS = ("median", "mean", "min")
-PERCENTILES = {"p90": 0.9, "p95": 0.95, "p99": 0.99}
 
 CANDIDATE, BASELINE = 0, 1  # the sides of a live gate
 COPY_SHARE = "copy share"
@@ -62,16 +61,9 @@ class Contest:
         """The verdict as far as it is known."""
         if found is None:
             return self.unclear(f"{self.what}: was not measured")
-        verdict = UNCLEAR
-        if found.low is not None and found.high is not None:
-            if found.low > self.limit:
-                verdict = FAILED if self.at_most else PASSED
-            elif found.high < self.limit:
-                verdict = PASSED if self.at_most else FAILED
+        verdict = verdict_on(found.low, found.high, self.limit, at_most=self.at_most)
         bound = f"must be {'at most' if self.at_most else 'at least'} ×{self.limit:.4g}"
-        where = "too few rounds for an interval"
-        if found.low is not None and found.high is not None:
-            where = f"{units.ratio(found.low, 3)} to {units.ratio(found.high, 3)}"
+        where = between(found.low, found.high, "too few rounds for an interval")
         rounds = units.count(found.rounds, "round")
         text = f"{self.what}: ×{units.ratio(found.ratio, 3)} ({where}, {rounds}), {bound}"
         return replace(
@@ -92,10 +84,7 @@ class Contest:
 
 
 def regression_contests(limits: Limits, modes: Sequence[str], work: Work = INFERENCE) -> list[Contest]:
-    """Candidate over baseline, for every metric of samples and every mode.
-
-    Raises `BadInput` for a metric that blocks do not have, or that no mode has.
-    """
+    """Candidate over baseline by metrics of samples and modes; `BadInput` for a metric that blocks, or all modes, have not."""
     if limits.max_regression is None:
         return []
     contests = []
@@ -115,16 +104,20 @@ def regression_contests(limits: Limits, modes: Sequence[str], work: Work = INFER
 
 
 def _check_statistic(metric: MetricName, steps: int | None) -> None:
-    """Refuse a percentile of so few samples that it is another name for the slowest: one nearer to it than to the next."""
+    """Refuse a percentile of fewer than `fewest_samples`."""
     if metric.statistic in BLOCK_STATISTICS:
         return
     say = f"--metric {metric.text}: a live gate compares short blocks, which have {', '.join(BLOCK_STATISTICS)}"
     if steps is None or metric.statistic not in PERCENTILES:
         raise BadInput(f"{say}; use a stored --baseline for percentiles", "--metric")
-    fewest_steps = math.ceil(1 + 0.5 / (1 - PERCENTILES[metric.statistic]) - 1e-9)
-    if steps < fewest_steps:
+    if steps < (fewest_steps := fewest_samples(metric.statistic)):
         reason = f"and {metric.statistic} of steps from --steps {fewest_steps} on; use more, or a stored --baseline"
         raise BadInput(f"{say}, {reason}", "--metric")
+
+
+def fewest_samples(percentile: str) -> int:
+    """How many samples a percentile takes: of fewer it is nearer to the slowest than to the next, and only another name for it."""
+    return math.ceil(1 + 0.5 / (1 - PERCENTILES[percentile]) - 1e-9)
 
 
 def _why_none(modes: Sequence[str]) -> str:
@@ -133,18 +126,9 @@ def _why_none(modes: Sequence[str]) -> str:
 
 def _regression(mode: str, metric: MetricName, limit: float, whole: str) -> Contest:
     figure = Figure(whole if metric.metric == LATENCY else metric.metric, metric.statistic)
-    name = check_name(Key(mode, (), figure))
-    phase = timed_phase(mode, metric.metric, whole)
+    name, phase = check_name(Key(mode, (), figure)), timed_phase(mode, metric.metric, whole)
     over, under = (Stream(side, mode, phase, metric.statistic) for side in (CANDIDATE, BASELINE))
-    return Contest(
-        name,
-        over,
-        under,
-        limit,
-        at_most=True,
-        what=f"{name}, candidate to baseline",
-        metric=figure.text,
-    )
+    return Contest(name, over, under, limit, True, f"{name}, candidate to baseline", metric=figure.text)
 
 
 def check_name(key: Key) -> str:
@@ -157,56 +141,36 @@ def named(what: str, point: Point) -> str:
     return " ".join(filter(None, (what, point_text(point))))
 
 
-def own_contests(limits: Limits, work: Work = INFERENCE, point: Point = ()) -> list[Contest]:
-    """What the candidate's modes must keep to among themselves, at a point; `BadInput` for a limit that a loop or chain
-    has not."""
-    if limits.max_copy_share is not None and "max-copy-share" not in KINDS[work.kind].checks:
-        reason = f"is of single inferences; of {work.name} say --min-speedup device-resident=X"
+def refuse_copy_share(limits: Limits, kind: str, name: str) -> None:
+    """Refuse a limit of the share of copies where results of a kind, which a message calls so, have none."""
+    if limits.max_copy_share is not None and "max-copy-share" not in KINDS[kind].checks:
+        reason = f"is of single inferences; of {name} say --min-speedup device-resident=X"
         raise BadInput(f"--max-copy-share {reason}", "--max-copy-share")
-    cpu = Stream(CANDIDATE, CPU, LATENCY, "median")
-    found = [
-        Contest(
-            named(f"{mode} speedup", point),
-            cpu,
-            Stream(CANDIDATE, mode, LATENCY, "median"),
-            least,
-            at_most=False,
-            what=named(f"{mode} is as fast as cpu-tensors", point),
-            metric="speedup",
-            mode=mode,
-            point=point,
-        )
-        for mode, least in limits.min_speedup.items()
-    ]
+
+
+def own_contests(limits: Limits, work: Work = INFERENCE, point: Point = ()) -> list[Contest]:
+    """What the candidate's modes must keep to among themselves, at a point; `BadInput` for a limit that work has not."""
+    refuse_copy_share(limits, work.kind, work.name)
+
+    def latency_of(mode: str) -> Stream:
+        return Stream(CANDIDATE, mode, LATENCY, "median")
+
+    found = []
+    for mode, least in limits.min_speedup.items():
+        name, what = (named(it, point) for it in (f"{mode} speedup", f"{mode} is as fast as cpu-tensors"))
+        found.append(Contest(name, latency_of(CPU), latency_of(mode), least, False, what, "speedup", mode, point))
     if limits.max_copy_share is not None:
-        rest = Stream(CANDIDATE, MODES[CPU].without_copies, LATENCY, "median")
-        least = 1 - limits.max_copy_share
-        what = "what is left of a run with CPU tensors without its copies"
-        found.append(
-            Contest(
-                named(COPY_SHARE, point),
-                rest,
-                cpu,
-                least,
-                at_most=False,
-                what=what,
-                metric="copy_share",
-                mode=CPU,
-                point=point,
-            )
-        )
+        name, what = named(COPY_SHARE, point), "what is left of a run with CPU tensors without its copies"
+        rest, least = latency_of(MODES[CPU].without_copies), 1 - limits.max_copy_share
+        found.append(Contest(name, rest, latency_of(CPU), least, False, what, "copy_share", CPU, point))
     return found
 
 
 class Jury:
     """Holds contests: takes blocks as they come and says what is decided. What is decided once stays so.
 
-    Args:
-        contests: all that count for one gate; they share its error rate.
-        alpha: the chance that a contest which is exactly at its limit is decided wrongly, over all of them.
-
-    Attributes:
-        takes: rounds, at least, to decide one of them.
+    All contests of a gate share its error rate `alpha`: the chance that one which is exactly at its limit is decided wrongly.
+    `takes` is how many rounds it takes to decide one of them, at least.
     """
 
     def __init__(self, contests: Sequence[Contest], alpha: float = ALPHA) -> None:

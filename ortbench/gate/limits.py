@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import TypedDict, cast
 
+from ortbench.core import units
 from ortbench.core.errors import CANNOT_TELL, DONE, REGRESSION, BadInput
 from ortbench.model.metric_names import AxisValue, MetricName
 from ortbench.model.metrics import known_or_plain
@@ -27,10 +28,7 @@ from ortbench.plan.options import LIMIT, Given, check_values, declared, make, no
 _MEMORY = ("device_memory", "host_memory")
 
 PASSED, FAILED, UNCLEAR = "passed", "failed", "cannot tell"
-
-
 CODES = {PASSED: DONE, FAILED: REGRESSION, UNCLEAR: CANNOT_TELL}
-
 
 SLO = declared(LoadPlan)["slo"]
 USUAL_REGRESSION = "5%"  # that a baseline allows, unless told otherwise
@@ -108,21 +106,14 @@ class Limits:
         return not self.modes or mode in self.modes
 
     def phases(self) -> set[str]:
-        """The phases that must be timed."""
         metrics = self.metrics if self.max_regression is not None else ()
         return {LATENCY, *(comes_with(it.metric) for it in metrics if known_or_plain(it.metric).sampled)}
 
 
 def limits_of(given: Given, has_baseline: bool, modes: Sequence[str]) -> Limits:
-    """The limits that options describe; with a baseline a regression of more than 5 % is one.
+    """The limits that options describe, with a baseline a regression of 5 % too; `modes` are held against it, or all.
 
-    Args:
-        given: options.
-        has_baseline: whether it is held against something.
-        modes: that are held against it; none for all that are measured.
-
-    Raises:
-        BadInput: a mode that there is not.
+    Raises `BadInput` for a mode that there is not.
     """
     own = {name: value for name, value in given.items() if name != "max-regression"}
     regression = (
@@ -136,8 +127,6 @@ def limits_of(given: Given, has_baseline: bool, modes: Sequence[str]) -> Limits:
 
 
 class CheckData(TypedDict):
-    """A `Check` as JSON."""
-
     name: str
     verdict: str
     text: str
@@ -153,26 +142,18 @@ class CheckData(TypedDict):
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that was checked.
+    """One thing that was checked."""
 
-    Attributes:
-        name: what, in a few words; the same from run to run.
-        verdict: `PASSED`, `FAILED` or `UNCLEAR`.
-        text: the figures and the limit, for people.
-        ratio, low, high: of the figures, where two were compared; None where there was too little to say.
-        limit: of the ratio.
-        rounds: pairs of blocks it rests on; None for one that rests on stored medians.
-        metric, mode, point: of what figure it is, as ``--metric`` has them: ``latency.median``, ``cpu-tensors``, ``{"batch": 8}``.
-    """
-
-    name: str
-    verdict: str
-    text: str
+    name: str  # what, in a few words; the same from run to run
+    verdict: str  # `PASSED`, `FAILED` or `UNCLEAR`
+    text: str  # the figures and the limit, for people
+    # ratio, low, high: of the figures, where two were compared; None where there was too little to say
     ratio: float | None = None
     low: float | None = None
     high: float | None = None
-    limit: float | None = None
-    rounds: int | None = None
+    limit: float | None = None  # of the ratio
+    rounds: int | None = None  # pairs of blocks it rests on; None for one that rests on stored medians
+    # metric, mode, point: of what it is, as ``--metric`` has them: ``latency.median``, ``cpu-tensors``, ``{"batch": 8}``
     metric: str | None = None
     mode: str | None = None
     point: Mapping[str, AxisValue] = field(default_factory=dict, hash=False)
@@ -180,6 +161,18 @@ class Check:
     def to_dict(self) -> CheckData:
         """What a gate's JSON says of it."""
         return cast(CheckData, asdict(self))
+
+
+def verdict_on(low: float | None, high: float | None, limit: float, *, at_most: bool) -> str:
+    """The verdict on a ratio that lies between two ends for certain; of None it cannot be told."""
+    if low is None or high is None or low <= limit <= high:
+        return UNCLEAR
+    return PASSED if (low > limit) != at_most else FAILED
+
+
+def between(low: float | None, high: float | None, otherwise: str) -> str:
+    """Where a ratio lies, in words; `otherwise` where that is not known."""
+    return otherwise if low is None or high is None else f"{units.ratio(low, 3)} to {units.ratio(high, 3)}"
 
 
 def overall(checks: Sequence[Check]) -> str:

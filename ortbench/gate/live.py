@@ -20,16 +20,9 @@ from ortbench.model.unit_of_work import INFERENCE, Work
 
 
 class LiveGate:
-    """Decides while blocks come in.
+    """Decides while blocks come in of `modes`, and of a second side where there is a baseline.
 
-    Args:
-        limits: what the candidate must keep to.
-        modes: that are measured.
-        has_baseline: whether there is a second side.
-        work: what a sample is of.
-
-    Raises:
-        BadInput: a metric that blocks do not have, or a limit that a loop or a chain has not.
+    Raises `BadInput` for a metric that blocks do not have, or a limit that a loop or a chain has not.
     """
 
     def __init__(self, limits: Limits, modes: Sequence[str], has_baseline: bool, work: Work = INFERENCE) -> None:
@@ -40,7 +33,6 @@ class LiveGate:
         self._jury = Jury([*self._regressions, *self._own])
 
     def add(self, side: int, mode: str, phase: str, round: int, samples: Sequence[float]) -> None:
-        """Take the samples of a block, ns, into account."""
         self._jury.add(side, mode, phase, round, samples)
 
     def decided(self) -> list[str]:
@@ -50,11 +42,7 @@ class LiveGate:
 
     @staticmethod
     def check_inputs(results: Sequence[Result]) -> None:
-        """Refuse (`NotComparable`) two models that do not take the same inputs: their times say nothing about each
-        other.
-
-        One model takes other inputs only where that was asked for.
-        """
+        """Refuse (`NotComparable`) two models that take other inputs; one takes others only where that was asked for."""
         takes = [
             {it["name"]: (it["type"], it.get("tensors", it["shape"])) for it in result.model["inputs"]}
             for result in results
@@ -65,18 +53,14 @@ class LiveGate:
                     ", ".join(f"{name} {kind} {shape}" for name, (kind, shape) in it.items())
                     for it in (takes[0], other)
                 ]
-                set_by = (
-                    "--shape, --dim and --length set"
-                    if not KINDS[results[0].kind].of_stages
-                    else "the chains' files set"
-                )
+                of_stages = KINDS[results[0].kind].of_stages
+                set_by = "the chains' files set" if of_stages else "--shape, --dim and --length set"
                 raise NotComparable(
                     f"the inputs differ: the candidate takes {pair[0]}, the baseline {pair[1]} ({set_by} them, --force "
                     "compares them all the same)"
                 )
 
     def regressions(self, checks: Sequence[Check]) -> set[str]:
-        """The names of the checks that found the candidate slower than the baseline."""
         slower = {check.name for check in checks if check.verdict == UNFIT and check.ratio is not None}
         return slower & {contest.name for contest in self._regressions}
 

@@ -7,16 +7,15 @@ live gate of single inferences.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from ortbench.analysis.comparing.series import Key, Point, is_of, point_text
-from ortbench.analysis.loads.arrivals import own_rate
+from ortbench.analysis.comparing.series import PERCENTILES, Key, Point, is_of, point_text
 from ortbench.analysis.loads.levels import At, block_figure, is_full, is_measured, load_cases
+from ortbench.analysis.loads.queueing import own_rate
 from ortbench.core.errors import BadInput, BenchmarkFailed
 from ortbench.gate.checks import check_alone, check_facts, refuse_limits
-from ortbench.gate.contests import BASELINE, CANDIDATE, PERCENTILES, Contest, Jury, Stream, check_name
+from ortbench.gate.contests import BASELINE, CANDIDATE, Contest, Jury, Stream, check_name, fewest_samples
 from ortbench.gate.limits import FAILED as UNFIT
 from ortbench.gate.limits import UNCLEAR, Check, Limits
 from ortbench.gate.stored import check_lost, full, refuse_statistic
@@ -32,8 +31,7 @@ _METRICS = (LATENCY, THROUGHPUT)  # that blocks of load points have
 
 
 class LiveLoadGate:
-    """Decides while blocks of load points come in, of the places that are to be measured; `BadInput` for a metric of
-    none of them."""
+    """Decides while blocks come in of load points that are to be measured; `BadInput` for a metric of none of them."""
 
     def __init__(self, limits: Limits, places: Sequence[tuple[str, At]]) -> None:
         self._limits = limits
@@ -45,26 +43,21 @@ class LiveLoadGate:
 
     @property
     def takes(self) -> int:
-        """How many rounds a verdict takes, at least."""
         return self._jury.takes
 
     def least_runs(self, mode: str, place: At) -> int:
-        """How many runs a block takes for its figures: a percentile of fewer would be another name for the slowest one, being
-        nearer to it than to the next."""
+        """How many runs a block takes."""
         stats = [key.figure.statistic for key, _ in self._of(mode, place)]
-        tails = [PERCENTILES[it] for it in stats if it in PERCENTILES]
-        needed = math.ceil(1 + 0.5 / (1 - max(tails)) - 1e-9) if tails else 1
+        needed = max((fewest_samples(it) for it in stats if it in PERCENTILES), default=1)
         return max(needed, _FEWEST_RUNS) if place.kind == RATE.name else needed
 
     def add(self, side: int, mode: str, place: At, block: LoadBlock) -> None:
-        """Take a block of a level into account."""
         for key, contest in self._of(mode, place):
             value = block_figure(block, key.figure.statistic or key.figure.metric)
             value = 1e9 / max(value, 1e-9) if key.figure.metric == THROUGHPUT else value
             self._jury.add(side, mode, contest.over.phase, block["round"], [round(value)])
 
     def _of(self, mode: str, place: At) -> Iterator[tuple[Key, Contest]]:
-        """The contests of a load point."""
         return (it for it in self._contests.items() if it[0].mode == mode and it[0].point == _point(place))
 
     def wants(self, mode: str, place: At, rounds: int) -> bool:
@@ -83,11 +76,7 @@ class LiveLoadGate:
         return {check.name for check in checks if check.verdict == UNFIT} & {it.name for it in self._contests.values()}
 
     def checks(self, results: Sequence[Result]) -> list[Check]:
-        """The verdicts, of a load that is over.
-
-        Raises `BenchmarkFailed` where nothing could be compared, `BadInput` for a limit for which there is no load
-        point.
-        """
+        """The verdicts on a load that is over; `BenchmarkFailed` with nothing to compare, `BadInput` for a limit of no point."""
         candidate, baseline = results
         checks = check_lost(candidate, baseline, self._limits)
         checks += [
@@ -168,10 +157,8 @@ def _compared(places: Sequence[tuple[str, At]], limits: Limits) -> list[Key]:
 
 
 def _contest(key: Key, most: float) -> Contest:
-    name = check_name(key)
+    name, figure = check_name(key), ".".join(filter(None, key.figure))
     over, under = (Stream(side, key.mode, name, "median") for side in (CANDIDATE, BASELINE))
     slower = ", as time per inference" if key.figure.metric == THROUGHPUT else ""
-    return Contest(
-        name, over, under, most, at_most=True, what=f"{name}{slower}, candidate to baseline",
-        metric=".".join(filter(None, key.figure)), mode=key.mode, point=key.point,
-    )  # fmt: skip
+    what = f"{name}{slower}, candidate to baseline"
+    return Contest(name, over, under, most, True, what, metric=figure, mode=key.mode, point=key.point)

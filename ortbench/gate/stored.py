@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ortbench.analysis.comparing.compare import RatioEstimate, estimate
-from ortbench.analysis.comparing.enough import lack
+from ortbench.analysis.comparing.pairs import lack
 from ortbench.analysis.comparing.series import (
     Key,
     Point,
@@ -22,10 +22,9 @@ from ortbench.analysis.loads.levels import is_full
 from ortbench.analysis.memory import DEVICE, HOST, computes_on_host, why_unknown
 from ortbench.core import units
 from ortbench.core.errors import BadInput
-from ortbench.gate.checks import because
-from ortbench.gate.contests import check_name
-from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Check, Limits
-from ortbench.gate.slo import FULL, few_blocks
+from ortbench.gate.checks import FULL, because, few_blocks
+from ortbench.gate.contests import check_name, named
+from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Check, Limits, between
 from ortbench.model.kinds import KINDS
 from ortbench.model.metric_names import MetricName
 from ortbench.model.metrics import FAMILIES, LATENCY, Figure, known_or_plain
@@ -36,8 +35,7 @@ _MEMORY = {DEVICE_MEMORY: DEVICE, HOST_MEMORY: HOST}
 
 
 def check_stored(result: Result, baseline: Result, limits: Limits) -> list[Check]:
-    """The candidate against a baseline of an earlier run, with the noise that both recorded; `BadInput` where they
-    share nothing."""
+    """The candidate against an earlier run, with the noise that both recorded; `BadInput` where they share nothing."""
     if limits.max_regression is None:
         return []
     lost = check_lost(result, baseline, limits)
@@ -48,8 +46,7 @@ def check_stored(result: Result, baseline: Result, limits: Limits) -> list[Check
 def check_metrics(
     metrics: Sequence[MetricName | None], result: Result, baseline: Result, limits: Limits, are_lost: bool = False
 ) -> list[Check]:
-    """The checks of metrics, of which None stands for those by which the kind is gated; `BadInput` for one that both
-    have not.
+    """The checks of metrics, or of those by which the kind is gated (None); `BadInput` for one that both have not.
 
     `are_lost`: the candidate has lost modes or points, which may be all that a metric is of.
     """
@@ -59,12 +56,7 @@ def check_metrics(
             refuse_statistic(metric, result.kind)
         found = [*_of_metric(metric, result, baseline, limits)]
         if not found and not are_lost:
-            raise BadInput(
-                f"--metric {metric.text}: {_why_none(metric, result, baseline)}"
-                if metric
-                else _nothing(result, baseline),
-                "--metric",
-            )
+            raise BadInput(_why_none(metric, result, baseline), "--metric")
         checks += found
     return checks
 
@@ -77,8 +69,7 @@ def refuse_statistic(metric: MetricName, kind: str) -> None:
 
 
 def check_values(result: Result, baseline: Result, limits: Limits) -> list[Check]:
-    """Metrics that are one number and have no samples, of both of a live gate; `BadInput` for one that both have
-    not."""
+    """Metrics that are one number, of both of a live gate; `BadInput` for one that both have not."""
     return check_metrics(
         [it for it in limits.metrics if not known_or_plain(it.metric).sampled], result, baseline, limits
     )
@@ -98,8 +89,7 @@ def check_lost(result: Result, baseline: Result, limits: Limits) -> list[Check]:
         point = tuple(case.point.items())
         gone = [it for it in result.cases if it.point == case.point]
         whole = bool(point) and all(it.status != OK and it.reason == case.reason for it in gone)
-        name = point_text(point) if whole else " ".join(filter(None, (f"mode {case.mode}", point_text(point))))
-        what = point_text(point) if whole else " ".join(filter(None, (case.mode, point_text(point))))
+        name, what = (point_text(point) if whole else named(it, point) for it in (f"mode {case.mode}", case.mode))
         text = f"{what} is {case.status}{because(case.reason)}; the baseline has it"
         found.append(Check(name, FAILED, text, mode=None if whole else case.mode, point=case.point))
     return list(dict.fromkeys(found))
@@ -144,7 +134,6 @@ def _which(base: Series, one: Series) -> str:
 
 
 def _check(one: Series, base: Series, results: tuple[Result, Result], limits: Limits, which: str) -> Check:
-    """A figure of two runs against the limit of a regression."""
     assert limits.max_regression is not None
     most, key = 1 + limits.max_regression, one.key
     if key.figure.metric == LATENCY:  # which stands for a whole loop or chain
@@ -170,8 +159,9 @@ def _check(one: Series, base: Series, results: tuple[Result, Result], limits: Li
     verdict = FAILED if found.low > most else PASSED if found.high <= most else UNCLEAR
     if found.exact:
         return made(verdict, f"{figures}, {bound}", found)
-    where = f"{units.ratio(found.low, 3)} to {units.ratio(found.high, 3)} with the noise of both runs"
-    return made(verdict, f"{figures} ({where}), {bound}", found)
+    return made(
+        verdict, f"{figures} ({between(found.low, found.high, '')} with the noise of both runs), {bound}", found
+    )
 
 
 def full(name: str, key: Key, one: Case, base: Case) -> tuple[str, str]:
@@ -224,8 +214,17 @@ def _unknown(
     return UNCLEAR, f"{name} of the {who}: {why_unknown(case, side)}; must be at most ×{most:.4g}"
 
 
-def _why_none(metric: MetricName, result: Result, baseline: Result) -> str:
-    """Why results have nothing of a metric, and which points or names there are."""
+def _why_none(metric: MetricName | None, result: Result, baseline: Result) -> str:
+    """That results have nothing of a metric, why, and which points or names there are."""
+    if metric is not None:
+        return f"--metric {metric.text}: {_what_lacks(metric, result, baseline)}"
+    mine, theirs = ({tuple(case.point.items()) for case in it.cases} for it in (result, baseline))
+    if mine.isdisjoint(theirs):
+        return "the results have no point in common: measure the candidate at the baseline's points"
+    return f"--metric {LATENCY}: not measured in both results"
+
+
+def _what_lacks(metric: MetricName, result: Result, baseline: Result) -> str:
     points: list[Point] = [tuple(case.point.items()) for case in result.cases if baseline.case(case.mode, case.point)]
     if metric.point and not any(metric.fits(dict(point)) for point in points):
         listed = ", ".join(dict.fromkeys(point_text(point) for point in points if point))
@@ -240,10 +239,3 @@ def _why_none(metric: MetricName, result: Result, baseline: Result) -> str:
     if metric.metric in _MEMORY:
         return "not measured in both results (--memory)"
     return "not measured in both results"
-
-
-def _nothing(result: Result, baseline: Result) -> str:
-    points = [{tuple(case.point.items()) for case in it.cases} for it in (result, baseline)]
-    if points[0].isdisjoint(points[1]):
-        return "the results have no point in common: measure the candidate at the baseline's points"
-    return f"--metric {LATENCY}: not measured in both results"

@@ -1,16 +1,17 @@
-"""What a gate found, whole: its verdict, exit code, and its Markdown and JSON. Pure."""
+"""What a gate found, whole: its verdict, exit code, and its Markdown and JSON; a regression that fresh workers confirm. Pure."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ortbench.analysis import sweep
 from ortbench.analysis.loads.levels import at, load_cases
+from ortbench.core import units
 from ortbench.core.errors import BENCHMARK_FAILED
-from ortbench.gate.limits import CODES, FAILED, PASSED, UNCLEAR, Check, overall
+from ortbench.gate.limits import CODES, FAILED, PASSED, UNCLEAR, Check, between, overall
 from ortbench.model.kinds import KINDS
 from ortbench.model.result import FAILED as CASE_FAILED
 from ortbench.model.result import Result, not_ok
@@ -26,25 +27,16 @@ _SAID = {
 
 @dataclass(frozen=True)
 class Verdict:
-    """A gate that is over.
+    """A gate that is over."""
 
-    Attributes:
-        results: of the candidate and, where there is one, of the baseline.
-        checks: what was checked.
-        remarks: what differs between the two, in sentences.
-        folder: where it was saved, if it was.
-        alike: nothing that was recorded differs between the two, as its remark says.
-    """
-
-    results: Sequence[Result]
-    checks: Sequence[Check]
-    remarks: Sequence[str] = ()
-    folder: Path | None = None
-    alike: bool = False
+    results: Sequence[Result]  # of the candidate and, where there is one, of the baseline
+    checks: Sequence[Check]  # what was checked
+    remarks: Sequence[str] = ()  # what differs between the two, in sentences
+    folder: Path | None = None  # where it was saved, if it was
+    alike: bool = False  # nothing that was recorded differs between the two, as its remark says
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What the sides are called."""
         return SIDES[: len(self.results)]
 
     @property
@@ -108,8 +100,7 @@ def nothing_measured(result: Result) -> str:
 
 
 def verdict_json(verdict: Verdict) -> str:
-    """The gate as JSON: ``verdict``, ``exit_code``, ``checks`` (see `ortbench.gate.limits.Check`), ``failed``, and for each
-    side its model and EP."""
+    """The gate as JSON: verdict, exit code, checks, what failed, remarks, and the model and EP of each side."""
     data: dict[str, object] = {
         "verdict": verdict.word,
         "exit_code": verdict.code,
@@ -120,3 +111,31 @@ def verdict_json(verdict: Verdict) -> str:
     for name, result in zip(verdict.names, verdict.results, strict=True):
         data[name] = {"model": result.model["path"], "sha256": result.model["sha256"], "ep": result.target["ep"]}
     return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
+
+
+# A regression is one when other processes show it too. Where the system puts a process and its memory can make it slower for as
+# long as it lives, on a busy machine by half and more, and every block of it says so: no number of rounds tells that from a
+# regression. So a gate that would fail is held once more with fresh workers, which are put elsewhere, and fails if they come to
+# the same.
+
+
+def confirmed(
+    checks: Sequence[Check], regressions: Collection[str], again: Sequence[Check], why_not: str | None = None
+) -> list[Check]:
+    """The checks of a gate after it was held once more, or `why_not`: of `regressions` that did not show again nothing is told."""
+    others = {check.name: check for check in again}
+    return [
+        _confirmed(check, others.get(check.name), why_not) if check.name in regressions else check for check in checks
+    ]
+
+
+def _confirmed(check: Check, again: Check | None, why_not: str | None) -> Check:
+    if again is None or (again.ratio is None and again.verdict != FAILED):
+        found = why_not or "it was not measured"
+    else:
+        found = "too" if again.ratio is None else f"×{units.ratio(again.ratio, 3)}"
+        if where := between(again.low, again.high, ""):
+            found += f" ({where}, {again.rounds} rounds)"
+        if again.verdict == FAILED:
+            return replace(check, text=f"{check.text}; with fresh workers {found}")
+    return replace(check, verdict=UNCLEAR, text=f"{check.text}; with fresh workers {found}, so it is not confirmed")

@@ -109,9 +109,9 @@ def _plan(given: Given, limits: Limits, typed: tuple[str, ...]) -> Plan:
     """The candidate's plan: of a model, or of a chain; `BadInput` for what cannot be read, or what chains have not."""
     if "chain" not in given:
         return plan_of(given["model"], given, typed, limits.needed())
-    from ortbench.suite import chain_job  # it reads files, which gates of models need not
+    from ortbench.suite import chain_file  # it reads files, which gates of models need not
 
-    return chain_job.plan_of(Path(given["chain"]), os.environ, given, typed, limits.needed())
+    return chain_file.gated_plan_of(Path(given["chain"]), os.environ, given, typed, limits.needed())
 
 
 def _baseline(plan: Plan, given: Given) -> Plan:
@@ -120,9 +120,9 @@ def _baseline(plan: Plan, given: Given) -> Plan:
 
 
 def _of_chain(plan: Plan, given: Given) -> Plan:
-    from ortbench.suite import chain_job
+    from ortbench.suite import chain_file
 
-    return chain_job.baseline_of(plan, os.environ, given)
+    return chain_file.baseline_of(plan, os.environ, given)
 
 
 _BASELINES = {WHOLE_CHAIN: _of_chain}

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
 
-from ortbench.analysis.doctor.finding import Section
+from ortbench.analysis.doctor import Section
 from ortbench.core import interpreters, signals
 from ortbench.core.errors import BENCHMARK_FAILED, DONE, INTERRUPTED
 from ortbench.jobs.measuring import observed
@@ -21,7 +21,7 @@ def doctor(with_noise: bool, python: str | None, json_out: str | None) -> int:
     Raises:
         BenchmarkFailed: no worker can be started.
     """
-    from ortbench.analysis.doctor.sections import examine, works
+    from ortbench.analysis.doctor import examine, works
     from ortbench.measure import diagnose
 
     facts = diagnose.facts(python)

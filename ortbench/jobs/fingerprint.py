@@ -13,7 +13,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, Protocol
 
-from ortbench.analysis.comparing.variables import recorded
+from ortbench.analysis.comparing.comparable import recorded_variables
 from ortbench.core.files import sha256
 from ortbench.core.interpreters import packages
 from ortbench.core.version import __version__
@@ -111,7 +111,7 @@ def _essence(plan: Plan) -> dict[str, Any]:
         chain = Chain(tuple(stages), tuple(replace(link, where={}) for link in there.chain.links))
     target = replace(there.target, engine_cache=None)
     essence = asdict(replace(there, model=model, target=target, chain=chain, command=(), name=None))
-    return {**essence, "variables": recorded(plan.record_env, os.environ)[0]}
+    return {**essence, "variables": recorded_variables(plan.record_env, os.environ)[0]}
 
 
 def with_files(plan: Plan, to: Put, python: Put = str) -> Plan:

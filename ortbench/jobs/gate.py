@@ -8,18 +8,24 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from ortbench.analysis.comparing import same_chain
-from ortbench.analysis.comparing.comparable import apart, changes, comparability, mismatches, sameness, short
+from ortbench.analysis.comparing.comparable import (
+    apart,
+    changes,
+    comparability,
+    different_chains,
+    mismatches,
+    sameness,
+    short,
+)
 from ortbench.core.errors import INTERRUPTED, OrtbenchError
 from ortbench.core.files import make_marked, write_or_note
 from ortbench.core.safe_text import complain
 from ortbench.gate.checks import check_alone
-from ortbench.gate.confirmation import confirmed
 from ortbench.gate.limits import Check, Limits
 from ortbench.gate.live import LiveGate
 from ortbench.gate.live_load import LiveLoadGate, planned
 from ortbench.gate.stored import check_stored
-from ortbench.gate.verdict import AGAIN, SIDES, Verdict, verdict_json
+from ortbench.gate.verdict import AGAIN, SIDES, Verdict, confirmed, verdict_json
 from ortbench.jobs.asked_gate import AskedGate
 from ortbench.jobs.compare import result_file
 from ortbench.jobs.measuring import Place, measure, new_place
@@ -132,7 +138,7 @@ def _remarks(plans: Sequence[Plan], results: Sequence[Result]) -> tuple[list[str
         if getattr(plans[1].inputs, name) != getattr(plans[0].inputs, name)
     ]
     if KINDS[candidate.kind].of_stages:
-        inputs += map(apart, same_chain.different(baseline.part, candidate.part))
+        inputs += map(apart, different_chains(baseline.part, candidate.part))
     if not inputs and (same := sameness(baseline, candidate)) is not None:
         return [same], True
     return [f"baseline → candidate: {change}" for change in [*inputs, *changes(baseline, candidate)]], False

@@ -48,7 +48,7 @@ def measured(
     """
 
     def when_open(results: Sequence[Result]) -> None:
-        from ortbench.analysis.link import attach
+        from ortbench.analysis.bandwidth import attach
 
         if len(results) == len(plans):  # else whose they are is not known
             options = dict.fromkeys(option for plan in plans for option in plan.target.options)

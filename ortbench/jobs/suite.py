@@ -18,10 +18,9 @@ from ortbench.jobs.publishing import Exports, json_text, publish
 from ortbench.jobs.suite_folder import claim, join, saved_result, write_summary
 from ortbench.plan.output_options import Wanted
 from ortbench.report.suite import build
-from ortbench.suite.cases import Suite
+from ortbench.suite.cases import Suite, parse_shard, shard
 from ortbench.suite.job import Job
 from ortbench.suite.record import CONCLUDED, MISSING, SKIPPED, Record, exit_code
-from ortbench.suite.shards import parse_shard, shard
 
 
 def chosen(found: Suite, jobs: Sequence[Job], part: str | None, only: Sequence[str]) -> list[Job]:

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
 
-from ortbench.analysis.comparing.variables import recorded
+from ortbench.analysis.comparing.comparable import recorded_variables
 from ortbench.analysis.items import items_of
 from ortbench.analysis.nodes.placed import nodes_stay
 from ortbench.analysis.throttling import leave_out, sentence, throttled
@@ -45,7 +45,7 @@ def describe(result: Result, plan: Plan, machine: Machine, sha256: str, run_id: 
     result.environment = {**machine, **opened["runtime"]}
     if plan.record_env:
         result.environment["record_env"] = list(plan.record_env)
-        result.environment["variables"], remarks = recorded(plan.record_env, os.environ)
+        result.environment["variables"], remarks = recorded_variables(plan.record_env, os.environ)
         for remark in remarks:
             result.warn("record-env", remark)
     result.model = {

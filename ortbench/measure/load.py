@@ -7,8 +7,8 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from ortbench.analysis.loads import arrivals
-from ortbench.analysis.loads.load import Search
+from ortbench.analysis.loads import queueing
+from ortbench.analysis.loads.levels import Search
 from ortbench.analysis.loads.load_levels import Burst, Requests, Taken, case_of
 from ortbench.measure.experiment import Experiment
 from ortbench.measure.forecast import Forecast
@@ -46,19 +46,19 @@ class Due:
         rate = self._load.rate
         if isinstance(rate, tuple):
             return rate
-        return () if rate == AUTO or self._stamps is None else (arrivals.own_rate(self._stamps),)
+        return () if rate == AUTO or self._stamps is None else (queueing.own_rate(self._stamps),)
 
     def longest_s(self, rate: float) -> float | None:
         """How long a file of arrivals goes on at a rate, s; None where arrivals are made up."""
         return None if self._stamps is None else (len(self._stamps) - 1) / rate
 
-    def moments(self, rate: float, duration_s: float, repeat: int) -> arrivals.Moments:
+    def moments(self, rate: float, duration_s: float, repeat: int) -> queueing.Moments:
         """When requests are due, ns from the beginning on, shape (n,); the same for the same `repeat`."""
         if self._stamps is not None:
-            return arrivals.replayed(self._stamps, rate, duration_s)
+            return queueing.replayed(self._stamps, rate, duration_s)
         if self._load.arrivals == UNIFORM:
-            return arrivals.uniform(rate, duration_s)
-        return arrivals.poisson(rate, duration_s, self._seed, repeat)
+            return queueing.uniform(rate, duration_s)
+        return queueing.poisson(rate, duration_s, self._seed, repeat)
 
 
 class LoadExperiment(Experiment[Any]):

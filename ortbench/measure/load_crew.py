@@ -23,7 +23,7 @@ from ortbench.model.protocol import LoadBlock, LoadCallers, LoadRuns, LoadServed
 from ortbench.model.schema import OWN, PROCESS
 
 if TYPE_CHECKING:
-    from ortbench.analysis.loads.arrivals import Moments
+    from ortbench.analysis.loads.queueing import Moments
 
 
 LEAST_RUNS = 3  # of each caller in a block: one before what counts, and two that do

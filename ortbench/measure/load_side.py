@@ -6,8 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-from ortbench.analysis.loads.levels import CONCURRENCY, RATE, at, load_cases, put_scaling
-from ortbench.analysis.loads.load import knees
+from ortbench.analysis.loads.levels import CONCURRENCY, RATE, at, knees, load_cases, put_scaling
 from ortbench.analysis.loads.load_levels import LATE_NS, LOCK_MATTERS, Burst, Requests, Taken, case_of, put_clock
 from ortbench.core.errors import OrtbenchError, WrongOutputs
 from ortbench.measure.gpus import Watch, known_card, to_warn_of
@@ -22,7 +21,7 @@ from ortbench.plan.load_plan import LoadPlan, callers, settings
 from ortbench.plan.plan import Observer
 
 if TYPE_CHECKING:
-    from ortbench.analysis.loads.arrivals import Moments
+    from ortbench.analysis.loads.queueing import Moments
 
 _ALONE_NS = 100_000_000  # of a block of one caller alone
 _MOST_RUNS = 3_000_000  # of a load point that are kept

@@ -14,7 +14,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from ortbench.analysis.comparing.enough import ROUNDS
+from ortbench.analysis.comparing.pairs import ROUNDS
 from ortbench.core.stats import median_interval
 from ortbench.model.modes import LATENCY
 from ortbench.model.schema import Stopped

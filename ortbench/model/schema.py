@@ -852,7 +852,7 @@ class Peaks(TypedDict):
 
 
 class LinkShare(TypedDict):
-    """How near copies come to what the link can do: see `ortbench.analysis.link`."""
+    """How near copies come to what the link can do: see `ortbench.analysis.bandwidth`."""
 
     bytes: int
     copies: int

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ortbench.analysis.chains import LINKED, crosses, crossing_ns
+from ortbench.analysis.steps_and_stages import LINKED, crosses, crossing_ns
 from ortbench.core import units
 from ortbench.core.stats import Stats
 from ortbench.model.modes import LATENCY

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ortbench.analysis.doctor.finding import BAD as IS_BAD
-from ortbench.analysis.doctor.finding import GOOD as IS_GOOD
-from ortbench.analysis.doctor.finding import KNOW, VERDICTS, Finding, Section
+from ortbench.analysis.doctor import BAD as IS_BAD
+from ortbench.analysis.doctor import GOOD as IS_GOOD
+from ortbench.analysis.doctor import KNOW, VERDICTS, Finding, Section
 from ortbench.report.model import BAD, GOOD, UNCLEAR, Block, Conclusion, Note, Notes, Report, Title
 
 _SIGNS = {IS_GOOD: ("good", GOOD), KNOW: ("know", UNCLEAR), IS_BAD: ("bad", BAD)}

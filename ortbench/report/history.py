@@ -9,12 +9,11 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from ortbench.analysis.comparing.change_points import LEVEL
+from ortbench.analysis.comparing.change_points import LEVEL, Shift
 from ortbench.analysis.comparing.compare import COSTS, FASTER, LESS, MORE, SLOWER
 from ortbench.analysis.comparing.history import FEWEST, Run, Series, Step, series
 from ortbench.analysis.comparing.naming import called
 from ortbench.analysis.comparing.series import Selection, point_text
-from ortbench.analysis.comparing.shift import Shift
 from ortbench.core import units
 from ortbench.model.kinds import KINDS
 from ortbench.model.result import Result

@@ -9,17 +9,20 @@ from ortbench.analysis.loads.levels import (
     CONCURRENCY,
     RATE,
     at,
+    failed,
     figure,
     is_full,
+    kept,
+    knee_of,
     latency_of,
     measured,
     modes_of,
+    most,
     of_kind,
     rate_of,
     rate_text,
     spread_of,
 )
-from ortbench.analysis.loads.load import failed, kept, knee_of, most
 from ortbench.core import units
 from ortbench.core.stats import SAMPLES_FOR, Stats
 from ortbench.model.modes import (

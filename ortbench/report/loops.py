@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ortbench.analysis.loops import growth_ns, is_first_apart, law
+from ortbench.analysis.steps_and_stages import growth_ns, is_first_apart, law
 from ortbench.core import units
 from ortbench.model.modes import LATENCY, STEP
 from ortbench.model.result import Case, Result

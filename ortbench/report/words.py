@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Sequence
 
-from ortbench.analysis.comparing import variables
+from ortbench.analysis.comparing.comparable import variables_line
 from ortbench.analysis.findings.load_advice import slo_text
-from ortbench.analysis.loads.levels import CONCURRENCY, RATE, at, load_cases, rate_text
-from ortbench.analysis.loads.load import asked_of
+from ortbench.analysis.loads.levels import CONCURRENCY, RATE, asked_of, at, load_cases, rate_text
 from ortbench.core import units
 from ortbench.core.safe_text import shortened
 from ortbench.model.hardware_names import NVIDIA, kind
@@ -53,7 +52,7 @@ def heading(result: Result) -> list[str]:
         lines[-1] += f"; clocks locked to {clocks if isinstance(clocks, str) else f'{clocks} MHz'}"
     if result.stopped is not None:
         lines[-1] += f"; {ended(result.stopped, result.took_ns)}"
-    if (recorded := variables.line(result.environment)) is not None:
+    if (recorded := variables_line(result.environment)) is not None:
         lines.append(f"environment: {recorded}")
     return lines
 

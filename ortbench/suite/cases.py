@@ -8,6 +8,7 @@ what an earlier layer gave.
 from __future__ import annotations
 
 import glob
+import hashlib
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -18,11 +19,11 @@ from pathlib import Path
 from typing import Any
 
 from ortbench.analysis.comparing.naming import natural
+from ortbench.core.errors import BadInput
 from ortbench.core.safe_text import plain_name
 from ortbench.plan.option_types import text_of, texts_of
 from ortbench.plan.options import check_values, make
-from ortbench.suite.layers import GATE, KEYS, OPTIONS, Layer, Tables, Value, merged, places_of
-from ortbench.suite.needs import NEEDS, Needs
+from ortbench.suite.layers import GATE, KEYS, NEEDS, OPTIONS, Layer, Needs, Tables, Value, merged, places_of
 from ortbench.suite.toml_file import SuiteFile, Where, dotted
 
 # What is relative to the file, and where {model} and {folder} stand for the model's name and folder.
@@ -104,13 +105,10 @@ class _Override:
 
 
 def _axes(of_chain: bool, name: str, ep: str, shape: str) -> dict[str, str]:
-    """What overrides choose a case by."""
     return {"chain": name} if of_chain else {"model": name, "ep": ep, "shape": shape}
 
 
 class _Reader:
-    """Makes cases of a file's data."""
-
     def __init__(self, file: SuiteFile) -> None:
         self._file = file
         self._tables = Tables(file)
@@ -119,9 +117,9 @@ class _Reader:
     def suite(self) -> Suite:
         data = self._file.data
         self._tables.known(data, (), ("suite", "defaults", "bench", "override"))
-        name = self._suite_name(data.get("suite", {}))
-        defaults = self._tables.table(data.get("defaults", {}), ("defaults",))
-        self._tables.known(defaults, ("defaults",), ("ep", *KEYS))
+        named = self._tables.table(data.get("suite", {}), ("suite",), ("name",))
+        name = self._tables.text(named, ("suite",), "name", self._file.path.stem)
+        defaults = self._tables.table(data.get("defaults", {}), ("defaults",), ("ep", *KEYS))
         layer = self._tables.layer(defaults, ("defaults",))
         benches = [self._bench(table, where, defaults) for table, where in self._tables.tables(data, "bench")]
         if not benches:
@@ -141,12 +139,6 @@ class _Reader:
             if not any(override.fits(_axes(it.of_chain, it.model_name, it.ep, it.shape)) for it in cases):
                 raise self._file.mistake((*override.where, "where"), "fits no case")
         return Suite(name, self._file, cases)
-
-    def _suite_name(self, value: Any) -> str:
-        table = self._tables.table(value, ("suite",))
-        self._tables.known(table, ("suite",), ("name",))
-        with self._file.at(("suite", "name")):
-            return text_of(table.get("name", self._file.path.stem))
 
     def _case(
         self,
@@ -211,30 +203,20 @@ class _Reader:
 
     def _bench(self, table: dict[str, Any], where: Where, defaults: dict[str, Any]) -> _Bench:
         self._tables.known(table, where, ("model", "ep", "shapes", "chain", *KEYS))
-        if "chain" in table:
-            return self._bench_of_chains(table, where)
-        if "ep" in table or "ep" not in defaults:
-            eps = self._choices(table.get("ep", "auto"), (*where, "ep"), self._ep)
-        else:
-            eps = self._choices(defaults["ep"], ("defaults", "ep"), self._ep)
-        shapes = [_Choice("", {})]
+        of_chain, eps, shapes = "chain" in table, [_Choice("", {})], [_Choice("", {})]
+        if of_chain and (said := [key for key in ("model", "ep", "shapes") if key in table]):
+            message = "a chain's file says it of each stage, so leave it out of a bench with chain"
+            raise self._file.mistake((*where, said[0]), message)
+        if not of_chain:
+            source, place = (table, where) if "ep" in table or "ep" not in defaults else (defaults, ("defaults",))
+            eps = self._choices(source.get("ep", "auto"), (*place, "ep"), self._ep)
         if "shapes" in table:
             shapes = self._choices(table["shapes"], (*where, "shapes"), self._shape)
-        return _Bench(self._models(table, where, "model"), eps, shapes, self._tables.layer(table, where), where)
-
-    def _bench_of_chains(self, table: dict[str, Any], where: Where) -> _Bench:
-        for key in ("model", "ep", "shapes"):
-            if key in table:
-                message = "a chain's file says it of each stage, so leave it out of a bench with chain"
-                raise self._file.mistake((*where, key), message)
-        none = [_Choice("", {})]
-        return _Bench(self._models(table, where, "chain"), none, none, self._tables.layer(table, where), where, True)
+        models = self._models(table, where, "chain" if of_chain else "model")
+        return _Bench(models, eps, shapes, self._tables.layer(table, where), where, of_chain)
 
     def _models(self, table: dict[str, Any], where: Where, key: str) -> list[Path]:
-        """The files that a bench names under a key."""
-        place = (*where, key)
-        if key not in table:
-            raise self._file.mistake(place, "is missing: name a model, or several by a pattern or a list")
+        place = self._tables.needed(table, where, key, "name a model, or several by a pattern or a list")
         with self._file.at(place):
             patterns = texts_of(table[key])
         found: list[Path] = []
@@ -264,30 +246,23 @@ class _Reader:
             with self._file.at(where):
                 return _Choice(Path(text_of(value)).stem, {"ep": Value(value, where)})
         self._tables.known(value, where, ("name", "ep", *KEYS))
-        with self._file.at((*where, "ep")):
-            ep = text_of(value.get("ep"))
-        with self._file.at((*where, "name")):
-            name = text_of(value.get("name", Path(ep).stem))
+        ep = self._tables.text(value, where, "ep")
+        name = self._tables.text(value, where, "name", Path(ep).stem)
         return _Choice(name, {**self._tables.layer(value, where), "ep": Value(ep, (*where, "ep"))})
 
     def _shape(self, value: Any, where: Where) -> _Choice:
-        table = self._tables.table(value, where)
-        self._tables.known(table, where, ("name", *KEYS))
+        table = self._tables.table(value, where, ("name", *KEYS))
         layer = self._tables.layer(table, where)
         options = [OPTIONS[key] for key in ("shape", "dim") if layer.get(key)]
         items = [it.word(name, it.text_of_entry(name, item)) for it in options for name, item in table[it.flag].items()]
         if "name" not in table and not items:
             raise self._file.mistake(where, "needs shape, dim or a name")
-        with self._file.at((*where, "name")):
-            return _Choice(text_of(table.get("name", "-".join(map(plain_name, items)))), layer)
+        return _Choice(self._tables.text(table, where, "name", "-".join(map(plain_name, items))), layer)
 
     def _override(self, table: dict[str, Any], where: Where) -> _Override:
         self._tables.known(table, where, ("where", "skip", *KEYS))
-        place = (*where, "where")
-        if "where" not in table:
-            raise self._file.mistake(place, 'is missing: say for which cases, such as where = {ep = "webgpu"}')
-        conditions = self._tables.table(table["where"], place)
-        self._tables.known(conditions, place, ("model", "ep", "shape", "chain"))
+        place = self._tables.needed(table, where, "where", 'say for which cases, such as where = {ep = "webgpu"}')
+        conditions = self._tables.table(table["where"], place, ("model", "ep", "shape", "chain"))
         patterns = {}
         for axis, value in conditions.items():
             with self._file.at((*place, axis)):
@@ -309,3 +284,18 @@ def _names(models: Sequence[Path]) -> dict[Path, str]:
         model: model.stem if alike[model.stem] == 1 else f"{model.absolute().parent.name}-{model.stem}"
         for model in models
     }
+
+
+def parse_shard(text: str) -> tuple[int, int]:
+    """``2/4`` as (2, 4): the second of four parts; `BadInput` where it is not of that form."""
+    found = re.fullmatch(r"(\d+)/(\d+)", text, re.ASCII)
+    number, count = (int(found[1]), int(found[2])) if found else (0, 0)
+    if not 1 <= number <= count:
+        raise BadInput(f"--shard {text!r}: write it as i/n, from 1/n to n/n", "--shard")
+    return number, count
+
+
+def shard(ids: Sequence[str], number: int, count: int) -> set[str]:
+    """One of `count` parts of about equal size: by hashes, as in a file's order every second case may be on the same EP."""
+    mixed = sorted(ids, key=lambda name: hashlib.sha256(name.encode()).digest())
+    return set(mixed[number - 1 :: count])

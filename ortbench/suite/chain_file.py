@@ -6,19 +6,22 @@ that hold where a stage says nothing else. ``[[link]]`` joins an output and an i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from ortbench.core.errors import BadInput
-from ortbench.model.modes import CHAIN_MODES
+from ortbench.gate.baseline import BASELINE_CHAIN, LIVE_BASELINE, STORED_BASELINE, changes
+from ortbench.gate.limits import Limits
+from ortbench.model.modes import ALL_MODES, CHAIN_MODES
 from ortbench.plan.chain_plan import Chain, End, Link, Stage, in_order
 from ortbench.plan.loop_plan import Steps
-from ortbench.plan.option_types import text_of, whole_of
+from ortbench.plan.option_types import whole_of
 from ortbench.plan.options import Given, make, options_of
-from ortbench.plan.plan import Loop, Plan, check
+from ortbench.plan.output_options import Wanted
+from ortbench.plan.plan import PLAN, Loop, Plan, check
 from ortbench.plan.plan_builder import is_library, target_of
 from ortbench.plan.target import Inputs, Target
 from ortbench.suite.layers import Layer, Tables, Value, merged, places_of
@@ -37,10 +40,7 @@ KEYS = ("name", "model", REPEAT, *OPTIONS)
 
 
 def plan_of(path: Path, environ: Mapping[str, str], given: Given, command: tuple[str, ...] = ()) -> Plan:
-    """The plan of a chain: of its file, and of the options of the command, which hold for all of the chain.
-
-    Raises `BadInput` for a mistake in the file, with its line and key, or an option that cannot be read.
-    """
+    """The plan of a chain's file with a command's options, which hold for all of it; `BadInput` with line and key."""
     inputs, target = make(Inputs, given), make(Target, given)
     chain = _Reader(SuiteFile(path, environ), inputs).chain()
     stages = tuple(replace(it, target=replace(it.target, python=target.python)) for it in chain.stages)
@@ -68,8 +68,7 @@ class _Reader:
     def chain(self) -> Chain:
         data = self._file.data
         self._tables.known(data, (), ("defaults", "stage", "link"))
-        defaults = self._tables.table(data.get("defaults", {}), ("defaults",))
-        self._tables.known(defaults, ("defaults",), (*OPTIONS,))
+        defaults = self._tables.table(data.get("defaults", {}), ("defaults",), (*OPTIONS,))
         layer = self._tables.layer(defaults, ("defaults",))
         tables = self._tables.tables(data, "stage")
         if not tables:
@@ -90,9 +89,9 @@ class _Reader:
 
     def _stage(self, table: dict[str, Any], where: Where, defaults: Layer, number: int) -> Stage:
         self._tables.known(table, where, KEYS)
-        model = self._model(table, where)
-        with self._file.at((*where, "name")):
-            name = text_of(table.get("name", model.stem))
+        self._tables.needed(table, where, "model", "name a model")
+        model = self._base / self._tables.text(table, where, "model")
+        name = self._tables.text(table, where, "name", model.stem)
         if "." in name or not name.strip():
             raise self._file.mistake(
                 (*where, "name"), f"{name!r}: a name without a dot, which links end a stage's name by"
@@ -109,15 +108,7 @@ class _Reader:
             check(Plan(stage.model, target, inputs, CHAIN_MODES, steps=steps))
         return stage
 
-    def _model(self, table: Mapping[str, Any], where: Where) -> Path:
-        place = (*where, "model")
-        if "model" not in table:
-            raise self._file.mistake(place, "is missing: name a model")
-        with self._file.at(place):
-            return self._base / text_of(table["model"])
-
     def _repeat(self, table: Mapping[str, Any], where: Where, given: Mapping[str, Value]) -> int:
-        """How often a stage runs."""
         if REPEAT not in table:
             if FEEDBACK in given:
                 message = f"needs {REPEAT}, the number of steps in which an output is an input of the next one"
@@ -162,11 +153,9 @@ class _Reader:
         return links
 
     def _end(self, table: Mapping[str, Any], key: str, where: Where, stages: Mapping[str, Stage]) -> End:
-        place = (*where, key)
-        if key not in table:
-            raise self._file.mistake(place, 'is missing: write it as "stage.tensor"')
+        place = self._tables.needed(table, where, key, 'write it as "stage.tensor"')
+        text = self._tables.text(table, where, key)
         with self._file.at(place):
-            text = text_of(table[key])
             stage, dot, tensor = text.partition(".")
             if not dot or not stage or not tensor:
                 raise BadInput(f'{text!r}: write it as "stage.tensor"')
@@ -182,3 +171,48 @@ class _Reader:
         if len(circle) == 2:
             reason = f"{circle[0]} would wait for itself; {REPEAT} and {FEEDBACK} make a stage a loop"
         raise self._file.mistake(("link", number), reason)
+
+
+# In gates and suites
+
+_OWN = {it.flag for it in options_of(*PLAN, Wanted) if "chain" in it.commands}
+_OF_GATES = {it.flag for it in options_of(Limits, STORED_BASELINE)} | {BASELINE_CHAIN.flag, "baseline-python"}
+_KNOWN = {it.flag: it for it in options_of(*PLAN, LIVE_BASELINE)}
+
+
+def is_for_chains(flag: str) -> bool:
+    """Whether an option of a gate or a suite means something for a chain."""
+    return flag in _OWN | _OF_GATES
+
+
+def refuse_others(given: Given) -> None:
+    """Refuse options that chains have not: those that are a stage's, and those of single inferences."""
+    for flag, it in _KNOWN.items():
+        if flag in given and not is_for_chains(flag):
+            raise BadInput(f"{it.name} {why_not(flag)}", it.name)
+
+
+def why_not(flag: str) -> str:
+    """Why an option is not for a chain, behind its name."""
+    if flag.startswith("baseline-"):
+        return f"is of one model: give the baseline's chain a file of its own, {BASELINE_CHAIN.name} FILE"
+    return "is not for a chain, whose file says how each stage runs"
+
+
+def gated_plan_of(
+    path: Path, environ: Mapping[str, str], given: Given, command: tuple[str, ...], needed: Collection[str]
+) -> Plan:
+    """The same for a gate, with the modes that its limits need; options that say nothing of a plan are left alone."""
+    refuse_others(given)
+    plan = plan_of(path, environ, given, command)
+    more = (name for name in ALL_MODES if name in needed and name not in plan.modes)
+    return replace(plan, modes=(*plan.modes, *more))
+
+
+def baseline_of(plan: Plan, environ: Mapping[str, str], given: Given) -> Plan:
+    """The baseline's plan: of another chain, with another interpreter, or both."""
+    python = changes(Target, given).get("python", plan.target.python)
+    same = {flag: value for flag, value in given.items() if flag != "python"}
+    path = Path(given.get(BASELINE_CHAIN.flag) or plan.model)
+    found = plan_of(path, environ, same if python is None else {**same, "python": python}, plan.command)
+    return replace(found, modes=plan.modes, loop=plan.loop)

@@ -20,10 +20,9 @@ from ortbench.plan.options import SWEPT, declared, make
 from ortbench.plan.plan import Plan, check
 from ortbench.plan.plan_builder import asked_modes, is_library, live, plan_of, weighing
 from ortbench.plan.sweep_plan import IN_SUITES, Shape, Swept, check_shapes, list_in, shapes_of
-from ortbench.suite import chain_job
+from ortbench.suite import chain_file
 from ortbench.suite.cases import Suite, SuiteCase
-from ortbench.suite.layers import LOADS, OPTIONS, places_of
-from ortbench.suite.needs import Demand, demand_of
+from ortbench.suite.layers import LOADS, OPTIONS, Demand, demand_of, places_of
 from ortbench.suite.toml_file import Where
 
 _DEFAULTS = ("defaults",)
@@ -34,19 +33,15 @@ ONLY_SWEEPS = {it.flag for it in IN_SUITES}
 
 
 def _is_for_loads(flag: str) -> bool:
-    """Whether an option is one of `ortbench load`."""
     return flag == "ep" or "load" in OPTIONS[flag].commands or flag == "duration"
 
 
 def _is_for_sweeps(flag: str) -> bool:
-    """Whether an option is one of `ortbench sweep`."""
     return flag in ONLY_SWEEPS or flag in ("ep", SLO.flag) or SWEPT in OPTIONS[flag].commands
 
 
 @dataclass(frozen=True)
 class Job:
-    """What is to be done for a case."""
-
     case: SuiteCase  # of the suite
     # of the candidate and, in a live gate, the baseline; of a sweep that of its first shape; none where the case is
     # skipped
@@ -60,23 +55,17 @@ class Job:
 
     @property
     def demand(self) -> Demand:
-        """What it takes of a machine in a cluster."""
         return demand_of(self.case.needs, self.plans)
 
 
 def jobs_of(suite: Suite, command: tuple[str, ...], elsewhere: bool = False) -> list[Job]:
-    """A job for every case; `elsewhere`: on other machines, which may have interpreters that this one lacks.
-
-    Raises `BadInput`, with its line and key, for an option that a case cannot be carried out with.
-    """
+    """A job a case, on machines `elsewhere` maybe; `BadInput`, with line and key, for an option that cannot be carried out."""
     return [
         Job(case) if case.skip is not None else _Maker(suite, case, command, elsewhere).job() for case in suite.cases
     ]
 
 
 class _Maker:
-    """Makes the job of one case."""
-
     def __init__(self, suite: Suite, case: SuiteCase, command: tuple[str, ...], elsewhere: bool) -> None:
         self._file, self._environ = suite.file, suite.environ
         self._case = case
@@ -100,7 +89,7 @@ class _Maker:
     def _can_have(self, flag: str) -> bool:
         """Whether an option that is a default is for this case: those of loops and loads are for these, and chains have few."""
         if self._case.of_chain:
-            return chain_job.is_for_chains(flag)
+            return chain_file.is_for_chains(flag)
         if self._is_sweep:
             return flag not in OPTIONS or _is_for_sweeps(flag)
         if flag in ONLY_SWEEPS:
@@ -160,14 +149,12 @@ class _Maker:
         check(replace(plan, target=replace(plan.target, python=None)) if self._elsewhere else plan)
 
     def _sweep(self, is_live: bool) -> Job:
-        """The job of a sweep."""
         self._refuse_beside("sweep", _is_for_sweeps)
         if is_live:
             flag = next(it.flag for it in LIVE_BASELINE if it.flag in self._given)
             reason = "a sweep is held against an earlier suite: write baseline, its folder, in its place"
             raise self._file.mistake(self._where(flag), reason)
-        case = self._case
-        given = self._given
+        case, given = self._case, self._given
         with self._blaming(case.where):
             slo = make(Swept, given).slo
             own = {flag: value for flag, value in given.items() if flag != SLO.flag}
@@ -202,12 +189,12 @@ class _Maker:
             return plan_of(case.model, given, self._command, needed)
         if not case.of_chain:
             return plan_of(case.model, self._given, self._command, needed)
-        return chain_job.plan_of(Path(case.model), self._environ, self._given, self._command, needed)
+        return chain_file.gated_plan_of(Path(case.model), self._environ, self._given, self._command, needed)
 
     def _baseline(self, plan: Plan) -> Plan:
         if not self._case.of_chain:
             return baseline_of(plan, self._given)
-        return chain_job.baseline_of(plan, self._environ, self._given)
+        return chain_file.baseline_of(plan, self._environ, self._given)
 
     def _where(self, flag: str) -> Where:
         value = self._case.given.get(flag)

@@ -3,25 +3,73 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any
 
+from ortbench.core.ep_names import NVIDIA_EPS, SHORT_NAMES
+from ortbench.core.errors import BadInput
 from ortbench.gate.baseline import LIVE_BASELINE, STORED_BASELINE
 from ortbench.gate.limits import Limits
 from ortbench.plan.load_plan import LoadPlan
-from ortbench.plan.option_types import TEXT
-from ortbench.plan.options import Option, options_of
-from ortbench.plan.plan import PLAN
+from ortbench.plan.option_types import AMOUNTS, TEXT, WHOLE, text_of
+from ortbench.plan.options import RUNS, Option, declared, not_negative, option, options_of
+from ortbench.plan.plan import PLAN, Plan
 from ortbench.plan.sweep_plan import IN_SUITES
-from ortbench.suite.needs import NEEDS
 from ortbench.suite.toml_file import SuiteFile, Where
+
+# What a case needs of a machine in a cluster, where a suite is spread over one
+
+# A cluster hides all cards from their processes but those that a case was given. Others can see them all, so that a case has
+# its machine to itself.
+_ON_GIVEN_CARDS = {*NVIDIA_EPS, "MIGraphXExecutionProvider", "ROCMExecutionProvider"}
+_COUNTED_OTHERWISE = {"CPU": "a case has all of its machine's, or one beside its cards", "GPU": "that is num-gpus"}
+
+
+def _resources(amounts: dict[str, float], option: str) -> None:
+    for name in amounts.keys() & _COUNTED_OTHERWISE.keys():
+        raise BadInput(f"{option} {name}: {_COUNTED_OTHERWISE[name]}; leave it out", option)
+
+
+@dataclass(frozen=True)
+class Needs:
+    # cards that a case has to itself; None for one where its EP runs on one, else none
+    gpus: int | None = option(
+        "num-gpus", "N", "Cards that the case has to itself.", RUNS, kind=WHOLE, check=not_negative, commands=("suite",)
+    )
+    # of the cluster, and how much of each a case takes
+    resources: dict[str, float] = option(
+        "resources", "NAME=N", "What it takes of the cluster's resources.", RUNS, kind=AMOUNTS, default={},
+        check=_resources, commands=("suite",),
+    )  # fmt: skip
+
+
+NEEDS = {it.flag: it for it in declared(Needs).values()}
+
+
+@dataclass(frozen=True)
+class Demand:
+    gpus: int = 0  # cards; with none it takes every CPU, so that nothing else runs beside it
+    resources: dict[str, float] = field(default_factory=dict)  # others by name
+    pythons: frozenset[str] = frozenset()  # interpreters that the machine must have
+
+    def __str__(self) -> str:
+        cards = [] if not self.gpus else ["a GPU" if self.gpus == 1 else f"{self.gpus} GPUs"]
+        named = [f"{amount:g} {name}" for name, amount in sorted(self.resources.items())]
+        return ", ".join([*cards, *named, *sorted(self.pythons)]) or "a CPU"
+
+
+def demand_of(needs: Needs, plans: tuple[Plan, ...]) -> Demand:
+    pythons = frozenset(python for plan in plans if (python := plan.target.python) is not None)
+    on_cards = any(SHORT_NAMES.get(it.ep, it.ep) in _ON_GIVEN_CARDS for plan in plans for it in plan.targets)
+    return Demand(int(on_cards) if needs.gpus is None else needs.gpus, needs.resources, pythons)
+
+
+# Layers
 
 
 @dataclass(frozen=True)
 class Value:
-    """An option's value, and where the file gives it."""
-
     given: Any
     where: Where
 
@@ -39,17 +87,29 @@ KEYS = (*OPTIONS, *NEEDS, "gate")  # of every table with options
 
 
 class Tables:
-    """Reads the tables of a suite's file, which have some options; what is wrong in them is `BadInput` with its
-    place."""
+    """Reads the tables of a file, which have some options; what is wrong in them is `BadInput` with its place."""
 
     def __init__(self, file: SuiteFile, options: Mapping[str, Option] = OPTIONS) -> None:
         self._file, self._options = file, options
 
-    def table(self, value: Any, where: Where) -> dict[str, Any]:
-        """Refuse what is no table."""
+    def table(self, value: Any, where: Where, known: Sequence[str] | None = None) -> dict[str, Any]:
+        """A value that must be a table, of keys that are `known` where that is said here."""
         if not isinstance(value, dict):
             raise self._file.mistake(where, "must be a table")
+        if known is not None:
+            self.known(value, where, known)
         return value
+
+    def text(self, table: Mapping[str, Any], where: Where, key: str, default: str | None = None) -> str:
+        """The text under a key; one without a default must be there."""
+        with self._file.at((*where, key)):
+            return text_of(table.get(key, default))
+
+    def needed(self, table: Mapping[str, Any], where: Where, key: str, hint: str) -> Where:
+        """Where a key is that a table must have."""
+        if key not in table:
+            raise self._file.mistake((*where, key), f"is missing: {hint}")
+        return (*where, key)
 
     def tables(self, data: Mapping[str, Any], key: str) -> list[tuple[dict[str, Any], Where]]:
         """Every ``[[key]]``, and where it is."""
@@ -68,14 +128,12 @@ class Tables:
                 raise self._file.mistake((*where, key), f"no such key; {hint}")
 
     def layer(self, table: Mapping[str, Any], where: Where) -> dict[str, Value | None]:
-        """The options and limits of a table."""
         layer = self._values(table, where, {**self._options, **NEEDS})
         gate, place = table.get("gate", {}), (*where, "gate")
         if gate is False:
             layer.update(dict.fromkeys(GATE))
         else:
-            self.known(self.table(gate, place), place, list(GATE))
-            layer.update(self._values(gate, place, GATE))
+            layer.update(self._values(self.table(gate, place, list(GATE)), place, GATE))
         if layer.get("iterations") and (layer.get("duration") or layer.get("precision")):
             message = "fixes how much is measured: leave duration and precision out"
             raise self._file.mistake((*where, "iterations"), message)
@@ -102,10 +160,8 @@ class Tables:
 def places_of(given: Mapping[str, Value], prefix: str = "") -> dict[str, Where]:
     """Where options are given, by their names as errors have them: those with a prefix, with it and without it."""
     own = {flag: value.where for flag, value in given.items() if flag.startswith(prefix)}
-    own = {
-        **{f"{flag}-library": own[flag] for flag in ("ep", "baseline-ep") if flag in own},
-        **own,
-    }  # an EP can be a path
+    # An EP can be a path.
+    own = {**{f"{flag}-library": own[flag] for flag in ("ep", "baseline-ep") if flag in own}, **own}
     return {f"--{name}": where for flag, where in own.items() for name in (flag, flag.removeprefix(prefix))}
 
 

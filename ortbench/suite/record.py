@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ortbench.analysis.host import cpu_time_ns
-from ortbench.analysis.loads.levels import CONCURRENCY, at, measured, rate_of
-from ortbench.analysis.loads.load import best_level, kept, knee_of
+from ortbench.analysis.loads.levels import CONCURRENCY, at, best_level, kept, knee_of, measured, rate_of
 from ortbench.analysis.memory import DEVICE, HOST, figure
 from ortbench.analysis.sweep import ITEMS, point_as_result
 from ortbench.core.errors import BENCHMARK_FAILED, CANNOT_TELL, DONE, NOT_COMPARABLE, REGRESSION
@@ -23,12 +22,8 @@ from ortbench.model.schema import Items, Node
 SKIPPED, MISSING = "skipped", "missing"
 BROKEN, INCOMPARABLE = "benchmark failed", "not comparable"
 MEASURED = "measured"  # without a gate there is nothing to pass
-CONCLUDED = (
-    PASSED,
-    FAILED,
-    UNCLEAR,
-    MEASURED,
-)  # the benchmark did what it was asked to, and the gate, if any, has spoken
+# The benchmark did what it was asked to, and the gate, if any, has spoken.
+CONCLUDED = (PASSED, FAILED, UNCLEAR, MEASURED)
 # From the worst to the best: what a whole suite ends with if one of its cases does.
 _OUTCOMES = (*CONCLUDED, SKIPPED, MISSING, BROKEN, INCOMPARABLE)
 _BY_WEIGHT = (BENCHMARK_FAILED, REGRESSION, NOT_COMPARABLE, CANNOT_TELL, DONE)
@@ -78,7 +73,6 @@ class Record:
     alike: str | None = None
 
     def gate_checks(self) -> list[Check]:
-        """The checks of its gate."""
         return [Check(**check) for check in self.checks]
 
     def line(self, was_done: bool) -> str:
@@ -123,21 +117,22 @@ def _of_times(result: Result) -> Figures:
         return {}
     fastest = min(medians, key=lambda mode: medians[mode])
     found = result.case(fastest)
-    speedup = found.speedup.value if found is not None and found.speedup else None
+    assert found is not None  # all that were timed are ok
+    spent = cpu_time_ns(found)
     return {
         "cpu_ns": medians.get(CPU),
         "fastest": fastest,
         "fastest_ns": medians[fastest],
-        "speedup": speedup,
+        "speedup": found.speedup.value if found.speedup else None,
         "items": result.items,
-        "items_per_s": None if found is None else found.value(ITEM_THROUGHPUT),
-        "item_ns": None if found is None else found.value(ITEM_TIME),
+        "items_per_s": found.value(ITEM_THROUGHPUT),
+        "item_ns": found.value(ITEM_TIME),
         "steps": work_of(result).steps,
-        "energy_j": None if found is None else found.value(ENERGY),
-        "steps_per_s": None if found is None else found.value("step_throughput"),
-        "cpu_time_ns": None if found is None or (spent := cpu_time_ns(found)) is None else round(spent),
-        "memory_device": None if found is None else figure(found, DEVICE),
-        "memory_host": None if found is None else figure(found, HOST),
+        "energy_j": found.value(ENERGY),
+        "steps_per_s": found.value("step_throughput"),
+        "cpu_time_ns": None if spent is None else round(spent),
+        "memory_device": figure(found, DEVICE),
+        "memory_host": figure(found, HOST),
     }
 
 

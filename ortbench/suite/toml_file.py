@@ -16,18 +16,10 @@ Where = tuple[str | int, ...]  # keys and indices from the top of the file
 
 
 class SuiteFile:
-    """A TOML file that can say on which line something is.
+    """A TOML file that can say on which line something is; every other path in it is relative to its folder.
 
-    Args:
-        path: of the file. Every other path in it is relative to its folder.
-        environ: what ``${NAME}`` stands for, in any text.
-
-    Attributes:
-        data: its content, with environment variables put in.
-        sha256: of its text, whatever its line ends.
-
-    Raises:
-        BadInput: it cannot be read, is not TOML, or names a variable that is not set.
+    `environ` is what ``${NAME}`` stands for, in any text. `data` is its content with that put in, `sha256` of its text, whatever
+    its line ends. Raises `BadInput` where it cannot be read, is not TOML, or names a variable that is not set.
     """
 
     def __init__(self, path: Path, environ: Mapping[str, str]) -> None:
@@ -62,8 +54,7 @@ class SuiteFile:
 
     @contextmanager
     def blaming(self, places: Mapping[str, Where], otherwise: Where) -> Iterator[None]:
-        """Bad input inside the block is a mistake where the option that it is about was given (by its name as it is
-        typed), or `otherwise`."""
+        """Bad input inside the block is a mistake where the option that it names was given, or `otherwise`."""
         try:
             yield
         except BadInput as error:

@@ -21,7 +21,7 @@ from ortbench.analysis.comparing.compare import (
     stored,
     word,
 )
-from ortbench.analysis.comparing.enough import PARTS
+from ortbench.analysis.comparing.pairs import PARTS
 from ortbench.analysis.comparing.series import STATISTICS, Selection
 from ortbench.core.errors import NotComparable
 from ortbench.model.metric_names import parse_metric

@@ -8,9 +8,7 @@ from typing import Any
 import pytest
 
 from ortbench.analysis import packages
-from ortbench.analysis.doctor import machine
-from ortbench.analysis.doctor.finding import BAD, GOOD, KNOW
-from ortbench.analysis.doctor.sections import examine, works
+from ortbench.analysis.doctor import BAD, GOOD, KNOW, examine, visible, works
 from ortbench.model.doctor_schema import Facts
 from tests.facts import SITE, card, ep, gpu_machine, hardware, quiet_machine
 
@@ -306,5 +304,5 @@ def test_the_smallest_difference_that_a_run_sees() -> None:
         (1.0, (0.98, 1.02), 1.25, 0.01),  # four times as long, half as wide
         (1.06, (1.05, 1.07), 5.0, 0.06),  # what two processes differ by stays
     ]:
-        found = machine.visible({"problem": None, "seconds": seconds, "ratio": ratio, "ci95": ci95})
+        found = visible({"problem": None, "seconds": seconds, "ratio": ratio, "ci95": ci95})
         assert found == pytest.approx(seen)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ortbench.analysis.comparing.compare import lacks, rows
-from ortbench.analysis.comparing.enough import PAIRS, PARTS, ROUNDS, lack, remedy
+from ortbench.analysis.comparing.pairs import PAIRS, PARTS, ROUNDS, lack, remedy
 from ortbench.analysis.comparing.sequential import fewest
 from ortbench.analysis.comparing.series import Selection
 from ortbench.gate.contests import ALPHA

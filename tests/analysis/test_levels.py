@@ -13,17 +13,21 @@ from ortbench.analysis.loads.levels import (
     CONCURRENCY,
     RATE,
     At,
+    asked_of,
     at,
     holds,
     interval,
     is_full,
+    kept,
+    knee_of,
+    knees,
     measured,
+    most,
     put_scaling,
     quotient,
     rate_of,
     spread_of,
 )
-from ortbench.analysis.loads.load import asked_of, kept, knee_of, knees, most
 from ortbench.core.stats import Value
 from ortbench.model.result import Case
 from tests.expect import there

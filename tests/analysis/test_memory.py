@@ -6,12 +6,14 @@ from typing import Any
 
 from ortbench.analysis.comparing.compare import RatioEstimate, rows
 from ortbench.analysis.memory import (
+    arenas,
     computes_on_host,
     device_total,
     figure,
+    heaviest,
+    together,
     why_unknown,
 )
-from ortbench.analysis.nodes.node_memory import arenas, heaviest, together
 from ortbench.core.ep_names import CPU_EP
 from tests.results import EP, measured, result_of, steady, weighed
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ortbench.analysis.nodes import node_summary, node_times
+from ortbench.analysis.nodes import node_times
 from ortbench.analysis.nodes.islands import FROM_HOST, TO_HOST, Node, with_copies
-from ortbench.analysis.nodes.node_summary import COMPILED
-from ortbench.analysis.nodes.node_times import Timed
+from ortbench.analysis.nodes.node_times import COMPILED, Timed
 from ortbench.core.ep_names import CPU_EP
 from tests.analysis.test_islands import GPU, from_host, node, to_host
 from tests.expect import there
@@ -46,7 +45,7 @@ def rows(found: Mapping[str, Any], key: str, *columns: str) -> list[tuple[Any, .
 
 
 def test_the_summary_is_of_medians_over_the_runs() -> None:
-    found = node_summary.summary([800, 1000, 1200], TIMED, GRAPH)
+    found = node_times.summary([800, 1000, 1200], TIMED, GRAPH)
     assert (found["runs"], found["run_ns"], found["outside_ns"], found["problem"]) == (3, 1000, 500, None)
     assert rows(found, "operators", "op", "ep", "nodes", "ns", "share") == [
         ("Det", CPU_EP, 1, 310, 0.31),
@@ -69,19 +68,19 @@ def test_the_summary_is_of_medians_over_the_runs() -> None:
 
 
 def test_without_a_graph_and_with_compiled_graphs() -> None:
-    found = node_summary.summary([800, 1000, 1200], TIMED, None, "it is a secret")
+    found = node_times.summary([800, 1000, 1200], TIMED, None, "it is a secret")
     assert rows(found, "memcpy", "name", "bytes", "ns", "tensor", "forced_by", "island") == [
         ("Memcpy_1", 64, 100, None, None, None),
         ("Memcpy", 16, 30, None, None, None),
     ]
     assert (found["islands"], found["problem"]) == ([], "it is a secret")
     parts = [timed(f"{GPU}_{GPU}_123_{n}_{n}", [5, 5], op=f"{GPU}_123_{n}") for n in range(2)]
-    assert rows(node_summary.summary([10, 10], parts, []), "operators", "op", "nodes", "ns") == [(COMPILED, 2, 10)]
+    assert rows(node_times.summary([10, 10], parts, []), "operators", "op", "nodes", "ns") == [(COMPILED, 2, 10)]
 
 
 def test_islands_and_their_copies_are_ranked_by_cost_and_numbered_so() -> None:
     graph = [*GRAPH, node("rest", "x", "z", CPU_EP)]
-    found = node_summary.summary([1000], [*(timed(it.name, [9], it.ep, it.op) for it in TIMED), timed("rest", [99], CPU_EP)],
+    found = node_times.summary([1000], [*(timed(it.name, [9], it.ep, it.op) for it in TIMED), timed("rest", [99], CPU_EP)],
                               graph)  # fmt: skip
     assert [[it["name"] for it in island["nodes"]] for island in found["islands"]] == [["rest"], ["island"]]
     assert rows(found, "memcpy", "tensor", "island") == [("a", 1), ("b", 1)]
@@ -91,13 +90,13 @@ def test_islands_and_their_copies_are_ranked_by_cost_and_numbered_so() -> None:
 def test_what_onnxruntime_made_of_an_islands_nodes_counts_where_there_is_only_one_island() -> None:
     graph = with_copies([node("a", "x", "p"), node("b", "p", "q", CPU_EP), node("c", "q", "r", CPU_EP)], ["x"])
     ran = [timed("new", [7], CPU_EP, op="FusedThing")]
-    assert node_summary.summary([10], ran, graph)["islands"][0]["node_ns"] == 7
+    assert node_times.summary([10], ran, graph)["islands"][0]["node_ns"] == 7
     apart = [*graph, node("d", "x", "z", CPU_EP)]
-    assert [island["node_ns"] for island in node_summary.summary([10], ran, apart)["islands"]] == [0, 0]
+    assert [island["node_ns"] for island in node_times.summary([10], ran, apart)["islands"]] == [0, 0]
 
 
 def test_an_outline_has_no_times_and_the_bytes_of_a_run_if_there_was_one() -> None:
-    ran, unrun = node_summary.outline(GRAPH, TIMED), node_summary.outline(GRAPH, [])
+    ran, unrun = node_times.outline(GRAPH, TIMED), node_times.outline(GRAPH, [])
     for found in (ran, unrun):
         assert rows(found, "memcpy", "tensor", "ns", "island") == [("a", None, 0), ("b", None, 0)]
         assert rows(found, "islands", "ns", "share", "node_ns", "to_host", "from_host") == [(None, None, None, 1, 1)]

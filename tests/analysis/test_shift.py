@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy.stats import mannwhitneyu
 
-from ortbench.analysis.comparing import shift as module
-from ortbench.analysis.comparing.shift import Shift, shift
+from ortbench.analysis.comparing import change_points as module
+from ortbench.analysis.comparing.change_points import Shift, shift
 
 
 def test_the_distribution_is_that_of_all_orders() -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from ortbench.analysis.comparing.comparable import changes, sameness
-from ortbench.analysis.comparing.variables import line, recorded
+from ortbench.analysis.comparing.comparable import changes, recorded_variables, sameness, variables_line
 from ortbench.model.result import Result
 from tests.results import result_of
 
@@ -20,15 +19,15 @@ def test_which_are_recorded() -> None:
         (["SIMDEV_API_KEY", "SIMDEV_*"], ["SIMDEV_API_KEY", "SIMDEV_DELAY", "SIMDEV_MODE"]),
         (["*"], ["HOME", "SIMDEV_DELAY", "SIMDEV_MODE", "simdev_low"]),
     ]:
-        found, _ = recorded(patterns, ENVIRON)
+        found, _ = recorded_variables(patterns, ENVIRON)
         assert found == {name: ENVIRON[name] for name in names}
-    _, remarks = recorded(["SIMDEV_*", "NOWHERE", "NO_*"], ENVIRON)
+    _, remarks = recorded_variables(["SIMDEV_*", "NOWHERE", "NO_*"], ENVIRON)
     assert remarks == [
         "--record-env: not recorded, because the name looks like that of a secret: SIMDEV_API_KEY, SIMDEV_Token; "
         "one that is named without a wildcard is",
         "--record-env: no variable is set that is called NOWHERE or NO_*",
     ]
-    assert recorded(["SIMDEV_API_KEY"], ENVIRON) == ({"SIMDEV_API_KEY": "k"}, [])
+    assert recorded_variables(["SIMDEV_API_KEY"], ENVIRON) == ({"SIMDEV_API_KEY": "k"}, [])
 
 
 def result(**variables: str) -> Result:
@@ -49,5 +48,5 @@ def test_what_differs() -> None:
     ]:
         assert changes(one, other) == said
         assert (sameness(one, other) is None) == bool(said)
-    assert line(result().environment) is None
-    assert line(result(A="1", B="").environment) == "A=1, B="
+    assert variables_line(result().environment) is None
+    assert variables_line(result(A="1", B="").environment) == "A=1, B="

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ortbench.gate.confirmation import confirmed
 from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Check
+from ortbench.gate.verdict import confirmed
 
 FIRST = Check("cpu-tensors latency median", FAILED, "cpu-tensors: ×1.95", 1.95, 1.83, 5.16, 1.05, 9)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from ortbench.analysis.comparing.enough import PAIRS
+from ortbench.analysis.comparing.pairs import PAIRS
 from ortbench.analysis.comparing.sequential import Interval
 from ortbench.core.errors import BadInput
 from ortbench.gate.checks import check_alone

@@ -7,14 +7,13 @@ from typing import Any
 
 import pytest
 
-from ortbench.analysis.loads.levels import CONCURRENCY, RATE, At, at, load_cases
-from ortbench.analysis.loads.load import places
+from ortbench.analysis.loads.levels import CONCURRENCY, RATE, At, at, load_cases, places
 from ortbench.core.errors import BadInput, BenchmarkFailed, NotComparable
 from ortbench.gate.checks import check_alone
-from ortbench.gate.confirmation import confirmed
 from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Check, Limits, limits_of
 from ortbench.gate.live_load import LiveLoadGate, check_live
 from ortbench.gate.stored import check_stored
+from ortbench.gate.verdict import confirmed
 from ortbench.jobs.gate import gate_stored
 from ortbench.model.result import Result
 from ortbench.plan.load_plan import LoadPlan

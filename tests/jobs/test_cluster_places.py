@@ -17,7 +17,7 @@ from ortbench.jobs.cluster.parcels import moved, parcel_of, paths_of
 from ortbench.jobs.cluster.places import Amounts, Place, Unusable, able, free, place_of, why_none
 from ortbench.suite.cases import read
 from ortbench.suite.job import jobs_of
-from ortbench.suite.needs import Demand
+from ortbench.suite.layers import Demand
 from ortbench.suite.record import SKIPPED, Record
 from tests.conftest import MODELS, ortbench, ortbench_here
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ortbench.analysis.comparing.enough import ROUNDS
+from ortbench.analysis.comparing.pairs import ROUNDS
 from ortbench.model.result import Result
 from ortbench.model.result_file import save
 from tests.conftest import MODELS, ONCE, ROOT, ortbench

@@ -17,7 +17,7 @@ import onnxruntime
 import pytest
 from onnx import helper, numpy_helper
 
-from ortbench.analysis.doctor.finding import BAD, Finding, Section
+from ortbench.analysis.doctor import BAD, Finding, Section
 from ortbench.jobs.doctor import of_environment
 from tests.conftest import MODELS, ONCE, lacking, ortbench
 from tests.environments import Environment, plain, with_onnxruntime_alone

@@ -15,7 +15,9 @@ import pytest
 
 from ortbench.analysis.bandwidth import (
     KEPT_SAMPLES,
+    add_shares,
     advantage,
+    attach,
     curve,
     expected_ns,
     fail,
@@ -23,6 +25,7 @@ from ortbench.analysis.bandwidth import (
     gbps,
     half_rate_bytes,
     memory_of,
+    misfits,
     peak,
     peaks_of,
     size_of,
@@ -30,7 +33,6 @@ from ortbench.analysis.bandwidth import (
 )
 from ortbench.analysis.bandwidth import measured as copies_measured
 from ortbench.analysis.findings.advice import sentences
-from ortbench.analysis.link import add_shares, attach, misfits
 from ortbench.core.errors import BadInput, BenchmarkFailed
 from ortbench.measure.bandwidth import CopyBench
 from ortbench.measure.process import Client, WorkerLost

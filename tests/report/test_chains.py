@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from ortbench.analysis.chains import crossing_ns
 from ortbench.analysis.findings.advice import headline, sentences
+from ortbench.analysis.steps_and_stages import crossing_ns
 from ortbench.model.result_file import load, result_json, save
 from ortbench.model.schema import ChainLink
 from ortbench.report.chains import chain_table, link_table, stage_table

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ortbench.analysis.doctor.sections import examine
+from ortbench.analysis.doctor import examine
 from ortbench.report.doctor import build
 from ortbench.report.terminal.print import print_report
 from tests.facts import gpu_machine

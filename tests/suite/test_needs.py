@@ -10,7 +10,7 @@ from ortbench.core.errors import BadInput
 from ortbench.jobs.fingerprint import alike, fingerprint
 from ortbench.suite.cases import read
 from ortbench.suite.job import Job, jobs_of
-from ortbench.suite.needs import Demand
+from ortbench.suite.layers import Demand
 
 
 def jobs(folder: Path, text: str, elsewhere: bool = False) -> dict[str, Job]:

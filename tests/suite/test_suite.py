@@ -16,10 +16,9 @@ from ortbench.model.metric_names import parse_metric
 from ortbench.model.modes import USUAL_MODES
 from ortbench.report.markdown import markdown
 from ortbench.report.suite import build, case_table, csv, headline
-from ortbench.suite.cases import Suite, read
+from ortbench.suite.cases import Suite, parse_shard, read, shard
 from ortbench.suite.job import Job, jobs_of
 from ortbench.suite.record import Record, exit_code, record_from
-from ortbench.suite.shards import parse_shard, shard
 from tests.expect import refusal
 
 BENCH = '[[bench]]\nmodel = "a.onnx"\n'

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
 from typing import Any
 
-from ortbench.analysis.comparing import same_chain, variables
 from ortbench.analysis.findings.load_advice import slo_text
-from ortbench.analysis.loads.load import asked_of, has_rates
+from ortbench.analysis.findings.phrases import first_of
+from ortbench.analysis.loads.levels import asked_of, has_rates
 from ortbench.core.errors import NotComparable
 from ortbench.model.kinds import KINDS
 from ortbench.model.result import CHAIN, LOAD, LOOP, OK, SWEEP, Result
-from ortbench.model.schema import Environment, Loop, Provider
+from ortbench.model.schema import Chain, ChainStage, Environment, Loop, Provider
 from ortbench.model.settings import OF_LOOP, OF_SESSION, changed
 
 
@@ -47,7 +48,7 @@ def differences(one: Result, other: Result) -> list[Difference]:
         found = [(MODEL, _model(one), _model(other))]
     if one.kind != other.kind:
         return [*found, ("kind", _kind(one), _kind(other))]  # their inputs are not the same kind of thing either
-    if _are_of_stages(one, other) and (chains := same_chain.different(one.part, other.part)):
+    if _are_of_stages(one, other) and (chains := different_chains(one.part, other.part)):
         return list(chains)
     mine, theirs = _identity(one), _identity(other)
     shared = [name for name in mine if name in theirs]  # of loads one may have no rates
@@ -93,7 +94,7 @@ def _loop(result: Result, own: Traits) -> Traits:
 def _chain(result: Result, own: Traits) -> Traits:
     """Stages may each be on another EP."""
     rest = {key: value for key, value in own.items() if key not in ("shapes", "EP", "device")}
-    return {"shapes": own["shapes"], **same_chain.places(result.part), **rest}
+    return {"shapes": own["shapes"], **_stage_places(result.part), **rest}
 
 
 def _load(result: Result, own: Traits) -> Traits:
@@ -112,14 +113,18 @@ _IDENTITY: dict[str, Callable[[Result, Traits], Traits]] = {LOOP: _loop, CHAIN: 
 
 def machine(target: Provider, environment: Environment) -> dict[str, object]:
     """Which EP, device and machine something was measured on, as results and bandwidth sweeps describe them."""
-    device, cpu = target["device"], environment["cpu"]
+    cpu = environment["cpu"]
     return {
         "EP": target["ep"],
-        "device": {key: device.get(key) for key in ("type", "vendor_id", "device_id")},
+        "device": _device(target["device"]),
         "CPU": cpu["model"],
         "cores": cpu.get("usable_cores"),
         "GPUs": [gpu.get("name") for gpu in environment["gpus"]],
     }
+
+
+def _device(device: Mapping[str, object]) -> dict[str, object]:
+    return {key: device.get(key) for key in ("type", "vendor_id", "device_id")}
 
 
 def short(value: Any) -> str:
@@ -135,10 +140,7 @@ def short(value: Any) -> str:
 
 
 def comparability(results: Sequence[Result], names: Sequence[str], force: bool) -> list[str]:
-    """What differs between the first result and each other one, in sentences.
-
-    Raises `NotComparable` where they were not measured on the same thing, and it was not forced.
-    """
+    """What differs between the first result and each other one, in sentences; `NotComparable` unless they are or it is forced."""
     remarks = []
     for name, result in zip(names[1:], results[1:], strict=True):
         differences = mismatches(results[0], result)
@@ -156,28 +158,44 @@ def comparability(results: Sequence[Result], names: Sequence[str], force: bool) 
 
 def changes(one: Result, other: Result) -> list[str]:
     """What differs between two results that may be compared all the same: versions and settings, in words."""
-    found = []
-    for name, a, b in (
-        ("ONNX Runtime", one.environment["onnxruntime"], other.environment["onnxruntime"]),
-        *_libraries(one, other),
-        *_versions(one, other),
-        *_packages(one, other),
-        ("GPU driver", _drivers(one), _drivers(other)),
-        *_governors(one, other),
+    mine, theirs = (_recorded(it, _are_of_stages(one, other)) for it in (one, other))
+    ours, other_one = one.environment, other.environment
+    every = [
+        *((name, mine[name], theirs[name]) for name in mine if name in theirs),
         *settings_of(one, other),
-        ("Python", one.environment.get("python"), other.environment.get("python")),
-        ("locked clocks", one.environment.get("locked_clocks"), other.environment.get("locked_clocks")),
-        ("OS", one.environment.get("os"), other.environment.get("os")),
-        *_CHANGES.get((one.kind, other.kind), _none)(one, other),
-        *variables.differences(one.environment, other.environment),
-    ):
-        if a != b:
-            found.append(f"{name}: {short(a)} → {short(b)}")
+        ("Python", ours.get("python"), other_one.get("python")),
+        ("locked clocks", ours.get("locked_clocks"), other_one.get("locked_clocks")),
+        ("OS", ours.get("os"), other_one.get("os")),
+        *_CHANGES.get((one.kind, other.kind), _nothing)(one, other),
+        *_of_variables(ours, other_one),
+    ]
+    found = [f"{name}: {short(a)} → {short(b)}" for name, a, b in every if a != b]
     depths, others = depths_of(one), depths_of(other)
-    for mode, depth in depths.items():
-        if others.get(mode, depth) != depth:
-            found.append(f"depth of {mode}: {depth} → {others[mode]}")
+    return found + [
+        f"depth of {mode}: {depth} → {others[mode]}"
+        for mode, depth in depths.items()
+        if others.get(mode, depth) != depth
+    ]
+
+
+def _recorded(result: Result, of_stages: bool) -> dict[str, Any]:
+    """Versions and the machine's state, those that it says; chains have the EP's version by stage."""
+    target, environment = result.target, result.environment
+    found: dict[str, Any] = {"ONNX Runtime": environment["onnxruntime"]}
+    if "ep_library" in target:
+        found["EP library"] = target["ep_library"] or "ONNX Runtime's own"
+    if not of_stages:
+        found["EP version"] = target.get("ep_version")
+    if (packages := environment.get("packages")) is not None:
+        found["packages"] = packages
+    found["GPU driver"] = sorted({gpu["driver"] for gpu in environment["gpus"] if "driver" in gpu})
+    if (governors := environment.get("governors")) is not None:
+        found["frequency governor"] = ", ".join(governors) or "none"
     return found
+
+
+def _nothing(one: Result, other: Result) -> list[tuple[str, Any, Any]]:
+    return []
 
 
 def _load_changes(one: Result, other: Result) -> list[tuple[str, Any, Any]]:
@@ -186,10 +204,6 @@ def _load_changes(one: Result, other: Result) -> list[tuple[str, Any, Any]]:
         ("SLO", slo_text(asked_of(one) or {}) or None, slo_text(asked_of(other) or {}) or None),
         ("time of a level", f"{one.part['duration_s']:g} s", f"{other.part['duration_s']:g} s"),
     ]
-
-
-def _none(one: Result, other: Result) -> list[tuple[str, Any, Any]]:
-    return []
 
 
 _CHANGES: dict[tuple[str, str], Callable[[Result, Result], list[tuple[str, Any, Any]]]] = {
@@ -201,48 +215,12 @@ _CHANGES: dict[tuple[str, str], Callable[[Result, Result], list[tuple[str, Any, 
 def settings_of(one: Result, other: Result, versions: bool = True) -> list[tuple[str, Any, Any]]:
     """The session's settings; of chains what each stage has, with or without the versions of the EPs."""
     if _are_of_stages(one, other):
-        return same_chain.changes(one.part, other.part, versions)
+        return _chain_changes(one.part, other.part, versions)
     return changed(OF_SESSION, one.target, other.target)
-
-
-def _versions(one: Result, other: Result) -> list[tuple[str, Any, Any]]:
-    """The EP's version, which chains have by stage."""
-    if _are_of_stages(one, other):
-        return []
-    return [("EP version", one.target.get("ep_version"), other.target.get("ep_version"))]
-
-
-def _libraries(one: Result, other: Result) -> list[tuple[str, Any, Any]]:
-    """The libraries of the EPs, where both results say which that is."""
-    if not ("ep_library" in one.target and "ep_library" in other.target):
-        return []
-    mine, theirs = (result.target["ep_library"] or "ONNX Runtime's own" for result in (one, other))
-    return [("EP library", mine, theirs)]
-
-
-def _packages(one: Result, other: Result) -> list[tuple[str, Any, Any]]:
-    """The packages of ONNX Runtime and of EPs, where both results have them."""
-    found = [result.environment.get("packages") for result in (one, other)]
-    return [] if None in found else [("packages", found[0], found[1])]
-
-
-def _governors(one: Result, other: Result) -> list[tuple[str, Any, Any]]:
-    """Which frequency governors the cores have, where both results have them."""
-    found = [result.environment.get("governors") for result in (one, other)]
-    mine, theirs = (", ".join(it or ()) or "none" for it in found)
-    return [] if None in found else [("frequency governor", mine, theirs)]
-
-
-def _drivers(result: Result) -> list[str]:
-    """The drivers of the GPUs, each once."""
-    return sorted({gpu["driver"] for gpu in result.environment["gpus"] if "driver" in gpu})
 
 
 _OF_THE_RUN = ("ep_requested", "policy", "sync")  # of a target: how it was asked for, and what was measured of it
 _OF_THE_MOMENT = ("load_average", "gpus", "gpu_readings")  # of an environment: what it was like when it was measured
-
-
-_SAME = "nothing that was recorded differs between the two: same model, EP, options, versions, machine"
 
 
 def sameness(one: Result, other: Result) -> str | None:
@@ -256,7 +234,7 @@ def sameness(one: Result, other: Result) -> str | None:
             result.model["inputs"],
             result.loop,
             result.load,
-            same_chain.essence(result.part) if _are_of_stages(result) else None,
+            _essence(result.part) if _are_of_stages(result) else None,
             result.setup.get("seed"),
             {key: value for key, value in result.target.items() if key not in _OF_THE_RUN},
             {key: value for key, value in result.environment.items() if key not in _OF_THE_MOMENT},
@@ -267,7 +245,7 @@ def sameness(one: Result, other: Result) -> str | None:
     ]
     if sides[0] != sides[1] or changes(one, other):
         return None
-    return _SAME
+    return "nothing that was recorded differs between the two: same model, EP, options, versions, machine"
 
 
 def depths_of(result: Result) -> dict[str, int]:
@@ -275,3 +253,137 @@ def depths_of(result: Result) -> dict[str, int]:
     return {
         case.mode: case.pipeline["depth"] for case in result.cases if case.status == OK and case.pipeline is not None
     }
+
+
+# Chains: whether two are the same one
+
+_MOST = 3  # links that a sentence names
+_MEASURED = ("session_ns", "first_inference_ns", "d2h_ns", "h2d_ns")
+
+
+def different_chains(one: Chain, other: Chain) -> list[tuple[str, str, str]]:
+    """What makes two chains different ones, in words: stages, their models, what is fed back, links; what it is, and that of each."""
+    if (mine := _stages(one)) != (theirs := _stages(other)):
+        return [("stages", mine, theirs)]
+    found = []
+    for a, b in _pairs(one, other):
+        if a["sha256"] != b["sha256"]:
+            found.append((f"model of {a['name']}", _stage_model(a), _stage_model(b)))
+        if a["feedback"] != b["feedback"]:
+            found.append((f"feedback of {a['name']}", _fed(a), _fed(b)))
+    links, others = _links(one), _links(other)
+    if set(links) != set(others):
+        only, only_other = (
+            [it for it in mine if it not in theirs] for mine, theirs in ((links, others), (others, links))
+        )
+        found.append(
+            ("links that the other has not", first_of(only, _MOST) or "none", first_of(only_other, _MOST) or "none")
+        )
+    return found
+
+
+def _stage_places(chain: Chain) -> dict[str, object]:
+    """The EP and the device of each stage, as messages call them."""
+    found: dict[str, object] = {}
+    for stage in chain["stages"]:
+        found[f"EP of {stage['name']}"] = stage["ep"]
+        found[f"device of {stage['name']}"] = _device(stage["device"])
+    return found
+
+
+def _chain_changes(one: Chain, other: Chain, versions: bool) -> list[tuple[str, Any, Any]]:
+    """Each setting of each stage, in words, with what two chains have of it."""
+    found: list[tuple[str, Any, Any]] = []
+    for a, b in _pairs(one, other):
+        settings = [
+            *([("EP version", a["ep_version"], b["ep_version"])] if versions else ()),
+            *changed(OF_SESSION, a["settings"], b["settings"]),
+            ("kept on the device", a["keep"], b["keep"]),
+        ]
+        found += [(f"{a['name']}: {what}", mine, theirs) for what, mine, theirs in settings]
+    return found
+
+
+def _essence(chain: Chain) -> list[dict[str, Any]]:
+    """What a chain is, without what was measured of it."""
+    return [
+        {key: value for key, value in part.items() if key not in _MEASURED}
+        for part in (*chain["stages"], *chain["links"])
+    ]
+
+
+def _pairs(one: Chain, other: Chain) -> Iterator[tuple[ChainStage, ChainStage]]:
+    """The stages that both have."""
+    others = {stage["name"]: stage for stage in other["stages"]}
+    return ((stage, others[stage["name"]]) for stage in one["stages"] if stage["name"] in others)
+
+
+def _stages(chain: Chain) -> str:
+    return ", ".join(
+        f"{it['name']} ×{it['repeat']}" if it["repeat"] > 1 or it["feedback"] else it["name"] for it in chain["stages"]
+    )
+
+
+def _stage_model(stage: ChainStage) -> str:
+    return f"{stage['model']} ({stage['sha256'][:12]})"
+
+
+def _fed(stage: ChainStage) -> str:
+    return ", ".join(f"{out}={into}" for out, into in stage["feedback"]) or "none"
+
+
+def _links(chain: Chain) -> list[str]:
+    return [f"{link['from']} → {link['to']}" for link in chain["links"]]
+
+
+# Environment variables that plugins read: which are recorded where they are named
+
+_SECRET = ("TOKEN", "PASSWORD", "PASSWD", "SECRET", "CREDENTIAL", "KEY")
+_NOT_SET, _NOT_RECORDED = "not set", "not recorded"
+
+
+def recorded_variables(patterns: Sequence[str], environ: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
+    """The variables that patterns (of `fnmatch`, upper and lower case apart) match, and what to say of others.
+
+    A pattern that looks like a secret is matched by its very name only.
+    """
+    found = {name: environ[name] for name in sorted(environ) if _means(patterns, name)}
+    kept_out = [name for name in sorted(environ) if _matches(patterns, name) and name not in found]
+    remarks = []
+    if kept_out:
+        remarks.append(
+            f"--record-env: not recorded, because the name looks like that of a secret: {', '.join(kept_out)}; "
+            "one that is named without a wildcard is"
+        )
+    missing = [pattern for pattern in patterns if not any(fnmatchcase(name, pattern) for name in environ)]
+    if missing:
+        remarks.append(f"--record-env: no variable is set that is called {' or '.join(missing)}")
+    return found, remarks
+
+
+def _matches(patterns: Sequence[str], name: str) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def _means(patterns: Sequence[str], name: str) -> bool:
+    """Whether patterns mean a variable: by its name, or by a wildcard where it looks like no secret."""
+    return name in patterns or (not any(word in name.upper() for word in _SECRET) and _matches(patterns, name))
+
+
+def _of_variables(one: Environment, other: Environment) -> list[tuple[str, str, str]]:
+    """The variables in which two results differ: in words which, and its values or why there is none."""
+    names = sorted({**one.get("variables", {}), **other.get("variables", {})})
+    return [(f"environment variable {name}", _variable(one, name), _variable(other, name)) for name in names]
+
+
+def _variable(environment: Environment, name: str) -> str:
+    value = environment.get("variables", {}).get(name)
+    if value is not None:
+        return value or "empty"
+    return _NOT_SET if _means(environment.get("record_env", ()), name) else _NOT_RECORDED
+
+
+def variables_line(environment: Environment) -> str | None:
+    """The variables that were recorded, in a line; None without any."""
+    variables = environment.get("variables")
+    return ", ".join(f"{name}={value}" for name, value in variables.items()) if variables else None

@@ -6,11 +6,12 @@ drift by more from run to run than a run's own interval says, so their ratio is 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from operator import attrgetter
 
-from ortbench.analysis.comparing.enough import PARTS, lack
+from ortbench.analysis.comparing.pairs import PARTS, lack
 from ortbench.analysis.comparing.sequential import median_ratio
 from ortbench.analysis.comparing.series import (
     EVERYTHING,
@@ -27,8 +28,7 @@ from ortbench.analysis.comparing.series import (
     sizes_at,
 )
 from ortbench.analysis.loads.levels import FEWEST_BLOCKS, interval, is_full, quotient
-from ortbench.model.kinds import View
-from ortbench.model.metrics import LATENCY, SIZE, Figure, Group
+from ortbench.model.metrics import LATENCY, SIZE, Group
 from ortbench.model.result import Result
 
 FASTER, SLOWER, SAME, CANNOT_TELL = "faster", "slower", "same", "cannot tell"
@@ -55,11 +55,9 @@ class RatioEstimate:
 
 
 def estimate(base: Series, other: Series, same_run: bool) -> RatioEstimate | None:
-    """A figure against the same figure of another result, by the best that both have; None where they cannot be
-    compared.
+    """A figure against that of another result, maybe at another point; None where they cannot be compared.
 
-    That is pairs of blocks of the `same_run`, which alternated; else blocks of two runs; else intervals. Points may
-    differ.
+    By the best that both have: pairs of blocks of the `same_run`, which alternated; else blocks of two runs; else intervals.
     """
     if grows(base, other):
         return None
@@ -81,7 +79,6 @@ def grows(*of: Series) -> bool:
 
 
 def _quotient(key: Key, over: float, under: float) -> float:
-    """One figure over another one."""
     least = key.metric.unit.least
     return max(over, least) / max(under, least)
 
@@ -89,10 +86,6 @@ def _quotient(key: Key, over: float, under: float) -> float:
 def _worse(key: Key, ratio: float) -> float:
     """A ratio turned so that above 1 is worse."""
     return 1 / ratio if key.metric.better == "higher" else ratio
-
-
-def _turned(key: Key, low: float, high: float) -> tuple[float, float]:
-    return (1 / high, 1 / low) if key.metric.better == "higher" else (low, high)
 
 
 def paired_ratios(base: Series, other: Series) -> dict[int, float]:
@@ -103,8 +96,7 @@ def paired_ratios(base: Series, other: Series) -> dict[int, float]:
 
 
 def _by_rounds(base: Series, other: Series, *, least_blocks: bool = False) -> RatioEstimate | None:
-    """Two configurations of one run, by blocks of the same rounds; None without any, or with too few for an interval where
-    there is another way."""
+    """Two of one run by blocks of the same rounds; None without any, or for `least_blocks` with too few for an interval."""
     ratios = list(paired_ratios(base, other).values())
     if not ratios:
         return None
@@ -178,7 +170,7 @@ def _by_ends(base: Series, other: Series) -> RatioEstimate:
     ratio = _worse(base.key, _quotient(base.key, other.value, base.value))
     if a <= 0 or c <= 0 or _how(base) != _how(other):
         return RatioEstimate(base.value, other.value, ratio, None, None)
-    low, high = _turned(base.key, c / b, d / a)
+    low, high = sorted(_worse(base.key, end) for end in (c / b, d / a))
     return RatioEstimate(base.value, other.value, ratio, low / (1 + BETWEEN_RUNS), high * (1 + BETWEEN_RUNS))
 
 
@@ -189,8 +181,7 @@ def _how(it: Series) -> str | None:
 
 
 def word(found: RatioEstimate, same: float, of_cost: bool = False) -> str:
-    """Whether a difference is real: `SAME` within ± `same` for certain, else `FASTER` or `SLOWER` (of a cost `LESS` or `MORE`)
-    for certain."""
+    """Whether a difference is real: `SAME` within ± `same`, `FASTER` or `SLOWER` (of a cost `LESS` or `MORE`) for certain."""
     below, above = (LESS, MORE) if of_cost else (FASTER, SLOWER)
     if found.low is None or found.high is None:
         return CANNOT_TELL
@@ -203,11 +194,7 @@ def word(found: RatioEstimate, same: float, of_cost: bool = False) -> str:
 
 @dataclass(frozen=True)
 class Row:
-    """A figure of a mode at a point in all results (None where one has none), and each one's change.
-
-    `since_first` and `since_last` are against the first and the previous result, None for the first one and where there is
-    nothing to compare.
-    """
+    """A figure of a mode at a point in all results, None where one has none, and its changes, None without another one."""
 
     key: Key
     found: tuple[Series | None, ...]
@@ -216,7 +203,6 @@ class Row:
 
     @property
     def values(self) -> tuple[float | None, ...]:
-        """The figure in each result."""
         return tuple(None if it is None else it.value for it in self.found)
 
     @property
@@ -226,21 +212,12 @@ class Row:
 
 
 def rows(results: Sequence[Result], only: Selection = EVERYTHING) -> list[Row]:
-    """Every figure that at least one result has, mode by mode: of two results all that their kind compares, of more the
-    most telling ones and costs."""
-    of = in_common(results, _compared if len(results) == 2 else _several)
+    """Every figure that a result has, mode by mode: of two all that their kind compares, of more the most telling ones."""
+    of = in_common(results, attrgetter("compared" if len(results) == 2 else "several"))
     every = [series(result, of, only) for result in results]
     keys = ordered(key for of_result in every for key in of_result)
     found = [_row(results, key, [series_at(result, key) for result in results]) for key in keys]
     return [row for row in found if any(row.values) or not row.key.metric.often_zero]
-
-
-def _compared(view: View) -> Iterable[Figure]:
-    return view.compared
-
-
-def _several(view: View) -> Iterable[Figure]:
-    return view.several
 
 
 def _row(results: Sequence[Result], key: Key, found: Sequence[Series | None]) -> Row:
@@ -279,8 +256,7 @@ def are_one_run(one: Result, other: Result) -> bool:
 
 
 def lacks(results: Sequence[Result], names: Sequence[str], found: Sequence[Row]) -> list[str]:
-    """What results that were compared have too few blocks of for an interval, in a sentence for each, and what gives
-    them."""
+    """What results that were compared have too few blocks of, in a sentence for each, and what gives them."""
     fewest: dict[int, int] = {}
     loads = False
     for row in found:

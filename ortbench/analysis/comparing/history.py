@@ -9,11 +9,10 @@ from datetime import UTC, datetime
 from itertools import pairwise
 from statistics import median
 
-from ortbench.analysis.comparing.change_points import change_points
+from ortbench.analysis.comparing.change_points import Shift, change_points, shift
 from ortbench.analysis.comparing.comparable import MACHINE, MODEL, changes, depths_of, differences, settings_of, short
 from ortbench.analysis.comparing.series import Key, Selection, ordered
 from ortbench.analysis.comparing.series import series as series_of
-from ortbench.analysis.comparing.shift import Shift, shift
 from ortbench.core.errors import BadInput
 from ortbench.model.result import Result
 
@@ -99,8 +98,7 @@ def run_of(result: Result, place: str) -> Run:
 
 
 def groups(runs: Sequence[Run], force: bool = False) -> list[list[Run]]:
-    """Runs that measured the same thing, each group by time, in the order of their first ones; `force`: on whatever
-    machine.
+    """Runs that measured the same thing, each group by time, by their first ones; `force`: on whatever machine.
 
     A model is the same one if its content or its path is: when it was changed in its place is what a history can show.
     """
@@ -146,10 +144,7 @@ def _is_same(one: Result, other: Result, force: bool) -> bool:
 
 
 def series(group: Sequence[Run], only: Selection, same: float) -> list[Series]:
-    """The series of a group, in the usual order of modes; without metrics those of which the kind has a history.
-
-    `same`: up to which share two levels are called the same.
-    """
+    """The series of a group, in the usual order of modes; `same`: up to which share two levels are called the same."""
     found: dict[Key, list[Figure]] = {}
     for run in group:
         for key, it in series_of(run.result, lambda view: view.history, only).items():
@@ -158,8 +153,7 @@ def series(group: Sequence[Run], only: Selection, same: float) -> list[Series]:
 
 
 def _steps(key: Key, figures: Sequence[Figure], same: float) -> Iterator[Step]:
-    """The steps that are beyond `same` and beyond the noise for certain; the least of the others is no step, and its two
-    levels are one."""
+    """The steps beyond `same` and beyond the noise for certain: the least of the others is none, and its levels are one."""
     if len(figures) < FEWEST:
         return
     least = key.metric.unit.least

@@ -124,7 +124,6 @@ def _all_traits(result: Result) -> Iterator[tuple[str, str]]:
 
 
 def _settings(target: Mapping[str, object]) -> Iterator[tuple[str, str]]:
-    """The settings, each as it is typed; one that is not there has its default."""
     for it in OF_SESSION:
         value = target.get(it.key, it.default)
         if isinstance(value, Mapping):

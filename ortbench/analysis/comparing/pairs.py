@@ -1,12 +1,21 @@
-"""Blocks of the same round, side by side: what two cases of one run gave at the same time. Pure."""
+"""Blocks of the same round, side by side, and how many of them a comparison takes. Pure.
+
+What a default run measures at least follows from that (`ortbench.measure.schedule`), so that its result can be compared.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterator, Mapping
 from statistics import median
+from typing import TYPE_CHECKING
 
-from ortbench.model.modes import LATENCY, STAGE, mode_of, stage_in
-from ortbench.model.result import Case
+from ortbench.core.units import count
+from ortbench.model.modes import COSTS, LATENCY, STAGE, mode_of, stage_in
+
+if TYPE_CHECKING:
+    from ortbench.model.result import Case, Result
+
 
 _CLEARLY_FASTER = 1.05  # without an interval; identical runs one after the other often differ by this much
 
@@ -27,20 +36,25 @@ def blocks(case: Case, phase: str) -> list[tuple[int, list[int | float]]]:
             return []
         every = slice(names.index(stage), None, len(names))
         return [(number, samples[every]) for number, samples in blocks(case, STAGE)]
-    found, at = [], 0
-    phase = timed_phase(case.mode, phase, case.whole)
-    for number, size, _ in case.blocks.get(phase, []):
-        found.append((number, case.samples[phase][at : at + size]))
+    return [(number, samples) for number, _, samples in taken_blocks(case, timed_phase(case.mode, phase, case.whole))]
+
+
+def taken_blocks(case: Case, phase: str) -> Iterator[tuple[int, int, list[int | float]]]:
+    """The round of each block of a phase, when it began (ns), and its samples."""
+    at = 0
+    for number, size, start_ns in case.blocks.get(phase, []):
+        yield number, start_ns, case.samples[phase][at : at + size]
         at += size
-    return found
+
+
+def block_spans(case: Case, phase: str) -> Iterator[tuple[int, int, float]]:
+    """The round of each block of a phase, when it began and when its last sample ended, ns."""
+    for number, start_ns, samples in taken_blocks(case, phase):
+        yield number, start_ns, start_ns + sum(samples) * case.inferences(phase)
 
 
 def timed_phase(mode: str, phase: str, whole: str = LATENCY) -> str:
-    """Under which phase samples were taken.
-
-    Where inference is all there is to a mode, it is timed as its latency, and so is a whole loop or chain (see
-    `Case.whole`).
-    """
+    """Under which phase samples were taken: what is all there is to a mode, a loop or a chain is timed as its latency."""
     if whole != LATENCY:
         return LATENCY if phase == whole else phase
     return mode_of(mode).timed_as(phase)
@@ -59,3 +73,55 @@ def shared(one: Mapping[int, float], other: Mapping[int, float]) -> tuple[list[f
     """The values of both sides in the rounds that both have, in their order."""
     rounds = sorted(one.keys() & other.keys())
     return [one[number] for number in rounds], [other[number] for number in rounds]
+
+
+PARTS = 8  # of consecutive blocks into which each of two runs is cut: their spread is its noise
+PAIRS = 9  # of blocks of one run, which decide a gate's limit where all of them say the same
+ROUNDS = max(PARTS, PAIRS)  # that a run has at least, unless it was told to measure less
+
+TOO_FEW = "too few blocks for an interval"
+
+
+def lack(name: str, result: Result, blocks: int, together: int = 1) -> str | None:
+    """That a result, one of so many `together`, has too few blocks for a comparison, and what gives them; None if it has not."""
+    if blocks >= PARTS:
+        return None
+    return f"{name} has {count(blocks, 'block')} and a comparison takes {PARTS}: {remedy(result, PARTS, together)}"
+
+
+def without_interval(result: Result) -> str:
+    """What there is to say of a ratio that has no interval, and what gives one."""
+    return f"{TOO_FEW}: {remedy(result, PAIRS)}"
+
+
+def remedy(result: Result, rounds: int, together: int = 1) -> str:
+    """How to measure anew what a result has too few rounds of; several that took turns share the time."""
+    ended_by = None if result.stopped is None else result.stopped["reason"]
+    if ended_by == "iterations":
+        return "measure it again without --iterations"
+    if ended_by == "duration":
+        return f"measure it again with --duration {_duration_s(result, rounds, together)}"
+    if rounds > ROUNDS:
+        return "measure it again with --precision 0, which lasts as long as --duration"
+    return f"measure it again, a run has {ROUNDS} or more now"
+
+
+def _duration_s(result: Result, rounds: int, together: int) -> int:
+    """What `--duration` so many rounds take, whole seconds: by the time that those took which there are, and a quarter more."""
+    begun: list[int] = []
+    ended: list[float] = []
+    counts = [0]
+    lanes = 0
+    for case in result.cases:
+        lanes += bool(case.blocks)
+        for phase, taken in case.blocks.items():
+            if phase in COSTS:  # taken in blocks of another
+                continue
+            counts.append(len(taken))
+            for _, start_ns, end_ns in block_spans(case, phase):
+                begun.append(start_ns)
+                ended.append(end_ns)
+    if not begun:
+        return 1
+    round_s = (max(ended) - min(begun)) / 1e9 / lanes / together / max(counts)
+    return max(1, math.ceil(round_s * rounds * 1.25))

@@ -36,14 +36,13 @@ def _by_numpy(function: str, *more: float) -> Callable[[Sequence[float]], float]
     return statistic
 
 
+PERCENTILES = {"p90": 0.9, "p95": 0.95, "p99": 0.99}
 STATISTICS = {
     "median": _by_numpy("median"),
     "mean": _by_numpy("mean"),
     "min": _by_numpy("min"),
     "max": _by_numpy("max"),
-    "p90": _by_numpy("quantile", 0.9),
-    "p95": _by_numpy("quantile", 0.95),
-    "p99": _by_numpy("quantile", 0.99),
+    **{name: _by_numpy("quantile", part) for name, part in PERCENTILES.items()},
 }
 
 
@@ -109,7 +108,6 @@ class Selection:
     metrics: tuple[MetricName, ...] = ()
 
     def figures(self, case: Case) -> list[Figure]:
-        """The figures of a case that the metrics name."""
         named = (it for it in self.metrics if it.mode in (None, case.mode) and is_of(it, case.point))
         return [Figure(it.metric, it.statistic) for it in named]
 
@@ -132,8 +130,7 @@ def value_of(case: Case, figure: Figure) -> float | None:
 
 
 def series(result: Result, of: Callable[[View], Iterable[Figure]], only: Selection = EVERYTHING) -> dict[Key, Series]:
-    """The series of a result, by what they are of: those of a kind's view, or of the metrics that are named in their
-    place."""
+    """The series of a result, by what they are of: those of a kind's view, or of the metrics that are named."""
     found, kind = {}, KINDS[result.kind]
     for case in result.cases:
         if case.status != OK or (only.modes and case.mode not in only.modes):

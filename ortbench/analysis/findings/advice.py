@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from ortbench.analysis.comparing.enough import TOO_FEW, without_interval
-from ortbench.analysis.comparing.pairs import is_faster
+from ortbench.analysis.comparing.pairs import TOO_FEW, is_faster, without_interval
 from ortbench.analysis.engines import engine_sentences
 from ortbench.analysis.findings.chain_advice import chain_headline, chain_sentences
 from ortbench.analysis.findings.load_advice import load_headline, load_sentences
@@ -45,7 +44,7 @@ from ortbench.model.modes import (
     mode_of,
 )
 from ortbench.model.result import CHAIN, LOAD, LOOP, OK, SWEEP, Case, Result
-from ortbench.model.schema import CaseCheck, Depth, LinkShare
+from ortbench.model.schema import CaseCheck, LinkShare
 
 _RUNS = 100  # the loop of the published device tensor sample, and a length people can picture
 _VAGUE = 0.5  # an interval that is wider says nothing about a share
@@ -132,7 +131,6 @@ def headline(result: Result) -> str:
 
 
 def _headline(result: Result) -> str:
-    """The same of modes and the copies that they make."""
     measured = {case.mode: ns for case in result.at_point() if case.status == OK and (ns := case.median(LATENCY))}
     if not measured:
         return NOTHING
@@ -249,8 +247,7 @@ def _has_interval(case: Case | None) -> bool:
 
 
 def fastest(result: Result) -> Case | None:
-    """The mode with the greatest ratio to cpu-tensors of those that are faster beyond doubt, or else of all; None where there is none
-    beside `cpu-tensors`.
+    """The mode with the greatest ratio to cpu-tensors of those that are faster beyond doubt, or else of all others.
 
     How often an inference is done says nothing about how long one takes, so it does not count.
     """
@@ -273,9 +270,8 @@ def _fastest(result: Result) -> list[str]:
     if not is_faster(best):
         known = [case for case in result.cases if case.status == OK and is_faster(case)]
         rates = [case.mode for case in known if is_rate(case.mode, LATENCY)]
-        if rates:
-            return [f"Besides {' and '.join(rates)} no mode is measurably faster than cpu-tensors."]
-        return ["No mode is measurably faster than cpu-tensors."]
+        none = f"Besides {' and '.join(rates)} no mode" if rates else "No mode"
+        return [f"{none} is measurably faster than cpu-tensors."]
     is_most = all(_times(case) <= _times(best) for case in result.cases if not is_rate(case.mode, LATENCY))
     what = "fastest" if is_most else "measurably faster"
     return [f"{best.mode} is {what}: {times_as_fast(best.speedup, CPU)}.", *how_to_write(result, best.mode)]
@@ -284,12 +280,9 @@ def _fastest(result: Result) -> list[str]:
 def _residency(result: Result) -> list[str]:
     cpu, resident = _with_and_without_copies(result)
     once = None if resident is None else once_ns(resident)
-    if cpu is None or resident is None or once is None:
+    if cpu is None or resident is None or once is None or not is_faster(resident) or not _has_interval(resident):
         return []
-    if not is_faster(resident) or not _has_interval(resident):
-        return []
-    saved = cpu.value(COPY_TIME) or 0
-    if saved <= 0:
+    if (saved := cpu.value(COPY_TIME) or 0) <= 0:
         return []
     runs = math.floor(once / saved) + 1
     return [
@@ -305,22 +298,18 @@ def _of_figure(result: Result, figure: str) -> list[tuple[Case, float]]:
 
 
 def _pipeline(result: Result) -> list[str]:
-    return [
-        _pipeline_of(case, total, case.pipeline)
-        for case, total in _of_figure(result, PER_ITEM)
-        if case.pipeline is not None and total
-    ]
-
-
-def _pipeline_of(case: Case, total: float, found: Depth) -> str:
-    said = f"{case.mode}: {rate(1e9 / total)} items/s with {found['depth']} in flight"
-    against = case.metrics.get(PIPELINE_SPEEDUP)
-    if isinstance(against, Value):
-        said += f", {times_as_fast(against, mode_of(case.mode).like)}"
-    said += f"{_hidden(case)}. Its figure is time per item, not latency."
-    if found["distinct"] == 1:
-        said += " All items had the same inputs: others could not be made, so a mix-up of items would not show."
-    return said
+    found = []
+    for case, total in _of_figure(result, PER_ITEM):
+        if case.pipeline is None or not total:
+            continue
+        said = f"{case.mode}: {rate(1e9 / total)} items/s with {case.pipeline['depth']} in flight"
+        if isinstance(against := case.metrics.get(PIPELINE_SPEEDUP), Value):
+            said += f", {times_as_fast(against, mode_of(case.mode).like)}"
+        said += f"{_hidden(case)}. Its figure is time per item, not latency."
+        if case.pipeline["distinct"] == 1:
+            said += " All items had the same inputs: others could not be made, so a mix-up of items would not show."
+        found.append(said)
+    return found
 
 
 def _hidden(case: Case) -> str:
@@ -335,15 +324,13 @@ def _hidden(case: Case) -> str:
 
 
 def _throughput(result: Result) -> list[str]:
-    return [_throughput_of(result, case, total) for case, total in _of_figure(result, PER_RUN)]
-
-
-def _throughput_of(result: Result, case: Case, total: float) -> str:
-    one_each = result.case(mode_of(case.mode).like)
-    waited = None if one_each is None else one_each.median(LATENCY)
-    said = f"{case.mode}: {rate(1e9 / max(total, 1))} runs/s with one wait for {case.inferences_per_sample} runs"
-    said += "" if waited is None else f", against {rate(1e9 / max(waited, 1))} with one for each"
-    return f"{said}. Its figure is time per run, not latency."
+    found = []
+    for case, total in _of_figure(result, PER_RUN):
+        said = f"{case.mode}: {rate(1e9 / max(total, 1))} runs/s with one wait for {case.inferences_per_sample} runs"
+        if (waited := result.median(mode_of(case.mode).like, LATENCY)) is not None:
+            said += f", against {rate(1e9 / max(waited, 1))} with one for each"
+        found.append(f"{said}. Its figure is time per run, not latency.")
+    return found
 
 
 def _pinned(result: Result) -> list[str]:

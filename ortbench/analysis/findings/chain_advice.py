@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ortbench.analysis.chains import LINKED, crosses, crossing_ns, saved_ns
-from ortbench.analysis.findings.phrases import NO_DIFFERENCE, NOTHING, is_told, quickest, times_as_fast
+from ortbench.analysis.findings.phrases import NO_DIFFERENCE, NOTHING, first_of, is_told, quickest, times_as_fast
+from ortbench.analysis.steps_and_stages import LINKED, crosses, crossing_ns, saved_ns
 from ortbench.core.units import count, duration, ratio, share, size
 from ortbench.model.modes import CPU, LATENCY
 from ortbench.model.result import OK, Result
@@ -13,12 +13,10 @@ _MOST = 5  # links that a sentence names
 
 
 def chain_sentences(result: Result, chain: Chain) -> list[str]:
-    """What a person can act on, most important first; of a result with a chain."""
     return [*_on_host(chain), *_kept(result, chain), *_through_host(chain), *_copied(chain), *_slowest(result)]
 
 
 def chain_headline(result: Result, chain: Chain) -> str:
-    """What there is to say first, in a few words."""
     resident = result.case(LINKED)
     if resident is not None and resident.speedup is not None and not _is_on_host(chain):
         return f"The chain is {ratio(resident.speedup.value)} times as fast with its links on the device"
@@ -62,9 +60,8 @@ def _through_host(chain: Chain) -> list[str]:
     known = sorted(((ns, link["from"], link["to"]) for ns, link in costs if ns), reverse=True)
     if not known:
         return []
-    named = [f"{one} → {other} {duration(ns)}" for ns, one, other in known[:_MOST]]
-    more = f" and {len(known) - _MOST} more" if len(known) > _MOST else ""
-    return [f"Through the host the copies of a link alone take: {', '.join(named)}{more}."]
+    named = first_of([f"{one} → {other} {duration(ns)}" for ns, one, other in known], _MOST)
+    return [f"Through the host the copies of a link alone take: {named}."]
 
 
 def _copied(chain: Chain) -> list[str]:
@@ -78,7 +75,6 @@ def _copied(chain: Chain) -> list[str]:
 
 
 def _slowest(result: Result) -> list[str]:
-    """The stage that takes most of the chain."""
     measured = [case for case in result.cases if case.status == OK and len(case.stages) > 1]
     if not measured:
         return []

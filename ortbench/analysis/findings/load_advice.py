@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from operator import itemgetter
 
 from ortbench.analysis.findings.phrases import NOTHING, within
 from ortbench.analysis.loads.levels import (
     CONCURRENCY,
     RATE,
+    asked_of,
     at,
+    best_level,
     by_name,
+    has_rates,
     holds,
     interval,
     is_full,
+    kept,
+    knee_of,
     latency_of,
     measured,
     modes_of,
+    most,
     quotient,
     rate_of,
     rate_text,
 )
-from ortbench.analysis.loads.load import asked_of, best_level, has_rates, kept, knee_of, most
 from ortbench.analysis.loads.load_levels import LOCK_MATTERS
 from ortbench.core.units import duration, rate, ratio, share
 from ortbench.model.modes import (
@@ -35,7 +41,7 @@ from ortbench.model.modes import (
     THROUGHPUT,
 )
 from ortbench.model.result import Case, Result
-from ortbench.model.schema import PROCESS, Knee
+from ortbench.model.schema import PROCESS, Knee, SloRate
 
 _UNFAIR = 0.95  # of Jain's index: below it some callers are clearly done with fewer runs
 _STRETCHED = 1.1  # how many times as long as back to back an inference must take to be told
@@ -46,22 +52,13 @@ _DROPPED = 0.9  # below which part of the peak runs/s have dropped
 
 
 def load_sentences(result: Result) -> list[str]:
-    """What the levels mean, most important first; nothing where none was measured."""
-    by_mode = {mode: measured(result, CONCURRENCY, mode) for mode in modes_of(result)}
-    return [
-        *_best(by_mode),
-        *(said for mode, levels in by_mode.items() if (said := _knee(mode, levels))),
-        *(said for mode in modes_of(result) if (said := _lock(result, mode))),
-        *(said for mode, levels in by_mode.items() if (said := _unfair(mode, levels))),
-        *(said for mode in modes_of(result) if (said := _stretched(result, mode))),
-        *(said for mode in modes_of(result) if (said := _full(result, mode))),
-        *_slo(result),
-        *_late(result),
-    ]
+    """What the load points mean, most important first; nothing where none was measured."""
+    modes = modes_of(result)
+    of_modes = [find(result, mode) for find in (_knee, _lock, _unfair, _stretched, _full) for mode in modes]
+    return [*_best(result), *(said for said in of_modes if said is not None), *_slo(result), *_late(result)]
 
 
 def load_headline(result: Result) -> str:
-    """What there is to say first, in a few words."""
     rates = kept(result)
     if rates:
         mode = max(rates, key=lambda name: rates[name]["rate"])
@@ -102,34 +99,32 @@ def _with(levels: Sequence[Case], metric: str) -> list[tuple[float, Case]]:
     return [(found, level) for level in levels if (found := level.value(metric)) is not None]
 
 
-def _figure(known: tuple[float, Case]) -> float:
-    return known[0]
-
-
 # Closed loops
 
 
-def _best(by_mode: Mapping[str, Sequence[Case]]) -> list[str]:
+def _best(result: Result) -> list[str]:
     """Which mode brings most, held against `cpu-tensors`'s most; `cpu-tensors` itself against the next."""
-    peaks = {mode: level for mode, levels in by_mode.items() if (level := most(levels)) is not None}
+    found = {mode: most(measured(result, CONCURRENCY, mode)) for mode in modes_of(result)}
+    peaks = {mode: level for mode, level in found.items() if level is not None}
     if len(peaks) < 2:
         return []
     best = max(peaks.values(), key=rate_of)
     said = f"{best.mode} brings most: {rate(rate_of(best))} runs/s {at(best).phrase}"
     others = [level for level in peaks.values() if level is not best]
     other = peaks[CPU] if CPU in peaks and best.mode != CPU else max(others, key=rate_of)
-    found = quotient(rate_of(best), rate_of(other), interval(best, THROUGHPUT), interval(other, THROUGHPUT))
-    if found.ci95 is not None and found.ci95[0] <= 1:
+    times = quotient(rate_of(best), rate_of(other), interval(best, THROUGHPUT), interval(other, THROUGHPUT))
+    if times.ci95 is not None and times.ci95[0] <= 1:
         none = "No mode brings measurably more runs/s than cpu-tensors."
         return [none if CPU in peaks else f"{said}, not measurably so."]
     if other.mode != CPU:
         return [f"{said}."]
-    times = f"{ratio(found.ratio)} times cpu-tensors' most{within(found.ci95)}"
-    return [f"{said}, {times}, which is {rate(rate_of(other))} {at(other).phrase}."]
+    more = f"{ratio(times.ratio)} times cpu-tensors' most{within(times.ci95)}"
+    return [f"{said}, {more}, which is {rate(rate_of(other))} {at(other).phrase}."]
 
 
-def _knee(mode: str, levels: Sequence[Case]) -> str | None:
+def _knee(result: Result, mode: str) -> str | None:
     """How many callers are worth it, and what becomes of latency beyond."""
+    levels = measured(result, CONCURRENCY, mode)
     knee = knee_of(levels)
     if knee is None:
         return None
@@ -155,7 +150,7 @@ def _knee(mode: str, levels: Sequence[Case]) -> str | None:
 def _lock(result: Result, mode: str) -> str | None:
     """How much of the callers' time went into waiting for Python's lock, at the level where it is most."""
     levels = [*measured(result, CONCURRENCY, mode), *measured(result, RATE, mode)]
-    waited, level = max(_with(levels, GIL_WAIT), key=_figure, default=(0.0, None))
+    waited, level = max(_with(levels, GIL_WAIT), key=itemgetter(0), default=(0.0, None))
     if level is None or waited <= LOCK_MATTERS:
         return None
     said = f"{mode}: callers waited for Python's lock {share(waited)} of the time {at(level).phrase}"
@@ -163,9 +158,9 @@ def _lock(result: Result, mode: str) -> str | None:
     return f"{said}." if is_apart else f"{said}: --sessions process shows what the EP can do."
 
 
-def _unfair(mode: str, levels: Sequence[Case]) -> str | None:
+def _unfair(result: Result, mode: str) -> str | None:
     """Callers that are not served alike, at the level where it is worst."""
-    fair, level = min(_with(levels, FAIRNESS), key=_figure, default=(1.0, None))
+    fair, level = min(_with(measured(result, CONCURRENCY, mode), FAIRNESS), key=itemgetter(0), default=(1.0, None))
     if level is None or fair >= _UNFAIR:
         return None
     count = at(level).value
@@ -221,15 +216,14 @@ def _slo(result: Result) -> list[str]:
         return []
     text = slo_text(asked)
     if result.slo is not None and result.slo["found"]:
-        return [_found(mode, text, result) for mode in result.slo["found"]]
+        return [f"{mode} keeps {text} {_found(found)}." for mode, found in result.slo["found"].items()]
     return [said for mode in modes_of(result) if (said := _held(result, mode, text, asked))]
 
 
-def _found(mode: str, text: str, result: Result) -> str:
-    found = kept(result).get(mode)
+def _found(found: SloRate | None) -> str:
     if found is None:
-        return f"{mode} keeps {text} at none of the rates that were tried."
-    return f"{mode} keeps {text} up to {rate(found['rate'])} a second{within(found['ci95'], rate)}."
+        return "at none of the rates that were tried"
+    return f"up to {rate(found['rate'])} a second{within(found['ci95'], rate)}"
 
 
 def _held(result: Result, mode: str, text: str, asked: Mapping[str, int]) -> str | None:
@@ -253,7 +247,7 @@ def _keeps(level: Case, asked: Mapping[str, int]) -> bool:
 
 def _late(result: Result) -> list[str]:
     """Requests that the generator itself issued late, at the level where most were."""
-    late, level = max(_with(measured(result, RATE), LATE_SHARE), key=_figure, default=(0.0, None))
+    late, level = max(_with(measured(result, RATE), LATE_SHARE), key=itemgetter(0), default=(0.0, None))
     if level is None or late < _LATE:
         return []
     lag = level.stats(GENERATOR_LAG)

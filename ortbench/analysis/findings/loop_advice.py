@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import median
 
-from ortbench.analysis.comparing.enough import without_interval
+from ortbench.analysis.comparing.pairs import without_interval
 from ortbench.analysis.findings.phrases import NO_DIFFERENCE, NOTHING, is_told, quickest, times_as_fast
-from ortbench.analysis.loops import growth_ns, is_first_apart, law
+from ortbench.analysis.steps_and_stages import growth_ns, is_first_apart, law
 from ortbench.core.units import duration, rate, ratio, share, size
 from ortbench.model.modes import CPU, LATENCY, SHARED, mode_of
 from ortbench.model.result import OK, Case, Result
@@ -19,7 +19,6 @@ RESIDENT = mode_of(CPU).without_copies  # in which the state stays on the device
 
 
 def loop_sentences(result: Result, loop: Loop) -> list[str]:
-    """What a person can act on, most important first; of a result with a loop."""
     return [
         *_on_host(result), *_kept(result, loop), *_beside_state(result), *_growth(result, loop), *_first(result, loop),
         *_shared(result),
@@ -27,7 +26,6 @@ def loop_sentences(result: Result, loop: Loop) -> list[str]:
 
 
 def loop_headline(result: Result) -> str:
-    """What there is to say first, in a few words."""
     cpu, resident = result.case(CPU), result.case(RESIDENT)
     found = quickest(result)
     if found is None:

@@ -93,7 +93,6 @@ def _share(island: Island) -> float:
 
 
 def _together(islands: Sequence[Island]) -> Island:
-    """Several islands as if they were one."""
     return {
         "nodes": [node for row in islands for node in row["nodes"]],
         "position": None,

@@ -34,6 +34,11 @@ def quickest(result: Result) -> tuple[Case, float] | None:
     return min(timed, key=lambda it: it[1], default=None)
 
 
+def first_of(names: Sequence[str], most: int) -> str:
+    """So many names at most, and how many more there are."""
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
 def are(count: int) -> str:
     """The verb behind so many."""
     return "is" if count == 1 else "are"

@@ -29,14 +29,15 @@ def how_to_write(result: Result, mode: str) -> list[str]:
 
 def program_command(result: Result, mode: str) -> str:
     """The command, quoted for a shell: with the model, the EP, the settings and the sizes of the result."""
-    return shlex.join(["ortbench", "code", result.model["path"], "--mode", mode, *_target(result), *_work(result)])
+    sizes = _WORKS.get(result.kind, _sizes)(result)
+    return shlex.join(["ortbench", "code", result.model["path"], "--mode", mode, *_target(result), *sizes])
 
 
 def _target(result: Result) -> Iterator[str]:
     target: dict[str, Any] = {**result.target}
-    given = target["ep_library"] if _is_named_by_library(result) else None
-    if given is not None:
-        yield from ("--ep-library", str(given))
+    library = target.get("ep_library")
+    if library is not None and any(library in word for word in result.command):  # the user named it
+        yield from ("--ep-library", str(library))
     if (asked := target.get("ep_requested", "auto")) != "auto":
         yield from ("--ep", str(asked))
     for flag, key in (("ep-option", "ep_options"), ("session-config", "session_config"), ("run-config", "run_config")):
@@ -53,18 +54,8 @@ def _target(result: Result) -> Iterator[str]:
             yield f"--{flag}"
 
 
-def _is_named_by_library(result: Result) -> bool:
-    """Whether the user named the library, of which the command that was typed tells."""
-    library = result.target.get("ep_library")
-    return library is not None and any(library in word for word in result.command)
-
-
-def _work(result: Result) -> Iterator[str]:
-    """The sizes of symbolic dimensions, and of a loop what makes it one."""
-    return _WORKS.get(result.kind, _sizes)(result)
-
-
 def _loop(result: Result) -> Iterator[str]:
+    """What makes it a loop, and the sizes of symbolic dimensions."""
     loop: Loop = result.part
     for out, into in loop["feedback"]:
         yield from ("--feedback", f"{out}={into}")

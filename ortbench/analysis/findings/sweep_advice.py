@@ -19,7 +19,6 @@ def sweep_sentences(result: Result) -> list[str]:
 
 
 def sweep_headline(result: Result) -> str:
-    """What there is to say first, in a few words."""
     best = result.best
     if best is not None and best["mode"] is not None and (found := best["modes"][best["mode"]]) is not None:
         kept = f" with {slo}" if (slo := _slo(result)) else ""

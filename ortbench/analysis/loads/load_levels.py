@@ -119,7 +119,6 @@ class Taken:
 
     @property
     def is_open(self) -> bool:
-        """Whether it is of an open loop."""
         return self.key[0] == RATE
 
 
@@ -221,7 +220,6 @@ def blocks_of(taken: Taken) -> list[LoadBlock]:
 
 
 def burst_block(burst: Burst) -> LoadBlock | None:
-    """The figures of a block of a closed loop; None where nothing counts of it."""
     import numpy as np
 
     part = counted(burst)
@@ -311,16 +309,9 @@ class Requests:
         """The same without the first requests; all of it where there are no more."""
         if self.due.size <= count:
             return self
-        left, caller = slice(count, None), self.caller
-        return replace(
-            self,
-            due=self.due[left],
-            free=self.free[left],
-            start=self.start[left],
-            end=self.end[left],
-            from_ns=int(self.due[count - 1]) if count else self.from_ns,
-            caller=None if caller is None else caller[left],
-        )
+        left = {key: getattr(self, key)[count:] for key in ("due", "free", "start", "end")}
+        left["caller"] = None if self.caller is None else self.caller[count:]
+        return replace(self, **left, from_ns=int(self.due[count - 1]) if count else self.from_ns)
 
     def _from_due(self, moments: Moments) -> Moments:
         import numpy as np

@@ -6,6 +6,7 @@ strings of its library, and with every version there is more: what is unknown he
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Mapping
 from difflib import get_close_matches
 
@@ -88,9 +89,7 @@ def is_of_ep(key: str) -> bool:
 
 def idle(option: str, key: str) -> str | None:
     """Why an entry of the `SESSION` or `RUN` certainly does nothing, in words; None where that is not certain."""
-    name = (
-        key.removeprefix("session.").removeprefix("session_options.").removeprefix("run.").removeprefix("run_options.")
-    )
+    name = re.sub(r"^(session\.)?(session_options\.)?(run\.)?(run_options\.)?", "", key)
     if (instead := _ATTRIBUTES[option].get(name)) is not None:
         return f"is an attribute of {_CLASS[option]} and no entry; {instead}"
     if option == SESSION and key.startswith(_BETWEEN_OPERATORS):
@@ -109,8 +108,7 @@ def undocumented(option: str, keys: Iterable[str]) -> list[str]:
 
 
 def sentences(option: str, entries: Mapping[str, str], known: Collection[str], version: str) -> list[str]:
-    """What is to be said of entries that do nothing, one sentence each; `known` are keys in the strings of the
-    libraries."""
+    """What is to be said of entries that do nothing; `known` are keys in the strings of the libraries."""
     found = [f"{option} {key} does nothing: it {why}" for key in entries if (why := idle(option, key))]
     for key in undocumented(option, entries):
         if key not in known:

@@ -9,7 +9,7 @@ from typing import Final
 
 from ortbench.core.errors import BenchmarkFailed
 from ortbench.core.units import duration, share
-from ortbench.model.modes import COPY_TIME, MODES, Mode
+from ortbench.model.modes import COPY_TIME, MODES
 from ortbench.model.result import Case, Result
 from ortbench.model.schema import CaseCheck, Copied, Direction, HostEnd, Measured
 
@@ -22,8 +22,6 @@ GAP_NS = 1_000_000  # kept between runs, so that a record whose time is off by m
 
 @dataclass(frozen=True)
 class Activity:
-    """Something that the GPU did."""
-
     what: str  # `H2D`, `D2H` or `KERNEL`
     # start_ns, end_ns: on CUPTI's clock
     start_ns: int
@@ -99,7 +97,6 @@ def _median(by_run: Sequence[Sequence[Activity]], what: str, value: Callable[[Ac
 
 
 def put_recorded(case: Case, found: Measured) -> None:
-    """Put into a case what CUPTI recorded of its mode."""
     case.put("gpu_latency", found["run_ns"])
     case.put("gpu_kernels", found["kernels_ns"])
     for way in _DIRECTIONS:
@@ -115,13 +112,14 @@ def put_recorded(case: Case, found: Measured) -> None:
 
 def cupti_sentences(result: Result) -> list[str]:
     """What CUPTI measured beside what is derived or timed; empty where nothing was measured."""
-    said = [(_sentence_of(mode), result.case(name)) for name, mode in MODES.items()]
-    return [sentence(case) for sentence, case in said if sentence and case is not None and case.recorded is not None]
-
-
-def _sentence_of(mode: Mode) -> Callable[[Case], str] | None:
-    """How what was recorded of a mode is told; None for one that has no copies."""
-    return _of_cpu_tensors if mode.of_cpu_tensors else _of_timed_copies if mode.times_copies else None
+    recorded = [
+        (mode, case) for name, mode in MODES.items() if (case := result.case(name)) is not None and case.recorded
+    ]
+    return [
+        _of_cpu_tensors(case) if mode.of_cpu_tensors else _of_timed_copies(case)
+        for mode, case in recorded
+        if mode.of_cpu_tensors or mode.times_copies
+    ]
 
 
 def _of_cpu_tensors(case: Case) -> str:

@@ -42,8 +42,6 @@ class Node:
 
 @dataclass(frozen=True)
 class Copy:
-    """A Memcpy node."""
-
     node: int  # its index
     to_host: bool  # or from the host
     tensor: str  # what it copies, as the model calls it

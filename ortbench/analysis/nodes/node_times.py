@@ -1,13 +1,31 @@
-"""The nodes that ran in profiled runs, and which nodes of the graph they are. Pure."""
+"""The nodes that ran in profiled runs, which nodes of the graph they are, and the key ``nodes`` of a result. Pure.
+
+The times are host-side and slowed by profiling. On an EP that works asynchronously a node's time is that of its launch,
+and the waiting shows in the next Memcpy node to the host.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from statistics import median
+from typing import TypedDict, TypeVar
 
-from ortbench.analysis.nodes.islands import FROM_HOST, TO_HOST, Copy, Node, layout
-from ortbench.model.schema import CountedCopies, Crossing
+from ortbench.analysis.nodes.islands import FROM_HOST, TO_HOST, Copy, Layout, Node, layout, position
+from ortbench.core.ep_names import CPU_EP
+from ortbench.model.schema import (
+    CountedCopies,
+    Crossing,
+    EpTime,
+    InnerCopies,
+    Island,
+    IslandNode,
+    MemcpyNode,
+    NodeReference,
+    Nodes,
+    OperatorTime,
+)
 
 
 @dataclass(frozen=True)
@@ -29,7 +47,6 @@ class Timed:
 
     @property
     def is_copy(self) -> bool:
-        """Whether it is a Memcpy node."""
         return self.op in (TO_HOST, FROM_HOST)
 
     @property
@@ -98,8 +115,7 @@ def _kept(graph: Sequence[Node], indices: Collection[int]) -> list[Node]:
 
 
 def named_copies(graph: Sequence[Node], timed: Sequence[Timed]) -> list[Node] | None:
-    """A graph with predicted Memcpy nodes as it ran: these have the names of those that ran, branches not taken are
-    gone.
+    """A graph with predicted Memcpy nodes as it ran: these have their names, branches not taken are gone.
 
     None where the prediction does not hold: other Memcpy nodes ran, or they copied something else.
     """
@@ -128,3 +144,149 @@ def named_copies(graph: Sequence[Node], timed: Sequence[Timed]) -> list[Node] | 
 def _fits(copied: Timed, nodes: Sequence[Timed]) -> bool:
     """Whether each of some nodes reads or gives a tensor of the type and shape that was copied."""
     return all(kind in (*node.reads, *node.gives) for node in nodes for kind in copied.reads[:1])
+
+
+COMPILED = "compiled graph"  # in place of the name that an EP made up for one
+
+
+class _Cost(TypedDict):
+    ns: int
+    share: float
+
+
+def summary(
+    run_ns: Sequence[int], timed: Sequence[Timed], graph: Sequence[Node] | None, problem: str | None = None
+) -> Nodes:
+    """The key ``nodes`` of a result, from how long each run took and its nodes, each before those inside it.
+
+    `graph` has the same nodes with their tensors; without it `problem` says why, if it is wanted.
+    """
+    total = round(median(run_ns))
+
+    def cost(members: Sequence[Timed]) -> _Cost:
+        ns = _in_a_run(members)
+        return {"ns": ns, "share": round(ns / total, 4) if total else 0.0}
+
+    by_operator: dict[tuple[str, str | None], list[Timed]] = defaultdict(list)
+    by_ep: dict[str | None, list[Timed]] = defaultdict(list)
+    for node in timed:
+        ep = None if node.is_copy else node.ep
+        by_operator[COMPILED if node.is_compiled else node.op, ep].append(node)
+        by_ep[ep].append(node)
+    operators: list[OperatorTime] = [
+        {"op": op, "ep": ep, "nodes": len(members), **cost(members)} for (op, ep), members in by_operator.items()
+    ]
+    eps: list[EpTime] = [{"ep": ep, "nodes": len(members), **cost(members)} for ep, members in by_ep.items()]
+    inside = [sum(times) for times in zip(*(node.ns for node in timed), strict=True)] or [0] * len(run_ns)
+    return {
+        "runs": len(run_ns),
+        "run_ns": total,
+        "outside_ns": round(median(run - nodes for run, nodes in zip(run_ns, inside, strict=True))),
+        "operators": _by_time(operators),
+        "eps": _by_time(eps),
+        **_inner_copies(graph, timed, total, problem),
+    }
+
+
+def outline(graph: Sequence[Node] | None, timed: Sequence[Timed], problem: str | None = None) -> InnerCopies:
+    """``memcpy``, ``islands`` and ``problem`` of `summary` without times, for a model that is only looked at."""
+    return _inner_copies(graph, timed, None, problem)
+
+
+def _in_a_run(members: Sequence[Timed]) -> int:
+    """What nodes take together in a run, the median over the runs."""
+    return round(median(map(sum, zip(*(node.ns for node in members), strict=True)))) if members else 0
+
+
+_Row = TypeVar("_Row", OperatorTime, EpTime, MemcpyNode)
+
+
+def _by_time(rows: Iterable[_Row]) -> list[_Row]:
+    return sorted(rows, key=lambda row: -(row["ns"] or 0))
+
+
+def _inner_copies(
+    graph: Sequence[Node] | None, timed: Sequence[Timed], total: int | None, problem: str | None
+) -> InnerCopies:
+    """The copies and islands; without `latency`, the time of a run in ns, they have no times."""
+    if graph is None:
+        ran = [_copy_row(node.name, node.op, node, total) for node in timed if node.is_copy]
+        return {"memcpy": _by_time(ran), "islands": [], "problem": problem}
+    same = same_nodes(graph, timed)
+    there = {index: timed[here] for here, index in same.items()}
+    others = [node for here, node in enumerate(timed) if here not in same]
+    found = layout(graph)
+    rows = _island_rows(graph, found, there, others, total)
+    order = sorted(range(len(rows)), key=lambda number: -(rows[number]["ns"] or 0))
+    islands = [rows[number] for number in order]
+    place = {number: position for position, number in enumerate(order)}
+    memcpy: list[MemcpyNode] = [
+        {
+            **_copy_row(graph[copy.node].name, graph[copy.node].op, there.get(copy.node), total),
+            "tensor": copy.tensor,
+            "forced_by": [_reference(graph[index]) for index in copy.forced_by] or None,
+            "island": None if copy.island is None else place[copy.island],
+        }
+        for copy in found.copies
+    ]
+    memcpy += [_copy_row(node.name, node.op, node, total) for node in others if node.is_copy]
+    last = len(rows)
+    memcpy.sort(key=lambda row: (last if row["island"] is None else row["island"], row["direction"] == "from host"))
+    return {"memcpy": _by_time(memcpy), "islands": islands, "problem": problem}
+
+
+def _copy_row(name: str, op: str, node: Timed | None, total: int | None) -> MemcpyNode:
+    """A Memcpy node; which tensor it copies and who forces it only who knows the graph can say."""
+    return {
+        "name": name or None,
+        "direction": "to host" if op == TO_HOST else "from host",
+        "tensor": None,
+        "type": node.reads[0] if node is not None and node.reads else None,
+        "bytes": None if node is None else node.bytes,
+        "ns": None if node is None else _ns([node], total),
+        "forced_by": None,
+        "island": None,
+    }
+
+
+def _ns(members: Sequence[Timed], total: int | None) -> int | None:
+    """What nodes take together in a run; None where the time of a run is not known, as nothing was timed."""
+    return None if total is None else _in_a_run(members)
+
+
+def _reference(node: Node) -> NodeReference:
+    return {"name": node.name, "op": node.op, "ep": node.ep}
+
+
+def _island_rows(
+    graph: Sequence[Node], found: Layout, there: Mapping[int, Timed], others: Sequence[Timed], total: int | None
+) -> list[Island]:
+    """The islands of a graph, of which `there` ran; without the time of a run, ns, they have no times."""
+    strays = [node for node in others if node.ep == CPU_EP and not node.is_copy]
+    rows: list[Island] = []
+    for number, island in enumerate(found.islands):
+        own = [copy for copy in found.copies if copy.island == number]
+        moved = [there[copy.node] for copy in own if copy.node in there]
+        members = [there[index] for index in island if index in there]
+        if len(found.islands) == 1:  # nodes that ONNX Runtime made of others on the CPU can only be of the one island
+            members += strays
+        ns = _ns([*members, *moved], total)
+        rows.append(
+            {
+                "nodes": [_island_node(graph[index], there.get(index), total) for index in island],
+                "position": position(graph, island),
+                "node_ns": _ns(members, total),
+                "to_host": sum(copy.to_host for copy in own),
+                "from_host": sum(not copy.to_host for copy in own),
+                "bytes": sum(node.bytes for node in moved) if len(moved) == len(own) else None,
+                "memcpy_ns": _ns(moved, total),
+                "ns": ns,
+                "share": round(ns / total, 4) if ns is not None and total else None,
+            }
+        )
+    return rows
+
+
+def _island_node(there: Node, ran: Timed | None, total: int | None) -> IslandNode:
+    reads, ns = (None, None) if ran is None else (list(ran.reads), _ns([ran], total))
+    return {"name": there.name, "op": there.op, "reads": reads, "ns": ns}

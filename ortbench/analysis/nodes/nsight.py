@@ -54,8 +54,6 @@ class Range:
 
 @dataclass(frozen=True)
 class Recording:
-    """What Nsight Systems recorded in the capture."""
-
     version: str  # of Nsight Systems
     report: str  # the file for the GUI
     gpu: str | None  # its name; None where no CUDA work was recorded
@@ -93,11 +91,9 @@ def phases(result: Result) -> Iterator[tuple[Case, str]]:
 
 
 def samples(case: Case, phase: str) -> list[float]:
-    """The samples of one of `phases`, ns."""
     return [ns for _, block in blocks(case, phase) for ns in block]
 
 
 def range_name(case: Case, phase: str) -> str:
-    """What the ranges of a phase are called: ``<mode>/<phase>``, of a stage ``<mode>/<stage>``, of a whole loop or chain
-    ``<mode>/loop`` or ``<mode>/chain``."""
+    """What the ranges of a phase are called: ``<mode>/<phase>``, ``<mode>/<stage>``, ``<mode>/loop`` or ``<mode>/chain``."""
     return f"{case.mode}/{case.whole if phase == LATENCY else stage_in(phase) or phase}"

@@ -9,7 +9,6 @@ from ortbench.core.ep_names import CPU_EP
 from ortbench.core.units import share, size
 from ortbench.model.kinds import KINDS
 from ortbench.model.result import Result
-from ortbench.model.schema import Crossing
 
 _FEW = 0.1  # of the nodes: nearly nothing
 _MOST = 0.5
@@ -17,8 +16,7 @@ _MOST_KINDS = 5  # of operators in a sentence
 
 
 def missed(result: Result) -> str | None:
-    """That nothing, or nearly nothing, ran on the EP that was asked for, in a few words; None where more did, or nobody can
-    tell."""
+    """That (nearly) nothing ran on the EP that was asked for, in a few words; None where more did, or nobody can tell."""
     nodes, ep = result.placement["nodes"], result.target["ep"]
     if not nodes or ep == CPU_EP or KINDS[result.kind].of_stages:  # the stages of a chain may each have another EP
         return None
@@ -67,11 +65,8 @@ def moved_inside(result: Result) -> str:
     if found is None:
         return f"{said} between CPU and device"
     ways = (found["to_host"], "to the host"), (found["from_host"], "from the host")
-    return f"{said} {' and '.join(_way(crossing, words) for crossing, words in ways if crossing['nodes'])}"
-
-
-def _way(crossing: Crossing, words: str) -> str:
-    return words if crossing["bytes"] is None else f"{size(crossing['bytes'])} {words}"
+    moved = [(it["bytes"], words) for it, words in ways if it["nodes"]]
+    return f"{said} {' and '.join(words if known is None else f'{size(known)} {words}' for known, words in moved)}"
 
 
 def bytes_inside(result: Result) -> int | None:

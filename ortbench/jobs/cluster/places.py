@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ortbench.suite.needs import Demand
+from ortbench.suite.layers import Demand
 
 CPU, GPU = "CPU", "GPU"
 Amounts = Mapping[str, float]  # of resources, by their names

@@ -5,22 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from ortbench.analysis.comparing.enough import TOO_FEW
-from ortbench.analysis.comparing.pairs import is_faster
+from ortbench.analysis.comparing.pairs import TOO_FEW, is_faster
 from ortbench.analysis.findings.advice import copy_share, fastest
 from ortbench.analysis.findings.load_advice import slo_text
 from ortbench.analysis.findings.loop_advice import state_bytes
 from ortbench.analysis.loads.levels import (
     CONCURRENCY,
     RATE,
+    asked_of,
     at,
+    best_level,
     interval,
     is_full,
+    kept,
+    knee_of,
     latency_of,
     measured,
     rate_of,
 )
-from ortbench.analysis.loads.load import asked_of, best_level, kept, knee_of
 from ortbench.analysis.nodes.placed import bytes_inside, copies_inside
 from ortbench.analysis.sweep import has_a_cost
 from ortbench.core import units

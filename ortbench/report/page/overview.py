@@ -10,8 +10,7 @@ from ortbench.analysis.comparing.compare import lacks, rows
 from ortbench.analysis.comparing.pairs import is_faster
 from ortbench.analysis.findings.advice import copy_share, fastest
 from ortbench.analysis.items import best_mode, best_of
-from ortbench.analysis.loads.levels import at, rate_of
-from ortbench.analysis.loads.load import best_level, kept
+from ortbench.analysis.loads.levels import at, best_level, kept, rate_of
 from ortbench.core import units
 from ortbench.model.modes import ALL_MODES, LATENCY
 from ortbench.model.result import LOAD, OK, Case, Result

@@ -111,7 +111,9 @@ def _problem(name: str, library: str, registered_as: str | None = None) -> NotLo
     return None
 
 
-def _entry(name: str, library: str | None, version: str | None, package: str | None, problem: NotLoaded | str | None) -> ListedEp:
+def _entry(
+    name: str, library: str | None, version: str | None, package: str | None, problem: NotLoaded | str | None
+) -> ListedEp:
     found = devices_of(name, library)
     version = next((device.ep_metadata["version"] for device in found if "version" in device.ep_metadata), version)
     return {

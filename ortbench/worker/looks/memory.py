@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import onnxruntime as ort
 
-from ortbench.analysis.nodes import node_memory
+from ortbench.analysis.memory import Event, arenas, heaviest, together
 from ortbench.core.errors import BenchmarkFailed, OrtbenchError, ort_text
 from ortbench.model.modes import LATENCY
 from ortbench.plan.chain_plan import Chain
@@ -206,9 +206,9 @@ def profile(open_: Open, mode: str, depth: int, nodes: bool) -> protocol.Weighed
         sessions = [_events(*it) for it in zip(opened.models, opened.arrays, strict=True)]
     every = [event for own, _ in sessions for event in own]
     return {
-        "arenas": node_memory.together(node_memory.arenas(*it) for it in sessions),
+        "arenas": together(arenas(*it) for it in sessions),
         "version": ort.__version__,
-        "nodes": node_memory.heaviest(every) if nodes else None,
+        "nodes": heaviest(every) if nodes else None,
     }
 
 
@@ -224,7 +224,7 @@ def _run(made: Mode) -> None:
         raise BenchmarkFailed(ort_text(error)) from None
 
 
-def _events(model: Model, arrays: dict[str, Value]) -> tuple[list[node_memory.Event], list[node_memory.Event]]:
+def _events(model: Model, arrays: dict[str, Value]) -> tuple[list[Event], list[Event]]:
     """What the profile of a session, which it ends, has on the nodes so far, and on those of one plain run more.
 
     Of an allocator that nothing was asked of, ONNX Runtime records as little as of one that does not tell. A plain run asks it
@@ -234,7 +234,7 @@ def _events(model: Model, arrays: dict[str, Value]) -> tuple[list[node_memory.Ev
     with suppress(Exception):
         first_run.run_once(model, arrays)
         is_plain = True
-    runs: list[list[node_memory.Event]] = [[]]
+    runs: list[list[Event]] = [[]]
     for event in recorded(model):
         if event.get("cat") == "Node" and event["name"].endswith(KERNEL_TIME):
             runs[-1].append((event["name"].removesuffix(KERNEL_TIME), event.get("args", {})))

@@ -20,9 +20,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ortbench.analysis.nodes import node_summary
 from ortbench.analysis.nodes.islands import Node
-from ortbench.analysis.nodes.node_times import Timed, counted
+from ortbench.analysis.nodes.node_times import Timed, counted, summary
+from ortbench.analysis.nodes.node_times import outline as without_times
 from ortbench.core.ep_names import CPU_EP
 from ortbench.core.errors import BenchmarkFailed, OrtbenchError, ort_text
 from ortbench.plan.ep_options import with_own
@@ -184,16 +184,16 @@ def profile_nodes(path: str, target: Target, request: Inputs, runs: int) -> tupl
     del recorder  # and with it the session, before there is another one
     timed = node_times(profile)
     graph, problem = _graph(path, target, provider, content, placed, timed)
-    return node_summary.summary([duration for _, duration in profile.runs], timed, graph, problem), profile
+    return summary([duration for _, duration in profile.runs], timed, graph, problem), profile
 
 
 def outline(
     path: str, target: Target, model: session.Model, content: bytes | None, profile: Profile | None
 ) -> InnerCopies:
-    """The Memcpy nodes and the islands of an open model without times; see `ortbench.analysis.nodes.node_summary.outline`."""
+    """The Memcpy nodes and the islands of an open model without times; see `ortbench.analysis.nodes.node_times.outline`."""
     timed = [] if profile is None else node_times(profile)
     graph, problem = _graph(path, target, model.provider, content, placement.placed(model), timed)
-    return node_summary.outline(graph, timed, problem)
+    return without_times(graph, timed, problem)
 
 
 def count_copies(path: str, target: Target, provider: Provider, arrays: dict[str, Array]) -> CountedCopies:

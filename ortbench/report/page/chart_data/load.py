@@ -9,9 +9,12 @@ from ortbench.analysis.findings.load_advice import slo_text
 from ortbench.analysis.loads.levels import (
     CONCURRENCY,
     RATE,
+    asked_of,
     figure,
     interval,
     is_full,
+    kept,
+    knee_of,
     latency_of,
     measured,
     modes_of,
@@ -19,7 +22,6 @@ from ortbench.analysis.loads.levels import (
     rate_text,
 )
 from ortbench.analysis.loads.levels import at as level_at
-from ortbench.analysis.loads.load import asked_of, kept, knee_of
 from ortbench.core import units
 from ortbench.model.modes import THROUGHPUT
 from ortbench.model.result import LOAD, Case, Result

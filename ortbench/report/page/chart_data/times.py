@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import median
 
-from ortbench.analysis.chains import crosses, crossing_ns
 from ortbench.analysis.comparing.history import Figure, Series
-from ortbench.analysis.loops import growth_ns, is_first_apart
+from ortbench.analysis.steps_and_stages import crosses, crossing_ns, growth_ns, is_first_apart
 from ortbench.core import units
 from ortbench.model.metrics import TIME
 from ortbench.model.modes import D2H, H2D, LATENCY, is_rate

@@ -1,1 +1,0 @@
-"""What facts about a machine mean for whoever measures on it; pure."""
