@@ -15,10 +15,10 @@ from ortbench.model.metrics import METRICS
 from ortbench.model.modes import ALL_MODES
 from ortbench.model.result import NOT_MEASURED, UNSUPPORTED
 from ortbench.report.bars import SPLIT
-from ortbench.report.cells import HEADINGS
 from ortbench.report.glossary import Entry, Group, entries
 from ortbench.report.model import DERIVED, NOTHING
 from ortbench.report.page.page import build_page
+from ortbench.report.words import HEADINGS
 from ortbench.suite import record
 from tests.conftest import ROOT
 from tests.glossary import document

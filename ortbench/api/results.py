@@ -80,7 +80,7 @@ class Result(stored.Result):
         Raises:
             BadInput: it is a load that was read without the file of its samples.
         """
-        from ortbench.report.frames import level_frame, sample_frame
+        from ortbench.report.records import level_frame, sample_frame
 
         if not KINDS[self.kind].samples:
             return sample_frame([self])
@@ -185,7 +185,7 @@ class Verdict(stored_verdict.Verdict):
 
     def frame(self) -> pandas.DataFrame:
         """A row for each check: ``name``, ``verdict``, ``text``, ``ratio``, ``low``, ``high``, ``limit``, ``rounds``."""
-        from ortbench.report.frames import check_frame
+        from ortbench.report.records import check_frame
 
         return check_frame(self.checks)
 
@@ -194,9 +194,9 @@ class Verdict(stored_verdict.Verdict):
         return _markdown(self._report())
 
     def _report(self) -> Report:
-        from ortbench.report.gate import build
+        from ortbench.report.comparison import build_gate
 
-        return build(self)
+        return build_gate(self)
 
     def _repr_html_(self) -> str:
         return _tables_of(self._report(), [f"{check.verdict}: {check.text}" for check in self.checks] + self.failed)
@@ -224,7 +224,7 @@ class Comparison:
 
     def frame(self) -> pandas.DataFrame:
         """The records, a row for each; what is inside ``vs_first`` is in columns such as ``vs_first_ratio``."""
-        from ortbench.report.frames import record_frame
+        from ortbench.report.records import record_frame
 
         return record_frame(self.records)
 

@@ -41,7 +41,7 @@ def measured(plan: CopyPlan, out: Path | None, quiet: bool, observer: Observer |
     from ortbench.analysis.bandwidth import FILE_NAME
     from ortbench.measure.bandwidth import CopyBench
     from ortbench.measure.folder import bandwidth_name, new_folder
-    from ortbench.report.folder import write_bandwidth
+    from ortbench.report.run import write_bandwidth
 
     def begin(_: ExitStack, folder: Path | None, told: Observer | None) -> CopyBench:
         return CopyBench(plan, client, saves(folder, FILE_NAME), told)

@@ -206,12 +206,12 @@ def _chosen(found: Sequence[Made], older_s: float | None, keep: int | None) -> l
 
 
 def _show(chosen: Sequence[Made], kept: int, others: Sequence[Path]) -> None:
-    from ortbench.report.clean import build
+    from ortbench.report.chores import build_clean
     from ortbench.report.terminal.print import print_report
 
     rows = [(str(made.path), made.kind, time.time() - made.changed, made.size) for made in chosen]
     foreign = {str(made.path): [str(it.relative_to(made.path)) for it in made.foreign] for made in chosen}
-    print_report(build(rows, foreign, kept, [str(path) for path in others]))
+    print_report(build_clean(rows, foreign, kept, [str(path) for path in others]))
 
 
 def _counted(count: int) -> str:

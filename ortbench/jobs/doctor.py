@@ -54,9 +54,9 @@ def _noise(python: str | None) -> Noise | None:
 
 
 def _print(sections: Sequence[Section], facts: Facts, measured: bool) -> None:
-    from ortbench.report.doctor import build
+    from ortbench.report.chores import build_doctor
     from ortbench.report.terminal.print import print_report
 
-    print_report(build(sections))
+    print_report(build_doctor(sections))
     if measured and facts["noise"] is None:
         print("ortbench: interrupted before the noise was measured", file=sys.stderr)

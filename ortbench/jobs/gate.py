@@ -37,7 +37,7 @@ from ortbench.plan.options import declared
 from ortbench.plan.output_options import Wanted
 from ortbench.plan.plan import Observer, Plan
 from ortbench.plan.target import Inputs
-from ortbench.report.gate import build
+from ortbench.report.comparison import build_gate
 from ortbench.report.markdown import markdown
 
 
@@ -91,7 +91,7 @@ def gate_live(
     verdict = Verdict(results, checks, remarks, folder, alike)
     if folder is not None:
         write_or_note(folder / "gate.json", verdict_json(verdict))
-        write_or_note(folder / "gate.md", markdown(build(verdict)))
+        write_or_note(folder / "gate.md", markdown(build_gate(verdict)))
     return verdict
 
 
@@ -165,7 +165,7 @@ def _conclude(verdict: Verdict, wanted: Wanted) -> int:
 
     outcomes = partial(outcomes_of_gate, verdict.results, verdict.checks)
     exports = Exports("ortbench gate", outcomes, verdict.results[:1])
-    publish(wanted, [build(verdict)], partial(verdict_json, verdict), exports=exports)
+    publish(wanted, [build_gate(verdict)], partial(verdict_json, verdict), exports=exports)
     for line in verdict.failed:
         complain(line)
     return verdict.code

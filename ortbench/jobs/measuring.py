@@ -197,7 +197,7 @@ def _finished(
     """The folders of the configurations that are kept, with all files; those of others are gone."""
     from ortbench.jobs.load_samples import write as write_samples
     from ortbench.measure.folder import discard_if_empty
-    from ortbench.report.folder import write_run
+    from ortbench.report.run import write_run
 
     found = []
     for number, folder in enumerate(folders):  # there are none of what is not to be saved

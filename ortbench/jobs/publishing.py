@@ -161,11 +161,11 @@ def _write_exports(exports: Exports, wanted: Wanted) -> None:
     if wanted.junit is not None:
         write_junit(wanted.junit, exports.suite, exports.outcomes())
     if wanted.action_json is not None:
-        from ortbench.report.exports.github import action_json
+        from ortbench.report.exports.services import action_json
 
         write(wanted.action_json, action_json(exports.results, exports.labels), "--action-json")
     if wanted.bmf is not None:
-        from ortbench.report.exports.bencher import bmf
+        from ortbench.report.exports.services import bmf
 
         write(wanted.bmf, bmf(exports.results, exports.labels), "--bmf")
 
@@ -195,7 +195,7 @@ def _add_load(timelines: Sequence[Timeline], found: Measured) -> None:
 def summarise_job(markdown: str) -> None:
     """GitHub's job summary, where there is one to write to; that it could not be written is noted."""
     if os.environ.get("GITHUB_STEP_SUMMARY"):
-        from ortbench.report.exports.github import step_summary
+        from ortbench.report.exports.services import step_summary
 
         try:
             step_summary(markdown, os.environ)

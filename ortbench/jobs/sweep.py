@@ -47,7 +47,7 @@ def measured(
 
     from ortbench.measure.sweep import PointSide, SharedWorker, SweepBench
     from ortbench.model.timeline import Timeline
-    from ortbench.report.folder import write_run
+    from ortbench.report.run import write_run
 
     sides: list[PointSide] = []
 

@@ -39,7 +39,7 @@ from ortbench.report.model import (
     Title,
     columns,
 )
-from ortbench.report.words import ended, ep_line, memory_name, warnings
+from ortbench.report.words import ended, ep_line, memory_name, said_once, warnings
 
 _COLUMNS = (
     Column("size", Kind.NUMBER, KEY),
@@ -179,11 +179,8 @@ def _half(result: Result) -> list[str]:
 
 
 def _accessible(result: Result) -> list[str]:
-    said: dict[str, list[str]] = {}
-    for way in DIRECTIONS:
-        found = advantage(result, way)
-        if found is not None:
-            said.setdefault(f"{_times(found[1])}, with {units.size(found[0])}", []).append(_WAYS[way])
+    found = {way: found for way in DIRECTIONS if (found := advantage(result, way)) is not None}
+    said = said_once((f"{_times(it[1])}, with {units.size(it[0])}", _WAYS[way]) for way, it in found.items())
     if not said:
         return []
     parts = [f"{' and '.join(ways)} {text}" for text, ways in said.items()]

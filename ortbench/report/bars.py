@@ -52,18 +52,10 @@ def segments_of(case: Case) -> tuple[Segment, ...]:
 
 
 def bar(parts: Sequence[tuple[str, float]], scale: float, width: int) -> str:
-    """A bar, as long as its parts are together.
+    """A bar of at most `width` cells, as long as its parts are together, of fills one character wide and sizes; `scale` fills it all.
 
     Every part above zero has a cell of its own as long as there are cells for all of them, so that small ones are seen;
     the rest is shared out by size (largest remainder), and the bar's length is right to half a cell.
-
-    Args:
-        parts: each part's fill, one character wide, and its size; one below zero counts as zero.
-        scale: the size that fills the whole width; parts that come to more are drawn as if they came to this.
-        width: cells.
-
-    Returns:
-        At most `width` characters, without padding.
     """
     sizes = [max(size, 0.0) for _, size in parts]
     whole = sum(sizes)

@@ -1,4 +1,4 @@
-"""Results side by side: the report of a comparison, and its flat records."""
+"""Results side by side: the reports of a comparison and of a gate, and flat records."""
 
 from __future__ import annotations
 
@@ -10,14 +10,24 @@ from ortbench.analysis.comparing.compare import Row, are_one_run, lacks, only_in
 from ortbench.analysis.comparing.series import EVERYTHING, Key, Selection, point_text
 from ortbench.analysis.findings.advice import superseded
 from ortbench.analysis.nodes.placed import missed, placed_sentences
+from ortbench.gate.limits import FAILED, PASSED, overall
+from ortbench.gate.limits import UNCLEAR as UNDECIDED
+from ortbench.gate.verdict import Verdict
 from ortbench.model.metrics import LATENCY, Metric, figure
 from ortbench.model.result import Result
-from ortbench.report.cells import best_note, ratio_cells
 from ortbench.report.costs import TITLE
 from ortbench.report.model import (
+    BAD,
+    GOOD,
     KEY,
+    MARKDOWN,
     NOTHING,
+    TERMINAL,
+    UNCLEAR,
+    Block,
     Column,
+    Command,
+    Conclusion,
     Kind,
     Note,
     Notes,
@@ -26,10 +36,21 @@ from ortbench.report.model import (
     SavedIn,
     SideBySide,
     Table,
+    Title,
     columns,
     numbers,
 )
-from ortbench.report.words import has_line, heading, hint, not_measured, remark, warnings
+from ortbench.report.words import (
+    best_note,
+    has_line,
+    heading,
+    hint,
+    not_measured,
+    ratio_cells,
+    remark,
+    said_once,
+    warnings,
+)
 
 _MODE = Column("mode", Kind.NAME, KEY)
 _LATENCY = figure(LATENCY)
@@ -43,15 +64,8 @@ def tables(
     in_order: bool,
     only: Selection = EVERYTHING,
 ) -> list[Table]:
-    """Results side by side: a table of times and rates and one of costs, where there are any.
-
-    Args:
-        results: at least two. Two give every figure, more the most telling ones.
-        names: what to call them.
-        same: up to which share a difference does not matter; None leaves the words out.
-        in_order: they are steps of one history, so each is compared with the one before it too.
-        only: these modes and figures.
-    """
+    """Results side by side, two with every figure, more with the most telling ones: a table of times and rates and one of costs,
+    where there are any; in `in_order`, each is compared with the one before it too. Without `same` there are no words for ratios."""
     found = rows(results, only)
     times, costs = [it for it in found if not it.is_cost], [it for it in found if it.is_cost]
     made = [_table(times, names, same, in_order, "metric", "Side by side")]
@@ -136,11 +150,7 @@ def build(
     only: Selection = EVERYTHING,
     remarks: Sequence[str] = (),
 ) -> Report:
-    """The report of a comparison; see `tables`.
-
-    Args:
-        remarks: what the results differ in, in sentences.
-    """
+    """The report of a comparison; see `tables`. `remarks` say what the results differ in."""
     said = map(remark, [*lacks(results, names, rows(results, only)), *remarks, *only_in(results, names)])
     notes = [*why_missing(results, names), *said, *best_note(results, names, only.modes)]
     sides = side_by_side(results, names, same, in_order, only)
@@ -238,10 +248,7 @@ def _is_off(result: Result) -> int:
 
 def _together(results: Sequence[Result], names: Sequence[str], said: Callable[[Result], Iterable[Note]]) -> list[Note]:
     """The notes of all results, each once; with the names of those that it is of, where it is not of all."""
-    found: dict[Note, list[str]] = {}
-    for name, result in zip(names, results, strict=True):
-        for note in said(result):
-            found.setdefault(note, []).append(name)
+    found = said_once((note, name) for name, result in zip(names, results, strict=True) for note in said(result))
     return [
         note if len(of) == len(results) else replace(note, text=f"{', '.join(of)}: {note.text}")
         for note, of in found.items()
@@ -249,16 +256,62 @@ def _together(results: Sequence[Result], names: Sequence[str], said: Callable[[R
 
 
 def build_sides(results: Sequence[Result], names: Sequence[str], same: float, folder: str | None = None) -> Report:
-    """The comparison of the sides, with what is copied inside their graphs and what they warn of.
-
-    Args:
-        results: at least two.
-        names: of the sides.
-        same: up to which share a difference does not matter.
-        folder: of all of them, where nothing else says where they were saved and what they warn of.
-    """
+    """The comparison of at least two sides; with the `folder` of all of them also what is copied inside their graphs and what they
+    warn of, where nothing else says it."""
     compared = build(results, names, same, in_order=False)
     if folder is None:
         return compared
     *parts, last = compared.parts
     return Report(compared.title, [*parts, [Notes(placed_and_warned(results, names)), *last, SavedIn(folder)]])
+
+
+# Gates
+
+_SIGNS = {PASSED: ("✓", GOOD), FAILED: ("✗", BAD), UNDECIDED: ("?", UNCLEAR)}
+
+
+def build_gate(verdict: Verdict) -> Report:
+    """The report of a gate: its verdict, its checks, and the figures of both sides.
+
+    A terminal ends with the verdict, right above the prompt; Markdown begins with it.
+    """
+    results, names = verdict.results[::-1], verdict.names[::-1]
+    told = Notes(_told(verdict), media=MARKDOWN)
+    sides = side_by_side(results, names)
+    tone = BAD if verdict.failed else _SIGNS[overall(verdict.checks)][1]
+    last: list[Block] = [
+        Notes(_checked(verdict), media=TERMINAL),
+        Conclusion(verdict.sentence, "gate: ", tone),
+        SavedIn(None if verdict.folder is None else str(verdict.folder)),
+    ]
+    called, off = f"ortbench gate: {verdict.sentence}", off_target(results, names)
+    before = [off] if off else []
+    if len(results) == 1:
+        return Report(called, ([told], *before, [sides], last))
+    compared = Title(title(names), 1, media=MARKDOWN)
+    explained = Paragraph(legend(results, None), media=MARKDOWN)
+    missing = Notes(why_missing(results, names))
+    # No command: a gate's Markdown ends with the empty line that stands in its place.
+    return Report(called, ([told], *before, [compared, sides], [missing, explained, Command(()), *last]))
+
+
+def _told(verdict: Verdict) -> list[Note]:
+    """The checks with their verdicts in words, for those who read them alone."""
+    checks = [Note(f"{_SIGNS[check.verdict][0]} {check.verdict}: {check.text}") for check in verdict.checks]
+    failed = [Note(f"{_SIGNS[FAILED][0]} {line}") for line in verdict.failed]
+    return [*checks, *failed, *_remarks(verdict), *_warnings(verdict)]
+
+
+def _checked(verdict: Verdict) -> list[Note]:
+    checks = [Note(check.text, *_SIGNS[check.verdict]) for check in verdict.checks]
+    return [*checks, *_remarks(verdict), *_warnings(verdict)]
+
+
+def _warnings(verdict: Verdict) -> list[Note]:
+    """Of both sides, each once."""
+    return placed_and_warned(verdict.results[::-1], verdict.names[::-1])
+
+
+def _remarks(verdict: Verdict) -> list[Note]:
+    """What differs between the sides; that nothing does is to be borne in mind."""
+    return [remark(text) if verdict.alike else Note(text) for text in verdict.remarks]

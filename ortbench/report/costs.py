@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import groupby
 
 from ortbench.analysis.comparing.series import value_of
 from ortbench.analysis.host import cpu_time_ns
@@ -13,7 +12,6 @@ from ortbench.model.metrics import METRICS, Figure, Group, Metric
 from ortbench.model.modes import ALL_MODES, CPU_TIME, DEVICE_MEMORY, ENERGY, ENQUEUE, HOST_MEMORY, NO_SPIN, SPIN_SHARE
 from ortbench.model.result import Case, Point, Result
 from ortbench.model.schema import CaseMemory
-from ortbench.report.cells import cell, cells
 from ortbench.report.model import (
     DERIVED,
     KEY,
@@ -30,8 +28,9 @@ from ortbench.report.model import (
     Title,
     columns,
     filled,
+    maybe,
 )
-from ortbench.report.words import hint, mode_name
+from ortbench.report.words import cell, cells, hint, mode_name, said_once
 
 _HOST = [it for it in METRICS.values() if it.group is Group.HOST]
 # Those of a pass of its own, and what comes in one: columns that stay together where the terminal is narrow.
@@ -121,7 +120,7 @@ def node_table(result: Result) -> Table | None:
                 (
                     node["name"],
                     f"{node['op']} on {node['ep'].replace('ExecutionProvider', '')}",
-                    NOTHING if node["allocated"] is None else units.size(node["allocated"]),
+                    maybe(node["allocated"], units.size),
                     units.size(node["output"]),
                     units.size(node["weights"]),
                 )
@@ -143,12 +142,10 @@ def _memory_notes(result: Result) -> list[Note]:
     said = [(f"device: {memory['device']}", mode) for mode, memory in fine if memory["device"] is not None]
     said += [(f"arena: {memory['arenas_how']}", mode) for mode, memory in fine]
     said += [(f"host: {memory['host']}", mode) for mode, memory in fine if memory["host"] is not None]
-    for how, group in groupby(
-        sorted(said, key=lambda it: [text for text, _ in said].index(it[0])), key=lambda it: it[0]
-    ):
-        modes = [mode for _, mode in group]
-        notes.append(Note(how if len(modes) == len(fine) else f"{how} ({', '.join(modes)})"))
-    return notes
+    return notes + [
+        Note(how if len(modes) == len(fine) else f"{how} ({', '.join(modes)})")
+        for how, modes in said_once(said).items()
+    ]
 
 
 _ENERGY_COLUMNS = (
@@ -169,10 +166,7 @@ def energy_blocks(result: Result) -> list[Block]:
     if not asked:
         return []
     known = [(case, found) for case, found in asked if ENERGY in case.metrics]
-    why: dict[str, list[str]] = {}
-    for case, found in asked:
-        if "unsupported" in found:
-            why.setdefault(found["unsupported"], []).append(case.mode)
+    why = said_once((found["unsupported"], case.mode) for case, found in asked if "unsupported" in found)
     lacking: list[Block] = [Paragraph(f"unsupported ({', '.join(modes)}): {reason}.") for reason, modes in why.items()]
     if not known:
         return lacking
@@ -189,7 +183,7 @@ def _energy_row(case: Case) -> tuple[str, ...]:
         cell(case, ENERGY),
         NOTHING if drawn.ci95 is None else " to ".join(map(units.energy, drawn.ci95)),
         *cells(case, ("power", "idle_power")),
-        NOTHING if rate is None else units.rate(rate),
+        maybe(rate, units.rate),
     )
 
 
@@ -245,25 +239,25 @@ def _shape_row(shape: Point, case: Case) -> tuple[str, ...]:
     return (
         case.mode,
         shape.name,
-        NOTHING if spent is None else units.duration(spent),
+        maybe(spent, units.duration),
         cell(case, SPIN_SHARE, mark=True),
         *cells(case, (_CPU_STILL, DEVICE_MEMORY, HOST_MEMORY, ENERGY, "power")),
-        NOTHING if per_joule is None else units.rate(per_joule),
+        maybe(per_joule, units.rate),
     )
 
 
 def _lacking(asked: Sequence[tuple[Point, Case]]) -> list[Note]:
     """What could not be measured, each reason once, with the shapes and modes that it is of where those are not all."""
-    why: dict[str, list[str]] = {}
+    why: list[tuple[str, str]] = []
     for shape, case in asked:
         of = f"{shape.name} with {case.mode}"
         if case.memory is not None and case.memory["failed"] is not None:
-            why.setdefault(f"memory could not be measured: {case.memory['failed']}", []).append(of)
+            why.append((f"memory could not be measured: {case.memory['failed']}", of))
         if case.energy is not None and "unsupported" in case.energy:
-            why.setdefault(f"energy is unsupported: {case.energy['unsupported']}", []).append(of)
+            why.append((f"energy is unsupported: {case.energy['unsupported']}", of))
     return [
         Note(reason if len(cases) == len(asked) else f"{', '.join(cases)}: {reason}", "!", "unclear")
-        for reason, cases in why.items()
+        for reason, cases in said_once(why).items()
     ]
 
 
@@ -281,8 +275,3 @@ _COSTS: tuple[tuple[str, Callable[[Result], Sequence[Block]]], ...] = (
 def cost_parts(result: Result) -> list[list[Block]]:
     """A part of a report for each kind of cost that a result has, with its title."""
     return [[Title(f"{TITLE}: {name}"), *blocks] for name, build in _COSTS if (blocks := build(result))]
-
-
-def cost_tables(result: Result) -> list[Table]:
-    """Their tables alone."""
-    return [block for part in cost_parts(result) for block in part if isinstance(block, Table)]

@@ -53,23 +53,14 @@ class Group(Enum):
 
 
 class Entry(NamedTuple):
-    """A word of reports.
+    """A word of reports."""
 
-    Attributes:
-        word: as reports have it.
-        group: what it is of.
-        sentence: what it means, in a few words that go on after it, without an end.
-        more: what else there is to know, in sentences, or "".
-        page: where docs/ says more, such as ``measuring.md#the-fence``, or "".
-        also: what else it may be called.
-    """
-
-    word: str
-    group: Group
-    sentence: str
-    more: str = ""
-    page: str = ""
-    also: tuple[str, ...] = ()
+    word: str  # as reports have it
+    group: Group  # what it is of
+    sentence: str  # what it means, in a few words that go on after it, without an end
+    more: str = ""  # what else there is to know, in sentences, or ""
+    page: str = ""  # where docs/ says more, such as ``measuring.md#the-fence``, or ""
+    also: tuple[str, ...] = ()  # what else it may be called
 
 
 def _mode(mode: Mode) -> Entry:

@@ -18,9 +18,8 @@ from ortbench.core import units
 from ortbench.model.kinds import KINDS
 from ortbench.model.result import Result
 from ortbench.plan.compare_options import Compared
-from ortbench.report.cells import verdict_cell
 from ortbench.report.comparison import figure_text
-from ortbench.report.loops import sparkline
+from ortbench.report.composed import sparkline
 from ortbench.report.model import (
     BAD,
     GOOD,
@@ -40,7 +39,7 @@ from ortbench.report.model import (
     columns,
     filled,
 )
-from ortbench.report.words import heading, hint, remark
+from ortbench.report.words import heading, hint, remark, verdict_cell
 
 _SERIES = (Column("series", Kind.NAME, KEY), Column("mode", Kind.WORD, KEY))
 _COLUMNS = (
@@ -240,14 +239,7 @@ def _counted(count: int, what: str) -> str:
 
 
 def build(found: Sequence[Told], count: int, same: float, left_out: Iterable[str] = ()) -> Report:
-    """The report.
-
-    Args:
-        found: by `told`.
-        count: of all results.
-        same: up to which share two levels are called the same.
-        left_out: why files were, in sentences.
-    """
+    """The report of what `told` found in `count` results; `left_out` says why files were."""
     steps = step_table(found)
     parts: list[Sequence[Block]] = [[Heading([headline(found, count), *abouts(found)])], [series_table(found)]]
     if steps.rows:

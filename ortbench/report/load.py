@@ -38,33 +38,29 @@ from ortbench.model.modes import (
     UTILISATION,
 )
 from ortbench.model.result import NOT_MEASURED, OK, Case, Result
-from ortbench.report.cells import cell
+from ortbench.report.composed import sparkline
 from ortbench.report.costs import cost_parts
-from ortbench.report.loops import sparkline
 from ortbench.report.model import (
     BAD,
     KEY,
-    MARKDOWN,
     NOTHING,
     PAGE,
     TERMINAL,
     UNCLEAR,
     Block,
     Column,
-    Command,
-    Heading,
     Kind,
     Note,
-    Notes,
     Paragraph,
     Report,
-    SavedIn,
     Table,
+    between,
     columns,
     filled,
+    maybe,
 )
 from ortbench.report.placement import on_page, placement_parts
-from ortbench.report.words import heading, hint, mode_name, result_name, warnings
+from ortbench.report.words import cell, hint, measured_report, mode_name, warnings
 
 WHAT_A_LEVEL_IS = (
     "p50, p95 and p99 are latencies: of so many callers from the start of a run, at a rate from the moment when a request was "
@@ -184,7 +180,7 @@ def _plus_minus(level: Case) -> str:
 def _speed_cells(level: Case) -> tuple[str, str]:
     found = level.metrics.get("scaling")
     inside = None if found is None else found.ci95
-    return cell(level, "scaling"), NOTHING if inside is None else "–".join(map(units.ratio, inside))
+    return cell(level, "scaling"), between(inside, units.ratio)
 
 
 def _latency_cells(latency: Stats, scale: float) -> tuple[str, str, str]:
@@ -200,8 +196,7 @@ def _host_cells(level: Case) -> tuple[str, str]:
 
 
 def _cell(case: Case, metric: str, show: Callable[[float], str]) -> str:
-    value = case.value(metric)
-    return NOTHING if value is None else show(value)
+    return maybe(case.value(metric), show)
 
 
 def _mhz(clock: float) -> str:
@@ -249,11 +244,7 @@ def build(result: Result, folder: str | None = None) -> Report:
     """The report of a load."""
     tables = load_tables(result)
     notes = [*level_failures(result), *map(Note, sentences(result)), *warnings(result, superseded(result))]
-    last: list[Block] = [Notes(notes)]
-    if tables:
-        last.append(Paragraph(WHAT_A_LEVEL_IS, media=MARKDOWN))
-    last += [Command(result.command), SavedIn(folder)]
-    parts: list[Sequence[Block]] = [[Heading(heading(result))], *([table] for table in tables)]
+    parts: list[Sequence[Block]] = [[table] for table in tables]
     if tables:
         words = dict.fromkeys(column.name for table in tables for column in table.columns)
         unusual = [
@@ -263,23 +254,22 @@ def build(result: Result, folder: str | None = None) -> Report:
         ]
         parts.append([Paragraph(WHAT_A_LEVEL_IS, media=TERMINAL | PAGE), hint(*unusual)])
     parts += on_page([*cost_parts(result), *placement_parts(result)])
-    return Report(f"ortbench load: {result_name(result) or result.model['path']}", [*parts, last])
+    return measured_report("ortbench load", result, parts, notes, WHAT_A_LEVEL_IS if tables else "", folder)
 
 
 def _sign(level: Case) -> tuple[str, str]:
     return ("?", UNCLEAR) if level.status == NOT_MEASURED else ("✗", BAD)
 
 
-def level_failures(result: Result, name: str = "") -> list[Note]:
-    """Why modes and load points have no figures, or none that count; after the result's name, where there is one."""
-    before = f"{name}: " if name else ""
+def level_failures(result: Result) -> list[Note]:
+    """Why modes and load points have no figures, or none that count."""
     modes = {case.mode: case for case in result.at_point() if case.status != OK}
     found = [
-        Note(f"{before}{mode}: {case.status}: {case.reason}", "✗", BAD if case.status == "failed" else UNCLEAR)
+        Note(f"{mode}: {case.status}: {case.reason}", "✗", BAD if case.status == "failed" else UNCLEAR)
         for mode, case in modes.items()
     ]
     found += [
-        Note(f"{before}{it.mode} {at(it).phrase}: {it.status.replace('_', ' ')}: {it.reason}", *_sign(it))
+        Note(f"{it.mode} {at(it).phrase}: {it.status.replace('_', ' ')}: {it.reason}", *_sign(it))
         for it in failed(result)
         if it.mode not in modes
     ]

@@ -3,10 +3,13 @@ them: `ortbench.report.markdown`, `ortbench.report.terminal.print`, `ortbench.re
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from itertools import compress
+from typing import TypeVar
+
+Known = TypeVar("Known")
 
 NOTHING = "–"  # a cell without a figure
 DERIVED = "≈"  # before what was derived, not measured
@@ -43,6 +46,16 @@ WIDE = 60  # characters of a long name, where there is room
 KEY = 0  # the group of the columns that stand at the head of every part of a table that is shown in parts
 
 
+def maybe(value: Known | None, show: Callable[[Known], str]) -> str:
+    """What shows a figure, where it is known."""
+    return NOTHING if value is None else show(value)
+
+
+def between(ends: Iterable[Known] | None, show: Callable[[Known], str]) -> str:
+    """Both ends of an interval, where there is one."""
+    return maybe(ends, lambda known: "–".join(map(show, known)))
+
+
 class Cell(str):
     """A cell of a table with a tone."""
 
@@ -57,17 +70,11 @@ class Cell(str):
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table.
+    """A column of a table."""
 
-    Attributes:
-        name: its heading, without a unit.
-        kind: of its cells.
-        group: columns of one group stay together where a table has to be shown in parts; `KEY` is in all of them.
-    """
-
-    name: str
-    kind: Kind = Kind.NUMBER
-    group: int = 1
+    name: str  # its heading, without a unit
+    kind: Kind = Kind.NUMBER  # of its cells
+    group: int = 1  # columns of one group stay together where a table has to be shown in parts; `KEY` is in all of them
 
 
 def columns(kind: Kind, *names: str, group: int = 1) -> tuple[Column, ...]:
@@ -118,22 +125,14 @@ class Hint(Block):
 
 @dataclass(frozen=True)
 class Table(Block):
-    """A table of text.
+    """A table of text."""
 
-    Attributes:
-        columns: one at least, but for a list of words and what they mean.
-        rows: a cell for each column, a `Cell` where it has a tone.
-        unit: of the columns that hold times.
-        title: what the page calls it.
-        rest: what was left out, or "".
-        bars: for each row a bar, which a terminal draws on one scale and as wide as there is room; or none.
-    """
-
-    columns: tuple[Column, ...]
-    rows: tuple[tuple[str, ...], ...]
-    unit: str = ""
-    title: str = ""
-    rest: str = ""
+    columns: tuple[Column, ...]  # one at least, but for a list of words and what they mean
+    rows: tuple[tuple[str, ...], ...]  # a cell for each column, a `Cell` where it has a tone
+    unit: str = ""  # of the columns that hold times
+    title: str = ""  # what the page calls it
+    rest: str = ""  # what was left out, or ""
+    # for each row a bar, which a terminal draws on one scale and as wide as there is room; or none
     bars: Sequence[Bar] = ()
 
     @property
@@ -163,20 +162,14 @@ def cut(text: str, longest: int) -> str:
 
 @dataclass(frozen=True)
 class SideBySide(Block):
-    """Several results, or one of which others could be beside it: what each is of, and a table that holds them together.
+    """Several results, or one of which others could be beside it: what each is of, and a table that holds them together."""
 
-    Attributes:
-        names: of the results.
-        headings: of each, in lines.
-        table: where there is one.
-        numbered: the same table with #1, #2 … for the names, which a terminal shows where they leave no room.
-        more: another table that is shown below under its title, with the names and with the numbers; or none.
-    """
-
-    names: Sequence[str]
-    headings: Sequence[Sequence[str]]
-    table: Table | None = None
+    names: Sequence[str]  # of the results
+    headings: Sequence[Sequence[str]]  # of each, in lines
+    table: Table | None = None  # where there is one
+    # the same table with #1, #2 … for the names, which a terminal shows where they leave no room
     numbered: Table | None = None
+    # another table that is shown below under its title, with the names and with the numbers; or none
     more: Sequence[Table] = ()
 
 
@@ -229,12 +222,7 @@ class Command(Block):
 
 @dataclass(frozen=True)
 class Report:
-    """A report.
+    """A report."""
 
-    Attributes:
-        title: of all of it; a terminal, where the command stands above, does without.
-        parts: blocks that stand together, set apart from those of the other parts.
-    """
-
-    title: str
-    parts: Sequence[Sequence[Block]]
+    title: str  # of all of it; a terminal, where the command stands above, does without
+    parts: Sequence[Sequence[Block]]  # blocks that stand together, set apart from those of the other parts

@@ -27,6 +27,7 @@ from ortbench.report.model import (
     Table,
     Title,
     columns,
+    maybe,
 )
 from ortbench.report.words import device_name, eps, sequence
 
@@ -215,7 +216,7 @@ def places_table(result: Result) -> Table:
 def _row(result: Result, it: Held) -> tuple[str, ...]:
     sizes = [tensor["bytes"] for tensor in result.model[it.side] if tensor["name"] in it.names]
     known = None if None in sizes else sum(count or 0 for count in sizes)
-    return named(it), NOTHING if known is None else units.size(known), ", ".join(it.modes), it.memory, it.why
+    return named(it), maybe(known, units.size), ", ".join(it.modes), it.memory, it.why
 
 
 def _environment(result: Result) -> Table:

@@ -45,13 +45,7 @@ _GPU = columns(Kind.TIME, "to device", "to host", "kernels", group=2)
 
 
 def build(profile: Profile, folder: str | None = None, remarks: Sequence[str] = ()) -> Report:
-    """The report of a profiled session, with what Nsight Systems recorded where it did.
-
-    Args:
-        profile: the session.
-        folder: where it was saved, which is said in a terminal.
-        remarks: what there is to say of this time, in sentences; they are not saved.
-    """
+    """The report of a profiled session, with what Nsight Systems recorded where it did; `remarks` are of this time, and not saved."""
     session, table = profile.session, phase_table(profile)
     about = "Medians of a profiled session, for the timeline and not for comparisons"
     if profile.recording is not None:

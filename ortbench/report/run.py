@@ -1,26 +1,28 @@
-"""The report of a run."""
+"""The report of a run, and the tables in a folder of results: ``table.md``, ``table.csv``, a loop's ``steps.csv``, and the plot of a bandwidth curve."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from importlib.util import find_spec
+from pathlib import Path
 
+from ortbench.analysis.bandwidth import measured
 from ortbench.analysis.findings.advice import sentences, superseded
 from ortbench.analysis.nodes.placed import missed
 from ortbench.core import units
+from ortbench.core.files import write_or_note
 from ortbench.core.stats import SAMPLES_FOR, Stats
 from ortbench.model.modes import COPY_RATE, COPY_TIME, LATENCY, PHASE_NAMES, is_rate, mode_of
 from ortbench.model.result import CHAIN, LOAD, LOOP, SWEEP, Case, Result
+from ortbench.report import bandwidth, sweep
 from ortbench.report import load as report_load
-from ortbench.report import sweep
 from ortbench.report.bars import COPIES, FILLS, PER_RUN, SPLIT, WHOLE, segments_of
-from ortbench.report.cells import cell, has_items, item_cells, item_columns
-from ortbench.report.chains import chain_table, link_table, stage_table
+from ortbench.report.composed import WHAT_A_LOOP_IS, chain_table, link_table, loop_table, stage_table, steps_csv
 from ortbench.report.costs import cost_parts
-from ortbench.report.loops import WHAT_A_LOOP_IS, loop_table
+from ortbench.report.markdown import markdown
 from ortbench.report.model import (
     DERIVED,
     KEY,
-    MARKDOWN,
     NOTHING,
     PAGE,
     TERMINAL,
@@ -28,20 +30,29 @@ from ortbench.report.model import (
     Bar,
     Block,
     Column,
-    Command,
-    Heading,
     Kind,
     Note,
     Notes,
     Paragraph,
     Report,
-    SavedIn,
     Table,
     columns,
     filled,
 )
 from ortbench.report.placement import placement_parts
-from ortbench.report.words import heading, hint, mode_name, not_measured, ratio_cells, result_name, warnings
+from ortbench.report.records import records_csv
+from ortbench.report.words import (
+    cell,
+    has_items,
+    hint,
+    item_cells,
+    item_columns,
+    measured_report,
+    mode_name,
+    not_measured,
+    speedup_cells,
+    warnings,
+)
 
 # The columns in the order of their weight; those of a group stay together where the terminal is narrow.
 COLUMNS = (
@@ -60,18 +71,6 @@ def mode_table(result: Result) -> Table:
     return _MAIN.get(result.kind, _phase_table)(result)
 
 
-def main_tables(result: Result) -> list[Table]:
-    """The same, of a load the tables of its load points."""
-    return _SEVERAL.get(result.kind, _one_table)(result)
-
-
-def _one_table(result: Result) -> list[Table]:
-    return [mode_table(result)]
-
-
-_SEVERAL: dict[str, Callable[[Result], list[Table]]] = {LOAD: report_load.load_tables}
-
-
 def _phase_table(result: Result) -> Table:
     medians = [median for case in result.at_point() for phase in PHASE_NAMES if (median := case.median(phase))]
     unit, scale = units.time_unit(max(medians, default=1))
@@ -88,7 +87,7 @@ def _phase_table(result: Result) -> Table:
 
 _MAIN: dict[str, Callable[[Result], Table]] = {LOOP: loop_table, CHAIN: chain_table}
 _FURTHER: dict[str, tuple[Callable[[Result], Table], ...]] = {CHAIN: (stage_table, link_table)}
-LEGENDS = {LOOP: WHAT_A_LOOP_IS}  # by kind, what the work is that is timed
+_LEGENDS = {LOOP: WHAT_A_LOOP_IS}  # by kind, what the work is that is timed
 
 
 def _row(case: Case, scale: float) -> tuple[str, ...]:
@@ -97,7 +96,7 @@ def _row(case: Case, scale: float) -> tuple[str, ...]:
     return (
         mode_name(case),
         units.time(total.median, scale),
-        *ratio_cells(case),
+        *speedup_cells(case),
         _percentile(case, total, "p95", scale),
         _percentile(case, total, "p99", scale),
         str(_runs(case)),
@@ -174,7 +173,7 @@ def split_legend(parts: Sequence[Bar]) -> str:
 
 
 def build(result: Result, folder: str | None = None) -> Report:
-    """The report of a run."""
+    """The report of a run, and the tables in a folder of results: ``table.md``, ``table.csv``, a loop's ``steps.csv``, and the plot of a bandwidth curve."""
     return _REPORTS.get(result.kind, _build)(result, folder)
 
 
@@ -182,17 +181,15 @@ def _build(result: Result, folder: str | None) -> Report:
     table = mode_table(result)
     said, off = sentences(result), bool(table.rows) and missed(result) is not None
     notes = [*not_measured(result), *map(Note, said[off:]), *warnings(result, superseded(result))]
-    explained = filter(None, (f"Times are medians.{derived_mark(table)}", LEGENDS.get(result.kind)))
-    legend = Paragraph(" ".join(explained), media=MARKDOWN)
-    last: list[Block] = [Notes(notes), legend, Command(result.command), SavedIn(folder)]
-    parts: list[Sequence[Block]] = [[Heading(heading(result))]]
+    explained = filter(None, (f"Times are medians.{derived_mark(table)}", _LEGENDS.get(result.kind)))
+    parts: list[Sequence[Block]] = []
     if off:  # what the figures are of comes before them
         parts.append([Notes([Note(said[0], "!", UNCLEAR)])])
     if table.rows:
         parts += [[table], _EXPLAINED.get(result.kind, _explained)(table)]
     parts += [[it] for it in further_tables(result)]
     parts += [*cost_parts(result), *placement_parts(result)]
-    return Report(f"ortbench: {result_name(result) or result.model['path']}", [*parts, last])
+    return measured_report("ortbench", result, parts, notes, " ".join(explained), folder)
 
 
 _REPORTS: dict[str, Callable[[Result, str | None], Report]] = {LOAD: report_load.build, SWEEP: sweep.build}
@@ -231,3 +228,30 @@ def _loop_explained(table: Table) -> list[Block]:
 
 
 _EXPLAINED: dict[str, Callable[[Table], list[Block]]] = {LOOP: _loop_explained}
+
+
+# Files
+
+_MORE = {LOOP: {"steps.csv": steps_csv}}  # by kind, further files
+
+
+def write_run(result: Result, path: Path) -> None:
+    """Write the tables of a finished result into its folder, or note that they could not be written."""
+    write_or_note(path / "table.md", markdown(build(result)))
+    write_or_note(path / "table.csv", records_csv(result))
+    for name, made in _MORE.get(result.kind, {}).items():
+        write_or_note(path / name, made(result))
+
+
+def write_bandwidth(result: Result, path: Path) -> None:
+    """Write the tables of a finished bandwidth curve into its folder, and the plot where Matplotlib was not left out.
+
+    What could not be written is noted.
+    """
+    write_or_note(path / "table.md", markdown(bandwidth.build(result)))
+    write_or_note(path / "table.csv", records_csv(result))
+    if measured(result) and find_spec("matplotlib") is not None:
+        from ortbench.report.page.chart_data.copies import bandwidth_curve
+        from ortbench.report.page.chart_svg.draw import svg_file  # it takes longer to import than all else
+
+        write_or_note(path / "bandwidth.svg", svg_file(bandwidth_curve(result)))

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from ortbench.analysis.items import Rate, best, is_batch
 from ortbench.core.parts import plain
-from ortbench.core.units import duration, energy, rate, ratio, size
+from ortbench.core.units import count, duration, energy, rate, ratio, size
 from ortbench.gate.limits import FAILED, PASSED, UNCLEAR
 from ortbench.report import model
-from ortbench.report.cells import HEADINGS
 from ortbench.report.model import (
     BAD,
     GOOD,
@@ -26,8 +26,8 @@ from ortbench.report.model import (
     Report,
     SavedIn,
     Table,
-    columns,
     filled,
+    maybe,
 )
 from ortbench.report.records import csv_text
 from ortbench.report.words import hint
@@ -38,90 +38,58 @@ def headline(records: Sequence[Record]) -> str:
     """How many cases came to what."""
     counts = Counter(record.outcome for record in records)
     order = (PASSED, MEASURED, FAILED, UNCLEAR, INCOMPARABLE, BROKEN, MISSING, SKIPPED)
-    cases = "1 case" if len(records) == 1 else f"{len(records)} cases"
-    return f"{cases}: {', '.join(f'{counts[word]} {word}' for word in order if counts[word]) or 'nothing to do'}"
+    return f"{count(len(records), 'case')}: {', '.join(f'{counts[word]} {word}' for word in order if counts[word]) or 'nothing to do'}"
 
 
-_COLUMNS = (
-    Column("case", Kind.NAME, KEY),
-    Column("cpu-tensors"),
-    Column("fastest mode", Kind.WORD),
-    Column("latency"),
-    Column("× cpu-tensors"),
-    Column("CPU time"),
-    Column("verdict", Kind.WORD),
+def _rate_kept(rate_per_s: float) -> str:
+    return f"{rate(rate_per_s)}/s"
+
+
+# Columns, the fields of a record that they show, and how.
+_COLUMNS: tuple[tuple[Column, str, Callable[[Any], str]], ...] = (
+    (Column("case", Kind.NAME, KEY), "id", str),
+    (Column("cpu-tensors"), "cpu_ns", duration),
+    (Column("fastest mode", Kind.WORD), "fastest", str),
+    (Column("latency"), "fastest_ns", duration),
+    (Column("× cpu-tensors"), "speedup", ratio),
+    (Column("CPU time"), "cpu_time_ns", duration),
 )
-_OF_MEMORY = columns(Kind.NUMBER, "device memory", "host memory")
 _BEST_SHAPE = "best shape"  # of a sweep, of which the other figures are
-_OF_LOADS = ("most runs/s", "callers", "knee", "keeps SLO up to")
-_ENERGY = "energy/run"  # of the fastest mode, with --energy
-_OF_LOOPS = ("steps", "steps/s")  # of a loop, whose latency is all of them
-
-
+_OF_SHAPES = (Column(_BEST_SHAPE), "best_shape", str)
+_OF_ITEMS = (
+    (Column("items/s"), "items_per_s", rate),
+    (Column("per item"), "item_ns", duration),
+)
+_MORE = (
+    (Column("steps"), "steps", str),  # of a loop, whose latency is all of them
+    (Column("steps/s"), "steps_per_s", rate),
+    (Column("most runs/s"), "runs_per_s", rate),
+    (Column("callers"), "callers", str),
+    (Column("knee"), "knee", str),
+    (Column("keeps SLO up to"), "slo_rate", _rate_kept),
+    (Column("device memory"), "memory_device", size),
+    (Column("host memory"), "memory_host", size),
+    (Column("energy/run"), "energy_j", energy),  # of the fastest mode, with --energy
+)
+_VERDICT = Column("verdict", Kind.WORD)
 _TONES = {PASSED: GOOD, FAILED: BAD, BROKEN: BAD, UNCLEAR: model.UNCLEAR}
 
 
 def case_table(records: Sequence[Record]) -> Table:
     """A row a case; only columns that hold something."""
-    shown = any(is_batch(record.items) for record in records)
+    if not records:
+        return Table((*(column for column, *_ in _COLUMNS), _VERDICT), ())
+    of_items = _OF_ITEMS if any(is_batch(record.items) for record in records) else ()
+    shown = (*_COLUMNS, _OF_SHAPES, *of_items, *_MORE)
     rows = tuple(
         (
-            record.id,
-            NOTHING if record.cpu_ns is None else duration(record.cpu_ns),
-            record.fastest or NOTHING,
-            NOTHING if record.fastest_ns is None else duration(record.fastest_ns),
-            NOTHING if record.speedup is None else ratio(record.speedup),
-            NOTHING if record.cpu_time_ns is None else duration(record.cpu_time_ns),
-            record.best_shape or NOTHING,
-            *(_item_cells(record) if shown else ()),
-            *_step_cells(record),
-            *_load_cells(record),
-            *map(_size, (record.memory_device, record.memory_host)),
-            _energy_cell(record),
+            *(maybe(getattr(record, field), show) for _, field, show in shown),
             *_machine_cells(record),
             Cell(record.outcome, _TONES.get(record.outcome, "")),
         )
         for record in records
     )
-    more = (_BEST_SHAPE, *(HEADINGS if shown else ()), *_OF_LOOPS, *_OF_LOADS)
-    columns = (*_COLUMNS[:-1], *map(Column, more), *_OF_MEMORY, Column(_ENERGY), *_MACHINE, _COLUMNS[-1])
-    return filled(Table(columns if rows else _COLUMNS, rows))
-
-
-def _item_cells(record: Record) -> tuple[str, str]:
-    if record.items_per_s is None or record.item_ns is None:
-        return NOTHING, NOTHING
-    return rate(record.items_per_s), duration(record.item_ns)
-
-
-def _step_cells(record: Record) -> tuple[str, str]:
-    steps = NOTHING if record.steps is None else str(record.steps)
-    return steps, NOTHING if record.steps_per_s is None else rate(record.steps_per_s)
-
-
-def _is_load(record: Record) -> bool:
-    return record.runs_per_s is not None or record.slo_rate is not None
-
-
-def _load_cells(record: Record) -> tuple[str, str, str, str]:
-    return (
-        NOTHING if record.runs_per_s is None else rate(record.runs_per_s),
-        NOTHING if record.callers is None else str(record.callers),
-        NOTHING if record.knee is None else str(record.knee),
-        NOTHING if record.slo_rate is None else f"{rate(record.slo_rate)}/s",
-    )
-
-
-def _is_weighed(record: Record) -> bool:
-    return record.memory_device is not None or record.memory_host is not None
-
-
-def _size(count: int | None) -> str:
-    return NOTHING if count is None else size(count)
-
-
-def _energy_cell(record: Record) -> str:
-    return NOTHING if record.energy_j is None else energy(record.energy_j)
+    return filled(Table((*(column for column, *_ in shown), *_MACHINE, _VERDICT), rows))
 
 
 def build(name: str, records: Sequence[Record], folder: str | None = None) -> Report:
@@ -158,21 +126,20 @@ _CSV_COLUMNS = (
 )  # fmt: skip
 
 
+# Columns that are there where any record has one of them.
+_CSV_MORE = (
+    ("best_shape",), ("steps", "steps_per_s"), ("runs_per_s", "callers", "knee", "slo_rate"), ("memory_device", "memory_host"), ("energy_j",),
+)  # fmt: skip
+
+
 def csv(records: Sequence[Record]) -> str:
     """The records as CSV, without their checks."""
     names = [*_CSV_COLUMNS]
     if any(is_batch(record.items) for record in records):
         names += ["items", "items_per_s", "item_ns"]
-    if any(record.best_shape is not None for record in records):
-        names.append("best_shape")
-    if any(record.steps is not None for record in records):
-        names += ["steps", "steps_per_s"]
-    if any(_is_load(record) for record in records):
-        names += ["runs_per_s", "callers", "knee", "slo_rate"]
-    if any(_is_weighed(record) for record in records):
-        names += ["memory_device", "memory_host"]
-    if any(record.energy_j is not None for record in records):
-        names.append("energy_j")
+    for more in _CSV_MORE:
+        if any(getattr(record, name) is not None for record in records for name in more):
+            names += more
     if is_spread(records):
         names += ["node", "address", "card", "driver"]
     found = (
@@ -236,8 +203,8 @@ def _card_rows(group: Sequence[Record]) -> list[tuple[str, ...]]:
             record.id,
             *_machine_cells(record)[::-1],
             record.fastest or NOTHING,
-            NOTHING if record.fastest_ns is None else duration(record.fastest_ns),
-            NOTHING if record.runs_per_s is None else rate(record.runs_per_s),
+            maybe(record.fastest_ns, duration),
+            maybe(record.runs_per_s, rate),
             ratio(speed / slowest),
         )
         for speed, record in sorted(speeds, key=lambda it: -it[0])

@@ -16,7 +16,6 @@ from ortbench.report.model import (
     BAD,
     DERIVED,
     KEY,
-    MARKDOWN,
     NOTHING,
     PAGE,
     PRINTED,
@@ -24,20 +23,18 @@ from ortbench.report.model import (
     UNCLEAR,
     Block,
     Column,
-    Command,
-    Heading,
     Kind,
     Note,
-    Notes,
     Paragraph,
     Report,
-    SavedIn,
     Table,
+    between,
     columns,
     filled,
+    maybe,
 )
 from ortbench.report.placement import on_page, placement_parts
-from ortbench.report.words import heading, hint, ratio_cells, result_name, warnings
+from ortbench.report.words import hint, measured_report, speedup_cells, warnings
 
 BEST, TIE = "best", "as good"
 _KEPT = {True: "kept", False: "broken", None: "too few runs"}
@@ -102,10 +99,10 @@ def _row(result: Result, name: str, case: Case, best: str, slo: Slo | None, scal
     return (
         name if case.status != FAILED else f"{name} (failed)",
         units.time(total.median, scale),
-        NOTHING if item_ns is None else units.duration(item_ns),
-        NOTHING if items_per_s is None else units.rate(items_per_s),
+        maybe(item_ns, units.duration),
+        maybe(items_per_s, units.rate),
         best,
-        *ratio_cells(case),
+        *speedup_cells(case),
         _copies(result, case),
         *(_tail(limit, total.n, getattr(total, it), tails) for it, limit in (("p95", 20), ("p99", 100))),
         NOTHING if slo is None or not tails else _KEPT[keeps(case, slo)],
@@ -158,31 +155,24 @@ def _switched(found: Switching) -> tuple[str, ...]:
     return (
         found["mode"],
         f"{units.ratio(found['ratio'])}×",
-        NOTHING if found["ci95"] is None else "–".join(map(units.ratio, found["ci95"])),
+        between(found["ci95"], units.ratio),
         f"{sign}{units.duration(abs(found['cost_ns']))}",
         most,
     )
 
 
-def tables(result: Result) -> list[Table]:
-    """All tables of a sweep that have rows; none of what is none."""
-    return [it for it in (*mode_tables(result), shape_table(result), switching_table(result)) if it.rows]
-
-
-def not_measured(result: Result, name: str = "") -> list[Note]:
-    """Which modes of which shapes have no figures, or none that count, and why; after the result's name, where there is one."""
-    before = f"{name}: " if name else ""
+def not_measured(result: Result) -> list[Note]:
+    """Which modes of which shapes have no figures, or none that count, and why."""
     return [
-        *(Note(f"{before}{text}", "✗", BAD) for text in failures(result)),
-        *(Note(f"{before}{text}", "✗", UNCLEAR) for text in failures(result, UNSUPPORTED)),
+        *(Note(text, "✗", BAD) for text in failures(result)),
+        *(Note(text, "✗", UNCLEAR) for text in failures(result, UNSUPPORTED)),
     ]
 
 
 def build(result: Result, folder: str | None = None) -> Report:
     """The report of a sweep."""
     tables = mode_tables(result)
-    parts: list[Sequence[Block]] = [[Heading(heading(result))]]
-    parts += [[Paragraph(f"{table.title}:", media=PRINTED), table] for table in tables]
+    parts: list[Sequence[Block]] = [[Paragraph(f"{table.title}:", media=PRINTED), table] for table in tables]
     if tables:
         said = f"Times are medians; {DERIVED} derived, not measured."
         parts.append([Paragraph(said, media=TERMINAL | PAGE), hint("per item", "best", "× later")])
@@ -192,6 +182,5 @@ def build(result: Result, folder: str | None = None) -> Report:
         parts.append([switching, Paragraph(WHAT_SWITCHING_IS)])
     parts += [*cost_parts(result), *on_page(placement_parts(result))]
     notes = [*not_measured(result), *map(Note, sentences(result)), *warnings(result)]
-    legend = Paragraph(f"Times are medians. {DERIVED} marks what was derived, not measured.", media=MARKDOWN)
-    parts.append([Notes(notes), legend, Command(result.command), SavedIn(folder)])
-    return Report(f"ortbench: {result_name(result) or result.model['path']}", parts)
+    legend = f"Times are medians. {DERIVED} marks what was derived, not measured."
+    return measured_report("ortbench", result, parts, notes, legend, folder)

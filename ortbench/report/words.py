@@ -1,18 +1,21 @@
-"""What every report says in the same words: what ran where, on which device, with which fence, and what went wrong."""
+"""What every report says in the same words: what ran where, on which device, with which fence, what went wrong, and figures in cells."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from ortbench.analysis.comparing.comparable import variables_line
+from ortbench.analysis.comparing.compare import CANNOT_TELL, FASTER, SLOWER, RatioEstimate, Row, word
 from ortbench.analysis.findings.load_advice import slo_text
+from ortbench.analysis.items import best_of, is_batch
 from ortbench.analysis.loads.levels import CONCURRENCY, RATE, asked_of, at, load_cases, rate_text
 from ortbench.core import units
 from ortbench.core.safe_text import shortened
 from ortbench.model.hardware_names import NVIDIA, kind
 from ortbench.model.kinds import KINDS
-from ortbench.model.modes import CPU
+from ortbench.model.metrics import known_or_plain
+from ortbench.model.modes import CPU, ITEM_THROUGHPUT, ITEM_TIME
 from ortbench.model.result import CHAIN, FAILED, LOAD, LOOP, OK, SWEEP, Case, Result, not_ok
 from ortbench.model.schema import (
     Chain,
@@ -27,7 +30,30 @@ from ortbench.model.schema import (
     Target,
     Tensor,
 )
-from ortbench.report.model import BAD, NOTHING, UNCLEAR, Hint, Note
+from ortbench.report.model import (
+    BAD,
+    DERIVED,
+    GOOD,
+    MARKDOWN,
+    NOTHING,
+    UNCLEAR,
+    Block,
+    Cell,
+    Column,
+    Command,
+    Heading,
+    Hint,
+    Kind,
+    Known,
+    Note,
+    Notes,
+    Paragraph,
+    Report,
+    SavedIn,
+    between,
+    columns,
+    maybe,
+)
 
 _PAIRS = 3  # that a heading names
 _RATES = 6  # that it names one by one
@@ -68,15 +94,14 @@ def loop_line(loop: Loop) -> str:
     fed = ", ".join(pairs[:_PAIRS]) + (f" and {len(pairs) - _PAIRS} more" if len(pairs) > _PAIRS else "")
     first = "" if not loop["first"] else f", the first with {', '.join(f'{k}={v}' for k, v in loop['first'].items())}"
     grows = "; the state grows" if loop["grows"] else ""
-    return f"loop of {loop['steps']} step{'s' if loop['steps'] > 1 else ''}{first}: {fed}{grows}"
+    return f"loop of {units.count(loop['steps'], 'step')}{first}: {fed}{grows}"
 
 
 def chain_line(chain: Chain) -> str:
     """A chain: its stages in their order, with how often a loop runs."""
-    count, links = len(chain["stages"]), len(chain["links"])
     names = [f"{it['name']} ×{it['repeat']}" if it["repeat"] > 1 else it["name"] for it in chain["stages"]]
-    stages = f"chain of {count} stage{'' if count == 1 else 's'}"
-    return f"{stages} and {links} link{'' if links == 1 else 's'}: {', '.join(names)}"
+    stages, links = (units.count(len(chain[key]), key[:-1]) for key in ("stages", "links"))
+    return f"chain of {stages} and {links}: {', '.join(names)}"
 
 
 _SESSIONS = {"shared": "in one session", "own": "in a session each", "process": "in a process each"}
@@ -98,7 +123,7 @@ def load_line(result: Result, setup: LoadSetup) -> str:
             else [f"{rate_text(rates[0])} to {rate_text(rates[-1])}"]
         )
         arrivals = f"arrivals of {setup['file']}" if setup["file"] else _ARRIVALS.get(str(setup["arrivals"]), "")
-        by = f"served by {setup['workers']} caller{'' if setup['workers'] == 1 else 's'}"
+        by = f"served by {units.count(setup['workers'], 'caller')}"
         said.append(", ".join(filter(None, (f"{', '.join(some)} a second", arrivals, by))))
     where = _SESSIONS.get(setup["sessions"], setup["sessions"])
     asked = asked_of(result)
@@ -110,7 +135,7 @@ def sweep_line(result: Result) -> str:
     """A sweep: how many shapes, and which."""
     names = [it.name for it in result.shapes]
     shown = names if len(names) <= 2 * _PAIRS else [*names[:_PAIRS], "…", names[-1]]
-    return f"sweep of {len(names)} shape{'' if len(names) == 1 else 's'} in one session: {', '.join(shown)}"
+    return f"sweep of {units.count(len(names), 'shape')} in one session: {', '.join(shown)}"
 
 
 _LINES: dict[str, Callable[[Result], str]] = {
@@ -161,6 +186,24 @@ def ended(stopped: Stopped, took_ns: int | None) -> str:
     )
 
 
+def said_once(pairs: Iterable[tuple[Known, str]]) -> dict[Known, list[str]]:
+    """Each thing that is said once, with all that it is said of."""
+    found: dict[Known, list[str]] = {}
+    for said, of in pairs:
+        found.setdefault(said, []).append(of)
+    return found
+
+
+def measured_report(
+    what: str, result: Result, parts: Iterable[Sequence[Block]], notes: Sequence[Note], legend: str, folder: str | None
+) -> Report:
+    """The report of a result: its heading, its parts, and last the notes, what the figures are, for files, the command, and where
+    it was saved."""
+    explained = [Paragraph(legend, media=MARKDOWN)] if legend else []
+    last: list[Block] = [Notes(notes), *explained, Command(result.command), SavedIn(folder)]
+    return Report(f"{what}: {result_name(result) or result.model['path']}", [[Heading(heading(result))], *parts, last])
+
+
 def hint(*words: str) -> Hint:
     """Where some words of a report are explained."""
     return Hint(f"ortbench explain {', '.join(words)} … says what the words mean.")
@@ -191,7 +234,7 @@ def sequence(shapes: Sequence[Sequence[int]], times: str = "x") -> str:
     """How many tensors a sequence has, and their shapes, as long as they are few."""
     different = list(dict.fromkeys(times.join(map(str, shape)) or "scalar" for shape in shapes))
     of = f" of {' and '.join(different)}" if 0 < len(different) <= 2 else " of several shapes" if different else ""
-    return f"{len(shapes)} tensor{'' if len(shapes) == 1 else 's'}{of}"
+    return f"{units.count(len(shapes), 'tensor')}{of}"
 
 
 _FENCES = {"run": "the run itself waits", "readback": "reading a value back"}
@@ -268,11 +311,71 @@ def remark(text: str) -> Note:
     return Note(text, "!", UNCLEAR)
 
 
-def ratio_cells(case: Case) -> tuple[str, str]:
+def speedup_cells(case: Case) -> tuple[str, str]:
     """How many times as fast as `cpu-tensors` a mode is, and the interval."""
     if case.speedup is None:
         return NOTHING, NOTHING
     if case.mode == CPU:
         return "1.00×", NOTHING
     interval = case.speedup.ci95
-    return f"{units.ratio(case.speedup.value)}×", NOTHING if interval is None else "–".join(map(units.ratio, interval))
+    return f"{units.ratio(case.speedup.value)}×", between(interval, units.ratio)
+
+
+# Cells
+
+
+def cell(case: Case, key: str, mark: bool = False) -> str:
+    """The one number of a metric with its unit; where it was derived behind the `mark` of that."""
+    value = case.value(key)
+    return NOTHING if value is None else f"{DERIVED if mark else ''}{known_or_plain(key).unit.text(value)}"
+
+
+def cells(case: Case, keys: Iterable[str]) -> list[str]:
+    """The cells of metrics that are one number each."""
+    return [cell(case, key) for key in keys]
+
+
+_TONES = {FASTER: GOOD, SLOWER: BAD, CANNOT_TELL: UNCLEAR}
+
+
+def ratio_cells(row: Row, found: RatioEstimate | None, same: float | None) -> list[str]:
+    """The ratio, its interval unless it is exact, and the word for it unless `same` is None."""
+    if found is None:
+        return [NOTHING] * (2 if same is None else 3)
+    interval = NOTHING
+    if found.low is not None and found.high is not None and not found.exact:
+        interval = f"{units.ratio(found.low, 3)}–{units.ratio(found.high, 3)}"
+    cells = [f"×{units.ratio(found.ratio, 3)}", interval]
+    return cells if same is None else [*cells, verdict_cell(word(found, same, row.is_cost))]
+
+
+def verdict_cell(verdict: str) -> Cell:
+    """The word for a ratio; that of a cost is neither good nor bad."""
+    return Cell(verdict, _TONES.get(verdict, ""))
+
+
+HEADINGS = ("items/s", "per item")
+
+
+def has_items(results: Sequence[Result]) -> bool:
+    """Whether one of them has several items, so that there is something to show."""
+    return any(is_batch(result.items) for result in results)
+
+
+def item_columns(group: int, names: Sequence[str] = ("",)) -> tuple[Column, ...]:
+    """The columns, for each of several results where there are names."""
+    return columns(Kind.NUMBER, *(f"{it} {name}".strip() for it in HEADINGS for name in names), group=group)
+
+
+def item_cells(cases: Sequence[Case | None]) -> list[str]:
+    """The cells of `item_columns`, of the same mode of each result."""
+    rates = [None if case is None else case.value(ITEM_THROUGHPUT) for case in cases]
+    times = [None if case is None else case.value(ITEM_TIME) for case in cases]
+    per_s = [maybe(it, units.rate) for it in rates]
+    return [*per_s, *(maybe(it, units.duration) for it in times)]
+
+
+def best_note(results: Sequence[Result], names: Sequence[str], modes: Collection[str] = ()) -> list[Note]:
+    """Which of several results gets most items done, in some modes or in all."""
+    found = best_of(results, names, modes)
+    return [] if found is None else [Note(found)]

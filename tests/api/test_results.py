@@ -18,7 +18,7 @@ from ortbench.gate.verdict import Verdict as Stored
 from ortbench.model.modes import D2H, H2D, ORDINARY
 from ortbench.model.result import Case
 from ortbench.model.result_file import result_json, save
-from ortbench.report.frames import level_frame
+from ortbench.report.records import level_frame
 from tests.results import (
     MS,
     USUAL,

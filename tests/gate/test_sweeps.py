@@ -11,7 +11,7 @@ from ortbench.gate.stored import check_stored
 from ortbench.jobs.asked_gate import asked_gate
 from ortbench.jobs.gate import gate_stored
 from ortbench.model.result import Result
-from ortbench.report.gate import build
+from ortbench.report.comparison import build_gate
 from ortbench.report.markdown import markdown
 from tests.expect import refusal
 from tests.gate.test_metrics import limits, verdicts
@@ -136,7 +136,7 @@ def test_an_slo_is_that_some_shape_keeps_it() -> None:
 def test_the_verdict_says_what_failed_and_shows_the_shapes() -> None:
     verdict = gate_stored(slower(1.2, 4), sweep_result(), limits("cpu-tensors.latency"), force=False)
     assert (verdict.code, verdict.word) == (3, FAILED)
-    text = markdown(build(verdict))
+    text = markdown(build_gate(verdict))
     assert "batch=4" in text
     assert "✗ failed: cpu-tensors latency median batch=4: 1.92 ms against 1.60 ms" in text
     broken = gate_stored(sweep_result(failed={4: "no memory"}), None, Limits(max_cpu_nodes=0), force=False)

@@ -12,7 +12,7 @@ import pytest
 from ortbench.core.files import MADE_FILE, make_marked
 from ortbench.jobs.clean import look
 from ortbench.model.result_file import save
-from ortbench.report.folder import write_run
+from ortbench.report.run import write_run
 from tests.conftest import MODELS, ortbench
 from tests.report.test_page import Page
 from tests.results import decoding

@@ -12,7 +12,7 @@ from ortbench.analysis.findings.advice import headline, sentences
 from ortbench.analysis.steps_and_stages import crossing_ns
 from ortbench.model.result_file import load, result_json, save
 from ortbench.model.schema import ChainLink
-from ortbench.report.chains import chain_table, link_table, stage_table
+from ortbench.report.composed import chain_table, link_table, stage_table
 from ortbench.report.markdown import markdown
 from ortbench.report.page.chart_data.times import link_costs, stage_times
 from ortbench.report.page.page import build_page

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ortbench.analysis.doctor import examine
-from ortbench.report.doctor import build
+from ortbench.report.chores import build_doctor
 from ortbench.report.terminal.print import print_report
 from tests.facts import gpu_machine
 
@@ -19,7 +19,7 @@ def test_the_page(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Monkey
     assert installed is not None
     assert installed["cuda"] is not None
     installed["cuda"]["libraries"] = []
-    print_report(build(examine(facts)))
+    print_report(build_doctor(examine(facts)))
     assert (
         capsys.readouterr().out
         == """\

@@ -17,11 +17,10 @@ from ortbench.core.stats import SAMPLES_FOR
 from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Check
 from ortbench.model.result import UNSUPPORTED, Case, Result
 from ortbench.model.result_file import load
-from ortbench.report.exports import github
 from ortbench.report.exports import junit as exports_junit
-from ortbench.report.exports.bencher import bmf
-from ortbench.report.exports.github import SUMMARY_CUT, SUMMARY_LIMIT, action_json, step_summary
+from ortbench.report.exports import services
 from ortbench.report.exports.junit import ERROR, SKIPPED, Outcome, junit, outcomes_of_checks, outcomes_of_run
+from ortbench.report.exports.services import SUMMARY_CUT, SUMMARY_LIMIT, action_json, bmf, step_summary
 from tests.conftest import ROOT
 from tests.results import broken, measured, published, result_of, steady
 
@@ -591,7 +590,7 @@ def test_a_summary_that_is_too_long_loses_whole_lines(before: bytes, tmp_path: P
     ],
 )
 def test_how_much_fits_into_a_summary(before: int, text: str, appended: bytes | None, tmp_path: Path) -> None:
-    assert github.SUMMARY_LIMIT == 1_048_576
+    assert services.SUMMARY_LIMIT == 1_048_576
     path = tmp_path / "summary.md"
     there = b"x" * (before - 1) + b"\n" if before else b""
     path.write_bytes(there)

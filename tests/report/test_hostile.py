@@ -20,8 +20,8 @@ from rich.cells import cell_len
 
 from ortbench.core.safe_text import LONGEST, plain_name, visible, visible_lines
 from ortbench.model.result import FAILED
-from ortbench.report.exports.github import action_json
 from ortbench.report.exports.junit import ERROR, Outcome, junit
+from ortbench.report.exports.services import action_json
 from ortbench.report.markdown import escaped, markdown
 from ortbench.report.model import Column, Command, Heading, Kind, Note, Notes, Paragraph, Report, Table, Title
 from ortbench.report.page.chart_data.times import latencies, stage_times

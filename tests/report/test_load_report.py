@@ -10,15 +10,14 @@ import pytest
 
 from ortbench.analysis.loads.levels import load_cases
 from ortbench.model.result import UNSUPPORTED, Case, Result
-from ortbench.report.exports.github import action_json
 from ortbench.report.exports.junit import outcomes_of_run
-from ortbench.report.folder import write_run
+from ortbench.report.exports.services import action_json
 from ortbench.report.markdown import markdown
-from ortbench.report.page.chart_data.load import by_clients, by_rate
+from ortbench.report.page.chart_data.curves import by_clients, by_rate
 from ortbench.report.page.chart_data.model import LineChart
 from ortbench.report.page.page import build_page
 from ortbench.report.records import frame, records_csv
-from ortbench.report.run import build
+from ortbench.report.run import build, write_run
 from tests.report.test_page import Page
 from tests.report.test_terminal import shown
 from tests.results import MS, closed, failed_level, load_result, lose, opened, paced, published, serving

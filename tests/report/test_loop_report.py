@@ -7,13 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from ortbench.report.exports.github import action_json
+from ortbench.report.composed import copied, sparkline, steps_csv
 from ortbench.report.exports.junit import outcomes_of_run
-from ortbench.report.folder import write_run
-from ortbench.report.loops import copied, sparkline, steps_csv
+from ortbench.report.exports.services import action_json
 from ortbench.report.markdown import markdown
 from ortbench.report.page.page import build_page
-from ortbench.report.run import build
+from ortbench.report.run import build, write_run
 from tests.odd import ODD, page_of
 from tests.report.test_page import Page
 from tests.report.test_terminal import shown

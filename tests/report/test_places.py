@@ -5,7 +5,7 @@ from __future__ import annotations
 from ortbench.core.ep_names import CPU_EP
 from ortbench.gate.verdict import Verdict
 from ortbench.model.result import Result
-from ortbench.report import comparison, gate, run
+from ortbench.report import comparison, run
 from ortbench.report.markdown import markdown
 from ortbench.report.page.page import build_page
 from tests.analysis.test_places import made_on_the_cpu
@@ -113,7 +113,7 @@ def test_results_side_by_side_say_it_before_any_figure() -> None:
     for results, line in (both, one):
         assert shown(comparison.build_sides, results, "ab", 0.02, "folder", width=120)[0] == line
         assert shown(comparison.build, results, "ab", 0.02, True, width=120)[0] == line
-        gated = shown(gate.build, Verdict(results, []), width=120)
+        gated = shown(comparison.build_gate, Verdict(results, []), width=120)
         assert gated[0] in (f"! {said}", f"! candidate: {said}")
         assert not any("stay on the CPU" in text for text in gated)
     many = Page(build_page([off, with_nothing_on_the_ep()], ["a", "b"]))
@@ -127,7 +127,7 @@ def test_sides_say_what_is_copied_inside_the_graph_in_place_of_the_warning() -> 
     results = [with_a_copy_inside(), with_a_copy_inside()]
     for lines in (
         shown(comparison.build_sides, results, "ab", 0.02, "folder", width=300),
-        shown(gate.build, Verdict(results, []), width=300),
+        shown(comparison.build_gate, Verdict(results, []), width=300),
     ):
         assert [line.startswith(copied) for line in lines if "Clip" in line] == [True]
 

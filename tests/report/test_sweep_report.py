@@ -14,12 +14,11 @@ from ortbench.model.result_file import load, result_json, save
 from ortbench.model.schema import Axis
 from ortbench.model.slo import Slo
 from ortbench.report import comparison
-from ortbench.report.exports.bencher import bmf
-from ortbench.report.exports.github import action_json
 from ortbench.report.exports.junit import outcomes_of_checks, outcomes_of_run
+from ortbench.report.exports.services import action_json, bmf
 from ortbench.report.markdown import markdown
+from ortbench.report.page.chart_data.curves import rates_by_size, times_by_size
 from ortbench.report.page.chart_data.model import Chart, LineChart, Panel
-from ortbench.report.page.chart_data.sizes import rates_by_size, times_by_size
 from ortbench.report.page.page import build_page
 from ortbench.report.run import build
 from tests.expect import there

@@ -25,7 +25,7 @@ from ortbench.gate.limits import PASSED, UNCLEAR, Check
 from ortbench.gate.verdict import Verdict
 from ortbench.model.result import FAILED, Case, Result
 from ortbench.model.result_file import load
-from ortbench.report import comparison, gate, profile, run, suite
+from ortbench.report import comparison, profile, run, suite
 from ortbench.report.model import Report
 from ortbench.report.terminal.console import shortened, wrapped
 from ortbench.report.terminal.listing import print_devices, print_model
@@ -299,7 +299,7 @@ def test_a_gate_at_80_columns() -> None:
     checks = [Check("a", PASSED, "fine"), Check("b", UNCLEAR, "who knows"), Check("c", CHECK_FAILED, "too slow")]
     after, before = two()[::-1]
     after.warn("w", "beware")
-    assert shown(gate.build, Verdict([after, before], checks, ["a remark"]), width=80)[6:] == [
+    assert shown(comparison.build_gate, Verdict([after, before], checks, ["a remark"]), width=80)[6:] == [
         "",
         "mode         metric   baseline  candidate   ratio       95% CI",
         "                            ms         ms",
@@ -456,8 +456,8 @@ SCREENS: dict[str, tuple[Any, ...]] = {
     "compare": (print_report, comparison.build(two(), ["before", "after"], 0.02, True)),
     "compare extremes": (print_report, comparison.build([extreme(), extreme()], LONG[:2], 0.02, False)),
     "trend": (print_report, comparison.build([*two(), two()[0]], LONG, 0.02, True)),
-    "gate": (print_report, gate.build(extreme_verdict())),
-    "gate alone": (print_report, gate.build(Verdict([extreme()], [Check("a", PASSED, "fine")]))),
+    "gate": (print_report, comparison.build_gate(extreme_verdict())),
+    "gate alone": (print_report, comparison.build_gate(Verdict([extreme()], [Check("a", PASSED, "fine")]))),
     "suite": (print_report, suite.build("nightly", extreme_summary(), "reports/" + "nightly/" * 20)),
     "devices": (print_devices, listed()),
     "inspect": (print_model, inspected()),
@@ -619,7 +619,7 @@ def in_a_terminal(write: Callable[[int], None], columns: int) -> str:
     return b"".join(written).decode().replace("\r\n", "\n")
 
 
-GATED = gate.build(Verdict([load(REPORT / "result.json")] * 2, [Check("a", PASSED, "fine " * 30)]))
+GATED = comparison.build_gate(Verdict([load(REPORT / "result.json")] * 2, [Check("a", PASSED, "fine " * 30)]))
 
 
 @pytest.mark.parametrize(

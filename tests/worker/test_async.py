@@ -13,8 +13,8 @@ from ortbench.core.stats import Value
 from ortbench.measure.schedule import dropped
 from ortbench.model.modes import is_rate
 from ortbench.model.result import Result
-from ortbench.report.exports.github import action_json
 from ortbench.report.exports.junit import outcomes_of_run
+from ortbench.report.exports.services import action_json
 from ortbench.report.run import mode_table
 from ortbench.suite.record import figures
 from tests.conftest import MODELS, cases, measure

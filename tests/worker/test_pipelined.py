@@ -18,8 +18,8 @@ from ortbench.core.stats import Stats, Value
 from ortbench.measure.schedule import dropped
 from ortbench.model.modes import ASYNC, LATENCY, MODES, PIPELINED, is_rate
 from ortbench.model.result import OK, Case, Result
-from ortbench.report.exports.github import action_json
 from ortbench.report.exports.junit import outcomes_of_run
+from ortbench.report.exports.services import action_json
 from ortbench.report.page.chart_data.samples import distribution
 from ortbench.report.page.chart_data.times import latencies, phases
 from ortbench.report.records import records

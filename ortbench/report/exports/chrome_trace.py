@@ -32,18 +32,10 @@ Event = dict[str, Any]
 def chrome_trace(
     results: Sequence[Result], timelines: Sequence[Timeline], most: int = MAX_SAMPLES, labels: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """The trace of a run, to be written as JSON.
+    """The trace of a run, to be written as JSON: metadata first, then events by time, an outer one before those inside it.
 
-    Args:
-        results: of its sides, at least one.
-        timelines: of the same sides.
-        most: slices of samples, the steps of loops among them. Of more samples whole blocks are left out, evenly; the blocks
-            themselves are all there.
-        labels: which of several settings each side has, where that is not said by its EP.
-
-    Returns:
-        ``displayTimeUnit``, ``otherData`` (what was run; ``missing``: what the trace lacks, in words) and
-        ``traceEvents``: metadata first, then events by time, an outer one before those inside it.
+    Of more than `most` samples, the steps of loops among them, whole blocks are left out, evenly; the blocks themselves are all
+    there. ``missing`` says what the trace lacks. `labels`: which of several settings each side has, where its EP does not say it.
     """
     missing = [words for timeline in timelines for words in timeline.missing]
     taken = sum(block.size for timeline in timelines for block in timeline.blocks)
@@ -228,13 +220,7 @@ def _add_block(
 ) -> None:
     """A block, in it what ran before its first sample, and its samples; in those of loops their steps, of chains their stages.
 
-    Args:
-        process, track: where.
-        block: with or without its samples.
-        called: its phase.
-        moved: bytes copied in one iteration, if known.
-        fence: what ends each sample, if anything does besides the work itself.
-        work: what a sample is of, and has parts of.
+    `moved`: bytes copied in one iteration; `fence`: what ends each sample besides the work itself; None where there is none.
     """
     args: dict[str, Any] = {"round": block.round, "n": block.n, "dropped": block.dropped}
     if fence is not None:
@@ -301,16 +287,8 @@ DUE = "requests due"
 
 
 def add_load(process: Process, blocks: Sequence[LoadBlock], most: int) -> int:
-    """Add the blocks of a load.
-
-    Args:
-        process: the side's.
-        blocks: in the order of time.
-        most: runs and requests that are shown. Of more each block shows its first ones, the same share of all.
-
-    Returns:
-        How many are left out.
-    """
+    """Add the blocks of a load, in the order of time; gives how many of their runs and requests are left out. Of more than `most` each
+    block shows its first ones, the same share of all."""
     taken = sum(block.size for block in blocks)
     share = min(1.0, most / taken) if taken else 1.0
     left_out = 0

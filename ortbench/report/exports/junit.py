@@ -46,21 +46,13 @@ ERROR, SKIPPED = "error", "skipped"  # beside the verdicts of `ortbench.gate.con
 
 @dataclass(frozen=True)
 class Outcome:
-    """One thing that passed or did not, as CI systems list it.
+    """One thing that passed or did not, as CI systems list it."""
 
-    Attributes:
-        group: what it belongs to, for people: ``models/tiny.onnx on CPUExecutionProvider``.
-        name: what it is, within the group: ``device-tensors``, ``device-tensors latency median``.
-        verdict: `PASSED`, `FAILED`, `UNCLEAR`, `ERROR` or `SKIPPED`.
-        text: what to say; any characters, any number of lines.
-        seconds: a time to show, s; 0 where there is none.
-    """
-
-    group: str
-    name: str
-    verdict: str
-    text: str
-    seconds: float
+    group: str  # what it belongs to, for people: ``models/tiny.onnx on CPUExecutionProvider``
+    name: str  # what it is, within the group: ``device-tensors``, ``device-tensors latency median``
+    verdict: str  # `PASSED`, `FAILED`, `UNCLEAR`, `ERROR` or `SKIPPED`
+    text: str  # what to say; any characters, any number of lines
+    seconds: float  # a time to show, s; 0 where there is none
 
 
 def outcomes_of_run(result: Result, label: str = "") -> list[Outcome]:

@@ -25,8 +25,7 @@ from ortbench.report.page.chart_data.charts import charts_of
 from ortbench.report.page.chart_data.times import over_time
 from ortbench.report.page.chart_svg.draw import draw
 from ortbench.report.page.chart_svg.sheet import WIDE
-from ortbench.report.page.facts import Fact, facts
-from ortbench.report.page.overview import overview
+from ortbench.report.page.facts import Fact, facts, overview
 from ortbench.report.page.parts import Drawn, Section, drawn, filled_in, notes, sections, tables
 from ortbench.report.run import build, derived_mark
 from ortbench.report.words import heading, remark, result_name
@@ -50,13 +49,7 @@ class Part:
 
 
 def build_page(results: Sequence[Result], names: Sequence[str], errors: Sequence[str] = ()) -> str:
-    """The page.
-
-    Args:
-        results: at least one.
-        names: of the results, each once; shown where there are several.
-        errors: what became of results that are not there, in sentences.
-    """
+    """The page. `errors` say what became of results that are not there."""
     many = len(results) > 1
     name = "" if many else result_name(results[0])
     names = [visible_lines(name) for name in names]

@@ -44,13 +44,8 @@ def dtype(name: str) -> str:
 
 
 def random_array(name: str, shape: str, bounds: Sequence[float] | None) -> str:
-    """An expression that makes a random array as ortbench makes its own, with a generator ``rng``.
-
-    Args:
-        name: of the dtype.
-        shape: as source.
-        bounds: the least and the largest value, inclusive for integers; None for texts.
-    """
+    """An expression that makes a random array of a dtype, with a generator ``rng``, as ortbench makes its own. `shape` is source;
+    `bounds` are inclusive for integers, and None for texts."""
     if name == "object":
         return (
             f'np.array([f"s{{number}}" for number in rng.integers(0, 10, {shape}).flat], dtype=object).reshape({shape})'

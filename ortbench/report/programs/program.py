@@ -18,10 +18,11 @@ from ortbench.core.errors import BenchmarkFailed
 from ortbench.core.safe_text import visible
 from ortbench.core.version import __version__
 from ortbench.model.modes import CPU, HOST_ACCESSIBLE, LOOPS_DO, MODES_DO, PER_ITEM, SHARED, WHOLE_LOOP, mode_of
-from ortbench.model.protocol import Opened, Prepared, Program, ProgramTensor, ProgramWait
+from ortbench.model.protocol import Opened, Prepared, Program, ProgramLoop, ProgramTensor, ProgramWait, StepInput
+from ortbench.plan.loop_plan import Steps
 from ortbench.plan.plan import Plan
 from ortbench.report.programs import literals
-from ortbench.report.programs.steps import steps_context
+from ortbench.report.programs.literals import by_step, dtype, random_array, shape_by_step
 
 _WIDTH = 100
 RUN = "run"  # the fence that is the run itself
@@ -43,17 +44,11 @@ class Part:
 
 @dataclass(frozen=True)
 class Written:
-    """A program.
+    """A program."""
 
-    Attributes:
-        title: what it does, in a line.
-        about: the same in some lines.
-        parts: its text.
-    """
-
-    title: str
-    about: str
-    parts: list[Part]
+    title: str  # what it does, in a line
+    about: str  # the same in some lines
+    parts: list[Part]  # its text
 
     @property
     def source(self) -> str:
@@ -70,12 +65,8 @@ def is_definition(text: str, next_text: str) -> bool:
 
 
 def write(plan: Plan, opened: Opened, prepared: Prepared, found: Program, command: Sequence[str]) -> Written:
-    """Write the program of a mode.
-
-    Args:
-        plan: with that mode alone.
-        opened, prepared, found: what the worker says of the model, of the mode, and of what a program does.
-        command: that asked for it, quoted for a shell.
+    """Write the program of the one mode of a plan, from what the worker says of the model, of the mode, and of what a program does;
+    `command` asked for it, quoted for a shell.
 
     Raises:
         BenchmarkFailed: a program of this kind is not written for such a session.
@@ -233,11 +224,7 @@ def _is_handed_over_natively(found: Program) -> bool:
 
 
 def _moved(found: Program, mode: str) -> str:
-    """The one kind of memory that everything is in that is not in ordinary host memory because the session wants it there.
-
-    Raises:
-        BenchmarkFailed: there are several.
-    """
+    """The one kind of memory that all is in that is not in ordinary host memory because the session wants it there; refused are several."""
     kinds = {it["memory"] for it in (*found["inputs"], *found["outputs"])} - {"stays"}
     if len(kinds) > 1 and not mode_of(mode).of_cpu_tensors:
         raise BenchmarkFailed(
@@ -254,9 +241,7 @@ def _tolerance(outputs: Sequence[ProgramTensor]) -> tuple[float, float] | None:
 
 
 def _refuse(mode: str, context: dict[str, Any], found: Program) -> None:
-    """Raises:
-    BenchmarkFailed: what no template is for.
-    """
+    """Raise `BenchmarkFailed` where there is no template."""
     wait: ProgramWait = context["wait"]
     if context["dynamic"] and context["kind"] == "shared":
         raise BenchmarkFailed(
@@ -283,12 +268,7 @@ def _refuse(mode: str, context: dict[str, Any], found: Program) -> None:
 
 
 def notebook(title: str, parts: Sequence[Part]) -> str:
-    """The notebook: https://nbformat.readthedocs.io/en/latest/format_description.html
-
-    Args:
-        title: of it, with what is to be said of all, as Markdown.
-        parts: of the program.
-    """
+    """The notebook (https://nbformat.readthedocs.io/en/latest/format_description.html) of a program's parts; `title` is Markdown."""
     cells = [_cell(0, "markdown", title), *(_cell(number, "code", part.text) for number, part in enumerate(parts, 1))]
     made = {
         "cells": cells,
@@ -307,3 +287,72 @@ def _cell(number: int, kind: str, text: str) -> dict[str, Any]:
     if kind == "code":
         cell |= {"execution_count": None, "outputs": []}
     return {**cell, "source": text.strip("\n").splitlines(keepends=True)}
+
+
+# Loops
+
+
+def steps_context(steps: Steps, loop: ProgramLoop, opened: Opened, found: Program) -> dict[str, Any]:
+    """For the templates: ``steps`` (how many), ``states``, ``constant`` and ``varying`` inputs, ``free`` outputs and so on.
+
+    A state grows where its shape changes. Inputs that are the same in all steps are made once.
+    """
+    session = found["session"]
+    ranges = {info["name"]: info["range"] for info in opened["inputs"]}
+    by_name = {it["name"]: it for it in (*found["inputs"], *found["outputs"])}
+    states = []
+    for number, (out, into) in enumerate(opened["loop"]["feedback"]):
+        shapes = [shape[number] for shape in loop["shapes"]]
+        states.append(
+            {
+                "out": out,
+                "into": into,
+                "dtype": by_name[into]["dtype"],
+                "first": shapes[0],
+                "grows": any(shape != shapes[0] for shape in shapes),
+                "next": shape_by_step(shapes[1:]),
+            }
+        )
+    held = {state["out"] for state in states}
+    free = [it for it in found["outputs"] if it["name"] not in held]
+    constant: list[dict[str, str]] = []
+    varying: list[dict[str, str]] = []
+    for name, given in loop["feeds"].items():
+        made = _made_by_step(by_name[name]["dtype"], given, ranges.get(name))
+        same = all(it == given[0] for it in given)
+        (constant if same or name in loop["given"] else varying).append({"name": name, "made": made})
+    gives = [{**it, "by_step": shape_by_step([step[place] for step in loop["gives"]])} for place, it in enumerate(free)]
+    on_host = any(it["memory"] == "stays" for it in by_name.values())
+    fixed_places = not on_host and all(step == loop["gives"][0] for step in loop["gives"]) and not varying
+    return {
+        "steps": steps.count,
+        "states": states,
+        "constant": constant,
+        "varying": varying,
+        "feeds": list(loop["feeds"]),
+        "free": gives,
+        "read": [it["name"] for it in free if it["name"] not in steps.keep],
+        "kept": [it["name"] for it in free if it["name"] in steps.keep],
+        "resident": [name for name in loop["feeds"] if name in steps.resident],
+        "grows": any(state["grows"] for state in states),
+        "bindings": min(2, steps.count) if fixed_places else steps.count,
+        "given": loop["given"],
+        "counts": any("counted(" in it["made"] for it in (*constant, *varying)),
+        "left_to_ort": loop["left_to_ort"] and (session["by_name"] or session["device_type"] != "cpu"),
+        "read_moved": any(it["name"] not in steps.keep and it["memory"] != "stays" for it in free),
+    }
+
+
+def _made_by_step(name: str, given: list[StepInput], bounds: list[float] | None) -> str:
+    """An expression of ``step`` that makes an input, from a generator ``rng`` where it is random."""
+    shape = shape_by_step([it["shape"] for it in given])
+    fills = [it["fill"] for it in given]
+    if any(fill is None for fill in fills):
+        return random_array(name, shape, bounds)
+    first, grows = (by_step([fill[place] for fill in fills if fill is not None]) for place in (0, 1))
+    counted = [fill for fill, it in zip(fills, given, strict=True) if fill is not None and it["shape"][-1:] != [1]]
+    if counted:  # what is alone along its last dimension says nothing of how it would grow
+        grows = by_step([fill[1] for fill in counted])
+    if not any(fill is not None and fill[1] for fill in fills):
+        return f"np.full({shape}, {first}, {dtype(name)})"
+    return f"counted({shape}, {first}, {grows}, {dtype(name)})"

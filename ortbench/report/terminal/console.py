@@ -79,15 +79,8 @@ class Screen:
         label_style: str = "",
         signs: Mapping[str, str] | None = None,
     ) -> None:
-        """Print a paragraph, with a hanging indent where it is longer than a line.
-
-        Args:
-            text: of the paragraph.
-            style: of the text.
-            label: before it, with the space between the two; the other lines are indented by as much.
-            label_style: of the label.
-            signs: styles of signs in the text that stand by themselves.
-        """
+        """Print a paragraph, with a hanging indent behind its label where it is longer than a line; `signs` are styles of signs in the
+        text that stand by themselves."""
         label, text = shown(label), shown(text)
         indent = cell_len(label)
         if indent > self.width // 2:  # no room beside it

@@ -51,17 +51,10 @@ Name = TypeVar("Name", bound=Hashable)
 def stacked(
     key: Sequence[Name], groups: Sequence[Sequence[Name]], widths: Mapping[Name, int], width: int, gap: int = _GAP
 ) -> list[tuple[Name, ...]]:
-    """The columns of tables to print one below the other, each within a width.
+    """The columns of tables to print one below the other, each within a width, all with those of `key` first.
 
-    Args:
-        key: the columns that every table begins with.
-        groups: columns that stay together, unless even a table of their own is too wide for them.
-        widths: of each column, in cells.
-        width: that a table may have. A single column that is too wide stands alone all the same.
-        gap: between columns.
-
-    Returns:
-        The columns of each table, those of `groups` in their order and each once.
+    Columns of one of `groups` stay together, unless even a table of their own is too wide for them; a single one that is too wide
+    stands alone all the same.
     """
 
     def fits(columns: Sequence[Name]) -> bool:

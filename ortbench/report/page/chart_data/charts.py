@@ -7,10 +7,9 @@ from collections.abc import Callable, Sequence
 from ortbench.model.kinds import KINDS
 from ortbench.model.result import Result
 from ortbench.report.page.chart_data.copies import bandwidth
-from ortbench.report.page.chart_data.load import by_clients, by_rate
+from ortbench.report.page.chart_data.curves import by_clients, by_rate, rates_by_size, times_by_size
 from ortbench.report.page.chart_data.model import Chart
 from ortbench.report.page.chart_data.samples import distribution, drift
-from ortbench.report.page.chart_data.sizes import rates_by_size, times_by_size
 from ortbench.report.page.chart_data.times import latencies, link_costs, phases, stage_times, step_times
 
 _OF_ONE: dict[str, Callable[[Result], Chart | None]] = {

@@ -76,19 +76,12 @@ class Bar(NamedTuple):
 
 @dataclass(frozen=True)
 class StackedBars:
-    """Bars on one scale of time.
+    """Bars on one scale of time."""
 
-    Attributes:
-        bars: at least one.
-        fills: of all parts, in the order of the legend.
-        mark: what the marks are called, where there are some.
-        rest: what is left out.
-    """
-
-    bars: tuple[Bar, ...]
-    fills: tuple[Fill, ...]
-    mark: str = ""
-    rest: str = ""
+    bars: tuple[Bar, ...]  # at least one
+    fills: tuple[Fill, ...]  # of all parts, in the order of the legend
+    mark: str = ""  # what the marks are called, where there are some
+    rest: str = ""  # what is left out
 
 
 # Lines with bands
@@ -104,32 +97,19 @@ class Ring(NamedTuple):
 
 @dataclass(frozen=True)
 class Line:
-    """A line through points, with what may be around it.
+    """A line through points, with what may be around it."""
 
-    Attributes:
-        name: in the legend; lines of one name look alike.
-        points: from left to right; nan where there is none.
-        tip: what a pointer is told.
-        joined: the points are; else each stands by itself.
-        dense: every point has a mark, a small one; else many share some.
-        band: the ends of what is filled around each point; or none.
-        intervals: upright bars: x, and both ends.
-        rings: around some of its points.
-        hollow: points whose mark is open.
-        end: what stands behind the last point.
-    """
-
-    name: str
+    name: str  # in the legend; lines of one name look alike
     look: Look
-    points: tuple[tuple[float, float], ...]
-    tip: str = ""
-    joined: bool = True
-    dense: bool = False
-    band: tuple[tuple[float, float], ...] = ()
-    intervals: tuple[tuple[float, float, float], ...] = ()
-    rings: tuple[Ring, ...] = ()
-    hollow: tuple[tuple[float, float], ...] = ()
-    end: str = ""
+    points: tuple[tuple[float, float], ...]  # from left to right; nan where there is none
+    tip: str = ""  # what a pointer is told
+    joined: bool = True  # the points are; else each stands by itself
+    dense: bool = False  # every point has a mark, a small one; else many share some
+    band: tuple[tuple[float, float], ...] = ()  # the ends of what is filled around each point; or none
+    intervals: tuple[tuple[float, float, float], ...] = ()  # upright bars: x, and both ends
+    rings: tuple[Ring, ...] = ()  # around some of its points
+    hollow: tuple[tuple[float, float], ...] = ()  # points whose mark is open
+    end: str = ""  # what stands behind the last point
 
 
 class Upright(NamedTuple):
@@ -163,30 +143,19 @@ class Axis(NamedTuple):
 
 @dataclass(frozen=True)
 class Panel:
-    """Lines over one axis.
+    """Lines over one axis."""
 
-    Attributes:
-        lines: any number.
-        axis: below them.
-        show: what prints a value; None of times, ns.
-        name: what stands above on the left.
-        said: what stands above on the right; then the name is a heading.
-        span: from where to where values are shown; by default from 0, or on a logarithmic scale where they are far apart.
-        limits, uprights: across.
-        dots: points without a line.
-        beyond: where dots are that lie above the panel.
-    """
-
-    lines: tuple[Line, ...]
-    axis: Axis
-    show: Callable[[float], str] | None = None
-    name: str = ""
-    said: str = ""
+    lines: tuple[Line, ...]  # any number
+    axis: Axis  # below them
+    show: Callable[[float], str] | None = None  # what prints a value; None of times, ns
+    name: str = ""  # what stands above on the left
+    said: str = ""  # what stands above on the right; then the name is a heading
+    # from where to where values are shown; by default from 0, or on a logarithmic scale where they are far apart
     span: tuple[float, float] | None = None
-    limits: tuple[Limit, ...] = ()
-    uprights: tuple[Upright, ...] = ()
-    dots: NDArray[np.float64] = field(default_factory=lambda: np.empty((0, 2)))
-    beyond: tuple[float, ...] = ()
+    limits: tuple[Limit, ...] = ()  # across
+    uprights: tuple[Upright, ...] = ()  # across
+    dots: NDArray[np.float64] = field(default_factory=lambda: np.empty((0, 2)))  # points without a line
+    beyond: tuple[float, ...] = ()  # where dots are that lie above the panel
 
 
 @dataclass(frozen=True)
@@ -254,21 +223,13 @@ Drawing = StackedBars | LineChart | Histograms | Scatter | DotRows
 
 @dataclass(frozen=True)
 class Chart:
-    """A chart.
+    """A chart."""
 
-    Attributes:
-        title: of it.
-        label: what it is, for who does not see it.
-        caption: what is to be seen, in words.
-        table: what it shows, in numbers.
-        drawing: what is drawn.
-    """
-
-    title: str
-    label: str
-    caption: str
-    table: Table
-    drawing: Drawing
+    title: str  # of it
+    label: str  # what it is, for who does not see it
+    caption: str  # what is to be seen, in words
+    table: Table  # what it shows, in numbers
+    drawing: Drawing  # what is drawn
 
 
 # What is shown: modes that are ok; the page's table has the others too

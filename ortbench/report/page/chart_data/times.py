@@ -13,7 +13,7 @@ from ortbench.model.modes import D2H, H2D, LATENCY, is_rate
 from ortbench.model.result import Case, Result
 from ortbench.report.bars import COPIES, INFERENCE, PER_RUN, WHOLE, Segment, segments_of
 from ortbench.report.history import day, mode_cell, verdict
-from ortbench.report.model import DERIVED, NOTHING, Column, Kind, Table, columns
+from ortbench.report.model import DERIVED, NOTHING, Column, Kind, Table, between, columns
 from ortbench.report.page.chart_data.model import (
     FEW,
     Axis,
@@ -369,7 +369,7 @@ def _history_table(series: Series) -> Table:
         (
             day(it.run.at),
             cell(it.value),
-            NOTHING if it.ci95 is None else "–".join(map(cell, it.ci95)),
+            between(it.ci95, cell),
             it.run.place,
         )
         for it in series.figures

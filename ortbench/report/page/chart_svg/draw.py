@@ -15,25 +15,17 @@ import matplotlib as mpl
 from matplotlib.figure import Figure as Canvas
 
 from ortbench.report.page.chart_data.model import DotRows, Drawing, Histograms, LineChart, Scatter, StackedBars
-from ortbench.report.page.chart_svg.bars import bars
-from ortbench.report.page.chart_svg.histogram import dots, histograms
 from ortbench.report.page.chart_svg.lines import lines
+from ortbench.report.page.chart_svg.rows import bars, dots, histograms
 from ortbench.report.page.chart_svg.scatter import scatter
-from ortbench.report.page.chart_svg.sheet import PALETTE, PAPER, STYLE, WIDE, Sheet
-from ortbench.report.page.chart_svg.svg import MARGIN, standalone
+from ortbench.report.page.chart_svg.sheet import MARGIN, PALETTE, PAPER, STYLE, WIDE, Sheet, standalone
 
 # Its font cache and configuration folder are no business of a benchmark's user.
 logging.getLogger("matplotlib").setLevel(logging.ERROR)
 
 
 def draw(drawing: Drawing, width: int, salt: str) -> str:
-    """A drawing as an `svg` element of a page.
-
-    Args:
-        drawing: what it shows.
-        width: `ortbench.report.page.chart_svg.sheet.WIDE` or `NARROW` there, px.
-        salt: sets its ids apart from those of every other one of the page.
-    """
+    """A drawing as an `svg` element of a page, `WIDE` or `NARROW`; `salt` sets its ids apart from those of every other one there."""
     with _styled({"svg.hashsalt": salt}):
         return _sheet(drawing, width).svg()
 

@@ -1,0 +1,90 @@
+"""The reports of `ortbench doctor`, a line for each finding, and of `ortbench clean`, before anything is removed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ortbench.analysis.doctor import BAD as IS_BAD
+from ortbench.analysis.doctor import GOOD as IS_GOOD
+from ortbench.analysis.doctor import KNOW, VERDICTS, Finding, Section
+from ortbench.core import units
+from ortbench.report.model import (
+    BAD,
+    GOOD,
+    KEY,
+    UNCLEAR,
+    Block,
+    Column,
+    Conclusion,
+    Kind,
+    Note,
+    Notes,
+    Report,
+    Table,
+    Title,
+)
+
+_SIGNS = {IS_GOOD: ("good", GOOD), KNOW: ("know", UNCLEAR), IS_BAD: ("bad", BAD)}
+
+
+def build_doctor(sections: Sequence[Section]) -> Report:
+    """The report, a part for each section."""
+    parts: list[Sequence[Block]] = [
+        (Title(section.title), Notes([_note(it) for it in section.findings])) for section in sections
+    ]
+    return Report("What may be wrong here", [*parts, (_conclusion(sections),)])
+
+
+def _note(finding: Finding) -> Note:
+    sign, tone = _SIGNS[finding.verdict]
+    return Note(finding.text + (f"; try: {finding.command}" if finding.command else ""), f"{sign:4}", tone)
+
+
+def _conclusion(sections: Sequence[Section]) -> Conclusion:
+    verdicts = [finding.verdict for section in sections for finding in section.findings]
+    counts = ", ".join(f"{verdicts.count(verdict)} {verdict}" for verdict in VERDICTS)
+    tone = BAD if IS_BAD in verdicts else GOOD
+    return Conclusion(counts, tone=tone)
+
+
+_AGES = (("w", 7 * 86400), ("d", 86400), ("h", 3600), ("min", 60))
+_LISTED = 5  # names that stand in a sentence
+
+_COLUMNS = (
+    Column("folder", Kind.NAME, KEY),
+    Column("what", Kind.WORDS),
+    Column("age", Kind.NUMBER),
+    Column("size", Kind.NUMBER),
+)
+
+
+def build_clean(
+    rows: Sequence[tuple[str, str, float, int]], foreign: Mapping[str, Sequence[str]], kept: int, others: Sequence[str]
+) -> Report:
+    """The report of folders that are to be removed: name, what it is, age in seconds and size in bytes of each; of what in them
+    (`foreign`) and beside them (`others`) ortbench did not make, and how many of its own are kept."""
+    table = Table(_COLUMNS, tuple((name, kind, age(old), units.size(size)) for name, kind, old, size in rows))
+    notes = [
+        Note(f"{name} stays with what ortbench did not make: {listed(names)}", "!", UNCLEAR)
+        for name, names in foreign.items()
+        if names
+    ]
+    if kept:
+        notes.append(Note(f"kept: {kept} that {'is' if kept == 1 else 'are'} newer"))
+    if others:
+        notes.append(Note(f"left alone, not made by ortbench: {listed(others)}"))
+    if not rows:
+        notes.insert(0, Note("nothing to remove"))
+    return Report("ortbench clean", [[table], [Notes(notes)]])
+
+
+def age(seconds: float) -> str:
+    """How old something is, in its largest whole unit: ``3 d``."""
+    unit, length = next(((unit, length) for unit, length in _AGES if seconds >= length), ("s", 1))
+    return f"{max(0, seconds) // length:.0f} {unit}"
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names in a sentence, the first of many."""
+    more = len(names) - _LISTED
+    return ", ".join(names) if more <= 0 else f"{', '.join(names[:_LISTED])} and {more} more"
