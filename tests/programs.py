@@ -21,7 +21,7 @@ from tests import installed, virtual  # noqa: F401 - before anything of ortbench
 # isort: split
 from ortbench.cli.options import Command, function_of
 from ortbench.core.errors import OrtbenchError, from_data
-from ortbench.jobs import code
+from ortbench.jobs import look as code
 from ortbench.plan.plan import Plan
 from ortbench.worker.worker import Worker
 from tests.conftest import ROOT, ortbench

@@ -124,7 +124,7 @@ def _measured(plan: Plan, call: Call, tell: Tell) -> Result:
 
 def load(model: Any, values: Mapping[str, Any]) -> Result:
     """A load."""
-    from ortbench.jobs import load as job
+    from ortbench.jobs.load_samples import arrays
     from ortbench.jobs.measuring import measure, new_place
 
     with _reading("load", values, model=model) as call:
@@ -132,13 +132,13 @@ def load(model: Any, values: Mapping[str, Any]) -> Result:
         place = new_place(call.out, [plan], "load")
         with measuring(values["progress"]) as observer, _ended():
             loaded = measure([call.called(plan)], place, load=put, quiet=True, observer=observer)
-            return _whole(Result.of(loaded.result, loaded.folder, job.samples(loaded)), loaded.interrupted)
+            return _whole(Result.of(loaded.result, loaded.folder, arrays(loaded.taken[0])), loaded.interrupted)
 
 
 def sweep(model: Any, values: Mapping[str, Any]) -> Result:
     """A sweep of shapes."""
+    from ortbench.jobs.axes import swept as measured
     from ortbench.jobs.measuring import new_place
-    from ortbench.jobs.sweep import measured
 
     with _reading("sweep", values, model=model) as call:
         check_amount(call.given)
@@ -182,7 +182,7 @@ def _ended() -> Iterator[None]:
 def gate(result: Any, values: Mapping[str, Any]) -> Verdict:
     """A gate, of a result or live."""
     from ortbench.jobs import gate as job
-    from ortbench.jobs.asked_gate import asked_gate
+    from ortbench.jobs.gate import asked_gate
     from ortbench.jobs.measuring import new_place
 
     stored, baseline = _result(result), values["baseline"]
@@ -239,7 +239,7 @@ def compare(results: Sequence[Any] | str | os.PathLike[str], values: Mapping[str
 
 def bandwidth(values: Mapping[str, Any]) -> Bandwidth:
     """A sweep of copies."""
-    from ortbench.jobs.bandwidth import measured
+    from ortbench.jobs.axes import copied as measured
 
     with _reading("bandwidth", values) as call:
         plan = make(CopyPlan, call.given, target=target_of(call.given), command=call.typed)

@@ -336,7 +336,7 @@ def read(path: str | PathLike[str]) -> Result:
         BadInput: it cannot be read, or is no result that this version knows.
     """
     from ortbench.jobs.compare import result_file
-    from ortbench.jobs.load import saved_samples
+    from ortbench.jobs.load_samples import read as saved_samples
 
     file = result_file(Path(path))
     result = files.load(file)

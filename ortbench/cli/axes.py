@@ -17,7 +17,7 @@ from ortbench.plan.target import Target
 def load(given: Given, model: Model) -> None:
     """Measure a model under load: several callers at a time, or requests that are due at a rate."""
     plan, put = load_of(model, given, command_line())
-    from ortbench.jobs import load as job
+    from ortbench.jobs import axes as job
 
     raise SystemExit(job.load(plan, put, make(Wanted, given)))
 
@@ -26,7 +26,7 @@ def load(given: Given, model: Model) -> None:
 def sweep(given: Given, model: Model) -> None:
     """Measure a model over shapes in one session: which size is best, and what switching shapes costs."""
     check_amount(given)
-    from ortbench.jobs import sweep as job
+    from ortbench.jobs import axes as job
 
     shapes = shapes_of(model, given, command_line())
     check_shapes(shapes)
@@ -38,6 +38,6 @@ def bandwidth(given: Given) -> None:
     """Measure how fast an EP's device is copied to and from, over sizes."""
     plan = make(CopyPlan, given, target=target_of(given), command=command_line())
     check(plan)
-    from ortbench.jobs import bandwidth as job
+    from ortbench.jobs import axes as job
 
     raise SystemExit(job.bandwidth(plan, make(Wanted, given)))

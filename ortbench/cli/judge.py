@@ -66,7 +66,7 @@ def gate(
     verdict is clear; with --load under load.
     """
     from ortbench.jobs import gate as job
-    from ortbench.jobs.asked_gate import asked_gate
+    from ortbench.jobs.gate import asked_gate
 
     asked, wanted = asked_gate(given, result is not None, command_line()), make(Wanted, given)
     if result is not None:

@@ -28,7 +28,7 @@ def doctor(
     """
     target = target_of(given)
     check_values(target)
-    from ortbench.jobs import doctor as job
+    from ortbench.jobs import look as job
 
     raise SystemExit(job.doctor(not no_noise, target.python, given.get("json")))
 

@@ -160,7 +160,7 @@ def code(
     plan = replace(plan, loop=replace(plan.loop, duration_s=given.get("duration", CODE_DURATION_S)))
     check(plan)
     _check_code(plan)
-    from ortbench.jobs import code as job
+    from ortbench.jobs import look as job
 
     raise SystemExit(job.code(plan, out, notebook))
 

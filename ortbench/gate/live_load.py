@@ -1,6 +1,6 @@
 """A live gate of loads: levels of candidate and baseline in turns, until every contest is decided or the time is spent. Pure.
 
-It is the judge of a `ortbench.measure.load_in_turns.LoadInTurns`, whose sides are the candidate and the baseline. A level's block on
+It is the judge of a `ortbench.measure.load.LoadExperiment`, whose sides are the candidate and the baseline. A level's block on
 one side is paired with that of the same round on the other, and the ratios of the pairs go to the same sequential test as those of a
 live gate of single inferences.
 """

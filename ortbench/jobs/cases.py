@@ -12,10 +12,9 @@ from ortbench.core import signals
 from ortbench.core.errors import BENCHMARK_FAILED, NOT_COMPARABLE, NotComparable, OrtbenchError, one_line
 from ortbench.gate.limits import PASSED, UNCLEAR, Check
 from ortbench.gate.verdict import Verdict, nothing_measured
-from ortbench.jobs import sweep
-from ortbench.jobs.asked_gate import AskedGate
+from ortbench.jobs.axes import swept
 from ortbench.jobs.fingerprint import Machine, alike, fingerprint
-from ortbench.jobs.gate import gate_live, gate_stored
+from ortbench.jobs.gate import AskedGate, gate_live, gate_stored
 from ortbench.jobs.measuring import measure
 from ortbench.jobs.suite_folder import done, emptied, keep, saved_result
 from ortbench.model.result import OK
@@ -97,7 +96,7 @@ def _measured(job: Job, folder: Path, quiet: bool) -> Verdict | None:
     if len(job.plans) > 1:
         return gate_live(AskedGate(job.limits, job.force, job.plans, load=job.load), place, quiet)
     if job.shapes:
-        found = sweep.measured(job.shapes, job.slo, place, quiet=quiet)
+        found = swept(job.shapes, job.slo, place, quiet=quiet)
     else:
         found = measure(job.plans, place, load=job.load, quiet=quiet)
     if found.interrupted:

@@ -37,11 +37,8 @@ _MODELS = {
 
 
 def checked(library: str, listed: Listed, python: str | None) -> Listed:
-    """What was listed of a library, with ``checks`` of each of its devices, by the interpreter `python` or this one.
-
-    Raises:
-        BenchmarkFailed: it does not load, or finds no device.
-    """
+    """What was listed of a library, with ``checks`` of each of its devices, by the interpreter `python` or this one;
+    `BenchmarkFailed` where it does not load, or finds no device."""
     own = [ep for ep in listed["eps"] if ep["library"] == library]
     if not any(ep["devices"] for ep in own):
         raise BenchmarkFailed(f"{library} finds no device it can use on this machine")

@@ -41,21 +41,13 @@ _BEGINNING = 4096  # bytes of a page
 
 @dataclass
 class Made:
-    """A folder that ortbench made.
-
-    Attributes:
-        path: of it.
-        kind: what it is, in a word.
-        files: what ortbench wrote into it, with those that say that it is ortbench's at the end.
-        folders: it and those in it that ortbench made, the inner ones first.
-        foreign: what else is in it.
-    """
+    """A folder that ortbench made."""
 
     path: Path
     kind: str = "unfinished"
-    files: list[Path] = field(default_factory=list)
-    folders: list[Path] = field(default_factory=list)
-    foreign: list[Path] = field(default_factory=list)
+    files: list[Path] = field(default_factory=list)  # that ortbench wrote; at the end those that mark its folders
+    folders: list[Path] = field(default_factory=list)  # that ortbench made, the inner ones first, this one last
+    foreign: list[Path] = field(default_factory=list)  # what else is in it
 
     @property
     def size(self) -> int:
@@ -86,9 +78,8 @@ def look(folder: Path) -> Made | None:
     found.folders.append(folder)
     found.files.sort(key=lambda path: path.name == MADE_FILE)
     own = {path.name for path in found.files if path.parent == folder}
-    inside = {"result.json"} & {
-        path.name for path in found.files
-    }  # of a run of several configurations, or a gate that was killed
+    # Of a run of several configurations, or a gate that was killed.
+    inside = {"result.json"} & {path.name for path in found.files}
     found.kind = next((kind for name, kind in _KINDS.items() if name in own | inside), found.kind)
     return found
 
@@ -109,16 +100,10 @@ def _is_file(path: Path) -> bool:
 
 
 def clean(names: Sequence[str], older_s: float | None, keep: int | None, yes: bool) -> int:
-    """List what ortbench made in folders, or in ``reports``, and remove it where that is wanted; the exit code.
+    """List what ortbench made in folders, or in ``reports``, and remove it, with `yes` without asking; the exit code.
 
-    Args:
-        names: of folders that hold what ortbench made, or that it made.
-        older_s: only what is older, seconds.
-        keep: so many of the newest are kept.
-        yes: remove without asking.
-
-    Raises:
-        BadInput: a folder that is not there, is a link, or cannot be read.
+    Only what is older than some seconds, and none of so many newest ones, which are kept. `BadInput` for a folder that is not
+    there, is a link, or cannot be read.
     """
     if not names and not REPORTS.exists():
         print(f"Nothing to remove: there is no folder {REPORTS}")
@@ -166,11 +151,7 @@ def _check(place: Path) -> None:
 
 
 def _found(places: Sequence[Path]) -> tuple[list[Made], list[Path]]:
-    """What ortbench made, the oldest first, and what else there is.
-
-    Raises:
-        BadInput: a folder that cannot be read.
-    """
+    """What ortbench made, the oldest first, and what else there is; `BadInput` for a folder that cannot be read."""
     found: dict[Path, Made] = {}
     others: dict[Path, Path] = {}
     for place in places:
@@ -245,11 +226,8 @@ def _remove(chosen: Sequence[Made]) -> int:
 
 
 def _remove_one(made: Made) -> None:
-    """Remove what ortbench made of a folder, and those folders that are empty then.
-
-    Raises:
-        OSError: something cannot be removed.
-    """
+    """Remove what ortbench made of a folder, and those folders that are empty then; `OSError` where something cannot be
+    removed."""
     for file in made.files:
         file.unlink(missing_ok=True)
     kept = {parent for path in made.foreign for parent in path.parents}

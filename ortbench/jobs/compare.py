@@ -69,11 +69,8 @@ def check_points(results: Sequence[Result], names: Sequence[str]) -> None:
 def held(
     results: Sequence[Result], names: Sequence[str], only: Compared, force: bool
 ) -> tuple[Report, list[dict[str, Any]]]:
-    """The report and the flat records of results that were measured on the same thing.
-
-    Raises:
-        NotComparable: they were not, and it was not forced.
-    """
+    """The report and the flat records of results that were measured on the same thing; `NotComparable` where they were not,
+    and it was not forced."""
     remarks = comparability(results, names, force)
     check_points(results, names)
     chosen = Selection(only.modes, only.metrics)
@@ -94,12 +91,8 @@ def _groups(results: Sequence[Result]) -> list[list[int]]:
 
 
 def report(places: Sequence[Path], html: str | None) -> None:
-    """Make one page of results: in a file, on standard output (``-``), or by default beside the result, in the folder of all, or
-    here.
-
-    Raises:
-        BadInput: a file that is no result, a folder without one, or a place that cannot be written.
-    """
+    """Make one page of results: in a file, on standard output (``-``), or by default beside the result, in the folder of all,
+    or here; `BadInput` for a file that is no result, a folder without one, or a place that cannot be written."""
     paths = results_at(places)
     place = html or str(_page_of(places))
     check_place(place, "--html")

@@ -13,11 +13,8 @@ _LONGEST = 5  # words that a term has at most
 
 
 def explain(typed: Sequence[str]) -> None:
-    """Print what words mean (``95 %`` may be one or two, and commas may stand between them), or without any the list of all.
-
-    Raises:
-        BadInput: there is no such word.
-    """
+    """Print what words mean (``95 %`` may be one or two, and commas may stand between them), or without any the list of all;
+    `BadInput` where there is no such word."""
     screen = Screen()
     if not typed:
         _list(screen)

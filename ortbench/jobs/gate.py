@@ -1,7 +1,8 @@
-"""Carries a gate out: against a stored result, or live. What `ortbench gate` and suites go through."""
+"""What a gate's options ask for, and how it is carried out: on a stored result, or live. The command line, Python and suites share it."""
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,40 +18,153 @@ from ortbench.analysis.comparing.comparable import (
     sameness,
     short,
 )
-from ortbench.core.errors import INTERRUPTED, OrtbenchError
+from ortbench.core.errors import INTERRUPTED, BadInput, OrtbenchError
 from ortbench.core.files import make_marked, write_or_note
 from ortbench.core.safe_text import complain
+from ortbench.gate.baseline import CANDIDATE, UNDER_LOAD, baseline_of, has_live_baseline
 from ortbench.gate.checks import check_alone
-from ortbench.gate.limits import Check, Limits
+from ortbench.gate.limits import Check, Limits, limits_of
 from ortbench.gate.live import LiveGate
-from ortbench.gate.live_load import LiveLoadGate, planned
+from ortbench.gate.live_load import LiveLoadGate, check_live, planned
 from ortbench.gate.stored import check_stored
 from ortbench.gate.verdict import AGAIN, SIDES, Verdict, confirmed, verdict_json
-from ortbench.jobs.asked_gate import AskedGate
 from ortbench.jobs.compare import result_file
 from ortbench.jobs.measuring import Place, measure, new_place
 from ortbench.jobs.publishing import Exports, publish
 from ortbench.model.kinds import KINDS
+from ortbench.model.modes import WHOLE_CHAIN
 from ortbench.model.result import Result
 from ortbench.model.result_file import load
-from ortbench.plan.options import declared
+from ortbench.plan.load_plan import LoadPlan, live_load
+from ortbench.plan.load_plan import check as check_load
+from ortbench.plan.options import LOAD, Given, declared, make, options_of, twin
 from ortbench.plan.output_options import Wanted
-from ortbench.plan.plan import Observer, Plan
+from ortbench.plan.plan import PLAN, Observer, Plan, check
+from ortbench.plan.plan_builder import asked_modes, live, plan_of, weighing
+from ortbench.plan.sweep_plan import list_in
 from ortbench.plan.target import Inputs
 from ortbench.report.comparison import build_gate
 from ortbench.report.markdown import markdown
 
+# What is asked for
+
+
+@dataclass(frozen=True)
+class AskedGate:
+    """A gate."""
+
+    limits: Limits  # that the candidate must keep to
+    force: bool  # go on where candidate and baseline are not comparable
+    plans: tuple[Plan, ...] = ()  # of a live gate: of the candidate and, where there is one, of the baseline
+    baseline: Path | None = None  # the stored result that a stored one is compared with
+    load: LoadPlan | None = None  # that a live gate puts on its models
+
+
+def asked_gate(given: Given, is_stored: bool, typed: tuple[str, ...]) -> AskedGate:
+    """What options ask for; `is_stored` where a result is given that has been measured, `typed` is for the results.
+    `BadInput` for options that cannot be, that say nothing, or exclude each other."""
+    is_contest = has_live_baseline(given)
+    has_baseline = "baseline" in given or is_contest
+    if "max-regression" in given and not has_baseline:
+        reason = "needs something to hold it against: --baseline, or live one of --baseline-…"
+        raise BadInput(f"--max-regression {reason}", "--max-regression")
+    if "metric" in given and not has_baseline:
+        raise BadInput("--metric says what is held against a baseline: give one", "--metric")
+    limits = limits_of(given, has_baseline, asked_modes(given) if "mode" in given else ())
+    if not limits.any:
+        raise BadInput("nothing to check: give --baseline, a live baseline, or a limit such as --max-cpu-nodes 0")
+    is_live = any(it.flag in given for it in CANDIDATE)
+    force = "force" in given
+    if is_stored:
+        if is_live or is_contest:
+            raise BadInput("a result file and a live gate (--model, --chain, --baseline-…) exclude each other")
+        _refuse_live_options(given)
+        return AskedGate(limits, force, baseline=Path(given["baseline"]) if "baseline" in given else None)
+    if "baseline" in given and is_live:
+        raise BadInput("a live gate measures its baseline itself: leave --baseline out or name a result file")
+    if all(it.flag in given for it in CANDIDATE):
+        raise BadInput("--model and --chain exclude each other: name one candidate", "--chain")
+    if not is_live:
+        raise BadInput("name a result file, or for a live gate a --model or a --chain")
+    if (listed := list_in(given)) is not None:
+        reason = "a live gate is of one shape: hold each in one (shapes of a suite), or two sweeps: ortbench gate SWEEP --baseline SWEEP"
+        raise BadInput(f"--{listed}: {reason}", f"--{listed}")
+    if UNDER_LOAD.flag in given:
+        return _under_load(given, limits, typed, is_contest)
+    for it in options_of(LoadPlan):
+        if it.panel == LOAD and it.flag in given:
+            raise BadInput(
+                f"{it.name} is of a load: add {UNDER_LOAD.name}, or name a result of 'ortbench load'", it.name
+            )
+    plan = weighing(live(_plan(given, limits, typed), given, limits.phases()), limits.of_memory)
+    plans = (plan, _baseline(plan, given)) if is_contest else (plan,)
+    for one in plans:
+        check(one)
+    return AskedGate(limits, force, plans)
+
+
+def _under_load(given: Given, limits: Limits, typed: tuple[str, ...], is_contest: bool) -> AskedGate:
+    """A live gate of a load; `BadInput` for options that a load has not, or that exclude each other."""
+    if "chain" in given:
+        raise BadInput(f"{UNDER_LOAD.name} puts a load on one model: name it with --model", UNDER_LOAD.name)
+    for it in options_of(*PLAN):
+        for one in (it, twin(it)):
+            if one.flag in given and not ({"load"} & {*it.commands} or it.flag == "duration"):
+                raise BadInput(f"{one.name} is not for a load; 'ortbench load --help' lists what is", one.name)
+    put = live_load(make(LoadPlan, {flag: value for flag, value in given.items() if flag != "duration"}), given)
+    plan = plan_of(
+        given["model"], {flag: value for flag, value in given.items() if flag != "duration"}, typed, limits.needed()
+    )
+    plans = (plan, baseline_of(plan, given)) if is_contest else (plan,)
+    for side in plans:
+        check(side)
+        check_load(side, put)
+    check_live(limits, plan.modes, put, is_contest)
+    return AskedGate(limits, "force" in given, plans, load=put)
+
+
+def _plan(given: Given, limits: Limits, typed: tuple[str, ...]) -> Plan:
+    """The candidate's plan: of a model, or of a chain; `BadInput` for what cannot be read, or what chains have not."""
+    if "chain" not in given:
+        return plan_of(given["model"], given, typed, limits.needed())
+    from ortbench.suite import chain_file  # it reads files, which gates of models need not
+
+    return chain_file.gated_plan_of(Path(given["chain"]), os.environ, given, typed, limits.needed())
+
+
+def _baseline(plan: Plan, given: Given) -> Plan:
+    """The baseline's plan, see `_plan`."""
+    return _BASELINES.get(plan.work.whole, baseline_of)(plan, given)
+
+
+def _of_chain(plan: Plan, given: Given) -> Plan:
+    from ortbench.suite import chain_file
+
+    return chain_file.baseline_of(plan, os.environ, given)
+
+
+_BASELINES = {WHOLE_CHAIN: _of_chain}
+
+
+def _refuse_live_options(given: Given) -> None:
+    """An option that says how to measure does nothing for a result that has been measured: `BadInput` where one was given."""
+    for it in options_of(LoadPlan, (UNDER_LOAD,), *PLAN, Wanted):
+        if it.only_live and it.flag in given:
+            reason = "says how to measure: it is for a live gate (--model), not for a result file"
+            raise BadInput(f"{it.name} {reason}", it.name)
+
+
+# How it is carried out
+
 
 @dataclass(frozen=True)
 class _Held:
-    """A live gate that was held once: the results of the candidate and of the baseline, where there is one, their folders,
-    and the names of the checks that found the candidate slower.
-    """
+    """A live gate that was held once: results of the candidate and of the baseline, where there is one, and their folders."""
 
     results: Sequence[Result]
     folders: Sequence[Path]
     checks: Sequence[Check]
-    regressions: set[str]
+    regressions: set[str]  # the names of the checks that found the candidate slower
 
 
 def gate_stored(result: Result, baseline: Result | None, limits: Limits, force: bool) -> Verdict:
@@ -98,18 +212,18 @@ def gate_live(
 def _hold(asked: AskedGate, quiet: bool, observer: Observer | None, place: Place | None) -> _Held | None:
     """Measure once until the checks are clear, and check; None if it was interrupted."""
     plans, names, in_turns = asked.plans, SIDES[: len(asked.plans)], len(asked.plans) > 1
-    live: LiveGate | LiveLoadGate
+    judge: LiveGate | LiveLoadGate
     if asked.load is None:
-        live = LiveGate(asked.limits, plans[0].modes, in_turns, plans[0].work.shared(plans[-1].work))
+        judge = LiveGate(asked.limits, plans[0].modes, in_turns, plans[0].work.shared(plans[-1].work))
     else:
-        live = LiveLoadGate(asked.limits, planned(plans[0].modes, asked.load))
+        judge = LiveLoadGate(asked.limits, planned(plans[0].modes, asked.load))
     check_inputs = None if asked.force else LiveGate.check_inputs
-    found = measure(plans, place, names, asked.load, live, check_inputs, quiet, observer=observer)
+    found = measure(plans, place, names, asked.load, judge, check_inputs, quiet, observer=observer)
     if found.interrupted:
         return None
-    is_contest = in_turns or isinstance(live, LiveGate)
-    checks = live.checks(found.results) if is_contest else check_alone(found.result, asked.limits)
-    return _Held(found.results, found.folders, checks, live.regressions(checks))
+    is_contest = in_turns or isinstance(judge, LiveGate)
+    checks = judge.checks(found.results) if is_contest else check_alone(found.result, asked.limits)
+    return _Held(found.results, found.folders, checks, judge.regressions(checks))
 
 
 def _hold_again(

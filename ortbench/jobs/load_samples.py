@@ -70,11 +70,8 @@ def write(taken: Sequence[Taken], folder: Path) -> None:
 
 
 def read(folder: Path) -> Arrays | None:
-    """The samples beside a result, as `arrays` gives them; None where there are none.
-
-    Raises:
-        BadInput: they cannot be read.
-    """
+    """The samples beside a result, as `arrays` gives them; None where there are none. `BadInput` where they cannot be
+    read."""
     import numpy as np
 
     file = folder / FILE_NAME

@@ -1,27 +1,36 @@
-"""What `ortbench devices` and `ortbench inspect` do: ask a worker, and show its answer."""
+"""What `ortbench devices`, `inspect`, `doctor` and `code` do: ask a worker, and show what follows from its answer."""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ortbench.analysis.feedback_pairs import suggested
-from ortbench.core.errors import BENCHMARK_FAILED, DONE, BenchmarkFailed, Unsupported
+from ortbench.core import interpreters, signals
+from ortbench.core.errors import BENCHMARK_FAILED, DONE, INTERRUPTED, BenchmarkFailed, Unsupported
+from ortbench.core.safe_text import visible
 from ortbench.jobs.check import FAILED, checked
-from ortbench.jobs.publishing import write_json
-from ortbench.measure.process import Client
-from ortbench.model.protocol import Inspected, Listed
+from ortbench.jobs.measuring import observed
+from ortbench.jobs.publishing import check_place, write, write_json
+from ortbench.measure.process import Client, open_worker
+from ortbench.model.doctor_schema import Facts, Noise
+from ortbench.model.protocol import Inspected, Listed, Opened, Prepared, Program
+from ortbench.plan.plan import Plan
 from ortbench.plan.target import Inputs, Target
 
+if TYPE_CHECKING:
+    from ortbench.analysis.doctor import Section
+
 _DEVICES_S, _MODEL_S = 120.0, 600.0  # the longest wait for an answer
+_WARMUP = 1  # of a mode whose program is written: nothing is timed
 
 
 def devices(library: str | None, python: str | None, json_out: str | None, check: str | None) -> int:
-    """Show the installed EPs and their devices, with those of a library that is no package, or `check` a library; the exit code.
-
-    Raises:
-        BenchmarkFailed: ONNX Runtime does not load, or the library that is to be checked.
-    """
+    """Show the installed EPs and their devices, with those of a library that is no package, or `check` a library; the exit
+    code. `BenchmarkFailed` where ONNX Runtime does not load, or the library that is to be checked."""
     found = listed(library, python, check)
     checks = [it for device in found.get("checks", ()) for it in device]
     code = BENCHMARK_FAILED if any(it["verdict"] == FAILED for it in checks) else DONE
@@ -40,12 +49,8 @@ def listed(library: str | None, python: str | None, check: str | None = None) ->
 
 
 def inspect(model: str, target: Target, placed: bool, inputs: Inputs, json_out: str | None) -> None:
-    """Show what a model takes, gives and consists of, and what looks like the state of a loop; where it is `placed`, also where
-    the target would run its nodes.
-
-    Raises:
-        BadInput, BenchmarkFailed: it cannot be read, or opened on that EP.
-    """
+    """Show what a model takes, gives and consists of, and what looks like the state of a loop; where it is `placed`, also
+    where the target would run its nodes. `BadInput` or `BenchmarkFailed` where it cannot be read, or opened on that EP."""
     found = inspected(model, target, placed, inputs)
     if write_json(found, json_out):
         return
@@ -68,3 +73,86 @@ def _ask(timeout_s: float, python: str | None, do: str, **arguments: Any) -> Any
             return client.ask(do, **arguments)
         except Unsupported as error:
             raise BenchmarkFailed(str(error)) from None
+
+
+def doctor(with_noise: bool, python: str | None, json_out: str | None) -> int:
+    """Show what may be wrong on this machine with an interpreter's ONNX Runtime, with noise also how far apart two identical
+    measurements are; the exit code. `BenchmarkFailed` where no worker can be started."""
+    from ortbench.analysis.doctor import examine, works
+    from ortbench.measure import diagnose
+
+    facts = diagnose.facts(python)
+    wanted = with_noise and facts["installed"] is not None
+    if wanted:
+        facts["noise"] = _noise(python)
+    sections = [of_environment(section, python) for section in examine(facts)]
+    findings = [{"section": section.title, **it._asdict()} for section in sections for it in section.findings]
+    if not write_json({"works": works(facts), "findings": findings, "facts": facts}, json_out):
+        _print(sections, facts, wanted)
+    if wanted and facts["noise"] is None:
+        return INTERRUPTED
+    return DONE if works(facts) else BENCHMARK_FAILED
+
+
+def of_environment(section: Section, python: str | None) -> Section:
+    """A section whose commands mend the environment that it is about: its own pip, not the one on the path."""
+    if python is None:
+        return section
+    findings = [it._replace(command=interpreters.with_pip_of(it.command, python)) for it in section.findings]
+    return section._replace(findings=findings)
+
+
+def _noise(python: str | None) -> Noise | None:
+    from ortbench.measure.diagnose import noise
+
+    signals.hold()  # from here on there are files to be removed, and the page is still to be shown
+    with ExitStack() as stack:
+        return noise(observed(stack, quiet=False), python=python)
+
+
+def _print(sections: Sequence[Section], facts: Facts, measured: bool) -> None:
+    from ortbench.report.chores import build_doctor
+    from ortbench.report.terminal.print import print_report
+
+    print_report(build_doctor(sections))
+    if measured and facts["noise"] is None:
+        print("ortbench: interrupted before the noise was measured", file=sys.stderr)
+
+
+def code(plan: Plan, out: str | None, notebook: str | None) -> int:
+    """Write the program of the plan's one mode to files, or print it where no file was asked for; the exit code. `BadInput`
+    or `BenchmarkFailed` where the mode cannot be set up, or no program is written for it."""
+    check_place(out, "--out")
+    check_place(notebook, "--notebook")
+    opened, prepared, found = _found(plan)
+    from ortbench.report.programs import program
+
+    written = program.write(plan, opened, prepared, found, plan.command)
+    texts: list[tuple[str, str, str]] = []
+    if out is not None or notebook is None:
+        texts.append(("--out", out or "-", written.source))
+    if notebook is not None:
+        texts.append(("--notebook", notebook, program.notebook(f"# {written.title}\n\n{written.about}", written.parts)))
+    saved = [path for option, path, text in texts if write(path, text, option) and path != "-"]
+    if len(saved) == len(texts):  # else a program is where this would be
+        for path in saved:
+            print(f"Saved in {visible(path)}")
+    return DONE
+
+
+def _found(plan: Plan) -> tuple[Opened, Prepared, Program]:
+    """What a worker says of the model, of the mode, and of what a program does."""
+    (mode,) = plan.modes
+    loop = plan.loop
+    with open_worker(plan) as client:
+        try:
+            opened: Opened = client.receive()
+            if opened["unsupported"] is not None:
+                raise BenchmarkFailed(f"{mode}: {opened['unsupported']}")
+            prepared: Prepared = client.ask(
+                "prepare", mode=mode, warmup=_WARMUP, depth=loop.depth, warmup_ns=loop.warmup_ns
+            )
+            found: Program = client.ask("program", mode=mode)
+        except Unsupported as error:
+            raise BenchmarkFailed(f"{mode}: {error}") from None
+    return opened, prepared, found

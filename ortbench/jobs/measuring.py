@@ -21,7 +21,7 @@ from ortbench.measure.process import Client, open_worker
 if TYPE_CHECKING:
     from ortbench.analysis.loads.load_levels import Taken
     from ortbench.measure.bench import Judge
-    from ortbench.measure.load_in_turns import Judge as LoadJudge
+    from ortbench.measure.load import Judge as LoadJudge
     from ortbench.measure.side import Side
     from ortbench.model.result import Result
     from ortbench.model.timeline import Timeline
@@ -34,25 +34,17 @@ Save = Callable[["Result"], None]
 
 @dataclass(frozen=True)
 class Measured:
-    """What came of a measurement.
+    """What came of a measurement."""
 
-    Attributes:
-        results: of the configurations that opened; of a sweep one.
-        folders: where each was saved; none where nothing is to be saved.
-        interrupted: by Ctrl-C or its like, see `ortbench.core.signals`.
-        names: of these configurations; none for one that has no name of its own.
-        not_opened: name and error of each configuration that did not open.
-        timelines: where they were asked for, each with what it is called and whose it is: of a sweep those of the shapes that
-            opened, as runs of their own, else those of the results, which are called nothing.
-        taken: of each result of a load all that was measured at its load points, in the order of those of the result.
-    """
-
-    results: list[Result]
-    folders: list[Path]
-    interrupted: bool
-    names: list[str] = field(default_factory=list)
-    not_opened: list[tuple[str, OrtbenchError]] = field(default_factory=list)
+    results: list[Result]  # of the configurations that opened; of a sweep one
+    folders: list[Path]  # where each was saved; none where nothing is to be saved
+    interrupted: bool  # by Ctrl-C or its like, see `ortbench.core.signals`
+    names: list[str] = field(default_factory=list)  # of the configurations; none for one without a name of its own
+    not_opened: list[tuple[str, OrtbenchError]] = field(default_factory=list)  # and why
+    # Each with what it is called and whose it is: of a sweep those of the shapes that opened, as runs of their own, else those of
+    # the results, which are called nothing.
     timelines: list[tuple[str, Result, Timeline]] = field(default_factory=list)
+    # Of each result of a load all that was measured at its load points, in the order of those of the result.
     taken: list[list[Taken]] = field(default_factory=list)
 
     @property
@@ -85,17 +77,11 @@ def measure_and_save(
     quiet: bool = False,
     observer: Observer | None = None,
 ) -> tuple[E, Path | None]:
-    """Carry an experiment out, which saves what it has in a folder; the folder goes again where nothing could be measured.
+    """Carry an experiment out, which saves what it has in a folder; the folder goes again where nothing could be measured, which
+    an error says.
 
-    Args:
-        client: the first worker, which ends with the experiment.
-        place: makes the folder; None where nothing is to be saved.
-        begin: makes the experiment, of a stack for what ends with it, the folder, and who is told what happens.
-        quiet: show no progress.
-        observer: told what happens, in place of a progress on the terminal.
-
-    Raises:
-        BadInput, BenchmarkFailed, NotComparable: before anything could be measured.
+    The first worker, `client`, ends with it; `begin` makes it, of a stack for what ends with it, the folder, and who is told what
+    happens: the observer, or unless that is to be `quiet` the terminal.
     """
     with ExitStack() as stack:
         stack.callback(client.close)
@@ -139,30 +125,20 @@ def measure(
 ) -> Measured:
     """Measure configurations, several in turns, and save what comes of them, also after Ctrl-C.
 
-    Args:
-        plans: checked, at least one; with several their blocks alternate.
-        place: makes the folder; several configurations have a folder each in it.
-        names: of the configurations, in messages and, made plain, as folders; needed for several.
-        load: that is put on them; None for inferences, loops or chains.
-        judge, after_open: see `ortbench.measure.bench.Bench`; of a single load there is neither.
-        quiet, observer: see `measure_and_save`.
-        traced: keep a timeline of every configuration.
-
-    Raises:
-        BadInput, BenchmarkFailed, NotComparable: before anything could be measured.
+    Several need names, which messages and, made plain, folders have. The judge ends what enough is known of; a load of one
+    configuration heeds none. Raises as `measure_and_save` does.
     """
     client = open_worker(plans[0])
 
     from ortbench.measure.bench import Bench
-    from ortbench.measure.load import LoadBench
-    from ortbench.measure.load_in_turns import LoadInTurns
+    from ortbench.measure.load import LoadExperiment
     from ortbench.measure.side import Side
     from ortbench.model.timeline import Timeline
 
     sides: list[Side] = []
     folders: list[Path] = []
 
-    def begin(_: ExitStack, folder: Path | None, told: Observer | None) -> Bench | LoadBench | LoadInTurns:
+    def begin(_: ExitStack, folder: Path | None, told: Observer | None) -> Bench | LoadExperiment:
         folders.extend(_folders(folder, names if len(plans) > 1 else ()))
         for number, plan in enumerate(plans):
             save = saves(folders[number] if folders else None)
@@ -171,21 +147,19 @@ def measure(
             sides.append(Side(plan, worker, save, name, timeline))
         if load is None:
             return Bench(sides, told, load_the_rest, cast("Judge | None", judge), after_open)
-        if len(sides) == 1:
-            return LoadBench(sides[0], load, told, load_the_rest)
-        return LoadInTurns(sides, load, cast("LoadJudge", judge), told, load_the_rest, after_open)
+        own = cast("LoadJudge", judge) if len(sides) > 1 else None
+        return LoadExperiment(sides, load, own, told, load_the_rest, after_open)
 
     bench, _ = measure_and_save(client, place, begin, quiet, observer)
-    not_opened = bench.not_opened if isinstance(bench, Bench) else []
-    taken = [] if isinstance(bench, Bench) else [bench.taken] if isinstance(bench, LoadBench) else bench.taken
-    left_out = [side for side, _ in not_opened]  # one can be open all the same, with nodes where none may be
+    taken = bench.taken if isinstance(bench, LoadExperiment) else []
+    left_out = [side for side, _ in bench.not_opened]  # one can be open all the same, with nodes where none may be
     kept = [side for side in sides if side not in left_out]
     return Measured(
         [side.result for side in kept],
         _finished(sides, folders, kept, taken),
         bench.interrupted,
         [side.name for side in kept] if names else [],
-        [(side.name, error) for side, error in not_opened],
+        [(side.name, error) for side, error in bench.not_opened],
         [("", side.result, side.timeline) for side in kept if side.timeline is not None],
         taken,
     )

@@ -12,6 +12,7 @@ from ortbench.core.errors import INTERRUPTED, BenchmarkFailed, OrtbenchError
 from ortbench.core.safe_text import complain
 from ortbench.jobs.measuring import measure, new_place
 from ortbench.jobs.publishing import publish, say_failures
+from ortbench.measure import nsys
 from ortbench.plan.output_options import Wanted
 from ortbench.plan.plan import Plan
 
@@ -31,8 +32,6 @@ def profile(plan: Plan, attach_only: bool, wanted: Wanted) -> int:
     """Run a session, under Nsight Systems where it is installed unless it is `attach_only`, save and show what came of it; the
     exit code.
     """
-    from ortbench.measure import nsys
-
     out, quiet = wanted.out, wanted.quiet
     found = None if attach_only else nsys.find()
     remarks: list[str] = []
@@ -55,7 +54,6 @@ def profile(plan: Plan, attach_only: bool, wanted: Wanted) -> int:
 
 def _session(plan: Plan, out: Path, quiet: bool) -> tuple[Profile, Path, bool]:
     """The session by itself; its folder holds no result, because a result is what other commands compare."""
-
     found = measure([plan], new_place(out, [plan], "profile"), quiet=quiet)
 
     from ortbench.analysis.nodes.nsight import Profile
@@ -67,13 +65,12 @@ def _session(plan: Plan, out: Path, quiet: bool) -> tuple[Profile, Path, bool]:
     return Profile(session, None), path, found.interrupted
 
 
-def _recorded(plan: Plan, nsys: str, out: Path, quiet: bool, remarks: list[str]) -> tuple[Profile, Path, bool]:
+def _recorded(plan: Plan, tool: str, out: Path, quiet: bool, remarks: list[str]) -> tuple[Profile, Path, bool]:
     """The session of another process, which Nsight Systems records, and what both found."""
     from ortbench.analysis.nodes.nsight import Profile
-    from ortbench.measure import nsys as measure_nsys
     from ortbench.measure.folder import new_folder, run_name, temporary_folder
 
-    version = measure_nsys.version(nsys)
+    version = nsys.version(tool)
     signals.hold()  # from here on there is a folder, and soon something in it
     folder = new_folder(out, run_name([plan], "profile"))
     if not quiet:
@@ -84,7 +81,7 @@ def _recorded(plan: Plan, nsys: str, out: Path, quiet: bool, remarks: list[str])
         handed = Path(inner) / "plan.pickle"
         handed.write_bytes(pickle.dumps(plan))
         try:
-            measure_nsys.record(nsys, report, [sys.executable, "-m", __name__, str(handed), inner, str(found)])
+            nsys.record(tool, report, [sys.executable, "-m", __name__, str(handed), inner, str(found)])
         except BenchmarkFailed as error:
             if not found.exists():
                 raise
@@ -97,10 +94,10 @@ def _recorded(plan: Plan, nsys: str, out: Path, quiet: bool, remarks: list[str])
         session = _load_session(found)
     session.command = list(plan.command)
     if remarks and not interrupted:
-        _note_lost_report(measure_nsys.file_of(report, ".nsys-rep"), session, remarks[-1])
+        _note_lost_report(nsys.file_of(report, ".nsys-rep"), session, remarks[-1])
     if not session.setup.get("profiler_listens") and not interrupted:
         remarks[:] = [TOO_OLD]
-    return Profile(session, _read_recording(nsys, version, report, remarks)), folder, interrupted
+    return Profile(session, _read_recording(tool, version, report, remarks)), folder, interrupted
 
 
 def _note_lost_report(report: Path, session: Result, why: str) -> None:
@@ -113,14 +110,12 @@ def _note_lost_report(report: Path, session: Result, why: str) -> None:
         files.note(str(report), why)
 
 
-def _read_recording(nsys: str, version: str, report: Path, remarks: list[str]) -> Recording | None:
+def _read_recording(tool: str, version: str, report: Path, remarks: list[str]) -> Recording | None:
     """What Nsight Systems recorded; None with a remark where it cannot be read, since the session is still worth having."""
-    from ortbench.measure.nsys import read_export, summarise
-
     if remarks:
         return None
     try:
-        return read_export(summarise(nsys, report), version, report)
+        return nsys.read_export(nsys.summarise(tool, report), version, report)
     except BenchmarkFailed as error:
         remarks.append(f"what Nsight Systems recorded could not be read: {error}")
         return None
@@ -139,19 +134,18 @@ def _load_session(path: Path) -> Result:
 def _remarks(session: Result, attach_only: bool) -> list[str]:
     """What a user who wanted a timeline should know."""
     from ortbench.core.profiler import is_profiled
-    from ortbench.measure.nsys import RECORD, WHERE_TO_GET_IT
 
     if not attach_only:
         command = session.kind or "run"
         return [
             "nsys is not on the PATH, so nothing was recorded: Nsight Systems is at "
-            f"{WHERE_TO_GET_IT}; without it, ortbench {command} --trace makes a timeline"
+            f"{nsys.WHERE_TO_GET_IT}; without it, ortbench {command} --trace makes a timeline"
         ]
     if session.setup.get("profiler_listens"):
         return []
     if is_profiled():
         return [TOO_OLD]
-    return [f"no profiler is attached; start it as: nsys profile {' '.join(RECORD)} {' '.join(session.command)}"]
+    return [f"no profiler is attached; start it as: nsys profile {' '.join(nsys.RECORD)} {' '.join(session.command)}"]
 
 
 def _attached() -> int:

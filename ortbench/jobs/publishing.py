@@ -24,19 +24,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Exports:
-    """What CI systems read.
+    """What CI systems read."""
 
-    Attributes:
-        suite: the name of the JUnit suite.
-        outcomes: gives its cases.
-        results: whose figures are exported.
-        labels: which of several configurations each is of; "" where its EP says it.
-    """
-
-    suite: str
-    outcomes: Callable[[], Sequence[Outcome]]
-    results: Sequence[Result]
-    labels: Sequence[str] = ()
+    suite: str  # the name of the JUnit suite
+    outcomes: Callable[[], Sequence[Outcome]]  # gives its cases
+    results: Sequence[Result]  # whose figures are exported
+    labels: Sequence[str] = ()  # which of several configurations each is of; "" where its EP says it
 
 
 def publish(
@@ -50,13 +43,7 @@ def publish(
 ) -> None:
     """Write and print what a command came to, as far as that is wanted; a file that cannot be written is noted.
 
-    Args:
-        wanted: what is to be written and shown.
-        reports: printed, with an empty line between two.
-        json: gives what ``--json`` writes.
-        markdown: of the whole; by default of the reports.
-        exports: for ``--junit``, ``--action-json`` and ``--bmf``.
-        page: gives what ``--html`` writes.
+    `json` and `page` give what ``--json`` and ``--html`` write; `markdown` is of the whole, by default of the reports.
     """
     if exports is not None:
         _write_exports(exports, wanted)
@@ -89,15 +76,7 @@ def publish_results(
     markdown: str | None = None,
     labels: Sequence[str] = (),
 ) -> int:
-    """Publish what was measured; the exit code.
-
-    Args:
-        found: saved.
-        model: its file, as it was typed.
-        wanted: what is to be written and shown.
-        reports, markdown: see `publish`; by default of the one result.
-        labels: see `Exports`.
-    """
+    """Publish what was measured on a model, whose file is called as it was typed; by default the one result. The exit code."""
     from ortbench.model.result_file import result_json
     from ortbench.report.run import build
 

@@ -24,11 +24,8 @@ from ortbench.suite.record import CONCLUDED, MISSING, SKIPPED, Record, exit_code
 
 
 def chosen(found: Suite, jobs: Sequence[Job], part: str | None, only: Sequence[str]) -> list[Job]:
-    """The jobs of a shard, such as ``2/4``, or of all cases, as far as their ids match a pattern, where there are any.
-
-    Raises:
-        BadInput: no such shard, or a pattern that matches no case.
-    """
+    """The jobs of a shard, such as ``2/4``, or of all cases, as far as their ids match a pattern, where there are any;
+    `BadInput` for no such shard, or a pattern that matches no case."""
     ids = [case.id for case in found.cases]
     taken = set(ids) if part is None else shard(ids, *parse_shard(part))
     for pattern in only:
@@ -42,11 +39,8 @@ def chosen(found: Suite, jobs: Sequence[Job], part: str | None, only: Sequence[s
 
 
 def suite(found: Suite, jobs: Sequence[Job], place: Path, fresh: bool, wanted: Wanted, ray: str | None = None) -> int:
-    """Carry jobs of a suite out in its folder, here or on the cluster at `ray`, write and show what they came to; the exit code.
-
-    Raises:
-        BadInput: the folder is something else's, or cannot be written; there is no such cluster.
-    """
+    """Carry jobs of a suite out in its folder, here or on the cluster at `ray`, write and show what they came to; the exit
+    code. `BadInput` where the folder is something else's, or cannot be written; there is no such cluster."""
     carry_out = cases.run if ray is None else _on_cluster(ray)
     if any(job.baseline is not None and job.baseline.parent.resolve() == place.resolve() for job in jobs):
         raise BadInput(f"--out {place}: is the baseline too, which would be overwritten; name another folder")
@@ -78,11 +72,8 @@ def _on_cluster(address: str) -> Callable[..., tuple[list[Record], bool]]:
 
 
 def merge(folders: Sequence[Path], out: Path, wanted: Wanted) -> int:
-    """Put shards together in a folder, write and show what they came to; the exit code.
-
-    Raises:
-        BadInput: they do not belong together, or the folder is something else's or cannot be made.
-    """
+    """Put shards together in a folder, write and show what they came to; the exit code. `BadInput` where they do not belong
+    together, or the folder is something else's or cannot be made."""
     name, records, remarks = join(folders, out)
     for remark in remarks:
         complain(remark)

@@ -41,11 +41,8 @@ def _writable(place: Path) -> Iterator[None]:
 
 
 def claim(out: Path, name: str, file_sha256: str, ids: Sequence[str]) -> None:
-    """Make a suite's folder, or take up the one that is there.
-
-    Raises:
-        BadInput: it is something else's, in which no folders may be emptied, or cannot be written.
-    """
+    """Make a suite's folder, or take up the one that is there; `BadInput` where it is something else's, in which no folders
+    may be emptied, or cannot be written."""
     with _writable(out):
         _take_up(out, name)
         write_atomically(out / SUITE_FILE, _suite_json(name, file_sha256, ids))
@@ -75,11 +72,7 @@ class Suite(TypedDict):
 
 
 def suite_of(folder: Path) -> Suite:
-    """What a suite's folder says of its suite.
-
-    Raises:
-        BadInput: it is not the folder of a suite.
-    """
+    """What a suite's folder says of its suite; `BadInput` where it is not the folder of a suite."""
     file = folder / SUITE_FILE
     if not file.is_file():
         raise BadInput(f"{folder} is not the folder of a suite: it has no {SUITE_FILE}")
@@ -149,14 +142,10 @@ def saved_result(folder: Path) -> Result | None:
 
 
 def join(folders: Sequence[Path], out: Path) -> tuple[str, list[Record], list[str]]:
-    """Put the shards of one suite, of which any may have a case, together in a folder.
+    """Put the shards of one suite, of which any may have a case, together in a folder: the suite's name, a record for each of its
+    cases (`MISSING` where no shard has it), and remarks. Files that could not be written are noted.
 
-    Returns:
-        The suite's name, a record for each of its cases (`MISSING` where no shard has it), and remarks. Files that could
-        not be written are noted.
-
-    Raises:
-        BadInput: they are not of one suite, a case was measured differently in two of them, or a folder cannot be made.
+    `BadInput` where they are not of one suite, a case was measured differently in two of them, or a folder cannot be made.
     """
     suites = [suite_of(folder) for folder in folders]
     for folder, suite in zip(folders, suites, strict=True):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ortbench.analysis.bandwidth import TITLES, copies, fail, put_samples, sync_of
 from ortbench.core import units
@@ -152,17 +152,23 @@ class CopyBench(Experiment[Series]):
         if not usable:
             return
         self._observer.stage(f"proving fences ({TITLES[kind]})")
-        try:
-            answer: CopiesProved = self._client.ask("bandwidth_prove", memory=kind)
-        except WorkerLost:
-            raise
-        except BenchmarkFailed as error:
+        answer: CopiesProved | BenchmarkFailed = self._answer("bandwidth_prove", memory=kind)
+        if isinstance(answer, BenchmarkFailed):
             for place in usable:
-                self._fail_both(place, str(error))
+                self._fail_both(place, str(answer))
             return
         sync_of(self.result)[kind] = {direction: answer[direction] for direction in DIRECTIONS}
         for item in answer["estimates"]:
             self._estimates[Series(item["direction"], kind, item["bytes"])] = {LATENCY: item["ns"]}
+
+    def _answer(self, do: str, **arguments: Any) -> Any:
+        """What the worker answers, or what it fails with; a worker that is lost ends all."""
+        try:
+            return self._client.ask(do, **arguments)
+        except WorkerLost:
+            raise
+        except BenchmarkFailed as error:
+            return error
 
     # The measurement
 
@@ -203,13 +209,8 @@ class CopyBench(Experiment[Series]):
 
     def _check(self, kind: str, size: int) -> None:
         """Hold what the timed copies left against what was to be copied."""
-        try:
-            left: Held = self._client.ask("bandwidth_finish", memory=kind, size=size)
-            wrong = left["differs"]
-        except WorkerLost:
-            raise
-        except BenchmarkFailed as error:
-            wrong = str(error)
+        left: Held | BenchmarkFailed = self._answer("bandwidth_finish", memory=kind, size=size)
+        wrong = str(left) if isinstance(left, BenchmarkFailed) else left["differs"]
         if wrong is not None:
             self._fail_both((kind, size), f"after the timed copies: {wrong}")
 

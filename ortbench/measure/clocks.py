@@ -23,11 +23,8 @@ _RESET_S = 30.0
 
 @contextmanager
 def locked_clocks(sides: Sequence[tuple[Plan, Result]]) -> Iterator[None]:
-    """Inside the block the cards of all configurations, whose models are open, have their clocks locked, if the plans want that.
-
-    Raises:
-        BadInput: there is no such card, the user may not, or the card does not take the clock.
-    """
+    """Inside the block the cards of all configurations, whose models are open, have their clocks locked, if the plans want
+    that; `BadInput` where there is no such card, the user may not, or the card does not take the clock."""
     wish = sides[0][0].lock_clocks if sides else None
     if wish is None:
         yield
@@ -62,11 +59,8 @@ def _reset(card: int) -> str:
 
 
 class _Guard:
-    """The process that locks a card's clocks and resets them; see `ortbench.measure.guardian`.
-
-    Raises:
-        BadInput: they cannot be locked.
-    """
+    """The process that locks a card's clocks and resets them; see `ortbench.measure.guardian`. `BadInput` where they cannot
+    be locked."""
 
     def __init__(self, card: int, wish: str | int) -> None:
         self.card = card

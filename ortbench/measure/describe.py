@@ -23,7 +23,7 @@ from ortbench.measure.gpus import is_on_nvidia, known_card, to_warn_of
 from ortbench.model.modes import CPU, MODES
 from ortbench.model.protocol import Opened, OpenedChain
 from ortbench.model.result import CHAIN, LOOP, UNSUPPORTED, Result
-from ortbench.model.schema import GpuReading, Machine, Target
+from ortbench.model.schema import GpuReading, Machine, Target, Throttled
 from ortbench.plan.options import settings
 from ortbench.plan.plan import Plan
 from ortbench.plan.target import POLICIES
@@ -134,10 +134,7 @@ def describe_gpus(results: Sequence[Result], readings: Sequence[GpuReading], dec
     if found is not None and decided:
         found["left_out"] = False
     for result in results:
-        if readings:
-            result.environment["gpu_readings"] = list(readings)
-        for moved in to_warn_of(readings, found):
-            result.warn("gpu-state", moved)
+        say_what_moved(result, readings, found)
         if found is None:
             continue
         result.throttled = found
@@ -145,6 +142,14 @@ def describe_gpus(results: Sequence[Result], readings: Sequence[GpuReading], dec
             result.warn("throttled", sentence(found, decided))
         for case in result.cases if found["left_out"] else ():
             leave_out(case, set(found["rounds"]))
+
+
+def say_what_moved(result: Result, readings: Sequence[GpuReading], found: Throttled | None = None) -> None:
+    """Put into a result what was read of GPUs, and warn where their state moved, but for what is left out of figures."""
+    if readings:
+        result.environment["gpu_readings"] = list(readings)
+    for moved in to_warn_of(readings, found):
+        result.warn("gpu-state", moved)
 
 
 def _cards(result: Result, readings: Sequence[GpuReading]) -> set[int]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import contextlib
 import platform
-from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
 from typing import Any, cast
@@ -18,7 +17,7 @@ from ortbench.measure import nsys
 from ortbench.measure.bench import Bench
 from ortbench.measure.environment import cpu_model, governors, load_average, usable_cores
 from ortbench.measure.folder import temporary_folder
-from ortbench.measure.gpus import opened_nvml
+from ortbench.measure.gpus import Calls, clocks, opened_nvml, told, told_by
 from ortbench.measure.process import Client
 from ortbench.measure.side import Side
 from ortbench.model.doctor_schema import (
@@ -43,11 +42,8 @@ _ANSWER_S = 120.0  # the longest wait for one
 
 
 def facts(python: str | None = None) -> Facts:
-    """All but the noise, which is None, of this machine and of the ONNX Runtime of an interpreter.
-
-    Raises:
-        BenchmarkFailed: no worker can be started.
-    """
+    """All but the noise, which is None, of this machine and of the ONNX Runtime of an interpreter; `BenchmarkFailed` where no
+    worker can be started."""
     found = cpu()  # its load before the worker adds to it
     packages, installed, problem = _runtime(python)
     return {
@@ -176,12 +172,12 @@ def nvidia(nvml: Any = None, root: Path = Path("/")) -> Nvidia:
     with opened_nvml(nvml) as opened:
         if opened is None:
             return {"present": _on_the_bus(root), "driver": None, "cuda": None, "cards": []}
-        cuda = _asked(opened, opened.nvmlSystemGetCudaDriverVersion_v2)
+        cuda = told_by(opened, opened.nvmlSystemGetCudaDriverVersion_v2)
         return {
             "present": True,
-            "driver": _asked(opened, opened.nvmlSystemGetDriverVersion),
+            "driver": told_by(opened, opened.nvmlSystemGetDriverVersion),
             "cuda": None if cuda is None else f"{cuda // 1000}.{cuda % 1000 // 10}",
-            "cards": [_card(opened, number) for number in range(_asked(opened, opened.nvmlDeviceGetCount) or 0)],
+            "cards": [_card(opened, number) for number in range(told_by(opened, opened.nvmlDeviceGetCount) or 0)],
         }
 
 
@@ -203,21 +199,17 @@ def _card(nvml: Any, number: int) -> Card:
         handle = nvml.nvmlDeviceGetHandleByIndex(number)
     except nvml.NVMLError as error:
         return {"error": one_line(error)}
-    asked: dict[str, Callable[[], Any]] = {
+    asked: Calls = {
         "name": lambda: nvml.nvmlDeviceGetName(handle),
         "persistence": lambda: nvml.nvmlDeviceGetPersistenceMode(handle) == 1,
-        "sm_mhz": lambda: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM),
-        "sm_mhz_max": lambda: nvml.nvmlDeviceGetMaxClockInfo(handle, nvml.NVML_CLOCK_SM),
-        "memory_mhz": lambda: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_MEM),
-        "memory_mhz_max": lambda: nvml.nvmlDeviceGetMaxClockInfo(handle, nvml.NVML_CLOCK_MEM),
+        **clocks(nvml, handle),
         "power_limit_w": lambda: nvml.nvmlDeviceGetEnforcedPowerLimit(handle) / 1000,
         "power_default_w": lambda: nvml.nvmlDeviceGetPowerManagementDefaultLimit(handle) / 1000,
         "busy": lambda: nvml.nvmlDeviceGetUtilizationRates(handle).gpu / 100,
         "slowed_by": lambda: held_by(nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle)),
         "processes": lambda: _processes(nvml, handle),
     }
-    found = {key: value for key, call in asked.items() if (value := _asked(nvml, call)) is not None}
-    return cast(Card, found)  # the keys are those of its fields
+    return cast(Card, told(nvml, asked))  # the keys are those of its fields
 
 
 def _processes(nvml: Any, handle: Any) -> list[CardProcess]:
@@ -235,14 +227,6 @@ def _name(pid: int) -> str | None:
     try:
         return psutil.Process(pid).name()
     except psutil.Error:
-        return None
-
-
-def _asked(nvml: Any, call: Callable[[], Any]) -> Any:
-    mismatch = getattr(nvml, "NVMLLibraryMismatchError", nvml.NVMLError)  # no kind of the other
-    try:
-        return call()
-    except (nvml.NVMLError, mismatch, AttributeError):  # a card without it, or a library older than the call
         return None
 
 

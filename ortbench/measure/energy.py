@@ -130,11 +130,7 @@ class Meter(Protocol):
 
 
 def meter_for(target: Provider, nvml: Any, root: Path = Path("/")) -> Meter:
-    """The meter of the device that an EP runs on.
-
-    Raises:
-        Unsupported: nothing can be read there, and why.
-    """
+    """The meter of the device that an EP runs on; `Unsupported` where nothing can be read there, and why."""
     if target["device"]["type"] == "CPU":
         return Rapl(root)
     card = card_of(target, nvml)
@@ -149,11 +145,7 @@ def meter_for(target: Provider, nvml: Any, root: Path = Path("/")) -> Meter:
 
 
 class Counter:
-    """The card's own counter of energy, of which NVML tells.
-
-    Raises:
-        NVMLError: it has none.
-    """
+    """The card's own counter of energy, of which NVML tells; `NVMLError` where it has none."""
 
     how: Literal["counter"] = "counter"
     poll_s = 0.002  # of a step of 20 to 100 ms
@@ -169,11 +161,7 @@ class Counter:
 
 
 class Power:
-    """Readings of the card's power, integrated.
-
-    Raises:
-        NVMLError: there are none.
-    """
+    """Readings of the card's power, integrated; `NVMLError` where there are none."""
 
     how: Literal["power"] = "power"
     poll_s = 0.02
@@ -194,11 +182,8 @@ class Power:
 
 
 class Rapl:
-    """The counters of the CPU's packages, by Linux's powercap: Intel's, and AMD's by the same name.
-
-    Raises:
-        Unsupported: there are none, or they may not be read.
-    """
+    """The counters of the CPU's packages, by Linux's powercap: Intel's, and AMD's by the same name; `Unsupported` where there
+    are none, or they may not be read."""
 
     how: Literal["rapl"] = "rapl"
     of = "the CPU's packages"

@@ -67,11 +67,8 @@ def discard_if_empty(path: Path) -> None:
 
 @contextmanager
 def temporary_folder() -> Iterator[str]:
-    """A folder for what goes from one process to another, for as long as the block lasts.
-
-    Raises:
-        BenchmarkFailed: there is no room for one.
-    """
+    """A folder for what goes from one process to another, for as long as the block lasts; `BenchmarkFailed` where there is no
+    room for one."""
     try:
         folder = tempfile.TemporaryDirectory(prefix="ortbench-", ignore_cleanup_errors=True)
     except OSError as error:

@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from ortbench.analysis.throttling import HOLDS_BACK, IDLE, WATCHED, bits_that_hold
 from ortbench.core.ep_names import is_nvidia
@@ -21,7 +21,6 @@ EVERY_S = 1.0  # a reading is kept, and whenever what holds a card back has chan
 _GLANCE_S = 0.1  # that is looked at so often: NVML tells it at once
 _STEADY = 0.05  # how far clocks may move before it is said
 _CLOCKS: tuple[tuple[Literal["sm_mhz", "memory_mhz"], str], ...] = (("sm_mhz", "SM"), ("memory_mhz", "memory"))
-_State = Literal["sm_mhz", "memory_mhz", "temperature_c", "power_w"]
 
 
 def nvidia_gpus() -> list[Gpu]:
@@ -73,18 +72,39 @@ def open_nvml() -> Any:
 
 def _describe(nvml: Any, index: int, driver: str) -> Gpu:
     handle = nvml.nvmlDeviceGetHandleByIndex(index)
-    gpu: Gpu = {
+    known = {
         "name": nvml.nvmlDeviceGetName(handle),
         "driver": driver,
         "memory_bytes": nvml.nvmlDeviceGetMemoryInfo(handle).total,
     }
-    with contextlib.suppress(nvml.NVMLError):
-        gpu["sm_mhz"] = nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM)
-        gpu["sm_mhz_max"] = nvml.nvmlDeviceGetMaxClockInfo(handle, nvml.NVML_CLOCK_SM)
-    with contextlib.suppress(nvml.NVMLError):
-        gpu["memory_mhz"] = nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_MEM)
-        gpu["memory_mhz_max"] = nvml.nvmlDeviceGetMaxClockInfo(handle, nvml.NVML_CLOCK_MEM)
-    return gpu
+    return cast(Gpu, {**known, **told(nvml, clocks(nvml, handle))})  # the keys are those of its fields
+
+
+Calls = dict[str, Callable[[], Any]]
+
+
+def clocks(nvml: Any, handle: Any) -> Calls:
+    """What tells a card's clocks, MHz."""
+    return {
+        "sm_mhz": lambda: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM),
+        "sm_mhz_max": lambda: nvml.nvmlDeviceGetMaxClockInfo(handle, nvml.NVML_CLOCK_SM),
+        "memory_mhz": lambda: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_MEM),
+        "memory_mhz_max": lambda: nvml.nvmlDeviceGetMaxClockInfo(handle, nvml.NVML_CLOCK_MEM),
+    }
+
+
+def told(nvml: Any, calls: Calls) -> dict[str, Any]:
+    """What calls of NVML tell; what they do not is left out."""
+    return {key: value for key, call in calls.items() if (value := told_by(nvml, call)) is not None}
+
+
+def told_by(nvml: Any, call: Callable[[], Any]) -> Any:
+    """What a call of NVML tells; None of a card without it, or by a library that is older than the call."""
+    mismatch = getattr(nvml, "NVMLLibraryMismatchError", nvml.NVMLError)  # no kind of the other
+    try:
+        return call()
+    except (nvml.NVMLError, mismatch, AttributeError):
+        return None
 
 
 class Watch:
@@ -134,26 +154,16 @@ class Watch:
         return {"at_s": round((at - self._start) / 1e9, 3), "gpu": number, "at_ns": at}
 
     def _ask_reasons(self, handle: Any) -> int | None:
-        try:
-            return int(self._nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle))
-        except self._nvml.NVMLError:
-            return None
+        found = told_by(self._nvml, lambda: self._nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle))
+        return None if found is None else int(found)
 
     def _read(self, handle: Any) -> GpuState:
         nvml = self._nvml
-        calls: dict[_State, Callable[[], Any]] = {
-            "sm_mhz": lambda: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM),
-            "memory_mhz": lambda: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_MEM),
-            "temperature_c": lambda: nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU),
-            "power_w": lambda: nvml.nvmlDeviceGetPowerUsage(handle) / 1000,
-        }
-        found: GpuState = {}
-        for key, call in calls.items():
-            with contextlib.suppress(nvml.NVMLError):
-                found[key] = call()
-        if (reasons := self._ask_reasons(handle)) is not None:
-            found["reasons"] = reasons
-        return found
+        calls = {key: call for key, call in clocks(nvml, handle).items() if not key.endswith("_max")}
+        calls["temperature_c"] = lambda: nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU)
+        calls["power_w"] = lambda: nvml.nvmlDeviceGetPowerUsage(handle) / 1000
+        calls["reasons"] = lambda: self._ask_reasons(handle)
+        return cast(GpuState, told(nvml, calls))  # the keys are those of its fields
 
     def close(self) -> None:
         """Let NVML go."""
@@ -207,11 +217,8 @@ def is_on_nvidia(it: Provider | EpOfSession | ChainStage) -> bool:
 
 
 def card_of(target: Provider, nvml: Any) -> int:
-    """The number by which NVML, initialised or None, knows an EP's device.
-
-    Raises:
-        Unsupported: it is none of NVIDIA's, or which one it is cannot be told.
-    """
+    """The number by which NVML, initialised or None, knows an EP's device; `Unsupported` where it is none of NVIDIA's, or
+    which one it is cannot be told."""
     if not is_on_nvidia(target):
         raise Unsupported(f"the device of {target['ep']} is no NVIDIA GPU")
     if nvml is None:
@@ -235,11 +242,8 @@ def known_card(target: Provider) -> int | None:
 
 
 def which(bus: str | None, buses: Sequence[str]) -> int:
-    """The number of the card on the bus on which ONNX Runtime has the device, such as ``0000:01:00.0``.
-
-    Raises:
-        Unsupported: none is there, or ONNX Runtime does not say where the device is.
-    """
+    """The number of the card on the bus on which ONNX Runtime has the device, such as ``0000:01:00.0``; `Unsupported` where
+    none is there, or ONNX Runtime does not say where the device is."""
     if bus is None:
         raise Unsupported(f"there are {len(buses)} NVIDIA GPUs, and ONNX Runtime does not say which one it uses")
     found = [number for number, other in enumerate(buses) if _place(other) == _place(bus)]

@@ -1,31 +1,90 @@
-"""Loads: load points of a closed loop in turns, those of an open loop one by one, and a search for the highest rate."""
+"""Loads: the load points of one configuration or several, and the orders in which their blocks come.
+
+Without a judge rounds of a closed loop come first, then each rate as one stretch, then a search for the highest rate. With one,
+load points of all configurations take turns, round by round, until it knows enough: in each round a load point has a block on
+every configuration, one right after the other, in an order shuffled from the seed. A block at a rate is a stretch of requests
+that are due at the same moments on all; its first requests come to callers that have just been woken, and do not count.
+"""
 
 from __future__ import annotations
 
+import math
 import random
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
 
 from ortbench.analysis.loads import queueing
-from ortbench.analysis.loads.levels import Search
-from ortbench.analysis.loads.load_levels import Burst, Requests, Taken, case_of
+from ortbench.analysis.loads.levels import CONCURRENCY, At, Search
+from ortbench.analysis.loads.load_levels import Burst, Requests, Taken, burst_block, case_of, stretch_block
+from ortbench.measure.describe import say_what_moved
 from ortbench.measure.experiment import Experiment
 from ortbench.measure.forecast import Forecast
 from ortbench.measure.gpus import Watch
 from ortbench.measure.load_side import LoadSide
 from ortbench.measure.side import Side
 from ortbench.model.result import Result
-from ortbench.model.schema import Stopped
+from ortbench.model.schema import LoadBlock, Stopped
 from ortbench.plan.load_plan import AUTO, UNIFORM, LoadPlan, read_timestamps
 from ortbench.plan.plan import Observer
 
-FEWEST_CYCLES = 5  # of a caller in a block, if all wait for one another
-SHORTEST_BLOCK_NS = 20_000_000
-ALONE_ROUNDS = 3  # of one caller alone where there is no closed loop
+_FEWEST_CYCLES = 5  # of a caller in a block, if all wait for one another
+_SHORTEST_BLOCK_NS = 20_000_000
+_ALONE_ROUNDS = 3  # of one caller alone where it is not in all rounds
+# Without a judge
 _FEWEST_ROUNDS, _MOST_ROUNDS = 3, 8
 _LONGEST_BLOCK_NS = 1_000_000_000
 _SEARCHED = 10  # rates that a search tries, about
+# With a judge
+_ROUNDS = 32  # that a load point's time is to be enough for, unless its blocks must be longer
+_LONGEST_JUDGED_S = 0.25  # of a block of a closed loop: more short blocks tell more than fewer long ones
+_SKIPPED = 3  # requests at the beginning of a stretch
+# How much longer than it is meant to last a stretch with more requests than can be served lasts, at least.
+_PATIENCE_S, _JUDGED_PATIENCE_S = 5.0, 1.0
+
+
+class Judge(Protocol):
+    """Looks at blocks as they come and says of which load points more are wanted: see `ortbench.gate.live_load.LiveLoadGate`."""
+
+    @property
+    def takes(self) -> int:
+        """How many rounds a verdict takes, at least."""
+
+    def least_runs(self, mode: str, place: At) -> int:
+        """How many runs a block takes."""
+
+    def add(self, side: int, mode: str, place: At, block: LoadBlock) -> None:
+        """Take a block into account."""
+
+    def wants(self, mode: str, place: At, rounds: int) -> bool:
+        """Whether more rounds of a load point are of use."""
+
+
+@dataclass
+class Point:
+    """A load point, what is taken of it on each configuration, how long a judged block of it is, and how far it is."""
+
+    mode: str
+    place: At
+    taken: tuple[Taken, ...]
+    block_s: float = 0.0
+    rounds: int = 0
+
+    @property
+    def is_open(self) -> bool:
+        return self.taken[0].is_open
+
+
+class Turn(NamedTuple):
+    """What comes next: a block of a load point on every configuration, or without one a block of one caller alone of a mode.
+    Requests are due at the same moments for the same `repeat`."""
+
+    number: int
+    mode: str
+    point: Point | None = None
+    seconds: float = 0.0
+    repeat: int = 0
 
 
 class Due:
@@ -62,23 +121,19 @@ class Due:
 
 
 class LoadExperiment(Experiment[Any]):
-    """A load on one configuration or several, all of which must open; the order of its blocks is what kinds of it differ in."""
-
-    patience_s = (
-        5.0  # how much longer than it is meant to last a stretch with more requests than can be served lasts, at least
-    )
-    skipped = 0  # requests at the beginning of a stretch
+    """A load on configurations, all of which must open; one of a single configuration needs no judge."""
 
     def __init__(
         self,
         sides: Sequence[Side],
         load: LoadPlan,
+        judge: Judge | None = None,
         observer: Observer | None = None,
         meanwhile: Callable[[], None] | None = None,
         after_open: Callable[[Sequence[Result]], None] | None = None,
     ) -> None:
         plan = sides[0].plan
-        self._load = load
+        self._load, self._judge = load, judge
         self._due = Due(load, plan.inputs.seed)
         self._level_s = self._due.level_s
         modes = len(sides) * len(plan.modes)
@@ -87,6 +142,13 @@ class LoadExperiment(Experiment[Any]):
         super().__init__(sides, forecast, observer, meanwhile, after_open)
         self._loads = [LoadSide(side, load, self._level_s, self._observer) for side in sides]
         self._random = random.Random(plan.inputs.seed)
+        self._skipped, self._patience_s = (0, _PATIENCE_S) if judge is None else (_SKIPPED, _JUDGED_PATIENCE_S)
+        self._to_come_s = 0.0
+
+    @property
+    def taken(self) -> list[list[Taken]]:
+        """What was taken of each load point, by configuration, in the order of the results."""
+        return [it.taken for it in self._loads]
 
     def _open(self) -> None:
         super()._open()
@@ -100,38 +162,185 @@ class LoadExperiment(Experiment[Any]):
                 with self._awake(it.side):
                     it.have_callers(self._due.rates)
             self._keep()
-            if (lacking := self._lacking()) is not None:
-                return {"reason": "nothing_left", "per": lacking}
+            points = list(self._points())
+            if not (self._loads[0].side.modes if self._judge is None else points):
+                return {"reason": "nothing_left", "per": "mode" if self._judge is None else "load point"}
             self._forecast.begin("measure")
             with self._clocked():
-                why = self._time_levels()
+                for turn in self._in_order(points) if self._judge is None else self._in_rounds(points, self._judge):
+                    self._carry_out(turn)
+                is_decided = self._judge is not None and not any(self._wanted(it, self._judge) for it in points)
                 self._finish()
-            return why
+            return {"reason": "verdict"} if is_decided else {"reason": "completed", "per": "load point"}
 
-    def _lacking(self) -> str | None:
-        """What there must be to be measured and is not."""
-        raise NotImplementedError
+    def _points(self) -> Iterator[Point]:
+        """The load points that all configurations have; for a judge those alone that can be measured on all."""
+        keys = [{(it.mode, it.key): it for it in side.taken} for side in self._loads]
+        for (mode, key), first in keys[0].items():
+            taken = (first, *(other[mode, key] for other in keys[1:] if (mode, key) in other))
+            point = Point(mode, At(*key), taken)
+            if len(taken) == len(keys) and (self._judge is None or self._usable(point)):
+                if self._judge is not None:
+                    point.block_s = self._judged_block_s(point, self._judge)
+                yield point
 
-    def _time_levels(self) -> Stopped:
-        """Time blocks of all load points, in the order of this kind of load."""
-        raise NotImplementedError
+    def _usable(self, point: Point) -> bool:
+        return all(side.usable(it) for side, it in zip(self._loads, point.taken, strict=True))
 
-    def _block(
-        self, it: LoadSide, taken: Taken, seconds: float, number: int, repeat: int = 0
-    ) -> Burst | Requests | None:
-        """A block of a load point: of a closed loop so long, of an open loop a stretch of requests that are due in that time,
-        at the same moments for the same `repeat`."""
-        with self._awake(it.side):
-            if not taken.is_open:
-                return it.block(taken, round(seconds * 1e9), number)
-            due = self._due.moments(taken.key[1], seconds, repeat)
-            patience_s = max(seconds, self.patience_s, 10 * it.one_run_ns(taken.mode) / 1e9)
-            return it.stretch(taken, due, seconds + patience_s, number, self.skipped)
+    # A turn
 
-    def _alone(self, it: LoadSide, mode: str, number: int) -> None:
-        """A block of one caller alone of a mode."""
-        with self._awake(it.side):
-            it.alone(mode, number)
+    def _carry_out(self, turn: Turn) -> None:
+        point = turn.point
+        for it in self._shuffled() if point is None or self._usable(point) else ():
+            with self._awake(it.side):
+                if point is None:
+                    it.alone(turn.mode, turn.number)
+                    continue
+                side = self._loads.index(it)
+                found = self._block(it, point.taken[side], turn)
+            if self._judge is not None and found is not None:
+                block = burst_block(found) if isinstance(found, Burst) else stretch_block(found)
+                if block is not None:
+                    self._judge.add(side, turn.mode, point.place, block)
+            if not self._usable(point):
+                return
+
+    def _shuffled(self) -> list[LoadSide]:
+        return self._random.sample(self._loads, len(self._loads)) if self._in_turns else self._loads
+
+    def _block(self, it: LoadSide, taken: Taken, turn: Turn) -> Burst | Requests | None:
+        """A block of a closed loop, so long; of an open loop a stretch of the requests that are due in that time."""
+        if not taken.is_open:
+            return it.block(taken, round(turn.seconds * 1e9), turn.number)
+        due = self._due.moments(taken.key[1], turn.seconds, turn.repeat)
+        patience_s = max(turn.seconds, self._patience_s, 10 * it.one_run_ns(taken.mode) / 1e9)
+        return it.stretch(taken, due, turn.seconds + patience_s, turn.number, self._skipped)
+
+    # The order without a judge, of one configuration
+
+    def _in_order(self, points: Sequence[Point]) -> Iterator[Turn]:
+        (own,) = self._loads
+        is_searched = self._load.rate == AUTO
+        searched = _SEARCHED * len(own.side.modes) if is_searched else 0
+        self._to_come_s = (len(points) + searched) * self._level_s
+        self._tell_to_come(self._to_come_s)
+        rounds = yield from self._closed_rounds(own, [it for it in points if not it.is_open])
+        yield from self._stretches(own, [it for it in points if it.is_open], rounds)
+        for mode in own.side.modes if is_searched else ():
+            yield from self._searched(own, mode)
+
+    def _closed_rounds(self, own: LoadSide, points: Sequence[Point]) -> Generator[Turn, None, int]:
+        """Rounds of a block of each load point, and one of one caller alone of each mode, shuffled; how many there were."""
+        if not points:
+            return 0
+        cycle = max(own.one_run_ns(mode) for mode in own.side.modes) * max(self._load.closed)
+        duration_ns = round(self._level_s * 1e9)
+        fitting = int(duration_ns / max(_SHORTEST_BLOCK_NS, _FEWEST_CYCLES * cycle))
+        rounds = min(_MOST_ROUNDS, max(_FEWEST_ROUNDS, fitting))
+        rounds = max(rounds, -(-duration_ns // _LONGEST_BLOCK_NS))
+        self._observer.stage("measuring")
+        for number in range(rounds):
+            turns = [Turn(number, it.mode, it, duration_ns // rounds / 1e9) for it in points]
+            turns += [Turn(number, mode) for mode in dict.fromkeys(it.mode for it in points)]
+            self._random.shuffle(turns)
+            for turn in turns:
+                yield turn
+                if turn.point is not None:
+                    self._done(self._level_s / rounds)
+                self._keep_now_and_then()
+        return rounds
+
+    def _stretches(self, own: LoadSide, points: list[Point], number: int) -> Iterator[Turn]:
+        """A stretch of each load point, shuffled, and after each a block of one caller alone."""
+        self._random.shuffle(points)
+        if (points and not self._load.closed) or self._load.rate == AUTO:
+            for _ in range(_ALONE_ROUNDS):
+                yield from (Turn(number, mode) for mode in own.side.modes)
+                number += 1
+        for repeat, point in enumerate(points):
+            if self._usable(point):
+                yield from self._stretch(point, repeat)
+                yield Turn(number, point.mode)
+                number += 1
+            self._keep()
+
+    def _stretch(self, point: Point, repeat: int) -> Iterator[Turn]:
+        """A stretch at a rate, as long as a load point is."""
+        self._observer.stage(f"measuring {point.mode} at {point.place.value:g} a second")
+        yield Turn(len(point.taken[0].stretches), point.mode, point, self._level_s, repeat)
+        self._done(self._level_s)
+
+    def _searched(self, own: LoadSide, mode: str) -> Iterator[Turn]:
+        """Find the highest rate of a mode that keeps the SLO; all tries of a rate make up its load point."""
+        search = Search(self._load.callers * 1e9 / own.one_run_ns(mode))
+        points: dict[float, Point] = {}
+        while (rate := search.next()) is not None and mode in own.side.modes:
+            point = points.get(rate)
+            if point is None:
+                added = own.add(mode, ("rate", rate))
+                point = points[rate] = Point(mode, At(*added.key), (added,))
+            (taken,) = point.taken
+            yield from self._stretch(point, 1000 + search.tries)
+            if taken.failed is not None:
+                break
+            last = case_of(Taken(mode, taken.key, stretches=taken.stretches[-1:], slo=self._load.slo))
+            search.tell(rate, "slo" in last.checks and last.checks["slo"]["verdict"] == "passed")
+            taken.kept = search.keeps(rate)
+            own.found[mode] = search.found()
+            self._keep()
+        own.found[mode] = search.found()
+
+    def _done(self, seconds: float) -> None:
+        self._to_come_s = max(0.0, self._to_come_s - seconds)
+        self._tell_to_come(self._to_come_s)
+
+    # The order with a judge
+
+    def _in_rounds(self, points: Sequence[Point], judge: Judge) -> Iterator[Turn]:
+        self._tell_to_come(sum(self._time_s(it, judge) for it in points))
+        self._observer.stage("measuring")
+        number = 0
+        while chosen := [it for it in points if self._goes_on(it, judge)]:
+            if number < _ALONE_ROUNDS:
+                yield from (Turn(number, mode) for mode in dict.fromkeys(it.mode for it in points))
+            self._random.shuffle(chosen)
+            for point in chosen:
+                if self._usable(point):
+                    yield Turn(number, point.mode, point, point.block_s, repeat=number)
+                    if self._usable(point):
+                        point.rounds += 1
+                    else:
+                        self._keep()
+                    self._tell_to_come(sum(self._time_s(it, judge) for it in points if self._goes_on(it, judge)))
+                self._keep_now_and_then()
+            number += 1
+
+    def _judged_block_s(self, point: Point, judge: Judge) -> float:
+        """How long a block of a load point is: so that there are `_ROUNDS`, or as long as its figures need at least."""
+        mode, place = point.mode, point.place
+        least, fair_s = judge.least_runs(mode, place), self._level_s / _ROUNDS
+        if place.kind == CONCURRENCY:
+            run_s = max(it.one_run_ns(mode) for it in self._loads) / 1e9
+            needed_s = max(_SHORTEST_BLOCK_NS / 1e9, _FEWEST_CYCLES * run_s * place.value, least * run_s)
+            return max(needed_s, min(fair_s, _LONGEST_JUDGED_S))
+        block_s = max(fair_s, (least + self._skipped) / place.value)
+        longest_s = self._due.longest_s(place.value)
+        return block_s if longest_s is None else min(block_s, longest_s)
+
+    def _time_s(self, point: Point, judge: Judge) -> float:
+        """About how long the rounds of a load point take that are still to come, if it is not decided before."""
+        most = max(judge.takes, math.ceil(self._level_s / point.block_s))
+        return max(0, most - point.rounds) * point.block_s * len(self._sides)
+
+    @staticmethod
+    def _wanted(point: Point, judge: Judge) -> bool:
+        return judge.wants(point.mode, point.place, point.rounds)
+
+    def _goes_on(self, point: Point, judge: Judge) -> bool:
+        is_time = point.rounds < judge.takes or point.rounds * point.block_s < self._level_s
+        return self._usable(point) and is_time and self._wanted(point, judge)
+
+    # Besides
 
     @contextmanager
     def _watched(self, watch: Watch) -> Iterator[None]:
@@ -143,7 +352,7 @@ class LoadExperiment(Experiment[Any]):
                 yield
         finally:
             for it in self._loads:
-                it.say_what_moved(watch)
+                say_what_moved(it.side.result, watch.readings)
 
     def _tell_to_come(self, seconds: float) -> None:
         self._forecast.know_left(seconds)
@@ -164,100 +373,3 @@ class LoadExperiment(Experiment[Any]):
             it.fill()
             it.remark()
         super()._end(why)
-
-
-class LoadBench(LoadExperiment):
-    """The load of one side."""
-
-    def __init__(
-        self, side: Side, load: LoadPlan, observer: Observer | None = None, meanwhile: Callable[[], None] | None = None
-    ) -> None:
-        super().__init__([side], load, observer, meanwhile)
-        (self._put,) = self._loads
-        self._round = 0
-        self._to_come_s = 0.0
-
-    @property
-    def taken(self) -> list[Taken]:
-        """What was taken of each load point, in the order of the result."""
-        return self._put.taken
-
-    def _lacking(self) -> str | None:
-        return None if self._put.side.modes else "mode"
-
-    def _time_levels(self) -> Stopped:
-        is_searched = self._load.rate == AUTO
-        searched = _SEARCHED * len(self._put.side.modes) if is_searched else 0
-        self._to_come_s = (len(self.taken) + searched) * self._level_s
-        self._tell_to_come(self._to_come_s)
-        self._closed_levels([it for it in self.taken if not it.is_open])
-        self._open_levels([it for it in self.taken if it.is_open])
-        for mode in self._put.side.modes if is_searched else ():
-            self._search(mode)
-        return {"reason": "completed", "per": "load point"}
-
-    def _closed_levels(self, levels: Sequence[Taken]) -> None:
-        """Rounds of a block of each load point, and one of one caller alone of each mode, shuffled."""
-        if not levels:
-            return
-        cycle = max(self._put.one_run_ns(mode) for mode in self._put.side.modes) * max(self._load.closed)
-        duration_ns = round(self._level_s * 1e9)
-        fitting = int(duration_ns / max(SHORTEST_BLOCK_NS, FEWEST_CYCLES * cycle))
-        rounds = min(_MOST_ROUNDS, max(_FEWEST_ROUNDS, fitting))
-        rounds = max(rounds, -(-duration_ns // _LONGEST_BLOCK_NS))
-        self._observer.stage("measuring")
-        for self._round in range(rounds):
-            turns: list[Taken | str] = [*levels, *dict.fromkeys(it.mode for it in levels)]
-            self._random.shuffle(turns)
-            for turn in turns:
-                if isinstance(turn, str):
-                    self._alone(self._put, turn, self._round)
-                else:
-                    if self._put.usable(turn):
-                        self._block(self._put, turn, duration_ns // rounds / 1e9, self._round)
-                    self._done(self._level_s / rounds)
-                self._keep_now_and_then()
-        self._round += 1
-
-    def _open_levels(self, levels: list[Taken]) -> None:
-        """A stretch of each load point, shuffled, and after each a block of one caller alone."""
-        self._random.shuffle(levels)
-        if (levels and not self._load.closed) or self._load.rate == AUTO:
-            for _ in range(ALONE_ROUNDS):
-                for mode in self._put.side.modes:
-                    self._alone(self._put, mode, self._round)
-                self._round += 1
-        for number, taken in enumerate(levels):
-            if self._put.usable(taken):
-                self._put_rate(taken, number)
-                self._alone(self._put, taken.mode, self._round)
-                self._round += 1
-            self._keep()
-
-    def _put_rate(self, taken: Taken, repeat: int) -> None:
-        """A stretch of a load point of an open loop, as long as a load point is."""
-        self._observer.stage(f"measuring {taken.mode} at {taken.key[1]:g} a second")
-        self._block(self._put, taken, self._level_s, len(taken.stretches), repeat)
-        self._done(self._level_s)
-
-    def _search(self, mode: str) -> None:
-        """Find the highest rate of a mode that keeps the SLO; all tries of a rate make up its level."""
-        search = Search(self._load.callers * 1e9 / self._put.one_run_ns(mode))
-        levels: dict[float, Taken] = {}
-        while (rate := search.next()) is not None and mode in self._put.side.modes:
-            taken = levels.get(rate)
-            if taken is None:
-                taken = levels[rate] = self._put.add(mode, ("rate", rate))
-            self._put_rate(taken, 1000 + search.tries)
-            if taken.failed is not None:
-                break
-            last = case_of(Taken(mode, taken.key, stretches=taken.stretches[-1:], slo=self._load.slo))
-            search.tell(rate, "slo" in last.checks and last.checks["slo"]["verdict"] == "passed")
-            taken.kept = search.keeps(rate)
-            self._put.found[mode] = search.found()
-            self._keep()
-        self._put.found[mode] = search.found()
-
-    def _done(self, seconds: float) -> None:
-        self._to_come_s = max(0.0, self._to_come_s - seconds)
-        self._tell_to_come(self._to_come_s)

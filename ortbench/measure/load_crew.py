@@ -169,11 +169,8 @@ class Crew:
                 client.timeout_s -= longest_ns / 1e9
 
     def _in_processes(self, do: str, count: int, board: Path | None, lead_ns: int, asked: dict[str, Any]) -> list[Any]:
-        """Have the first callers do something that begins at the same moment; the others are paused.
-
-        Raises:
-            WorkerLost: one was lost; the others are told, so that they do not wait for it.
-        """
+        """Have the first callers do something that begins at the same moment; the others are paused. `WorkerLost` where one
+        was lost; the others are told, so that they do not wait for it."""
         clients = [self._side.worker, *self._others[: count - 1]]
         for client in clients[1:]:
             client.resume()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 from ortbench.analysis.loads.levels import CONCURRENCY, RATE, at, knees, load_cases, put_scaling
 from ortbench.analysis.loads.load_levels import LATE_NS, LOCK_MATTERS, Burst, Requests, Taken, case_of, put_clock
 from ortbench.core.errors import OrtbenchError, WrongOutputs
-from ortbench.measure.gpus import Watch, known_card, to_warn_of
+from ortbench.measure.gpus import Watch, known_card
 from ortbench.measure.load_crew import Crew
 from ortbench.measure.process import Client, WorkerLost
 from ortbench.measure.schedule import Block, dropped
@@ -80,13 +80,6 @@ class LoadSide:
     def watch(self, watch: Watch) -> None:
         """Take the GPU's clock at each load point from what is read from now on."""
         self._watch, self._card = watch, known_card(self.side.result.target)
-
-    def say_what_moved(self, watch: Watch) -> None:
-        """Put into the result what was read, and warn where a GPU's state moved."""
-        if watch.readings:
-            self.side.result.environment["gpu_readings"] = list(watch.readings)
-        for moved in to_warn_of(watch.readings, None):
-            self.side.result.warn("gpu-state", moved)
 
     # Measuring
 

@@ -15,6 +15,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
+from typing import TypeVar
 
 from ortbench.analysis.nodes.nsight import Copies, Range, Recording
 from ortbench.core import signals
@@ -36,6 +37,7 @@ RECORD = (
 )
 STATS = ("nvtx_sum", "cuda_gpu_mem_time_sum", "cuda_gpu_mem_size_sum", "cuda_gpu_kern_sum")
 _STATS_TIMEOUT_S = 600
+T = TypeVar("T")
 _SAVING_S = 30.0  # how long a session that is interrupted may take to save what it measured
 
 
@@ -45,11 +47,7 @@ def find() -> str | None:
 
 
 def version(nsys: str) -> str:
-    """The version that ``nsys --version`` tells, without its build.
-
-    Raises:
-        BenchmarkFailed: it does not start.
-    """
+    """The version that ``nsys --version`` tells, without its build; `BenchmarkFailed` where it does not start."""
     said = _run([nsys, "--version"], 60).strip()
     return said.rpartition(" ")[2].partition("-")[0] or "of unknown version"
 
@@ -110,11 +108,8 @@ def _tell(process: subprocess.Popen[bytes], number: int) -> None:
 
 
 def summarise(nsys: str, report: Path) -> Path:
-    """Run ``nsys stats``: tables as CSV beside the report, and its export to SQLite, whose path is returned.
-
-    Raises:
-        BenchmarkFailed: it fails.
-    """
+    """Run ``nsys stats``: tables as CSV beside the report, and its export to SQLite, whose path is returned;
+    `BenchmarkFailed` where it fails."""
     line = [nsys, "stats", "--force-export=true", "--format=csv", f"--report={','.join(STATS)}", f"--output={report}"]
     said = _run([*line, str(file_of(report, ".nsys-rep"))], _STATS_TIMEOUT_S)
     for name in STATS:  # it leaves an empty file where nothing was recorded
@@ -133,11 +128,7 @@ def file_of(report: Path, suffix: str) -> Path:
 
 
 def _run(line: Sequence[str], timeout_s: float) -> str:
-    """A tool's output.
-
-    Raises:
-        BenchmarkFailed: it fails or does not end.
-    """
+    """A tool's output; `BenchmarkFailed` where it fails or does not end."""
     try:
         with signals.awaited():
             done = subprocess.run(line, capture_output=True, text=True, errors="replace", timeout=timeout_s)
@@ -180,15 +171,11 @@ def _read(connection: sqlite3.Connection, nsys_version: str, report: Path) -> Re
     kernels = _kernels(connection) if has_cuda and "CUPTI_ACTIVITY_KIND_KERNEL" in tables else []
     ranges = _ranges(connection) if "NVTX_EVENTS" in tables else []
     work = _Work(ranges)
-    for launched, process, copy in copies:
-        work.add_copy(launched, process, copy)
-    for launched, process, duration in kernels:
-        work.add_kernel(launched, process, duration)
     return Recording(
         version=nsys_version,
         report=str(report),
         gpu=_gpu(connection) if copies or kernels else None,
-        ranges=work.by_name(),
+        ranges=work.by_name(work.of(copies), work.of(kernels)),
         copies=_joined(copy for _, _, copy in copies),
         kernels=len(kernels),
         kernels_ns=sum(duration for _, _, duration in kernels),
@@ -261,8 +248,6 @@ class _Work:
         self._times: dict[int, dict[str, list[tuple[int, int]]]] = defaultdict(lambda: defaultdict(list))
         for start, end, process, name in ranges:
             self._times[process][name].append((start, end))
-        self._copies: dict[str, list[Copies]] = defaultdict(list)
-        self._kernels: dict[str, list[int]] = defaultdict(list)
 
     def _names(self, launched: int, process: int) -> Iterator[str]:
         for name, times in self._times[process].items() if process in self._times else ():
@@ -270,22 +255,20 @@ class _Work:
             if at >= 0 and launched <= times[at][1]:
                 yield name
 
-    def add_copy(self, launched: int, process: int, copy: Copies) -> None:
-        for name in self._names(launched, process):
-            self._copies[name].append(copy)
+    def of(self, pieces: Iterable[tuple[int, int, T]]) -> defaultdict[str, list[T]]:
+        """Pieces of work, of which it is known when they were launched and by which process, by range."""
+        found: defaultdict[str, list[T]] = defaultdict(list)
+        for launched, process, piece in pieces:
+            for name in self._names(launched, process):
+                found[name].append(piece)
+        return found
 
-    def add_kernel(self, launched: int, process: int, duration: int) -> None:
-        for name in self._names(launched, process):
-            self._kernels[name].append(duration)
-
-    def by_name(self) -> dict[str, Range]:
+    def by_name(self, copies: defaultdict[str, list[Copies]], kernels: defaultdict[str, list[int]]) -> dict[str, Range]:
         durations: dict[str, list[int]] = defaultdict(list)
         for start, end, _, name in self._ranges:
             durations[name].append(end - start)
         return {
-            name: Range(
-                name, tuple(taken), _joined(self._copies[name]), len(self._kernels[name]), sum(self._kernels[name])
-            )
+            name: Range(name, tuple(taken), _joined(copies[name]), len(kernels[name]), sum(kernels[name]))
             for name, taken in durations.items()
         }
 

@@ -132,11 +132,7 @@ class Client:
             getattr(psutil.Process(self._process.pid), what)()
 
     def send(self, do: str, **arguments: Any) -> None:
-        """Send a request without waiting for its answer.
-
-        Raises:
-            WorkerLost: it has ended.
-        """
+        """Send a request without waiting for its answer; `WorkerLost` where it has ended."""
         assert self._process.stdin is not None
         self._has_state |= bool(self._request) and self._request["do"] not in _STATELESS
         self._request = {"do": do, **arguments}
@@ -233,16 +229,7 @@ class Client:
         return f"{self._called} {how}{self._doing()}{self._words()}"
 
     def _words(self) -> str:
-        words = self.last_words()
-        return f"; its last words: {words}" if words else ""
-
-    def last_words(self) -> str:
-        """The end of what the worker wrote to its stderr, on one line."""
-        size = self._stderr.seek(0, os.SEEK_END)
-        self._stderr.seek(max(0, size - 4096))
-        text = _COLOURS.sub("", self._stderr.read().decode(errors="replace"))
-        lines = text.strip().splitlines()
-        return one_line(lines[-1], _LAST_WORDS) if lines else ""
+        return last_words(self._stderr, "its")
 
     def _kill(self) -> None:
         if self._process.poll() is None:
@@ -262,6 +249,15 @@ class Client:
         self._kill()
         self._reader.join(timeout=5)  # longer only if something the EP started keeps the pipe
         self._stderr.close()
+
+
+def last_words(file: IO[bytes], whose: str) -> str:
+    """The end of what a process wrote to a file, on one line, as the rest of a sentence."""
+    size = file.seek(0, os.SEEK_END)
+    file.seek(max(0, size - 4096))
+    text = _COLOURS.sub("", file.read().decode(errors="replace"))
+    words = one_line(text.strip().splitlines()[-1], _LAST_WORDS) if text.strip() else ""
+    return f"; {whose} last words: {words}" if words else ""
 
 
 def nameless_file() -> IO[bytes]:
@@ -348,11 +344,7 @@ def open_copies(plan: CopyPlan) -> Client:
 
 @contextlib.contextmanager
 def _started(python: str | None) -> Iterator[None]:
-    """What is started inside is an interpreter that was named.
-
-    Raises:
-        BadInput: the system does not take it for a program.
-    """
+    """What is started inside is an interpreter that was named; `BadInput` where the system does not take it for a program."""
     try:
         yield
     except OSError as error:

@@ -30,11 +30,8 @@ _ENGINE_BYTES = 1 << 16  # the least room that an engine takes
 def checks_of(answer: Prepared) -> dict[str, CaseCheck]:
     """What a mode that was set up was verified for: its outputs are right, or it would not be."""
     found: dict[str, CaseCheck] = {"outputs": {"verdict": "passed"}}
-    for name, claim in (
-        ("zero_copy", answer["zero_copy"]),
-        ("external", answer["external"]),
-        ("graph", answer["graph"]),
-    ):
+    claims = {"zero_copy": answer["zero_copy"], "external": answer["external"], "graph": answer["graph"]}
+    for name, claim in claims.items():
         if claim is not None:
             told: Any = {key: value for key, value in claim.items() if key != "proved"}
             found[name] = cast(CaseCheck, {"verdict": "passed" if claim["proved"] else "unclear", **told})
@@ -90,9 +87,8 @@ class Side:
 
     def takes(self) -> str:
         """What an open model or chain is run on, in a text: the same for sides whose outputs must be the same too."""
-        made = replace(
-            self.plan.inputs, shapes={}, dims={}, lengths={}, expect=None
-        )  # of these the result has what came of them
+        # Of what is left out the result has what came of it.
+        made = replace(self.plan.inputs, shapes={}, dims={}, lengths={}, expect=None)
         inputs = [(it["name"], it["type"], it.get("tensors", it["shape"])) for it in self.result.model["inputs"]]
         stages = [(it.inputs, it.steps.fill, it.steps.first_dims) for it in self.plan.stages]
         return f"{inputs} {made} {stages}"
@@ -105,11 +101,7 @@ class Side:
             self._client = open_worker(self.plan)
 
     def open(self, machine: Machine, run_id: str) -> None:
-        """Wait until the model is open, and describe it.
-
-        Raises:
-            BadInput, BenchmarkFailed: it cannot be opened.
-        """
+        """Wait until the model is open, and describe it; `BadInput` or `BenchmarkFailed` where it cannot be opened."""
         digest = sha256(Path(self.plan.model))  # while the worker loads it
         describe(self.result, self.plan, machine, digest, run_id, self._receive_opened("loading"))
 
@@ -195,11 +187,14 @@ class Side:
         """A fresh worker after one was lost, with every mode that is still to be measured; they fail if it cannot open."""
         self.close()
         self._client = open_worker(self.plan)
+        self._set_up_again("the model could not be opened again")
+
+    def _set_up_again(self, lacking: str) -> None:
         try:
             self._receive_opened("loading again")
         except OrtbenchError as error:
             for mode in list(self._prepared):
-                self.fail(mode, f"after the worker was lost the model could not be opened again: {error}")
+                self.fail(mode, f"after the worker was lost {lacking}: {error}")
             return
         for mode in [mode for mode in self.plan.modes if mode in self._prepared]:
             self.prepare(mode)
@@ -223,11 +218,8 @@ class Side:
                 parts += answer["stages"]
         except Unsupported as error:
             case.status, case.reason = UNSUPPORTED, str(error)
-        except WorkerLost as error:
-            self.fail(mode, str(error))
-            self.restart()
         except BenchmarkFailed as error:
-            self.fail(mode, str(error))
+            self._give_up(mode, error)
             if isinstance(error, WrongOutputs):
                 case.checks["outputs"] = {"verdict": "failed", "how": str(error)}
         else:
@@ -241,6 +233,12 @@ class Side:
             case.inferences_per_sample = answer["inferences_per_sample"]
             case.stage_bytes = dict(zip(self.plan.work.stages, answer.get("chain", ()), strict=True)) or None
             case.step_bytes = answer.get("loop")
+
+    def _give_up(self, mode: str, error: BenchmarkFailed) -> None:
+        """Fail a mode that the worker failed at, or was lost in; it is up again for others then."""
+        self.fail(mode, str(error))
+        if isinstance(error, WorkerLost):
+            self.restart()
 
     def reject(self, reason: str) -> None:
         """Give every mode up because its outputs are wrong."""
@@ -268,22 +266,18 @@ class Side:
         more = {} if self.timeline is None else {"timeline": True}
         try:
             answer = self.ask("block", mode=mode, phase=block.phase, n=block.n, drop=block.drop, **more)
-        except WorkerLost as error:
-            self.fail(mode, str(error))
-            self.restart()
         except BenchmarkFailed as error:
-            self.fail(mode, str(error))
-        else:
-            if self.timeline is not None:
-                self.timeline.blocks.append(self._timed(mode, block, answer))
-            timed: Samples = answer
-            case = self.cases[mode]
-            for phase, samples in self.streams(mode, block, timed).items():
-                case.samples.setdefault(phase, []).extend(samples)
-                case.blocks.setdefault(phase, []).append([block.round, len(samples), timed["start_ns"]])
-            add_host_time(case, timed, block.n * case.inferences(block.phase))
-            return timed
-        return None
+            self._give_up(mode, error)
+            return None
+        if self.timeline is not None:
+            self.timeline.blocks.append(self._timed(mode, block, answer))
+        timed: Samples = answer
+        case = self.cases[mode]
+        for phase, samples in self.streams(mode, block, timed).items():
+            case.samples.setdefault(phase, []).extend(samples)
+            case.blocks.setdefault(phase, []).append([block.round, len(samples), timed["start_ns"]])
+        add_host_time(case, timed, block.n * case.inferences(block.phase))
+        return timed
 
     def streams(self, mode: str, block: Block[Any], answer: Samples) -> dict[str, list[int] | list[float]]:
         """The samples of a block and of what comes with it, by phase; see `ortbench.measure.samples.streams`."""
@@ -312,9 +306,8 @@ class Side:
 
     def thin_timeline(self, every: int) -> None:
         """Leave the blocks of all but each nth round out of the timeline, as they are out of the samples."""
-        if self.timeline is None:
-            return
-        self._keep_timed(lambda number: number % every == 0)
+        if self.timeline is not None:
+            self._keep_timed(lambda number: number % every == 0)
 
     def drop_left_out(self) -> None:
         """Leave the blocks of rounds that figures are without out of the timeline, and say so there."""
@@ -364,9 +357,7 @@ class Side:
             with self.stage(f"checking {mode}"):
                 answer: Finished = self.ask("finish", mode=mode)
         except BenchmarkFailed as error:
-            self.fail(mode, str(error))
-            if isinstance(error, WorkerLost):
-                self.restart()
+            self._give_up(mode, error)
             return
         if (once := answer["once"]) is not None:
             case.put("once_h2d", once["h2d_ns"])

@@ -19,12 +19,14 @@ from ortbench.measure.schedule import BLOCK_NS
 from ortbench.measure.side import Side
 from ortbench.model.modes import LATENCY, is_rate
 from ortbench.model.protocol import Opened, OpenedSweep, Switched
-from ortbench.model.result import OK, Result
+from ortbench.model.result import Result
 from ortbench.model.schema import Machine, Switching
 from ortbench.model.slo import Slo
 from ortbench.model.timeline import Timeline
 from ortbench.plan.plan import Observer, Plan
 from ortbench.plan.sweep_plan import Shape
+
+_NOT_AGAIN = "the shape could not be run again"
 
 
 class SharedWorker:
@@ -43,11 +45,7 @@ class SharedWorker:
         return sha256(Path(self._plan.model))
 
     def opened(self) -> OpenedSweep:
-        """Wait for the session.
-
-        Raises:
-            BadInput, BenchmarkFailed: there is none.
-        """
+        """Wait for the session; `BadInput` or `BenchmarkFailed` where there is none."""
         if self._opened is None:
             try:
                 self._opened = self.client.receive()
@@ -86,21 +84,23 @@ class PointSide(Side):
         return self._shared.client
 
     def open(self, machine: Machine, run_id: str) -> None:
-        """Wait until the shape has run once, and describe it.
-
-        Raises:
-            BenchmarkFailed: it cannot be run; what is wrong with its input too, since others may have none such.
-        """
+        """Wait until the shape has run once, and describe it; `BenchmarkFailed` where it cannot be run; what is wrong with
+        its input too, since others may have none such."""
         try:
             opened = self._receive_opened("loading")
             describe(self.result, self.plan, machine, self._shared.digest, run_id, opened)
         except BadInput as error:
             raise BenchmarkFailed(str(error)) from error
-        except WorkerLost:
-            self._shared.restart()
-            raise
 
     def _receive_opened(self, stage: str) -> Opened:
+        try:
+            return self._opened_point(stage)
+        except WorkerLost:
+            self._shared.restart()
+            self._lost_before = self._shared.times_lost
+            raise
+
+    def _opened_point(self, stage: str) -> Opened:
         first = self._number == 0 and not self._shared.times_lost
         with self.stage(stage, self.worker.started_ns if first else None) as parts:
             self._lost_before = self._shared.times_lost
@@ -118,7 +118,7 @@ class PointSide(Side):
         """Have a worker that was started since know of this shape; whether there was one."""
         if self._lost_before == self._shared.times_lost:
             return False
-        self._set_up_again()
+        self._set_up_again(_NOT_AGAIN)
         return True
 
     def ask(self, do: str, **arguments: Any) -> Any:
@@ -131,21 +131,7 @@ class PointSide(Side):
 
     def restart(self) -> None:
         self._shared.restart()
-        self._set_up_again()
-
-    def _set_up_again(self) -> None:
-        """Have the worker know this shape, with every mode that is still to be measured; they fail if it cannot."""
-        try:
-            self._receive_opened("loading again")
-        except OrtbenchError as error:
-            if isinstance(error, WorkerLost):
-                self._shared.restart()
-                self._lost_before = self._shared.times_lost
-            for mode in list(self._prepared):
-                self.fail(mode, f"after the worker was lost the shape could not be run again: {error}")
-            return
-        for mode in [mode for mode in self.plan.modes if mode in self._prepared and self.cases[mode].status == OK]:
-            self.prepare(mode)
+        self._set_up_again(_NOT_AGAIN)
 
     def pause(self) -> None:
         """Nothing: the other shapes are in the same worker, which does nothing unasked."""

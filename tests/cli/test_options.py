@@ -16,7 +16,7 @@ from ortbench.cli.options import declared_for
 from ortbench.core.errors import BadInput
 from ortbench.gate.baseline import BASELINE_CHAIN, LIVE_BASELINE, baseline_of
 from ortbench.gate.limits import Limits
-from ortbench.jobs import load as load_job
+from ortbench.jobs import axes as load_job
 from ortbench.model.settings import OF_LOOP, OF_SESSION
 from ortbench.plan.compare_options import METRICS
 from ortbench.plan.list_syntax import REPEATED
@@ -146,7 +146,7 @@ def asked(folder: Path, monkeypatch: pytest.MonkeyPatch, command: str, typed: li
         "run.run": lambda plans, wanted: found.append((plans, Limits(), wanted)),
         "gate.measure_until_decided": lambda held, wanted: found.append(([*held.plans], held.limits, wanted)),
         "profile.profile": lambda plan, attach_only, wanted: found.append(([plan], Limits(), wanted)),
-        "sweep.sweep": lambda shapes, slo, wanted: found.append(([shapes[0].plan], Limits(), wanted)),
+        "axes.sweep": lambda shapes, slo, wanted: found.append(([shapes[0].plan], Limits(), wanted)),
     }
     for name, stand_in in stand_ins.items():
         monkeypatch.setattr(f"ortbench.jobs.{name}", stand_in)

@@ -8,8 +8,7 @@ from ortbench.core.errors import BadInput, NotComparable
 from ortbench.gate.checks import check_alone
 from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Limits
 from ortbench.gate.stored import check_stored
-from ortbench.jobs.asked_gate import asked_gate
-from ortbench.jobs.gate import gate_stored
+from ortbench.jobs.gate import asked_gate, gate_stored
 from ortbench.model.result import Result
 from ortbench.report.comparison import build_gate
 from ortbench.report.markdown import markdown

@@ -1,7 +1,16 @@
-"""Gives cases to the machines of a cluster, and tells what becomes of them."""
+"""Gives cases to the machines of a cluster, and tells what becomes of them: the process that speaks with Ray, beside the command.
+
+Ray prints much, and ends the process that it is in where it loses its cluster; what was measured and the command are not to
+suffer from either.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import os
+import pickle
+import sys
+import tempfile
 import threading
 import time
 import uuid
@@ -13,7 +22,7 @@ from weakref import WeakValueDictionary
 from ortbench.core.errors import one_line
 from ortbench.jobs.cluster.orders import Failed, Joining, Lost, Order, Remark, Started, TaskFailed, TaskLost, Work
 from ortbench.jobs.cluster.parcels import Parcel, parcel_of, paths_of
-from ortbench.jobs.cluster.places import Amounts, Place, able, free, why_none
+from ortbench.jobs.cluster.places import Amounts, Place, Unusable, able, free, why_none
 
 if TYPE_CHECKING:  # Ray is for those who use it
     from ortbench.jobs.cluster.rays import Rays
@@ -62,11 +71,8 @@ class Dispatch:
         self.stopped = threading.Event()
 
     def look(self, strictly: bool = False) -> None:
-        """See which machines there are now, and what is on those that are new.
-
-        Raises:
-            Unusable: one cannot be used, where it is to be looked at `strictly`; else it is just left out.
-        """
+        """See which machines there are now, and what is on those that are new; `Unusable` where one cannot be used, where it
+        is to be looked at `strictly`; else it is just left out."""
         there = self._rays.machines()
         self.places = {id_: place for id_, place in self.places.items() if id_ in there}
         new = {id_: it for id_, it in there.items() if id_ not in self.places and id_ not in self._refused}
@@ -158,3 +164,49 @@ class Dispatch:
                 return False
             self._tell(Failed(case.work.id, f"was lost {_CHANCES} times, last on {place.name} ({error})"))
         return True
+
+
+def main() -> None:
+    """Carry out what standard input says, and say on standard output what becomes of it, see `ortbench.jobs.cluster.orders`."""
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what Ray prints is not an answer
+    joining: Joining = pickle.load(sys.stdin.buffer)
+
+    def tell(answer: Any) -> None:
+        pickle.dump(answer, answers)
+        answers.flush()
+
+    # Machines look for modules in the current folder first, which may have some that are called like their packages.
+    with tempfile.TemporaryDirectory() as nowhere, contextlib.chdir(nowhere):
+        _serve(joining, tell)
+
+
+def _serve(joining: Joining, tell: Callable[[Any], None]) -> None:
+    """Connect, and carry cases out until there are no more or the command says so."""
+    from ortbench.jobs.cluster.rays import Rays
+
+    try:
+        dispatch = Dispatch(Rays(joining.address), joining, tell)
+        dispatch.look(strictly=True)
+    except Unusable as error:
+        tell(error)
+        return
+    try:
+        tell([*dispatch.places.values()])
+        works = pickle.load(sys.stdin.buffer)
+        threading.Thread(target=_stop_at_end, args=(dispatch.stopped,), daemon=True).start()
+        dispatch.carry_out(works)
+    except (EOFError, BrokenPipeError):  # the command has ended
+        pass
+    finally:
+        dispatch.end()
+
+
+def _stop_at_end(stopped: threading.Event) -> None:
+    """Stop as soon as the command has nothing more to say: it closes the pipe, or ends."""
+    os.read(sys.stdin.fileno(), 1)  # not by Python's file, which a thread may not hold when the process ends
+    stopped.set()
+
+
+if __name__ == "__main__":
+    main()

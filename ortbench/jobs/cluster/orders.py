@@ -15,19 +15,12 @@ from ortbench.suite.record import Record
 
 
 class Joining(NamedTuple):
-    """Which cluster to connect to.
+    """Which cluster to connect to."""
 
-    Attributes:
-        address: of it, as it was typed.
-        base: the folder that paths are relative to.
-        commit: of the checkout that this folder is in, or None.
-        pythons: interpreters that machines are to be looked at for.
-    """
-
-    address: str
-    base: str
-    commit: str | None
-    pythons: tuple[str, ...]
+    address: str  # as it was typed
+    base: str  # the folder that paths are relative to
+    commit: str | None  # of the checkout that this folder is in
+    pythons: tuple[str, ...]  # interpreters that machines are to be looked at for
 
 
 class Work(NamedTuple):

@@ -16,33 +16,20 @@ from ortbench.suite.job import Job
 
 @dataclass(eq=False)
 class Piece:
-    """A file of a parcel.
+    """A file of a parcel."""
 
-    Attributes:
-        name: its path in the parcel, with slashes.
-        source: its path on the machine that the parcel comes from.
-        sha256: of its content.
-        parts: of its content, by their names in Ray's object store, once they are there.
-    """
-
-    name: str
-    source: str
+    name: str  # its path in the parcel, with slashes
+    source: str  # its path on the machine that the parcel comes from
     sha256: str
-    parts: list[Any] = field(default_factory=list)
+    parts: list[Any] = field(default_factory=list)  # of its content, by their names in Ray's object store, once there
 
 
 @dataclass(eq=False)
 class Parcel:
-    """A file with what belongs beside it, or a folder.
+    """A file with what belongs beside it, or a folder."""
 
-    Attributes:
-        path: as the job names it.
-        top: the name of the file in the parcel; of a folder its own name.
-        pieces: the files.
-    """
-
-    path: str
-    top: str
+    path: str  # as the job names it
+    top: str  # the name of the file in the parcel; of a folder its own name
     pieces: list[Piece]
 
     @property

@@ -22,23 +22,14 @@ class Unusable(Exception):
 
 @dataclass(frozen=True)
 class Place:
-    """A machine of the cluster.
+    """A machine of the cluster."""
 
-    Attributes:
-        id: that the cluster knows it by.
-        name: for people.
-        address: of it.
-        amounts: of its resources.
-        packages: name and version of every package beside ortbench.
-        pythons: those of the interpreters that it has, of those that the suite asks for.
-    """
-
-    id: str
-    name: str
+    id: str  # that the cluster knows it by
+    name: str  # for people
     address: str
     amounts: Amounts
-    packages: Sequence[str] = ()
-    pythons: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    packages: Sequence[str] = ()  # name and version of every package beside ortbench
+    pythons: Mapping[str, Sequence[str]] = field(default_factory=dict)  # packages of the interpreters that it has
 
     def packages_of(self, python: str) -> Sequence[str]:
         """Those of an interpreter's environment."""
@@ -68,11 +59,8 @@ def name_of(machine: Mapping[str, Any]) -> str:
 
 
 def place_of(machine: Mapping[str, Any], facts: Mapping[str, Any], version: str) -> Place:
-    """A machine, of which Ray says this, and it itself its ``version`` of ortbench, ``packages`` and ``pythons``.
-
-    Raises:
-        Unusable: it has another version than this one, or none.
-    """
+    """A machine, of which Ray says this, and it itself its ``version`` of ortbench, ``packages`` and ``pythons``; `Unusable`
+    where it has another version than this one, or none."""
     if facts["version"] != version:
         there = "has no ortbench" if facts["version"] is None else f"has ortbench {facts['version']}"
         raise Unusable(f"{name_of(machine)} {there}, and here is {version}: install the same on every machine")
@@ -106,11 +94,8 @@ def free(
 ) -> Place | None:
     """The machine that a case goes to now, the one with fewest cases; None where it has to wait.
 
-    Args:
-        demand: of the case.
-        places: that there are.
-        taken: how much each case that is on a machine takes of it, by the machine's id.
-        avoid: ids of those where it was lost, which take it only where no other machine can.
+    `taken` is how much each case that is on a machine takes of it, by the machine's id; those of the ids to `avoid`, where the
+    case was lost, take it only where no other machine can.
     """
     found = able(demand, places)
     others = [place for place in found if place.id not in avoid]

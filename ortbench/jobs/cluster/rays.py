@@ -60,11 +60,7 @@ def _on(machine_id: str) -> NodeAffinitySchedulingStrategy:
 
 
 class Rays:
-    """A Ray cluster, by its address as it was typed.
-
-    Raises:
-        Unusable: there is none.
-    """
+    """A Ray cluster, by its address as it was typed; `Unusable` where there is none."""
 
     def __init__(self, address: str) -> None:
         if ":" in address:
@@ -102,11 +98,8 @@ class Rays:
         return found
 
     def put(self, path: str) -> list[Any]:
-        """Put a file's content into Ray's object store, from which a machine takes it once; the names of its parts.
-
-        Raises:
-            OSError: it cannot be read, or the store has no room for it.
-        """
+        """Put a file's content into Ray's object store, from which a machine takes it once; the names of its parts. `OSError`
+        where it cannot be read, or the store has no room for it."""
         try:
             with Path(path).open("rb") as file:
                 return [ray.put(part) for part in iter(lambda: file.read(_PART), b"")]

@@ -1,6 +1,6 @@
 """Carries the cases of a suite out on the machines of a cluster, into the same folders as on one machine.
 
-A process beside the command speaks with Ray (`ortbench.jobs.cluster.head`); here it is started, told what to do, and heard.
+A process beside the command speaks with Ray (`ortbench.jobs.cluster.dispatch`); here it is started, told what to do, and heard.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from ortbench.core import signals
-from ortbench.core.errors import BadInput, BenchmarkFailed, one_line
+from ortbench.core.errors import BadInput, BenchmarkFailed
 from ortbench.core.files import write_or_note
 from ortbench.core.safe_text import complain
 from ortbench.jobs.cases import Tell, begun, broken
@@ -27,13 +27,14 @@ from ortbench.jobs.cluster.places import Place, Unusable, able
 from ortbench.jobs.measuring import observed
 from ortbench.jobs.suite_folder import CASE_FILE, done, emptied, keep
 from ortbench.measure.environment import git_commit
-from ortbench.measure.process import nameless_file
+from ortbench.measure.process import last_words, nameless_file
 from ortbench.plan.plan import Observer
 from ortbench.suite.job import Job
 from ortbench.suite.record import BROKEN, Record, record_from
 
 OPTION = "--ray"
 AUTO = "auto"
+_RAY = "Ray's"  # who has written what the process leaves
 _JOIN_S = 180.0  # the longest wait for a cluster; every machine is asked what it has
 _END_S = 30.0  # what there is to cancel what is running
 
@@ -50,11 +51,8 @@ def check_address(address: str) -> None:
 def run(
     jobs: Sequence[Job], out: Path, fresh: bool, quiet: bool, tell: Tell, address: str
 ) -> tuple[list[Record], bool]:
-    """Carry jobs out on the cluster of an address as `ortbench.jobs.cases.run` does here.
-
-    Raises:
-        BadInput: there is no such cluster, or it cannot be used.
-    """
+    """Carry jobs out on the cluster of an address as `ortbench.jobs.cases.run` does here; `BadInput` where there is no such
+    cluster, or it cannot be used."""
     with ExitStack() as stack:
         spread = _Spread(jobs, out, tell, observed(stack, quiet) or Observer())
         pythons = sorted({python for job in jobs for python in job.demand.pythons})
@@ -72,18 +70,15 @@ def run(
 
 
 class _Cluster:
-    """The machines of a cluster, by way of the process that speaks with Ray.
-
-    Raises:
-        BadInput: there is no such cluster, or it cannot be used.
-    """
+    """The machines of a cluster, by way of the process that speaks with Ray; `BadInput` where there is no such cluster, or it
+    cannot be used."""
 
     def __init__(self, joining: Joining) -> None:
         self._address = joining.address
         self._stderr = nameless_file()
         with signals.held():
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "ortbench.jobs.cluster.head"],
+                [sys.executable, "-m", "ortbench.jobs.cluster.dispatch"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=self._stderr,
@@ -142,14 +137,7 @@ class _Cluster:
                 return pickle.load(self._process.stdout)
         except (EOFError, pickle.UnpicklingError):
             lost = f"{OPTION} {self._address}: the connection with the cluster was lost"
-            raise BenchmarkFailed(f"{lost}{self._words()}") from None
-
-    def _words(self) -> str:
-        """The end of what the process wrote, which is Ray's."""
-        size = self._stderr.seek(0, os.SEEK_END)
-        self._stderr.seek(max(0, size - 4096))
-        lines = self._stderr.read().decode(errors="replace").strip().splitlines()
-        return f"; Ray's last words: {one_line(lines[-1], 200)}" if lines else ""
+            raise BenchmarkFailed(f"{lost}{last_words(self._stderr, _RAY)}") from None
 
     def __enter__(self) -> _Cluster:
         return self
