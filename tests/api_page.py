@@ -9,8 +9,8 @@ from typing import Any
 
 import ortbench
 from ortbench.api.given import options_for
-from tests.api_commands import CALLS
 
+CALLS = [name for name in ortbench.__all__ if inspect.isfunction(getattr(ortbench, name)) and name != "read"]
 HEAD = """\
 # From Python
 

@@ -1,10 +1,14 @@
-"""The types of what calls are given."""
+"""The types of what calls are given: values, and by each function its options.
+
+An option stands here once, with the type that its kind (`ortbench.plan.option_types`) has in Python; a test holds both equal.
+What it means is said where it is declared, and `ortbench.api.signatures` has it from there.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, TypedDict
 
 from ortbench.api.running import Progress
 
@@ -12,8 +16,237 @@ if TYPE_CHECKING:
     import onnx
     from numpy.typing import ArrayLike
 
+    from ortbench.api.results import Result
+    from ortbench.model.result import Result as StoredResult
+
 Place: TypeAlias = str | PathLike[str]  # a path
 Texts: TypeAlias = str | Sequence[str]  # one, or several
 Model: TypeAlias = "str | PathLike[str] | bytes | onnx.ModelProto"
 Arrays: TypeAlias = "Mapping[str, ArrayLike]"  # by the names of inputs or outputs
 Tell: TypeAlias = Callable[[Progress], object]
+
+
+# Options of several functions
+
+
+class _Python(TypedDict, total=False):
+    python: Place | None
+
+
+class _Library(_Python, total=False):
+    ep_library: Place | None
+
+
+class _Device(_Library, total=False):
+    ep: str | None
+    device: int | None
+
+
+class _Session(_Device, total=False):
+    ep_option: Mapping[str, str | float] | None
+    session_config: Mapping[str, str | float] | None
+    opt_level: str | None
+    engine_cache: Place | None
+
+
+class _Runs(_Session, total=False):
+    threads: int | None
+    require_placement: bool
+    stream: str | None
+    run_config: Mapping[str, str | float] | None
+    range: Mapping[str, Sequence[float]] | None
+
+
+class _SingleInferences(TypedDict, total=False):
+    dynamic_outputs: bool
+    external: str | None
+    cuda_graph: bool
+    depth: int | None
+    async_runs: bool
+    items: int | str | None
+
+
+class _Pinned(TypedDict, total=False):
+    pinned: bool
+
+
+class _Modes(TypedDict, total=False):
+    modes: Texts | None
+
+
+class _Loop(TypedDict, total=False):
+    feedback: Texts | None
+    steps: int | None
+    first_dim: Mapping[str, int | str] | None
+    fill: Mapping[str, str | float] | None
+    share_buffers: bool
+    keep: Texts | None
+    resident: Texts | None
+
+
+class _Load(TypedDict, total=False):
+    concurrency: int | str | Sequence[int] | None
+    rate: float | str | Sequence[float] | None
+    arrivals: Place | None
+    sessions: str | None
+    callers: int | None
+
+
+class _Slo(TypedDict, total=False):
+    slo: str | None
+
+
+class _Sizes(TypedDict, total=False):
+    shape: Mapping[str, str | Sequence[int]] | None
+    dim: Mapping[str, int | str] | None
+
+
+class _Lengths(TypedDict, total=False):
+    length: Mapping[str, int] | None
+
+
+class _Expected(TypedDict, total=False):
+    expect: Place | Arrays | None
+
+
+class _Inputs(_Sizes, _Expected, total=False):
+    input: Place | Arrays | None
+
+
+class _Measured(TypedDict, total=False):
+    seed: int | None
+    duration: float | None
+    timeout: float | None
+    out: Place | None
+
+
+class _Iterations(TypedDict, total=False):
+    iterations: int | None
+
+
+class _Results(_Measured, _Modes, total=False):
+    rtol: float | None
+    atol: float | None
+    warmup: int | None
+    lock_clocks: int | str | None
+    record_env: Texts | None
+    note: str | None
+
+
+class _Named(_Results, total=False):
+    name: str | None
+
+
+class _Precise(_Named, _Iterations, total=False):
+    precision: float | str | None
+    memory: bool
+    energy: bool
+
+
+class _Spin(TypedDict, total=False):
+    spin: bool
+
+
+class _Compared(TypedDict, total=False):
+    metric: Texts | None
+    force: bool
+
+
+# Options of each function
+
+
+class RunOptions(_Runs, _SingleInferences, _Pinned, _Inputs, _Lengths, _Precise, _Spin, total=False):
+    """Of `ortbench.run`."""
+
+    nodes: bool
+    measure_copies: bool
+    bandwidth: Place | None
+
+
+class LoopOptions(_Runs, _Loop, _Inputs, _Precise, _Spin):
+    """Of `ortbench.loop`."""
+
+
+class ChainOptions(_Python, _Expected, _Precise):
+    """Of `ortbench.chain`."""
+
+
+class LoadOptions(_Runs, _Pinned, _Inputs, _Lengths, _Named, _Load, _Slo):
+    """Of `ortbench.load`."""
+
+
+class SweepOptions(_Runs, _SingleInferences, _Pinned, _Precise, _Spin, _Slo, total=False):
+    """Of `ortbench.sweep`: several sizes are shapes of their own."""
+
+    shape: Mapping[str, str | Sequence[int] | Sequence[Sequence[int] | str]] | None
+    dim: Mapping[str, int | str | Sequence[int | str]] | None
+    length: Mapping[str, int | str | Sequence[int | str]] | None
+    data: Place | Sequence[Place | Arrays] | None
+
+
+class GateOptions(
+    _Runs, _SingleInferences, _Pinned, _Loop, _Inputs, _Lengths, _Results, _Load, _Slo, _Compared, total=False
+):
+    """Of `ortbench.gate`; a baseline's may be empty, which leaves it the default."""
+
+    model: Model | None
+    chain: Place | None
+    load: bool
+    max_regression: float | str | None
+    min_speedup: Mapping[str, float] | None
+    max_copy_share: float | str | None
+    max_cpu_nodes: int | None
+    max_device_memory: int | str | None
+    max_host_memory: int | str | None
+    require_mode: Texts | None
+    baseline: Result | StoredResult | Place | None
+    baseline_model: Model | None
+    baseline_chain: Place | None
+    baseline_ep: str | None
+    baseline_ep_library: Place | None
+    baseline_device: int | str | None
+    baseline_ep_option: Mapping[str, str | float] | None
+    baseline_session_config: Mapping[str, str | float] | None
+    baseline_threads: int | str | None
+    baseline_opt_level: str | None
+    baseline_require_placement: bool | None
+    baseline_dynamic_outputs: bool | None
+    baseline_external: str | None
+    baseline_cuda_graph: bool | None
+    baseline_stream: str | None
+    baseline_engine_cache: Place | None
+    baseline_run_config: Mapping[str, str | float] | None
+    baseline_python: Place | None
+    baseline_keep: Texts | None
+    baseline_resident: Texts | None
+    baseline_input: Place | Arrays | None
+    baseline_expect: Place | Arrays | None
+    baseline_shape: Mapping[str, str | Sequence[int]] | None
+    baseline_dim: Mapping[str, int | str] | None
+    baseline_length: Mapping[str, int] | None
+    baseline_range: Mapping[str, Sequence[float]] | None
+    baseline_depth: int | str | None
+    baseline_items: int | str | None
+
+
+class CompareOptions(_Compared, _Modes, total=False):
+    """Of `ortbench.compare`."""
+
+    same: float | str | None
+
+
+class BandwidthOptions(_Device, _Measured, _Iterations, total=False):
+    """Of `ortbench.bandwidth`."""
+
+    min_size: str | None
+    max_size: str | None
+
+
+class DevicesOptions(_Library, total=False):
+    """Of `ortbench.devices`."""
+
+    check: Place | None
+
+
+class InspectOptions(_Session, _Sizes, _Lengths):
+    """Of `ortbench.inspect`."""

@@ -4,23 +4,64 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
+from importlib import import_module
 from typing import Any
 
 import pytest
 
 import ortbench
-from ortbench.api import commands
-from ortbench.api.given import options_for, parameter
+from ortbench.api import commands, values
+from ortbench.api.given import is_listed, options_for, parameter
+from ortbench.cli import COMMANDS
 from ortbench.cli.options import declared_for
-from tests.api_commands import CALLS, source
-from tests.api_page import document
+from ortbench.plan.option_types import DIMS, LENGTHS, SHAPES
+from ortbench.plan.options import Option
+from tests.api_page import CALLS, document
 from tests.conftest import ROOT
 
 NOT_FOR_PYTHON = {"json", "junit", "action_json", "bmf", "trace", "html", "markdown", "quiet"}
 
 
-def test_the_module_of_the_functions_is_what_the_declarations_say() -> None:
-    assert (ROOT / "ortbench" / "api" / "commands.py").read_text(encoding="utf-8") == source()
+# What a call takes besides paths, and where it is no path but a model, arrays or a result.
+TYPES = {"model": "Model", "baseline_model": "Model", "baseline": "Result | StoredResult | Place"}
+TYPES |= dict.fromkeys(("input", "expect", "baseline_input", "baseline_expect"), "Place | Arrays")
+TYPES["data"] = "Place | Sequence[Place | Arrays]"
+LISTS = dict.fromkeys((DIMS, LENGTHS), "int | str | Sequence[int | str]")
+LISTS[SHAPES] = "str | Sequence[int] | Sequence[Sequence[int] | str]"
+
+
+def type_of(name: str, it: Option) -> str:
+    """The type of an option in Python, by what it takes."""
+    if is_listed(it):
+        return f"Mapping[str, {LISTS[it.kind]}] | None"
+    kind = TYPES.get(name, it.kind.python)
+    return kind if kind == "bool" and not name.startswith("baseline_") else f"{kind} | None"
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_the_types_of_options_are_those_of_their_kinds(name: str) -> None:
+    types = getattr(values, f"{name.capitalize()}Options").__annotations__
+    declared = {it: type_of(it, option) for it, option in options_for(name).items()}
+    assert {it: kind.__forward_arg__ for it, kind in types.items()} == declared
+    taken = inspect.signature(getattr(ortbench, name)).parameters
+    assert {it: taken[it].annotation for it in declared} == declared
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_help_says_what_the_command_says_and_a_line_of_each_option(name: str) -> None:
+    said = inspect.getdoc(getattr(ortbench, name)) or ""
+    command = inspect.getdoc(getattr(import_module(COMMANDS[name]), name)) or ""
+    assert said.partition("\n")[0] == command.partition("\n")[0]
+    taken = inspect.signature(getattr(ortbench, name)).parameters
+    assert re.findall(r"^    (\w+): \S", said.partition("Returns:")[0], re.MULTILINE) == [*taken]
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_name_that_is_no_option_is_refused(name: str) -> None:
+    first = [] if name in ("bandwidth", "devices") else ["model.onnx"]
+    with pytest.raises(TypeError, match=re.escape(f"{name}() got an unexpected keyword argument 'durations'")):
+        getattr(ortbench, name)(*first, durations=2)
 
 
 def test_the_page_is_what_the_docstrings_say() -> None:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import ortbench
-from ortbench.api.calls import compare, gate
+from ortbench.api.commands import compare, gate
 from ortbench.api.results import Bandwidth, Result, Verdict
 from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Check
 from ortbench.gate.verdict import Verdict as Stored
@@ -35,8 +35,6 @@ from tests.results import (
     sweep_result,
     with_failures,
 )
-
-NO_VALUES = dict.fromkeys(("baseline", "progress"))
 
 
 def two() -> list[Result]:
@@ -178,7 +176,7 @@ def test_texts_from_outside_are_escaped_in_a_notebook() -> None:
 
 
 def test_a_comparison() -> None:
-    found = compare(two(), {"same": None})
+    found = compare(two(), same=None)
     assert found.names == ["#1", "#2"]
     second = found.records[1]
     assert (second["mode"], second["metric"], second["result"], second["value"]) == (
@@ -195,25 +193,25 @@ def test_a_comparison() -> None:
     assert found.plot().get_axes()
     assert repr(found) == "<ortbench.Comparison #1, #2>"
     with pytest.raises(ortbench.BadInput, match="compare needs at least two results, and 1 was given"):
-        compare(two()[:1], {})
+        compare(two()[:1])
     with pytest.raises(ortbench.BadInput, match="modes 'x': there is no such mode"):
-        compare(two(), {"modes": "x"})
+        compare(two(), modes="x")
 
 
 def test_stored_results_are_compared_and_gated_by_their_paths(tmp_path: Path) -> None:
     for number, result in enumerate(two()):
         (tmp_path / str(number)).mkdir()
         save(result, tmp_path / str(number) / "result.json")
-    found = compare(tmp_path, {})
+    found = compare(tmp_path)
     assert found.names == ["0", "1"]
     assert [result.folder for result in found.results] == [tmp_path / "0", tmp_path / "1"]
     assert ortbench.read(tmp_path / "1").folder == tmp_path / "1"
-    verdict = gate(tmp_path / "1", {**NO_VALUES, "baseline": str(tmp_path / "0")})
+    verdict = gate(tmp_path / "1", baseline=str(tmp_path / "0"))
     assert (verdict.word, verdict.code, verdict.passed) == ("failed", 3, False)
-    same = gate(ortbench.read(tmp_path / "1"), {**NO_VALUES, "baseline": found.results[1]})
+    same = gate(ortbench.read(tmp_path / "1"), baseline=found.results[1])
     assert same.checks[0].ratio == 1.0
     with pytest.raises(ortbench.BadInput, match=r"a result file and a live gate .* exclude each other"):
-        gate(tmp_path / "1", {**NO_VALUES, "model": "m.onnx", "max_cpu_nodes": 0})
+        gate(tmp_path / "1", model="m.onnx", max_cpu_nodes=0)
     with pytest.raises(ortbench.BadInput, match="cannot read"):
         ortbench.read(tmp_path / "2")
 

@@ -1,0 +1,89 @@
+"""What Python says of a function that takes options: its signature and its help, from where these are declared."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from functools import wraps
+from inspect import Parameter, Signature, cleandoc, signature
+from textwrap import wrap
+from typing import Any, TypeVar
+
+from ortbench.api.given import is_listed, options_for
+from ortbench.plan.option_types import CLOCK, DIMS, ITEMS, PAIRINGS, PRECISION, SHAPES, SHARE, SIZE
+from ortbench.plan.options import Option
+
+F = TypeVar("F", bound=Callable[..., Any])
+_WIDTH = 112  # of the lines of a docstring, as `inspect.getdoc` gives them
+_SEVERAL = {
+    DIMS: ' Several are shapes of their own: {"name": [1, 8]} or {"name": "1..8"}.',
+    SHAPES: ' Several are shapes of their own: {"name": [[1, 3], [8, 3]]} or {"name": "1x3,8x3"}.',
+}
+_WORTH_AN_EXAMPLE = (PAIRINGS, SHARE, PRECISION, SIZE, CLOCK, ITEMS)
+_OUT = "The folder in which a folder of its own is made for what is measured; by default nothing is written."
+_PROGRESS = "called with a `Progress` now and then, from this thread; what it raises ends the call."
+
+
+def takes(owner: type) -> Callable[[F], F]:
+    """Have a function say its options one by one, and refuse others; `owner` is the TypedDict that it takes them by."""
+
+    def said(function: F) -> F:
+        name, own = function.__name__, signature(function)
+        hints: dict[str, Any] = owner.__annotations__
+        types: dict[str, str] = {it: getattr(kind, "__forward_arg__", kind) for it, kind in hints.items()}
+        options = options_for(name)
+        before = [it for it in own.parameters.values() if it.kind is Parameter.POSITIONAL_OR_KEYWORD]
+        after = [it for it in own.parameters.values() if it.kind is Parameter.KEYWORD_ONLY]
+        taken = [
+            Parameter(it, Parameter.KEYWORD_ONLY, default=False if types[it] == "bool" else None, annotation=types[it])
+            for it in options
+        ]
+        whole = Signature([*before, *taken, *after], return_annotation=own.return_annotation)
+
+        @wraps(function)
+        def call(*positional: Any, **named: Any) -> Any:
+            for it in named:
+                if it not in whole.parameters:
+                    raise TypeError(f"{name}() got an unexpected keyword argument {it!r}")
+            return function(*positional, **named)
+
+        call.__signature__ = whole  # type: ignore[attr-defined]
+        head, heading, tail = cleandoc(function.__doc__ or "").partition("\n\nReturns:")
+        texts = {it: _said(it, types[it], option, options) for it, option in options.items()}
+        texts |= {"progress": _PROGRESS} if after else {}
+        arguments = [] if "\n\nArgs:" in head else ["\nArgs:"]
+        call.__doc__ = "\n".join([head, *arguments, *(line for entry in texts.items() for line in _entry(*entry))])
+        call.__doc__ += heading + tail
+        return call  # type: ignore[return-value]
+
+    return said
+
+
+def _said(name: str, type_: str, option: Option, options: Mapping[str, Option]) -> str:
+    """What there is to know of an option, in sentences."""
+    text = _OUT if name == "out" else option.help
+    if "Arrays" in type_:
+        text += " Or arrays by name."
+    if "Model" in type_:
+        text += " Or its bytes, or an `onnx.ModelProto`."
+    if option.kind.entries is not None or option.kind in _WORTH_AN_EXAMPLE:
+        example = re.sub(r"(\w+) = ", r'"\1": ', option.kind.example)
+        text += f" As {example}."
+    if is_listed(option):
+        text += _SEVERAL.get(option.kind, _SEVERAL[DIMS])
+    if option.kind.entries is not None:
+        text = text.replace("''", "{}")  # what leaves a baseline none
+    shown = option.default_text if name != "bandwidth" else "the newest in --out that fits; none without --out"
+    default = f" Default: {shown}." if shown is not None and name != "out" else ""
+    names = {it.name: name for name, it in options.items()}
+    return re.sub(
+        r"--[a-z][a-z-]*[a-z]",
+        lambda found: f"`{names[found[0]]}`" if found[0] in names else found[0],
+        text + default,
+    )
+
+
+def _entry(name: str, text: str) -> Iterator[str]:
+    lines = wrap(f"{name}: {text}", _WIDTH - 4, break_long_words=False, break_on_hyphens=False)
+    yield f"    {lines[0]}"
+    yield from (f"        {line}" for line in lines[1:])
