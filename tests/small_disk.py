@@ -84,13 +84,13 @@ def main() -> None:
     """ortbench with a disk of its own, whose files are then put where they are found when it is gone; a file fills it up."""
     from ortbench.__main__ import main as ortbench
     from ortbench.measure import experiment
-    from ortbench.measure.side import Side
+    from ortbench.measure.configuration import Configuration
 
     place, kept, size, meanwhile = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), sys.argv[4]
     del sys.argv[1:5]
     mount(place, size)
     (place / "filler").write_bytes(bytes(PAGE))
-    block, measured = Side.block, 0
+    block, measured = Configuration.block, 0
 
     def blocked(*given: Any) -> Any:
         nonlocal measured
@@ -100,7 +100,7 @@ def main() -> None:
         return block(*given)
 
     if meanwhile:
-        Side.block = blocked  # type: ignore[assignment, method-assign]
+        Configuration.block = blocked  # type: ignore[assignment, method-assign]
         experiment._KEEP_EVERY_S, experiment._KEEP_SHARE = 0.0, 1e9
     try:
         ortbench()

@@ -16,7 +16,7 @@ from ortbench.core.errors import (
     from_data,
     to_data,
 )
-from ortbench.measure.side import Side
+from ortbench.measure.configuration import Configuration
 from ortbench.model.result import FAILED
 from ortbench.plan.plan import Plan
 from ortbench.worker.session.libraries import LoadProblem, NotLoaded
@@ -59,11 +59,11 @@ def test_an_error_is_of_the_same_kind_on_the_other_side() -> None:
 def test_outputs_are_wrong_where_the_worker_found_them_so(
     error: OrtbenchError, verdict: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def ask(_self: Side, _do: str, **_: Any) -> Any:
+    def ask(_self: Configuration, _do: str, **_: Any) -> Any:
         raise from_data(to_data(error))
 
-    monkeypatch.setattr(Side, "ask", ask)
-    side = Side(Plan("m.onnx"))
+    monkeypatch.setattr(Configuration, "ask", ask)
+    side = Configuration(Plan("m.onnx"))
     side.prepare("device-tensors")
     case = next(case for case in side.result.cases if case.mode == "device-tensors")
     assert (case.status, case.reason) == (FAILED, str(error))

@@ -18,7 +18,7 @@ from ortbench.report.bars import SPLIT
 from ortbench.report.glossary import Entry, Group, entries
 from ortbench.report.model import DERIVED, NOTHING
 from ortbench.report.page.page import build_page
-from ortbench.report.words import HEADINGS
+from ortbench.report.phrases import HEADINGS
 from ortbench.suite import record
 from tests.conftest import ROOT
 from tests.glossary import document

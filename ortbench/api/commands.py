@@ -14,7 +14,7 @@ from typing import Any, TypeVar, Unpack
 
 from ortbench.analysis.comparing.naming import called
 from ortbench.api.given import command_line, given_of, in_python, options_for
-from ortbench.api.lent import Lent
+from ortbench.api.memory_inputs import Lent
 from ortbench.api.results import Bandwidth, Comparison, Result, Verdict, read
 from ortbench.api.running import Interrupted, measuring, saved
 from ortbench.api.signatures import takes
@@ -41,8 +41,8 @@ from ortbench.plan.bandwidth_plan import check as check_copies
 from ortbench.plan.compare_options import compared_of
 from ortbench.plan.load_plan import load_of
 from ortbench.plan.loop_plan import steps_of
-from ortbench.plan.options import Given, check_values, make
-from ortbench.plan.output_options import Wanted
+from ortbench.plan.options import RawOptions, check_values, make
+from ortbench.plan.output_options import OutputOptions
 from ortbench.plan.plan import Plan, check, check_amount
 from ortbench.plan.plan_builder import inspection_of, plan_of, target_of
 from ortbench.plan.sweep_plan import Swept, check_shapes, shapes_of
@@ -65,7 +65,7 @@ class Call:
         lent: what was given in memory.
     """
 
-    given: Given
+    given: RawOptions
     typed: tuple[str, ...]
     model: str
     out: Path | None
@@ -386,7 +386,7 @@ def devices(**options: Unpack[DevicesOptions]) -> Listed:
     with _reading("devices", options) as call, _ended():
         target = target_of(call.given)
         check_values(target)
-        wanted = make(Wanted, call.given)
+        wanted = make(OutputOptions, call.given)
         check_values(wanted)
         return listed(target.library, target.python, wanted.check)
 

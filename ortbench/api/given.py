@@ -15,8 +15,8 @@ from ortbench.gate.limits import Limits
 from ortbench.plan.bandwidth_plan import CopyPlan
 from ortbench.plan.compare_options import COMPARED
 from ortbench.plan.load_plan import LoadPlan
-from ortbench.plan.options import BASELINE, SIDE_BY_SIDE, Given, Option, Owner, options_of
-from ortbench.plan.output_options import Wanted
+from ortbench.plan.options import BASELINE, SIDE_BY_SIDE, Option, Owner, RawOptions, options_of
+from ortbench.plan.output_options import OutputOptions
 from ortbench.plan.plan import PLAN
 from ortbench.plan.sweep_plan import Swept
 
@@ -32,7 +32,7 @@ _OWNERS: tuple[Owner, ...] = (
     LoadPlan,
     Swept,
     CopyPlan,
-    Wanted,
+    OutputOptions,
 )
 # What a call gives back is written by whoever has it, and it prints nothing.
 _OF_THE_COMMAND = {"json", "junit", "action-json", "bmf", "trace", "html", "markdown", "quiet"}
@@ -60,7 +60,7 @@ def is_listed(option: Option) -> bool:
     return option.lists is not None and not option.lists.refused
 
 
-def given_of(options: Mapping[str, Option], values: Mapping[str, Any]) -> tuple[Given, Mapping[str, Any]]:
+def given_of(options: Mapping[str, Option], values: Mapping[str, Any]) -> tuple[RawOptions, Mapping[str, Any]]:
     """The options of a call: their values, and the words that a command line would have for them.
 
     Args:

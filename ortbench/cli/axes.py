@@ -5,39 +5,39 @@ from __future__ import annotations
 from ortbench.cli.options import Model, command_line, takes
 from ortbench.plan.bandwidth_plan import CopyPlan, check
 from ortbench.plan.load_plan import LoadPlan, load_of
-from ortbench.plan.options import Given, make
-from ortbench.plan.output_options import Wanted
+from ortbench.plan.options import RawOptions, make
+from ortbench.plan.output_options import OutputOptions
 from ortbench.plan.plan import PLAN, check_amount
 from ortbench.plan.plan_builder import target_of
 from ortbench.plan.sweep_plan import Swept, check_shapes, shapes_of
 from ortbench.plan.target import Target
 
 
-@takes(*PLAN, LoadPlan, Wanted)
-def load(given: Given, model: Model) -> None:
+@takes(*PLAN, LoadPlan, OutputOptions)
+def load(given: RawOptions, model: Model) -> None:
     """Measure a model under load: several callers at a time, or requests that are due at a rate."""
     plan, put = load_of(model, given, command_line())
     from ortbench.jobs import axes as job
 
-    raise SystemExit(job.load(plan, put, make(Wanted, given)))
+    raise SystemExit(job.load(plan, put, make(OutputOptions, given)))
 
 
-@takes(*PLAN, Swept, Wanted)
-def sweep(given: Given, model: Model) -> None:
+@takes(*PLAN, Swept, OutputOptions)
+def sweep(given: RawOptions, model: Model) -> None:
     """Measure a model over shapes in one session: which size is best, and what switching shapes costs."""
     check_amount(given)
     from ortbench.jobs import axes as job
 
     shapes = shapes_of(model, given, command_line())
     check_shapes(shapes)
-    raise SystemExit(job.sweep(shapes, make(Swept, given).slo, make(Wanted, given)))
+    raise SystemExit(job.sweep(shapes, make(Swept, given).slo, make(OutputOptions, given)))
 
 
-@takes(Target, CopyPlan, Wanted)
-def bandwidth(given: Given) -> None:
+@takes(Target, CopyPlan, OutputOptions)
+def bandwidth(given: RawOptions) -> None:
     """Measure how fast an EP's device is copied to and from, over sizes."""
     plan = make(CopyPlan, given, target=target_of(given), command=command_line())
     check(plan)
     from ortbench.jobs import axes as job
 
-    raise SystemExit(job.bandwidth(plan, make(Wanted, given)))
+    raise SystemExit(job.bandwidth(plan, make(OutputOptions, given)))

@@ -11,14 +11,14 @@ import typer
 from ortbench.cli.options import command_line, takes
 from ortbench.core.errors import BadInput
 from ortbench.core.safe_text import plain_name, visible
-from ortbench.plan.options import WRITTEN, Given, make
-from ortbench.plan.output_options import REPORTS, Wanted
+from ortbench.plan.options import WRITTEN, RawOptions, make
+from ortbench.plan.output_options import REPORTS, OutputOptions
 from ortbench.plan.parsing import parse_age
 
 
-@takes(Wanted)
+@takes(OutputOptions)
 def suite(
-    given: Given,
+    given: RawOptions,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The suite, a TOML file.")],
     shard: Annotated[
         str | None,
@@ -58,12 +58,12 @@ def suite(
             print(visible(it.case.id + (f" (skipped: {it.case.skip})" if it.case.skip else "")))
         return
     place = REPORTS / plain_name(found.name) if out is None else out
-    raise SystemExit(job.suite(found, chosen, place, fresh, make(Wanted, given), ray))
+    raise SystemExit(job.suite(found, chosen, place, fresh, make(OutputOptions, given), ray))
 
 
-@takes(Wanted)
+@takes(OutputOptions)
 def merge(
-    given: Given,
+    given: RawOptions,
     folders: Annotated[list[Path], typer.Argument(metavar="DIR", help="The folders of the shards.")],
     out: Annotated[
         Path, typer.Option("--out", metavar="DIR", help="The folder of the whole.", rich_help_panel=WRITTEN)
@@ -72,12 +72,12 @@ def merge(
     """Put the shards of a suite together: one summary, one verdict."""
     from ortbench.jobs import suite as job
 
-    raise SystemExit(job.merge(folders, out, make(Wanted, given)))
+    raise SystemExit(job.merge(folders, out, make(OutputOptions, given)))
 
 
-@takes(Wanted)
+@takes(OutputOptions)
 def report(
-    given: Given,
+    given: RawOptions,
     results: Annotated[
         list[Path],
         typer.Argument(metavar="RESULT.json …", help="Result files, or folders of results, such as a suite's."),
@@ -91,7 +91,7 @@ def report(
 
 @takes()
 def clean(
-    given: Given,
+    given: RawOptions,
     folders: Annotated[
         list[str],
         typer.Argument(metavar="FOLDER", help="What holds runs, or is one. Default: reports.", show_default=False),

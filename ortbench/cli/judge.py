@@ -12,14 +12,14 @@ from ortbench.gate.baseline import CANDIDATE, LIVE_BASELINE, STORED_BASELINE, UN
 from ortbench.gate.limits import Limits
 from ortbench.plan.compare_options import COMPARED, compared_of
 from ortbench.plan.load_plan import LoadPlan
-from ortbench.plan.options import Given, make
-from ortbench.plan.output_options import Wanted
+from ortbench.plan.options import RawOptions, make
+from ortbench.plan.output_options import OutputOptions
 from ortbench.plan.plan import PLAN, Plan
 
 
-@takes(COMPARED, Plan, STORED_BASELINE, Wanted)
+@takes(COMPARED, Plan, STORED_BASELINE, OutputOptions)
 def compare(
-    given: Given,
+    given: RawOptions,
     results: Annotated[
         list[Path],
         typer.Argument(metavar="RESULT.json...", help="Result files, or folders of results: two or more in all."),
@@ -29,12 +29,12 @@ def compare(
     only = compared_of(given)
     from ortbench.jobs import compare as job
 
-    job.compare(results, only, "force" in given, make(Wanted, given))
+    job.compare(results, only, "force" in given, make(OutputOptions, given))
 
 
-@takes(COMPARED, Plan, STORED_BASELINE, Wanted)
+@takes(COMPARED, Plan, STORED_BASELINE, OutputOptions)
 def history(
-    given: Given,
+    given: RawOptions,
     results: Annotated[
         list[str],
         typer.Argument(
@@ -47,12 +47,12 @@ def history(
     only = compared_of(given)
     from ortbench.jobs import history as job
 
-    job.history(results, only, "force" in given, make(Wanted, given))
+    job.history(results, only, "force" in given, make(OutputOptions, given))
 
 
-@takes(CANDIDATE, (UNDER_LOAD,), Limits, STORED_BASELINE, LIVE_BASELINE, LoadPlan, *PLAN, Wanted)
+@takes(CANDIDATE, (UNDER_LOAD,), Limits, STORED_BASELINE, LIVE_BASELINE, LoadPlan, *PLAN, OutputOptions)
 def gate(
-    given: Given,
+    given: RawOptions,
     result: Annotated[
         Path | None,
         typer.Argument(
@@ -68,7 +68,7 @@ def gate(
     from ortbench.jobs import gate as job
     from ortbench.jobs.gate import asked_gate
 
-    asked, wanted = asked_gate(given, result is not None, command_line()), make(Wanted, given)
+    asked, wanted = asked_gate(given, result is not None, command_line()), make(OutputOptions, given)
     if result is not None:
         raise SystemExit(job.check_stored_result(result, asked, wanted))
     raise SystemExit(job.measure_until_decided(asked, wanted))

@@ -8,15 +8,15 @@ from typing import Annotated
 import typer
 
 from ortbench.cli.options import Model, takes
-from ortbench.plan.options import Given, check_values, make
-from ortbench.plan.output_options import Wanted
+from ortbench.plan.options import RawOptions, check_values, make
+from ortbench.plan.output_options import OutputOptions
 from ortbench.plan.plan_builder import inspection_of, target_of
 from ortbench.plan.target import Inputs, Target
 
 
-@takes(Target, Wanted)
+@takes(Target, OutputOptions)
 def doctor(
-    given: Given,
+    given: RawOptions,
     no_noise: Annotated[
         bool, typer.Option("--no-noise", help="Leave out the seconds in which this machine's noise is measured.")
     ] = False,
@@ -33,22 +33,22 @@ def doctor(
     raise SystemExit(job.doctor(not no_noise, target.python, given.get("json")))
 
 
-@takes(Target, Wanted)
-def devices(given: Given) -> None:
+@takes(Target, OutputOptions)
+def devices(given: RawOptions) -> None:
     """List the installed execution providers and their devices.
 
     Of each its memory, its streams and the modes it can do, or why it does not load.
     """
     target = target_of(given)
     check_values(target)
-    check_values(make(Wanted, given))
+    check_values(make(OutputOptions, given))
     from ortbench.jobs import look
 
     sys.exit(look.devices(target.library, target.python, given.get("json"), given.get("check")))
 
 
-@takes(Target, Inputs, Wanted)
-def inspect(given: Given, model: Model) -> None:
+@takes(Target, Inputs, OutputOptions)
+def inspect(given: RawOptions, model: Model) -> None:
     """Say what a model takes, gives and consists of.
 
     With --ep also where its nodes would run.
@@ -61,7 +61,7 @@ def inspect(given: Given, model: Model) -> None:
 
 @takes()
 def explain(
-    given: Given,
+    given: RawOptions,
     words: Annotated[
         list[str],
         typer.Argument(metavar="WORD", help="Words of a report, such as fence; without any, which there are."),

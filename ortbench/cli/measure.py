@@ -15,8 +15,8 @@ from ortbench.core.errors import BadInput
 from ortbench.model.modes import ALL_MODES, CPU, MODES
 from ortbench.plan.configurations import sides_of
 from ortbench.plan.loop_plan import steps_of
-from ortbench.plan.options import MEASURED, WRITTEN, Given, make, options_of
-from ortbench.plan.output_options import Wanted
+from ortbench.plan.options import MEASURED, WRITTEN, RawOptions, make, options_of
+from ortbench.plan.output_options import OutputOptions
 from ortbench.plan.plan import CODE_DURATION_S, PLAN, Plan, check, check_amount
 from ortbench.plan.plan_builder import plan_of
 from ortbench.plan.target import POLICIES
@@ -26,26 +26,26 @@ ModelOrChain = Annotated[
 ]
 
 
-@takes(*PLAN, Wanted)
-def run(given: Given, model: Model) -> None:
+@takes(*PLAN, OutputOptions)
+def run(given: RawOptions, model: Model) -> None:
     """Measure a model in its I/O modes: what copies and inference cost."""
     _measure(model, given, "run")
 
 
-@takes(*PLAN, Wanted)
-def loop(given: Given, model: Model) -> None:
+@takes(*PLAN, OutputOptions)
+def loop(given: RawOptions, model: Model) -> None:
     """Measure a model whose outputs are inputs of its next step: what the copies of its state cost."""
     steps_of(given, needed=True)
     _measure(model, given, "loop")
 
 
-def _measure(model: str, given: Given, command: str) -> None:
+def _measure(model: str, given: RawOptions, command: str) -> None:
     """Carry a command out that measures several settings side by side."""
     check_amount(given)
     from ortbench.jobs import run as job
     from ortbench.jobs.publishing import check_wanted
 
-    wanted = make(Wanted, given)
+    wanted = make(OutputOptions, given)
     check_wanted(wanted)
     plans = _plans(model, given, command)
     if len(plans) > 1 and wanted.json is not None:
@@ -55,7 +55,7 @@ def _measure(model: str, given: Given, command: str) -> None:
     raise SystemExit(job.run(plans, wanted))
 
 
-def _plans(model: str, given: Given, command: str) -> list[Plan]:
+def _plans(model: str, given: RawOptions, command: str) -> list[Plan]:
     """A plan for each side.
 
     Raises:
@@ -86,9 +86,9 @@ def _options_for(ep: str, eps: Sequence[str], ep_option: Mapping[str, str]) -> d
     return found
 
 
-@takes(*PLAN, Wanted)
+@takes(*PLAN, OutputOptions)
 def chain(
-    given: Given,
+    given: RawOptions,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The chain, a TOML file.")],
 ) -> None:
     """Measure models one behind the other: what it costs that each hands on through the host.
@@ -100,16 +100,16 @@ def chain(
     from ortbench.jobs.publishing import check_wanted
     from ortbench.suite import chain_file
 
-    wanted = make(Wanted, given)
+    wanted = make(OutputOptions, given)
     check_wanted(wanted)
     plan = chain_file.plan_of(file, os.environ, given, command_line())
     check(plan)
     raise SystemExit(job.run([plan], wanted))
 
 
-@takes(*PLAN, Wanted)
+@takes(*PLAN, OutputOptions)
 def profile(
-    given: Given,
+    given: RawOptions,
     model: ModelOrChain,
     attach_only: Annotated[
         bool,
@@ -131,12 +131,12 @@ def profile(
     check(plan)
     from ortbench.jobs import profile as job
 
-    raise SystemExit(job.profile(plan, attach_only, make(Wanted, given)))
+    raise SystemExit(job.profile(plan, attach_only, make(OutputOptions, given)))
 
 
 @takes(*PLAN)
 def code(
-    given: Given,
+    given: RawOptions,
     model: Model,
     out: Annotated[
         str | None,
@@ -165,7 +165,7 @@ def code(
     raise SystemExit(job.code(plan, out, notebook))
 
 
-def _mode_of_code(given: Given) -> str:
+def _mode_of_code(given: RawOptions) -> str:
     """The one mode.
 
     Raises:

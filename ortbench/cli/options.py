@@ -19,7 +19,7 @@ from typer.core import TyperCommand, TyperGroup
 from ortbench.cli import COMMANDS
 from ortbench.core.errors import BadInput
 from ortbench.model.modes import ALL_MODES, CHAIN_MODES, LOAD_MODES, LOOP_MODES, MODES
-from ortbench.plan.options import OTHERS, PANELS, Given, Option, Owner, options_of
+from ortbench.plan.options import OTHERS, PANELS, Option, Owner, RawOptions, options_of
 
 Model = Annotated[str, typer.Argument(metavar="MODEL", help="The model, an .onnx or .ort file.")]
 GIVEN = "given"  # the parameter of a command that takes what was given
@@ -57,7 +57,7 @@ def function_of(name: str) -> Callable[..., None]:
 
     def command(**values: Any) -> None:
         typed = [(it, values.pop(parameter)) for parameter, it in options.items()]
-        given: Given = {it.flag: it.read(value) for it, value in typed if not _is_nothing(value)}
+        given: RawOptions = {it.flag: it.read(value) for it, value in typed if not _is_nothing(value)}
         function(**{GIVEN: given}, **values)
 
     hints = get_type_hints(function, include_extras=True)

@@ -75,7 +75,7 @@ def _leave() -> None:
         os._exit(exit_code() or 0)
 
 
-def hold() -> None:
+def defer_signals() -> None:
     """From now on something would be lost: signals are noted, and heeded where that loses nothing."""
     _state.holding += 1
 
@@ -83,7 +83,7 @@ def hold() -> None:
 @contextmanager
 def held() -> Iterator[None]:
     """Inside the block a signal is noted only; at its end it has the effect that it would have had."""
-    hold()
+    defer_signals()
     try:
         yield
     finally:

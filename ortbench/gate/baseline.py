@@ -9,7 +9,7 @@ from ortbench.core.errors import BadInput
 from ortbench.model.modes import modes_by
 from ortbench.plan.loop_plan import Steps
 from ortbench.plan.option_types import FLAG, PATH
-from ortbench.plan.options import BASELINE, LIMIT, LOAD, RUNS, Given, Option, declared, options_of, twin
+from ortbench.plan.options import BASELINE, LIMIT, LOAD, RUNS, Option, RawOptions, declared, options_of, twin
 from ortbench.plan.plan import Loop, Plan, check_sizes
 from ortbench.plan.plan_builder import library_apart
 from ortbench.plan.target import Inputs, Target
@@ -42,11 +42,11 @@ STORED_BASELINE = (
 )
 
 
-def has_live_baseline(given: Given) -> bool:
+def has_live_baseline(given: RawOptions) -> bool:
     return any(it.flag in given for it in LIVE_BASELINE)
 
 
-def baseline_of(plan: Plan, given: Given) -> Plan:
+def baseline_of(plan: Plan, given: RawOptions) -> Plan:
     """The baseline's plan, from the candidate's.
 
     Options that are given replace the candidate's; an empty one (``--baseline-ep-option ""``) leaves none, or the
@@ -84,7 +84,7 @@ def baseline_of(plan: Plan, given: Given) -> Plan:
     )
 
 
-def changes(owner: type, given: Given) -> dict[str, Any]:
+def changes(owner: type, given: RawOptions) -> dict[str, Any]:
     """What the twins of a dataclass's options say, by its fields; `BadInput` for a value that cannot be."""
     changes = {}
     for name, it in declared(owner).items():

@@ -21,11 +21,11 @@ from ortbench.analysis.loads.levels import (
 )
 from ortbench.analysis.memory import DEVICE, computes_on_host, figure, why_unknown
 from ortbench.analysis.nodes.handing_on import HANDED_ON, handing_on
-from ortbench.analysis.nodes.placed import nodes_stay
+from ortbench.analysis.nodes.node_shares import nodes_stay
 from ortbench.analysis.sweep import best_of, cases_of, keeps, point_as_result
 from ortbench.core import units
 from ortbench.core.errors import BadInput
-from ortbench.gate.contests import CANDIDATE, Contest, Jury, fill, named, own_contests, refuse_copy_share
+from ortbench.gate.contests import CANDIDATE, RatioTest, SequentialTests, fill, named, own_contests, refuse_copy_share
 from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Check, Limits, between, verdict_on
 from ortbench.model.kinds import CONCURRENCY, KINDS, LOAD, RATE, SWEEP
 from ortbench.model.metrics import LATENCY
@@ -128,12 +128,12 @@ def _check_modes(result: Result, limits: Limits) -> Iterator[Check]:
     shapes = [(tuple(it.point.items()), point_as_result(result, it)) for it in result.shapes if it.inputs]
     for point, one in shapes if result.axes else [((), result)]:
         contests = own_contests(limits, work_of(result), point)
-        jury = Jury(contests)
+        jury = SequentialTests(contests)
         fill(jury, CANDIDATE, one.cases)
         yield from (check_contest(one, jury, contest) for contest in contests)
 
 
-def check_contest(result: Result, jury: Jury, contest: Contest) -> Check:
+def check_contest(result: Result, jury: SequentialTests, contest: RatioTest) -> Check:
     """A contest of the candidate's own modes, which must have been asked for (`BadInput`); one that does not work fails it."""
     is_share = contest.metric == "copy_share"
     plain = replace(contest.unclear(""), verdict=PASSED, limit=None)

@@ -44,7 +44,7 @@ class Stream:
 
 
 @dataclass(frozen=True)
-class Contest:
+class RatioTest:
     """A ratio of two streams and its limit: the median of `over` / `under`, `at_most` or at least `limit`."""
 
     name: str
@@ -83,7 +83,7 @@ class Contest:
         )
 
 
-def regression_contests(limits: Limits, modes: Sequence[str], work: Work = INFERENCE) -> list[Contest]:
+def regression_contests(limits: Limits, modes: Sequence[str], work: Work = INFERENCE) -> list[RatioTest]:
     """Candidate over baseline by metrics of samples and modes; `BadInput` for a metric that blocks, or all modes, have not."""
     if limits.max_regression is None:
         return []
@@ -124,11 +124,11 @@ def _why_none(modes: Sequence[str]) -> str:
     return f"no mode that is measured has it; measured: {', '.join(modes)}"
 
 
-def _regression(mode: str, metric: MetricName, limit: float, whole: str) -> Contest:
+def _regression(mode: str, metric: MetricName, limit: float, whole: str) -> RatioTest:
     figure = Figure(whole if metric.metric == LATENCY else metric.metric, metric.statistic)
     name, phase = check_name(Key(mode, (), figure)), timed_phase(mode, metric.metric, whole)
     over, under = (Stream(side, mode, phase, metric.statistic) for side in (CANDIDATE, BASELINE))
-    return Contest(name, over, under, limit, True, f"{name}, candidate to baseline", metric=figure.text)
+    return RatioTest(name, over, under, limit, True, f"{name}, candidate to baseline", metric=figure.text)
 
 
 def check_name(key: Key) -> str:
@@ -148,7 +148,7 @@ def refuse_copy_share(limits: Limits, kind: str, name: str) -> None:
         raise BadInput(f"--max-copy-share {reason}", "--max-copy-share")
 
 
-def own_contests(limits: Limits, work: Work = INFERENCE, point: Point = ()) -> list[Contest]:
+def own_contests(limits: Limits, work: Work = INFERENCE, point: Point = ()) -> list[RatioTest]:
     """What the candidate's modes must keep to among themselves, at a point; `BadInput` for a limit that work has not."""
     refuse_copy_share(limits, work.kind, work.name)
 
@@ -158,29 +158,29 @@ def own_contests(limits: Limits, work: Work = INFERENCE, point: Point = ()) -> l
     found = []
     for mode, least in limits.min_speedup.items():
         name, what = (named(it, point) for it in (f"{mode} speedup", f"{mode} is as fast as cpu-tensors"))
-        found.append(Contest(name, latency_of(CPU), latency_of(mode), least, False, what, "speedup", mode, point))
+        found.append(RatioTest(name, latency_of(CPU), latency_of(mode), least, False, what, "speedup", mode, point))
     if limits.max_copy_share is not None:
         name, what = named(COPY_SHARE, point), "what is left of a run with CPU tensors without its copies"
         rest, least = latency_of(MODES[CPU].without_copies), 1 - limits.max_copy_share
-        found.append(Contest(name, rest, latency_of(CPU), least, False, what, "copy_share", CPU, point))
+        found.append(RatioTest(name, rest, latency_of(CPU), least, False, what, "copy_share", CPU, point))
     return found
 
 
-class Jury:
+class SequentialTests:
     """Holds contests: takes blocks as they come and says what is decided. What is decided once stays so.
 
     All contests of a gate share its error rate `alpha`: the chance that one which is exactly at its limit is decided wrongly.
     `takes` is how many rounds it takes to decide one of them, at least.
     """
 
-    def __init__(self, contests: Sequence[Contest], alpha: float = ALPHA) -> None:
+    def __init__(self, contests: Sequence[RatioTest], alpha: float = ALPHA) -> None:
         self.contests = list(contests)
         self._alpha = alpha / max(1, len(self.contests))
         self.takes = fewest(self._alpha)
         streams = {stream for contest in contests for stream in (contest.over, contest.under)}
         self._values: dict[Stream, dict[int, float]] = {stream: {} for stream in streams}
-        self._ratios: dict[Contest, list[float]] = {contest: [] for contest in contests}
-        self._decided: dict[Contest, Check] = {}
+        self._ratios: dict[RatioTest, list[float]] = {contest: [] for contest in contests}
+        self._decided: dict[RatioTest, Check] = {}
         self._timed: dict[str, set[str]] = {}
 
     def add(self, side: int, mode: str, phase: str, round: int, samples: Sequence[float]) -> None:
@@ -199,7 +199,7 @@ class Jury:
                 least = known_or_plain(stream.phase).unit.least
                 insort(ratios, max(over, least) / max(under, least))
 
-    def check(self, contest: Contest) -> Check:
+    def check(self, contest: RatioTest) -> Check:
         """What is known of a contest."""
         if contest not in self._decided:
             ratios = self._ratios[contest]
@@ -220,7 +220,7 @@ class Jury:
         return stream.phase in phases or LATENCY not in phases
 
 
-def fill(jury: Jury, side: int, cases: Sequence[Case]) -> None:
+def fill(jury: SequentialTests, side: int, cases: Sequence[Case]) -> None:
     """Hand a jury the blocks of finished cases."""
     for case in cases:
         for phase in case.blocks:

@@ -23,7 +23,7 @@ from ortbench.model.modes import (
 from ortbench.plan.compare_options import METRICS
 from ortbench.plan.load_plan import LoadPlan
 from ortbench.plan.option_types import MODE_NAMES, SHARE, SIZE, SPEEDUPS, WHOLE
-from ortbench.plan.options import LIMIT, Given, check_values, declared, make, not_negative, option
+from ortbench.plan.options import LIMIT, RawOptions, check_values, declared, make, not_negative, option
 
 _MEMORY = ("device_memory", "host_memory")
 
@@ -110,7 +110,7 @@ class Limits:
         return {LATENCY, *(comes_with(it.metric) for it in metrics if known_or_plain(it.metric).sampled)}
 
 
-def limits_of(given: Given, has_baseline: bool, modes: Sequence[str]) -> Limits:
+def limits_of(given: RawOptions, has_baseline: bool, modes: Sequence[str]) -> Limits:
     """The limits that options describe, with a baseline a regression of 5 % too; `modes` are held against it, or all.
 
     Raises `BadInput` for a mode that there is not.

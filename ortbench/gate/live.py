@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from ortbench.core.errors import BenchmarkFailed, NotComparable
 from ortbench.gate.checks import check_contest, check_facts, with_remedy
-from ortbench.gate.contests import Contest, Jury, own_contests, regression_contests
+from ortbench.gate.contests import RatioTest, SequentialTests, own_contests, regression_contests
 from ortbench.gate.limits import FAILED as UNFIT
 from ortbench.gate.limits import Check, Limits
 from ortbench.gate.stored import check_lost, check_values
@@ -30,7 +30,7 @@ class LiveGate:
         self._modes = modes
         self._regressions = regression_contests(limits, modes, work) if has_baseline else []
         self._own = own_contests(limits, work)
-        self._jury = Jury([*self._regressions, *self._own])
+        self._jury = SequentialTests([*self._regressions, *self._own])
 
     def add(self, side: int, mode: str, phase: str, round: int, samples: Sequence[float]) -> None:
         self._jury.add(side, mode, phase, round, samples)
@@ -87,7 +87,7 @@ class LiveGate:
         return checks + [check_contest(candidate, self._jury, contest) for contest in self._own]
 
 
-def _why_not_timed(results: Sequence[Result], contest: Contest) -> str | None:
+def _why_not_timed(results: Sequence[Result], contest: RatioTest) -> str | None:
     """What makes that a contest is of something that no side has; None for one that is of what was timed."""
     cases = [case for result in results if (case := result.case(contest.over.mode)) is not None]
     phase = contest.over.phase

@@ -11,11 +11,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from ortbench.analysis.comparing.series import PERCENTILES, Key, Point, is_of, point_text
-from ortbench.analysis.loads.levels import At, block_figure, is_full, is_measured, load_cases
+from ortbench.analysis.loads.levels import LoadPoint, block_figure, is_full, is_measured, load_cases
 from ortbench.analysis.loads.queueing import own_rate
 from ortbench.core.errors import BadInput, BenchmarkFailed
 from ortbench.gate.checks import check_alone, check_facts, refuse_limits
-from ortbench.gate.contests import BASELINE, CANDIDATE, Contest, Jury, Stream, check_name, fewest_samples
+from ortbench.gate.contests import BASELINE, CANDIDATE, RatioTest, SequentialTests, Stream, check_name, fewest_samples
 from ortbench.gate.limits import FAILED as UNFIT
 from ortbench.gate.limits import UNCLEAR, Check, Limits
 from ortbench.gate.stored import check_lost, full, refuse_statistic
@@ -33,34 +33,34 @@ _METRICS = (LATENCY, THROUGHPUT)  # that blocks of load points have
 class LiveLoadGate:
     """Decides while blocks come in of load points that are to be measured; `BadInput` for a metric of none of them."""
 
-    def __init__(self, limits: Limits, places: Sequence[tuple[str, At]]) -> None:
+    def __init__(self, limits: Limits, places: Sequence[tuple[str, LoadPoint]]) -> None:
         self._limits = limits
-        self._contests: dict[Key, Contest] = {}
+        self._contests: dict[Key, RatioTest] = {}
         if limits.max_regression is not None:
             most = 1 + limits.max_regression
             self._contests = {key: _contest(key, most) for key in _compared(places, limits)}
-        self._jury = Jury(list(self._contests.values()))
+        self._jury = SequentialTests(list(self._contests.values()))
 
     @property
     def takes(self) -> int:
         return self._jury.takes
 
-    def least_runs(self, mode: str, place: At) -> int:
+    def least_runs(self, mode: str, place: LoadPoint) -> int:
         """How many runs a block takes."""
         stats = [key.figure.statistic for key, _ in self._of(mode, place)]
         needed = max((fewest_samples(it) for it in stats if it in PERCENTILES), default=1)
         return max(needed, _FEWEST_RUNS) if place.kind == RATE.name else needed
 
-    def add(self, side: int, mode: str, place: At, block: LoadBlock) -> None:
+    def add(self, side: int, mode: str, place: LoadPoint, block: LoadBlock) -> None:
         for key, contest in self._of(mode, place):
             value = block_figure(block, key.figure.statistic or key.figure.metric)
             value = 1e9 / max(value, 1e-9) if key.figure.metric == THROUGHPUT else value
             self._jury.add(side, mode, contest.over.phase, block["round"], [round(value)])
 
-    def _of(self, mode: str, place: At) -> Iterator[tuple[Key, Contest]]:
+    def _of(self, mode: str, place: LoadPoint) -> Iterator[tuple[Key, RatioTest]]:
         return (it for it in self._contests.items() if it[0].mode == mode and it[0].point == _point(place))
 
-    def wants(self, mode: str, place: At, rounds: int) -> bool:
+    def wants(self, mode: str, place: LoadPoint, rounds: int) -> bool:
         """Whether more rounds of a level are of use, as long as there is time.
 
         Those of contests until they are decided; where a limit is of the candidate's level itself always, because its interval may
@@ -92,7 +92,7 @@ class LiveLoadGate:
             return [*checks, *check_facts(candidate, self._limits)]
         return [*checks, *check_alone(candidate, self._limits)]
 
-    def _check(self, key: Key, contest: Contest, candidate: Result, baseline: Result) -> Check | None:
+    def _check(self, key: Key, contest: RatioTest, candidate: Result, baseline: Result) -> Check | None:
         """What is known of a contest; None where one of the two has no such load point, which it says itself."""
         one, base = (result.case(key.mode, dict(key.point)) for result in (candidate, baseline))
         if one is None or base is None:
@@ -119,20 +119,20 @@ def check_live(limits: Limits, modes: Sequence[str], load: LoadPlan, is_contest:
     LiveLoadGate(limits, planned(modes, load))
 
 
-def planned(modes: Sequence[str], load: LoadPlan) -> list[tuple[str, At]]:
+def planned(modes: Sequence[str], load: LoadPlan) -> list[tuple[str, LoadPoint]]:
     """The modes and load points that a load has, as far as they are known before: a search comes upon its rates."""
     rates = load.rate if isinstance(load.rate, tuple) else ()
     if load.rate is None and load.file is not None:
         rates = (own_rate(read_timestamps(load.file)),)
-    places = [*(At(CONCURRENCY.name, it) for it in load.closed), *(At(RATE.name, it) for it in rates)]
+    places = [*(LoadPoint(CONCURRENCY.name, it) for it in load.closed), *(LoadPoint(RATE.name, it) for it in rates)]
     return [(mode, it) for mode in modes for it in places]
 
 
-def _point(place: At) -> Point:
+def _point(place: LoadPoint) -> Point:
     return ((place.kind, int(place.value) if place.kind == CONCURRENCY.name else place.value),)
 
 
-def _compared(places: Sequence[tuple[str, At]], limits: Limits) -> list[Key]:
+def _compared(places: Sequence[tuple[str, LoadPoint]], limits: Limits) -> list[Key]:
     """What is compared with the baseline, each once; `BadInput` for a metric of no load point."""
     found: dict[Key, None] = {}
     for metric in limits.metrics or (None,):
@@ -156,9 +156,9 @@ def _compared(places: Sequence[tuple[str, At]], limits: Limits) -> list[Key]:
     return list(found)
 
 
-def _contest(key: Key, most: float) -> Contest:
+def _contest(key: Key, most: float) -> RatioTest:
     name, figure = check_name(key), ".".join(filter(None, key.figure))
     over, under = (Stream(side, key.mode, name, "median") for side in (CANDIDATE, BASELINE))
     slower = ", as time per inference" if key.figure.metric == THROUGHPUT else ""
     what = f"{name}{slower}, candidate to baseline"
-    return Contest(name, over, under, most, True, what, metric=figure, mode=key.mode, point=key.point)
+    return RatioTest(name, over, under, most, True, what, metric=figure, mode=key.mode, point=key.point)

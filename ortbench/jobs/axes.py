@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from ortbench.model.slo import Slo
     from ortbench.plan.bandwidth_plan import CopyPlan
     from ortbench.plan.load_plan import LoadPlan
-    from ortbench.plan.output_options import Wanted
+    from ortbench.plan.output_options import OutputOptions
     from ortbench.plan.plan import Observer, Plan
     from ortbench.plan.sweep_plan import Shape
 
 
-def load(plan: Plan, put: LoadPlan, wanted: Wanted) -> int:
+def load(plan: Plan, put: LoadPlan, wanted: OutputOptions) -> int:
     """Put a load on a model, save and show what came of it; the exit code."""
     check_wanted(wanted, "json", "junit", "action_json")
     place = new_place(wanted.out, [plan], "load")
@@ -32,7 +32,7 @@ def load(plan: Plan, put: LoadPlan, wanted: Wanted) -> int:
     return publish_results(found, plan.model, wanted)
 
 
-def sweep(shapes: Sequence[Shape], slo: Slo | None, wanted: Wanted) -> int:
+def sweep(shapes: Sequence[Shape], slo: Slo | None, wanted: OutputOptions) -> int:
     """Measure a sweep, save and show it; the exit code."""
     check_wanted(wanted, "json", "junit", "action_json", "bmf")
     place = new_place(wanted.out, [shapes[0].plan], "sweep")
@@ -87,7 +87,7 @@ def swept(
     return Measured([result], [] if folder is None else [folder], bench.interrupted, timelines=timed)
 
 
-def bandwidth(plan: CopyPlan, wanted: Wanted) -> int:
+def bandwidth(plan: CopyPlan, wanted: OutputOptions) -> int:
     """Measure a bandwidth curve, save and show it; the exit code, 1 as soon as a copy failed."""
     found = copied(plan, wanted.out, wanted.quiet)
 

@@ -17,12 +17,12 @@ from ortbench.jobs.publishing import check_place, json_text, publish, quieten_ma
 from ortbench.model.result import Result
 from ortbench.model.result_file import load
 from ortbench.plan.compare_options import Compared
-from ortbench.plan.output_options import Wanted
+from ortbench.plan.output_options import OutputOptions
 from ortbench.report import comparison
 from ortbench.report.model import Report
 
 
-def compare(places: Sequence[Path], only: Compared, force: bool, wanted: Wanted) -> None:
+def compare(places: Sequence[Path], only: Compared, force: bool, wanted: OutputOptions) -> None:
     """Hold results at places against each other, show and write which differences are real.
 
     What is found in folders of several results is compared as far as it was measured on the same thing: two folders of

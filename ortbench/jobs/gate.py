@@ -37,8 +37,8 @@ from ortbench.model.result import Result
 from ortbench.model.result_file import load
 from ortbench.plan.load_plan import LoadPlan, live_load
 from ortbench.plan.load_plan import check as check_load
-from ortbench.plan.options import LOAD, Given, declared, make, options_of, twin
-from ortbench.plan.output_options import Wanted
+from ortbench.plan.options import LOAD, RawOptions, declared, make, options_of, twin
+from ortbench.plan.output_options import OutputOptions
 from ortbench.plan.plan import PLAN, Observer, Plan, check
 from ortbench.plan.plan_builder import asked_modes, live, plan_of, weighing
 from ortbench.plan.sweep_plan import list_in
@@ -60,7 +60,7 @@ class AskedGate:
     load: LoadPlan | None = None  # that a live gate puts on its models
 
 
-def asked_gate(given: Given, is_stored: bool, typed: tuple[str, ...]) -> AskedGate:
+def asked_gate(given: RawOptions, is_stored: bool, typed: tuple[str, ...]) -> AskedGate:
     """What options ask for; `is_stored` where a result is given that has been measured, `typed` is for the results.
     `BadInput` for options that cannot be, that say nothing, or exclude each other."""
     is_contest = has_live_baseline(given)
@@ -103,7 +103,7 @@ def asked_gate(given: Given, is_stored: bool, typed: tuple[str, ...]) -> AskedGa
     return AskedGate(limits, force, plans)
 
 
-def _under_load(given: Given, limits: Limits, typed: tuple[str, ...], is_contest: bool) -> AskedGate:
+def _under_load(given: RawOptions, limits: Limits, typed: tuple[str, ...], is_contest: bool) -> AskedGate:
     """A live gate of a load; `BadInput` for options that a load has not, or that exclude each other."""
     if "chain" in given:
         raise BadInput(f"{UNDER_LOAD.name} puts a load on one model: name it with --model", UNDER_LOAD.name)
@@ -123,7 +123,7 @@ def _under_load(given: Given, limits: Limits, typed: tuple[str, ...], is_contest
     return AskedGate(limits, "force" in given, plans, load=put)
 
 
-def _plan(given: Given, limits: Limits, typed: tuple[str, ...]) -> Plan:
+def _plan(given: RawOptions, limits: Limits, typed: tuple[str, ...]) -> Plan:
     """The candidate's plan: of a model, or of a chain; `BadInput` for what cannot be read, or what chains have not."""
     if "chain" not in given:
         return plan_of(given["model"], given, typed, limits.needed())
@@ -132,12 +132,12 @@ def _plan(given: Given, limits: Limits, typed: tuple[str, ...]) -> Plan:
     return chain_file.gated_plan_of(Path(given["chain"]), os.environ, given, typed, limits.needed())
 
 
-def _baseline(plan: Plan, given: Given) -> Plan:
+def _baseline(plan: Plan, given: RawOptions) -> Plan:
     """The baseline's plan, see `_plan`."""
     return _BASELINES.get(plan.work.whole, baseline_of)(plan, given)
 
 
-def _of_chain(plan: Plan, given: Given) -> Plan:
+def _of_chain(plan: Plan, given: RawOptions) -> Plan:
     from ortbench.suite import chain_file
 
     return chain_file.baseline_of(plan, os.environ, given)
@@ -146,9 +146,9 @@ def _of_chain(plan: Plan, given: Given) -> Plan:
 _BASELINES = {WHOLE_CHAIN: _of_chain}
 
 
-def _refuse_live_options(given: Given) -> None:
+def _refuse_live_options(given: RawOptions) -> None:
     """An option that says how to measure does nothing for a result that has been measured: `BadInput` where one was given."""
-    for it in options_of(LoadPlan, (UNDER_LOAD,), *PLAN, Wanted):
+    for it in options_of(LoadPlan, (UNDER_LOAD,), *PLAN, OutputOptions):
         if it.only_live and it.flag in given:
             reason = "says how to measure: it is for a live gate (--model), not for a result file"
             raise BadInput(f"{it.name} {reason}", it.name)
@@ -258,13 +258,13 @@ def _remarks(plans: Sequence[Plan], results: Sequence[Result]) -> tuple[list[str
     return [f"baseline → candidate: {change}" for change in [*inputs, *changes(baseline, candidate)]], False
 
 
-def check_stored_result(result: Path, asked: AskedGate, wanted: Wanted) -> int:
+def check_stored_result(result: Path, asked: AskedGate, wanted: OutputOptions) -> int:
     """Hold a result file against its limits and that of an earlier run, show the verdict; the exit code."""
     stored = None if asked.baseline is None else load(result_file(asked.baseline))
     return _conclude(gate_stored(load(result_file(result)), stored, asked.limits, asked.force), wanted)
 
 
-def measure_until_decided(asked: AskedGate, wanted: Wanted) -> int:
+def measure_until_decided(asked: AskedGate, wanted: OutputOptions) -> int:
     """Hold a live gate in a folder of its own and show its verdict; the exit code."""
     verdict = gate_live(asked, new_place(wanted.out, asked.plans[:1], "gate"), wanted.quiet)
     if verdict is None:
@@ -273,7 +273,7 @@ def measure_until_decided(asked: AskedGate, wanted: Wanted) -> int:
     return _conclude(verdict, wanted)
 
 
-def _conclude(verdict: Verdict, wanted: Wanted) -> int:
+def _conclude(verdict: Verdict, wanted: OutputOptions) -> int:
     """Write and print a gate's verdict; its exit code."""
     from ortbench.report.exports.junit import outcomes_of_gate
 

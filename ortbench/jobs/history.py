@@ -13,14 +13,14 @@ from ortbench.jobs.publishing import check_place, json_text, publish
 from ortbench.model.door import content_of
 from ortbench.model.result_file import parse
 from ortbench.plan.compare_options import Compared
-from ortbench.plan.output_options import Wanted
+from ortbench.plan.output_options import OutputOptions
 from ortbench.report import history as shown
 
 _SHORT = 7  # characters of a commit, as git shows them
 _RESULT = "result.json"
 
 
-def history(places: Sequence[str], only: Compared, force: bool, wanted: Wanted) -> None:
+def history(places: Sequence[str], only: Compared, force: bool, wanted: OutputOptions) -> None:
     """Show and write what became of every case over time, and where it changed.
 
     Places are files and folders; or revisions of git, with files and folders in their trees. What is found there and cannot be

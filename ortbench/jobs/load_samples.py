@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ortbench.analysis.loads.load_levels import Taken, counted
+from ortbench.analysis.loads.load_levels import LoadSamples, counted
 from ortbench.core import files
 from ortbench.core.errors import BadInput, one_line
 from ortbench.core.safe_text import visible
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 FILE_NAME = "load-samples.npz"
 
 
-def arrays(taken: Sequence[Taken]) -> Arrays:
+def arrays(taken: Sequence[LoadSamples]) -> Arrays:
     """The samples of levels by name, which begins with the number of the level in the result: ``3/latency_ns``.
 
     Closed loop: ``latency_ns`` of every run that counts, block after block and in each caller after caller, with ``block`` and
@@ -57,7 +57,7 @@ def arrays(taken: Sequence[Taken]) -> Arrays:
     return found
 
 
-def write(taken: Sequence[Taken], folder: Path) -> None:
+def write(taken: Sequence[LoadSamples], folder: Path) -> None:
     """Write the samples beside the result, or note that they could not be written; nothing where there are none."""
     import numpy as np
 

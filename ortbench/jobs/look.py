@@ -105,7 +105,7 @@ def of_environment(section: Section, python: str | None) -> Section:
 def _noise(python: str | None) -> Noise | None:
     from ortbench.measure.diagnose import noise
 
-    signals.hold()  # from here on there are files to be removed, and the page is still to be shown
+    signals.defer_signals()  # from here on there are files to be removed, and the page is still to be shown
     with ExitStack() as stack:
         return noise(observed(stack, quiet=False), python=python)
 

@@ -19,10 +19,10 @@ from ortbench.core.safe_text import plain_name
 from ortbench.measure.process import Client, open_worker
 
 if TYPE_CHECKING:
-    from ortbench.analysis.loads.load_levels import Taken
+    from ortbench.analysis.loads.load_levels import LoadSamples
     from ortbench.measure.bench import Judge
+    from ortbench.measure.configuration import Configuration
     from ortbench.measure.load import Judge as LoadJudge
-    from ortbench.measure.side import Side
     from ortbench.model.result import Result
     from ortbench.model.timeline import Timeline
     from ortbench.plan.load_plan import LoadPlan
@@ -45,7 +45,7 @@ class Measured:
     # the results, which are called nothing.
     timelines: list[tuple[str, Result, Timeline]] = field(default_factory=list)
     # Of each result of a load all that was measured at its load points, in the order of those of the result.
-    taken: list[list[Taken]] = field(default_factory=list)
+    taken: list[list[LoadSamples]] = field(default_factory=list)
 
     @property
     def result(self) -> Result:
@@ -87,7 +87,7 @@ def measure_and_save(
         stack.callback(client.close)
         from ortbench.measure.folder import discard_if_empty
 
-        signals.hold()  # from here on there is a folder, and soon something in it
+        signals.defer_signals()  # from here on there is a folder, and soon something in it
         folder = None if place is None else place()
         try:
             experiment = begin(stack, folder, observed(stack, quiet, observer))
@@ -131,11 +131,11 @@ def measure(
     client = open_worker(plans[0])
 
     from ortbench.measure.bench import Bench
+    from ortbench.measure.configuration import Configuration
     from ortbench.measure.load import LoadExperiment
-    from ortbench.measure.side import Side
     from ortbench.model.timeline import Timeline
 
-    sides: list[Side] = []
+    sides: list[Configuration] = []
     folders: list[Path] = []
 
     def begin(_: ExitStack, folder: Path | None, told: Observer | None) -> Bench | LoadExperiment:
@@ -144,7 +144,7 @@ def measure(
             save = saves(folders[number] if folders else None)
             timeline = Timeline() if traced else None
             worker, name = client if number == 0 else None, names[number] if names else None
-            sides.append(Side(plan, worker, save, name, timeline))
+            sides.append(Configuration(plan, worker, save, name, timeline))
         if load is None:
             return Bench(sides, told, load_the_rest, cast("Judge | None", judge), after_open)
         own = cast("LoadJudge", judge) if len(sides) > 1 else None
@@ -166,7 +166,10 @@ def measure(
 
 
 def _finished(
-    sides: Sequence[Side], folders: Sequence[Path], kept: Sequence[Side], taken: Sequence[Sequence[Taken]]
+    sides: Sequence[Configuration],
+    folders: Sequence[Path],
+    kept: Sequence[Configuration],
+    taken: Sequence[Sequence[LoadSamples]],
 ) -> list[Path]:
     """The folders of the configurations that are kept, with all files; those of others are gone."""
     from ortbench.jobs.load_samples import write as write_samples

@@ -13,7 +13,7 @@ from ortbench.core.safe_text import complain
 from ortbench.jobs.measuring import measure, new_place
 from ortbench.jobs.publishing import publish, say_failures
 from ortbench.measure import nsys
-from ortbench.plan.output_options import Wanted
+from ortbench.plan.output_options import OutputOptions
 from ortbench.plan.plan import Plan
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ TOO_OLD = (
 )
 
 
-def profile(plan: Plan, attach_only: bool, wanted: Wanted) -> int:
+def profile(plan: Plan, attach_only: bool, wanted: OutputOptions) -> int:
     """Run a session, under Nsight Systems where it is installed unless it is `attach_only`, save and show what came of it; the
     exit code.
     """
@@ -71,7 +71,7 @@ def _recorded(plan: Plan, tool: str, out: Path, quiet: bool, remarks: list[str])
     from ortbench.measure.folder import new_folder, run_name, temporary_folder
 
     version = nsys.version(tool)
-    signals.hold()  # from here on there is a folder, and soon something in it
+    signals.defer_signals()  # from here on there is a folder, and soon something in it
     folder = new_folder(out, run_name([plan], "profile"))
     if not quiet:
         print(f"profiling under Nsight Systems {version} …", file=sys.stderr)
@@ -152,7 +152,7 @@ def _attached() -> int:
     """Run the session of a plan that the process which started Nsight Systems left in a file; its exit code."""
     plan, out, json_out = sys.argv[1:]
     try:
-        wanted = Wanted(out=Path(out), json=json_out, quiet=True)
+        wanted = OutputOptions(out=Path(out), json=json_out, quiet=True)
         return profile(pickle.loads(Path(plan).read_bytes()), attach_only=True, wanted=wanted)
     except OrtbenchError as error:
         complain(str(error))

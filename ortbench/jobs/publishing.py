@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ortbench.jobs.measuring import Measured
     from ortbench.model.result import Result
     from ortbench.model.timeline import Timeline
-    from ortbench.plan.output_options import Wanted
+    from ortbench.plan.output_options import OutputOptions
     from ortbench.report.exports.junit import Outcome
     from ortbench.report.model import Report
 
@@ -33,7 +33,7 @@ class Exports:
 
 
 def publish(
-    wanted: Wanted,
+    wanted: OutputOptions,
     reports: Sequence[Report],
     json: Callable[[], str],
     *,
@@ -71,7 +71,7 @@ def publish(
 def publish_results(
     found: Measured,
     model: str,
-    wanted: Wanted,
+    wanted: OutputOptions,
     reports: Sequence[Report] | None = None,
     markdown: str | None = None,
     labels: Sequence[str] = (),
@@ -136,7 +136,7 @@ def say_failures(result: Result, where: str = "") -> int:
 # Forms
 
 
-def _write_exports(exports: Exports, wanted: Wanted) -> None:
+def _write_exports(exports: Exports, wanted: OutputOptions) -> None:
     if wanted.junit is not None:
         write_junit(wanted.junit, exports.suite, exports.outcomes())
     if wanted.action_json is not None:
@@ -235,7 +235,7 @@ def write_error(command: str, message: str) -> None:
 # Files
 
 
-def check_wanted(wanted: Wanted, *too: str) -> None:
+def check_wanted(wanted: OutputOptions, *too: str) -> None:
     """Refuse with `BadInput`, before anything is measured, what cannot be written or read at its end.
 
     ``--html`` and ``--trace`` always, and `too`, names of more files.

@@ -11,7 +11,7 @@ from ortbench.jobs.measuring import Measured, measure, new_place
 from ortbench.jobs.publishing import publish_results
 from ortbench.plan.configurations import differ_by_ep, side_names
 from ortbench.plan.ep_options import refuse_unclaimed
-from ortbench.plan.output_options import Wanted
+from ortbench.plan.output_options import OutputOptions
 from ortbench.plan.parsing import parse_share
 from ortbench.plan.plan import SAME, Observer, Plan
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ortbench.report.model import Report
 
 
-def run(plans: Sequence[Plan], wanted: Wanted) -> int:
+def run(plans: Sequence[Plan], wanted: OutputOptions) -> int:
     """Measure plans, several in turns, write and show what came of them; the exit code."""
     found = measured(plans, wanted.out, wanted.bandwidth, traced=wanted.trace is not None, quiet=wanted.quiet)
     model = plans[0].model

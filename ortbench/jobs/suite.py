@@ -16,7 +16,7 @@ from ortbench.core.safe_text import complain, visible
 from ortbench.jobs import cases
 from ortbench.jobs.publishing import Exports, json_text, publish
 from ortbench.jobs.suite_folder import claim, join, saved_result, write_summary
-from ortbench.plan.output_options import Wanted
+from ortbench.plan.output_options import OutputOptions
 from ortbench.report.suite import build
 from ortbench.suite.cases import Suite, parse_shard, shard
 from ortbench.suite.job import Job
@@ -38,7 +38,9 @@ def chosen(found: Suite, jobs: Sequence[Job], part: str | None, only: Sequence[s
     ]
 
 
-def suite(found: Suite, jobs: Sequence[Job], place: Path, fresh: bool, wanted: Wanted, ray: str | None = None) -> int:
+def suite(
+    found: Suite, jobs: Sequence[Job], place: Path, fresh: bool, wanted: OutputOptions, ray: str | None = None
+) -> int:
     """Carry jobs of a suite out in its folder, here or on the cluster at `ray`, write and show what they came to; the exit
     code. `BadInput` where the folder is something else's, or cannot be written; there is no such cluster."""
     carry_out = cases.run if ray is None else _on_cluster(ray)
@@ -53,7 +55,7 @@ def suite(found: Suite, jobs: Sequence[Job], place: Path, fresh: bool, wanted: W
         if record.exit_code or not wanted.quiet:
             print(visible(f"[{count}/{len(jobs)}] {record.line(was_done)}"), file=sys.stderr)
 
-    signals.hold()  # the summary is written whatever comes
+    signals.defer_signals()  # the summary is written whatever comes
     records, interrupted = carry_out(jobs, place, fresh, wanted.quiet, tell)
     if interrupted:
         print(
@@ -71,7 +73,7 @@ def _on_cluster(address: str) -> Callable[..., tuple[list[Record], bool]]:
     return partial(run, address=address)
 
 
-def merge(folders: Sequence[Path], out: Path, wanted: Wanted) -> int:
+def merge(folders: Sequence[Path], out: Path, wanted: OutputOptions) -> int:
     """Put shards together in a folder, write and show what they came to; the exit code. `BadInput` where they do not belong
     together, or the folder is something else's or cannot be made."""
     name, records, remarks = join(folders, out)
@@ -83,7 +85,7 @@ def merge(folders: Sequence[Path], out: Path, wanted: Wanted) -> int:
     return _conclude(name, records, out, wanted, interrupted=False)
 
 
-def _conclude(name: str, records: Sequence[Record], place: Path, wanted: Wanted, interrupted: bool) -> int:
+def _conclude(name: str, records: Sequence[Record], place: Path, wanted: OutputOptions, interrupted: bool) -> int:
     """Write and print what a suite came to; its exit code."""
     code = (signals.exit_code() or INTERRUPTED) if interrupted else exit_code(records)
     write_summary(place, name, records)

@@ -8,6 +8,7 @@ from functools import partial
 from typing import NamedTuple, Protocol
 
 from ortbench.core.errors import OrtbenchError
+from ortbench.measure.configuration import Configuration
 from ortbench.measure.describe import describe_gpus
 from ortbench.measure.experiment import Experiment
 from ortbench.measure.forecast import Forecast
@@ -15,7 +16,6 @@ from ortbench.measure.gpus import Watch
 from ortbench.measure.passes import APART, IN_WORKERS, SPIN_NOT_MEASURED, Pass, give_up, take_spin, wanted, without_spin
 from ortbench.measure.samples import Thinning
 from ortbench.measure.schedule import MAX_SAMPLES, Block, Estimates, InOrder, Schedule, StopRule
-from ortbench.measure.side import Side
 from ortbench.model.protocol import Samples
 from ortbench.model.result import FAILED, Result
 from ortbench.model.schema import Stopped
@@ -30,7 +30,7 @@ class Series(NamedTuple):
 
 
 class Judge(Protocol):
-    """Looks at blocks as they come and says of which modes enough is known: see `ortbench.gate.contests.Jury`."""
+    """Looks at blocks as they come and says of which modes enough is known: see `ortbench.gate.contests.SequentialTests`."""
 
     def add(self, side: int, mode: str, phase: str, round: int, samples: Sequence[float]) -> None:
         """Take the samples of a block, ns, into account."""
@@ -47,7 +47,7 @@ class Bench(Experiment[Series]):
 
     def __init__(
         self,
-        sides: Sequence[Side],
+        sides: Sequence[Configuration],
         observer: Observer | None = None,
         meanwhile: Callable[[], None] | None = None,
         judge: Judge | None = None,
@@ -121,7 +121,7 @@ class Bench(Experiment[Series]):
             for side in self._sides:
                 give_up(side)
 
-    def _carry_out_pass(self, after: Pass, side: Side) -> None:
+    def _carry_out_pass(self, after: Pass, side: Configuration) -> None:
         self._keep()
         if after.text:
             self._observer.stage(f"{after.text} ({side.name})")
@@ -135,7 +135,7 @@ class Bench(Experiment[Series]):
             if not side.plan.spin or not modes or self.interrupted:
                 continue
             self._observer.stage(f"measuring without threads that spin ({side.name})")
-            again = Bench([Side(without_spin(side.plan, modes), name=side.name)], self._observer)
+            again = Bench([Configuration(without_spin(side.plan, modes), name=side.name)], self._observer)
             try:
                 (still,) = again.run()
                 take_spin(side.result, still)

@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from ortbench.analysis.comparing.comparable import recorded_variables
 from ortbench.analysis.items import items_of
-from ortbench.analysis.nodes.placed import nodes_stay
+from ortbench.analysis.nodes.node_shares import nodes_stay
 from ortbench.analysis.throttling import leave_out, sentence, throttled
 from ortbench.core.ep_names import is_nvidia
 from ortbench.core.errors import BadInput, BenchmarkFailed

@@ -15,11 +15,11 @@ from ortbench.core.errors import BenchmarkFailed, OrtbenchError, one_line
 from ortbench.core.stats import paired_ratio
 from ortbench.measure import nsys
 from ortbench.measure.bench import Bench
+from ortbench.measure.configuration import Configuration
 from ortbench.measure.environment import cpu_model, governors, load_average, usable_cores
 from ortbench.measure.folder import temporary_folder
 from ortbench.measure.gpus import Calls, clocks, opened_nvml, told, told_by
 from ortbench.measure.process import Client
-from ortbench.measure.side import Side
 from ortbench.model.doctor_schema import (
     Card,
     CardProcess,
@@ -242,7 +242,7 @@ def noise(observer: Observer | None = None, seconds: float = SECONDS, python: st
             _write_model(model)
             loop = Loop(duration_s=seconds, precision=None)
             plan = Plan(str(model), Target(ep="cpu", python=python), modes=(CPU,), loop=loop)
-            bench = Bench([Side(plan, name=name) for name in ("one", "other")], observer)
+            bench = Bench([Configuration(plan, name=name) for name in ("one", "other")], observer)
             results = bench.run()
     except OrtbenchError as error:
         return {"problem": str(error), "seconds": seconds}

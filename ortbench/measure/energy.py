@@ -11,9 +11,9 @@ from ortbench.analysis import energy
 from ortbench.analysis.energy import PARTS, Part
 from ortbench.core import signals
 from ortbench.core.errors import OrtbenchError, Unsupported
+from ortbench.measure.configuration import Configuration
 from ortbench.measure.gpus import card_of, opened_nvml
 from ortbench.measure.process import WorkerLost
-from ortbench.measure.side import Side
 from ortbench.model.modes import LATENCY
 from ortbench.model.protocol import Stretched
 from ortbench.model.schema import Provider
@@ -68,7 +68,7 @@ class Recorder:
         return max(SHORTEST_S, _STEPS * self.step_s, min(PARTS * call_s, _LONGEST_S), 2 * call_s)
 
 
-def measure_energy(side: Side, tell: Callable[[str], None]) -> None:
+def measure_energy(side: Configuration, tell: Callable[[str], None]) -> None:
     """Have a stretch of each mode run, when all figures are there; where there is nothing to read each case says why."""
     try:
         with opened_nvml() as nvml:
@@ -84,13 +84,13 @@ def measure_energy(side: Side, tell: Callable[[str], None]) -> None:
     side.keep()
 
 
-def _give_up(side: Side, reason: str) -> None:
+def _give_up(side: Configuration, reason: str) -> None:
     for mode in side.modes:
         if side.cases[mode].energy is None:
             side.cases[mode].energy = {"unsupported": reason}
 
 
-def _measure(side: Side, mode: str, recorder: Recorder, before: list[Part]) -> list[Part]:
+def _measure(side: Configuration, mode: str, recorder: Recorder, before: list[Part]) -> list[Part]:
     """Measure one mode; returns the idle time after it, which is that before the next one."""
     case, meter = side.cases[mode], recorder.meter
     call_s = (case.median(LATENCY) or 0) * case.inferences(LATENCY) / 1e9

@@ -18,6 +18,7 @@ from typing import Generic
 from ortbench.analysis.precision import likely_cause
 from ortbench.core.errors import BenchmarkFailed, OrtbenchError
 from ortbench.measure.clocks import locked_clocks
+from ortbench.measure.configuration import Configuration
 from ortbench.measure.describe import describe_fence
 from ortbench.measure.environment import environment
 from ortbench.measure.folder import temporary_folder
@@ -25,7 +26,6 @@ from ortbench.measure.forecast import Forecast, Step
 from ortbench.measure.gpus import Watch
 from ortbench.measure.process import WorkerLost
 from ortbench.measure.schedule import Block, InOrder, Schedule, SeriesT
-from ortbench.measure.side import Side
 from ortbench.model.protocol import HeldOutputs, Samples, Saved
 from ortbench.model.result import Result
 from ortbench.model.schema import Machine, Stopped
@@ -52,7 +52,7 @@ class Experiment(Generic[SeriesT]):
 
     def __init__(
         self,
-        sides: Sequence[Side],
+        sides: Sequence[Configuration],
         forecast: Forecast,
         observer: Observer | None = None,
         meanwhile: Callable[[], None] | None = None,
@@ -70,7 +70,7 @@ class Experiment(Generic[SeriesT]):
         for side in self._sides:
             side.while_waiting = self._while_waiting
         self.interrupted = False
-        self.not_opened: list[tuple[Side, OrtbenchError]] = []
+        self.not_opened: list[tuple[Configuration, OrtbenchError]] = []
 
     def run(self) -> list[Result]:
         """Measure, and return the result of every configuration that opened; after Ctrl-C or a lost worker what there is of them.
@@ -135,7 +135,7 @@ class Experiment(Generic[SeriesT]):
         """Wait for every model to be open, one worker after the other, and describe the machine meanwhile."""
         run_id = uuid.uuid4().hex
         machine: Machine | None = None
-        opened: list[Side] = []
+        opened: list[Configuration] = []
         for side in self._sides:
             self._step("open", f"loading {Path(side.plan.model).name} ({side.name})")
             side.start()
@@ -161,7 +161,7 @@ class Experiment(Generic[SeriesT]):
             self._after_open([side.result for side in opened])
         hold_outputs(opened, self._awake, must_match=self._must_open)
 
-    def _prepare(self, side: Side) -> None:
+    def _prepare(self, side: Configuration) -> None:
         for mode in side.to_prepare():
             self._step("prepare", f"preparing {mode} ({side.name})")
             with self._awake(side):
@@ -169,7 +169,7 @@ class Experiment(Generic[SeriesT]):
         describe_fence(side.result)
 
     @contextmanager
-    def _awake(self, side: Side) -> Iterator[None]:
+    def _awake(self, side: Configuration) -> Iterator[None]:
         """One configuration works, all others are paused. A configuration that is alone is never paused."""
         if self._in_turns:
             side.resume()
@@ -271,10 +271,10 @@ class Experiment(Generic[SeriesT]):
             side.keep()
 
 
-Awake = Callable[[Side], AbstractContextManager[None]]
+Awake = Callable[[Configuration], AbstractContextManager[None]]
 
 
-def hold_outputs(sides: Sequence[Side], awake: Awake, must_match: bool) -> None:
+def hold_outputs(sides: Sequence[Configuration], awake: Awake, must_match: bool) -> None:
     """Compare the outputs of configurations that take the same inputs.
 
     The same model must give the same outputs wherever it runs; another model may differ, and then says so.
@@ -282,7 +282,7 @@ def hold_outputs(sides: Sequence[Side], awake: Awake, must_match: bool) -> None:
     Raises:
         BenchmarkFailed: outputs of the same model differ, and must not; else the modes of the configuration that differs fail.
     """
-    alike: dict[str, list[Side]] = {}
+    alike: dict[str, list[Configuration]] = {}
     for side in sides:
         alike.setdefault(side.takes(), []).append(side)
     for first, *others in alike.values():
@@ -290,7 +290,7 @@ def hold_outputs(sides: Sequence[Side], awake: Awake, must_match: bool) -> None:
             _hold(first, others, awake, must_match)
 
 
-def _hold(first: Side, others: Sequence[Side], awake: Awake, must_match: bool) -> None:
+def _hold(first: Configuration, others: Sequence[Configuration], awake: Awake, must_match: bool) -> None:
     with temporary_folder() as folder:
         with awake(first):
             written: Saved = first.ask("save_outputs", folder=folder)

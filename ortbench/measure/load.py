@@ -16,14 +16,21 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from ortbench.analysis.loads import queueing
-from ortbench.analysis.loads.levels import CONCURRENCY, At, Search
-from ortbench.analysis.loads.load_levels import Burst, Requests, Taken, burst_block, case_of, stretch_block
+from ortbench.analysis.loads.levels import CONCURRENCY, LoadPoint, Search
+from ortbench.analysis.loads.load_levels import (
+    ClosedLoopBlock,
+    LoadSamples,
+    Requests,
+    burst_block,
+    case_of,
+    stretch_block,
+)
+from ortbench.measure.configuration import Configuration
 from ortbench.measure.describe import say_what_moved
 from ortbench.measure.experiment import Experiment
 from ortbench.measure.forecast import Forecast
 from ortbench.measure.gpus import Watch
-from ortbench.measure.load_side import LoadSide
-from ortbench.measure.side import Side
+from ortbench.measure.load_configuration import LoadSide
 from ortbench.model.result import Result
 from ortbench.model.schema import LoadBlock, Stopped
 from ortbench.plan.load_plan import AUTO, UNIFORM, LoadPlan, read_timestamps
@@ -51,13 +58,13 @@ class Judge(Protocol):
     def takes(self) -> int:
         """How many rounds a verdict takes, at least."""
 
-    def least_runs(self, mode: str, place: At) -> int:
+    def least_runs(self, mode: str, place: LoadPoint) -> int:
         """How many runs a block takes."""
 
-    def add(self, side: int, mode: str, place: At, block: LoadBlock) -> None:
+    def add(self, side: int, mode: str, place: LoadPoint, block: LoadBlock) -> None:
         """Take a block into account."""
 
-    def wants(self, mode: str, place: At, rounds: int) -> bool:
+    def wants(self, mode: str, place: LoadPoint, rounds: int) -> bool:
         """Whether more rounds of a load point are of use."""
 
 
@@ -66,8 +73,8 @@ class Point:
     """A load point, what is taken of it on each configuration, how long a judged block of it is, and how far it is."""
 
     mode: str
-    place: At
-    taken: tuple[Taken, ...]
+    place: LoadPoint
+    taken: tuple[LoadSamples, ...]
     block_s: float = 0.0
     rounds: int = 0
 
@@ -87,7 +94,7 @@ class Turn(NamedTuple):
     repeat: int = 0
 
 
-class Due:
+class ArrivalSchedule:
     """Makes the moments of a load before anything begins."""
 
     def __init__(self, load: LoadPlan, seed: int) -> None:
@@ -125,7 +132,7 @@ class LoadExperiment(Experiment[Any]):
 
     def __init__(
         self,
-        sides: Sequence[Side],
+        sides: Sequence[Configuration],
         load: LoadPlan,
         judge: Judge | None = None,
         observer: Observer | None = None,
@@ -134,7 +141,7 @@ class LoadExperiment(Experiment[Any]):
     ) -> None:
         plan = sides[0].plan
         self._load, self._judge = load, judge
-        self._due = Due(load, plan.inputs.seed)
+        self._due = ArrivalSchedule(load, plan.inputs.seed)
         self._level_s = self._due.level_s
         modes = len(sides) * len(plan.modes)
         levels = modes * (len(load.closed) + (1 if load.rate == AUTO else len(self._due.rates)))
@@ -146,7 +153,7 @@ class LoadExperiment(Experiment[Any]):
         self._to_come_s = 0.0
 
     @property
-    def taken(self) -> list[list[Taken]]:
+    def taken(self) -> list[list[LoadSamples]]:
         """What was taken of each load point, by configuration, in the order of the results."""
         return [it.taken for it in self._loads]
 
@@ -178,7 +185,7 @@ class LoadExperiment(Experiment[Any]):
         keys = [{(it.mode, it.key): it for it in side.taken} for side in self._loads]
         for (mode, key), first in keys[0].items():
             taken = (first, *(other[mode, key] for other in keys[1:] if (mode, key) in other))
-            point = Point(mode, At(*key), taken)
+            point = Point(mode, LoadPoint(*key), taken)
             if len(taken) == len(keys) and (self._judge is None or self._usable(point)):
                 if self._judge is not None:
                     point.block_s = self._judged_block_s(point, self._judge)
@@ -199,7 +206,7 @@ class LoadExperiment(Experiment[Any]):
                 side = self._loads.index(it)
                 found = self._block(it, point.taken[side], turn)
             if self._judge is not None and found is not None:
-                block = burst_block(found) if isinstance(found, Burst) else stretch_block(found)
+                block = burst_block(found) if isinstance(found, ClosedLoopBlock) else stretch_block(found)
                 if block is not None:
                     self._judge.add(side, turn.mode, point.place, block)
             if not self._usable(point):
@@ -208,7 +215,7 @@ class LoadExperiment(Experiment[Any]):
     def _shuffled(self) -> list[LoadSide]:
         return self._random.sample(self._loads, len(self._loads)) if self._in_turns else self._loads
 
-    def _block(self, it: LoadSide, taken: Taken, turn: Turn) -> Burst | Requests | None:
+    def _block(self, it: LoadSide, taken: LoadSamples, turn: Turn) -> ClosedLoopBlock | Requests | None:
         """A block of a closed loop, so long; of an open loop a stretch of the requests that are due in that time."""
         if not taken.is_open:
             return it.block(taken, round(turn.seconds * 1e9), turn.number)
@@ -278,12 +285,12 @@ class LoadExperiment(Experiment[Any]):
             point = points.get(rate)
             if point is None:
                 added = own.add(mode, ("rate", rate))
-                point = points[rate] = Point(mode, At(*added.key), (added,))
+                point = points[rate] = Point(mode, LoadPoint(*added.key), (added,))
             (taken,) = point.taken
             yield from self._stretch(point, 1000 + search.tries)
             if taken.failed is not None:
                 break
-            last = case_of(Taken(mode, taken.key, stretches=taken.stretches[-1:], slo=self._load.slo))
+            last = case_of(LoadSamples(mode, taken.key, stretches=taken.stretches[-1:], slo=self._load.slo))
             search.tell(rate, "slo" in last.checks and last.checks["slo"]["verdict"] == "passed")
             taken.kept = search.keeps(rate)
             own.found[mode] = search.found()

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ortbench.analysis.memory import device_total, failed
 from ortbench.core.errors import OrtbenchError
+from ortbench.measure.configuration import Configuration
 from ortbench.measure.gpus import is_on_nvidia, opened_nvml
 from ortbench.measure.process import request_of, worker_for
-from ortbench.measure.side import Side
 from ortbench.model.kinds import KINDS
 from ortbench.model.modes import DEVICE_MEMORY, HOST_MEMORY, WHOLE_CHAIN
 from ortbench.model.result import OK, Case, Result
@@ -29,7 +29,7 @@ _OF_STAGES = f"{_PROFILE}; the sum of what each stage's had at most, which need 
 _ARENAS_BY = {WHOLE_CHAIN: _OF_STAGES}
 
 
-def learn_forms(side: Side) -> None:
+def learn_forms(side: Configuration) -> None:
     """Keep what the worker that has measured knows of the outputs; where it cannot be asked any more the modes say so."""
     try:
         side.forms = side.ask("forms")
@@ -38,7 +38,7 @@ def learn_forms(side: Side) -> None:
             side.cases[mode].memory = failed(str(error))
 
 
-def weigh_modes(side: Side, tell: Callable[[str], None]) -> None:
+def weigh_modes(side: Configuration, tell: Callable[[str], None]) -> None:
     """Weigh every mode that is ok, of a configuration whose worker has ended, so that the card is free of it."""
     for mode, case in side.cases.items():
         if case.status != OK:
@@ -52,7 +52,7 @@ def weigh_modes(side: Side, tell: Callable[[str], None]) -> None:
         side.keep()
 
 
-def _weigh(side: Side, mode: str, case: Case) -> CaseMemory:
+def _weigh(side: Configuration, mode: str, case: Case) -> CaseMemory:
     plan, asked = side.plan, request_of(side.plan)
     request = {"mode": mode, "depth": plan.loop.depth, "asked": asked, "known": side.forms}
     on_card = _uses_card(side.result)
@@ -87,7 +87,7 @@ def _how(found: WeighedHost) -> str:
     return how
 
 
-def _add_arenas(memory: CaseMemory, side: Side, request: dict[str, Any]) -> None:
+def _add_arenas(memory: CaseMemory, side: Configuration, request: dict[str, Any]) -> None:
     if side.plan.target.cuda_graph:
         memory["arenas_how"] = "not known: a graph that is replayed shows no nodes"
         return

@@ -14,11 +14,11 @@ from ortbench.analysis.memory import failed
 from ortbench.analysis.nodes.gpu_activity import put_recorded
 from ortbench.core.errors import BenchmarkFailed, OrtbenchError
 from ortbench.core.stats import FEWEST, Stats
+from ortbench.measure.configuration import Configuration
 from ortbench.measure.energy import measure_energy
 from ortbench.measure.forecast import Step
 from ortbench.measure.memory import learn_forms, weigh_modes
 from ortbench.measure.process import WorkerLost, request_of, worker_for
-from ortbench.measure.side import Side
 from ortbench.model.modes import CPU_CORES, CPU_SYSTEM, CPU_TIME, CPU_USER, LATENCY, MODES, NO_SPIN, modes_that
 from ortbench.model.protocol import ClosedUp, ProfiledNodes, Recorded
 from ortbench.model.result import OK, Result
@@ -39,7 +39,7 @@ SPIN_NOT_MEASURED = "spin-not-measured"
 Tell = Callable[[str], None]
 
 
-def look_closer(side: Side, tell: Tell) -> None:
+def look_closer(side: Configuration, tell: Tell) -> None:
     """For the timeline only: a close-up of every mode, and ONNX Runtime's own profile. The timeline says what it lacks."""
     timeline = side.timeline
     assert timeline is not None
@@ -60,12 +60,12 @@ def look_closer(side: Side, tell: Tell) -> None:
                 return
 
 
-def _close_up(side: Side, timeline: Timeline, mode: str) -> None:
+def _close_up(side: Configuration, timeline: Timeline, mode: str) -> None:
     answer: ClosedUp = side.ask("close_up", mode=mode)
     timeline.close_ups[mode] = [[Span(*step) for step in steps] for steps in answer["inferences"]]
 
 
-def _profile(side: Side, timeline: Timeline) -> None:
+def _profile(side: Configuration, timeline: Timeline) -> None:
     for of, which in side.plan.work.sessions():
         _show_profile(timeline, side.ask("profile", **which), of)
 
@@ -76,7 +76,7 @@ def _show_profile(timeline: Timeline, answer: Recorded, of: str = "") -> None:
     timeline.nodes += [Node.of(event) for event in answer["nodes"]]
 
 
-def measure_copies(side: Side) -> None:
+def measure_copies(side: Configuration) -> None:
     """Have CUPTI look into some runs, when all figures are there; what goes wrong is a warning."""
     modes = [mode for mode in side.modes if MODES[mode].recorded]
     try:
@@ -89,7 +89,7 @@ def measure_copies(side: Side) -> None:
         side.result.warn(COPIES_NOT_MEASURED, f"--measure-copies gave nothing: {error}")
 
 
-def profile_nodes(side: Side) -> None:
+def profile_nodes(side: Configuration) -> None:
     """Profile some runs, in a worker of their own and when all figures are there: nothing of them may enter one."""
     runs, timeline = _profiled_runs(side), side.timeline
     try:
@@ -106,7 +106,7 @@ def profile_nodes(side: Side) -> None:
     side.keep()
 
 
-def _profiled_runs(side: Side) -> int:
+def _profiled_runs(side: Configuration) -> int:
     medians = [median for case in side.result.cases if (median := case.median(LATENCY))]
     slowest = max(medians, default=side.result.setup["first_inference_ns"])
     least, most = _PROFILED_RUNS
@@ -147,13 +147,13 @@ class Pass:
     """A pass: `wanted` says whether a configuration is to have it, and `carry_out` does it. It begins with `text`, unless it
     tells that itself, and the forecast counts on the time of `step` for each of its words."""
 
-    wanted: Callable[[Side], bool]
-    carry_out: Callable[[Side, Tell], None]
+    wanted: Callable[[Configuration], bool]
+    carry_out: Callable[[Configuration, Tell], None]
     text: str = ""
     step: Step | None = None
 
 
-def wanted(passes: Iterable[Pass], sides: Sequence[Side]) -> Iterator[tuple[Pass, Side]]:
+def wanted(passes: Iterable[Pass], sides: Sequence[Configuration]) -> Iterator[tuple[Pass, Configuration]]:
     """What is to be carried out on which configuration, one pass after the other; asked when it is its turn."""
     return ((it, side) for it in passes for side in sides if it.wanted(side))
 
@@ -173,7 +173,7 @@ APART = (
 )
 
 
-def give_up(side: Side) -> None:
+def give_up(side: Configuration) -> None:
     """Say of what was asked of a configuration and has not come that it was interrupted."""
     plan, result, why = side.plan, side.result, "it was interrupted"
     done = [case for case in result.cases if case.status == OK]

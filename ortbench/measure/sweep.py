@@ -13,10 +13,10 @@ from ortbench.analysis.sweep import merge, switched
 from ortbench.core.errors import BadInput, BenchmarkFailed, OrtbenchError
 from ortbench.core.files import sha256
 from ortbench.measure.bench import Bench
+from ortbench.measure.configuration import Configuration
 from ortbench.measure.describe import describe
 from ortbench.measure.process import Client, WorkerLost, open_session, request_of
 from ortbench.measure.schedule import BLOCK_NS
-from ortbench.measure.side import Side
 from ortbench.model.modes import LATENCY, is_rate
 from ortbench.model.protocol import Opened, OpenedSweep, Switched
 from ortbench.model.result import Result
@@ -68,7 +68,7 @@ class SharedWorker:
         self.client.close()
 
 
-class PointSide(Side):
+class PointSide(Configuration):
     """A shape of a sweep, which the worker knows by its number."""
 
     def __init__(

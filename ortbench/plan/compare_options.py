@@ -8,8 +8,8 @@ from typing import NamedTuple
 from ortbench.core.errors import BadInput
 from ortbench.model.metric_names import MetricName, parse_metric
 from ortbench.model.modes import ALL_MODES, no_such
-from ortbench.plan.option_types import SHARE, TEXTS, Kind
-from ortbench.plan.options import OTHERS, Given, Option
+from ortbench.plan.option_types import SHARE, TEXTS, OptionType
+from ortbench.plan.options import OTHERS, Option, RawOptions
 from ortbench.plan.plan import SAME
 
 
@@ -17,7 +17,7 @@ def _metrics(given: Sequence[str], option: str) -> tuple[MetricName, ...]:
     return tuple(parse_metric(text, option) for text in given)
 
 
-METRICS: Kind = TEXTS._replace(example='"device-tensors.latency.median" or a list', parse=_metrics)
+METRICS: OptionType = TEXTS._replace(example='"device-tensors.latency.median" or a list', parse=_metrics)
 _SAME = Option(
     "same",
     "P",
@@ -52,7 +52,7 @@ class Compared(NamedTuple):
     same: float
 
 
-def compared_of(given: Given) -> Compared:
+def compared_of(given: RawOptions) -> Compared:
     """What options say of it.
 
     Raises:

@@ -14,14 +14,16 @@ from ortbench.core.errors import BadInput
 from ortbench.core.safe_text import plain_name
 from ortbench.plan.bandwidth_plan import CopyPlan
 from ortbench.plan.list_syntax import alone
-from ortbench.plan.options import Given, Option, declared
+from ortbench.plan.options import Option, RawOptions, declared
 from ortbench.plan.plan import Loop, Plan
 from ortbench.plan.target import Inputs, Target
 
 MAX_SIDES = 16  # each is a process with a session of its own, and gets its turn in every round
 
 
-def sides_of(given: Given, options: Iterable[Option], most: int = MAX_SIDES, called: str = "sides") -> list[Given]:
+def sides_of(
+    given: RawOptions, options: Iterable[Option], most: int = MAX_SIDES, called: str = "sides"
+) -> list[RawOptions]:
     """What was given for each side: every combination of the values of all lists, the first list's slowest.
 
     Args:

@@ -16,7 +16,7 @@ from ortbench.model.modes import LOAD_MODES
 from ortbench.model.schema import OWN, PROCESS, SHARED
 from ortbench.model.slo import parse_limits
 from ortbench.plan.option_types import NUMBER, TEXT, WHOLE
-from ortbench.plan.options import LOAD, MEASURED, Given, check_values, make, one_of, option, seconds
+from ortbench.plan.options import LOAD, MEASURED, RawOptions, check_values, make, one_of, option, seconds
 from ortbench.plan.plan import Plan
 from ortbench.plan.plan import check as check_plan
 from ortbench.plan.plan_builder import live_duration_s, plan_of
@@ -248,7 +248,7 @@ def check(plan: Plan, load: LoadPlan) -> None:
         )
 
 
-def load_of(model: str, given: Given, command: tuple[str, ...]) -> tuple[Plan, LoadPlan]:
+def load_of(model: str, given: RawOptions, command: tuple[str, ...]) -> tuple[Plan, LoadPlan]:
     """The plan that options describe, and the load that is to be put on it, checked.
 
     Args:
@@ -276,6 +276,6 @@ def settings(load: LoadPlan, seed: int, duration_s: float) -> LoadSetup:
     }  # fmt: skip
 
 
-def live_load(load: LoadPlan, given: Given) -> LoadPlan:
+def live_load(load: LoadPlan, given: RawOptions) -> LoadPlan:
     """The load as a live gate puts it on: each side has half of a level's time."""
     return replace(load, duration_s=live_duration_s(given) / 2)

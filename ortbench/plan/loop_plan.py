@@ -11,7 +11,7 @@ from ortbench.core.errors import BadInput
 from ortbench.core.expressions import INDEX, names_in
 from ortbench.model.unit_of_work import LoopWork, Part, Work
 from ortbench.plan.option_types import DIMS, FLAG, PAIRINGS, PAIRS, TEXTS, WHOLE
-from ortbench.plan.options import LOOP, Given, at_least, declared, make, option
+from ortbench.plan.options import LOOP, RawOptions, at_least, declared, make, option
 
 LOOPS = ("loop", "gate", "profile", "code")  # the commands that can measure one
 _steps = partial(option, panel=LOOP, commands=LOOPS, only_live=True)
@@ -80,7 +80,7 @@ class Steps(Part):
         return {**super().request(model, target), "steps": asdict(self)}
 
 
-def steps_of(given: Given, needed: bool = False) -> Steps | None:
+def steps_of(given: RawOptions, needed: bool = False) -> Steps | None:
     """The loop that options describe; None where they describe none.
 
     Args:

@@ -59,7 +59,7 @@ class Entries(NamedTuple):
         return name, text
 
 
-class Kind(NamedTuple):
+class OptionType(NamedTuple):
     """What an option takes. Each reader is also given the option's name, and raises `BadInput` for what it cannot read.
 
     Attributes:
@@ -194,28 +194,28 @@ def _place(given: str, option: str) -> Path:
     return Path(given)
 
 
-def _table(entries: Entries, example: str, value: str) -> Kind:
-    return Kind(example, _no_table, repeatable=True, entries=entries, python=f"Mapping[str, {value}]")
+def _table(entries: Entries, example: str, value: str) -> OptionType:
+    return OptionType(example, _no_table, repeatable=True, entries=entries, python=f"Mapping[str, {value}]")
 
 
 _PAIR = "key=value"
 _FASTER = parse_above_zero("how many times as fast as cpu-tensors, such as {name}=1.5")
 _MUCH = parse_above_zero("how much of it, such as {name}=1")
-TEXT = Kind("", text_of)
-TEXTS = Kind('"text" or a list', texts_of, _tuple, repeatable=True, python="Texts")
+TEXT = OptionType("", text_of)
+TEXTS = OptionType('"text" or a list', texts_of, _tuple, repeatable=True, python="Texts")
 PATHS = TEXTS._replace(example='"path" or a list', is_path=True)
-PATH = Kind("", text_of, is_path=True, python="Place")
-PLACE = Kind("", text_of, _place, python="Place")  # where something is written or found that belongs to no suite
-WHOLE = Kind("1", whole_of, word=int, python="int")
-NUMBER = Kind("0.5", _number, word=float, python="float")
-FLAG = Kind("true", _flag, word=bool, python="bool")
-SHARE = Kind('"1%" or 0.01', _text_or(_number), parse_share, python="float | str")
-PRECISION = Kind('"1%" or 0.01', _text_or(_number), parse_precision, python="float | str")
-SIZE = Kind('"2GB" or a number of bytes', _text_or(whole_of), parse_size, python="int | str")
-CLOCK = Kind('"base" or 1200', _text_or(whole_of), parse_clock, python="int | str")
-ITEMS = Kind('8 or "batch"', _text_or(whole_of), parse_items, python="int | str")
-MODE_NAMES = Kind('"cpu-tensors" or a list', _modes, _tuple, repeatable=True, python="Texts")
-PAIRINGS = Kind('"out=in" or a list', texts_of, parse_pairings, repeatable=True, python="Texts")
+PATH = OptionType("", text_of, is_path=True, python="Place")
+PLACE = OptionType("", text_of, _place, python="Place")  # where something is written or found that belongs to no suite
+WHOLE = OptionType("1", whole_of, word=int, python="int")
+NUMBER = OptionType("0.5", _number, word=float, python="float")
+FLAG = OptionType("true", _flag, word=bool, python="bool")
+SHARE = OptionType('"1%" or 0.01', _text_or(_number), parse_share, python="float | str")
+PRECISION = OptionType('"1%" or 0.01', _text_or(_number), parse_precision, python="float | str")
+SIZE = OptionType('"2GB" or a number of bytes', _text_or(whole_of), parse_size, python="int | str")
+CLOCK = OptionType('"base" or 1200', _text_or(whole_of), parse_clock, python="int | str")
+ITEMS = OptionType('8 or "batch"', _text_or(whole_of), parse_items, python="int | str")
+MODE_NAMES = OptionType('"cpu-tensors" or a list', _modes, _tuple, repeatable=True, python="Texts")
+PAIRINGS = OptionType('"out=in" or a list', texts_of, parse_pairings, repeatable=True, python="Texts")
 PAIRS = _table(Entries(_PAIR, _as_text, _pair), '{key = "value"}', "str | float")
 # The name of a dimension may be a sum itself, as exporters write them: only the last = divides.
 DIMS = _table(Entries(_PAIR, parse_dim, _sizes, last=True), '{name = 8} or {name = "other+1"}', "int | str")
@@ -234,10 +234,10 @@ SPEEDUPS = _table(Entries(_PAIR, _FASTER, _speedup), "{mode = 1.5}", "float")
 
 
 @cache
-def or_default(kind: Kind, default: Any) -> Kind:
+def or_default(kind: OptionType, default: Any) -> OptionType:
     """A kind that is no table, but an empty word gives the default; in place of a flag it is on or off."""
     if kind is FLAG:
-        return Kind('"on" or "off"', _switch, _switched, python="bool")
+        return OptionType('"on" or "off"', _switch, _switched, python="bool")
     nothing: Any = [""] if kind.repeatable else ""
 
     def data(value: Any, option: str) -> Any:

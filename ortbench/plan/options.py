@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 from ortbench.core.errors import BadInput
 from ortbench.model.settings import OF_LOOP, OF_SESSION
 from ortbench.plan.list_syntax import Listed, Several
-from ortbench.plan.option_types import FLAG, TEXT, Kind, or_default
+from ortbench.plan.option_types import FLAG, TEXT, OptionType, or_default
 
 # The panels, in the order in which help shows them.
 RUNS, MODE, LOOP, LOAD, INPUT, MEASURED, LIMIT, BASELINE, WRITTEN = (
@@ -41,7 +41,7 @@ _OF_ONE_SHAPE = ("gate", "suite")  # those that say by themselves why they take 
 
 _RECORDED = {it.option: it.key for it in (*OF_SESSION, *OF_LOOP)}
 
-Given = Mapping[str, Any]  # by their long names without dashes the values of what was given, and no more
+RawOptions = Mapping[str, Any]  # by their long names without dashes the values of what was given, and no more
 Check = Callable[[Any, str], None]  # of a value and its option's name
 Owner = type | Sequence["Option"]
 
@@ -74,7 +74,7 @@ class Option(NamedTuple):
     metavar: str
     help: str
     panel: str
-    kind: Kind = TEXT
+    kind: OptionType = TEXT
     default: Any = None
     shown: str | None = None
     check: Check | None = None
@@ -206,7 +206,7 @@ def twin(one: Option) -> Option:
 T = TypeVar("T")
 
 
-def make(owner: type[T], given: Given, **more: Any) -> T:
+def make(owner: type[T], given: RawOptions, **more: Any) -> T:
     """An object of a dataclass with what was given; the rest has its defaults.
 
     Args:

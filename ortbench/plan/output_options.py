@@ -16,7 +16,7 @@ _written = partial(option, panel=WRITTEN, kind=TEXT, suite=False)
 
 
 @dataclass(frozen=True)
-class Wanted:
+class OutputOptions:
     """What is to be written and shown; a path of ``-`` is standard output, None is not wanted.
 
     Attributes:

@@ -47,8 +47,8 @@ from ortbench.plan.options import (
     SIDE_BY_SIDE,
     SINGLE,
     WRITTEN,
-    Given,
     Option,
+    RawOptions,
     at_least,
     check_text,
     check_values,
@@ -266,7 +266,7 @@ WHICH_MODES = (
 PLAN = (Target, WHICH_MODES, Steps, Inputs, Loop, Plan)  # all that says what is measured, and how
 
 
-def check_amount(given: Given) -> None:
+def check_amount(given: RawOptions) -> None:
     """Refuse two ways of saying how much is measured.
 
     Raises:

@@ -9,14 +9,14 @@ from dataclasses import replace
 from ortbench.core.errors import BadInput
 from ortbench.model.modes import ALL_MODES, SHARED, USUAL_LOOP_MODES, USUAL_MODES, modes_that
 from ortbench.plan.loop_plan import steps_of
-from ortbench.plan.options import Given, declared, make
+from ortbench.plan.options import RawOptions, declared, make
 from ortbench.plan.plan import Loop, Plan, check
 from ortbench.plan.target import Inputs, Target
 
 _LIBRARY_SUFFIXES = (".so", ".dll", ".dylib")
 
 
-def plan_of(model: str, given: Given, command: tuple[str, ...] = (), needed: Collection[str] = ()) -> Plan:
+def plan_of(model: str, given: RawOptions, command: tuple[str, ...] = (), needed: Collection[str] = ()) -> Plan:
     """The plan that options describe.
 
     Args:
@@ -46,7 +46,7 @@ def plan_of(model: str, given: Given, command: tuple[str, ...] = (), needed: Col
 _PLACING = ("ep-option", "session-config", "device", "engine-cache")  # what says nothing without an EP
 
 
-def inspection_of(model: str, given: Given) -> tuple[Plan, bool]:
+def inspection_of(model: str, given: RawOptions) -> tuple[Plan, bool]:
     """What of a model is to be looked at, and whether it is to be placed on an EP.
 
     Raises:
@@ -61,13 +61,13 @@ def inspection_of(model: str, given: Given) -> tuple[Plan, bool]:
     return plan, placed
 
 
-def live(plan: Plan, given: Given, phases: Collection[str]) -> Plan:
+def live(plan: Plan, given: RawOptions, phases: Collection[str]) -> Plan:
     """The plan as a live gate measures it: these phases, until they are decided."""
     loop = replace(plan.loop, duration_s=live_duration_s(given) / 2, precision=None, phases=tuple(sorted(phases)))
     return replace(plan, loop=loop)
 
 
-def live_duration_s(given: Given) -> float:
+def live_duration_s(given: RawOptions) -> float:
     """How long a live gate may measure a mode or load point, both configurations together."""
     found: float = given.get("duration", declared(Loop)["duration_s"].of("gate").default)
     return found
@@ -78,7 +78,7 @@ def weighing(plan: Plan, needs_memory: bool) -> Plan:
     return replace(plan, memory=plan.memory or needs_memory)
 
 
-def asked_modes(given: Given) -> tuple[str, ...]:
+def asked_modes(given: RawOptions) -> tuple[str, ...]:
     """The modes that were asked for, each once: the usual ones where none was named, and those that options add."""
     if given.get("feedback"):
         usual: tuple[str, ...] = USUAL_LOOP_MODES
@@ -88,7 +88,7 @@ def asked_modes(given: Given) -> tuple[str, ...]:
     return tuple(dict.fromkeys([*given.get("mode", usual), *added]))
 
 
-def target_of(given: Given) -> Target:
+def target_of(given: RawOptions) -> Target:
     """The target that options describe. An EP that is a path is a plugin EP's library.
 
     Raises:
@@ -97,7 +97,7 @@ def target_of(given: Given) -> Target:
     return make(Target, library_apart(given))
 
 
-def library_apart(given: Given, prefix: str = "") -> Given:
+def library_apart(given: RawOptions, prefix: str = "") -> RawOptions:
     """The same options with the library that ``--ep`` names as one; with ``baseline-`` the baseline's.
 
     Raises:

@@ -11,8 +11,8 @@ from ortbench.core.errors import BadInput
 from ortbench.model.slo import Slo, parse_slo
 from ortbench.plan.configurations import side_names, sides_of
 from ortbench.plan.list_syntax import alone
-from ortbench.plan.option_types import FLAG, PATHS, Kind, text_of
-from ortbench.plan.options import INPUT, MEASURED, SWEPT, Given, Option, declared, make, option, options_of
+from ortbench.plan.option_types import FLAG, PATHS, OptionType, text_of
+from ortbench.plan.options import INPUT, MEASURED, SWEPT, Option, RawOptions, declared, make, option, options_of
 from ortbench.plan.plan import PLAN, Loop, Plan, check
 from ortbench.plan.plan_builder import plan_of
 
@@ -21,7 +21,7 @@ OF_SHAPES = tuple(it for it in options_of(*PLAN) if it.of_shapes or it.flag == "
 _swept = partial(option, commands=(SWEPT,))
 
 
-SLO = Kind('"p99=20ms"', text_of, parse_slo)
+SLO = OptionType('"p99=20ms"', text_of, parse_slo)
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Shape:
         return self.plan.inputs.dims
 
 
-def shapes_of(model: str, given: Given, command: tuple[str, ...], needed: Collection[str] = ()) -> list[Shape]:
+def shapes_of(model: str, given: RawOptions, command: tuple[str, ...], needed: Collection[str] = ()) -> list[Shape]:
     """The shapes that options ask for, the first list's sizes slowest.
 
     Args:
@@ -93,7 +93,7 @@ def shapes_of(model: str, given: Given, command: tuple[str, ...], needed: Collec
     return [Shape(name, plan) for name, plan in zip(side_names(plans), plans, strict=True)]
 
 
-def list_in(given: Given) -> str | None:
+def list_in(given: RawOptions) -> str | None:
     """The first option (its flag) that has a list, of which each entry would be a shape of its own; None where there is none."""
     several = (it.flag for it in OF_SHAPES if len(alone(given.get(it.flag))) > 1)
     return next(several, None)
@@ -112,7 +112,7 @@ def check_shapes(shapes: Sequence[Shape]) -> None:
 # Real inputs
 
 
-def _refuse_shapes(given: Given) -> None:
+def _refuse_shapes(given: RawOptions) -> None:
     for it in OF_SHAPES:
         if it.flag in given:
             raise BadInput(f"{it.name}: --data says how inputs look, leave it out", it.name)

@@ -39,7 +39,7 @@ from ortbench.report.model import (
     Title,
     columns,
 )
-from ortbench.report.words import ended, ep_line, memory_name, said_once, warnings
+from ortbench.report.phrases import ended, ep_line, memory_name, said_once, warnings
 
 _COLUMNS = (
     Column("size", Kind.NUMBER, KEY),

@@ -9,7 +9,7 @@ from typing import Any
 from ortbench.analysis.comparing.compare import Row, are_one_run, lacks, only_in, rows, word
 from ortbench.analysis.comparing.series import EVERYTHING, Key, Selection, point_text
 from ortbench.analysis.findings.advice import superseded
-from ortbench.analysis.nodes.placed import missed, placed_sentences
+from ortbench.analysis.nodes.node_shares import missed, placed_sentences
 from ortbench.gate.limits import FAILED, PASSED, overall
 from ortbench.gate.limits import UNCLEAR as UNDECIDED
 from ortbench.gate.verdict import Verdict
@@ -40,7 +40,7 @@ from ortbench.report.model import (
     columns,
     numbers,
 )
-from ortbench.report.words import (
+from ortbench.report.phrases import (
     best_note,
     has_line,
     heading,

@@ -11,8 +11,8 @@ from ortbench.model.modes import LATENCY, STEP
 from ortbench.model.result import OK, Case, Result
 from ortbench.model.schema import Chain, ChainLink, ChainStage
 from ortbench.report.model import KEY, NOTHING, Column, Kind, Table, columns, filled, maybe
+from ortbench.report.phrases import mode_name, speedup_cells, stage_place
 from ortbench.report.records import csv_text
-from ortbench.report.words import mode_name, speedup_cells, stage_place
 
 WHAT_A_LOOP_IS = "loop: the first state is brought to the device, then all steps run; step: any one of them."
 _LEVELS = "▁▂▃▄▅▆▇█"

@@ -30,7 +30,7 @@ from ortbench.report.model import (
     filled,
     maybe,
 )
-from ortbench.report.words import cell, cells, hint, mode_name, said_once
+from ortbench.report.phrases import cell, cells, hint, mode_name, said_once
 
 _HOST = [it for it in METRICS.values() if it.group is Group.HOST]
 # Those of a pass of its own, and what comes in one: columns that stay together where the terminal is narrow.

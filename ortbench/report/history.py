@@ -39,7 +39,7 @@ from ortbench.report.model import (
     columns,
     filled,
 )
-from ortbench.report.words import heading, hint, remark, verdict_cell
+from ortbench.report.phrases import heading, hint, remark, verdict_cell
 
 _SERIES = (Column("series", Kind.NAME, KEY), Column("mode", Kind.WORD, KEY))
 _COLUMNS = (

@@ -59,8 +59,8 @@ from ortbench.report.model import (
     filled,
     maybe,
 )
+from ortbench.report.phrases import cell, hint, measured_report, mode_name, warnings
 from ortbench.report.placement import on_page, placement_parts
-from ortbench.report.words import cell, hint, measured_report, mode_name, warnings
 
 WHAT_A_LEVEL_IS = (
     "p50, p95 and p99 are latencies: of so many callers from the start of a run, at a rate from the moment when a request was "

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from ortbench.analysis.findings.node_advice import MOST, NOT_KNOWN, forced_by, operators_of, share_text, short
-from ortbench.analysis.nodes.placed import moved_inside
-from ortbench.analysis.places import Held, held, named
+from ortbench.analysis.nodes.node_shares import moved_inside
+from ortbench.analysis.tensor_memory import Held, held, named
 from ortbench.core import units
 from ortbench.core.units import duration, size
 from ortbench.model.modes import CPU
@@ -29,7 +29,7 @@ from ortbench.report.model import (
     columns,
     maybe,
 )
-from ortbench.report.words import device_name, eps, sequence
+from ortbench.report.phrases import device_name, eps, sequence
 
 _FIGURES = columns(Kind.NUMBER, "nodes", "time", "share")
 _OPERATORS = (Column("operator", Kind.LONG_NAME, KEY), Column("on", Kind.WORDS), *_FIGURES)

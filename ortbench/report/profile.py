@@ -37,7 +37,7 @@ from ortbench.report.model import (
     Table,
     columns,
 )
-from ortbench.report.words import heading, not_measured, remark, warnings
+from ortbench.report.phrases import heading, not_measured, remark, warnings
 
 _COLUMNS = (Column("phase", Kind.NAME, KEY), Column("samples"), Column("ortbench", Kind.TIME))
 _RANGE = Column("range", Kind.TIME)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ortbench.analysis.bandwidth import measured
 from ortbench.analysis.findings.advice import sentences, superseded
-from ortbench.analysis.nodes.placed import missed
+from ortbench.analysis.nodes.node_shares import missed
 from ortbench.core import units
 from ortbench.core.files import write_or_note
 from ortbench.core.stats import SAMPLES_FOR, Stats
@@ -39,9 +39,7 @@ from ortbench.report.model import (
     columns,
     filled,
 )
-from ortbench.report.placement import placement_parts
-from ortbench.report.records import records_csv
-from ortbench.report.words import (
+from ortbench.report.phrases import (
     cell,
     has_items,
     hint,
@@ -53,6 +51,8 @@ from ortbench.report.words import (
     speedup_cells,
     warnings,
 )
+from ortbench.report.placement import placement_parts
+from ortbench.report.records import records_csv
 
 # The columns in the order of their weight; those of a group stay together where the terminal is narrow.
 COLUMNS = (

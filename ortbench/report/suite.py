@@ -29,8 +29,8 @@ from ortbench.report.model import (
     filled,
     maybe,
 )
+from ortbench.report.phrases import hint
 from ortbench.report.records import csv_text
-from ortbench.report.words import hint
 from ortbench.suite.record import BROKEN, INCOMPARABLE, MEASURED, MISSING, SKIPPED, Record
 
 

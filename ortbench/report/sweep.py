@@ -33,8 +33,8 @@ from ortbench.report.model import (
     filled,
     maybe,
 )
+from ortbench.report.phrases import hint, measured_report, speedup_cells, warnings
 from ortbench.report.placement import on_page, placement_parts
-from ortbench.report.words import hint, measured_report, speedup_cells, warnings
 
 BEST, TIE = "best", "as good"
 _KEPT = {True: "kept", False: "broken", None: "too few runs"}

@@ -19,8 +19,8 @@ from ortbench.model.modes import ALL_MODES, CHAIN_MODES
 from ortbench.plan.chain_plan import Chain, End, Link, Stage, in_order
 from ortbench.plan.loop_plan import Steps
 from ortbench.plan.option_types import whole_of
-from ortbench.plan.options import Given, make, options_of
-from ortbench.plan.output_options import Wanted
+from ortbench.plan.options import RawOptions, make, options_of
+from ortbench.plan.output_options import OutputOptions
 from ortbench.plan.plan import PLAN, Loop, Plan, check
 from ortbench.plan.plan_builder import is_library, target_of
 from ortbench.plan.target import Inputs, Target
@@ -39,7 +39,7 @@ REPEAT, FEEDBACK = "repeat", "feedback"
 KEYS = ("name", "model", REPEAT, *OPTIONS)
 
 
-def plan_of(path: Path, environ: Mapping[str, str], given: Given, command: tuple[str, ...] = ()) -> Plan:
+def plan_of(path: Path, environ: Mapping[str, str], given: RawOptions, command: tuple[str, ...] = ()) -> Plan:
     """The plan of a chain's file with a command's options, which hold for all of it; `BadInput` with line and key."""
     inputs, target = make(Inputs, given), make(Target, given)
     chain = _Reader(SuiteFile(path, environ), inputs).chain()
@@ -175,7 +175,7 @@ class _Reader:
 
 # In gates and suites
 
-_OWN = {it.flag for it in options_of(*PLAN, Wanted) if "chain" in it.commands}
+_OWN = {it.flag for it in options_of(*PLAN, OutputOptions) if "chain" in it.commands}
 _OF_GATES = {it.flag for it in options_of(Limits, STORED_BASELINE)} | {BASELINE_CHAIN.flag, "baseline-python"}
 _KNOWN = {it.flag: it for it in options_of(*PLAN, LIVE_BASELINE)}
 
@@ -185,7 +185,7 @@ def is_for_chains(flag: str) -> bool:
     return flag in _OWN | _OF_GATES
 
 
-def refuse_others(given: Given) -> None:
+def refuse_others(given: RawOptions) -> None:
     """Refuse options that chains have not: those that are a stage's, and those of single inferences."""
     for flag, it in _KNOWN.items():
         if flag in given and not is_for_chains(flag):
@@ -200,7 +200,7 @@ def why_not(flag: str) -> str:
 
 
 def gated_plan_of(
-    path: Path, environ: Mapping[str, str], given: Given, command: tuple[str, ...], needed: Collection[str]
+    path: Path, environ: Mapping[str, str], given: RawOptions, command: tuple[str, ...], needed: Collection[str]
 ) -> Plan:
     """The same for a gate, with the modes that its limits need; options that say nothing of a plan are left alone."""
     refuse_others(given)
@@ -209,7 +209,7 @@ def gated_plan_of(
     return replace(plan, modes=(*plan.modes, *more))
 
 
-def baseline_of(plan: Plan, environ: Mapping[str, str], given: Given) -> Plan:
+def baseline_of(plan: Plan, environ: Mapping[str, str], given: RawOptions) -> Plan:
     """The baseline's plan: of another chain, with another interpreter, or both."""
     python = changes(Target, given).get("python", plan.target.python)
     same = {flag: value for flag, value in given.items() if flag != "python"}

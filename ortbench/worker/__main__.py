@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import IO
 
 from ortbench.core.profiler import is_profiled
-from ortbench.worker import telling
+from ortbench.worker import messages
 from ortbench.worker.worker import Worker
 
 
@@ -39,12 +39,12 @@ def main(python: str | None = None) -> None:
     """The process: keeps the answers' channel to itself."""
     gc.set_threshold(100_000)  # looking for rubbish among modules, which stay, takes a tenth of loading them
     _end_with_parent()
-    telling.is_of(python)
+    messages.is_of(python)
     channel = os.dup(1)
     os.dup2(2, 1)
     sys.stdout = sys.stderr
     with os.fdopen(channel, "w", encoding="utf-8") as answers:
-        telling.by(answers)
+        messages.by(answers)
         with suppress(Exception):  # it is said when it is asked for; loading it need not wait for the first request
             from ortbench.worker import measuring, opening  # noqa: F401
         serve(sys.stdin, answers)

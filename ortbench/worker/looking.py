@@ -17,7 +17,7 @@ from ortbench.worker.looks import memory as look_memory
 from ortbench.worker.looks import model as look_model
 from ortbench.worker.looks import nodes as look_nodes
 from ortbench.worker.modes.base import Mode
-from ortbench.worker.session import distributions, named, runtime
+from ortbench.worker.session import distributions, ep_by_name, runtime
 from ortbench.worker.session.runtime import begin, versions
 from ortbench.worker.state import State
 
@@ -112,8 +112,8 @@ def devices(state: State, library: str | None = None) -> protocol.Listed:
     """Every EP and its devices, those of a library that is not a package included."""
     begin()
     eps = look_devices.list_devices(library)
-    shared: list[Warned] = [{"code": SHARED, "message": sentence} for sentence in named.all_shared()]
-    wrong: list[Warned] = [{"code": MISNAMED, "message": sentence} for sentence in named.all_misnamed()]
+    shared: list[Warned] = [{"code": SHARED, "message": sentence} for sentence in ep_by_name.all_shared()]
+    wrong: list[Warned] = [{"code": MISNAMED, "message": sentence} for sentence in ep_by_name.all_misnamed()]
     return {
         "eps": eps,
         "runtime": versions(),

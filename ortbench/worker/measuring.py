@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ortbench.model.protocol import Captured, Finished, Prepared, Samples, Stretched, Switched, TracedSamples
     from ortbench.model.schema import Once, Places, TensorPlace
     from ortbench.worker.modes.base import Mode
-    from ortbench.worker.session.places import Bound
+    from ortbench.worker.session.tensor_memory import Bound
 
 _ONCE_REPEATS = 5
 _APART_NS = 1_000_000  # between ends of a stretch: finer than meters tell, and few enough for an answer

@@ -16,7 +16,7 @@ from ortbench.jobs.compare import compare
 from ortbench.model.metric_names import parse_metric
 from ortbench.model.result_file import save
 from ortbench.plan.compare_options import Compared
-from ortbench.plan.output_options import Wanted
+from ortbench.plan.output_options import OutputOptions
 from ortbench.report import comparison
 from tests.expect import there
 from tests.results import (
@@ -147,7 +147,7 @@ def test_compare_reads_loads(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     places = [tmp_path / "a.json", tmp_path / "b.json"]
     for place, factor in zip(places, (1.0, 1.2), strict=True):
         save(serving(factor), place)
-    compare(places, Compared((), (), 0.02), False, Wanted(json=str(tmp_path / "c.json")))
+    compare(places, Compared((), (), 0.02), False, OutputOptions(json=str(tmp_path / "c.json")))
     text = capsys.readouterr().out
     assert "load in one session: 1, 2, 4, 8 callers; 2 s a level" in text
     assert (

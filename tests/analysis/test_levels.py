@@ -12,7 +12,7 @@ import pytest
 from ortbench.analysis.loads.levels import (
     CONCURRENCY,
     RATE,
-    At,
+    LoadPoint,
     asked_of,
     at,
     holds,
@@ -82,11 +82,11 @@ def test_levels_are_ordered_and_told_apart() -> None:
         closed("device-tensors", 2, 1, 1.0),
     )
     assert [(it.mode, at(it)) for it in measured(result, CONCURRENCY)] == [
-        ("device-tensors", At(CONCURRENCY, 2)), ("device-tensors", At(CONCURRENCY, 8)), ("cpu-tensors", At(CONCURRENCY, 4))
+        ("device-tensors", LoadPoint(CONCURRENCY, 2)), ("device-tensors", LoadPoint(CONCURRENCY, 8)), ("cpu-tensors", LoadPoint(CONCURRENCY, 4))
     ]  # fmt: skip
     assert [at(it).text for it in measured(result, RATE)] == ["30 a second"]
-    assert At(RATE, 83.981).text == "84.0 a second"  # which a search came upon
-    assert [At(CONCURRENCY, 1).text, At(CONCURRENCY, 4).phrase, At(RATE, 0.5).phrase] == [
+    assert LoadPoint(RATE, 83.981).text == "84.0 a second"  # which a search came upon
+    assert [LoadPoint(CONCURRENCY, 1).text, LoadPoint(CONCURRENCY, 4).phrase, LoadPoint(RATE, 0.5).phrase] == [
         "1 caller",
         "with 4 callers",
         "at 0.5 a second",

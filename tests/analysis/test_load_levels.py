@@ -8,15 +8,23 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ortbench.analysis.loads.load_levels import LATE_NS, Burst, Requests, Taken, blocks_of, case_of, counted
+from ortbench.analysis.loads.load_levels import (
+    LATE_NS,
+    ClosedLoopBlock,
+    LoadSamples,
+    Requests,
+    blocks_of,
+    case_of,
+    counted,
+)
 from ortbench.core.stats import summarise
 from tests.expect import there
 from tests.queues import MS, served, steady
 
 
-def burst(runs: Sequence[Sequence[tuple[int, int]]], until: int, **more: object) -> Burst:
+def burst(runs: Sequence[Sequence[tuple[int, int]]], until: int, **more: object) -> ClosedLoopBlock:
     starts, ends = ([np.array([run[place] for run in each], np.int64) for each in runs] for place in (0, 1))
-    return Burst(**{"starts": starts, "ends": ends, "until_ns": until, "cpu_ns": 0, "wall_ns": 1, **more})  # type: ignore[arg-type]
+    return ClosedLoopBlock(**{"starts": starts, "ends": ends, "until_ns": until, "cpu_ns": 0, "wall_ns": 1, **more})  # type: ignore[arg-type]
 
 
 def one_engine(callers: int, service: int, until: int) -> list[list[tuple[int, int]]]:
@@ -52,10 +60,10 @@ def test_one_engine_gives_as_many_runs_whatever_the_number_of_callers_and_where_
 def test_a_level_that_failed_or_was_never_measured_says_so() -> None:
     starved = burst([[(0, 1), (1, 2)], []], 1)
     assert counted(starved).throughput is None
-    found = case_of(Taken("cpu-tensors", ("concurrency", 2), bursts=[starved]))
+    found = case_of(LoadSamples("cpu-tensors", ("concurrency", 2), bursts=[starved]))
     assert (found.status, found.metrics, found.load_blocks) == ("failed", {}, [])
     assert found.reason == "some callers got no run beside the others: they are served unfairly"
-    taken = Taken(
+    taken = LoadSamples(
         "cpu-tensors",
         ("concurrency", 1),
         bursts=[burst(one_engine(1, MS, 5 * MS), 5 * MS)],
@@ -64,7 +72,7 @@ def test_a_level_that_failed_or_was_never_measured_says_so() -> None:
     found = case_of(taken)
     assert (found.status, found.reason) == ("failed", "a caller died")
     assert found.value("throughput") == pytest.approx(1000)
-    found = case_of(Taken("cpu-tensors", ("rate", 3.5)))
+    found = case_of(LoadSamples("cpu-tensors", ("rate", 3.5)))
     assert (found.status, found.reason) == ("not_measured", "the load was ended before its turn came")
     assert (found.point, found.metrics, found.checks) == ({"rate": 3.5}, {}, {})
 
@@ -74,7 +82,7 @@ def test_a_closed_level() -> None:
         burst(one_engine(2, 2 * MS, 40 * MS), 40 * MS, cpu_ns=30 * MS, wall_ns=20 * MS, lock=(3, 10), round=number)
         for number in range(4)
     ]
-    taken = Taken("cpu-tensors", ("concurrency", 2), bursts=bursts, outputs_match=True, clock_mhz=[900, 300, 600])
+    taken = LoadSamples("cpu-tensors", ("concurrency", 2), bursts=bursts, outputs_match=True, clock_mhz=[900, 300, 600])
     found = case_of(taken)
     assert found.value("throughput") == pytest.approx(500)
     assert found.metrics["throughput"].ci95 == pytest.approx((500, 500))
@@ -88,7 +96,7 @@ def test_a_closed_level() -> None:
 def test_an_open_level_counts_from_when_requests_were_due() -> None:
     due = [0, 1 * MS, 2 * MS, 20 * MS]
     found = case_of(
-        Taken("cpu-tensors", ("rate", 200.0), stretches=[served(due, steady(5 * MS))], slo={"max": 14 * MS})
+        LoadSamples("cpu-tensors", ("rate", 200.0), stretches=[served(due, steady(5 * MS))], slo={"max": 14 * MS})
     )
     assert there(found.stats("latency")).max == 13 * MS
     assert there(found.stats("queue_delay")) == summarise([0, 4 * MS, 8 * MS, 0])
@@ -103,13 +111,13 @@ def test_late_is_what_a_free_caller_began_late_and_what_was_cut_off_counts() -> 
     due = np.array([0, MS, 50 * MS], np.int64)
     start = np.array([0, 10 * MS, 50 * MS + LATE_NS + 1], np.int64)
     requests = Requests(due, np.array([0, 10 * MS, 20 * MS]), start, start + 10 * MS, None, 1, 0, 1)
-    found = case_of(Taken("cpu-tensors", ("rate", 1.0), stretches=[requests]))
+    found = case_of(LoadSamples("cpu-tensors", ("rate", 1.0), stretches=[requests]))
     assert found.value("late_share") == pytest.approx(1 / 3)
     assert there(found.stats("generator_lag")).max == LATE_NS + 1
     due = np.array([0, MS, 2 * MS], np.int64)
     first = np.array([0], np.int64)
     requests = Requests(due, first, first, first + 4 * MS, 5 * MS, 1, 0, 1)
-    found = case_of(Taken("cpu-tensors", ("rate", 1000.0), stretches=[requests], slo={"max": 10 * MS}))
+    found = case_of(LoadSamples("cpu-tensors", ("rate", 1000.0), stretches=[requests], slo={"max": 10 * MS}))
     assert list(requests.latencies) == [4 * MS, 4 * MS, 3 * MS]
     assert list(requests.waits) == [0, 4 * MS, 3 * MS]
     assert (there(found.stats("latency")).n, found.checks["slo"]) == (3, {"verdict": "failed"})
@@ -117,12 +125,12 @@ def test_late_is_what_a_free_caller_began_late_and_what_was_cut_off_counts() -> 
 
 def test_parts_of_one_stretch_are_its_blocks_and_those_that_were_never_served_are_in_no_service_time() -> None:
     requests = served([number * 10 * MS for number in range(65)], steady(5 * MS))
-    found = case_of(Taken("cpu-tensors", ("rate", 100.0), stretches=[requests]))
+    found = case_of(LoadSamples("cpu-tensors", ("rate", 100.0), stretches=[requests]))
     assert [(block["round"], block["n"], block["latency"]["max"]) for block in there(found.load_blocks)] == [
         (0, 22, 5 * MS), (1, 21, 5 * MS), (2, 22, 5 * MS)
     ]  # fmt: skip
     cut = replace(requests, start=requests.start[:30], end=requests.end[:30], free=requests.free[:30], cutoff_ns=10**9)
-    found = case_of(Taken("cpu-tensors", ("rate", 100.0), stretches=[cut]))
+    found = case_of(LoadSamples("cpu-tensors", ("rate", 100.0), stretches=[cut]))
     counts = {name: there(found.stats(name)).n for name in ("latency", "queue_delay", "service_time", "generator_lag")}
     assert counts == {"latency": 65, "queue_delay": 65, "service_time": 30, "generator_lag": 30}
 
@@ -142,7 +150,7 @@ def test_requests_of_a_stretch() -> None:
 
 def test_stretches_of_a_level_are_one_level_with_a_block_each() -> None:
     parts = [replace(served([0, 10 * MS], steady(took * MS)), round=number) for number, took in ((0, 5), (3, 8))]
-    taken = Taken("cpu-tensors", ("rate", 100.0), stretches=parts, slo={"max": 6 * MS})
+    taken = LoadSamples("cpu-tensors", ("rate", 100.0), stretches=parts, slo={"max": 6 * MS})
     found = case_of(taken)
     latency = there(found.stats("latency"))
     assert (latency.n, latency.max, found.checks["slo"]) == (4, 8 * MS, {"verdict": "failed"})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ortbench.analysis.findings.advice import headline, headline_of_many, sentences, superseded
-from ortbench.analysis.nodes.placed import missed, mostly_on_cpu
+from ortbench.analysis.nodes.node_shares import missed, mostly_on_cpu
 from ortbench.core.ep_names import CPU_EP
 from ortbench.core.stats import Value
 from ortbench.model.result import Result

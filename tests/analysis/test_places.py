@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ortbench.analysis.findings.advice import sentences
-from ortbench.analysis.places import Held, elsewhere_sentences, held
+from ortbench.analysis.tensor_memory import Held, elsewhere_sentences, held
 from ortbench.model.result import Case, Result
 from ortbench.model.schema import TensorPlace
 from tests.results import MB, MS, case, once, published, result_of, tensor, with_bytes

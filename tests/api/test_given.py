@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ortbench.api.given import command_line, given_of, in_python, options_for
-from ortbench.api.lent import Lent
+from ortbench.api.memory_inputs import Lent
 from ortbench.core.errors import BadInput
 from ortbench.plan.list_syntax import Several
 

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ortbench.analysis.comparing.compare import stored
-from ortbench.gate.contests import Contest, Jury, regression_contests
+from ortbench.gate.contests import RatioTest, SequentialTests, regression_contests
 from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Limits
 from ortbench.model.result import Case
 from tests.benchmarks.gate_trace import FOLDER, LANES
@@ -83,7 +83,7 @@ def live(trace: Trace, kind: Kind, number: int, start_s: float) -> Verdict:
     """A live gate: verdict, and the seconds its blocks took."""
     candidate, baseline = kind.lanes(number)
     (contest,) = contests(kind)
-    jury = Jury([contest])
+    jury = SequentialTests([contest])
     spent = 0.0
     for at in range(trace.after(start_s), len(trace.samples)):
         for side, lane in enumerate((candidate, baseline)):
@@ -95,7 +95,7 @@ def live(trace: Trace, kind: Kind, number: int, start_s: float) -> Verdict:
     return UNCLEAR, spent
 
 
-def contests(kind: Kind) -> list[Contest]:
+def contests(kind: Kind) -> list[RatioTest]:
     """What the command line makes of ``--max-regression``."""
     return regression_contests(Limits(max_regression=kind.limit), ["cpu-tensors"])
 

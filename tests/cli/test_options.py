@@ -43,8 +43,8 @@ from ortbench.plan.option_types import (
     TEXT,
     TEXTS,
     WHOLE,
-    Kind,
-)  # fmt: skip
+    OptionType,
+)
 from ortbench.plan.options import (
     LOOP,
     PANELS,
@@ -57,7 +57,7 @@ from ortbench.plan.options import (
     settings,
     twin,
 )
-from ortbench.plan.output_options import Wanted
+from ortbench.plan.output_options import OutputOptions
 from ortbench.plan.plan import PLAN, WHICH_MODES, Loop, Plan
 from ortbench.plan.plan_builder import plan_of
 from ortbench.plan.target import Inputs, Target
@@ -70,7 +70,7 @@ from tests.results import result_of
 from tests.typed import typed
 
 # A word of a command line, and the same in TOML, for every kind; for a few options another one.
-WORDS: list[tuple[Kind, str, str]] = [
+WORDS: list[tuple[OptionType, str, str]] = [
     (TEXT, "text", '"text"'),
     (TEXTS, "cpu", '"cpu"'),
     (PATH, "m.onnx", '"m.onnx"'),
@@ -136,7 +136,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-Asked = tuple[list[Plan], Limits, Wanted]
+Asked = tuple[list[Plan], Limits, OutputOptions]
 
 
 def asked(folder: Path, monkeypatch: pytest.MonkeyPatch, command: str, typed: list[str]) -> Asked:
@@ -234,7 +234,7 @@ def test_a_suite_puts_on_the_load_that_the_command_line_does(
 ) -> None:
     found: list[tuple[Plan, LoadPlan]] = []
 
-    def load(plan: Plan, put: LoadPlan, wanted: Wanted) -> None:
+    def load(plan: Plan, put: LoadPlan, wanted: OutputOptions) -> None:
         found.append((replace(plan, command=()), put))
 
     monkeypatch.setattr(load_job, "load", load)
@@ -282,7 +282,7 @@ def test_every_option_of_a_gate_is_the_same_on_the_command_line_and_in_a_suite(
         assert without.max_regression is None
 
 
-@pytest.mark.parametrize("option", options_of(Wanted), ids=lambda it: it.flag)
+@pytest.mark.parametrize("option", options_of(OutputOptions), ids=lambda it: it.flag)
 def test_what_is_written_is_what_was_asked_for(option: Option, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for command in {*SESSIONS} & {*option.commands}:
         typed = [option.name] if option.kind is FLAG else [option.name, "it"]
@@ -292,7 +292,7 @@ def test_what_is_written_is_what_was_asked_for(option: Option, folder: Path, mon
 
 
 def test_what_says_how_to_measure_is_for_live_gates_alone(folder: Path) -> None:
-    refused = [it for it in options_of(*PLAN, Wanted) if "gate" in it.commands and it.only_live]
+    refused = [it for it in options_of(*PLAN, OutputOptions) if "gate" in it.commands and it.only_live]
     assert {it.flag for it in options_of(*PLAN) if "gate" in it.commands} - {it.flag for it in refused} == {"mode"}
     for option in refused:
         ran = ortbench_here("gate", "result.json", "--max-cpu-nodes", 0, *words(option), cwd=folder)

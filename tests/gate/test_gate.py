@@ -15,8 +15,8 @@ from ortbench.gate.contests import (
     BASELINE,
     BLOCK_STATISTICS,
     CANDIDATE,
-    Contest,
-    Jury,
+    RatioTest,
+    SequentialTests,
     Stream,
     fill,
     own_contests,
@@ -101,9 +101,9 @@ def test_the_worst_check_counts() -> None:
         assert CODES[verdict] == code
 
 
-def contest(limit: float, at_most: bool = True, mode: str = "cpu-tensors") -> Contest:
+def contest(limit: float, at_most: bool = True, mode: str = "cpu-tensors") -> RatioTest:
     sides = Stream(CANDIDATE, mode, "latency", "median"), Stream(BASELINE, mode, "latency", "median")
-    return Contest(f"{mode} contest", *sides, limit, at_most, f"{mode}, candidate to baseline")
+    return RatioTest(f"{mode} contest", *sides, limit, at_most, f"{mode}, candidate to baseline")
 
 
 def test_a_contest_on_both_sides_of_its_limit() -> None:
@@ -133,11 +133,13 @@ def test_a_contest_on_both_sides_of_its_limit() -> None:
 # The jury
 
 
-def checks(jury: Jury) -> list[Check]:
+def checks(jury: SequentialTests) -> list[Check]:
     return [jury.check(contest) for contest in jury.contests]
 
 
-def hear(jury: Jury, candidate: int, baseline: int, rounds: Iterable[int], mode: str = "cpu-tensors") -> None:
+def hear(
+    jury: SequentialTests, candidate: int, baseline: int, rounds: Iterable[int], mode: str = "cpu-tensors"
+) -> None:
     for number in rounds:
         jury.add(CANDIDATE, mode, "latency", number, [candidate] * 3)
         jury.add(BASELINE, mode, "latency", number, [baseline] * 3)
@@ -147,13 +149,13 @@ def test_contests_share_the_error_rate() -> None:
     """All signs agree after n rounds: the wager stands at (2^(n + 1) - 1) / (n + 1), which must reach contests / 0.01."""
     for contests, rounds in [(1, ENOUGH), (2, 11), (10, 13)]:
         for number, verdict in ((rounds - 1, UNCLEAR), (rounds, FAILED)):
-            jury = Jury([contest(1.1), *[contest(1.1, mode="device-tensors")] * (contests - 1)])
+            jury = SequentialTests([contest(1.1), *[contest(1.1, mode="device-tensors")] * (contests - 1)])
             hear(jury, 1300, 1000, range(number))
             assert checks(jury)[0].verdict == verdict
 
 
 def test_juries_that_have_heard_little() -> None:
-    jury = Jury([contest(1.1)])
+    jury = SequentialTests([contest(1.1)])
     assert checks(jury) == [
         Check(
             "cpu-tensors contest",
@@ -164,22 +166,22 @@ def test_juries_that_have_heard_little() -> None:
         )
     ]
     assert jury.open_modes() == {"cpu-tensors"}
-    jury = Jury([])
+    jury = SequentialTests([])
     hear(jury, 1, 1, range(3))
     assert checks(jury) == []
     assert jury.open_modes() == set()
-    jury = Jury([contest(1.1)])
+    jury = SequentialTests([contest(1.1)])
     hear(jury, 1200, 1000, [0])
     [check] = checks(jury)
     assert check.verdict == UNCLEAR
     assert (check.ratio, check.low, check.high, check.rounds) == pytest.approx((1.2, None, None, 1))
-    jury = Jury([contest(1.1)])
+    jury = SequentialTests([contest(1.1)])
     hear(jury, 4, 0, [0])
     assert checks(jury)[0].ratio == pytest.approx(4)
 
 
 def test_blocks_without_partner_or_contest_are_ignored() -> None:
-    jury = Jury([contest(1.1)])
+    jury = SequentialTests([contest(1.1)])
     hear(jury, 1200, 1000, range(ENOUGH))
     alone = checks(jury)
     for number in range(100, 200):
@@ -187,10 +189,10 @@ def test_blocks_without_partner_or_contest_are_ignored() -> None:
         jury.add(BASELINE, "cpu-tensors", "latency", number + 100, [1] * 3)
     assert checks(jury) == alone
     assert alone[0].rounds == ENOUGH
-    jury = Jury([contest(1.1)])
+    jury = SequentialTests([contest(1.1)])
     hear(jury, 1200, 1000, range(ENOUGH), mode="device-tensors")
     jury.add(CANDIDATE, "cpu-tensors", "h2d", 0, [1] * 3)
-    assert checks(jury) == checks(Jury([contest(1.1)]))
+    assert checks(jury) == checks(SequentialTests([contest(1.1)]))
     assert jury.open_modes() == {"cpu-tensors"}
 
 
@@ -199,7 +201,7 @@ def test_the_order_of_blocks_does_not_matter() -> None:
     found = []
     for seed in range(3):
         random.Random(seed).shuffle(blocks)
-        jury = Jury([contest(1.1)])
+        jury = SequentialTests([contest(1.1)])
         for side, number, samples in blocks:
             jury.add(side, "cpu-tensors", "latency", number, samples)
         found.append(checks(jury))
@@ -209,7 +211,7 @@ def test_the_order_of_blocks_does_not_matter() -> None:
 
 def test_a_block_counts_with_its_statistic() -> None:
     for stat, ratio in [("median", 2.0), ("mean", 4.0), ("min", 1.0)]:
-        jury = Jury(regression_contests(Limits(0.1, (parse_metric(f"latency.{stat}"),)), ["cpu-tensors"]))
+        jury = SequentialTests(regression_contests(Limits(0.1, (parse_metric(f"latency.{stat}"),)), ["cpu-tensors"]))
         jury.add(CANDIDATE, "cpu-tensors", "latency", 0, [100, 200, 900])
         jury.add(BASELINE, "cpu-tensors", "latency", 0, [100, 100, 100])
         assert checks(jury)[0].ratio == pytest.approx(ratio)
@@ -228,7 +230,7 @@ def test_what_is_exactly_at_its_limit_cannot_be_told() -> None:
         (False, 5.0, 5000, 1000),
         (False, 10.0, 10_000, 1000),
     ]:
-        jury = Jury([contest(limit, at_most)])
+        jury = SequentialTests([contest(limit, at_most)])
         hear(jury, over, under, range(50))
         [check] = checks(jury)
         assert (check.verdict, check.rounds) == (UNCLEAR, 50)
@@ -236,7 +238,7 @@ def test_what_is_exactly_at_its_limit_cannot_be_told() -> None:
 
 def test_a_mode_is_decided_when_all_its_contests_are() -> None:
     limits = Limits(0.1, (parse_metric("latency"), parse_metric("device-tensors.latency.min")))
-    jury = Jury(regression_contests(limits, ["cpu-tensors", "device-tensors"]))
+    jury = SequentialTests(regression_contests(limits, ["cpu-tensors", "device-tensors"]))
     assert jury.open_modes() == {"cpu-tensors", "device-tensors"}
     hear(jury, 1000, 1000, range(20), mode="cpu-tensors")
     assert jury.open_modes() == {"device-tensors"}
@@ -256,7 +258,7 @@ def test_a_mode_is_decided_when_all_its_contests_are() -> None:
 
 
 def test_a_mode_that_another_one_is_held_against_stays_open() -> None:
-    jury = Jury(own_contests(Limits(min_speedup={"device-tensors": 2.0, "device-resident": 2.0})))
+    jury = SequentialTests(own_contests(Limits(min_speedup={"device-tensors": 2.0, "device-resident": 2.0})))
     for number in range(20):
         for mode, ns in (
             ("cpu-tensors", 3000),
@@ -269,7 +271,7 @@ def test_a_mode_that_another_one_is_held_against_stays_open() -> None:
 
 
 def test_what_is_decided_stays_decided() -> None:
-    jury = Jury([contest(1.1)])
+    jury = SequentialTests([contest(1.1)])
     hear(jury, 1000, 1000, range(ENOUGH))
     decided = checks(jury)
     hear(jury, 5000, 1000, range(ENOUGH, 100))
@@ -303,7 +305,7 @@ def test_regression_contests() -> None:
 def test_a_finished_run_with_its_baseline() -> None:
     for candidate, verdict in [(1000, PASSED), (1200, FAILED)]:
         for mode, phase in [("cpu-tensors", "latency"), ("device-tensors", "h2d"), ("device-resident", "inference")]:
-            jury = Jury(regression_contests(Limits(0.1, (parse_metric(f"{mode}.{phase}"),)), [mode]))
+            jury = SequentialTests(regression_contests(Limits(0.1, (parse_metric(f"{mode}.{phase}"),)), [mode]))
             for side, ns in ((CANDIDATE, candidate), (BASELINE, 1000)):
                 # Where inference is all there is, it is timed as the latency.
                 timed = "latency" if phase == "inference" else phase
@@ -328,7 +330,7 @@ def test_a_live_gate_on_a_phase_is_decided_by_the_modes_that_have_it() -> None:
 
 
 def test_a_mode_that_failed_hands_no_blocks_to_the_jury() -> None:
-    jury = Jury([contest(1.1)])
+    jury = SequentialTests([contest(1.1)])
     fill(jury, CANDIDATE, [broken("cpu-tensors", latency=steady([1000] * ENOUGH))])
     fill(jury, BASELINE, run_of(cpu_tensors=[1000] * ENOUGH).cases)
     assert checks(jury)[0].rounds is None
@@ -569,7 +571,7 @@ def test_what_cannot_be_compared() -> None:
 def test_a_phase_that_is_never_timed_keeps_no_mode_open() -> None:
     """A copy of no bytes has no blocks: the gate must not wait for it until its budget is spent."""
     download = parse_metric("device-tensors.d2h.median")
-    jury = Jury(regression_contests(Limits(max_regression=0.05, metrics=(download,)), ["device-tensors"]))
+    jury = SequentialTests(regression_contests(Limits(max_regression=0.05, metrics=(download,)), ["device-tensors"]))
     assert jury.open_modes() == {"device-tensors"}
     for side in (CANDIDATE, BASELINE):
         jury.add(side, "device-tensors", "latency", 0, [10, 11, 12])

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ortbench.analysis.loads.levels import CONCURRENCY, RATE, At, at, load_cases, places
+from ortbench.analysis.loads.levels import CONCURRENCY, RATE, LoadPoint, at, load_cases, places
 from ortbench.core.errors import BadInput, BenchmarkFailed, NotComparable
 from ortbench.gate.checks import check_alone
 from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Check, Limits, limits_of
@@ -278,7 +278,7 @@ def test_too_few_rounds_say_how_many_it_takes_and_metrics_share_the_error_rate()
     assert {check.verdict for check in both} == {UNCLEAR}
 
 
-CALLERS, PACED = At(CONCURRENCY, 4), At(RATE, 30)
+CALLERS, PACED = LoadPoint(CONCURRENCY, 4), LoadPoint(RATE, 30)
 
 
 def test_a_level_is_measured_until_its_contest_is_decided() -> None:

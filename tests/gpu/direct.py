@@ -32,7 +32,7 @@ from ortbench.worker import timing
 from ortbench.worker.modes.device import ResidentMode
 from ortbench.worker.modes.make import make_mode
 from ortbench.worker.proofs import outputs
-from ortbench.worker.session import first_run, libraries, memory, named, providers, session
+from ortbench.worker.session import ep_by_name, first_run, libraries, memory, providers, session
 from ortbench.worker.session.providers import Provider
 from tests import virtual
 from tests.benchmarks.harness_cost import loop_figures
@@ -102,7 +102,7 @@ def named_figures(path: str, inputs: str, ep: str, library: str) -> dict[str, An
         supported, with the ``reason``), ``sync``, and ``wrong``: what is wrong with its outputs, or null.
     """
     target = Target(ep=ep)
-    name = None if library != "-" else named.named(ep).ep
+    name = None if library != "-" else ep_by_name.named(ep).ep
     if name not in NAMED_DEVICES:
         return {"reason": f"{ep if name is None else name} is known by its EP device only", "memory": None, "modes": {}}
     # As ortbench itself makes it: NVIDIA's libraries are found, and nothing is registered.

@@ -38,12 +38,12 @@ def main() -> None:
 
 def tell_of_sides(happens: Any) -> None:
     """Have stages, blocks and requests told."""
+    from ortbench.measure.configuration import Configuration
     from ortbench.measure.process import Client
-    from ortbench.measure.side import Side
 
-    stage, block, send = Side.stage, Side.block, Client.send
+    stage, block, send = Configuration.stage, Configuration.block, Client.send
 
-    def staged(side: Side, name: str, *rest: Any) -> Any:
+    def staged(side: Configuration, name: str, *rest: Any) -> Any:
         happens(f"stage {name}")
         return stage(side, name, *rest)
 
@@ -55,7 +55,7 @@ def tell_of_sides(happens: Any) -> None:
         send(client, do, **rest)
         happens(f"asked {do}")
 
-    Side.stage, Side.block, Client.send = staged, blocked, sent  # type: ignore[assignment, method-assign]
+    Configuration.stage, Configuration.block, Client.send = staged, blocked, sent  # type: ignore[assignment, method-assign]
 
 
 if __name__ == "__main__":

@@ -12,9 +12,9 @@ import pytest
 
 from ortbench.jobs.cluster import machine
 from ortbench.jobs.cluster.dispatch import Dispatch
+from ortbench.jobs.cluster.machines import Amounts, Place, Unusable, able, free, place_of, why_none
 from ortbench.jobs.cluster.orders import Done, Failed, Joining, Lost, Order, Remark, Started, TaskFailed, TaskLost, Work
 from ortbench.jobs.cluster.parcels import moved, parcel_of, paths_of
-from ortbench.jobs.cluster.places import Amounts, Place, Unusable, able, free, place_of, why_none
 from ortbench.suite.cases import read
 from ortbench.suite.job import jobs_of
 from ortbench.suite.layers import Demand

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ortbench.core.stats import summarise
+from ortbench.measure.configuration import Configuration
 from ortbench.measure.describe import describe_gpus
-from ortbench.measure.side import Side
 from ortbench.model.result import Result
 from ortbench.model.result_file import parse, result_json
 from ortbench.model.schema import GpuReading
@@ -106,7 +106,7 @@ def test_what_runs_elsewhere_is_not_held_back_by_a_card() -> None:
 
 
 def test_a_timeline_has_the_blocks_that_the_result_has_and_says_what_it_lacks() -> None:
-    side = Side(Plan("m.onnx"), timeline=Timeline())
+    side = Configuration(Plan("m.onnx"), timeline=Timeline())
     assert side.timeline is not None
     side.timeline.blocks += [
         TimedBlock("cpu-tensors", "latency", number, 1, number * 3, 3, 0, 1, [0] * 3, [1] * 3) for number in range(4)

@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ortbench.analysis.loads.load_levels import Burst, Taken
+from ortbench.analysis.loads.load_levels import ClosedLoopBlock, LoadSamples
 from ortbench.core.errors import BadInput
 from ortbench.core.int_codec import pack, unpack
 from ortbench.jobs.load_samples import FILE_NAME, read, write
-from ortbench.measure.load_crew import LockWatch
+from ortbench.measure.client_pool import LockWatch
 from tests.queues import MS, served, steady
 
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="the kernel tells it on Linux alone")
@@ -64,10 +64,10 @@ def test_nobody_looks_where_nothing_can_be_seen(place: list[int] | None) -> None
 
 def test_samples_of_both_loops_are_beside_the_result(tmp_path: Path) -> None:
     ends = np.array([1, 2, 3, 4], np.int64) * MS
-    burst = Burst([ends - MS, ends - MS], [ends, ends], 3 * MS, 0, 1, round=5)
-    closed = Taken("cpu-tensors", ("concurrency", 2), bursts=[burst])
-    opened = Taken("cpu-tensors", ("rate", 9.0), stretches=[served([0, MS], steady(3 * MS))])
-    write([closed, Taken("cpu-tensors", ("rate", 1.0), failed="gone"), opened], tmp_path)
+    burst = ClosedLoopBlock([ends - MS, ends - MS], [ends, ends], 3 * MS, 0, 1, round=5)
+    closed = LoadSamples("cpu-tensors", ("concurrency", 2), bursts=[burst])
+    opened = LoadSamples("cpu-tensors", ("rate", 9.0), stretches=[served([0, MS], steady(3 * MS))])
+    write([closed, LoadSamples("cpu-tensors", ("rate", 1.0), failed="gone"), opened], tmp_path)
     with np.load(tmp_path / FILE_NAME) as found:
         assert {name: found[name].tolist() for name in found} == {
             "0/span_ns": [[MS, 3 * MS]],

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from ortbench.measure import memory
+from ortbench.measure.configuration import Configuration
 from ortbench.measure.memory import Card
 from ortbench.measure.process import WorkerLost
-from ortbench.measure.side import Side
 from ortbench.plan.plan import Plan
 from ortbench.plan.target import Target
 from tests.results import EP, measured, nvidia_result, steady
@@ -41,7 +41,7 @@ class ScriptedWorker:
 
 def weigh(monkeypatch: pytest.MonkeyPatch, cards: tuple[list[Card], list[Card]] = ([], []), **answers: Any) -> Any:
     """The memory of mode `cpu-tensors` on a machine with such cards."""
-    side = Side(Plan("m.onnx", Target(ep="some"), modes=("cpu-tensors",)))
+    side = Configuration(Plan("m.onnx", Target(ep="some"), modes=("cpu-tensors",)))
     side.cases["cpu-tensors"] = measured("cpu-tensors", latency=steady([1]))
     side.result = nvidia_result(side.cases["cpu-tensors"])
     readings = iter(cards)

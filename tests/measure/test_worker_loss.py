@@ -14,8 +14,8 @@ import pytest
 
 from ortbench.__main__ import main
 from ortbench.measure import process
+from ortbench.measure.configuration import Configuration
 from ortbench.measure.process import Client, WorkerLost
-from ortbench.measure.side import Side
 from tests.conftest import MODELS
 from tests.conftest import measure as measured
 
@@ -27,16 +27,16 @@ pytestmark = [
 
 def measure_and(disturb: Callable[[Client], None]) -> None:
     """ortbench, which does something to its worker when some blocks of every mode are measured."""
-    block, blocks = Side.block, 0
+    block, blocks = Configuration.block, 0
 
-    def blocked(side: Side, *given: Any) -> Any:
+    def blocked(side: Configuration, *given: Any) -> Any:
         nonlocal blocks
         blocks += 1
         if blocks == 15:
             disturb(side.worker)
         return block(side, *given)
 
-    Side.block = blocked  # type: ignore[assignment, method-assign]
+    Configuration.block = blocked  # type: ignore[assignment, method-assign]
     main()
 
 

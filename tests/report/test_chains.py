@@ -16,9 +16,9 @@ from ortbench.report.composed import chain_table, link_table, stage_table
 from ortbench.report.markdown import markdown
 from ortbench.report.page.chart_data.times import link_costs, stage_times
 from ortbench.report.page.page import build_page
+from ortbench.report.phrases import chain_line
 from ortbench.report.records import records
 from ortbench.report.run import build
-from ortbench.report.words import chain_line
 from tests.report.test_figures import bars
 from tests.results import CROSSING, HOST, MS, STAYING, US, chain, measured, result_of, stage, steady
 

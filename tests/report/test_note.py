@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ortbench.core.errors import CANNOT_TELL, DONE, REGRESSION
-from ortbench.report.words import heading
+from ortbench.report.phrases import heading
 from tests.conftest import MODELS, ONCE, measure, ortbench
 from tests.results import measured, result_of, steady
 

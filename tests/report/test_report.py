@@ -15,10 +15,10 @@ from ortbench.model.schema import Stopped
 from ortbench.report.comparison import tables
 from ortbench.report.markdown import markdown, table_lines
 from ortbench.report.model import NOTHING, Column, Table
+from ortbench.report.phrases import heading, not_measured
 from ortbench.report.run import COLUMNS as RUN_COLUMNS
 from ortbench.report.run import build, mode_table, split_legend, splits
 from ortbench.report.terminal.print import stacked
-from ortbench.report.words import heading, not_measured
 from tests.results import MS, US, case, copying, nvidia_result, once, published, result_of, with_bytes, with_failures
 
 COLUMNS = tuple(column.name for column in RUN_COLUMNS)

@@ -11,9 +11,9 @@ from ortbench.analysis.comparing.compare import CANNOT_TELL, FASTER, LESS, MORE,
 from ortbench.gate.limits import FAILED, PASSED, UNCLEAR
 from ortbench.report import model, suite
 from ortbench.report.model import BAD, GOOD, KEY, Cell, Column, Kind, Table
+from ortbench.report.phrases import verdict_cell
 from ortbench.report.terminal.console import Screen
 from ortbench.report.terminal.print import print_table
-from ortbench.report.words import verdict_cell
 from ortbench.suite.record import BROKEN, MEASURED, Record
 
 

@@ -18,8 +18,8 @@ import pytest
 
 from ortbench.core.profiler import DOMAIN
 from ortbench.measure import passes
+from ortbench.measure.configuration import Configuration
 from ortbench.measure.process import Client, WorkerLost
-from ortbench.measure.side import Side
 from ortbench.model import schema
 from ortbench.model.modes import COSTS
 from ortbench.model.protocol import NodeEvent
@@ -528,7 +528,7 @@ def test_one_profile_that_fails_is_missed_in_the_trace_and_in_the_result(monkeyp
         def close(self) -> None: ...
 
     monkeypatch.setattr(passes, "worker_for", Broken)
-    one = Side(Plan(str(MODELS / "tiny.onnx"), nodes=True), timeline=Timeline())
+    one = Configuration(Plan(str(MODELS / "tiny.onnx"), nodes=True), timeline=Timeline())
     one.result = replace(result_of(), setup={"session_ns": 0, "first_inference_ns": 1000, "seed": 0})
     passes.profile_nodes(one)
     assert one.timeline is not None

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ortbench.analysis.loads.levels import load_cases
-from ortbench.analysis.loads.load_levels import Burst, Taken, load_blocks
+from ortbench.analysis.loads.load_levels import ClosedLoopBlock, LoadSamples, load_blocks
 from ortbench.model.result_file import load
 from ortbench.model.timeline import Span, Timeline
 from ortbench.report.exports.chrome_trace import chrome_trace, trace_json
@@ -26,12 +26,12 @@ ORIGIN = 5_000_000_000
 def whole(**arguments: Any) -> Trace:
     """Two callers of three runs of 2 ms each, then three requests of 5 ms each, of which the second waits."""
     ends = ORIGIN + 10 * MS + np.array([2, 4, 6], np.int64) * MS
-    burst = Burst([ends - 2 * MS] * 2, [ends] * 2, ORIGIN + 15 * MS, 0, 1, ORIGIN + 9 * MS, round=3)
+    burst = ClosedLoopBlock([ends - 2 * MS] * 2, [ends] * 2, ORIGIN + 15 * MS, 0, 1, ORIGIN + 9 * MS, round=3)
     requests = served([0, 3 * MS, 20 * MS], steady(5 * MS))
-    opened = Taken("cpu-tensors", ("rate", 90.0), stretches=[requests])
+    opened = LoadSamples("cpu-tensors", ("rate", 90.0), stretches=[requests])
     object.__setattr__(requests, "begin_ns", ORIGIN + 100 * MS)
     timeline = Timeline(stages=[Span("loading", ORIGIN, 2_000)])
-    timeline.load += load_blocks([opened, Taken("cpu-tensors", ("concurrency", 2), bursts=[burst])])
+    timeline.load += load_blocks([opened, LoadSamples("cpu-tensors", ("concurrency", 2), bursts=[burst])])
     return traceformat.read(trace_json(chrome_trace([serving()], [timeline], **arguments)))
 
 

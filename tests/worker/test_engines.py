@@ -19,7 +19,7 @@ from ortbench.core.ep_names import CPU_EP
 from ortbench.core.errors import BadInput, BenchmarkFailed
 from ortbench.gate.baseline import baseline_of
 from ortbench.jobs.fingerprint import fingerprint
-from ortbench.measure.side import Side
+from ortbench.measure.configuration import Configuration
 from ortbench.plan.plan import Plan
 from ortbench.plan.target import Inputs, Target
 from ortbench.suite import cases
@@ -223,15 +223,15 @@ def test_what_is_said() -> None:
 def test_a_side_has_its_session_end_in_order_where_an_engine_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
 
-    def ask(self: Side, do: str) -> None:
+    def ask(self: Configuration, do: str) -> None:
         asked.append(do)
         if len(asked) > 1:
             raise BenchmarkFailed("it crashed")
 
-    monkeypatch.setattr(Side, "ask", ask)
-    Side(Plan(TINY)).release()
+    monkeypatch.setattr(Configuration, "ask", ask)
+    Configuration(Plan(TINY)).release()
     assert asked == []
-    side = Side(Plan(TINY, cached(Path("c"))))
+    side = Configuration(Plan(TINY, cached(Path("c"))))
     side.release()
     assert (asked, side.result.warnings) == (["release"], [])
     side.release()
@@ -254,8 +254,8 @@ def test_a_session_that_is_released_has_ended() -> None:
 
 
 def test_an_engine_that_could_not_be_kept_is_noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Side, "ask", lambda self, do: None)
-    side = Side(Plan(TINY, cached(tmp_path)))
+    monkeypatch.setattr(Configuration, "ask", lambda self, do: None)
+    side = Configuration(Plan(TINY, cached(tmp_path)))
 
     def noted(folder: Path) -> list[str]:
         files.not_written()
@@ -271,7 +271,7 @@ def test_an_engine_that_could_not_be_kept_is_noted(tmp_path: Path, monkeypatch: 
     def full(path: Path, content: str | bytes) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("ortbench.measure.side.write_atomically", full)
+    monkeypatch.setattr("ortbench.measure.configuration.write_atomically", full)
     assert noted(tmp_path) == [f"the engine in {tmp_path} was not written: No space left on device"]
     (tmp_path / "x.engine").write_bytes(b"engine")
     assert noted(tmp_path) == []

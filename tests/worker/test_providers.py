@@ -13,7 +13,7 @@ import pytest
 
 from ortbench.plan.target import Target
 from ortbench.worker.modes.make import unsupported_reason
-from ortbench.worker.session import memory, named, providers
+from ortbench.worker.session import ep_by_name, memory, providers
 from ortbench.worker.session.libraries import load_problem
 from ortbench.worker.session.providers import Provider, library_name
 from tests.compiling import BuildError, compile_library
@@ -98,10 +98,10 @@ def test_openvino_inside_an_onnxruntime_computes_in_host_memory_on_the_cpu(
 ) -> None:
     """The package onnxruntime-openvino, which has no EP device and must be the only onnxruntime of its environment."""
     name = "OpenVINOExecutionProvider"
-    monkeypatch.setattr(named, "ask", lambda _: [])
-    monkeypatch.setattr(named, "asked", lambda: [])
+    monkeypatch.setattr(ep_by_name, "ask", lambda _: [])
+    monkeypatch.setattr(ep_by_name, "asked", lambda: [])
     monkeypatch.setattr(providers, "devices_of", lambda *_: [])
-    for module in (named, providers):
+    for module in (ep_by_name, providers):
         monkeypatch.setattr(module, "built_in_eps", lambda: (name, "CPUExecutionProvider"))
     provider = providers.find(Target(ep="openvino", options=options))
     assert (provider.name, provider.computes_on_host) == (name, on_host)

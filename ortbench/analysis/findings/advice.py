@@ -18,14 +18,14 @@ from ortbench.analysis.host import host_sentences
 from ortbench.analysis.loads.levels import is_measured, load_cases
 from ortbench.analysis.nodes.gpu_activity import cupti_sentences
 from ortbench.analysis.nodes.handing_on import COPIED, HANDED_ON, UNCLEAR, handing_on, is_only_host_accessible, once_ns
-from ortbench.analysis.nodes.placed import (
+from ortbench.analysis.nodes.node_shares import (
     bytes_inside,
     copies_inside,
     missed,
     mostly_on_cpu,
     placed_sentences,
 )
-from ortbench.analysis.places import elsewhere_sentences
+from ortbench.analysis.tensor_memory import elsewhere_sentences
 from ortbench.core.stats import Value
 from ortbench.core.units import digits, duration, rate, ratio, share, size
 from ortbench.model.kinds import KINDS

@@ -28,7 +28,7 @@ FULL = 0.98  # from which busy share of the callers on a queue grows as long as 
 Interval = tuple[float, float]
 
 
-class At(NamedTuple):
+class LoadPoint(NamedTuple):
     """A load point: a number of callers (`CONCURRENCY`) or requests a second (`RATE`)."""
 
     kind: str
@@ -53,10 +53,10 @@ def rate_text(rate: float) -> str:
     return text if len(text.partition(".")[2]) <= 2 else units.digits(rate)
 
 
-def at(case: Case) -> At:
+def at(case: Case) -> LoadPoint:
     """The load point of a case that has one."""
     ((kind, value),) = case.point.items()
-    return At(kind, float(value))
+    return LoadPoint(kind, float(value))
 
 
 def load_cases(result: Result) -> list[Case]:
@@ -189,7 +189,7 @@ def _scaling(case: Case, cases: Sequence[Case]) -> Ratio | None:
     their ratios the logarithms are averaged (Student's t). With fewer than `FEWEST_BLOCKS` of them it is from the
     intervals of both.
     """
-    one = next((it for it in cases if at(it) == At(CONCURRENCY, 1)), None)
+    one = next((it for it in cases if at(it) == LoadPoint(CONCURRENCY, 1)), None)
     if one is None:
         return None
     if case is one:
@@ -264,7 +264,7 @@ def has_rates(result: Result) -> bool:
     return any(RATE in case.point for case in load_cases(result))
 
 
-def places(result: Result) -> list[tuple[str, At]]:
+def places(result: Result) -> list[tuple[str, LoadPoint]]:
     """The modes and load points of all that was measured, closed loops before open ones."""
     return [(case.mode, at(case)) for kind in (CONCURRENCY, RATE) for case in measured(result, kind)]
 

@@ -17,7 +17,7 @@ from itertools import pairwise
 from statistics import median_high
 from typing import TYPE_CHECKING
 
-from ortbench.analysis.loads.levels import RATE, At, holds
+from ortbench.analysis.loads.levels import RATE, LoadPoint, holds
 from ortbench.analysis.loads.queueing import cycle_interval, fairness, rate_interval
 from ortbench.core.stats import summarise
 from ortbench.model import timeline
@@ -50,7 +50,7 @@ LOCK_MATTERS = 0.03  # share of the callers' time above which it is said that th
 
 
 @dataclass(frozen=True)
-class Burst:
+class ClosedLoopBlock:
     """A block of a closed loop."""
 
     # starts, ends: of the runs of each caller, ns
@@ -81,7 +81,7 @@ class Counted:
     span: tuple[int, int] = (0, 0)
 
 
-def counted(burst: Burst) -> Counted:
+def counted(burst: ClosedLoopBlock) -> Counted:
     """What of a block counts; nothing where a caller had no run."""
     import numpy as np
 
@@ -103,12 +103,12 @@ def counted(burst: Burst) -> Counted:
 
 
 @dataclass
-class Taken:
+class LoadSamples:
     """What was taken of a load point so far."""
 
     mode: str
     key: tuple[str, float]  # ``concurrency`` or ``rate``, and its value
-    bursts: list[Burst] = field(default_factory=list)  # blocks of a closed loop
+    bursts: list[ClosedLoopBlock] = field(default_factory=list)  # blocks of a closed loop
     stretches: list[Requests] = field(default_factory=list)  # of an open loop
     failed: str | None = None  # why it failed, or None
     outputs_match: bool | None = None  # None where they were not compared
@@ -122,7 +122,7 @@ class Taken:
         return self.key[0] == RATE
 
 
-def case_of(taken: Taken) -> Case:
+def case_of(taken: LoadSamples) -> Case:
     """The case of a load point, with its figures as far as there are any."""
     case = Case(taken.mode, point=dict([taken.key]), load_blocks=blocks_of(taken))
     if taken.failed is not None:
@@ -144,7 +144,7 @@ def put_clock(case: Case, readings: Sequence[int]) -> None:
     case.put(SM_CLOCK, median_high(readings) if readings else None)
 
 
-def _closed(case: Case, bursts: Sequence[Burst]) -> None:
+def _closed(case: Case, bursts: Sequence[ClosedLoopBlock]) -> None:
     import numpy as np
 
     parts = [counted(burst) for burst in bursts]
@@ -161,7 +161,7 @@ def _closed(case: Case, bursts: Sequence[Burst]) -> None:
     _put_host(case, bursts)
 
 
-def _open(case: Case, taken: Taken) -> None:
+def _open(case: Case, taken: LoadSamples) -> None:
     import numpy as np
 
     stretches = [it for it in taken.stretches if it.start.size]
@@ -196,7 +196,7 @@ def _open(case: Case, taken: Taken) -> None:
         case.checks["slo"] = {"verdict": "passed" if kept else "failed"}
 
 
-def _put_host(case: Case, parts: Sequence[Burst | Requests]) -> None:
+def _put_host(case: Case, parts: Sequence[ClosedLoopBlock | Requests]) -> None:
     wall, looks = sum(it.wall_ns for it in parts), [it.lock for it in parts if it.lock is not None]
     looked = sum(count for _, count in looks)
     case.put(CPU_CORES, sum(it.cpu_ns for it in parts) / wall if wall else None)
@@ -206,7 +206,7 @@ def _put_host(case: Case, parts: Sequence[Burst | Requests]) -> None:
 # Blocks, from which follows how well figures are known
 
 
-def blocks_of(taken: Taken) -> list[LoadBlock]:
+def blocks_of(taken: LoadSamples) -> list[LoadBlock]:
     """The figures of the blocks of a load point.
 
     Those of a closed loop are its blocks, and so are the stretches of an open loop where there are several. One that goes on at
@@ -219,7 +219,7 @@ def blocks_of(taken: Taken) -> list[LoadBlock]:
     return [it for it in found if it is not None]
 
 
-def burst_block(burst: Burst) -> LoadBlock | None:
+def burst_block(burst: ClosedLoopBlock) -> LoadBlock | None:
     import numpy as np
 
     part = counted(burst)
@@ -321,21 +321,21 @@ class Requests:
         return np.concatenate([moments - self.due[: moments.size], rest])
 
 
-def load_blocks(taken: Sequence[Taken]) -> list[timeline.LoadBlock]:
+def load_blocks(taken: Sequence[LoadSamples]) -> list[timeline.LoadBlock]:
     """What was taken of levels, in the order of time; times are on the clock of `time.perf_counter_ns`."""
     found = [block for it in taken for block in _on_timeline(it)]
     return sorted(found, key=lambda it: it.start_ns)
 
 
-def _on_timeline(taken: Taken) -> Iterator[timeline.LoadBlock]:
-    name = f"{taken.mode} {At(*taken.key).phrase}"
+def _on_timeline(taken: LoadSamples) -> Iterator[timeline.LoadBlock]:
+    name = f"{taken.mode} {LoadPoint(*taken.key).phrase}"
     for burst in taken.bursts:
         yield _of_burst(taken.mode, name, burst)
     for stretch in taken.stretches:
         yield _of_stretch(taken.mode, name, stretch)
 
 
-def _of_burst(mode: str, name: str, burst: Burst) -> timeline.LoadBlock:
+def _of_burst(mode: str, name: str, burst: ClosedLoopBlock) -> timeline.LoadBlock:
     import numpy as np
 
     runs = [

@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 from ortbench.core.errors import one_line
+from ortbench.jobs.cluster.machines import Amounts, Place, Unusable, able, free, why_none
 from ortbench.jobs.cluster.orders import Failed, Joining, Lost, Order, Remark, Started, TaskFailed, TaskLost, Work
 from ortbench.jobs.cluster.parcels import Parcel, parcel_of, paths_of
-from ortbench.jobs.cluster.places import Amounts, Place, Unusable, able, free, why_none
 
 if TYPE_CHECKING:  # Ray is for those who use it
     from ortbench.jobs.cluster.rays import Rays

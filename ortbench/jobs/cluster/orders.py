@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from ortbench.jobs.cluster.machines import Place
 from ortbench.jobs.cluster.parcels import Parcel
-from ortbench.jobs.cluster.places import Place
 from ortbench.suite.job import Job
 from ortbench.suite.record import Record
 

@@ -22,8 +22,8 @@ from ortbench.core.errors import BadInput, BenchmarkFailed
 from ortbench.core.files import write_or_note
 from ortbench.core.safe_text import complain
 from ortbench.jobs.cases import Tell, begun, broken
+from ortbench.jobs.cluster.machines import Place, Unusable, able
 from ortbench.jobs.cluster.orders import Done, Failed, Joining, Lost, Remark, Started, Work
-from ortbench.jobs.cluster.places import Place, Unusable, able
 from ortbench.jobs.measuring import observed
 from ortbench.jobs.suite_folder import CASE_FILE, done, emptied, keep
 from ortbench.measure.environment import git_commit

@@ -23,7 +23,7 @@ from ortbench.model.modes import is_rate
 from ortbench.model.result import Result
 from ortbench.report.exports.junit import plain_line, samples_text, told_apart
 from ortbench.report.model import NOTHING
-from ortbench.report.words import device_name
+from ortbench.report.phrases import device_name
 
 
 def figures(results: Sequence[Result], settings: Sequence[str] = ()) -> Iterator[tuple[str, Result, Series]]:

@@ -26,7 +26,7 @@ from ortbench.analysis.loads.levels import (
     measured,
     rate_of,
 )
-from ortbench.analysis.nodes.placed import bytes_inside, copies_inside
+from ortbench.analysis.nodes.node_shares import bytes_inside, copies_inside
 from ortbench.analysis.sweep import has_a_cost
 from ortbench.core import units
 from ortbench.model.kinds import KINDS
@@ -38,7 +38,7 @@ from ortbench.report.comparison import tables as side_by_side
 from ortbench.report.model import DERIVED, NOTHING, Column, Kind, Note, Paragraph, Table, columns, filled, maybe
 from ortbench.report.page.chart_data.charts import charts_of_many
 from ortbench.report.page.parts import Drawn, Section, drawn, sections
-from ortbench.report.words import has_items, remark
+from ortbench.report.phrases import has_items, remark
 
 
 @dataclass(frozen=True)

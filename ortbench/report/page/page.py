@@ -27,8 +27,8 @@ from ortbench.report.page.chart_svg.draw import draw
 from ortbench.report.page.chart_svg.sheet import WIDE
 from ortbench.report.page.facts import Fact, facts, overview
 from ortbench.report.page.parts import Drawn, Section, drawn, filled_in, notes, sections, tables
+from ortbench.report.phrases import heading, remark, result_name
 from ortbench.report.run import build, derived_mark
-from ortbench.report.words import heading, remark, result_name
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,10 @@ from ortbench.core.safe_text import shortened, visible
 from ortbench.model.hardware_names import vendor_name
 from ortbench.model.protocol import EpDevice, Inspected, Listed
 from ortbench.model.schema import Device, Memory, SuggestedLoop, Tensor
+from ortbench.report.phrases import sequence
 from ortbench.report.placement import outline
 from ortbench.report.terminal.console import Screen, padded
 from ortbench.report.terminal.print import print_table
-from ortbench.report.words import sequence
 
 _WIDEST = 24  # of what is flush in a list; longer ones are not waited for
 

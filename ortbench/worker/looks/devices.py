@@ -17,10 +17,11 @@ import onnxruntime as ort
 from ortbench.core import ep_packages
 from ortbench.core.ep_names import CPU_EP
 from ortbench.core.errors import BenchmarkFailed, one_line, ort_text
-from ortbench.worker import telling
+from ortbench.worker import messages
 from ortbench.worker.modes.make import unsupported_modes
 from ortbench.worker.proofs.outputs import difference, poison
 from ortbench.worker.session import first_run, memory_trial, session, streams
+from ortbench.worker.session.ep_by_name import true_names
 from ortbench.worker.session.libraries import (
     NotLoaded,
     all_ep_devices,
@@ -33,7 +34,6 @@ from ortbench.worker.session.libraries import (
     register_library,
 )
 from ortbench.worker.session.memory import EpDeviceMemory, copy_tensors, describe, ep_device_memories
-from ortbench.worker.session.named import true_names
 from ortbench.worker.session.placement import device_of, hardware
 from ortbench.worker.session.plugins import Plugin, ask, plugin_with
 from ortbench.worker.session.providers import Provider, on_cpu_by_option
@@ -261,7 +261,7 @@ def _inside(memory: EpDeviceMemory) -> str:
 
 
 def _tried(part: str, what: str, call: Callable[[], str]) -> Check:
-    with telling.about(f"checking: {part}: {what}"):
+    with messages.about(f"checking: {part}: {what}"):
         try:
             return _check(part, what, PASSED, call())
         except Exception as error:

@@ -17,7 +17,7 @@ from ortbench.worker.loops.cpu import CpuStage, Taken
 from ortbench.worker.modes.base import Mode, Proof, Step
 from ortbench.worker.proofs.fence import Fence
 from ortbench.worker.session.memory import Copy
-from ortbench.worker.session.places import Bound
+from ortbench.worker.session.tensor_memory import Bound
 from ortbench.worker.session.tensors import Value
 from ortbench.worker.timing import took
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ortbench.analysis.nodes.placed import nodes_stay
+from ortbench.analysis.nodes.node_shares import nodes_stay
 from ortbench.core.errors import BenchmarkFailed, Unsupported
 from ortbench.plan.chain_plan import chain_from
 from ortbench.plan.target import inputs_from

@@ -15,8 +15,8 @@ from ortbench.worker.loops.modes import ResidentLoop
 from ortbench.worker.modes.slots import Slot, apart, copied_bytes, download, overwrite, upload
 from ortbench.worker.proofs import outputs as output_arrays
 from ortbench.worker.session.memory import Copy
-from ortbench.worker.session.places import Place
 from ortbench.worker.session.session import Model
+from ortbench.worker.session.tensor_memory import Place
 from ortbench.worker.session.tensors import Array, TensorSpec, host_value, host_view
 
 

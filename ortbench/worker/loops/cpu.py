@@ -16,8 +16,8 @@ from ortbench.worker.loops.data import LoopData
 from ortbench.worker.modes.cpu import CpuMode, arrays_of
 from ortbench.worker.proofs.fence import Fence
 from ortbench.worker.session.first_run import cpu_arrays
-from ortbench.worker.session.places import Bound
 from ortbench.worker.session.session import Model
+from ortbench.worker.session.tensor_memory import Bound
 from ortbench.worker.session.tensors import Array, TensorSpec, host_array, host_value
 
 

@@ -13,9 +13,9 @@ from ortbench.plan.plan import Loop
 from ortbench.worker.proofs.fence import Fence
 from ortbench.worker.session.first_run import Data
 from ortbench.worker.session.memory import Copy
-from ortbench.worker.session.places import Bound
 from ortbench.worker.session.providers import Provider
 from ortbench.worker.session.session import Model
+from ortbench.worker.session.tensor_memory import Bound
 from ortbench.worker.session.tensors import Value
 from ortbench.worker.timing import Ranges, Split, TimedCall
 

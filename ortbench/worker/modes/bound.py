@@ -29,9 +29,9 @@ from ortbench.worker.proofs import outputs as output_arrays
 from ortbench.worker.proofs.fence import RUN, SYNCHRONIZE, Candidates, Fence
 from ortbench.worker.session.first_run import Data
 from ortbench.worker.session.memory import Copy, EpDeviceMemory, Memory, lacks_device_memory, tokens
-from ortbench.worker.session.places import Bound, Place
 from ortbench.worker.session.providers import Provider
 from ortbench.worker.session.session import Model
+from ortbench.worker.session.tensor_memory import Bound, Place
 from ortbench.worker.session.tensors import Array, TensorSpec, host_value, host_view
 from ortbench.worker.timing import Split, TimedCall
 

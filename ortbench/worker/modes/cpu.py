@@ -13,9 +13,9 @@ from ortbench.worker.modes.slots import refuse_strings
 from ortbench.worker.proofs.fence import RUN, Fence
 from ortbench.worker.session.first_run import Data, cpu_arrays, cpu_call
 from ortbench.worker.session.memory import HostMemory, host_accessible_memory, lacks_pinned_memory
-from ortbench.worker.session.places import Bound, Place
 from ortbench.worker.session.providers import Provider
 from ortbench.worker.session.session import Model
+from ortbench.worker.session.tensor_memory import Bound, Place
 from ortbench.worker.session.tensors import Value, host_view, nbytes
 from ortbench.worker.timing import TimedCall
 

@@ -13,8 +13,8 @@ from ortbench.worker.modes.base import Step, fence_step, then, timed
 from ortbench.worker.modes.bound import BoundMode
 from ortbench.worker.modes.slots import apart, copied_bytes, download, shared_memory
 from ortbench.worker.session.memory import Copy, EpDeviceMemory, lacks_pinned_memory
-from ortbench.worker.session.places import Place
 from ortbench.worker.session.providers import Provider
+from ortbench.worker.session.tensor_memory import Place
 from ortbench.worker.session.tensors import Array, TensorSpec
 from ortbench.worker.timing import Split, TimedCall, took
 

@@ -21,8 +21,8 @@ from ortbench.worker.proofs import outputs as output_arrays
 from ortbench.worker.proofs.in_place import ZeroCopy as Verdict
 from ortbench.worker.proofs.in_place import all_of, prove_alone, prove_zero_copy
 from ortbench.worker.session.memory import Memory, device_memory, lacks_shared_memory
-from ortbench.worker.session.places import Place
 from ortbench.worker.session.providers import Provider
+from ortbench.worker.session.tensor_memory import Place
 from ortbench.worker.session.tensors import Array, TensorSpec, host_view
 
 if TYPE_CHECKING:

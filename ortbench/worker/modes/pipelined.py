@@ -43,9 +43,9 @@ from ortbench.worker.session.memory import (
     lacks_device_memory,
     lacks_shared_memory,
 )
-from ortbench.worker.session.places import Bound
 from ortbench.worker.session.providers import Provider
 from ortbench.worker.session.session import Model
+from ortbench.worker.session.tensor_memory import Bound
 from ortbench.worker.session.tensors import Array, TensorSpec, host_value, host_view, rolled
 from ortbench.worker.timing import Split, TimedCall, took
 

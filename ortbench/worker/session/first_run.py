@@ -19,11 +19,11 @@ from ortbench.plan.target import Inputs, Target
 from ortbench.worker.inputs import arrays as input_arrays
 from ortbench.worker.inputs import model_file
 from ortbench.worker.inputs.model_file import index_sizes
+from ortbench.worker.messages import in_its_words
 from ortbench.worker.proofs import outputs as output_arrays
 from ortbench.worker.session.providers import Provider
 from ortbench.worker.session.session import Model
 from ortbench.worker.session.tensors import TensorSpec, Value, host_array, host_value
-from ortbench.worker.telling import in_its_words
 
 
 @dataclass

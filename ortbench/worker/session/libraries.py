@@ -18,8 +18,8 @@ import onnxruntime as ort
 from ortbench.core.ep_names import CUDA_EP, NVIDIA_EPS, is_nvidia
 from ortbench.core.errors import BenchmarkFailed, one_line, ort_text
 from ortbench.core.library_sources import origin
-from ortbench.worker import telling
-from ortbench.worker.telling import in_its_words
+from ortbench.worker import messages
+from ortbench.worker.messages import in_its_words
 
 # EPs inside an onnxruntime wheel whose library can be registered like a plugin's, which gives them an EP device.
 _BUNDLED_LIBRARIES = {CUDA_EP: "cuda", "TensorrtExecutionProvider": "tensorrt", "MIGraphXExecutionProvider": "migraphx"}
@@ -97,7 +97,7 @@ def register(name: str, library: str, called: str | None = None) -> None:
     called = called or name
     called = f"{called} of {place}" if called in _registered.values() else called  # ORT takes a name once
     try:
-        with telling.about(f"registering {Path(library).name}"):
+        with messages.about(f"registering {Path(library).name}"):
             ort.register_execution_provider_library(called, library)
     except Exception as error:
         if "already registered" not in str(error).lower():

@@ -16,7 +16,7 @@ import onnxruntime as ort
 from onnxruntime.capi import _pybind_state as ort_native
 
 from ortbench.core.errors import BenchmarkFailed, ort_text
-from ortbench.worker import telling
+from ortbench.worker import messages
 from ortbench.worker.session import runtime
 from ortbench.worker.session.libraries import library_of
 from ortbench.worker.session.tensors import Array, TensorSpec, host_value, host_view
@@ -59,7 +59,7 @@ def once(ep_device: Any, what: str, trial: Callable[[], Answer]) -> Answer:
     number = next((info.device_id for info in infos(ep_device) if info is not None), 0)
     key = f"{library_of(ep_device)} {ep_device.ep_name} {number} {what}"
     if key not in _answers:
-        with telling.about(f"trying {what} of {ep_device.ep_name}", LIMIT_S, key):
+        with messages.about(f"trying {what} of {ep_device.ep_name}", LIMIT_S, key):
             _answers[key] = trial()
     return _answers[key]
 

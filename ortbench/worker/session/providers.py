@@ -16,7 +16,9 @@ from ortbench.core.ep_names import CPU_EP, NVIDIA_EPS, OPENVINO_EP, PACKAGES, SH
 from ortbench.core.errors import BadInput, BenchmarkFailed
 from ortbench.plan.ep_options import own
 from ortbench.plan.target import POLICIES, Target
+from ortbench.worker.messages import in_its_words
 from ortbench.worker.session import distributions, memory_trial
+from ortbench.worker.session.ep_by_name import loaded_name, misnamed, named, shared
 from ortbench.worker.session.libraries import (
     NotLoaded,
     built_in_eps,
@@ -28,9 +30,7 @@ from ortbench.worker.session.libraries import (
     register,
     register_library,
 )
-from ortbench.worker.session.named import loaded_name, misnamed, named, shared
 from ortbench.worker.session.plugins import candidates, has_nvidia_gpu, load, origin, package_of
-from ortbench.worker.telling import in_its_words
 
 if TYPE_CHECKING:
     from ortbench.model.protocol import LoadedEp

@@ -16,12 +16,12 @@ import onnxruntime as ort
 from ortbench.core.ep_names import CPU_EP, CUDA_EP
 from ortbench.core.errors import BadInput, BenchmarkFailed, OrtbenchError, ort_text
 from ortbench.plan.target import Target
-from ortbench.worker import telling
+from ortbench.worker import messages
 from ortbench.worker.proofs.fence import Fences
 from ortbench.worker.session import engine_cache, streams
 from ortbench.worker.session.libraries import bundled_library, load_problem
-from ortbench.worker.session.places import Places, places
 from ortbench.worker.session.providers import Provider, settle
+from ortbench.worker.session.tensor_memory import Places, places
 from ortbench.worker.session.tensors import TensorSpec, Value, specs
 
 # QNN computes by a library of its own, which its plugin finds by itself only for an NPU that is there.
@@ -125,7 +125,7 @@ def open_model(
     opened = path if content is None else content
     start = time.perf_counter_ns()
     try:
-        with telling.about("creating the session"):
+        with messages.about("creating the session"):
             session = ort.InferenceSession(opened, options, providers=names, enable_fallback=0)
     except Exception as error:
         raise _session_error(error, path, provider) from None

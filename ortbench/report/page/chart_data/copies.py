@@ -12,7 +12,7 @@ from ortbench.model.result import Case, Result
 from ortbench.report.bars import COPIES
 from ortbench.report.model import DERIVED, Column, Kind, Table, columns
 from ortbench.report.page.chart_data.model import FEW, Chart, Line, Look, Mark, Scatter, measured_cases
-from ortbench.report.words import ep_line
+from ortbench.report.phrases import ep_line
 
 _LABEL = "Bytes per copy against bytes per second on logarithmic scales; thin diagonals join equal times."
 _LOOKS = {H2D: Look("h2d", "^"), D2H: Look("d2h", "v", dash=1), COPIES: Look("copies", "D", hollow=True)}

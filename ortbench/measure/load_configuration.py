@@ -7,13 +7,21 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from ortbench.analysis.loads.levels import CONCURRENCY, RATE, at, knees, load_cases, put_scaling
-from ortbench.analysis.loads.load_levels import LATE_NS, LOCK_MATTERS, Burst, Requests, Taken, case_of, put_clock
+from ortbench.analysis.loads.load_levels import (
+    LATE_NS,
+    LOCK_MATTERS,
+    ClosedLoopBlock,
+    LoadSamples,
+    Requests,
+    case_of,
+    put_clock,
+)
 from ortbench.core.errors import OrtbenchError, WrongOutputs
+from ortbench.measure.client_pool import ClientPool
+from ortbench.measure.configuration import Configuration
 from ortbench.measure.gpus import Watch, known_card
-from ortbench.measure.load_crew import Crew
 from ortbench.measure.process import Client, WorkerLost
 from ortbench.measure.schedule import Block, dropped
-from ortbench.measure.side import Side
 from ortbench.model.modes import GIL_WAIT, LATE_SHARE, LATENCY
 from ortbench.model.result import FAILED, LOAD, Case, Result
 from ortbench.model.schema import PROCESS, SloRate
@@ -37,10 +45,10 @@ class LoadSide:
         found: of modes for which the highest rate was looked for, that one.
     """
 
-    def __init__(self, side: Side, load: LoadPlan, level_s: float, observer: Observer) -> None:
+    def __init__(self, side: Configuration, load: LoadPlan, level_s: float, observer: Observer) -> None:
         self.side, self._load, self._level_s, self._observer = side, load, level_s, observer
         self._seed = side.plan.inputs.seed
-        self._crew = Crew(side, load.sessions, self._seed, observer.stage)
+        self._crew = ClientPool(side, load.sessions, self._seed, observer.stage)
         self._ready: dict[str, int] = {}  # callers by mode
         self._worker: Client | None = None  # that has them
         self._every: dict[int, int] = {}
@@ -48,7 +56,7 @@ class LoadSide:
         self._card: int | None = None
         self._alone_clocks: dict[str, list[int]] = {}
         self._rows: dict[int, tuple[object, Case]] = {}
-        self.taken: list[Taken] = []
+        self.taken: list[LoadSamples] = []
         self.found: dict[str, SloRate | None] = {}
 
     # Before the first block
@@ -71,9 +79,9 @@ class LoadSide:
                 self._observer.stage(f"preparing callers of {taken.mode} ({side.name})")
                 self._attempt(taken, lambda: None)
 
-    def add(self, mode: str, key: tuple[str, float]) -> Taken:
+    def add(self, mode: str, key: tuple[str, float]) -> LoadSamples:
         """Another load point, of which nothing was taken yet."""
-        taken = Taken(mode, key, slo=self._load.slo)
+        taken = LoadSamples(mode, key, slo=self._load.slo)
         self.taken.append(taken)
         return taken
 
@@ -83,7 +91,7 @@ class LoadSide:
 
     # Measuring
 
-    def usable(self, taken: Taken) -> bool:
+    def usable(self, taken: LoadSamples) -> bool:
         """Whether a load point can be measured as far as is known."""
         return taken.failed is None and taken.mode in self.side.modes
 
@@ -103,7 +111,7 @@ class LoadSide:
         self.side.block(mode, Block(number, mode, LATENCY, n, dropped(n)))
         self._alone_clocks.setdefault(mode, []).extend(self._clock_since(begun))
 
-    def block(self, taken: Taken, duration_ns: int, number: int) -> Burst | None:
+    def block(self, taken: LoadSamples, duration_ns: int, number: int) -> ClosedLoopBlock | None:
         """A block of a load point of a closed loop; None where the load point failed in it."""
         count = int(taken.key[1])
         burst = self._attempt(taken, lambda: self._crew.closed(taken.mode, count, duration_ns, number))
@@ -113,7 +121,7 @@ class LoadSide:
             self._keep_burst(taken, burst)
         return burst
 
-    def stretch(self, taken: Taken, due: Moments, cutoff_s: float, number: int, skip: int = 0) -> Requests | None:
+    def stretch(self, taken: LoadSamples, due: Moments, cutoff_s: float, number: int, skip: int = 0) -> Requests | None:
         """A stretch of requests at a rate, due ns from its beginning on, of which the first `skip` do not count; None where the
         load point failed in it."""
         count, cutoff_ns = self._load.callers, round(cutoff_s * 1e9)
@@ -134,7 +142,7 @@ class LoadSide:
         own = [it for it in self._watch.readings if it["gpu"] == self._card and it.get("at_ns", 0) >= begun]
         return [it["sm_mhz"] for it in own if "sm_mhz" in it]
 
-    def _attempt(self, taken: Taken, do: Callable[[], T]) -> T | None:
+    def _attempt(self, taken: LoadSamples, do: Callable[[], T]) -> T | None:
         """Have something done with the callers of a load point; None where it failed, which the load point then says."""
         name, value = taken.key
         count = int(value) if name == CONCURRENCY else self._load.callers
@@ -156,7 +164,7 @@ class LoadSide:
                 taken.outputs_match = False
         return None
 
-    def _keep_burst(self, taken: Taken, burst: Burst) -> None:
+    def _keep_burst(self, taken: LoadSamples, burst: ClosedLoopBlock) -> None:
         """Keep a block, unless there are more runs than a result holds: then one in several."""
         every = self._every.setdefault(id(taken), 1)
         if burst.round % every == 0:
@@ -193,7 +201,7 @@ class LoadSide:
         if load.slo is not None:
             result.slo = {"asked": dict(load.slo), "found": dict(self.found)}
 
-    def _case(self, taken: Taken) -> Case:
+    def _case(self, taken: LoadSamples) -> Case:
         """The case of a load point, which is made anew where there is more of it."""
         parts = [*(it.round for it in taken.bursts), *(it.round for it in taken.stretches)]
         known = (parts, taken.failed, taken.outputs_match, taken.kept, len(taken.clock_mhz))
@@ -228,7 +236,7 @@ class LoadSide:
             result.warn("lock-wait", message)
 
 
-def _cut_off(result: Result, taken: Taken) -> None:
+def _cut_off(result: Result, taken: LoadSamples) -> None:
     """More requests came than could be served."""
     if all(it.cutoff_ns is None for it in taken.stretches):
         return

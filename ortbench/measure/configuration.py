@@ -42,7 +42,7 @@ def nowhere(_: Result) -> None:
     """Nobody keeps it."""
 
 
-class Side:
+class Configuration:
     """One worker's part of a run, and the result it becomes.
 
     Args:

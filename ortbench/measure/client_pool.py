@@ -13,12 +13,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from ortbench.analysis.loads.load_levels import Burst, Requests
+from ortbench.analysis.loads.load_levels import ClosedLoopBlock, Requests
 from ortbench.core.errors import BenchmarkFailed, OrtbenchError, WrongOutputs
 from ortbench.core.int_codec import pack, unpack
+from ortbench.measure.configuration import Configuration
 from ortbench.measure.folder import temporary_folder
 from ortbench.measure.process import Client, WorkerLost, open_worker
-from ortbench.measure.side import Side
 from ortbench.model.protocol import LoadBlock, LoadCallers, LoadRuns, LoadServed
 from ortbench.model.schema import OWN, PROCESS
 
@@ -31,10 +31,10 @@ _LEAD_NS = 50_000_000  # from when several workers are asked to when they begin
 _LEAD_PER_REQUEST_NS = 2_000  # and longer where they have to read many moments first
 
 
-class Crew:
+class ClientPool:
     """The callers of a configuration; `sessions` is what each has, see `ortbench.plan.load_plan.LoadPlan`."""
 
-    def __init__(self, side: Side, sessions: str, seed: int, stage: Callable[[str], None]) -> None:
+    def __init__(self, side: Configuration, sessions: str, seed: int, stage: Callable[[str], None]) -> None:
         self._side, self._sessions, self._seed, self._stage = side, sessions, seed, stage
         self._others: list[Client] = []
         self._callers: LoadCallers | None = None
@@ -78,7 +78,7 @@ class Crew:
 
     # Having them do something
 
-    def closed(self, mode: str, count: int, duration_ns: int, round: int) -> Burst:
+    def closed(self, mode: str, count: int, duration_ns: int, round: int) -> ClosedLoopBlock:
         """A block of a closed loop: so long, and `LEAST_RUNS` runs of each caller.
 
         Raises:
@@ -90,7 +90,7 @@ class Crew:
         answers: list[LoadRuns]
         answers, watch = self._have("load_closed", count, duration_ns, _LEAD_NS, ("board", count + 1), asked)
         begin = answers[0]["at_ns"]
-        burst = Burst(
+        burst = ClosedLoopBlock(
             [unpack(it) for answer in answers for it in answer["starts"]],
             [unpack(it) for answer in answers for it in answer["ends"]],
             begin + duration_ns,
