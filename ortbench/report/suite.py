@@ -57,18 +57,18 @@ _COLUMNS: tuple[tuple[Column, str, Callable[[Any], str]], ...] = (
 _BEST_SHAPE = "best shape"  # of a sweep, of which the other figures are
 _OF_SHAPES = (Column(_BEST_SHAPE), "best_shape", str)
 _OF_ITEMS = (
-    (Column("items/s"), "items_per_s", rate),
-    (Column("per item"), "item_ns", duration),
+    (Column("items/s"), "item_throughput_per_s", rate),
+    (Column("per item"), "item_time_ns", duration),
 )
 _MORE = (
     (Column("steps"), "steps", str),  # of a loop, whose latency is all of them
-    (Column("steps/s"), "steps_per_s", rate),
-    (Column("most runs/s"), "runs_per_s", rate),
+    (Column("steps/s"), "step_throughput_per_s", rate),
+    (Column("most runs/s"), "throughput_per_s", rate),
     (Column("callers"), "callers", str),
     (Column("knee"), "knee", str),
     (Column("keeps SLO up to"), "slo_rate", _rate_kept),
-    (Column("device memory"), "memory_device", size),
-    (Column("host memory"), "memory_host", size),
+    (Column("device memory"), "device_memory_bytes", size),
+    (Column("host memory"), "host_memory_bytes", size),
     (Column("energy/run"), "energy_j", energy),  # of the fastest mode, with --energy
 )
 _VERDICT = Column("verdict", Kind.WORD)
@@ -109,8 +109,8 @@ def _best(records: Sequence[Record]) -> list[str]:
     """Which case of each model gets most items done, where several of them have items."""
     rates: dict[str, list[Rate]] = {}
     for it in records:
-        if it.items is not None and it.items_per_s is not None and it.fastest is not None:
-            rates.setdefault(it.model, []).append(Rate(it.id, it.items, it.items_per_s, it.fastest))
+        if it.items is not None and it.item_throughput_per_s is not None and it.fastest is not None:
+            rates.setdefault(it.model, []).append(Rate(it.id, it.items, it.item_throughput_per_s, it.fastest))
     several = len({record.model for record in records}) > 1
     return list(filter(None, (best(found, model if several else "") for model, found in rates.items())))
 
@@ -128,7 +128,7 @@ _CSV_COLUMNS = (
 
 # Columns that are there where any record has one of them.
 _CSV_MORE = (
-    ("best_shape",), ("steps", "steps_per_s"), ("runs_per_s", "callers", "knee", "slo_rate"), ("memory_device", "memory_host"), ("energy_j",),
+    ("best_shape",), ("steps", "step_throughput_per_s"), ("throughput_per_s", "callers", "knee", "slo_rate"), ("device_memory_bytes", "host_memory_bytes"), ("energy_j",),
 )  # fmt: skip
 
 
@@ -136,7 +136,7 @@ def csv(records: Sequence[Record]) -> str:
     """The records as CSV, without their checks."""
     names = [*_CSV_COLUMNS]
     if any(is_batch(record.items) for record in records):
-        names += ["items", "items_per_s", "item_ns"]
+        names += ["items", "item_throughput_per_s", "item_time_ns"]
     for more in _CSV_MORE:
         if any(getattr(record, name) is not None for record in records for name in more):
             names += more
@@ -204,7 +204,7 @@ def _card_rows(group: Sequence[Record]) -> list[tuple[str, ...]]:
             *_machine_cells(record)[::-1],
             record.fastest or NOTHING,
             maybe(record.fastest_ns, duration),
-            maybe(record.runs_per_s, rate),
+            maybe(record.throughput_per_s, rate),
             ratio(speed / slowest),
         )
         for speed, record in sorted(speeds, key=lambda it: -it[0])
@@ -213,6 +213,6 @@ def _card_rows(group: Sequence[Record]) -> list[tuple[str, ...]]:
 
 def _speed(record: Record) -> float | None:
     """Runs a second in the fastest mode; None where nothing was measured."""
-    if record.runs_per_s:
-        return record.runs_per_s
+    if record.throughput_per_s:
+        return record.throughput_per_s
     return 1e9 / record.fastest_ns if record.fastest_ns else None

@@ -51,18 +51,18 @@ class Record:
     fastest_ns: float | None = None  # that median, ns, or None
     speedup: float | None = None  # how many times as fast as `cpu-tensors` it is, or None
     items: Items | None = None  # how many a run has, and the dimension that says so, or None
-    # items_per_s, item_ns: what that mode's median means for them, or None
-    items_per_s: float | None = None
-    item_ns: float | None = None
+    # item_throughput_per_s, item_time_ns: what that mode's median means for them, or None
+    item_throughput_per_s: float | None = None
+    item_time_ns: float | None = None
     steps: int | None = None  # of a loop, or None
-    steps_per_s: float | None = None  # what that mode's median means for them, or None
+    step_throughput_per_s: float | None = None  # what that mode's median means for them, or None
     cpu_time_ns: int | None = None  # what a run in that mode takes of the CPU, ns, or None
-    # memory_device, memory_host: what that mode takes of each side's memory, bytes, or None
-    memory_device: int | None = None
-    memory_host: int | None = None
+    # device_memory_bytes, host_memory_bytes: what that mode takes of each side's memory, bytes, or None
+    device_memory_bytes: int | None = None
+    host_memory_bytes: int | None = None
     energy_j: float | None = None  # what a run of that mode draws, J, or None
-    # runs_per_s, callers: of a load, the most runs/s and with how many callers (`fastest` is their mode), or None
-    runs_per_s: float | None = None
+    # throughput_per_s, callers: of a load, the most runs/s and with how many callers (`fastest` is their mode), or None
+    throughput_per_s: float | None = None
     callers: int | None = None
     knee: int | None = None  # how many callers are worth it in that mode, or None
     slo_rate: float | None = None  # the highest rate that keeps the SLO in any mode, or None
@@ -125,14 +125,14 @@ def _of_times(result: Result) -> Figures:
         "fastest_ns": medians[fastest],
         "speedup": found.speedup.value if found.speedup else None,
         "items": result.items,
-        "items_per_s": found.value(ITEM_THROUGHPUT),
-        "item_ns": found.value(ITEM_TIME),
+        "item_throughput_per_s": found.value(ITEM_THROUGHPUT),
+        "item_time_ns": found.value(ITEM_TIME),
         "steps": work_of(result).steps,
         "energy_j": found.value(ENERGY),
-        "steps_per_s": found.value("step_throughput"),
+        "step_throughput_per_s": found.value("step_throughput"),
         "cpu_time_ns": None if spent is None else round(spent),
-        "memory_device": figure(found, DEVICE),
-        "memory_host": figure(found, HOST),
+        "device_memory_bytes": figure(found, DEVICE),
+        "host_memory_bytes": figure(found, HOST),
     }
 
 
@@ -157,7 +157,7 @@ def _of_load(result: Result) -> Figures:
     return {
         **found,
         "fastest": best.mode,
-        "runs_per_s": rate_of(best),
+        "throughput_per_s": rate_of(best),
         "callers": int(at(best).value),
         "knee": knee and knee["concurrency"],
     }

@@ -101,7 +101,7 @@ warmup = 1
     assert (case["outcome"], case["fastest"], [it["name"] for it in case["checks"]]) == (
         "passed", "cpu-tensors", ["SLO of cpu-tensors p99 rate=500"]
     )  # fmt: skip
-    assert case["runs_per_s"] > 0
+    assert case["throughput_per_s"] > 0
     assert "done before" in ortbench(*line).err
 
 

@@ -182,7 +182,7 @@ def test_the_summary_of_a_suite() -> None:
     text = markdown(suite.build("s", records))
     assert "\n- best of m: batch 8, 4000 items/s with cpu-tensors\n" in text
     (_, eight, missing) = csv_module.DictReader(io.StringIO(suite.csv(records)))
-    assert (eight["items"], eight["items_per_s"], eight["item_ns"]) == ("8", "4000.0", "250000.0")
+    assert (eight["items"], eight["item_throughput_per_s"], eight["item_time_ns"]) == ("8", "4000.0", "250000.0")
     assert missing["items"] == ""
     assert keys_of(records[1])["items"] == {"count": 8, "dim": "batch"}
 

@@ -259,13 +259,13 @@ def test_a_load_has_its_peak_and_its_knee_in_the_summary() -> None:
         PLAIN_RECORD,
         record("none", load_result(failed_level(closed("cpu-tensors", 1, 1, 1.0)))),
     ]
-    assert (records[0].fastest, records[0].runs_per_s, records[0].callers, records[0].knee) == (
+    assert (records[0].fastest, records[0].throughput_per_s, records[0].callers, records[0].knee) == (
         "cpu-tensors",
         400,
         8,
         4,
     )
-    assert (records[1].slo_rate, records[1].runs_per_s) == (210, None)
+    assert (records[1].slo_rate, records[1].throughput_per_s) == (210, None)
     assert record_from(parts.text(records[0]).encode(), "case.json") == records[0]
     table = case_table(records)
     assert [column.name for column in table.columns] == [
@@ -279,7 +279,7 @@ def test_a_load_has_its_peak_and_its_knee_in_the_summary() -> None:
     )
     assert "| most runs/s | callers | knee | keeps SLO up to |" in markdown(build("nightly", records))
     head, first, *_ = csv(records).splitlines()
-    assert head.endswith(",runs_per_s,callers,knee,slo_rate")
+    assert head.endswith(",throughput_per_s,callers,knee,slo_rate")
     assert first.endswith(",400.0,8,4,")
 
 
@@ -287,8 +287,8 @@ def test_a_loop_has_its_steps_in_the_summary() -> None:
     cell = record("cell", loop_result(level("cpu-tensors", 2.0), level("device-resident")))
     plain = PLAIN_RECORD
     assert (cell.steps, cell.fastest, cell.fastest_ns) == (4, "device-resident", 4_002_000)
-    assert cell.steps_per_s == pytest.approx(4e9 / 4_002_000)
-    assert (plain.steps, plain.steps_per_s) == (None, None)
+    assert cell.step_throughput_per_s == pytest.approx(4e9 / 4_002_000)
+    assert (plain.steps, plain.step_throughput_per_s) == (None, None)
     table = case_table([cell, plain])
     assert [column.name for column in table.columns] == [
         "case", "cpu-tensors", "fastest mode", "latency", "steps", "steps/s", "verdict"
@@ -299,8 +299,8 @@ def test_a_loop_has_its_steps_in_the_summary() -> None:
     )
     assert "| steps | steps/s |" in markdown(build("nightly", [cell, plain]))
     head, first, second = csv([cell, plain]).splitlines()
-    assert head.endswith(",speedup,cpu_time_ns,steps,steps_per_s")
-    assert first.split(",")[-2:] == ["4", str(cell.steps_per_s)]
+    assert head.endswith(",speedup,cpu_time_ns,steps,step_throughput_per_s")
+    assert first.split(",")[-2:] == ["4", str(cell.step_throughput_per_s)]
     assert second.endswith(",,")
     assert "steps" not in csv([plain])
     assert [it.name for it in case_table([plain]).columns] == [
@@ -311,7 +311,7 @@ def test_a_loop_has_its_steps_in_the_summary() -> None:
         "verdict",
     ]
     data = json.loads(parts.text(plain))
-    del data["steps"], data["steps_per_s"]
+    del data["steps"], data["step_throughput_per_s"]
     assert record_from(json.dumps(data).encode(), "case.json").steps is None
 
 
@@ -319,7 +319,7 @@ def test_a_sweep_has_its_best_shape_in_the_summary() -> None:
     none = record("none", sweep_result(failed={1: "no", 2: "no"}))
     records = [record("swept", sweep_result()), none, PLAIN_RECORD]
     swept = records[0]
-    assert (swept.best_shape, swept.fastest, swept.items_per_s) == ("batch=2", "device-resident", 3333.333)
+    assert (swept.best_shape, swept.fastest, swept.item_throughput_per_s) == ("batch=2", "device-resident", 3333.333)
     assert record_from(parts.text(records[0]).encode(), "case.json") == records[0]
     assert (
         records[0].line(was_done=True)
@@ -329,5 +329,5 @@ def test_a_sweep_has_its_best_shape_in_the_summary() -> None:
     at = [column.name for column in table.columns].index("best shape")
     assert [row[at] for row in table.rows] == ["batch=2", "–", "–"]
     head, first, *_ = csv(records).splitlines()
-    assert head.endswith(",items,items_per_s,item_ns,best_shape")
+    assert head.endswith(",items,item_throughput_per_s,item_time_ns,best_shape")
     assert first.endswith(",2,3333.333,300000.0,batch=2")

@@ -97,9 +97,9 @@ def test_a_suite_has_the_energy_and_the_memory_of_models_and_chains(
         assert found["how"] == "counter"
         assert of["energy"] == pytest.approx(drawn(found, tmp_path / "trace"), rel=0.05), name
         assert float(row["energy_j"]) == of["energy"]
-        assert int(row["memory_device"]) == of["device_memory"]
-        assert int(row["memory_device"]) in users
-        assert int(row["memory_host"]) == of["host_memory"]
+        assert int(row["device_memory_bytes"]) == of["device_memory"]
+        assert int(row["device_memory_bytes"]) in users
+        assert int(row["host_memory_bytes"]) == of["host_memory"]
     assert float(rows["chain"]["energy_j"]) > 3 * float(
         rows["tiny--cuda"]["energy_j"]
     )  # 5 runs of 1 or 2 kernels and copies
