@@ -8,6 +8,7 @@ import sys
 from collections import Counter
 from collections.abc import Collection, Sequence
 from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
 from typing import cast
 
 import pytest
@@ -107,6 +108,31 @@ def test_quick_commands_load_nothing_heavy() -> None:
     quick = [["--help"], ["run", "--help"], ["suite", "--help"], ["bandwidth", "--help"], ["--version"]]
     quick += [["run", "nowhere.onnx"], ["bandwidth", "--min-size", "none"], ["explain", "fence"]]
     assert loaded_by_commands(quick, heavy) == dict.fromkeys(map(" ".join, quick), "")
+
+
+@pytest.mark.process
+def test_a_run_loads_nothing_that_only_readers_of_files_and_loads_need(tmp_path: Path) -> None:
+    command = [
+        "run",
+        str(ROOT / "models" / "tiny.onnx"),
+        "--ep",
+        "cpu",
+        "--iterations",
+        "1",
+        "--quiet",
+        "--out",
+        str(tmp_path),
+    ]
+    heavy = {
+        "msgspec",
+        "onnxruntime",
+        "pandas",
+        "scipy",
+        "matplotlib",
+        "ortbench.measure.load",
+        "ortbench.jobs.load_samples",
+    }
+    assert loaded_by_commands([command], heavy) == {" ".join(command): ""}
 
 
 @pytest.mark.process

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ortbench.measure.bench import Judge
     from ortbench.measure.configuration import Configuration
     from ortbench.measure.load import Judge as LoadJudge
+    from ortbench.measure.load import LoadExperiment
     from ortbench.model.result import Result
     from ortbench.model.timeline import Timeline
     from ortbench.plan.load_plan import LoadPlan
@@ -132,11 +133,11 @@ def measure(
 
     from ortbench.measure.bench import Bench
     from ortbench.measure.configuration import Configuration
-    from ortbench.measure.load import LoadExperiment
     from ortbench.model.timeline import Timeline
 
     sides: list[Configuration] = []
     folders: list[Path] = []
+    loads: list[LoadExperiment] = []
 
     def begin(_: ExitStack, folder: Path | None, told: Observer | None) -> Bench | LoadExperiment:
         folders.extend(_folders(folder, names if len(plans) > 1 else ()))
@@ -147,11 +148,14 @@ def measure(
             sides.append(Configuration(plan, worker, save, name, timeline))
         if load is None:
             return Bench(sides, told, load_the_rest, cast("Judge | None", judge), after_open)
+        from ortbench.measure.load import LoadExperiment  # most runs have none, and would wait for it
+
         own = cast("LoadJudge", judge) if len(sides) > 1 else None
-        return LoadExperiment(sides, load, own, told, load_the_rest, after_open)
+        loads.append(LoadExperiment(sides, load, own, told, load_the_rest, after_open))
+        return loads[0]
 
     bench, _ = measure_and_save(client, place, begin, quiet, observer)
-    taken = bench.taken if isinstance(bench, LoadExperiment) else []
+    taken = loads[0].taken if loads else []
     left_out = [side for side, _ in bench.not_opened]  # one can be open all the same, with nodes where none may be
     kept = [side for side in sides if side not in left_out]
     return Measured(
@@ -172,7 +176,6 @@ def _finished(
     taken: Sequence[Sequence[LoadSamples]],
 ) -> list[Path]:
     """The folders of the configurations that are kept, with all files; those of others are gone."""
-    from ortbench.jobs.load_samples import write as write_samples
     from ortbench.measure.folder import discard_if_empty
     from ortbench.report.run import write_run
 
@@ -182,6 +185,8 @@ def _finished(
             discard_if_empty(folder)
             continue
         if taken:
+            from ortbench.jobs.load_samples import write as write_samples
+
             write_samples(taken[number], folder)
         write_run(sides[number].result, folder)
         found.append(folder)

@@ -8,7 +8,6 @@ from typing import Any
 from ortbench.core.errors import BadInput
 from ortbench.core.files import write_atomically
 from ortbench.core.parts import keys_of, text
-from ortbench.model import door, sound
 from ortbench.model.metrics import in_order
 from ortbench.model.result import BANDWIDTH, SCHEMA_VERSION, Case, Result
 
@@ -45,11 +44,17 @@ def load(path: Path, *, bandwidth: bool = False) -> Result:
     Raises:
         BadInput: it cannot be read, or is not a result of a version that is known.
     """
+    from ortbench.model import (
+        door,  # here and below: it takes msgspec, which whoever only writes a result would wait for
+    )
+
     return parse(door.content_of(path), str(path), bandwidth=bandwidth)
 
 
 def parse(content: bytes, name: str, *, bandwidth: bool = False) -> Result:
     """A result from the content of its file, see `load`; `name` is what messages call it."""
+    from ortbench.model import door
+
     data = door.parse(content, name)
     if not isinstance(data, dict) or "schema_version" not in data:
         raise BadInput(f"{name} is not a result file of ortbench: it has no schema_version")
@@ -68,4 +73,6 @@ def parse(content: bytes, name: str, *, bandwidth: bool = False) -> Result:
 
 def from_data(data: Any, name: str) -> Result:
     """A result from what `ortbench.model.door.parse` gave of its file; raises `BadInput`."""
+    from ortbench.model import door, sound
+
     return door.shape(data, name, Result, sound.check)
