@@ -74,6 +74,9 @@ class Mode:
     # of a mode of CPU tensors: the mode whose latency is this one's without its copies, which are known by that
     # difference only; "" for other modes
     without_copies: str = ""
+    # its tensors stay on the device between inferences, so that it can replace another mode only in a program that needs no new
+    # inputs from the host and no outputs on it each time
+    on_device: bool = False
     pinned: bool = False  # the host's side of its copies is in memory that the device reaches itself
     dynamic_outputs: bool = False  # its outputs can be left for ONNX Runtime to allocate in each run
     external_inputs: bool = False  # its inputs can be in memory of another library
@@ -130,6 +133,7 @@ _RECORDS = (
         "as device-tensors, but copied in once before and out once after all runs",
         phases=("inference", LATENCY),
         only="inference",
+        on_device=True,
         dynamic_outputs=True,
         external_inputs=True,
         captured=True,
@@ -180,6 +184,7 @@ _RECORDS = (
         figure=PER_RUN,
         option="async-runs",
         like=RESIDENT,
+        on_device=True,
         captured=True,
     ),
 )
@@ -191,6 +196,7 @@ SHARED = Mode(
     "in a loop, as device-resident, with one buffer for a state's past and present",
     option="share-buffers",
     like=RESIDENT,
+    on_device=True,
     mark=("s", "h2d"),
 )
 LOOP_MODES = {name: MODES.get(name, SHARED) for name in (CPU, RESIDENT, HOST_ACCESSIBLE, SHARED.name)}
