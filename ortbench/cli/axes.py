@@ -15,7 +15,7 @@ from ortbench.plan.target import Target
 
 @takes(*PLAN, LoadPlan, OutputOptions)
 def load(given: RawOptions, model: Model) -> None:
-    """Measure a model under load: several callers at a time, or requests that are due at a rate."""
+    """For each load point throughput, latency and queue delay, and the SLO met or violated."""
     plan, put = load_of(model, given, command_line())
     from ortbench.jobs import axes as job
 
@@ -24,7 +24,7 @@ def load(given: RawOptions, model: Model) -> None:
 
 @takes(*PLAN, Swept, OutputOptions)
 def sweep(given: RawOptions, model: Model) -> None:
-    """Measure a model over shapes in one session: which size is best, and what switching shapes costs."""
+    """Lists in --dim and --shape are the shapes; what switching between them costs is measured too."""
     check_amount(given)
     from ortbench.jobs import axes as job
 
@@ -35,7 +35,7 @@ def sweep(given: RawOptions, model: Model) -> None:
 
 @takes(Target, CopyPlan, OutputOptions)
 def bandwidth(given: RawOptions) -> None:
-    """Measure how fast an EP's device is copied to and from, over sizes."""
+    """Over sizes, in both directions, with ordinary and with pinned host memory."""
     plan = make(CopyPlan, given, target=target_of(given), command=command_line())
     check(plan)
     from ortbench.jobs import axes as job

@@ -43,10 +43,7 @@ def suite(
         ),
     ] = None,
 ) -> None:
-    """Run models, EPs and shapes as a TOML file says.
-
-    With gates; what is done is not run again.
-    """
+    """With gates, in one folder; cases that are done are not measured again."""
     from ortbench.jobs import suite as job
     from ortbench.suite import cases
     from ortbench.suite.job import jobs_of
@@ -69,7 +66,7 @@ def merge(
         Path, typer.Option("--out", metavar="DIR", help="The folder of the whole.", rich_help_panel=WRITTEN)
     ],
 ) -> None:
-    """Put the shards of a suite together: one summary, one verdict."""
+    """The shards are folders of 'ortbench suite --shard'."""
     from ortbench.jobs import suite as job
 
     raise SystemExit(job.merge(folders, out, make(OutputOptions, given)))
@@ -83,7 +80,7 @@ def report(
         typer.Argument(metavar="RESULT.json …", help="Result files, or folders of results, such as a suite's."),
     ],
 ) -> None:
-    """Make one page of one or many results: verdict, plots, tables, and how they came about. It opens anywhere, offline."""
+    """An HTML file with verdict, plots, tables and how they were measured."""
     from ortbench.jobs import compare as job
 
     job.report(results, given.get("html"))
@@ -102,10 +99,7 @@ def clean(
     keep: Annotated[int | None, typer.Option("--keep", metavar="N", help="Keep the N newest.")] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Remove without asking.")] = False,
 ) -> None:
-    """List what runs, gates, sweeps and suites left in a folder, and remove it.
-
-    What ortbench did not make stays. Without --yes it asks.
-    """
+    """Files that ortbench did not make stay. Without --yes ortbench asks first."""
     if keep is not None and keep < 0:
         raise BadInput(f"--keep {keep}: cannot be negative", "--keep")
     older_s = None if older is None else parse_age(older, "--older")

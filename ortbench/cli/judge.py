@@ -25,7 +25,7 @@ def compare(
         typer.Argument(metavar="RESULT.json...", help="Result files, or folders of results: two or more in all."),
     ],
 ) -> None:
-    """Hold results against each other: which differences are real."""
+    """Results of one model, measured on the same machine, or with --force on any."""
     only = compared_of(given)
     from ortbench.jobs import compare as job
 
@@ -43,7 +43,7 @@ def history(
         ),
     ],
 ) -> None:
-    """Follow results over many days: each case's times, where they stepped, and what had changed there."""
+    """For each case a curve over time, its change points, and what was different from then on."""
     only = compared_of(given)
     from ortbench.jobs import history as job
 
@@ -60,10 +60,9 @@ def gate(
         ),
     ] = None,
 ) -> None:
-    """Pass or fail, for CI: a model, live, or a stored result.
+    """A live gate (--model) measures candidate and baseline in turns until the verdict is clear.
 
-    Against limits and a baseline. Live, with --model or --chain, candidate and baseline are measured in turns until the
-    verdict is clear; with --load under load.
+    Exit codes: 0 passed, 3 regression, 4 cannot tell, 5 not comparable.
     """
     from ortbench.jobs import gate as job
     from ortbench.jobs.gate import asked_gate

@@ -28,13 +28,13 @@ ModelOrChain = Annotated[
 
 @takes(*PLAN, OutputOptions)
 def run(given: RawOptions, model: Model) -> None:
-    """Measure a model in its I/O modes: what copies and inference cost."""
+    """The result, a folder in reports/, is what compare, gate, report and history read."""
     _measure(model, given, "run")
 
 
 @takes(*PLAN, OutputOptions)
 def loop(given: RawOptions, model: Model) -> None:
-    """Measure a model whose outputs are inputs of its next step: what the copies of its state cost."""
+    """Outputs are inputs of the next step, as --feedback says: a decoder's KV cache, a recurrent state."""
     steps_of(given, needed=True)
     _measure(model, given, "loop")
 
@@ -91,10 +91,7 @@ def chain(
     given: RawOptions,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The chain, a TOML file.")],
 ) -> None:
-    """Measure models one behind the other: what it costs that each hands on through the host.
-
-    Stages and links are in a TOML file.
-    """
+    """A TOML file names the models and which output is which input of a later one."""
     check_amount(given)
     from ortbench.jobs import run as job
     from ortbench.jobs.publishing import check_wanted
@@ -120,7 +117,7 @@ def profile(
         ),
     ] = False,
 ) -> None:
-    """Run a short session made for a timeline, under Nsight Systems where it is installed."""
+    """Without nsys the session runs all the same, with its NVTX ranges."""
     if model.endswith(".toml"):
         from ortbench.suite import chain_file
 
@@ -149,10 +146,7 @@ def code(
         ),
     ] = None,
 ) -> None:
-    """Print the program that does what a mode does, in onnxruntime and numpy alone.
-
-    With this model on this EP, and with what waits for this device; it checks its outputs and prints its median.
-    """
+    """The program needs onnxruntime and numpy alone; it checks its outputs and prints its median latency."""
     if model.endswith(".toml"):
         reason = "no program is written for a chain; write that of each stage by its model"
         raise BadInput(f"{model}: {reason}, docs/chains.md says how one hands on to the next")

@@ -7,7 +7,7 @@ import os
 import shlex
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
@@ -16,14 +16,14 @@ from typing import Annotated, Any, get_type_hints
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from ortbench.cli import COMMANDS
+from ortbench.cli import COMMANDS, HELP_ALL, SENTENCES
 from ortbench.core.errors import BadInput
 from ortbench.model.modes import ALL_MODES, CHAIN_MODES, LOAD_MODES, LOOP_MODES, MODES
 from ortbench.plan.options import OTHERS, PANELS, Option, Owner, RawOptions, options_of
 
 Model = Annotated[str, typer.Argument(metavar="MODEL", help="The model, an .onnx or .ort file.")]
 GIVEN = "given"  # the parameter of a command that takes what was given
-WIDEST = 130  # columns of help: a longer line is hard to read
+FEW = 15  # options, at most, that --help shows
 
 
 def command_line() -> tuple[str, ...]:
@@ -55,7 +55,7 @@ def function_of(name: str) -> Callable[..., None]:
     function = getattr(import_module(COMMANDS[name]), name)
     options = declared_for(name)
 
-    def command(**values: Any) -> None:
+    def command(help_all: bool, **values: Any) -> None:
         typed = [(it, values.pop(parameter)) for parameter, it in options.items()]
         given: RawOptions = {it.flag: it.read(value) for it, value in typed if not _is_nothing(value)}
         function(**{GIVEN: given}, **values)
@@ -66,8 +66,8 @@ def function_of(name: str) -> Callable[..., None]:
         for it in inspect.signature(function).parameters.values()
         if it.name != GIVEN
     ]
-    parameters = [*own, *(_parameter(parameter, it, name) for parameter, it in options.items())]
-    command.__name__, command.__doc__ = name, function.__doc__
+    parameters = [*own, *(_parameter(parameter, it, name) for parameter, it in options.items()), _HELP_ALL]
+    command.__name__, command.__doc__ = name, f"{SENTENCES[name]}\n\n{inspect.getdoc(function)}"
     command.__annotations__ = {it.name: it.annotation for it in parameters}
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     return command
@@ -97,6 +97,20 @@ def _parameter(parameter: str, option: Option, command: str) -> inspect.Paramete
     )
 
 
+def _show_all(ctx: typer.Context, asked: bool) -> None:
+    """Show every option of a command."""
+    if asked:
+        ctx.meta[HELP_ALL] = True
+        print(ctx.get_help())
+        raise typer.Exit
+
+
+_HELP_ALL = inspect.Parameter(
+    "help_all",
+    inspect.Parameter.KEYWORD_ONLY,
+    default=False,
+    annotation=Annotated[bool, typer.Option(HELP_ALL, is_eager=True, callback=_show_all, hidden=True)],
+)
 _TO_READ = object()  # what in_full has to read
 
 
@@ -188,18 +202,32 @@ class Command(_HelpReadPlainly, TyperCommand):
         return super().parse_args(ctx, args)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write the arguments, then each panel."""
+        """Write the arguments and the options that most people need, or with ``--help-all`` every panel."""
+        records = [(param, param.get_help_record(ctx)) for param in self.get_params(ctx)]
+        shown = [(param, record) for param, record in records if record is not None]
+        rare = set() if HELP_ALL in ctx.meta else self._rare([param.name for param, _ in shown])
         panels: dict[str, list[tuple[str, str]]] = {}
-        for param in self.get_params(ctx):
-            record = param.get_help_record(ctx)
-            if record is not None:
+        for param, record in shown:
+            if param.name not in rare:
                 is_argument = param.param_type_name == "argument"
-                panel = "Arguments" if is_argument else getattr(param, "rich_help_panel", None) or OTHERS
-                panels.setdefault(panel, []).append(record)
+                panel = OTHERS if rare else getattr(param, "rich_help_panel", None) or OTHERS
+                panels.setdefault("Arguments" if is_argument else panel, []).append(record)
         for panel in ("Arguments", *PANELS, OTHERS):
             if panel in panels:
                 with formatter.section(panel):
                     formatter.write_dl(panels[panel])
+        if rare:
+            formatter.write_paragraph()
+            formatter.write_text(f"{HELP_ALL} shows {len(rare)} more.")
+
+    def _rare(self, names: Sequence[str]) -> set[str]:
+        """The parameters that only ``--help-all`` shows; none where there are few options."""
+        options = declared_for(self.name) if self.name in COMMANDS else {}
+        return (
+            {name for name in names if name in options and self.name not in options[name].common}
+            if len(options) > FEW
+            else set()
+        )
 
 
 # What a shell completes the value of an option by

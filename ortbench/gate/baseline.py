@@ -15,21 +15,37 @@ from ortbench.plan.plan_builder import library_apart
 from ortbench.plan.target import Inputs, Target
 
 CANDIDATE = (
-    Option("model", "MODEL", "Live: the candidate's model.", RUNS, PATH, commands=("gate",)),
+    Option("model", "MODEL", "Live: the candidate's model.", RUNS, PATH, commands=("gate",), common=("gate",)),
     Option("chain", "FILE", "Live: the candidate's chain, in the place of --model.", RUNS, PATH, commands=("gate",)),
 )
 UNDER_LOAD = Option(
     "load", "", "Live: put a load on it, as 'ortbench load' does.", LOAD, FLAG, commands=("gate",), only_live=True
 )
 _EARLIER = PATH._replace(example='"folder of an earlier suite"')
-_MODEL = Option("baseline-model", "MODEL", "Live: the model it is held against.", BASELINE, PATH, commands=("gate",))
+_MODEL = Option(
+    "baseline-model",
+    "MODEL",
+    "Live: the model it is held against.",
+    BASELINE,
+    PATH,
+    commands=("gate",),
+    common=("gate",),
+)
 _TWINS = tuple(twin(it) for it in options_of(Target, Steps, Inputs, Loop, Plan) if it.twin)
 BASELINE_CHAIN = Option(
     "baseline-chain", "FILE", "Live: the chain it is held against.", BASELINE, PATH, commands=("gate",)
 )
 LIVE_BASELINE = (_MODEL, BASELINE_CHAIN, *_TWINS)
 STORED_BASELINE = (
-    Option("baseline", "BASE.json", "The stored result it is held against.", BASELINE, _EARLIER, commands=("gate",)),
+    Option(
+        "baseline",
+        "BASE.json",
+        "The stored result it is held against.",
+        BASELINE,
+        _EARLIER,
+        commands=("gate",),
+        common=("gate",),
+    ),
     Option(
         "force",
         "",

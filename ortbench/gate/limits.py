@@ -41,19 +41,25 @@ class Limits:
 
     # by what share it may be slower than the baseline: 0.05 is 5 %
     max_regression: float | None = _limit(
-        "max-regression", "P", "How much slower it may be.", kind=SHARE, shown=f"with a baseline {USUAL_REGRESSION}"
-    )
+        "max-regression", "P", "How much slower it may be.", kind=SHARE, shown=f"with a baseline {USUAL_REGRESSION}",
+        common=("gate",),
+    )  # fmt: skip
     # what must not be worse; empty for what the kind of measurement is gated by
     metrics: tuple[MetricName, ...] = _limit(
         "metric", "M", "What must not be worse, such as device-tensors.latency.p95 or throughput@concurrency=4.", kind=METRICS,
-        default=(), shown="latency; of a load throughput of clients, latency.p99 at a rate",
+        default=(), shown="latency; of a load throughput of clients, latency.p99 at a rate", common=("gate",),
     )  # fmt: skip
     modes: tuple[str, ...] = ()  # the modes that are held against the baseline; empty for all that were measured
     # the most that statistics of the latency may be at every rate of a load, ns
     slo: Mapping[str, int] = field(default_factory=dict)
     # mode → how many times as fast as `cpu-tensors` it must be
     min_speedup: Mapping[str, float] = _limit(
-        "min-speedup", "MODE=X", "A mode must be X times as fast as cpu-tensors.", kind=SPEEDUPS, default={}
+        "min-speedup",
+        "MODE=X",
+        "A mode must be X times as fast as cpu-tensors.",
+        kind=SPEEDUPS,
+        default={},
+        common=("gate",),
     )
     # of a run with CPU tensors, 0 to 1
     max_copy_share: float | None = _limit(
@@ -61,7 +67,7 @@ class Limits:
     )
     # nodes that may stay on the CPU
     max_cpu_nodes: int | None = _limit(
-        "max-cpu-nodes", "N", "Nodes that may stay on the CPU.", kind=WHOLE, check=not_negative
+        "max-cpu-nodes", "N", "Nodes that may stay on the CPU.", kind=WHOLE, check=not_negative, common=("gate",)
     )
     # max_device_memory, max_host_memory: what a mode may take, bytes
     max_device_memory: int | None = _limit(

@@ -131,11 +131,11 @@ class LoadPlan:
 
     concurrency: tuple[int, ...] | None = _put(
         "concurrency", "N,N,...", "Callers that each start the next inference when the last is done.",
-        kind=TEXT._replace(example="[1, 2, 4]", data=_listed, parse=parse_concurrency, python="int | str | Sequence[int]"), shown="1,2,4,8, at most twice the cores, without --rate",
+        kind=TEXT._replace(example="[1, 2, 4]", data=_listed, parse=parse_concurrency, python="int | str | Sequence[int]"), common=("load",), shown="1,2,4,8, at most twice the cores, without --rate",
     )  # fmt: skip
     rate: tuple[float, ...] | str | None = _put(
         "rate", "R,R,.../auto", "Requests a second, due whether others are done or not; auto: the most that keeps --slo.",
-        kind=TEXT._replace(example='[10, 20.5] or "auto"', data=_listed, parse=parse_rate, python="float | str | Sequence[float]"),
+        kind=TEXT._replace(example='[10, 20.5] or "auto"', data=_listed, parse=parse_rate, python="float | str | Sequence[float]"), common=("load",),
     )  # fmt: skip
     arrivals: str = _put(
         "arrivals", "KIND/FILE", "When requests are due: poisson, uniform, or a file of timestamps in seconds.",
@@ -147,7 +147,7 @@ class LoadPlan:
     )  # fmt: skip
     slo: Mapping[str, int] | None = _put(
         "slo", "STAT=TIME", "What latency may be at most, such as p99=20ms; of mean, p50, p95, p99, max.",
-        kind=TEXT._replace(parse=parse_slo), only_live=False,
+        kind=TEXT._replace(parse=parse_slo), only_live=False, common=("load",),
         per={"gate": {"help": "Of a load: what latency may be at most at every rate, such as p99=20ms; of a sweep: what some shape must keep."}},
     )  # fmt: skip
     callers: int = _put(
@@ -155,7 +155,7 @@ class LoadPlan:
     )
     duration_s: float | None = option(
         "duration", "SECONDS", "Time of one level.", MEASURED, kind=NUMBER, commands=("load",), suite=False, check=seconds,
-        shown="2, of a file of arrivals without --rate all of it",
+        shown="2, of a file of arrivals without --rate all of it", common=("load",),
     )  # fmt: skip
 
     @property

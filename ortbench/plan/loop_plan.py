@@ -40,11 +40,12 @@ class Steps(Part):
 
     feedback: tuple[tuple[str, str], ...] = _steps(
         "feedback", "OUT=IN", "An output that is an input of the next step; * stands for the same text in both.",
-        kind=PAIRINGS, default=(),
+        kind=PAIRINGS, default=(), common=("loop", "code"),
     )  # fmt: skip
     count: int = _steps(
-        "steps", "N", "Steps of a loop.", kind=WHOLE, default=16, check=at_least(1, "a loop has at least one step")
-    )
+        "steps", "N", "Steps of a loop.", kind=WHOLE, default=16, check=at_least(1, "a loop has at least one step"),
+        common=("loop", "code"),
+    )  # fmt: skip
     first_dims: dict[str, int | str] = _steps(
         "first-dim", "NAME=N", "A dimension's size in the first step, as of a prompt.", kind=DIMS, default={}
     )

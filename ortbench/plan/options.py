@@ -35,6 +35,7 @@ SESSIONS = (*SINGLE, "loop", "sweep")  # those that measure a model
 LOADED = (*SESSIONS, "load")  # those and the one that puts a load on it
 OPENED = (*LOADED, "code")  # those that open one
 CHAINED = (*LOADED, "chain")  # those and the one that measures several models one behind the other
+OFTEN = ("run", "loop", "load", "sweep", "profile", "code", "chain")  # those in which the same options are `common`
 SIDE_BY_SIDE = ("run", "loop")  # those that measure several settings side by side
 SWEPT = "sweep"  # the one that measures several shapes in a session
 _OF_ONE_SHAPE = ("gate", "suite")  # those that say by themselves why they take no list of shapes
@@ -59,6 +60,7 @@ class Option(NamedTuple):
         shown: the default in words, where the field's says nothing.
         check: refuses a value by itself.
         commands: that take it.
+        common: the commands whose ``--help`` shows it; where there are many options, ``--help-all`` alone shows the others.
         per: by command, what is declared otherwise there.
         suite: whether a suite has it.
         only_live: says how to measure, so that it is nothing for a result that has been measured.
@@ -79,6 +81,7 @@ class Option(NamedTuple):
     shown: str | None = None
     check: Check | None = None
     commands: tuple[str, ...] = LOADED
+    common: tuple[str, ...] = ()
     per: Mapping[str, Mapping[str, Any]] = {}
     suite: bool = True
     only_live: bool = False
@@ -199,7 +202,7 @@ def twin(one: Option) -> Option:
     return one._replace(
         flag=f"baseline-{one.flag}", metavar="on/off" if one.kind is FLAG else one.metavar, kind=kind,
         help=f"Live: {one.name} of the baseline{nothing}.", panel=BASELINE, default=None, shown=None,
-        commands=("gate",), per={}, suite=True, only_live=False, twin=False, lists=None,
+        commands=("gate",), common=(), per={}, suite=True, only_live=False, twin=False, lists=None,
     )  # fmt: skip
 
 

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from ortbench.plan.option_types import FLAG, PATH, PLACE, TEXT
-from ortbench.plan.options import MEASURED, RUNS, WRITTEN, is_file, option
+from ortbench.plan.options import MEASURED, OFTEN, RUNS, WRITTEN, is_file, option
 
 REPORTS = Path("reports")
 
@@ -29,7 +29,7 @@ class OutputOptions:
 
     out: Path = _written(
         "out", "DIR", "Where this run's own folder is made.", kind=PLACE, default=REPORTS, commands=_MEASURES,
-        only_live=True,
+        only_live=True, common=OFTEN,
     )  # fmt: skip
     bandwidth: Path | None = option(
         "bandwidth", "PATH", "A sweep of 'ortbench bandwidth' to hold the copies against.", MEASURED, kind=PLACE,
@@ -41,13 +41,14 @@ class OutputOptions:
     )  # fmt: skip
     json: str | None = _written(
         "json", "PATH", "Write it as JSON to a file; '-' is standard output.",
-        commands=(*_MEASURES, "suite", "merge", "compare", "history", "doctor", "devices", "inspect"),
+        commands=(*_MEASURES, "suite", "merge", "compare", "history", "doctor", "devices", "inspect"), common=(*OFTEN, "gate"),
     )  # fmt: skip
     junit: str | None = _written(
         "junit",
         "PATH",
         "Write JUnit XML, as CI systems read it.",
         commands=("run", "loop", "chain", "load", "sweep", "gate", "suite", "merge"),
+        common=("gate", "chain"),
     )
     action_json: str | None = _written(
         "action-json", "PATH", "Write what github-action-benchmark reads (customSmallerIsBetter).",
@@ -66,7 +67,7 @@ class OutputOptions:
     )
     html: str | None = _written(
         "html", "PATH", "Write a report as one page that opens anywhere; '-' is standard output.",
-        commands=("run", "loop", "chain", "load", "sweep", "report", "history"),
+        commands=("run", "loop", "chain", "load", "sweep", "report", "history"), common=OFTEN,
         per={"report": {
             "help": "Where to; '-' is standard output.",
             "shown": "report.html, beside the result or in the folder, or for several right here",

@@ -44,6 +44,7 @@ from ortbench.plan.options import (
     INPUT,
     MEASURED,
     MODE,
+    OFTEN,
     SIDE_BY_SIDE,
     SINGLE,
     WRITTEN,
@@ -117,7 +118,7 @@ class Loop:
     )  # fmt: skip
     duration_s: float = _measured(
         "duration", "SECONDS", "Longest measurement, per mode.", kind=NUMBER, default=5.0, check=seconds,
-        commands=("run", "gate", "loop", "chain", "sweep", "code"),
+        commands=("run", "gate", "loop", "chain", "sweep", "code"), common=(*OFTEN, "gate"),
         per={
             "sweep": {"help": "Longest measurement, per shape and mode.", "default": 2.0},
             "gate": {"default": LIVE_DURATION_S, "help": "Live: longest measurement of each mode or level, both sides."},
@@ -126,7 +127,7 @@ class Loop:
     )  # fmt: skip
     iterations: int | None = _measured(
         "iterations", "N", "Measure exactly N runs of each mode.", kind=WHOLE, commands=("run", "profile", "loop", "chain", "sweep"),
-        check=at_least(1, "at least one iteration must be measured"),
+        check=at_least(1, "at least one iteration must be measured"), common=("run", "chain", "sweep", "profile"),
         per={"sweep": {"help": "Measure exactly N runs of each shape and mode."}, "loop": {"help": "Measure exactly N loops of each mode."}, "chain": {"help": "Measure exactly N chains of each mode."}, "profile": {"help": "Runs of each phase.", "shown": "a second's worth, 3 to 20"}},
     )  # fmt: skip
     precision: float | None = _measured(
@@ -166,6 +167,7 @@ class Plan:
     modes: tuple[str, ...] = option(
         "mode", "NAME", f"{', '.join(MODES)}.", MODE, kind=MODE_NAMES, default=USUAL_MODES, check=_modes,
         shown=f"all but {', '.join(modes_that(lambda mode: mode.option))}", commands=(*CHAINED, "compare", "history", "code"),
+        common=(*OFTEN, "gate"),
         per={
             "compare": {"shown": "all"},
             "history": {"shown": "all"},
@@ -183,7 +185,7 @@ class Plan:
     called: str | None = None
     nodes: bool = _measured(
         "nodes", "", "Then profile some runs: time by operator and EP, copies inside the graph.", kind=FLAG, default=False,
-        commands=("run",), suite=False, instead=_OF_ONE_SHAPE,
+        commands=("run",), common=("run",), suite=False, instead=_OF_ONE_SHAPE,
     )  # fmt: skip
     measure_copies: bool = _measured(
         "measure-copies", "", "Then have NVIDIA's CUPTI measure the copies inside some runs.", kind=FLAG, default=False,
@@ -195,7 +197,7 @@ class Plan:
     )  # fmt: skip
     memory: bool = _measured(
         "memory", "", "Then measure what each mode takes of the device's and of the host's memory.", kind=FLAG, default=False,
-        commands=("run", "loop", "chain", "sweep"),
+        commands=("run", "loop", "chain", "sweep"), common=("chain", "sweep"),
     )  # fmt: skip
     energy: bool = _measured(
         "energy", "", "Then run each mode for some seconds beside the device's energy counter: joules a run.", kind=FLAG,
@@ -218,7 +220,7 @@ class Plan:
     )
     items: int | str | None = option(
         "items", "N/DIM", "Items of a run, for items/s: a number, or the dimension that has it.", INPUT, kind=ITEMS,
-        shown="the dimension batch, batch_size or N", commands=("run", "gate", "sweep"), only_live=True, twin=True,
+        shown="the dimension batch, batch_size or N", commands=("run", "gate", "sweep"), common=("sweep",), only_live=True, twin=True,
     )  # fmt: skip
 
     @property

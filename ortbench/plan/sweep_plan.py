@@ -35,11 +35,11 @@ class Swept:
 
     data: tuple[str, ...] = _swept(
         "data", "PATH", "Real inputs in turns: an .npz, or a folder of input_0.pb, ..., or of such.", panel=INPUT,
-        kind=PATHS, default=(),
+        kind=PATHS, default=(), common=(SWEPT,),
     )  # fmt: skip
     slo: Slo | None = _swept(
         "slo", "STATISTIC=TIME", "What the best shape has to keep: p99=20ms, latency=5ms.", panel=MEASURED, kind=SLO,
-        suite=False,
+        suite=False, common=(SWEPT,),
     )  # fmt: skip
 
 

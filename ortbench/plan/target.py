@@ -25,6 +25,7 @@ from ortbench.plan.option_types import (
 from ortbench.plan.options import (
     CHAINED,
     INPUT,
+    OFTEN,
     OPENED,
     RUNS,
     SIDE_BY_SIDE,
@@ -100,7 +101,7 @@ class Target:
 
     ep: str = _runs(
         "ep", "NAME", f"Execution provider: {_EPS}.", default="auto", suite=False, lists=REPEATED,
-        commands=(*_PLACED, "bandwidth"),
+        commands=(*_PLACED, "bandwidth"), common=(*OFTEN, "gate"),
         per={
             **{it: {"kind": TEXTS, "help": f"Execution provider: {_EPS}. {_SEVERAL}"} for it in SIDE_BY_SIDE},
             "inspect": {"default": None, "help": "Also place the model on this EP."},
@@ -113,16 +114,18 @@ class Target:
     device: int | None = _runs(
         "device", "N", "Which of the EP's devices ('ortbench devices' lists them).", kind=WHOLE, check=not_negative,
         of_ep=True, shown="its first GPU or NPU", lists=WHOLES._replace(example="0,1"), commands=(*_PLACED, "bandwidth"),
+        common=OFTEN,
     )  # fmt: skip
     options: dict[str, str] = _runs(
         "ep-option", "K=V", "An option of the EP.", kind=PAIRS, default={}, check=is_text, of_ep=True, commands=_PLACED,
+        common=OFTEN,
     )  # fmt: skip
     session_config: dict[str, str] = _runs(
         "session-config", "K=V", "An entry of the session's configuration.", kind=PAIRS, default={}, check=is_text, commands=_PLACED,
     )  # fmt: skip
     threads: int | None = _runs(
         "threads", "N", "Threads within an operator.", kind=WHOLE, check=at_least(1, "at least one"),
-        shown="ONNX Runtime's", lists=WHOLES, commands=OPENED,
+        shown="ONNX Runtime's", lists=WHOLES, commands=OPENED, common=OFTEN,
     )  # fmt: skip
     opt_level: str = _runs(
         "opt-level", "LEVEL", f"Graph optimisation: {', '.join(OPT_LEVELS)}.", default="all", check=one_of(OPT_LEVELS), lists=CHOICES, commands=_PLACED,
@@ -186,11 +189,12 @@ class Inputs:
         kind=PATH,
         check=exists,
         commands=(*SINGLE, "loop", "load", "code"),
+        common=OFTEN,
         per={"code": {"help": "Inputs: an .npz (keys are names)."}},
     )
     expect: str | None = _input(
         "expect", "PATH", "Expected outputs: an .npz or a folder of output_0.pb, ...", kind=PATH, check=exists,
-        commands=(*SINGLE, "loop", "load", "chain"), per={"chain": {"help": "Expected outputs: an .npz with keys STAGE/NAME."}},
+        commands=(*SINGLE, "loop", "load", "chain"), common=("chain",), per={"chain": {"help": "Expected outputs: an .npz with keys STAGE/NAME."}},
     )  # fmt: skip
     shapes: dict[str, tuple[int, ...]] = _input(
         "shape",
@@ -201,6 +205,7 @@ class Inputs:
         lists=SHAPE_LISTS,
         of_shapes=True,
         commands=_PLACED,
+        common=OFTEN,
     )
     dims: dict[str, int | str] = _input(
         "dim",
@@ -211,6 +216,7 @@ class Inputs:
         lists=SIZES,
         of_shapes=True,
         commands=_PLACED,
+        common=(*OFTEN, "gate"),
     )
     lengths: dict[str, int] = _input(
         "length",
