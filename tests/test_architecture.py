@@ -106,8 +106,16 @@ def test_quick_commands_load_nothing_heavy() -> None:
     heavy = {"onnxruntime", "onnx", "pandas", "rich.table", "numpy", "scipy", "matplotlib", "jinja2", "pydantic"}
     heavy |= {"msgspec", "ortbench.model.result"}
     quick = [["--help"], ["run", "--help"], ["suite", "--help"], ["bandwidth", "--help"], ["--version"]]
-    quick += [["run", "nowhere.onnx"], ["bandwidth", "--min-size", "none"], ["explain", "fence"]]
+    quick += [
+        ["run", "nowhere.onnx"],
+        ["bandwidth", "--min-size", "none"],
+        ["explain", "sync"],
+        ["explain", "--more", "sync"],
+    ]
     assert loaded_by_commands(quick, heavy) == dict.fromkeys(map(" ".join, quick), "")
+    assert loaded_by_commands([["--help"]], {"typer", "typing", "re", "ortbench.plan", "ortbench.model"}) == {
+        "--help": ""
+    }
 
 
 @pytest.mark.process

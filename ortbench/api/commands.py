@@ -125,7 +125,7 @@ def run(model: Model, *, progress: Tell | None = None, **options: Unpack[RunOpti
 
 @takes(LoopOptions)
 def loop(model: Model, *, progress: Tell | None = None, **options: Unpack[LoopOptions]) -> Result:
-    """Measure a model whose outputs are inputs of its next step: what the copies of its state cost.
+    """Measure a model in a loop: what the copies of its state cost.
 
     Args:
         model: the path of an .onnx or .ort file, the file's bytes, or an `onnx.ModelProto`.
@@ -149,7 +149,7 @@ def _run(command: str, model: Model, options: Mapping[str, Any], tell: Tell | No
 
 @takes(ChainOptions)
 def chain(file: Place, *, progress: Tell | None = None, **options: Unpack[ChainOptions]) -> Result:
-    """Measure models one behind the other: what it costs that each hands on through the host.
+    """Measure models one after the other: what their links cost.
 
     Stages and links are in a TOML file.
 
@@ -186,7 +186,7 @@ def _measured(plan: Plan, call: Call, tell: Tell | None) -> Result:
 
 @takes(LoadOptions)
 def load(model: Model, *, progress: Tell | None = None, **options: Unpack[LoadOptions]) -> Result:
-    """Measure a model under load: several callers at a time, or requests that are due at a rate.
+    """Measure a model under load: clients, or requests at a rate.
 
     Args:
         model: the path of an .onnx or .ort file, the file's bytes, or an `onnx.ModelProto`.
@@ -210,7 +210,7 @@ def load(model: Model, *, progress: Tell | None = None, **options: Unpack[LoadOp
 
 @takes(SweepOptions)
 def sweep(model: Model, *, progress: Tell | None = None, **options: Unpack[SweepOptions]) -> Result:
-    """Measure a model over shapes in one session: which size is best, and what switching shapes costs.
+    """Measure a model over shapes in one session: which is best.
 
     Args:
         model: the path of an .onnx or .ort file, the file's bytes, or an `onnx.ModelProto`.
@@ -268,7 +268,7 @@ def _ended() -> Iterator[None]:
 def gate(
     result: Result | StoredResult | Place | None = None, *, progress: Tell | None = None, **options: Unpack[GateOptions]
 ) -> Verdict:
-    """Pass or fail, for CI: a model, live, or a stored result.
+    """Judge a model or a stored result for CI: pass or fail.
 
     Against limits and a baseline. Live, with `model` or `chain`, candidate and baseline are measured in turns until the
     verdict is clear; with `load` under load.
@@ -319,7 +319,7 @@ def _names(result: Any) -> list[str]:
 
 @takes(CompareOptions)
 def compare(results: Sequence[Result | StoredResult | Place] | Place, **options: Unpack[CompareOptions]) -> Comparison:
-    """Hold results against each other: which differences are real.
+    """Compare results: which differences are real.
 
     Args:
         results: two or more in all; a folder may hold several.
@@ -351,7 +351,7 @@ def compare(results: Sequence[Result | StoredResult | Place] | Place, **options:
 
 @takes(BandwidthOptions)
 def bandwidth(*, progress: Tell | None = None, **options: Unpack[BandwidthOptions]) -> Bandwidth:
-    """Measure how fast an EP's device is copied to and from, over sizes.
+    """Measure how fast tensors are copied to and from a device.
 
     Returns:
         rates over sizes.
@@ -371,7 +371,7 @@ def bandwidth(*, progress: Tell | None = None, **options: Unpack[BandwidthOption
 
 @takes(DevicesOptions)
 def devices(**options: Unpack[DevicesOptions]) -> Listed:
-    """List the installed execution providers and their devices.
+    """List execution providers, their devices, memory and modes.
 
     Of each its memory, its streams and the modes it can do, or why it does not load.
 
@@ -393,7 +393,7 @@ def devices(**options: Unpack[DevicesOptions]) -> Listed:
 
 @takes(InspectOptions)
 def inspect(model: Model, **options: Unpack[InspectOptions]) -> Inspected:
-    """Say what a model takes, gives and consists of.
+    """Show what a model takes, gives and consists of.
 
     With `ep` also where its nodes would run.
 

@@ -149,7 +149,7 @@ def code(
     """The program needs onnxruntime and numpy alone; it checks its outputs and prints its median latency."""
     if model.endswith(".toml"):
         reason = "no program is written for a chain; write that of each stage by its model"
-        raise BadInput(f"{model}: {reason}, docs/chains.md says how one hands on to the next")
+        raise BadInput(f"{model}: {reason} (see ortbench explain --more chains)")
     plan = replace(plan_of(model, given, command_line()), modes=(_mode_of_code(given),))
     plan = replace(plan, loop=replace(plan.loop, duration_s=given.get("duration", CODE_DURATION_S)))
     check(plan)

@@ -58,7 +58,7 @@ def heading(result: Result) -> list[str]:
     """The lines above the tables: sizes, EP, device, versions, fence, memory."""
     target = result.target
     fences = _grouped({TITLES[kind]: _fence(result, kind) for kind in MEMORIES if kind in sync_of(result)})
-    ends = f"fence: {fences}; " if fences else ""
+    ends = f"sync: {fences}; " if fences else ""
     end = "" if result.stopped is None else f"; {ended(result.stopped, result.took_ns)}"
     return [
         f"copies of {_span([*map(size_of, result.cases)])} between host and device",
@@ -197,7 +197,7 @@ def _times(ratio: Ratio) -> str:
     return f"{ratio.ratio:.2f} times as fast (95 %: {low:.2f} to {high:.2f})"
 
 
-_LEGEND = "Medians of single copies, each ended by its fence; GB/s of 1e9 bytes."
+_LEGEND = "Medians of single copies, each with its synchronization; GB/s of 1e9 bytes."
 
 
 def build(result: Result, folder: str | None = None) -> Report:

@@ -1,4 +1,4 @@
-"""What every report says in the same words: what ran where, on which device, with which fence, what went wrong, and figures in cells."""
+"""What every report says in the same words: what ran where, on which device, with which synchronization, what went wrong, and figures in cells."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ _RATES = 6  # that it names one by one
 
 
 def heading(result: Result) -> list[str]:
-    """The lines above the table: model and note, EP, device, versions, fence, environment variables."""
+    """The lines above the table: model and note, EP, device, versions, synchronization, environment variables."""
     target = result.target
     shapes = ", ".join(
         f"{shortened(tensor['name'])} {_shape(tensor, KINDS[result.kind].many_shapes)}"
@@ -72,7 +72,7 @@ def heading(result: Result) -> list[str]:
         lines.insert(1, line(result))
     if target["sync"] is not None:
         cost = f", {units.duration(target['sync']['cost_ns'])} of every run" if target["sync"]["cost_ns"] else ""
-        lines.append(f"fence: {_FENCES.get(target['sync']['kind'], target['sync']['kind'])}{cost}")
+        lines.append(f"sync: {_FENCES.get(target['sync']['kind'], target['sync']['kind'])}{cost}")
     lines[-1] += f"; memory: {_memories(target)}"
     if (clocks := result.environment.get("locked_clocks")) is not None:
         lines[-1] += f"; clocks locked to {clocks if isinstance(clocks, str) else f'{clocks} MHz'}"

@@ -217,14 +217,14 @@ def _explained(table: Table) -> list[Block]:
     return [
         *bars,
         Paragraph(text, media=TERMINAL | PAGE),
-        hint("fence", *(word for word, there in marks.items() if there)),
+        hint("sync", *(word for word, there in marks.items() if there)),
     ]
 
 
 def _loop_explained(table: Table) -> list[Block]:
     shown = {column.name for column in table.columns}
     unusual = [word for word in ("each adds", "by step", "state/step") if word in shown]
-    return [Paragraph(f"Times are medians. {WHAT_A_LOOP_IS}", media=TERMINAL | PAGE), hint("fence", "loop", *unusual)]
+    return [Paragraph(f"Times are medians. {WHAT_A_LOOP_IS}", media=TERMINAL | PAGE), hint("sync", "loop", *unusual)]
 
 
 _EXPLAINED: dict[str, Callable[[Table], list[Block]]] = {LOOP: _loop_explained}

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from ortbench.analysis.comparing.comparable import changes
-from ortbench.cli.options import declared_for
+from ortbench.cli import SENTENCES
+from ortbench.cli.options import FEW, declared_for
 from ortbench.core.errors import BadInput
 from ortbench.gate.baseline import BASELINE_CHAIN, LIVE_BASELINE, baseline_of
 from ortbench.gate.limits import Limits
@@ -47,6 +48,7 @@ from ortbench.plan.option_types import (
 )
 from ortbench.plan.options import (
     LOOP,
+    OFTEN,
     PANELS,
     SESSIONS,
     Option,
@@ -98,6 +100,8 @@ OTHERS |= {"python": "python", "baseline-python": "python"}
 # What a baseline can have its own of, by the option that gives it.
 TWINS = {twin(it).flag: it for it in options_of(Target, Steps, Inputs, Loop, Plan) if it.twin}
 
+
+COMMAND_NAMES = [*SENTENCES]
 
 # What makes a loop of it, which the options of a loop want.
 LOOPED = ["--feedback", "y=x"]
@@ -401,20 +405,55 @@ def test_a_suite_can_give_the_baseline_the_default_again(folder: Path) -> None:
 # Help and documentation
 
 
-@pytest.mark.parametrize("command", ["run", "loop", "sweep", "gate", "profile", "bandwidth", "inspect"])
-def test_help_shows_every_option_in_its_panel(command: str) -> None:
-    text = ortbench_here(command, "--help", COLUMNS="100").out
-    panels = [line[:-1] for line in text.splitlines() if re.fullmatch(r"\w.*:", line)]
-    assert panels == ["Arguments"] * (command != "bandwidth") + [it for it in PANELS if it in panels] + ["Options"]
+def panels_of(text: str) -> dict[str, str]:
+    """The panels of a help by their titles."""
     _, *parts = re.split(r"^(\w.*):\n", text, flags=re.MULTILINE)
-    shown = dict(zip(parts[::2], parts[1::2], strict=True))
+    return dict(zip(parts[::2], parts[1::2], strict=True))
+
+
+@pytest.mark.parametrize("command", ["run", "loop", "sweep", "gate", "profile", "bandwidth", "inspect"])
+def test_the_whole_help_shows_every_option_in_its_panel(command: str) -> None:
+    shown = panels_of(ortbench_here(command, "--help-all", COLUMNS="100").out)
+    assert [*shown] == ["Arguments"] * (command != "bandwidth") + [it for it in PANELS if it in shown] + ["Options"]
     for option in declared_for(command).values():
         assert re.search(rf"^ .*{option.name}\b", shown[option.panel], re.MULTILINE), option
 
 
+@pytest.mark.parametrize("command", COMMAND_NAMES)
+def test_help_shows_what_most_people_need_and_how_to_see_the_rest(command: str) -> None:
+    text, whole = (ortbench_here(command, it, COLUMNS="80").out for it in ("--help", "--help-all"))
+    few, every = (re.findall(r"^  (?:-\w, )?--([a-z-]+)", it, re.MULTILINE) for it in (text, whole))
+    assert len(few) - 1 <= FEW
+    assert {*few} <= {*every}
+    rest = len(every) - len(few)
+    assert (rest > 0) is (len(every) - 1 > FEW)
+    assert text.endswith(f"\n--help-all shows {rest} more.\n" if rest else "Show this message and exit.\n")
+    common = {it.flag for it in declared_for(command).values() if command in it.common}
+    assert not rest or common == {*few} & {it.flag for it in declared_for(command).values()}
+    assert len(text.splitlines()) <= 40
+
+
+def test_options_are_common_where_they_are() -> None:
+    """What says that a command's help shows an option is said of commands that have it, or of `OFTEN`, whichever do."""
+    for command in COMMAND_NAMES:
+        for option in declared_for(command).values():
+            assert {*option.common} <= {*option.commands, *OFTEN}, option
+
+
+@pytest.mark.parametrize("columns", [50, 80, 120])
+def test_the_list_of_commands_fits_the_terminal(columns: int) -> None:
+    lines = ortbench_here("--help", COLUMNS=str(columns)).out.splitlines()
+    assert max(map(len, lines)) < columns
+    shown = [line.split()[0] for line in lines if line.startswith("  ") and line.split()[0] in COMMAND_NAMES]
+    assert shown == COMMAND_NAMES
+    assert columns < 80 or [line for line in lines if line.endswith(tuple(SENTENCES.values()))] == [
+        f"  {name:9}  {sentence}" for name, sentence in SENTENCES.items()
+    ]
+
+
 @pytest.mark.parametrize(("columns", "widest"), [(60, 60), (80, 80), (120, 120), (200, 130)])
 def test_help_uses_the_terminals_width(columns: int, widest: int) -> None:
-    lines = ortbench_here("run", "--help", COLUMNS=str(columns)).out.splitlines()
+    lines = ortbench_here("run", "--help-all", COLUMNS=str(columns)).out.splitlines()
     assert widest - 12 < max(map(len, lines)) <= widest
 
 

@@ -261,9 +261,7 @@ def test_what_no_program_is_written_for(typed: list[str], message: str) -> None:
 
 def test_a_chain_is_said_to_have_none() -> None:
     ran = ortbench("code", "models/text_to_image.toml", "--ep", "cpu", cwd=ROOT)
-    reason = (
-        "no program is written for a chain; write that of each stage by its model, docs/chains.md says how one hands on"
-    )
+    reason = "no program is written for a chain; write that of each stage by its model (see ortbench "
     assert (ran.code, ran.error_line) == (2, f"models/text_to_image.toml: {reason} to the next")
 
 

@@ -54,14 +54,14 @@ def test_a_run_with_a_node_on_the_cpu(clock: Clock, tmp_path: Path) -> None:
     assert seen("run", *line, "--mode", "cpu-tensors", "--mode", "device-tensors", *SHORT, cwd=tmp_path) == [
         "image.onnx (image 1x3x64x64)",
         "RefDeviceExecutionProvider …",
-        "fence: the run itself waits; memory: EP device RefDevice (DEFAULT) and RefDeviceHostAccessible (HOST_ACCESSIBLE); "
+        "sync: the run itself waits; memory: EP device RefDevice (DEFAULT) and RefDeviceHostAccessible (HOST_ACCESSIBLE); "
         "done after #: # iterations per mode",
         "mode split latency speedup samples H2D inference inf/s copied/run copy rate",
         "cpu-tensors # # # – – # # –",
         "device-tensors # # # # # # # #",
         "split: ░ H2D █ inference ━ not split, scaled to latency",
         "Times are medians, in #; ≈ derived, not measured.",
-        "ortbench explain fence, split, ≈ … says what the words mean.",
+        "ortbench explain sync, split, ≈ … says what the words mean.",
         "What else it costs: the host's own work",
         "mode CPU time user system CPU cores page faults involuntary switches",
         "cpu-tensors # # # # # #",
@@ -81,11 +81,11 @@ def test_one_mode_on_the_host(tmp_path: Path) -> None:
     assert seen("run", TINY, *CPU, *SHORT, "--out", tmp_path) == [
         "models/tiny.onnx (x #)",
         "CPUExecutionProvider …",
-        "fence: the run itself waits; memory: host memory; done after #: # iterations per mode",
+        "sync: the run itself waits; memory: host memory; done after #: # iterations per mode",
         "mode latency speedup samples inf/s copied/run",
         "cpu-tensors # # # # #",
         "Times are medians, in #.",
-        "ortbench explain fence … says what the words mean.",
+        "ortbench explain sync … says what the words mean.",
         "What else it costs: the host's own work",
         "mode CPU time user system CPU cores page faults involuntary switches",
         "cpu-tensors # # # # # #",

@@ -26,7 +26,7 @@ CLOSED = """\
 m.onnx (x 1x3, s scalar)
 load in one session: 1, 2, 4, 8 callers; 2 s a level
 SomeExecutionProvider 0.4 on GPU Some GPU, ONNX Runtime 1.28.0
-fence: synchronize_outputs, 2.30 µs of every run; memory: EP device Some and SomeShared; done: every load point was
+sync: synchronize_outputs, 2.30 µs of every run; memory: EP device Some and SomeShared; done: every load point was
 measured
 
 mode            callers  inf/s     ±  scaling     95% CI   p50   p95   p99  CPU cores  GIL wait  Jain's index

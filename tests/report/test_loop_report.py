@@ -22,7 +22,7 @@ TERMINAL = """\
 m.onnx (x 1x3, s scalar)
 loop of 8 steps: present → past; the state grows
 SomeExecutionProvider 0.4 on GPU Some GPU, ONNX Runtime 1.28.0
-fence: synchronize_outputs, 2.30 µs of every run; memory: EP device Some and SomeShared; done: every median known to
+sync: synchronize_outputs, 2.30 µs of every run; memory: EP device Some and SomeShared; done: every median known to
 ±1 %
 
 mode             loop  speedup     95% CI     step    first     last  each adds  by step   steps/s
@@ -35,7 +35,7 @@ cpu-tensors      16.0 kB + 2.00 kB × step  16.2 kB + 2.00 kB × step
 device-resident                         0                     200 B
 
 Times are medians. loop: the first state is brought to the device, then all steps run; step: any one of them.
-ortbench explain fence, loop, each adds, by step, state/step … says what the words mean.
+ortbench explain sync, loop, each adds, by step, state/step … says what the words mean.
 
 ✗ host-accessible: unsupported: no HOST_ACCESSIBLE memory
 """

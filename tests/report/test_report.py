@@ -79,7 +79,7 @@ def test_markdown_of_four_modes() -> None:
         "\n"
         "m.onnx (x 1x3, s scalar)  \n"
         "SomeExecutionProvider 0.4 on GPU Some GPU, ONNX Runtime 1.28.0  \n"
-        "fence: synchronize_outputs, 2.30 µs of every run; memory: EP device Some and SomeShared; "
+        "sync: synchronize_outputs, 2.30 µs of every run; memory: EP device Some and SomeShared; "
         "done: every median known to ±1 %  \n"
         "\n"
         "| mode | latency (ms) | speedup | 95% CI | p95 (ms) | p99 (ms) | samples | H2D (ms) | inference (ms) | D2H (ms) "
@@ -160,7 +160,7 @@ def test_heading_on_host_memory() -> None:
     assert heading(on_host()) == [
         "m.onnx (x 1x3, s scalar)",
         "CPUExecutionProvider on Some CPU, ONNX Runtime 1.28.0",
-        "fence: the run itself waits; memory: host memory; done: every median known to ±1 %",
+        "sync: the run itself waits; memory: host memory; done: every median known to ±1 %",
     ]
 
 
@@ -339,7 +339,7 @@ def test_without_cpu_nothing_is_compared() -> None:
 # Headings
 
 
-WAITS = "fence: synchronize_outputs, 2.30 µs of every run; "
+WAITS = "sync: synchronize_outputs, 2.30 µs of every run; "
 NVIDIA = {"type": "GPU", "vendor": "NVIDIA", "vendor_id": 0x10DE, "device_id": 0x2335}
 IN_MEMORY: dict[str, Any] = {"default": "Some", "host_accessible": None}
 
@@ -347,9 +347,9 @@ IN_MEMORY: dict[str, Any] = {"default": "Some", "host_accessible": None}
 @pytest.mark.parametrize(
     ("target", "line", "text"),
     [
-        ({"sync": {"kind": "run", "cost_ns": 0}}, 2, "fence: the run itself waits; memory"),
-        ({"sync": {"kind": "readback", "cost_ns": 8_000}}, 2, "fence: reading a value back, 8.00 µs of every run; memory"),
-        ({"sync": {"kind": "synchronize_outputs", "cost_ns": 450}}, 2, "fence: synchronize_outputs, 450 ns of every run; m"),
+        ({"sync": {"kind": "run", "cost_ns": 0}}, 2, "sync: the run itself waits; memory"),
+        ({"sync": {"kind": "readback", "cost_ns": 8_000}}, 2, "sync: reading a value back, 8.00 µs of every run; memory"),
+        ({"sync": {"kind": "synchronize_outputs", "cost_ns": 450}}, 2, "sync: synchronize_outputs, 450 ns of every run; m"),
         ({"device": NVIDIA}, 1, "SomeExecutionProvider 0.4 on GPU Some GPU, ONNX Runtime 1.28.0"),
         ({"device": {"type": "NPU", "vendor": "Intel", "vendor_id": 0x8086, "device_id": 0x7D1D}}, 1,
          "SomeExecutionProvider 0.4 on NPU Intel 8086:7d1d, O"),

@@ -69,7 +69,7 @@ def build_page(results: Sequence[Result], names: Sequence[str], errors: Sequence
     )
 
 
-_ALWAYS = {"fence", "95% CI"}  # words that stand outside of tables too
+_ALWAYS = {"sync", "95% CI"}  # words that stand outside of tables too
 _GROUPS = (Group.MODES, Group.METRICS, Group.SWEEP, Group.RUN, Group.LOOP, Group.LOAD, Group.COSTS, Group.WORDS)
 _OF_KINDS = {
     Group.LOOP: {LOOP},
