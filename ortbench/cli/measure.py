@@ -28,7 +28,7 @@ ModelOrChain = Annotated[
 
 @takes(*PLAN, OutputOptions)
 def run(given: RawOptions, model: Model) -> None:
-    """The result, a folder in reports/, is what compare, gate, report and history read."""
+    """Results are folders in reports/; compare, gate, history and report read them."""
     _measure(model, given, "run")
 
 

@@ -197,7 +197,7 @@ class Plan:
     )  # fmt: skip
     memory: bool = _measured(
         "memory", "", "Then measure what each mode takes of the device's and of the host's memory.", kind=FLAG, default=False,
-        commands=("run", "loop", "chain", "sweep"), common=("chain", "sweep"),
+        commands=("run", "loop", "chain", "sweep"), common=("chain",),
     )  # fmt: skip
     energy: bool = _measured(
         "energy", "", "Then run each mode for some seconds beside the device's energy counter: joules a run.", kind=FLAG,
