@@ -66,7 +66,7 @@ from ortbench.plan.target import Inputs, Target
 from ortbench.suite.cases import read
 from ortbench.suite.job import Job, jobs_of
 from ortbench.suite.layers import LOADS
-from tests.conftest import MODELS, ROOT, ortbench_here
+from tests.conftest import MODELS, ROOT, ortbench, ortbench_here
 from tests.reference import document
 from tests.results import result_of
 from tests.typed import typed
@@ -440,9 +440,10 @@ def test_options_are_common_where_they_are() -> None:
             assert {*option.common} <= {*option.commands, *OFTEN}, option
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("columns", [50, 80, 120])
 def test_the_list_of_commands_fits_the_terminal(columns: int) -> None:
-    lines = ortbench_here("--help", COLUMNS=str(columns)).out.splitlines()
+    lines = ortbench("--help", COLUMNS=str(columns)).out.splitlines()
     assert max(map(len, lines)) < columns
     shown = [line.split()[0] for line in lines if line.startswith("  ") and line.split()[0] in COMMAND_NAMES]
     assert shown == COMMAND_NAMES
