@@ -22,23 +22,24 @@ def suite(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The suite, a TOML file.")],
     shard: Annotated[
         str | None,
-        typer.Option("--shard", metavar="I/N", help="Only the I-th of N parts; 'ortbench merge' joins them."),
+        typer.Option("--shard", metavar="I/N", help="Measure the I-th of N parts; 'ortbench merge' joins them."),
     ] = None,
     only: Annotated[
-        list[str], typer.Option("--only", metavar="PATTERN", help="Only cases whose ids match, as *--cuda; repeatable.")
+        list[str],
+        typer.Option("--only", metavar="PATTERN", help="Measure cases whose ids match, as *--cuda. Repeatable."),
     ] = [],  # noqa: B006 - typer reads the default and never keeps it
-    list_: Annotated[bool, typer.Option("--list", help="Print the cases, and run none.")] = False,
+    list_: Annotated[bool, typer.Option("--list", help="List the cases, and measure none.")] = False,
     ray: Annotated[
         str | None,
         typer.Option("--ray", metavar="ADDRESS", help="Spread the cases over a Ray cluster: auto, or its address."),
     ] = None,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Run again what is done.")] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Measure cases again that are done.")] = False,
     out: Annotated[
         Path | None,
         typer.Option(
             "--out",
             metavar="DIR",
-            help="The suite's folder, taken up where it is there. Default: reports/NAME.",
+            help="Write to this folder, or resume in it. Default: reports/NAME.",
             rich_help_panel=WRITTEN,
         ),
     ] = None,
@@ -63,7 +64,8 @@ def merge(
     given: RawOptions,
     folders: Annotated[list[Path], typer.Argument(metavar="DIR", help="The folders of the shards.")],
     out: Annotated[
-        Path, typer.Option("--out", metavar="DIR", help="The folder of the whole.", rich_help_panel=WRITTEN)
+        Path,
+        typer.Option("--out", metavar="DIR", help="Write the merged suite to this folder.", rich_help_panel=WRITTEN),
     ],
 ) -> None:
     """The shards are folders of 'ortbench suite --shard'."""
@@ -94,7 +96,7 @@ def clean(
         typer.Argument(metavar="FOLDER", help="What holds runs, or is one. Default: reports.", show_default=False),
     ] = [],  # noqa: B006 - typer reads the default and never keeps it
     older: Annotated[
-        str | None, typer.Option("--older", metavar="AGE", help="Only what is older: 12h, 7d, 2w.")
+        str | None, typer.Option("--older", metavar="AGE", help="List folders older than this: 12h, 7d, 2w.")
     ] = None,
     keep: Annotated[int | None, typer.Option("--keep", metavar="N", help="Keep the N newest.")] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Remove without asking.")] = False,

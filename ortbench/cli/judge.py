@@ -39,7 +39,7 @@ def history(
         list[str],
         typer.Argument(
             metavar="FOLDER|GIT-REF...",
-            help="Folders of results or result files; or commits that hold some, such as v1..main, and where in them.",
+            help="Folders of results, result files, or commits such as v1..main.",
         ),
     ],
 ) -> None:
@@ -55,9 +55,7 @@ def gate(
     given: RawOptions,
     result: Annotated[
         Path | None,
-        typer.Argument(
-            metavar="RESULT.json", help="A result file, or a folder that holds one; without it the gate is live."
-        ),
+        typer.Argument(metavar="RESULT.json", help="A result file, or its folder; without one the gate is live."),
     ] = None,
 ) -> None:
     """A live gate (--model) measures candidate and baseline in turns until the verdict is clear.

@@ -17,9 +17,7 @@ from ortbench.plan.target import Inputs, Target
 @takes(Target, OutputOptions)
 def doctor(
     given: RawOptions,
-    no_noise: Annotated[
-        bool, typer.Option("--no-noise", help="Leave out the seconds in which this machine's noise is measured.")
-    ] = False,
+    no_noise: Annotated[bool, typer.Option("--no-noise", help="Skip the measurement of this machine's noise.")] = False,
 ) -> None:
     """Packages, EPs, CUDA, NVIDIA GPUs, the processor and its noise; what is wrong comes with what mends it."""
     target = target_of(given)
@@ -57,7 +55,7 @@ def explain(
         typer.Argument(metavar="WORD", help="Words of a report, such as sync; without any they are listed."),
     ] = [],  # noqa: B006 - typer reads the default and never keeps it
     more: Annotated[
-        bool, typer.Option("--more", help="Show the section of the documentation; WORD may be a page too.")
+        bool, typer.Option("--more", help="Show the section of the documentation; WORD may be a page.")
     ] = False,
 ) -> None:
     """Words may be of several entries; --more alone shows the list of pages."""

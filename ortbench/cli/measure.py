@@ -112,7 +112,7 @@ def profile(
         bool,
         typer.Option(
             "--attach-only",
-            help="Do not start nsys: run the session for a profiler that is attached.",
+            help="Run for an attached profiler; do not start nsys.",
             rich_help_panel=MEASURED,
         ),
     ] = False,
@@ -142,7 +142,10 @@ def code(
     notebook: Annotated[
         str | None,
         typer.Option(
-            "--notebook", metavar="FILE", help="Write it as a Jupyter notebook (.ipynb).", rich_help_panel=WRITTEN
+            "--notebook",
+            metavar="FILE",
+            help="Write the program as a Jupyter notebook (.ipynb).",
+            rich_help_panel=WRITTEN,
         ),
     ] = None,
 ) -> None:

@@ -15,17 +15,19 @@ from ortbench.plan.plan_builder import library_apart
 from ortbench.plan.target import Inputs, Target
 
 CANDIDATE = (
-    Option("model", "MODEL", "Live: the candidate's model.", RUNS, PATH, commands=("gate",), common=("gate",)),
-    Option("chain", "FILE", "Live: the candidate's chain, in the place of --model.", RUNS, PATH, commands=("gate",)),
+    Option(
+        "model", "MODEL", "Measure this model live, as the candidate.", RUNS, PATH, commands=("gate",), common=("gate",)
+    ),
+    Option("chain", "FILE", "Measure this chain live, as the candidate.", RUNS, PATH, commands=("gate",)),
 )
 UNDER_LOAD = Option(
-    "load", "", "Live: put a load on it, as 'ortbench load' does.", LOAD, FLAG, commands=("gate",), only_live=True
+    "load", "", "Measure under load, as 'ortbench load' does.", LOAD, FLAG, commands=("gate",), only_live=True
 )
 _EARLIER = PATH._replace(example='"folder of an earlier suite"')
 _MODEL = Option(
     "baseline-model",
     "MODEL",
-    "Live: the model it is held against.",
+    "Measure this model live, as the baseline.",
     BASELINE,
     PATH,
     commands=("gate",),
@@ -33,14 +35,14 @@ _MODEL = Option(
 )
 _TWINS = tuple(twin(it) for it in options_of(Target, Steps, Inputs, Loop, Plan) if it.twin)
 BASELINE_CHAIN = Option(
-    "baseline-chain", "FILE", "Live: the chain it is held against.", BASELINE, PATH, commands=("gate",)
+    "baseline-chain", "FILE", "Measure this chain live, as the baseline.", BASELINE, PATH, commands=("gate",)
 )
 LIVE_BASELINE = (_MODEL, BASELINE_CHAIN, *_TWINS)
 STORED_BASELINE = (
     Option(
         "baseline",
         "BASE.json",
-        "The stored result it is held against.",
+        "Compare with this stored result.",
         BASELINE,
         _EARLIER,
         commands=("gate",),
@@ -49,11 +51,11 @@ STORED_BASELINE = (
     Option(
         "force",
         "",
-        "Compare what is not comparable, and say what differs.",
+        "Compare results that are not comparable, and say why not.",
         LIMIT,
         FLAG,
         commands=("gate", "compare", "history"),
-        per={"history": {"help": "Have results of other machines in one series, and say where the machine changed."}},
+        per={"history": {"help": "Keep results of other machines in one series."}},
     ),
 )
 

@@ -41,12 +41,12 @@ class Limits:
 
     # by what share it may be slower than the baseline: 0.05 is 5 %
     max_regression: float | None = _limit(
-        "max-regression", "P", "How much slower it may be.", kind=SHARE, shown=f"with a baseline {USUAL_REGRESSION}",
+        "max-regression", "P", "Allow so much regression against the baseline.", kind=SHARE, shown=f"with a baseline {USUAL_REGRESSION}",
         common=("gate",),
     )  # fmt: skip
     # what must not be worse; empty for what the kind of measurement is gated by
     metrics: tuple[MetricName, ...] = _limit(
-        "metric", "M", "What must not be worse, such as device-tensors.latency.p95 or throughput@concurrency=4.", kind=METRICS,
+        "metric", "M", "Gate a metric: latency.p95, throughput@concurrency=4.", kind=METRICS,
         default=(), shown="latency; of a load throughput of clients, latency.p99 at a rate", common=("gate",),
     )  # fmt: skip
     modes: tuple[str, ...] = ()  # the modes that are held against the baseline; empty for all that were measured
@@ -56,29 +56,29 @@ class Limits:
     min_speedup: Mapping[str, float] = _limit(
         "min-speedup",
         "MODE=X",
-        "A mode must be X times as fast as cpu-tensors.",
+        "Require a mode to be X times as fast as cpu-tensors.",
         kind=SPEEDUPS,
         default={},
         common=("gate",),
     )
     # of a run with CPU tensors, 0 to 1
     max_copy_share: float | None = _limit(
-        "max-copy-share", "P", "Share of a run with CPU tensors that is copies.", kind=SHARE
+        "max-copy-share", "P", "Allow this copy share of cpu-tensors at most.", kind=SHARE
     )
     # nodes that may stay on the CPU
     max_cpu_nodes: int | None = _limit(
-        "max-cpu-nodes", "N", "Nodes that may stay on the CPU.", kind=WHOLE, check=not_negative, common=("gate",)
+        "max-cpu-nodes", "N", "Allow N nodes on the CPU at most.", kind=WHOLE, check=not_negative, common=("gate",)
     )
     # max_device_memory, max_host_memory: what a mode may take, bytes
     max_device_memory: int | None = _limit(
-        "max-device-memory", "SIZE", "What a mode may take of the device's memory, such as 2GB.", kind=SIZE
+        "max-device-memory", "SIZE", "Allow a mode so much device memory at most: 2GB.", kind=SIZE
     )
     max_host_memory: int | None = _limit(
-        "max-host-memory", "SIZE", "What a mode may take of the host's memory, such as 512MiB.", kind=SIZE
+        "max-host-memory", "SIZE", "Allow a mode so much host memory at most: 512MiB.", kind=SIZE
     )
     # modes that must work
     require_modes: tuple[str, ...] = _limit(
-        "require-mode", "MODE", "A mode that must work.", kind=MODE_NAMES, default=()
+        "require-mode", "MODE", "Require a mode to work.", kind=MODE_NAMES, default=()
     )
 
     @property

@@ -56,21 +56,29 @@ class CopyPlan:
 
     target: Target = field(default_factory=Target)
     min_bytes: int = _swept(
-        "min-size", "SIZE", "The smallest copy: 4kB, 64KiB, 4096.", kind=_SIZE, default=4_000, shown="4kB"
+        "min-size", "SIZE", "Begin with this size: 4kB, 64KiB, 4096.", kind=_SIZE, default=4_000, shown="4kB"
     )
     max_bytes: int = _swept(
-        "max-size", "SIZE", "The largest copy, as far as memory allows.", kind=_SIZE, default=256_000_000, shown="256MB"
+        "max-size",
+        "SIZE",
+        "End with this size, as far as memory allows.",
+        kind=_SIZE,
+        default=256_000_000,
+        shown="256MB",
     )
     duration_s: float = _swept(
-        "duration", "SECONDS", "Longest measurement, all sizes together.", kind=NUMBER, default=20.0, check=seconds
+        "duration",
+        "SECONDS",
+        "Measure all sizes together for so long at most.",
+        kind=NUMBER,
+        default=20.0,
+        check=seconds,
     )
     iterations: int | None = _swept(
         "iterations", "N", "Measure exactly N copies of each size instead.", kind=WHOLE,
         check=at_least(1, "at least one copy must be measured"),
     )  # fmt: skip
-    seed: int = _swept(
-        "seed", "N", "Seed of the data and of the order of blocks.", kind=WHOLE, default=0, check=not_negative
-    )
+    seed: int = _swept("seed", "N", "Seed the data and the order of blocks.", kind=WHOLE, default=0, check=not_negative)
     timeout_s: float = timeout()
     command: tuple[str, ...] = ()
 

@@ -21,19 +21,19 @@ METRICS: OptionType = TEXTS._replace(example='"device-tensors.latency.median" or
 _SAME = Option(
     "same",
     "P",
-    "Up to which difference two are called the same.",
+    "Call differences up to this the same.",
     OTHERS,
     SHARE,
     SAME,
     commands=("compare", "history"),
     suite=False,
-    per={"history": {"help": "Up to which step two levels are called the same."}},
+    per={"history": {"help": "Call changes up to this the same."}},
 )
 COMPARED = (
     Option(
         "metric",
         "M",
-        "A metric, such as h2d, latency.p99 or throughput@concurrency=4.",
+        "Compare a metric: h2d, latency.p99, throughput@concurrency=4.",
         OTHERS,
         METRICS,
         shown="those that matter",

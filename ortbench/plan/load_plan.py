@@ -130,31 +130,31 @@ class LoadPlan:
     """
 
     concurrency: tuple[int, ...] | None = _put(
-        "concurrency", "N,N,...", "Callers that each start the next inference when the last is done.",
+        "concurrency", "N,N,...", "Measure with so many clients, each one inference after the other.",
         kind=TEXT._replace(example="[1, 2, 4]", data=_listed, parse=parse_concurrency, python="int | str | Sequence[int]"), common=("load",), shown="1,2,4,8, at most twice the cores, without --rate",
     )  # fmt: skip
     rate: tuple[float, ...] | str | None = _put(
-        "rate", "R,R,.../auto", "Requests a second, due whether others are done or not; auto: the most that keeps --slo.",
+        "rate", "R,R,.../auto", "Measure at so many requests per second; auto: the most in --slo.",
         kind=TEXT._replace(example='[10, 20.5] or "auto"', data=_listed, parse=parse_rate, python="float | str | Sequence[float]"), common=("load",),
     )  # fmt: skip
     arrivals: str = _put(
-        "arrivals", "KIND/FILE", "When requests are due: poisson, uniform, or a file of timestamps in seconds.",
+        "arrivals", "KIND/FILE", "Space requests as poisson, uniform, or a file of timestamps (s).",
         kind=TEXT._replace(python="Place"), default=POISSON, check=_arrivals,
     )  # fmt: skip
     sessions: str = _put(
-        "sessions", "KIND", "What callers have: shared (one session for all), own (one each), process (a process each).",
+        "sessions", "KIND", "Give clients a shared session, their own, or a process each.",
         default=SHARED, check=one_of(SESSIONS),
     )  # fmt: skip
     slo: Mapping[str, int] | None = _put(
-        "slo", "STAT=TIME", "What latency may be at most, such as p99=20ms; of mean, p50, p95, p99, max.",
+        "slo", "STAT=TIME", "Set the limit on latency: p99=20ms; of mean, p50, p95, p99, max.",
         kind=TEXT._replace(parse=parse_slo), only_live=False, common=("load",),
-        per={"gate": {"help": "Of a load: what latency may be at most at every rate, such as p99=20ms; of a sweep: what some shape must keep."}},
+        per={"gate": {"help": "Require a latency at every rate, or of some shape: p99=20ms."}},
     )  # fmt: skip
     callers: int = _put(
-        "callers", "N", "Callers that serve the requests of --rate.", kind=WHOLE, default=1, check=_callers
+        "callers", "N", "Serve the requests of --rate with N workers.", kind=WHOLE, default=1, check=_callers
     )
     duration_s: float | None = option(
-        "duration", "SECONDS", "Time of one level.", MEASURED, kind=NUMBER, commands=("load",), suite=False, check=seconds,
+        "duration", "SECONDS", "Measure each load point for so long.", MEASURED, kind=NUMBER, commands=("load",), suite=False, check=seconds,
         shown="2, of a file of arrivals without --rate all of it", common=("load",),
     )  # fmt: skip
 

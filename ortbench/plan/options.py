@@ -112,7 +112,7 @@ class Option(NamedTuple):
     @property
     def sentence(self) -> str:
         """Its help, with whether it may be given several times, and whether it takes a list."""
-        listed = f"A list ({self.lists.example}) is measured side by side." if self.lists and self.lists.example else ""
+        listed = f"A list ({self.lists.example}): side by side." if self.lists and self.lists.example else ""
         return " ".join(filter(None, (self.help, listed, "Repeatable." if self.kind.repeatable else "")))
 
     def of(self, command: str) -> Option:

@@ -95,7 +95,7 @@ def _modes(names: tuple[str, ...], option: str) -> None:
 def timeout() -> Any:
     """The field for the longest wait, of a run and of a sweep."""
     return _measured(
-        "timeout", "SECONDS", "Longest wait for one answer of the worker.", kind=NUMBER, default=600.0, check=seconds,
+        "timeout", "SECONDS", "Give up where the worker does not answer for so long.", kind=NUMBER, default=600.0, check=seconds,
         commands=(*CHAINED, "bandwidth"),
     )  # fmt: skip
 
@@ -113,32 +113,32 @@ class Loop:
     """
 
     warmup: int | None = _measured(
-        "warmup", "N", "Runs of each mode before measuring.", kind=WHOLE, check=not_negative, shown="0.5 s",
-        commands=CHAINED, per={"chain": {"help": "Chains of each mode before measuring."}},
+        "warmup", "N", "Warm each mode up with N inferences.", kind=WHOLE, check=not_negative, shown="0.5 s",
+        commands=CHAINED, per={"chain": {"help": "Warm each mode up with N chains."}},
     )  # fmt: skip
     duration_s: float = _measured(
-        "duration", "SECONDS", "Longest measurement, per mode.", kind=NUMBER, default=5.0, check=seconds,
+        "duration", "SECONDS", "Measure each mode for so long at most.", kind=NUMBER, default=5.0, check=seconds,
         commands=("run", "gate", "loop", "chain", "sweep", "code"), common=(*OFTEN, "gate"),
         per={
-            "sweep": {"help": "Longest measurement, per shape and mode.", "default": 2.0},
-            "gate": {"default": LIVE_DURATION_S, "help": "Live: longest measurement of each mode or level, both sides."},
-            "code": {"default": CODE_DURATION_S, "help": "How long the program measures."},
+            "sweep": {"help": "Measure each shape and mode for so long at most.", "default": 2.0},
+            "gate": {"default": LIVE_DURATION_S, "help": "Measure each mode or load point for so long at most."},
+            "code": {"default": CODE_DURATION_S, "help": "Make the program measure for so long."},
         },
     )  # fmt: skip
     iterations: int | None = _measured(
-        "iterations", "N", "Measure exactly N runs of each mode.", kind=WHOLE, commands=("run", "profile", "loop", "chain", "sweep"),
+        "iterations", "N", "Measure exactly N inferences of each mode.", kind=WHOLE, commands=("run", "profile", "loop", "chain", "sweep"),
         check=at_least(1, "at least one iteration must be measured"), common=("run", "chain", "sweep", "profile"),
-        per={"sweep": {"help": "Measure exactly N runs of each shape and mode."}, "loop": {"help": "Measure exactly N loops of each mode."}, "chain": {"help": "Measure exactly N chains of each mode."}, "profile": {"help": "Runs of each phase.", "shown": "a second's worth, 3 to 20"}},
+        per={"sweep": {"help": "Measure exactly N inferences of each shape and mode."}, "loop": {"help": "Measure exactly N loops of each mode."}, "chain": {"help": "Measure exactly N chains of each mode."}, "profile": {"help": "Run N inferences of each phase.", "shown": "a second's worth, 3 to 20"}},
     )  # fmt: skip
     precision: float | None = _measured(
-        "precision", "P", "Stop when each median is known this well (95 %); 0 never does.", kind=PRECISION, default=0.01, shown="1%",
+        "precision", "P", "Stop when each median is known this well (95 %); 0: never.", kind=PRECISION, default=0.01, shown="1%",
         commands=("run", "loop", "chain", "sweep"),
     )  # fmt: skip
     phases: tuple[str, ...] | None = None
     depth: int = option(
-        "depth", "N", f"Adds mode {' and '.join(modes_by('depth'))} with N inferences in flight.", MODE, kind=WHOLE, default=3, only_live=True,
+        "depth", "N", f"Add mode {' and '.join(modes_by('depth'))} with N inferences in flight.", MODE, kind=WHOLE, default=3, only_live=True,
         check=_depth, twin=True, lists=WHOLES._replace(example="2,4"), commands=(*SINGLE, "sweep", "code"),
-        per={"code": {"help": f"How many inferences mode {' and '.join(modes_by('depth'))} has in flight."}},
+        per={"code": {"help": f"Keep N inferences in flight in mode {' and '.join(modes_by('depth'))}."}},
     )  # fmt: skip
     in_order: bool = False
 
@@ -165,16 +165,16 @@ class Plan:
     target: Target = field(default_factory=Target)
     inputs: Inputs = field(default_factory=Inputs)
     modes: tuple[str, ...] = option(
-        "mode", "NAME", f"{', '.join(MODES)}.", MODE, kind=MODE_NAMES, default=USUAL_MODES, check=_modes,
-        shown=f"all but {', '.join(modes_that(lambda mode: mode.option))}", commands=(*CHAINED, "compare", "history", "code"),
+        "mode", "NAME", f"Measure these modes: {', '.join(MODES)}.", MODE, kind=MODE_NAMES, default=USUAL_MODES, check=_modes,
+        shown=f"the first {len(USUAL_MODES)}", commands=(*CHAINED, "compare", "history", "code"),
         common=(*OFTEN, "gate"),
         per={
             "compare": {"shown": "all"},
             "history": {"shown": "all"},
-            "load": {"help": f"{', '.join(LOAD_MODES)}."},
-            "chain": {"help": f"{', '.join(CHAIN_MODES)}.", "shown": "both"},
-            "loop": {"help": f"{', '.join(LOOP_MODES)}.", "shown": "all but shared"},
-            "code": {"help": f"{', '.join(ALL_MODES)}.", "shown": MODES[CPU].without_copies},
+            "load": {"help": f"Measure these modes: {', '.join(LOAD_MODES)}."},
+            "chain": {"help": f"Measure these modes: {', '.join(CHAIN_MODES)}.", "shown": "both"},
+            "loop": {"help": f"Measure these modes: {', '.join(LOOP_MODES)}.", "shown": "all but shared"},
+            "code": {"help": f"Write the program of this mode: {', '.join(ALL_MODES)}.", "shown": MODES[CPU].without_copies},
         },
     )  # fmt: skip
     loop: Loop = field(default_factory=Loop)
@@ -184,42 +184,42 @@ class Plan:
     chain: Chain | None = None
     called: str | None = None
     nodes: bool = _measured(
-        "nodes", "", "Then profile some runs: time by operator and EP, copies inside the graph.", kind=FLAG, default=False,
+        "nodes", "", "Profile the nodes of some more inferences.", kind=FLAG, default=False,
         commands=("run",), common=("run",), suite=False, instead=_OF_ONE_SHAPE,
     )  # fmt: skip
     measure_copies: bool = _measured(
-        "measure-copies", "", "Then have NVIDIA's CUPTI measure the copies inside some runs.", kind=FLAG, default=False,
+        "measure-copies", "", "Measure the copies of some more inferences with NVIDIA's CUPTI.", kind=FLAG, default=False,
         commands=("run",), suite=False, instead=_OF_ONE_SHAPE,
     )  # fmt: skip
     spin: bool = _measured(
-        "spin", "", "Then measure once more with threads that do not spin: what that takes of the CPU.", kind=FLAG,
+        "spin", "", "Measure the CPU time of spinning: once more without.", kind=FLAG,
         default=False, commands=(*SIDE_BY_SIDE, "sweep"), suite=False,
     )  # fmt: skip
     memory: bool = _measured(
-        "memory", "", "Then measure what each mode takes of the device's and of the host's memory.", kind=FLAG, default=False,
+        "memory", "", "Measure the device and host memory of each mode.", kind=FLAG, default=False,
         commands=("run", "loop", "chain", "sweep"), common=("chain",),
     )  # fmt: skip
     energy: bool = _measured(
-        "energy", "", "Then run each mode for some seconds beside the device's energy counter: joules a run.", kind=FLAG,
+        "energy", "", "Measure the energy of an inference, for some seconds a mode.", kind=FLAG,
         default=False, commands=("run", "loop", "chain", "sweep"),
     )  # fmt: skip
     lock_clocks: str | int | None = _measured(
-        "lock-clocks", "base/MHZ", "Lock the NVIDIA GPU's clocks meanwhile; it takes the right to.", kind=CLOCK,
+        "lock-clocks", "base/MHZ", "Lock the NVIDIA GPU's clocks meanwhile (needs the right to).", kind=CLOCK,
         commands=("run", "gate", "loop", "chain", "load", "sweep"),
     )  # fmt: skip
     record_env: tuple[str, ...] = option(
-        "record-env", "PATTERN", "Record environment variables that an EP reads, such as 'SOMEEP_*'.", WRITTEN, kind=TEXTS,
+        "record-env", "PATTERN", "Record environment variables, such as 'SOMEEP_*'.", WRITTEN, kind=TEXTS,
         default=(), only_live=True, commands=CHAINED,
     )  # fmt: skip
     name: str | None = option(
-        "name", "TEXT", "What to call the run: its folder, and it in every report and comparison.", WRITTEN, check=_name,
+        "name", "TEXT", "Name the result, in its folder and in every report.", WRITTEN, check=_name,
         commands=(*SIDE_BY_SIDE, "chain", "load", "sweep"), suite=False,
     )  # fmt: skip
     note: str | None = option(
-        "note", "TEXT", "Kept in the result, and shown in its heading.", WRITTEN, only_live=True, commands=CHAINED
+        "note", "TEXT", "Keep a note in the result and its heading.", WRITTEN, only_live=True, commands=CHAINED
     )
     items: int | str | None = option(
-        "items", "N/DIM", "Items of a run, for items/s: a number, or the dimension that has it.", INPUT, kind=ITEMS,
+        "items", "N/DIM", "Set the items of an inference: a number, or a dimension.", INPUT, kind=ITEMS,
         shown="the dimension batch, batch_size or N", commands=("run", "gate", "sweep"), common=("sweep",), only_live=True, twin=True,
     )  # fmt: skip
 

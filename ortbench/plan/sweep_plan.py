@@ -34,11 +34,11 @@ class Swept:
     """
 
     data: tuple[str, ...] = _swept(
-        "data", "PATH", "Real inputs in turns: an .npz, or a folder of input_0.pb, ..., or of such.", panel=INPUT,
+        "data", "PATH", "Sweep over real inputs: .npz files, or folders of input_0.pb, ...", panel=INPUT,
         kind=PATHS, default=(), common=(SWEPT,),
     )  # fmt: skip
     slo: Slo | None = _swept(
-        "slo", "STATISTIC=TIME", "What the best shape has to keep: p99=20ms, latency=5ms.", panel=MEASURED, kind=SLO,
+        "slo", "STATISTIC=TIME", "Set the limit for the best shape: p99=20ms, latency=5ms.", panel=MEASURED, kind=SLO,
         suite=False, common=(SWEPT,),
     )  # fmt: skip
 

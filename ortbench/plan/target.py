@@ -52,13 +52,9 @@ STREAMS = ("ort", "cuda-python")
 EXTERNAL_LIBRARIES = ("numpy", "torch", "cupy")
 OPT_LEVELS = ("disable", "basic", "extended", "layout", "all")
 
-_EPS = (
-    "auto (the first with a GPU or NPU, else cpu), cpu, cuda, tensorrt, nv-tensorrt-rtx, webgpu, openvino, qnn, migraphx, "
-    "dml, a full name, an installed plugin package, the path of a plugin EP's library, or what ONNX Runtime is to choose by: "
-    f"{', '.join(POLICIES)}"
-)
-_PYTHON = "The interpreter (or its environment's folder) whose ONNX Runtime is measured."
-_SEVERAL = "Several are measured side by side."
+_EP = "Run on this EP: auto, cpu, cuda, webgpu, ..., a package or a library."
+_PYTHON = "Measure the ONNX Runtime of this interpreter, or environment."
+_SEVERAL = "Several: side by side."
 _PLACED = (*OPENED, "inspect")  # what makes a session, or says how one would place a model
 _runs = partial(option, panel=RUNS, only_live=True, twin=True)
 _input = partial(option, panel=INPUT, only_live=True, twin=True)
@@ -100,47 +96,49 @@ class Target:
     """
 
     ep: str = _runs(
-        "ep", "NAME", f"Execution provider: {_EPS}.", default="auto", suite=False, lists=REPEATED,
+        "ep", "NAME", _EP, default="auto", suite=False, lists=REPEATED,
         commands=(*_PLACED, "bandwidth"), common=(*OFTEN, "gate"),
         per={
-            **{it: {"kind": TEXTS, "help": f"Execution provider: {_EPS}. {_SEVERAL}"} for it in SIDE_BY_SIDE},
-            "inspect": {"default": None, "help": "Also place the model on this EP."},
+            **{it: {"kind": TEXTS, "help": f"{_EP} {_SEVERAL}"} for it in SIDE_BY_SIDE},
+            "inspect": {"default": None, "help": "Also show on which EP each node would run."},
         },
     )  # fmt: skip
     library: str | None = _runs(
-        "ep-library", "PATH", "A plugin EP's library, where it is no package.", kind=PATH, check=is_file, of_ep=True,
+        "ep-library", "PATH", "Load a plugin EP from this library.", kind=PATH, check=is_file, of_ep=True,
         commands=(*_PLACED, "bandwidth", "devices"),
     )  # fmt: skip
     device: int | None = _runs(
-        "device", "N", "Which of the EP's devices ('ortbench devices' lists them).", kind=WHOLE, check=not_negative,
+        "device", "N", "Use this device of the EP.", kind=WHOLE, check=not_negative,
         of_ep=True, shown="its first GPU or NPU", lists=WHOLES._replace(example="0,1"), commands=(*_PLACED, "bandwidth"),
         common=OFTEN,
     )  # fmt: skip
     options: dict[str, str] = _runs(
-        "ep-option", "K=V", "An option of the EP.", kind=PAIRS, default={}, check=is_text, of_ep=True, commands=_PLACED,
+        "ep-option", "K=V", "Set an option of the EP.", kind=PAIRS, default={}, check=is_text, of_ep=True, commands=_PLACED,
         common=OFTEN,
     )  # fmt: skip
     session_config: dict[str, str] = _runs(
-        "session-config", "K=V", "An entry of the session's configuration.", kind=PAIRS, default={}, check=is_text, commands=_PLACED,
+        "session-config", "K=V", "Set an entry of ONNX Runtime's session configuration.", kind=PAIRS, default={}, check=is_text, commands=_PLACED,
     )  # fmt: skip
     threads: int | None = _runs(
-        "threads", "N", "Threads within an operator.", kind=WHOLE, check=at_least(1, "at least one"),
+        "threads", "N", "Use N threads within an operator.", kind=WHOLE, check=at_least(1, "at least one"),
         shown="ONNX Runtime's", lists=WHOLES, commands=OPENED, common=OFTEN,
     )  # fmt: skip
     opt_level: str = _runs(
-        "opt-level", "LEVEL", f"Graph optimisation: {', '.join(OPT_LEVELS)}.", default="all", check=one_of(OPT_LEVELS), lists=CHOICES, commands=_PLACED,
+        "opt-level", "LEVEL", f"Optimise the graph up to a level: {', '.join(OPT_LEVELS)}.", default="all", check=one_of(OPT_LEVELS), lists=CHOICES, commands=_PLACED,
     )  # fmt: skip
-    require_placement: bool = _runs("require-placement", "", "Fail if nodes stay on the CPU.", kind=FLAG, default=False)
+    require_placement: bool = _runs(
+        "require-placement", "", "Fail if nodes fall back to the CPU.", kind=FLAG, default=False
+    )
     dynamic_outputs: bool = _runs(
-        "dynamic-outputs", "", "Bind outputs without a shape: ONNX Runtime allocates them in each run.", kind=FLAG,
+        "dynamic-outputs", "", "Let ONNX Runtime allocate bound outputs in each inference.", kind=FLAG,
         default=False, commands=(*SINGLE, "sweep", "code"),
     )  # fmt: skip
     external: str | None = _runs(
-        "external", "LIB", f"Bind inputs in another library's memory: {', '.join(EXTERNAL_LIBRARIES)}.",
+        "external", "LIB", f"Bind inputs in memory of a library: {', '.join(EXTERNAL_LIBRARIES)}.",
         check=one_of(EXTERNAL_LIBRARIES), commands=(*SINGLE, "sweep", "code"), lists=CHOICES._replace(example="numpy,torch"),
     )  # fmt: skip
     cuda_graph: bool = _runs(
-        "cuda-graph", "", "Capture runs as a graph and replay it (CUDA, TensorRT, WebGPU).", kind=FLAG, default=False, commands=(*SINGLE, "sweep", "code"),
+        "cuda-graph", "", "Capture inferences as a graph and replay it (CUDA, TensorRT, WebGPU).", kind=FLAG, default=False, commands=(*SINGLE, "sweep", "code"),
     )  # fmt: skip
     stream: str | None = _runs(
         "stream", "KIND", f"Run kernels on a stream made by {' or '.join(STREAMS)} (CUDA, TensorRT).",
@@ -148,11 +146,11 @@ class Target:
         commands=OPENED,
     )  # fmt: skip
     engine_cache: str | None = _runs(
-        "engine-cache", "DIR", "Where TensorRT EPs keep their engines between sessions.", kind=PATH, check=is_text,
+        "engine-cache", "DIR", "Keep the engines of TensorRT EPs in this folder.", kind=PATH, check=is_text,
         of_ep=True, commands=_PLACED,
     )  # fmt: skip
     run_config: dict[str, str] = _runs(
-        "run-config", "K=V", "An entry of ONNX Runtime's run options, in every run.", kind=PAIRS, default={},
+        "run-config", "K=V", "Set an entry of ONNX Runtime's run options.", kind=PAIRS, default={},
         check=_run_config, commands=OPENED,
     )  # fmt: skip
     python: str | None = _runs(
@@ -160,7 +158,7 @@ class Target:
         shown="ortbench's own", commands=(*_PLACED, "chain", "bandwidth", "devices", "doctor"),
         per={
             **{it: {"kind": TEXTS, "help": f"{_PYTHON} {_SEVERAL}"} for it in SIDE_BY_SIDE},
-            "doctor": {"help": "The interpreter (or its environment's folder) whose ONNX Runtime is examined."},
+            "doctor": {"help": "Check the ONNX Runtime of this interpreter, or environment."},
         },
     )  # fmt: skip
     several_eps: bool = False
@@ -185,21 +183,21 @@ class Inputs:
     path: str | None = _input(
         "input",
         "PATH",
-        "Inputs: an .npz (keys are names) or a folder of input_0.pb, ...",
+        "Read inputs: an .npz, or a folder of input_0.pb, ...",
         kind=PATH,
         check=exists,
         commands=(*SINGLE, "loop", "load", "code"),
         common=OFTEN,
-        per={"code": {"help": "Inputs: an .npz (keys are names)."}},
+        per={"code": {"help": "Read inputs: an .npz whose keys are their names."}},
     )
     expect: str | None = _input(
-        "expect", "PATH", "Expected outputs: an .npz or a folder of output_0.pb, ...", kind=PATH, check=exists,
-        commands=(*SINGLE, "loop", "load", "chain"), common=("chain",), per={"chain": {"help": "Expected outputs: an .npz with keys STAGE/NAME."}},
+        "expect", "PATH", "Compare outputs with these: an .npz, or a folder of output_0.pb, ...", kind=PATH, check=exists,
+        commands=(*SINGLE, "loop", "load", "chain"), common=("chain",), per={"chain": {"help": "Compare outputs with these: an .npz with keys STAGE/NAME."}},
     )  # fmt: skip
     shapes: dict[str, tuple[int, ...]] = _input(
         "shape",
         "NAME:1x3x4",
-        "An input's shape.",
+        "Set the shape of an input.",
         kind=SHAPES,
         default={},
         lists=SHAPE_LISTS,
@@ -210,7 +208,7 @@ class Inputs:
     dims: dict[str, int | str] = _input(
         "dim",
         "NAME=N",
-        "A symbolic dimension's size, else 1.",
+        "Set the size of a symbolic dimension, else 1.",
         kind=DIMS,
         default={},
         lists=SIZES,
@@ -221,7 +219,7 @@ class Inputs:
     lengths: dict[str, int] = _input(
         "length",
         "NAME=N",
-        "Tensors in an input that is a sequence.",
+        "Set the number of tensors of a sequence input.",
         kind=LENGTHS,
         default={},
         lists=SIZES,
@@ -229,21 +227,21 @@ class Inputs:
         commands=(*SINGLE, "load", "sweep", "code", "inspect"),
     )
     ranges: dict[str, tuple[float, float]] = _input(
-        "range", "NAME:LO,HI", "Range of a random input.", kind=RANGES, default={}, commands=OPENED
+        "range", "NAME:LO,HI", "Draw a synthetic input from this range.", kind=RANGES, default={}, commands=OPENED
     )
     seed: int = _input(
         "seed",
         "N",
-        "Seed of random inputs and of the order of blocks.",
+        "Seed synthetic inputs and the order of blocks.",
         kind=WHOLE,
         default=0,
         check=not_negative,
         twin=False,
         commands=(*CHAINED, "code"),
-        per={"code": {"help": "Seed of random inputs."}},
+        per={"code": {"help": "Seed synthetic inputs."}},
     )
-    rtol: float | None = _tolerance("rtol", "X", "Relative tolerance when outputs are compared.")
-    atol: float | None = _tolerance("atol", "X", "Absolute tolerance when outputs are compared.")
+    rtol: float | None = _tolerance("rtol", "X", "Set the relative tolerance of the comparison of outputs.")
+    atol: float | None = _tolerance("atol", "X", "Set the absolute tolerance of the comparison of outputs.")
     index_sizes: dict[str, int] | None = None
 
 
