@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
@@ -33,7 +34,11 @@ def explain(typed: Sequence[str]) -> None:
         if number:
             screen.blank()
         screen.text(_name(entry), style="heading")
-        for text in (f"{entry.sentence}.", entry.more, entry.page and f"More: ortbench explain --more {entry.word}"):
+        for text in (
+            f"{entry.sentence}.",
+            entry.more,
+            entry.page and f"More: ortbench explain --more {_pasted(entry)}",
+        ):
             if text:
                 screen.text(text, label="  ")
 
@@ -57,6 +62,11 @@ def show_pages(typed: Sequence[str]) -> None:
 
 def _name(entry: Entry) -> str:
     return entry.word if entry.group is Group.WORDS else f"{entry.word}, {entry.group.one}"
+
+
+def _pasted(entry: Entry) -> str:
+    """What `show_pages` takes for an entry: its word, or, of one that a shell would not take as it stands, its page."""
+    return entry.word if shlex.join(entry.word.split()) == entry.word else entry.page
 
 
 def _list(screen: Screen) -> None:

@@ -324,7 +324,7 @@ _CATALOGUE = [
             "Time by which ortbench itself issues a request late although a worker is free. It is part of the latency all the same.", "late"),
         _value("late_share", "late share", SHARE, "lower", "The share of the requests that ortbench itself issues late although a worker is free."),
         _value("utilisation", "utilisation", SHARE, "none", "The share of their time in which the workers of an open loop have a request.", "utilization", "busy"),
-        _value("gil_wait", "GIL wait", SHARE, "lower", "The share of their time in which clients wait for Python's GIL.", "GIL", "lock"),
+        _value("gil_wait", "GIL wait", SHARE, "lower", "The share of their time in which clients wait for Python's GIL.", "GIL", "lock", "Python's lock"),
         _value("fairness", "Jain's fairness index", INDEX, "higher",
             "How evenly clients get their inferences done: 1 where all get the same, 1/n where one of n gets all.", "Jain's index"),
         _value("scaling", "scaling", RATIO, "higher", "Throughput with so many clients compared with that of one client.", "speed-up"),

@@ -123,7 +123,7 @@ def test_zsh_and_fish_are_answered_with_what_a_word_means() -> None:
     files = ortbench(_ORTBENCH_COMPLETE="complete_zsh", _TYPER_COMPLETE_ARGS="ortbench models/")
     assert files.out == "_files\n"
     commands = fish("ortbench ga")
-    assert commands.out == "gate\tPass or fail, for CI: a model, live, or a...\n"
+    assert commands.out == "gate\tJudge a model or a stored result for CI:...\n"
     options = fish("ortbench m.onnx --pinn")
     assert options.out.startswith("--pinned\tAdds cpu-tensors-pinned and device-tensors-pinned:")
 

@@ -433,6 +433,16 @@ def test_help_shows_what_most_people_need_and_how_to_see_the_rest(command: str) 
     assert len(text.splitlines()) <= (40 if command == "run" else 45)
 
 
+def test_the_help_of_an_option_fits_a_line() -> None:
+    """But for a list of modes, which is as long as it is; a test cannot know that its first word is a verb."""
+    for command in COMMAND_NAMES:
+        for option in declared_for(command).values():
+            assert option.flag == "mode" or len(option.help.partition(" A list (")[0]) <= 76, option.help
+            assert re.match(r"(?!(A|An|The|What|Which|How|Where|When|Then)\b)[A-Z][a-z]+ .*\.$", option.help), (
+                option.help
+            )
+
+
 def test_options_are_common_where_they_are() -> None:
     """What says that a command's help shows an option is said of commands that have it, or of `OFTEN`, whichever do."""
     for command in COMMAND_NAMES:

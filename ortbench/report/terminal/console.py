@@ -37,6 +37,11 @@ _THEME = Theme(
         "bar.finished": "green",
         "bar.back": "bright_black",
         "progress.elapsed": "none",
+        "markdown.code": "bold",
+        "markdown.h1": "bold",
+        "markdown.h2": "bold",
+        "markdown.h3": "bold",
+        "markdown.link_url": "none",
         "progress.percentage": "none",
     }
 )
@@ -91,6 +96,11 @@ class Screen:
             for sign, its_style in (signs or {}).items():
                 whole.highlight_regex(rf"(?<!\S){re.escape(shown(sign))}(?!\S)", its_style)
             self._line(whole)
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether a terminal shows it, or something that asks for colours as one."""
+        return self._console.is_terminal
 
     def blank(self) -> None:
         """Print an empty line."""
