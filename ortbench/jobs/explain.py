@@ -27,7 +27,7 @@ def explain(typed: Sequence[str]) -> None:
     names = [*_terms(typed)]
     for name in names:
         words = dict.fromkeys(entry.word for entry in _known(name))
-        if name not in map(_plain, words):
+        if _plain(name) not in map(_plain, words):
             screen.text(f"{name}: see {', '.join(words)}")
             screen.blank()
     for number, entry in enumerate(_entries(names)):
@@ -75,7 +75,7 @@ def _list(screen: Screen) -> None:
         screen.text(group.title, style="heading")
         screen.text(", ".join(words), label="  ")
     screen.blank()
-    screen.text("ortbench explain WORD says what one of them means.")
+    screen.text("ortbench explain WORD says what one of them means; ortbench explain --more lists the pages.")
 
 
 def _entries(names: Iterable[str]) -> list[Entry]:
@@ -88,7 +88,7 @@ def _terms(typed: Sequence[str]) -> Iterator[str]:
     rest = [word for word in " ".join(typed).replace(",", " ").split() if word != "…"]
     while rest:
         for count in range(min(_LONGEST, len(rest)), 0, -1):
-            name = _plain(" ".join(rest[:count]))
+            name = " ".join(rest[:count])
             if _known(name):
                 yield name
                 del rest[:count]
@@ -105,9 +105,12 @@ def _unknown(word: str) -> str:
 
 
 def _known(name: str) -> list[Entry]:
-    """The entries of a name as `_plain` has it, also of one of a family, such as ``QLinear*``."""
-    return _by_name().get(name) or [
-        entry for family, its in _by_name().items() if "*" in family and fnmatchcase(name, family) for entry in its
+    """The entries of a name, also of one of a family, such as ``QLinear*``."""
+    plain = _plain(name)
+    if plain in _by_name() or " " in plain:
+        return _by_name().get(plain, [])
+    return [
+        entry for family, its in _by_name().items() if "*" in family and fnmatchcase(plain, family) for entry in its
     ]
 
 

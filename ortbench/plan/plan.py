@@ -257,8 +257,8 @@ class Plan:
         return [*zip(self.stages, self._part.sent(request), strict=True)] or [(self, request)]
 
 
-_PINNED = f"Adds {' and '.join(modes_by('pinned'))}: the host's side in the EP's pinned memory."
-_ASYNC = f"Adds {' and '.join(modes_by('async-runs'))}: many runs and one wait, for throughput."
+_PINNED = f"Add {' and '.join(modes_by('pinned'))}."
+_ASYNC = f"Add {' and '.join(modes_by('async-runs'))}: many inferences, one wait."
 WHICH_MODES = (
     declared(Plan)["modes"],
     declared(Loop)["depth"],

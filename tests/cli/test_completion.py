@@ -125,7 +125,7 @@ def test_zsh_and_fish_are_answered_with_what_a_word_means() -> None:
     commands = fish("ortbench ga")
     assert commands.out == "gate\tJudge a model or a stored result for CI:...\n"
     options = fish("ortbench m.onnx --pinn")
-    assert options.out.startswith("--pinned\tAdds cpu-tensors-pinned and device-tensors-pinned:")
+    assert options.out.startswith("--pinned\tAdd cpu-tensors-pinned and device-tensors-pinned")
 
 
 def fish(line: str) -> Ran:

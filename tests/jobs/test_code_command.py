@@ -262,7 +262,7 @@ def test_what_no_program_is_written_for(typed: list[str], message: str) -> None:
 def test_a_chain_is_said_to_have_none() -> None:
     ran = ortbench("code", "models/text_to_image.toml", "--ep", "cpu", cwd=ROOT)
     reason = "no program is written for a chain; write that of each stage by its model (see ortbench "
-    assert (ran.code, ran.error_line) == (2, f"models/text_to_image.toml: {reason} to the next")
+    assert (ran.code, ran.error_line) == (2, f"models/text_to_image.toml: {reason}explain --more chains)")
 
 
 def test_a_mode_that_the_ep_has_not_is_said() -> None:

@@ -22,8 +22,7 @@ TERMINAL = """\
 m.onnx (x 1x3, s scalar)
 loop of 8 steps: present → past; the state grows
 SomeExecutionProvider 0.4 on GPU Some GPU, ONNX Runtime 1.28.0
-sync: synchronize_outputs, 2.30 µs of every run; memory: EP device Some and SomeShared; done: every median known to
-±1 %
+sync: synchronize_outputs, 2.30 µs of every run; memory: EP device Some and SomeShared; done: every median known to ±1 %
 
 mode             loop  speedup     95% CI     step    first     last  each adds  by step   steps/s
                    ms

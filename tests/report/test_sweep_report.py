@@ -30,8 +30,7 @@ TERMINAL = """\
 m.onnx (x batchx1000)
 sweep of 3 shapes in one session: batch=1, batch=2, batch=4
 SomeExecutionProvider 0.4 on GPU Some GPU, ONNX Runtime 1.28.0
-sync: synchronize_outputs, 2.30 µs of every run; memory: EP device Some and SomeShared; done: every median known to
-±1 %
+sync: synchronize_outputs, 2.30 µs of every run; memory: EP device Some and SomeShared; done: every median known to ±1 %
 
 cpu-tensors:
 shape    latency  per item  items/s  best  speedup  copies      p95      p99  SLO     samples

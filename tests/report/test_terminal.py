@@ -197,8 +197,8 @@ def test_one_mode_on_host_memory_has_no_empty_column_and_nothing_on_other_modes(
     assert shown(run.build, made, "reports/some", width=80) == [
         "m.onnx (x 1x3, s scalar)",
         "CPUExecutionProvider on Some CPU, ONNX Runtime 1.28.0",
-        "sync: the run itself waits; memory: host memory; done after 0.15 s: 9",
-        "iterations per mode",
+        "sync: the run itself waits; memory: host memory; done after 0.15 s: 9 iterations",
+        "per mode",
         "",
         "mode         latency  speedup  samples  inf/s  copied/run",
         "                  ms",
