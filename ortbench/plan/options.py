@@ -201,7 +201,7 @@ def twin(one: Option) -> Option:
     kind = one.kind if one.kind.entries else or_default(one.kind, one.default)
     return one._replace(
         flag=f"baseline-{one.flag}", metavar="on/off" if one.kind is FLAG else one.metavar, kind=kind,
-        help=f"Live: {one.name} of the baseline{nothing}.", panel=BASELINE, default=None, shown=None,
+        help=f"Give the baseline another {one.name}{nothing}.", panel=BASELINE, default=None, shown=None,
         commands=("gate",), common=(), per={}, suite=True, only_live=False, twin=False, lists=None,
     )  # fmt: skip
 

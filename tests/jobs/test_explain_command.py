@@ -142,7 +142,10 @@ def test_alone_it_lists_the_words_in_groups() -> None:
         "  cpu-tensors, device-tensors, device-resident, host-accessible, cpu-tensors-pinned, device-tensors-pinned, pipelined, device-resident-async, shared",
     ]
     assert lines[::2][: len(Group)] == [group.title for group in Group]
-    assert lines[-2:] == ["", "ortbench explain WORD says what one of them means; ortbench explain --more lists the pages."]
+    assert lines[-2:] == [
+        "",
+        "ortbench explain WORD says what one of them means; ortbench explain --more lists the pages.",
+    ]
 
 
 @pytest.mark.parametrize(
