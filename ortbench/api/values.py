@@ -54,6 +54,7 @@ class _Runs(_Session, total=False):
     require_placement: bool
     stream: str | None
     run_config: Mapping[str, str | float] | None
+    free_dim: Mapping[str, str] | None
     range: Mapping[str, Sequence[float]] | None
 
 
@@ -216,6 +217,7 @@ class GateOptions(
     baseline_stream: str | None
     baseline_engine_cache: Place | None
     baseline_run_config: Mapping[str, str | float] | None
+    baseline_free_dim: Mapping[str, str] | None
     baseline_python: Place | None
     baseline_keep: Texts | None
     baseline_resident: Texts | None
@@ -248,5 +250,7 @@ class DevicesOptions(_Library, total=False):
     check: Place | None
 
 
-class InspectOptions(_Session, _Sizes, _Lengths):
+class InspectOptions(_Session, _Sizes, _Lengths, total=False):
     """Of `ortbench.inspect`."""
+
+    free_dim: Mapping[str, str] | None

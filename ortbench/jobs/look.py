@@ -5,17 +5,20 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ortbench.analysis.feedback_pairs import suggested
+from ortbench.analysis.freed import problem
 from ortbench.core import interpreters, signals
-from ortbench.core.errors import BENCHMARK_FAILED, DONE, INTERRUPTED, BenchmarkFailed, Unsupported
+from ortbench.core.errors import BENCHMARK_FAILED, DONE, INTERRUPTED, BadInput, BenchmarkFailed, Unsupported
 from ortbench.core.safe_text import visible
 from ortbench.jobs.check import FAILED, checked
 from ortbench.jobs.measuring import observed
 from ortbench.jobs.publishing import check_place, write, write_json
-from ortbench.measure.process import Client, open_worker
+from ortbench.measure.freed import copy_of
+from ortbench.measure.process import ask_once, open_worker
 from ortbench.model.doctor_schema import Facts, Noise
 from ortbench.model.protocol import Inspected, Listed, Opened, Prepared, Program
 from ortbench.plan.plan import Plan
@@ -61,18 +64,27 @@ def inspect(model: str, target: Target, placed: bool, inputs: Inputs, json_out: 
 
 def inspected(model: str, target: Target, placed: bool, inputs: Inputs) -> Inspected:
     """What `inspect` shows; raises as it does."""
-    wanted = asdict(target) if placed else None
-    found: Inspected = _ask(_MODEL_S, target.python, "inspect", model=model, target=wanted, inputs=asdict(inputs))
+    wanted, path = asdict(target) if placed else None, model
+    copy = None
+    if target.free_dims:
+        # Where nothing is placed on an EP, the copy is verified on that of plain ONNX Runtime.
+        own = target if placed else replace(target, ep="cpu")
+        copy = copy_of(model, own, asdict(inputs), partial(_ask, _MODEL_S))
+        path = copy.path
+    found: Inspected = _ask(_MODEL_S, target.python, "inspect", model=path, target=wanted, inputs=asdict(inputs))
+    if copy is not None:
+        found["path"], found["freed"] = model, copy.freed
+        if (wrong := problem(copy.freed, found["inputs"], found["outputs"])) is not None:
+            raise BadInput(f"--free-dim: the copy does not do what it states: {wrong}", "--free-dim")
     found["loop"] = suggested(model, found["inputs"], found["outputs"])
     return found
 
 
 def _ask(timeout_s: float, python: str | None, do: str, **arguments: Any) -> Any:
-    with Client(timeout_s, python) as client:
-        try:
-            return client.ask(do, **arguments)
-        except Unsupported as error:
-            raise BenchmarkFailed(str(error)) from None
+    try:
+        return ask_once(timeout_s, python, do, **arguments)
+    except Unsupported as error:
+        raise BenchmarkFailed(str(error)) from None
 
 
 def doctor(with_noise: bool, python: str | None, json_out: str | None) -> int:

@@ -19,6 +19,7 @@ from ortbench.core.ep_names import is_nvidia
 from ortbench.core.errors import BadInput, BenchmarkFailed
 from ortbench.core.files import sha256
 from ortbench.core.version import __version__
+from ortbench.measure import freed
 from ortbench.measure.gpus import is_on_nvidia, known_card, to_warn_of
 from ortbench.model.modes import CPU, MODES
 from ortbench.model.protocol import Opened, OpenedChain
@@ -54,6 +55,8 @@ def describe(result: Result, plan: Plan, machine: Machine, sha256: str, run_id: 
         "inputs": opened["inputs"],
         "outputs": opened["outputs"],
     }
+    if plan.target.free_dims:
+        freed.say(result, plan.model, plan.target, opened)
     if (loop := opened.get("loop")) is not None:
         result.kind, result.loop = LOOP, loop
     if plan.stages:

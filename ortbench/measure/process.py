@@ -15,7 +15,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -288,6 +288,7 @@ def worker_for(plan: Plan) -> Client:
 
 def open_worker(plan: Plan) -> Client:
     """A fresh worker that has been sent what it is to open."""
+    freed_path(plan)  # what cannot be freed needs no worker
     client = _started_for(plan)
     client.send(plan.opened_by, **request_of(plan))
     return client
@@ -295,9 +296,9 @@ def open_worker(plan: Plan) -> Client:
 
 def open_session(plan: Plan) -> Client:
     """A fresh worker that has been sent the model and the EP of a sweep, whose shapes it will be asked to run."""
+    model = freed_path(plan)
     client = _started_for(plan)
-    request = plan.worker_request()
-    client.send("open_sweep", model=request["model"], target=request["target"])
+    client.send("open_sweep", model=model, target=plan.worker_request()["target"])
     return client
 
 
@@ -316,6 +317,8 @@ def request_of(plan: Plan) -> dict[str, Any]:
     one's worker reads for it.
     """
     request = plan.worker_request()
+    if plan.target.free_dims:
+        request["model"] = freed_path(plan)
     if plan.target.python is None:
         return request
     for one, sent in plan.sent(request):
@@ -327,12 +330,31 @@ def request_of(plan: Plan) -> dict[str, Any]:
 @cache
 def _index_sizes(model: str, timeout_s: float) -> dict[str, int]:
     """How many entries each integer input of a model indexes into; see the worker's request."""
-    with Client(timeout_s) as client:
-        try:
-            found: dict[str, int] = client.ask("index_sizes", model=model)
-        except BenchmarkFailed:  # no model, which the worker that opens it says
-            return {}
+    try:
+        found: dict[str, int] = ask_once(timeout_s, None, "index_sizes", model=model)
+    except BenchmarkFailed:  # no model, which the worker that opens it says
+        return {}
     return found
+
+
+def freed_path(plan: Plan) -> str:
+    """The model that a worker is to open: the plan's, or the copy in which dimensions are free."""
+    if not plan.target.free_dims:
+        return plan.model
+    from dataclasses import asdict, replace
+
+    from ortbench.measure.freed import copy_of
+
+    inputs = plan.inputs
+    if plan.target.python is not None and inputs.index_sizes is None:
+        inputs = replace(inputs, index_sizes=_index_sizes(plan.model, plan.timeout_s))
+    return copy_of(plan.model, plan.target, asdict(inputs), partial(ask_once, plan.timeout_s)).path
+
+
+def ask_once(timeout_s: float, python: str | None, do: str, **arguments: Any) -> Any:
+    """Ask a fresh worker of an interpreter, which ends with its answer; raises as `Client.ask` does."""
+    with Client(timeout_s, python) as client:
+        return client.ask(do, **arguments)
 
 
 def open_copies(plan: CopyPlan) -> Client:

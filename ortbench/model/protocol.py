@@ -19,6 +19,7 @@ from ortbench.model.schema import (
     EngineCache,
     EpOfSession,
     External,
+    Freed,
     Graph,
     InnerCopies,
     LinkTimes,
@@ -183,6 +184,13 @@ class TracedSamples(Samples):
     starts_ns: list[int]
     calls_ns: list[int]
     step_starts_ns: list[int]
+
+
+class FreedCopy(TypedDict):
+    """``free_dims``: where the copy is, and what was done in it."""
+
+    path: str
+    freed: Freed
 
 
 class Saved(TypedDict):
@@ -463,7 +471,7 @@ class Content(TypedDict):
 
 class Inspected(Content):
     """``inspect``: see `ortbench.worker.looks.model.inspect_model`; where the model was placed on an EP, also its ``ep``.
-    ``loop`` is added by the side that asks: what looks like its state, or null."""
+    ``loop`` is added by the side that asks: what looks like its state, or null; and ``freed`` where it is of a copy."""
 
     path: str
     inputs: list[Tensor]
@@ -472,6 +480,7 @@ class Inspected(Content):
     bytes_out: int | None
     guessed_dims: list[str]
     not_run: str | None
+    freed: NotRequired[Freed]
     loop: NotRequired[SuggestedLoop | None]
     ep: NotRequired[str]
     device: NotRequired[Device]

@@ -18,6 +18,7 @@ from ortbench.plan.parsing import (
     parse_above_zero,
     parse_clock,
     parse_dim,
+    parse_freed,
     parse_items,
     parse_length,
     parse_pairings,
@@ -219,6 +220,11 @@ PAIRINGS = OptionType('"out=in" or a list', texts_of, parse_pairings, repeatable
 PAIRS = _table(Entries(_PAIR, _as_text, _pair), '{key = "value"}', "str | float")
 # The name of a dimension may be a sum itself, as exporters write them: only the last = divides.
 DIMS = _table(Entries(_PAIR, parse_dim, _sizes, last=True), '{name = 8} or {name = "other+1"}', "int | str")
+FREED = _table(
+    Entries("input:axis=name", parse_freed, lambda name, value, option: text_of(value), last=True),
+    '{"image:0" = "batch"}',
+    "str",
+)
 LENGTHS = _table(Entries(_PAIR, parse_length, _sizes), "{name = 8}", "int")
 SHAPES = _table(
     Entries("name:1x3x224x224", parse_shape, _shape, ":", last=True),

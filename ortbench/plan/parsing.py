@@ -31,6 +31,20 @@ def parse_dim(name: str, text: str, option: str) -> int | str:
     return 0 if re.fullmatch("0+", text, re.ASCII) else parse_dimension(text, f"{option} {name}={text}", option)
 
 
+def parse_freed(name: str, text: str, option: str) -> str:
+    """The name that a dimension of an input, such as ``image:0``, gets.
+
+    Raises:
+        BadInput: that is no dimension of an input, or no name.
+    """
+    where = f"{option} {name}={text}"
+    if not re.fullmatch(r".+:\d+", name, re.ASCII):
+        raise BadInput(f"{where}: write it as input:axis=name, such as image:0=batch", option)
+    if not text.isidentifier():
+        raise BadInput(f"{where}: {text!r} is no name for a dimension, such as batch", option)
+    return text
+
+
 def parse_pairings(items: Iterable[str], option: str = "--feedback") -> tuple[tuple[str, str], ...]:
     """``out=in`` items as pairs; a * in one stands for the same text as that in the other.
 

@@ -13,6 +13,7 @@ from ortbench.plan.list_syntax import SHAPES as SHAPE_LISTS
 from ortbench.plan.option_types import (
     DIMS,
     FLAG,
+    FREED,
     LENGTHS,
     NUMBER,
     PAIRS,
@@ -25,6 +26,7 @@ from ortbench.plan.option_types import (
 from ortbench.plan.options import (
     CHAINED,
     INPUT,
+    LOADED,
     OFTEN,
     OPENED,
     RUNS,
@@ -58,6 +60,7 @@ _SEVERAL = "Several: side by side."
 _PLACED = (*OPENED, "inspect")  # what makes a session, or says how one would place a model
 _runs = partial(option, panel=RUNS, only_live=True, twin=True)
 _input = partial(option, panel=INPUT, only_live=True, twin=True)
+_NO_COPY = {"code": "writes a program for the model as it is: export that with a symbolic dimension"}
 _tolerance = partial(_input, kind=NUMBER, check=not_negative, shown="by dtype", twin=False, commands=(*CHAINED, "code"))
 
 
@@ -91,6 +94,7 @@ class Target:
         engine_cache: the folder in which TensorRT EPs keep their engines; None for none.
         run_config: entries of the run options of every run.
         python: the interpreter, or the folder of the virtual environment, whose ONNX Runtime it is; None for ortbench's own.
+        free_dims: by input and axis, such as ``image:0``, the name of a dimension that is symbolic in the copy that is opened.
         several_eps: other EPs run beside it, so that options that say that they are another one's are not refused; see
             `ortbench.plan.ep_options`.
     """
@@ -160,6 +164,10 @@ class Target:
             **{it: {"kind": TEXTS, "help": f"{_PYTHON} {_SEVERAL}"} for it in SIDE_BY_SIDE},
             "doctor": {"help": "Check the ONNX Runtime of this interpreter, or environment."},
         },
+    )  # fmt: skip
+    free_dims: dict[str, str] = _input(
+        "free-dim", "INPUT:AXIS=NAME", "Measure a copy of the model with a fixed dimension symbolic.",
+        kind=FREED, default={}, check=is_text, commands=(*LOADED, "inspect"), instead=_NO_COPY,
     )  # fmt: skip
     several_eps: bool = False
 

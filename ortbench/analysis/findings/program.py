@@ -14,7 +14,7 @@ from ortbench.model.schema import Loop
 # Modes that take another program than most have; how `cpu-tensors` and `device-tensors` are written is known from any sample.
 _WORTH = (MODES[CPU].without_copies, HOST_ACCESSIBLE, SHARED.name)
 # What no program is written with, by the settings of a result.
-_NOT_WRITTEN = ("policy",)
+_NOT_WRITTEN = ("policy", "free_dims")
 
 
 def how_to_write(result: Result, mode: str) -> list[str]:

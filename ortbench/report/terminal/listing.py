@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
+from ortbench.analysis import freed
 from ortbench.analysis.findings import node_advice
 from ortbench.core import units
 from ortbench.core.safe_text import shortened, visible
@@ -115,6 +116,10 @@ def print_model(found: Inspected) -> None:
     if found["guessed_dims"] and found["not_run"] is None:  # which names them too
         guessed = ", ".join(found["guessed_dims"])
         screen.text(f"with {guessed} set to 1 (--dim, --shape)", label=" " * 10, style="unclear")
+    if "freed" in found:
+        screen.text(visible(freed.sentence(found["freed"], "shown")), label="  freed   ", style="unclear")
+    elif hint := freed.to_free([(it["name"], it["model_shape"]) for it in found["inputs"]], "batch"):
+        screen.text(visible(hint.removeprefix("; ")), label="  batch   ")
     operators, opsets, weights = found["operators"], found["opsets"], found["parameters_bytes"]
     if operators is not None and opsets is not None and weights is not None:
         screen.text(f"{sum(operators.values())}: {_counted(operators)}", label="  nodes   ")
@@ -169,10 +174,12 @@ def _tensor(tensor: Tensor, name_width: int, type_width: int) -> str:
     model = ("x".join(dims) if fixed else f"[{', '.join(dims)}]") or "scalar"
     shape = None if tensor["shape"] is None else "x".join(map(str, tensor["shape"])) or "scalar"
     with_sizes = f" as {shape}" if shape is not None and shape != model else ""
+    kinds = freed.kinds_of(tensor["model_shape"])
+    told = f" ({kinds})" if kinds else ""
     if tensor["type"].startswith(("seq(", "optional(seq(")):
         with_sizes = " each" + (f", {sequence(tensor['tensors'])}" if "tensors" in tensor else "")
     size = f", {units.size(tensor['bytes'])}" if tensor["bytes"] is not None else ""
-    return f"{padded(visible(shortened(tensor['name'])), name_width)}  {padded(tensor['type'], type_width)}  {model}{with_sizes}{size}"
+    return f"{padded(visible(shortened(tensor['name'])), name_width)}  {padded(tensor['type'], type_width)}  {model}{with_sizes}{size}{told}"
 
 
 def _counted(operators: dict[str, int]) -> str:

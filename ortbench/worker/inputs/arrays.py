@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ortbench.analysis.freed import to_free
 from ortbench.core.errors import BadInput
 from ortbench.core.expressions import STEP, names_in, value_of
 from ortbench.plan.target import Inputs
@@ -39,7 +40,8 @@ def resolve_shapes(
     for name in dims:
         if name not in symbols:
             has = f"it has {', '.join(sorted(symbols))}" if symbols else "it has none"
-            raise BadInput(f"--dim {name}: the model has no such symbolic dimension; {has}")
+            hint = to_free([(spec.name, spec.shape) for spec in inputs], name)
+            raise BadInput(f"--dim {name}: the model has no such symbolic dimension; {has}{hint}")
     sizes = {name: size for name, size in dims.items() if isinstance(size, int)} | dict(known or {})
     for spec in inputs:  # what --shape says of a named dimension holds for every input that uses the name
         for dim, size in zip(spec.shape, shapes.get(spec.name, ()), strict=False):

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from ortbench.analysis.freed import TO_FREE
 from ortbench.core.errors import BadInput, OrtbenchError, from_data, to_data
 from ortbench.model.tensor_patterns import expanded, nearest
 from ortbench.plan.chain_plan import Chain, End, Link, Stage
@@ -224,7 +225,7 @@ def blaming(stage: Stage) -> Iterator[None]:
     try:
         yield
     except OrtbenchError as error:
-        text, option = str(error), getattr(error, "option", None)
+        text, option = str(error).partition(TO_FREE)[0], getattr(error, "option", None)  # stages are not copied
         found = re.match(r"--([a-z-]+)", option or text)
         if found is not None and found[1] in stage.where:
             begin, text = stage.where[found[1]], text[len(f"--{found[1]}") :].removeprefix(":").strip()

@@ -101,9 +101,10 @@ class TensorSpec:
         # An empty shape is also how ORT reports an input of unknown rank: the session itself is the judge then.
         if self.shape and len(shape) != len(self.shape):
             raise BadInput(f"{refusal}: {len(self.shape)} dimension(s) are needed")
-        for dim, size in zip(self.shape, shape, strict=False):
+        for axis, (dim, size) in enumerate(zip(self.shape, shape, strict=False)):
             if isinstance(dim, int) and dim != size:
-                raise BadInput(f"{refusal}: the model fixes {dim}")
+                free = f" (to free it: --free-dim {self.name}:{axis}=NAME)" if source == "--shape" else ""
+                raise BadInput(f"{refusal}: the model fixes {dim}{free}")
 
     @property
     def is_string(self) -> bool:
