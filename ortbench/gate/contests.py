@@ -209,6 +209,10 @@ class SequentialTests:
             self._decided[contest] = check
         return self._decided[contest]
 
+    def so_far(self) -> list[tuple[str, str]]:
+        """What is known of each contest by now: its name, and the ratio with its interval and limit."""
+        return [(it.name, _short(it, median_ratio(found, self._alpha))) for it, found in self._ratios.items() if found]
+
     def open_modes(self) -> set[str]:
         """The modes that an undecided contest needs, after whole rounds: a phase that is in none of them is never timed."""
         undecided = [contest for contest in self.contests if self.check(contest).verdict == UNCLEAR]
@@ -218,6 +222,13 @@ class SequentialTests:
     def _is_timed(self, stream: Stream) -> bool:
         phases = self._timed.get(stream.mode, set())
         return stream.phase in phases or LATENCY not in phases
+
+
+def _short(contest: RatioTest, found: Interval) -> str:
+    low, high = found.low, found.high
+    ends = "" if low is None or high is None else f" ({units.ratio(low, 3)}–{units.ratio(high, 3)})"
+    bound = f"{'at most' if contest.at_most else 'at least'} ×{contest.limit:.4g}"
+    return f"×{units.ratio(found.ratio, 3)}{ends}, must be {bound}"
 
 
 def fill(jury: SequentialTests, side: int, cases: Sequence[Case]) -> None:

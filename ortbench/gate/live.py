@@ -40,6 +40,9 @@ class LiveGate:
         still_open = self._jury.open_modes()
         return [mode for mode in self._modes if mode not in still_open]
 
+    def so_far(self) -> list[tuple[str, str]]:
+        return self._jury.so_far()
+
     @staticmethod
     def check_inputs(results: Sequence[Result]) -> None:
         """Refuse (`NotComparable`) two models that take other inputs; one takes others only where that was asked for."""

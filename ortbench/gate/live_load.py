@@ -60,6 +60,9 @@ class LiveLoadGate:
     def _of(self, mode: str, place: LoadPoint) -> Iterator[tuple[Key, RatioTest]]:
         return (it for it in self._contests.items() if it[0].mode == mode and it[0].point == _point(place))
 
+    def so_far(self) -> list[tuple[str, str]]:
+        return self._jury.so_far()
+
     def wants(self, mode: str, place: LoadPoint, rounds: int) -> bool:
         """Whether more rounds of a level are of use, as long as there is time.
 

@@ -229,12 +229,12 @@ def load_the_rest() -> None:
 
 
 def observed(stack: ExitStack, quiet: bool, observer: Observer | None = None) -> Observer | None:
-    """Who is told what happens: the observer, else the terminal where standard error is one; None for nobody.
+    """Who is told what happens: the observer, else unless that is to be `quiet` standard error; None for nobody.
 
-    At the end of the stack the terminal is left as it was.
+    At the end of the stack a terminal is left as it was; what is none gets a line.
     """
-    if observer is not None or quiet or not sys.stderr.isatty():
+    if observer is not None or quiet:
         return observer
-    from ortbench.report.terminal.progress import LiveProgress
+    from ortbench.report.terminal.progress import ForecastLine, LiveProgress
 
-    return stack.enter_context(LiveProgress())
+    return stack.enter_context(LiveProgress()) if sys.stderr.isatty() else ForecastLine()

@@ -10,12 +10,14 @@ from typing import NamedTuple, Protocol
 from ortbench.core.errors import OrtbenchError
 from ortbench.measure.configuration import Configuration
 from ortbench.measure.describe import describe_gpus
+from ortbench.measure.estimates import Row
 from ortbench.measure.experiment import Experiment
 from ortbench.measure.forecast import Forecast
 from ortbench.measure.gpus import Watch
 from ortbench.measure.passes import APART, IN_WORKERS, SPIN_NOT_MEASURED, Pass, give_up, take_spin, wanted, without_spin
 from ortbench.measure.samples import Thinning
 from ortbench.measure.schedule import MAX_SAMPLES, Block, Estimates, InOrder, Schedule, StopRule
+from ortbench.model.modes import LATENCY
 from ortbench.model.protocol import Samples
 from ortbench.model.result import FAILED, Result
 from ortbench.model.schema import Stopped
@@ -37,6 +39,9 @@ class Judge(Protocol):
 
     def decided(self) -> list[str]:
         """The modes that need no more blocks."""
+
+    def so_far(self) -> list[Row]:
+        """What is known of each ratio by now, in words."""
 
 
 class Bench(Experiment[Series]):
@@ -69,6 +74,8 @@ class Bench(Experiment[Series]):
         if not all_series:
             return {"reason": "nothing_left", "per": "mode"}
         self._forecast.know_modes(len(all_series))
+        for it in all_series:
+            self._so_far.named(self._called(self._sides[it.side], it.mode))
         self._step("measure", "measuring")
         schedule = self._schedule(all_series)
         with self._captured(), self._clocked(), self._watched(watch):
@@ -158,12 +165,18 @@ class Bench(Experiment[Series]):
         return every.difference(self._series())
 
     def _add(self, block: Block[Series], answer: Samples) -> None:
+        if self._observer.shows_estimates and self._judge is None and block.phase == LATENCY:
+            side = self._sides[block.series.side]
+            self._so_far.add(self._called(side, block.series.mode), answer["samples"])
         if self._thinning is not None:
             self._thin(self._thinning, block)
         if self._judge is not None:
             judged = self._sides[block.series.side].judged(block.series.mode, block, answer)
             for phase, samples in judged.items():
                 self._judge.add(*block.series, phase, block.round, samples)
+
+    def _estimated(self) -> Sequence[Row]:
+        return super()._estimated() if self._judge is None else self._judge.so_far()
 
     def _series(self) -> list[Series]:
         """What can be measured; where there is a judge, the modes that all configurations have."""

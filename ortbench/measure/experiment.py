@@ -21,6 +21,7 @@ from ortbench.measure.clocks import locked_clocks
 from ortbench.measure.configuration import Configuration
 from ortbench.measure.describe import describe_fence
 from ortbench.measure.environment import environment
+from ortbench.measure.estimates import Estimates, Row
 from ortbench.measure.folder import temporary_folder
 from ortbench.measure.forecast import Forecast, Step
 from ortbench.measure.gpus import Watch
@@ -64,6 +65,8 @@ class Experiment(Generic[SeriesT]):
         self._forecast = forecast
         self._observer = observer or Observer()
         self._meanwhile, self._after_open, self._must_open = meanwhile, after_open, must_open
+        self._so_far = Estimates()
+        self._has_forecast = False
         self._look: Callable[..., None] = lambda now=False: None  # at the GPUs, while they are watched
         self._kept_at, self._keep_took = time.monotonic(), 0.0
         self._took_ns: int | None = None
@@ -80,7 +83,9 @@ class Experiment(Generic[SeriesT]):
         """
         why: Stopped | None = {"reason": "interrupted"}
         try:
+            self._tell_forecast()
             self._open()
+            self._tell_forecast()
             with locked_clocks([(side.plan, side.result) for side in self._sides]):
                 with closing(Watch()) as watch:
                     why = self._measure(watch)
@@ -197,6 +202,7 @@ class Experiment(Generic[SeriesT]):
             schedule.add(block, answer["samples"], answer["spent_ns"], waited_ns)
             asked_ns = time.perf_counter_ns()
             self._add(block, answer)
+            self._tell_estimates()
             self._look()
             self._keep_now_and_then()
 
@@ -244,6 +250,23 @@ class Experiment(Generic[SeriesT]):
         self._forecast.begin(step)
         self._observer.stage(text)
         self._tell_left()
+
+    def _tell_forecast(self) -> None:
+        if self._forecast.is_known and not self._has_forecast:
+            self._has_forecast = True
+            self._observer.forecast(self._forecast.left_s())
+
+    def _tell_estimates(self) -> None:
+        if self._observer.shows_estimates and self._so_far.is_due():
+            self._observer.estimates(self._estimated())
+
+    def _estimated(self) -> Sequence[Row]:
+        """What is known so far."""
+        return self._so_far.rows()
+
+    def _called(self, side: Configuration, what: str) -> str:
+        """What a row of estimates is of."""
+        return f"{what} ({side.name})" if self._in_turns else what
 
     def _tell_left(self) -> None:
         self._observer.left(self._forecast.left_s())

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from ortbench.analysis.loads import queueing
-from ortbench.analysis.loads.levels import CONCURRENCY, LoadPoint, Search
+from ortbench.analysis.loads.levels import CONCURRENCY, LoadPoint, Search, block_figure
 from ortbench.analysis.loads.load_levels import (
     ClosedLoopBlock,
     LoadSamples,
@@ -27,14 +27,16 @@ from ortbench.analysis.loads.load_levels import (
 )
 from ortbench.measure.configuration import Configuration
 from ortbench.measure.describe import say_what_moved
+from ortbench.measure.estimates import Row
 from ortbench.measure.experiment import Experiment
 from ortbench.measure.forecast import Forecast
 from ortbench.measure.gpus import Watch
 from ortbench.measure.load_configuration import LoadSide
+from ortbench.model.modes import THROUGHPUT
 from ortbench.model.result import Result
 from ortbench.model.schema import LoadBlock, Stopped
 from ortbench.plan.load_plan import AUTO, UNIFORM, LoadPlan, read_timestamps
-from ortbench.plan.plan import Observer
+from ortbench.plan.plan import Observer, Plan
 
 _FEWEST_CYCLES = 5  # of a caller in a block, if all wait for one another
 _SHORTEST_BLOCK_NS = 20_000_000
@@ -66,6 +68,9 @@ class Judge(Protocol):
 
     def wants(self, mode: str, place: LoadPoint, rounds: int) -> bool:
         """Whether more rounds of a load point are of use."""
+
+    def so_far(self) -> list[Row]:
+        """What is known of each ratio by now, in words."""
 
 
 @dataclass
@@ -127,6 +132,13 @@ class ArrivalSchedule:
         return queueing.poisson(rate, duration_s, self._seed, repeat)
 
 
+def forecast_of(plans: Sequence[Plan], load: LoadPlan) -> Forecast:
+    """How long a load on configurations takes."""
+    due, modes = ArrivalSchedule(load, plans[0].inputs.seed), sum(len(plan.modes) for plan in plans)
+    levels = modes * (len(load.closed) + (1 if load.rate == AUTO else len(due.rates)))
+    return Forecast(plans[0].loop, len(plans), modes, measuring_s=levels * due.level_s)
+
+
 class LoadExperiment(Experiment[Any]):
     """A load on configurations, all of which must open; one of a single configuration needs no judge."""
 
@@ -143,10 +155,7 @@ class LoadExperiment(Experiment[Any]):
         self._load, self._judge = load, judge
         self._due = ArrivalSchedule(load, plan.inputs.seed)
         self._level_s = self._due.level_s
-        modes = len(sides) * len(plan.modes)
-        levels = modes * (len(load.closed) + (1 if load.rate == AUTO else len(self._due.rates)))
-        forecast = Forecast(plan.loop, len(sides), modes, measuring_s=levels * self._level_s)
-        super().__init__(sides, forecast, observer, meanwhile, after_open)
+        super().__init__(sides, forecast_of([side.plan for side in sides], load), observer, meanwhile, after_open)
         self._loads = [LoadSide(side, load, self._level_s, self._observer) for side in sides]
         self._random = random.Random(plan.inputs.seed)
         self._skipped, self._patience_s = (0, _PATIENCE_S) if judge is None else (_SKIPPED, _JUDGED_PATIENCE_S)
@@ -173,6 +182,8 @@ class LoadExperiment(Experiment[Any]):
             if not (self._loads[0].side.modes if self._judge is None else points):
                 return {"reason": "nothing_left", "per": "mode" if self._judge is None else "load point"}
             self._forecast.begin("measure")
+            for it in points:
+                self._so_far.named(*self._row(self._loads[0], it.mode, it.place))
             with self._clocked():
                 for turn in self._in_order(points) if self._judge is None else self._in_rounds(points, self._judge):
                     self._carry_out(turn)
@@ -205,12 +216,28 @@ class LoadExperiment(Experiment[Any]):
                     continue
                 side = self._loads.index(it)
                 found = self._block(it, point.taken[side], turn)
-            if self._judge is not None and found is not None:
+            shown = self._observer.shows_estimates
+            if (self._judge is not None or shown) and found is not None:
                 block = burst_block(found) if isinstance(found, ClosedLoopBlock) else stretch_block(found)
                 if block is not None:
-                    self._judge.add(side, turn.mode, point.place, block)
+                    self._take(it, side, turn.mode, point.place, block)
             if not self._usable(point):
                 return
+
+    def _take(self, it: LoadSide, side: int, mode: str, place: LoadPoint, block: LoadBlock) -> None:
+        if self._judge is not None:
+            self._judge.add(side, mode, place, block)
+        else:
+            name, is_rate = self._row(it, mode, place)
+            self._so_far.add(name, [block_figure(block, THROUGHPUT if is_rate else "median")], is_rate)
+        self._tell_estimates()
+
+    def _row(self, it: LoadSide, mode: str, place: LoadPoint) -> tuple[str, bool]:
+        """What a row of estimates is of, and whether that is a rate: the one that a closed loop has."""
+        return self._called(it.side, f"{mode} {place.kind}={place.value:g}"), place.kind == CONCURRENCY
+
+    def _estimated(self) -> Sequence[Row]:
+        return super()._estimated() if self._judge is None else self._judge.so_far()
 
     def _shuffled(self) -> list[LoadSide]:
         return self._random.sample(self._loads, len(self._loads)) if self._in_turns else self._loads

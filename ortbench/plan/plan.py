@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
@@ -359,7 +359,19 @@ def check_sizes(dims: Mapping[str, int | str], option: str) -> None:
 
 
 class Observer:
-    """What a run tells while it goes on; the default says nothing."""
+    """What a run tells while it goes on; the default says nothing.
+
+    Attributes:
+        shows_estimates: whether `estimates` is of use, which takes some time between blocks.
+    """
+
+    shows_estimates = False
+
+    def forecast(self, seconds: float) -> None:
+        """How long it will take at most, about; called once, as soon as that is known."""
+
+    def estimates(self, rows: Sequence[tuple[str, str]]) -> None:
+        """What is known so far: of what, and how much. Called between blocks only."""
 
     def stage(self, text: str) -> None:
         """A step before the measurement begins, in words."""
