@@ -66,7 +66,6 @@ class Experiment(Generic[SeriesT]):
         self._observer = observer or Observer()
         self._meanwhile, self._after_open, self._must_open = meanwhile, after_open, must_open
         self._so_far = Estimates()
-        self._has_forecast = False
         self._look: Callable[..., None] = lambda now=False: None  # at the GPUs, while they are watched
         self._kept_at, self._keep_took = time.monotonic(), 0.0
         self._took_ns: int | None = None
@@ -83,9 +82,8 @@ class Experiment(Generic[SeriesT]):
         """
         why: Stopped | None = {"reason": "interrupted"}
         try:
-            self._tell_forecast()
             self._open()
-            self._tell_forecast()
+            self._observer.forecast(self._forecast.left_s())
             with locked_clocks([(side.plan, side.result) for side in self._sides]):
                 with closing(Watch()) as watch:
                     why = self._measure(watch)
@@ -250,11 +248,6 @@ class Experiment(Generic[SeriesT]):
         self._forecast.begin(step)
         self._observer.stage(text)
         self._tell_left()
-
-    def _tell_forecast(self) -> None:
-        if self._forecast.is_known and not self._has_forecast:
-            self._has_forecast = True
-            self._observer.forecast(self._forecast.left_s())
 
     def _tell_estimates(self) -> None:
         if self._observer.shows_estimates and self._so_far.is_due():

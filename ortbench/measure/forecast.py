@@ -46,11 +46,6 @@ class Forecast:
         self._begun = clock()
         self._known: tuple[float, float] | None = None  # how long the step would still take, and when that was known
 
-    @property
-    def is_known(self) -> bool:
-        """Whether it is known how long blocks take: of so many samples that takes a first inference."""
-        return self._measuring_s is not None or self._loop.iterations is None or self._run_s > 0
-
     def begin(self, step: Step) -> None:
         """A step begins, and with it all before it are over."""
         for earlier in _ORDER[: _ORDER.index(step)]:

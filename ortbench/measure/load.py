@@ -182,8 +182,8 @@ class LoadExperiment(Experiment[Any]):
             if not (self._loads[0].side.modes if self._judge is None else points):
                 return {"reason": "nothing_left", "per": "mode" if self._judge is None else "load point"}
             self._forecast.begin("measure")
-            for it in points:
-                self._so_far.named(*self._row(self._loads[0], it.mode, it.place))
+            for point in points:
+                self._so_far.named(*self._row(self._loads[0], point.mode, point.place))
             with self._clocked():
                 for turn in self._in_order(points) if self._judge is None else self._in_rounds(points, self._judge):
                     self._carry_out(turn)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from contextlib import nullcontext
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +15,13 @@ import onnxruntime as ort
 import pytest
 from onnx import numpy_helper
 
+from ortbench.analysis.freed import kinds_of, problem
 from ortbench.core.errors import BadInput
+from ortbench.model.schema import Freed, Tensor
+from ortbench.plan.target import Inputs, Target
 from ortbench.worker.freeing.model import free
+from ortbench.worker.freeing.requests import prove_freed
+from ortbench.worker.state import State
 from tests.conftest import MODELS
 
 LIGHT = sorted((Path(onnx.__file__).parent / "backend/test/data/light").glob("light_*.onnx"))
@@ -220,6 +227,45 @@ def test_what_cannot_be_freed_is_said_with_the_node(
     start = re.escape(f"--free-dim {label}: cannot be freed: {reason}")
     with pytest.raises(BadInput, match=f"^{start}"):
         free(path, dims, str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("copy", "reason"),
+    [
+        ("{ y = Relu(x) }", None),
+        ("{ y = Neg(x) }", r"--free-dim x:0=batch: the outputs of the copy are not those of the model: output y: "),
+        ("<int64[2] s = {1,3}> { y = Reshape(x, s) }", r"--free-dim: the copy does not run with batch=2: "),
+    ],
+)
+def test_a_copy_is_held_against_its_model(copy: str, reason: str | None, tmp_path: Path) -> None:
+    path = model("g (float[1,3] x) => (float[1,3] y) { y = Relu(x) }", tmp_path / "m.onnx")
+    other = model(f"g (float[batch,3] x) => (float[batch,3] y) {copy}", tmp_path / "copy.onnx")
+    freed: Freed = {"dims": [{"input": "x", "axis": 0, "size": 1, "name": "batch"}], "nodes": []}
+    asked = {"target": asdict(Target(ep="cpu")), "inputs": asdict(Inputs(dims={"batch": 8})), "freed": freed}
+    with nullcontext() if reason is None else pytest.raises(BadInput, match=f"^{reason}"):
+        prove_freed(State(), path, other, **asked)  # type: ignore[arg-type]
+
+
+def tensor(name: str, model_shape: list[int | str | None], shape: list[int]) -> Tensor:
+    return {"name": name, "type": "tensor(float)", "model_shape": model_shape, "shape": shape, "bytes": 0}
+
+
+@pytest.mark.parametrize(
+    ("shape", "wrong"),
+    [([3, 4], None), ([1, 4], "batch is 3, and output y is 1 long in axis 0"), ([3, 5], None)],
+)
+def test_outputs_of_another_size_than_they_state_are_found(shape: list[int], wrong: str | None) -> None:
+    freed: Freed = {"dims": [{"input": "x", "axis": 0, "size": 1, "name": "batch"}], "nodes": []}
+    assert problem(freed, [tensor("x", ["batch", 4], [3, 4])], [tensor("y", ["batch", None], shape)]) == wrong
+
+
+@pytest.mark.parametrize(
+    ("shape", "kinds"),
+    [([], ""), ([4], "fixed"), (["n"], "symbolic"), ([1, 3], "all fixed"), (["n", None], "all symbolic"),
+     (["n", 3, None, 4], "0, 2 symbolic; 1, 3 fixed")],
+)  # fmt: skip
+def test_each_dimension_is_fixed_or_symbolic(shape: list[int | str | None], kinds: str) -> None:
+    assert kinds_of(shape) == kinds
 
 
 def test_a_file_in_orts_own_format_is_refused() -> None:
