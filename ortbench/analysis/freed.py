@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
-from ortbench.model.schema import Freed, Tensor
+if TYPE_CHECKING:  # a worker loads neither for a message
+    from ortbench.model.schema import Freed, Tensor
 
-CODE = "dims-freed"  # of the warning
 _MOST = 3  # nodes that are named
 
 
@@ -38,7 +39,7 @@ def to_free(inputs: Iterable[tuple[str, Sequence[int | str | None]]], name: str)
     fixed = [(tensor, shape[0]) for tensor, shape in inputs if shape and isinstance(shape[0], int)]
     if not fixed or len({size for _, size in fixed}) > 1 or not name.isidentifier():
         return ""
-    tensors = " and ".join(tensor for tensor, _ in fixed)
+    tensors = ", ".join(tensor for tensor, _ in fixed)
     options = " ".join(f"--free-dim {tensor}:0={name}" for tensor, _ in fixed)
     return f"{TO_FREE}dimension 0 of {tensors}, fixed at {fixed[0][1]}, is {name}: {options}"
 
@@ -53,5 +54,5 @@ def problem(freed: Freed, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -
     for tensor in outputs:
         for axis, (dim, size) in enumerate(zip(tensor["model_shape"], tensor["shape"] or (), strict=False)):
             if dim in sizes and size != sizes[dim]:
-                return f"{dim} is {sizes[dim]}, and output {tensor['name']} is {size} long in axis {axis}"
+                return f"the copy does not do what it states: {dim} is {sizes[dim]}, and output {tensor['name']} is {size} long in axis {axis}"
     return None

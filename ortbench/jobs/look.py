@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ortbench.analysis.feedback_pairs import suggested
@@ -17,8 +17,7 @@ from ortbench.core.safe_text import visible
 from ortbench.jobs.check import FAILED, checked
 from ortbench.jobs.measuring import observed
 from ortbench.jobs.publishing import check_place, write, write_json
-from ortbench.measure.freed import copy_of
-from ortbench.measure.process import ask_once, open_worker
+from ortbench.measure.process import ask_once, freed_model, open_worker
 from ortbench.model.doctor_schema import Facts, Noise
 from ortbench.model.protocol import Inspected, Listed, Opened, Prepared, Program
 from ortbench.plan.plan import Plan
@@ -69,14 +68,17 @@ def inspected(model: str, target: Target, placed: bool, inputs: Inputs) -> Inspe
     if target.free_dims:
         # Where nothing is placed on an EP, the copy is verified on that of plain ONNX Runtime.
         own = target if placed else replace(target, ep="cpu")
-        copy = copy_of(model, own, asdict(inputs), partial(_ask, _MODEL_S))
+        copy = freed_model(model, own, inputs, _MODEL_S)
         path = copy.path
     found: Inspected = _ask(_MODEL_S, target.python, "inspect", model=path, target=wanted, inputs=asdict(inputs))
     if copy is not None:
         found["path"], found["freed"] = model, copy.freed
         if (wrong := problem(copy.freed, found["inputs"], found["outputs"])) is not None:
-            raise BadInput(f"--free-dim: the copy does not do what it states: {wrong}", "--free-dim")
+            raise BadInput(f"--free-dim: {wrong}", "--free-dim")
     found["loop"] = suggested(model, found["inputs"], found["outputs"])
+    if found["loop"] is not None:
+        words = [word for dim, name in target.free_dims.items() for word in ("--free-dim", f"{dim}={name}")]
+        found["loop"]["command"] += "".join(f" {shlex.quote(word)}" for word in words)
     return found
 
 

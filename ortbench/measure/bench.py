@@ -7,10 +7,10 @@ from contextlib import contextmanager
 from functools import partial
 from typing import NamedTuple, Protocol
 
+from ortbench.analysis.estimates import Row
 from ortbench.core.errors import OrtbenchError
 from ortbench.measure.configuration import Configuration
 from ortbench.measure.describe import describe_gpus
-from ortbench.measure.estimates import Row
 from ortbench.measure.experiment import Experiment
 from ortbench.measure.forecast import Forecast
 from ortbench.measure.gpus import Watch

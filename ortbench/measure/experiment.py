@@ -15,13 +15,13 @@ from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 from typing import Generic
 
+from ortbench.analysis.estimates import Estimates, Row
 from ortbench.analysis.precision import likely_cause
 from ortbench.core.errors import BenchmarkFailed, OrtbenchError
 from ortbench.measure.clocks import locked_clocks
 from ortbench.measure.configuration import Configuration
 from ortbench.measure.describe import describe_fence
 from ortbench.measure.environment import environment
-from ortbench.measure.estimates import Estimates, Row
 from ortbench.measure.folder import temporary_folder
 from ortbench.measure.forecast import Forecast, Step
 from ortbench.measure.gpus import Watch

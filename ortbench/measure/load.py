@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
+from ortbench.analysis.estimates import Row
 from ortbench.analysis.loads import queueing
 from ortbench.analysis.loads.levels import CONCURRENCY, LoadPoint, Search, block_figure
 from ortbench.analysis.loads.load_levels import (
@@ -27,7 +28,6 @@ from ortbench.analysis.loads.load_levels import (
 )
 from ortbench.measure.configuration import Configuration
 from ortbench.measure.describe import say_what_moved
-from ortbench.measure.estimates import Row
 from ortbench.measure.experiment import Experiment
 from ortbench.measure.forecast import Forecast
 from ortbench.measure.gpus import Watch

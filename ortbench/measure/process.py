@@ -15,9 +15,9 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from ortbench.core import signals
 from ortbench.core.errors import BadInput, BenchmarkFailed, from_data, one_line
@@ -25,8 +25,11 @@ from ortbench.core.interpreters import program, surroundings
 from ortbench.core.profiler import is_profiled
 
 if TYPE_CHECKING:  # `start_early` waits for nothing that can be loaded while the worker loads ONNX Runtime
+    from ortbench.model.protocol import FreedCopy
+    from ortbench.model.schema import Freed
     from ortbench.plan.bandwidth_plan import CopyPlan
     from ortbench.plan.plan import Plan
+    from ortbench.plan.target import Inputs, Target
 
 BOOTSTRAP = Path(__file__).resolve().parents[1] / "worker" / "bootstrap.py"
 _LAST_WORDS = 200  # characters of a dead worker's stderr that fit a one-line message
@@ -337,18 +340,54 @@ def _index_sizes(model: str, timeout_s: float) -> dict[str, int]:
     return found
 
 
+class FreedModel(NamedTuple):
+    """The file of a copy with freed dimensions, and what was done in it."""
+
+    path: str
+    freed: Freed
+
+
+_freed: dict[tuple[object, ...], FreedModel] = {}
+
+
 def freed_path(plan: Plan) -> str:
-    """The model that a worker is to open: the plan's, or the copy in which dimensions are free."""
-    if not plan.target.free_dims:
-        return plan.model
-    from dataclasses import asdict, replace
+    """The model that a worker is to open: the plan's, or the copy in which dimensions are free; `BadInput` as `freed_model`."""
+    return (
+        freed_model(plan.model, plan.target, plan.inputs, plan.timeout_s).path if plan.target.free_dims else plan.model
+    )
 
-    from ortbench.measure.freed import copy_of
 
-    inputs = plan.inputs
-    if plan.target.python is not None and inputs.index_sizes is None:
-        inputs = replace(inputs, index_sizes=_index_sizes(plan.model, plan.timeout_s))
-    return copy_of(plan.model, plan.target, asdict(inputs), partial(ask_once, plan.timeout_s)).path
+def freed_model(model: str, target: Target, inputs: Inputs, timeout_s: float) -> FreedModel:
+    """The copy of a model that a target asks for: made by ortbench's own worker, as only its environment is sure to have the
+    package onnx, and verified by one of the interpreter that is measured, on its EP.
+
+    Both come before the worker that measures, so that nothing of them enters a figure. A copy is there as long as this process,
+    for all workers that open it. `BadInput`: a dimension cannot be freed, or the copy is not the model.
+    """
+    from dataclasses import asdict, replace  # most runs have no copy, and would wait for it
+
+    there = Path(model).stat()
+    key = (str(Path(model).resolve()), there.st_mtime_ns, there.st_size, repr(target))
+    if key not in _freed:
+        made: FreedCopy = ask_once(
+            timeout_s, None, "free_dims", model=model, dims=target.free_dims, folder=_own_folder()
+        )
+        if target.python is not None and inputs.index_sizes is None:
+            inputs = replace(inputs, index_sizes=_index_sizes(model, timeout_s))
+        asked = {"target": asdict(target), "inputs": asdict(inputs)}
+        ask_once(timeout_s, target.python, "prove_freed", model=model, copy=made["path"], freed=made["freed"], **asked)
+        _freed[key] = FreedModel(made["path"], made["freed"])
+    return _freed[key]
+
+
+def _own_folder() -> str:
+    """A folder that goes with this process."""
+    try:
+        folder = tempfile.TemporaryDirectory(prefix="ortbench-", ignore_cleanup_errors=True)
+    except OSError as error:
+        raise BenchmarkFailed(f"no temporary folder can be made: {one_line(error)}") from None
+    atexit.register(folder.cleanup)
+    return folder.name
 
 
 def ask_once(timeout_s: float, python: str | None, do: str, **arguments: Any) -> Any:

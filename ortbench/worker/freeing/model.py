@@ -85,7 +85,7 @@ def _free_one(model: Any, name: str, size: int, freed: dict[str, int], label: st
     except Refused as error:
         raise refusal(label, error) from None
     except Exception as error:
-        raise refusal(label, f"with another size shape inference refuses {why(error)}") from None
+        raise refusal(label, f"another size does not fit {why(error)}") from None
     outputs = [it.name for it in model.graph.output]
     if not any(at.moves(it) or at.fixed.get(it) is None for it in outputs):
         raise refusal(label, f"no output depends on it: {_last(model, at)}")
@@ -108,7 +108,7 @@ def _name_outputs(model: Any, sizes: dict[str, int]) -> None:
     for value in model.graph.output:
         if value.type.HasField("tensor_type"):
             value.type.tensor_type.ClearField("shape")
-    inferred = onnx.shape_inference.infer_shapes(model, strict_mode=True, data_prop=True)
+    inferred = onnx.shape_inference.infer_shapes(model, data_prop=True)
     for value, known, called_before in zip(model.graph.output, inferred.graph.output, before, strict=True):
         value.CopyFrom(known)
         for axis, dim in enumerate(value.type.tensor_type.shape.dim):

@@ -115,7 +115,8 @@ class Pins:
 
     def _reshape(self, node: Any, at: _At, split: dict[str, Follows], constants: Constants) -> bool:
         data, target = node.input[0], constants.integers(node.input[1]) if len(node.input) > 1 else None
-        if not at.moves(data) or target is None:
+        is_unknown = at.fixed.get(data) is None and data in self._touched
+        if target is None or not (at.moves(data) or is_unknown):
             return False
         before, after = at.fixed.get(data), at.fixed.get(node.output[0])
         follows = split.get(data)

@@ -45,6 +45,8 @@ def infer(model: Any, sizes: dict[str, int], strict: bool = False) -> dict[str, 
     at = onnx.ModelProto()
     at.CopyFrom(model)
     del at.graph.value_info[:]
+    for node in at.graph.node:
+        node.name = node.name or node.output[0]  # which an error then says
     for value in at.graph.output:
         if value.type.HasField("tensor_type"):
             value.type.tensor_type.ClearField("shape")
@@ -78,10 +80,17 @@ def stand_ins(model: Any, freed: dict[str, int]) -> dict[str, int]:
     return found
 
 
+_REFUSED = re.compile(r"\(op_type:(?P<type>[^,)]+), node name: (?P<name>.+?)\): (?P<reason>.+?)(?= \(op_type:|$)")
+
+
 def why(error: Exception) -> str:
     """What shape inference refused first, in a line; what it says of nodes behind that one follows from it."""
-    text = " ".join(str(error).split()).removeprefix("[ShapeInferenceError] ").removeprefix("Inference error(s): ")
-    return one_line(re.split(r"(?<=.) (?=\(op_type:)", text)[0])
+    text = " ".join(str(error).split())
+    found = _REFUSED.search(text)
+    if found is None:
+        return one_line(text)
+    reason = re.sub(r"^\[[A-Za-z]+\] ", "", found["reason"])
+    return one_line(f"{found['type']} {found['name']!r}: {reason}")
 
 
 def varies(one: Shape | None, other: Shape | None) -> bool:

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from ortbench.analysis.freed import to_free
 from ortbench.core.errors import BadInput
 from ortbench.core.expressions import STEP, names_in, value_of
 from ortbench.plan.target import Inputs
@@ -40,6 +39,8 @@ def resolve_shapes(
     for name in dims:
         if name not in symbols:
             has = f"it has {', '.join(sorted(symbols))}" if symbols else "it has none"
+            from ortbench.analysis.freed import to_free  # for a message alone
+
             hint = to_free([(spec.name, spec.shape) for spec in inputs], name)
             raise BadInput(f"--dim {name}: the model has no such symbolic dimension; {has}{hint}")
     sizes = {name: size for name, size in dims.items() if isinstance(size, int)} | dict(known or {})

@@ -6,8 +6,8 @@ import random
 
 import pytest
 
+from ortbench.analysis.estimates import EVERY_S, Estimates, Running
 from ortbench.gate.contests import BASELINE, CANDIDATE, RatioTest, SequentialTests, Stream
-from ortbench.measure.estimates import EVERY_S, Estimates, Running
 
 
 class Clock:
