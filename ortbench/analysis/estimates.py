@@ -1,20 +1,23 @@
 """What is known so far of each series while it is measured: a median and its interval, in words.
 
-Of a block nothing is kept but its median, so that a look takes as long after an hour as after a second.
+Of a block nothing is kept but its median, in order, so that a look takes as long after an hour as after a second.
 """
 
 from __future__ import annotations
 
+import math
 import time
 from bisect import insort
 from collections.abc import Callable, Sequence
-from statistics import median
+from statistics import NormalDist, median
 
 from ortbench.core import units
 from ortbench.core.stats import difference_interval
 
 EVERY_S = 0.25  # at most so often a look is taken
-_MOST = 1000  # blocks of a series that a look is at: of more, one in two is let go
+_MOST = 50_000  # blocks of a series that are kept: of more, one in two is let go
+_EXACT = 100  # blocks up to which the sign test's rank is worked out, which takes long for many
+_Z = NormalDist().inv_cdf(0.975)
 Row = tuple[str, str]  # what it is of, and what is known of it
 
 
@@ -34,7 +37,7 @@ class Running:
         """The median in words: a duration, ns, or inferences per second; without an interval while there are few blocks."""
         if not self._ordered:
             return "–"
-        middle, ends = median(self._ordered), difference_interval(self._ordered)
+        middle, ends = _middle(self._ordered), _ends(self._ordered)
         name, size = ("inf/s", 1.0) if is_rate else units.time_unit(middle)
 
         def number(value: float) -> str:
@@ -42,6 +45,19 @@ class Running:
 
         shown = f"{number(middle)} {name}"
         return shown if ends is None else f"{shown} (95% CI {number(ends[0])}–{number(ends[1])})"
+
+
+def _middle(ordered: Sequence[float]) -> float:
+    return (ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2
+
+
+def _ends(ordered: Sequence[float]) -> tuple[float, float] | None:
+    """The 95 % interval of the median, of many by the normal approximation of the sign test's rank."""
+    n = len(ordered)
+    if n <= _EXACT:
+        return difference_interval(ordered)
+    rank = math.floor(n / 2 - _Z * math.sqrt(n) / 2 - 0.5)
+    return ordered[rank], ordered[n - 1 - rank]
 
 
 class Estimates:

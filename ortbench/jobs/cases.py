@@ -32,9 +32,9 @@ def run(jobs: Sequence[Job], out: Path, fresh: bool, quiet: bool, tell: Tell) ->
     """
     records: list[Record] = []
     if not quiet and not sys.stderr.isatty():
-        from ortbench.report.terminal.progress import forecast_line
+        from ortbench.report.terminal.progress import ForecastLine
 
-        print(forecast_line(sum(map(_forecast_s, jobs)), "the suite"), file=sys.stderr, flush=True)
+        ForecastLine("the suite").forecast(sum(map(_forecast_s, jobs)))
         quiet = True  # a line for each case would say it again
     try:
         for job in jobs:

@@ -6,7 +6,8 @@ import random
 
 import pytest
 
-from ortbench.analysis.estimates import EVERY_S, Estimates, Running
+from ortbench.analysis.estimates import EVERY_S, Estimates, Running, _ends
+from ortbench.core.stats import difference_interval
 from ortbench.gate.contests import BASELINE, CANDIDATE, RatioTest, SequentialTests, Stream
 
 
@@ -43,13 +44,23 @@ def test_rows_are_in_the_order_of_names_and_say_what_blocks_gave() -> None:
     assert estimates.rows()[2] == ("load", "1240 inf/s")
 
 
-def test_however_many_blocks_there_are_a_look_is_at_a_thousand() -> None:
+def test_however_many_blocks_there_are_so_many_are_kept_and_a_look_sorts_none() -> None:
     running, chance = Running(), random.Random(0)
-    for _ in range(20_000):
+    for _ in range(60_000):
         running.add(chance.gauss(1e6, 1e4))
-        assert len(running._ordered) <= 1000
+    assert 25_000 <= len(running._ordered) <= 50_000
     assert running._ordered == sorted(running._ordered)
-    assert abs(running._ordered[len(running._ordered) // 2] - 1e6) < 3e3
+    assert running.text(False) == "1.00 ms (95% CI 1.00–1.00)"
+
+
+@pytest.mark.parametrize("n", [6, 7, 50, 100, 101, 400])
+def test_the_interval_is_that_of_the_sign_test_to_a_rank(n: int) -> None:
+    blocks = [float(number) for number in range(n)]
+    exact, found = difference_interval(blocks), _ends(blocks)
+    assert exact is not None
+    assert found is not None
+    assert abs(found[0] - exact[0]) <= 1
+    assert abs(found[1] - exact[1]) <= 1
 
 
 @pytest.mark.parametrize(

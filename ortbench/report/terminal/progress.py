@@ -24,17 +24,15 @@ _WORTH_A_LINE_S = 10.0  # a shorter measurement is over before anybody has read 
 
 
 class ForecastLine(Observer):
-    """What is no terminal gets a line at the start: how long it takes."""
+    """What is no terminal gets a line at the start: how long something takes."""
+
+    def __init__(self, what: str = "measuring") -> None:
+        self._what = what
 
     def forecast(self, seconds: float) -> None:
         if seconds >= _WORTH_A_LINE_S:
-            print(forecast_line(seconds), file=sys.stderr, flush=True)
-
-
-def forecast_line(seconds: float, what: str = "measuring") -> str:
-    """How long something takes, in a line for standard error."""
-    told = f"{math.ceil(seconds)} s" if seconds < 120 else f"{math.ceil(seconds / 60)} min"
-    return f"ortbench: {what} takes about {told} at most"
+            told = f"{math.ceil(seconds)} s" if seconds < 120 else f"{math.ceil(seconds / 60)} min"
+            print(f"ortbench: {self._what} takes about {told} at most", file=sys.stderr, flush=True)
 
 
 class _Bar(Progress):
