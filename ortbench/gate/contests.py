@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from bisect import insort
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from ortbench.analysis.comparing.pairs import blocks, timed_phase
@@ -213,11 +213,13 @@ class SequentialTests:
         """What is known of each contest by now: its name, and the ratio with its interval and limit."""
         return [(it.name, _short(it, median_ratio(found, self._alpha))) for it, found in self._ratios.items() if found]
 
-    def open_modes(self) -> set[str]:
-        """The modes that an undecided contest needs, after whole rounds: a phase that is in none of them is never timed."""
-        undecided = [contest for contest in self.contests if self.check(contest).verdict == UNCLEAR]
-        needed = {stream for contest in undecided for stream in (contest.over, contest.under)}
-        return {it.mode for it in needed if self._is_timed(it)}
+    def wants(self, mode: str) -> bool:
+        """Whether an undecided contest needs a mode, after whole rounds: a phase that is in none of them is never timed."""
+        needing = (it for it in self.contests for at in (it.over, it.under) if at.mode == mode and self._is_timed(at))
+        return self.is_open(needing)
+
+    def is_open(self, contests: Iterable[RatioTest]) -> bool:
+        return any(self.check(it).verdict == UNCLEAR for it in contests)
 
     def _is_timed(self, stream: Stream) -> bool:
         phases = self._timed.get(stream.mode, set())

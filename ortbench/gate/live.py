@@ -1,6 +1,7 @@
 """A live gate: candidate and baseline in turns, until every contest is decided or the budget is spent. Pure.
 
-It is the judge of a `ortbench.measure.bench.Bench`, whose sides are the candidate and, where there is one, the baseline.
+It is the judge of an experiment (`ortbench.measure.experiment.Judge`), whose sides are the candidate and, where there is one, the
+baseline.
 """
 
 from __future__ import annotations
@@ -19,26 +20,38 @@ from ortbench.model.result import FAILED, Result
 from ortbench.model.unit_of_work import INFERENCE, Work
 
 
-class LiveGate:
+class Gate:
+    """What live gates share: contests of candidate and baseline, and of the candidate's own modes."""
+
+    def __init__(self, limits: Limits, regressions: Sequence[RatioTest], own: Sequence[RatioTest] = ()) -> None:
+        self._limits, self._regressions, self._own = limits, regressions, own
+        self._jury = SequentialTests([*regressions, *own])
+
+    @property
+    def takes(self) -> int:
+        """How many rounds a verdict takes, at least."""
+        return self._jury.takes
+
+    def regressions(self, checks: Sequence[Check]) -> set[str]:
+        """The names of the checks that found the candidate slower than the baseline."""
+        return {check.name for check in checks if check.verdict == UNFIT} & {it.name for it in self._regressions}
+
+
+class LiveGate(Gate):
     """Decides while blocks come in of `modes`, and of a second side where there is a baseline.
 
     Raises `BadInput` for a metric that blocks do not have, or a limit that a loop or a chain has not.
     """
 
     def __init__(self, limits: Limits, modes: Sequence[str], has_baseline: bool, work: Work = INFERENCE) -> None:
-        self._limits = limits
-        self._modes = modes
-        self._regressions = regression_contests(limits, modes, work) if has_baseline else []
-        self._own = own_contests(limits, work)
-        self._jury = SequentialTests([*self._regressions, *self._own])
+        regressions = regression_contests(limits, modes, work) if has_baseline else []
+        super().__init__(limits, regressions, own_contests(limits, work))
 
-    def add(self, side: int, mode: str, phase: str, round: int, samples: Sequence[float]) -> None:
+    def add(self, side: int, mode: str, phase: str, round: int, samples: Sequence[float], place: object = None) -> None:
         self._jury.add(side, mode, phase, round, samples)
 
-    def decided(self) -> list[str]:
-        """The modes that need no more blocks."""
-        still_open = self._jury.open_modes()
-        return [mode for mode in self._modes if mode not in still_open]
+    def wants(self, mode: str, place: object = None, rounds: int = 0) -> bool:
+        return self._jury.wants(mode)
 
     def so_far(self) -> list[tuple[str, str]]:
         return self._jury.so_far()
@@ -62,10 +75,6 @@ class LiveGate:
                     f"the inputs differ: the candidate takes {pair[0]}, the baseline {pair[1]} ({set_by} them, --force "
                     "compares them all the same)"
                 )
-
-    def regressions(self, checks: Sequence[Check]) -> set[str]:
-        slower = {check.name for check in checks if check.verdict == UNFIT and check.ratio is not None}
-        return slower & {contest.name for contest in self._regressions}
 
     def checks(self, results: Sequence[Result]) -> list[Check]:
         """The verdicts, of a run that is over; `BenchmarkFailed` where nothing could be compared."""

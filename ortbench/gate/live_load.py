@@ -1,8 +1,7 @@
 """A live gate of loads: levels of candidate and baseline in turns, until every contest is decided or the time is spent. Pure.
 
-It is the judge of a `ortbench.measure.load.LoadExperiment`, whose sides are the candidate and the baseline. A level's block on
-one side is paired with that of the same round on the other, and the ratios of the pairs go to the same sequential test as those of a
-live gate of single inferences.
+A level's block on one side is paired with that of the same round on the other, and the ratios of the pairs go to the same
+sequential test as those of a live gate of single inferences.
 """
 
 from __future__ import annotations
@@ -11,39 +10,33 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from ortbench.analysis.comparing.series import PERCENTILES, Key, Point, is_of, point_text
-from ortbench.analysis.loads.levels import LoadPoint, block_figure, is_full, is_measured, load_cases
+from ortbench.analysis.loads.levels import LoadPoint, is_full, is_measured, load_cases
 from ortbench.analysis.loads.queueing import own_rate
 from ortbench.core.errors import BadInput, BenchmarkFailed
 from ortbench.gate.checks import check_alone, check_facts, refuse_limits
-from ortbench.gate.contests import BASELINE, CANDIDATE, RatioTest, SequentialTests, Stream, check_name, fewest_samples
-from ortbench.gate.limits import FAILED as UNFIT
-from ortbench.gate.limits import UNCLEAR, Check, Limits
+from ortbench.gate.contests import BASELINE, CANDIDATE, RatioTest, Stream, check_name, fewest_samples
+from ortbench.gate.limits import Check, Limits
+from ortbench.gate.live import Gate
 from ortbench.gate.stored import check_lost, full, refuse_statistic
 from ortbench.model.kinds import CONCURRENCY, LOAD, RATE
 from ortbench.model.metrics import LATENCY, Figure
 from ortbench.model.modes import THROUGHPUT
 from ortbench.model.result import FAILED, Result
-from ortbench.model.schema import LoadBlock
 from ortbench.plan.load_plan import AUTO, LoadPlan, read_timestamps
 
 _FEWEST_RUNS = 20  # of a block at a rate: neighbours wait together, so that a few say little
 _METRICS = (LATENCY, THROUGHPUT)  # that blocks of load points have
 
 
-class LiveLoadGate:
+class LiveLoadGate(Gate):
     """Decides while blocks come in of load points that are to be measured; `BadInput` for a metric of none of them."""
 
     def __init__(self, limits: Limits, places: Sequence[tuple[str, LoadPoint]]) -> None:
-        self._limits = limits
         self._contests: dict[Key, RatioTest] = {}
         if limits.max_regression is not None:
             most = 1 + limits.max_regression
             self._contests = {key: _contest(key, most) for key in _compared(places, limits)}
-        self._jury = SequentialTests(list(self._contests.values()))
-
-    @property
-    def takes(self) -> int:
-        return self._jury.takes
+        super().__init__(limits, [*self._contests.values()])
 
     def least_runs(self, mode: str, place: LoadPoint) -> int:
         """How many runs a block takes."""
@@ -51,32 +44,27 @@ class LiveLoadGate:
         needed = max((fewest_samples(it) for it in stats if it in PERCENTILES), default=1)
         return max(needed, _FEWEST_RUNS) if place.kind == RATE.name else needed
 
-    def add(self, side: int, mode: str, place: LoadPoint, block: LoadBlock) -> None:
+    def add(
+        self, side: int, mode: str, phase: str, round: int, samples: Sequence[float], place: LoadPoint | None = None
+    ) -> None:
         for key, contest in self._of(mode, place):
-            value = block_figure(block, key.figure.statistic or key.figure.metric)
-            value = 1e9 / max(value, 1e-9) if key.figure.metric == THROUGHPUT else value
-            self._jury.add(side, mode, contest.over.phase, block["round"], [round(value)])
+            if phase == (key.figure.statistic or key.figure.metric):
+                self._jury.add(side, mode, contest.over.phase, round, _times(key, samples))
 
-    def _of(self, mode: str, place: LoadPoint) -> Iterator[tuple[Key, RatioTest]]:
+    def _of(self, mode: str, place: LoadPoint | None) -> Iterator[tuple[Key, RatioTest]]:
+        assert place is not None
         return (it for it in self._contests.items() if it[0].mode == mode and it[0].point == _point(place))
 
     def so_far(self) -> list[tuple[str, str]]:
         return self._jury.so_far()
 
-    def wants(self, mode: str, place: LoadPoint, rounds: int) -> bool:
-        """Whether more rounds of a level are of use, as long as there is time.
-
-        Those of contests until they are decided; where a limit is of the candidate's level itself always, because its interval may
-        not be looked at again and again; else as many as a verdict takes.
-        """
-        if self._limits.slo if place.kind == RATE.name else self._limits.min_speedup:
-            return True
+    def wants(self, mode: str, place: LoadPoint | None = None, rounds: int = 0) -> bool:
+        """Those of contests until they are decided; where a limit is of the candidate's level itself always, because its interval
+        may not be looked at again and again; else as many as a verdict takes."""
         own = [contest for _, contest in self._of(mode, place)]
-        return any(self._jury.check(it).verdict == UNCLEAR for it in own) if own else rounds < self.takes
-
-    def regressions(self, checks: Sequence[Check]) -> set[str]:
-        """The names of the checks that found the candidate slower than the baseline."""
-        return {check.name for check in checks if check.verdict == UNFIT} & {it.name for it in self._contests.values()}
+        if self._limits.slo if place is not None and place.kind == RATE.name else self._limits.min_speedup:
+            return True
+        return self._jury.is_open(own) if own else rounds < self.takes
 
     def checks(self, results: Sequence[Result]) -> list[Check]:
         """The verdicts on a load that is over; `BenchmarkFailed` with nothing to compare, `BadInput` for a limit of no point."""
@@ -129,6 +117,11 @@ def planned(modes: Sequence[str], load: LoadPlan) -> list[tuple[str, LoadPoint]]
         rates = (own_rate(read_timestamps(load.file)),)
     places = [*(LoadPoint(CONCURRENCY.name, it) for it in load.closed), *(LoadPoint(RATE.name, it) for it in rates)]
     return [(mode, it) for mode in modes for it in places]
+
+
+def _times(key: Key, figures: Sequence[float]) -> list[int]:
+    """A figure of blocks as a time, ns: inferences a second as that of one."""
+    return [round(1e9 / max(it, 1e-9) if key.figure.metric == THROUGHPUT else it) for it in figures]
 
 
 def _point(place: LoadPoint) -> Point:

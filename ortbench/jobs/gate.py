@@ -221,8 +221,8 @@ def _hold(asked: AskedGate, quiet: bool, observer: Observer | None, place: Place
     found = measure(plans, place, names, asked.load, judge, check_inputs, quiet, observer=observer)
     if found.interrupted:
         return None
-    is_contest = in_turns or isinstance(judge, LiveGate)
-    checks = judge.checks(found.results) if is_contest else check_alone(found.result, asked.limits)
+    is_load_alone = not in_turns and asked.load is not None
+    checks = check_alone(found.result, asked.limits) if is_load_alone else judge.checks(found.results)
     return _Held(found.results, found.folders, checks, judge.regressions(checks))
 
 

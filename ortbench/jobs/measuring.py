@@ -20,10 +20,9 @@ from ortbench.measure.process import Client, open_worker
 
 if TYPE_CHECKING:
     from ortbench.analysis.loads.load_levels import LoadSamples
-    from ortbench.measure.bench import Judge
     from ortbench.measure.configuration import Configuration
-    from ortbench.measure.load import Judge as LoadJudge
-    from ortbench.measure.load import LoadExperiment
+    from ortbench.measure.experiment import Judge
+    from ortbench.measure.load import LoadExperiment, LoadJudge
     from ortbench.model.result import Result
     from ortbench.model.timeline import Timeline
     from ortbench.plan.load_plan import LoadPlan
@@ -118,7 +117,7 @@ def measure(
     place: Place | None,
     names: Sequence[str] = (),
     load: LoadPlan | None = None,
-    judge: Judge | LoadJudge | None = None,
+    judge: Judge | None = None,
     after_open: Callable[[Sequence[Result]], None] | None = None,
     quiet: bool = False,
     traced: bool = False,
@@ -147,7 +146,7 @@ def measure(
             worker, name = client if number == 0 else None, names[number] if names else None
             sides.append(Configuration(plan, worker, save, name, timeline))
         if load is None:
-            return Bench(sides, told, load_the_rest, cast("Judge | None", judge), after_open)
+            return Bench(sides, told, load_the_rest, judge, after_open)
         from ortbench.measure.load import LoadExperiment  # most runs have none, and would wait for it
 
         own = cast("LoadJudge", judge) if len(sides) > 1 else None

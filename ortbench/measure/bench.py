@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from ortbench.analysis.estimates import Row
 from ortbench.core.errors import OrtbenchError
 from ortbench.measure.configuration import Configuration
 from ortbench.measure.describe import describe_gpus
-from ortbench.measure.experiment import Experiment
+from ortbench.measure.experiment import Experiment, Judge
 from ortbench.measure.forecast import Forecast
 from ortbench.measure.gpus import Watch
 from ortbench.measure.passes import APART, IN_WORKERS, SPIN_NOT_MEASURED, Pass, give_up, take_spin, wanted, without_spin
@@ -29,19 +29,6 @@ class Series(NamedTuple):
 
     side: int
     mode: str
-
-
-class Judge(Protocol):
-    """Looks at blocks as they come and says of which modes enough is known: see `ortbench.gate.contests.SequentialTests`."""
-
-    def add(self, side: int, mode: str, phase: str, round: int, samples: Sequence[float]) -> None:
-        """Take the samples of a block, ns, into account."""
-
-    def decided(self) -> list[str]:
-        """The modes that need no more blocks."""
-
-    def so_far(self) -> list[Row]:
-        """What is known of each ratio by now, in words."""
 
 
 class Bench(Experiment[Series]):
@@ -197,11 +184,11 @@ class Bench(Experiment[Series]):
 
     def _end_decided(self, schedule: Schedule[Series]) -> None:
         assert self._judge is not None
-        decided = self._judge.decided()
-        for mode in decided:
-            for number in range(len(self._sides)):
-                schedule.remove(Series(number, mode))
-        self._all_decided = {it.mode for it in self._series()} <= set(decided)
+        wanted = {mode for mode in self._sides[0].modes if self._judge.wants(mode)}
+        for series in self._series():
+            if series.mode not in wanted:
+                schedule.remove(series)
+        self._all_decided = all(series.mode not in wanted for series in self._series())
 
     def _thin(self, thinning: Thinning, block: Block[Series]) -> None:
         """Keep the samples from becoming too many; what a timeline has of them goes with them."""

@@ -13,7 +13,7 @@ import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
-from typing import Generic
+from typing import TYPE_CHECKING, Generic, Protocol
 
 from ortbench.analysis.estimates import Estimates, Row
 from ortbench.analysis.precision import likely_cause
@@ -32,9 +32,27 @@ from ortbench.model.result import Result
 from ortbench.model.schema import Machine, Stopped
 from ortbench.plan.plan import Observer
 
+if TYPE_CHECKING:  # of loads, which most runs are none of
+    from ortbench.analysis.loads.levels import LoadPoint
+
 # How much of the results a crash of this very process could cost.
 _KEEP_EVERY_S = 5.0
 _KEEP_SHARE = 0.02  # of the time, at most
+
+
+class Judge(Protocol):
+    """Looks at blocks as they come and says of what more are wanted: see `ortbench.gate.live`."""
+
+    def add(
+        self, side: int, mode: str, phase: str, round: int, samples: Sequence[float], place: LoadPoint | None = None
+    ) -> None:
+        """Take the samples of a block into account, ns; at a load point one of the block's figures, by its name."""
+
+    def wants(self, mode: str, place: LoadPoint | None = None, rounds: int = 0) -> bool:
+        """Whether more rounds than these are of use."""
+
+    def so_far(self) -> list[Row]:
+        """What is known of each ratio by now, in words."""
 
 
 class Experiment(Generic[SeriesT]):

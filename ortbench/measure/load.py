@@ -28,7 +28,7 @@ from ortbench.analysis.loads.load_levels import (
 )
 from ortbench.measure.configuration import Configuration
 from ortbench.measure.describe import say_what_moved
-from ortbench.measure.experiment import Experiment
+from ortbench.measure.experiment import Experiment, Judge
 from ortbench.measure.forecast import Forecast
 from ortbench.measure.gpus import Watch
 from ortbench.measure.load_configuration import LoadSide
@@ -53,8 +53,8 @@ _SKIPPED = 3  # requests at the beginning of a stretch
 _PATIENCE_S, _JUDGED_PATIENCE_S = 5.0, 1.0
 
 
-class Judge(Protocol):
-    """Looks at blocks as they come and says of which load points more are wanted: see `ortbench.gate.live_load.LiveLoadGate`."""
+class LoadJudge(Judge, Protocol):
+    """Says also how much of load points it takes."""
 
     @property
     def takes(self) -> int:
@@ -62,15 +62,6 @@ class Judge(Protocol):
 
     def least_runs(self, mode: str, place: LoadPoint) -> int:
         """How many runs a block takes."""
-
-    def add(self, side: int, mode: str, place: LoadPoint, block: LoadBlock) -> None:
-        """Take a block into account."""
-
-    def wants(self, mode: str, place: LoadPoint, rounds: int) -> bool:
-        """Whether more rounds of a load point are of use."""
-
-    def so_far(self) -> list[Row]:
-        """What is known of each ratio by now, in words."""
 
 
 @dataclass
@@ -146,7 +137,7 @@ class LoadExperiment(Experiment[Any]):
         self,
         sides: Sequence[Configuration],
         load: LoadPlan,
-        judge: Judge | None = None,
+        judge: LoadJudge | None = None,
         observer: Observer | None = None,
         meanwhile: Callable[[], None] | None = None,
         after_open: Callable[[Sequence[Result]], None] | None = None,
@@ -220,13 +211,14 @@ class LoadExperiment(Experiment[Any]):
             if (self._judge is not None or shown) and found is not None:
                 block = burst_block(found) if isinstance(found, ClosedLoopBlock) else stretch_block(found)
                 if block is not None:
-                    self._take(it, side, turn.mode, point.place, block)
+                    self._take(it, side, turn.mode, point.place, block, turn.number)
             if not self._usable(point):
                 return
 
-    def _take(self, it: LoadSide, side: int, mode: str, place: LoadPoint, block: LoadBlock) -> None:
+    def _take(self, it: LoadSide, side: int, mode: str, place: LoadPoint, block: LoadBlock, round: int) -> None:
         if self._judge is not None:
-            self._judge.add(side, mode, place, block)
+            for name, figure in {THROUGHPUT: block["throughput"], **block["latency"]}.items():
+                self._judge.add(side, mode, name, round, [figure], place)
         else:
             name, is_rate = self._row(it, mode, place)
             self._so_far.add(name, [block_figure(block, THROUGHPUT if is_rate else "median")], is_rate)
@@ -330,7 +322,7 @@ class LoadExperiment(Experiment[Any]):
 
     # The order with a judge
 
-    def _in_rounds(self, points: Sequence[Point], judge: Judge) -> Iterator[Turn]:
+    def _in_rounds(self, points: Sequence[Point], judge: LoadJudge) -> Iterator[Turn]:
         self._tell_to_come(sum(self._time_s(it, judge) for it in points))
         self._observer.stage("measuring")
         number = 0
@@ -349,7 +341,7 @@ class LoadExperiment(Experiment[Any]):
                 self._keep_now_and_then()
             number += 1
 
-    def _judged_block_s(self, point: Point, judge: Judge) -> float:
+    def _judged_block_s(self, point: Point, judge: LoadJudge) -> float:
         """How long a block of a load point is: so that there are `_ROUNDS`, or as long as its figures need at least."""
         mode, place = point.mode, point.place
         least, fair_s = judge.least_runs(mode, place), self._level_s / _ROUNDS
@@ -361,16 +353,16 @@ class LoadExperiment(Experiment[Any]):
         longest_s = self._due.longest_s(place.value)
         return block_s if longest_s is None else min(block_s, longest_s)
 
-    def _time_s(self, point: Point, judge: Judge) -> float:
+    def _time_s(self, point: Point, judge: LoadJudge) -> float:
         """About how long the rounds of a load point take that are still to come, if it is not decided before."""
         most = max(judge.takes, math.ceil(self._level_s / point.block_s))
         return max(0, most - point.rounds) * point.block_s * len(self._sides)
 
     @staticmethod
-    def _wanted(point: Point, judge: Judge) -> bool:
+    def _wanted(point: Point, judge: LoadJudge) -> bool:
         return judge.wants(point.mode, point.place, point.rounds)
 
-    def _goes_on(self, point: Point, judge: Judge) -> bool:
+    def _goes_on(self, point: Point, judge: LoadJudge) -> bool:
         is_time = point.rounds < judge.takes or point.rounds * point.block_s < self._level_s
         return self._usable(point) and is_time and self._wanted(point, judge)
 

@@ -16,6 +16,7 @@ from ortbench.gate.stored import check_stored
 from ortbench.gate.verdict import confirmed
 from ortbench.jobs.gate import gate_stored
 from ortbench.model.result import Result
+from ortbench.model.schema import LoadBlock
 from ortbench.plan.load_plan import LoadPlan
 from tests.expect import refusal
 from tests.gate.test_metrics import limits, verdicts
@@ -232,13 +233,18 @@ def sides(factor: float, rounds: int) -> tuple[Result, Result]:
     return made[0], made[1]
 
 
+def tell(live: LiveLoadGate, side: int, place: LoadPoint, block: LoadBlock, mode: str = "cpu-tensors") -> None:
+    for name, figure in (("throughput", block["throughput"]), *block["latency"].items()):
+        live.add(side, mode, name, block["round"], [figure], place)
+
+
 def heard(candidate: Result, baseline: Result, asked: Limits) -> tuple[LiveLoadGate, list[Check]]:
     """A live gate that was told all blocks of both sides, round by round, and its checks."""
     live = LiveLoadGate(asked, places(candidate))
     for side, result in enumerate((candidate, baseline)):
         for level in load_cases(result):
             for block in level.load_blocks or []:
-                live.add(side, level.mode, at(level), block)
+                tell(live, side, at(level), block, level.mode)
     return live, live.checks([candidate, baseline])
 
 
@@ -288,8 +294,8 @@ def test_a_level_is_measured_until_its_contest_is_decided() -> None:
     asked = []
     for number, (new, old) in enumerate(zip(*pairs, strict=True)):
         asked.append(live.wants("cpu-tensors", PACED, number))
-        live.add(0, "cpu-tensors", PACED, new)
-        live.add(1, "cpu-tensors", PACED, old)
+        tell(live, 0, PACED, new)
+        tell(live, 1, PACED, old)
     assert asked == [True] * live.takes + [False] * (12 - live.takes)
     # Nothing is said of the other level: it is measured for the record.
     assert [live.wants("cpu-tensors", CALLERS, rounds) for rounds in (0, live.takes - 1, live.takes)] == [

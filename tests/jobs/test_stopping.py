@@ -324,7 +324,7 @@ from ortbench.measure import experiment
 from ortbench.gate import live
 experiment._KEEP_EVERY_S = 0.01
 # However alike or unlike the two turn out to be here, the gate is not to end before it is killed.
-live.LiveGate.decided = lambda self: []
+live.LiveGate.wants = lambda self, mode: True
 from ortbench.__main__ import main
 main()
 """
