@@ -111,14 +111,8 @@ def _reading(command: str, values: Mapping[str, Any], *positional: str, model: A
 def run(model: Model, *, progress: Tell | None = None, **options: Unpack[RunOptions]) -> Result:
     """Measure a model in its I/O modes: what copies and inference cost.
 
-    Args:
-        model: the path of an .onnx or .ort file, the file's bytes, or an `onnx.ModelProto`.
-
     Returns:
         what was measured, all modes with all samples; a mode that could not be measured says why, and raises nothing.
-
-    Raises:
-        BadInput, BenchmarkFailed, NotSaved, Interrupted: as their own docstrings say.
     """
     return _run("run", model, options, progress)
 
@@ -127,14 +121,8 @@ def run(model: Model, *, progress: Tell | None = None, **options: Unpack[RunOpti
 def loop(model: Model, *, progress: Tell | None = None, **options: Unpack[LoopOptions]) -> Result:
     """Measure a model in a loop: what the copies of its state cost.
 
-    Args:
-        model: the path of an .onnx or .ort file, the file's bytes, or an `onnx.ModelProto`.
-
     Returns:
         what was measured, all modes with all samples; a mode that could not be measured says why, and raises nothing.
-
-    Raises:
-        BadInput, BenchmarkFailed, NotSaved, Interrupted: as their own docstrings say.
     """
     return _run("loop", model, options, progress)
 
@@ -158,9 +146,6 @@ def chain(file: Place, *, progress: Tell | None = None, **options: Unpack[ChainO
 
     Returns:
         what was measured, all modes with all samples; a mode that could not be measured says why, and raises nothing.
-
-    Raises:
-        BadInput, BenchmarkFailed, NotSaved, Interrupted: as their own docstrings say.
     """
     from ortbench.suite.chain_file import plan_of as plan_of_chain
 
@@ -188,14 +173,8 @@ def _measured(plan: Plan, call: Call, tell: Tell | None) -> Result:
 def load(model: Model, *, progress: Tell | None = None, **options: Unpack[LoadOptions]) -> Result:
     """Measure a model under load: clients, or requests at a rate.
 
-    Args:
-        model: the path of an .onnx or .ort file, the file's bytes, or an `onnx.ModelProto`.
-
     Returns:
         what was measured, with `levels`; a level that failed says why, and raises nothing.
-
-    Raises:
-        BadInput, BenchmarkFailed, NotSaved, Interrupted: as their own docstrings say.
     """
     from ortbench.jobs.load_samples import arrays
     from ortbench.jobs.measuring import measure, new_place
@@ -212,15 +191,9 @@ def load(model: Model, *, progress: Tell | None = None, **options: Unpack[LoadOp
 def sweep(model: Model, *, progress: Tell | None = None, **options: Unpack[SweepOptions]) -> Result:
     """Measure a model over shapes in one session: which is best.
 
-    Args:
-        model: the path of an .onnx or .ort file, the file's bytes, or an `onnx.ModelProto`.
-
     Returns:
         what was measured, with `shapes`, cases at the point of each, and `best`; a shape that could not be measured
         says why, and raises nothing.
-
-    Raises:
-        BadInput, BenchmarkFailed, NotSaved, Interrupted: as their own docstrings say.
     """
     from ortbench.jobs.axes import swept as measured
     from ortbench.jobs.measuring import new_place
@@ -355,9 +328,6 @@ def bandwidth(*, progress: Tell | None = None, **options: Unpack[BandwidthOption
 
     Returns:
         rates over sizes.
-
-    Raises:
-        BadInput, BenchmarkFailed, NotSaved, Interrupted: as their own docstrings say.
     """
     from ortbench.jobs.axes import copied as measured
 
@@ -396,9 +366,6 @@ def inspect(model: Model, **options: Unpack[InspectOptions]) -> Inspected:
     """Show what a model takes, gives and consists of.
 
     With `ep` also where its nodes would run.
-
-    Args:
-        model: the path of an .onnx or .ort file, the file's bytes, or an `onnx.ModelProto`.
 
     Returns:
         what ``ortbench inspect --json`` writes; sizes are bytes.
