@@ -9,8 +9,7 @@ from typing import NamedTuple
 
 from ortbench.analysis.packages import MISNAMED, SHARED, in_folder, mending, overwritten
 from ortbench.core import units
-from ortbench.core.ep_names import is_nvidia
-from ortbench.core.library_sources import CUDA_PACKAGE, origin
+from ortbench.core.ep_names import CUDA_PACKAGE, is_nvidia, origin
 from ortbench.core.safe_text import listed
 from ortbench.model.doctor_schema import Card, Cpu, Cuda, Facts, Noise, Nvidia, Profiler
 from ortbench.model.hardware_names import kind

@@ -251,7 +251,7 @@ def _values(flag: str, command: str) -> Iterable[str]:
     from ortbench.plan import load_plan, target
 
     if flag == "ep":  # EPs whose libraries or packages are installed, and what ONNX Runtime can choose by
-        from ortbench.core.installed_eps import installed_eps
+        from ortbench.core.ep_packages import installed_eps
 
         return ["auto", *installed_eps(), *target.POLICIES]
     words = {"opt-level": target.OPT_LEVELS, "external": target.EXTERNAL_LIBRARIES, "stream": target.STREAMS}

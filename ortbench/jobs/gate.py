@@ -24,8 +24,7 @@ from ortbench.core.safe_text import complain
 from ortbench.gate.baseline import CANDIDATE, UNDER_LOAD, baseline_of, has_live_baseline
 from ortbench.gate.checks import check_alone
 from ortbench.gate.limits import Check, Limits, limits_of
-from ortbench.gate.live import LiveGate
-from ortbench.gate.live_load import LiveLoadGate, check_live, planned
+from ortbench.gate.live import LiveGate, LiveLoadGate, check_live, planned
 from ortbench.gate.stored import check_stored
 from ortbench.gate.verdict import AGAIN, SIDES, Verdict, confirmed, verdict_json
 from ortbench.jobs.compare import result_file

@@ -10,7 +10,7 @@ from pathlib import Path
 from ortbench.gate.baseline import BASELINE_CHAIN, LIVE_BASELINE, baseline_of, has_live_baseline
 from ortbench.gate.contests import own_contests, regression_contests
 from ortbench.gate.limits import SLO, Limits, limits_of
-from ortbench.gate.live_load import check_live
+from ortbench.gate.live import check_live
 from ortbench.model.slo import Slo
 from ortbench.plan.configurations import eps_of
 from ortbench.plan.load_plan import ARRIVALS, LoadPlan, live_load

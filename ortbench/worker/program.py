@@ -17,7 +17,7 @@ from ortbench.worker.inputs import files
 from ortbench.worker.loops.bound import BoundLoop
 from ortbench.worker.loops.modes import HostAccessibleLoop
 from ortbench.worker.modes.bound import BoundMode
-from ortbench.worker.modes.host_accessible import HostAccessibleMode
+from ortbench.worker.modes.make import HostAccessibleMode
 from ortbench.worker.opened import Opened, OpenedLoop
 from ortbench.worker.proofs.outputs import FLOAT8, TOLERANCES
 from ortbench.worker.session import engine_cache, runtime, streams

@@ -11,7 +11,7 @@ from ortbench.analysis.loads.levels import CONCURRENCY, RATE, LoadPoint, at, loa
 from ortbench.core.errors import BadInput, BenchmarkFailed, NotComparable
 from ortbench.gate.checks import check_alone
 from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Check, Limits, limits_of
-from ortbench.gate.live_load import LiveLoadGate, check_live
+from ortbench.gate.live import LiveLoadGate, check_live
 from ortbench.gate.stored import check_stored
 from ortbench.gate.verdict import confirmed
 from ortbench.jobs.gate import gate_stored

@@ -342,7 +342,7 @@ def test_a_wrong_hand_over_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyP
     """A stage that takes memory of its own in place of what the one before it left there."""
     from ortbench.worker import measuring
     from ortbench.worker.loops import chain_opening
-    from ortbench.worker.loops.chain_resident import Handed, ResidentStage
+    from ortbench.worker.loops.chain import Handed, ResidentStage
     from ortbench.worker.state import State
 
     handed = ResidentStage.handed

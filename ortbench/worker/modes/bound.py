@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -34,9 +34,6 @@ from ortbench.worker.session.session import Model
 from ortbench.worker.session.tensor_memory import Bound, Place
 from ortbench.worker.session.tensors import Array, TensorSpec, host_value, host_view
 from ortbench.worker.timing import Split, TimedCall
-
-if TYPE_CHECKING:
-    pass
 
 
 class BoundMode(OneAtATime, SingleMode):

@@ -46,7 +46,7 @@ class Bound(Protocol):
 
 
 class InPlace(Timed, Protocol):
-    """A mode in memory that host and device reach; see `ortbench.worker.modes.host_accessible.HostAccessibleMode`."""
+    """A mode in memory that host and device reach; see `ortbench.worker.modes.make.HostAccessibleMode`."""
 
     refused: str | None
 

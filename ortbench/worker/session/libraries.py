@@ -15,9 +15,8 @@ from typing import Any
 
 import onnxruntime as ort
 
-from ortbench.core.ep_names import CUDA_EP, NVIDIA_EPS, is_nvidia
+from ortbench.core.ep_names import CUDA_EP, NVIDIA_EPS, is_nvidia, origin
 from ortbench.core.errors import BenchmarkFailed, one_line, ort_text
-from ortbench.core.library_sources import origin
 from ortbench.worker import messages
 from ortbench.worker.messages import in_its_words
 
