@@ -17,7 +17,6 @@ class Origin(NamedTuple):
 
     @property
     def sentence(self) -> str:
-        """Both of them."""
         return f"{self.what}: {self.command}" if self.command else self.what
 
 

@@ -29,8 +29,6 @@ _T_SMALL = {1: 12.706, 2: 4.303}
 
 
 class _Metric(OneOf):
-    """A metric of a case."""
-
     __slots__ = ()
 
 

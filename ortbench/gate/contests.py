@@ -58,7 +58,6 @@ class RatioTest:
     point: Point = ()
 
     def check(self, found: Interval | None) -> Check:
-        """The verdict as far as it is known."""
         if found is None:
             return self.unclear(f"{self.what}: was not measured")
         verdict = verdict_on(found.low, found.high, self.limit, at_most=self.at_most)
@@ -200,7 +199,6 @@ class SequentialTests:
                 insort(ratios, max(over, least) / max(under, least))
 
     def check(self, contest: RatioTest) -> Check:
-        """What is known of a contest."""
         if contest not in self._decided:
             ratios = self._ratios[contest]
             check = contest.check(median_ratio(ratios, self._alpha) if ratios else None)

@@ -50,8 +50,6 @@ from ortbench.report.markdown import markdown
 
 @dataclass(frozen=True)
 class AskedGate:
-    """A gate."""
-
     limits: Limits  # that the candidate must keep to
     force: bool  # go on where candidate and baseline are not comparable
     plans: tuple[Plan, ...] = ()  # of a live gate: of the candidate and, where there is one, of the baseline
@@ -132,7 +130,6 @@ def _plan(given: RawOptions, limits: Limits, typed: tuple[str, ...]) -> Plan:
 
 
 def _baseline(plan: Plan, given: RawOptions) -> Plan:
-    """The baseline's plan, see `_plan`."""
     return _BASELINES.get(plan.work.whole, baseline_of)(plan, given)
 
 

@@ -49,12 +49,10 @@ class Measured:
 
     @property
     def result(self) -> Result:
-        """The first result."""
         return self.results[0]
 
     @property
     def folder(self) -> Path | None:
-        """Where it was saved."""
         return self.folders[0] if self.folders else None
 
 

@@ -190,7 +190,6 @@ def quieten_matplotlib() -> None:
 
 
 def json_text(data: Any) -> str:
-    """Data as the text of a JSON file."""
     import json
 
     return json.dumps(data, indent=2, ensure_ascii=False) + "\n"

@@ -36,7 +36,6 @@ class Series(NamedTuple):
 
     @property
     def place(self) -> tuple[str, int]:
-        """Of its case."""
         return self.memory, self.bytes
 
 

@@ -60,7 +60,6 @@ def facts(python: str | None = None) -> Facts:
 
 
 def _python(python: str | None, installed: Installed | None) -> str:
-    """The Python that ONNX Runtime runs in, in words."""
     if python is None:
         return f"Python {platform.python_version()}"
     return f"Python {installed['runtime']['python']} of {python}" if installed is not None else python
@@ -77,7 +76,6 @@ def _runtime(python: str | None) -> tuple[Packages, Installed | None, str | None
 
 
 def profiler() -> Profiler:
-    """Nsight Systems and nvtx."""
     found: Profiler = {"nsys": None, "nvtx": None, "problem": None}
     with contextlib.suppress(metadata.PackageNotFoundError):
         found["nvtx"] = metadata.version("nvtx")
@@ -111,7 +109,6 @@ def cpu(root: Path = Path("/")) -> Cpu:
 
 
 def memory() -> Memory:
-    """Main memory."""
     import psutil
 
     found = psutil.virtual_memory()
@@ -168,7 +165,6 @@ _DISPLAY = "0x03"  # PCI's class of display controllers, 3D controllers among th
 
 
 def nvidia(nvml: Any = None, root: Path = Path("/")) -> Nvidia:
-    """The cards, and the driver."""
     with opened_nvml(nvml) as opened:
         if opened is None:
             return {"present": _on_the_bus(root), "driver": None, "cuda": None, "cards": []}

@@ -122,7 +122,6 @@ class Experiment(Generic[SeriesT]):
 
     @property
     def results(self) -> list[Result]:
-        """What is known by now."""
         return [side.result for side in self._sides]
 
     # What kinds differ in

@@ -166,7 +166,6 @@ class Watch:
         return cast(GpuState, told(nvml, calls))  # the keys are those of its fields
 
     def close(self) -> None:
-        """Let NVML go."""
         close_nvml(self._nvml)
         self._nvml, self._handles = None, []
 

@@ -62,7 +62,6 @@ class LoadSide:
     # Before the first block
 
     def opened(self) -> None:
-        """The model is open."""
         self.fill()
         if self.side.plan.inputs.path is not None and max(self._load.closed, default=self._load.callers) > 1:
             same = "all callers have the same inputs, those of --input: mixed-up buffers would not show in the outputs"

@@ -108,12 +108,10 @@ class Client:
 
     @property
     def pid(self) -> int:
-        """The worker's process id."""
         return self._process.pid
 
     @property
     def is_running(self) -> bool:
-        """Whether the process has not ended."""
         return self._process.poll() is None
 
     def pause(self) -> None:
@@ -125,7 +123,6 @@ class Client:
         self._control("suspend")
 
     def resume(self) -> None:
-        """Let a paused process go on."""
         self._control("resume")
 
     def _control(self, what: str) -> None:
@@ -285,7 +282,6 @@ def start_early() -> None:
 
 
 def worker_for(plan: Plan) -> Client:
-    """A fresh worker."""
     return Client(plan.timeout_s, plan.target.python)
 
 

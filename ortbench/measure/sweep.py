@@ -41,7 +41,6 @@ class SharedWorker:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of the model's file."""
         return sha256(Path(self._plan.model))
 
     def opened(self) -> OpenedSweep:
@@ -57,14 +56,12 @@ class SharedWorker:
         return self._opened
 
     def restart(self) -> None:
-        """A fresh worker after one was lost."""
         self.client.close()
         self.times_lost += 1
         self._opened = None
         self.client = open_session(self._plan)
 
     def close(self) -> None:
-        """End the worker."""
         self.client.close()
 
 

@@ -51,8 +51,6 @@ class SuiteCase:
 
 @dataclass(frozen=True)
 class Suite:
-    """A suite file that has been read."""
-
     name: str  # of the suite
     file: SuiteFile  # it came from
     cases: Sequence[SuiteCase]  # in the file's order
@@ -171,7 +169,6 @@ class _Reader:
         )
 
     def _needs(self, given: Mapping[str, Value]) -> Needs:
-        """What a case needs of a machine."""
         needs = make(Needs, {key: value.given for key, value in given.items()})
         with self._file.blaming(places_of(given), ()):
             check_values(needs)

@@ -107,7 +107,6 @@ def _sum_up(sizes: dict[str, int], sums: Mapping[str, str], symbols: set[str], l
 
 
 def _check_known(where: str, unknown: set[str], symbols: set[str]) -> None:
-    """Raises `BadInput`: there are unknown names in a sum."""
     for other in sorted(unknown):
         if other == STEP:
             raise BadInput(f"{where}: only a loop has steps")

@@ -55,8 +55,6 @@ class State:
 
 
 class BoundLoop(LoopMode):
-    """A loop with IO binding."""
-
     single: type[BoundMode]  # the mode of single inferences that has its memory, and proves its fence
     one_buffer = False  # past and present of a state share one
     leaves_to_ort = True  # ONNX Runtime allocates a state that grows, where it can

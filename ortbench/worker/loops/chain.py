@@ -43,8 +43,6 @@ class Handed:
 
 @dataclass(frozen=True)
 class Links:
-    """The links of a stage."""
-
     taken: Mapping[str, Handed]  # what they give, by the name of the input
     given: Collection[str]  # the outputs that they take
     read: Collection[str]  # those of them that the stage copies to the host once, behind its last step
@@ -74,7 +72,6 @@ class ResidentStage(ResidentLoop):
         self._take()
 
     def _taken_slots(self) -> list[Slot]:
-        """What links give that is no state and has to be copied here."""
         return [slot for slot in self._ins[0] if slot.spec.name in self._links.taken]
 
     # What links give
@@ -139,7 +136,6 @@ class ResidentStage(ResidentLoop):
         return self._outs[-1][self._free.index(out)] if number is None else self._ends[number]
 
     def handed(self, out: int, stays: bool) -> Handed:
-        """What a link has of an output."""
         slot = self.end(out)
         if stays:
             return Handed(slot.value, slot.array)

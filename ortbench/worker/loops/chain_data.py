@@ -31,15 +31,12 @@ from ortbench.worker.session.tensors import Array, TensorSpec
 
 @dataclass(eq=False)
 class OpenStage:
-    """A stage whose model is open."""
-
     asked: Stage
     model: Model
     loop: LoopData = field(init=False)  # its arrays; there once the stages before it have run
 
     @property
     def name(self) -> str:
-        """What links call it."""
         return self.asked.name
 
     def last(self, out: int) -> Array:
@@ -60,8 +57,6 @@ class OpenStage:
 
 @dataclass(frozen=True, eq=False)
 class Joint:
-    """A link between two open stages."""
-
     link: Link
     # the stage that gives, and the place of its output
     source: OpenStage
@@ -235,7 +230,6 @@ def blaming(stage: Stage) -> Iterator[None]:
 
 
 def of_stage(name: str, error: OrtbenchError) -> OrtbenchError:
-    """The same error, of a stage."""
     return _saying(f"stage {name}: {error}", error)
 
 
@@ -244,6 +238,5 @@ def _saying(text: str, error: OrtbenchError) -> OrtbenchError:
 
 
 def loop_pairs(stage: OpenStage) -> list[list[str]]:
-    """What a stage feeds back, by names."""
     model = stage.model
     return [[model.outputs[pair.out].name, model.inputs[pair.into].name] for pair in stage.loop.pairs]

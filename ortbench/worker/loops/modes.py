@@ -28,8 +28,6 @@ from ortbench.worker.session.tensors import Array, TensorSpec, host_array, host_
 
 
 class CpuLoop(LoopMode):
-    """CPU tensors in every step."""
-
     name = CPU
     fence: Fence = CpuMode.fence
 

@@ -95,7 +95,6 @@ class CpuMode(OneAtATime, SingleMode):
 
 
 def arrays_of(model: Model) -> tuple[list[Bound], list[Bound]]:
-    """Where inputs and outputs of plain runs are."""
     sides = (model.inputs, "an array that is given to run"), (model.outputs, "an array that run makes")
     ins, outs = ([Bound(spec.name, HostMemory.label, why, usual=True) for spec in specs] for specs, why in sides)
     return ins, outs
@@ -248,7 +247,6 @@ class AsyncMode(BoundMode):
         return {LATENCY: (burst, self._native_binding, self._options)}
 
     def submits(self) -> dict[str, Split]:
-        """Of a burst: all of its runs and the one wait."""
         call, wait = (self._launches(), self._native_binding, self._options), self.fence.wait
         return {} if wait is None else {LATENCY: (call, wait)}
 

@@ -28,8 +28,6 @@ from ortbench.worker.session.tensors import TensorSpec, Value, host_array, host_
 
 @dataclass
 class Data:
-    """The arrays of a run."""
-
     arrays: dict[str, Value]  # inputs by name, in host memory; all arrays where there is any mode but `cpu-tensors`
     reference: list[Value]  # outputs in the model's order: the ones to hold every mode against
     guessed_dims: list[str]  # symbolic dimensions that were set to 1
@@ -151,7 +149,6 @@ def cpu_call(model: Model, arrays: dict[str, Value]) -> tuple[Callable[[Any, Any
 
 
 def cpu_arrays(model: Model, results: Any) -> list[Value]:
-    """What `cpu_call` returned, in arrays."""
     arrays: list[Value] = []
     for spec, result in zip(model.outputs, results, strict=True):
         if result is None or isinstance(result, (np.ndarray, list)):

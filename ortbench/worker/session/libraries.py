@@ -34,8 +34,6 @@ class LoadProblem:
 
 
 class NotLoaded(BenchmarkFailed):
-    """An EP's library that does not load."""
-
     def __init__(self, ep: str, problem: LoadProblem) -> None:
         super().__init__(f"{ep} does not load: {problem.text}")
         self.why, self.lacks_library, self.missing = problem.text, problem.lacks_library, problem.missing

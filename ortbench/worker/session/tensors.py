@@ -143,7 +143,6 @@ class TensorSpec:
         return self.onnx_number or self.dtype.type
 
     def nbytes(self, shape: Sequence[int]) -> int:
-        """Bytes of a tensor of a shape."""
         count = math.prod(shape)
         return (count + 1) // 2 if self.is_packed else count * self.dtype.itemsize
 
