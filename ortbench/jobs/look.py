@@ -14,12 +14,12 @@ from ortbench.analysis.freed import problem
 from ortbench.core import interpreters, signals
 from ortbench.core.errors import BENCHMARK_FAILED, DONE, INTERRUPTED, BadInput, BenchmarkFailed, Unsupported
 from ortbench.core.safe_text import visible
-from ortbench.jobs.check import FAILED, checked
+from ortbench.jobs.check import checked
 from ortbench.jobs.measuring import observed
 from ortbench.jobs.publishing import check_place, write, write_json
 from ortbench.measure.process import ask_once, freed_model, open_worker
 from ortbench.model.doctor_schema import Facts, Noise
-from ortbench.model.protocol import Inspected, Listed, Opened, Prepared, Program
+from ortbench.model.protocol import FAILED, Inspected, Listed, Opened, Prepared, Program
 from ortbench.plan.plan import Plan
 from ortbench.plan.target import Inputs, Target
 

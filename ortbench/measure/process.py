@@ -39,9 +39,8 @@ _STATELESS = {"packages", "examine", "devices", "inspect"}  # requests that no l
 _FLUSH_S = 30.0  # how long a profiler may take to save what it recorded in a worker
 
 
-_lost: dict[
-    str | None, dict[str, str]
-] = {}  # by the interpreter, the trials that ended or held up a worker, and what was said
+# By the interpreter, the trials that ended or held up a worker, and what was said.
+_lost: dict[str | None, dict[str, str]] = {}
 
 
 class WorkerLost(BenchmarkFailed):

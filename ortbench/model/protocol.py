@@ -440,9 +440,12 @@ class Ability(TypedDict):
     there: bool
 
 
+PASSED, FAILED, NOT_OFFERED = "passed", "failed", "not offered"
+
+
 class Check(TypedDict):
-    """Something that an EP must do: ``part`` of the contract, ``what``, ``verdict`` (``passed``, ``failed``, ``not offered``),
-    and in words how or why."""
+    """Something that an EP must do: ``part`` of the contract, ``what``, ``verdict`` (one of the three above), and in words how or
+    why."""
 
     part: str
     what: str

@@ -26,7 +26,6 @@ from ortbench.plan.target import Inputs, Target
 from ortbench.worker.modes.make import make_mode
 from ortbench.worker.proofs.outputs import check_outputs
 from ortbench.worker.session import first_run, providers, session
-from ortbench.worker.proofs.in_place import follows
 
 path = sys.argv[1]
 found = {}
@@ -36,8 +35,8 @@ for capture in (True, False):
     data = first_run.make_data(path, model, Inputs())
     one, two = (make_mode(name, model, data) for name in (RESIDENT, DEVICE))
     replays = [one.is_replayed(), two.is_replayed()]
-    kept = follows(one, model, data, one.write_inputs, None, None)
-    dropped = follows(one, model, data, lambda arrays: None, None, None)
+    kept = one.follows(one.write_inputs, None, None)
+    dropped = one.follows(lambda arrays: None, None, None)
     apart = one.graph_id != two.graph_id
     found[str(capture)] = [replays, kept.proved, dropped.wrong is not None, apart]
     check_outputs(one, None, None)

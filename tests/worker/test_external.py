@@ -15,7 +15,6 @@ from ortbench.model.modes import RESIDENT
 from ortbench.plan.target import Inputs, Target
 from ortbench.worker.modes import external_inputs
 from ortbench.worker.modes.make import make_mode
-from ortbench.worker.proofs.in_place import follows
 from ortbench.worker.proofs.outputs import check_outputs
 from ortbench.worker.session import first_run, providers, session
 from ortbench.worker.session.tensors import host_value
@@ -35,10 +34,10 @@ RELU = "g (float[8] x, bool[8] b) => (float[8] y) { z = Relu(x)  c = Cast<to = 1
 
 
 def test_numpy_is_not_copied(tmp_path: Path) -> None:
-    model, data, made = opened(tmp_path / "m.onnx", RELU)
+    _, data, made = opened(tmp_path / "m.onnx", RELU)
     check_outputs(made, None, None)
     assert made.external.same_addresses()
-    found = follows(made, model, data, made.external.write, None, None)
+    found = made.follows(made.external.write, None, None)
     assert (found.proved, found.how) == (True, "the outputs followed inputs that were written in place")
     assert np.array_equal(made.run_as_bound()[0], data.reference[0])
 
@@ -50,18 +49,16 @@ def test_a_copy_is_found_by_address_and_by_outputs(tmp_path: Path, monkeypatch: 
         return value
 
     monkeypatch.setattr(external_inputs.ExternalInputs, "wrap", copying)
-    model, data, made = opened(
-        tmp_path / "m.onnx", RELU.replace("bool[8] b", "float[8] b").replace("Cast<to = 1>", "Abs")
-    )
+    *_, made = opened(tmp_path / "m.onnx", RELU.replace("bool[8] b", "float[8] b").replace("Cast<to = 1>", "Abs"))
     assert not made.external.same_addresses()
-    found = follows(made, model, data, made.external.write, None, None)
+    found = made.follows(made.external.write, None, None)
     assert not found.proved
     assert found.wrong is not None
 
 
 def test_what_cannot_be_told_is_not_claimed(tmp_path: Path) -> None:
-    model, data, made = opened(tmp_path / "m.onnx", "g (float[1] x) => (float[1] y) { y = Relu(x) }")
-    found = follows(made, model, data, made.external.write, None, None)
+    *_, made = opened(tmp_path / "m.onnx", "g (float[1] x) => (float[1] y) { y = Relu(x) }")
+    found = made.follows(made.external.write, None, None)
     assert (found.proved, found.wrong) == (False, None)
     assert "nothing would show" in found.how
 

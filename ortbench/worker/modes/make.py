@@ -34,7 +34,6 @@ from ortbench.worker.modes.base import Mode, OneAtATime, Proof, SingleMode, Step
 from ortbench.worker.modes.bound import BoundMode
 from ortbench.worker.modes.pipelined import PipelinedMode
 from ortbench.worker.modes.slots import apart, copied_bytes, download, refuse_strings, shared_memory
-from ortbench.worker.proofs import in_place
 from ortbench.worker.proofs import outputs as output_arrays
 from ortbench.worker.proofs.fence import RUN, Fence
 from ortbench.worker.proofs.in_place import ZeroCopy as Verdict
@@ -354,7 +353,7 @@ class HostAccessibleMode(BoundMode):
     def _prove_alone(self, resident: ResidentMode, rtol: float | None, atol: float | None) -> Verdict:
         """The proof for what its EP has no other memory for. Raises `WrongOutputs`: runs do not see what is written in
         place."""
-        seen = in_place.follows(self, self._model, self._data, self.write_inputs, rtol, atol)
+        seen = self.follows(self.write_inputs, rtol, atol)
         if seen.wrong is not None:
             raise WrongOutputs(f"{seen.wrong} (after inputs were written in place)")
         return prove_alone(self, resident.copies_of(lambda place: place.is_shared), seen.how)

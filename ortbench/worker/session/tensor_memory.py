@@ -78,9 +78,7 @@ class _Finder:
             names = session.get_providers()
             devices = [provider.ep_device, *(device for device in all_ep_devices() if device.ep_name in names)]
         self._offered = [(device, *ep_device_memories(device)) for device in devices]
-        self._places: dict[
-            tuple[int, bool], Place
-        ] = {}  # of what is in a device's memory, by whether that is its DEFAULT
+        self._places: dict[tuple[int, bool], Place] = {}  # of what is in a device's memory: whether in its DEFAULT one
         if provider.ep_device is None or provider.computes_on_host:
             self._main = Place(device_memory(provider), None, stays=False)
         else:
