@@ -65,6 +65,7 @@ class BoundLoop(LoopMode):
         self._steps = steps
         self._single = self.single.make(model, loop.early)
         self.fence: Fence = self._single.fence
+        self.refused = self._single.refused
         self._values: dict[tuple[str, Shape], Any] = {}
         self._ins = [list(self._in_slots(number)) for number in range(loop.count)]
         self._outs = [list(self._out_slots(number)) for number in range(loop.count)]

@@ -194,16 +194,6 @@ class HostAccessibleLoop(BoundLoop):
     single = HostAccessibleMode
     leaves_to_ort = False  # its outputs would be in the device's DEFAULT memory
 
-    @property
-    def _refused(self) -> str | None:
-        """What ORT said to outputs bound as they are, where they have to be bound by address."""
-        assert isinstance(self._single, HostAccessibleMode)
-        return self._single.refused
-
-    @property
-    def is_by_address(self) -> bool:
-        return self._refused is not None
-
     def _up(self, slots: Sequence[Slot]) -> Copy:
         moved = [slot for slot in slots if not slot.stays]
         return copy_arrays([slot.array for slot in moved], [host_view(slot.spec, slot.value) for slot in moved])
@@ -216,7 +206,7 @@ class HostAccessibleLoop(BoundLoop):
         return False
 
     def _bind_output(self, binding: Any, name: str, spec: TensorSpec, value: Any, stays: bool = False) -> None:
-        if self._refused is None or stays:
+        if self.refused is None or stays:
             super()._bind_output(binding, name, spec, value)
         else:
             bind_as_own(binding, self._model.provider, name, spec, value)

@@ -56,6 +56,8 @@ class Mode(ABC):
     trials: tuple[int, ...]  # how many calls of ``latency`` each check of the outputs rests on
     whole: str = LATENCY  # what ranges call a call of ``latency``
     notes_starts = False  # whether it notes when the parts of its calls begin; see `take_starts`
+    # what ORT said to outputs bound as they are, where they had to be bound by address instead; else None
+    refused: str | None = None
     parts: tuple[str, ...] = (STEP,)  # what they call the parts of one whose times it takes
 
     @classmethod

@@ -278,8 +278,6 @@ class HostAccessibleMode(BoundMode):
 
     name = HOST_ACCESSIBLE
     bytes_in = bytes_out = 0
-    # what ORT said to outputs bound as they are, where they had to be bound by address instead; else None
-    refused: str | None = None
 
     @classmethod
     def lacks(cls, provider: Provider) -> str | None:
