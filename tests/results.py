@@ -15,6 +15,8 @@ from ortbench.analysis.bandwidth import copies, fail, put_samples
 from ortbench.analysis.comparing.history import Run, run_of
 from ortbench.analysis.comparing.series import Key, Series, value_of
 from ortbench.analysis.derive import derive, put_copies
+from ortbench.analysis.findings.advice import findings
+from ortbench.analysis.findings.finding import Finding
 from ortbench.analysis.host import put_host, put_spin_share
 from ortbench.analysis.items import put_throughput
 from ortbench.analysis.loads.levels import knees, load_cases, put_scaling
@@ -50,6 +52,18 @@ from ortbench.plan.sweep_plan import Shape
 from ortbench.plan.target import Inputs
 
 US, MS = 1_000, 1_000_000
+
+
+def said(findings: Iterable[Finding]) -> list[str]:
+    """Findings in lines, as a terminal shows them: the sentence, and what to do next."""
+    return [line for it in findings for line in it.lines]
+
+
+def sentences(result: Result) -> list[str]:
+    """All that is said of a result, in lines, the weightiest first."""
+    return said(findings(result))
+
+
 MB = 1_000_000
 EP = "SomeExecutionProvider"
 DET: NodeReference = {"name": "/head/Det_7", "op": "Det", "ep": CPU_EP}

@@ -11,7 +11,7 @@ import pytest
 
 from ortbench.analysis.bandwidth import add_shares
 from ortbench.analysis.comparing.compare import rows
-from ortbench.analysis.findings.advice import copy_share, sentences
+from ortbench.analysis.findings.run_advice import copy_share
 from ortbench.core.stats import Value
 from ortbench.core.units import duration
 from ortbench.gate.contests import own_contests, regression_contests
@@ -39,7 +39,7 @@ from ortbench.report.run import mode_table, splits
 from ortbench.worker.modes.make import CLASSES, make_mode
 from ortbench.worker.session import first_run, providers, session
 from tests.conftest import MODELS
-from tests.results import copying, measured, result_of, steady
+from tests.results import copying, measured, result_of, sentences, steady
 from tests.sources import nodes
 
 MS = 1_000_000
@@ -151,7 +151,7 @@ def test_a_mode_that_is_only_a_record_is_known_everywhere(monkeypatch: pytest.Mo
     assert len(splits(result)[1]) == 3
     assert {row.key.mode for row in rows([result, result])} == {"device-tensors", "made-up"}
     assert any(
-        f"{duration(4 * MS)} from and to ordinary host memory, {duration(2 * MS)} from and to pinned" in it
+        f"{duration(2 * MS)} from and to pinned memory, {duration(4 * MS)} from and to pageable" in it
         for it in sentences(result)
     )
     assert f"made-up: {duration(MS)} h2d, {duration(MS)} inference, {duration(MS)} d2h" in build_page(

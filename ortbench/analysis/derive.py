@@ -6,12 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 from ortbench.analysis.bandwidth import add_shares
-from ortbench.analysis.comparing.pairs import block_medians, shared
+from ortbench.analysis.comparing.pairs import ratio_of
 from ortbench.analysis.host import put_host, put_spin_share
 from ortbench.analysis.items import put_throughput
 from ortbench.analysis.nodes.handing_on import is_only_host_accessible, shows_copies
 from ortbench.analysis.steps_and_stages import summarise_stages, summarise_steps
-from ortbench.core.stats import Value, paired_ratio, summarise
+from ortbench.core.stats import Value, summarise
 from ortbench.model.kinds import KINDS
 from ortbench.model.modes import (
     COPIES_HIDDEN,
@@ -76,7 +76,7 @@ def _compare_with_cpu(result: Result) -> None:
         return
     for case in result.cases:
         if case.status == OK and case.stats(LATENCY) is not None:
-            case.speedup = _ratio(cpu, case)
+            case.speedup = ratio_of(cpu, case)
 
 
 def _derive_copies(result: Result) -> None:
@@ -115,20 +115,9 @@ def _describe_pipeline(result: Result) -> None:
             continue
         put_hidden(case)
         device = result.case(mode_of(case.mode).like)
-        against = None if device is None or case.status != OK else _ratio(device, case)
+        against = None if device is None or case.status != OK else ratio_of(device, case)
         if against is not None:
             case.put(PIPELINE_SPEEDUP, against.value, against.ci95, derived=True)
-
-
-def _ratio(base: Case, case: Case) -> Value | None:
-    """How many times as fast as `base` a case is, over paired blocks; None without any."""
-    pairs = shared(block_medians(base, LATENCY), block_medians(case, LATENCY))
-    if not pairs[0]:
-        return None
-    ratio = paired_ratio(*pairs)
-    return Value(
-        round(ratio.ratio, 4), None if ratio.ci95 is None else (round(ratio.ci95[0], 4), round(ratio.ci95[1], 4))
-    )
 
 
 def put_hidden(case: Case) -> None:

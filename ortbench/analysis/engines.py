@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from ortbench.analysis.findings.finding import Finding, Weight
+from ortbench.analysis.findings.program import again
 from ortbench.core.errors import BadInput
 from ortbench.core.units import duration
 
@@ -45,15 +47,17 @@ def is_warm(before: frozenset[File], after: frozenset[File]) -> bool:
     return bool(before) and not any(name.endswith(".engine") for name, _, _ in after - before)
 
 
-def engine_sentences(result: Result) -> list[str]:
+def engine_findings(result: Result) -> list[Finding]:
     """How long the engine took; empty for EPs that build none."""
     if result.target["ep"] not in BUILDERS:
         return []
     took, first = (duration(result.setup[key]) for key in ("session_ns", "first_inference_ns"))
-    cache = result.setup.get("engine_cache")
-    then = f"the first run took {first}"
+    cache, evidence = result.setup.get("engine_cache"), f"the first inference took {first}"
     if cache is None:
-        return [f"Engine built in {took}, {then}; --engine-cache DIR keeps it for the next session."]
+        return [
+            Finding(f"The engine was built in {took}", evidence, again(result, "--engine-cache", "DIR"), Weight.COST)
+        ]
     if cache["warm"]:
-        return [f"Engine loaded from the cache in {took}, {then}."]
-    return [f"Engine built in {took} (cold cache), {then}; the next session loads it."]
+        return [Finding(f"The engine was loaded from the cache in {took}", evidence, weight=Weight.DETAIL)]
+    evidence = f"cold cache, {evidence}; the next session loads it"
+    return [Finding(f"The engine was built in {took}", evidence, weight=Weight.DETAIL)]

@@ -35,7 +35,7 @@ _OWNERS: tuple[Owner, ...] = (
     OutputOptions,
 )
 # What a call gives back is written by whoever has it, and it prints nothing.
-_OF_THE_COMMAND = {"json", "junit", "action-json", "bmf", "trace", "html", "markdown", "quiet"}
+_OF_THE_COMMAND = {"json", "junit", "action-json", "bmf", "trace", "html", "markdown", "quiet", "verbose"}
 _NAMES = {"mode": "modes"}  # always a list
 
 

@@ -12,7 +12,7 @@ import typer
 
 from ortbench.cli.options import Model, command_line, takes
 from ortbench.core.errors import BadInput
-from ortbench.model.modes import ALL_MODES, CPU, MODES
+from ortbench.model.modes import ALL_MODES, CPU, DEVICE, HOST_ACCESSIBLE, MODES
 from ortbench.plan.configurations import sides_of
 from ortbench.plan.loop_plan import steps_of
 from ortbench.plan.options import MEASURED, WRITTEN, RawOptions, make, options_of
@@ -153,7 +153,8 @@ def code(
     if model.endswith(".toml"):
         reason = "no program is written for a chain; write that of each stage by its model"
         raise BadInput(f"{model}: {reason} (see ortbench explain --more chains)")
-    plan = replace(plan_of(model, given, command_line()), modes=(_mode_of_code(given),))
+    plan = plan_of(model, given, command_line())
+    plan = replace(plan, modes=_modes_of_code(given, plan))
     plan = replace(plan, loop=replace(plan.loop, duration_s=given.get("duration", CODE_DURATION_S)))
     check(plan)
     _check_code(plan)
@@ -162,8 +163,9 @@ def code(
     raise SystemExit(job.code(plan, out, notebook))
 
 
-def _mode_of_code(given: RawOptions) -> str:
-    """The one mode.
+def _modes_of_code(given: RawOptions, plan: Plan) -> tuple[str, ...]:
+    """The one mode; where none is asked for those to choose from, of which the first that the EP can do is taken: they take new
+    inputs and return outputs in each inference, so that their program can replace any, but a loop's, whose state stays on the device.
 
     Raises:
         BadInput: there are several.
@@ -172,7 +174,20 @@ def _mode_of_code(given: RawOptions) -> str:
     modes = list(dict.fromkeys([*given.get("mode", ()), *added]))
     if len(modes) > 1:
         raise BadInput(f"a program does one mode, and these are {len(modes)}: {', '.join(modes)}", "--mode")
-    return modes[0] if modes else MODES[CPU].without_copies
+    if modes:
+        return (modes[0],)
+    if plan.steps is not None:
+        return (MODES[CPU].without_copies,)
+    target = plan.target
+    wanted = [
+        *(["dynamic_outputs"] if target.dynamic_outputs else []),
+        *(["external_inputs"] if target.external is not None else []),
+        *(["captured"] if target.cuda_graph else []),
+    ]
+    return tuple(mode for mode in _REPLACEABLE if all(getattr(MODES[mode], it) for it in wanted))
+
+
+_REPLACEABLE = (HOST_ACCESSIBLE, DEVICE, CPU)  # from the one that copies least
 
 
 def _check_code(plan: Plan) -> None:

@@ -134,14 +134,14 @@ def _print(sections: Sequence[Section], facts: Facts, measured: bool) -> None:
 
 
 def code(plan: Plan, out: str | None, notebook: str | None) -> int:
-    """Write the program of the plan's one mode to files, or print it where no file was asked for; the exit code. `BadInput`
-    or `BenchmarkFailed` where the mode cannot be set up, or no program is written for it."""
+    """Write the program of the first of the plan's modes that can be set up to files, or print it where no file was asked for; the exit code. `BadInput`
+    or `BenchmarkFailed` where none can be set up, or no program is written for it."""
     check_place(out, "--out")
     check_place(notebook, "--notebook")
-    opened, prepared, found = _found(plan)
+    mode, opened, prepared, found = _found(plan)
     from ortbench.report.programs import program
 
-    written = program.write(plan, opened, prepared, found, plan.command)
+    written = program.write(replace(plan, modes=(mode,)), opened, prepared, found, plan.command)
     texts: list[tuple[str, str, str]] = []
     if out is not None or notebook is None:
         texts.append(("--out", out or "-", written.source))
@@ -154,19 +154,20 @@ def code(plan: Plan, out: str | None, notebook: str | None) -> int:
     return DONE
 
 
-def _found(plan: Plan) -> tuple[Opened, Prepared, Program]:
-    """What a worker says of the model, of the mode, and of what a program does."""
-    (mode,) = plan.modes
+def _found(plan: Plan) -> tuple[str, Opened, Prepared, Program]:
+    """The first mode that can be set up, and what a worker says of the model, of the mode, and of what a program does."""
     loop = plan.loop
     with open_worker(plan) as client:
-        try:
-            opened: Opened = client.receive()
-            if opened["unsupported"] is not None:
-                raise BenchmarkFailed(f"{mode}: {opened['unsupported']}")
-            prepared: Prepared = client.ask(
-                "prepare", mode=mode, warmup=_WARMUP, depth=loop.depth, warmup_ns=loop.warmup_ns
-            )
-            found: Program = client.ask("program", mode=mode)
-        except Unsupported as error:
-            raise BenchmarkFailed(f"{mode}: {error}") from None
-    return opened, prepared, found
+        opened: Opened = client.receive()
+        if opened["unsupported"] is not None:
+            raise BenchmarkFailed(f"{plan.modes[0]}: {opened['unsupported']}")
+        for mode in plan.modes:
+            try:
+                prepared: Prepared = client.ask(
+                    "prepare", mode=mode, warmup=_WARMUP, depth=loop.depth, warmup_ns=loop.warmup_ns
+                )
+                found: Program = client.ask("program", mode=mode)
+                return mode, opened, prepared, found
+            except Unsupported as error:
+                reason = f"{mode}: {error}"
+    raise BenchmarkFailed(reason)

@@ -50,7 +50,7 @@ def publish(
     if markdown is None:
         from ortbench.report.markdown import markdown as as_markdown
 
-        markdown = "\n".join(map(as_markdown, reports))
+        markdown = "\n".join(as_markdown(report, wanted.verbose) for report in reports)
     summarise_job(markdown)
     if wanted.markdown is not None:
         write(wanted.markdown, markdown, "--markdown")
@@ -62,7 +62,7 @@ def publish(
         for number, report in enumerate(reports):
             if number:
                 print()
-            print_report(report)
+            print_report(report, wanted.verbose)
     if wanted.html is not None and page is not None:
         quieten_matplotlib()
         write(wanted.html, page(), "--html")

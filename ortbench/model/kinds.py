@@ -44,6 +44,10 @@ class Kind:
     checks: tuple[str, ...] = ()  # what a gate can check without a baseline, by its options
     live: bool = True  # a gate can measure candidate and baseline in turns
     derives_copies: bool = True  # the copies of CPU tensors follow from latency with and without them
+    # what its modes whose tensors stay on the device need, behind "if"; and whether what crosses the link all the same is counted in
+    # each unit of work, so that they can replace the others wherever that is given
+    on_device_needs: str = "tensors never cross the link"
+    counts_crossings: bool = False
     of_stages: bool = False  # model, EP and settings are those of several sessions
     needed: tuple[str, ...] = ("model", "placement")  # parts of its results that are never empty
     target_keys: tuple[str, ...] = ()  # keys that the target has, whatever is there
@@ -86,9 +90,11 @@ LOOP = Kind(
         compared=_figures("loop", "step", *_COSTS), several=_figures("loop", "step", *_COSTS), gated=_figures("loop"), history=_figures("loop"),
     ),),
     charts=("steps", "distribution", "drift", "bandwidth"),
-    advice=("placement", "places", "loop", "program", "host", "engine", "nodes"),
+    advice=("placement", "places", "loop", "host", "engine", "nodes"),
     checks=_ANYWHERE,
     derives_copies=False,
+    on_device_needs="the host does not need the state between steps",
+    counts_crossings=True,
     needed=(*RUN.needed, "loop"),
 )  # fmt: skip
 CHAIN = Kind(
@@ -101,6 +107,8 @@ CHAIN = Kind(
     advice=("placement", "places", "chain", "host", "engine", "nodes"),
     checks=_ANYWHERE,
     derives_copies=False,
+    on_device_needs="the host does not need what the links carry",
+    counts_crossings=True,
     of_stages=True,
     needed=(*RUN.needed, "chain"),
 )  # fmt: skip

@@ -25,6 +25,7 @@ class OutputOptions:
         check: the library of a plugin EP that is to be checked.
         json, junit, action_json, bmf, trace, html, markdown: files besides those of the folder.
         quiet: print nothing but errors.
+        verbose: print all findings, not the first few.
     """
 
     out: Path = _written(
@@ -79,4 +80,8 @@ class OutputOptions:
     quiet: bool = _written(
         "quiet", "", "Print nothing but errors; write files all the same.", kind=FLAG, default=False, short="q",
         commands=(*_MEASURES, "suite", "merge"),
+    )  # fmt: skip
+    verbose: bool = _written(
+        "verbose", "", "Print all findings, not the first few lines.", kind=FLAG, default=False, short="v",
+        commands=("run", "loop", "chain", "load", "sweep", "compare"),
     )  # fmt: skip

@@ -8,8 +8,9 @@ from typing import Any
 
 from ortbench.analysis.comparing.compare import Row, are_one_run, lacks, only_in, rows, word
 from ortbench.analysis.comparing.series import EVERYTHING, Key, Selection, point_text
-from ortbench.analysis.findings.advice import superseded
-from ortbench.analysis.nodes.node_shares import missed, placed_sentences
+from ortbench.analysis.findings.advice import side_findings, superseded
+from ortbench.analysis.findings.finding import Finding, Weight
+from ortbench.analysis.nodes.node_shares import placed_findings
 from ortbench.gate.limits import FAILED, PASSED, overall
 from ortbench.gate.limits import UNCLEAR as UNDECIDED
 from ortbench.gate.verdict import Verdict
@@ -28,6 +29,7 @@ from ortbench.report.model import (
     Column,
     Command,
     Conclusion,
+    Findings,
     Kind,
     Note,
     Notes,
@@ -54,6 +56,7 @@ from ortbench.report.phrases import (
 
 _MODE = Column("mode", Kind.NAME, KEY)
 _LATENCY = figure(LATENCY)
+_FEW = 6  # results of which each mode that is the fastest is named
 _PREVIOUS = (Column("vs previous", Kind.NUMBER, 3), Column("step", Kind.WORD, 3))
 
 
@@ -151,12 +154,14 @@ def build(
     remarks: Sequence[str] = (),
 ) -> Report:
     """The report of a comparison; see `tables`. `remarks` say what the results differ in."""
-    said = map(remark, [*lacks(results, names, rows(results, only)), *remarks, *only_in(results, names)])
-    notes = [*why_missing(results, names), *said, *best_note(results, names, only.modes)]
+    remarked = map(remark, [*lacks(results, names, rows(results, only)), *remarks, *only_in(results, names)])
+    notes = [*why_missing(results, names), *remarked, *best_note(results, names, only.modes)]
     sides = side_by_side(results, names, same, in_order, only)
     explained = [Paragraph(legend(results, same)), hint("ratio", "95% CI", "verdict")]
     off = off_target(results, names)
-    return Report(title(names), (*([off] if off else ()), [sides], [Notes(notes), *explained]))
+    found = side_findings(results, names) if len(results) <= _FEW else []
+    last: list[Block] = [*([Findings(found)] if found else []), Notes(notes), *explained]
+    return Report(title(names), (*([off] if off else ()), [sides], last))
 
 
 def build_alone(names: Sequence[str]) -> Report:
@@ -227,8 +232,8 @@ def records(
 
 
 def off_target(results: Sequence[Result], names: Sequence[str]) -> list[Notes]:
-    """That (nearly) nothing ran on the EP that was asked for, which stands before any figure; no block where more did."""
-    found = _together(results, names, lambda result: [remark(it) for it in placed_sentences(result)[: _is_off(result)]])
+    """That most ran elsewhere than on the EP that was asked for, which stands before any figure; no block where it did not."""
+    found = _together(results, names, lambda result: [remark(it.text) for it in placed_findings(result) if _is_off(it)])
     return [Notes(found)] if found else []
 
 
@@ -236,14 +241,14 @@ def placed_and_warned(results: Sequence[Result], names: Sequence[str]) -> list[N
     """What is copied inside the graphs, and what the results warn of besides."""
 
     def said(result: Result) -> Iterable[Note]:
-        return [*map(Note, placed_sentences(result)[_is_off(result) :]), *warnings(result, superseded(result))]
+        placed = [Note(it.text) for it in placed_findings(result) if not _is_off(it)]
+        return [*placed, *warnings(result, superseded(result))]
 
     return _together(results, names, said)
 
 
-def _is_off(result: Result) -> int:
-    """How many of what is said of places is about an EP that was missed."""
-    return int(missed(result) is not None)
+def _is_off(found: Finding) -> bool:
+    return found.weight is Weight.DOUBT
 
 
 def _together(results: Sequence[Result], names: Sequence[str], said: Callable[[Result], Iterable[Note]]) -> list[Note]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ortbench.analysis.findings.advice import sentences, superseded
+from ortbench.analysis.findings.advice import findings, superseded
 from ortbench.analysis.loads.levels import (
     CONCURRENCY,
     RATE,
@@ -51,6 +51,7 @@ from ortbench.report.model import (
     Column,
     Kind,
     Note,
+    Notes,
     Paragraph,
     Report,
     Table,
@@ -59,7 +60,7 @@ from ortbench.report.model import (
     filled,
     maybe,
 )
-from ortbench.report.phrases import cell, hint, measured_report, mode_name, warnings
+from ortbench.report.phrases import advice, cell, hint, measured_report, mode_name, warnings
 from ortbench.report.placement import on_page, placement_parts
 
 WHAT_A_LEVEL_IS = (
@@ -243,7 +244,11 @@ def _curve(result: Result, levels: Sequence[Case], stat: str) -> str:
 def build(result: Result, folder: str | None = None) -> Report:
     """The report of a load."""
     tables = load_tables(result)
-    notes = [*level_failures(result), *map(Note, sentences(result)), *warnings(result, superseded(result))]
+    said = [
+        Notes(level_failures(result)),
+        advice(findings(result), folder),
+        Notes(warnings(result, superseded(result))),
+    ]
     parts: list[Sequence[Block]] = [[table] for table in tables]
     if tables:
         words = dict.fromkeys(column.name for table in tables for column in table.columns)
@@ -254,7 +259,7 @@ def build(result: Result, folder: str | None = None) -> Report:
         ]
         parts.append([Paragraph(WHAT_A_LEVEL_IS, media=TERMINAL | PAGE), hint(*unusual)])
     parts += on_page([*cost_parts(result), *placement_parts(result)])
-    return measured_report("ortbench load", result, parts, notes, WHAT_A_LEVEL_IS if tables else "", folder)
+    return measured_report("ortbench load", result, parts, said, WHAT_A_LEVEL_IS if tables else "", folder)
 
 
 def _sign(level: Case) -> tuple[str, str]:

@@ -9,10 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
+from ortbench.analysis.findings.finding import Finding
 from ortbench.core.safe_text import visible
 from ortbench.report.model import (
     Block,
     Command,
+    Findings,
     Heading,
     Kind,
     Medium,
@@ -56,13 +58,14 @@ def _code(text: str) -> str:
     return f"{fence}{space}{text}{space}{fence}"
 
 
-def markdown(report: Report) -> str:
-    """A report as Markdown: every block is followed by an empty line, so that nothing runs into the next one."""
+def markdown(report: Report, verbose: bool = False) -> str:
+    """A report as Markdown: every block is followed by an empty line, so that nothing runs into the next one; `verbose`: with all
+    findings."""
     shown = [block for part in report.parts for block in part if Medium.MARKDOWN in block.media]
-    return "\n".join(line for block in (Title(report.title, 1), *shown) for line in (*_lines(block), ""))
+    return "\n".join(line for block in (Title(report.title, 1), *shown) for line in (*_lines(block, verbose), ""))
 
 
-def _lines(block: Block) -> list[str]:
+def _lines(block: Block, verbose: bool) -> list[str]:
     match block:
         case Title():
             return [f"{'#' * block.level} {escaped(block.text)}"]
@@ -79,9 +82,18 @@ def _lines(block: Block) -> list[str]:
             return lines + [line for it in block.more[:1] for line in ("", f"## {it.title}", "", *table_lines(it))]
         case Notes():
             return [f"- {escaped(note.text)}" for note in block.notes]
+        case Findings():
+            found, left = block.shown(verbose)
+            lines = [line for it in found for line in (f"- {escaped(it.text)}", *_next(it))]
+            return [*lines, *([f"- {escaped(left)}"] if left else [])]
         case Command():
             return [_code(" ".join(block.words))] if block.words else []
     raise TypeError(block)
+
+
+def _next(found: Finding) -> list[str]:
+    """What to do next: a command as code, to be copied."""
+    return [f"  - Next: {(_code if found.is_command else escaped)(found.next)}"] if found.next else []
 
 
 def _broken(lines: Iterable[str]) -> list[str]:

@@ -9,6 +9,8 @@ from enum import Enum, auto
 from itertools import compress
 from typing import TypeVar
 
+from ortbench.analysis.findings.finding import Finding, first_lines
+
 Known = TypeVar("Known")
 
 NOTHING = "–"  # a cell without a figure
@@ -43,6 +45,7 @@ class Kind(Enum):
 
 
 WIDE = 60  # characters of a long name, where there is room
+MOST_LINES = 7  # of findings, where not all are shown
 KEY = 0  # the group of the columns that stand at the head of every part of a table that is shown in parts
 
 
@@ -192,6 +195,21 @@ class Notes(Block):
     """A list of things to know."""
 
     notes: Sequence[Note]
+
+
+@dataclass(frozen=True)
+class Findings(Block):
+    """What figures mean and what to do, most important first: a page shows all, others the first lines unless all are asked for."""
+
+    findings: Sequence[Finding]
+    more: str = ""  # what shows all of them
+    most: int = MOST_LINES  # lines where not all are shown
+
+    def shown(self, everything: bool) -> tuple[list[Finding], str]:
+        """Those to show, and a line on those that are left out."""
+        found = list(self.findings) if everything else first_lines(self.findings, self.most)
+        left = len(self.findings) - len(found)
+        return found, f"{left} more: {self.more}" if left else ""
 
 
 @dataclass(frozen=True)

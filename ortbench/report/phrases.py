@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable, Collection, Iterable, Sequence
 
 from ortbench.analysis.comparing.comparable import variables_line
 from ortbench.analysis.comparing.compare import CANNOT_TELL, FASTER, SLOWER, RatioEstimate, Row, word
+from ortbench.analysis.findings.finding import Finding
 from ortbench.analysis.findings.load_advice import slo_text
 from ortbench.analysis.items import best_of, is_batch
 from ortbench.analysis.loads.levels import CONCURRENCY, RATE, asked_of, at, load_cases, rate_text
@@ -35,12 +37,14 @@ from ortbench.report.model import (
     DERIVED,
     GOOD,
     MARKDOWN,
+    MOST_LINES,
     NOTHING,
     UNCLEAR,
     Block,
     Cell,
     Column,
     Command,
+    Findings,
     Heading,
     Hint,
     Kind,
@@ -194,13 +198,24 @@ def said_once(pairs: Iterable[tuple[Known, str]]) -> dict[Known, list[str]]:
     return found
 
 
+def advice(found: Sequence[Finding], folder: str | None, most: int = MOST_LINES) -> Findings:
+    """Findings in so many lines, and what shows those for which there is no room."""
+    page = f"ortbench report {shlex.quote(folder or 'FOLDER')}"
+    return Findings(found, f"--verbose prints all findings, {page} makes a page of them", most)
+
+
 def measured_report(
-    what: str, result: Result, parts: Iterable[Sequence[Block]], notes: Sequence[Note], legend: str, folder: str | None
+    what: str, result: Result, parts: Iterable[Sequence[Block]], said: Sequence[Block], legend: str, folder: str | None
 ) -> Report:
-    """The report of a result: its heading, its parts, and last the notes, what the figures are, for files, the command, and where
-    it was saved."""
+    """The report of a result: its heading, its parts, and last what is said of it, what the figures are, for files, the command,
+    and where it was saved."""
     explained = [Paragraph(legend, media=MARKDOWN)] if legend else []
-    last: list[Block] = [Notes(notes), *explained, Command(result.command), SavedIn(folder)]
+    there = [
+        it
+        for it in said
+        if not ((isinstance(it, Notes) and not it.notes) or (isinstance(it, Findings) and not it.findings))
+    ]
+    last: list[Block] = [*there, *explained, Command(result.command), SavedIn(folder)]
     return Report(f"{what}: {result_name(result) or result.model['path']}", [[Heading(heading(result))], *parts, last])
 
 

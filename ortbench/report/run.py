@@ -7,8 +7,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from ortbench.analysis.bandwidth import measured
-from ortbench.analysis.findings.advice import sentences, superseded
-from ortbench.analysis.nodes.node_shares import missed
+from ortbench.analysis.findings.advice import findings, superseded
+from ortbench.analysis.findings.finding import Weight
 from ortbench.core import units
 from ortbench.core.files import write_or_note
 from ortbench.core.stats import SAMPLES_FOR, Stats
@@ -23,15 +23,15 @@ from ortbench.report.markdown import markdown
 from ortbench.report.model import (
     DERIVED,
     KEY,
+    MOST_LINES,
     NOTHING,
     PAGE,
     TERMINAL,
-    UNCLEAR,
     Bar,
     Block,
     Column,
+    Findings,
     Kind,
-    Note,
     Notes,
     Paragraph,
     Report,
@@ -40,6 +40,7 @@ from ortbench.report.model import (
     filled,
 )
 from ortbench.report.phrases import (
+    advice,
     cell,
     has_items,
     hint,
@@ -179,17 +180,23 @@ def build(result: Result, folder: str | None = None) -> Report:
 
 def _build(result: Result, folder: str | None) -> Report:
     table = mode_table(result)
-    said, off = sentences(result), bool(table.rows) and missed(result) is not None
-    notes = [*not_measured(result), *map(Note, said[off:]), *warnings(result, superseded(result))]
+    found = findings(result)
+    off = [it for it in found if it.weight is Weight.DOUBT and table.rows]
+    rest = [it for it in found if it not in off]
+    last = [
+        Notes(not_measured(result)),
+        advice(rest, folder, MOST_LINES - sum(len(it.lines) for it in off)),
+        Notes(warnings(result, superseded(result))),
+    ]
     explained = filter(None, (f"Times are medians.{derived_mark(table)}", _LEGENDS.get(result.kind)))
     parts: list[Sequence[Block]] = []
     if off:  # what the figures are of comes before them
-        parts.append([Notes([Note(said[0], "!", UNCLEAR)])])
+        parts.append([Findings(off)])
     if table.rows:
         parts += [[table], _EXPLAINED.get(result.kind, _explained)(table)]
     parts += [[it] for it in further_tables(result)]
     parts += [*cost_parts(result), *placement_parts(result)]
-    return measured_report("ortbench", result, parts, notes, " ".join(explained), folder)
+    return measured_report("ortbench", result, parts, last, " ".join(explained), folder)
 
 
 _REPORTS: dict[str, Callable[[Result, str | None], Report]] = {LOAD: report_load.build, SWEEP: sweep.build}

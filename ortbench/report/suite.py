@@ -10,6 +10,7 @@ from ortbench.analysis.items import Rate, best, is_batch
 from ortbench.core.parts import plain
 from ortbench.core.units import count, duration, energy, rate, ratio, size
 from ortbench.gate.limits import FAILED, PASSED, UNCLEAR
+from ortbench.model.kinds import RUN
 from ortbench.report import model
 from ortbench.report.model import (
     BAD,
@@ -23,6 +24,7 @@ from ortbench.report.model import (
     Kind,
     Note,
     Notes,
+    Paragraph,
     Report,
     SavedIn,
     Table,
@@ -45,6 +47,8 @@ def _rate_kept(rate_per_s: float) -> str:
     return f"{rate(rate_per_s)}/s"
 
 
+_ON_DEVICE = Column("tensors on the device", Kind.WORD)
+_THERE = f"tensors on the device: only if {RUN.on_device_needs}; all other figures are of modes with new inputs in each inference."
 # Columns, the fields of a record that they show, and how.
 _COLUMNS: tuple[tuple[Column, str, Callable[[Any], str]], ...] = (
     (Column("case", Kind.NAME, KEY), "id", str),
@@ -52,6 +56,9 @@ _COLUMNS: tuple[tuple[Column, str, Callable[[Any], str]], ...] = (
     (Column("fastest mode", Kind.WORD), "fastest", str),
     (Column("latency"), "fastest_ns", duration),
     (Column("× cpu-tensors"), "speedup", ratio),
+    (_ON_DEVICE, "resident", str),
+    (Column("latency there"), "resident_ns", duration),
+    (Column("× there"), "resident_speedup", ratio),
     (Column("CPU time"), "cpu_time_ns", duration),
 )
 _BEST_SHAPE = "best shape"  # of a sweep, of which the other figures are
@@ -95,7 +102,8 @@ def case_table(records: Sequence[Record]) -> Table:
 def build(name: str, records: Sequence[Record], folder: str | None = None) -> Report:
     """The summary of a suite; `folder` is where it was saved, which is said in a terminal."""
     notes = [*(_reason(record) for record in records if record.reason), *map(Note, _best(records))]
-    words = [hint(*dict.fromkeys(record.outcome for record in records))] if records else []
+    words: list[Block] = [Paragraph(_THERE)] if any(record.resident is not None for record in records) else []
+    words += [hint(*dict.fromkeys(record.outcome for record in records))] if records else []
     last: list[Block] = [Notes(notes)] if notes else []
     last += [Conclusion(f"suite {name}: {headline(records)}"), SavedIn(folder)]
     across = across_cards(records)
@@ -128,7 +136,7 @@ _CSV_COLUMNS = (
 
 # Columns that are there where any record has one of them.
 _CSV_MORE = (
-    ("best_shape",), ("steps", "step_throughput_per_s"), ("throughput_per_s", "callers", "knee", "slo_rate"), ("device_memory_bytes", "host_memory_bytes"), ("energy_j",),
+    ("resident", "resident_ns", "resident_speedup"), ("best_shape",), ("steps", "step_throughput_per_s"), ("throughput_per_s", "callers", "knee", "slo_rate"), ("device_memory_bytes", "host_memory_bytes"), ("energy_j",),
 )  # fmt: skip
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ortbench.analysis.findings.advice import copy_share, sentences
+from ortbench.analysis.findings.advice import findings
+from ortbench.analysis.findings.run_advice import copy_share
 from ortbench.analysis.sweep import failures, has_a_cost, keeps, point_as_result
 from ortbench.core import units
 from ortbench.model.modes import ALL_MODES, CPU, ITEM_THROUGHPUT, ITEM_TIME, LATENCY, is_rate
@@ -25,6 +26,7 @@ from ortbench.report.model import (
     Column,
     Kind,
     Note,
+    Notes,
     Paragraph,
     Report,
     Table,
@@ -33,7 +35,7 @@ from ortbench.report.model import (
     filled,
     maybe,
 )
-from ortbench.report.phrases import hint, measured_report, speedup_cells, warnings
+from ortbench.report.phrases import advice, hint, measured_report, speedup_cells, warnings
 from ortbench.report.placement import on_page, placement_parts
 
 BEST, TIE = "best", "as good"
@@ -174,13 +176,13 @@ def build(result: Result, folder: str | None = None) -> Report:
     tables = mode_tables(result)
     parts: list[Sequence[Block]] = [[Paragraph(f"{table.title}:", media=PRINTED), table] for table in tables]
     if tables:
-        said = f"Times are medians; {DERIVED} derived, not measured."
-        parts.append([Paragraph(said, media=TERMINAL | PAGE), hint("per item", "best", "× later")])
+        times = f"Times are medians; {DERIVED} derived, not measured."
+        parts.append([Paragraph(times, media=TERMINAL | PAGE), hint("per item", "best", "× later")])
     if (shapes := shape_table(result)).rows:
         parts.append([Paragraph("shapes:", media=PRINTED), shapes])
     if (switching := switching_table(result)).rows:
         parts.append([switching, Paragraph(WHAT_SWITCHING_IS)])
     parts += [*cost_parts(result), *on_page(placement_parts(result))]
-    notes = [*not_measured(result), *map(Note, sentences(result)), *warnings(result)]
+    said = [Notes(not_measured(result)), advice(findings(result), folder), Notes(warnings(result))]
     legend = f"Times are medians. {DERIVED} marks what was derived, not measured."
-    return measured_report("ortbench", result, parts, notes, legend, folder)
+    return measured_report("ortbench", result, parts, said, legend, folder)

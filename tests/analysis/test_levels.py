@@ -84,12 +84,12 @@ def test_levels_are_ordered_and_told_apart() -> None:
     assert [(it.mode, at(it)) for it in measured(result, CONCURRENCY)] == [
         ("device-tensors", LoadPoint(CONCURRENCY, 2)), ("device-tensors", LoadPoint(CONCURRENCY, 8)), ("cpu-tensors", LoadPoint(CONCURRENCY, 4))
     ]  # fmt: skip
-    assert [at(it).text for it in measured(result, RATE)] == ["30 a second"]
-    assert LoadPoint(RATE, 83.981).text == "84.0 a second"  # which a search came upon
+    assert [at(it).text for it in measured(result, RATE)] == ["30 requests/s"]
+    assert LoadPoint(RATE, 83.981).text == "84.0 requests/s"  # which a search came upon
     assert [LoadPoint(CONCURRENCY, 1).text, LoadPoint(CONCURRENCY, 4).phrase, LoadPoint(RATE, 0.5).phrase] == [
-        "1 caller",
-        "with 4 callers",
-        "at 0.5 a second",
+        "1 client",
+        "with 4 clients",
+        "at 0.5 requests/s",
     ]
 
 

@@ -19,7 +19,7 @@ from ortbench.plan.options import Option
 from tests.api_page import CALLS, document
 from tests.conftest import ROOT
 
-NOT_FOR_PYTHON = {"json", "junit", "action_json", "bmf", "trace", "html", "markdown", "quiet"}
+NOT_FOR_PYTHON = {"json", "junit", "action_json", "bmf", "trace", "html", "markdown", "quiet", "verbose"}
 
 
 # What a call takes besides paths, and where it is no path but a model, arrays or a result.

@@ -158,7 +158,7 @@ def test_a_notebook_shows_the_first_part_of_the_page() -> None:
     assert shown.startswith('<div class="ortbench">')
     assert shown.count("<svg") == 1
     assert "<script" not in shown
-    for said in ("of a run with CPU tensors", "device-resident is fastest"):
+    for said in ("of the latency of cpu-tensors", "device-resident"):
         assert said in shown
         assert said in page
     # The style is of the part alone.

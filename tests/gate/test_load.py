@@ -134,11 +134,11 @@ def test_a_level_that_failed_or_is_of_another_load() -> None:
     one = serving()
     lose(one, 3)
     verdict = gate_stored(one, serving(), limits(), force=False)
-    assert verdict.failed == ["candidate: cpu-tensors with 8 callers failed: the worker was ended by SIGSEGV"]
+    assert verdict.failed == ["candidate: cpu-tensors with 8 clients failed: the worker was ended by SIGSEGV"]
     assert verdict.code == 1
     one.cases.append(replace(load_cases(one)[3], mode="device-tensors"))
     (said,) = gate_stored(one, serving(), limits(), force=False).failed
-    assert said == "candidate: cpu-tensors, device-tensors with 8 callers failed: the worker was ended by SIGSEGV"
+    assert said == "candidate: cpu-tensors, device-tensors with 8 clients failed: the worker was ended by SIGSEGV"
     for baseline, reason in [
         (result_of(measured("cpu-tensors", latency=steady([1000] * 24))), "kind: single inferences and a load"),
         (serving(sessions="process"), "sessions: process and shared"),

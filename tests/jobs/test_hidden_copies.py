@@ -274,7 +274,7 @@ def test_without_the_option_there_is_no_pass(tmp_path: Path) -> None:
     assert result["nodes"] is None
 
 
-def test_inspect_names_node_sentences(library: Path) -> None:
+def test_inspect_names_node_findings(library: Path) -> None:
     ran = ortbench("inspect", ISLAND, "--ep-library", library, COLUMNS="80")
     assert ran.code == 0, ran.err
     assert "2 Memcpy nodes between them" in ran.out

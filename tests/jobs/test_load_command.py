@@ -176,7 +176,7 @@ def test_an_ep_that_is_not_safe_for_threads_is_found_out_and_the_other_levels_ar
     assert (together.reason or "").startswith(words)
     assert together.checks == ({"outputs": {"verdict": "failed"}} if wrong else {})
     assert ran.code == 1
-    assert f"device-resident with 2 callers failed: {words}" in ran.err
+    assert f"device-resident with 2 clients failed: {words}" in ran.err
     assert result.cases[0].status == "ok"
 
 

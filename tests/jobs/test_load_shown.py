@@ -119,5 +119,5 @@ def test_stored_loads_are_gated_without_a_session(files: Callable[[str, Result],
     ran = ortbench("gate", lost, "--max-cpu-nodes", 0)
     assert (ran.code, ran.error_line) == (
         1,
-        "candidate: cpu-tensors with 8 callers failed: the worker was ended by SIGSEGV",
+        "candidate: cpu-tensors with 8 clients failed: the worker was ended by SIGSEGV",
     )

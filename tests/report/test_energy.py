@@ -119,8 +119,8 @@ def test_clocks_that_were_locked_are_a_difference_and_in_the_heading() -> None:
 
 def test_a_suite_has_what_the_fastest_mode_of_each_case_draws() -> None:
     made = with_energy()
-    assert figures(made).get("energy_j") is None  # of device-resident nobody knows
-    drawing(made.cases[2], 0.25)
+    assert figures(made).get("energy_j") is None  # of host-accessible nobody knows
+    drawing(made.cases[3], 0.25)
     record = Record("c", "m", "e", "", "f", MEASURED, **figures(made))
     table = suite.case_table([record, replace(record, id="d", energy_j=None)])
     at = [column.name for column in table.columns].index("energy/run")

@@ -151,7 +151,7 @@ def test_ci_systems_read_of_loops_and_steps() -> None:
 
 def test_a_page_has_the_steps_where_a_run_has_its_phases() -> None:
     found = Page(page_of("loop"))
-    assert found.text("h1") == ["A loop is faster with its state on the device: 2.07 times as fast"]
+    assert found.text("h1") == ["The loop is 2.07× as fast with its state on the device (device-resident)"]
     assert found.text("h2") == [
         "Time of each step", "How long loops take", "Over the run", "Table", "Placement", "Environment", "Reproduce it",
         "Words",
@@ -159,9 +159,12 @@ def test_a_page_has_the_steps_where_a_run_has_its_phases() -> None:
     assert dict(
         zip(found.text("dt"), zip(found.text("dd")[::2], found.text("dd")[1::2], strict=True), strict=True)
     ) == {
-        "Fastest mode": ("2.07×", "device-resident against cpu-tensors (95 %: 2.00 to 2.10)"),
+        "Tensors on the device": (
+            "2.07×",
+            "device-resident, 2.07× as fast as cpu-tensors (95% CI 2.00 to 2.10) if the host does not need the state between steps",
+        ),
         "One step": ("500 µs", "device-resident, median of all steps"),
-        "Whole loop": ("5.50 ms", "device-resident, 8 steps, 1455 a second"),
+        "Whole loop": ("5.50 ms", "device-resident, 8 steps, 1455 steps/s"),
         "State copied per step": ("23.0 kB", "both ways, with cpu-tensors, on average, as it grows"),
     }
     assert (

@@ -50,11 +50,11 @@ def test_a_terminal_says_what_is_elsewhere() -> None:
         "device-resident    100           0          –",
     ]
     assert lines[19:] == [
-        "• 1 Memcpy node copies 25.0 MB to the host inside every run, in every mode,",
-        "  since 1 of 3 nodes is on the CPU (Clip). That counts as inference here, not as",
-        "  copies; --nodes says what it takes.",
-        "• output adjusted is bound in host memory, not on the device: Clip makes it on",
-        "  the CPU. Bound on the device it costs another copy in every run, ≈6.25 ms",
+        "• 1 Memcpy node copies 25.0 MB to the host in each inference, in every mode: 1",
+        "  of 3 nodes is on the CPU (Clip); counted as inference, not as copies.",
+        "  Next: measure again with --nodes",
+        "• Output adjusted is bound in host memory, not on the device: Clip makes it on",
+        "  the CPU; bound on the device would cost another copy per inference, ≈6.25 ms",
         "  (25.0 MB at the rate of H2D in device-tensors).",
     ]
 
@@ -71,13 +71,13 @@ def test_markdown_says_it_of_every_tensor() -> None:
         "| output adjusted | 25.0 MB | device-tensors, device-resident | host memory | Clip makes it on the CPU |",
         "",
     ]
-    assert lines[start + 7].startswith("- 1 Memcpy node copies 25.0 MB to the host inside every run")
+    assert lines[start + 7].startswith("- 1 Memcpy node copies 25.0 MB to the host in each inference")
     assert not any("warning" in line for line in lines)
 
 
 def test_a_page_says_it_of_every_tensor() -> None:
     found = Page(build_page([with_a_copy_inside()], ["a"]))
-    assert found.text("h1") == ["One inference takes 10.0 ms with device-resident; 25.0 MB is copied inside the graph"]
+    assert found.text("h1") == ["An inference takes 10.0 ms with device-resident; 25.0 MB is copied inside the graph"]
     assert "Where tensors are" in found.text("h2")
     assert "25.0 MB in and 0 B out, with device-tensors; 25.0 MB more inside the graph" in found.text("dd")
     assert "1 Memcpy node copies 25.0 MB to the host inside every run." in " ".join(found.text("p"))
@@ -95,7 +95,8 @@ def test_that_nothing_ran_on_the_ep_comes_before_any_figure() -> None:
     said = f"Nothing ran on {EP}: all 3 nodes are on the CPU (2 Mul, Clip)."
     lines = shown(run.build, with_nothing_on_the_ep(), width=120)
     assert lines[4] == f"! {said}"
-    assert lines[6].startswith("mode ")
+    assert lines[5].startswith("  Next: ortbench inspect ")
+    assert lines[7].startswith("mode ")
     assert sum(said in line for line in lines) == 1
     assert not any("warning" in line for line in lines)
     text = markdown(run.build(with_nothing_on_the_ep()))
@@ -123,7 +124,9 @@ def test_results_side_by_side_say_it_before_any_figure() -> None:
 
 
 def test_sides_say_what_is_copied_inside_the_graph_in_place_of_the_warning() -> None:
-    copied = "• 1 Memcpy node copies 25.0 MB to the host inside every run, in every mode, since 1 of 3 nodes is on the CPU (Clip)"
+    copied = (
+        "• 1 Memcpy node copies 25.0 MB to the host in each inference, in every mode: 1 of 3 nodes is on the CPU (Clip)"
+    )
     results = [with_a_copy_inside(), with_a_copy_inside()]
     for lines in (
         shown(comparison.build_sides, results, "ab", 0.02, "folder", width=300),

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ortbench.analysis.findings.advice import headline, sentences
+from ortbench.analysis.findings.advice import headline
 from ortbench.core import units
 from ortbench.core.stats import Value
 from ortbench.model.result import FAILED, UNSUPPORTED, Case, Result
@@ -19,7 +19,19 @@ from ortbench.report.phrases import heading, not_measured
 from ortbench.report.run import COLUMNS as RUN_COLUMNS
 from ortbench.report.run import build, mode_table, split_legend, splits
 from ortbench.report.terminal.print import stacked
-from tests.results import MS, US, case, copying, nvidia_result, once, published, result_of, with_bytes, with_failures
+from tests.results import (
+    MS,
+    US,
+    case,
+    copying,
+    nvidia_result,
+    once,
+    published,
+    result_of,
+    sentences,
+    with_bytes,
+    with_failures,
+)
 
 COLUMNS = tuple(column.name for column in RUN_COLUMNS)
 
@@ -60,15 +72,36 @@ def test_table_of_four_modes() -> None:
     assert not_measured(published()) == []
 
 
-def test_sentences_of_the_published_sample() -> None:
+COPIES = (
+    "Copies take ≈58% of the latency of cpu-tensors: ≈4.20 ms of 7.20 ms, the latency less that of device-resident."
+)
+REPLACES = (
+    "host-accessible is 1.80× as fast as cpu-tensors (95% CI 1.75 to 1.85) with new inputs and outputs in each inference: 4.00 ms "
+    "instead of 7.20 ms."
+)
+STAYS = (
+    "device-resident is 2.40× as fast as cpu-tensors and 1.33× as fast as host-accessible, if tensors never cross the link: 3.00 ms "
+    "instead of 7.20 ms."
+)
+ONCE = "Copying in and out once pays off from inference 2 on with device-resident: 4.20 ms once; 4.20 ms in each inference of cpu-tensors."
+ZERO_COPY = "host-accessible is verified as zero-copy: bound addresses are used."
+NONE = "Copies take no measurable part of the latency of cpu-tensors: device-resident is"
+
+
+def test_the_two_speedups_of_the_published_sample() -> None:
     assert sentences(published()) == [
-        "With CPU tensors ≈58% of a run is copies (≈4.20 ms of 7.20 ms: its latency less that of device-resident).",
-        "device-resident is fastest: 2.40 times as fast as cpu-tensors (95 %: 2.30 to 2.50).",
-        "The program that does so: ortbench code m.onnx --mode device-resident",
-        "Keeping tensors on the device pays from run 2 on: over 100 runs ≈420 ms of copies with CPU tensors against "
-        "4.20 ms when copied in and out once.",
-        "host-accessible: zero-copy is proved (bound addresses are used).",
+        COPIES,
+        REPLACES,
+        "Next: ortbench code m.onnx --mode host-accessible",
+        STAYS,
+        "Next: ortbench code m.onnx --mode device-resident",
+        ONCE,
+        ZERO_COPY,
     ]
+    assert headline(published()) == (
+        "Copies take ≈58% of the latency of cpu-tensors: host-accessible is 1.80× as fast, device-resident 2.40× if tensors never "
+        "cross the link"
+    )
 
 
 def test_markdown_of_four_modes() -> None:
@@ -90,12 +123,14 @@ def test_markdown_of_four_modes() -> None:
         "| device-resident | 3.00 | 2.40× | 2.30–2.50 | 3.30 | 3.60 | 200 | – | 3.00 | – | 333 | 0 | – |\n"
         "| host-accessible | 4.00 | 1.80× | 1.75–1.85 | 4.40 | 4.80 | 200 | – | 4.00 | – | 250 | 0 | – |\n"
         "\n"
-        "- With CPU tensors ≈58% of a run is copies (≈4.20 ms of 7.20 ms: its latency less that of device-resident).\n"
-        "- device-resident is fastest: 2.40 times as fast as cpu-tensors (95 %: 2.30 to 2.50).\n"
-        "- The program that does so: ortbench code m.onnx --mode device-resident\n"
-        "- Keeping tensors on the device pays from run 2 on: over 100 runs ≈420 ms of copies with CPU tensors against "
-        "4.20 ms when copied in and out once.\n"
-        "- host-accessible: zero-copy is proved (bound addresses are used).\n"
+        f"- {COPIES}\n"
+        f"- {REPLACES}\n"
+        "  - Next: `ortbench code m.onnx --mode host-accessible`\n"
+        f"- {STAYS}\n"
+        "  - Next: `ortbench code m.onnx --mode device-resident`\n"
+        f"- {ONCE}\n"
+        f"- {ZERO_COPY}\n"
+        "\n"
         "- warning: 1 node stays on the CPU: Det\n"
         "\n"
         "Times are medians. ≈ marks what was derived, not measured.\n"
@@ -146,14 +181,27 @@ def test_table_on_host_memory() -> None:
     )  # fmt: skip
 
 
-def test_sentences_on_host_memory_claim_no_transfer() -> None:
+def test_on_host_memory_it_is_about_latency_and_what_to_do() -> None:
     assert sentences(on_host()) == [
-        "CPUExecutionProvider computes in host memory: nothing is copied to a device. The device modes are IO binding "
-        "with preallocated outputs, their copies are numpy's, so the differences show the cost of calls, of allocating "
-        "outputs and of host copies, not of a transfer.",
-        "device-resident is fastest: 1.11 times as fast as cpu-tensors (95 %: 1.08 to 1.13).",
-        "The program that does so: ortbench code m.onnx --mode device-resident",
+        "An inference takes 20.0 µs with cpu-tensors on CPUExecutionProvider: p99 24.0 µs, 50000 inferences/s.",
+        "Next: ortbench run m.onnx --ep some --threads 1,2,4",
+        "host-accessible is 1.10× as fast as cpu-tensors (95% CI 1.05 to 1.12) with new inputs and outputs in each inference: 18.0 µs "
+        "instead of 20.0 µs.",
+        "Next: ortbench code m.onnx --mode host-accessible",
+        "device-resident is 1.11× as fast as cpu-tensors but not measurably faster than host-accessible: 18.0 µs instead of 20.0 µs.",
     ]
+    assert headline(on_host()) == "An inference takes 20.0 µs with cpu-tensors; host-accessible is 1.10× as fast"
+    made = on_host()
+    for it, within in zip(made.cases[1:], [(0.9, 1.1), (0.99, 1.02), (0.98, 1.01)], strict=True):
+        it.speedup = Value(1.0, within)
+    assert headline(made) == (
+        "An inference takes 20.0 µs with cpu-tensors; no mode is measurably faster: compare numbers of threads"
+    )
+    assert sentences(made)[2] == (
+        "4 modes: no measurable difference: cpu-tensors, device-tensors, device-resident and host-accessible take 18.0 µs to 21.0 µs."
+    )
+    made.target["threads"] = 2
+    assert sentences(made)[1] == "Next: ortbench run m.onnx --ep some --nodes"
 
 
 def test_heading_on_host_memory() -> None:
@@ -249,15 +297,17 @@ def test_copies_that_cannot_be_measured() -> None:
     made = published(ratio=(1.01, 0.99, 1.03))
     made.cases = [made.cases[0], made.cases[2]]
     assert sentences(made) == [
-        "Copies are not a measurable part of a run with CPU tensors here, so keeping tensors on the device does not pay.",
-        "No mode is measurably faster than cpu-tensors.",
+        f"{NONE} 1.01× as fast as cpu-tensors (95% CI 0.990 to 1.03).",
+        "No mode is measurably faster than cpu-tensors: device-resident does not differ measurably.",
     ]
 
 
 def test_an_interval_that_touches_one_is_not_a_difference() -> None:
     made = published(ratio=(1.2, 1.0, 1.4))
     made.cases = [made.cases[0], made.cases[2]]
-    assert sentences(made)[-1] == "No mode is measurably faster than cpu-tensors."
+    assert sentences(made)[-1] == (
+        "No mode is measurably faster than cpu-tensors: device-resident does not differ measurably."
+    )
 
 
 def test_bytes_that_are_not_known() -> None:
@@ -272,24 +322,25 @@ def test_what_is_faster_for_certain_is_named_before_a_greater_ratio() -> None:
     assert made.cases[1].speedup is not None
     made.cases[1].speedup = Value(1.16, (0.76, 1.41))
     made.cases = made.cases[:3]
-    assert (
-        sentences(made)[1]
-        == "device-resident is measurably faster: 1.13 times as fast as cpu-tensors (95 %: 1.01 to 1.40)."
-    )
+    assert sentences(made)[1:3] == [
+        "No mode with new inputs and outputs in each inference is measurably faster than cpu-tensors: device-tensors does not differ "
+        "measurably.",
+        "device-resident is 1.13× as fast as cpu-tensors (95% CI 1.01 to 1.40), if tensors never cross the link: 3.00 ms instead of "
+        "7.20 ms.",
+    ]
 
 
 def test_too_few_blocks_for_an_interval() -> None:
     made = published(ratio=(2.4,))
     made.cases = [made.cases[0], made.cases[2]]
     assert sentences(made) == [
-        "With CPU tensors ≈58% of a run is copies (≈4.20 ms of 7.20 ms: its latency less that of device-resident; too few "
-        "blocks for an interval).",
-        "device-resident is 2.40 times as fast as cpu-tensors; too few blocks for an interval: measure it again, a run has 9 or more "
-        "now.",
+        f"{COPIES[:-1]}; too few blocks for an interval.",
+        "device-resident is 2.40× as fast as cpu-tensors, if tensors never cross the link: too few blocks for an interval.",
+        "Next: measure it again, a run has 9 or more now",
     ]
     made.stopped = {"reason": "iterations", "value": 20, "per": "mode"}
-    assert sentences(made)[1].endswith("; too few blocks for an interval: measure it again without --iterations.")
-    assert headline(made) == "≈58% of a run with CPU tensors is copies; too few blocks for an interval"
+    assert sentences(made)[2] == "Next: measure it again without --iterations"
+    assert headline(made) == "Copies take ≈58% of the latency of cpu-tensors; too few blocks for an interval"
     assert cells(made, 1, "speedup", "95% CI") == ["2.40×", None]
 
 
@@ -301,7 +352,7 @@ def test_copies_that_seem_to_take_less_than_nothing() -> None:
     assert rows(made)[0] == (
         "cpu-tensors", "7.20", "1.00×", "–", "7.92", "8.64", "200", "≈0", "≈7.30", "(both)", "139", "≈50.0 MB",
     )  # fmt: skip
-    assert sentences(made)[0].startswith("Copies are not a measurable part")
+    assert sentences(made)[0].startswith(NONE)
 
 
 @pytest.mark.parametrize(
@@ -311,20 +362,22 @@ def test_copies_that_seem_to_take_less_than_nothing() -> None:
 def test_the_run_from_which_residency_pays(upload: int, download: int, first: int) -> None:
     made = published()
     once(made.cases[2], upload * US, download * US)
-    assert f"pays from run {first} on: " in sentences(made)[3]
+    once_paid = [it for it in sentences(made) if it.startswith("Copying in and out once")]
+    expected = f"Copying in and out once pays off from inference {first} on with device-resident: "
+    assert [it.startswith(expected) for it in once_paid] == [True] * (upload + download > 0)
 
 
 @pytest.mark.parametrize(("ratio", "claimed"), [(1.05, False), (1.06, True)])
 def test_without_an_interval_a_small_difference_is_not_claimed(ratio: float, claimed: bool) -> None:
     made = published(ratio=(ratio,))
-    assert sentences(made)[0].startswith("With CPU tensors ≈58%") is claimed
-    assert sentences(made)[0].startswith("Copies are not a measurable part") is not claimed
+    assert sentences(made)[0].startswith("Copies take ≈58%") is claimed
+    assert sentences(made)[0].startswith(NONE) is not claimed
 
 
 def test_zero_copy_that_is_not_proved_is_told() -> None:
     made = published()
     made.cases[3].checks["zero_copy"] = {"verdict": "unclear", "how": "bound addresses are used, but noise"}
-    assert sentences(made)[-1] == "host-accessible: zero-copy is not proved (bound addresses are used, but noise)."
+    assert sentences(made)[-1] == "host-accessible is not verified as zero-copy: bound addresses are used, but noise."
 
 
 def test_without_cpu_nothing_is_compared() -> None:
@@ -332,7 +385,7 @@ def test_without_cpu_nothing_is_compared() -> None:
     made.cases = made.cases[2:]
     for without in made.cases:
         without.speedup = None
-    assert sentences(made) == ["host-accessible: zero-copy is proved (bound addresses are used)."]
+    assert sentences(made) == [ZERO_COPY]
     assert cells(made, 0, "speedup", "95% CI", "copied/run", "copy rate") == [None, None, "0", None]
 
 

@@ -117,14 +117,17 @@ def test_a_run_at_80_columns() -> None:
         "Times are medians, in ms; ≈ derived, not measured.",
         "ortbench explain sync, split, ≈ … says what the words mean.",
         "",
-        "• With CPU tensors ≈58% of a run is copies (≈4.20 ms of 7.20 ms: its latency",
-        "  less that of device-resident).",
-        "• device-resident is fastest: 2.40 times as fast as cpu-tensors (95 %: 2.30 to",
-        "  2.50).",
-        "• The program that does so: ortbench code m.onnx --mode device-resident",
-        "• Keeping tensors on the device pays from run 2 on: over 100 runs ≈420 ms of",
-        "  copies with CPU tensors against 4.20 ms when copied in and out once.",
-        "• host-accessible: zero-copy is proved (bound addresses are used).",
+        "• Copies take ≈58% of the latency of cpu-tensors: ≈4.20 ms of 7.20 ms, the",
+        "  latency less that of device-resident.",
+        "• host-accessible is 1.80× as fast as cpu-tensors (95% CI 1.75 to 1.85) with new",
+        "  inputs and outputs in each inference: 4.00 ms instead of 7.20 ms.",
+        "  Next: ortbench code m.onnx --mode host-accessible",
+        "• device-resident is 2.40× as fast as cpu-tensors and 1.33× as fast as",
+        "  host-accessible, if tensors never cross the link: 3.00 ms instead of 7.20 ms.",
+        "  Next: ortbench code m.onnx --mode device-resident",
+        "• Copying in and out once pays off from inference 2 on with device-resident:",
+        "  4.20 ms once; 4.20 ms in each inference of cpu-tensors.",
+        "• host-accessible is verified as zero-copy: bound addresses are used.",
         "! warning: 1 node stays on the CPU: Det",
         "Saved in reports/some",
     ]
@@ -147,7 +150,7 @@ def test_a_run_in_a_pipe_is_one_table_without_an_edge() -> None:
         "   200      –       4.00       –    250           0           –",
     ]
     assert not any("ortbench explain" in line for line in lines)  # logs stay short
-    assert len(lines) == 20
+    assert len(lines) == 22
 
 
 def test_a_run_at_60_columns_with_failures() -> None:
@@ -207,7 +210,9 @@ def test_one_mode_on_host_memory_has_no_empty_column_and_nothing_on_other_modes(
         "Times are medians, in ms.",
         "ortbench explain sync … says what the words mean.",
         "",
-        "• CPUExecutionProvider computes in host memory: nothing is copied to a device.",
+        "• An inference takes 2.00 ms with cpu-tensors on CPUExecutionProvider: 500",
+        "  inferences/s.",
+        "  Next: ortbench run m.onnx --ep some --threads 1,2,4",
         "Saved in reports/some",
     ]
 

@@ -319,15 +319,15 @@ def test_a_sweep_has_its_best_shape_in_the_summary() -> None:
     none = record("none", sweep_result(failed={1: "no", 2: "no"}))
     records = [record("swept", sweep_result()), none, PLAIN_RECORD]
     swept = records[0]
-    assert (swept.best_shape, swept.fastest, swept.item_throughput_per_s) == ("batch=2", "device-resident", 3333.333)
+    assert (swept.best_shape, swept.fastest, swept.item_throughput_per_s) == ("batch=4", "cpu-tensors", 2500.0)
     assert record_from(parts.text(records[0]).encode(), "case.json") == records[0]
     assert (
         records[0].line(was_done=True)
-        == "swept: measured, best batch=2 with device-resident 2.00× cpu-tensors, done before"
+        == "swept: measured, best batch=4 with cpu-tensors, device-resident 1.07× if tensors never cross the link, done before"
     )
     table = case_table(records)
     at = [column.name for column in table.columns].index("best shape")
-    assert [row[at] for row in table.rows] == ["batch=2", "–", "–"]
+    assert [row[at] for row in table.rows] == ["batch=4", "–", "–"]
     head, first, *_ = csv(records).splitlines()
-    assert head.endswith(",items,item_throughput_per_s,item_time_ns,best_shape")
-    assert first.endswith(",2,3333.333,300000.0,batch=2")
+    assert head.endswith(",items,item_throughput_per_s,item_time_ns,resident,resident_ns,resident_speedup,best_shape")
+    assert first.endswith(",4,2500.0,400000.0,device-resident,1500000,1.0667,batch=4")

@@ -28,7 +28,7 @@ from ortbench.worker.session import engine_cache, libraries, session
 from ortbench.worker.session.providers import Provider
 from ortbench.worker.worker import Worker
 from tests.conftest import MODELS, lacking, ortbench
-from tests.results import result_of
+from tests.results import result_of, said
 
 TINY = str(MODELS / "tiny.onnx")
 
@@ -207,17 +207,17 @@ def test_the_watch_sees_what_is_built(tmp_path: Path) -> None:
 def test_what_is_said() -> None:
     times: dict[str, Any] = {"setup__session_ns": 42_000_000_000, "setup__first_inference_ns": 310_000_000}
     trt: dict[str, Any] = {"target__ep": TENSORRT, **times}
-    then = "the first run took 310 ms"
+    then = "the first inference took 310 ms"
 
-    def said(cache: dict[str, Any] | None) -> list[str]:
-        return engines.engine_sentences(result_of(**trt, setup__engine_cache=cache))
+    def told(cache: dict[str, Any] | None) -> list[str]:
+        return said(engines.engine_findings(result_of(**trt, setup__engine_cache=cache)))
 
-    assert said(None) == [f"Engine built in 42.0 s, {then}; --engine-cache DIR keeps it for the next session."]
-    assert said({"path": "c", "warm": False}) == [
-        f"Engine built in 42.0 s (cold cache), {then}; the next session loads it."
+    assert told(None) == [f"The engine was built in 42.0 s: {then}.", "Next: measure again with --engine-cache DIR"]
+    assert told({"path": "c", "warm": False}) == [
+        f"The engine was built in 42.0 s: cold cache, {then}; the next session loads it."
     ]
-    assert said({"path": "c", "warm": True}) == [f"Engine loaded from the cache in 42.0 s, {then}."]
-    assert engines.engine_sentences(result_of(**times)) == []
+    assert told({"path": "c", "warm": True}) == [f"The engine was loaded from the cache in 42.0 s: {then}."]
+    assert engines.engine_findings(result_of(**times)) == []
 
 
 def test_a_side_has_its_session_end_in_order_where_an_engine_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,11 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from ortbench.analysis.findings.advice import sentences
 from tests.conftest import MODELS, cases, measure, ortbench
 from tests.refdevice import Config, Honesty, Trace
 from tests.refdevice.refdevice import MEMORIES
-from tests.results import measured, result_of, steady
+from tests.results import measured, result_of, sentences, steady
 from tests.truth import COPIES, is_kind, recorded, relu_model, run_on_device
 
 SIZE = 1 << 16
@@ -124,9 +123,6 @@ def test_what_is_said_of_copies_from_pinned_memory() -> None:
     taken = {"inference": steady([100]), "latency": steady([900])}
     plain = measured("device-tensors", h2d=steady([600_000]), d2h=steady([300_000]), **taken)
     pinned = measured("device-tensors-pinned", h2d=steady([200_000]), d2h=steady([100_000]), **taken)
-    said = (
-        "Upload and download take 900 µs from and to ordinary host memory, 300 µs from and to pinned memory (3.00 times "
-        "as fast)."
-    )
+    said = "Copies take 300 µs from and to pinned memory, 900 µs from and to pageable memory: 3.00× as fast."
     assert said in sentences(result_of(plain, pinned))
     assert said not in sentences(result_of(plain))

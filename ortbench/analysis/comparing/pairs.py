@@ -10,14 +10,12 @@ from collections.abc import Iterator, Mapping
 from statistics import median
 from typing import TYPE_CHECKING
 
+from ortbench.core.stats import Value, paired_ratio
 from ortbench.core.units import count
 from ortbench.model.modes import COSTS, LATENCY, STAGE, mode_of, stage_in
 
 if TYPE_CHECKING:
     from ortbench.model.result import Case, Result
-
-
-_CLEARLY_FASTER = 1.05  # without an interval; identical runs one after the other often differ by this much
 
 
 def block_medians(case: Case, phase: str) -> dict[int, float]:
@@ -60,19 +58,21 @@ def timed_phase(mode: str, phase: str, whole: str = LATENCY) -> str:
     return mode_of(mode).timed_as(phase)
 
 
-def is_faster(case: Case) -> bool:
-    """Whether a mode is faster than cpu-tensors beyond doubt; with too few blocks for an interval, by more than a little."""
-    if case.speedup is None:
-        return False
-    if case.speedup.ci95 is None:
-        return bool(case.speedup.value > _CLEARLY_FASTER)
-    return bool(case.speedup.ci95[0] > 1)
-
-
 def shared(one: Mapping[int, float], other: Mapping[int, float]) -> tuple[list[float], list[float]]:
     """The values of both sides in the rounds that both have, in their order."""
     rounds = sorted(one.keys() & other.keys())
     return [one[number] for number in rounds], [other[number] for number in rounds]
+
+
+def ratio_of(base: Case, case: Case) -> Value | None:
+    """How many times as fast as `base` a case is, over paired blocks; None without any."""
+    pairs = shared(block_medians(base, LATENCY), block_medians(case, LATENCY))
+    if not pairs[0]:
+        return None
+    ratio = paired_ratio(*pairs)
+    return Value(
+        round(ratio.ratio, 4), None if ratio.ci95 is None else (round(ratio.ci95[0], 4), round(ratio.ci95[1], 4))
+    )
 
 
 PARTS = 8  # of consecutive blocks into which each of two runs is cut: their spread is its noise

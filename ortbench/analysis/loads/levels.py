@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from ortbench.core import units
 from ortbench.core.stats import Ratio, Stats, Value, t_quantile
-from ortbench.model.modes import LATENCY, THROUGHPUT, UTILISATION
+from ortbench.model.modes import LATENCY, THROUGHPUT, UTILISATION, mode_of
 from ortbench.model.result import OK, Case, Result
 from ortbench.model.schema import Knee, LoadBlock, LoadSetup, SloRate
 
@@ -29,21 +29,21 @@ Interval = tuple[float, float]
 
 
 class LoadPoint(NamedTuple):
-    """A load point: a number of callers (`CONCURRENCY`) or requests a second (`RATE`)."""
+    """A load point: a number of clients (`CONCURRENCY`) or requests a second (`RATE`)."""
 
     kind: str
     value: float
 
     @property
     def text(self) -> str:
-        """In words: ``4 callers``, ``30 a second``."""
+        """In words: ``4 clients``, ``30 requests/s``."""
         if self.kind == RATE:
-            return f"{rate_text(self.value)} a second"
-        return "1 caller" if self.value == 1 else f"{self.value:g} callers"
+            return f"{rate_text(self.value)} requests/s"
+        return "1 client" if self.value == 1 else f"{self.value:g} clients"
 
     @property
     def phrase(self) -> str:
-        """After what happens there: ``with 4 callers``, ``at 30 a second``."""
+        """After what happens there: ``with 4 clients``, ``at 30 requests/s``."""
         return f"{'at' if self.kind == RATE else 'with'} {self.text}"
 
 
@@ -236,9 +236,12 @@ def most(cases: Sequence[Case]) -> Case | None:
     return max(cases, key=rate_of, default=None)
 
 
-def best_level(result: Result) -> Case | None:
-    """The load point of closed loops with most runs/s, of any mode."""
-    return most(measured(result, CONCURRENCY))
+def best_level(result: Result, on_device: bool = False) -> Case | None:
+    """The load point of closed loops with most inferences/s: of modes that take new inputs in each inference, else of any; or of
+    those whose tensors stay `on_device`."""
+    points = measured(result, CONCURRENCY)
+    found = most([it for it in points if mode_of(it.mode).on_device is on_device])
+    return found or (None if on_device else most(points))
 
 
 def asked_of(result: Result) -> dict[str, int] | None:

@@ -12,6 +12,7 @@ from hashlib import sha256
 from markupsafe import Markup
 
 from ortbench.analysis.findings.advice import headline, headline_of_many
+from ortbench.analysis.findings.finding import Finding
 from ortbench.core.safe_text import visible_lines
 from ortbench.core.version import __version__
 from ortbench.model.kinds import KINDS
@@ -41,7 +42,7 @@ class Part:
     headline: str
     heading: list[str]
     facts: list[Fact]
-    notes: list[Note]
+    notes: list[Note | Finding]
     pictures: list[Drawn]
     sections: list[Section]
     command: str
@@ -169,7 +170,7 @@ class FirstPart:
     headline: str
     heading: Sequence[str] = ()
     facts: Sequence[Fact] = ()
-    notes: Sequence[Note] = ()
+    notes: Sequence[Note | Finding] = ()
     picture: Markup | None = None
     label: str = ""
     caption: str = ""

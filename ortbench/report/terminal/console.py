@@ -102,6 +102,16 @@ class Screen:
         """Whether a terminal shows it, or something that asks for colours as one."""
         return self._console.is_terminal
 
+    def command(self, text: str, label: str = "", label_style: str = "") -> None:
+        """Print a command that can be copied: a line that it does not fit ends with the shell's sign that it goes on."""
+        label, text = shown(label), shown(text)
+        goes_on = "" if "'" in text else " \\"  # within quotes it would be a part of the text
+        first, *more = wrapped(text, self.width - cell_len(label) - len(goes_on))
+        lines = [Text.assemble((label, label_style), first), *(Text(" " * cell_len(label) + line) for line in more)]
+        for line in lines[:-1]:
+            self._line(line.append(goes_on))
+        self._line(lines[-1])
+
     def blank(self) -> None:
         """Print an empty line."""
         self._line(Text())

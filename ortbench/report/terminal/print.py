@@ -13,11 +13,13 @@ from rich.text import Text
 from ortbench.report.bars import COPIES, FILLS, PER_RUN, SPLIT, bar
 from ortbench.report.model import (
     KEY,
+    UNCLEAR,
     WIDE,
     Block,
     Cell,
     Column,
     Conclusion,
+    Findings,
     Heading,
     Hint,
     Kind,
@@ -152,15 +154,15 @@ def _painted(line: str) -> Text:
 _FIGURES = 2  # the last of the groups of columns beside which names must have room
 
 
-def print_report(report: Report) -> None:
-    """Print a report to standard output, with an empty line between its parts."""
+def print_report(report: Report, verbose: bool = False) -> None:
+    """Print a report to standard output, with an empty line between its parts; `verbose`: with all findings."""
     screen, begun = Screen(), False
     for part in report.parts:
         blocks = [block for block in part if Medium.TERMINAL in block.media and not _is_empty(block)]
         if blocks and begun:
             screen.blank()
         for block in blocks:
-            _print(screen, block)
+            _print(screen, block, verbose)
         begun = begun or bool(blocks)
 
 
@@ -170,12 +172,14 @@ def _is_empty(block: Block) -> bool:
             return not block.rows
         case Notes():
             return not block.notes
+        case Findings():
+            return not block.findings
         case SavedIn():
             return block.folder is None
     return False
 
 
-def _print(screen: Screen, block: Block) -> None:
+def _print(screen: Screen, block: Block, verbose: bool) -> None:
     match block:
         case Title():
             screen.text(block.text, style="heading")
@@ -194,11 +198,25 @@ def _print(screen: Screen, block: Block) -> None:
         case Notes():
             for note in block.notes:
                 screen.text(note.text, label=f"{note.sign} ", label_style=note.tone)
+        case Findings():
+            _print_findings(screen, block, verbose)
         case Conclusion():
             style = block.tone or "heading"
             screen.text(block.text, label=block.label, style=style, label_style=style)
         case SavedIn():
             screen.text(f"Saved in {block.folder}")
+
+
+def _print_findings(screen: Screen, block: Findings, verbose: bool) -> None:
+    """Print findings, what to do next below each; a command stands on a line of its own, to be copied."""
+    found, left = block.shown(verbose)
+    for it in found:
+        screen.text(it.text, label="! " if it.tone == UNCLEAR else "• ", label_style=it.tone)
+        if it.next:
+            show = screen.command if it.is_command else screen.text
+            show(it.next, label="  Next: ", label_style="heading")
+    if left:
+        screen.text(left, label="  ")
 
 
 def _print_side_by_side(screen: Screen, block: SideBySide) -> None:
