@@ -8,15 +8,8 @@ when the session ends.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
-from ortbench.analysis.findings.finding import Finding, Weight
-from ortbench.analysis.findings.program import again
 from ortbench.core.errors import BadInput
-from ortbench.core.units import duration
-
-if TYPE_CHECKING:
-    from ortbench.model.result import Result
 
 TENSORRT, TENSORRT_RTX = "TensorrtExecutionProvider", "NvTensorRTRTXExecutionProvider"
 BUILDERS = (TENSORRT, TENSORRT_RTX)
@@ -45,19 +38,3 @@ def is_warm(before: frozenset[File], after: frozenset[File]) -> bool:
     An engine file that is new was built. The timings change with every build, and on their own make it faster only.
     """
     return bool(before) and not any(name.endswith(".engine") for name, _, _ in after - before)
-
-
-def engine_findings(result: Result) -> list[Finding]:
-    """How long the engine took; empty for EPs that build none."""
-    if result.target["ep"] not in BUILDERS:
-        return []
-    took, first = (duration(result.setup[key]) for key in ("session_ns", "first_inference_ns"))
-    cache, evidence = result.setup.get("engine_cache"), f"the first inference took {first}"
-    if cache is None:
-        return [
-            Finding(f"The engine was built in {took}", evidence, again(result, "--engine-cache", "DIR"), Weight.COST)
-        ]
-    if cache["warm"]:
-        return [Finding(f"The engine was loaded from the cache in {took}", evidence, weight=Weight.DETAIL)]
-    evidence = f"cold cache, {evidence}; the next session loads it"
-    return [Finding(f"The engine was built in {took}", evidence, weight=Weight.DETAIL)]

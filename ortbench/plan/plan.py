@@ -13,7 +13,8 @@ from ortbench.core.safe_text import LONGEST_NAME
 from ortbench.model.modes import (
     ALL_MODES,
     CHAIN_MODES,
-    CPU,
+    DEVICE,
+    HOST_ACCESSIBLE,
     LATENCY,
     LOAD_MODES,
     LOOP_MODES,
@@ -174,7 +175,7 @@ class Plan:
             "load": {"help": f"Measure these modes: {', '.join(LOAD_MODES)}."},
             "chain": {"help": f"Measure these modes: {', '.join(CHAIN_MODES)}.", "shown": "both"},
             "loop": {"help": f"Measure these modes: {', '.join(LOOP_MODES)}.", "shown": "all but shared"},
-            "code": {"help": f"Write the program of this mode: {', '.join(ALL_MODES)}.", "shown": MODES[CPU].without_copies},
+            "code": {"help": f"Write the program of this mode: {', '.join(ALL_MODES)}.", "shown": f"{HOST_ACCESSIBLE}, else {DEVICE}"},
         },
     )  # fmt: skip
     loop: Loop = field(default_factory=Loop)

@@ -14,6 +14,7 @@ import pytest
 
 from ortbench.analysis import engines
 from ortbench.analysis.engines import TENSORRT, TENSORRT_RTX, File, is_warm
+from ortbench.analysis.findings.engine_advice import engine_findings
 from ortbench.core import files
 from ortbench.core.ep_names import CPU_EP
 from ortbench.core.errors import BadInput, BenchmarkFailed
@@ -210,14 +211,14 @@ def test_what_is_said() -> None:
     then = "the first inference took 310 ms"
 
     def told(cache: dict[str, Any] | None) -> list[str]:
-        return said(engines.engine_findings(result_of(**trt, setup__engine_cache=cache)))
+        return said(engine_findings(result_of(**trt, setup__engine_cache=cache)))
 
     assert told(None) == [f"The engine was built in 42.0 s: {then}.", "Next: measure again with --engine-cache DIR"]
     assert told({"path": "c", "warm": False}) == [
         f"The engine was built in 42.0 s: cold cache, {then}; the next session loads it."
     ]
     assert told({"path": "c", "warm": True}) == [f"The engine was loaded from the cache in 42.0 s: {then}."]
-    assert engines.engine_findings(result_of(**times)) == []
+    assert engine_findings(result_of(**times)) == []
 
 
 def test_a_side_has_its_session_end_in_order_where_an_engine_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -67,7 +67,7 @@ def test_what_cannot_be_told_is_not_claimed(tmp_path: Path) -> None:
 def test_the_result_and_the_report_say_it(tmp_path: Path) -> None:
     arguments = ["--ep", "cpu", "--external", "numpy", "--iterations", 2, "--warmup", 1]
     ran = ortbench("run", MODELS / "tiny.onnx", *arguments, "--out", tmp_path / "a")
-    assert "device-resident: inputs in numpy's memory (host memory); that they are not copied is proved" in ran.out
+    assert "Inputs in numpy's memory (host memory) are verified as bound without a copy in" in ran.out
     result = measure(MODELS / "tiny.onnx", *arguments, out=tmp_path / "b")
     assert result["target"]["external"] == "numpy"
     how = "the addresses are the library's; the outputs followed inputs that were written in place"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ortbench.analysis.comparing.claims import FASTER, fastest
-from ortbench.analysis.engines import engine_findings
 from ortbench.analysis.findings.chain_advice import chain_findings, chain_headline
+from ortbench.analysis.findings.engine_advice import engine_findings
 from ortbench.analysis.findings.finding import Finding, Weight, by_weight, merged
 from ortbench.analysis.findings.load_advice import load_findings, load_headline
 from ortbench.analysis.findings.loop_advice import loop_findings, loop_headline

@@ -218,7 +218,7 @@ def overview(results: Sequence[Result], names: Sequence[str]) -> Overview:
         return Overview(_loads(results, names), said, pictures, compared)
     headed = (
         Column("result", Kind.NAME),
-        *columns(Kind.NUMBER, "copies", "fastest mode", "speedup", "on the device", "speedup there", *modes),
+        *columns(Kind.NUMBER, "copies", "fastest mode", "speedup", "tensors on the device", "× there", *modes),
     )
     lines = tuple(_row(name, result, modes) for name, result in zip(names, results, strict=True))
     if has_items(results):
