@@ -246,7 +246,7 @@ def build(result: Result, folder: str | None = None) -> Report:
     tables = load_tables(result)
     said = [
         Notes(level_failures(result)),
-        advice(findings(result), folder),
+        advice(findings(result)),
         Notes(warnings(result, superseded(result))),
     ]
     parts: list[Sequence[Block]] = [[table] for table in tables]

@@ -209,7 +209,7 @@ class Findings(Block):
         """Those to show, and a line on those that are left out."""
         found = list(self.findings) if everything else first_lines(self.findings, self.most)
         left = len(self.findings) - len(found)
-        return found, f"{left} more: {self.more}" if left else ""
+        return found, f"{left} more finding{'s' if left > 1 else ''}: {self.more}" if left else ""
 
 
 @dataclass(frozen=True)

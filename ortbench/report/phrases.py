@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Callable, Collection, Iterable, Sequence
 
 from ortbench.analysis.comparing.comparable import variables_line
@@ -198,10 +197,9 @@ def said_once(pairs: Iterable[tuple[Known, str]]) -> dict[Known, list[str]]:
     return found
 
 
-def advice(found: Sequence[Finding], folder: str | None, most: int = MOST_LINES) -> Findings:
+def advice(found: Sequence[Finding], most: int = MOST_LINES) -> Findings:
     """Findings in so many lines, and what shows those for which there is no room."""
-    page = f"ortbench report {shlex.quote(folder or 'FOLDER')}"
-    return Findings(found, f"--verbose prints all findings, {page} makes a page of them", most)
+    return Findings(found, "--verbose prints them, ortbench report shows them on a page", most)
 
 
 def measured_report(

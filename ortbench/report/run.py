@@ -185,7 +185,7 @@ def _build(result: Result, folder: str | None) -> Report:
     rest = [it for it in found if it not in off]
     last = [
         Notes(not_measured(result)),
-        advice(rest, folder, MOST_LINES - sum(len(it.lines) for it in off)),
+        advice(rest, MOST_LINES - sum(len(it.lines) for it in off)),
         Notes(warnings(result, superseded(result))),
     ]
     explained = filter(None, (f"Times are medians.{derived_mark(table)}", _LEGENDS.get(result.kind)))

@@ -183,6 +183,6 @@ def build(result: Result, folder: str | None = None) -> Report:
     if (switching := switching_table(result)).rows:
         parts.append([switching, Paragraph(WHAT_SWITCHING_IS)])
     parts += [*cost_parts(result), *on_page(placement_parts(result))]
-    said = [Notes(not_measured(result)), advice(findings(result), folder), Notes(warnings(result))]
+    said = [Notes(not_measured(result)), advice(findings(result)), Notes(warnings(result))]
     legend = f"Times are medians. {DERIVED} marks what was derived, not measured."
     return measured_report("ortbench", result, parts, said, legend, folder)

@@ -134,5 +134,7 @@ def _side(result: Result, group: bool) -> str:
         return f"no mode measurably faster than {CPU}" if not group else ""
     ns = best.case.median(LATENCY)
     took = "" if ns is None else f" {duration(ns)}"
-    said = on_device(best, other)[0] if group else f"{times(best.speedup)} as fast as {CPU}"
+    said, on_top = on_device(best, other) if group else (f"{times(best.speedup)} as fast as {CPU}", True)
+    if not on_top:
+        return ""
     return f"{best.mode}{took}, {said}{condition(result, best.mode)}"
