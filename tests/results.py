@@ -281,7 +281,7 @@ def result_of(*cases: Case, run_id: str | None = None, **changed: Any) -> Result
             "sync": None,
             "ep_options": {},
             "session_config": {},
-            "threads": None,
+            "intra_op_threads": None,
             "opt_level": "all",
         },
         placement={"nodes": {EP: 3}, "memcpy_nodes": 0, "cpu_operators": {}},

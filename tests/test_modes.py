@@ -54,7 +54,7 @@ def test_a_record_is_whole() -> None:
         assert set(mode.phases) <= set(PHASE_NAMES)
         assert mode.only in ("", *mode.phases)
         assert {mode.like, mode.without_copies} <= {"", *MODES}
-        assert bool(mode.like) == bool(mode.option)  # what is asked for is compared with what is usual
+        assert bool(mode.like) == mode.extra  # what is asked for is compared with what is usual
         assert mode.name not in (mode.like, mode.without_copies)
     assert tuple(MODES)[: len(USUAL_MODES)] == USUAL_MODES
     assert not any(is_rate(name, LATENCY) for name in USUAL_MODES)
@@ -119,7 +119,7 @@ def test_a_mode_that_is_only_a_record_is_known_everywhere(monkeypatch: pytest.Mo
         "made-up",
         "as device, in a way that nobody has thought of",
         phases=("h2d", "inference", "d2h", LATENCY),
-        option="pinned",
+        extra=True,
         like="device-tensors",
         pinned=True,
         recorded=True,
@@ -128,14 +128,9 @@ def test_a_mode_that_is_only_a_record_is_known_everywhere(monkeypatch: pytest.Mo
     )
     for known in (MODES, ALL_MODES):
         monkeypatch.setitem(known, made_up.name, made_up)
-    assert asked_modes({"mode": ["cpu-tensors"], "pinned": True}) == (
-        "cpu-tensors",
-        "cpu-tensors-pinned",
-        "device-tensors-pinned",
-        "made-up",
-    )
-    assert asked_modes({"pinned": True}) == (*USUAL_MODES, "cpu-tensors-pinned", "device-tensors-pinned", "made-up")
-    check(Plan(TINY, modes=("made-up",), measure_copies=True, target=Target(external="numpy")))
+    assert asked_modes({"mode": ["all"]}) == (*MODES,)
+    assert asked_modes({"mode": ["made-up", "default"]}) == ("made-up", *USUAL_MODES)
+    check(Plan(TINY, modes=("made-up",), measure_copies=True, target=Target(input_memory="numpy")))
     assert parse_metric("made-up.h2d.min") == MetricName("made-up", "h2d", "min")
     limits = Limits(max_regression=0.05, metrics=(parse_metric("h2d"),))
     (contest,) = regression_contests(limits, ["cpu-tensors", "made-up"])

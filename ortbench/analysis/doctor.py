@@ -74,7 +74,7 @@ def _cores(cpu: Cpu) -> Iterator[Finding]:
             f"the container may take {units.count(limit, 'core')}' worth of time, and ONNX Runtime starts a thread "
             "for each core: all of them are stopped until the next period when it is spent"
         )
-        yield Finding(BAD, text, f"ortbench run MODEL --ep cpu --threads {threads}")
+        yield Finding(BAD, text, f"ortbench run MODEL --ep cpu --intra-op-threads {threads}")
     elif usable is not None:
         yield Finding(GOOD, "no container limits how much of its cores' time it may take")
 

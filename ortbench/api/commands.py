@@ -39,7 +39,7 @@ from ortbench.model.result import Result as StoredResult
 from ortbench.plan.bandwidth_plan import CopyPlan
 from ortbench.plan.bandwidth_plan import check as check_copies
 from ortbench.plan.compare_options import compared_of
-from ortbench.plan.load_plan import load_of
+from ortbench.plan.load_plan import load_of, plan_under_load
 from ortbench.plan.loop_plan import steps_of
 from ortbench.plan.options import RawOptions, check_values, make
 from ortbench.plan.output_options import OutputOptions
@@ -48,7 +48,8 @@ from ortbench.plan.plan_builder import inspection_of, plan_of, target_of
 from ortbench.plan.sweep_plan import Swept, check_shapes, shapes_of
 
 Measured = TypeVar("Measured", Result, Bandwidth)
-_ARRAYS = ("input", "expect", "baseline_input", "baseline_expect")
+_ARRAYS = ("input", "expect")
+_BASELINE = "baseline_set"
 _SETS = ("data",)  # of arrays, or of paths
 _MODELS = ("model", "baseline_model")
 
@@ -95,6 +96,9 @@ def _reading(command: str, values: Mapping[str, Any], *positional: str, model: A
             path = "" if model is None else lent.model(model, "model")
             found = {name: values.get(name) for name in options}
             found |= {name: lent.arrays(found[name], name) for name in _ARRAYS if name in found}
+            if isinstance(own := found.get(_BASELINE), Mapping):
+                lents = {name: lent.arrays(own[name], f"{_BASELINE}[{name!r}]") for name in _ARRAYS if name in own}
+                found[_BASELINE] = {**own, **lents}
             found |= {name: lent.several(found[name], name) for name in _SETS if name in found}
             found |= {name: lent.model(found[name], name) for name in _MODELS if found.get(name) is not None}
             given, typed = given_of(options, found)
@@ -109,7 +113,7 @@ def _reading(command: str, values: Mapping[str, Any], *positional: str, model: A
 
 @takes(RunOptions)
 def run(model: Model, *, progress: Tell | None = None, **options: Unpack[RunOptions]) -> Result:
-    """Measure a model in its I/O modes: what copies and inference cost.
+    """Measure a model in its I/O modes: what the copies cost.
 
     Returns:
         what was measured, all modes with all samples; a mode that could not be measured says why, and raises nothing.
@@ -180,7 +184,8 @@ def load(model: Model, *, progress: Tell | None = None, **options: Unpack[LoadOp
     from ortbench.jobs.measuring import measure, new_place
 
     with _reading("load", options, model=model) as call:
-        plan, put = load_of(call.model, call.given, call.typed)
+        plan = plan_under_load(call.model, call.given, call.typed)
+        put = load_of([plan], call.given)
         place = new_place(call.out, [plan], "load")
         with measuring(progress) as observer, _ended():
             loaded = measure([call.called(plan)], place, load=put, quiet=True, observer=observer)

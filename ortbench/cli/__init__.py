@@ -12,17 +12,17 @@ from collections.abc import Sequence
 COMPLETING = "_ORTBENCH_COMPLETE"  # set by a shell that asks what could be typed
 HELP, HELP_ALL = ("-h", "--help"), "--help-all"
 # The commands by what they are for, in the order in which help and the README list them: the module of this package that has a
-# function of that name, and what the command does, in a line.
+# function of that name, and what the command does, in a line. One of two words is one word to Typer, see `spelled_out`.
 GROUPS = {
     "Measure": {
-        "run": ("measure", "Measure a model in its I/O modes: what copies and inference cost."),
+        "run": ("measure", "Measure a model in its I/O modes: what the copies cost."),
         "load": ("axes", "Measure a model under load: clients, or requests at a rate."),
         "loop": ("measure", "Measure a model in a loop: what the copies of its state cost."),
         "chain": ("measure", "Measure models one after the other: what their links cost."),
         "sweep": ("axes", "Measure a model over shapes in one session: which is best."),
         "bandwidth": ("axes", "Measure how fast tensors are copied to and from a device."),
         "suite": ("folders", "Measure models, EPs and shapes as a TOML file says."),
-        "merge": ("folders", "Merge the shards of a suite: one summary, one verdict."),
+        "suite merge": ("folders", "Merge the shards of a suite: one summary, one verdict."),
     },
     "Judge": {
         "compare": ("judge", "Compare results: which differences are real."),
@@ -49,6 +49,8 @@ _WITHOUT_ONE = {"-h", "--help", "--python"}  # none is needed, or one of another
 def spelled_out(typed: Sequence[str]) -> list[str]:
     """The words of a command line, with the command that a model in its place stands for: ``run``."""
     words = [*typed] or [*HELP]
+    if len(words) > 1 and (both := " ".join(words[:2])) in COMMANDS:
+        return [both, *words[2:]]
     word = words[0]
     is_model = word not in COMMANDS and not word.startswith("-") and (word.endswith(".onnx") or os.path.isfile(word))
     return ["run", *words] if is_model else words

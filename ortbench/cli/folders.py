@@ -1,4 +1,4 @@
-"""`ortbench suite`, `merge`, `report` and `clean`: folders of many results."""
+"""`ortbench suite`, `suite merge`, `report` and `clean`: folders of many results."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def suite(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The suite, a TOML file.")],
     shard: Annotated[
         str | None,
-        typer.Option("--shard", metavar="I/N", help="Measure the I-th of N parts; 'ortbench merge' joins them."),
+        typer.Option("--shard", metavar="I/N", help="Measure the I-th of N parts; 'ortbench suite merge' joins them."),
     ] = None,
     only: Annotated[
         list[str],
@@ -60,7 +60,7 @@ def suite(
 
 
 @takes(OutputOptions)
-def merge(
+def suite_merge(
     given: RawOptions,
     folders: Annotated[list[Path], typer.Argument(metavar="DIR", help="The folders of the shards.")],
     out: Annotated[

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from ortbench.cli.options import command_line, takes
-from ortbench.gate.baseline import CANDIDATE, LIVE_BASELINE, STORED_BASELINE, UNDER_LOAD
+from ortbench.gate.baseline import CANDIDATE, STORED_BASELINE, TYPED_BASELINE, UNDER_LOAD
 from ortbench.gate.limits import Limits
 from ortbench.plan.compare_options import COMPARED, compared_of
 from ortbench.plan.load_plan import LoadPlan
@@ -50,7 +50,7 @@ def history(
     job.history(results, only, "force" in given, make(OutputOptions, given))
 
 
-@takes(CANDIDATE, (UNDER_LOAD,), Limits, STORED_BASELINE, LIVE_BASELINE, LoadPlan, *PLAN, OutputOptions)
+@takes(CANDIDATE, (UNDER_LOAD,), Limits, STORED_BASELINE, TYPED_BASELINE, LoadPlan, *PLAN, OutputOptions)
 def gate(
     given: RawOptions,
     result: Annotated[

@@ -14,7 +14,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from ortbench.cli import COMMANDS, COMPLETING, HELP, SENTENCES, spelled_out
-from ortbench.cli.options import Command, Program, function_of
+from ortbench.cli.options import Command, Program, declared_for, function_of
 from ortbench.cli.overview import ABOUT, BEGIN, OWN, WIDEST
 from ortbench.core import safe_stdio, signals
 from ortbench.core.errors import BAD_INPUT, DONE, INTERRUPTED, OrtbenchError, one_line
@@ -87,13 +87,14 @@ def _offer(typed: Sequence[str]) -> None:
     Typer makes every option of every command it has, which takes longer than all else before a run begins.
     """
     for name in typed[:1] if typed[0] in COMMANDS else COMMANDS:
-        app.command(cls=Command)(function_of(name))
+        app.command(name, cls=Command)(function_of(name))
 
 
 def offer_names() -> None:
     """Give the program its commands by name and sentence alone, for a list of them."""
     for name, sentence in SENTENCES.items():
-        app.command(name, help=sentence)(_nothing)
+        if " " not in name:  # else it is one of another one's
+            app.command(name, help=sentence)(_nothing)
 
 
 def _nothing() -> None:
@@ -110,7 +111,7 @@ def _complete() -> NoReturn:
     else:
         typed = spelled_out(begun)
         if typed != begun:
-            completion.insert(typed[0])
+            completion.rewrite(typed)
         if typed[0] in COMMANDS:
             _offer(typed)
     app(prog_name=completion.PROGRAM, complete_var=COMPLETING)
@@ -137,10 +138,17 @@ def _tell_ci(command: str, message: str) -> None:
 
 
 def _instead(command: str, name: str) -> str | None:
-    """What to do in place of an option that a command does not take although one might think so; None where that is not said."""
+    """What to do in place of an option, or of a command, that has another name now, or that a command does not take although
+    one might think so; None where that is not said."""
+    from ortbench.plan import renames
     from ortbench.plan.options import options_of
     from ortbench.plan.plan import PLAN
 
+    if command not in COMMANDS:
+        return f"{command} is now 'ortbench {renames.COMMANDS[command]}'" if command in renames.COMMANDS else None
+    now = renames.option_now(name.removeprefix("--"), {it.flag: it for it in declared_for(command).values()})
+    if now is not None:
+        return f"{name} is now {now}"
     found = next((it for it in options_of(*PLAN) if it.name == name and command in it.instead), None)
     return None if found is None else f"{name}: {found.instead[command]}"
 
@@ -164,7 +172,7 @@ def _carry_out(typed: list[str]) -> int:
         # Typer keeps the class of its usage errors to itself; what they share is this method.
         if not hasattr(error, "format_message"):
             raise
-        instead = _instead(typed[0], getattr(error, "option_name", ""))
+        instead = _instead(typed[0], getattr(error, "option_name", None) or "")
         message = f"{one_line(error.format_message())} (see --help)" if instead is None else instead
         complain(message)
         _tell_ci(typed[0], message)

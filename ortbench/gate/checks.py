@@ -99,7 +99,7 @@ def _check_memory(result: Result, limits: Limits) -> Iterator[Check]:
         cases = [case for case in result.cases if case.status == OK and limits.held(case.mode)]
         if not any(case.memory is not None for case in cases):
             option = f"--max-{side}-memory"
-            raise BadInput(f"{option}: the result has no memory; measure it with --memory", option)
+            raise BadInput(f"{option}: the result has no memory; measure it with --measure-memory", option)
         yield from (_memory(case, side, most) for case in cases if case.memory is not None or not case.point)
 
 

@@ -22,7 +22,7 @@ from ortbench.model.modes import (
 )
 from ortbench.plan.compare_options import METRICS
 from ortbench.plan.load_plan import LoadPlan
-from ortbench.plan.option_types import MODE_NAMES, SHARE, SIZE, SPEEDUPS, WHOLE
+from ortbench.plan.option_types import MODES_ALONE, SHARE, SIZE, SPEEDUPS, WHOLE
 from ortbench.plan.options import LIMIT, RawOptions, check_values, declared, make, not_negative, option
 
 _MEMORY = ("device_memory", "host_memory")
@@ -78,7 +78,7 @@ class Limits:
     )
     # modes that must work
     require_modes: tuple[str, ...] = _limit(
-        "require-mode", "MODE", "Require a mode to work.", kind=MODE_NAMES, default=()
+        "require-mode", "MODE", "Require a mode to work.", kind=MODES_ALONE, default=()
     )
 
     @property
@@ -117,7 +117,7 @@ class Limits:
 
 
 def limits_of(given: RawOptions, has_baseline: bool, modes: Sequence[str]) -> Limits:
-    """The limits that options describe, with a baseline a regression of 5 % too; `modes` are held against it, or all.
+    """The limits that options describe, with a baseline a regression of 5 % too; `modes` are compared with it, or all.
 
     Raises `BadInput` for a mode that there is not.
     """
@@ -127,8 +127,9 @@ def limits_of(given: RawOptions, has_baseline: bool, modes: Sequence[str]) -> Li
     )
     limits = make(Limits, {**own, **regression}, modes=tuple(modes), slo=given.get(SLO.flag, {}))
     check_values(limits)
-    for name in sorted({*modes, *limits.require_modes, *limits.min_speedup} - set(ALL_MODES)):
-        raise BadInput(no_such(name))
+    for name in modes:
+        if name not in ALL_MODES:
+            raise BadInput(f"--mode {no_such(name)}", "--mode")
     return limits
 
 

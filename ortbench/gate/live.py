@@ -88,7 +88,7 @@ class LiveGate(Gate):
                     for it in (takes[0], other)
                 ]
                 of_stages = KINDS[results[0].kind].of_stages
-                set_by = "the chains' files set" if of_stages else "--shape, --dim and --length set"
+                set_by = "the chains' files set" if of_stages else "--shape, --dim and --sequence-tensors set"
                 raise NotComparable(
                     f"the inputs differ: the candidate takes {pair[0]}, the baseline {pair[1]} ({set_by} them, --force "
                     "compares them all the same)"

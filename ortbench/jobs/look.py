@@ -157,7 +157,8 @@ def code(plan: Plan, out: str | None, notebook: str | None) -> int:
 def _found(plan: Plan) -> tuple[str, Opened, Prepared, Program]:
     """The first mode that can be set up, and what a worker says of the model, of the mode, and of what a program does."""
     loop = plan.loop
-    with open_worker(plan) as client:
+    # What the program writes is written by the program.
+    with open_worker(replace(plan, target=replace(plan.target, optimized_model=None))) as client:
         opened: Opened = client.receive()
         if opened["unsupported"] is not None:
             raise BenchmarkFailed(f"{plan.modes[0]}: {opened['unsupported']}")

@@ -68,6 +68,13 @@ def publish(
         write(wanted.html, page(), "--html")
 
 
+def page_of(results: Sequence[Result], names: Sequence[str], errors: Sequence[str] = ()) -> str:
+    """The page of results; see `ortbench.report.page.page.build_page`."""
+    from ortbench.report.page.page import build_page
+
+    return build_page(results, names, errors)
+
+
 def publish_results(
     found: Measured,
     model: str,
@@ -91,10 +98,8 @@ def publish_results(
         return done + [Outcome(f"{model} on {ep}", ep, ERROR, str(error), 0.0) for ep, error in found.not_opened]
 
     def page() -> str:
-        from ortbench.report.page.page import build_page
-
         names = found.names or [folder.name for folder in found.folders]
-        return build_page(found.results, names, [f"{name}: {error}" for name, error in found.not_opened])
+        return page_of(found.results, names, [f"{name}: {error}" for name, error in found.not_opened])
 
     publish(
         wanted,

@@ -23,6 +23,11 @@ if TYPE_CHECKING:
 def run(plans: Sequence[Plan], wanted: OutputOptions) -> int:
     """Measure plans, several in turns, write and show what came of them; the exit code."""
     found = measured(plans, wanted.out, wanted.bandwidth, traced=wanted.trace is not None, quiet=wanted.quiet)
+    return publish_sides(found, plans, wanted)
+
+
+def publish_sides(found: Measured, plans: Sequence[Plan], wanted: OutputOptions) -> int:
+    """Write and show what came of plans, several side by side; the exit code."""
     model = plans[0].model
     if len(plans) == 1:
         return publish_results(found, model, wanted)
@@ -75,7 +80,7 @@ def _side_by_side(found: Measured, each: bool, verbose: bool) -> tuple[list[Repo
     texts = ["", *(markdown(report, verbose) for report in reports)]
     if len(results) == 1:
         return reports, "\n".join(texts)
-    same = parse_share(SAME, "--same")
+    same = parse_share(SAME, "--equivalence-margin")
     compared = comparison.build_sides(results, found.names, same, None if each else str(parent))
     texts[0] = markdown(compared, verbose)
     write_or_note(parent / "comparison.md", texts[0])

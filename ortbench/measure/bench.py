@@ -134,7 +134,7 @@ class Bench(Experiment[Series]):
                 (still,) = again.run()
                 take_spin(side.result, still)
             except OrtbenchError as error:
-                side.result.warn(SPIN_NOT_MEASURED, f"--spin gave nothing: {error}")
+                side.result.warn(SPIN_NOT_MEASURED, f"--measure-spin gave nothing: {error}")
             except KeyboardInterrupt:
                 self.interrupted = True
             self.interrupted = self.interrupted or again.interrupted

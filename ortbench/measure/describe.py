@@ -86,7 +86,7 @@ def describe(result: Result, plan: Plan, machine: Machine, sha256: str, run_id: 
     for case in result.cases:
         if opened["unsupported"] is not None:
             case.status, case.reason = UNSUPPORTED, opened["unsupported"]
-    _check_placement(result, plan.target.require_placement)  # of a chain the worker has checked it stage by stage
+    _check_placement(result, plan.target.no_cpu_fallback)  # of a chain the worker has checked it stage by stage
 
 
 def _describe_freed(result: Result, plan: Plan, opened: Opened) -> None:
@@ -126,7 +126,7 @@ def _check_placement(result: Result, required: bool) -> None:
     copies = f"; {memcpy} Memcpy {verb} between them in every run" if memcpy else ""
     message = f"{nodes_stay(count)} on the CPU: {listed}{copies}"
     if required:
-        raise BenchmarkFailed(f"{message} (--require-placement)")
+        raise BenchmarkFailed(f"{message} (--no-cpu-fallback)")
     result.warn("cpu-nodes", message)
 
 

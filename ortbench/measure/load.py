@@ -130,6 +130,26 @@ def forecast_of(plans: Sequence[Plan], load: LoadPlan) -> Forecast:
     return Forecast(plans[0].loop, len(plans), modes, measuring_s=levels * due.level_s)
 
 
+class Unjudged:
+    """Wants every load point of several configurations for as long as it is meant to last."""
+
+    takes = 1
+
+    def least_runs(self, mode: str, place: LoadPoint) -> int:
+        return 1
+
+    def add(
+        self, side: int, mode: str, phase: str, round: int, samples: Sequence[float], place: LoadPoint | None = None
+    ) -> None:
+        """Nothing is judged."""
+
+    def wants(self, mode: str, place: LoadPoint | None = None, rounds: int = 0) -> bool:
+        return True
+
+    def so_far(self) -> list[Row]:
+        return []
+
+
 class LoadExperiment(Experiment[Any]):
     """A load on configurations, all of which must open; one of a single configuration needs no judge."""
 
@@ -143,6 +163,9 @@ class LoadExperiment(Experiment[Any]):
         after_open: Callable[[Sequence[Result]], None] | None = None,
     ) -> None:
         plan = sides[0].plan
+        self._verdicts = judge  # None where nothing is to be decided
+        if judge is None and len(sides) > 1:
+            judge = Unjudged()
         self._load, self._judge = load, judge
         self._due = ArrivalSchedule(load, plan.inputs.seed)
         self._level_s = self._due.level_s
@@ -173,8 +196,9 @@ class LoadExperiment(Experiment[Any]):
             if not (self._loads[0].side.modes if self._judge is None else points):
                 return {"reason": "nothing_left", "per": "mode" if self._judge is None else "load point"}
             self._forecast.begin("measure")
-            for point in points:
-                self._so_far.named(*self._row(self._loads[0], point.mode, point.place))
+            for it in self._loads:
+                for point in points:
+                    self._so_far.named(*self._row(it, point.mode, point.place))
             with self._clocked():
                 for turn in self._in_order(points) if self._judge is None else self._in_rounds(points, self._judge):
                     self._carry_out(turn)
@@ -219,7 +243,7 @@ class LoadExperiment(Experiment[Any]):
         if self._judge is not None:
             for name, figure in {THROUGHPUT: block["throughput"], **block["latency"]}.items():
                 self._judge.add(side, mode, name, round, [figure], place)
-        else:
+        if self._verdicts is None:
             name, is_rate = self._row(it, mode, place)
             self._so_far.add(name, [block_figure(block, THROUGHPUT if is_rate else "median")], is_rate)
         self._tell_estimates()
@@ -229,7 +253,7 @@ class LoadExperiment(Experiment[Any]):
         return self._called(it.side, f"{mode} {place.kind}={place.value:g}"), place.kind == CONCURRENCY
 
     def _estimated(self) -> Sequence[Row]:
-        return super()._estimated() if self._judge is None else self._judge.so_far()
+        return super()._estimated() if self._verdicts is None else self._verdicts.so_far()
 
     def _shuffled(self) -> list[LoadSide]:
         return self._random.sample(self._loads, len(self._loads)) if self._in_turns else self._loads
@@ -298,7 +322,7 @@ class LoadExperiment(Experiment[Any]):
 
     def _searched(self, own: LoadSide, mode: str) -> Iterator[Turn]:
         """Find the highest rate of a mode that keeps the SLO; all tries of a rate make up its load point."""
-        search = Search(self._load.callers * 1e9 / own.one_run_ns(mode))
+        search = Search(self._load.workers * 1e9 / own.one_run_ns(mode))
         points: dict[float, Point] = {}
         while (rate := search.next()) is not None and mode in own.side.modes:
             point = points.get(rate)

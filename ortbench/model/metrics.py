@@ -281,7 +281,7 @@ _CATALOGUE = [
         Group.HOST, "costs.md#threads-that-spin",
         _value("spin_share", "spinning", SHARE, "lower",
             "The share of the CPU time that threads of ONNX Runtime spend spinning while they wait for work. It is derived from inferences "
-            "whose threads do not spin.", "spin", "--spin"),
+            "whose threads do not spin.", "spin", "--measure-spin"),
         _value("latency_spin_off", "latency, no spin", TIME, "lower", "Median latency of inferences whose threads do not spin.", "latency without"),
         _value("cpu_time_spin_off", "CPU time, no spin", TIME, "lower", "CPU time of an inference whose threads do not spin.", "without"),
         _value("cpu_user_spin_off", "user, no spin", TIME, "lower", "The part of the CPU time outside of the system's kernel where threads do not spin."),
@@ -310,7 +310,7 @@ _CATALOGUE = [
     ),
     *_metrics(
         Group.ENERGY, "",
-        _value("energy", "energy", ENERGY, "lower", "Energy that the device draws for one inference, less what it draws idle.", "joules", "J/inf", "energy/run", "--energy"),
+        _value("energy", "energy", ENERGY, "lower", "Energy that the device draws for one inference, less what it draws idle.", "joules", "J/inf", "energy/run", "--measure-energy"),
         _value("power", "power", POWER, "lower", "Power that the device draws during inferences, with what it draws idle.", "watts"),
         _value("idle_power", "idle power", POWER, "none", "Power that the device draws while the worker waits, right before and after the inferences.", "idle", "idle draw"),
         _value("inferences_per_joule", "inferences per joule", INFERENCES_PER_J, "higher", "Inferences per joule: 1 J divided by the energy of one.", "inf/J", "runs/J"),

@@ -5,7 +5,7 @@ Schema 2. Keys change only with `SCHEMA_VERSION`; readers may meet keys they do 
 Top level: ``schema_version``, ``tool``, ``created`` (UTC, ISO 8601), ``command``, ``environment``, ``model``, ``target``,
 ``placement``, ``setup``, ``stopped`` (why the measurement ended), ``took_ns`` (from its first block to its last, of all modes
 and sides; null where nothing was timed, absent from older files), ``warnings``, ``cases`` (one a mode and point, see `Case`),
-``nodes`` (null without ``--nodes``), ``link``, null where no bandwidth sweep of the same device was found, ``note``
+``nodes`` (null without ``--measure-nodes``), ``link``, null where no bandwidth sweep of the same device was found, ``note``
 (null without ``--note``), ``name`` (that of ``--name`` or of a suite's case, else null), ``items``, null where nobody
 says how many a run has, and ``throttled``, null where the card was not held back; ``axes`` are what its cases differ in besides the mode.
 
@@ -105,8 +105,8 @@ class Case:
             so many runs, divided by their number. Else None.
         host: CPU time and time of all blocks of ``latency`` together, whatever of their samples is kept; None where not taken.
         recorded: with ``--measure-copies``, of modes that copy, or must not.
-        memory: with ``--memory``, of a mode that is ok, else None.
-        energy: with ``--energy`` where the mode was measured, else None.
+        memory: with ``--measure-memory``, of a mode that is ok, else None.
+        energy: with ``--measure-energy`` where the mode was measured, else None.
         pipeline: of ``pipelined`` how it is filled, else None.
         steps_ns: of a loop, the median of each step, ns; None without samples.
         step_bytes: of a loop, what is copied to and from the device in a step; None where there is none.

@@ -257,7 +257,9 @@ class Target(Provider):
     """The EP and the session.
 
     ``policy``: where ONNX Runtime chose the EP, what by (``PREFER_GPU`` …, else null; ``ep`` and ``device`` are what it
-    chose, read from the session); ``dynamic_outputs``: ONNX Runtime allocated the outputs of ``device-tensors``,
+    chose, read from the session); ``intra_op_threads`` and ``inter_op_threads``: null for ONNX Runtime's own number;
+    ``execution_mode``: ``sequential`` or ``parallel``; ``cpu_mem_arena``, ``mem_pattern``: whether these were on, as they are
+    where the key is missing; ``optimized_model``: the file that ONNX Runtime wrote its graph to, or null; ``dynamic_outputs``: ONNX Runtime allocated the outputs of ``device-tensors``,
     ``device-resident`` and ``device-tensors-pinned`` in each run (false: they were bound preallocated); ``external``: the library
     in whose memory the inputs of ``device-tensors`` and ``device-resident`` were, or null; ``cuda_graph``: runs were captured and
     replayed where a case has a ``graph``; ``stream``: what made the stream that the EP's kernels ran on, or null for the
@@ -274,7 +276,12 @@ class Target(Provider):
     copy_sync: NotRequired[CopySync]
     ep_options: dict[str, str]
     session_config: NotRequired[dict[str, str]]
-    threads: NotRequired[int | None]
+    intra_op_threads: NotRequired[int | None]
+    inter_op_threads: NotRequired[int | None]
+    execution_mode: NotRequired[str]
+    cpu_mem_arena: NotRequired[bool]
+    mem_pattern: NotRequired[bool]
+    optimized_model: NotRequired[str | None]
     opt_level: NotRequired[str]
     dynamic_outputs: NotRequired[bool]
     external: NotRequired[str | None]
@@ -634,7 +641,7 @@ class Throttled(TypedDict):
 
 
 class Energy(TypedDict):
-    """``--energy``: what runs of a mode draw, in a stretch of their own after the measurement, or why that is not known
+    """``--measure-energy``: what runs of a mode draw, in a stretch of their own after the measurement, or why that is not known
     (``unsupported``, which then is all there is).
 
     ``how``: ``counter``, the device's own; ``power``, readings of its power, integrated; ``rapl``, the counters of the CPU's
@@ -722,7 +729,7 @@ class CaseMemory(TypedDict):
 
     ``failed``: why there are no figures, else null. ``device``: how that of the device is known; null where the EP computes in
     host memory. ``host``: how that of the host is known. ``arenas``: those of EPs whose allocators tell, bytes, and
-    ``arenas_how`` that is known, or why there are none. ``nodes``: with ``--nodes``, those that hold most.
+    ``arenas_how`` that is known, or why there are none. ``nodes``: with ``--measure-nodes``, those that hold most.
     """
 
     failed: str | None

@@ -10,7 +10,7 @@ from typing import Any
 from ortbench.core.errors import BadInput
 from ortbench.core.expressions import INDEX, names_in
 from ortbench.model.unit_of_work import LoopWork, Part, Work
-from ortbench.plan.option_types import DIMS, FLAG, PAIRINGS, PAIRS, TEXTS, WHOLE
+from ortbench.plan.option_types import DIMS, PAIRINGS, PAIRS, TEXTS, WHOLE
 from ortbench.plan.options import LOOP, RawOptions, at_least, declared, make, option
 
 LOOPS = ("loop", "gate", "profile", "code")  # the commands that can measure one
@@ -33,7 +33,6 @@ class Steps(Part):
         count: how many steps there are.
         first_dims: sizes of dimensions in the first step.
         fill: input name → the value of all its elements, an expression of dimensions, ``step`` and ``index``.
-        share_buffers: whether a mode is added in which a state's input and output are one buffer.
         keep: outputs that stay on the device.
         resident: inputs that are uploaded only once.
     """
@@ -53,9 +52,6 @@ class Steps(Part):
         "fill", "INPUT=EXPR", f"Fill an input: a number, or a sum of dimensions, step and {INDEX}.", kind=PAIRS, default={},
         check=_fill,
     )  # fmt: skip
-    share_buffers: bool = _steps(
-        "share-buffers", "", "Add mode shared: past and present state in one buffer.", kind=FLAG, default=False
-    )
     keep: tuple[str, ...] = _steps(
         "keep",
         "OUT",

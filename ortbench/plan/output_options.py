@@ -42,23 +42,24 @@ class OutputOptions:
     )  # fmt: skip
     json: str | None = _written(
         "json", "PATH", "Write the result as JSON; '-' is standard output.",
-        commands=(*_MEASURES, "suite", "merge", "compare", "history", "doctor", "devices", "inspect"), common=(*OFTEN, "gate"),
+        commands=(*_MEASURES, "suite", "suite merge", "compare", "history", "doctor", "devices", "inspect"), common=(*OFTEN, "gate"),
     )  # fmt: skip
     junit: str | None = _written(
         "junit",
         "PATH",
         "Write JUnit XML, for CI systems.",
-        commands=("run", "loop", "chain", "load", "sweep", "gate", "suite", "merge"),
+        commands=("run", "loop", "chain", "load", "sweep", "gate", "suite", "suite merge"),
         common=("gate", "chain"),
     )
     action_json: str | None = _written(
         "action-json", "PATH", "Write JSON for github-action-benchmark (customSmallerIsBetter).",
-        commands=("run", "loop", "chain", "load", "sweep", "gate", "suite", "merge"),
+        commands=("run", "loop", "chain", "load", "sweep", "gate", "suite", "suite merge"),
         per={"gate": {"help": "Write the candidate's JSON for github-action-benchmark."}},
     )  # fmt: skip
     bmf: str | None = _written(
         "bmf", "PATH", "Write Bencher's metric format.",
-        commands=("run", "loop", "chain", "sweep", "suite", "merge"),
+        commands=("run", "loop", "chain", "load", "sweep", "gate", "suite", "suite merge"),
+        per={"gate": {"help": "Write the candidate's metrics in Bencher's format."}},
     )  # fmt: skip
     trace: str | None = _written(
         "trace",
@@ -68,7 +69,7 @@ class OutputOptions:
     )
     html: str | None = _written(
         "html", "PATH", "Write the report as HTML; '-' is standard output.",
-        commands=("run", "loop", "chain", "load", "sweep", "report", "history"), common=OFTEN,
+        commands=("run", "loop", "chain", "load", "sweep", "gate", "suite", "suite merge", "compare", "report", "history"), common=OFTEN,
         per={"report": {
             "help": "Write the page here; '-' is standard output.",
             "shown": "report.html, beside the result or in the folder, or for several right here",
@@ -79,7 +80,7 @@ class OutputOptions:
     )
     quiet: bool = _written(
         "quiet", "", "Print nothing but errors; write files all the same.", kind=FLAG, default=False, short="q",
-        commands=(*_MEASURES, "suite", "merge"),
+        commands=(*_MEASURES, "suite", "suite merge"),
     )  # fmt: skip
     verbose: bool = _written(
         "verbose", "", "Print all findings, not the first few lines.", kind=FLAG, default=False, short="v",

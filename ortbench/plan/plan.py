@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
@@ -14,15 +14,17 @@ from ortbench.model.modes import (
     ALL_MODES,
     CHAIN_MODES,
     DEVICE,
+    EVERY,
     HOST_ACCESSIBLE,
+    IN_FLIGHT,
     LATENCY,
     LOAD_MODES,
     LOOP_MODES,
     MODES,
+    USUAL,
     USUAL_MODES,
     WHOLE_CHAIN,
     WHOLE_LOOP,
-    modes_by,
     modes_that,
     no_such,
 )
@@ -36,6 +38,7 @@ from ortbench.plan.option_types import (
     ITEMS,
     MODE_NAMES,
     NUMBER,
+    ONE_MODE,
     PRECISION,
     TEXTS,
     WHOLE,
@@ -46,10 +49,8 @@ from ortbench.plan.options import (
     MEASURED,
     MODE,
     OFTEN,
-    SIDE_BY_SIDE,
     SINGLE,
     WRITTEN,
-    Option,
     RawOptions,
     at_least,
     check_text,
@@ -59,7 +60,7 @@ from ortbench.plan.options import (
     option,
     seconds,
 )
-from ortbench.plan.target import POLICIES, Inputs, Target
+from ortbench.plan.target import PARALLEL, POLICIES, Inputs, Target
 
 # Entries of the session's configuration by which threads sleep at once where they wait for work.
 NO_SPIN = {"session.intra_op.allow_spinning": "0", "session.inter_op.allow_spinning": "0"}
@@ -91,6 +92,10 @@ def _modes(names: tuple[str, ...], option: str) -> None:
     for name in names:
         if name not in ALL_MODES:
             raise BadInput(f"{option} {no_such(name)}", option)
+
+
+def _measure(known: Collection[str]) -> str:
+    return f"Measure these modes: {', '.join(known)}, {EVERY} or {USUAL}."
 
 
 def timeout() -> Any:
@@ -137,9 +142,8 @@ class Loop:
     )  # fmt: skip
     phases: tuple[str, ...] | None = None
     depth: int = option(
-        "depth", "N", f"Add mode {' and '.join(modes_by('depth'))} with N inferences in flight.", MODE, kind=WHOLE, default=3, only_live=True,
+        "depth", "N", f"Keep N inferences in flight in mode {' and '.join(IN_FLIGHT)}.", MODE, kind=WHOLE, default=3, only_live=True,
         check=_depth, twin=True, lists=WHOLES._replace(example="2,4"), commands=(*SINGLE, "sweep", "code"),
-        per={"code": {"help": f"Keep N inferences in flight in mode {' and '.join(modes_by('depth'))}."}},
     )  # fmt: skip
     in_order: bool = False
 
@@ -166,16 +170,16 @@ class Plan:
     target: Target = field(default_factory=Target)
     inputs: Inputs = field(default_factory=Inputs)
     modes: tuple[str, ...] = option(
-        "mode", "NAME", f"Measure these modes: {', '.join(MODES)}.", MODE, kind=MODE_NAMES, default=USUAL_MODES, check=_modes,
+        "mode", "NAME", _measure(MODES), MODE, kind=MODE_NAMES, default=USUAL_MODES, check=_modes,
         shown=f"the first {len(USUAL_MODES)}", commands=(*CHAINED, "compare", "history", "code"),
         common=(*OFTEN, "gate"),
         per={
-            "compare": {"shown": "all"},
-            "history": {"shown": "all"},
-            "load": {"help": f"Measure these modes: {', '.join(LOAD_MODES)}."},
-            "chain": {"help": f"Measure these modes: {', '.join(CHAIN_MODES)}.", "shown": "both"},
-            "loop": {"help": f"Measure these modes: {', '.join(LOOP_MODES)}.", "shown": "all but shared"},
-            "code": {"help": f"Write the program of this mode: {', '.join(ALL_MODES)}.", "shown": f"{HOST_ACCESSIBLE}, else {DEVICE}"},
+            "compare": {"help": f"Compare these modes: {', '.join(ALL_MODES)}.", "shown": EVERY},
+            "history": {"help": f"Follow these modes: {', '.join(ALL_MODES)}.", "shown": EVERY},
+            "load": {"help": _measure(LOAD_MODES)},
+            "chain": {"help": _measure(CHAIN_MODES), "shown": "both"},
+            "loop": {"help": _measure(LOOP_MODES), "shown": "all but shared"},
+            "code": {"help": f"Write the program of this mode: {', '.join(ALL_MODES)}.", "shown": f"{HOST_ACCESSIBLE}, else {DEVICE}", "kind": ONE_MODE},
         },
     )  # fmt: skip
     loop: Loop = field(default_factory=Loop)
@@ -185,7 +189,7 @@ class Plan:
     chain: Chain | None = None
     called: str | None = None
     nodes: bool = _measured(
-        "nodes", "", "Profile the nodes of some more inferences.", kind=FLAG, default=False,
+        "measure-nodes", "", "Profile the nodes of some more inferences.", kind=FLAG, default=False,
         commands=("run",), common=("run",), suite=False, instead=_OF_ONE_SHAPE,
     )  # fmt: skip
     measure_copies: bool = _measured(
@@ -193,15 +197,15 @@ class Plan:
         commands=("run",), suite=False, instead=_OF_ONE_SHAPE,
     )  # fmt: skip
     spin: bool = _measured(
-        "spin", "", "Measure the CPU time of spinning: once more without.", kind=FLAG,
-        default=False, commands=(*SIDE_BY_SIDE, "sweep"), suite=False,
+        "measure-spin", "", "Measure the CPU time of spinning: once more without.", kind=FLAG,
+        default=False, commands=("run", "loop", "sweep"), suite=False,
     )  # fmt: skip
     memory: bool = _measured(
-        "memory", "", "Measure the device and host memory of each mode.", kind=FLAG, default=False,
+        "measure-memory", "", "Measure the device and host memory of each mode.", kind=FLAG, default=False,
         commands=("run", "loop", "chain", "sweep"), common=("chain",),
     )  # fmt: skip
     energy: bool = _measured(
-        "energy", "", "Measure the energy of an inference, for some seconds a mode.", kind=FLAG,
+        "measure-energy", "", "Measure the energy of an inference, for some seconds a mode.", kind=FLAG,
         default=False, commands=("run", "loop", "chain", "sweep"),
     )  # fmt: skip
     lock_clocks: str | int | None = _measured(
@@ -214,7 +218,7 @@ class Plan:
     )  # fmt: skip
     name: str | None = option(
         "name", "TEXT", "Name the result, in its folder and in every report.", WRITTEN, check=_name,
-        commands=(*SIDE_BY_SIDE, "chain", "load", "sweep"), suite=False,
+        only_live=True, commands=CHAINED, suite=False,
     )  # fmt: skip
     note: str | None = option(
         "note", "TEXT", "Keep a note in the result and its heading.", WRITTEN, only_live=True, commands=CHAINED
@@ -258,14 +262,7 @@ class Plan:
         return [*zip(self.stages, self._part.sent(request), strict=True)] or [(self, request)]
 
 
-_PINNED = f"Add {' and '.join(modes_by('pinned'))}."
-_ASYNC = f"Add {' and '.join(modes_by('async-runs'))}: many inferences, one wait."
-WHICH_MODES = (
-    declared(Plan)["modes"],
-    declared(Loop)["depth"],
-    Option("pinned", "", _PINNED, MODE, FLAG, only_live=True, commands=(*SINGLE, "load", "sweep")),
-    Option("async-runs", "", _ASYNC, MODE, FLAG, only_live=True, commands=(*SINGLE, "sweep")),
-)
+WHICH_MODES = (declared(Plan)["modes"], declared(Loop)["depth"])  # first in help, and before those of inputs
 PLAN = (Target, WHICH_MODES, Steps, Inputs, Loop, Plan)  # all that says what is measured, and how
 
 
@@ -300,9 +297,15 @@ def check(plan: Plan) -> None:
         raise BadInput(f"--measure-copies {reason}", "--measure-copies")
     if target.cuda_graph and target.dynamic_outputs:
         raise BadInput("--cuda-graph needs outputs at fixed addresses: leave --dynamic-outputs out", "--cuda-graph")
+    if target.inter_op_threads is not None and target.execution_mode != PARALLEL:
+        reason = f"operators run one at a time, unless --execution-mode {PARALLEL} is given too"
+        raise BadInput(f"--inter-op-threads: {reason}", "--inter-op-threads")
     still, off = next(iter(NO_SPIN.items()))
     if plan.spin and target.session_config.get(still) == off:
-        raise BadInput(f"--spin: nothing spins with --session-config {still}={off}: leave one of them out", "--spin")
+        raise BadInput(
+            f"--measure-spin: nothing spins with --session-config {still}={off}: leave one of them out",
+            "--measure-spin",
+        )
     if target.ep in POLICIES:
         for option, given in (
             ("--device", target.device is not None),
@@ -316,9 +319,9 @@ def check(plan: Plan) -> None:
         reason = "makes a stream, and --ep-option user_compute_stream names another: leave one out"
         raise BadInput(f"--stream {reason}", "--stream")
     bound_as_they_are = modes_that(lambda mode: mode.external_inputs)
-    if target.external is not None and not {*bound_as_they_are} & {*plan.modes}:
+    if target.input_memory is not None and not {*bound_as_they_are} & {*plan.modes}:
         reason = f"is for the modes {' and '.join(bound_as_they_are)}: ask for one of them"
-        raise BadInput(f"--external {reason}", "--external")
+        raise BadInput(f"--input-memory {reason}", "--input-memory")
 
 
 _MODES = {LATENCY: MODES, WHOLE_LOOP: LOOP_MODES, WHOLE_CHAIN: {name: MODES[name] for name in CHAIN_MODES}}
@@ -336,11 +339,11 @@ def _check_loop(plan: Plan) -> None:
     target = plan.target
     for name, given in (
         ("--dynamic-outputs", target.dynamic_outputs),
-        ("--external", target.external is not None),
+        ("--input-memory", target.input_memory is not None),
         ("--cuda-graph", target.cuda_graph),
-        ("--nodes", plan.nodes),
+        ("--measure-nodes", plan.nodes),
         ("--measure-copies", plan.measure_copies),
-        ("--length", bool(plan.inputs.lengths)),
+        ("--sequence-tensors", bool(plan.inputs.lengths)),
     ):
         if given:
             raise BadInput(f"{name}: is for single inferences, leave it out of a loop", name)

@@ -38,14 +38,21 @@ class Swept:
         kind=PATHS, default=(), common=(SWEPT,),
     )  # fmt: skip
     slo: Slo | None = _swept(
-        "slo", "STATISTIC=TIME", "Set the limit for the best shape: p99=20ms, latency=5ms.", panel=MEASURED, kind=SLO,
+        "slo", "STAT=TIME", "Set the limit for the best shape: p99=20ms, latency=5ms.", panel=MEASURED, kind=SLO,
         suite=False, common=(SWEPT,),
     )  # fmt: skip
 
 
 # What makes a bench of a suite a sweep, and what only such a one has; its SLO has the key of that of a load.
 IN_SUITES = (
-    Option(SWEPT, "", "A sweep over the lists in dim, shape and length, in one session.", MEASURED, FLAG, commands=()),
+    Option(
+        SWEPT,
+        "",
+        "A sweep over the lists in dim, shape and sequence-tensors, in one session.",
+        MEASURED,
+        FLAG,
+        commands=(),
+    ),
     declared(Swept)["data"],
 )
 

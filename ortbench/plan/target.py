@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from ortbench.core.errors import BadInput
 from ortbench.core.interpreters import is_interpreter
+from ortbench.model.modes import IN_BURSTS
 from ortbench.plan.list_syntax import CHOICES, REPEATED, SIZES, WHOLES
 from ortbench.plan.list_syntax import SHAPES as SHAPE_LISTS
 from ortbench.plan.option_types import (
@@ -20,6 +22,7 @@ from ortbench.plan.option_types import (
     PATH,
     RANGES,
     SHAPES,
+    SWITCH,
     TEXTS,
     WHOLE,
 )
@@ -52,11 +55,14 @@ POLICIES = {
 }
 STREAMS = ("ort", "cuda-python")
 EXTERNAL_LIBRARIES = ("numpy", "torch", "cupy")
+SEQUENTIAL, PARALLEL = "sequential", "parallel"
+EXECUTION_MODES = (SEQUENTIAL, PARALLEL)
 OPT_LEVELS = ("disable", "basic", "extended", "layout", "all")
 
 _EP = "Run on this EP: auto, cpu, cuda, webgpu, ..., a package or a library."
 _PYTHON = "Measure the ONNX Runtime of this interpreter, or environment."
 _SEVERAL = "Several: side by side."
+_COMMA = "A comma is part of V."
 _PLACED = (*OPENED, "inspect")  # what makes a session, or says how one would place a model
 _runs = partial(option, panel=RUNS, only_live=True, twin=True)
 _input = partial(option, panel=INPUT, only_live=True, twin=True)
@@ -64,11 +70,17 @@ _NO_COPY = {"code": "writes a program for the model as it is: export that with a
 _tolerance = partial(_input, kind=NUMBER, check=not_negative, shown="by dtype", twin=False, commands=(*CHAINED, "code"))
 
 
+def _written(value: str, option: str) -> None:
+    is_text(value, option)
+    if Path(value).is_dir() or not Path(value).parent.is_dir():
+        raise BadInput(f"{option} {value}: name a file in a folder that is there", option)
+
+
 def _run_config(entries: dict[str, str], option: str) -> None:
     is_text(entries, option)
     for key, why in (
         ("gpu_graph_id", "--cuda-graph chooses the graph of each run"),
-        ("disable_synchronize_execution_providers", "--async-runs measures runs without that wait"),
+        ("disable_synchronize_execution_providers", f"mode {' and '.join(IN_BURSTS)} measures runs without that wait"),
     ):
         if key in entries:
             raise BadInput(f"{option} {key}: {why}, so leave it out", option)
@@ -84,10 +96,13 @@ class Target:
         device: index among the devices of that EP; None takes its first GPU or NPU.
         options: EP options.
         session_config: session configuration entries.
-        threads: intra-op threads; None leaves ORT's default.
+        intra_op_threads, inter_op_threads: within an operator and between operators; None leaves ORT's default.
+        execution_mode: one of `EXECUTION_MODES`.
+        cpu_mem_arena, mem_pattern: whether the CPU EP has an arena, and whether ORT plans allocations by the first run.
+        optimized_model: where ORT writes the graph that it made of the model, in the session that is measured; None for nowhere.
         opt_level: graph optimisation level, one of `OPT_LEVELS`.
-        require_placement: nodes that stay on the CPU are an error.
-        external: one of `EXTERNAL_LIBRARIES`, in whose memory modes with `external_inputs` have theirs; None for the EP's own.
+        no_cpu_fallback: nodes that stay on the CPU are an error.
+        input_memory: one of `EXTERNAL_LIBRARIES`, in whose memory modes with `external_inputs` have theirs; None for the EP's own.
         cuda_graph: the runs of modes that can be `captured` are captured once and replayed.
         stream: one of `STREAMS`, which makes the stream that the EP's kernels run on; None for the EP's own.
         dynamic_outputs: in modes that can have `dynamic_outputs` they are bound without a shape, and ORT allocates them in each run.
@@ -117,28 +132,46 @@ class Target:
         common=OFTEN,
     )  # fmt: skip
     options: dict[str, str] = _runs(
-        "ep-option", "K=V", "Set an option of the EP.", kind=PAIRS, default={}, check=is_text, of_ep=True, commands=_PLACED,
-        common=OFTEN,
+        "ep-option", "K=V", f"Set an option of the EP. {_COMMA}", kind=PAIRS, default={}, check=is_text, of_ep=True,
+        lists=REPEATED, commands=_PLACED, common=OFTEN,
     )  # fmt: skip
     session_config: dict[str, str] = _runs(
-        "session-config", "K=V", "Set an entry of ONNX Runtime's session configuration.", kind=PAIRS, default={}, check=is_text, commands=_PLACED,
+        "session-config", "K=V", f"Set an entry of the session's configuration. {_COMMA}", kind=PAIRS, default={}, check=is_text,
+        lists=REPEATED, commands=_PLACED,
     )  # fmt: skip
-    threads: int | None = _runs(
-        "threads", "N", "Use N threads within an operator.", kind=WHOLE, check=at_least(1, "at least one"),
+    intra_op_threads: int | None = _runs(
+        "intra-op-threads", "N", "Use N threads within an operator.", kind=WHOLE, check=at_least(1, "at least one"),
         shown="ONNX Runtime's", lists=WHOLES, commands=OPENED, common=OFTEN,
+    )  # fmt: skip
+    inter_op_threads: int | None = _runs(
+        "inter-op-threads", "N", f"Use N threads between operators, with --execution-mode {PARALLEL}.", kind=WHOLE,
+        check=at_least(1, "at least one"), shown="ONNX Runtime's", lists=WHOLES, commands=OPENED,
+    )  # fmt: skip
+    execution_mode: str = _runs(
+        "execution-mode", "MODE", f"Run operators one after the other or in parallel: {', '.join(EXECUTION_MODES)}.", default=SEQUENTIAL,
+        check=one_of(EXECUTION_MODES), lists=CHOICES._replace(example=",".join(EXECUTION_MODES)), commands=OPENED,
+    )  # fmt: skip
+    cpu_mem_arena: bool = _runs(
+        "cpu-mem-arena", "", "Keep freed memory of the CPU EP in an arena.", kind=SWITCH, default=True, commands=OPENED,
+    )  # fmt: skip
+    mem_pattern: bool = _runs(
+        "mem-pattern", "", "Plan allocations by those of earlier inferences.", kind=SWITCH, default=True, commands=OPENED,
+    )  # fmt: skip
+    optimized_model: str | None = _runs(
+        "optimized-model", "PATH", "Write the optimised graph to a file.", kind=PATH, check=_written, commands=OPENED,
     )  # fmt: skip
     opt_level: str = _runs(
         "opt-level", "LEVEL", f"Optimise the graph up to a level: {', '.join(OPT_LEVELS)}.", default="all", check=one_of(OPT_LEVELS), lists=CHOICES, commands=_PLACED,
     )  # fmt: skip
-    require_placement: bool = _runs(
-        "require-placement", "", "Fail if nodes fall back to the CPU.", kind=FLAG, default=False
+    no_cpu_fallback: bool = _runs(
+        "no-cpu-fallback", "", "Fail if nodes fall back to the CPU.", kind=FLAG, default=False
     )
     dynamic_outputs: bool = _runs(
         "dynamic-outputs", "", "Let ONNX Runtime allocate bound outputs in each inference.", kind=FLAG,
         default=False, commands=(*SINGLE, "sweep", "code"),
     )  # fmt: skip
-    external: str | None = _runs(
-        "external", "LIB", f"Bind inputs in memory of a library: {', '.join(EXTERNAL_LIBRARIES)}.",
+    input_memory: str | None = _runs(
+        "input-memory", "LIB", f"Bind inputs in memory of a library: {', '.join(EXTERNAL_LIBRARIES)}.",
         check=one_of(EXTERNAL_LIBRARIES), commands=(*SINGLE, "sweep", "code"), lists=CHOICES._replace(example="numpy,torch"),
     )  # fmt: skip
     cuda_graph: bool = _runs(
@@ -154,8 +187,8 @@ class Target:
         of_ep=True, commands=_PLACED,
     )  # fmt: skip
     run_config: dict[str, str] = _runs(
-        "run-config", "K=V", "Set an entry of ONNX Runtime's run options.", kind=PAIRS, default={},
-        check=_run_config, commands=OPENED,
+        "run-config", "K=V", f"Set an entry of ONNX Runtime's run options. {_COMMA}", kind=PAIRS, default={},
+        check=_run_config, lists=REPEATED, commands=OPENED,
     )  # fmt: skip
     python: str | None = _runs(
         "python", "PATH", _PYTHON, kind=PATH, check=is_interpreter, lists=REPEATED,
@@ -225,7 +258,7 @@ class Inputs:
         common=(*OFTEN, "gate"),
     )
     lengths: dict[str, int] = _input(
-        "length",
+        "sequence-tensors",
         "NAME=N",
         "Set the number of tensors of a sequence input.",
         kind=LENGTHS,

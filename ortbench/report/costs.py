@@ -113,7 +113,7 @@ def memory_table(result: Result) -> Table:
 
 
 def node_table(result: Result) -> Table | None:
-    """The nodes that hold most, of the first mode that has them; None without ``--nodes``."""
+    """The nodes that hold most, of the first mode that has them; None without ``--measure-nodes``."""
     for case, memory in _weighed(result):
         if memory.get("nodes"):
             rows = tuple(

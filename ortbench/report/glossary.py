@@ -66,7 +66,7 @@ class Entry(NamedTuple):
 
 
 def _mode(mode: Mode) -> Entry:
-    said = [f"--{mode.option} adds this mode."] if mode.option else []
+    said = [f"--mode {mode.name} asks for this mode."] if mode.extra else []
     said += [f"Compare it with {mode.like}."] if mode.like else []
     said += [] if mode.figure == PER_INFERENCE else [f"Its figure is {mode.figure}: throughput, not latency."]
     page = "loops.md#modes" if mode.name not in MODES else "modes.md"

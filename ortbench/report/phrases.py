@@ -31,6 +31,7 @@ from ortbench.model.schema import (
     Target,
     Tensor,
 )
+from ortbench.model.settings import OF_SESSION, typed
 from ortbench.report.model import (
     BAD,
     DERIVED,
@@ -81,6 +82,8 @@ def heading(result: Result) -> list[str]:
         lines[-1] += f"; clocks locked to {clocks if isinstance(clocks, str) else f'{clocks} MHz'}"
     if result.stopped is not None:
         lines[-1] += f"; {ended(result.stopped, result.took_ns)}"
+    if options := typed((it for it in OF_SESSION if it.attribute), target):
+        lines.append(f"session options: {shortened(' '.join(options))}")
     if (recorded := variables_line(result.environment)) is not None:
         lines.append(f"environment: {recorded}")
     return lines

@@ -165,7 +165,7 @@ MOST_PLACES = 24  # rows; tensors that are alike share theirs
 
 
 def placement_parts(result: Result) -> list[Sequence[Block]]:
-    """All of it, with what `--nodes` found."""
+    """All of it, with what `--measure-nodes` found."""
     parts: list[Sequence[Block]] = [_placement(result)]
     if (places := places_table(result)).rows:
         said = "Where each mode had each input and output: as ONNX Runtime says of the session, and why."
@@ -231,7 +231,12 @@ def _environment(result: Result) -> Table:
         "device": device_name(result),
         "EP options": _pairs(target["ep_options"]),
         "session configuration": _pairs(target.get("session_config")),
-        "intra-op threads": target.get("threads"),
+        "intra-op threads": target.get("intra_op_threads"),
+        "inter-op threads": target.get("inter_op_threads"),
+        "execution mode": target.get("execution_mode"),
+        "CPU arena": _off(target.get("cpu_mem_arena")),
+        "memory pattern": _off(target.get("mem_pattern")),
+        "optimized model": target.get("optimized_model"),
         "graph optimisation": target.get("opt_level"),
         "sync": fence and f"{fence['kind']}: {fence.get('how') or ''}".removesuffix(": "),
         "inputs": _tensors(result.model["inputs"]),
@@ -248,6 +253,10 @@ def _environment(result: Result) -> Table:
     }
     rows = tuple((name, str(value)) for name, value in known.items() if value not in (None, ""))
     return Table((), rows, title="Environment", media=PAGE)
+
+
+def _off(switch: bool | None) -> str | None:
+    return "off" if switch is False else None
 
 
 def _pairs(pairs: dict[str, Any] | None) -> str:

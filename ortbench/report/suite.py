@@ -76,7 +76,7 @@ _MORE = (
     (Column("keeps SLO up to"), "slo_rate", _rate_kept),
     (Column("device memory"), "device_memory_bytes", size),
     (Column("host memory"), "host_memory_bytes", size),
-    (Column("energy/run"), "energy_j", energy),  # of the fastest mode, with --energy
+    (Column("energy/run"), "energy_j", energy),  # of the fastest mode, with --measure-energy
 )
 _VERDICT = Column("verdict", Kind.WORD)
 _TONES = {PASSED: GOOD, FAILED: BAD, BROKEN: BAD, UNCLEAR: model.UNCLEAR}

@@ -90,7 +90,7 @@ def test_changes() -> None:
         ("target__ep_version", "1.1", "EP version: 1.0 → 1.1"),
         ("target__ep_options", {"a": "1", "b": "2"}, "EP options: none → a 1, b 2"),
         ("target__session_config", {"a": "1"}, "session config: none → a 1"),
-        ("target__threads", 4, "threads: default → 4"),
+        ("target__intra_op_threads", 4, "intra-op threads: default → 4"),
         ("target__opt_level", "basic", "optimisation: all → basic"),
         ("environment__python", "3.13.0", "Python: 3.12.0 → 3.13.0"),
         ("environment__os", "Windows", "OS: Linux → Windows"),

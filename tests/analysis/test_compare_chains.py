@@ -49,9 +49,9 @@ def test_what_makes_chains_incomparable() -> None:
 
 
 def test_what_else_differs_is_said_by_stage() -> None:
-    other = changed(settings={"threads": 2, "opt_level": "basic"}, keep=["y"], ep_version="1.1")
+    other = changed(settings={"intra_op_threads": 2, "opt_level": "basic"}, keep=["y"], ep_version="1.1")
     assert changes(chain(STAYING), other) == [
-        "text: EP version: 1.0 → 1.1", "text: threads: default → 2", "text: optimisation: all → basic",
+        "text: EP version: 1.0 → 1.1", "text: intra-op threads: default → 2", "text: optimisation: all → basic",
         "text: kept on the device: none → y",
     ]  # fmt: skip
     assert sameness(chain(STAYING), other) is None

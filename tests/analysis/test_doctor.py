@@ -97,7 +97,7 @@ def test_what_is_wrong_on_a_machine_without_a_card() -> None:
         (change(cpu__usable=2), KNOW, "Intel Xeon: this process may run on 2 of 8 cores"),
         (change(cpu__limit=1.5), BAD,
          "the container may take 1.5 cores' worth of time, and ONNX Runtime starts a thread for each core: all of them are stopped until the next period when it is spent",
-         "ortbench run MODEL --ep cpu --threads 1"),
+         "ortbench run MODEL --ep cpu --intra-op-threads 1"),
         (change(cpu__load=2.0), KNOW, "load average 2 over the last minute, for 8 cores: something else runs here"),
         (change(cpu__load=4.0), BAD,
          "load average 4 over the last minute, for 8 cores: other processes take time from what is measured", TOP),

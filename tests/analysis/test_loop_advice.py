@@ -114,7 +114,7 @@ def test_on_the_cpu_ep_it_is_about_steps_and_what_to_do() -> None:
     found = told(result)
     assert found[:2] == [
         "cpu-tensors runs 1000 steps/s on SomeExecutionProvider: 4.00 ms per loop.",
-        "Next: ortbench loop m.onnx --ep some --feedback present=past --threads 1,2,4",
+        "Next: ortbench loop m.onnx --ep some --feedback present=past --intra-op-threads 1,2,4",
     ]
     assert (
         found[2]

@@ -42,7 +42,7 @@ def test_a_copy_inside_the_graph_comes_first() -> None:
     assert sentences(made)[:3] == [
         "1 Memcpy node copies 25.0 MB to the host in each inference, in every mode: 1 of 3 nodes is on the CPU (Clip); counted as "
         "inference, not as copies.",
-        "Next: ortbench run m.onnx --ep some --nodes",
+        "Next: ortbench run m.onnx --ep some --measure-nodes",
         "Copies of inputs and outputs take ≈58% of the latency of cpu-tensors: ≈4.20 ms of 7.20 ms, the latency less that of "
         "device-resident.",
     ]

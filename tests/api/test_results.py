@@ -176,7 +176,7 @@ def test_texts_from_outside_are_escaped_in_a_notebook() -> None:
 
 
 def test_a_comparison() -> None:
-    found = compare(two(), same=None)
+    found = compare(two(), equivalence_margin=None)
     assert found.names == ["#1", "#2"]
     second = found.records[1]
     assert (second["mode"], second["metric"], second["result"], second["value"]) == (

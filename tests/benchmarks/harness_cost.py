@@ -36,7 +36,7 @@ TINY = ROOT / "models" / "tiny.onnx"
 
 def loop_cost() -> str:
     """The median of a 16-element model in device-resident against a bare loop around the same bound call."""
-    model = session.open_model(str(TINY), Target(ep="cpu", threads=1), providers.find(Target(ep="cpu")))
+    model = session.open_model(str(TINY), Target(ep="cpu", intra_op_threads=1), providers.find(Target(ep="cpu")))
     mode = make_mode(RESIDENT, model, first_run.make_data(str(TINY), model, Inputs()))
     found = loop_figures(mode, seconds=4)
     ratio = found["ours_ns"] / found["bare_ns"]

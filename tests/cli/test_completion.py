@@ -60,8 +60,8 @@ ask() {
 def test_bash_completes_commands_options_eps_modes_and_files(program: Path, tmp_path: Path) -> None:
     lines = [
         "ask ortbench ''",
-        "ask ortbench run m.onnx --async",
-        "ask ortbench m.onnx --async",
+        "ask ortbench run m.onnx --cpu",
+        "ask ortbench m.onnx --cpu",
         "ask ortbench run m.onnx --ep ''",
         "ask ortbench run m.onnx --ep = c",
         "ask ortbench loop --mode cpu-tensors --mode s",
@@ -76,9 +76,9 @@ def test_bash_completes_commands_options_eps_modes_and_files(program: Path, tmp_
     eps = ["auto", *installed_eps(), "prefer-gpu", "prefer-npu", "prefer-cpu", "max-performance", "max-efficiency",
            "min-overall-power"]  # fmt: skip
     assert found == [
-        " ".join(COMMANDS),
-        "--async-runs",
-        "--async-runs",
+        " ".join(name for name in COMMANDS if " " not in name),
+        "--cpu-mem-arena",
+        "--cpu-mem-arena",
         " ".join(eps),
         " ".join(ep for ep in eps if ep.startswith("c")),
         "shared",
@@ -124,8 +124,12 @@ def test_zsh_and_fish_are_answered_with_what_a_word_means() -> None:
     assert files.out == "_files\n"
     commands = fish("ortbench ga")
     assert commands.out == "gate\tJudge a model or a stored result for CI:...\n"
-    options = fish("ortbench m.onnx --pinn")
-    assert options.out.startswith("--pinned\tAdd cpu-tensors-pinned and device-tensors-pinned")
+    options = fish("ortbench m.onnx --no-cpu-f")
+    assert options.out.startswith("--no-cpu-fallback\tFail if nodes fall back to the CPU.")
+    assert fish("ortbench suite merge --jun").out.startswith("--junit\t")
+    assert "suite merge" not in fish("ortbench suit").out
+    baselines = ortbench(_ORTBENCH_COMPLETE="complete_zsh", _TYPER_COMPLETE_ARGS="ortbench gate --baseline-set int")
+    assert '"intra-op-threads="\n"inter-op-threads="' in baselines.out
 
 
 def fish(line: str) -> Ran:

@@ -107,7 +107,7 @@ FILE = '[[stage]]\nname = "text"\nmodel = "a.onnx"\n'
 @pytest.mark.process
 def test_what_a_live_gate_of_a_chain_has_not(tmp_path: Path) -> None:
     for options, message in [
-        (["--baseline-ep", "cpu"], "--baseline-ep is of one model: give the baseline's chain a file of its own, "
+        (["--baseline-set", "ep=cpu"], "--baseline-set ep is of one model: give the baseline's chain a file of its own, "
          "--baseline-chain FILE"),
         (["--max-cpu-nodes", "0", "--ep", "cpu"], "--ep is not for a chain, whose file says how each stage runs"),
         (["--max-cpu-nodes", "0", "--depth", "2"], "--depth is not for a chain, whose file says how each stage runs"),
@@ -130,5 +130,5 @@ def test_what_a_live_gate_of_a_chain_has_not(tmp_path: Path) -> None:
     assert (ran.code, ran.error_line) == (2, "--baseline-chain is for a chain: name the candidate's with --chain")
     ran = ortbench("gate", "result.json", "--chain", "c.toml", "--max-cpu-nodes", "0")
     assert (ran.code, ran.error_line) == (
-        2, "a result file and a live gate (--model, --chain, --baseline-…) exclude each other",
+        2, "a result file and a live gate (--model, --chain, --baseline-set …) exclude each other",
     )  # fmt: skip

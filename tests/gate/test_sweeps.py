@@ -90,7 +90,7 @@ def test_what_no_shape_has_is_refused() -> None:
         ("latency@batch=3", "latency.median@batch=3: no such point was measured in both; there are batch=1, batch=2, batch=4"),
         ("device-tensors.latency", "device-tensors.latency.median: not measured in both results"),
         ("latency.p99@rate=30", "latency.p99@rate=30: no such point was measured in both; there are batch=1, batch=2, batch=4"),
-        ("device_memory", "device_memory: not measured in both results (--memory)"),
+        ("device_memory", "device_memory: not measured in both results (--measure-memory)"),
     ]:  # fmt: skip
         assert refusal(BadInput, check_stored, sweep_result(), sweep_result(), limits(metric)) == f"--metric {said}"
     with pytest.raises(NotComparable, match="kind: "):

@@ -384,7 +384,7 @@ def test_a_suite_holds_a_chain_against_another_live(tmp_path: Path, library: Pat
     """Two of the same are no regression, and the second time all of it is done."""
     text = defaults(library) + STAGES + BETWEEN
     write(tmp_path, text)
-    (tmp_path / "old.toml").write_text(text.replace('"middle.onnx"', '"middle.onnx"\nthreads = 1'))
+    (tmp_path / "old.toml").write_text(text.replace('"middle.onnx"', '"middle.onnx"\nintra-op-threads = 1'))
     suite = tmp_path / "bench.toml"
     suite.write_text("""
         [[bench]]

@@ -58,7 +58,7 @@ def test_two_results(files: Any) -> None:
 def test_the_words(files: Any) -> None:
     results = files(a=at(1.0), same=at(1.0), slower=at(1.5), faster=at(0.5), near=at(1.015))
     found = [
-        verdicts(ortbench("compare", results[0], other, "--mode", "cpu-tensors", "--same", "2.5%").out)
+        verdicts(ortbench("compare", results[0], other, "--mode", "cpu-tensors", "--equivalence-margin", "2.5%").out)
         for other in results[1:]
     ]
     assert found == [["same"], ["slower"], ["faster"], ["cannot tell"]]
@@ -156,7 +156,7 @@ def test_folders_are_taken_and_tell_results_apart() -> None:
         (["a", "future"], 2, "has schema_version 3, this ortbench reads schema_version 2"),
         (["a", "a", "--mode", "gpu"], 2, "no such mode"),
         (["a", "a", "--metric", "lunch"], 2, "there is no mode, metric or statistic 'lunch'"),
-        (["a", "a", "--same", "much"], 2, "write a share"),
+        (["a", "a", "--equivalence-margin", "much"], 2, "write a share"),
         (["a", "a", "--markdown", "nowhere/c.md"], 1, "--markdown nowhere/c.md was not written: No such file"),
     ],
 )
@@ -197,14 +197,14 @@ def columns(out: str) -> list[str]:
 def test_a_folder_of_results_is_compared_by_what_differs(tmp_path: Path) -> None:
     place = folders(
         tmp_path / "reports",
-        m_some_20260101_000002=at(1.2, target__threads=4),
-        m_some_20260101_000001=at(1.0, target__threads=1),
+        m_some_20260101_000002=at(1.2, target__intra_op_threads=4),
+        m_some_20260101_000001=at(1.0, target__intra_op_threads=1),
     )
     ran = ortbench("compare", place)
     assert (ran.code, ran.err) == (0, "")
-    assert columns(ran.out) == ["threads=1", "threads=4"]
-    assert re.search(r"^mode +metric +threads=1 +threads=4 +ratio", ran.out, re.MULTILINE)
-    assert "! threads=1 → threads=4: threads: 1 → 4\n" in ran.out
+    assert columns(ran.out) == ["intra-op-threads=1", "intra-op-threads=4"]
+    assert re.search(r"^mode +metric +intra-op-threads=1 +intra-op-threads=4 +ratio", ran.out, re.MULTILINE)
+    assert "! intra-op-threads=1 → intra-op-threads=4: intra-op threads: 1 → 4\n" in ran.out
 
 
 def test_numbers_in_names_of_folders_are_numbers(tmp_path: Path) -> None:
@@ -213,7 +213,7 @@ def test_numbers_in_names_of_folders_are_numbers(tmp_path: Path) -> None:
 
 
 def test_names_that_were_given_are_the_columns(tmp_path: Path) -> None:
-    one, other = at(1.0, target__threads=1), at(1.2, target__threads=2)
+    one, other = at(1.0, target__intra_op_threads=1), at(1.2, target__intra_op_threads=2)
     one.name, other.name = "before", "after |x| <b>"
     place = folders(tmp_path / "r", a=one, b=other)
     ran = ortbench("compare", place)
@@ -319,7 +319,7 @@ def test_an_ep_that_does_not_load_leaves_the_others(tmp_path: Path) -> None:
 
 
 def test_an_ep_with_nodes_on_the_cpu_where_none_may_be_leaves_the_others(library: Path, tmp_path: Path) -> None:
-    ran = ortbench("run", MODELS / "transformer_ids.onnx", "--ep", "cpu", "--ep", library, "--require-placement",
+    ran = ortbench("run", MODELS / "transformer_ids.onnx", "--ep", "cpu", "--ep", library, "--no-cpu-fallback",
                    "--mode", "cpu-tensors", *ONCE, "--out", tmp_path)  # fmt: skip
     assert ran.code == 1
     assert "stay on the CPU" in ran.error_line

@@ -16,7 +16,21 @@ pytestmark = pytest.mark.process
 
 US = 1000
 ENQUEUE_US, BUSY_US = 3_000, 4_000
-LINE = ("--iterations", 4, "--warmup", 1, "--depth", 2, "--async-runs", "--spin")
+LINE = (
+    "--iterations",
+    4,
+    "--warmup",
+    1,
+    "--mode",
+    "default",
+    "--mode",
+    "device-resident-async",
+    "--mode",
+    "pipelined",
+    "--depth",
+    2,
+    "--measure-spin",
+)
 # A thread that starts an inference makes so many calls of 1 µs for it, the clock's readings around them included; of a
 # burst of 4 only one waits.
 ENQUEUE_CALLS = {

@@ -71,7 +71,7 @@ def test_both_loops_on_the_cpu_ep(tmp_path: Path) -> None:
     copy, modes = tmp_path / "copy.json", ["cpu-tensors", "device-resident"]
     ran = ortbench(
         *("load", TINY, "--ep", "cpu", "--warmup", 1, "--concurrency", "1,3", "--rate", 40, "--arrivals", "uniform"),
-        *("--slo", "p99=1000s", "--callers", 2, "--duration", 0.3, "--out", tmp_path / "out", "--json", copy),
+        *("--slo", "p99=1000s", "--workers", 2, "--duration", 0.3, "--out", tmp_path / "out", "--json", copy),
         *(word for mode in modes for word in ("--mode", mode)),
     )
     assert (ran.code, ran.err) == (0, "")
@@ -112,7 +112,7 @@ def test_both_loops_on_the_cpu_ep(tmp_path: Path) -> None:
 @pytest.mark.wide
 @pytest.mark.parametrize("sessions", ["own", "process"])
 def test_callers_with_a_session_of_their_own(sessions: str, real_library: Path, tmp_path: Path) -> None:
-    load = ("--mode", "device-tensors", "--concurrency", "1,2", "--rate", 30, "--callers", 2, "--duration", 0.3)
+    load = ("--mode", "device-tensors", "--concurrency", "1,2", "--rate", 30, "--workers", 2, "--duration", 0.3)
     ran, result = on_device(real_library, tmp_path, "--sessions", sessions, *load, compute_us=2000, spin_us=50)
     assert (ran.code, ran.err) == (0, "")
     assert len(load_cases(result)) == 3
@@ -215,7 +215,7 @@ def test_arrivals_of_a_file_are_replayed_and_each_is_a_range(
     file.write_text("100\n100.02\n100.1\n100.4\n")
     line = ("load", TINY, "--ep-library", real_library, "--warmup", 1, "--mode", "device-resident", "--arrivals", file)
     environment: dict[str, Any] = {**nvtx.environ(recorder, record), **Config(compute_us=1000).environ()}
-    ran = ortbench(*line, "--callers", 2, "--out", tmp_path / "out", **environment)
+    ran = ortbench(*line, "--workers", 2, "--out", tmp_path / "out", **environment)
     assert (ran.code, ran.err) == (0, "")
     (path,) = tmp_path.glob("out/*/result.json")
     result = load(path)

@@ -38,7 +38,22 @@ WITHOUT_CLIP = {"operators": ("Mul", "Add")}  # the output of the model is made 
 
 
 def test_an_output_of_a_node_on_the_cpu(image: Path, clock: Clock, tmp_path: Path) -> None:
-    arguments = ("--pinned", "--depth", 2, "--iterations", 2, "--warmup", 1)
+    arguments = (
+        "--mode",
+        "default",
+        "--mode",
+        "cpu-tensors-pinned",
+        "--mode",
+        "device-tensors-pinned",
+        "--mode",
+        "pipelined",
+        "--depth",
+        2,
+        "--iterations",
+        2,
+        "--warmup",
+        1,
+    )
     code, result, out, _ = run_on_device(device_library(**WITHOUT_CLIP), image, Config(), tmp_path, *arguments)
     assert code == 0
     assert result.placement["memcpy"] == {

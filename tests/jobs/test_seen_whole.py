@@ -68,7 +68,7 @@ def test_a_run_with_a_node_on_the_cpu(clock: Clock, tmp_path: Path) -> None:
         "device-tensors # # # # # #",
         "ortbench explain CPU time, user, system … says what the words mean.",
         "• # Memcpy node copies # to the host inside every run, in every mode, since # of # nodes is on the CPU (Clip). That "
-        "counts as inference here, not as copies; --nodes says what it takes.",
+        "counts as inference here, not as copies; --measure-nodes says what it takes.",
         "• output adjusted is bound in host memory, not on the device: Clip makes it on the CPU. Bound on the device it costs "
         "another copy in every run, # (# at the rate of H2D in device-tensors).",
         "• device-tensors is # times as fast as cpu-tensors; too few blocks for an interval: measure it again without --iterations.",
@@ -125,7 +125,7 @@ def test_settings_side_by_side_with_copies_inside_the_graph(clock: Clock, tmp_pa
     said = seen("run", *line, "--opt-level", "basic,all", "--mode", "cpu-tensors", *SHORT, cwd=tmp_path)
     assert [line for line in said if line[0] in "•!"] == [
         "• # Memcpy node copies # to the host inside every run, in every mode, since # of # nodes is on the CPU (Clip). That "
-        "counts as inference here, not as copies; --nodes says what it takes.",
+        "counts as inference here, not as copies; --measure-nodes says what it takes.",
         "! opt-level=basic has # block and a comparison takes #: measure it again without --iterations",
         "! opt-level=all has # block and a comparison takes #: measure it again without --iterations",
     ]
@@ -164,7 +164,7 @@ def test_a_batch_of_several_sizes(tmp_path: Path) -> None:
 def test_results_that_were_given_names(tmp_path: Path) -> None:
     """Two have the same, and their folders tell them apart; the third is of another setting, which needs no name."""
     for name, threads in (("before the fix", 1), ("before the fix", 1), ("after", 2)):
-        named = ("--name", name, "--threads", threads, "--out", tmp_path)
+        named = ("--name", name, "--intra-op-threads", threads, "--out", tmp_path)
         assert ortbench("run", TINY, *CPU, *SHORT, *named).code == 0
     names = ["after", "before-the-fix", "before-the-fix-2"]
     said = seen("compare", tmp_path)

@@ -101,7 +101,7 @@ def test_compare_says_more_or_less(factor: float, verdict: str, tmp_path: Path) 
         ("device-tensors", "b"),
     ]
     assert records[1]["vs_first"]["verdict"] == verdict
-    wider = ortbench("compare", "a", "b", "--same", "8%", "--markdown", "-", cwd=tmp_path)
+    wider = ortbench("compare", "a", "b", "--equivalence-margin", "8%", "--markdown", "-", cwd=tmp_path)
     energies = [line for line in wider.out.splitlines() if "-tensors | energy |" in line]
     assert [line.endswith("| same |") for line in energies] == [factor == 1.0] * 2
 

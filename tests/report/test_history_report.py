@@ -29,10 +29,10 @@ def test_a_series_alone_is_called_as_its_model() -> None:
 
 
 def test_several_are_called_by_what_differs_and_not_by_the_names_of_days() -> None:
-    threads = [night(at, 1, target__threads=count) for count in (1, 4) for at in range(3)]
-    assert [it.name for it in of(threads)] == ["threads=1", "threads=4"]
+    threads = [night(at, 1, target__intra_op_threads=count) for count in (1, 4) for at in range(3)]
+    assert [it.name for it in of(threads)] == ["intra-op-threads=1", "intra-op-threads=4"]
     named = [replace(it, name=f"{it.created} {at}") for at, it in enumerate(threads)]
-    assert [it.name for it in of(named)] == ["threads=1", "threads=4"]
+    assert [it.name for it in of(named)] == ["intra-op-threads=1", "intra-op-threads=4"]
 
 
 def test_shapes_of_a_sweep_are_in_the_name() -> None:
@@ -78,17 +78,19 @@ def test_steps_of_several_results_of_a_day_are_one_sentence_where_the_same_had_c
     sides = [nights(stepped(30, 18, 1.12, seed=seed), upgraded=18) for seed in (1, 2, 3)]
     for threads, results in enumerate(sides, 1):
         for result in results:
-            result.target["threads"] = threads
+            result.target["intra_op_threads"] = threads
             result.created = result.created.replace("T02:", f"T{threads + 2:02}:")
             result.environment["os"] = (
                 "other" if threads == 3 and result.environment["onnxruntime"] == "1.31.1" else "x"
             )
     first, other = step_notes(of([result for results in sides for result in results]))
     assert first.text.startswith(
-        "since 2026-10-19 03:00 (reports/18/result.json and 1 more): threads=1 cpu-tensors slower"
+        "since 2026-10-19 03:00 (reports/18/result.json and 1 more): intra-op-threads=1 cpu-tensors slower"
     )
-    assert "threads=2 cpu-tensors slower" in first.text
-    assert other.text.startswith("since 2026-10-19 05:00 (reports/78/result.json): threads=3 cpu-tensors slower")
+    assert "intra-op-threads=2 cpu-tensors slower" in first.text
+    assert other.text.startswith(
+        "since 2026-10-19 05:00 (reports/78/result.json): intra-op-threads=3 cpu-tensors slower"
+    )
     assert other.text.endswith("OS: x → other; checkout: 0000011 → 0000012")
 
 

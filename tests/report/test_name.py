@@ -21,7 +21,7 @@ TINY = str(MODELS / "tiny.onnx")
 @pytest.mark.process
 def test_it_is_the_folder_the_title_and_the_column(tmp_path: Path) -> None:
     for name, threads in (("before", 1), ("after the fix", 2), ("before", 1)):
-        ran = ortbench("run", TINY, "--ep", "cpu", "--mode", "cpu-tensors", *ONCE, "--name", name, "--threads", threads,
+        ran = ortbench("run", TINY, "--ep", "cpu", "--mode", "cpu-tensors", *ONCE, "--name", name, "--intra-op-threads", threads,
                        "--html", tmp_path / "page.html", "--out", tmp_path / "out")  # fmt: skip
         assert ran.code == 0, ran.err
     assert sorted(path.name for path in (tmp_path / "out").glob("[!.]*")) == ["after-the-fix", "before", "before-2"]

@@ -184,7 +184,7 @@ def test_table_on_host_memory() -> None:
 def test_on_host_memory_it_is_about_latency_and_what_to_do() -> None:
     assert sentences(on_host()) == [
         "An inference takes 20.0 µs with cpu-tensors on CPUExecutionProvider: p99 24.0 µs, 50000 inferences/s.",
-        "Next: ortbench run m.onnx --ep some --threads 1,2,4",
+        "Next: ortbench run m.onnx --ep some --intra-op-threads 1,2,4",
         "host-accessible is 1.10× as fast as cpu-tensors (95% CI 1.05 to 1.12) with new inputs and outputs in each inference: 18.0 µs "
         "instead of 20.0 µs.",
         "Next: ortbench code m.onnx --mode host-accessible",
@@ -200,8 +200,8 @@ def test_on_host_memory_it_is_about_latency_and_what_to_do() -> None:
     assert sentences(made)[2] == (
         "4 modes: no measurable difference: cpu-tensors, device-tensors, device-resident and host-accessible take 18.0 µs to 21.0 µs."
     )
-    made.target["threads"] = 2
-    assert sentences(made)[1] == "Next: ortbench run m.onnx --ep some --nodes"
+    made.target["intra_op_threads"] = 2
+    assert sentences(made)[1] == "Next: ortbench run m.onnx --ep some --measure-nodes"
 
 
 def test_heading_on_host_memory() -> None:

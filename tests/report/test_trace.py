@@ -350,7 +350,7 @@ def steps(trace: Trace, mode: str) -> list[str]:
 @pytest.mark.process
 def test_a_run_on_the_cpu(tmp_path: Path) -> None:
     trace, result, printed = traced(
-        tmp_path, MODELS / "image_classifier.onnx", "--ep", "cpu", "--iterations", 8, "--warmup", 1, "--nodes"
+        tmp_path, MODELS / "image_classifier.onnx", "--ep", "cpu", "--iterations", 8, "--warmup", 1, "--measure-nodes"
     )
     check_against(trace, result)
     assert trace.process == "CPUExecutionProvider · image_classifier.onnx"
@@ -361,7 +361,7 @@ def test_a_run_on_the_cpu(tmp_path: Path) -> None:
     ]  # fmt: skip
     assert [it.name for it in trace["stages"] if it.depth == 0] == [
         "loading", *(f"preparing {mode}" for mode in modes), "measuring", *(f"checking {mode}" for mode in modes),
-        *(f"close-up of {mode}" for mode in modes), "profiling nodes",  # once, for --nodes and the trace
+        *(f"close-up of {mode}" for mode in modes), "profiling nodes",  # once, for --measure-nodes and the trace
     ]  # fmt: skip
     assert [it.name for it in trace["stages"] if it.parent and it.parent.name == "loading"] == [
         "starting the worker with ONNX Runtime", "loading the EP", "creating the session", "inputs and first run",

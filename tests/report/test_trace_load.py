@@ -83,7 +83,7 @@ def test_the_timeline_of_a_load_says_what_its_result_says(tmp_path: Path) -> Non
             1,
             "--rate",
             40,
-            "--callers",
+            "--workers",
             2,
         ),
         *("--arrivals", "uniform", "--duration", 0.5, "--out", tmp_path / "out", "--trace", path),

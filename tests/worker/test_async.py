@@ -63,7 +63,7 @@ def test_only_the_option_lets_runs_overlap(library: Path, tmp_path: Path) -> Non
 @pytest.mark.parametrize("honesty", ["sync", "async"])
 def test_it_works_whatever_a_run_waits_for(honesty: str, library: Path, tmp_path: Path) -> None:
     arguments = ["--ep-library", library, "--ep-option", f"honesty={honesty}", "--ep-option", "compute_us=100",
-                 "--async-runs", "--mode", "cpu-tensors"]  # fmt: skip
+                 "--mode", "device-resident-async", "--mode", "cpu-tensors"]  # fmt: skip
     found = cases(measure(MODELS / "tiny.onnx", *arguments, "--iterations", 2, "--warmup", 1, out=tmp_path))
     assert list(found) == ["cpu-tensors", ASYNC]
     assert (found[ASYNC]["status"], found[ASYNC]["checks"]["outputs"]["verdict"]) == ("ok", "passed")
@@ -97,7 +97,18 @@ def test_a_wrong_output_in_a_burst_is_found(library: Path, tmp_path: Path) -> No
 
 @pytest.mark.process
 def test_an_ep_that_computes_in_host_memory_has_none(tmp_path: Path) -> None:
-    arguments = ["--ep", "cpu", "--async-runs", "--iterations", 2, "--warmup", 1]
+    arguments = [
+        "--ep",
+        "cpu",
+        "--mode",
+        "default",
+        "--mode",
+        "device-resident-async",
+        "--iterations",
+        2,
+        "--warmup",
+        1,
+    ]
     found = cases(measure(MODELS / "tiny.onnx", *arguments, out=tmp_path))
     assert found[ASYNC]["reason"] == (
         "CPUExecutionProvider offers no runs that return before they are done on this device"

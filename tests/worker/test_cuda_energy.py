@@ -50,7 +50,7 @@ def test_energy_is_what_the_law_of_power_says(software_cuda: tuple[str, ...], tm
     """With clocks locked meanwhile, and reset at the end."""
     card, trace = Card(tmp_path / "card", idle_w=IDLE_W, kernel_w=KERNEL_W, copy_w=COPY_W), tmp_path / "trace"
     prefix = with_knobs(software_cuda, Config(kernel_us=5000, card=card.path, trace=trace))
-    asked = ("--ep", "cuda", "--mode", "device-tensors", "--iterations", 6, "--warmup", 1, "--energy")
+    asked = ("--ep", "cuda", "--mode", "device-tensors", "--iterations", 6, "--warmup", 1, "--measure-energy")
     result = measure(TINY, *asked, "--lock-clocks", "base", out=tmp_path / "out", prefix=prefix)
     case = cases(result)["device-tensors"]
     found, metrics = case["energy"], case["metrics"]
@@ -113,7 +113,7 @@ def test_power_is_integrated_where_there_is_no_counter(software_cuda: tuple[str,
     card = Card(tmp_path / "card", idle_w=IDLE_W, kernel_w=KERNEL_W, copy_w=COPY_W, counter=False)
     trace = tmp_path / "trace"
     prefix = with_knobs(software_cuda, Config(kernel_us=5000, card=card.path, trace=trace))
-    asked = ("--ep", "cuda", "--mode", "device-resident", "--iterations", 6, "--warmup", 1, "--energy")
+    asked = ("--ep", "cuda", "--mode", "device-resident", "--iterations", 6, "--warmup", 1, "--measure-energy")
     result = measure(TINY, *asked, out=tmp_path / "out", prefix=prefix)
     case = cases(result)["device-resident"]
     found, metrics = case["energy"], case["metrics"]

@@ -36,7 +36,19 @@ def nonzero(path: Path) -> Path:
 def test_each_run_allocates_its_outputs_on_the_device(library: Path, tmp_path: Path) -> None:
     config = Config(compute_us=500, alignment=0, trace=tmp_path / "trace")
     model = relu_model(tmp_path / "relu.onnx", SIZE)
-    arguments = ["--iterations", 6, "--warmup", 2, "--pinned", "--dynamic-outputs"]
+    arguments = [
+        "--iterations",
+        6,
+        "--warmup",
+        2,
+        "--mode",
+        "default",
+        "--mode",
+        "cpu-tensors-pinned",
+        "--mode",
+        "device-tensors-pinned",
+        "--dynamic-outputs",
+    ]
     code, result, _, errors = run_on_device(library, model, config, tmp_path, *arguments)
     assert code == 0, errors
     trace = Trace.read(tmp_path / "trace")

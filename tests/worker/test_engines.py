@@ -93,14 +93,14 @@ def test_all_that_an_engine_follows_from_has_a_folder_of_its_own(tmp_path: Path)
     ]
     assert len({folder_of(it) for it in (plain, *others)}) == 5
     assert folder_of(replace(plain, options=dict(reversed(cached_fp16.items())))) == folder_of(others[1])
-    assert folder_of(replace(plain, threads=2)) == folder_of(plain)
+    assert folder_of(replace(plain, intra_op_threads=2)) == folder_of(plain)
 
 
 def test_a_baseline_has_the_candidates_cache_unless_it_is_another_ep() -> None:
     plan = Plan(TINY, cached(Path("c"), trt_fp16_enable="1"))
-    assert baseline_of(plan, {"baseline-ep-option": {}}).target.engine_cache == "c"
+    assert baseline_of(plan, {"baseline-set.ep-option": {}}).target.engine_cache == "c"
     assert baseline_of(plan, {"baseline-model": "other.onnx"}).target.engine_cache == "c"
-    assert baseline_of(plan, {"baseline-ep": "cuda"}).target.engine_cache is None
+    assert baseline_of(plan, {"baseline-set.ep": "cuda"}).target.engine_cache is None
 
 
 @pytest.mark.process

@@ -24,7 +24,7 @@ from tests.conftest import MODELS, cases, lacking, measure, ortbench
 def opened(path: Path, body: str, library: str = "numpy") -> tuple[Any, Any, Any]:
     """A model of ONNX's text form on the CPU EP, with device-resident inputs in a library's memory."""
     onnx.save(onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]> {body}'), path)
-    target = Target(ep="cpu", external=library)
+    target = Target(ep="cpu", input_memory=library)
     model = session.open_model(str(path), target, providers.find(target))
     data = first_run.make_data(str(path), model, Inputs())
     return model, data, make_mode(RESIDENT, model, data)
@@ -65,7 +65,7 @@ def test_what_cannot_be_told_is_not_claimed(tmp_path: Path) -> None:
 
 @pytest.mark.process
 def test_the_result_and_the_report_say_it(tmp_path: Path) -> None:
-    arguments = ["--ep", "cpu", "--external", "numpy", "--iterations", 2, "--warmup", 1]
+    arguments = ["--ep", "cpu", "--input-memory", "numpy", "--iterations", 2, "--warmup", 1]
     ran = ortbench("run", MODELS / "tiny.onnx", *arguments, "--out", tmp_path / "a")
     assert "Inputs in numpy's memory (host memory) are verified as bound without a copy in" in ran.out
     result = measure(MODELS / "tiny.onnx", *arguments, out=tmp_path / "b")
@@ -80,7 +80,7 @@ def test_the_result_and_the_report_say_it(tmp_path: Path) -> None:
 
 @pytest.mark.process
 def test_a_device_cannot_read_numpys_memory(library: Path, tmp_path: Path) -> None:
-    arguments = ["--external", "numpy", "--ep-option", "compute_us=100", "--iterations", 2, "--warmup", 1]
+    arguments = ["--input-memory", "numpy", "--ep-option", "compute_us=100", "--iterations", 2, "--warmup", 1]
     found = cases(measure(MODELS / "tiny.onnx", "--ep-library", library, *arguments, out=tmp_path))
     assert {mode: case["status"] for mode, case in found.items()} == {
         "cpu-tensors": "ok", "device-tensors": "unsupported", "device-resident": "unsupported", "host-accessible": "ok",
@@ -100,12 +100,12 @@ def test_cupy_is_for_cuda_alone() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--external", "jax"], "--external 'jax': choose from numpy, torch, cupy"),
+        (["--input-memory", "jax"], "--input-memory 'jax': choose from numpy, torch, cupy"),
         (
-            ["--external", "numpy", "--mode", "cpu-tensors"],
-            "--external is for the modes device-tensors and device-resident",
+            ["--input-memory", "numpy", "--mode", "cpu-tensors"],
+            "--input-memory is for the modes device-tensors and device-resident",
         ),
-        (["--external", "cupy"], "--external cupy: it cannot be imported here: No module named 'cupy'"),
+        (["--input-memory", "cupy"], "--input-memory cupy: it cannot be imported here: No module named 'cupy'"),
     ],
 )
 def test_bad_input(arguments: list[str], message: str, tmp_path: Path) -> None:

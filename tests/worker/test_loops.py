@@ -47,12 +47,12 @@ FILL = {"attention_mask": "1", "position_ids": "past_length+index"}
 LOOPS: dict[str, tuple[Steps, Inputs]] = {
     "recurrent_cell": (Steps((("hidden_out", "hidden"),), 6), Inputs()),
     "decoder": (Steps(CACHE, 6, fill=FILL), Inputs(dims=GROWN)),
-    "decoder_shared": (Steps(CACHE, 6, fill={"position_ids": "step"}, share_buffers=True), Inputs()),
+    "decoder_shared": (Steps(CACHE, 6, fill={"position_ids": "step"}), Inputs()),
     "denoiser": (Steps((("denoised", "latent"),), 6, fill={"timestep": "step"}), Inputs()),
     "loop_on_device": (Steps((("state_out", "state"),), 6), Inputs()),
     "growing_on_device": (Steps((("present", "past"),), 6), Inputs()),
 }
-MODES = [name for name, mode in LOOP_MODES.items() if not mode.option]
+MODES = [name for name, mode in LOOP_MODES.items() if not mode.extra]
 
 
 @cache

@@ -146,7 +146,7 @@ def outlook(copies: InnerCopies) -> list[str]:
         return [f"Which nodes force Memcpy nodes is not known: {copies['problem']}."]
     if not copies["memcpy"]:
         return []
-    return ["They copy in every inference; ortbench run --nodes says what that takes and what to do about it."]
+    return ["They copy in every inference; ortbench run --measure-nodes says what that takes and what to do about it."]
 
 
 def _none(nodes: Nodes, ep: str) -> Finding:

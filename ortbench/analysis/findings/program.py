@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, cast
 
 from ortbench.model.kinds import KINDS
 from ortbench.model.modes import CPU
 from ortbench.model.result import LOOP, RUN, Result
 from ortbench.model.schema import Loop
+from ortbench.model.settings import OF_SESSION, typed
 
 # What no program is written with, by the settings of a result.
 _NOT_WRITTEN = ("policy", "free_dims")
+# Of settings: those that stand with the EP, and with these what is no part of what a program does.
+_OF_PROVIDER = ("ep-option", "session-config")
+_ELSEWHERE = (*_OF_PROVIDER, "python", "optimized-model")
 
 
 def how_to_write(result: Result, mode: str) -> str:
@@ -65,15 +68,15 @@ _FILES = ("--json", "--junit", "--action-json", "--bmf", "--trace", "--html")
 def lever(result: Result) -> str:
     """The command that tries what makes an inference on the CPU faster: numbers of threads, then what takes the time."""
     cores = min(result.environment["cpu"].get("usable_cores") or 1, _MOST_THREADS)
-    if result.target.get("threads") is None and cores > 1:
+    if result.target.get("intra_op_threads") is None and cores > 1:
         numbers = [2**power for power in range(cores.bit_length()) if 2**power < cores]
-        return again(result, "--threads", ",".join(map(str, [*numbers[-3:], cores])))
+        return again(result, "--intra-op-threads", ",".join(map(str, [*numbers[-3:], cores])))
     return "" if result.nodes is not None else node_times(result)
 
 
 def node_times(result: Result) -> str:
     """The command that says what takes the time inside the graph: of a run node by node, else which nodes are where."""
-    return again(result, "--nodes") if result.kind == RUN else inspection(result)
+    return again(result, "--measure-nodes") if result.kind == RUN else inspection(result)
 
 
 def inspection(result: Result) -> str:
@@ -91,24 +94,12 @@ def _provider(result: Result, auto: bool = False) -> Iterator[str]:
         yield from ("--ep-library", str(library))
     if asked != "auto" or (auto and not named):
         yield from ("--ep", asked)
-    for flag, key in (("ep-option", "ep_options"), ("session-config", "session_config")):
-        yield from _pairs(flag, cast(Mapping[str, object], result.target.get(key) or {}))
+    yield from typed((it for it in OF_SESSION if it.option in _OF_PROVIDER), result.target)
 
 
 def _target(result: Result) -> Iterator[str]:
-    target: dict[str, Any] = {**result.target}
     yield from _provider(result)
-    yield from _pairs("run-config", target.get("run_config") or {})
-    if target.get("threads") is not None:
-        yield from ("--threads", str(target["threads"]))
-    if target.get("opt_level", "all") != "all":
-        yield from ("--opt-level", target["opt_level"])
-    for flag, key in (("external", "external"), ("stream", "stream")):
-        if target.get(key):
-            yield from (f"--{flag}", str(target[key]))
-    for flag, key in (("dynamic-outputs", "dynamic_outputs"), ("cuda-graph", "cuda_graph")):
-        if target.get(key):
-            yield f"--{flag}"
+    yield from typed((it for it in OF_SESSION if it.option not in _ELSEWHERE), result.target)
 
 
 def _loop(result: Result) -> Iterator[str]:

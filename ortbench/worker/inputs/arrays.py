@@ -136,7 +136,7 @@ def make(
         made_up = {
             "--shape": request.shapes,
             "--dim": request.dims,
-            "--length": request.lengths,
+            "--sequence-tensors": request.lengths,
             "--range": request.ranges,
         }
         for option, given in made_up.items():
@@ -167,10 +167,10 @@ def _check_lengths(inputs: Sequence[TensorSpec], request: Inputs) -> None:
     for name in request.lengths:
         if name not in sequences:
             has = f"it has {', '.join(sequences)}" if sequences else "it has none"
-            raise BadInput(f"--length {name}: the model has no such input that is a sequence; {has}")
+            raise BadInput(f"--sequence-tensors {name}: the model has no such input that is a sequence; {has}")
     missing = [name for name in sequences if name not in request.lengths]
     if missing and request.path is None:
-        options = " ".join(f"--length {name}=N" for name in missing)
+        options = " ".join(f"--sequence-tensors {name}=N" for name in missing)
         raise BadInput(
             f"{', '.join(map(repr, missing))}: a sequence has any number of tensors; say how many: {options}"
         )

@@ -57,7 +57,7 @@ class BoundMode(OneAtATime, SingleMode):
         refuse_strings((*model.inputs, *model.outputs))
         super().__init__(model, data)
         sources = [data.arrays[spec.name] for spec in model.inputs]
-        library = model.target.external if MODES[self.name].external_inputs else None
+        library = model.target.input_memory if MODES[self.name].external_inputs else None
         # The inputs, where they are in another library's memory.
         self.external = None if library is None else ExternalInputs(library, model.provider)
         self._ins = [self._in_slot(*item) for item in zip(model.inputs, sources, model.places.inputs, strict=True)]
@@ -214,7 +214,7 @@ class BoundMode(OneAtATime, SingleMode):
         ins = [self._bound(*item) for item in zip(self._ins, places.inputs, strict=True)]
         if self.external is not None:
             library = self.external.describe()
-            memory, why = f"memory of {library['library']} ({library['place']})", "--external"
+            memory, why = f"memory of {library['library']} ({library['place']})", "--input-memory"
             ins = [it if it.why is None else replace(it, memory=memory, why=why, usual=True) for it in ins]
         return ins, outs
 
@@ -240,7 +240,7 @@ class BoundMode(OneAtATime, SingleMode):
             return {**external.describe(), "proved": False, "how": "the bound addresses are not the library's"}
         found = self.follows(external.write, rtol, atol)
         if found.wrong is not None:
-            raise WrongOutputs(f"{found.wrong} (after inputs were written through {self._model.target.external})")
+            raise WrongOutputs(f"{found.wrong} (after inputs were written through {self._model.target.input_memory})")
         how = f"the addresses are the library's; {found.how}"
         return {**external.describe(), "proved": found.proved, "how": how}
 

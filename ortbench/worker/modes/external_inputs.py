@@ -98,7 +98,7 @@ def check(name: str) -> None:
     try:
         importlib.import_module(name)
     except ImportError as error:
-        raise BadInput(f"--external {name}: it cannot be imported here: {ort_text(error)}") from None
+        raise BadInput(f"--input-memory {name}: it cannot be imported here: {ort_text(error)}") from None
 
 
 def _refuse_to_be_copied(name: str, provider: Provider) -> None:

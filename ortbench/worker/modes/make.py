@@ -336,7 +336,7 @@ class HostAccessibleMode(BoundMode):
         if all(place.stays for place in places):
             return Verdict(False, "the session wants every input and output in host memory").to_dict()
         resident = others.get(ResidentMode.name)
-        plain = replace(target, dynamic_outputs=False, external=None, cuda_graph=False)
+        plain = replace(target, dynamic_outputs=False, input_memory=None, cuda_graph=False)
         # What is compared must differ in the memory alone.
         if not isinstance(resident, ResidentMode) or plain != target:
             resident = ResidentMode.make(replace(self._model, target=plain), self._data)

@@ -53,7 +53,7 @@ def make_inputs(
     return input_arrays.make(model.inputs, request, sizes)
 
 
-_WAYS_OUT = "--shape, --dim, --length, --range change them, --input gives real ones"
+_WAYS_OUT = "--shape, --dim, --sequence-tensors, --range change them, --input gives real ones"
 
 
 def make_data(path: str, model: Model, request: Inputs, ways_out: str = _WAYS_OUT) -> Data:
