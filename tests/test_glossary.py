@@ -13,15 +13,16 @@ from ortbench.analysis import packages
 from ortbench.analysis.comparing.compare import CANNOT_TELL, FASTER, LESS, MORE, SAME, SLOWER
 from ortbench.analysis.nodes.config_keys import CODES
 from ortbench.gate.limits import FAILED, PASSED, UNCLEAR
+from ortbench.model.kinds import KINDS
 from ortbench.model.metrics import METRICS
 from ortbench.model.modes import ALL_MODES
 from ortbench.model.result import NOT_MEASURED, UNSUPPORTED
 from ortbench.report.bars import SPLIT
+from ortbench.report.case_table import ON_DEVICE, header
 from ortbench.report.glossary import Entry, Group, entries
 from ortbench.report.model import DERIVED, NOTHING, Table
 from ortbench.report.page.page import build_page
 from ortbench.report.pages import names, page_of, section
-from ortbench.report.phrases import HEADINGS
 from ortbench.report.run import build
 from ortbench.suite import record
 from tests.conftest import ROOT
@@ -54,6 +55,12 @@ def columns_of(tree: list[ast.AST]) -> set[str]:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("Column", "columns"):
             found |= {*texts(node.args[: 1 if node.func.id == "Column" else None])}
     return {name.strip() for name in found} - {""}  # bars may have no name
+
+
+def of_kinds() -> set[str]:
+    """The headers of the columns that the records of the kinds name."""
+    views = (view for kind in KINDS.values() for view in kind.views)
+    return {header(text, {}) for view in views for texts in view.columns for text in texts}
 
 
 def codes_of(tree: list[ast.AST]) -> set[str]:
@@ -142,7 +149,7 @@ def none_left_over(entered: set[str], needed: set[str]) -> None:
 
 def declared_columns() -> set[str]:
     reports = [tree for path, tree in nodes().items() if path.parts[0] in ("report", "jobs")]
-    return set().union(*map(columns_of, reports), HEADINGS)
+    return set().union(*map(columns_of, reports), of_kinds())
 
 
 def shown_columns() -> set[str]:
@@ -156,7 +163,7 @@ def test_every_column_has_an_entry() -> None:
     known = words(Group.WORDS, Group.MODES, *TABLES) | METRIC_WORDS
     all_known(declared_columns() | shown_columns(), known)
     all_known({key for metric in METRICS.values() for key in (metric.key, metric.title)}, METRIC_WORDS)
-    all_known({SPLIT, DERIVED, NOTHING, "sync", "95% CI"}, words(Group.WORDS))
+    all_known({SPLIT, ON_DEVICE, DERIVED, NOTHING, "sync", "95% CI"}, words(Group.WORDS))
 
 
 def test_no_entry_is_of_a_column_that_no_table_has() -> None:

@@ -53,6 +53,12 @@ class Stats(_Metric):
     ci95: tuple[float, float]
 
 
+def percentile(stats: Stats, name: str) -> float | None:
+    """One of the percentiles, or another statistic; None with too few samples for it."""
+    value: float = getattr(stats, name)
+    return value if stats.n >= SAMPLES_FOR.get(name, 0) else None
+
+
 @dataclass(frozen=True)
 class Value(_Metric):
     """A metric that is one number, its 95 % interval (None where it has none), and whether it was derived, not measured."""

@@ -37,8 +37,8 @@ class Unit:
     measure: str  # Bencher's name of what is measured
     cell: Callable[[float], str]  # prints a figure in a table, with its unit unless `heading` has it
     heading: str = ""  # the unit in the heading of a column; "" where each cell has its own
-    # where one unit fits all figures of a column: gives its name and size for the largest of them
-    scale: Callable[[float], tuple[str, float]] | None = None
+    # where one unit can fit all figures of a column: gives its name and size for all of them, None where none does
+    scale: Callable[[Iterable[float]], tuple[str, float] | None] | None = None
     # a figure that is smaller counts as this in a ratio, so that it exists: a step of the clock, a byte
     least: float = 1e-9
 
@@ -46,16 +46,21 @@ class Unit:
         """A figure alone, with its unit: ``4.21 ms``."""
         return f"{self.cell(value)} {self.heading}".rstrip()
 
-    def column(self, most: float) -> tuple[str, Callable[[float], str]]:
-        """The unit in the heading of a column of figures up to `most`, and what prints its cells."""
-        if self.scale is None:
+    def column(self, values: Iterable[float]) -> tuple[str, Callable[[float], str]]:
+        """The unit in the heading of a column of figures, and what prints its cells."""
+        scaled = self.scale and self.scale(values)
+        if scaled is None:
             return self.heading, self.cell
-        name, size = self.scale(most)
+        name, size = scaled
         return name, partial(units.time, unit=size)
 
 
 def _times(value: float) -> str:
-    return f"{units.ratio(value)}×"
+    return f"{units.digits(value)}×"
+
+
+def _percent(value: float) -> str:
+    return f"{units.digits(value * 100)}%"
 
 
 def _per_second(value: float) -> str:
@@ -70,18 +75,18 @@ def _rate(symbol: str, measure: str = "throughput", suffix: str = "_per_s") -> U
     return Unit(symbol, suffix, measure, units.rate, symbol)
 
 
-TIME = Unit("ns", "_ns", "latency", units.duration, scale=units.time_unit, least=1)
+TIME = Unit("ns", "_ns", "latency", units.duration, scale=units.table_unit, least=1)
 SIZE = Unit("B", "_bytes", "size", units.size, least=1)
 BANDWIDTH = Unit("B/s", "_bytes_per_s", "bandwidth", _per_second)
 INFERENCES, ITEMS, STEPS, REQUESTS = map(_rate, ("inf/s", "items/s", "steps/s", "requests/s"))
 ENERGY = Unit("J", "_j", "energy", units.energy)
 POWER = Unit("W", "_w", "power", partial(units.digits, most=2), "W")
 INFERENCES_PER_J, ITEMS_PER_J = (_rate(symbol, "efficiency", "") for symbol in ("inf/J", "items/J"))
-SHARE = Unit("1", "", "share", units.share)
+SHARE = Unit("1", "", "share", _percent)
 RATIO = Unit("1", "", "ratio", _times)
-INDEX = Unit("1", "", "index", units.ratio)
+INDEX = Unit("1", "", "index", units.digits)
 COUNT = Unit("1", "", "count", units.digits, least=0.01)
-CORES = Unit("cores", "_cores", "cores", partial(_fixed, decimals=2), "cores")
+CORES = Unit("cores", "_cores", "cores", units.digits, "cores")
 CLOCK = Unit("MHz", "_mhz", "clock", partial(_fixed, decimals=0), "MHz")
 DECIBEL = Unit("dB", "_db", "sqnr", partial(_fixed, decimals=1), "dB")
 PLAIN = Unit("", "", "value", units.digits)
@@ -92,7 +97,7 @@ class Group(Enum):
 
     TIME = "time", "measuring.md#what-a-time-is"
     COPIES = "copies", "measuring.md#what-a-time-is"
-    HOST = "host CPU", "costs.md#the-hosts-own-work"
+    HOST = "host CPU", "costs.md#host-cpu"
     MEMORY = "memory", "costs.md#memory"
     ENERGY = "energy", "costs.md#energy"
     LOAD = "load", "load.md#reading-the-table"
@@ -128,6 +133,11 @@ class Metric:
     def docs(self) -> str:
         """The page of docs/ that explains it."""
         return self.page or str(self.group.value[1])
+
+    @property
+    def header(self) -> str:
+        """What heads a column of it: a rate is known by its unit."""
+        return self.unit.heading if "/" in self.unit.heading else self.title
 
     @property
     def usual(self) -> str:

@@ -7,14 +7,16 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from ortbench.analysis.comparing.compare import Row, are_one_run, lacks, only_in, rows, word
-from ortbench.analysis.comparing.series import EVERYTHING, Key, Selection, point_text
+from ortbench.analysis.comparing.series import EVERYTHING, Key, Selection, Series, point_text
 from ortbench.analysis.findings.advice import side_findings, superseded
 from ortbench.analysis.findings.finding import Finding, Weight
 from ortbench.analysis.nodes.node_shares import placed_findings
+from ortbench.core.stats import SAMPLES_FOR, percentile
 from ortbench.gate.limits import FAILED, PASSED, overall
 from ortbench.gate.limits import UNCLEAR as UNDECIDED
 from ortbench.gate.verdict import Verdict
-from ortbench.model.metrics import LATENCY, Metric, figure
+from ortbench.model.metrics import LATENCY, USUAL, Figure, Group, Metric, figure
+from ortbench.model.modes import is_rate
 from ortbench.model.result import Result
 from ortbench.report.costs import TITLE
 from ortbench.report.model import (
@@ -57,7 +59,7 @@ from ortbench.report.phrases import (
 _MODE = Column("mode", Kind.NAME, KEY)
 _LATENCY = figure(LATENCY)
 _FEW = 6  # results of which each mode that is the fastest is named
-_PREVIOUS = (Column("vs previous", Kind.NUMBER, 3), Column("step", Kind.WORD, 3))
+_PREVIOUS = (Column("vs previous", Kind.NUMBER, 3), Column("verdict vs previous", Kind.WORD, 3))
 
 
 def tables(
@@ -91,13 +93,32 @@ def _table(
         cells = [key.mode, *([point_text(key.point)] if has_points else []), figure_text(key)]
         return cells[: len(keys)]
 
+    every = [it for row in found for it in row.found if it is not None]
+    rows_of = {it.key.figure for it in every}
+    tails = [
+        name
+        for name in SAMPLES_FOR
+        if any(_tail(it, name) is not None and Figure(it.key.figure.metric, name) not in rows_of for it in every)
+    ]
+
+    def tail_cells(it: Series | None) -> list[str]:
+        values = (None if it is None else _tail(it, name) for name in tails)
+        return [_cell(found[0].key.metric if it is None else it.key.metric, value, show) for value in values]
+
     if len(names) == 2:
-        headed = (*keys, *columns(kind, *names), *columns(Kind.NUMBER, "ratio", "95% CI", group=2), *verdict)
+        headed = (
+            *keys,
+            *columns(kind, *names),
+            *columns(Kind.NUMBER, "ratio", "95% CI", group=2),
+            *verdict,
+            *columns(kind, *(f"{name} {it}" for name in names for it in tails), group=3),
+        )
         lines = [
             (
                 *label(it.key),
                 *(_cell(it.key.metric, value, show) for value in it.values),
                 *ratio_cells(it, it.since_first[1], same),
+                *(cell for value in it.found for cell in tail_cells(value)),
             )
             for it in found
         ]
@@ -106,20 +127,30 @@ def _table(
     headed = (
         *keys,
         Column("result", Kind.WORD, KEY),
-        Column("median" if of_latency else "value", kind, 1),
+        *columns(kind, "median" if of_latency else "value", *tails),
         *against,
         *(_PREVIOUS if in_order else ()),
     )
     lines = []
     for it in found:
-        for number, (name, value) in enumerate(zip(names, it.values, strict=True)):
+        for number, (name, value) in enumerate(zip(names, it.found, strict=True)):
             cells = label(it.key) if number == 0 else [""] * len(keys)
-            cells += [name, _cell(it.key.metric, value, show), *ratio_cells(it, it.since_first[number], same)]
+            cells += [name, _cell(it.key.metric, it.values[number], show), *tail_cells(value)]
+            cells += ratio_cells(it, it.since_first[number], same)
             if in_order:
                 ratio, _, *words = ratio_cells(it, it.since_last[number], same)
                 cells += [ratio, *words]
             lines.append(tuple(cells))
     return Table(headed, tuple(lines), unit, title=title)
+
+
+def _tail(it: Series, name: str) -> float | None:
+    """A percentile beside a median of the time that an inference, a loop, a chain or a part of one takes."""
+    metric, statistic = it.key.figure
+    stats = it.case.stats(metric)
+    if stats is None or statistic != USUAL or it.key.metric.group is not Group.TIME or is_rate(it.key.mode, metric):
+        return None
+    return percentile(stats, name)
 
 
 Show = Callable[[Metric, float], str]
@@ -130,7 +161,7 @@ def _shown(found: Sequence[Row]) -> tuple[str, Show]:
     units_of = {it.key.metric.unit for it in found}
     values = [value for it in found for value in it.values if value]
     if len(units_of) == 1 and (unit := units_of.pop()).scale is not None:
-        name, cell = unit.column(max(values, default=1))
+        name, cell = unit.column(values)
         return name, lambda _, value: cell(value)
     return "", lambda metric, value: metric.unit.text(value)
 
@@ -183,20 +214,30 @@ def side_by_side(
     only: Selection = EVERYTHING,
 ) -> SideBySide:
     """What each result is of and, where there are several, the tables of them; see `tables`."""
-    headings = [_heading(result) for result in results]
+    shared, headings = _headings(results)
     if len(results) == 1:
-        return SideBySide(names, headings)
+        return SideBySide(names, shared, headings)
     (named, *more), (numbered, *others) = (
         tables(results, called, same, in_order, only) for called in (names, numbers(len(names)))
     )
     pairs = [table for pair in zip(more, others, strict=True) for table in pair] if same is not None else []
-    return SideBySide(names, headings, named, numbered, pairs)
+    return SideBySide(names, shared, headings, named, numbered, pairs)
 
 
-def _heading(result: Result) -> list[str]:
-    """One result in two lines, of a loop, a chain, a load or a sweep in three: what ran where, and when."""
-    *first, where = heading(result)[: 3 if has_line(result) else 2]
-    return [*first, f"{where}; {result.created}"]
+def _headings(results: Sequence[Result]) -> tuple[list[str], list[list[str]]]:
+    """What all results are of, in lines, and what each is of besides: what ran where, and when."""
+    said = [dict(zip(_heads(result), heading(result), strict=False)) for result in results]
+    when = [result.created for result in results]
+    same = [line for key, line in said[0].items() if all(it.get(key) == line for it in said)]
+    own = [[line for line in it.values() if line not in same] for it in said]
+    if len(set(when)) > 1:
+        return same, [[*lines, at] for lines, at in zip(own, when, strict=True)]
+    return [*same[:-1], "; ".join([*same[-1:], when[0]])], own
+
+
+def _heads(result: Result) -> list[str]:
+    """What the lines of a heading are that tell results apart."""
+    return ["model", *["kind"] * has_line(result), "ep"]
 
 
 def why_missing(results: Sequence[Result], names: Sequence[str]) -> list[Note]:

@@ -77,7 +77,7 @@ def _lines(block: Block, verbose: bool) -> list[str]:
             return table_lines(block)
         case SideBySide():
             sides = zip(block.names, block.headings, strict=True)
-            lines = _broken(f"{name}: {line}" for name, heading in sides for line in heading)
+            lines = _broken([*block.shared, *(f"{name}: {line}" for name, heading in sides for line in heading)])
             lines += ["", *table_lines(block.table)] if block.table is not None and block.table.rows else []
             return lines + [line for it in block.more[:1] for line in ("", f"## {it.title}", "", *table_lines(it))]
         case Notes():
@@ -104,7 +104,10 @@ def _broken(lines: Iterable[str]) -> list[str]:
 def table_lines(table: Table) -> list[str]:
     """A table, line by line, and what was left out of it after an empty one."""
     rule = ["---" if at == 0 or column.kind in _LEFT else "---:" for at, column in enumerate(table.columns)]
-    lines = [_line(table.headings), "| " + " | ".join(rule) + " |", *map(_line, table.cut_rows())]
+    rows, rest = [*map(_line, table.cut_rows())], " |" * len(table.columns)
+    for at, title in reversed(table.groups):
+        rows.insert(at, f"| *{escaped(title)}*{rest}")
+    lines = [_line(table.headings), "| " + " | ".join(rule) + " |", *rows]
     return [*lines, "", escaped(table.rest)] if table.rest else lines
 
 

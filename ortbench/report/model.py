@@ -137,11 +137,13 @@ class Table(Block):
     rest: str = ""  # what was left out, or ""
     # for each row a bar, which a terminal draws on one scale and as wide as there is room; or none
     bars: Sequence[Bar] = ()
+    # rows that belong together: the first of them, and what stands above it
+    groups: tuple[tuple[int, str], ...] = ()
 
     @property
     def headings(self) -> list[str]:
         """The columns' names, with the unit where they hold times."""
-        return [f"{it.name} ({self.unit})" if it.kind is Kind.TIME else it.name for it in self.columns]
+        return [f"{it.name} ({self.unit})" if it.kind is Kind.TIME and self.unit else it.name for it in self.columns]
 
     def cut_rows(self, longest: int = WIDE) -> list[tuple[str, ...]]:
         """The rows with at most `longest` characters of long names."""
@@ -168,7 +170,8 @@ class SideBySide(Block):
     """Several results, or one of which others could be beside it: what each is of, and a table that holds them together."""
 
     names: Sequence[str]  # of the results
-    headings: Sequence[Sequence[str]]  # of each, in lines
+    shared: Sequence[str]  # what all of them are of, in lines
+    headings: Sequence[Sequence[str]]  # what each is of besides, in lines
     table: Table | None = None  # where there is one
     # the same table with #1, #2 … for the names, which a terminal shows where they leave no room
     numbered: Table | None = None

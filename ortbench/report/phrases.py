@@ -16,7 +16,6 @@ from ortbench.core.safe_text import shortened
 from ortbench.model.hardware_names import NVIDIA, kind
 from ortbench.model.kinds import KINDS
 from ortbench.model.metrics import known_or_plain
-from ortbench.model.modes import CPU, ITEM_THROUGHPUT, ITEM_TIME
 from ortbench.model.result import CHAIN, FAILED, LOAD, LOOP, OK, SWEEP, Case, Result, not_ok
 from ortbench.model.schema import (
     Chain,
@@ -36,27 +35,20 @@ from ortbench.report.model import (
     BAD,
     DERIVED,
     GOOD,
-    MARKDOWN,
     MOST_LINES,
     NOTHING,
     UNCLEAR,
     Block,
     Cell,
-    Column,
     Command,
     Findings,
     Heading,
     Hint,
-    Kind,
     Known,
     Note,
     Notes,
-    Paragraph,
     Report,
     SavedIn,
-    between,
-    columns,
-    maybe,
 )
 
 _PAIRS = 3  # that a heading names
@@ -75,8 +67,8 @@ def heading(result: Result) -> list[str]:
     if line := _LINES.get(result.kind):
         lines.insert(1, line(result))
     if target["sync"] is not None:
-        cost = f", {units.duration(target['sync']['cost_ns'])} of every run" if target["sync"]["cost_ns"] else ""
-        lines.append(f"sync: {_FENCES.get(target['sync']['kind'], target['sync']['kind'])}{cost}")
+        cost = f", {units.duration(target['sync']['cost_ns'])} of each inference" if target["sync"]["cost_ns"] else ""
+        lines.append(f"synchronization: {_SYNC.get(target['sync']['kind'], target['sync']['kind'])} (verified){cost}")
     lines[-1] += f"; memory: {_memories(target)}"
     if (clocks := result.environment.get("locked_clocks")) is not None:
         lines[-1] += f"; clocks locked to {clocks if isinstance(clocks, str) else f'{clocks} MHz'}"
@@ -115,13 +107,13 @@ _ARRIVALS = {"poisson": "Poisson arrivals", "uniform": "even arrivals"}
 
 
 def load_line(result: Result, setup: LoadSetup) -> str:
-    """A load: how many callers in what, which rates with which arrivals, how long each level lasts, and the SLO."""
-    callers, rates = (
+    """A load: how many clients in what, which rates with which arrivals, how long each load point lasts, and the SLO."""
+    clients, rates = (
         sorted({at(case).value for case in load_cases(result) if kind in case.point}) for kind in (CONCURRENCY, RATE)
     )
     said = []
-    if callers:
-        said.append(f"{', '.join(f'{it:g}' for it in callers)} caller{'' if callers == [1] else 's'}")
+    if clients:
+        said.append(f"{', '.join(f'{it:g}' for it in clients)} client{'' if clients == [1] else 's'}")
     if rates:
         some = (
             [rate_text(rate) for rate in rates]
@@ -129,12 +121,12 @@ def load_line(result: Result, setup: LoadSetup) -> str:
             else [f"{rate_text(rates[0])} to {rate_text(rates[-1])}"]
         )
         arrivals = f"arrivals of {setup['file']}" if setup["file"] else _ARRIVALS.get(str(setup["arrivals"]), "")
-        by = f"served by {units.count(setup['workers'], 'caller')}"
-        said.append(", ".join(filter(None, (f"{', '.join(some)} a second", arrivals, by))))
+        by = f"served by {units.count(setup['workers'], 'worker')}"
+        said.append(", ".join(filter(None, (f"{', '.join(some)} requests/s", arrivals, by))))
     where = _SESSIONS.get(setup["sessions"], setup["sessions"])
     asked = asked_of(result)
     slo = f"; SLO: {slo_text(asked)}" if asked else ""
-    return f"load {where}: {' and '.join(said) or 'no level'}; {setup['duration_s']:g} s a level{slo}"
+    return f"load {where}: {' and '.join(said) or 'no load point'}; {setup['duration_s']:g} s per load point{slo}"
 
 
 def sweep_line(result: Result) -> str:
@@ -206,18 +198,23 @@ def advice(found: Sequence[Finding], most: int = MOST_LINES) -> Findings:
 
 
 def measured_report(
-    what: str, result: Result, parts: Iterable[Sequence[Block]], said: Sequence[Block], legend: str, folder: str | None
+    what: str,
+    result: Result,
+    parts: Iterable[Sequence[Block]],
+    said: Sequence[Block],
+    further: Iterable[Sequence[Block]],
+    folder: str | None,
 ) -> Report:
-    """The report of a result: its heading, its parts, and last what is said of it, what the figures are, for files, the command,
-    and where it was saved."""
-    explained = [Paragraph(legend, media=MARKDOWN)] if legend else []
+    """The report of a result: its heading, its parts, what is said of it, the `further` parts, and last the command, for files, and
+    where it was saved."""
     there = [
         it
         for it in said
         if not ((isinstance(it, Notes) and not it.notes) or (isinstance(it, Findings) and not it.findings))
     ]
-    last: list[Block] = [*there, *explained, Command(result.command), SavedIn(folder)]
-    return Report(f"{what}: {result_name(result) or result.model['path']}", [[Heading(heading(result))], *parts, last])
+    last: list[Block] = [Command(result.command), SavedIn(folder)]
+    title = f"{what}: {result_name(result) or result.model['path']}"
+    return Report(title, [[Heading(heading(result))], *parts, there, *further, last])
 
 
 def hint(*words: str) -> Hint:
@@ -253,7 +250,11 @@ def sequence(shapes: Sequence[Sequence[int]], times: str = "x") -> str:
     return f"{units.count(len(shapes), 'tensor')}{of}"
 
 
-_FENCES = {"run": "the run itself waits", "readback": "reading a value back"}
+_SYNC = {
+    "run": "session.run returns when the device has finished",
+    "synchronize_outputs": "synchronize_outputs() after each inference",
+    "readback": "an output value is read back after each inference",
+}
 
 
 def ep_line(result: Result) -> str:
@@ -327,16 +328,6 @@ def remark(text: str) -> Note:
     return Note(text, "!", UNCLEAR)
 
 
-def speedup_cells(case: Case) -> tuple[str, str]:
-    """How many times as fast as `cpu-tensors` a mode is, and the interval."""
-    if case.speedup is None:
-        return NOTHING, NOTHING
-    if case.mode == CPU:
-        return "1.00×", NOTHING
-    interval = case.speedup.ci95
-    return f"{units.ratio(case.speedup.value)}×", between(interval, units.ratio)
-
-
 # Cells
 
 
@@ -360,8 +351,8 @@ def ratio_cells(row: Row, found: RatioEstimate | None, same: float | None) -> li
         return [NOTHING] * (2 if same is None else 3)
     interval = NOTHING
     if found.low is not None and found.high is not None and not found.exact:
-        interval = f"{units.ratio(found.low, 3)}–{units.ratio(found.high, 3)}"
-    cells = [f"×{units.ratio(found.ratio, 3)}", interval]
+        interval = f"{units.change(found.low)}–{units.change(found.high)}"
+    cells = [f"×{units.change(found.ratio)}", interval]
     return cells if same is None else [*cells, verdict_cell(word(found, same, row.is_cost))]
 
 
@@ -370,25 +361,9 @@ def verdict_cell(verdict: str) -> Cell:
     return Cell(verdict, _TONES.get(verdict, ""))
 
 
-HEADINGS = ("items/s", "per item")
-
-
 def has_items(results: Sequence[Result]) -> bool:
     """Whether one of them has several items, so that there is something to show."""
     return any(is_batch(result.items) for result in results)
-
-
-def item_columns(group: int, names: Sequence[str] = ("",)) -> tuple[Column, ...]:
-    """The columns, for each of several results where there are names."""
-    return columns(Kind.NUMBER, *(f"{it} {name}".strip() for it in HEADINGS for name in names), group=group)
-
-
-def item_cells(cases: Sequence[Case | None]) -> list[str]:
-    """The cells of `item_columns`, of the same mode of each result."""
-    rates = [None if case is None else case.value(ITEM_THROUGHPUT) for case in cases]
-    times = [None if case is None else case.value(ITEM_TIME) for case in cases]
-    per_s = [maybe(it, units.rate) for it in rates]
-    return [*per_s, *(maybe(it, units.duration) for it in times)]
 
 
 def best_note(results: Sequence[Result], names: Sequence[str], modes: Collection[str] = ()) -> list[Note]:

@@ -8,9 +8,10 @@ from typing import Any
 
 from ortbench.analysis.items import Rate, best, is_batch
 from ortbench.core.parts import plain
-from ortbench.core.units import count, duration, energy, rate, ratio, size
+from ortbench.core.units import count, duration, energy, rate, size
 from ortbench.gate.limits import FAILED, PASSED, UNCLEAR
 from ortbench.model.kinds import RUN
+from ortbench.model.metrics import RATIO
 from ortbench.report import model
 from ortbench.report.model import (
     BAD,
@@ -55,28 +56,28 @@ _COLUMNS: tuple[tuple[Column, str, Callable[[Any], str]], ...] = (
     (Column("cpu-tensors"), "cpu_ns", duration),
     (Column("fastest mode", Kind.WORD), "fastest", str),
     (Column("latency"), "fastest_ns", duration),
-    (Column("× cpu-tensors"), "speedup", ratio),
+    (Column("speedup"), "speedup", RATIO.text),
     (_ON_DEVICE, "resident", str),
     (Column("latency there"), "resident_ns", duration),
-    (Column("× there"), "resident_speedup", ratio),
+    (Column("speedup there"), "resident_speedup", RATIO.text),
     (Column("CPU time"), "cpu_time_ns", duration),
 )
 _BEST_SHAPE = "best shape"  # of a sweep, of which the other figures are
 _OF_SHAPES = (Column(_BEST_SHAPE), "best_shape", str)
 _OF_ITEMS = (
     (Column("items/s"), "item_throughput_per_s", rate),
-    (Column("per item"), "item_time_ns", duration),
+    (Column("time per item"), "item_time_ns", duration),
 )
 _MORE = (
     (Column("steps"), "steps", str),  # of a loop, whose latency is all of them
     (Column("steps/s"), "step_throughput_per_s", rate),
-    (Column("most runs/s"), "throughput_per_s", rate),
-    (Column("callers"), "callers", str),
+    (Column("peak inf/s"), "throughput_per_s", rate),
+    (Column("clients"), "callers", str),
     (Column("knee"), "knee", str),
-    (Column("keeps SLO up to"), "slo_rate", _rate_kept),
+    (Column("highest rate in SLO"), "slo_rate", _rate_kept),
     (Column("device memory"), "device_memory_bytes", size),
     (Column("host memory"), "host_memory_bytes", size),
-    (Column("energy/run"), "energy_j", energy),  # of the fastest mode, with --measure-energy
+    (Column("energy"), "energy_j", energy),  # of the fastest mode, with --measure-energy
 )
 _VERDICT = Column("verdict", Kind.WORD)
 _TONES = {PASSED: GOOD, FAILED: BAD, BROKEN: BAD, UNCLEAR: model.UNCLEAR}
@@ -163,15 +164,15 @@ def _of_node(record: Record) -> dict[str, str | None]:
     return {"node": node["name"], "address": node["address"], "card": node["card"], "driver": node["driver"]}
 
 
-_MACHINE = (Column("machine", Kind.WORD), Column("card", Kind.WORD))  # of a case
+_MACHINE = (Column("machine", Kind.WORD), Column("GPU", Kind.WORD))  # of a case
 _ACROSS = (
     Column("case", Kind.NAME, KEY),
-    Column("card", Kind.WORD),
+    Column("GPU", Kind.WORD),
     Column("machine", Kind.WORD),
     Column("fastest mode", Kind.WORD),
     Column("latency"),
-    Column("most runs/s"),
-    Column("× slowest card"),
+    Column("peak inf/s"),
+    Column("vs slowest GPU"),
 )
 
 
@@ -199,7 +200,7 @@ def across_cards(records: Sequence[Record]) -> Table | None:
         if record.alike is not None and card_of(record) is not None and _speed(record) is not None:
             groups.setdefault(record.alike, []).append(record)
     rows = [row for group in groups.values() if len({*map(card_of, group)}) > 1 for row in _card_rows(group)]
-    return filled(Table(_ACROSS, tuple(rows), title="The same cases on different cards")) if rows else None
+    return filled(Table(_ACROSS, tuple(rows), title="The same cases on different GPUs")) if rows else None
 
 
 def _card_rows(group: Sequence[Record]) -> list[tuple[str, ...]]:
@@ -213,7 +214,7 @@ def _card_rows(group: Sequence[Record]) -> list[tuple[str, ...]]:
             record.fastest or NOTHING,
             maybe(record.fastest_ns, duration),
             maybe(record.throughput_per_s, rate),
-            ratio(speed / slowest),
+            RATIO.text(speed / slowest),
         )
         for speed, record in sorted(speeds, key=lambda it: -it[0])
     ]

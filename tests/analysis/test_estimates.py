@@ -41,7 +41,7 @@ def test_rows_are_in_the_order_of_names_and_say_what_blocks_gave() -> None:
         estimates.add("cpu-tensors", [4_200_000 + 10_000 * number, 0, 9_000_000])
     assert estimates.rows()[0] == ("cpu-tensors", "4.22 ms (95% CI 4.20–4.25)")
     estimates.add("load", [1240.0], is_rate=True)
-    assert estimates.rows()[2] == ("load", "1240 inf/s")
+    assert estimates.rows()[2] == ("load", "1.24k inf/s")
 
 
 def test_however_many_blocks_there_are_so_many_are_kept_and_a_look_sorts_none() -> None:

@@ -57,18 +57,18 @@ def test_state_of_one_shape() -> None:
         (
             (1.01, 0.98, 1.04),
             ["No mode is measurably faster than cpu-tensors: device-resident does not differ measurably."],
-            "2000 steps/s with device-resident; no mode is measurably faster",
+            "2.00k steps/s with device-resident; no mode is measurably faster",
         ),
         (
             (0.8, 0.75, 0.85),
             ["No mode is measurably faster than cpu-tensors: device-resident is slower."],
-            "2000 steps/s with device-resident; no mode is measurably faster",
+            "2.00k steps/s with device-resident; no mode is measurably faster",
         ),
         (
             (2.0,),
             [f"device-resident is 2.00× as fast as cpu-tensors, {NEEDS}: too few blocks for an interval.",
              "Next: measure it again, a run has 9 or more now"],
-            "2000 steps/s with device-resident",
+            "2.00k steps/s with device-resident",
         ),
     ]:  # fmt: skip
         assert told(fixed(ratio)) == expected
@@ -103,7 +103,7 @@ def test_other_modes_and_other_copies() -> None:
         "Next: add --keep OUT for an output that the host needs after the last step only",
     ]
     alone = loop_result(loop_case("device-resident", [500 * US] * 4))
-    assert headline(alone) == "2000 steps/s with device-resident"
+    assert headline(alone) == "2.00k steps/s with device-resident"
     assert told(alone) == []
     assert headline(loop_result()) == "Nothing was measured"
 
@@ -113,7 +113,7 @@ def test_on_the_cpu_ep_it_is_about_steps_and_what_to_do() -> None:
     result.target["memory"] = {"kind": "host", "default": "Cpu", "host_accessible": None}
     found = told(result)
     assert found[:2] == [
-        "cpu-tensors runs 1000 steps/s on SomeExecutionProvider: 4.00 ms per loop.",
+        "cpu-tensors runs 1.00k steps/s on SomeExecutionProvider: 4.00 ms per loop.",
         "Next: ortbench loop m.onnx --ep some --feedback present=past --intra-op-threads 1,2,4",
     ]
     assert (

@@ -39,7 +39,7 @@ def test_the_best_shape_gets_most_items_done() -> None:
     result = sweep_result({"cpu-tensors": {1: 1000, 2: 2000, 4: 4000, 8: 9000}})
     assert best(result, "cpu-tensors") == ("batch=1", ["batch=2", "batch=4"])
     assert (
-        "batch=1 has most items/s with cpu-tensors: 1000 (95% CI 1000 to 1000); batch=2 and batch=4: no measurable difference."
+        "batch=1 has most items/s with cpu-tensors: 1.00k (95% CI 1.00k to 1.00k); batch=2 and batch=4: no measurable difference."
         in (sentences(result))
     )
 
@@ -50,7 +50,7 @@ def test_a_limit_leaves_out_what_does_not_keep_it() -> None:
     result = sweep_result(slo=Slo("latency", 700 * US))
     assert (best(result, "cpu-tensors"), best(result, "device-resident")) == (None, ("batch=2", []))
     assert "No shape meets latency ≤ 700 µs with cpu-tensors." in sentences(result)
-    most = "3333 with device-resident at batch=2 if tensors never cross the link"
+    most = "3.33k with device-resident at batch=2 if tensors never cross the link"
     assert headline(result) == f"Most items/s with latency ≤ 700 µs: {most}"
     result = sweep_result(slo=Slo("p99", 10 * MS), rounds=10)
     assert best(result, "cpu-tensors") is None
@@ -91,11 +91,11 @@ def test_what_switching_costs_is_by_turn_and_by_shape() -> None:
 
 def test_what_is_said_of_a_sweep() -> None:
     assert headline(sweep_result()) == (
-        "Most items/s: 2500 with cpu-tensors at batch=4, 3333 with device-resident at batch=2 if tensors never cross the link"
+        "Most items/s: 2.50k with cpu-tensors at batch=4, 3.33k with device-resident at batch=2 if tensors never cross the link"
     )
     assert sentences(sweep_result()) == [
-        "batch=4 has most items/s with cpu-tensors: 2500 (95% CI 2500 to 2500).",
-        "batch=2 has most items/s with device-resident if tensors never cross the link: 3333 (95% CI 3333 to 3333).",
+        "batch=4 has most items/s with cpu-tensors: 2.50k (95% CI 2.50k to 2.50k).",
+        "batch=2 has most items/s with device-resident if tensors never cross the link: 3.33k (95% CI 3.33k to 3.33k).",
         "Switching shapes makes a call 2.00× as long (95% CI 2.00 to 2.00) with cpu-tensors: 1.27 ms more; most with batch=1, 2.00×.",
         "The first inference of a shape takes up to 12.5 times as long as later ones: 20.0 ms with batch=4.",
         "Next: run each shape once at start-up",

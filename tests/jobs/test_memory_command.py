@@ -69,9 +69,9 @@ def test_every_figure_of_the_reference_device_is_what_it_gave_out(library: Path,
         assert (most, most_shared) == (max(bound + held, TRIAL), max(pinned, TRIAL))
         before, session, peak = (case.value(f"host_memory{part}") or 0 for part in ("_before", "_session", ""))
         assert 0 < before < session <= peak
-    assert "\nWhat else it costs: memory\n" in out
+    assert "\nResource usage: memory\n" in out
     assert "\n• device: what ortbench bound and what the EP's arena held\n" in out
-    rows = map(str.split, out.partition("What else it costs: memory")[2].splitlines())
+    rows = map(str.split, out.partition("Resource usage: memory")[2].splitlines())
     assert ["pipelined", "262", "kB"] in [row[:3] for row in rows]
 
 

@@ -168,7 +168,7 @@ def test_what_else_shapes_cost_and_inputs_of_another_library(tmp_path: Path) -> 
     more = ("--measure-memory", "--measure-spin", "--measure-energy", "--input-memory", "numpy")
     ran = ortbench(*line, *more, *ONCE, "--out", tmp_path / "out")
     assert (ran.code, ran.err) == (0, "")
-    assert "\nWhat else it costs: by shape\nmode " in ran.out
+    assert "\nResource usage: by shape\nmode " in ran.out
     assert "host memory" in ran.out
     result = saved(tmp_path / "out")
     assert [case.point for case in result.cases] == [{"batch": 1}, {"batch": 2}]

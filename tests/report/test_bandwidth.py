@@ -322,29 +322,29 @@ def test_points_that_failed_or_are_missing_show() -> None:
 
 def test_the_sentences() -> None:
     assert report_bandwidth.conclusions(usual()) == [
-        "The smallest copy, 4.00 kB, takes 11.0 µs up and 22.0 µs down.",
-        "The link's peak is 7.98 GB/s up, with 16.0 MB from HOST_ACCESSIBLE memory; "
-        "2.00 GB/s down, with 16.0 MB from ordinary memory.",
-        "Ordinary memory reaches half of its peak rate at 39.8 kB up and 39.8 kB down; smaller copies are mostly latency.",
-        "HOST_ACCESSIBLE memory against ordinary memory: up 2.00 times as fast (95 %: 2.00 to 2.00), with 16.0 MB; "
-        "down not measurably faster, with 16.0 MB.",
+        "The smallest copy, 4.00 kB, takes 11.0 µs H2D and 22.0 µs D2H.",
+        "The link's peak is 7.98 GB/s H2D, with 16.0 MB from HOST_ACCESSIBLE memory; "
+        "2.00 GB/s D2H, with 16.0 MB from ordinary memory.",
+        "Ordinary memory reaches half of its peak rate at 39.8 kB H2D and 39.8 kB D2H; smaller copies are mostly latency.",
+        "HOST_ACCESSIBLE memory against ordinary memory: H2D 2.00 times as fast (95 %: 2.00 to 2.00), with 16.0 MB; "
+        "D2H not measurably faster, with 16.0 MB.",
     ]
 
 
 def test_the_sentences_of_less() -> None:
     one = curve_of(*line(H2D, ORDINARY, 0, 1, MB), *line(D2H, ORDINARY, 0, 2, MB))
     assert report_bandwidth.conclusions(one) == [
-        "The smallest copy, 1.00 MB, takes 1.00 ms up and 500 µs down.",
-        "The link's peak is 1.00 GB/s up and 2.00 GB/s down, with 1.00 MB.",
+        "The smallest copy, 1.00 MB, takes 1.00 ms H2D and 500 µs D2H.",
+        "The link's peak is 1.00 GB/s H2D and 2.00 GB/s D2H, with 1.00 MB.",
     ]
     assert report_bandwidth.conclusions(curve_of(Copied(H2D, ORDINARY, 1))) == []
     up = [Copied(H2D, ORDINARY, size, ns) for size, ns in ((kB, 1000), (MB, 100_000), (16 * MB, 16 * MB))]
     assert report_bandwidth.conclusions(curve_of(*up, *line(D2H, ORDINARY, 0, 2, kB, MB, 16 * MB)))[2] == (
-        "The largest copies of ordinary memory are slower: 1.00 GB/s up, with 16.0 MB."
+        "The largest copies of ordinary memory are slower: 1.00 GB/s H2D, with 16.0 MB."
     )
     few = [Copied(H2D, memory, MB, ns, rounds=2) for memory, ns in ((ORDINARY, 300), (HOST_ACCESSIBLE, 200))]
     assert report_bandwidth.conclusions(curve_of(*few))[-1] == (
-        "HOST_ACCESSIBLE memory against ordinary memory: up 1.50 times as fast (too few blocks for an interval), "
+        "HOST_ACCESSIBLE memory against ordinary memory: H2D 1.50 times as fast (too few blocks for an interval), "
         "with 1.00 MB."
     )
 
@@ -354,12 +354,12 @@ def test_the_heading_names_fences_once_where_they_are_the_same() -> None:
     assert report_bandwidth.heading(result) == [
         "copies of 4.00 kB to 16.0 MB between host and device",
         "SomeExecutionProvider 1.0 on GPU Some 0001:0002, ONNX Runtime 1.28.0",
-        "sync: the copy itself waits; memory: EP device Mem (DEFAULT); done: time is up (20 s)",
+        "synchronization: a copy returns when it is complete (verified); memory: EP device Mem (DEFAULT); done: time is up (20 s)",
     ]
     sync_of(result)[HOST_ACCESSIBLE] = {"h2d": {"kind": "readback", "cost_ns": 12_300, "how": ""}}
     assert report_bandwidth.heading(result)[2].startswith(
-        "sync: ordinary memory: the copy itself waits; "
-        "HOST_ACCESSIBLE memory: reading a value back, 12.3 µs of every H2D copy; memory:"
+        "synchronization: ordinary memory: a copy returns when it is complete; "
+        "HOST_ACCESSIBLE memory: a value is read back after each copy, 12.3 µs of each H2D copy (verified); memory:"
     )
 
 

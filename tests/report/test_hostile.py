@@ -51,7 +51,7 @@ ORDINARY = [
     "batch, x[0], tensor(float)",
     "≈1.2 µs × 3 – 95 %",
 ]
-TAGS = {"h1", "h2", "p", "br", "table", "thead", "tbody", "tr", "th", "td", "ul", "li", "code"}
+TAGS = {"h1", "h2", "p", "br", "table", "thead", "tbody", "tr", "th", "td", "ul", "li", "code", "em"}
 HTML = MarkdownIt("commonmark").enable(["table", "strikethrough"])
 
 

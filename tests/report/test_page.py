@@ -468,10 +468,10 @@ def test_what_nodes_take_and_copy_has_tables_of_its_own() -> None:
     for expected in (
         "Nodes by operator",
         "Nodes by execution provider",
-        "Copies inside the graph",
-        "Islands on the CPU",
+        "Memcpy nodes",
+        "CPU fallback",
         "matrices",
-        "and 2 more: 20.0 % of a run",
+        "and 2 more: 20.0% of an inference",
     ):
         assert expected in texts
     assert sum(text.startswith("Nodes: 20 runs in ONNX Runtime's profiler") for text in texts) == 1

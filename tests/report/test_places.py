@@ -36,12 +36,13 @@ def with_nothing_on_the_ep() -> Result:
 
 def test_a_terminal_says_what_is_elsewhere() -> None:
     lines = shown(run.build, with_a_copy_inside(), width=80)
-    assert lines[4:9] == [
-        "mode             split             latency   p95   p99  samples   H2D  inference",
-        "                                        ms    ms    ms             ms         ms",
-        "cpu-tensors      ━━━━━━━━━━━━━━━━     30.0  33.0  36.0      200     –          –",
-        "device-tensors   ░░░██████            16.0  17.6  19.2      200  6.25       10.0",
-        "device-resident  █████                10.0  11.0  12.0      200     –       10.0",
+    assert lines[11:17] == [
+        "mode              H2D  inference  copies  inf/s  copied/inf   copy rate",
+        "                   ms         ms      ms",
+        "cpu-tensors         –          –       –   33.3           0           –",
+        "device-tensors   6.25       10.0   ≈6.25   62.5     25.0 MB  ≈4.00 GB/s",
+        "tensors stay on the device ────────────────────────────────────────────",
+        "device-resident     –       10.0       –    100           0           –",
     ]
     assert lines[10:14] == [
         "mode             inf/s  copied/run  copy rate",
@@ -80,7 +81,7 @@ def test_a_page_says_it_of_every_tensor() -> None:
     assert found.text("h1") == ["An inference takes 10.0 ms with device-resident; 25.0 MB is copied inside the graph"]
     assert "Where tensors are" in found.text("h2")
     assert "25.0 MB in and 0 B out, with device-tensors; 25.0 MB more inside the graph" in found.text("dd")
-    assert "1 Memcpy node copies 25.0 MB to the host inside every run." in " ".join(found.text("p"))
+    assert "1 Memcpy node copies 25.0 MB to the host in each inference." in " ".join(found.text("p"))
     cells = found.text("td")
     at = cells.index("an array that is given to run") - 3
     assert cells[at : at + 8] == [
@@ -142,4 +143,4 @@ def test_words_of_a_page_wrap_and_what_explains_a_table_is_below_it() -> None:
 
 def test_a_result_of_an_earlier_version_has_no_such_table() -> None:
     assert "in modes" not in markdown(run.build(published()))
-    assert "Where tensors are" not in Page(build_page([published()], ["a"])).text("h2")
+    assert "Tensor memory" not in Page(build_page([published()], ["a"])).text("h2")

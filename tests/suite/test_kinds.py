@@ -268,7 +268,7 @@ def test_a_load_has_its_peak_and_its_knee_in_the_summary() -> None:
     assert record_from(parts.text(records[0]).encode(), "case.json") == records[0]
     table = case_table(records)
     assert [column.name for column in table.columns] == [
-        "case", "cpu-tensors", "fastest mode", "latency", "most runs/s", "callers", "knee", "keeps SLO up to", "verdict"
+        "case", "cpu-tensors", "fastest mode", "latency", "peak inf/s", "clients", "knee", "highest rate in SLO", "verdict"
     ]  # fmt: skip
     assert table.rows == (
         ("many", "–", "cpu-tensors", "–", "400", "8", "4", "–", "measured"),
@@ -276,7 +276,7 @@ def test_a_load_has_its_peak_and_its_knee_in_the_summary() -> None:
         ("plain", "1.00 ms", "cpu-tensors", "1.00 ms", "–", "–", "–", "–", "measured"),
         ("none", "–", "–", "–", "–", "–", "–", "–", "measured"),
     )
-    assert "| most runs/s | callers | knee | keeps SLO up to |" in markdown(build("nightly", records))
+    assert "| peak inf/s | clients | knee | highest rate in SLO |" in markdown(build("nightly", records))
     head, first, *_ = csv(records).splitlines()
     assert head.endswith(",throughput_per_s,callers,knee,slo_rate")
     assert first.endswith(",400.0,8,4,")
@@ -293,7 +293,7 @@ def test_a_loop_has_its_steps_in_the_summary() -> None:
         "case", "cpu-tensors", "fastest mode", "latency", "steps", "steps/s", "verdict"
     ]  # fmt: skip
     assert table.rows == (
-        ("cell", "8.00 ms", "device-resident", "4.00 ms", "4", "1000", "measured"),
+        ("cell", "8.00 ms", "device-resident", "4.00 ms", "4", "1.00k", "measured"),
         ("plain", "1.00 ms", "cpu-tensors", "1.00 ms", "–", "–", "measured"),
     )
     assert "| steps | steps/s |" in markdown(build("nightly", [cell, plain]))

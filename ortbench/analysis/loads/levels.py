@@ -49,8 +49,7 @@ class LoadPoint(NamedTuple):
 
 def rate_text(rate: float) -> str:
     """A rate as it was asked for; one that a search came upon with three digits."""
-    text = f"{rate:g}"
-    return text if len(text.partition(".")[2]) <= 2 else units.digits(rate)
+    return f"{rate:g}" if rate in (int(rate), float(f"{rate:.3g}")) else units.digits(rate)
 
 
 def at(case: Case) -> LoadPoint:

@@ -218,7 +218,7 @@ def overview(results: Sequence[Result], names: Sequence[str]) -> Overview:
         return Overview(_loads(results, names), said, pictures, compared)
     headed = (
         Column("result", Kind.NAME),
-        *columns(Kind.NUMBER, "copies", "fastest mode", "speedup", "tensors on the device", "× there", *modes),
+        *columns(Kind.NUMBER, "copies", "fastest mode", "speedup", "tensors on the device", "speedup there", *modes),
     )
     lines = tuple(_row(name, result, modes) for name, result in zip(names, results, strict=True))
     if has_items(results):
@@ -229,7 +229,10 @@ def overview(results: Sequence[Result], names: Sequence[str]) -> Overview:
 
 def _loads(results: Sequence[Result], names: Sequence[str]) -> Table:
     """A row for each load: the most runs/s, with which mode and how many callers, and the highest rate that keeps the SLO."""
-    headed = (Column("result", Kind.NAME), *columns(Kind.NUMBER, "most runs/s", "mode", "callers", "keeps SLO up to"))
+    headed = (
+        Column("result", Kind.NAME),
+        *columns(Kind.NUMBER, "peak inf/s", "mode", "clients", "highest rate in SLO"),
+    )
     rows = []
     for name, result in zip(names, results, strict=True):
         best, rates = best_level(result), kept(result)

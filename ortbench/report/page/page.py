@@ -19,6 +19,7 @@ from ortbench.model.kinds import KINDS
 from ortbench.model.result import LOAD, LOOP, SWEEP, Result
 from ortbench.model.result_file import result_json
 from ortbench.report import history
+from ortbench.report.case_table import is_marked
 from ortbench.report.glossary import Entry, Group, entries
 from ortbench.report.history import Told
 from ortbench.report.model import DERIVED, Note, Report, Table
@@ -29,7 +30,7 @@ from ortbench.report.page.chart_svg.sheet import WIDE
 from ortbench.report.page.facts import Fact, facts, overview
 from ortbench.report.page.parts import Drawn, Section, drawn, filled_in, notes, sections, tables
 from ortbench.report.phrases import heading, remark, result_name
-from ortbench.report.run import build, derived_mark
+from ortbench.report.run import build
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,7 @@ def _glossary(results: Sequence[Result], reports: Sequence[Report]) -> Table:
     shown = [table for report in reports for table in tables(report)]
     there = _ALWAYS | {case.mode for result in results for case in result.cases}
     there |= {column.name for table in shown for column in table.columns}
-    there |= {DERIVED} if any(map(derived_mark, shown)) else set()
+    there |= {DERIVED} if any(map(is_marked, shown)) else set()
     kinds = {result.kind for result in results}
     groups = [group for group in _GROUPS if _OF_KINDS.get(group, kinds) & kinds]
     there |= {"state", "feedback"} if Group.LOOP in groups else set()

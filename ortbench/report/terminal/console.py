@@ -33,6 +33,7 @@ _THEME = Theme(
         "copy": "magenta",
         "inference": "green",
         "heading": "bold",
+        "rule": "bright_black",
         "bar.complete": "green",
         "bar.finished": "green",
         "bar.back": "bright_black",

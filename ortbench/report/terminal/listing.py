@@ -83,10 +83,10 @@ def _print_memory(screen: Screen, memory: Memory, label: str) -> None:
 
 def _print_modes(screen: Screen, modes: Mapping[str, str | None], label: str) -> None:
     """Those that can be measured, and why the others cannot, each reason once."""
-    reasons = dict.fromkeys(why for why in modes.values() if why is not None)
-    cannot = [f"{', '.join(mode for mode, why in modes.items() if why == one)}: {one}" for one in reasons]
-    can = ", ".join(mode for mode, why in modes.items() if why is None)
-    screen.text(can + (f" (not {'; '.join(cannot)})" if cannot else ""), label=label)
+    screen.text(", ".join(mode for mode, why in modes.items() if why is None), label=label)
+    for one in dict.fromkeys(why for why in modes.values() if why is not None):
+        names = ", ".join(mode for mode, why in modes.items() if why == one)
+        screen.text(f"unsupported: {names}: {one}", label=" " * len(label))
 
 
 def _hardware(hardware: Device, on_host: bool) -> str:
@@ -162,6 +162,7 @@ def _print_placement(screen: Screen, found: Inspected) -> None:
     assert copies is not None  # where the placement is known
     for table in outline(copies):
         screen.blank()
+        screen.text(table.title, style="heading")
         print_table(screen, table)
     for sentence in node_advice.outlook(copies):
         screen.blank()
