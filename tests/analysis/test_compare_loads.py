@@ -105,9 +105,9 @@ def test_the_table_of_two_loads_and_of_three() -> None:
     assert [row[-2:] for row in three.rows[:3]] == [("–", "–"), ("×1.000", "same"), ("×2.00", "slower")]
     (of_rates,) = comparison.tables([paced(), paced(1.2)], ["a", "b"], 0.05, in_order=True)
     assert [row[1:6] for row in of_rates.rows if row[2] == "latency p99"] == [
-        ("rate=10", "latency p99", "0.0120", "0.0144", "×1.20"),
-        ("rate=30", "latency p99", "0.0140", "0.0168", "×1.20"),
-        ("rate=90", "latency p99", "1.90", "1.90", "–"),
+        ("rate=10", "latency p99", "12.0", "14.4", "×1.20"),
+        ("rate=30", "latency p99", "14.0", "16.8", "×1.20"),
+        ("rate=90", "latency p99", "1900", "1900", "–"),
     ]
 
 

@@ -112,7 +112,7 @@ def test_both_kinds_of_levels_and_one_that_failed() -> None:
     assert "✗ cpu-tensors with 8 clients: failed: the worker was ended by SIGSEGV\n" in text
     assert "\ncpu-tensors           8 " not in text
     assert text.count("\ndevice-tensors  ") == 2 * 4 + 2 * (1 + 3) + 1  # the tables are in two parts
-    assert "cpu-tensors with 8 callers: failed: the worker was ended by SIGSEGV" in build_page([result], ["m"])
+    assert "cpu-tensors with 8 clients: failed: the worker was ended by SIGSEGV" in build_page([result], ["m"])
     words = Page(build_page([result], ["m"]).partition("<h2>Words</h2>")[2].partition("</section>")[0]).text("th")
     assert {
         "clients",
@@ -135,7 +135,7 @@ def test_a_level_whose_outputs_are_wrong_keeps_its_figures() -> None:
     wrong.checks["outputs"] = {"verdict": "failed"}
     text = markdown(build(load_result(closed("cpu-tensors", 1, 100, 10.0), wrong, closed("cpu-tensors", 2, 100, 10.0))))
     assert "| cpu-tensors (failed) | 4 | 400 | 396–404 | – | – |" in text
-    assert "- cpu-tensors with 4 callers: failed: output y of caller 2 differs\n" in text
+    assert "- cpu-tensors with 4 clients: failed: output y of caller 2 differs\n" in text
     assert "| cpu-tensors | 1 | 100% | 100 |" in text  # and are no peak
 
 

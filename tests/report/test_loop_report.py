@@ -38,11 +38,10 @@ device-resident  ▁▁▁▁▁▁▁▁       20    2.00k                     
 
 loop: the first state is copied to the device, then all steps run; step: any one of them.
 speedup: how many times as fast as cpu-tensors.
-the state stays on the device: a program needs the state on the host after the last step only.
+the state stays on the device: only if the host does not need the state between steps.
 Times are medians.
 ortbench explain sync, loop, growth per step, by step, state/step … says what the words mean.
 
-✗ host-accessible: unsupported: no HOST_ACCESSIBLE memory
 """
 
 
@@ -168,7 +167,7 @@ def test_a_page_has_the_steps_where_a_run_has_its_phases() -> None:
             "device-resident, 2.07× as fast as cpu-tensors (95% CI 2.00 to 2.10) if the host does not need the state between steps",
         ),
         "One step": ("500 µs", "device-resident, median of all steps"),
-        "Whole loop": ("5.50 ms", "device-resident, 8 steps, 1.45k a second"),
+        "Whole loop": ("5.50 ms", "device-resident, 8 steps, 1.45k steps/s"),
         "State copied per step": ("23.0 kB", "both ways, with cpu-tensors, on average, as it grows"),
     }
     assert (

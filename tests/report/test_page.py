@@ -474,7 +474,7 @@ def test_what_nodes_take_and_copy_has_tables_of_its_own() -> None:
         "and 2 more: 20.0% of an inference",
     ):
         assert expected in texts
-    assert sum(text.startswith("Nodes: 20 runs in ONNX Runtime's profiler") for text in texts) == 1
+    assert sum(text.startswith("Nodes: 20 inferences under ONNX Runtime's profiler") for text in texts) == 1
 
 
 def test_a_placement_that_is_not_known_is_said() -> None:

@@ -44,13 +44,8 @@ def test_a_terminal_says_what_is_elsewhere() -> None:
         "tensors stay on the device ────────────────────────────────────────────",
         "device-resident     –       10.0       –    100           0           –",
     ]
-    assert lines[10:14] == [
-        "mode             inf/s  copied/run  copy rate",
-        "cpu-tensors       33.3           0          –",
-        "device-tensors    62.5     25.0 MB  4.00 GB/s",
-        "device-resident    100           0          –",
-    ]
-    assert lines[19:] == [
+    at = lines.index("• 1 Memcpy node copies 25.0 MB to the host in each inference, in every mode: 1")
+    assert lines[at : at + 6] == [
         "• 1 Memcpy node copies 25.0 MB to the host in each inference, in every mode: 1",
         "  of 3 nodes is on the CPU (Clip); counted as inference, not as copies.",
         "  Next: measure again with --measure-nodes",
@@ -72,14 +67,14 @@ def test_markdown_says_it_of_every_tensor() -> None:
         "| output adjusted | 25.0 MB | device-tensors, device-resident | host memory | Clip makes it on the CPU |",
         "",
     ]
-    assert lines[start + 7].startswith("- 1 Memcpy node copies 25.0 MB to the host in each inference")
+    assert sum(line.startswith("- 1 Memcpy node copies 25.0 MB to the host in each inference") for line in lines) == 1
     assert not any("warning" in line for line in lines)
 
 
 def test_a_page_says_it_of_every_tensor() -> None:
     found = Page(build_page([with_a_copy_inside()], ["a"]))
     assert found.text("h1") == ["An inference takes 10.0 ms with device-resident; 25.0 MB is copied inside the graph"]
-    assert "Where tensors are" in found.text("h2")
+    assert "Tensor memory" in found.text("h2")
     assert "25.0 MB in and 0 B out, with device-tensors; 25.0 MB more inside the graph" in found.text("dd")
     assert "1 Memcpy node copies 25.0 MB to the host in each inference." in " ".join(found.text("p"))
     cells = found.text("td")
@@ -95,9 +90,9 @@ def test_a_page_says_it_of_every_tensor() -> None:
 def test_that_nothing_ran_on_the_ep_comes_before_any_figure() -> None:
     said = f"Nothing ran on {EP}: all 3 nodes are on the CPU (2 Mul, Clip)."
     lines = shown(run.build, with_nothing_on_the_ep(), width=120)
-    assert lines[4] == f"! {said}"
-    assert lines[5].startswith("  Next: ortbench inspect ")
-    assert lines[7].startswith("mode ")
+    at = lines.index(f"! {said}")
+    assert lines[at + 1].startswith("  Next: ortbench inspect ")
+    assert lines[at + 3].startswith("mode ")
     assert sum(said in line for line in lines) == 1
     assert not any("warning" in line for line in lines)
     text = markdown(run.build(with_nothing_on_the_ep()))

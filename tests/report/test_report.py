@@ -125,7 +125,7 @@ def test_markdown_of_four_modes() -> None:
         "\n"
         "speedup: how many times as fast as cpu-tensors.\n"
         "\n"
-        "tensors stay on the device: a program needs no new inputs from the host and no outputs on the host in each inference.\n"
+        "tensors stay on the device: only if tensors never cross the link.\n"
         "\n"
         "Times are medians; ≈ derived, not measured.\n"
         "\n"
@@ -188,7 +188,7 @@ def test_table_on_host_memory() -> None:
 
 def test_on_host_memory_it_is_about_latency_and_what_to_do() -> None:
     assert sentences(on_host()) == [
-        "An inference takes 20.0 µs with cpu-tensors on CPUExecutionProvider: p99 24.0 µs, 50000 inferences/s.",
+        "An inference takes 20.0 µs with cpu-tensors on CPUExecutionProvider: p99 24.0 µs, 50.0k inferences/s.",
         "Next: ortbench run m.onnx --ep some --intra-op-threads 1,2,4",
         "host-accessible is 1.10× as fast as cpu-tensors (95% CI 1.05 to 1.12) with new inputs and outputs in each inference: 18.0 µs "
         "instead of 20.0 µs.",
@@ -389,7 +389,7 @@ def test_without_cpu_nothing_is_compared() -> None:
     made.cases = made.cases[2:]
     for without in made.cases:
         without.speedup = None
-    assert sentences(made) == ["host-accessible: zero-copy is proved (bound addresses are used)."]
+    assert sentences(made) == ["host-accessible is verified as zero-copy: bound addresses are used."]
     assert cells(made, 0, "speedup", "95% CI", "copied/inf", "copy rate") == [None, None, "0", None]
 
 
