@@ -217,7 +217,7 @@ def test_one_mode_on_host_memory_has_no_empty_column_and_nothing_on_other_modes(
         "",
         "• An inference takes 2.00 ms with cpu-tensors on CPUExecutionProvider: 500",
         "  inferences/s.",
-        "  Next: ortbench run m.onnx --ep some --threads 1,2,4",
+        "  Next: ortbench run m.onnx --ep some --intra-op-threads 1,2,4",
         "",
         "Saved in reports/some",
     ]
