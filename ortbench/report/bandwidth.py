@@ -16,7 +16,7 @@ from ortbench.analysis.bandwidth import (
 )
 from ortbench.analysis.bandwidth import failures as failures_of
 from ortbench.core import units
-from ortbench.core.stats import Ratio
+from ortbench.core.resampling import Ratio
 from ortbench.model.modes import D2H, DIRECTIONS, H2D, MEMORIES, ORDINARY
 from ortbench.model.result import Case, Result
 from ortbench.model.schema import Direction
