@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from statistics import NormalDist, median
 
 from ortbench.core import units
-from ortbench.core.stats import difference_interval
+from ortbench.core.stats import sign_test_interval
 
 EVERY_S = 0.25  # at most so often a look is taken
 _MOST = 50_000  # blocks of a series that are kept: of more, one in two is let go
@@ -55,7 +55,7 @@ def _ends(ordered: Sequence[float]) -> tuple[float, float] | None:
     """The 95 % interval of the median, of many by the normal approximation of the sign test's rank."""
     n = len(ordered)
     if n <= _EXACT:
-        return difference_interval(ordered)
+        return sign_test_interval(ordered)
     rank = math.floor(n / 2 - _Z * math.sqrt(n) / 2 - 0.5)
     return ordered[rank], ordered[n - 1 - rank]
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from ortbench.analysis.comparing.pairs import block_medians, shared
+from ortbench.analysis.comparing.pairs import by_round
 from ortbench.analysis.findings.finding import Finding, Weight
 from ortbench.analysis.findings.program import again
 from ortbench.core.ep_names import CAPTURING_EPS
-from ortbench.core.stats import FEWEST, Value, difference_interval, paired_ratio
+from ortbench.core.resampling import Rounds, figure_of
+from ortbench.core.stats import FEWEST, Value
 from ortbench.core.units import duration, share
 from ortbench.model.modes import (
     CPU_CORES,
@@ -62,15 +63,17 @@ def _whole(case: Case) -> str:
 
 
 def _is_host_bound(case: Case) -> bool:
-    """Whether enqueue is `HOST_BOUND` of an inference beyond doubt, over the blocks that both were taken in.
+    """Whether enqueue is `HOST_BOUND` of an inference beyond doubt, over the rounds that both were taken in.
 
     On a busy machine a run that waits can go for one that does not; then enqueue is all of it and says nothing of the host.
     """
-    submit, whole = shared(*(block_medians(case, phase) for phase in (ENQUEUE, _whole(case))))
-    left = difference_interval([a - b for a, b in zip(whole, submit, strict=True)])
-    interval = paired_ratio(submit, whole).ci95 if submit else None
-    if left is None or interval is None:
+    submit, whole = (by_round(case, phase) for phase in (ENQUEUE, _whole(case)))
+    rounds = Rounds(submit.keys() & whole.keys())
+    if not rounds.are_enough:
         return False
+    submits, wholes = rounds.figures(submit), rounds.figures(whole)
+    left = rounds.interval(wholes - submits, figure_of(whole) - figure_of(submit))
+    interval = rounds.interval(submits / wholes, figure_of(submit) / figure_of(whole))
     cost = 0 if case.sync is None else case.sync["cost_ns"]
     # Behind work a fence takes longer than on an idle device, where its cost is known from: three times as long on an H100.
     return interval[0] >= HOST_BOUND and left[0] * case.inferences(_whole(case)) > _LEFT_NS + 3 * cost

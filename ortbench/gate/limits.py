@@ -145,6 +145,7 @@ class CheckData(TypedDict):
     high: float | None
     limit: float | None
     rounds: int | None
+    doubt: str | None
 
 
 @dataclass(frozen=True)
@@ -154,12 +155,13 @@ class Check:
     name: str  # what, in a few words; the same from run to run
     verdict: str  # `PASSED`, `FAILED` or `UNCLEAR`
     text: str  # the figures and the limit, for people
-    # ratio, low, high: of the figures, where two were compared; None where there was too little to say
+    # ratio, low, high: of the figures, where two were compared, by the sequential test where there are `rounds`; else None
     ratio: float | None = None
     low: float | None = None
     high: float | None = None
     limit: float | None = None  # of the ratio
     rounds: int | None = None  # pairs of blocks it rests on; None for one that rests on stored medians
+    doubt: str | None = None  # why nothing is told although the interval lies on one side of the limit, else None
     # metric, mode, point: of what it is, as ``--metric`` has them: ``latency.median``, ``cpu-tensors``, ``{"batch": 8}``
     metric: str | None = None
     mode: str | None = None

@@ -9,10 +9,10 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, cast
 
-from ortbench.analysis.comparing.pairs import block_medians, shared
+from ortbench.analysis.comparing.pairs import by_round
 from ortbench.analysis.throttling import held_by
 from ortbench.core.errors import BenchmarkFailed, OrtbenchError, one_line
-from ortbench.core.stats import paired_ratio
+from ortbench.core.resampling import figure_of, ratio_of
 from ortbench.measure import nsys
 from ortbench.measure.bench import Bench
 from ortbench.measure.configuration import Configuration
@@ -249,15 +249,15 @@ def apart(results: list[Result], seconds: float) -> Noise:
     """What two results of the same say of each other."""
     cases = [case for result in results for case in result.cases]
     failed = next((str(case.reason) for case in cases if case.status != OK), None)
-    if failed is not None or len(cases) < 2:
+    if failed is not None or len(cases) != 2:
         return {"problem": failed or "one of the two did not open", "seconds": seconds}
-    one, other = shared(*(block_medians(case, LATENCY) for case in cases))
-    found = paired_ratio(one, other)
+    one, other = (by_round(case, LATENCY) for case in cases)
+    found = ratio_of(one, other)
     return {
         "problem": None,
         "seconds": seconds,
         "pairs": len(one),
-        "median_ns": round(sorted(one)[len(one) // 2]),
+        "median_ns": round(figure_of(one)),
         "ratio": found.ratio,
         "ci95": found.ci95,
     }

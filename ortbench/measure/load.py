@@ -17,15 +17,17 @@ from typing import Any, NamedTuple, Protocol
 
 from ortbench.analysis.estimates import Row
 from ortbench.analysis.loads import queueing
-from ortbench.analysis.loads.levels import CONCURRENCY, LoadPoint, Search, block_figure
+from ortbench.analysis.loads.levels import CONCURRENCY, LoadPoint, block_figure
 from ortbench.analysis.loads.load_levels import (
     ClosedLoopBlock,
     LoadSamples,
     Requests,
     burst_block,
     case_of,
+    slo_rate,
     stretch_block,
 )
+from ortbench.analysis.loads.rate_search import USUAL_TRIES, Search
 from ortbench.measure.configuration import Configuration
 from ortbench.measure.describe import say_what_moved
 from ortbench.measure.experiment import Experiment, Judge
@@ -44,7 +46,6 @@ _ALONE_ROUNDS = 3  # of one caller alone where it is not in all rounds
 # Without a judge
 _FEWEST_ROUNDS, _MOST_ROUNDS = 3, 8
 _LONGEST_BLOCK_NS = 1_000_000_000
-_SEARCHED = 10  # rates that a search tries, about
 # With a judge
 _ROUNDS = 32  # that a load point's time is to be enough for, unless its blocks must be longer
 _LONGEST_JUDGED_S = 0.25  # of a block of a closed loop: more short blocks tell more than fewer long ones
@@ -126,7 +127,7 @@ class ArrivalSchedule:
 def forecast_of(plans: Sequence[Plan], load: LoadPlan) -> Forecast:
     """How long a load on configurations takes."""
     due, modes = ArrivalSchedule(load, plans[0].inputs.seed), sum(len(plan.modes) for plan in plans)
-    levels = modes * (len(load.closed) + (1 if load.rate == AUTO else len(due.rates)))
+    levels = modes * (len(load.closed) + (USUAL_TRIES if load.rate == AUTO else len(due.rates)))
     return Forecast(plans[0].loop, len(plans), modes, measuring_s=levels * due.level_s)
 
 
@@ -271,7 +272,7 @@ class LoadExperiment(Experiment[Any]):
     def _in_order(self, points: Sequence[Point]) -> Iterator[Turn]:
         (own,) = self._loads
         is_searched = self._load.rate == AUTO
-        searched = _SEARCHED * len(own.side.modes) if is_searched else 0
+        searched = USUAL_TRIES * len(own.side.modes) if is_searched else 0
         self._to_come_s = (len(points) + searched) * self._level_s
         self._tell_to_come(self._to_come_s)
         rounds = yield from self._closed_rounds(own, [it for it in points if not it.is_open])
@@ -314,14 +315,14 @@ class LoadExperiment(Experiment[Any]):
                 number += 1
             self._keep()
 
-    def _stretch(self, point: Point, repeat: int) -> Iterator[Turn]:
-        """A stretch at a rate, as long as a load point is."""
-        self._observer.stage(f"measuring {point.mode} at {point.place.value:g} a second")
+    def _stretch(self, point: Point, repeat: int, before: str = "") -> Iterator[Turn]:
+        """A stretch at a rate, as long as a load point is; `before` is said before what is measured."""
+        self._observer.stage(f"{before}measuring {point.mode} at {point.place.value:g} a second")
         yield Turn(len(point.taken[0].stretches), point.mode, point, self._level_s, repeat)
         self._done(self._level_s)
 
     def _searched(self, own: LoadSide, mode: str) -> Iterator[Turn]:
-        """Find the highest rate of a mode that keeps the SLO; all tries of a rate make up its load point."""
+        """Find the highest rate of a mode that meets the SLO; all tries of a rate make up its load point."""
         search = Search(self._load.workers * 1e9 / own.one_run_ns(mode))
         points: dict[float, Point] = {}
         while (rate := search.next()) is not None and mode in own.side.modes:
@@ -330,15 +331,16 @@ class LoadExperiment(Experiment[Any]):
                 added = own.add(mode, ("rate", rate))
                 point = points[rate] = Point(mode, LoadPoint(*added.key), (added,))
             (taken,) = point.taken
-            yield from self._stretch(point, 1000 + search.tries)
+            of_all = f"try {search.tries + 1} of about {max(USUAL_TRIES, search.tries + 1)}: "
+            yield from self._stretch(point, 1000 + search.tries, of_all)
             if taken.failed is not None:
                 break
             last = case_of(LoadSamples(mode, taken.key, stretches=taken.stretches[-1:], slo=self._load.slo))
             search.tell(rate, "slo" in last.checks and last.checks["slo"]["verdict"] == "passed")
-            taken.kept = search.keeps(rate)
-            own.found[mode] = search.found()
+            taken.kept = search.meets(rate)
+            own.found[mode] = slo_rate(search.found(), {it: point.taken[0] for it, point in points.items()})
             self._keep()
-        own.found[mode] = search.found()
+        own.found.setdefault(mode, None)
 
     def _done(self, seconds: float) -> None:
         self._to_come_s = max(0.0, self._to_come_s - seconds)

@@ -206,9 +206,9 @@ _CATALOGUE = [
         _samples("inference", "inference", "Time of an inference whose tensors are in place, with its synchronization.", "compute"),
         _samples("d2h", "D2H", "Time of the device to host copy of the outputs, with its synchronization.", "download"),
         _value("speedup", "speedup", RATIO, "higher",
-            "How many times as fast as cpu-tensors a mode is, over pairs of blocks of the same round. Above 1 is faster.", "vs cpu"),
+            "How many times as fast as cpu-tensors a mode is: the ratio of the medians of their latency. Above 1 is faster.", "vs cpu"),
         _value("pipeline_speedup", "speedup vs device-tensors", RATIO, "higher",
-            "How many times as fast as device-tensors pipelined is, over pairs of blocks of the same round."),
+            "How many times as fast as device-tensors pipelined is: the ratio of the medians of their latency."),
         _value("throughput", "throughput", INFERENCES, "higher",
             "Inferences per second: under load those that all clients complete, else 1 s divided by the median latency. Of a loop it "
             "counts whole loops, of a chain whole chains.", "inf/s", "QPS", "runs/s", "chains/s"),

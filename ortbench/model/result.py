@@ -89,7 +89,8 @@ class Case:
         metrics: by key (`ortbench.model.metrics`), statistics of samples or one number; absent where it was not measured.
             Of a loop ``latency``, which stands under ``loop`` too, is a whole loop, and ``step`` all steps of all loops; of a
             chain it is a whole chain, as ``chain``, beside ``stage.NAME``. What is derived is found anew with each block.
-        speedup: how many times as fast as mode ``cpu-tensors``, over pairs of blocks.
+        speedup: how many times as fast as mode ``cpu-tensors``: the ratio of the medians of ``latency``; its interval is over the
+            rounds of both (`ortbench.core.resampling`).
         samples: raw samples by metric, in the order taken; of a chain all stages of all chains under ``stage``.
         blocks: by metric, a list of ``[round, n, start_ns]``: the blocks the samples came in, start on the worker's
             monotonic clock.

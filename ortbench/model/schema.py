@@ -405,10 +405,14 @@ class Knee(TypedDict):
 
 
 class SloRate(TypedDict):
-    """The highest rate, per second, that keeps the SLO; ``ci95``: between one that surely does and one that surely does not."""
+    """The highest rate, per second, that meets the SLO, of those that were tried: ``met`` of so many ``tries`` of it did, and
+    ``latency`` is of all of them together, ns by the SLO's statistics; ``next95``: where that of the next run lies with 95 %."""
 
     rate: float
-    ci95: list[float]
+    next95: list[float]
+    tries: int
+    met: int
+    latency: dict[str, int]
 
 
 class Slo(TypedDict):

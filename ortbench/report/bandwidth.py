@@ -16,7 +16,8 @@ from ortbench.analysis.bandwidth import (
 )
 from ortbench.analysis.bandwidth import failures as failures_of
 from ortbench.core import units
-from ortbench.core.stats import SAMPLES_FOR, Ratio, Stats, percentile
+from ortbench.core.resampling import Ratio
+from ortbench.core.stats import SAMPLES_FOR, Stats, percentile
 from ortbench.model.modes import D2H, DIRECTIONS, H2D, MEMORIES, ORDINARY
 from ortbench.model.result import Case, Result
 from ortbench.model.schema import Direction

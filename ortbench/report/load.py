@@ -118,7 +118,7 @@ def _mode_row(result: Result, mode: str) -> tuple[str, ...]:
         _curve(result, by_clients, THROUGHPUT),
         _curve(result, by_clients, "p99"),
         NOTHING if rate is None else f"{units.rate(rate['rate'])}/s",
-        NOTHING if rate is None else "–".join(map(units.rate, rate["ci95"])),
+        NOTHING if rate is None else "–".join(map(units.rate, rate["next95"])),
         _curve(result, by_rate, "p99"),
     )
 

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from ortbench.analysis.estimates import EVERY_S, Estimates, Running, _ends
-from ortbench.core.stats import difference_interval
+from ortbench.core.stats import sign_test_interval
 from ortbench.gate.contests import BASELINE, CANDIDATE, RatioTest, SequentialTests, Stream
 
 
@@ -56,7 +56,7 @@ def test_however_many_blocks_there_are_so_many_are_kept_and_a_look_sorts_none() 
 @pytest.mark.parametrize("n", [6, 7, 50, 100, 101, 400])
 def test_the_interval_is_that_of_the_sign_test_to_a_rank(n: int) -> None:
     blocks = [float(number) for number in range(n)]
-    exact, found = difference_interval(blocks), _ends(blocks)
+    exact, found = sign_test_interval(blocks), _ends(blocks)
     assert exact is not None
     assert found is not None
     assert abs(found[0] - exact[0]) <= 1

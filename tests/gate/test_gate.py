@@ -120,14 +120,32 @@ def test_a_contest_on_both_sides_of_its_limit() -> None:
         assert contest(1.2, at_most=True).check(found).verdict == at_most
         assert contest(1.2, at_most=False).check(found).verdict == at_least
     check = contest(1.2).check(Interval(1.25, 1.1, 1.3, 20))
-    text = "cpu-tensors, candidate to baseline: ×1.250 (1.100 to 1.300, 20 rounds), must be at most ×1.2"
+    text = "cpu-tensors, candidate to baseline: median of pairs ×1.250 (sequential test: 1.100 to 1.300, 20 rounds), must be at most ×1.2"
     assert check == Check("cpu-tensors contest", UNCLEAR, text, 1.25, 1.1, 1.3, 1.2, 20, mode="cpu-tensors")
     assert check.to_dict()["low"] == 1.1
     check = contest(2, at_most=False).check(Interval(2.5, None, None, 3))
     assert (
         check.text
-        == "cpu-tensors, candidate to baseline: ×2.500 (too few rounds for an interval, 3 rounds), must be at least ×2"
+        == "cpu-tensors, candidate to baseline: median of pairs ×2.500 (sequential test: too few rounds for an interval, 3 rounds), must be at least ×2"
     )
+
+
+def test_nothing_is_decided_while_the_medians_say_otherwise() -> None:
+    """Each pair has one of 0.9 to 1, but half of all rounds are twice as slow: the medians of all lie on both sides of that."""
+    tests = SequentialTests([it := contest(1.05)])
+    for number in range(24):
+        level = 2000 if number % 2 else 1000
+        tests.add(BASELINE, "cpu-tensors", "latency", number, [level, level, level + number])
+        tests.add(CANDIDATE, "cpu-tensors", "latency", number, [0.9 * level, 0.9 * level, 2 * level])
+    check = tests.check(it)
+    assert check.high is not None
+    assert check.high < 1.05
+    assert (check.verdict, check.doubt) == (UNCLEAR, "cannot tell: the ratio of the medians is ×1.191")
+    assert check.text.endswith(f"must be at most ×1.05; {check.doubt}")
+    for number in range(24, 60):  # the machine is quiet: both say the same
+        tests.add(BASELINE, "cpu-tensors", "latency", number, [1000, 1000, 1000])
+        tests.add(CANDIDATE, "cpu-tensors", "latency", number, [900, 900, 900])
+    assert (tests.check(it).verdict, tests.check(it).doubt) == (PASSED, None)
 
 
 # The jury
@@ -402,7 +420,7 @@ def test_copy_share() -> None:
     for most, verdict in [(0.3, PASSED), (0.2, FAILED), (0.0, FAILED), (1.0, PASSED)]:
         [check] = check_alone(copying, Limits(max_copy_share=most))
         assert (check.name, check.verdict) == ("copy share", verdict)
-        share = "≈25.0% (25.0% to 25.0%, 9 rounds)"
+        share = "≈25.0% (sequential test: 25.0% to 25.0%, 9 rounds)"
         assert check.text == f"copies in a run with CPU tensors: {share}, at most {most:.1%}"
     limit = Limits(max_copy_share=0.3)
     [check] = check_alone(run_of(cpu_tensors=[1000], device_resident=[1100]), limit)
@@ -487,7 +505,7 @@ def test_too_few_blocks_of_a_stored_result() -> None:
         few = "too few rounds for an interval, 8 rounds"
         where = few if rounds < PAIRS else "2.000 to 2.000, 9 rounds"
         assert check.text == (
-            f"device-tensors is as fast as cpu-tensors: ×2.000 ({where}), must be at least ×1.5{lacking if rounds < PAIRS else ''}"
+            f"device-tensors is as fast as cpu-tensors: median of pairs ×2.000 (sequential test: {where}), must be at least ×1.5{lacking if rounds < PAIRS else ''}"
         )
         assert check.verdict == (UNCLEAR if rounds < PAIRS else PASSED)
 

@@ -32,6 +32,7 @@ from tests.results import (
     paced,
     result_of,
     serving,
+    slo_rate,
     steady,
 )
 from tests.typed import typed
@@ -181,13 +182,16 @@ def test_an_slo_is_kept_for_certain_broken_for_certain_or_neither() -> None:
 
 
 def test_of_a_search_one_rate_must_keep_the_slo() -> None:
-    found: dict[str, Any] = {"cpu-tensors": {"rate": 210.0, "ci95": [205.0, 216.0]}, "device-tensors": None}
+    found: dict[str, Any] = {"cpu-tensors": slo_rate(210.0, 205.0, 216.0), "device-tensors": None}
     result = load_result(
         opened("cpu-tensors", 300, 5.0, 90.0), opened("device-tensors", 5, 5.0, 90.0), slo={"p99": 20 * MS}, found=found
     )
     checks = check_alone(result, Limits(slo={"p99": 20 * MS}))
     assert verdicts(checks) == {"SLO of cpu-tensors": PASSED, "SLO of device-tensors": FAILED}
-    assert checks[0].text == "SLO of cpu-tensors: p99 ≤ 20 ms up to 210 a second (95 %: 205 to 216)"
+    assert (
+        checks[0].text
+        == "SLO of cpu-tensors: p99 ≤ 20 ms up to 210 requests/s (next run, 95 %: 205 to 216); 3 of 4 tries there met it; p99 18.0 ms over all of them"
+    )
 
 
 def test_a_speedup_holds_at_every_number_of_callers() -> None:
@@ -258,7 +262,7 @@ def test_blocks_of_the_same_rounds_tell_what_noise_would_hide() -> None:
         assert found[0].rounds == 12
         assert found[0].ratio == pytest.approx(factor, rel=1e-6)
         assert found[0].text == (
-            f"cpu-tensors throughput concurrency=4, as time per inference, candidate to baseline: ×{factor:.3f} ({factor:.3f} to {factor:.3f}, 12 rounds), "
+            f"cpu-tensors throughput concurrency=4, as time per inference, candidate to baseline: median of pairs ×{factor:.3f} (sequential test: {factor:.3f} to {factor:.3f}, 12 rounds), "
             "must be at most ×1.05"
         )
         assert live.regressions(found) == ({check.name for check in found} if verdict == FAILED else set())
@@ -270,7 +274,7 @@ def test_too_few_rounds_say_how_many_it_takes_and_metrics_share_the_error_rate()
     _, (check,) = heard(*sides(2.0, 5), limits("throughput@concurrency=4"))
     assert check.verdict == UNCLEAR
     assert check.text.endswith(
-        "(too few rounds for an interval, 5 rounds), must be at most ×1.05; a verdict takes 9 rounds"
+        "(sequential test: too few rounds for an interval, 5 rounds), must be at most ×1.05; a verdict takes 9 rounds"
     )
     alone_, both = (
         heard(*sides(2.0, 9), limits(*metrics))[1]

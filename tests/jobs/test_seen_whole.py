@@ -108,7 +108,7 @@ def test_a_gate_whose_sides_are_the_same_and_run_nothing_on_the_ep(clock: Clock,
         "RefDeviceExecutionProvider …",
         "mode metric baseline candidate ratio #% CI baseline p95 baseline p99 candidate p95 candidate p99",
         "device-tensors latency # # # – # # # #",
-        "? device-tensors latency median, candidate to baseline: # (too few rounds for an interval, # rounds), must be at most #; a "
+        "? device-tensors latency median, candidate to baseline: median of pairs # (sequential test: too few rounds for an interval, # rounds), must be at most #; a "
         "verdict takes # rounds: measure it again with --duration #",
         f"! {SAME}",
         "gate: cannot tell: too little is known, and the checks say what is lacking",
@@ -157,7 +157,7 @@ def test_a_batch_of_several_sizes(tmp_path: Path) -> None:
         *(line for cost in ("CPU time", *counts) for line in rows(cost)),
         *lacking,
         "• best: batch #, # items/s with cpu-tensors",
-        "ratio: above # is slower, of rates too, or more of a cost, from blocks of the same rounds; same: within ±2 % for certain.",
+        "ratio: of the figures beside it, above # is slower, of rates too, or more of a cost; interval from the rounds of one run; same: within ±2 % for certain.",
         "ortbench explain ratio, #% CI, verdict … says what the words mean.",
         "Saved in …",
     ]

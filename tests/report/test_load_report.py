@@ -20,7 +20,7 @@ from ortbench.report.records import frame, records_csv
 from ortbench.report.run import build, write_run
 from tests.report.test_page import Page
 from tests.report.test_terminal import shown
-from tests.results import MS, closed, failed_level, load_result, lose, opened, paced, published, serving
+from tests.results import MS, closed, failed_level, load_result, lose, opened, paced, published, serving, slo_rate
 
 CLOSED = """\
 m.onnx (x 1x3, s scalar)
@@ -249,14 +249,17 @@ def test_a_page_of_closed_loops() -> None:
 
 
 def test_a_page_of_open_loops() -> None:
-    result = paced(found={"device-tensors": {"rate": 70.0, "ci95": [66.0, 74.0]}})
+    result = paced(found={"device-tensors": slo_rate(70.0, 66.0, 74.0)})
     found = Page(build_page([result], ["m"]))
     assert found.text("h1") == ["p99 ≤ 20 ms is met with device-tensors up to 70.0 requests/s"]
     assert "Latency against rate" in found.text("h2")
     assert found.text("figcaption") == [
         "device-tensors: p99 12.0 ms at 10 a second, 1.90 s at 90; p99 ≤ 20 ms up to 70.0 a second."
     ]
-    assert found.text("dd") == ["70.0 requests/s", "device-tensors meets p99 ≤ 20 ms (95% CI 66.0 to 74.0)"]
+    assert found.text("dd") == [
+        "70.0 requests/s",
+        "device-tensors meets p99 ≤ 20 ms up to 70.0 requests/s (next run, 95 %: 66.0 to 74.0); 3 of 4 tries there met it; p99 18.0 ms over all of them",
+    ]
     assert Page(build_page([paced()], ["m"])).text("dd") == [
         "14.0 ms",
         "device-tensors at 30 requests/s, median 3.30 ms",
@@ -270,7 +273,7 @@ def test_the_marks_of_the_pictures() -> None:
     assert "device-tensors: the knee, 2 clients" in text
     assert ">queue grows<" in text
     assert "device-tensors: p99 12.0 ms at 10 to 1.90 s at 90" in text
-    found = {"device-tensors": {"rate": 70.0, "ci95": [66.0, 74.0]}}
+    found = {"device-tensors": slo_rate(70.0, 66.0, 74.0)}
     assert "device-tensors: p99 ≤ 20 ms up to 70.0 a second" in build_page([paced(found=found)], ["m"])
     assert ">queue grows<" not in build_page([serving()], ["m"])
 

@@ -8,6 +8,7 @@ from ortbench.analysis.comparing.claims import FASTER, fastest
 from ortbench.analysis.findings.chain_advice import chain_findings, chain_headline
 from ortbench.analysis.findings.engine_advice import engine_findings
 from ortbench.analysis.findings.finding import Finding, Weight, by_weight, merged
+from ortbench.analysis.findings.humps import hump_findings
 from ortbench.analysis.findings.load_advice import load_findings, load_headline
 from ortbench.analysis.findings.loop_advice import loop_findings, loop_headline
 from ortbench.analysis.findings.node_advice import node_findings
@@ -61,6 +62,7 @@ _FINDINGS: dict[str, Callable[[Result], list[Finding]]] = {
     "load": load_findings,
     "sweep": sweep_findings,
     "host": host_findings,
+    "humps": hump_findings,
     "engine": engine_findings,
     "nodes": lambda result: [] if copies_inside(result) else node_findings(result),
 }

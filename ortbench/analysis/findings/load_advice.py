@@ -289,16 +289,30 @@ def _slo(result: Result) -> list[Finding]:
         order = [mode for mode, _ in _of_groups(result, rates)]
         modes = sorted(found, key=lambda mode: order.index(mode) if mode in order else len(order))
         return [
-            Finding(f"{mode} meets {text} {_found(found[mode])}{condition(result, mode)}", weight=Weight.ANSWER)
+            Finding(
+                f"{mode} meets {text} {found_text(found[mode])}{condition(result, mode)}",
+                tries_text(found[mode], asked),
+                weight=Weight.ANSWER,
+            )
             for mode in modes
         ]
     return [it for mode in modes_of(result) if (it := _held(result, mode, text, asked))]
 
 
-def _found(found: SloRate | None) -> str:
+def found_text(found: SloRate | None) -> str:
+    """Up to which rate an SLO is met, and where that of the next run lies."""
     if found is None:
         return "at none of the rates tried"
-    return f"up to {rate(found['rate'])} requests/s{within(found['ci95'], rate)}"
+    low, high = map(rate, found["next95"])
+    return f"up to {rate(found['rate'])} requests/s (next run, 95 %: {low} to {high})"
+
+
+def tries_text(found: SloRate | None, asked: Mapping[str, int]) -> str:
+    """What the tries of the rate that was found say: how many met the SLO, and what all of them have together."""
+    if found is None:
+        return ""
+    pooled = ", ".join(f"{stat} {duration(ns)}" for stat, ns in found["latency"].items() if stat in asked)
+    return f"{found['met']} of {found['tries']} tries there met it; {pooled} over all of them"
 
 
 def _held(result: Result, mode: str, text: str, asked: Mapping[str, int]) -> Finding | None:

@@ -9,7 +9,7 @@ from ortbench.analysis.comparing.claims import FASTER, Fastest, fastest
 from ortbench.analysis.comparing.comparable import changes, unlike
 from ortbench.analysis.comparing.compare import lacks, rows
 from ortbench.analysis.comparing.pairs import TOO_FEW
-from ortbench.analysis.findings.load_advice import slo_text
+from ortbench.analysis.findings.load_advice import found_text, slo_text, tries_text
 from ortbench.analysis.findings.loop_advice import state_bytes
 from ortbench.analysis.findings.phrases import times, within
 from ortbench.analysis.findings.run_advice import copy_share
@@ -149,8 +149,8 @@ def _of_load(result: Result) -> Iterator[Fact]:
     rates = kept(result)
     if rates:
         mode = max(rates, key=lambda name: rates[name]["rate"])
-        note = f"{mode} meets {slo_text(asked_of(result) or {})}{within(rates[mode]['ci95'], units.rate)}"
-        yield Fact("Highest rate", f"{units.rate(rates[mode]['rate'])} requests/s", f"{note}{condition(result, mode)}")
+        met = f"{mode} meets {slo_text(asked_of(result) or {})} {found_text(rates[mode])}; {tries_text(rates[mode], asked_of(result) or {})}"
+        yield Fact("Highest rate", f"{units.rate(rates[mode]['rate'])} requests/s", f"{met}{condition(result, mode)}")
         return
     opened = [level for level in measured(result, RATE) if not is_full(level)]
     if opened:

@@ -224,7 +224,7 @@ def _highest(it: _Curve, slo: str) -> Upright | None:
     found = kept(it.result).get(it.mode)
     if found is None:
         return None
-    low, high = found["ci95"]
+    low, high = found["next95"]
     tip = f"{it.name}: {slo} up to {units.rate(found['rate'])} a second"
     return Upright(found["rate"], it.look.colour, tip, span=(low, high))
 
