@@ -81,7 +81,7 @@ RUN = Kind(
         several=_figures(LATENCY, "item_throughput", *_COSTS), gated=_USUAL, history=_USUAL,
     ),),
     charts=("phases", "distribution", "drift", "bandwidth"),
-    advice=("placement", "places", "modes", "host", "engine", "nodes"),
+    advice=("placement", "places", "modes", "sums", "host", "engine", "nodes"),
     checks=(*_ANYWHERE, "max-copy-share"),
 )  # fmt: skip
 LOOP = Kind(
@@ -90,7 +90,7 @@ LOOP = Kind(
         compared=_figures("loop", "step", *_COSTS), several=_figures("loop", "step", *_COSTS), gated=_figures("loop"), history=_figures("loop"),
     ),),
     charts=("steps", "distribution", "drift", "bandwidth"),
-    advice=("placement", "places", "loop", "host", "engine", "nodes"),
+    advice=("placement", "places", "loop", "sums", "host", "engine", "nodes"),
     checks=_ANYWHERE,
     derives_copies=False,
     on_device_needs="the host does not need the state between steps",
@@ -104,7 +104,7 @@ CHAIN = Kind(
         gated=_figures("chain"), history=_figures("chain"),
     ),),
     charts=("stages", "links", "distribution", "drift", "bandwidth"),
-    advice=("placement", "places", "chain", "host", "engine", "nodes"),
+    advice=("placement", "places", "chain", "sums", "host", "engine", "nodes"),
     checks=_ANYWHERE,
     derives_copies=False,
     on_device_needs="the host does not need what the links carry",
