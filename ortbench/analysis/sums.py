@@ -65,7 +65,7 @@ def _of_parts(result: Result, case: Case) -> Finding | None:
     parts += [f"{part}s that took longer {duration(longer)}"] if longer >= _TELLING * whole else []
     parts += [f"between {part}s {duration(between)}"] if between >= _TELLING * whole or len(parts) == 1 else []
     what = f"A {work.whole} takes {duration(whole)} with {case.mode}"
-    return Finding(what, f"{listed(parts)}{_because(result)}", weight=Weight.DETAIL)
+    return Finding(what, f"{listed(parts)}{_because(result)}", weight=Weight.COST)
 
 
 def _of_phases(result: Result, case: Case) -> Finding | None:
@@ -82,7 +82,7 @@ def _of_phases(result: Result, case: Case) -> Finding | None:
     why = f"between them {duration(left)}; they are timed in blocks of their own, with caches and clocks of their own"
     if left < 0:
         why = f"each ends with a synchronization of its own, which takes {duration(-left)} in all"
-    return Finding(what, f"{why}{_because(result)}", weight=Weight.DETAIL)
+    return Finding(what, f"{why}{_because(result)}", weight=Weight.COST)
 
 
 def _because(result: Result) -> str:

@@ -58,6 +58,7 @@ from ortbench.report.model import (
     columns,
     maybe,
 )
+from ortbench.report.noise import noise_parts
 
 _PAIRS = 3  # that a heading names
 _RATES = 6  # that it names one by one
@@ -216,8 +217,9 @@ def measured_report(
         for it in said
         if not ((isinstance(it, Notes) and not it.notes) or (isinstance(it, Findings) and not it.findings))
     ]
+    first: list[Sequence[Block]] = [[Heading(heading(result))], *noise_parts(result)]
     last: list[Block] = [*there, *explained, Command(result.command), SavedIn(folder)]
-    return Report(f"{what}: {result_name(result) or result.model['path']}", [[Heading(heading(result))], *parts, last])
+    return Report(f"{what}: {result_name(result) or result.model['path']}", [*first, *parts, last])
 
 
 def hint(*words: str) -> Hint:

@@ -79,6 +79,7 @@ _MORE = (
     (Column("energy/run"), "energy_j", energy),  # of the fastest mode, with --measure-energy
 )
 _VERDICT = Column("verdict", Kind.WORD)
+_NOISY = 3  # cases on a busy machine that are told of one by one
 _TONES = {PASSED: GOOD, FAILED: BAD, BROKEN: BAD, UNCLEAR: model.UNCLEAR}
 
 
@@ -110,7 +111,18 @@ def build(name: str, records: Sequence[Record], folder: str | None = None) -> Re
     tables: list[list[Block]] = [[case_table(records), *words]]
     if across is not None:
         tables.append([across])
-    return Report(f"ortbench suite {name}: {headline(records)}", (*tables, last))
+    return Report(f"ortbench suite {name}: {headline(records)}", (*_noise(records), *tables, last))
+
+
+def _noise(records: Sequence[Record]) -> list[list[Block]]:
+    """Which cases were measured on a busy machine; no part where none was."""
+    busy = [record for record in records if record.noise is not None]
+    if not busy:
+        return []
+    shown = "; ".join(f"{it.id} ({str(it.noise).removeprefix('Busy machine: ').rstrip('.')})" for it in busy[:_NOISY])
+    more = f"; and {len(busy) - _NOISY} more" if len(busy) > _NOISY else ""
+    text = f'Busy machine in {len(busy)} of {count(len(records), "case")}: {shown}{more}. Next: wait-quiet = "60s" under [defaults]'
+    return [[Notes([Note(text, "!", model.UNCLEAR)])]]
 
 
 def _best(records: Sequence[Record]) -> list[str]:

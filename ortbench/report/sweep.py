@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ortbench.analysis.findings.advice import findings
 from ortbench.analysis.findings.run_advice import copy_share
-from ortbench.analysis.sweep import failures, has_a_cost, keeps, point_as_result
+from ortbench.analysis.sweep import failures, has_a_cost, is_noisy, keeps, point_as_result
 from ortbench.core import units
 from ortbench.model.modes import ALL_MODES, CPU, ITEM_THROUGHPUT, ITEM_TIME, LATENCY, is_rate
 from ortbench.model.result import FAILED, OK, UNSUPPORTED, Case, Point, Result
@@ -80,7 +80,8 @@ def _of_mode(result: Result, mode: str) -> Table:
         if case.mode == mode and _is_measured(case)
     ]
     unit, scale = units.time_unit(max(case.median(LATENCY) or 1 for _, case in shown))
-    best, slo = result.best and result.best["modes"].get(mode), slo_of(result.sweep)
+    best = None if result.best is None or is_noisy(result, mode) else result.best["modes"].get(mode)
+    slo = slo_of(result.sweep)
     rows = tuple(
         _row(point_as_result(result, shape), shape.name, case, _mark(shape, best), slo, scale) for shape, case in shown
     )
