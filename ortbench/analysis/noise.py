@@ -13,6 +13,8 @@ from statistics import median
 from typing import NamedTuple
 
 from ortbench.analysis.comparing.pairs import ROUNDS, block_medians
+from ortbench.analysis.findings.finding import Finding, Weight
+from ortbench.analysis.findings.program import again
 from ortbench.analysis.loads.levels import block_figures
 from ortbench.core.stats import Value
 from ortbench.core.units import count, share
@@ -30,6 +32,7 @@ _DOUBT = 0.025  # that a claim by quiet rounds is chance
 _SLOWED = 1.25  # what others take besides the CPU: caches, memory bandwidth, clocks
 _HIT, _CLEAR = 0.4, 1.1  # of a case's samples, that may have waited; how much better beside those is better for certain
 
+_BUSY = "Busy machine"
 WHO = "ps -eo pcpu,pid,comm --sort=-pcpu | head"  # shows who uses the CPU
 
 
@@ -125,17 +128,21 @@ def is_busy(result: Result) -> bool:
 def sentence(noise: MachineNoise | None) -> str | None:
     """What a reader of the figures should know first; None of a quiet machine, and of one of which nothing is known."""
     said = [] if noise is None else reasons(noise)
-    return f"Busy machine: {'; '.join(said)}." if said else None
+    return f"{_BUSY}: {'; '.join(said)}." if said else None
 
 
-def remedy(noise: MachineNoise, command: Sequence[str]) -> str:
-    """The one command that mends it."""
-    found = summary(noise)
+def busy_finding(result: Result) -> Finding | None:
+    """What a reader of a result's figures should know first, and the one command that mends it; None of a quiet machine."""
+    if result.noise is None or not (said := reasons(result.noise)):
+        return None
+    found = summary(result.noise)
     if found.stopped >= _STOPPED:
-        return f"the same command with --threads {max(1, int(found.cores))}"
-    if not any(word.partition("=")[0] == "--wait-quiet" for word in command):
-        return "the same command with --wait-quiet 60s"
-    return "nvidia-smi" if found.gpu_processes else WHO
+        mended = again(result, "--threads", str(max(1, int(found.cores))))
+    elif not any(word.partition("=")[0] == "--wait-quiet" for word in result.command):
+        mended = again(result, "--wait-quiet", "60s")
+    else:
+        mended = "nvidia-smi" if found.gpu_processes else WHO
+    return Finding(_BUSY, "; ".join(said), mended, Weight.DOUBT, "unclear")
 
 
 def cannot_tell(what: str) -> str:

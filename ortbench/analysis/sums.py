@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import median
 
-from ortbench.analysis.noise import is_busy
 from ortbench.analysis.findings.finding import Finding, Weight
+from ortbench.analysis.noise import is_busy
 from ortbench.core.safe_text import listed
 from ortbench.core.stats import Stats, median_interval
 from ortbench.core.units import count, duration

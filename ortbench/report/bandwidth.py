@@ -41,7 +41,7 @@ from ortbench.report.model import (
     Title,
     columns,
 )
-from ortbench.report.noise import noise_parts
+from ortbench.report.noise import noise_part
 from ortbench.report.phrases import ended, ep_line, memory_name, said_once, warnings
 
 _COLUMNS = (
@@ -208,5 +208,5 @@ def build(result: Result, folder: str | None = None) -> Report:
     notes = [*(Note(text, "✗", BAD) for text in failures(result)), *map(Note, conclusions(result)), *warnings(result)]
     last: list[Block] = [Notes(notes), Paragraph(_LEGEND), Command(result.command), SavedIn(folder)]
     found = ([Title(table.title), table] for table in tables(result))
-    first: list[Sequence[Block]] = [[Heading(heading(result))], *noise_parts(result)]
+    first: list[Sequence[Block]] = [[Heading(heading(result))], *noise_part(result)]
     return Report(f"ortbench bandwidth: {result.target['ep']}", (*first, *found, last))

@@ -58,7 +58,7 @@ from ortbench.report.model import (
     columns,
     maybe,
 )
-from ortbench.report.noise import noise_parts
+from ortbench.report.noise import noise_part
 
 _PAIRS = 3  # that a heading names
 _RATES = 6  # that it names one by one
@@ -217,7 +217,7 @@ def measured_report(
         for it in said
         if not ((isinstance(it, Notes) and not it.notes) or (isinstance(it, Findings) and not it.findings))
     ]
-    first: list[Sequence[Block]] = [[Heading(heading(result))], *noise_parts(result)]
+    first: list[Sequence[Block]] = [[Heading(heading(result))], *noise_part(result)]
     last: list[Block] = [*there, *explained, Command(result.command), SavedIn(folder)]
     return Report(f"{what}: {result_name(result) or result.model['path']}", [*first, *parts, last])
 

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ortbench.analysis.findings.finding import Finding
 from ortbench.analysis.items import Rate, best, is_batch
 from ortbench.core.parts import plain
 from ortbench.core.units import count, duration, energy, rate, ratio, size
@@ -21,6 +22,7 @@ from ortbench.report.model import (
     Cell,
     Column,
     Conclusion,
+    Findings,
     Kind,
     Note,
     Notes,
@@ -121,8 +123,8 @@ def _noise(records: Sequence[Record]) -> list[list[Block]]:
         return []
     shown = "; ".join(f"{it.id} ({str(it.noise).removeprefix('Busy machine: ').rstrip('.')})" for it in busy[:_NOISY])
     more = f"; and {len(busy) - _NOISY} more" if len(busy) > _NOISY else ""
-    text = f'Busy machine in {len(busy)} of {count(len(records), "case")}: {shown}{more}. Next: wait-quiet = "60s" under [defaults]'
-    return [[Notes([Note(text, "!", model.UNCLEAR)])]]
+    what = f"Busy machine in {len(busy)} of {count(len(records), 'case')}"
+    return [[Findings([Finding(what, f"{shown}{more}", 'wait-quiet = "60s" under [defaults]', tone=model.UNCLEAR)])]]
 
 
 def _best(records: Sequence[Record]) -> list[str]:

@@ -2,26 +2,40 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from ortbench.analysis.comparing.claims import ALIKE, FASTER, NOISY, SLOWER, claim_between, claim_of, fastest, over
 from ortbench.analysis.derive import derive
-from ortbench.analysis.findings.advice import sentences
-from ortbench.analysis.findings.load_advice import load_sentences
-from ortbench.analysis.findings.sweep_advice import sweep_sentences
+from ortbench.analysis.findings.advice import findings, headline, headline_of_many, side_findings
 from ortbench.analysis.noise import (
     allows,
+    busy_finding,
     joined,
     quiet_cases,
-    remedy,
     rounds,
     sentence,
     summary,
 )
 from ortbench.analysis.sweep import is_noisy
-from ortbench.model.modes import CPU, RESIDENT
+from ortbench.model.modes import CPU, DEVICE, RESIDENT
 from ortbench.model.result import Result
 from ortbench.model.schema import MachineNoise
-from tests.results import MS, US, measured, noise_of, result_of, serving, steady, sweep_result
+from ortbench.report.page.facts import facts
+from tests.results import (
+    MS,
+    US,
+    chain,
+    loop_of,
+    loop_result,
+    measured,
+    noise_of,
+    result_of,
+    serving,
+    steady,
+    sweep_result,
+)
 
 HALF = [0.0, 0.5] * 8  # rounds of which every other one waits
 
@@ -67,17 +81,25 @@ def test_readings_count_by_their_time() -> None:
     assert summary(noise).others == 0.25
 
 
+RUN = ("ortbench", "run", "m.onnx")
+
+
 @pytest.mark.parametrize(
     ("noise", "command", "mended"),
     [
-        (noise_of(2, 1.0), ["ortbench", "run", "m.onnx"], "the same command with --wait-quiet 60s"),
-        (noise_of(2, 1.0), ["ortbench", "run", "--wait-quiet=60s"], "ps -eo pcpu,pid,comm --sort=-pcpu | head"),
-        (noise_of(2, 1.0, gpu_processes=1), ["--wait-quiet", "60s"], "nvidia-smi"),
-        (noise_of(4, 0.0, throttled_ns=400 * MS, limit=2.5), [], "the same command with --threads 2"),
+        (noise_of(2, 1.0), RUN, "ortbench run m.onnx --wait-quiet 60s"),
+        (noise_of(2, 1.0), ("ortbench", "gate", "m.onnx"), "measure again with --wait-quiet 60s"),
+        (noise_of(2, 1.0), (*RUN, "--wait-quiet=60s"), "ps -eo pcpu,pid,comm --sort=-pcpu | head"),
+        (noise_of(2, 1.0, gpu_processes=1), (*RUN, "--wait-quiet", "60s"), "nvidia-smi"),
+        (noise_of(4, 0.0, throttled_ns=400 * MS, limit=2.5), RUN, "ortbench run m.onnx --threads 2"),
     ],
 )
-def test_one_command_mends_it(noise: MachineNoise, command: list[str], mended: str) -> None:
-    assert remedy(noise, command) == mended
+def test_one_command_mends_it(noise: MachineNoise, command: tuple[str, ...], mended: str) -> None:
+    result = result_of(measured(CPU, latency=steady([1])))
+    result.noise, result.command = noise, [*command]
+    found = busy_finding(result)
+    assert found is not None
+    assert (found.text, found.next) == (sentence(noise), mended)
 
 
 def of_two(noise: MachineNoise, quick: float = 0.5, times: int = 16, busy_ns: int = 0) -> Result:
@@ -155,43 +177,107 @@ def test_the_noise_of_several_results_is_that_of_all_their_blocks() -> None:
     assert joined([None]) is None
 
 
-# What findings say where noise leaves no claim
+# What is said where noise leaves no claim
+
+BUSY = noise_of(2, 1.0, [0.5] * 16)
 
 
-def test_which_mode_is_faster_cannot_be_told() -> None:
-    result = of_two(noise_of(2, 1.0, [0.5] * 16), quick=0.98)
+def noisy(quick: float = 0.98) -> Result:
+    result = of_two(BUSY, quick)
     derive(result)
-    assert result.cases[1].noisy
-    assert sentences(result)[1] == (
-        "Cannot tell: whether device-resident is faster than cpu-tensors, on so busy a machine (1.02 times as fast as cpu-tensors (95 %: 1.02 to 1.02))."
+    return result
+
+
+def texts(result: Result) -> list[str]:
+    return [it.text for it in findings(result)]
+
+
+def test_which_mode_is_faster_and_what_copies_take_cannot_be_told() -> None:
+    result = noisy()
+    assert texts(result)[:2] == [
+        "Cannot tell: how much of the latency of cpu-tensors copies take, on so busy a machine.",
+        "Cannot tell: whether device-resident is faster than cpu-tensors, on so busy a machine: device-resident is 1.02× as fast as "
+        "cpu-tensors (95% CI 1.02 to 1.02), if tensors never cross the link.",
+    ]
+    assert (
+        headline(result)
+        == "An inference takes 100 µs with cpu-tensors; cannot tell on so busy a machine what copies take"
     )
+    assert headline_of_many([result, result]) == "2 results side by side"
     result.noise = noise_of(2)
     derive(result)
-    assert not result.cases[1].noisy
-    assert sentences(result)[1] == "device-resident is fastest: 1.02 times as fast as cpu-tensors (95 %: 1.02 to 1.02)."
+    assert not any("annot tell" in it for it in [headline(result), *texts(result)])
 
 
-def test_a_slower_mode_is_one_only_as_far_as_noise_allows() -> None:
-    result = of_two(noise_of(2, 1.0, [0.5] * 16), quick=1.02)
+@pytest.mark.parametrize(("quick", "said"), [(0.98, NOISY), (1.0, ALIKE), (1.02, NOISY), (1.5, SLOWER), (0.5, FASTER)])
+def test_claims_of_a_busy_machine(quick: float, said: str) -> None:
+    result = noisy(quick)
+    cpu, resident = result.cases
+    assert claim_of(resident) == claim_between(result, cpu, resident, over(cpu, resident)) == said
+    assert resident.noisy is (said == NOISY)
+    best = fastest(result)
+    assert best is not None
+    assert (best.claim, best.is_faster) == (said, said == FASTER)
+
+
+def test_a_mode_that_noise_may_have_made_slower_is_a_tie() -> None:
+    result = of_two(BUSY, quick=0.5)
+    result.cases.append(replace(result.cases[1], mode=DEVICE))
+    result.cases[2].samples = {"latency": [ns + US for ns in result.cases[1].samples["latency"]]}
     derive(result)
-    assert result.cases[1].noisy
-    result = of_two(noise_of(2, 1.0, [0.5] * 16), quick=1.5)
-    derive(result)
-    assert not result.cases[1].noisy
+    best = fastest(result)
+    assert best is not None
+    assert (best.mode, best.claim, best.ties) == (RESIDENT, FASTER, (DEVICE,))
+
+
+def test_on_the_host() -> None:
+    result = noisy()
+    result.target["memory"]["kind"] = "host"
+    assert headline(result).startswith(
+        "An inference takes 100 µs with cpu-tensors; cannot tell on so busy a machine whether a mode is faster"
+    )
+
+
+def test_a_loop_and_a_chain() -> None:
+    loop, linked = loop_result(*noisy().cases, loop=loop_of(3)), chain()
+    linked.cases = noisy().cases
+    for result, what in ((loop, "device-resident is faster"), (linked, "links on the device make it faster")):
+        result.noise = BUSY
+        derive(result)
+        assert headline(result).endswith(f"; cannot tell on so busy a machine whether {what}")
+        assert any(
+            it.startswith("Cannot tell: whether device-resident is faster than cpu-tensors") for it in texts(result)
+        )
+
+
+def test_the_page_and_several_side_by_side() -> None:
+    result = noisy()
+    (fact,) = [it for it in facts(result) if it.name == "Tensors on the device"]
+    assert fact.value == "cannot tell"
+    assert fact.note.startswith("cannot tell on so busy a machine: device-resident is 1.02× as fast as cpu-tensors")
+    assert "Copies" not in [it.name for it in facts(result)]
+    (side,) = side_findings([result], ["a"])
+    assert side.text == (
+        "Tensors on the device: cannot tell on so busy a machine whether device-resident is faster than cpu-tensors."
+    )
 
 
 def test_which_shape_is_the_best_cannot_be_told() -> None:
     result = sweep_result({CPU: {1: 100, 8: 780}})
     assert not is_noisy(result, CPU)
-    result.noise = noise_of(2, 1.0, [0.5] * 16)
+    assert headline(result).startswith("Most items/s")
+    result.noise = BUSY
     assert is_noisy(result, CPU)
-    said = "Cannot tell: which shape is best with cpu-tensors, on so busy a machine (batch=8: 10256 items/s)."
-    assert said in sweep_sentences(result)
+    assert headline(result) == "Cannot tell: which shape has most items/s, on so busy a machine"
+    said = "Cannot tell: which shape has most items/s with cpu-tensors, on so busy a machine: 10256 with cpu-tensors at batch=8."
+    assert said in texts(result)
 
 
-def test_which_mode_brings_most_cannot_be_told() -> None:
+def test_which_mode_completes_most_cannot_be_told() -> None:
     result = serving()
-    assert load_sentences(result)[0] == "cpu-tensors brings most: 400 runs/s with 8 callers."
-    result.noise = noise_of(2, 1.0, [0.5] * 16)
-    said = "Cannot tell: which mode brings most runs/s, on so busy a machine (cpu-tensors: 400 with 8 callers)."
-    assert load_sentences(result)[0] == said
+    assert not any("annot tell" in it for it in texts(result))
+    result.noise = BUSY
+    assert (
+        "Cannot tell: which mode completes most inferences/s, on so busy a machine: cpu-tensors completes 400 with 8 clients."
+        in texts(result)
+    )

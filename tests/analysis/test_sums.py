@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from ortbench.analysis.derive import derive
-from ortbench.analysis.sums import REMAINDER, sum_sentences
+from ortbench.analysis.sums import REMAINDER, sum_findings
 from ortbench.model.modes import DEVICE, LATENCY, RESIDENT, STAGE, STEP
 from ortbench.model.result import Case, Result
 from tests.results import MS, US, chain, loop_of, loop_result, measured, noise_of, result_of, steady, with_bytes
@@ -23,7 +23,7 @@ def of_steps(wholes: Sequence[int], steps: Sequence[Sequence[int]], part: str = 
 
 def said(result: Result) -> list[str]:
     derive(result)
-    return sum_sentences(result)
+    return [it.text for it in sum_findings(result)]
 
 
 STEPS = [round(41.6 * US)] * 64
@@ -32,7 +32,7 @@ STEPS = [round(41.6 * US)] * 64
 def test_what_is_between_the_steps_of_a_loop_is_a_part_of_its_own() -> None:
     result = loop_result(of_steps([11 * MS] * 9, [STEPS] * 9), loop=loop_of(64))
     assert said(result) == [
-        "A loop with device-resident takes 11.0 ms: 64 steps as usual 2.66 ms and between steps 8.34 ms."
+        "A loop takes 11.0 ms with device-resident: 64 steps as usual 2.66 ms and between steps 8.34 ms."
     ]
     assert result.cases[0].value(REMAINDER) == 11 * MS - sum(STEPS)
 
@@ -43,7 +43,7 @@ def test_a_few_steps_that_take_longer_are_a_part_too() -> None:
     wholes = [sum(of_one) + 3 * MS for of_one in steps]
     (text,) = said(loop_result(of_steps(wholes, steps), loop=loop_of(64)))
     parts = "64 steps as usual 2.66 ms, steps that took longer 4.96 ms and between steps 3.00 ms"
-    assert text == f"A loop with device-resident takes 10.6 ms: {parts}."
+    assert text == f"A loop takes 10.6 ms with device-resident: {parts}."
 
 
 def test_steps_that_grow_add_up() -> None:
@@ -55,7 +55,7 @@ def test_what_is_between_the_stages_of_a_chain() -> None:
     result = chain()
     result.cases = [of_steps([9 * MS] * 9, [[2 * MS, 3 * MS]] * 9, STAGE)]
     assert said(result) == [
-        "A chain with device-resident takes 9.00 ms: 2 stages as usual 5.00 ms and between stages 4.00 ms."
+        "A chain takes 9.00 ms with device-resident: 2 stages as usual 5.00 ms and between stages 4.00 ms."
     ]
 
 
@@ -71,10 +71,10 @@ def of_phases(latency: int, *phases: int) -> Result:
     [
         (of_phases(6750, 2000, 1000, 3150), []),  # 9 % apart
         (of_phases(6750, 2000, 1000, 1970), [
-            "device-tensors: H2D, inference and D2H add up to 4.97 ms, and its latency is 6.75 ms: between the parts 1.78 ms (they are "
-            "timed in blocks of their own, with caches and clocks of their own)."]),
+            "H2D, inference and D2H add up to 4.97 ms with device-tensors, and its latency is 6.75 ms: between them 1.78 ms; they are "
+            "timed in blocks of their own, with caches and clocks of their own."]),
         (of_phases(4000, 2000, 1000, 2000), [
-            "device-tensors: H2D, inference and D2H add up to 5.00 ms, and its latency is 4.00 ms: each part ends with a "
+            "H2D, inference and D2H add up to 5.00 ms with device-tensors, and its latency is 4.00 ms: each ends with a "
             "synchronization of its own, which takes 1.00 ms in all."]),
     ],
 )  # fmt: skip

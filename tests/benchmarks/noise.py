@@ -26,7 +26,7 @@ from typing import NamedTuple
 
 import onnx
 
-from ortbench.analysis.comparing.pairs import is_faster
+from ortbench.analysis.comparing.claims import is_faster
 from ortbench.analysis.loads.levels import best_level, interval, measured, quotient, rate_of
 from ortbench.analysis.noise import allows, sentence
 from ortbench.analysis.sweep import is_noisy

@@ -27,7 +27,6 @@ from ortbench.analysis.findings.program import how_to_write
 from ortbench.analysis.nodes.handing_on import is_only_host_accessible
 from ortbench.analysis.noise import cannot_tell
 from ortbench.core.safe_text import listed
-from ortbench.core.stats import Value
 from ortbench.core.units import digits, duration
 from ortbench.model.kinds import KINDS
 from ortbench.model.modes import CPU, LATENCY, mode_of
@@ -77,7 +76,10 @@ def _none_faster(result: Result, cases: Sequence[Case]) -> Finding:
             f"{names} take {duration(min(medians))} to {duration(max(medians))}",
         )
     else:
-        what, evidence = f"No mode is measurably faster than {CPU}", claims_text((it.mode, claim_of(it)) for it in cases)
+        what, evidence = (
+            f"No mode is measurably faster than {CPU}",
+            claims_text((it.mode, claim_of(it)) for it in cases),
+        )
     return Finding(what, evidence, weight=Weight.ANSWER)
 
 

@@ -26,7 +26,11 @@ def best_shapes(result: Result) -> list[tuple[str, BestShape]]:
     """The modes in which most items are done, with their best shapes, where noise leaves these: first of those that take new inputs
     in each inference, then, where it does more, of those whose tensors stay on the device."""
     of_modes = {} if result.best is None else result.best["modes"]
-    known = [(mode, it) for mode, it in of_modes.items() if it is not None and it["by"] == ITEMS and not is_noisy(result, mode)]
+    known = [
+        (mode, it)
+        for mode, it in of_modes.items()
+        if it is not None and it["by"] == ITEMS and not is_noisy(result, mode)
+    ]
     found: list[tuple[str, BestShape]] = []
     for on_device in (False, True):
         there = [(mode, it) for mode, it in known if mode_of(mode).on_device is on_device]

@@ -72,7 +72,9 @@ def _of_times(result: Result) -> Iterator[Fact]:
     if best is not None:
         yield Fact("Fastest mode", _speedup(best), _fastest_note(result, best))
     if kept is not None and (best is None or kept.claim == FASTER):
-        note = f"{kept.mode}, {on_device(result, kept, best)[0]}" if kept.claim == FASTER else _fastest_note(result, kept)
+        note = (
+            f"{kept.mode}, {on_device(result, kept, best)[0]}" if kept.claim == FASTER else _fastest_note(result, kept)
+        )
         yield Fact("Tensors on the device", _speedup(kept), f"{note}{condition(result, kept.mode)}")
     shown = next((it.case for it in (best, kept) if it is not None and it.is_faster), timed[0])
     yield from _WORK.get(result.kind, _of_whole)(result, shown)
