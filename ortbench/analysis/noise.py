@@ -137,7 +137,7 @@ def busy_finding(result: Result) -> Finding | None:
         return None
     found = summary(result.noise)
     if found.stopped >= _STOPPED:
-        mended = again(result, "--threads", str(max(1, int(found.cores))))
+        mended = again(result, "--intra-op-threads", str(max(1, int(found.cores))))
     elif not any(word.partition("=")[0] == "--wait-quiet" for word in result.command):
         mended = again(result, "--wait-quiet", "60s")
     else:

@@ -91,7 +91,7 @@ RUN = ("ortbench", "run", "m.onnx")
         (noise_of(2, 1.0), ("ortbench", "gate", "m.onnx"), "measure again with --wait-quiet 60s"),
         (noise_of(2, 1.0), (*RUN, "--wait-quiet=60s"), "ps -eo pcpu,pid,comm --sort=-pcpu | head"),
         (noise_of(2, 1.0, gpu_processes=1), (*RUN, "--wait-quiet", "60s"), "nvidia-smi"),
-        (noise_of(4, 0.0, throttled_ns=400 * MS, limit=2.5), RUN, "ortbench run m.onnx --threads 2"),
+        (noise_of(4, 0.0, throttled_ns=400 * MS, limit=2.5), RUN, "ortbench run m.onnx --intra-op-threads 2"),
     ],
 )
 def test_one_command_mends_it(noise: MachineNoise, command: tuple[str, ...], mended: str) -> None:

@@ -99,7 +99,18 @@ def test_a_bandwidth_curve_of_a_busy_machine(library: Path, tmp_path: Path) -> N
 
 def test_configurations_side_by_side_say_it_once(library: Path, tmp_path: Path) -> None:
     model = relu_model(tmp_path / "m.onnx", 4000)
-    line = ("run", model, "--ep-library", library, "--mode", "device-resident", "--threads", "1,2", "--iterations", 20)
+    line = (
+        "run",
+        model,
+        "--ep-library",
+        library,
+        "--mode",
+        "device-resident",
+        "--intra-op-threads",
+        "1,2",
+        "--iterations",
+        20,
+    )
     ran = ortbench(*line, "--out", tmp_path / "out", **MS_DEVICE.environ(), **machine(others=[1.22]))
     assert ran.code == 0, ran.err
     assert " ".join(ran.out.split()).count("Busy machine") == 1
@@ -107,7 +118,7 @@ def test_configurations_side_by_side_say_it_once(library: Path, tmp_path: Path) 
 
 def gated(library: Path, folder: Path, factor: float, **environment: str) -> Ran:
     line = ("--model", relu_model(folder / "m.onnx", 4000), "--ep-library", library, "--mode", "device-resident",
-            "--baseline-ep-option", "compute_us=1000", "--ep-option", f"compute_us={1000 * factor:g}", "--max-regression",
+            "--baseline-set", "ep-option=compute_us=1000", "--ep-option", f"compute_us={1000 * factor:g}", "--max-regression",
             "5%", "--out", folder / "out")  # fmt: skip
     return ortbench("gate", *line, **MS_DEVICE.environ(), **environment)
 
