@@ -267,7 +267,7 @@ def build_sides(results: Sequence[Result], names: Sequence[str], same: float, fo
     compared = build(results, names, same, in_order=False)
     noise = sides_part(results, names)
     if folder is None:
-        return Report(compared.title, [*noise, *compared.parts])
+        return Report(compared.title, (*noise, *compared.parts))
     *parts, last = compared.parts
     return Report(compared.title, [*noise, *parts, [Notes(placed_and_warned(results, names)), *last, SavedIn(folder)]])
 
