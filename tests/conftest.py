@@ -32,7 +32,7 @@ from ortbench.model.result_file import save
 from tests import forks, nvtx, openvino, softcuda, virtual
 from tests.compiling import BuildError
 from tests.refdevice import build
-from tests.virtual import Clock
+from tests.virtual import Clock, machine
 
 ROOT = Path(__file__).resolve().parent.parent
 MODELS = ROOT / "models"
@@ -69,6 +69,9 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     times have the machine to themselves."""
     alone = "timing" in config.option.markexpr.replace("not timing", "")
     return 0 if alone else min(1 + (os.cpu_count() or 1), 4)
+
+
+machine.take_place()  # that of the tests is busy now and then
 
 
 # A test that says nothing else of itself is pure, and is held to it.

@@ -36,11 +36,13 @@ from ortbench.model.schema import (
     LoadBlock,
     LoadSetup,
     Loop,
+    MachineNoise,
     Measured,
     MemcpyNode,
     Memory,
     NodeReference,
     Nodes,
+    NoiseReading,
     SloRate,
     Switching,
     Sync,
@@ -189,6 +191,28 @@ def weighed(
             {"name": "/head/Conv_3", "op": "Conv", "ep": EP, "allocated": 4 * MB, "output": 4 * MB, "weights": 1000}
         ]
     return case
+
+
+def noise_of(
+    cores: int = 2, others: float = 0.0, waits: Sequence[float] = (), each: int = 1, **more: Any
+) -> MachineNoise:
+    """What a machine did of which others used so many cores for a second, and a worker waited such a share of each round's `each`
+    blocks of 10 ms; `more`: of the reading, but ``limit``, ``threads`` and ``slices`` (of each block) and ``of``."""
+    threads, slices = more.pop("threads", 1), more.pop("slices", 1)
+    made: MachineNoise = {
+        "cores": cores,
+        "blocks": [
+            [number, (number * each + at) * 10 * MS, 10 * MS, round(share * 10 * MS), 0, threads, slices]
+            for number, share in enumerate(waits)
+            for at in range(each)
+        ],
+        "readings": [],
+    }
+    for key in ("limit", "of"):
+        if key in more:
+            made[key] = more.pop(key)
+    made["readings"] = [cast(NoiseReading, {"at_ns": 0, "took_ns": 1000 * MS, "others": others, **more})]
+    return made
 
 
 # Cases of whose phases only the statistics are known

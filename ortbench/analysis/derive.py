@@ -10,7 +10,9 @@ from ortbench.analysis.comparing.pairs import ratio_of
 from ortbench.analysis.host import put_host, put_spin_share
 from ortbench.analysis.items import put_throughput
 from ortbench.analysis.nodes.handing_on import is_only_host_accessible, shows_copies
+from ortbench.analysis.noise import leaves
 from ortbench.analysis.steps_and_stages import summarise_stages, summarise_steps
+from ortbench.analysis.sums import put_remainder
 from ortbench.core.stats import Value, summarise
 from ortbench.model.kinds import KINDS
 from ortbench.model.modes import (
@@ -37,11 +39,12 @@ def derive(result: Result) -> None:
     """Put every figure into a result that follows from its samples as they are now; it may have more of them later."""
     cases = [case for case in result.cases if case.load_blocks is None]  # load points have theirs from elsewhere
     for case in cases:  # found anew each time: a mode that has failed since takes no part
-        case.speedup = None
+        case.speedup, case.noisy = None, False
         case.metrics = {key: it for key, it in case.metrics.items() if not (isinstance(it, Value) and it.derived)}
         _summarise(case)
         if put_parts := _PARTS.get(result.kind):
             put_parts(case, result.part)
+        put_remainder(case, work_of(result).count)
         put_throughput(case, result.items)
         put_host(case, work_of(result).steps)
         put_spin_share(case)
@@ -77,6 +80,7 @@ def _compare_with_cpu(result: Result) -> None:
     for case in result.cases:
         if case.status == OK and case.stats(LATENCY) is not None:
             case.speedup = ratio_of(cpu, case)
+            case.noisy = case is not cpu and not leaves(result, cpu, case, case.speedup)
 
 
 def _derive_copies(result: Result) -> None:

@@ -10,6 +10,7 @@ from typing import Any, Protocol, TypedDict
 
 from ortbench.analysis.comparing.pairs import ratio_of_medians
 from ortbench.analysis.items import dim_sizes
+from ortbench.analysis.noise import allows, joined
 from ortbench.core.resampling import Blocks, Rounds
 from ortbench.model.modes import ALL_MODES, CPU, ITEM_THROUGHPUT, LATENCY, is_rate
 from ortbench.model.result import FAILED, RUN, SWEEP, Case, Point, Result
@@ -62,6 +63,28 @@ def _best(result: Result, mode: str, slo: Slo | None, by: str) -> BestShape | No
         "ci95": _interval(*best),
         "ties": ties,
     }
+
+
+def is_noisy(result: Result, mode: str) -> bool:
+    """Whether the machine was too busy to say which shape of a mode gets most items done."""
+    best = result.best and result.best["modes"].get(mode)
+    if best is None or best["by"] != ITEMS:
+        return False
+    cases = {shape.name: (shape, case) for shape, case in cases_of(result, mode)}
+    first, others = cases.pop(best["shape"]), [it for name, it in cases.items() if name not in best["ties"]]
+    return any(not _noise_allows(result, first, it) for it in others)
+
+
+def _noise_allows(result: Result, best: tuple[Point, Case], other: tuple[Point, Case]) -> bool:
+    """Whether noise leaves the claim that a shape takes less time for an item than another, by the intervals of both."""
+    (mine, theirs), counts = (
+        (it[1].stats(LATENCY) for it in (best, other)),
+        [(it[0].items or {"count": 1})["count"] for it in (best, other)],
+    )
+    if mine is None or theirs is None:
+        return True
+    least = (theirs.ci95[0] / counts[1]) / max(mine.ci95[1] / counts[0], 1e-9)
+    return allows(result, best[1], other[1], least, (counts[0], counts[1]))
 
 
 def _bytes(point: Point) -> int:
@@ -228,6 +251,7 @@ def merge(
         "inputs": _common([it.inputs for it in made.shapes if it.inputs]),
         "outputs": _common([it.outputs for it in made.shapes if it.outputs]),
     }
+    made.noise = joined(result.noise for result in results if result is not None)
     made.sweep = {"slo": None if slo is None else {slo.statistic: slo.limit_ns}}
     _collect_warnings(made, shapes, results)
     made.switching = [summarise_switching(it) for it in switching]

@@ -117,6 +117,8 @@ class _Measured(TypedDict, total=False):
     seed: int | None
     duration: float | None
     timeout: float | None
+    wait_quiet: float | str | None
+    require_quiet: bool
     out: Place | None
 
 

@@ -147,6 +147,9 @@ class Bench(Experiment[Series]):
         with self._awake(side):
             return side.block(block.series.mode, block)
 
+    def _timed_by(self, block: Block[Series]) -> tuple[int, Sequence[int]]:
+        return block.series.side, [self._sides[block.series.side].worker.pid]
+
     def _gone(self, block: Block[Series]) -> set[Series]:
         every = {Series(number, mode) for number, side in enumerate(self._sides) for mode in side.plan.modes}
         return every.difference(self._series())

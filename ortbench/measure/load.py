@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import random
+import time
 from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -175,6 +176,7 @@ class LoadExperiment(Experiment[Any]):
         self._random = random.Random(plan.inputs.seed)
         self._skipped, self._patience_s = (0, _PATIENCE_S) if judge is None else (_SKIPPED, _JUDGED_PATIENCE_S)
         self._to_come_s = 0.0
+        self._round = -1  # the last one so far, of those that noise is noted of
 
     @property
     def taken(self) -> list[list[LoadSamples]]:
@@ -226,11 +228,11 @@ class LoadExperiment(Experiment[Any]):
     def _carry_out(self, turn: Turn) -> None:
         point = turn.point
         for it in self._shuffled() if point is None or self._usable(point) else ():
-            with self._awake(it.side):
+            side = self._loads.index(it)
+            with self._awake(it.side), self._noted(it, side, turn):
                 if point is None:
                     it.alone(turn.mode, turn.number)
                     continue
-                side = self._loads.index(it)
                 found = self._block(it, point.taken[side], turn)
             shown = self._observer.shows_estimates
             if (self._judge is not None or shown) and found is not None:
@@ -255,6 +257,17 @@ class LoadExperiment(Experiment[Any]):
 
     def _estimated(self) -> Sequence[Row]:
         return super()._estimated() if self._verdicts is None else self._verdicts.so_far()
+
+    @contextmanager
+    def _noted(self, it: LoadSide, side: int, turn: Turn) -> Iterator[None]:
+        """The noise of the machine inside. Without a judge each stretch of an open loop is a round of its own."""
+        is_stretch = self._judge is None and turn.point is not None and turn.point.is_open
+        self._round = max(self._round + is_stretch, 0 if is_stretch else turn.number)
+        pids, start_ns = it.pids, time.perf_counter_ns()
+        before = self._noise.begin(pids)
+        yield
+        self._noise.end(side, pids, before, self._round if is_stretch else turn.number, start_ns)
+        self._noise.look()
 
     def _shuffled(self) -> list[LoadSide]:
         return self._random.sample(self._loads, len(self._loads)) if self._in_turns else self._loads

@@ -90,6 +90,11 @@ class LoadSide:
 
     # Measuring
 
+    @property
+    def pids(self) -> list[int]:
+        """The process ids of the workers that have the callers."""
+        return [self.side.worker.pid, *self._crew.pids]
+
     def usable(self, taken: LoadSamples) -> bool:
         """Whether a load point can be measured as far as is known."""
         return taken.failed is None and taken.mode in self.side.modes

@@ -14,7 +14,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from functools import cache
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
@@ -41,6 +41,14 @@ _FLUSH_S = 30.0  # how long a profiler may take to save what it recorded in a wo
 
 # By the interpreter, the trials that ended or held up a worker, and what was said.
 _lost: dict[str | None, dict[str, str]] = {}
+
+
+_running: set[int] = set()
+
+
+def running() -> Collection[int]:
+    """The process ids of all workers, those that are paused among them."""
+    return frozenset(_running)
 
 
 class WorkerLost(BenchmarkFailed):
@@ -87,6 +95,7 @@ class Client:
                 start_new_session=True,
             )
             signals.end_with_process(self._process.kill)
+        _running.add(self._process.pid)
         # A thread reads, because only that can be waited for with a limit on every system.
         self._answers: queue.SimpleQueue[bytes] = queue.SimpleQueue()
         self._reader = threading.Thread(target=self._read, daemon=True)
@@ -234,6 +243,7 @@ class Client:
         if self._process.poll() is None:
             self._process.kill()
         self._process.wait()
+        _running.discard(self._process.pid)
         signals.ended(self._process.kill)
 
     def close(self) -> None:

@@ -94,7 +94,7 @@ RUN = Kind(
         ),
     ),),
     charts=("phases", "distribution", "drift", "bandwidth"),
-    advice=("placement", "places", "modes", "humps", "host", "engine", "nodes"),
+    advice=("placement", "places", "modes", "humps", "sums", "host", "engine", "nodes"),
     checks=(*_ANYWHERE, "max-copy-share"),
 )  # fmt: skip
 LOOP = Kind(
@@ -107,7 +107,7 @@ LOOP = Kind(
         ),
     ),),
     charts=("steps", "distribution", "drift", "bandwidth"),
-    advice=("placement", "places", "loop", "humps", "host", "engine", "nodes"),
+    advice=("placement", "places", "loop", "humps", "sums", "host", "engine", "nodes"),
     checks=_ANYWHERE,
     derives_copies=False,
     on_device_needs="the host does not need the state between steps",
@@ -122,7 +122,7 @@ CHAIN = Kind(
         columns=(_tails("chain"), _SPEEDUP, ("chain.n", "throughput", "copied/chain")),
     ),),
     charts=("stages", "links", "distribution", "drift", "bandwidth"),
-    advice=("placement", "places", "chain", "humps", "host", "engine", "nodes"),
+    advice=("placement", "places", "chain", "humps", "sums", "host", "engine", "nodes"),
     checks=_ANYWHERE,
     derives_copies=False,
     on_device_needs="the host does not need what the links carry",

@@ -205,6 +205,9 @@ _CATALOGUE = [
         _samples("h2d", "H2D", "Time of the host to device copy of the inputs, with its synchronization.", "upload"),
         _samples("inference", "inference", "Time of an inference whose tensors are in place, with its synchronization.", "compute"),
         _samples("d2h", "D2H", "Time of the device to host copy of the outputs, with its synchronization.", "download"),
+        _value("remainder", "in no part", TIME, "lower",
+            "Latency that is in none of its parts. Of a loop it is the time between its steps, of a chain that between its stages, both "
+            "measured; of an inference it is latency less H2D, inference and D2H, and below 0 where those add up to more.", "between steps"),
         _value("speedup", "speedup", RATIO, "higher",
             "How many times as fast as cpu-tensors a mode is: the ratio of the medians of their latency. Above 1 is faster.", "vs cpu"),
         _value("pipeline_speedup", "speedup vs device-tensors", RATIO, "higher",

@@ -644,6 +644,40 @@ class Throttled(TypedDict):
     left_out: bool
 
 
+class NoiseReading(TypedDict):
+    """What the machine did for ``took_ns`` from ``at_ns`` on, on the clock on which blocks begin: how many cores' worth of CPU time
+    other processes used (``others``) and the hypervisor took (``stolen``); the share of the time in which some process waited for
+    a CPU (``pressure``); for how much of its cores' time a limit of the control group stopped the worker (``throttled_ns``); the
+    highest CPU frequency (``mhz``); how many other processes compute on the GPU (``gpu_processes``). What the system does not
+    tell is left out."""
+
+    at_ns: int
+    took_ns: int
+    others: float
+    stolen: NotRequired[float]
+    pressure: NotRequired[float]
+    throttled_ns: NotRequired[int]
+    mhz: NotRequired[int]
+    gpu_processes: NotRequired[int]
+
+
+class MachineNoise(TypedDict):
+    """What else the machine did during the blocks.
+
+    ``cores``: how many the worker may run on. ``limit``: how many cores' worth of time its control group may take, left out
+    without a limit. ``blocks``: of each block ``[round, start_ns, took_ns, waited_ns, switches, threads, slices]``: for how long
+    threads of the worker could run and had no CPU, because of others as far as that can be told; how often the system took a CPU
+    from one, of blocks of latency; how many of them ran, and how often one was given a CPU. Empty where the system does not tell. ``of``: how many blocks there were, where only those of
+    one round in several are kept. ``readings``: of the whole machine, a second or longer each.
+    """
+
+    cores: int
+    limit: NotRequired[float]
+    blocks: list[list[int]]
+    of: NotRequired[int]
+    readings: list[NoiseReading]
+
+
 class Energy(TypedDict):
     """``--measure-energy``: what runs of a mode draw, in a stretch of their own after the measurement, or why that is not known
     (``unsupported``, which then is all there is).

@@ -10,7 +10,7 @@ from typing import Any
 from ortbench.core.errors import BadInput
 from ortbench.plan.option_types import NUMBER, TEXT, WHOLE
 from ortbench.plan.options import MEASURED, at_least, check_values, not_negative, option, seconds
-from ortbench.plan.plan import timeout
+from ortbench.plan.plan import require_quiet, timeout, wait_quiet
 from ortbench.plan.target import POLICIES, Target
 
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "ki": 2**10, "mi": 2**20, "gi": 2**30}
@@ -80,6 +80,8 @@ class CopyPlan:
     )  # fmt: skip
     seed: int = _swept("seed", "N", "Seed the data and the order of blocks.", kind=WHOLE, default=0, check=not_negative)
     timeout_s: float = timeout()
+    wait_quiet_s: float | None = wait_quiet()
+    require_quiet: bool = require_quiet()
     command: tuple[str, ...] = ()
 
     def worker_request(self) -> dict[str, Any]:

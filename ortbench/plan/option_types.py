@@ -27,6 +27,7 @@ from ortbench.plan.parsing import (
     parse_shape,
     parse_share,
     parse_size,
+    parse_time,
 )
 
 
@@ -234,6 +235,7 @@ SWITCH = FLAG._replace(example="false", python="bool")  # on by default: it has 
 SHARE = OptionType('"1%" or 0.01', _text_or(_number), parse_share, python="float | str")
 PRECISION = OptionType('"1%" or 0.01', _text_or(_number), parse_precision, python="float | str")
 SIZE = OptionType('"2GB" or a number of bytes', _text_or(whole_of), parse_size, python="int | str")
+TIME = OptionType('"60s" or a number of seconds', _text_or(_number), parse_time, python="float | str")
 CLOCK = OptionType('"base" or 1200', _text_or(whole_of), parse_clock, python="int | str")
 ITEMS = OptionType('8 or "batch"', _text_or(whole_of), parse_items, python="int | str")
 MODE_NAMES = OptionType('"cpu-tensors" or a list', _mode_texts, _mode_names, repeatable=True, python="Texts")

@@ -208,6 +208,18 @@ def parse_age(text: str, option: str) -> float:
     return float(found[1]) * _SECONDS[found[2]]
 
 
+def parse_time(text: str, option: str) -> float:
+    """``60s``, ``5min`` or a number of seconds, in seconds.
+
+    Raises:
+        BadInput: something else.
+    """
+    found = re.fullmatch(r"(\d+(?:\.\d+)?) ?(s|min|)", text.strip(), re.ASCII)
+    if not found or not 0 < float(found[1]) < 1e6:
+        raise BadInput(f"{option} {text!r}: write it as 60s or 5min", option)
+    return float(found[1]) * (60 if found[2] == "min" else 1)
+
+
 def parse_above_zero(wanted: str) -> Callable[[str, str, str], float]:
     """A reader of numbers above zero; `wanted` is what to write instead, with the name of the entry as ``{name}``."""
 

@@ -41,6 +41,7 @@ from ortbench.plan.option_types import (
     ONE_MODE,
     PRECISION,
     TEXTS,
+    TIME,
     WHOLE,
 )
 from ortbench.plan.options import (
@@ -103,6 +104,22 @@ def timeout() -> Any:
     return _measured(
         "timeout", "SECONDS", "Give up where the worker does not answer for so long.", kind=NUMBER, default=600.0, check=seconds,
         commands=(*CHAINED, "bandwidth"),
+    )  # fmt: skip
+
+
+def wait_quiet() -> Any:
+    """The field for how long a quiet machine is waited for, of a run and of a bandwidth curve."""
+    return _measured(
+        "wait-quiet", "TIME", "Wait up to TIME (60s) for a quiet machine, then measure.", kind=TIME,
+        commands=(*CHAINED, "bandwidth"),
+    )  # fmt: skip
+
+
+def require_quiet() -> Any:
+    """The field for whether it must be quiet."""
+    return _measured(
+        "require-quiet", "", "Measure on a quiet machine alone: end with an error (1) if it is busy.", kind=FLAG,
+        default=False, commands=(*CHAINED, "bandwidth"),
     )  # fmt: skip
 
 
@@ -184,6 +201,8 @@ class Plan:
     )  # fmt: skip
     loop: Loop = field(default_factory=Loop)
     timeout_s: float = timeout()
+    wait_quiet_s: float | None = wait_quiet()
+    require_quiet: bool = require_quiet()
     command: tuple[str, ...] = ()
     steps: Steps | None = None
     chain: Chain | None = None

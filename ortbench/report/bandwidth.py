@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ortbench.analysis.bandwidth import (
     TITLES,
     advantage,
@@ -42,6 +44,7 @@ from ortbench.report.model import (
     filled,
     maybe,
 )
+from ortbench.report.noise import noise_part
 from ortbench.report.phrases import ended, ep_line, memory_name, said_once, warnings
 
 _WAYS = {H2D: "H2D", D2H: "D2H"}
@@ -217,4 +220,5 @@ def build(result: Result, folder: str | None = None) -> Report:
     notes = [*(Note(text, "✗", BAD) for text in failures(result)), *map(Note, conclusions(result)), *warnings(result)]
     last: list[Block] = [Notes(notes), Paragraph(_LEGEND), Command(result.command), SavedIn(folder)]
     found = ([Title(table.title), table] for table in tables(result))
-    return Report(f"ortbench bandwidth: {result.target['ep']}", ([Heading(heading(result))], *found, last))
+    first: list[Sequence[Block]] = [[Heading(heading(result))], *noise_part(result)]
+    return Report(f"ortbench bandwidth: {result.target['ep']}", (*first, *found, last))

@@ -44,6 +44,7 @@ from ortbench.report.model import (
     columns,
     numbers,
 )
+from ortbench.report.noise import sides_part
 from ortbench.report.phrases import (
     best_note,
     has_line,
@@ -305,10 +306,11 @@ def build_sides(results: Sequence[Result], names: Sequence[str], same: float, fo
     """The comparison of at least two sides; with the `folder` of all of them also what is copied inside their graphs and what they
     warn of, where nothing else says it."""
     compared = build(results, names, same, in_order=False)
+    noise = sides_part(results, names)
     if folder is None:
-        return compared
+        return Report(compared.title, (*noise, *compared.parts))
     *parts, last = compared.parts
-    return Report(compared.title, [*parts, [Notes(placed_and_warned(results, names)), *last, SavedIn(folder)]])
+    return Report(compared.title, [*noise, *parts, [Notes(placed_and_warned(results, names)), *last, SavedIn(folder)]])
 
 
 # Gates
@@ -331,7 +333,8 @@ def build_gate(verdict: Verdict) -> Report:
         SavedIn(None if verdict.folder is None else str(verdict.folder)),
     ]
     called, off = f"ortbench gate: {verdict.sentence}", off_target(results, names)
-    before = [off] if off else []
+    noise = sides_part(results, names, of_gate=verdict.folder is not None)  # a stored gate has no folder
+    before: list[Sequence[Block]] = [*noise, *([off] if off else [])]
     if len(results) == 1:
         return Report(called, ([told], *before, [sides], last))
     compared = Title(title(names), 1, media=MARKDOWN)

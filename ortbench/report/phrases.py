@@ -50,6 +50,7 @@ from ortbench.report.model import (
     Report,
     SavedIn,
 )
+from ortbench.report.noise import noise_part
 
 _PAIRS = 3  # that a heading names
 _RATES = 6  # that it names one by one
@@ -214,7 +215,7 @@ def measured_report(
     ]
     last: list[Block] = [Command(result.command), SavedIn(folder)]
     title = f"{what}: {result_name(result) or result.model['path']}"
-    return Report(title, [[Heading(heading(result))], *parts, there, *further, last])
+    return Report(title, [[Heading(heading(result))], *noise_part(result), *parts, there, *further, last])
 
 
 def hint(*words: str) -> Hint:

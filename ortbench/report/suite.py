@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ortbench.analysis.findings.finding import Finding
 from ortbench.analysis.items import Rate, best, is_batch
 from ortbench.core.parts import plain
 from ortbench.core.units import count, duration, energy, rate, size
@@ -22,6 +23,7 @@ from ortbench.report.model import (
     Cell,
     Column,
     Conclusion,
+    Findings,
     Kind,
     Note,
     Notes,
@@ -80,6 +82,7 @@ _MORE = (
     (Column("energy"), "energy_j", energy),  # of the fastest mode, with --measure-energy
 )
 _VERDICT = Column("verdict", Kind.WORD)
+_NOISY = 3  # cases on a busy machine that are told of one by one
 _TONES = {PASSED: GOOD, FAILED: BAD, BROKEN: BAD, UNCLEAR: model.UNCLEAR}
 
 
@@ -111,7 +114,18 @@ def build(name: str, records: Sequence[Record], folder: str | None = None) -> Re
     tables: list[list[Block]] = [[case_table(records), *words]]
     if across is not None:
         tables.append([across])
-    return Report(f"ortbench suite {name}: {headline(records)}", (*tables, last))
+    return Report(f"ortbench suite {name}: {headline(records)}", (*_noise(records), *tables, last))
+
+
+def _noise(records: Sequence[Record]) -> list[list[Block]]:
+    """Which cases were measured on a busy machine; no part where none was."""
+    busy = [record for record in records if record.noise is not None]
+    if not busy:
+        return []
+    shown = "; ".join(f"{it.id} ({str(it.noise).removeprefix('Busy machine: ').rstrip('.')})" for it in busy[:_NOISY])
+    more = f"; and {len(busy) - _NOISY} more" if len(busy) > _NOISY else ""
+    what = f"Busy machine in {len(busy)} of {count(len(records), 'case')}"
+    return [[Findings([Finding(what, f"{shown}{more}", 'wait-quiet = "60s" under [defaults]', tone=model.UNCLEAR)])]]
 
 
 def _best(records: Sequence[Record]) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ortbench.analysis.findings.advice import findings
-from ortbench.analysis.sweep import failures, has_a_cost, keeps
+from ortbench.analysis.sweep import failures, has_a_cost, is_noisy, keeps
 from ortbench.core import units
 from ortbench.model.metrics import RATIO
 from ortbench.model.modes import ALL_MODES, CPU, LATENCY, is_rate
@@ -59,11 +59,14 @@ def mode_table(result: Result) -> Table:
     names = {id(case): shape for case, shape in found}
     best, slo = result.best["modes"] if result.best else {}, slo_of(result.sweep)
 
+    def best_of(mode: str) -> BestShape | None:
+        return None if is_noisy(result, mode) else best.get(mode)
+
     def name(case: Case) -> str:
         return names[id(case)]
 
     own = {
-        "best": Own(lambda case: _mark(name(case), best.get(case.mode)), Kind.WORD),
+        "best": Own(lambda case: _mark(name(case), best_of(case.mode)), Kind.WORD),
         "SLO": Own(
             lambda case: NOTHING if slo is None or is_rate(case.mode, LATENCY) else _MET[keeps(case, slo)], Kind.WORD
         ),

@@ -9,6 +9,7 @@ from typing import Any
 from ortbench.analysis.host import cpu_time_ns
 from ortbench.analysis.loads.levels import CONCURRENCY, at, best_level, kept, knee_of, measured, rate_of
 from ortbench.analysis.memory import DEVICE, HOST, figure
+from ortbench.analysis.noise import sentence
 from ortbench.analysis.sweep import ITEMS, point_as_result
 from ortbench.core.errors import BENCHMARK_FAILED, CANNOT_TELL, DONE, NOT_COMPARABLE, REGRESSION
 from ortbench.core.parts import keys_of
@@ -66,6 +67,7 @@ class Record:
     # device_memory_bytes, host_memory_bytes: what that mode takes of each side's memory, bytes, or None
     device_memory_bytes: int | None = None
     host_memory_bytes: int | None = None
+    noise: str | None = None  # what made the machine a busy one, in a sentence, or None
     energy_j: float | None = None  # what a run of that mode draws, J, or None
     # throughput_per_s, callers: of a load, the most runs/s and with how many callers (`fastest` is their mode), or None
     throughput_per_s: float | None = None
@@ -114,7 +116,11 @@ Figures = dict[str, Any]  # the figures of a `Record`, by its attributes' names;
 
 def figures(result: Result) -> Figures:
     """The figures of a `Record`, by its attributes' names."""
-    where: Figures = {"provider": result.target["ep"], "node": result.environment.get("node")}
+    where: Figures = {
+        "provider": result.target["ep"],
+        "node": result.environment.get("node"),
+        "noise": sentence(result.noise),
+    }
     return {**where, **_FIGURES.get(result.kind, _of_times)(result)}
 
 

@@ -54,6 +54,7 @@ from ortbench.plan.option_types import (
     SWITCH,
     TEXT,
     TEXTS,
+    TIME,
     WHOLE,
     OptionType,
 )
@@ -102,6 +103,7 @@ WORDS: list[tuple[OptionType, str, str]] = [
     (DIMS, "n=4", "{n = 4}"),
     (ITEMS, "16", "16"),
     (CLOCK, "1200", "1200"),
+    (TIME, "90s", '"90s"'),
     (SIZE, "2GB", '"2GB"'),
     (FREED, "x:0=batch", '{"x:0" = "batch"}'),
     (LENGTHS, "n=4", "{n = 4}"),

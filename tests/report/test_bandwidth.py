@@ -565,6 +565,7 @@ class ScriptedWorker(Client):
     """
 
     blocks = 0
+    pid = 1
 
     def __init__(
         self, loses: int | None = None, lost_after: float = math.inf, error: BaseException | None = None

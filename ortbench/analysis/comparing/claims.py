@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from ortbench.analysis.comparing.pairs import ratio_of
+from ortbench.analysis.noise import leaves
 from ortbench.core.stats import Value
 from ortbench.model.modes import CPU, LATENCY, is_rate, mode_of
 from ortbench.model.result import OK
@@ -14,11 +15,12 @@ from ortbench.model.result import OK
 if TYPE_CHECKING:
     from ortbench.model.result import Case, Result
 
-Claim = Literal["faster", "slower", "no measurable difference", "cannot tell"]
+Claim = Literal["faster", "slower", "no measurable difference", "cannot tell", "cannot tell on so busy a machine"]
 FASTER: Claim = "faster"
 SLOWER: Claim = "slower"
 ALIKE: Claim = "no measurable difference"
 UNKNOWN: Claim = "cannot tell"
+NOISY: Claim = "cannot tell on so busy a machine"
 
 _CLEARLY_FASTER = 1.05  # without an interval; identical runs one after the other often differ by this much
 
@@ -31,9 +33,19 @@ def claim(speedup: Value | None) -> Claim:
     return FASTER if low > 1 else SLOWER if high < 1 else ALIKE
 
 
+def claim_of(case: Case) -> Claim:
+    """What the speedup of a mode over `cpu-tensors` says; `NOISY` where noise of the machine may have made it."""
+    return NOISY if case.noisy else claim(case.speedup)
+
+
+def claim_between(result: Result, base: Case, case: Case, speedup: Value | None) -> Claim:
+    """What the speedup of a case over another one of a result says; `NOISY` where noise of the machine may have made it."""
+    return claim(speedup) if leaves(result, base, case, speedup) else NOISY
+
+
 def is_faster(case: Case) -> bool:
-    """Whether a mode is faster than `cpu-tensors`, see `seems_faster`."""
-    return seems_faster(case.speedup)
+    """Whether a mode is faster than `cpu-tensors`, see `seems_faster`; never where noise may have made it so."""
+    return not case.noisy and seems_faster(case.speedup)
 
 
 def seems_faster(speedup: Value | None) -> bool:
@@ -77,7 +89,7 @@ def fastest(result: Result, on_device: bool | None = None) -> Fastest | None:
         return None
     best = max(cases, key=lambda case: (is_faster(case), _value(case)))
     assert best.speedup is not None
-    return Fastest(best, best.speedup, claim(best.speedup), _ties(best, cases))
+    return Fastest(best, best.speedup, claim_of(best), _ties(result, best, cases))
 
 
 def compared(result: Result, on_device: bool | None = None) -> list[Case]:
@@ -98,5 +110,6 @@ def _value(case: Case) -> float:
     return case.speedup.value if case.speedup is not None else 0.0
 
 
-def _ties(best: Case, cases: Iterable[Case]) -> tuple[str, ...]:
-    return tuple(it.mode for it in cases if it is not best and claim(over(it, best)) in (ALIKE, SLOWER))
+def _ties(result: Result, best: Case, cases: Iterable[Case]) -> tuple[str, ...]:
+    said = ((it.mode, claim_between(result, it, best, over(it, best))) for it in cases if it is not best)
+    return tuple(mode for mode, found in said if found in (ALIKE, SLOWER, NOISY))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ortbench.analysis.comparing.claims import FASTER, fastest
+from ortbench.analysis.comparing.claims import FASTER, NOISY, fastest
 from ortbench.analysis.findings.chain_advice import chain_findings, chain_headline
 from ortbench.analysis.findings.engine_advice import engine_findings
 from ortbench.analysis.findings.finding import Finding, Weight, by_weight, merged
@@ -19,6 +19,7 @@ from ortbench.analysis.findings.sweep_advice import sweep_findings, sweep_headli
 from ortbench.analysis.host import host_findings
 from ortbench.analysis.loads.levels import is_measured, load_cases
 from ortbench.analysis.nodes.node_shares import bytes_inside, copies_inside, missed, mostly_on_cpu, placed_findings
+from ortbench.analysis.sums import sum_findings
 from ortbench.analysis.tensor_memory import elsewhere_findings
 from ortbench.core.units import duration, share, size
 from ortbench.model.kinds import KINDS
@@ -58,6 +59,7 @@ _FINDINGS: dict[str, Callable[[Result], list[Finding]]] = {
     "places": elsewhere_findings,
     "modes": run_findings,
     "loop": lambda result: loop_findings(result, result.part),
+    "sums": sum_findings,
     "chain": lambda result: chain_findings(result, result.part),
     "load": load_findings,
     "sweep": sweep_findings,
@@ -132,11 +134,13 @@ def _side(result: Result, group: bool) -> str:
     best, other = fastest(result, on_device=group), fastest(result, on_device=False)
     if best is None:
         return ""
+    if best.claim == NOISY:
+        return f"{NOISY} whether {best.mode} is faster than {CPU}"
     if best.claim != FASTER:
         return f"no mode measurably faster than {CPU}" if not group else ""
     ns = best.case.median(LATENCY)
     took = "" if ns is None else f" {duration(ns)}"
-    said, on_top = on_device(best, other) if group else (f"{times(best.speedup)} as fast as {CPU}", True)
+    said, on_top = on_device(result, best, other) if group else (f"{times(best.speedup)} as fast as {CPU}", True)
     if not on_top:
         return ""
     return f"{best.mode}{took}, {said}{condition(result, best.mode)}"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ortbench.analysis.comparing.claims import ALIKE, FASTER, UNKNOWN, claim
-from ortbench.analysis.comparing.pairs import PAIRS, TOO_FEW, remedy
+from ortbench.analysis.comparing.claims import ALIKE, FASTER, NOISY, UNKNOWN, claim_of
+from ortbench.analysis.comparing.pairs import TOO_FEW
 from ortbench.analysis.findings.finding import Finding, Weight, merged
 from ortbench.analysis.findings.phrases import NOTHING, first_of, quickest, times, times_as_fast
-from ortbench.analysis.findings.speedups import condition
+from ortbench.analysis.findings.speedups import condition, unsure
 from ortbench.analysis.steps_and_stages import LINKED, crosses, crossing_ns, saved_ns
 from ortbench.core.units import count, duration, share, size
 from ortbench.model.modes import CPU, LATENCY
@@ -22,16 +22,17 @@ def chain_findings(result: Result, chain: Chain) -> list[Finding]:
 
 
 def chain_headline(result: Result, chain: Chain) -> str:
-    resident = result.case(LINKED)
+    resident, noisy = result.case(LINKED), ""
     if resident is not None and resident.speedup is not None and not _is_on_host(chain):
-        verdict = claim(resident.speedup)
+        verdict = claim_of(resident)
         if verdict in (FASTER, UNKNOWN):
             unsure = f"; {TOO_FEW}" if verdict == UNKNOWN else ""
             return f"The chain is {times(resident.speedup)} as fast with its links on the device{unsure}"
+        noisy = f"; {NOISY} whether links on the device make it faster" if verdict == NOISY else ""
     found = quickest(result)
     if found is None:
         return NOTHING
-    return f"The chain takes {duration(found[1])} with {found[0].mode}"
+    return f"The chain takes {duration(found[1])} with {found[0].mode}{noisy}"
 
 
 def _is_on_host(chain: Chain) -> bool:
@@ -43,10 +44,10 @@ def _kept(result: Result, chain: Chain) -> list[Finding]:
     cpu, resident, saved = result.case(CPU), result.case(LINKED), saved_ns(result)
     if cpu is None or resident is None or resident.speedup is None or saved is None:
         return []
-    host, verdict = _is_on_host(chain), claim(resident.speedup)
+    host, verdict = _is_on_host(chain), claim_of(resident)
     what, whole = f"{LINKED} is {times_as_fast(resident.speedup, CPU)}", cpu.median(LATENCY) or 1
-    if verdict == UNKNOWN:
-        return [Finding(what, TOO_FEW, remedy(result, PAIRS), Weight.ANSWER, "unclear")]
+    if verdict in (UNKNOWN, NOISY):
+        return [unsure(result, resident, what)]
     if verdict == ALIKE:
         return [Finding(f"{CPU} and {LINKED}: {ALIKE}", f"{duration(whole)} per chain", weight=Weight.ANSWER)]
     if verdict != FASTER:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from operator import itemgetter
 
-from ortbench.analysis.comparing.claims import FASTER, claim
+from ortbench.analysis.comparing.claims import FASTER, NOISY, Claim, claim_between
 from ortbench.analysis.findings.finding import Finding, Weight, merged
 from ortbench.analysis.findings.phrases import NOTHING, times, within
 from ortbench.analysis.findings.program import again, how_to_write
@@ -31,6 +31,7 @@ from ortbench.analysis.loads.levels import (
     rate_text,
 )
 from ortbench.analysis.loads.load_levels import LOCK_MATTERS
+from ortbench.analysis.noise import cannot_tell
 from ortbench.core.safe_text import listed
 from ortbench.core.stats import Value
 from ortbench.core.units import digits, duration, rate, ratio, share
@@ -140,7 +141,7 @@ def _leaders(result: Result) -> list[tuple[str, str]]:
     base = _base(peaks)
     if base is None:
         return []
-    better = {mode: rate_of(it) for mode, it in peaks.items() if claim(_over(peaks[base], it)) == FASTER}
+    better = {mode: rate_of(it) for mode, it in peaks.items() if _claim(result, peaks[base], it) == FASTER}
     found = _of_groups(result, better)
     if not any(mode_of(mode).on_device is mode_of(base).on_device for mode, _ in found):
         found.insert(0, (base, condition(result, base)))
@@ -164,15 +165,22 @@ def _best(result: Result) -> list[Finding]:
             found.append(Finding(what, f"{base} completes {of_base}", program, Weight.ANSWER, "good"))
     if found:
         return found
+    claims = {mode: _claim(result, peaks[base], it) for mode, it in peaks.items() if mode != base}
+    if NOISY in claims.values():
+        what = cannot_tell("which mode completes most inferences/s")
+        return [Finding(what, f"{base} completes {of_base}", weight=Weight.ANSWER, tone="unclear")]
     what = f"No mode completes measurably more inferences/s than {base}, {of_base}"
-    others = claims_text((mode, _over(peaks[base], it)) for mode, it in peaks.items() if mode != base)
-    return [Finding(what, others, weight=Weight.ANSWER)]
+    return [Finding(what, claims_text(claims.items()), weight=Weight.ANSWER)]
 
 
 def _over(base: Case, level: Case) -> Value:
     """How many times as many inferences a load point completes as another."""
     found = quotient(rate_of(level), rate_of(base), interval(level, THROUGHPUT), interval(base, THROUGHPUT))
     return Value(found.ratio, found.ci95)
+
+
+def _claim(result: Result, base: Case, level: Case) -> Claim:
+    return claim_between(result, base, level, _over(base, level))
 
 
 def _beyond(result: Result) -> list[Finding]:

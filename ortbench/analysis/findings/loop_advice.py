@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import median
 
-from ortbench.analysis.comparing.claims import ALIKE, FASTER, UNKNOWN, Fastest, claim, fastest, over
+from ortbench.analysis.comparing.claims import ALIKE, FASTER, NOISY, UNKNOWN, Fastest, claim_between, fastest, over
 from ortbench.analysis.findings.finding import Finding, Weight, merged
 from ortbench.analysis.findings.phrases import NOTHING, quickest, times, times_as_fast
 from ortbench.analysis.findings.program import lever
@@ -36,7 +36,9 @@ def loop_headline(result: Result) -> str:
     if best is not None and best.claim == FASTER:
         state = " with its state on the device" if mode_of(best.mode).on_device and not is_on_host(result) else ""
         return f"The loop is {times(best.speedup)} as fast{state} ({best.mode})"
-    same = "; no mode is measurably faster" if best is not None and best.claim != UNKNOWN else ""
+    same = "" if best is None or best.claim == UNKNOWN else "; no mode is measurably faster"
+    if best is not None and best.claim == NOISY:
+        same = f"; {NOISY} whether {best.mode} is faster"
     return f"{rate(found[0].value('step_throughput') or 0)} steps/s with {found[0].mode}{same}"
 
 
@@ -151,9 +153,9 @@ def _shared(result: Result) -> list[Finding]:
     if case is None or other is None or (found := over(other, case)) is None:
         return []
     what = f"{SHARED.name} (one buffer for past and present) and {other.mode} (two in turns)"
-    verdict = claim(found)
-    if verdict in (ALIKE, UNKNOWN):
-        return [Finding(f"{what}: {ALIKE}", weight=Weight.DETAIL)]
+    verdict = claim_between(result, other, case, found)
+    if verdict in (ALIKE, UNKNOWN, NOISY):
+        return [Finding(f"{what}: {NOISY if verdict == NOISY else ALIKE}", weight=Weight.DETAIL)]
     return [
         Finding(
             f"{SHARED.name} is {times_as_fast(found, other.mode)}", "one buffer for past and present, not two in turns"

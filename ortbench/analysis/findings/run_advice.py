@@ -6,7 +6,9 @@ import math
 
 from ortbench.analysis.comparing.claims import (
     FASTER,
-    claim,
+    NOISY,
+    claim_between,
+    claim_of,
     compared,
     fastest,
     is_faster,
@@ -19,6 +21,7 @@ from ortbench.analysis.findings.speedups import condition, is_on_host, on_device
 from ortbench.analysis.nodes.gpu_activity import cupti_findings
 from ortbench.analysis.nodes.handing_on import COPIED, HANDED_ON, UNCLEAR, handing_on, is_only_host_accessible, once_ns
 from ortbench.analysis.nodes.node_shares import copies_inside
+from ortbench.analysis.noise import cannot_tell
 from ortbench.core.stats import SAMPLES_FOR, Value
 from ortbench.core.units import count, digits, duration, rate, share, size
 from ortbench.model.modes import (
@@ -64,7 +67,7 @@ def run_headline(result: Result) -> str:
         return NOTHING
     best, kept = fastest(result, on_device=False), fastest(result, on_device=True)
     said = [f"{best.mode} is {times(best.speedup)} as fast"] if best is not None and best.claim == FASTER else []
-    if kept is not None and kept.claim == FASTER and on_device(kept, best)[1]:
+    if kept is not None and kept.claim == FASTER and on_device(result, kept, best)[1]:
         is_again = "" if said else "is "
         said.append(
             f"{kept.mode} {is_again}{times(kept.speedup)}{'' if said else ' as fast'}{condition(result, kept.mode)}"
@@ -78,6 +81,8 @@ def run_headline(result: Result) -> str:
             f"{result.target['ep']} reads arrays in place" if passed.proved else "ONNX Runtime passes arrays through"
         )
         return f"{whose}: {CPU} copies nothing{f'; {answer}' if answer else ''}"
+    if _hides_copies(result):
+        return f"An inference takes {duration(result.median(CPU, LATENCY) or 0)} with {CPU}; {NOISY} what copies take"
     copied = copy_share(result)
     if copied is None:
         return _of_one(result)
@@ -110,7 +115,9 @@ def _of_host(result: Result, answer: str, found: tuple[Case, float]) -> str:
     if answer:
         return f"{said}; {answer}"
     lever = "" if result.target.get("threads") is not None else ": compare numbers of threads"
-    return f"{said}{'; no mode is measurably faster' if compared(result) else ''}{lever}"
+    none = f"; {NOISY} whether a mode is faster" if any(it.noisy for it in compared(result)) else ""
+    none = none or ("; no mode is measurably faster" if compared(result) else "")
+    return f"{said}{none}{lever}"
 
 
 def where(*results: Result) -> str:
@@ -156,6 +163,9 @@ def _passing_through(result: Result) -> list[Finding]:
 
 
 def _copies(result: Result) -> list[Finding]:
+    if _hides_copies(result):
+        what = cannot_tell(f"how much of the latency of {CPU} copies take")
+        return [Finding(what, weight=Weight.ANSWER, tone="unclear")]
     copied = copy_share(result)
     if copied is None:
         return []
@@ -184,7 +194,15 @@ def copy_share(result: Result) -> float | None:
     """Which share of the latency of `cpu-tensors` is copies: 0 where they cannot be measured, None where nobody can tell."""
     cpu, resident = _with_and_without_copies(result)
     copied = None if cpu is None or resident is None else cpu.value(COPY_SHARE)
-    return copied if copied is None or resident is None or is_faster(resident) else 0.0
+    if copied is None or resident is None or resident.noisy:
+        return None
+    return copied if is_faster(resident) else 0.0
+
+
+def _hides_copies(result: Result) -> bool:
+    """Whether the machine was too busy to tell what copies take."""
+    cpu, resident = _with_and_without_copies(result)
+    return cpu is not None and cpu.value(COPY_SHARE) is not None and resident is not None and resident.noisy
 
 
 def _with_and_without_copies(result: Result) -> tuple[Case | None, Case | None]:
@@ -211,7 +229,7 @@ def _break_even(result: Result) -> list[Finding]:
     """From which inference on one copy in and out has paid off."""
     cpu, resident = _with_and_without_copies(result)
     once = None if resident is None else once_ns(resident)
-    if cpu is None or resident is None or not once or claim(resident.speedup) != FASTER:
+    if cpu is None or resident is None or not once or claim_of(resident) != FASTER:
         return []
     if (saved := cpu.value(COPY_TIME) or 0) <= 0:
         return []
@@ -235,7 +253,10 @@ def _pipeline(result: Result) -> list[Finding]:
             continue
         what, pays = f"{case.mode} completes {rate(1e9 / total)} items/s", False
         if isinstance(against := case.metrics.get(PIPELINE_SPEEDUP), Value):
-            what, pays = f"{what}, {times_as_fast(against, mode_of(case.mode).like)}", claim(against) == FASTER
+            like = mode_of(case.mode).like
+            verdict = claim_between(result, result.case(like) or case, case, against)
+            sure = f" ({NOISY})" if verdict == NOISY else ""
+            what, pays = f"{what}, {times_as_fast(against, like)}{sure}", verdict == FASTER
         evidence = f"{case.pipeline['depth']} in flight{_hidden(case)}; time per item, not latency"
         if case.pipeline["distinct"] == 1:
             evidence += "; all items had the same inputs, so mixed-up items would not show"

@@ -7,10 +7,13 @@ from collections.abc import Iterable, Sequence
 from ortbench.analysis.comparing.claims import (
     ALIKE,
     FASTER,
+    NOISY,
     SLOWER,
     UNKNOWN,
+    Claim,
     Fastest,
-    claim,
+    claim_between,
+    claim_of,
     compared,
     fastest,
     over,
@@ -22,8 +25,8 @@ from ortbench.analysis.findings.node_advice import are
 from ortbench.analysis.findings.phrases import times, times_as_fast, within
 from ortbench.analysis.findings.program import how_to_write
 from ortbench.analysis.nodes.handing_on import is_only_host_accessible
+from ortbench.analysis.noise import cannot_tell
 from ortbench.core.safe_text import listed
-from ortbench.core.stats import Value
 from ortbench.core.units import digits, duration
 from ortbench.model.kinds import KINDS
 from ortbench.model.modes import CPU, LATENCY, mode_of
@@ -56,7 +59,7 @@ def speedup_findings(result: Result, takes: str, evidence: str = "") -> list[Fin
     """
     cases = compared(result)
     best, kept = fastest(result, on_device=False), fastest(result, on_device=True)
-    if cases and all(claim(it.speedup) in (ALIKE, SLOWER) for it in cases):
+    if cases and all(claim_of(it) in (ALIKE, SLOWER) for it in cases):
         return [_none_faster(result, cases)]
     found = [] if best is None else [_replacement(result, best, takes)]
     return found if kept is None else [*found, _kept(result, kept, best, evidence)]
@@ -66,21 +69,23 @@ def _none_faster(result: Result, cases: Sequence[Case]) -> Finding:
     """That no mode is faster than `cpu-tensors`; of modes that are all alike in one line."""
     base = result.median(CPU, LATENCY)
     medians = [ns for ns in (base, *(it.median(LATENCY) for it in cases)) if ns is not None]
-    if all(claim(it.speedup) == ALIKE for it in cases) and len(cases) > 1 and medians:
+    if all(claim_of(it) == ALIKE for it in cases) and len(cases) > 1 and medians:
         names = listed([CPU, *(it.mode for it in cases)])
         what, evidence = (
             f"{len(cases) + 1} modes: {ALIKE}",
             f"{names} take {duration(min(medians))} to {duration(max(medians))}",
         )
     else:
-        what, evidence = f"No mode is measurably faster than {CPU}", claims_text((it.mode, it.speedup) for it in cases)
+        what, evidence = (
+            f"No mode is measurably faster than {CPU}",
+            claims_text((it.mode, claim_of(it)) for it in cases),
+        )
     return Finding(what, evidence, weight=Weight.ANSWER)
 
 
-def claims_text(speedups: Iterable[tuple[str, Value | None]]) -> str:
+def claims_text(claims: Iterable[tuple[str, Claim]]) -> str:
     """What is said of modes compared with `cpu-tensors`: ``a is slower; b and c do not differ measurably``."""
-    said = merged((mode, claim(it)) for mode, it in speedups)
-    return "; ".join(f"{names} {_CLAIMS[found][many > 1]}" for names, many, found in said)
+    return "; ".join(f"{names} {_CLAIMS[found][many > 1]}" for names, many, found in merged(claims))
 
 
 _CLAIMS = {
@@ -88,16 +93,17 @@ _CLAIMS = {
     SLOWER: ("is slower", "are slower"),
     ALIKE: ("does not differ measurably", "do not differ measurably"),
     UNKNOWN: ("has too few blocks to tell", "have too few blocks to tell"),
+    NOISY: ("may be faster or slower", "may be faster or slower"),
 }
 
 
 def _replacement(result: Result, best: Fastest, takes: str) -> Finding:
     """The fastest of the modes that take new inputs and return outputs in each unit of work."""
     what = f"{best.mode} is {times_as_fast(best.speedup, CPU)} with {takes}"
-    if best.claim == UNKNOWN:
-        return _unsure(result, what)
+    if best.claim in (UNKNOWN, NOISY):
+        return unsure(result, best.case, what)
     if best.claim != FASTER:
-        evidence = claims_text((it.mode, it.speedup) for it in compared(result, on_device=False))
+        evidence = claims_text((it.mode, claim_of(it)) for it in compared(result, on_device=False))
         return Finding(f"No mode with {takes} is measurably faster than {CPU}", evidence, weight=Weight.ANSWER)
     alike = f"; {listed(best.ties)} {are(len(best.ties))} not measurably slower" if best.ties else ""
     program = how_to_write(result, best.mode)
@@ -107,27 +113,27 @@ def _replacement(result: Result, best: Fastest, takes: str) -> Finding:
 def _kept(result: Result, kept: Fastest, best: Fastest | None, more: str) -> Finding:
     """What keeping tensors on the device brings."""
     needs = condition(result, kept.mode)
-    if kept.claim == UNKNOWN:
-        return _unsure(result, f"{kept.mode} is {times_as_fast(kept.speedup, CPU)},{needs}")
+    if kept.claim in (UNKNOWN, NOISY):
+        return unsure(result, kept.case, f"{kept.mode} is {times_as_fast(kept.speedup, CPU)},{needs}")
     if kept.claim != FASTER:
         what = f"{kept.mode} is not measurably faster than {CPU}, even{needs}"
         return Finding(what, times_as_fast(kept.speedup, CPU), weight=Weight.ANSWER)
-    said, on_top = on_device(kept, best)
+    said, on_top = on_device(result, kept, best)
     evidence = "; ".join(filter(None, (_instead(result, kept.case), more)))
     if not on_top:
         return Finding(f"{kept.mode} is {said}", evidence, weight=Weight.COST)
     return Finding(f"{kept.mode} is {said},{needs}", evidence, how_to_write(result, kept.mode), Weight.ANSWER, "good")
 
 
-def on_device(kept: Fastest, best: Fastest | None) -> tuple[str, bool]:
+def on_device(result: Result, kept: Fastest, best: Fastest | None) -> tuple[str, bool]:
     """How many times as fast a mode is whose tensors stay on the device, against `cpu-tensors` and the best mode that can replace
     that; whether it is the faster one."""
     both = f"{times(kept.speedup)} as fast as {CPU}"
     more = None if best is None or best.claim != FASTER else over(best.case, kept.case)
     if best is None or more is None:
         return f"{both}{within(kept.speedup.ci95, digits)}", True
-    verdict = claim(more)
-    if seems_faster(more):
+    verdict = claim_between(result, best.case, kept.case, more)
+    if verdict != NOISY and seems_faster(more):
         return f"{both} and {times(more)} as fast as {best.mode}", True
     return f"{both} but {'slower' if verdict == SLOWER else 'not measurably faster'} than {best.mode}", False
 
@@ -138,5 +144,8 @@ def _instead(result: Result, case: Case) -> str:
     return "" if ours is None or theirs is None else f"{duration(ours)} instead of {duration(theirs)}"
 
 
-def _unsure(result: Result, what: str) -> Finding:
+def unsure(result: Result, case: Case, what: str) -> Finding:
+    """That nobody can tell whether a mode is faster than `cpu-tensors`, of which its figures say `what`."""
+    if case.noisy:
+        return Finding(cannot_tell(f"whether {case.mode} is faster than {CPU}"), what, "", Weight.ANSWER, "unclear")
     return Finding(what, TOO_FEW, remedy(result, PAIRS), Weight.ANSWER, "unclear")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from ortbench.analysis.findings.finding import Finding, Weight, merged
 from ortbench.analysis.findings.phrases import NOTHING, times, within
 from ortbench.analysis.findings.speedups import condition
-from ortbench.analysis.sweep import ITEMS, cases_of, differing_dims, has_a_cost, keeps
+from ortbench.analysis.noise import cannot_tell
+from ortbench.analysis.sweep import ITEMS, cases_of, differing_dims, has_a_cost, is_noisy, keeps
 from ortbench.core.safe_text import listed
 from ortbench.core.units import count, duration, rate, ratio
 from ortbench.model.modes import CPU, LATENCY, is_rate, mode_of
@@ -22,10 +23,14 @@ def sweep_findings(result: Result) -> list[Finding]:
 
 
 def best_shapes(result: Result) -> list[tuple[str, BestShape]]:
-    """The modes in which most items are done, with their best shapes: first of those that take new inputs in each inference,
-    then, where it does more, of those whose tensors stay on the device."""
+    """The modes in which most items are done, with their best shapes, where noise leaves these: first of those that take new inputs
+    in each inference, then, where it does more, of those whose tensors stay on the device."""
     of_modes = {} if result.best is None else result.best["modes"]
-    known = [(mode, it) for mode, it in of_modes.items() if it is not None and it["by"] == ITEMS]
+    known = [
+        (mode, it)
+        for mode, it in of_modes.items()
+        if it is not None and it["by"] == ITEMS and not is_noisy(result, mode)
+    ]
     found: list[tuple[str, BestShape]] = []
     for on_device in (False, True):
         there = [(mode, it) for mode, it in known if mode_of(mode).on_device is on_device]
@@ -41,6 +46,8 @@ def sweep_headline(result: Result) -> str:
         said = [f"{rate(_items_per_s(it))} with {mode} at {it['shape']}{condition(result, mode)}" for mode, it in best]
         return f"Most items/s{kept}: {', '.join(said)}"
     for mode, one in (result.best or {"modes": {}})["modes"].items():
+        if one is not None and one["by"] == ITEMS:  # of which noise leaves no best one
+            return cannot_tell("which shape has most items/s")
         if one is not None:
             return f"{one['shape']} is the largest shape that meets {_slo(result)}, with {mode}"
     costly = [it for it in result.switching or [] if has_a_cost(it)]
@@ -66,7 +73,7 @@ def _best(result: Result) -> list[Finding]:
         return []
     slo, first = _slo(result), [mode for mode, _ in best_shapes(result)]
     order = sorted(best["modes"], key=lambda it: first.index(it) if it in first else len(first))
-    found, missed = [], []
+    found, missed, noisy = [], [], []
     for mode in order:
         it = best["modes"][mode]
         weight = Weight.ANSWER if mode in first or not first else Weight.COST
@@ -78,11 +85,16 @@ def _best(result: Result) -> list[Finding]:
             found.append(
                 Finding(f"{it['shape']} is the largest shape that meets {slo} with {mode}{needs}", weight=weight)
             )
+        elif is_noisy(result, mode):
+            noisy.append((mode, f"{rate(_items_per_s(it))} with {mode} at {it['shape']}"))
         else:
             kept = f" of those that meet {slo}" if slo else ""
             what = f"{it['shape']} has most items/s{kept} with {mode}{needs}"
             tied = f"; {listed(it['ties'])}: no measurable difference" if it["ties"] else ""
             found.append(Finding(what, f"{rate(_items_per_s(it))}{within(it['ci95'], rate)}{tied}", weight=weight))
+    if noisy:
+        what = cannot_tell(f"which shape has most items/s with {listed([mode for mode, _ in noisy])}")
+        found.append(Finding(what, ", ".join(said for _, said in noisy), weight=Weight.ANSWER, tone="unclear"))
     for modes, _, (what, next_) in merged(missed):
         found.append(Finding(what.format(modes=modes), next=next_, weight=Weight.ANSWER, tone="bad"))
     return found

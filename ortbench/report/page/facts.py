@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from ortbench.analysis.comparing.claims import FASTER, Fastest, fastest
+from ortbench.analysis.comparing.claims import FASTER, NOISY, Fastest, fastest
 from ortbench.analysis.comparing.comparable import changes, unlike
 from ortbench.analysis.comparing.compare import lacks, rows
 from ortbench.analysis.comparing.pairs import TOO_FEW
@@ -70,18 +70,26 @@ def _of_times(result: Result) -> Iterator[Fact]:
         yield Fact(name, f"{DERIVED}{units.share(copied)}", f"of the latency of {CPU}: {DERIVED}{took} of {total}")
     best, kept = fastest(result, on_device=False), fastest(result, on_device=True)
     if best is not None:
-        yield Fact("Fastest mode", times(best.speedup), _fastest_note(result, best))
+        yield Fact("Fastest mode", _speedup(best), _fastest_note(result, best))
     if kept is not None and (best is None or kept.claim == FASTER):
-        note = f"{kept.mode}, {on_device(kept, best)[0]}" if kept.claim == FASTER else _fastest_note(result, kept)
-        yield Fact("Tensors on the device", times(kept.speedup), f"{note}{condition(result, kept.mode)}")
+        note = (
+            f"{kept.mode}, {on_device(result, kept, best)[0]}" if kept.claim == FASTER else _fastest_note(result, kept)
+        )
+        yield Fact("Tensors on the device", _speedup(kept), f"{note}{condition(result, kept.mode)}")
     shown = next((it.case for it in (best, kept) if it is not None and it.is_faster), timed[0])
     yield from _WORK.get(result.kind, _of_whole)(result, shown)
+
+
+def _speedup(best: Fastest) -> str:
+    return "cannot tell" if best.claim == NOISY else times(best.speedup)
 
 
 def _fastest_note(result: Result, best: Fastest) -> str:
     interval = best.speedup.ci95
     sure = within(interval, units.digits) if interval else f"; {TOO_FEW}"
     new = "" if condition(result, best.mode) else ", with new inputs and outputs in each inference"
+    if best.claim == NOISY:
+        return f"{NOISY}: {best.mode} is {times(best.speedup)} as fast as {CPU}{sure}{new}"
     return f"{best.mode} compared with {CPU}{sure}{new}{'' if best.is_faster else ', not measurably faster'}"
 
 
