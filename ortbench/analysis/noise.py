@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from statistics import median
 from typing import NamedTuple
 
-from ortbench.analysis.comparing.pairs import ROUNDS, block_medians
+from ortbench.analysis.comparing.pairs import ROUNDS, by_round
 from ortbench.analysis.findings.finding import Finding, Weight
 from ortbench.analysis.findings.program import again
 from ortbench.analysis.loads.levels import block_figures
@@ -172,7 +172,9 @@ class Quiet(NamedTuple):
 
 def figures_of(case: Case) -> dict[int, float]:
     """The figure of each block, by its round: the median latency, of a closed load point its throughput."""
-    return block_medians(case, LATENCY) if case.load_blocks is None else block_figures(case, THROUGHPUT)
+    if case.load_blocks is not None:
+        return block_figures(case, THROUGHPUT)
+    return {number: median(samples) for number, samples in by_round(case, LATENCY).items()}
 
 
 def quiet_cases(result: Result) -> list[Quiet]:
