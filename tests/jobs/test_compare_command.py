@@ -39,7 +39,7 @@ def files(files: Callable[[str, Result], Path]) -> Callable[..., list[Path]]:
 
 
 def verdicts(out: str) -> list[str]:
-    return re.findall(r"(faster|slower|same|cannot tell)(?: |$)", out, re.MULTILINE)
+    return re.findall(r"^(?!mode).*?  (faster|slower|same|cannot tell)(?=  |$)", out, re.MULTILINE)
 
 
 def test_two_results(files: Any) -> None:
@@ -190,8 +190,10 @@ def folders(root: Path, **results: Result) -> Path:
 
 
 def columns(out: str) -> list[str]:
-    """What results are called in the table of three and more, or in what stands above it."""
-    return re.findall(r"^(\S.*?)  +(?:m|other)\.onnx \(", out, re.MULTILINE)
+    """What results are called: in the headings of tables of two, or in a column of three and more, once for each."""
+    two = re.findall(r"^mode +metric +(\S.*?) {2,}ratio ", out, re.MULTILINE)
+    three = re.findall(r"^(?:[a-z]+-tensors)? +(batch\S+) +[\d.]", out, re.MULTILINE)
+    return [name for found in two for name in re.split("  +", found)] or list(dict.fromkeys(three))
 
 
 def test_a_folder_of_results_is_compared_by_what_differs(tmp_path: Path) -> None:
