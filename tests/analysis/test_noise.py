@@ -269,7 +269,7 @@ def test_which_shape_is_the_best_cannot_be_told() -> None:
     result.noise = BUSY
     assert is_noisy(result, CPU)
     assert headline(result) == "Cannot tell: which shape has most items/s, on so busy a machine"
-    said = "Cannot tell: which shape has most items/s with cpu-tensors, on so busy a machine: 10256 with cpu-tensors at batch=8."
+    said = "Cannot tell: which shape has most items/s with cpu-tensors, on so busy a machine: 10.3k with cpu-tensors at batch=8."
     assert said in texts(result)
 
 

@@ -411,7 +411,7 @@ def test_a_suite_holds_a_chain_against_another_live(tmp_path: Path, library: Pat
                      "cpu nodes", "device-resident speedup")
     ]  # fmt: skip
     gate = (tmp_path / "out" / "chain" / "gate.md").read_text()
-    assert "baseline → candidate: middle: threads: 1 → default" in gate
+    assert "baseline → candidate: middle: intra-op threads: 1 → default" in gate
     assert "| device-resident | stage middle |" in gate
     again = ortbench(*line, **environment)
     assert (again.code, "[1/1] chain: passed" in again.err, "done before" in again.err) == (0, True, True)
