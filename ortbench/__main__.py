@@ -20,9 +20,14 @@ def main() -> None:
         os._exit(130)
 
     gc.set_threshold(100_000)  # looking for rubbish among modules, which stay, takes a tenth of loading them
-    from ortbench.cli import spelled_out, waits_for_a_worker
+    from ortbench.cli import COMPLETING, HELP, spelled_out, waits_for_a_worker
 
     typed = spelled_out(sys.argv[1:])
+    if typed[0] in HELP and COMPLETING not in os.environ:
+        from ortbench.cli import overview
+        from ortbench.core import safe_stdio
+
+        safe_stdio.to_the_end(overview.show)
     if waits_for_a_worker(typed):
         from ortbench.measure.process import start_early
 

@@ -132,7 +132,10 @@ def _class(name: str) -> Iterator[str]:
     yield from _paragraphs(sections[""])
     said_of = sections.get("Attributes") or sections.get("Args", [])  # an error keeps what it is made with
     listed = [f"- `{it}`: {_shown(said)}" for it, said in _entries(said_of) if it != "message"]
-    for it, member in vars(found).items():
+    own = [
+        it for it in reversed(found.__mro__) if it is found or it.__name__ == "_Saved"
+    ]  # also what two have in common
+    for it, member in {name: member for base in own for name, member in vars(base).items()}.items():
         if it.startswith("_") or it == "of" or not inspect.getdoc(member) or it in getattr(found, "_fields", ()):
             continue
         if isinstance(member, property):

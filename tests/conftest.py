@@ -8,6 +8,7 @@ import io
 import itertools
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -31,7 +32,7 @@ from ortbench.model.result_file import save
 from tests import forks, nvtx, openvino, softcuda, virtual
 from tests.compiling import BuildError
 from tests.refdevice import build
-from tests.virtual import Clock
+from tests.virtual import Clock, machine
 
 ROOT = Path(__file__).resolve().parent.parent
 MODELS = ROOT / "models"
@@ -68,6 +69,9 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     times have the machine to themselves."""
     alone = "timing" in config.option.markexpr.replace("not timing", "")
     return 0 if alone else min(1 + (os.cpu_count() or 1), 4)
+
+
+machine.take_place()  # that of the tests is busy now and then
 
 
 # A test that says nothing else of itself is pure, and is held to it.
@@ -124,11 +128,12 @@ _READ_AT_START = ("PYTHON", "NVTX", "LD_", "LC_", "LANG", "GITHUB_ACTIONS")
 
 @dataclass(frozen=True)
 class Ran:
-    """What a command did."""
+    """What a command did; `err` is without the line that says how long it takes, which is `forecast`."""
 
     code: int
     out: str
     err: str
+    forecast: str = ""
 
     @property
     def error_line(self) -> str:
@@ -137,6 +142,12 @@ class Ran:
         assert len(lines) == 1, self.err
         assert lines[0].startswith("ortbench: "), self.err
         return lines[0].removeprefix("ortbench: ")
+
+
+def ran_of(code: int, out: str, err: str) -> Ran:
+    """What a command did, by what it printed."""
+    found = re.search(r"^ortbench: \w[\w ]* takes about \d+ (s|min) at most\n", err, re.MULTILINE)
+    return Ran(code, out, err) if found is None else Ran(code, out, err.replace(found[0], ""), found[0].rstrip())
 
 
 def command(*arguments: object, prefix: Sequence[str] = ()) -> list[str]:
@@ -173,10 +184,10 @@ def ortbench(
             encoding=text_encoding,
             timeout=1800,  # a slow machine is only slow
         )
-        return Ran(done.returncode, done.stdout, done.stderr)
+        return ran_of(done.returncode, done.stdout, done.stderr)
     assert not _pure, "a test that starts commands has the mark `process`, or `timing`"
     code, out, err = forks.server(clock_library()).run(list(map(str, arguments)), Path(cwd), everything, 1800)
-    return Ran(code, out.decode(), err.decode())
+    return ran_of(code, out.decode(), err.decode())
 
 
 def ortbench_here(*arguments: object, cwd: Path = ROOT, **environment: str) -> Ran:
@@ -195,7 +206,7 @@ def ortbench_here(*arguments: object, cwd: Path = ROOT, **environment: str) -> R
     assert isinstance(ended.value.code, int)
     for stream in (out, err):
         stream.seek(0)
-    return Ran(ended.value.code, out.read(), err.read())
+    return ran_of(ended.value.code, out.read(), err.read())
 
 
 def measure(*arguments: object, out: Path, prefix: Sequence[str] = (), code: int = 0) -> dict[str, Any]:

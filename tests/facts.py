@@ -6,6 +6,7 @@ from typing import Any, cast
 
 from ortbench.model.doctor_schema import Card, Facts
 from ortbench.model.protocol import ListedEp
+from tests.results import noise_of
 
 SITE = "/env/site-packages"
 LIBRARIES = ("libcublasLt.so.13", "libcublas.so.13", "libcurand.so.10", "libcudart.so.13", "libcudnn.so.9")
@@ -35,7 +36,7 @@ def quiet_machine() -> Facts:
             "limit": None,
             "governors": {"performance": 8},
             "turbo": False,
-            "load": 0.1,
+            "last_second": noise_of(8, 0.08),
         },
         "memory": {"total": 64_000_000_000, "available": 60_000_000_000},
         "nvidia": {"present": False, "driver": None, "cuda": None, "cards": []},

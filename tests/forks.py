@@ -168,6 +168,9 @@ def _command(arguments: list[str], cwd: str, environment: dict[str, str]) -> Non
     os.environ.update(environment)
     virtual.attach(works=False)
     from ortbench.measure import process
+    from tests.virtual import machine
+
+    machine.take_place()
 
     vars(process)["subprocess"] = SimpleNamespace(**{**vars(subprocess), "Popen": _started})
     sys.argv = ["ortbench", *arguments]

@@ -8,7 +8,7 @@ from ortbench.report.markdown import escaped
 HEAD = """\
 # Words
 
-What the words of reports mean. `ortbench explain` says the same: of one word, as in `ortbench explain fence`, or of several;
+What the words of reports mean. `ortbench explain` says the same: of one word, as in `ortbench explain sync`, or of several;
 without any it lists them. This page is made from its entries: `python -m tests.glossary > docs/words.md`.
 """
 

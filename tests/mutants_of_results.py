@@ -175,7 +175,7 @@ READERS = [
 ]  # fmt: skip
 BANDWIDTH = [Reader("bandwidth", "mutant/bandwidth.json", (2,), f"{_HERE}:use_bandwidth")]
 SUITE = [
-    Reader("merge", "merge mutant --out whole --junit m.xml --json m.json --action-json a.json", (1, 2, 3, 4, 5)),
+    Reader("merge", "suite merge mutant --out whole --junit m.xml --json m.json --action-json a.json", (1, 2, 3, 4, 5)),
     Reader("suite", "suite suite.toml --out mutant --junit s.xml --quiet", (1, 2, 3, 4, 5)),
     Reader("report-suite", "report mutant --html suite.html"),
 ]  # fmt: skip

@@ -42,6 +42,7 @@ from tests.results import (
     result_of,
     runs,
     serving,
+    slo_rate,
     stage,
     steady,
     tensor,
@@ -246,7 +247,7 @@ ODD: dict[str, Callable[[], Result]] = {
         *load_cases(serving()),
         *load_cases(paced()),
         slo={"p99": 20 * MS},
-        found={"device-tensors": {"rate": 70.0, "ci95": [66.0, 74.0]}},
+        found={"device-tensors": slo_rate(70.0, 66.0, 74.0)},
     ),
     "load-of-many-levels": many_levels,
     "load-that-failed": lambda: load_result(

@@ -15,7 +15,7 @@ from ortbench.suite.layers import GATE, OPTIONS
 HEAD = """\
 # Options
 
-Every option of every command, in the groups in which `ortbench COMMAND --help` shows them. Where commands differ, an option
+Every option of every command, in the groups in which `ortbench COMMAND --help-all` shows them. Where commands differ, an option
 has a line for each. A suite takes an option by the key in the third column, `gate.` for one in the table `gate`; see
 [suites.md](suites.md). This page is made from where options are declared: `python -m tests.reference > docs/options.md`.
 """
@@ -45,7 +45,7 @@ def lines() -> dict[Line, list[str]]:
 
 def _lines(command: Any, declared: dict[str, Option]) -> Iterator[Line]:
     for param in command.params:
-        if param.param_type_name != "option":
+        if param.param_type_name != "option" or param.hidden:
             continue
         option = declared.get(param.name)
         names = " or ".join(f"`{name}`" for name in reversed(param.opts))

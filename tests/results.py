@@ -15,6 +15,8 @@ from ortbench.analysis.bandwidth import copies, fail, put_samples
 from ortbench.analysis.comparing.history import Run, run_of
 from ortbench.analysis.comparing.series import Key, Series, value_of
 from ortbench.analysis.derive import derive, put_copies
+from ortbench.analysis.findings.advice import findings
+from ortbench.analysis.findings.finding import Finding
 from ortbench.analysis.host import put_host, put_spin_share
 from ortbench.analysis.items import put_throughput
 from ortbench.analysis.loads.levels import knees, load_cases, put_scaling
@@ -34,11 +36,13 @@ from ortbench.model.schema import (
     LoadBlock,
     LoadSetup,
     Loop,
+    MachineNoise,
     Measured,
     MemcpyNode,
     Memory,
     NodeReference,
     Nodes,
+    NoiseReading,
     SloRate,
     Switching,
     Sync,
@@ -50,6 +54,18 @@ from ortbench.plan.sweep_plan import Shape
 from ortbench.plan.target import Inputs
 
 US, MS = 1_000, 1_000_000
+
+
+def said(findings: Iterable[Finding]) -> list[str]:
+    """Findings in lines, as a terminal shows them: the sentence, and what to do next."""
+    return [line for it in findings for line in it.lines]
+
+
+def sentences(result: Result) -> list[str]:
+    """All that is said of a result, in lines, the weightiest first."""
+    return said(findings(result))
+
+
 MB = 1_000_000
 EP = "SomeExecutionProvider"
 DET: NodeReference = {"name": "/head/Det_7", "op": "Det", "ep": CPU_EP}
@@ -177,6 +193,28 @@ def weighed(
     return case
 
 
+def noise_of(
+    cores: int = 2, others: float = 0.0, waits: Sequence[float] = (), each: int = 1, **more: Any
+) -> MachineNoise:
+    """What a machine did of which others used so many cores for a second, and a worker waited such a share of each round's `each`
+    blocks of 10 ms; `more`: of the reading, but ``limit``, ``threads`` and ``slices`` (of each block) and ``of``."""
+    threads, slices = more.pop("threads", 1), more.pop("slices", 1)
+    made: MachineNoise = {
+        "cores": cores,
+        "blocks": [
+            [number, (number * each + at) * 10 * MS, 10 * MS, round(share * 10 * MS), 0, threads, slices]
+            for number, share in enumerate(waits)
+            for at in range(each)
+        ],
+        "readings": [],
+    }
+    for key in ("limit", "of"):
+        if key in more:
+            made[key] = more.pop(key)
+    made["readings"] = [cast(NoiseReading, {"at_ns": 0, "took_ns": 1000 * MS, "others": others, **more})]
+    return made
+
+
 # Cases of whose phases only the statistics are known
 
 
@@ -267,7 +305,7 @@ def result_of(*cases: Case, run_id: str | None = None, **changed: Any) -> Result
             "sync": None,
             "ep_options": {},
             "session_config": {},
-            "threads": None,
+            "intra_op_threads": None,
             "opt_level": "all",
         },
         placement={"nodes": {EP: 3}, "memcpy_nodes": 0, "cpu_operators": {}},
@@ -698,6 +736,11 @@ def lose(result: Result, number: int) -> None:
     """One of the load points of a result failed."""
     case = load_cases(result)[number]
     result.cases[result.cases.index(case)] = failed_level(case)
+
+
+def slo_rate(rate: float, low: float, high: float) -> SloRate:
+    """What a search for the highest rate found: three of four tries met an SLO that all together do."""
+    return {"rate": rate, "next95": [low, high], "tries": 4, "met": 3, "latency": {"p99": 18 * MS}}
 
 
 def load_result(

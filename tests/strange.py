@@ -264,7 +264,7 @@ def lines(ep: Strange, command: str, files: Files, library: Path, out: Path) -> 
     model, given = files.model, ("--ep-library", library, *ep.arguments)
     further, whole = ep.further.get(command, ()), (*given, "--warmup", 1, "--input", files.inputs, "--out", out)
     if command == "run":
-        every = ("--pinned", "--depth", 2, "--async-runs")
+        every = ("--mode", "all", "--depth", 2)
         return ["run", model, *whole, "--expect", files.expected, "--iterations", 80, *every, *further]
     if command == "devices":
         return ["devices", "--ep-library", library, "--json", out]
@@ -274,7 +274,7 @@ def lines(ep: Strange, command: str, files: Files, library: Path, out: Path) -> 
     if command == "load":
         return ["load", model, *whole, "--duration", 0.02, *(further or ("--concurrency", 1))]
     if command == "gate":
-        limits = ("--baseline-threads", 1, "--max-regression", "50%", "--duration", 1)
+        limits = ("--baseline-set", "intra-op-threads=1", "--max-regression", "50%", "--duration", 1)
         modes = ("--mode", "cpu-tensors", "--mode", "device-tensors", "--mode", "device-resident")
         return ["gate", "--model", model, *whole, "--expect", files.expected, *limits, *modes, *further]
     return ["code", model, *given, "--mode", "device-tensors", "--duration", 0.005, "--out", out, *further]

@@ -106,8 +106,15 @@ def test_quick_commands_load_nothing_heavy() -> None:
     heavy = {"onnxruntime", "onnx", "pandas", "rich.table", "numpy", "scipy", "matplotlib", "jinja2", "pydantic"}
     heavy |= {"msgspec", "ortbench.model.result"}
     quick = [["--help"], ["run", "--help"], ["suite", "--help"], ["bandwidth", "--help"], ["--version"]]
-    quick += [["run", "nowhere.onnx"], ["bandwidth", "--min-size", "none"], ["explain", "fence"]]
+    quick += [
+        ["run", "nowhere.onnx"],
+        ["bandwidth", "--min-size", "none"],
+        ["explain", "sync"],
+        ["explain", "--more", "sync"],
+    ]
     assert loaded_by_commands(quick, heavy) == dict.fromkeys(map(" ".join, quick), "")
+    listing = "import sys\nsys.argv[1:] = ['--help']\nfrom ortbench.__main__ import main\ntry: main()\nexcept SystemExit: pass"
+    assert loaded_after(listing, {"typer", "dataclasses", "ortbench.plan", "ortbench.model"}) == "[]"
 
 
 @pytest.mark.process

@@ -84,7 +84,9 @@ def printed(*arguments: object, encoding: str, code: int = 0) -> tuple[str, str]
     return ran.out, ran.err
 
 
-@pytest.mark.parametrize("command", ["", "run", "compare", "gate", "suite", "merge", "doctor", "devices", "inspect"])
+@pytest.mark.parametrize(
+    "command", ["", "run", "compare", "gate", "suite", "suite merge", "doctor", "devices", "inspect"]
+)
 def test_help_is_ascii(command: str) -> None:
     out = ortbench(*command.split(), "--help").out
     assert out.isascii()
@@ -125,7 +127,7 @@ def test_a_suite_in_ascii(tmp_path: Path) -> None:
     out, err = printed("suite", tmp_path / "bench.toml", "--out", tmp_path / "modèles", encoding="ascii")
     assert "suite mod\\xe8les: 1 case: 1 measured" in out
     assert err.startswith("[1/1] tiny--cpu: measured, cpu-tensors")
-    out, _ = printed("merge", tmp_path / "modèles", "--out", tmp_path / "all", encoding="ascii")
+    out, _ = printed("suite", "merge", tmp_path / "modèles", "--out", tmp_path / "all", encoding="ascii")
     assert "suite mod\\xe8les: 1 case: 1 measured" in out
 
 

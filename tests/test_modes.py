@@ -11,7 +11,7 @@ import pytest
 
 from ortbench.analysis.bandwidth import add_shares
 from ortbench.analysis.comparing.compare import rows
-from ortbench.analysis.findings.advice import copy_share, sentences
+from ortbench.analysis.findings.run_advice import copy_share
 from ortbench.core.stats import Value
 from ortbench.core.units import duration
 from ortbench.gate.contests import own_contests, regression_contests
@@ -39,7 +39,7 @@ from ortbench.report.run import mode_table, splits
 from ortbench.worker.modes.make import CLASSES, make_mode
 from ortbench.worker.session import first_run, providers, session
 from tests.conftest import MODELS
-from tests.results import copying, measured, result_of, steady
+from tests.results import copying, measured, result_of, sentences, steady
 from tests.sources import nodes
 
 MS = 1_000_000
@@ -54,7 +54,7 @@ def test_a_record_is_whole() -> None:
         assert set(mode.phases) <= set(PHASE_NAMES)
         assert mode.only in ("", *mode.phases)
         assert {mode.like, mode.without_copies} <= {"", *MODES}
-        assert bool(mode.like) == bool(mode.option)  # what is asked for is compared with what is usual
+        assert bool(mode.like) == mode.extra  # what is asked for is compared with what is usual
         assert mode.name not in (mode.like, mode.without_copies)
     assert tuple(MODES)[: len(USUAL_MODES)] == USUAL_MODES
     assert not any(is_rate(name, LATENCY) for name in USUAL_MODES)
@@ -119,7 +119,7 @@ def test_a_mode_that_is_only_a_record_is_known_everywhere(monkeypatch: pytest.Mo
         "made-up",
         "as device, in a way that nobody has thought of",
         phases=("h2d", "inference", "d2h", LATENCY),
-        option="pinned",
+        extra=True,
         like="device-tensors",
         pinned=True,
         recorded=True,
@@ -128,14 +128,9 @@ def test_a_mode_that_is_only_a_record_is_known_everywhere(monkeypatch: pytest.Mo
     )
     for known in (MODES, ALL_MODES):
         monkeypatch.setitem(known, made_up.name, made_up)
-    assert asked_modes({"mode": ["cpu-tensors"], "pinned": True}) == (
-        "cpu-tensors",
-        "cpu-tensors-pinned",
-        "device-tensors-pinned",
-        "made-up",
-    )
-    assert asked_modes({"pinned": True}) == (*USUAL_MODES, "cpu-tensors-pinned", "device-tensors-pinned", "made-up")
-    check(Plan(TINY, modes=("made-up",), measure_copies=True, target=Target(external="numpy")))
+    assert asked_modes({"mode": ["all"]}) == (*MODES,)
+    assert asked_modes({"mode": ["made-up", "default"]}) == ("made-up", *USUAL_MODES)
+    check(Plan(TINY, modes=("made-up",), measure_copies=True, target=Target(input_memory="numpy")))
     assert parse_metric("made-up.h2d.min") == MetricName("made-up", "h2d", "min")
     limits = Limits(max_regression=0.05, metrics=(parse_metric("h2d"),))
     (contest,) = regression_contests(limits, ["cpu-tensors", "made-up"])
@@ -151,7 +146,7 @@ def test_a_mode_that_is_only_a_record_is_known_everywhere(monkeypatch: pytest.Mo
     assert len(splits(result)[1]) == 3
     assert {row.key.mode for row in rows([result, result])} == {"device-tensors", "made-up"}
     assert any(
-        f"{duration(4 * MS)} from and to ordinary host memory, {duration(2 * MS)} from and to pinned" in it
+        f"{duration(2 * MS)} from and to pinned memory, {duration(4 * MS)} from and to pageable" in it
         for it in sentences(result)
     )
     assert f"made-up: {duration(MS)} h2d, {duration(MS)} inference, {duration(MS)} d2h" in build_page(

@@ -142,7 +142,7 @@ def model(tmp_path: Path) -> Path:
 
 def test_a_plan_that_is_fine(model: Path, tmp_path: Path) -> None:
     check(Plan(str(model)))
-    target = Target("cuda", str(model), 0, {"k": "v"}, {"k": "v"}, 1, "disable", True)
+    target = Target("cuda", str(model), 0, {"k": "v"}, {"k": "v"}, 1, opt_level="disable", no_cpu_fallback=True)
     inputs = Inputs(path=str(tmp_path), expect=str(tmp_path), seed=1, rtol=0.0, atol=0.5)
     loop = Loop(warmup=0, duration_s=0.1, iterations=1, precision=0.5)
     check(Plan(str(model), target, inputs, ("device-tensors",), loop, 1.0))
@@ -197,7 +197,16 @@ def test_a_plan_that_cannot_be_carried_out(model: Path, tmp_path: Path) -> None:
         (plan(timeout_s=0.0), "--timeout 0: must be above zero seconds"),
         (plan(timeout_s=float("nan")), "--timeout nan: must be above zero seconds"),
         (target(opt_level="o3"), "--opt-level 'o3': choose from disable, basic, extended, layout, all"),
-        (target(threads=0), "--threads 0: at least one"),
+        (target(intra_op_threads=0), "--intra-op-threads 0: at least one"),
+        (
+            target(inter_op_threads=2),
+            "--inter-op-threads: operators run one at a time, unless --execution-mode parallel is given too",
+        ),
+        (target(execution_mode="both"), "--execution-mode 'both': choose from sequential, parallel"),
+        (
+            target(optimized_model="nowhere/m.onnx"),
+            "--optimized-model nowhere/m.onnx: name a file in a folder that is there",
+        ),
         (target(device=-1), "--device -1: cannot be negative"),
         (target(library="no/such.so"), "--ep-library: no such file: no/such.so"),
         (inputs(seed=-1), "--seed -1: cannot be negative"),
@@ -222,7 +231,9 @@ def test_a_plan_that_cannot_be_carried_out(model: Path, tmp_path: Path) -> None:
 
 
 def test_the_worker_reads_the_plan_that_was_sent() -> None:
-    wanted = Target("webgpu", "lib.so", 1, {"a": "1"}, {"b": "2"}, 3, "basic", True)
+    wanted = Target(
+        "webgpu", "lib.so", 1, {"a": "1"}, {"b": "2"}, 3, cpu_mem_arena=False, opt_level="basic", no_cpu_fallback=True
+    )
     given = Inputs("in.npz", "out.npz", {"x": (1, 2), "s": ()}, {"n": 4}, {"q": 3}, {"x": (0.0, 1.5)}, 5, 1e-3, 1e-5)
     request = json.loads(json.dumps(Plan("m.onnx", wanted, given).worker_request()))
     assert request["model"] == "m.onnx"
@@ -240,7 +251,7 @@ def test_the_worker_reads_the_plan_that_was_sent() -> None:
     )
     made = Plan("m.onnx")
     assert (made.loop, made.timeout_s) == (Loop(warmup=None, duration_s=5.0, iterations=None, precision=0.01), 600.0)
-    assert (made.target.ep, made.target.require_placement, made.inputs.seed) == ("auto", False, 0)
+    assert (made.target.ep, made.target.no_cpu_fallback, made.inputs.seed) == ("auto", False, 0)
 
 
 def test_no_pass_without_spinning_where_nothing_spins(tmp_path: Path) -> None:
@@ -249,5 +260,7 @@ def test_no_pass_without_spinning_where_nothing_spins(tmp_path: Path) -> None:
     still = {"session.intra_op.allow_spinning": "0"}
     check(Plan(str(model), Target(session_config=still)))
     check(Plan(str(model), Target(session_config={"session.intra_op.allow_spinning": "1"}), spin=True))
-    said = "--spin: nothing spins with --session-config session.intra_op.allow_spinning=0: leave one of them out"
+    said = (
+        "--measure-spin: nothing spins with --session-config session.intra_op.allow_spinning=0: leave one of them out"
+    )
     assert refusal(BadInput, check, Plan(str(model), Target(session_config=still), spin=True)) == said

@@ -46,6 +46,8 @@ PHASE_TIMES = {"device-tensors": 3_166_666, "pipelined": 3_000_000}
 class ScriptedWorker(Client):
     """A worker whose answers are known: a GPU without HOST_ACCESSIBLE memory."""
 
+    pid = 1
+
     def __init__(self) -> None:  # no process
         self.started_ns = 1
         self.meanwhile = None

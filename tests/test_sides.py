@@ -27,17 +27,22 @@ def plans(**given: Any) -> list[Plan]:
 
 def test_lists_of_each_kind() -> None:
     assert sides() == [{}]
-    assert sides(threads="2", dim=["batch=8"], warmup=3) == [{"threads": 2, "dim": {"batch": 8}, "warmup": 3}]
-    assert sides(threads="1,2") == [{"threads": 1}, {"threads": 2}]
+    assert sides(intra_op_threads="2", dim=["batch=8"], warmup=3) == [
+        {"intra-op-threads": 2, "dim": {"batch": 8}, "warmup": 3}
+    ]
+    assert sides(intra_op_threads="1,2") == [{"intra-op-threads": 1}, {"intra-op-threads": 2}]
     assert sides(opt_level="basic,all") == [{"opt-level": "basic"}, {"opt-level": "all"}]
     assert sides(dim=["batch=1,8"]) == [{"dim": {"batch": 1}}, {"dim": {"batch": 8}}]
     assert sides(dim=["batch=1, 8", "time=4"]) == [{"dim": {"batch": 1, "time": 4}}, {"dim": {"batch": 8, "time": 4}}]
     assert sides(ep=["cpu", "cuda"]) == [{"ep": "cpu"}, {"ep": "cuda"}]
+    assert sides(session_config=["k=0", "a=1,2", "k=1"]) == [
+        {"session-config": {"k": "0", "a": "1,2"}}, {"session-config": {"k": "1", "a": "1,2"}},
+    ]  # fmt: skip
     assert sides(depth="2,4") == [{"depth": 2}, {"depth": 4}]
     assert sides(shape=["a:b:1x3,8x3"]) == [{"shape": {"a:b": (1, 3)}}, {"shape": {"a:b": (8, 3)}}]
     for one, sizes in (("1,3,224,224", (1, 3, 224, 224)), ("1x3,224,224", (1, 3, 224, 224)), ("16", (16,)), ("", ())):
         assert sides(shape=[f"x:{one}"]) == [{"shape": {"x": sizes}}]
-    assert [(it["threads"], it["dim"]) for it in sides(dim=["b=1,2", "s=3,4"], threads="1,2")] == [
+    assert [(it["intra-op-threads"], it["dim"]) for it in sides(dim=["b=1,2", "s=3,4"], intra_op_threads="1,2")] == [
         (threads, {"b": b, "s": s}) for threads in (1, 2) for b in (1, 2) for s in (3, 4)
     ]
 
@@ -46,13 +51,13 @@ def test_what_is_no_list_and_too_many_sides() -> None:
     sizes = ",".join(map(str, range(1, MAX_SIDES + 1)))
     assert len(sides(dim=[f"b={sizes}"])) == MAX_SIDES
     with pytest.raises(BadInput) as caught:
-        sides(dim=["b=1,2,3,4,5,6,7,8,9"], threads="1,2", opt_level="all")
-    message = "2 of --threads × 9 of --dim: one run takes at most 16 sides, and 18 were asked for"
+        sides(dim=["b=1,2,3,4,5,6,7,8,9"], intra_op_threads="1,2", opt_level="all")
+    message = "2 of --intra-op-threads × 9 of --dim: one run takes at most 16 sides, and 18 were asked for"
     assert str(caught.value) == message
     cases: list[tuple[dict[str, Any], str]] = [
-        ({"threads": "1,x"}, "--threads 'x': is not a whole number; several are written as 1,2"),
-        ({"threads": "1,"}, "--threads '': is not a whole number; several are written as 1,2"),
-        ({"threads": "2,2"}, "--threads 2,2: '2' is in the list twice"),
+        ({"intra_op_threads": "1,x"}, "--intra-op-threads 'x': is not a whole number; several are written as 1,2"),
+        ({"intra_op_threads": "1,"}, "--intra-op-threads '': is not a whole number; several are written as 1,2"),
+        ({"intra_op_threads": "2,2"}, "--intra-op-threads 2,2: '2' is in the list twice"),
         ({"ep": ["cpu", "cuda", "cpu"]}, "--ep cpu: was given twice; give it once"),
         ({"dim": ["b=1,1"]}, "--dim b=1,1: '1' is in the list twice"),
         ({"dim": ["b=1,"]}, "--dim b=: '' is not a whole number"),
@@ -68,14 +73,19 @@ def test_only_a_run_takes_lists() -> None:
         "ep",
         "python",
         "device",
-        "threads",
+        "intra-op-threads",
+        "inter-op-threads",
+        "execution-mode",
+        "ep-option",
+        "session-config",
+        "run-config",
         "opt-level",
-        "external",
+        "input-memory",
         "stream",
         "depth",
         "shape",
         "dim",
-        "length",
+        "sequence-tensors",
     }
     for command in {*SESSIONS} - {*SIDE_BY_SIDE, SWEPT}:  # of a sweep see tests/test_sweep_plan.py
         taken = [it.of(command).lists for it in options_of(*PLAN)]
@@ -88,27 +98,29 @@ def test_only_a_run_takes_lists() -> None:
 def test_sides_are_called_by_what_differs() -> None:
     cases: list[tuple[dict[str, Any], list[str]]] = [
         ({"dim": ["batch=1,8"]}, ["batch=1", "batch=8"]),
-        ({"dim": ["batch=1,8", "s=4"], "threads": "1,2"}, ["threads=1 batch=1", "threads=1 batch=8", "threads=2 batch=1",
-                                                          "threads=2 batch=8"]),
+        ({"dim": ["batch=1,8", "s=4"], "intra_op_threads": "1,2"}, ["intra-op-threads=1 batch=1", "intra-op-threads=1 batch=8", "intra-op-threads=2 batch=1",
+                                                          "intra-op-threads=2 batch=8"]),
         ({"opt_level": "basic,all"}, ["opt-level=basic", "opt-level=all"]),
         ({"shape": ["x:1x3,8x3"]}, ["x=1x3", "x=8x3"]),
         ({"ep": ["cpu", "cuda"]}, ["cpu", "cuda"]),
-        ({"ep": ["cpu", "cuda"], "threads": "1,2"}, ["cpu threads=1", "cpu threads=2", "cuda threads=1", "cuda threads=2"]),
+        ({"ep": ["cpu", "cuda"], "intra_op_threads": "1,2"}, ["cpu intra-op-threads=1", "cpu intra-op-threads=2", "cuda intra-op-threads=1", "cuda intra-op-threads=2"]),
         ({"ep": ["/a/lib.so", "/b/lib.so"]}, ["a/lib", "b/lib"]),
         ({"ep": ["/a/c/lib.so", "/b/c/lib.so", "/b/c/other.so", "cpu"]}, ["a/c/lib", "b/c/lib", "other", "cpu"]),
         ({"ep": ["cuda", "/a/cuda.so"]}, ["cuda", "a/cuda"]),
         ({"ep": ["/a/lib.so", "/a/x/../lib.so"]}, ["/a/lib.so", "/a/x/../lib.so"]),
-        ({"threads": "2"}, ["auto"]),
+        ({"intra_op_threads": "2"}, ["auto"]),
     ]  # fmt: skip
     for given, names in cases:
         assert side_names(plans(**given)) == names
-    made = [plan_of("m.onnx", it) for it in ({"cuda-graph": True}, {"threads": 1, "session-config": {"a": "1"}})]
-    assert side_names(made) == ["threads=default cuda-graph a=default", "threads=1 no cuda-graph a=1"]
+    made = [
+        plan_of("m.onnx", it) for it in ({"cuda-graph": True}, {"intra-op-threads": 1, "session-config": {"a": "1"}})
+    ]
+    assert side_names(made) == ["intra-op-threads=default cuda-graph a=default", "intra-op-threads=1 no cuda-graph a=1"]
     made = [plan_of("m.onnx", {"session-config": {"a": text}}) for text in ("x y", "x-y")]
     assert side_names(made) == ["a=x y", "a=x-y-2"]
     made = [plan_of("m.onnx", it) for it in ({"ep": "cpu"}, {"ep": "cuda", "ep-option": {"a": "1"}})]
     assert side_names(made) == ["cpu", "cuda"]
     assert differ_by_ep(plans(ep=["cpu", "/a/lib.so"]))
     assert differ_by_ep(plans())
-    assert not differ_by_ep(plans(ep=["cpu", "cuda"], threads="1,2"))
+    assert not differ_by_ep(plans(ep=["cpu", "cuda"], intra_op_threads="1,2"))
     assert not differ_by_ep(plans(dim=["b=1,2"]))

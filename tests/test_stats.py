@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats as scipy_stats
 
-from ortbench.core.stats import Ratio, Stats, _sign_test_rank, median_interval, paired_ratio, summarise, t_quantile
+from ortbench.core.stats import Stats, _sign_test_rank, median_interval, summarise, t_quantile
 from tests.expect import there
 
 REPEATS = 1000
@@ -116,41 +116,6 @@ def test_coverage_of_samples_whose_blocks_differ() -> None:
     samples = np.round(1e6 + 1e4 * (of_block + noise)).astype(np.int64).reshape(REPEATS, -1)
     assert share_covering(samples, 1e6, [size] * blocks) >= 0.92
     assert share_covering(samples, 1e6, None) <= 0.6
-
-
-def test_ratios_of_pairs() -> None:
-    found = paired_ratio([100, 200, 300, 400, 500, 600], [100, 100, 100, 100, 100, 100])
-    assert found.ratio == pytest.approx(12**0.5)  # halfway between 3 and 4, in logarithms
-    assert found.ci95 == pytest.approx((1.0, 6.0))
-    found = paired_ratio([float(number) for number in range(9, 0, -1)], [1.0] * 9)
-    assert found.ratio == pytest.approx(5)
-    assert found.ci95 == pytest.approx((2, 8))
-    assert paired_ratio([7] * 5, [7] * 5) == Ratio(1.0, None)
-    base = [1000 * 2**number for number in range(8)]
-    found = paired_ratio([2 * value for value in base], base)
-    assert found.ratio == pytest.approx(2)
-    assert found.ci95 == pytest.approx((2, 2))
-    assert paired_ratio([0], [4]).ratio == pytest.approx(0.25)
-    assert paired_ratio([4], [0]).ratio == pytest.approx(4)
-    for numerator, denominator in [([], []), ([1.0], []), ([1.0], [1.0, 2.0])]:
-        with pytest.raises(ValueError, match="same rounds"):
-            paired_ratio(numerator, denominator)
-
-
-def test_coverage_of_the_ratio() -> None:
-    for rounds in [8, 30]:
-        generator = np.random.default_rng(4)
-        drift = np.exp(
-            generator.standard_normal((REPEATS, rounds))
-        )  # far more than the ratio, and the same on both sides
-        sides = 1e6 * drift * np.exp(0.1 * generator.standard_normal((2, REPEATS, rounds)))
-        covered = 0
-        for numerator, denominator in zip(1.25 * sides[0], sides[1], strict=True):
-            interval = there(paired_ratio(numerator.tolist(), denominator.tolist()).ci95)
-            covered += interval[0] <= 1.25 <= interval[1]
-        exact = 1 - 2 * scipy_stats.binom.cdf(_sign_test_rank(rounds) or 0, rounds, 0.5)
-        assert covered / REPEATS == pytest.approx(exact, abs=0.015)
-        assert covered / REPEATS >= 0.94
 
 
 def test_t_quantile() -> None:

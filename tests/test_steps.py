@@ -76,15 +76,15 @@ def test_patterns_that_fit_nothing_or_too_much() -> None:
 def test_the_options_of_a_loop() -> None:
     given = {
         "feedback": ["y=x"], "steps": 5, "first-dim": ["sequence=7"], "fill": ["mask=1", "ids=past+index"],
-        "share-buffers": True, "keep": ["logits"], "resident": ["condition"],
+        "keep": ["logits"], "resident": ["condition"],
     }  # fmt: skip
-    steps = Steps(FED, 5, {"sequence": 7}, {"mask": "1", "ids": "past+index"}, True, ("logits",), ("condition",))
+    steps = Steps(FED, 5, {"sequence": 7}, {"mask": "1", "ids": "past+index"}, ("logits",), ("condition",))
     assert steps_of(typed(given, "loop")) == steps
     assert steps_from(json.loads(json.dumps(asdict(steps)))) == steps
     assert steps_of({"feedback": FED}) == Steps(FED) == steps_from(json.loads(json.dumps(asdict(Steps(FED)))))
     assert Steps().count == 16
     assert steps_of({}) is None
-    for flag in ["steps", "first-dim", "fill", "share-buffers", "keep", "resident"]:
+    for flag in ["steps", "first-dim", "fill", "keep", "resident"]:
         assert (
             refusal(BadInput, steps_of, {flag: 3})
             == f"--{flag} is for a loop: say what is fed back with --feedback OUT=IN"
@@ -97,11 +97,8 @@ def test_the_options_of_a_loop() -> None:
 
 def test_modes_of_a_loop() -> None:
     assert asked_modes({"feedback": FED}) == ("cpu-tensors", "device-resident", "host-accessible")
-    assert asked_modes({"feedback": FED, "share-buffers": True}) == (*asked_modes({"feedback": FED}), "shared")
-    assert asked_modes({"feedback": FED, "share-buffers": True, "mode": ["cpu-tensors"]}) == (
-        "cpu-tensors",
-        "shared",
-    )
+    assert asked_modes({"feedback": FED, "mode": ["all"]}) == (*asked_modes({"feedback": FED}), "shared")
+    assert asked_modes({"feedback": FED, "mode": ["shared", "default"]}) == ("shared", *asked_modes({"feedback": FED}))
     assert "shared" not in asked_modes({})
     plan = plan_of(TINY, {"feedback": FED, "steps": 3})
     assert plan.steps == Steps(FED, 3)
@@ -123,11 +120,11 @@ def test_a_loop_that_cannot_be_carried_out() -> None:
         (replace(LOOP, modes=("gpu",)), "--mode 'gpu': there is no such mode; choose from cpu-tensors, device-resident, "
                                         "host-accessible, shared"),
         (replace(LOOP, target=Target(dynamic_outputs=True)), "--dynamic-outputs: is for single inferences, leave it out of a loop"),
-        (replace(LOOP, target=Target(external="numpy")), "--external: is for single inferences, leave it out of a loop"),
+        (replace(LOOP, target=Target(input_memory="numpy")), "--input-memory: is for single inferences, leave it out of a loop"),
         (replace(LOOP, target=Target(cuda_graph=True)), "--cuda-graph: is for single inferences, leave it out of a loop"),
-        (replace(LOOP, nodes=True), "--nodes: is for single inferences, leave it out of a loop"),
+        (replace(LOOP, nodes=True), "--measure-nodes: is for single inferences, leave it out of a loop"),
         (replace(LOOP, measure_copies=True), "--measure-copies: is for single inferences, leave it out of a loop"),
-        (replace(LOOP, inputs=Inputs(lengths={"x": 3})), "--length: is for single inferences, leave it out of a loop"),
+        (replace(LOOP, inputs=Inputs(lengths={"x": 3})), "--sequence-tensors: is for single inferences, leave it out of a loop"),
     ]:  # fmt: skip
         assert refusal(BadInput, check, plan) == message
     check(replace(LOOP, inputs=Inputs(dims={"past_length": 0})))

@@ -102,7 +102,7 @@ def test_sets_of_one_name_are_told_apart_by_their_folders(tmp_path: Path) -> Non
 
 def test_what_a_sweep_has_of_its_own() -> None:
     lists = {it.flag for it in options_of(*PLAN) if SWEPT in it.commands and it.of(SWEPT).lists}
-    assert lists == {"dim", "shape", "length"}
+    assert lists == {"dim", "shape", "sequence-tensors"}
     assert {it.flag for it in declared(Swept).values()} == {"data", "slo"}
     assert replace(Swept(), slo=Slo("p99", 1)).slo == Slo("p99", 1)
 

@@ -30,7 +30,7 @@ MODEL_NAMES = ("multi_output", "transformer_ids")  # several dtypes; ids, whose 
 SOFTWARE_GPU = str(ROOT / "tests" / "software-gpu")
 _EP = {CPU: "cpu", WEBGPU: "webgpu", OPENVINO: "openvino"}
 _HEADER = ("ONNX Runtime", "EP", *(f"`{mode}`" for mode in MODES), "`bandwidth`")
-_ALL_MODES = ("--pinned", "--async-runs", "--depth", 2)
+_ALL_MODES = ("--mode", "all", "--depth", 2)
 _ONCE = ("--iterations", 1, "--warmup", 1)
 
 

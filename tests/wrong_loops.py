@@ -17,9 +17,8 @@ from ortbench.plan.target import Inputs, Target
 from ortbench.worker.loops import data
 from ortbench.worker.loops.base import LoopMode
 from ortbench.worker.loops.bound import BoundLoop, State
-from ortbench.worker.loops.cpu import CpuLoop
 from ortbench.worker.loops.data import LoopData
-from ortbench.worker.loops.modes import HostAccessibleLoop, ResidentLoop, SharedLoop
+from ortbench.worker.loops.modes import CpuLoop, HostAccessibleLoop, ResidentLoop, SharedLoop
 from ortbench.worker.proofs.outputs import check_outputs
 from ortbench.worker.session import providers, session
 from ortbench.worker.session.session import Model

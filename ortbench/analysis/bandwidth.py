@@ -19,10 +19,11 @@ from pathlib import Path
 from statistics import median
 
 from ortbench.analysis.comparing.comparable import machine, short
-from ortbench.analysis.comparing.pairs import block_medians, blocks, shared
+from ortbench.analysis.comparing.pairs import blocks, ratio_of_medians
 from ortbench.core import units
 from ortbench.core.errors import BadInput
-from ortbench.core.stats import Ratio, paired_ratio, summarise
+from ortbench.core.resampling import Ratio
+from ortbench.core.stats import summarise
 from ortbench.model.modes import (
     COPY,
     COPY_TIME,
@@ -113,13 +114,14 @@ def _peak(result: Result, way: Direction) -> Peak | None:
 
 
 def advantage(result: Result, way: Direction) -> tuple[int, Ratio] | None:
-    """How many times as fast HOST_ACCESSIBLE memory is, by paired blocks, and at which size: the largest of both."""
+    """How many times as fast HOST_ACCESSIBLE memory is, by medians, and at which size: the largest of both."""
     by_size = [{size_of(case): case for case in measured(result, way, memory)} for memory in MEMORIES]
     sizes = by_size[0].keys() & by_size[1].keys()
     if not sizes:
         return None
-    ordinary, accessible = shared(*(block_medians(cases[max(sizes)], way) for cases in by_size))
-    return (max(sizes), paired_ratio(ordinary, accessible)) if ordinary else None
+    ordinary, accessible = ((cases[max(sizes)], way) for cases in by_size)
+    found = ratio_of_medians(ordinary, accessible)
+    return None if found is None else (max(sizes), found)
 
 
 def sync_of(result: Result) -> CopySync:

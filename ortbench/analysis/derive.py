@@ -6,12 +6,14 @@ from collections.abc import Callable
 from typing import Any
 
 from ortbench.analysis.bandwidth import add_shares
-from ortbench.analysis.comparing.pairs import block_medians, shared
+from ortbench.analysis.comparing.pairs import ratio_of
 from ortbench.analysis.host import put_host, put_spin_share
 from ortbench.analysis.items import put_throughput
 from ortbench.analysis.nodes.handing_on import is_only_host_accessible, shows_copies
+from ortbench.analysis.noise import leaves
 from ortbench.analysis.steps_and_stages import summarise_stages, summarise_steps
-from ortbench.core.stats import Value, paired_ratio, summarise
+from ortbench.analysis.sums import put_remainder
+from ortbench.core.stats import Value, summarise
 from ortbench.model.kinds import KINDS
 from ortbench.model.modes import (
     COPIES_HIDDEN,
@@ -37,11 +39,12 @@ def derive(result: Result) -> None:
     """Put every figure into a result that follows from its samples as they are now; it may have more of them later."""
     cases = [case for case in result.cases if case.load_blocks is None]  # load points have theirs from elsewhere
     for case in cases:  # found anew each time: a mode that has failed since takes no part
-        case.speedup = None
+        case.speedup, case.noisy = None, False
         case.metrics = {key: it for key, it in case.metrics.items() if not (isinstance(it, Value) and it.derived)}
         _summarise(case)
         if put_parts := _PARTS.get(result.kind):
             put_parts(case, result.part)
+        put_remainder(case, work_of(result).count)
         put_throughput(case, result.items)
         put_host(case, work_of(result).steps)
         put_spin_share(case)
@@ -76,7 +79,8 @@ def _compare_with_cpu(result: Result) -> None:
         return
     for case in result.cases:
         if case.status == OK and case.stats(LATENCY) is not None:
-            case.speedup = _ratio(cpu, case)
+            case.speedup = ratio_of(cpu, case)
+            case.noisy = case is not cpu and not leaves(result, cpu, case, case.speedup)
 
 
 def _derive_copies(result: Result) -> None:
@@ -115,20 +119,9 @@ def _describe_pipeline(result: Result) -> None:
             continue
         put_hidden(case)
         device = result.case(mode_of(case.mode).like)
-        against = None if device is None or case.status != OK else _ratio(device, case)
+        against = None if device is None or case.status != OK else ratio_of(device, case)
         if against is not None:
             case.put(PIPELINE_SPEEDUP, against.value, against.ci95, derived=True)
-
-
-def _ratio(base: Case, case: Case) -> Value | None:
-    """How many times as fast as `base` a case is, over paired blocks; None without any."""
-    pairs = shared(block_medians(base, LATENCY), block_medians(case, LATENCY))
-    if not pairs[0]:
-        return None
-    ratio = paired_ratio(*pairs)
-    return Value(
-        round(ratio.ratio, 4), None if ratio.ci95 is None else (round(ratio.ci95[0], 4), round(ratio.ci95[1], 4))
-    )
 
 
 def put_hidden(case: Case) -> None:

@@ -7,14 +7,15 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from ortbench.analysis.noise import WHO, sentence, used_by_others
 from ortbench.analysis.packages import MISNAMED, SHARED, in_folder, mending, overwritten
 from ortbench.core import units
-from ortbench.core.ep_names import is_nvidia
-from ortbench.core.library_sources import CUDA_PACKAGE, origin
+from ortbench.core.ep_names import CUDA_PACKAGE, is_nvidia, origin
 from ortbench.core.safe_text import listed
 from ortbench.model.doctor_schema import Card, Cpu, Cuda, Facts, Noise, Nvidia, Profiler
 from ortbench.model.hardware_names import kind
 from ortbench.model.protocol import ListedEp
+from ortbench.model.schema import MachineNoise
 
 GOOD, KNOW, BAD = "good", "worth knowing", "bad"
 VERDICTS = (GOOD, KNOW, BAD)
@@ -37,7 +38,6 @@ def number(version: str | None, parts: int = 2) -> tuple[int, ...] | None:
     return tuple(found) if len(found) == parts else None
 
 
-_QUIET, _BUSY = 0.1, 0.5  # load for each core that may be used
 _SCARCE = 0.1  # of memory
 _IDLE = 0.05  # of a card
 _SAME, _COARSE = 0.02, 0.10  # differences that a run of `_RUN_S` per mode, the default, can see
@@ -49,8 +49,8 @@ def processor(facts: Facts) -> Iterator[Finding]:
     cpu = facts["cpu"]
     yield from _cores(cpu)
     yield from _clocks(cpu)
-    if cpu["load"] is not None:
-        yield _load(cpu["load"], cpu["usable"] or cpu["cores"] or 1)
+    if cpu["last_second"] is not None:
+        yield _busy(cpu["last_second"]) or Finding(GOOD, f"{used_by_others(cpu['last_second'])} in the last second")
     memory = facts["memory"]
     text = f"{units.size(memory['available'])} of {units.size(memory['total'])} memory are free"
     if memory["available"] < _SCARCE * memory["total"]:
@@ -75,7 +75,7 @@ def _cores(cpu: Cpu) -> Iterator[Finding]:
             f"the container may take {units.count(limit, 'core')}' worth of time, and ONNX Runtime starts a thread "
             "for each core: all of them are stopped until the next period when it is spent"
         )
-        yield Finding(BAD, text, f"ortbench run MODEL --ep cpu --threads {threads}")
+        yield Finding(BAD, text, f"ortbench run MODEL --ep cpu --intra-op-threads {threads}")
     elif usable is not None:
         yield Finding(GOOD, "no container limits how much of its cores' time it may take")
 
@@ -102,15 +102,10 @@ def _clocks(cpu: Cpu) -> Iterator[Finding]:
         )
 
 
-def _load(load: float, cores: int) -> Finding:
-    text = f"load average {load:g} over the last minute, for {units.count(cores, 'core')}"
-    if load < _QUIET * cores:
-        return Finding(GOOD, text)
-    if load < _BUSY * cores:
-        return Finding(KNOW, f"{text}: something else runs here")
-    return Finding(
-        BAD, f"{text}: other processes take time from what is measured", "ps -eo pcpu,pid,comm --sort=-pcpu | head"
-    )
+def _busy(noise: MachineNoise | None) -> Finding | None:
+    """That others take time from what is measured, in the words of a report; None on a quiet machine."""
+    said = sentence(noise)
+    return None if said is None else Finding(BAD, said.removesuffix("."), WHO)
 
 
 def cards(facts: Facts) -> Iterator[Finding]:
@@ -180,6 +175,8 @@ def noise(facts: Facts) -> Iterator[Finding]:
     """What a run could not see here."""
     if (found := facts["noise"]) is not None:
         yield _noise(found)
+        if (busy := _busy(found.get("machine"))) is not None:
+            yield busy
 
 
 def _noise(found: Noise) -> Finding:
@@ -194,7 +191,7 @@ def _noise(found: Noise) -> Finding:
         return Finding(GOOD, text)
     if seen <= _COARSE:
         return Finding(KNOW, text)
-    return Finding(BAD, f"{text}: measure when nothing else runs", "ps -eo pcpu,pid,comm --sort=-pcpu | head")
+    return Finding(BAD, f"{text}: measure when nothing else runs", WHO)
 
 
 def visible(found: Noise) -> float | None:

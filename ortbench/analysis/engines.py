@@ -8,13 +8,8 @@ when the session ends.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from ortbench.core.errors import BadInput
-from ortbench.core.units import duration
-
-if TYPE_CHECKING:
-    from ortbench.model.result import Result
 
 TENSORRT, TENSORRT_RTX = "TensorrtExecutionProvider", "NvTensorRTRTXExecutionProvider"
 BUILDERS = (TENSORRT, TENSORRT_RTX)
@@ -43,17 +38,3 @@ def is_warm(before: frozenset[File], after: frozenset[File]) -> bool:
     An engine file that is new was built. The timings change with every build, and on their own make it faster only.
     """
     return bool(before) and not any(name.endswith(".engine") for name, _, _ in after - before)
-
-
-def engine_sentences(result: Result) -> list[str]:
-    """How long the engine took; empty for EPs that build none."""
-    if result.target["ep"] not in BUILDERS:
-        return []
-    took, first = (duration(result.setup[key]) for key in ("session_ns", "first_inference_ns"))
-    cache = result.setup.get("engine_cache")
-    then = f"the first run took {first}"
-    if cache is None:
-        return [f"Engine built in {took}, {then}; --engine-cache DIR keeps it for the next session."]
-    if cache["warm"]:
-        return [f"Engine loaded from the cache in {took}, {then}."]
-    return [f"Engine built in {took} (cold cache), {then}; the next session loads it."]

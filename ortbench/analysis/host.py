@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from ortbench.analysis.comparing.pairs import block_medians, shared
+from ortbench.analysis.comparing.pairs import by_round
+from ortbench.analysis.findings.finding import Finding, Weight
+from ortbench.analysis.findings.program import again
 from ortbench.core.ep_names import CAPTURING_EPS
-from ortbench.core.stats import FEWEST, Value, difference_interval, paired_ratio
+from ortbench.core.resampling import Rounds, figure_of
+from ortbench.core.stats import FEWEST, Value
 from ortbench.core.units import duration, share
 from ortbench.model.modes import (
     CPU_CORES,
@@ -60,15 +63,17 @@ def _whole(case: Case) -> str:
 
 
 def _is_host_bound(case: Case) -> bool:
-    """Whether enqueue is `HOST_BOUND` of an inference beyond doubt, over the blocks that both were taken in.
+    """Whether enqueue is `HOST_BOUND` of an inference beyond doubt, over the rounds that both were taken in.
 
     On a busy machine a run that waits can go for one that does not; then enqueue is all of it and says nothing of the host.
     """
-    submit, whole = shared(*(block_medians(case, phase) for phase in (ENQUEUE, _whole(case))))
-    left = difference_interval([a - b for a, b in zip(whole, submit, strict=True)])
-    interval = paired_ratio(submit, whole).ci95 if submit else None
-    if left is None or interval is None:
+    submit, whole = (by_round(case, phase) for phase in (ENQUEUE, _whole(case)))
+    rounds = Rounds(submit.keys() & whole.keys())
+    if not rounds.are_enough:
         return False
+    submits, wholes = rounds.figures(submit), rounds.figures(whole)
+    left = rounds.interval(wholes - submits, figure_of(whole) - figure_of(submit))
+    interval = rounds.interval(submits / wholes, figure_of(submit) / figure_of(whole))
     cost = 0 if case.sync is None else case.sync["cost_ns"]
     # Behind work a fence takes longer than on an idle device, where its cost is known from: three times as long on an H100.
     return interval[0] >= HOST_BOUND and left[0] * case.inferences(_whole(case)) > _LEFT_NS + 3 * cost
@@ -86,12 +91,12 @@ def _is_spinning(case: Case) -> bool:
     return spent is not None and still is not None and spent.ci95[0] > still[1]
 
 
-def host_sentences(result: Result) -> list[str]:
+def host_findings(result: Result) -> list[Finding]:
     return [*(_waits_for_launches(result) or _host_bound(result)), *_spinning(result)]
 
 
-def _waits_for_launches(result: Result) -> list[str]:
-    """By CUPTI's records of kernels: an EP whose runs wait for the device by themselves hides in them how long they submit.
+def _waits_for_launches(result: Result) -> list[Finding]:
+    """By CUPTI's records of kernels: an EP whose inferences wait for the device by themselves hides in them how long they enqueue.
 
     That a device which computes the smaller part of an inference waits for its host the rest of it was seen on an H100: of a
     ResNet-50 whose kernels take 0.82 ms of 1.86 ms a captured graph takes 0.84 ms.
@@ -102,45 +107,50 @@ def _waits_for_launches(result: Result) -> list[str]:
         if case.status != OK or busy is None or not whole:
             continue
         if 0 < busy <= COMPUTES * whole:
-            said = f"In {case.mode} the GPU computes for {duration(busy)} of an inference of {duration(whole)} "
-            said += f"({share(busy / whole)}) by CUPTI: the rest it waits for the host"
-            return [f"{said}{_what_helps(result, case)}."]
+            what = f"The GPU computes for {share(busy / whole)} of an inference with {case.mode}, the rest it waits for the host"
+            evidence = f"{duration(busy)} of {duration(whole)}, measured by CUPTI"
+            return [Finding(what, evidence, _what_helps(result, case))]
     return []
 
 
-def _host_bound(result: Result) -> list[str]:
+def _host_bound(result: Result) -> list[Finding]:
     sure = [case for case in result.cases if case.status == OK and _is_host_bound(case)]
     bound = [(part, case) for case in sure if (part := case.value(ENQUEUE_SHARE)) is not None]
     if not bound:
         return []
     part, case = max(bound, key=lambda it: it[0])
-    whole = "a run" if mode_of(case.mode).in_bursts else "an inference"
-    said = f"Host-bound: enqueue is {share(min(part, 1.0))} of {whole} with {case.mode}"
-    return [f"{said}{_what_helps(result, case)}."]
+    what = f"{case.mode} is host-bound"
+    return [Finding(what, f"enqueue takes {share(min(part, 1.0))} of an inference", _what_helps(result, case))]
 
 
 def _what_helps(result: Result, case: Case) -> str:
-    """What helps of what an EP and a model have, behind a sentence; empty where nothing does."""
-    found, ep = [], result.target["ep"]
+    """What gives the device more to do for each call, of what the EP and the model have; empty where nothing does."""
+    ep = result.target["ep"]
     if ep in CAPTURING_EPS and mode_of(case.mode).captured and not result.target.get("cuda_graph"):
-        found.append("--cuda-graph, which submits a run in one call")
+        return again(result, "--cuda-graph")
     if result.items is not None and (dim := result.items["dim"]) is not None:
-        found.append(f"a bigger batch (--dim {dim}=N), which gives the device more to do for each call")
-    return f"; what helps: {', '.join(found)}" if found else ""
+        return again(result, "--dim", f"{dim}={2 * result.items['count']}")
+    return ""
 
 
-def _spinning(result: Result) -> list[str]:
+def _spinning(result: Result) -> list[Finding]:
     asked = [case for case in result.cases if case.status == OK and f"{CPU_TIME}_{NO_SPIN}" in case.metrics]
     sure = {case.mode: part for case in asked if _is_spinning(case) and (part := case.value(SPIN_SHARE)) is not None}
     if not sure and any(map(_still, asked)):
-        return ["That threads of ONNX Runtime spin is no measurable part of the CPU time."]
+        what = "Spinning threads of ONNX Runtime take no measurable part of the CPU time"
+        return [Finding(what, weight=Weight.DETAIL)]
     if not sure:
-        return ["How much of the CPU time is threads that spin does not show in so few blocks."] if asked else []
+        what = "How much CPU time threads spin away cannot be told from so few blocks"
+        return [Finding(what, weight=Weight.DETAIL, tone="unclear")] if asked else []
     case = next(case for case in asked if sure.get(case.mode) == max(sure.values()))
     total, still = case.median(LATENCY), case.value(f"{LATENCY}_{NO_SPIN}") or 0
-    took = "" if total is None else f", and takes {duration(still)} in place of {duration(total)}"
+    took = "" if total is None else f", latency {duration(still)} instead of {duration(total)}"
+    spent, quiet = cpu_time_ns(case) or 0, case.value(f"{CPU_TIME}_{NO_SPIN}") or 0
     return [
-        f"≈{share(sure[case.mode])} of the CPU time with {case.mode} is threads of ONNX Runtime that spin: with "
-        f"--session-config session.intra_op.allow_spinning=0 a run has {duration(case.value(f'{CPU_TIME}_{NO_SPIN}') or 0)} of it "
-        f"in place of {duration(cpu_time_ns(case) or 0)}{took}."
+        Finding(
+            f"Spinning threads of ONNX Runtime take ≈{share(sure[case.mode])} of the CPU time of {case.mode}",
+            f"without spinning CPU time is {duration(quiet)} instead of {duration(spent)}{took}",
+            again(result, "--session-config", "session.intra_op.allow_spinning=0"),
+            Weight.COST,
+        )
     ]

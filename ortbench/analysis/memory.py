@@ -51,7 +51,7 @@ def why_unknown(case: Case, side: str) -> str:
     """Why there is no `figure`, in words."""
     memory = case.memory
     if memory is None:
-        return "was not measured (--memory)"
+        return "was not measured (--measure-memory)"
     if memory["failed"] is not None:
         return f"could not be measured: {memory['failed']}"
     if side == DEVICE:

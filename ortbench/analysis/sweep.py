@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import replace
-from statistics import mean, median
-from typing import Protocol
+from statistics import median
+from typing import Any, Protocol, TypedDict
 
-from ortbench.analysis.comparing.pairs import block_medians, shared
+from ortbench.analysis.comparing.pairs import ratio_of_medians
 from ortbench.analysis.items import dim_sizes
-from ortbench.core.stats import difference_interval, paired_ratio
+from ortbench.analysis.noise import allows, joined
+from ortbench.core.resampling import Blocks, Rounds
 from ortbench.model.modes import ALL_MODES, CPU, ITEM_THROUGHPUT, LATENCY, is_rate
 from ortbench.model.result import FAILED, RUN, SWEEP, Case, Point, Result
 from ortbench.model.schema import Axis, Best, BestShape, SwitchedShape, Switching, Tensor
@@ -64,6 +65,28 @@ def _best(result: Result, mode: str, slo: Slo | None, by: str) -> BestShape | No
     }
 
 
+def is_noisy(result: Result, mode: str) -> bool:
+    """Whether the machine was too busy to say which shape of a mode gets most items done."""
+    best = result.best and result.best["modes"].get(mode)
+    if best is None or best["by"] != ITEMS:
+        return False
+    cases = {shape.name: (shape, case) for shape, case in cases_of(result, mode)}
+    first, others = cases.pop(best["shape"]), [it for name, it in cases.items() if name not in best["ties"]]
+    return any(not _noise_allows(result, first, it) for it in others)
+
+
+def _noise_allows(result: Result, best: tuple[Point, Case], other: tuple[Point, Case]) -> bool:
+    """Whether noise leaves the claim that a shape takes less time for an item than another, by the intervals of both."""
+    (mine, theirs), counts = (
+        (it[1].stats(LATENCY) for it in (best, other)),
+        [(it[0].items or {"count": 1})["count"] for it in (best, other)],
+    )
+    if mine is None or theirs is None:
+        return True
+    least = (theirs.ci95[0] / counts[1]) / max(mine.ci95[1] / counts[0], 1e-9)
+    return allows(result, best[1], other[1], least, (counts[0], counts[1]))
+
+
 def _bytes(point: Point) -> int:
     return sum(tensor["bytes"] or 0 for tensor in point.inputs)
 
@@ -78,14 +101,12 @@ def _interval(point: Point, case: Case) -> list[float] | None:
 
 
 def _is_tie(best: tuple[Point, Case], other: tuple[Point, Case]) -> bool:
-    """Whether two shapes cannot be told apart by their time for an item: pair by pair of blocks, else by their intervals."""
+    """Whether two shapes cannot be told apart by their time for an item: by rounds that both have, else by their intervals."""
     (point, case), (point_b, case_b) = best, other
-    pairs = shared(block_medians(case_b, LATENCY), block_medians(case, LATENCY))
     count, count_b = (1 if it.items is None else it.items["count"] for it in (point, point_b))
-    if pairs[0]:
-        found = paired_ratio([ns / count_b * 1e3 for ns in pairs[0]], [ns / count * 1e3 for ns in pairs[1]])
-        if found.ci95 is not None:
-            return found.ci95[0] <= 1 <= found.ci95[1]
+    found = ratio_of_medians((case_b, LATENCY), (case, LATENCY))
+    if found is not None and found.ci95 is not None:
+        return found.ci95[0] <= count_b / count <= found.ci95[1]
     mine, theirs = _interval(point, case), _interval(point_b, case_b)
     return mine is not None and theirs is not None and theirs[1] >= mine[0]
 
@@ -128,39 +149,46 @@ def switched(mode: str, shapes: Sequence[str], calls: int) -> Switching:
 def summarise_switching(found: Switching) -> Switching:
     """The figures that follow from its samples; at least one round of them."""
     calls = found["calls"]
-    ways: dict[str, list[list[float]]] = {
-        way: [_by_round(it["samples"][way], calls) for it in found["shapes"]] for way in ("alone", "turns")
-    }
+    count = len(found["shapes"][0]["samples"]["alone"]) // calls
+    rounds = Rounds(range(count))
     shapes: list[SwitchedShape] = []
-    for it, alone, turns in zip(found["shapes"], ways["alone"], ways["turns"], strict=True):
-        ratio = paired_ratio(turns, alone)
-        alone_ns, turns_ns = (round(median(it["samples"][way])) for way in ("alone", "turns"))
-        of_ratio, ci95 = round(ratio.ratio, 4), _rounded(ratio.ci95)
-        shapes.append({**it, "alone_ns": alone_ns, "turns_ns": turns_ns, "ratio": of_ratio, "ci95": ci95})
-    # A turn of all shapes, either way.
-    whole = {way: [sum(times) for times in zip(*of_points, strict=True)] for way, of_points in ways.items()}
-    ratio = paired_ratio(whole["turns"], whole["alone"])
-    each = [(turn - alone) / len(shapes) for turn, alone in zip(whole["turns"], whole["alone"], strict=True)]
-    # Of the medians of all calls, which bear more of a busy machine than those of the few calls of a round do.
-    cost = round(mean(it["turns_ns"] - it["alone_ns"] for it in shapes))
-    within = difference_interval(each)
+    # A turn of all shapes, either way: what it takes, and in each resample of the rounds.
+    took = {"alone": 0, "turns": 0}
+    drawn: dict[str, Any] = dict.fromkeys(took, 0.0)
+    for it in found["shapes"]:
+        ns = {way: round(median(it["samples"][way])) for way in took}
+        figures = {way: rounds.figures(_by_round(it["samples"][way], calls)) for way in took if rounds.are_enough}
+        for way in took:
+            took[way] += ns[way]
+            drawn[way] = drawn[way] + figures.get(way, 0.0)
+        shapes.append({**it, "alone_ns": ns["alone"], "turns_ns": ns["turns"], **_times(rounds, figures, ns)})
+    cost, within = (took["turns"] - took["alone"]) / len(shapes), None
+    if rounds.are_enough:
+        within = [round(end) for end in rounds.interval((drawn["turns"] - drawn["alone"]) / len(shapes), cost)]
     return {
         **found,
-        "rounds": len(each),
-        "ratio": round(ratio.ratio, 4),
-        "ci95": _rounded(ratio.ci95),
-        "cost_ns": cost,
-        "cost_ci95_ns": None if within is None else [min(round(within[0]), cost), max(round(within[1]), cost)],
+        "rounds": count,
+        **_times(rounds, drawn, took),
+        "cost_ns": round(cost),
+        "cost_ci95_ns": within,
         "shapes": shapes,
     }
 
 
-def _by_round(samples: Sequence[int], calls: int) -> list[float]:
-    return [median(samples[at : at + calls]) for at in range(0, len(samples), calls)]
+class _Times(TypedDict):
+    ratio: float
+    ci95: list[float] | None
 
 
-def _rounded(interval: tuple[float, float] | None) -> list[float] | None:
-    return None if interval is None else [round(end, 4) for end in interval]
+def _times(rounds: Rounds, drawn: Mapping[str, Any], took: Mapping[str, int]) -> _Times:
+    """How many times as long calls take in turns, by what they take and by what each resample has instead."""
+    ratio = max(took["turns"], 1) / max(took["alone"], 1)
+    inside = rounds.interval(drawn["turns"] / drawn["alone"], ratio) if rounds.are_enough else None
+    return {"ratio": round(ratio, 4), "ci95": None if inside is None else [round(end, 4) for end in inside]}
+
+
+def _by_round(samples: Sequence[int], calls: int) -> Blocks:
+    return {number: samples[number * calls :][:calls] for number in range(len(samples) // calls)}
 
 
 def has_a_cost(found: Switching) -> bool | None:
@@ -223,6 +251,7 @@ def merge(
         "inputs": _common([it.inputs for it in made.shapes if it.inputs]),
         "outputs": _common([it.outputs for it in made.shapes if it.outputs]),
     }
+    made.noise = joined(result.noise for result in results if result is not None)
     made.sweep = {"slo": None if slo is None else {slo.statistic: slo.limit_ns}}
     _collect_warnings(made, shapes, results)
     made.switching = [summarise_switching(it) for it in switching]

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from ortbench.analysis.findings.finding import Finding, Weight
 from ortbench.core.safe_text import listed, shortened
 from ortbench.core.units import duration, size
 from ortbench.model.metrics import METRICS
@@ -15,8 +16,8 @@ from ortbench.model.schema import TensorPlace
 
 HOST = "host memory"
 _REACH = 4  # how far from the size of a copy its rate still holds
-_MOST = 3  # names in a sentence
-_MOST_SENTENCES = 5
+_MOST = 3  # names in a finding
+_MOST_FINDINGS = 5
 
 Side = Literal["inputs", "outputs"]
 SIDES: tuple[Side, ...] = ("inputs", "outputs")
@@ -62,25 +63,25 @@ def _alike(side: Side, places: Sequence[tuple[str, TensorPlace]]) -> tuple[Held,
     return tuple(Held(side, (), tuple(of), *key) for key, of in modes.items())
 
 
-def elsewhere_sentences(result: Result) -> list[str]:
+def elsewhere_findings(result: Result) -> list[Finding]:
     """Which tensors are not in the memory that a mode is about, why, and what it would cost to have them there."""
     found = [it for it in held(result) if not it.usual]
-    said = [_sentence(result, it) for it in found[:_MOST_SENTENCES]]
-    more = sum(len(it.names) for it in found[_MOST_SENTENCES:])
-    return [*said, f"{more} more tensors are elsewhere too: see places in result.json."] if more else said
+    said = [_finding(result, it) for it in found[:_MOST_FINDINGS]]
+    more = sum(len(it.names) for it in found[_MOST_FINDINGS:])
+    rest = Finding(f"{more} more tensors are elsewhere too", "places in result.json has them", weight=Weight.DETAIL)
+    return [*said, rest] if more else said
 
 
-def _sentence(result: Result, it: Held) -> str:
+def _finding(result: Result, it: Held) -> Finding:
     bound = [case.mode for case in result.at_point() if case.status == OK and not mode_of(case.mode).of_cpu_tensors]
     where = "" if list(it.modes) == bound else f" (in {listed(it.modes)})"
-    one = len(it.names) == 1
-    said = f"{named(it)} {'is' if one else 'are'} bound in {it.memory}"
+    said = f"{named(it)} {'is' if len(it.names) == 1 else 'are'} bound in {it.memory}"
+    said = f"{said[0].upper()}{said[1:]}"
     if it.memory != HOST:
-        return f"{said}{where}: {it.why}."
-    return (
-        f"{said}, not on the device{where}: {it.why}. Bound on the device {'it costs' if one else 'each costs'} another copy "
-        f"in every run{_cost(result, it)}."
-    )
+        return Finding(f"{said}{where}", it.why, weight=Weight.COST)
+    each = "would cost" if len(it.names) == 1 else "each would cost"
+    evidence = f"{it.why}; bound on the device {each} another copy per inference{_cost(result, it)}"
+    return Finding(f"{said}, not on the device{where}", evidence, weight=Weight.COST)
 
 
 def named(it: Held) -> str:

@@ -39,7 +39,7 @@ from ortbench.model.result import Result as StoredResult
 from ortbench.plan.bandwidth_plan import CopyPlan
 from ortbench.plan.bandwidth_plan import check as check_copies
 from ortbench.plan.compare_options import compared_of
-from ortbench.plan.load_plan import load_of
+from ortbench.plan.load_plan import load_of, plan_under_load
 from ortbench.plan.loop_plan import steps_of
 from ortbench.plan.options import RawOptions, check_values, make
 from ortbench.plan.output_options import OutputOptions
@@ -48,7 +48,8 @@ from ortbench.plan.plan_builder import inspection_of, plan_of, target_of
 from ortbench.plan.sweep_plan import Swept, check_shapes, shapes_of
 
 Measured = TypeVar("Measured", Result, Bandwidth)
-_ARRAYS = ("input", "expect", "baseline_input", "baseline_expect")
+_ARRAYS = ("input", "expect")
+_BASELINE = "baseline_set"
 _SETS = ("data",)  # of arrays, or of paths
 _MODELS = ("model", "baseline_model")
 
@@ -95,6 +96,9 @@ def _reading(command: str, values: Mapping[str, Any], *positional: str, model: A
             path = "" if model is None else lent.model(model, "model")
             found = {name: values.get(name) for name in options}
             found |= {name: lent.arrays(found[name], name) for name in _ARRAYS if name in found}
+            if isinstance(own := found.get(_BASELINE), Mapping):
+                lents = {name: lent.arrays(own[name], f"{_BASELINE}[{name!r}]") for name in _ARRAYS if name in own}
+                found[_BASELINE] = {**own, **lents}
             found |= {name: lent.several(found[name], name) for name in _SETS if name in found}
             found |= {name: lent.model(found[name], name) for name in _MODELS if found.get(name) is not None}
             given, typed = given_of(options, found)
@@ -109,32 +113,20 @@ def _reading(command: str, values: Mapping[str, Any], *positional: str, model: A
 
 @takes(RunOptions)
 def run(model: Model, *, progress: Tell | None = None, **options: Unpack[RunOptions]) -> Result:
-    """Measure a model in its I/O modes: what copies and inference cost.
-
-    Args:
-        model: the path of an .onnx or .ort file, the file's bytes, or an `onnx.ModelProto`.
+    """Measure a model in its I/O modes: what the copies cost.
 
     Returns:
         what was measured, all modes with all samples; a mode that could not be measured says why, and raises nothing.
-
-    Raises:
-        BadInput, BenchmarkFailed, NotSaved, Interrupted: as their own docstrings say.
     """
     return _run("run", model, options, progress)
 
 
 @takes(LoopOptions)
 def loop(model: Model, *, progress: Tell | None = None, **options: Unpack[LoopOptions]) -> Result:
-    """Measure a model whose outputs are inputs of its next step: what the copies of its state cost.
-
-    Args:
-        model: the path of an .onnx or .ort file, the file's bytes, or an `onnx.ModelProto`.
+    """Measure a model in a loop: what the copies of its state cost.
 
     Returns:
         what was measured, all modes with all samples; a mode that could not be measured says why, and raises nothing.
-
-    Raises:
-        BadInput, BenchmarkFailed, NotSaved, Interrupted: as their own docstrings say.
     """
     return _run("loop", model, options, progress)
 
@@ -149,7 +141,7 @@ def _run(command: str, model: Model, options: Mapping[str, Any], tell: Tell | No
 
 @takes(ChainOptions)
 def chain(file: Place, *, progress: Tell | None = None, **options: Unpack[ChainOptions]) -> Result:
-    """Measure models one behind the other: what it costs that each hands on through the host.
+    """Measure models one after the other: what their links cost.
 
     Stages and links are in a TOML file.
 
@@ -158,9 +150,6 @@ def chain(file: Place, *, progress: Tell | None = None, **options: Unpack[ChainO
 
     Returns:
         what was measured, all modes with all samples; a mode that could not be measured says why, and raises nothing.
-
-    Raises:
-        BadInput, BenchmarkFailed, NotSaved, Interrupted: as their own docstrings say.
     """
     from ortbench.suite.chain_file import plan_of as plan_of_chain
 
@@ -186,22 +175,17 @@ def _measured(plan: Plan, call: Call, tell: Tell | None) -> Result:
 
 @takes(LoadOptions)
 def load(model: Model, *, progress: Tell | None = None, **options: Unpack[LoadOptions]) -> Result:
-    """Measure a model under load: several callers at a time, or requests that are due at a rate.
-
-    Args:
-        model: the path of an .onnx or .ort file, the file's bytes, or an `onnx.ModelProto`.
+    """Measure a model under load: clients, or requests at a rate.
 
     Returns:
         what was measured, with `levels`; a level that failed says why, and raises nothing.
-
-    Raises:
-        BadInput, BenchmarkFailed, NotSaved, Interrupted: as their own docstrings say.
     """
     from ortbench.jobs.load_samples import arrays
     from ortbench.jobs.measuring import measure, new_place
 
     with _reading("load", options, model=model) as call:
-        plan, put = load_of(call.model, call.given, call.typed)
+        plan = plan_under_load(call.model, call.given, call.typed)
+        put = load_of([plan], call.given)
         place = new_place(call.out, [plan], "load")
         with measuring(progress) as observer, _ended():
             loaded = measure([call.called(plan)], place, load=put, quiet=True, observer=observer)
@@ -210,17 +194,11 @@ def load(model: Model, *, progress: Tell | None = None, **options: Unpack[LoadOp
 
 @takes(SweepOptions)
 def sweep(model: Model, *, progress: Tell | None = None, **options: Unpack[SweepOptions]) -> Result:
-    """Measure a model over shapes in one session: which size is best, and what switching shapes costs.
-
-    Args:
-        model: the path of an .onnx or .ort file, the file's bytes, or an `onnx.ModelProto`.
+    """Measure a model over shapes in one session: which is best.
 
     Returns:
         what was measured, with `shapes`, cases at the point of each, and `best`; a shape that could not be measured
         says why, and raises nothing.
-
-    Raises:
-        BadInput, BenchmarkFailed, NotSaved, Interrupted: as their own docstrings say.
     """
     from ortbench.jobs.axes import swept as measured
     from ortbench.jobs.measuring import new_place
@@ -268,7 +246,7 @@ def _ended() -> Iterator[None]:
 def gate(
     result: Result | StoredResult | Place | None = None, *, progress: Tell | None = None, **options: Unpack[GateOptions]
 ) -> Verdict:
-    """Pass or fail, for CI: a model, live, or a stored result.
+    """Judge a model or a stored result for CI: pass or fail.
 
     Against limits and a baseline. Live, with `model` or `chain`, candidate and baseline are measured in turns until the
     verdict is clear; with `load` under load.
@@ -319,7 +297,7 @@ def _names(result: Any) -> list[str]:
 
 @takes(CompareOptions)
 def compare(results: Sequence[Result | StoredResult | Place] | Place, **options: Unpack[CompareOptions]) -> Comparison:
-    """Hold results against each other: which differences are real.
+    """Compare results: which differences are real.
 
     Args:
         results: two or more in all; a folder may hold several.
@@ -351,13 +329,10 @@ def compare(results: Sequence[Result | StoredResult | Place] | Place, **options:
 
 @takes(BandwidthOptions)
 def bandwidth(*, progress: Tell | None = None, **options: Unpack[BandwidthOptions]) -> Bandwidth:
-    """Measure how fast an EP's device is copied to and from, over sizes.
+    """Measure how fast tensors are copied to and from a device.
 
     Returns:
         rates over sizes.
-
-    Raises:
-        BadInput, BenchmarkFailed, NotSaved, Interrupted: as their own docstrings say.
     """
     from ortbench.jobs.axes import copied as measured
 
@@ -371,7 +346,7 @@ def bandwidth(*, progress: Tell | None = None, **options: Unpack[BandwidthOption
 
 @takes(DevicesOptions)
 def devices(**options: Unpack[DevicesOptions]) -> Listed:
-    """List the installed execution providers and their devices.
+    """List execution providers, their devices, memory and modes.
 
     Of each its memory, its streams and the modes it can do, or why it does not load.
 
@@ -393,12 +368,9 @@ def devices(**options: Unpack[DevicesOptions]) -> Listed:
 
 @takes(InspectOptions)
 def inspect(model: Model, **options: Unpack[InspectOptions]) -> Inspected:
-    """Say what a model takes, gives and consists of.
+    """Show what a model takes, gives and consists of.
 
     With `ep` also where its nodes would run.
-
-    Args:
-        model: the path of an .onnx or .ort file, the file's bytes, or an `onnx.ModelProto`.
 
     Returns:
         what ``ortbench inspect --json`` writes; sizes are bytes.

@@ -10,12 +10,13 @@ from numbers import Integral, Real
 from typing import Any
 
 from ortbench.core.errors import BadInput
-from ortbench.gate.baseline import CANDIDATE, LIVE_BASELINE, STORED_BASELINE, UNDER_LOAD
+from ortbench.gate.baseline import CANDIDATE, STORED_BASELINE, TYPED_BASELINE, UNDER_LOAD, setting
 from ortbench.gate.limits import Limits
 from ortbench.plan.bandwidth_plan import CopyPlan
 from ortbench.plan.compare_options import COMPARED
 from ortbench.plan.load_plan import LoadPlan
-from ortbench.plan.options import BASELINE, SIDE_BY_SIDE, Option, Owner, RawOptions, options_of
+from ortbench.plan.option_types import FLAG
+from ortbench.plan.options import BASELINE, SIDE_BY_SIDE, Option, Owner, RawOptions, given_by, options_of
 from ortbench.plan.output_options import OutputOptions
 from ortbench.plan.plan import PLAN
 from ortbench.plan.sweep_plan import Swept
@@ -27,7 +28,7 @@ _OWNERS: tuple[Owner, ...] = (
     COMPARED,
     Limits,
     STORED_BASELINE,
-    LIVE_BASELINE,
+    TYPED_BASELINE,
     *PLAN,
     LoadPlan,
     Swept,
@@ -35,7 +36,7 @@ _OWNERS: tuple[Owner, ...] = (
     OutputOptions,
 )
 # What a call gives back is written by whoever has it, and it prints nothing.
-_OF_THE_COMMAND = {"json", "junit", "action-json", "bmf", "trace", "html", "markdown", "quiet"}
+_OF_THE_COMMAND = {"json", "junit", "action-json", "bmf", "trace", "html", "markdown", "quiet", "verbose"}
 _NAMES = {"mode": "modes"}  # always a list
 
 
@@ -65,27 +66,30 @@ def given_of(options: Mapping[str, Option], values: Mapping[str, Any]) -> tuple[
 
     Args:
         options: of the call, by their names in Python.
-        values: by these names; None, and False of what is on or off, is what was not given.
+        values: by these names; None, and False of what is off by default, is what was not given.
 
     Raises:
         BadInput: a value of another kind than the option takes.
     """
-    given, words = {}, {}
+    found, words = [], {}
     for name, it in options.items():
         value = values.get(name)
-        if value is None or (value is False and it.panel != BASELINE):
+        if value is None or (value is False and it.kind is FLAG):
             continue
         try:
-            words[it.flag], given[it.flag] = _read(it, "off" if value is False else _plain(value))
+            words[it.flag], read = _read(it, _plain(value))
+            found.append((it, read))
         except BadInput as error:
             text = str(error) if error.option == it.name else f"{it.name}: {error}"
             raise in_python(BadInput(text, it.name), options) from None
-    return given, words
+    return given_by(found), words
 
 
 def _read(option: Option, value: Any) -> tuple[Any, Any]:
     """The words of an option, and its value."""
     kind = option.kind
+    if kind.of_options:
+        return _baseline(option, value)
     if kind.entries is None:
         words = kind.data(value, option.name)
         return words, option.read(words)
@@ -95,6 +99,28 @@ def _read(option: Option, value: Any) -> tuple[Any, Any]:
     # An empty one leaves a baseline none, as an empty option does on the command line.
     words = [option.word(name, text) for name, text in texts.items()] or [""] * (option.panel == BASELINE)
     return words, {name: option.entry(name, text) for name, text in texts.items()}
+
+
+def _baseline(option: Option, value: Any) -> tuple[list[str], Any]:
+    """The words of ``--baseline-set``, and what they say, from the options of a baseline by their names in Python."""
+    if not isinstance(value, Mapping):
+        raise BadInput('must be a mapping, such as {"intra_op_threads": 1}')
+    words: list[str] = []
+    found = {}
+    for name, item in value.items():
+        if item is None:
+            continue
+        try:
+            it = setting(str(name).replace("_", "-"), option.name)
+        except BadInput as error:
+            raise BadInput(f"{option.name} {error.bare.replace('--', '').replace('-', '_')}", option.name) from None
+        try:
+            said, found[it.flag] = _read(it, item)
+        except BadInput as error:
+            raise BadInput(str(error) if error.option == it.name else f"{it.name}: {error}", option.name) from None
+        key = it.flag.removeprefix(f"{option.flag}.")
+        words += [f"{key}={word}" for word in (said if isinstance(said, list) else [said])]
+    return words, found
 
 
 def _plain(value: Any) -> Any:
@@ -114,9 +140,13 @@ def _plain(value: Any) -> Any:
 
 def in_python(error: BadInput, options: Mapping[str, Option]) -> BadInput:
     """An error that begins with the name of an option, with what Python calls it; a worker's has no field for that name."""
+    about = (error.option or "").partition(" ")[0]
     for name, it in options.items():
-        if error.option in (None, it.name) and re.match(rf"{it.name}(?![\w-])", str(error)):
-            return BadInput(f"{name}{str(error).removeprefix(it.name)}", it.name)
+        if about in ("", it.name) and re.match(rf"{it.name}(?![\w-])", str(error)):
+            rest = str(error).removeprefix(it.name)
+            if it.kind.of_options:
+                rest = re.sub(r"^ ([a-z_-]+)", lambda key: f'["{key[1].replace("-", "_")}"]', rest)
+            return BadInput(f"{name}{rest}", it.name)
     return error
 
 
@@ -126,6 +156,8 @@ def command_line(command: str, positional: Sequence[str], typed: Mapping[str, An
     for flag, value in typed.items():
         for word in value if isinstance(value, (list, tuple)) else [value]:
             words += (
-                [f"--{flag}"] if word is True else [f"--{flag}", f"{word:g}" if isinstance(word, float) else str(word)]
+                [f"--{'' if word else 'no-'}{flag}"]
+                if isinstance(word, bool)
+                else [f"--{flag}", f"{word:g}" if isinstance(word, float) else str(word)]
             )
     return tuple(map(shlex.quote, words))

@@ -54,16 +54,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def ortbench_gate(request: pytest.FixtureRequest) -> Callable[..., Verdict]:
     """Holds a model to limits and, in turns with it, against a baseline; a regression fails the test.
 
-    Called with the model, and by name with ``baseline``, another model, and the options of `ortbench.gate`; gives its verdict
-    where that is "passed". One gate that cannot tell skips the test or fails it, as the configuration says.
+    Called with the model, and by name with the options of `ortbench.gate`, such as ``baseline_model``; gives its verdict where that is "passed". One gate that cannot tell skips the test or fails it, as the configuration says.
     """
 
-    def hold(model: Any, *, baseline: Any = None, **options: Any) -> Verdict:
+    def hold(model: Any, **options: Any) -> Verdict:
         __tracebackhide__ = True
         import ortbench
 
         def gate() -> Verdict:
-            return ortbench.gate(model=model, baseline_model=baseline, **options)
+            return ortbench.gate(model=model, **options)
 
         verdict = _measured(gate)
         _note(request, [*verdict.failed, *(f"{check.verdict}: {check.text}" for check in verdict.checks)])

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from ortbench.analysis.bandwidth import gbps, measured, peak
 from ortbench.analysis.findings.advice import headline
@@ -34,7 +34,25 @@ if TYPE_CHECKING:
     Samples = Mapping[str, NDArray[np.int64]]
 
 
-class Result(stored.Result):
+class _Saved(stored.Result):
+    __slots__ = ("_folder",)  # no key of the result file, which has all other attributes
+    _folder: Path | None
+
+    @classmethod
+    def of(cls, result: stored.Result, folder: Path | None = None) -> Self:
+        """The same result, in this form."""
+        found = cls.__new__(cls)
+        vars(found).update(vars(result))  # with the keys of its file that no type has
+        found._folder = folder
+        return found
+
+    @property
+    def folder(self) -> Path | None:
+        """Where it was saved; None where it was not."""
+        return getattr(self, "_folder", None)
+
+
+class Result(_Saved):
     """One run, loop, chain, load or sweep: the result file's content, whose keys docs/result-file.md describes, typed.
 
     ``cases`` has a `Case` for each mode, ``case("cpu-tensors")`` that of a mode that is ok, ``case.median("latency")`` its median in
@@ -42,22 +60,15 @@ class Result(stored.Result):
     ``shapes``, cases at the ``point`` of each (``at_point``), and ``best``. Durations are integer nanoseconds, sizes bytes.
     """
 
-    __slots__ = ("_folder", "_taken")  # no keys of the result file, which has all other attributes
-    _folder: Path | None
+    __slots__ = ("_taken",)
     _taken: Samples | None
 
     @classmethod
-    def of(cls, result: stored.Result, folder: Path | None = None, taken: Samples | None = None) -> Result:
+    def of(cls, result: stored.Result, folder: Path | None = None, taken: Samples | None = None) -> Self:
         """The same result, in this form; of a load with what its ``load-samples.npz`` has."""
-        found = cls.__new__(cls)
-        vars(found).update(vars(result))  # with the keys of its file that no type has
-        found._folder, found._taken = folder, taken
+        found = super().of(result, folder)
+        found._taken = taken
         return found
-
-    @property
-    def folder(self) -> Path | None:
-        """Where it was saved; None where it was not."""
-        return getattr(self, "_folder", None)
 
     def frame(self) -> pandas.DataFrame:
         """A row for each mode: status, every statistic of every phase, bytes, ratios; None where not known.
@@ -258,28 +269,12 @@ class Comparison:
         return f"<ortbench.Comparison {visible(', '.join(self.names))}>"
 
 
-class Bandwidth(stored.Result):
+class Bandwidth(_Saved):
     """A bandwidth curve: what ``bandwidth.json`` has, typed.
 
     ``cases`` are of one ``size`` and host ``memory`` each, which their ``point`` has. ``case.median("h2d")`` and
     ``case.median("d2h")`` are integer nanoseconds, ``case.value("h2d_rate")`` is bytes per second. ``peak("h2d")`` is the fastest case.
     """
-
-    __slots__ = ("_folder",)
-    _folder: Path | None
-
-    @classmethod
-    def of(cls, result: stored.Result, folder: Path | None = None) -> Bandwidth:
-        """The same result, in this form."""
-        found = cls.__new__(cls)
-        vars(found).update(vars(result))  # with the keys of its file that no type has
-        found._folder = folder
-        return found
-
-    @property
-    def folder(self) -> Path | None:
-        """Where it was saved; None where it was not."""
-        return getattr(self, "_folder", None)
 
     def peak(self, direction: Direction) -> stored.Case | None:
         """The case with the highest rate in a direction, ``h2d`` or ``d2h``; None where it was not measured."""

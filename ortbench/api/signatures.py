@@ -10,6 +10,7 @@ from textwrap import wrap
 from typing import Any, TypeVar
 
 from ortbench.api.given import is_listed, options_for
+from ortbench.plan import renames
 from ortbench.plan.option_types import CLOCK, DIMS, ITEMS, PAIRINGS, PRECISION, SHAPES, SHARE, SIZE
 from ortbench.plan.options import Option
 
@@ -21,11 +22,16 @@ _SEVERAL = {
 }
 _WORTH_AN_EXAMPLE = (PAIRINGS, SHARE, PRECISION, SIZE, CLOCK, ITEMS)
 _OUT = "The folder in which a folder of its own is made for what is measured; by default nothing is written."
+_MODEL = "the path of an .onnx or .ort file, the file's bytes, or an `onnx.ModelProto`."
+_RAISES = "\n\nRaises:\n    BadInput, BenchmarkFailed, NotSaved, Interrupted: as their own docstrings say."
 _PROGRESS = "called with a `Progress` now and then, from this thread; what it raises ends the call."
 
 
 def takes(owner: type) -> Callable[[F], F]:
-    """Have a function say its options one by one, and refuse others; `owner` is the TypedDict that it takes them by."""
+    """Have a function say its options one by one, and refuse others; `owner` is the TypedDict that it takes them by.
+
+    Its docstring need not say what a model is, nor what every call that measures raises.
+    """
 
     def said(function: F) -> F:
         name, own = function.__name__, signature(function)
@@ -44,16 +50,19 @@ def takes(owner: type) -> Callable[[F], F]:
         def call(*positional: Any, **named: Any) -> Any:
             for it in named:
                 if it not in whole.parameters:
-                    raise TypeError(f"{name}() got an unexpected keyword argument {it!r}")
+                    now = renames.parameter_now(it, options)
+                    more = "" if now is None else f"; it is now {now}"
+                    raise TypeError(f"{name}() got an unexpected keyword argument {it!r}{more}")
             return function(*positional, **named)
 
         call.__signature__ = whole  # type: ignore[attr-defined]
         head, heading, tail = cleandoc(function.__doc__ or "").partition("\n\nReturns:")
-        texts = {it: _said(it, types[it], option, options) for it, option in options.items()}
+        texts = {"model": _MODEL} if "model" in own.parameters else {}
+        texts |= {it: _said(it, types[it], option, options) for it, option in options.items()}
         texts |= {"progress": _PROGRESS} if after else {}
         arguments = [] if "\n\nArgs:" in head else ["\nArgs:"]
         call.__doc__ = "\n".join([head, *arguments, *(line for entry in texts.items() for line in _entry(*entry))])
-        call.__doc__ += heading + tail
+        call.__doc__ += heading + tail + ("" if "\n\nRaises:" in tail else _RAISES)
         return call  # type: ignore[return-value]
 
     return said

@@ -50,24 +50,25 @@ class _Session(_Device, total=False):
 
 
 class _Runs(_Session, total=False):
-    threads: int | None
-    require_placement: bool
+    intra_op_threads: int | None
+    inter_op_threads: int | None
+    execution_mode: str | None
+    cpu_mem_arena: bool | None
+    mem_pattern: bool | None
+    optimized_model: Place | None
+    no_cpu_fallback: bool
     stream: str | None
     run_config: Mapping[str, str | float] | None
+    free_dim: Mapping[str, str] | None
     range: Mapping[str, Sequence[float]] | None
 
 
 class _SingleInferences(TypedDict, total=False):
     dynamic_outputs: bool
-    external: str | None
+    input_memory: str | None
     cuda_graph: bool
     depth: int | None
-    async_runs: bool
     items: int | str | None
-
-
-class _Pinned(TypedDict, total=False):
-    pinned: bool
 
 
 class _Modes(TypedDict, total=False):
@@ -79,7 +80,6 @@ class _Loop(TypedDict, total=False):
     steps: int | None
     first_dim: Mapping[str, int | str] | None
     fill: Mapping[str, str | float] | None
-    share_buffers: bool
     keep: Texts | None
     resident: Texts | None
 
@@ -89,7 +89,7 @@ class _Load(TypedDict, total=False):
     rate: float | str | Sequence[float] | None
     arrivals: Place | None
     sessions: str | None
-    callers: int | None
+    workers: int | None
 
 
 class _Slo(TypedDict, total=False):
@@ -102,7 +102,7 @@ class _Sizes(TypedDict, total=False):
 
 
 class _Lengths(TypedDict, total=False):
-    length: Mapping[str, int] | None
+    sequence_tensors: Mapping[str, int] | None
 
 
 class _Expected(TypedDict, total=False):
@@ -117,6 +117,8 @@ class _Measured(TypedDict, total=False):
     seed: int | None
     duration: float | None
     timeout: float | None
+    wait_quiet: float | str | None
+    require_quiet: bool
     out: Place | None
 
 
@@ -130,21 +132,18 @@ class _Results(_Measured, _Modes, total=False):
     warmup: int | None
     lock_clocks: int | str | None
     record_env: Texts | None
+    name: str | None
     note: str | None
 
 
-class _Named(_Results, total=False):
-    name: str | None
-
-
-class _Precise(_Named, _Iterations, total=False):
+class _Precise(_Results, _Iterations, total=False):
     precision: float | str | None
-    memory: bool
-    energy: bool
+    measure_memory: bool
+    measure_energy: bool
 
 
 class _Spin(TypedDict, total=False):
-    spin: bool
+    measure_spin: bool
 
 
 class _Compared(TypedDict, total=False):
@@ -155,10 +154,10 @@ class _Compared(TypedDict, total=False):
 # Options of each function
 
 
-class RunOptions(_Runs, _SingleInferences, _Pinned, _Inputs, _Lengths, _Precise, _Spin, total=False):
+class RunOptions(_Runs, _SingleInferences, _Inputs, _Lengths, _Precise, _Spin, total=False):
     """Of `ortbench.run`."""
 
-    nodes: bool
+    measure_nodes: bool
     measure_copies: bool
     bandwidth: Place | None
 
@@ -171,23 +170,56 @@ class ChainOptions(_Python, _Expected, _Precise):
     """Of `ortbench.chain`."""
 
 
-class LoadOptions(_Runs, _Pinned, _Inputs, _Lengths, _Named, _Load, _Slo):
+class LoadOptions(_Runs, _Inputs, _Lengths, _Results, _Load, _Slo):
     """Of `ortbench.load`."""
 
 
-class SweepOptions(_Runs, _SingleInferences, _Pinned, _Precise, _Spin, _Slo, total=False):
+class SweepOptions(_Runs, _SingleInferences, _Precise, _Spin, _Slo, total=False):
     """Of `ortbench.sweep`: several sizes are shapes of their own."""
 
     shape: Mapping[str, str | Sequence[int] | Sequence[Sequence[int] | str]] | None
     dim: Mapping[str, int | str | Sequence[int | str]] | None
-    length: Mapping[str, int | str | Sequence[int | str]] | None
+    sequence_tensors: Mapping[str, int | str | Sequence[int | str]] | None
     data: Place | Sequence[Place | Arrays] | None
 
 
-class GateOptions(
-    _Runs, _SingleInferences, _Pinned, _Loop, _Inputs, _Lengths, _Results, _Load, _Slo, _Compared, total=False
-):
-    """Of `ortbench.gate`; a baseline's may be empty, which leaves it the default."""
+class Baseline(TypedDict, total=False):
+    """The options that a baseline has of its own, as ``baseline_set`` of `ortbench.gate`; an empty one leaves it the default."""
+
+    ep: str | None
+    ep_library: Place | None
+    device: int | str | None
+    ep_option: Mapping[str, str | float] | None
+    session_config: Mapping[str, str | float] | None
+    intra_op_threads: int | str | None
+    inter_op_threads: int | str | None
+    execution_mode: str | None
+    cpu_mem_arena: bool | None
+    mem_pattern: bool | None
+    optimized_model: Place | None
+    opt_level: str | None
+    no_cpu_fallback: bool | None
+    dynamic_outputs: bool | None
+    input_memory: str | None
+    cuda_graph: bool | None
+    stream: str | None
+    engine_cache: Place | None
+    run_config: Mapping[str, str | float] | None
+    free_dim: Mapping[str, str] | None
+    keep: Texts | None
+    resident: Texts | None
+    input: Place | Arrays | None
+    expect: Place | Arrays | None
+    shape: Mapping[str, str | Sequence[int]] | None
+    dim: Mapping[str, int | str] | None
+    sequence_tensors: Mapping[str, int] | None
+    range: Mapping[str, Sequence[float]] | None
+    depth: int | str | None
+    items: int | str | None
+
+
+class GateOptions(_Runs, _SingleInferences, _Loop, _Inputs, _Lengths, _Results, _Load, _Slo, _Compared, total=False):
+    """Of `ortbench.gate`."""
 
     model: Model | None
     chain: Place | None
@@ -202,37 +234,14 @@ class GateOptions(
     baseline: Result | StoredResult | Place | None
     baseline_model: Model | None
     baseline_chain: Place | None
-    baseline_ep: str | None
-    baseline_ep_library: Place | None
-    baseline_device: int | str | None
-    baseline_ep_option: Mapping[str, str | float] | None
-    baseline_session_config: Mapping[str, str | float] | None
-    baseline_threads: int | str | None
-    baseline_opt_level: str | None
-    baseline_require_placement: bool | None
-    baseline_dynamic_outputs: bool | None
-    baseline_external: str | None
-    baseline_cuda_graph: bool | None
-    baseline_stream: str | None
-    baseline_engine_cache: Place | None
-    baseline_run_config: Mapping[str, str | float] | None
     baseline_python: Place | None
-    baseline_keep: Texts | None
-    baseline_resident: Texts | None
-    baseline_input: Place | Arrays | None
-    baseline_expect: Place | Arrays | None
-    baseline_shape: Mapping[str, str | Sequence[int]] | None
-    baseline_dim: Mapping[str, int | str] | None
-    baseline_length: Mapping[str, int] | None
-    baseline_range: Mapping[str, Sequence[float]] | None
-    baseline_depth: int | str | None
-    baseline_items: int | str | None
+    baseline_set: Baseline | None
 
 
 class CompareOptions(_Compared, _Modes, total=False):
     """Of `ortbench.compare`."""
 
-    same: float | str | None
+    equivalence_margin: float | str | None
 
 
 class BandwidthOptions(_Device, _Measured, _Iterations, total=False):
@@ -248,5 +257,7 @@ class DevicesOptions(_Library, total=False):
     check: Place | None
 
 
-class InspectOptions(_Session, _Sizes, _Lengths):
+class InspectOptions(_Session, _Sizes, _Lengths, total=False):
     """Of `ortbench.inspect`."""
+
+    free_dim: Mapping[str, str] | None

@@ -1,6 +1,7 @@
 """The command line: options become plans, and jobs carry these out.
 
-This module knows the commands and loads none, so that `ortbench.__main__` can start a worker before Typer is loaded.
+This module knows the commands and loads none, so that `ortbench.__main__` can start a worker before Typer is loaded, and
+`ortbench --help` does without Typer.
 """
 
 from __future__ import annotations
@@ -9,35 +10,47 @@ import os
 from collections.abc import Sequence
 
 COMPLETING = "_ORTBENCH_COMPLETE"  # set by a shell that asks what could be typed
-# By each command the module that has a function of its name, in the order in which help lists them.
-COMMANDS = {
-    "run": "ortbench.cli.measure",
-    "loop": "ortbench.cli.measure",
-    "chain": "ortbench.cli.measure",
-    "load": "ortbench.cli.axes",
-    "sweep": "ortbench.cli.axes",
-    "report": "ortbench.cli.folders",
-    "profile": "ortbench.cli.measure",
-    "compare": "ortbench.cli.judge",
-    "history": "ortbench.cli.judge",
-    "gate": "ortbench.cli.judge",
-    "suite": "ortbench.cli.folders",
-    "merge": "ortbench.cli.folders",
-    "bandwidth": "ortbench.cli.axes",
-    "doctor": "ortbench.cli.look",
-    "devices": "ortbench.cli.look",
-    "inspect": "ortbench.cli.look",
-    "code": "ortbench.cli.measure",
-    "explain": "ortbench.cli.look",
-    "clean": "ortbench.cli.folders",
+HELP, HELP_ALL = ("-h", "--help"), "--help-all"
+# The commands by what they are for, in the order in which help and the README list them: the module of this package that has a
+# function of that name, and what the command does, in a line. One of two words is one word to Typer, see `spelled_out`.
+GROUPS = {
+    "Measure": {
+        "run": ("measure", "Measure a model in its I/O modes: what the copies cost."),
+        "load": ("axes", "Measure a model under load: clients, or requests at a rate."),
+        "loop": ("measure", "Measure a model in a loop: what the copies of its state cost."),
+        "chain": ("measure", "Measure models one after the other: what their links cost."),
+        "sweep": ("axes", "Measure a model over shapes in one session: which is best."),
+        "bandwidth": ("axes", "Measure how fast tensors are copied to and from a device."),
+        "suite": ("folders", "Measure models, EPs and shapes as a TOML file says."),
+        "suite merge": ("folders", "Merge the shards of a suite: one summary, one verdict."),
+    },
+    "Judge": {
+        "compare": ("judge", "Compare results: which differences are real."),
+        "history": ("judge", "Find the days on which metrics changed, and what changed then."),
+        "gate": ("judge", "Judge a model or a stored result for CI: pass or fail."),
+    },
+    "Look": {
+        "doctor": ("look", "Check what does not work here, and how noisy this machine is."),
+        "devices": ("look", "List execution providers, their devices, memory and modes."),
+        "inspect": ("look", "Show what a model takes, gives and consists of."),
+        "explain": ("look", "Explain the words of a report: columns, verdicts, warnings."),
+        "profile": ("measure", "Record a short session for a timeline, with Nsight Systems."),
+    },
+    "Act": {"code": ("measure", "Print the program that runs a model in a mode.")},
+    "Share": {"report": ("folders", "Make one page of results that opens anywhere, offline.")},
+    "Tidy": {"clean": ("folders", "List what runs left in a folder, and remove it.")},
 }
+COMMANDS = {name: f"{__name__}.{module}" for group in GROUPS.values() for name, (module, _) in group.items()}
+SENTENCES = {name: sentence for group in GROUPS.values() for name, (_, sentence) in group.items()}
 _WAIT_FOR_A_WORKER = {"run", "sweep"}
 _WITHOUT_ONE = {"-h", "--help", "--python"}  # none is needed, or one of another interpreter
 
 
 def spelled_out(typed: Sequence[str]) -> list[str]:
     """The words of a command line, with the command that a model in its place stands for: ``run``."""
-    words = list(typed) or ["--help"]
+    words = [*typed] or [*HELP]
+    if len(words) > 1 and (both := " ".join(words[:2])) in COMMANDS:
+        return [both, *words[2:]]
     word = words[0]
     is_model = word not in COMMANDS and not word.startswith("-") and (word.endswith(".onnx") or os.path.isfile(word))
     return ["run", *words] if is_model else words

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from ortbench.cli.options import Model, command_line, takes
+from functools import partial
+
+from ortbench.cli.options import Model, command_line, refuse_json, takes
 from ortbench.plan.bandwidth_plan import CopyPlan, check
-from ortbench.plan.load_plan import LoadPlan, load_of
+from ortbench.plan.configurations import side_plans
+from ortbench.plan.load_plan import LoadPlan, load_of, plan_under_load
 from ortbench.plan.options import RawOptions, make
 from ortbench.plan.output_options import OutputOptions
 from ortbench.plan.plan import PLAN, check_amount
@@ -15,16 +18,18 @@ from ortbench.plan.target import Target
 
 @takes(*PLAN, LoadPlan, OutputOptions)
 def load(given: RawOptions, model: Model) -> None:
-    """Measure a model under load: several callers at a time, or requests that are due at a rate."""
-    plan, put = load_of(model, given, command_line())
+    """For each load point throughput, latency and queue delay, and the SLO met or violated."""
+    plans = side_plans(given, "load", partial(plan_under_load, model, command=command_line()))
+    put, wanted = load_of(plans, given), make(OutputOptions, given)
+    refuse_json(plans, wanted)
     from ortbench.jobs import axes as job
 
-    raise SystemExit(job.load(plan, put, make(OutputOptions, given)))
+    raise SystemExit(job.load(plans, put, wanted))
 
 
 @takes(*PLAN, Swept, OutputOptions)
 def sweep(given: RawOptions, model: Model) -> None:
-    """Measure a model over shapes in one session: which size is best, and what switching shapes costs."""
+    """Lists in --dim and --shape are the shapes; what switching between them costs is measured too."""
     check_amount(given)
     from ortbench.jobs import axes as job
 
@@ -35,7 +40,7 @@ def sweep(given: RawOptions, model: Model) -> None:
 
 @takes(Target, CopyPlan, OutputOptions)
 def bandwidth(given: RawOptions) -> None:
-    """Measure how fast an EP's device is copied to and from, over sizes."""
+    """Over sizes, in both directions, with ordinary and with pinned host memory."""
     plan = make(CopyPlan, given, target=target_of(given), command=command_line())
     check(plan)
     from ortbench.jobs import axes as job

@@ -7,6 +7,7 @@ one command that is being typed; which EPs there are is told by the names of fil
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import Any
 
 from typer import completion
@@ -73,12 +74,12 @@ def begun() -> list[str]:
     return before[1:]
 
 
-def insert(command: str) -> None:
-    """Have it that a command was typed first, as where a model alone stands for `run`."""
+def rewrite(typed: Sequence[str]) -> None:
+    """Have it that these words stand before the one that is being typed; one of them can be two, as ``suite merge``."""
+    before = [PROGRAM, *(f"'{word}'" if " " in word else word for word in typed)]
     if _LINE in os.environ:
-        program, space, rest = os.environ[_LINE].partition(" ")
-        os.environ[_LINE] = f"{program}{space}{command} {rest}"
+        line = os.environ[_LINE]
+        os.environ[_LINE] = " ".join([*before, "" if line.endswith((" ", "\t")) else line.split()[-1]])
         return
-    program, *words = os.environ[_WORDS].split("\n")
-    os.environ[_WORDS] = "\n".join([program, command, *words])
-    os.environ[_NUMBER] = str(int(os.environ[_NUMBER]) + 1)
+    current = os.environ[_WORDS].split("\n")[int(os.environ[_NUMBER]) :]
+    os.environ[_WORDS], os.environ[_NUMBER] = "\n".join([*before, *current]), str(len(before))

@@ -1,4 +1,4 @@
-"""`ortbench suite`, `merge`, `report` and `clean`: folders of many results."""
+"""`ortbench suite`, `suite merge`, `report` and `clean`: folders of many results."""
 
 from __future__ import annotations
 
@@ -22,31 +22,29 @@ def suite(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The suite, a TOML file.")],
     shard: Annotated[
         str | None,
-        typer.Option("--shard", metavar="I/N", help="Only the I-th of N parts; 'ortbench merge' joins them."),
+        typer.Option("--shard", metavar="I/N", help="Measure the I-th of N parts; 'ortbench suite merge' joins them."),
     ] = None,
     only: Annotated[
-        list[str], typer.Option("--only", metavar="PATTERN", help="Only cases whose ids match, as *--cuda; repeatable.")
+        list[str],
+        typer.Option("--only", metavar="PATTERN", help="Measure cases whose ids match, as *--cuda. Repeatable."),
     ] = [],  # noqa: B006 - typer reads the default and never keeps it
-    list_: Annotated[bool, typer.Option("--list", help="Print the cases, and run none.")] = False,
+    list_: Annotated[bool, typer.Option("--list", help="List the cases, and measure none.")] = False,
     ray: Annotated[
         str | None,
         typer.Option("--ray", metavar="ADDRESS", help="Spread the cases over a Ray cluster: auto, or its address."),
     ] = None,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Run again what is done.")] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Measure cases again that are done.")] = False,
     out: Annotated[
         Path | None,
         typer.Option(
             "--out",
             metavar="DIR",
-            help="The suite's folder, taken up where it is there. Default: reports/NAME.",
+            help="Write to this folder, or resume in it. Default: reports/NAME.",
             rich_help_panel=WRITTEN,
         ),
     ] = None,
 ) -> None:
-    """Run models, EPs and shapes as a TOML file says.
-
-    With gates; what is done is not run again.
-    """
+    """With gates, in one folder; cases that are done are not measured again."""
     from ortbench.jobs import suite as job
     from ortbench.suite import cases
     from ortbench.suite.job import jobs_of
@@ -62,14 +60,15 @@ def suite(
 
 
 @takes(OutputOptions)
-def merge(
+def suite_merge(
     given: RawOptions,
     folders: Annotated[list[Path], typer.Argument(metavar="DIR", help="The folders of the shards.")],
     out: Annotated[
-        Path, typer.Option("--out", metavar="DIR", help="The folder of the whole.", rich_help_panel=WRITTEN)
+        Path,
+        typer.Option("--out", metavar="DIR", help="Write the merged suite to this folder.", rich_help_panel=WRITTEN),
     ],
 ) -> None:
-    """Put the shards of a suite together: one summary, one verdict."""
+    """The shards are folders of 'ortbench suite --shard'."""
     from ortbench.jobs import suite as job
 
     raise SystemExit(job.merge(folders, out, make(OutputOptions, given)))
@@ -83,7 +82,7 @@ def report(
         typer.Argument(metavar="RESULT.json …", help="Result files, or folders of results, such as a suite's."),
     ],
 ) -> None:
-    """Make one page of one or many results: verdict, plots, tables, and how they came about. It opens anywhere, offline."""
+    """An HTML file with verdict, plots, tables and how they were measured."""
     from ortbench.jobs import compare as job
 
     job.report(results, given.get("html"))
@@ -97,15 +96,12 @@ def clean(
         typer.Argument(metavar="FOLDER", help="What holds runs, or is one. Default: reports.", show_default=False),
     ] = [],  # noqa: B006 - typer reads the default and never keeps it
     older: Annotated[
-        str | None, typer.Option("--older", metavar="AGE", help="Only what is older: 12h, 7d, 2w.")
+        str | None, typer.Option("--older", metavar="AGE", help="List folders older than this: 12h, 7d, 2w.")
     ] = None,
     keep: Annotated[int | None, typer.Option("--keep", metavar="N", help="Keep the N newest.")] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Remove without asking.")] = False,
 ) -> None:
-    """List what runs, gates, sweeps and suites left in a folder, and remove it.
-
-    What ortbench did not make stays. Without --yes it asks.
-    """
+    """Files that ortbench did not make stay. Without --yes ortbench asks first."""
     if keep is not None and keep < 0:
         raise BadInput(f"--keep {keep}: cannot be negative", "--keep")
     older_s = None if older is None else parse_age(older, "--older")

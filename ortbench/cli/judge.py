@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from ortbench.cli.options import command_line, takes
-from ortbench.gate.baseline import CANDIDATE, LIVE_BASELINE, STORED_BASELINE, UNDER_LOAD
+from ortbench.gate.baseline import CANDIDATE, STORED_BASELINE, TYPED_BASELINE, UNDER_LOAD
 from ortbench.gate.limits import Limits
 from ortbench.plan.compare_options import COMPARED, compared_of
 from ortbench.plan.load_plan import LoadPlan
@@ -25,7 +25,7 @@ def compare(
         typer.Argument(metavar="RESULT.json...", help="Result files, or folders of results: two or more in all."),
     ],
 ) -> None:
-    """Hold results against each other: which differences are real."""
+    """Results of one model, measured on the same machine, or with --force on any."""
     only = compared_of(given)
     from ortbench.jobs import compare as job
 
@@ -39,31 +39,28 @@ def history(
         list[str],
         typer.Argument(
             metavar="FOLDER|GIT-REF...",
-            help="Folders of results or result files; or commits that hold some, such as v1..main, and where in them.",
+            help="Folders of results, result files, or commits such as v1..main.",
         ),
     ],
 ) -> None:
-    """Follow results over many days: each case's times, where they stepped, and what had changed there."""
+    """For each case a curve over time, its change points, and what was different from then on."""
     only = compared_of(given)
     from ortbench.jobs import history as job
 
     job.history(results, only, "force" in given, make(OutputOptions, given))
 
 
-@takes(CANDIDATE, (UNDER_LOAD,), Limits, STORED_BASELINE, LIVE_BASELINE, LoadPlan, *PLAN, OutputOptions)
+@takes(CANDIDATE, (UNDER_LOAD,), Limits, STORED_BASELINE, TYPED_BASELINE, LoadPlan, *PLAN, OutputOptions)
 def gate(
     given: RawOptions,
     result: Annotated[
         Path | None,
-        typer.Argument(
-            metavar="RESULT.json", help="A result file, or a folder that holds one; without it the gate is live."
-        ),
+        typer.Argument(metavar="RESULT.json", help="A result file, or its folder; without one the gate is live."),
     ] = None,
 ) -> None:
-    """Pass or fail, for CI: a model, live, or a stored result.
+    """A live gate (--model) measures candidate and baseline in turns until the verdict is clear.
 
-    Against limits and a baseline. Live, with --model or --chain, candidate and baseline are measured in turns until the
-    verdict is clear; with --load under load.
+    Exit codes: 0 passed, 3 regression, 4 cannot tell, 5 not comparable.
     """
     from ortbench.jobs import gate as job
     from ortbench.jobs.gate import asked_gate

@@ -17,15 +17,9 @@ from ortbench.plan.target import Inputs, Target
 @takes(Target, OutputOptions)
 def doctor(
     given: RawOptions,
-    no_noise: Annotated[
-        bool, typer.Option("--no-noise", help="Leave out the seconds in which this machine's noise is measured.")
-    ] = False,
+    no_noise: Annotated[bool, typer.Option("--no-noise", help="Skip the measurement of this machine's noise.")] = False,
 ) -> None:
-    """Say what does not work here and why, and how far figures of this machine can be trusted.
-
-    Packages, execution providers, CUDA, NVIDIA cards, the processor and its noise. Each line is good, worth knowing, or bad
-    with what mends it.
-    """
+    """Packages, EPs, CUDA, NVIDIA GPUs, the processor and its noise; what is wrong comes with what mends it."""
     target = target_of(given)
     check_values(target)
     from ortbench.jobs import look as job
@@ -35,10 +29,7 @@ def doctor(
 
 @takes(Target, OutputOptions)
 def devices(given: RawOptions) -> None:
-    """List the installed execution providers and their devices.
-
-    Of each its memory, its streams and the modes it can do, or why it does not load.
-    """
+    """An EP that does not load is listed with the reason."""
     target = target_of(given)
     check_values(target)
     check_values(make(OutputOptions, given))
@@ -49,10 +40,7 @@ def devices(given: RawOptions) -> None:
 
 @takes(Target, Inputs, OutputOptions)
 def inspect(given: RawOptions, model: Model) -> None:
-    """Say what a model takes, gives and consists of.
-
-    With --ep also where its nodes would run.
-    """
+    """With --ep also on which EP its nodes would run."""
     plan, placed = inspection_of(model, given)
     from ortbench.jobs import look
 
@@ -64,10 +52,13 @@ def explain(
     given: RawOptions,
     words: Annotated[
         list[str],
-        typer.Argument(metavar="WORD", help="Words of a report, such as fence; without any, which there are."),
+        typer.Argument(metavar="WORD", help="Words of a report, such as sync; without any they are listed."),
     ] = [],  # noqa: B006 - typer reads the default and never keeps it
+    more: Annotated[
+        bool, typer.Option("--more", help="Show the section of the documentation; WORD may be a page.")
+    ] = False,
 ) -> None:
-    """Say what the words of a report mean."""
+    """Words may be of several entries; --more alone shows the list of pages."""
     from ortbench.jobs import explain as job
 
-    job.explain(words)
+    (job.show_pages if more else job.explain)(words)

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from ortbench.cli.options import Model, command_line, takes
+from ortbench.cli.options import Model, command_line, refuse_json, takes
 from ortbench.core.errors import BadInput
-from ortbench.model.modes import ALL_MODES, CPU, MODES
-from ortbench.plan.configurations import sides_of
+from ortbench.model.modes import CPU, DEVICE, HOST_ACCESSIBLE, MODES
+from ortbench.plan.configurations import side_plans
 from ortbench.plan.loop_plan import steps_of
-from ortbench.plan.options import MEASURED, WRITTEN, RawOptions, make, options_of
+from ortbench.plan.options import MEASURED, WRITTEN, RawOptions, make
 from ortbench.plan.output_options import OutputOptions
 from ortbench.plan.plan import CODE_DURATION_S, PLAN, Plan, check, check_amount
 from ortbench.plan.plan_builder import plan_of
@@ -28,13 +28,13 @@ ModelOrChain = Annotated[
 
 @takes(*PLAN, OutputOptions)
 def run(given: RawOptions, model: Model) -> None:
-    """Measure a model in its I/O modes: what copies and inference cost."""
+    """Results are folders in reports/; compare, gate, history and report read them."""
     _measure(model, given, "run")
 
 
 @takes(*PLAN, OutputOptions)
 def loop(given: RawOptions, model: Model) -> None:
-    """Measure a model whose outputs are inputs of its next step: what the copies of its state cost."""
+    """Outputs are inputs of the next step, as --feedback says: a decoder's KV cache, a recurrent state."""
     steps_of(given, needed=True)
     _measure(model, given, "loop")
 
@@ -47,43 +47,11 @@ def _measure(model: str, given: RawOptions, command: str) -> None:
 
     wanted = make(OutputOptions, given)
     check_wanted(wanted)
-    plans = _plans(model, given, command)
-    if len(plans) > 1 and wanted.json is not None:
-        raise BadInput("--json is for one result: every side has a result.json in a folder of its own", "--json")
+    plans = side_plans(given, command, partial(plan_of, model, command=command_line()))
+    refuse_json(plans, wanted)
     for plan in plans:
         check(plan)
     raise SystemExit(job.run(plans, wanted))
-
-
-def _plans(model: str, given: RawOptions, command: str) -> list[Plan]:
-    """A plan for each side.
-
-    Raises:
-        BadInput: an option that cannot be read, or that is for one EP where there are several.
-    """
-    sides = sides_of(given, [it.of(command) for it in options_of(*PLAN) if command in it.commands])
-    eps = list(dict.fromkeys(side["ep"] for side in sides if "ep" in side))
-    if len(eps) > 1 and ("ep-library" in given or "device" in given):
-        raise BadInput("with several --ep give a library as an --ep of its own, and no --device")
-    plans = []
-    for side in sides:
-        if "ep-option" in side and len(eps) > 1:
-            side = {**side, "ep-option": _options_for(side["ep"], eps, side["ep-option"])}
-        plan = plan_of(model, side, command_line())
-        plans.append(replace(plan, target=replace(plan.target, several_eps=len(eps) > 1)))
-    return plans
-
-
-def _options_for(ep: str, eps: Sequence[str], ep_option: Mapping[str, str]) -> dict[str, str]:
-    """The EP options of one of several EPs: ``cuda:key=value`` is for that EP alone, ``key=value`` for all."""
-    found = {}
-    for key, value in ep_option.items():
-        owner, colon, rest = key.partition(":")
-        if not colon or owner not in eps:
-            found[key] = value
-        elif owner == ep:
-            found[rest] = value
-    return found
 
 
 @takes(*PLAN, OutputOptions)
@@ -91,10 +59,7 @@ def chain(
     given: RawOptions,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The chain, a TOML file.")],
 ) -> None:
-    """Measure models one behind the other: what it costs that each hands on through the host.
-
-    Stages and links are in a TOML file.
-    """
+    """A TOML file names the models and which output is which input of a later one."""
     check_amount(given)
     from ortbench.jobs import run as job
     from ortbench.jobs.publishing import check_wanted
@@ -115,12 +80,12 @@ def profile(
         bool,
         typer.Option(
             "--attach-only",
-            help="Do not start nsys: run the session for a profiler that is attached.",
+            help="Run for an attached profiler; do not start nsys.",
             rich_help_panel=MEASURED,
         ),
     ] = False,
 ) -> None:
-    """Run a short session made for a timeline, under Nsight Systems where it is installed."""
+    """Without nsys the session runs all the same, with its NVTX ranges."""
     if model.endswith(".toml"):
         from ortbench.suite import chain_file
 
@@ -145,19 +110,19 @@ def code(
     notebook: Annotated[
         str | None,
         typer.Option(
-            "--notebook", metavar="FILE", help="Write it as a Jupyter notebook (.ipynb).", rich_help_panel=WRITTEN
+            "--notebook",
+            metavar="FILE",
+            help="Write the program as a Jupyter notebook (.ipynb).",
+            rich_help_panel=WRITTEN,
         ),
     ] = None,
 ) -> None:
-    """Print the program that does what a mode does, in onnxruntime and numpy alone.
-
-    With this model on this EP, and with what waits for this device; it checks its outputs and prints its median.
-    """
+    """The program needs onnxruntime and numpy alone; it checks its outputs and prints its median latency."""
     if model.endswith(".toml"):
         reason = "no program is written for a chain; write that of each stage by its model"
-        raise BadInput(f"{model}: {reason}, docs/chains.md says how one hands on to the next")
-    plan = replace(plan_of(model, given, command_line()), modes=(_mode_of_code(given),))
-    plan = replace(plan, loop=replace(plan.loop, duration_s=given.get("duration", CODE_DURATION_S)))
+        raise BadInput(f"{model}: {reason} (see ortbench explain --more chains)")
+    plan = plan_of(model, {"duration": CODE_DURATION_S, **given}, command_line())
+    plan = replace(plan, modes=_modes_of_code(given, plan))
     check(plan)
     _check_code(plan)
     from ortbench.jobs import look as job
@@ -165,17 +130,24 @@ def code(
     raise SystemExit(job.code(plan, out, notebook))
 
 
-def _mode_of_code(given: RawOptions) -> str:
-    """The one mode.
-
-    Raises:
-        BadInput: there are several.
+def _modes_of_code(given: RawOptions, plan: Plan) -> tuple[str, ...]:
+    """The one mode; where none is asked for those to choose from, of which the first that the EP can do is taken: they take new
+    inputs and return outputs in each inference, so that their program can replace any, but a loop's, whose state stays on the device.
     """
-    added = [name for name, mode in ALL_MODES.items() if mode.option and mode.option in given]
-    modes = list(dict.fromkeys([*given.get("mode", ()), *added]))
-    if len(modes) > 1:
-        raise BadInput(f"a program does one mode, and these are {len(modes)}: {', '.join(modes)}", "--mode")
-    return modes[0] if modes else MODES[CPU].without_copies
+    if "mode" in given:
+        return plan.modes
+    if plan.steps is not None:
+        return (MODES[CPU].without_copies,)
+    target = plan.target
+    wanted = [
+        *(["dynamic_outputs"] if target.dynamic_outputs else []),
+        *(["external_inputs"] if target.input_memory is not None else []),
+        *(["captured"] if target.cuda_graph else []),
+    ]
+    return tuple(mode for mode in _REPLACEABLE if all(getattr(MODES[mode], it) for it in wanted))
+
+
+_REPLACEABLE = (HOST_ACCESSIBLE, DEVICE, CPU)  # from the one that copies least
 
 
 def _check_code(plan: Plan) -> None:

@@ -7,28 +7,39 @@ import os
 import shlex
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from ortbench.cli import COMMANDS
+from ortbench.cli import COMMANDS, HELP_ALL, SENTENCES
 from ortbench.core.errors import BadInput
-from ortbench.model.modes import ALL_MODES, CHAIN_MODES, LOAD_MODES, LOOP_MODES, MODES
-from ortbench.plan.options import OTHERS, PANELS, Option, Owner, RawOptions, options_of
+from ortbench.model.modes import ALL_MODES, CHAIN_MODES, EVERY, LOAD_MODES, LOOP_MODES, MODES, USUAL
+from ortbench.plan.option_types import FLAG, SWITCH
+from ortbench.plan.options import BASELINE_SET, OTHERS, PANELS, Option, Owner, RawOptions, given_by, options_of
+
+if TYPE_CHECKING:
+    from ortbench.plan.output_options import OutputOptions
+    from ortbench.plan.plan import Plan
 
 Model = Annotated[str, typer.Argument(metavar="MODEL", help="The model, an .onnx or .ort file.")]
 GIVEN = "given"  # the parameter of a command that takes what was given
-WIDEST = 130  # columns of help: a longer line is hard to read
+FEW = 15  # options, at most, that --help shows
 
 
 def command_line() -> tuple[str, ...]:
     """The command that was typed, quoted for a shell."""
     return ("ortbench", *(shlex.quote(argument) for argument in sys.argv[1:]))
+
+
+def refuse_json(plans: Sequence[Plan], wanted: OutputOptions) -> None:
+    """Refuse one file for the results of several sides."""
+    if len(plans) > 1 and wanted.json is not None:
+        raise BadInput("--json is for one result: every side has a result.json in a folder of its own", "--json")
 
 
 def takes(*owners: Owner) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -41,9 +52,14 @@ def takes(*owners: Owner) -> Callable[[Callable[..., None]], Callable[..., None]
     return owned
 
 
+def written(name: str) -> Any:
+    """The function of a command as its module has it."""
+    return getattr(import_module(COMMANDS[name]), name.replace(" ", "_"))
+
+
 def declared_for(name: str) -> dict[str, Option]:
     """The declared options of a command, as it has them, by the names of their parameters."""
-    owners = getattr(import_module(COMMANDS[name]), name).owners
+    owners = written(name).owners
     return {it.parameter: it.of(name) for it in options_of(*owners) if name in it.commands}
 
 
@@ -52,12 +68,12 @@ def function_of(name: str) -> Callable[..., None]:
 
     What is declared keeps its defaults to itself: `given` holds what was typed and nothing else.
     """
-    function = getattr(import_module(COMMANDS[name]), name)
+    function = written(name)
     options = declared_for(name)
 
-    def command(**values: Any) -> None:
+    def command(help_all: bool, **values: Any) -> None:
         typed = [(it, values.pop(parameter)) for parameter, it in options.items()]
-        given: RawOptions = {it.flag: it.read(value) for it, value in typed if not _is_nothing(value)}
+        given: RawOptions = given_by((it, it.read(value)) for it, value in typed if not _is_nothing(it, value))
         function(**{GIVEN: given}, **values)
 
     hints = get_type_hints(function, include_extras=True)
@@ -66,23 +82,22 @@ def function_of(name: str) -> Callable[..., None]:
         for it in inspect.signature(function).parameters.values()
         if it.name != GIVEN
     ]
-    parameters = [*own, *(_parameter(parameter, it, name) for parameter, it in options.items())]
-    command.__name__, command.__doc__ = name, function.__doc__
+    parameters = [*own, *(_parameter(parameter, it, name) for parameter, it in options.items()), _HELP_ALL]
+    command.__name__, command.__doc__ = name, f"{SENTENCES[name]}\n\n{inspect.getdoc(function)}"
     command.__annotations__ = {it.name: it.annotation for it in parameters}
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     return command
 
 
-def _is_nothing(value: Any) -> bool:
+def _is_nothing(option: Option, value: Any) -> bool:
     """Whether the command line has this where an option was not typed."""
-    return value is None or value is False or value == []
+    return value is None or value == [] or (value is False and option.kind is not SWITCH)
 
 
 def _parameter(parameter: str, option: Option, command: str) -> inspect.Parameter:
-    names = [option.name, *([f"-{option.short}"] if option.short else ())]
     default_text = option.default_text
     info = typer.Option(
-        *names,
+        *option.names,
         metavar=option.metavar or None,
         help=option.sentence + (f"  [default: {default_text}]" if default_text else ""),
         show_default=False,
@@ -90,13 +105,27 @@ def _parameter(parameter: str, option: Option, command: str) -> inspect.Paramete
         autocompletion=_completed(option.flag, command),
     )
     kind = option.kind
-    nothing: Any = [] if kind.repeatable else False if kind.word is bool else None
-    annotation: Any = list[kind.word] if kind.repeatable else kind.word if kind.word is bool else kind.word | None  # type: ignore[name-defined]
+    nothing: Any = [] if kind.repeatable else False if kind is FLAG else None
+    annotation: Any = list[kind.word] if kind.repeatable else kind.word if kind is FLAG else kind.word | None  # type: ignore[name-defined]
     return inspect.Parameter(
         parameter, inspect.Parameter.KEYWORD_ONLY, default=nothing, annotation=Annotated[annotation, info]
     )
 
 
+def _show_all(ctx: typer.Context, asked: bool) -> None:
+    """Show every option of a command."""
+    if asked:
+        ctx.meta[HELP_ALL] = True
+        print(ctx.get_help())
+        raise typer.Exit
+
+
+_HELP_ALL = inspect.Parameter(
+    "help_all",
+    inspect.Parameter.KEYWORD_ONLY,
+    default=False,
+    annotation=Annotated[bool, typer.Option(HELP_ALL, is_eager=True, callback=_show_all, hidden=True)],
+)
 _TO_READ = object()  # what in_full has to read
 
 
@@ -188,43 +217,66 @@ class Command(_HelpReadPlainly, TyperCommand):
         return super().parse_args(ctx, args)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write the arguments, then each panel."""
+        """Write the arguments and the options that most people need, or with ``--help-all`` every panel."""
+        records = [(param, param.get_help_record(ctx)) for param in self.get_params(ctx)]
+        shown = [(param, record) for param, record in records if record is not None]
+        rare = set() if HELP_ALL in ctx.meta else self._rare([param.name for param, _ in shown])
         panels: dict[str, list[tuple[str, str]]] = {}
-        for param in self.get_params(ctx):
-            record = param.get_help_record(ctx)
-            if record is not None:
+        for param, record in shown:
+            if param.name not in rare:
                 is_argument = param.param_type_name == "argument"
-                panel = "Arguments" if is_argument else getattr(param, "rich_help_panel", None) or OTHERS
-                panels.setdefault(panel, []).append(record)
+                panel = OTHERS if rare else getattr(param, "rich_help_panel", None) or OTHERS
+                panels.setdefault("Arguments" if is_argument else panel, []).append(record)
         for panel in ("Arguments", *PANELS, OTHERS):
             if panel in panels:
                 with formatter.section(panel):
                     formatter.write_dl(panels[panel])
+        if rare:
+            formatter.write_paragraph()
+            formatter.write_text(f"{HELP_ALL} shows {len(rare)} more.")
+
+    def _rare(self, names: Sequence[str]) -> set[str]:
+        """The parameters that only ``--help-all`` shows; none where there are few options."""
+        options = declared_for(self.name) if self.name in COMMANDS else {}
+        return (
+            {name for name in names if name in options and self.name not in options[name].common}
+            if len(options) > FEW
+            else set()
+        )
 
 
 # What a shell completes the value of an option by
 
-_COMPLETED = ("mode", "ep", "opt-level", "external", "stream", "sessions")
+_COMPLETED = ("mode", "ep", "opt-level", "execution-mode", "input-memory", "stream", "sessions", BASELINE_SET)
 # Of the commands that know other modes than most.
-_MODES = {"loop": LOOP_MODES, "chain": CHAIN_MODES, "load": LOAD_MODES, "code": ALL_MODES}
+_MODES = {
+    "loop": LOOP_MODES, "chain": CHAIN_MODES, "load": LOAD_MODES, **dict.fromkeys(("code", "compare", "history"), ALL_MODES)
+}  # fmt: skip
 
 
 def _completed(flag: str, command: str) -> Callable[[str], list[str]] | None:
     """What gives the values of an option that begin with a text; None where a shell is left to files, or nothing is known."""
-    plain = flag.removeprefix("baseline-")
-    if plain not in _COMPLETED:
+    if flag not in _COMPLETED:
         return None
-    return lambda incomplete: [word for word in _values(plain, command) if word.startswith(incomplete)]
+    return lambda incomplete: [word for word in _values(flag, command) if word.startswith(incomplete)]
 
 
 def _values(flag: str, command: str) -> Iterable[str]:
     if flag == "mode":
-        return _MODES.get(command, MODES)
+        known = _MODES.get(command, MODES)
+        return known if command == "code" else [*known, EVERY, USUAL]
+    if flag == BASELINE_SET:
+        from ortbench.gate.baseline import SETTABLE
+
+        return [f"{key}=" for key in SETTABLE]
     from ortbench.plan import load_plan, target
 
     if flag == "ep":  # EPs whose libraries or packages are installed, and what ONNX Runtime can choose by
-        from ortbench.core.installed_eps import installed_eps
+        from ortbench.core.ep_packages import installed_eps
 
         return ["auto", *installed_eps(), *target.POLICIES]
-    words = {"opt-level": target.OPT_LEVELS, "external": target.EXTERNAL_LIBRARIES, "stream": target.STREAMS}
-    return words.get(flag, load_plan.SESSIONS)
+    words = {
+        "opt-level": target.OPT_LEVELS, "execution-mode": target.EXECUTION_MODES, "input-memory": target.EXTERNAL_LIBRARIES,
+        "stream": target.STREAMS, "sessions": load_plan.SESSIONS,
+    }  # fmt: skip
+    return words[flag]

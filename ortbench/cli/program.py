@@ -9,13 +9,13 @@ import os
 import sys
 from collections.abc import Sequence
 from functools import partial
-from importlib import import_module
 from typing import Annotated, NoReturn
 
 import typer
 
-from ortbench.cli import COMMANDS, COMPLETING, spelled_out
-from ortbench.cli.options import WIDEST, Command, Program, function_of
+from ortbench.cli import COMMANDS, COMPLETING, HELP, SENTENCES, spelled_out
+from ortbench.cli.options import Command, Program, declared_for, function_of
+from ortbench.cli.overview import ABOUT, BEGIN, OWN, WIDEST
 from ortbench.core import safe_stdio, signals
 from ortbench.core.errors import BAD_INPUT, DONE, INTERRUPTED, OrtbenchError, one_line
 from ortbench.core.safe_text import complain
@@ -23,12 +23,12 @@ from ortbench.core.version import __version__
 
 app = typer.Typer(
     cls=Program,
-    help="What ONNX Runtime's copies cost: a model in several I/O modes, side by side, on any execution provider.",
-    epilog="Begin with: ortbench run MODEL.onnx",
+    help=ABOUT,
+    epilog=BEGIN,
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": WIDEST},
+    context_settings={"help_option_names": [*HELP], "max_content_width": WIDEST},
 )
 
 
@@ -57,7 +57,7 @@ def _show_completion(asked: bool) -> None:
 @app.callback()
 def _options(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+        bool, typer.Option("--version", callback=_version, is_eager=True, help=OWN["--version"])
     ] = False,
     install_completion: Annotated[
         bool,
@@ -65,7 +65,7 @@ def _options(
             "--install-completion",
             callback=_install_completion,
             is_eager=True,
-            help="Have this shell (bash, zsh, fish) complete what is typed, and exit.",
+            help=OWN["--install-completion"],
         ),
     ] = False,
     show_completion: Annotated[
@@ -74,7 +74,7 @@ def _options(
             "--show-completion",
             callback=_show_completion,
             is_eager=True,
-            help="Print the script that does so, and exit.",
+            help=OWN["--show-completion"],
         ),
     ] = False,
 ) -> None:
@@ -86,18 +86,15 @@ def _offer(typed: Sequence[str]) -> None:
 
     Typer makes every option of every command it has, which takes longer than all else before a run begins.
     """
-    if typed[0] in ("-h", "--help"):
-        offer_names()
-        return
     for name in typed[:1] if typed[0] in COMMANDS else COMMANDS:
-        app.command(cls=Command)(function_of(name))
+        app.command(name, cls=Command)(function_of(name))
 
 
 def offer_names() -> None:
     """Give the program its commands by name and sentence alone, for a list of them."""
-    for name, module in COMMANDS.items():
-        sentence = (getattr(import_module(module), name).__doc__ or "").partition("\n")[0]
-        app.command(name, help=sentence)(_nothing)
+    for name, sentence in SENTENCES.items():
+        if " " not in name:  # else it is one of another one's
+            app.command(name, help=sentence)(_nothing)
 
 
 def _nothing() -> None:
@@ -114,7 +111,7 @@ def _complete() -> NoReturn:
     else:
         typed = spelled_out(begun)
         if typed != begun:
-            completion.insert(typed[0])
+            completion.rewrite(typed)
         if typed[0] in COMMANDS:
             _offer(typed)
     app(prog_name=completion.PROGRAM, complete_var=COMPLETING)
@@ -141,10 +138,17 @@ def _tell_ci(command: str, message: str) -> None:
 
 
 def _instead(command: str, name: str) -> str | None:
-    """What to do in place of an option that a command does not take although one might think so; None where that is not said."""
+    """What to do in place of an option, or of a command, that has another name now, or that a command does not take although
+    one might think so; None where that is not said."""
+    from ortbench.plan import renames
     from ortbench.plan.options import options_of
     from ortbench.plan.plan import PLAN
 
+    if command not in COMMANDS:
+        return f"{command} is now 'ortbench {renames.COMMANDS[command]}'" if command in renames.COMMANDS else None
+    now = renames.option_now(name.removeprefix("--"), {it.flag: it for it in declared_for(command).values()})
+    if now is not None:
+        return f"{name} is now {now}"
     found = next((it for it in options_of(*PLAN) if it.name == name and command in it.instead), None)
     return None if found is None else f"{name}: {found.instead[command]}"
 
@@ -168,7 +172,7 @@ def _carry_out(typed: list[str]) -> int:
         # Typer keeps the class of its usage errors to itself; what they share is this method.
         if not hasattr(error, "format_message"):
             raise
-        instead = _instead(typed[0], getattr(error, "option_name", ""))
+        instead = _instead(typed[0], getattr(error, "option_name", None) or "")
         message = f"{one_line(error.format_message())} (see --help)" if instead is None else instead
         complain(message)
         _tell_ci(typed[0], message)

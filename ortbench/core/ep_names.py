@@ -1,8 +1,48 @@
-"""What EPs are called: by users, by ONNX Runtime, by the packages that bring them."""
+"""What EPs are called, by users and by ONNX Runtime; which packages bring them, and where a shared library that one lacks comes from: in
+words, and as a command where there is one."""
 
 from __future__ import annotations
 
-from ortbench.core.library_sources import CUDA_PACKAGE
+import re
+from typing import NamedTuple
+
+CUDA_PACKAGE = "onnxruntime-gpu[cuda,cudnn]"
+
+
+class Origin(NamedTuple):
+    """What a library is part of, and the command that installs it, or ""."""
+
+    what: str
+    command: str = ""
+
+    @property
+    def sentence(self) -> str:
+        return f"{self.what}: {self.command}" if self.command else self.what
+
+
+# By the beginning of the file's name; the first that fits.
+_ORIGINS = (
+    (r"libcuda\.so|nvcuda\.dll|libnvidia-", Origin("it is part of NVIDIA's driver")),
+    (r"libtensorrt_rtx|tensorrt_rtx", Origin("it comes with TensorRT RTX", "pip install onnxruntime-ep-nv-tensorrt-rtx")),
+    (r"libnvinfer|libnvonnxparser|nvinfer|nvonnxparser", Origin("it is part of TensorRT", "pip install tensorrt")),
+    (
+        r"libcu|libnvrtc|libnvJitLink|libnv|cu(dart|blas|fft|rand|dnn)",
+        Origin("CUDA and cuDNN come with", f"pip install '{CUDA_PACKAGE}'"),
+    ),
+    (r"libmigraphx", Origin("it is part of AMD's MIGraphX, which comes with ROCm", "apt install migraphx")),
+    (r"libamdhip64|librocblas|libMIOpen|libhip|librocm|libhsa", Origin("it is part of AMD's ROCm", "apt install rocm")),
+    (r"DirectML\.dll", Origin("it comes with DirectML", "pip install --force-reinstall onnxruntime-directml")),
+    (r"libopenvino|openvino", Origin("it comes with OpenVINO", "pip install --force-reinstall onnxruntime-ep-openvino")),
+    (r"libQnn|Qnn", Origin("it comes with Qualcomm's QNN", "pip install --force-reinstall onnxruntime-qnn")),
+    (r"libvulkan", Origin("the Vulkan loader, on Debian and Ubuntu", "apt install libvulkan1")),
+    (r"libgomp|libstdc\+\+|libgcc_s", Origin("it is part of GCC's runtime, on Debian and Ubuntu", "apt install libgomp1 libstdc++6")),
+)  # fmt: skip
+
+
+def origin(library: str) -> Origin | None:
+    """Where a shared library comes from, by its file name; None where that is not known."""
+    return next((it for pattern, it in _ORIGINS if re.match(pattern, library)), None)
+
 
 CPU_EP = "CPUExecutionProvider"
 CUDA_EP = "CUDAExecutionProvider"

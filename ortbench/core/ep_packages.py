@@ -2,8 +2,7 @@
 
 A library of a plugin EP exports `CreateEpFactories`; most packages also have a function `get_library_path` and some `get_ep_name`.
 No entry points are agreed on. So a distribution brings an EP if a library of it exports that symbol, or if the ``__init__.py``
-of a package with a shared library has both functions; `get_library_path` alone is in packages of other kinds, too.
-"""
+of a package with a shared library has both functions; `get_library_path` alone is in packages of other kinds, too."""
 
 from __future__ import annotations
 
@@ -17,6 +16,8 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
+
+from ortbench.core.ep_names import PACKAGES, SHORT_NAMES
 
 _PREFIX = "onnxruntime_"
 _LIBRARY = re.compile(r"\.(?:so|dll|dylib)(?:\.[\d.]+)?$")
@@ -236,3 +237,25 @@ def _bytes(file: Path) -> bytes:
         return file.read_bytes()
     except OSError:
         return b""
+
+
+# What an onnxruntime package has of an EP, by the EP's short name.
+_BUNDLED = {
+    "cuda": "*onnxruntime_providers_cuda.*",
+    "tensorrt": "*onnxruntime_providers_tensorrt.*",
+    "nv-tensorrt-rtx": "*onnxruntime_providers_nv_tensorrt_rtx.*",
+    "openvino": "*onnxruntime_providers_openvino.*",
+    "migraphx": "*onnxruntime_providers_migraphx.*",
+    "qnn": "*onnxruntime_providers_qnn.*",
+    "dml": "DirectML.dll",
+}
+
+
+def installed_eps(path: tuple[str, ...] | None = None) -> list[str]:
+    """Short names of EPs, and the packages of plugin EPs of this Python, or in some folders, that have none."""
+    folders = [Path(folder) for folder in (sys.path if path is None else path) if folder]
+    capi = next((it for folder in folders if (it := folder / "onnxruntime" / "capi").is_dir()), None)
+    bundled = [] if capi is None else [name for name, pattern in _BUNDLED.items() if any(capi.glob(pattern))]
+    plugins = sorted(it.distribution.replace("_", "-") for it in everywhere(path))
+    short = {PACKAGES[ep]: name for name, ep in SHORT_NAMES.items() if ep in PACKAGES}
+    return list(dict.fromkeys(["cpu", *bundled, *(short.get(name, name) for name in plugins)]))

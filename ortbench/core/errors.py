@@ -27,7 +27,7 @@ class BadInput(OrtbenchError):
 
     Args:
         message: the line.
-        option: what it is about, such as ``--threads``, which the message then begins with.
+        option: what it is about, such as ``--intra-op-threads``, which the message then begins with.
     """
 
     exit_code = BAD_INPUT

@@ -9,10 +9,8 @@ from typing import Any
 
 from ortbench.core.errors import BadInput
 
-STEP, INDEX = (
-    "step",
-    "index",
-)  # the number of the step, from 0; of an input's values: the place along its last dimension
+# The number of the step, from 0; of an input's values: the place along its last dimension.
+STEP, INDEX = "step", "index"
 _OPERATORS: dict[type, Callable[[Any, Any], Any]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv,
     ast.Div: operator.truediv, ast.Mod: operator.mod,

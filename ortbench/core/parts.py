@@ -11,6 +11,7 @@ from dataclasses import is_dataclass
 from os import urandom
 from typing import Any
 
+SOMETIMES = {"sometimes": True}  # metadata of a field whose key files have only where its value is not the default
 UNKNOWN = "_unknown_keys"  # the attribute of a part that was read, for the keys of the file that its type does not have
 
 
@@ -26,7 +27,10 @@ class OneOf:
 def keys_of(part: Any) -> dict[str, Any]:
     """What a dataclass has, by key, with the keys of its file that its type does not have."""
     unknown: dict[str, Any] = vars(part).get(UNKNOWN, {})
-    return {key: getattr(part, key) for key in part.__dataclass_fields__} | unknown
+    known = {key: (getattr(part, key), it) for key, it in part.__dataclass_fields__.items()}
+    return {
+        key: value for key, (value, it) in known.items() if it.metadata != SOMETIMES or value != it.default
+    } | unknown
 
 
 def plain(data: Any) -> Any:

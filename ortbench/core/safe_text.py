@@ -18,7 +18,7 @@ from typing import TextIO
 # What ortbench prints beyond ASCII, and what stands for it where the encoding has no such character.
 ASCII = {
     "≈": "~", "×": "x", "±": "+-", "µ": "u", "–": "-", "…": "...", "→": "->",
-    "✓": "+", "✗": "x", "•": "*", "░": ".", "█": "#", "▒": ":", "━": "=", "┅": "-", "−": "-", "≤": "<=",
+    "✓": "+", "✗": "x", "•": "*", "░": ".", "█": "#", "▒": ":", "━": "=", "┅": "-", "─": "-", "−": "-", "≤": "<=",
     "▁": "_", "▂": ".", "▃": ":", "▄": "-", "▅": "=", "▆": "+", "▇": "*",
 }  # fmt: skip
 _ERRORS = "ortbench.ascii"

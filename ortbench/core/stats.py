@@ -23,14 +23,12 @@ if TYPE_CHECKING:
 
 # A percentile needs at least one sample beyond it, or it is only another name for the slowest one.
 SAMPLES_FOR = {"p95": 20, "p99": 100}
-FEWEST = 6  # samples or pairs from which the sign test has a 95 % interval
+FEWEST = 6  # samples or rounds that have a 95 % interval
 # Student's t for 95 % two-sided at 1 and 2 degrees of freedom, where the expansion in `t_quantile` is too coarse.
 _T_SMALL = {1: 12.706, 2: 4.303}
 
 
 class _Metric(OneOf):
-    """A metric of a case."""
-
     __slots__ = ()
 
 
@@ -53,6 +51,12 @@ class Stats(_Metric):
     stdev: float
     mad: float
     ci95: tuple[float, float]
+
+
+def percentile(stats: Stats, name: str) -> float | None:
+    """One of the percentiles, or another statistic; None with too few samples for it."""
+    value: float = getattr(stats, name)
+    return value if stats.n >= SAMPLES_FOR.get(name, 0) else None
 
 
 @dataclass(frozen=True)
@@ -88,7 +92,7 @@ def summarise(samples: Sequence[float] | Samples, block_sizes: Sequence[int] | N
     to_number: Callable[[float], float] = round if x.dtype.kind == "i" else lambda value: round(float(value), 6)
     ordered = np.sort(x)
     # Quantiles are linear between order statistics: type 7 of Hyndman & Fan, The American Statistician 50 (1996) 361.
-    median, p90, p95, p99 = (_quantile(ordered, q) for q in (0.5, 0.9, 0.95, 0.99))
+    median, p90, p95, p99 = (quantile(ordered, q) for q in (0.5, 0.9, 0.95, 0.99))
     lo, hi = median_interval(x, block_sizes, ordered=ordered)
     return Stats(
         n=int(x.size),
@@ -100,12 +104,13 @@ def summarise(samples: Sequence[float] | Samples, block_sizes: Sequence[int] | N
         p99=to_number(p99),
         max=to_number(ordered[-1]),
         stdev=to_number(float(x.std(ddof=1))) if x.size > 1 else 0,
-        mad=to_number(_quantile(np.sort(np.abs(x - median)), 0.5)),
+        mad=to_number(quantile(np.sort(np.abs(x - median)), 0.5)),
         ci95=(to_number(lo), to_number(hi)),
     )
 
 
-def _quantile(ordered: NDArray[np.int64] | NDArray[np.float64], q: float) -> float:
+def quantile(ordered: NDArray[np.int64] | NDArray[np.float64], q: float) -> float:
+    """A quantile of samples in order, linear between neighbours."""
     at = (ordered.size - 1) * q
     below = math.floor(at)
     above = min(below + 1, ordered.size - 1)
@@ -140,7 +145,7 @@ def median_interval(
     if block_sizes is not None and len(block_sizes) > 1:
         sizes = np.asarray(block_sizes, dtype=np.float64)
         starts = np.concatenate([[0], np.cumsum(block_sizes)[:-1]])
-        median = _quantile(ordered, 0.5)
+        median = quantile(ordered, 0.5)
         # A sample equal to the median counts half, so that ties do not shift a block's share.
         below = np.add.reduceat((x < median) + 0.5 * (x == median), starts)
         residual = below - sizes * (below.sum() / n)
@@ -169,39 +174,9 @@ def t_quantile(degrees: int, q: float = 0.975) -> float:
     return z + g1 / degrees + g2 / degrees**2 + g3 / degrees**3 + g4 / degrees**4
 
 
-@dataclass(frozen=True)
-class Ratio:
-    """A ratio of two medians and its 95 % interval (None with fewer than `FEWEST` pairs, which cannot give one)."""
-
-    ratio: float
-    ci95: tuple[float, float] | None
-
-
-def paired_ratio(numerator: Sequence[float], denominator: Sequence[float]) -> Ratio:
-    """The median of numerator / denominator over pairs taken at the same time, with its interval.
-
-    Pairing cancels what drifts slowly: both sides of a pair saw the same machine.
-
-    Args:
-        numerator: one median per round, ns.
-        denominator: the other side's, of the same rounds, ns.
-
-    Raises:
-        ValueError: no pairs, or sides of different length.
-    """
-    if len(numerator) != len(denominator) or not numerator:
-        raise ValueError("a paired ratio needs the same rounds on both sides")
-    # A block that took less than the clock's step counts as one step, so that its ratio exists.
-    logs = sorted(math.log(max(a, 1) / max(b, 1)) for a, b in zip(numerator, denominator, strict=True))
-    middle = (logs[(len(logs) - 1) // 2] + logs[len(logs) // 2]) / 2
-    rank = _sign_test_rank(len(logs))
-    interval = None if rank is None else (math.exp(logs[rank]), math.exp(logs[len(logs) - 1 - rank]))
-    return Ratio(math.exp(middle), interval)
-
-
-def difference_interval(differences: Sequence[float]) -> tuple[float, float] | None:
-    """The 95 % interval of the median of differences of pairs, by the sign test; None with fewer than `FEWEST`."""
-    ordered = sorted(differences)
+def sign_test_interval(values: Sequence[float]) -> tuple[float, float] | None:
+    """The 95 % interval of the median of independent values, by the sign test; None with fewer than `FEWEST`."""
+    ordered = sorted(values)
     rank = _sign_test_rank(len(ordered))
     return None if rank is None else (ordered[rank], ordered[len(ordered) - 1 - rank])
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 _TIME_UNITS = [("s", 1e9), ("ms", 1e6), ("µs", 1e3), ("ns", 1.0)]
 _SIZE_UNITS = (("GB", 1e9), ("MB", 1e6), ("kB", 1e3))
 
@@ -9,19 +11,37 @@ _SIZE_UNITS = (("GB", 1e9), ("MB", 1e6), ("kB", 1e3))
 def time_unit(most: float) -> tuple[str, float]:
     """The unit of durations of up to `most` ns, and how many ns it has: the largest that fits the most.
 
-    All tables go by it, so a duration reads the same in each of them: 45.9 ms and never 45930 µs.
+    A duration that is shown alone goes by it: 45.9 ms and never 45930 µs.
     """
     # A hair below a unit already rounds up to it: 999.96 µs reads 1.00 ms.
     return next((unit for unit in _TIME_UNITS if abs(most) >= unit[1] * 0.9995), _TIME_UNITS[-1])
 
 
+# In the unit of a table no figure is less than the one, and none is more than the other.
+_LEAST, _MOST = 0.0995, 9_995
+
+
+def table_unit(values: Iterable[float]) -> tuple[str, float] | None:
+    """The unit that durations, ns, are shown in together, and how many ns it has: the largest in which half of them are one at least,
+    and none is a small fraction. None where they are too far apart for that, so that each needs its own.
+    """
+    there = sorted(abs(value) for value in values if value) or [1.0]
+    middle = there[len(there) // 2]
+    fitting = (it for it in _TIME_UNITS if middle >= it[1] * 0.9995 and fits_unit(there[0], it[1]))
+    return next((it for it in fitting if there[-1] < it[1] * _MOST), None)
+
+
+def fits_unit(ns: float, unit: float) -> bool:
+    """Whether a duration is not a small fraction of a unit of so many ns."""
+    return not ns or abs(ns) >= unit * _LEAST
+
+
 def digits(value: float, most: int = 12) -> str:
-    """A number with three significant digits, and whole beyond: 0.00412, 0.123, 1.23, 12.3, 123, 1234; with so many
-    decimals at most."""
+    """A number with three significant digits: 0.00412, 0.123, 1.23, 12.3, 123, 1230; with so many decimals at most."""
     if value == 0:
         return "0"
-    exponent = int(f"{value:.2e}".partition("e")[2])  # of the rounded number: 9.996 is 10.0
-    return f"{value:.{min(max(0, 2 - exponent), most)}f}"
+    places = 2 - int(f"{value:.2e}".partition("e")[2])  # of the rounded number: 9.996 is 10.0
+    return f"{round(value, places) if places < 0 else value:.{min(max(0, places), most)}f}"
 
 
 def time(ns: float, unit: float) -> str:
@@ -56,6 +76,11 @@ def ratio(value: float, decimals: int = 2) -> str:
     return f"{value:.{decimals}f}" if value == 0 or 10 ** (1 - decimals) <= abs(value) < 99.95 else digits(value)
 
 
+def change(value: float) -> str:
+    """A ratio of two figures that may be close, with three digits; above 1 with as many decimals as just below: 0.987, 1.013, 1.43."""
+    return f"{value:.3f}" if 1 <= value < 1.0995 else digits(value)
+
+
 def share(value: float, decimals: int = 0) -> str:
     """A part of 1 in percent with so many decimals: ``58%``. A small one has three digits: ``4.20%``."""
     percent = value * 100
@@ -77,8 +102,8 @@ def count(number: float, noun: str) -> str:
 
 
 def rate(per_second: float) -> str:
-    """A count per second, for example ``1240``, ``154k`` or ``70.5M``."""
-    for letter, unit in (("M", 1e6), ("k", 1e3)):
-        if per_second >= max(unit, 100_000) * 0.9995:
+    """A count per second with three significant digits: ``114``, ``1.24k``, ``154k`` or ``70.5M``."""
+    for letter, unit in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if per_second >= unit * 0.9995:
             return f"{digits(per_second / unit)}{letter}"
     return digits(per_second)

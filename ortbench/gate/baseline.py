@@ -2,42 +2,108 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from ortbench.core.errors import BadInput
-from ortbench.model.modes import modes_by
+from ortbench.core.interpreters import is_interpreter
+from ortbench.plan import renames
+from ortbench.plan.load_plan import LoadPlan
 from ortbench.plan.loop_plan import Steps
-from ortbench.plan.option_types import FLAG, PATH
+from ortbench.plan.option_types import FLAG, PATH, OptionType, or_default
 from ortbench.plan.options import BASELINE, LIMIT, LOAD, RUNS, Option, RawOptions, declared, options_of, twin
-from ortbench.plan.plan import Loop, Plan, check_sizes
-from ortbench.plan.plan_builder import library_apart
+from ortbench.plan.options import BASELINE_SET as SET
+from ortbench.plan.plan import PLAN, Loop, Plan, check_sizes
+from ortbench.plan.plan_builder import check_depth, library_apart
 from ortbench.plan.target import Inputs, Target
 
 CANDIDATE = (
-    Option("model", "MODEL", "Live: the candidate's model.", RUNS, PATH, commands=("gate",)),
-    Option("chain", "FILE", "Live: the candidate's chain, in the place of --model.", RUNS, PATH, commands=("gate",)),
+    Option(
+        "model", "MODEL", "Measure this model live, as the candidate.", RUNS, PATH, commands=("gate",), common=("gate",)
+    ),
+    Option("chain", "FILE", "Measure this chain live, as the candidate.", RUNS, PATH, commands=("gate",)),
 )
 UNDER_LOAD = Option(
-    "load", "", "Live: put a load on it, as 'ortbench load' does.", LOAD, FLAG, commands=("gate",), only_live=True
+    "load", "", "Measure under load, as 'ortbench load' does.", LOAD, FLAG, commands=("gate",), only_live=True
 )
 _EARLIER = PATH._replace(example='"folder of an earlier suite"')
-_MODEL = Option("baseline-model", "MODEL", "Live: the model it is held against.", BASELINE, PATH, commands=("gate",))
-_TWINS = tuple(twin(it) for it in options_of(Target, Steps, Inputs, Loop, Plan) if it.twin)
-BASELINE_CHAIN = Option(
-    "baseline-chain", "FILE", "Live: the chain it is held against.", BASELINE, PATH, commands=("gate",)
-)
-LIVE_BASELINE = (_MODEL, BASELINE_CHAIN, *_TWINS)
+_live = partial(Option, panel=BASELINE, kind=PATH, commands=("gate",))
+BASELINE_MODEL = _live("baseline-model", "MODEL", "Measure this model live, as the baseline.", common=("gate",))
+BASELINE_CHAIN = _live("baseline-chain", "FILE", "Measure this chain live, as the baseline.")
+_PYTHON = declared(Target)["python"]
+BASELINE_PYTHON = _live(
+    "baseline-python", "PATH", "Measure the baseline with this interpreter; '': ortbench's own.",
+    kind=or_default(_PYTHON.kind, None),
+)  # fmt: skip
+# What else a baseline can have its own of: by its long name the option, and as the baseline has it.
+SETTABLE = {it.flag: it for it in options_of(Target, Steps, Inputs, Loop, Plan) if it.twin and it is not _PYTHON}
+_TWINS = {flag: twin(it) for flag, it in SETTABLE.items()}
+LIVE_BASELINE = (BASELINE_MODEL, BASELINE_CHAIN, BASELINE_PYTHON, *_TWINS.values())
+
+
+def setting(key: str, option: str) -> Option:
+    """The option that a key of ``--baseline-set`` names, as the baseline has it; `BadInput` where it names none."""
+    if key in _TWINS:
+        return _TWINS[key]
+    if (now := renames.OPTIONS.get(key)) in _TWINS:
+        reason = f"is now {now}"
+    elif key in ("model", "chain", "python"):
+        reason = f"is given by --baseline-{key}"
+    elif key in {it.flag for it in options_of(*PLAN, LoadPlan)}:
+        reason = "is the same for candidate and baseline"
+    else:
+        from difflib import get_close_matches  # for a mistake alone
+
+        near = get_close_matches(key.replace("_", "-"), _TWINS, 1)
+        reason = f"there is no such key; did you mean {near[0]}?" if near else f"choose from {', '.join(_TWINS)}"
+    raise BadInput(f"{option} {key}: {reason}", option)
+
+
+def _set(given: Sequence[str], option: str) -> dict[str, Any]:
+    """What ``KEY=VALUE`` words say, by the names of the options that they give a baseline."""
+    texts: dict[str, list[str]] = {}
+    for word in given:
+        key, equals, text = word.partition("=")
+        if not equals:
+            raise BadInput(f"{option} {word!r}: write it as KEY=VALUE, such as intra-op-threads=1", option)
+        it = setting(key, option)
+        if key in texts and not it.kind.repeatable:
+            raise BadInput(f"{it.name}: was given twice; give it once", option)
+        texts.setdefault(key, []).append(text)
+    its = {key: _TWINS[key] for key in texts}
+    return {it.flag: it.read(texts[key] if it.kind.repeatable else texts[key][0]) for key, it in its.items()}
+
+
+def _no_words(value: Any, option: str) -> Any:
+    raise BadInput("must be a table")
+
+
+BASELINE_SET = Option(
+    SET, "KEY=VALUE", "Give the baseline its own value of an option, such as ep-option=K=V.", BASELINE,
+    OptionType("{intra-op-threads = 1}", _no_words, _set, repeatable=True, of_options=True, python="Baseline"),
+    commands=("gate",), common=("gate",),
+)  # fmt: skip
+TYPED_BASELINE = (BASELINE_MODEL, BASELINE_CHAIN, BASELINE_PYTHON, BASELINE_SET)
 STORED_BASELINE = (
-    Option("baseline", "BASE.json", "The stored result it is held against.", BASELINE, _EARLIER, commands=("gate",)),
+    Option(
+        "baseline",
+        "BASE.json",
+        "Compare with this stored result.",
+        BASELINE,
+        _EARLIER,
+        commands=("gate",),
+        common=("gate",),
+    ),
     Option(
         "force",
         "",
-        "Compare what is not comparable, and say what differs.",
+        "Compare results that are not comparable, and say why not.",
         LIMIT,
         FLAG,
         commands=("gate", "compare", "history"),
-        per={"history": {"help": "Have results of other machines in one series, and say where the machine changed."}},
+        per={"history": {"help": "Keep results of other machines in one series."}},
     ),
 )
 
@@ -49,48 +115,56 @@ def has_live_baseline(given: RawOptions) -> bool:
 def baseline_of(plan: Plan, given: RawOptions) -> Plan:
     """The baseline's plan, from the candidate's.
 
-    Options that are given replace the candidate's; an empty one (``--baseline-ep-option ""``) leaves none, or the
+    Options that are given replace the candidate's; an empty one (``--baseline-set ep-option=``) leaves none, or the
     default. Another EP starts without the candidate's EP options, device, library and engine cache. Raises `BadInput`
     for an option that cannot be or that says nothing, or an interpreter that is not there.
     """
     if BASELINE_CHAIN.flag in given:
         raise BadInput(f"{BASELINE_CHAIN.name} is for a chain: name the candidate's with --chain", BASELINE_CHAIN.name)
-    given = library_apart(given, "baseline-")
-    target: dict[str, Any] = {}
-    if "baseline-ep" in given or "baseline-ep-library" in given:
-        target = {name: it.default for name, it in declared(Target).items() if it.of_ep or name == "ep"}
-    target |= changes(Target, given)
-    loop = changes(Loop, given)
-    if "depth" in loop and not {*modes_by("depth")} & {*plan.modes}:
-        reason = f"says nothing without mode {' or '.join(modes_by('depth'))}: add --depth"
-        raise BadInput(f"--baseline-depth {reason}", "--baseline-depth")
-    steps = changes(Steps, given)
-    inputs = changes(Inputs, given)
+    given = library_apart(given, f"{SET}.")
+    target: dict[str, Any] = {"optimized_model": None}  # which would be written by both
+    if not {f"{SET}.ep", f"{SET}.ep-library"}.isdisjoint(given):
+        target |= {name: it.default for name, it in declared(Target).items() if it.of_ep or name == "ep"}
+    target |= _changes(Target, given)
+    target["python"] = baseline_python(plan, given)
+    loop = _changes(Loop, given)
+    if "depth" in loop:
+        check_depth(plan.modes, _TWINS["depth"].name)
+    steps = _changes(Steps, given)
+    inputs = _changes(Inputs, given)
     if plan.steps is not None:
         steps = {"steps": replace(plan.steps, **steps)}
     elif steps:
         name = twin(declared(Steps)[next(iter(steps))]).name
         raise BadInput(f"{name} is for a loop: say what is fed back with --feedback OUT=IN", name)
     else:
-        check_sizes(inputs.get("dims", {}), "--baseline-dim")
+        check_sizes(inputs.get("dims", {}), _TWINS["dim"].name)
     return replace(
         plan,
-        model=given.get(_MODEL.flag) or plan.model,
+        model=given.get(BASELINE_MODEL.flag) or plan.model,
         target=replace(plan.target, **target),
         inputs=replace(plan.inputs, **inputs),
         loop=replace(plan.loop, **loop),
         **steps,
-        **changes(Plan, given),
+        **_changes(Plan, given),
     )
 
 
-def changes(owner: type, given: RawOptions) -> dict[str, Any]:
-    """What the twins of a dataclass's options say, by its fields; `BadInput` for a value that cannot be."""
+def baseline_python(plan: Plan, given: RawOptions) -> str | None:
+    """The interpreter of the baseline, by default the candidate's; `BadInput` where there is none."""
+    python: str | None = given.get(BASELINE_PYTHON.flag, plan.target.python)
+    if BASELINE_PYTHON.flag in given and python is not None:
+        is_interpreter(python, BASELINE_PYTHON.name)
+    return python
+
+
+def _changes(owner: type, given: RawOptions) -> dict[str, Any]:
+    """What a baseline has of its own of a dataclass's options, by its fields; `BadInput` for a value that cannot be."""
     changes = {}
     for name, it in declared(owner).items():
-        flag = f"baseline-{it.flag}"
-        if it.twin and flag in given:
-            changes[name] = value = given[flag]
+        own = _TWINS.get(it.flag)
+        if own is not None and own.flag in given:
+            changes[name] = value = given[own.flag]
             if it.check is not None and value is not None:
-                it.check(value, f"--{flag}")
+                it.check(value, own.name)
     return changes

@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 from ortbench.analysis.comparing.pairs import remedy
-from ortbench.analysis.findings.load_advice import limit_text, slo_text
-from ortbench.analysis.findings.phrases import within
+from ortbench.analysis.findings.load_advice import found_text, limit_text, slo_text, tries_text
 from ortbench.analysis.loads.levels import (
     FEWEST_BLOCKS,
     P50,
@@ -99,7 +98,7 @@ def _check_memory(result: Result, limits: Limits) -> Iterator[Check]:
         cases = [case for case in result.cases if case.status == OK and limits.held(case.mode)]
         if not any(case.memory is not None for case in cases):
             option = f"--max-{side}-memory"
-            raise BadInput(f"{option}: the result has no memory; measure it with --memory", option)
+            raise BadInput(f"{option}: the result has no memory; measure it with --measure-memory", option)
         yield from (_memory(case, side, most) for case in cases if case.memory is not None or not case.point)
 
 
@@ -170,8 +169,9 @@ def _as_share(check: Check) -> Check:
     share = f"≈{units.share(max(0.0, 1 - check.ratio), 1)}"
     if check.low is not None and check.high is not None:
         low, high = (units.share(max(0.0, 1 - end), 1) for end in (check.high, check.low))
-        share += f" ({low} to {high}, {check.rounds} rounds)"
-    return replace(check, text=f"copies in a run with CPU tensors: {share}, at most {most}")
+        share += f" (sequential test: {low} to {high}, {check.rounds} rounds)"
+    doubt = f"; {check.doubt}" if check.doubt else ""
+    return replace(check, text=f"copies in a run with CPU tensors: {share}, at most {most}{doubt}")
 
 
 def _speedups(result: Result, mode: str, least: float) -> list[Check]:
@@ -227,7 +227,7 @@ def _found(mode: str, found: SloRate | None, asked: Mapping[str, int]) -> Check:
     name = f"SLO of {mode}"
     if found is None:
         return Check(name, FAILED, f"{name}: no rate that was tried keeps {slo_text(asked)}", metric=_RATE, mode=mode)
-    text = f"{name}: {slo_text(asked)} up to {units.rate(found['rate'])} a second{within(found['ci95'], units.rate)}"
+    text = f"{name}: {slo_text(asked)} {found_text(found)}; {tries_text(found, asked)}"
     return Check(name, PASSED, text, metric=_RATE, mode=mode)
 
 

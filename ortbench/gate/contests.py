@@ -1,22 +1,26 @@
 """Gates: what a result must keep to, and whether it does, does not, or cannot be told. Pure.
 
 Nearly all of them are contests: a ratio of two streams of blocks that were measured in the same rounds, against a limit.
-A contest is decided by `ortbench.analysis.comparing.sequential`, so it may be looked at after every round. Only a baseline that was stored
-by an earlier run has no rounds in common with the candidate; it goes by `ortbench.analysis.comparing.compare.stored`.
+A contest is decided by `ortbench.analysis.comparing.sequential`, so it may be looked at after every round. What it tests is the median of
+the ratios of pairs of blocks, which is not the ratio of the medians that tables print; where the two lie on different sides of the limit
+nothing is decided. Only a baseline that was stored by an earlier run has no rounds in common with the candidate; it goes by
+`ortbench.analysis.comparing.compare.stored`.
 """
 
 from __future__ import annotations
 
 import math
 from bisect import insort
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from ortbench.analysis.comparing.pairs import blocks, timed_phase
 from ortbench.analysis.comparing.sequential import Interval, fewest, median_ratio
 from ortbench.analysis.comparing.series import PERCENTILES, STATISTICS, Key, Point, point_text
 from ortbench.core import units
 from ortbench.core.errors import BadInput
+from ortbench.core.resampling import figure_of
 from ortbench.gate.limits import UNCLEAR, Check, Limits, between, verdict_on
 from ortbench.model.kinds import KINDS
 from ortbench.model.metric_names import MetricName
@@ -57,18 +61,34 @@ class RatioTest:
     mode: str = ""  # that it is of; "" for that of both streams
     point: Point = ()
 
-    def check(self, found: Interval | None) -> Check:
-        """The verdict as far as it is known."""
+    def check(self, found: Interval | None, medians: Callable[[], float] | None = None) -> Check:
+        """The verdict as far as it is known; `medians` is the ratio of those of all samples, which must lie on the same side of the
+        limit."""
         if found is None:
             return self.unclear(f"{self.what}: was not measured")
         verdict = verdict_on(found.low, found.high, self.limit, at_most=self.at_most)
         bound = f"must be {'at most' if self.at_most else 'at least'} ×{self.limit:.4g}"
         where = between(found.low, found.high, "too few rounds for an interval")
         rounds = units.count(found.rounds, "round")
-        text = f"{self.what}: ×{units.ratio(found.ratio, 3)} ({where}, {rounds}), {bound}"
-        return replace(
-            self.unclear(text), verdict=verdict, ratio=found.ratio, low=found.low, high=found.high, rounds=found.rounds
+        text = (
+            f"{self.what}: median of pairs ×{units.ratio(found.ratio, 3)} (sequential test: {where}, {rounds}), {bound}"
         )
+        doubt = None if verdict == UNCLEAR or medians is None else self._doubt(found.ratio, medians())
+        return replace(
+            self.unclear(text if doubt is None else f"{text}; {doubt}"),
+            verdict=verdict if doubt is None else UNCLEAR,
+            ratio=found.ratio,
+            low=found.low,
+            high=found.high,
+            rounds=found.rounds,
+            doubt=doubt,
+        )
+
+    def _doubt(self, of_pairs: float, of_medians: float) -> str | None:
+        """Why nothing is told where the ratio of the medians lies on the other side of the limit; None where it does not."""
+        if (of_pairs - self.limit) * (of_medians - self.limit) >= 0:
+            return None
+        return f"cannot tell: the ratio of the medians is ×{units.ratio(of_medians, 3)}"
 
     def unclear(self, text: str) -> Check:
         """That nothing can be told, and why."""
@@ -179,6 +199,7 @@ class SequentialTests:
         self.takes = fewest(self._alpha)
         streams = {stream for contest in contests for stream in (contest.over, contest.under)}
         self._values: dict[Stream, dict[int, float]] = {stream: {} for stream in streams}
+        self._samples: dict[Stream, dict[int, Sequence[float]]] = {stream: {} for stream in streams}
         self._ratios: dict[RatioTest, list[float]] = {contest: [] for contest in contests}
         self._decided: dict[RatioTest, Check] = {}
         self._timed: dict[str, set[str]] = {}
@@ -189,6 +210,7 @@ class SequentialTests:
         for stream, values in self._values.items():
             if (stream.side, stream.mode, stream.phase) == (side, mode, phase):
                 values[round] = STATISTICS[stream.stat](samples)
+                self._samples[stream][round] = samples
                 self._pair(stream, round)
 
     def _pair(self, stream: Stream, round: int) -> None:
@@ -196,28 +218,52 @@ class SequentialTests:
         for contest, ratios in self._ratios.items():
             over, under = self._values[contest.over].get(round), self._values[contest.under].get(round)
             if stream in (contest.over, contest.under) and over is not None and under is not None:
-                least = known_or_plain(stream.phase).unit.least
-                insort(ratios, max(over, least) / max(under, least))
+                insort(ratios, _quotient(contest, over, under))
+
+    def _medians(self, contest: RatioTest) -> float:
+        """The ratio of the medians of all samples, of the rounds in which both have some."""
+        over, under = self._samples[contest.over], self._samples[contest.under]
+        rounds = over.keys() & under.keys()
+        return _quotient(contest, *(figure_of({it: of[it] for it in rounds}) for of in (over, under)))
 
     def check(self, contest: RatioTest) -> Check:
-        """What is known of a contest."""
         if contest not in self._decided:
             ratios = self._ratios[contest]
-            check = contest.check(median_ratio(ratios, self._alpha) if ratios else None)
+            found = median_ratio(ratios, self._alpha) if ratios else None
+            of_medians = contest.over.stat == contest.under.stat == "median"
+            check = contest.check(found, partial(self._medians, contest) if of_medians else None)
             if check.verdict == UNCLEAR:
                 return check
             self._decided[contest] = check
         return self._decided[contest]
 
-    def open_modes(self) -> set[str]:
-        """The modes that an undecided contest needs, after whole rounds: a phase that is in none of them is never timed."""
-        undecided = [contest for contest in self.contests if self.check(contest).verdict == UNCLEAR]
-        needed = {stream for contest in undecided for stream in (contest.over, contest.under)}
-        return {it.mode for it in needed if self._is_timed(it)}
+    def so_far(self) -> list[tuple[str, str]]:
+        """What is known of each contest by now: its name, and the ratio with its interval and limit."""
+        return [(it.name, _short(it, median_ratio(found, self._alpha))) for it, found in self._ratios.items() if found]
+
+    def wants(self, mode: str) -> bool:
+        """Whether an undecided contest needs a mode, after whole rounds: a phase that is in none of them is never timed."""
+        needing = (it for it in self.contests for at in (it.over, it.under) if at.mode == mode and self._is_timed(at))
+        return self.is_open(needing)
+
+    def is_open(self, contests: Iterable[RatioTest]) -> bool:
+        return any(self.check(it).verdict == UNCLEAR for it in contests)
 
     def _is_timed(self, stream: Stream) -> bool:
         phases = self._timed.get(stream.mode, set())
         return stream.phase in phases or LATENCY not in phases
+
+
+def _short(contest: RatioTest, found: Interval) -> str:
+    low, high = found.low, found.high
+    ends = "" if low is None or high is None else f" ({units.ratio(low, 3)}–{units.ratio(high, 3)})"
+    bound = f"{'at most' if contest.at_most else 'at least'} ×{contest.limit:.4g}"
+    return f"×{units.ratio(found.ratio, 3)}{ends}, must be {bound}"
+
+
+def _quotient(contest: RatioTest, over: float, under: float) -> float:
+    least = known_or_plain(contest.over.phase).unit.least
+    return max(over, least) / max(under, least)
 
 
 def fill(jury: SequentialTests, side: int, cases: Sequence[Case]) -> None:

@@ -22,7 +22,7 @@ from ortbench.model.modes import (
 )
 from ortbench.plan.compare_options import METRICS
 from ortbench.plan.load_plan import LoadPlan
-from ortbench.plan.option_types import MODE_NAMES, SHARE, SIZE, SPEEDUPS, WHOLE
+from ortbench.plan.option_types import MODES_ALONE, SHARE, SIZE, SPEEDUPS, WHOLE
 from ortbench.plan.options import LIMIT, RawOptions, check_values, declared, make, not_negative, option
 
 _MEMORY = ("device_memory", "host_memory")
@@ -41,38 +41,44 @@ class Limits:
 
     # by what share it may be slower than the baseline: 0.05 is 5 %
     max_regression: float | None = _limit(
-        "max-regression", "P", "How much slower it may be.", kind=SHARE, shown=f"with a baseline {USUAL_REGRESSION}"
-    )
+        "max-regression", "P", "Allow so much regression against the baseline.", kind=SHARE, shown=f"with a baseline {USUAL_REGRESSION}",
+        common=("gate",),
+    )  # fmt: skip
     # what must not be worse; empty for what the kind of measurement is gated by
     metrics: tuple[MetricName, ...] = _limit(
-        "metric", "M", "What must not be worse, such as device-tensors.latency.p95 or throughput@concurrency=4.", kind=METRICS,
-        default=(), shown="latency; of a load throughput of clients, latency.p99 at a rate",
+        "metric", "M", "Gate a metric: latency.p95, throughput@concurrency=4.", kind=METRICS,
+        default=(), shown="latency; of a load throughput of clients, latency.p99 at a rate", common=("gate",),
     )  # fmt: skip
     modes: tuple[str, ...] = ()  # the modes that are held against the baseline; empty for all that were measured
     # the most that statistics of the latency may be at every rate of a load, ns
     slo: Mapping[str, int] = field(default_factory=dict)
     # mode → how many times as fast as `cpu-tensors` it must be
     min_speedup: Mapping[str, float] = _limit(
-        "min-speedup", "MODE=X", "A mode must be X times as fast as cpu-tensors.", kind=SPEEDUPS, default={}
+        "min-speedup",
+        "MODE=X",
+        "Require a mode to be X times as fast as cpu-tensors.",
+        kind=SPEEDUPS,
+        default={},
+        common=("gate",),
     )
     # of a run with CPU tensors, 0 to 1
     max_copy_share: float | None = _limit(
-        "max-copy-share", "P", "Share of a run with CPU tensors that is copies.", kind=SHARE
+        "max-copy-share", "P", "Allow this copy share of cpu-tensors at most.", kind=SHARE
     )
     # nodes that may stay on the CPU
     max_cpu_nodes: int | None = _limit(
-        "max-cpu-nodes", "N", "Nodes that may stay on the CPU.", kind=WHOLE, check=not_negative
+        "max-cpu-nodes", "N", "Allow N nodes on the CPU at most.", kind=WHOLE, check=not_negative, common=("gate",)
     )
     # max_device_memory, max_host_memory: what a mode may take, bytes
     max_device_memory: int | None = _limit(
-        "max-device-memory", "SIZE", "What a mode may take of the device's memory, such as 2GB.", kind=SIZE
+        "max-device-memory", "SIZE", "Allow a mode so much device memory at most: 2GB.", kind=SIZE
     )
     max_host_memory: int | None = _limit(
-        "max-host-memory", "SIZE", "What a mode may take of the host's memory, such as 512MiB.", kind=SIZE
+        "max-host-memory", "SIZE", "Allow a mode so much host memory at most: 512MiB.", kind=SIZE
     )
     # modes that must work
     require_modes: tuple[str, ...] = _limit(
-        "require-mode", "MODE", "A mode that must work.", kind=MODE_NAMES, default=()
+        "require-mode", "MODE", "Require a mode to work.", kind=MODES_ALONE, default=()
     )
 
     @property
@@ -111,7 +117,7 @@ class Limits:
 
 
 def limits_of(given: RawOptions, has_baseline: bool, modes: Sequence[str]) -> Limits:
-    """The limits that options describe, with a baseline a regression of 5 % too; `modes` are held against it, or all.
+    """The limits that options describe, with a baseline a regression of 5 % too; `modes` are compared with it, or all.
 
     Raises `BadInput` for a mode that there is not.
     """
@@ -121,8 +127,9 @@ def limits_of(given: RawOptions, has_baseline: bool, modes: Sequence[str]) -> Li
     )
     limits = make(Limits, {**own, **regression}, modes=tuple(modes), slo=given.get(SLO.flag, {}))
     check_values(limits)
-    for name in sorted({*modes, *limits.require_modes, *limits.min_speedup} - set(ALL_MODES)):
-        raise BadInput(no_such(name))
+    for name in modes:
+        if name not in ALL_MODES:
+            raise BadInput(f"--mode {no_such(name)}", "--mode")
     return limits
 
 
@@ -138,6 +145,7 @@ class CheckData(TypedDict):
     high: float | None
     limit: float | None
     rounds: int | None
+    doubt: str | None
 
 
 @dataclass(frozen=True)
@@ -147,12 +155,13 @@ class Check:
     name: str  # what, in a few words; the same from run to run
     verdict: str  # `PASSED`, `FAILED` or `UNCLEAR`
     text: str  # the figures and the limit, for people
-    # ratio, low, high: of the figures, where two were compared; None where there was too little to say
+    # ratio, low, high: of the figures, where two were compared, by the sequential test where there are `rounds`; else None
     ratio: float | None = None
     low: float | None = None
     high: float | None = None
     limit: float | None = None  # of the ratio
     rounds: int | None = None  # pairs of blocks it rests on; None for one that rests on stored medians
+    doubt: str | None = None  # why nothing is told although the interval lies on one side of the limit, else None
     # metric, mode, point: of what it is, as ``--metric`` has them: ``latency.median``, ``cpu-tensors``, ``{"batch": 8}``
     metric: str | None = None
     mode: str | None = None

@@ -1,44 +1,78 @@
-"""A live gate: candidate and baseline in turns, until every contest is decided or the budget is spent. Pure.
+"""Live gates: candidate and baseline in turns, until every contest is decided or the budget is spent. Pure.
 
-It is the judge of a `ortbench.measure.bench.Bench`, whose sides are the candidate and, where there is one, the baseline.
+They are judges of an experiment (`ortbench.measure.experiment.Judge`), whose sides are the candidate and, where there is one, the
+baseline. A load point's block on one side is paired with that of the same round on the other, and the ratios of the pairs go to the
+same sequential test as those of single inferences.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
-from ortbench.core.errors import BenchmarkFailed, NotComparable
-from ortbench.gate.checks import check_contest, check_facts, with_remedy
-from ortbench.gate.contests import RatioTest, SequentialTests, own_contests, regression_contests
+from ortbench.analysis.comparing.series import PERCENTILES, Key, Point, is_of, point_text
+from ortbench.analysis.loads.levels import LoadPoint, is_full, is_measured, load_cases
+from ortbench.analysis.loads.queueing import own_rate
+from ortbench.core.errors import BadInput, BenchmarkFailed, NotComparable
+from ortbench.gate.checks import check_alone, check_contest, check_facts, refuse_limits, with_remedy
+from ortbench.gate.contests import (
+    BASELINE,
+    CANDIDATE,
+    RatioTest,
+    SequentialTests,
+    Stream,
+    check_name,
+    fewest_samples,
+    own_contests,
+    regression_contests,
+)
 from ortbench.gate.limits import FAILED as UNFIT
 from ortbench.gate.limits import Check, Limits
-from ortbench.gate.stored import check_lost, check_values
-from ortbench.model.kinds import KINDS
-from ortbench.model.modes import ENQUEUE
+from ortbench.gate.stored import check_lost, check_values, full, refuse_statistic
+from ortbench.model.kinds import CONCURRENCY, KINDS, LOAD, RATE
+from ortbench.model.metrics import LATENCY, Figure
+from ortbench.model.modes import ENQUEUE, THROUGHPUT
 from ortbench.model.result import FAILED, Result
 from ortbench.model.unit_of_work import INFERENCE, Work
+from ortbench.plan.load_plan import AUTO, LoadPlan, read_timestamps
 
 
-class LiveGate:
+class Gate:
+    """What live gates share: contests of candidate and baseline, and of the candidate's own modes."""
+
+    def __init__(self, limits: Limits, regressions: Sequence[RatioTest], own: Sequence[RatioTest] = ()) -> None:
+        self._limits, self._regressions, self._own = limits, regressions, own
+        self._jury = SequentialTests([*regressions, *own])
+
+    @property
+    def takes(self) -> int:
+        """How many rounds a verdict takes, at least."""
+        return self._jury.takes
+
+    def so_far(self) -> list[tuple[str, str]]:
+        """What is known of each contest by now: its name, and the ratio with its interval and limit."""
+        return self._jury.so_far()
+
+    def regressions(self, checks: Sequence[Check]) -> set[str]:
+        """The names of the checks that found the candidate slower than the baseline."""
+        return {check.name for check in checks if check.verdict == UNFIT} & {it.name for it in self._regressions}
+
+
+class LiveGate(Gate):
     """Decides while blocks come in of `modes`, and of a second side where there is a baseline.
 
     Raises `BadInput` for a metric that blocks do not have, or a limit that a loop or a chain has not.
     """
 
     def __init__(self, limits: Limits, modes: Sequence[str], has_baseline: bool, work: Work = INFERENCE) -> None:
-        self._limits = limits
-        self._modes = modes
-        self._regressions = regression_contests(limits, modes, work) if has_baseline else []
-        self._own = own_contests(limits, work)
-        self._jury = SequentialTests([*self._regressions, *self._own])
+        regressions = regression_contests(limits, modes, work) if has_baseline else []
+        super().__init__(limits, regressions, own_contests(limits, work))
 
-    def add(self, side: int, mode: str, phase: str, round: int, samples: Sequence[float]) -> None:
+    def add(self, side: int, mode: str, phase: str, round: int, samples: Sequence[float], place: object = None) -> None:
         self._jury.add(side, mode, phase, round, samples)
 
-    def decided(self) -> list[str]:
-        """The modes that need no more blocks."""
-        still_open = self._jury.open_modes()
-        return [mode for mode in self._modes if mode not in still_open]
+    def wants(self, mode: str, place: object = None, rounds: int = 0) -> bool:
+        return self._jury.wants(mode)
 
     @staticmethod
     def check_inputs(results: Sequence[Result]) -> None:
@@ -54,15 +88,11 @@ class LiveGate:
                     for it in (takes[0], other)
                 ]
                 of_stages = KINDS[results[0].kind].of_stages
-                set_by = "the chains' files set" if of_stages else "--shape, --dim and --length set"
+                set_by = "the chains' files set" if of_stages else "--shape, --dim and --sequence-tensors set"
                 raise NotComparable(
                     f"the inputs differ: the candidate takes {pair[0]}, the baseline {pair[1]} ({set_by} them, --force "
                     "compares them all the same)"
                 )
-
-    def regressions(self, checks: Sequence[Check]) -> set[str]:
-        slower = {check.name for check in checks if check.verdict == UNFIT and check.ratio is not None}
-        return slower & {contest.name for contest in self._regressions}
 
     def checks(self, results: Sequence[Result]) -> list[Check]:
         """The verdicts, of a run that is over; `BenchmarkFailed` where nothing could be compared."""
@@ -96,3 +126,136 @@ def _why_not_timed(results: Sequence[Result], contest: RatioTest) -> str | None:
     if phase == ENQUEUE and not any(phase in case.samples for case in cases):
         return "is not apart: its run waits until the device is done"
     return None
+
+
+_FEWEST_RUNS = 20  # of a block at a rate: neighbours wait together, so that a few say little
+_METRICS = (LATENCY, THROUGHPUT)  # that blocks of load points have
+
+
+class LiveLoadGate(Gate):
+    """Decides while blocks come in of load points that are to be measured; `BadInput` for a metric of none of them."""
+
+    def __init__(self, limits: Limits, places: Sequence[tuple[str, LoadPoint]]) -> None:
+        self._contests: dict[Key, RatioTest] = {}
+        if limits.max_regression is not None:
+            most = 1 + limits.max_regression
+            self._contests = {key: _contest(key, most) for key in _compared(places, limits)}
+        super().__init__(limits, [*self._contests.values()])
+
+    def least_runs(self, mode: str, place: LoadPoint) -> int:
+        """How many runs a block takes."""
+        stats = [key.figure.statistic for key, _ in self._of(mode, place)]
+        needed = max((fewest_samples(it) for it in stats if it in PERCENTILES), default=1)
+        return max(needed, _FEWEST_RUNS) if place.kind == RATE.name else needed
+
+    def add(
+        self, side: int, mode: str, phase: str, round: int, samples: Sequence[float], place: LoadPoint | None = None
+    ) -> None:
+        for key, contest in self._of(mode, place):
+            if phase == (key.figure.statistic or key.figure.metric):
+                self._jury.add(side, mode, contest.over.phase, round, _times(key, samples))
+
+    def _of(self, mode: str, place: LoadPoint | None) -> Iterator[tuple[Key, RatioTest]]:
+        assert place is not None
+        return (it for it in self._contests.items() if it[0].mode == mode and it[0].point == _point(place))
+
+    def wants(self, mode: str, place: LoadPoint | None = None, rounds: int = 0) -> bool:
+        """Those of contests until they are decided; where a limit is of the candidate's level itself always, because its interval
+        may not be looked at again and again; else as many as a verdict takes."""
+        own = [contest for _, contest in self._of(mode, place)]
+        if self._limits.slo if place is not None and place.kind == RATE.name else self._limits.min_speedup:
+            return True
+        return self._jury.is_open(own) if own else rounds < self.takes
+
+    def checks(self, results: Sequence[Result]) -> list[Check]:
+        """The verdicts on a load that is over; `BenchmarkFailed` with nothing to compare, `BadInput` for a limit of no point."""
+        candidate, baseline = results
+        checks = check_lost(candidate, baseline, self._limits)
+        checks += [
+            check
+            for key, contest in self._contests.items()
+            if (check := self._check(key, contest, candidate, baseline)) is not None
+        ]
+        statuses = [it.status for result in results for it in result.cases]
+        if self._contests and not checks and FAILED not in statuses:
+            reasons = [f"{case.mode}: {case.reason}" for case in candidate.at_point() if case.reason]
+            raise BenchmarkFailed(f"nothing could be compared: {'; '.join(reasons)}")
+        if not any(map(is_measured, load_cases(candidate))):
+            return [*checks, *check_facts(candidate, self._limits)]
+        return [*checks, *check_alone(candidate, self._limits)]
+
+    def _check(self, key: Key, contest: RatioTest, candidate: Result, baseline: Result) -> Check | None:
+        """What is known of a contest; None where one of the two has no such load point, which it says itself."""
+        one, base = (result.case(key.mode, dict(key.point)) for result in (candidate, baseline))
+        if one is None or base is None:
+            return None
+        check = self._jury.check(contest)
+        if key.figure.metric == LATENCY and (is_full(one) or is_full(base)):
+            verdict, text = full(contest.name, key, one, base)
+            return replace(contest.unclear(text), verdict=verdict)
+        if check.low is not None or check.rounds is None:
+            return check
+        text = f"{check.text}; a verdict takes {self.takes} rounds"
+        return replace(contest.unclear(text), ratio=check.ratio, rounds=check.rounds)
+
+
+def check_live(limits: Limits, modes: Sequence[str], load: LoadPlan, is_contest: bool) -> None:
+    """Refuse limits that a live gate of a load has not, before anything is started."""
+    if limits.of_memory:
+        raise BadInput("memory is of single inferences: hold it to limits without a load")
+    refuse_limits(LOAD.key, limits)
+    if limits.min_speedup and not load.closed:
+        raise BadInput("--min-speedup: is of callers: give a --concurrency too", "--min-speedup")
+    if is_contest and load.rate == AUTO:
+        raise BadInput("--rate auto: sides are held against each other at the same rates: name them", "--rate")
+    LiveLoadGate(limits, planned(modes, load))
+
+
+def planned(modes: Sequence[str], load: LoadPlan) -> list[tuple[str, LoadPoint]]:
+    """The modes and load points that a load has, as far as they are known before: a search comes upon its rates."""
+    rates = load.rate if isinstance(load.rate, tuple) else ()
+    if load.rate is None and load.file is not None:
+        rates = (own_rate(read_timestamps(load.file)),)
+    places = [*(LoadPoint(CONCURRENCY.name, it) for it in load.closed), *(LoadPoint(RATE.name, it) for it in rates)]
+    return [(mode, it) for mode in modes for it in places]
+
+
+def _times(key: Key, figures: Sequence[float]) -> list[int]:
+    """A figure of blocks as a time, ns: inferences a second as that of one."""
+    return [round(1e9 / max(it, 1e-9) if key.figure.metric == THROUGHPUT else it) for it in figures]
+
+
+def _point(place: LoadPoint) -> Point:
+    return ((place.kind, int(place.value) if place.kind == CONCURRENCY.name else place.value),)
+
+
+def _compared(places: Sequence[tuple[str, LoadPoint]], limits: Limits) -> list[Key]:
+    """What is compared with the baseline, each once; `BadInput` for a metric of no load point."""
+    found: dict[Key, None] = {}
+    for metric in limits.metrics or (None,):
+        own = []
+        for mode, place in places:
+            point = _point(place)
+            if metric is None:
+                own += [Key(mode, point, it) for it in LOAD.view(dict(point)).gated if limits.held(mode)]
+            elif metric.mode == mode or (metric.mode is None and limits.held(mode)):
+                own += [Key(mode, point, Figure(metric.metric, metric.statistic))] if is_of(metric, dict(point)) else []
+        if metric is not None:
+            if metric.metric not in _METRICS:
+                reason = f"blocks of load points have {' and '.join(_METRICS)}; compare stored results for others"
+                raise BadInput(f"--metric {metric.text}: {reason}", "--metric")
+            refuse_statistic(metric, LOAD.key)
+        if metric is not None and not own:
+            listed = dict.fromkeys(point_text(_point(place)) for _, place in places)
+            reason = f"no such load point is to be measured; there are {', '.join(listed) or 'none'}"
+            raise BadInput(f"--metric {metric.text}: {reason}", "--metric")
+        found.update(dict.fromkeys(own))  # two metrics can mean one figure
+    return list(found)
+
+
+def _contest(key: Key, most: float) -> RatioTest:
+    name, figure = check_name(key), ".".join(filter(None, key.figure))
+    over, under = (Stream(side, key.mode, name, "median") for side in (CANDIDATE, BASELINE))
+    slower = ", as time per inference" if key.figure.metric == THROUGHPUT else ""
+    what = f"{name}{slower}, candidate to baseline"
+    return RatioTest(name, over, under, most, True, what, metric=figure, mode=key.mode, point=key.point)

@@ -237,5 +237,5 @@ def _what_lacks(metric: MetricName, result: Result, baseline: Result) -> str:
         ]
         return f"there is no such {family} in both; there are {', '.join(sorted(both[0] & both[1])) or 'none'}"
     if metric.metric in _MEMORY:
-        return "not measured in both results (--memory)"
+        return "not measured in both results (--measure-memory)"
     return "not measured in both results"

@@ -27,8 +27,6 @@ _SAID = {
 
 @dataclass(frozen=True)
 class Verdict:
-    """A gate that is over."""
-
     results: Sequence[Result]  # of the candidate and, where there is one, of the baseline
     checks: Sequence[Check]  # what was checked
     remarks: Sequence[str] = ()  # what differs between the two, in sentences

@@ -11,7 +11,9 @@ from ortbench.core.errors import BENCHMARK_FAILED, DONE, INTERRUPTED, BadInput, 
 from ortbench.core.safe_text import complain
 from ortbench.jobs.measuring import Measured, Place, load_the_rest, measure, measure_and_save, new_place, saves
 from ortbench.jobs.publishing import check_wanted, publish, publish_results
+from ortbench.jobs.run import publish_sides
 from ortbench.measure.process import open_copies, open_session
+from ortbench.plan.configurations import side_names
 from ortbench.plan.ep_options import refuse_unclaimed
 
 if TYPE_CHECKING:
@@ -24,12 +26,13 @@ if TYPE_CHECKING:
     from ortbench.plan.sweep_plan import Shape
 
 
-def load(plan: Plan, put: LoadPlan, wanted: OutputOptions) -> int:
-    """Put a load on a model, save and show what came of it; the exit code."""
-    check_wanted(wanted, "json", "junit", "action_json")
-    place = new_place(wanted.out, [plan], "load")
-    found = measure([plan], place, load=put, quiet=wanted.quiet, traced=wanted.trace is not None)
-    return publish_results(found, plan.model, wanted)
+def load(plans: Sequence[Plan], put: LoadPlan, wanted: OutputOptions) -> int:
+    """Put a load on a model, in turns on several sides, save and show what came of it; the exit code."""
+    check_wanted(wanted, "json", "junit", "action_json", "bmf")
+    place, traced = new_place(wanted.out, plans, "load"), wanted.trace is not None
+    names = side_names(plans) if len(plans) > 1 else ()
+    found = measure(plans, place, names, load=put, quiet=wanted.quiet, traced=traced)
+    return publish_sides(found, plans, wanted)
 
 
 def sweep(shapes: Sequence[Shape], slo: Slo | None, wanted: OutputOptions) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -17,6 +18,7 @@ from ortbench.jobs.fingerprint import Machine, alike, fingerprint
 from ortbench.jobs.gate import AskedGate, gate_live, gate_stored
 from ortbench.jobs.measuring import measure
 from ortbench.jobs.suite_folder import done, emptied, keep, saved_result
+from ortbench.measure.forecast import Forecast
 from ortbench.model.result import OK
 from ortbench.suite.job import Job
 from ortbench.suite.record import BROKEN, INCOMPARABLE, MEASURED, SKIPPED, Record, figures
@@ -29,6 +31,11 @@ def run(jobs: Sequence[Job], out: Path, fresh: bool, quiet: bool, tell: Tell) ->
     the others go on. Gives the records in the order of the jobs, and whether Ctrl-C or its like ended it.
     """
     records: list[Record] = []
+    if not quiet and not sys.stderr.isatty():
+        from ortbench.report.terminal.progress import ForecastLine
+
+        ForecastLine("the suite").forecast(sum(map(_forecast_s, jobs)))
+        quiet = True  # a line for each case would say it again
     try:
         for job in jobs:
             signals.heed()  # it may have come between two waits for a worker
@@ -40,6 +47,18 @@ def run(jobs: Sequence[Job], out: Path, fresh: bool, quiet: bool, tell: Tell) ->
     except KeyboardInterrupt:
         return records, True
     return records, False
+
+
+def _forecast_s(job: Job) -> float:
+    """How long a job takes at most, about; nothing where its case is skipped."""
+    plans = [shape.plan for shape in job.shapes] or job.plans
+    if not plans:
+        return 0.0
+    if job.load is not None:
+        from ortbench.measure.load import forecast_of
+
+        return forecast_of(plans, job.load).left_s()
+    return Forecast(plans[0].loop, len(plans), sum(len(plan.modes) for plan in plans)).left_s()
 
 
 def _carry_out(job: Job, folder: Path, fresh: bool, quiet: bool) -> tuple[Record | None, bool]:

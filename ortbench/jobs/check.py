@@ -16,10 +16,9 @@ from typing import Any
 from ortbench.core.errors import BenchmarkFailed, OrtbenchError, Unsupported
 from ortbench.measure.process import Client
 from ortbench.model.modes import MODES, Mode
-from ortbench.model.protocol import Check, Listed, ListedEp
+from ortbench.model.protocol import FAILED, NOT_OFFERED, PASSED, Check, Listed, ListedEp
 from ortbench.plan.target import Inputs, Target
 
-PASSED, FAILED, NOT_OFFERED = "passed", "failed", "not offered"
 _Session = AbstractContextManager[tuple[Client, dict[str, Any]]]
 _LIMIT_S = 60.0  # of one check
 _RUNS = 50
@@ -70,12 +69,12 @@ def _of_device(
         with Client(_LIMIT_S, python) as client:
             yield from client.ask("check_device", library=library, number=among_all)
     except OrtbenchError as error:
-        yield _check("memory", "allocate, copy and stream", FAILED, str(error))
+        yield Check(part="memory", what="allocate, copy and stream", verdict=FAILED, how=str(error))
     open_ = partial(_opened, target=Target(ep=ep["name"], library=library, device=number), python=python)
     operator, why = _taken(models, open_, ep["name"])
     if operator is None:
         what = f"a session of one of {', '.join(models)}"
-        yield _check("run", what, FAILED if why else NOT_OFFERED, why or "it takes none")
+        yield Check(part="run", what=what, verdict=FAILED if why else NOT_OFFERED, how=why or "it takes none")
         return
     session = partial(open_, models[operator])
     for mode in MODES.values():
@@ -120,15 +119,17 @@ def _of_mode(session: Callable[[], _Session], mode: Mode) -> Iterator[Check]:
         with session() as (client, _):
             found = client.ask("prepare", mode=mode.name, warmup=1)
     except OrtbenchError as error:
-        yield _check("bind", what, NOT_OFFERED if isinstance(error, Unsupported) else FAILED, str(error))
+        verdict = NOT_OFFERED if isinstance(error, Unsupported) else FAILED
+        yield Check(part="bind", what=what, verdict=verdict, how=str(error))
         return
     zero_copy = found["zero_copy"]
     how = "" if zero_copy is None else f"zero-copy is {'' if zero_copy['proved'] else 'not '}proved: {zero_copy['how']}"
-    yield _check("bind", what, PASSED, how)
+    yield Check(part="bind", what=what, verdict=PASSED, how=how)
     if mode.times_copies and not mode.pinned:
         kind = found["sync"]["kind"]
         verdict = PASSED if kind in _WAITS else FAILED
-        yield _check("sync", "the run or synchronize_outputs waits", verdict, _WAITS.get(kind, _RETURNS))
+        how = _WAITS.get(kind, _RETURNS)
+        yield Check(part="sync", what="the run or synchronize_outputs waits", verdict=verdict, how=how)
 
 
 def _of_runs(session: Callable[[], _Session], part: str, what: str, request: Mapping[str, Any] | None) -> Check:
@@ -140,9 +141,5 @@ def _of_runs(session: Callable[[], _Session], part: str, what: str, request: Map
             elif (wrong := client.ask("check_runs", runs=_RUNS, **request)["wrong"]) is not None:
                 raise BenchmarkFailed(wrong)
     except OrtbenchError as error:
-        return _check(part, what, FAILED, str(error))
-    return _check(part, what, PASSED, "")
-
-
-def _check(part: str, what: str, verdict: str, how: str) -> Check:
-    return {"part": part, "what": what, "verdict": verdict, "how": how}
+        return Check(part=part, what=what, verdict=FAILED, how=str(error))
+    return Check(part=part, what=what, verdict=PASSED, how="")

@@ -13,7 +13,7 @@ from ortbench.analysis.comparing.naming import called, natural
 from ortbench.analysis.comparing.series import Selection
 from ortbench.core.errors import BadInput, NotComparable
 from ortbench.core.safe_text import visible
-from ortbench.jobs.publishing import check_place, json_text, publish, quieten_matplotlib, write
+from ortbench.jobs.publishing import check_place, check_wanted, json_text, page_of, publish, quieten_matplotlib, write
 from ortbench.model.result import Result
 from ortbench.model.result_file import load
 from ortbench.plan.compare_options import Compared
@@ -32,6 +32,7 @@ def compare(places: Sequence[Path], only: Compared, force: bool, wanted: OutputO
         NotComparable: they were not measured on the same thing, and it was not forced.
         BadInput: a file that is no result, or fewer than two of them.
     """
+    check_wanted(wanted)
     paths = results_at(places)
     loaded = [load(path) for path in paths]
     if len(paths) < 2:
@@ -56,7 +57,9 @@ def compare(places: Sequence[Path], only: Compared, force: bool, wanted: OutputO
     if alone:
         names = called(loaded, paths)
         reports.append(comparison.build_alone([names[number] for number in alone]))
-    publish(wanted, reports, lambda: json_text(records))
+    publish(
+        wanted, reports, lambda: json_text(records), page=lambda: page_of(loaded, called(loaded, paths))
+    )  # fmt: skip
 
 
 def check_points(results: Sequence[Result], names: Sequence[str]) -> None:
@@ -98,9 +101,7 @@ def report(places: Sequence[Path], html: str | None) -> None:
     check_place(place, "--html")
     results = [load(path) for path in paths]
     quieten_matplotlib()
-    from ortbench.report.page.page import build_page
-
-    if write(place, build_page(results, called(results, paths)), "--html") and place != "-":
+    if write(place, page_of(results, called(results, paths)), "--html") and place != "-":
         print(visible(f"Saved in {place}"))
 
 

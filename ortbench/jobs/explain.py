@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import shlex
+from collections.abc import Iterable, Iterator, Sequence
 from difflib import get_close_matches
+from fnmatch import fnmatchcase
+from functools import cache
 
 from ortbench.core.errors import BadInput
 from ortbench.report.glossary import Entry, Group, entries
+from ortbench.report.pages import INDEX, page_of, section
 from ortbench.report.terminal.console import Screen
+from ortbench.report.terminal.markdown import show_markdown
 
 _LONGEST = 5  # words that a term has at most
 
@@ -19,18 +24,49 @@ def explain(typed: Sequence[str]) -> None:
     if not typed:
         _list(screen)
         return
-    found = [entry for name in _terms(typed) for entry in _known()[name]]
-    for number, entry in enumerate(dict.fromkeys(found)):
+    names = [*_terms(typed)]
+    for name in names:
+        words = dict.fromkeys(entry.word for entry in _known(name))
+        if _plain(name) not in map(_plain, words):
+            screen.text(f"{name}: see {', '.join(words)}")
+            screen.blank()
+    for number, entry in enumerate(_entries(names)):
         if number:
             screen.blank()
         screen.text(_name(entry), style="heading")
-        for text in (f"{entry.sentence}.", entry.more, entry.page and f"More: docs/{entry.page}"):
+        for text in (
+            f"{entry.sentence}.",
+            entry.more,
+            entry.page and f"More: ortbench explain --more {_pasted(entry)}",
+        ):
             if text:
                 screen.text(text, label="  ")
 
 
+def show_pages(typed: Sequence[str]) -> None:
+    """Print the sections of the documentation that say more of words, or pages by their names; without any the list of pages.
+
+    Raises:
+        BadInput: there is no such word or page, or no page says more of it.
+    """
+    found = [it for it in map(page_of, typed) if it is not None]
+    if not typed:
+        found = [INDEX]
+    elif len(found) < len(typed):
+        found = [entry.page for entry in _entries(_terms(typed)) if entry.page]
+        if not found:
+            word = " ".join(typed)
+            raise BadInput(f"explain --more {word}: no page says more than 'ortbench explain {word}'")
+    show_markdown("\n\n".join(map(section, dict.fromkeys(found))))
+
+
 def _name(entry: Entry) -> str:
     return entry.word if entry.group is Group.WORDS else f"{entry.word}, {entry.group.one}"
+
+
+def _pasted(entry: Entry) -> str:
+    """What `show_pages` takes for an entry: its word, or, of one that a shell would not take as it stands, its page."""
+    return entry.word if shlex.join(entry.word.split()) == entry.word else entry.page
 
 
 def _list(screen: Screen) -> None:
@@ -39,7 +75,12 @@ def _list(screen: Screen) -> None:
         screen.text(group.title, style="heading")
         screen.text(", ".join(words), label="  ")
     screen.blank()
-    screen.text("ortbench explain WORD says what one of them means.")
+    screen.text("ortbench explain WORD says what one of them means; ortbench explain --more lists the pages.")
+
+
+def _entries(names: Iterable[str]) -> list[Entry]:
+    """The entries of names, each once."""
+    return list(dict.fromkeys(entry for name in names for entry in _known(name)))
 
 
 def _terms(typed: Sequence[str]) -> Iterator[str]:
@@ -47,8 +88,8 @@ def _terms(typed: Sequence[str]) -> Iterator[str]:
     rest = [word for word in " ".join(typed).replace(",", " ").split() if word != "…"]
     while rest:
         for count in range(min(_LONGEST, len(rest)), 0, -1):
-            name = _plain(" ".join(rest[:count]))
-            if name in _known():
+            name = " ".join(rest[:count])
+            if _known(name):
                 yield name
                 del rest[:count]
                 break
@@ -57,13 +98,24 @@ def _terms(typed: Sequence[str]) -> Iterator[str]:
 
 
 def _unknown(word: str) -> str:
-    near = get_close_matches(_plain(word), _known(), n=1)
+    near = get_close_matches(_plain(word), _by_name(), n=1)
     if near:
-        return f"explain {word!r}: there is no such word; the nearest is {_known()[near[0]][0].word!r}"
-    return f"explain {word!r}: there is no such word; 'ortbench explain' lists those that there are"
+        return f"explain {word!r}: there is no such word; the nearest is {_by_name()[near[0]][0].word!r}"
+    return f"explain {word!r}: there is no such word; 'ortbench explain' lists the words"
 
 
-def _known() -> dict[str, list[Entry]]:
+def _known(name: str) -> list[Entry]:
+    """The entries of a name, also of one of a family, such as ``QLinear*``."""
+    plain = _plain(name)
+    if plain in _by_name() or " " in plain:
+        return _by_name().get(plain, [])
+    return [
+        entry for family, its in _by_name().items() if "*" in family and fnmatchcase(plain, family) for entry in its
+    ]
+
+
+@cache
+def _by_name() -> dict[str, list[Entry]]:
     """Every entry by all that it may be called; one name may be of several."""
     found: dict[str, list[Entry]] = {}
     for entry in entries():

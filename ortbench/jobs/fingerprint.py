@@ -70,7 +70,6 @@ def _digest(data: dict[str, Any]) -> str:
 
 
 def _everywhere(job: Job) -> dict[str, Any]:
-    """What a job's outcome depends on besides the machine."""
     return {
         "ortbench": __version__,
         "plans": [_essence(plan) for plan in job.plans],
@@ -94,7 +93,6 @@ def _installed(job: Job, eps: set[str], machine: Machine | None) -> dict[str, An
 
 @cache
 def installed_here() -> list[str]:
-    """Name and version of every installed package."""
     return sorted(f"{package.metadata['Name']} {package.version}" for package in metadata.distributions())
 
 

@@ -23,24 +23,23 @@ from ortbench.core.files import make_marked, write_or_note
 from ortbench.core.safe_text import complain
 from ortbench.gate.baseline import CANDIDATE, UNDER_LOAD, baseline_of, has_live_baseline
 from ortbench.gate.checks import check_alone
-from ortbench.gate.limits import Check, Limits, limits_of
-from ortbench.gate.live import LiveGate
-from ortbench.gate.live_load import LiveLoadGate, check_live, planned
+from ortbench.gate.limits import PASSED, Check, Limits, limits_of
+from ortbench.gate.live import LiveGate, LiveLoadGate, check_live, planned
 from ortbench.gate.stored import check_stored
 from ortbench.gate.verdict import AGAIN, SIDES, Verdict, confirmed, verdict_json
 from ortbench.jobs.compare import result_file
 from ortbench.jobs.measuring import Place, measure, new_place
-from ortbench.jobs.publishing import Exports, publish
+from ortbench.jobs.publishing import Exports, check_wanted, page_of, publish
 from ortbench.model.kinds import KINDS
 from ortbench.model.modes import WHOLE_CHAIN
 from ortbench.model.result import Result
 from ortbench.model.result_file import load
-from ortbench.plan.load_plan import LoadPlan, live_load
+from ortbench.plan.load_plan import LoadPlan, live_load, plan_under_load
 from ortbench.plan.load_plan import check as check_load
 from ortbench.plan.options import LOAD, RawOptions, declared, make, options_of, twin
 from ortbench.plan.output_options import OutputOptions
 from ortbench.plan.plan import PLAN, Observer, Plan, check
-from ortbench.plan.plan_builder import asked_modes, live, plan_of, weighing
+from ortbench.plan.plan_builder import held_modes, live, plan_of, weighing
 from ortbench.plan.sweep_plan import list_in
 from ortbench.plan.target import Inputs
 from ortbench.report.comparison import build_gate
@@ -51,8 +50,6 @@ from ortbench.report.markdown import markdown
 
 @dataclass(frozen=True)
 class AskedGate:
-    """A gate."""
-
     limits: Limits  # that the candidate must keep to
     force: bool  # go on where candidate and baseline are not comparable
     plans: tuple[Plan, ...] = ()  # of a live gate: of the candidate and, where there is one, of the baseline
@@ -66,18 +63,18 @@ def asked_gate(given: RawOptions, is_stored: bool, typed: tuple[str, ...]) -> As
     is_contest = has_live_baseline(given)
     has_baseline = "baseline" in given or is_contest
     if "max-regression" in given and not has_baseline:
-        reason = "needs something to hold it against: --baseline, or live one of --baseline-…"
+        reason = "needs something to compare with: --baseline, or live --baseline-model, --baseline-set …"
         raise BadInput(f"--max-regression {reason}", "--max-regression")
     if "metric" in given and not has_baseline:
         raise BadInput("--metric says what is held against a baseline: give one", "--metric")
-    limits = limits_of(given, has_baseline, asked_modes(given) if "mode" in given else ())
+    limits = limits_of(given, has_baseline, held_modes(given))
     if not limits.any:
         raise BadInput("nothing to check: give --baseline, a live baseline, or a limit such as --max-cpu-nodes 0")
     is_live = any(it.flag in given for it in CANDIDATE)
     force = "force" in given
     if is_stored:
         if is_live or is_contest:
-            raise BadInput("a result file and a live gate (--model, --chain, --baseline-…) exclude each other")
+            raise BadInput("a result file and a live gate (--model, --chain, --baseline-set …) exclude each other")
         _refuse_live_options(given)
         return AskedGate(limits, force, baseline=Path(given["baseline"]) if "baseline" in given else None)
     if "baseline" in given and is_live:
@@ -112,9 +109,7 @@ def _under_load(given: RawOptions, limits: Limits, typed: tuple[str, ...], is_co
             if one.flag in given and not ({"load"} & {*it.commands} or it.flag == "duration"):
                 raise BadInput(f"{one.name} is not for a load; 'ortbench load --help' lists what is", one.name)
     put = live_load(make(LoadPlan, {flag: value for flag, value in given.items() if flag != "duration"}), given)
-    plan = plan_of(
-        given["model"], {flag: value for flag, value in given.items() if flag != "duration"}, typed, limits.needed()
-    )
+    plan = plan_under_load(given["model"], given, typed, limits.needed())
     plans = (plan, baseline_of(plan, given)) if is_contest else (plan,)
     for side in plans:
         check(side)
@@ -133,7 +128,6 @@ def _plan(given: RawOptions, limits: Limits, typed: tuple[str, ...]) -> Plan:
 
 
 def _baseline(plan: Plan, given: RawOptions) -> Plan:
-    """The baseline's plan, see `_plan`."""
     return _BASELINES.get(plan.work.whole, baseline_of)(plan, given)
 
 
@@ -221,8 +215,8 @@ def _hold(asked: AskedGate, quiet: bool, observer: Observer | None, place: Place
     found = measure(plans, place, names, asked.load, judge, check_inputs, quiet, observer=observer)
     if found.interrupted:
         return None
-    is_contest = in_turns or isinstance(judge, LiveGate)
-    checks = judge.checks(found.results) if is_contest else check_alone(found.result, asked.limits)
+    is_load_alone = not in_turns and asked.load is not None
+    checks = check_alone(found.result, asked.limits) if is_load_alone else judge.checks(found.results)
     return _Held(found.results, found.folders, checks, judge.regressions(checks))
 
 
@@ -260,12 +254,14 @@ def _remarks(plans: Sequence[Plan], results: Sequence[Result]) -> tuple[list[str
 
 def check_stored_result(result: Path, asked: AskedGate, wanted: OutputOptions) -> int:
     """Hold a result file against its limits and that of an earlier run, show the verdict; the exit code."""
+    check_wanted(wanted)
     stored = None if asked.baseline is None else load(result_file(asked.baseline))
     return _conclude(gate_stored(load(result_file(result)), stored, asked.limits, asked.force), wanted)
 
 
 def measure_until_decided(asked: AskedGate, wanted: OutputOptions) -> int:
     """Hold a live gate in a folder of its own and show its verdict; the exit code."""
+    check_wanted(wanted)
     verdict = gate_live(asked, new_place(wanted.out, asked.plans[:1], "gate"), wanted.quiet)
     if verdict is None:
         print("ortbench: interrupted before the gate was decided", file=sys.stderr)
@@ -279,7 +275,9 @@ def _conclude(verdict: Verdict, wanted: OutputOptions) -> int:
 
     outcomes = partial(outcomes_of_gate, verdict.results, verdict.checks)
     exports = Exports("ortbench gate", outcomes, verdict.results[:1])
-    publish(wanted, [build_gate(verdict)], partial(verdict_json, verdict), exports=exports)
+    wrong = [*verdict.failed, *(f"{it.verdict}: {it.text}" for it in verdict.checks if it.verdict != PASSED)]
+    page = partial(page_of, verdict.results, SIDES[: len(verdict.results)], wrong)
+    publish(wanted, [build_gate(verdict)], partial(verdict_json, verdict), exports=exports, page=page)
     for line in verdict.failed:
         complain(line)
     return verdict.code

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from ortbench.analysis.feedback_pairs import suggested
+from ortbench.analysis.freed import problem
 from ortbench.core import interpreters, signals
-from ortbench.core.errors import BENCHMARK_FAILED, DONE, INTERRUPTED, BenchmarkFailed, Unsupported
+from ortbench.core.errors import BENCHMARK_FAILED, DONE, INTERRUPTED, BadInput, BenchmarkFailed, Unsupported
 from ortbench.core.safe_text import visible
-from ortbench.jobs.check import FAILED, checked
+from ortbench.jobs.check import checked
 from ortbench.jobs.measuring import observed
 from ortbench.jobs.publishing import check_place, write, write_json
-from ortbench.measure.process import Client, open_worker
+from ortbench.measure.process import ask_once, freed_model, open_worker
 from ortbench.model.doctor_schema import Facts, Noise
-from ortbench.model.protocol import Inspected, Listed, Opened, Prepared, Program
+from ortbench.model.protocol import FAILED, Inspected, Listed, Opened, Prepared, Program
 from ortbench.plan.plan import Plan
 from ortbench.plan.target import Inputs, Target
 
@@ -61,18 +63,30 @@ def inspect(model: str, target: Target, placed: bool, inputs: Inputs, json_out: 
 
 def inspected(model: str, target: Target, placed: bool, inputs: Inputs) -> Inspected:
     """What `inspect` shows; raises as it does."""
-    wanted = asdict(target) if placed else None
-    found: Inspected = _ask(_MODEL_S, target.python, "inspect", model=model, target=wanted, inputs=asdict(inputs))
+    wanted, path = asdict(target) if placed else None, model
+    copy = None
+    if target.free_dims:
+        # Where nothing is placed on an EP, the copy is verified on that of plain ONNX Runtime.
+        own = target if placed else replace(target, ep="cpu")
+        copy = freed_model(model, own, inputs, _MODEL_S)
+        path = copy.path
+    found: Inspected = _ask(_MODEL_S, target.python, "inspect", model=path, target=wanted, inputs=asdict(inputs))
+    if copy is not None:
+        found["path"], found["freed"] = model, copy.freed
+        if (wrong := problem(copy.freed, found["inputs"], found["outputs"])) is not None:
+            raise BadInput(f"--free-dim: {wrong}", "--free-dim")
     found["loop"] = suggested(model, found["inputs"], found["outputs"])
+    if found["loop"] is not None:
+        words = [word for dim, name in target.free_dims.items() for word in ("--free-dim", f"{dim}={name}")]
+        found["loop"]["command"] += "".join(f" {shlex.quote(word)}" for word in words)
     return found
 
 
 def _ask(timeout_s: float, python: str | None, do: str, **arguments: Any) -> Any:
-    with Client(timeout_s, python) as client:
-        try:
-            return client.ask(do, **arguments)
-        except Unsupported as error:
-            raise BenchmarkFailed(str(error)) from None
+    try:
+        return ask_once(timeout_s, python, do, **arguments)
+    except Unsupported as error:
+        raise BenchmarkFailed(str(error)) from None
 
 
 def doctor(with_noise: bool, python: str | None, json_out: str | None) -> int:
@@ -120,14 +134,14 @@ def _print(sections: Sequence[Section], facts: Facts, measured: bool) -> None:
 
 
 def code(plan: Plan, out: str | None, notebook: str | None) -> int:
-    """Write the program of the plan's one mode to files, or print it where no file was asked for; the exit code. `BadInput`
-    or `BenchmarkFailed` where the mode cannot be set up, or no program is written for it."""
+    """Write the program of the first of the plan's modes that can be set up to files, or print it where no file was asked for; the exit code. `BadInput`
+    or `BenchmarkFailed` where none can be set up, or no program is written for it."""
     check_place(out, "--out")
     check_place(notebook, "--notebook")
-    opened, prepared, found = _found(plan)
+    mode, opened, prepared, found = _found(plan)
     from ortbench.report.programs import program
 
-    written = program.write(plan, opened, prepared, found, plan.command)
+    written = program.write(replace(plan, modes=(mode,)), opened, prepared, found, plan.command)
     texts: list[tuple[str, str, str]] = []
     if out is not None or notebook is None:
         texts.append(("--out", out or "-", written.source))
@@ -140,19 +154,21 @@ def code(plan: Plan, out: str | None, notebook: str | None) -> int:
     return DONE
 
 
-def _found(plan: Plan) -> tuple[Opened, Prepared, Program]:
-    """What a worker says of the model, of the mode, and of what a program does."""
-    (mode,) = plan.modes
+def _found(plan: Plan) -> tuple[str, Opened, Prepared, Program]:
+    """The first mode that can be set up, and what a worker says of the model, of the mode, and of what a program does."""
     loop = plan.loop
-    with open_worker(plan) as client:
-        try:
-            opened: Opened = client.receive()
-            if opened["unsupported"] is not None:
-                raise BenchmarkFailed(f"{mode}: {opened['unsupported']}")
-            prepared: Prepared = client.ask(
-                "prepare", mode=mode, warmup=_WARMUP, depth=loop.depth, warmup_ns=loop.warmup_ns
-            )
-            found: Program = client.ask("program", mode=mode)
-        except Unsupported as error:
-            raise BenchmarkFailed(f"{mode}: {error}") from None
-    return opened, prepared, found
+    # What the program writes is written by the program.
+    with open_worker(replace(plan, target=replace(plan.target, optimized_model=None))) as client:
+        opened: Opened = client.receive()
+        if opened["unsupported"] is not None:
+            raise BenchmarkFailed(f"{plan.modes[0]}: {opened['unsupported']}")
+        for mode in plan.modes:
+            try:
+                prepared: Prepared = client.ask(
+                    "prepare", mode=mode, warmup=_WARMUP, depth=loop.depth, warmup_ns=loop.warmup_ns
+                )
+                found: Program = client.ask("program", mode=mode)
+                return mode, opened, prepared, found
+            except Unsupported as error:
+                reason = f"{mode}: {error}"
+    raise BenchmarkFailed(reason)

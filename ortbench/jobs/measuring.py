@@ -20,10 +20,9 @@ from ortbench.measure.process import Client, open_worker
 
 if TYPE_CHECKING:
     from ortbench.analysis.loads.load_levels import LoadSamples
-    from ortbench.measure.bench import Judge
     from ortbench.measure.configuration import Configuration
-    from ortbench.measure.load import Judge as LoadJudge
-    from ortbench.measure.load import LoadExperiment
+    from ortbench.measure.experiment import Judge
+    from ortbench.measure.load import LoadExperiment, LoadJudge
     from ortbench.model.result import Result
     from ortbench.model.timeline import Timeline
     from ortbench.plan.load_plan import LoadPlan
@@ -50,12 +49,10 @@ class Measured:
 
     @property
     def result(self) -> Result:
-        """The first result."""
         return self.results[0]
 
     @property
     def folder(self) -> Path | None:
-        """Where it was saved."""
         return self.folders[0] if self.folders else None
 
 
@@ -118,7 +115,7 @@ def measure(
     place: Place | None,
     names: Sequence[str] = (),
     load: LoadPlan | None = None,
-    judge: Judge | LoadJudge | None = None,
+    judge: Judge | None = None,
     after_open: Callable[[Sequence[Result]], None] | None = None,
     quiet: bool = False,
     traced: bool = False,
@@ -147,7 +144,7 @@ def measure(
             worker, name = client if number == 0 else None, names[number] if names else None
             sides.append(Configuration(plan, worker, save, name, timeline))
         if load is None:
-            return Bench(sides, told, load_the_rest, cast("Judge | None", judge), after_open)
+            return Bench(sides, told, load_the_rest, judge, after_open)
         from ortbench.measure.load import LoadExperiment  # most runs have none, and would wait for it
 
         own = cast("LoadJudge", judge) if len(sides) > 1 else None
@@ -229,12 +226,12 @@ def load_the_rest() -> None:
 
 
 def observed(stack: ExitStack, quiet: bool, observer: Observer | None = None) -> Observer | None:
-    """Who is told what happens: the observer, else the terminal where standard error is one; None for nobody.
+    """Who is told what happens: the observer, else unless that is to be `quiet` standard error; None for nobody.
 
-    At the end of the stack the terminal is left as it was.
+    At the end of the stack a terminal is left as it was; what is none gets a line.
     """
-    if observer is not None or quiet or not sys.stderr.isatty():
+    if observer is not None or quiet:
         return observer
-    from ortbench.report.terminal.progress import LiveProgress
+    from ortbench.report.terminal.progress import ForecastLine, LiveProgress
 
-    return stack.enter_context(LiveProgress())
+    return stack.enter_context(LiveProgress()) if sys.stderr.isatty() else ForecastLine()

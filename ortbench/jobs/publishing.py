@@ -50,7 +50,7 @@ def publish(
     if markdown is None:
         from ortbench.report.markdown import markdown as as_markdown
 
-        markdown = "\n".join(map(as_markdown, reports))
+        markdown = "\n".join(as_markdown(report, wanted.verbose) for report in reports)
     summarise_job(markdown)
     if wanted.markdown is not None:
         write(wanted.markdown, markdown, "--markdown")
@@ -62,10 +62,17 @@ def publish(
         for number, report in enumerate(reports):
             if number:
                 print()
-            print_report(report)
+            print_report(report, wanted.verbose)
     if wanted.html is not None and page is not None:
         quieten_matplotlib()
         write(wanted.html, page(), "--html")
+
+
+def page_of(results: Sequence[Result], names: Sequence[str], errors: Sequence[str] = ()) -> str:
+    """The page of results; see `ortbench.report.page.page.build_page`."""
+    from ortbench.report.page.page import build_page
+
+    return build_page(results, names, errors)
 
 
 def publish_results(
@@ -91,10 +98,8 @@ def publish_results(
         return done + [Outcome(f"{model} on {ep}", ep, ERROR, str(error), 0.0) for ep, error in found.not_opened]
 
     def page() -> str:
-        from ortbench.report.page.page import build_page
-
         names = found.names or [folder.name for folder in found.folders]
-        return build_page(found.results, names, [f"{name}: {error}" for name, error in found.not_opened])
+        return page_of(found.results, names, [f"{name}: {error}" for name, error in found.not_opened])
 
     publish(
         wanted,
@@ -190,7 +195,6 @@ def quieten_matplotlib() -> None:
 
 
 def json_text(data: Any) -> str:
-    """Data as the text of a JSON file."""
     import json
 
     return json.dumps(data, indent=2, ensure_ascii=False) + "\n"

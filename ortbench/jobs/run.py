@@ -23,11 +23,16 @@ if TYPE_CHECKING:
 def run(plans: Sequence[Plan], wanted: OutputOptions) -> int:
     """Measure plans, several in turns, write and show what came of them; the exit code."""
     found = measured(plans, wanted.out, wanted.bandwidth, traced=wanted.trace is not None, quiet=wanted.quiet)
+    return publish_sides(found, plans, wanted)
+
+
+def publish_sides(found: Measured, plans: Sequence[Plan], wanted: OutputOptions) -> int:
+    """Write and show what came of plans, several side by side; the exit code."""
     model = plans[0].model
     if len(plans) == 1:
         return publish_results(found, model, wanted)
     by_ep = differ_by_ep(plans)
-    reports, text = _side_by_side(found, by_ep)
+    reports, text = _side_by_side(found, by_ep, wanted.verbose)
     told_apart = by_ep and len({result.target["ep"] for result in found.results}) == len(found.results)
     labels = [] if told_apart else found.names  # an EP is in every label already
     return publish_results(found, model, wanted, reports, text, labels)
@@ -61,7 +66,7 @@ def measured(
     return measure(plans, place, names, after_open=when_open, quiet=quiet, traced=traced, observer=observer)
 
 
-def _side_by_side(found: Measured, each: bool) -> tuple[list[Report], str]:
+def _side_by_side(found: Measured, each: bool, verbose: bool) -> tuple[list[Report], str]:
     """Several configurations in one table, behind `each` by itself, which settings of one EP do not need; and the Markdown
     of all, in which the table comes first.
     """
@@ -72,11 +77,11 @@ def _side_by_side(found: Measured, each: bool) -> tuple[list[Report], str]:
     each = each or len(results) == 1 or any(result.nodes for result in results)
     parent = found.folders[0].parent
     reports = [run.build(result, str(folder)) for result, folder in zip(results, found.folders, strict=True)]
-    texts = ["", *map(markdown, reports)]
+    texts = ["", *(markdown(report, verbose) for report in reports)]
     if len(results) == 1:
         return reports, "\n".join(texts)
-    same = parse_share(SAME, "--same")
+    same = parse_share(SAME, "--equivalence-margin")
     compared = comparison.build_sides(results, found.names, same, None if each else str(parent))
-    texts[0] = markdown(compared)
+    texts[0] = markdown(compared, verbose)
     write_or_note(parent / "comparison.md", texts[0])
     return [*(reports if each else ()), compared], "\n".join(texts)

@@ -1,4 +1,4 @@
-"""What `ortbench suite` and `ortbench merge` do: carry cases out or put shards together, and show what they came to."""
+"""What `ortbench suite` and `ortbench suite merge` do: carry cases out or put shards together, and show what they came to."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ortbench.core.errors import INTERRUPTED, BadInput
 from ortbench.core.parts import plain
 from ortbench.core.safe_text import complain, visible
 from ortbench.jobs import cases
-from ortbench.jobs.publishing import Exports, json_text, publish
+from ortbench.jobs.publishing import Exports, check_wanted, json_text, page_of, publish
 from ortbench.jobs.suite_folder import claim, join, saved_result, write_summary
 from ortbench.plan.output_options import OutputOptions
 from ortbench.report.suite import build
@@ -43,6 +43,7 @@ def suite(
 ) -> int:
     """Carry jobs of a suite out in its folder, here or on the cluster at `ray`, write and show what they came to; the exit
     code. `BadInput` where the folder is something else's, or cannot be written; there is no such cluster."""
+    check_wanted(wanted)
     carry_out = cases.run if ray is None else _on_cluster(ray)
     if any(job.baseline is not None and job.baseline.parent.resolve() == place.resolve() for job in jobs):
         raise BadInput(f"--out {place}: is the baseline too, which would be overwritten; name another folder")
@@ -76,6 +77,7 @@ def _on_cluster(address: str) -> Callable[..., tuple[list[Record], bool]]:
 def merge(folders: Sequence[Path], out: Path, wanted: OutputOptions) -> int:
     """Put shards together in a folder, write and show what they came to; the exit code. `BadInput` where they do not belong
     together, or the folder is something else's or cannot be made."""
+    check_wanted(wanted)
     name, records, remarks = join(folders, out)
     for remark in remarks:
         complain(remark)
@@ -92,8 +94,18 @@ def _conclude(name: str, records: Sequence[Record], place: Path, wanted: OutputO
     data = {"suite": name, "exit_code": code, "folder": str(place), "cases": [plain(record) for record in records]}
     is_exported = any(path is not None for path in (wanted.junit, wanted.action_json, wanted.bmf))
     exports = _exports(name, records, place) if is_exported else None
-    publish(wanted, [build(name, records, str(place))], lambda: json_text(data), exports=exports)
+    publish(
+        wanted, [build(name, records, str(place))], lambda: json_text(data), exports=exports, page=partial(_page, records, place)
+    )  # fmt: skip
     return code
+
+
+def _page(records: Sequence[Record], place: Path) -> str:
+    """The page of all cases that have a result; `BadInput` where none has."""
+    found = {record.id: result for record in records if (result := saved_result(place / record.id)) is not None}
+    if not found:
+        raise BadInput("--html: no case has a result to show", "--html")
+    return page_of([*found.values()], [*found])
 
 
 def _exports(name: str, records: Sequence[Record], place: Path) -> Exports:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple
 
 from ortbench.analysis.bandwidth import TITLES, copies, fail, put_samples, sync_of
@@ -36,7 +36,6 @@ class Series(NamedTuple):
 
     @property
     def place(self) -> tuple[str, int]:
-        """Of its case."""
         return self.memory, self.bytes
 
 
@@ -67,6 +66,10 @@ class CopyBench(Experiment[Series]):
     @property
     def results(self) -> list[Result]:
         return [self.result]
+
+    @property
+    def _asked(self) -> CopyPlan:
+        return self._plan
 
     def _has_begun(self) -> bool:
         return any(self._samples.values())
@@ -202,6 +205,9 @@ class CopyBench(Experiment[Series]):
                 raise
             return None
         return timed
+
+    def _timed_by(self, block: Block[Series]) -> tuple[int, Sequence[int]]:
+        return 0, [self._client.pid]
 
     def _add(self, block: Block[Series], answer: Samples) -> None:
         self._samples[block.series] += answer["samples"]

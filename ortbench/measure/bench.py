@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
+from ortbench.analysis.estimates import Row
 from ortbench.core.errors import OrtbenchError
 from ortbench.measure.configuration import Configuration
 from ortbench.measure.describe import describe_gpus
-from ortbench.measure.experiment import Experiment
+from ortbench.measure.experiment import Experiment, Judge
 from ortbench.measure.forecast import Forecast
 from ortbench.measure.gpus import Watch
 from ortbench.measure.passes import APART, IN_WORKERS, SPIN_NOT_MEASURED, Pass, give_up, take_spin, wanted, without_spin
 from ortbench.measure.samples import Thinning
 from ortbench.measure.schedule import MAX_SAMPLES, Block, Estimates, InOrder, Schedule, StopRule
+from ortbench.model.modes import LATENCY
 from ortbench.model.protocol import Samples
 from ortbench.model.result import FAILED, Result
 from ortbench.model.schema import Stopped
@@ -27,16 +29,6 @@ class Series(NamedTuple):
 
     side: int
     mode: str
-
-
-class Judge(Protocol):
-    """Looks at blocks as they come and says of which modes enough is known: see `ortbench.gate.contests.SequentialTests`."""
-
-    def add(self, side: int, mode: str, phase: str, round: int, samples: Sequence[float]) -> None:
-        """Take the samples of a block, ns, into account."""
-
-    def decided(self) -> list[str]:
-        """The modes that need no more blocks."""
 
 
 class Bench(Experiment[Series]):
@@ -69,6 +61,8 @@ class Bench(Experiment[Series]):
         if not all_series:
             return {"reason": "nothing_left", "per": "mode"}
         self._forecast.know_modes(len(all_series))
+        for it in all_series:
+            self._so_far.named(self._called(self._sides[it.side], it.mode))
         self._step("measure", "measuring")
         schedule = self._schedule(all_series)
         with self._captured(), self._clocked(), self._watched(watch):
@@ -140,7 +134,7 @@ class Bench(Experiment[Series]):
                 (still,) = again.run()
                 take_spin(side.result, still)
             except OrtbenchError as error:
-                side.result.warn(SPIN_NOT_MEASURED, f"--spin gave nothing: {error}")
+                side.result.warn(SPIN_NOT_MEASURED, f"--measure-spin gave nothing: {error}")
             except KeyboardInterrupt:
                 self.interrupted = True
             self.interrupted = self.interrupted or again.interrupted
@@ -153,17 +147,26 @@ class Bench(Experiment[Series]):
         with self._awake(side):
             return side.block(block.series.mode, block)
 
+    def _timed_by(self, block: Block[Series]) -> tuple[int, Sequence[int]]:
+        return block.series.side, [self._sides[block.series.side].worker.pid]
+
     def _gone(self, block: Block[Series]) -> set[Series]:
         every = {Series(number, mode) for number, side in enumerate(self._sides) for mode in side.plan.modes}
         return every.difference(self._series())
 
     def _add(self, block: Block[Series], answer: Samples) -> None:
+        if self._observer.shows_estimates and self._judge is None and block.phase == LATENCY:
+            side = self._sides[block.series.side]
+            self._so_far.add(self._called(side, block.series.mode), answer["samples"])
         if self._thinning is not None:
             self._thin(self._thinning, block)
         if self._judge is not None:
             judged = self._sides[block.series.side].judged(block.series.mode, block, answer)
             for phase, samples in judged.items():
                 self._judge.add(*block.series, phase, block.round, samples)
+
+    def _estimated(self) -> Sequence[Row]:
+        return super()._estimated() if self._judge is None else self._judge.so_far()
 
     def _series(self) -> list[Series]:
         """What can be measured; where there is a judge, the modes that all configurations have."""
@@ -184,11 +187,11 @@ class Bench(Experiment[Series]):
 
     def _end_decided(self, schedule: Schedule[Series]) -> None:
         assert self._judge is not None
-        decided = self._judge.decided()
-        for mode in decided:
-            for number in range(len(self._sides)):
-                schedule.remove(Series(number, mode))
-        self._all_decided = {it.mode for it in self._series()} <= set(decided)
+        wanted = {mode for mode in self._sides[0].modes if self._judge.wants(mode)}
+        for series in self._series():
+            if series.mode not in wanted:
+                schedule.remove(series)
+        self._all_decided = all(series.mode not in wanted for series in self._series())
 
     def _thin(self, thinning: Thinning, block: Block[Series]) -> None:
         """Keep the samples from becoming too many; what a timeline has of them goes with them."""

@@ -39,6 +39,11 @@ class ClientPool:
         self._others: list[Client] = []
         self._callers: LoadCallers | None = None
 
+    @property
+    def pids(self) -> list[int]:
+        """The process ids of workers of one caller each."""
+        return [client.pid for client in self._others]
+
     # Having callers
 
     def prepare(self, mode: str, count: int) -> None:

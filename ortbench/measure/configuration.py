@@ -96,7 +96,6 @@ class Configuration:
     # The worker
 
     def start(self) -> None:
-        """Have a worker begin to load the model."""
         if self._client is None:
             self._client = open_worker(self.plan)
 
@@ -127,7 +126,6 @@ class Configuration:
             self._client.pause()
 
     def resume(self) -> None:
-        """Let the worker go on after `pause`."""
         if self._client is not None:
             self._client.resume()
 
@@ -159,7 +157,6 @@ class Configuration:
             note(f"the engine in {folder}", error)
 
     def close(self) -> None:
-        """End the worker."""
         if self._client is not None:
             self._client.close()
 
@@ -180,7 +177,6 @@ class Configuration:
         self.worker.meanwhile = call
 
     def ask(self, do: str, **arguments: Any) -> Any:
-        """Ask the worker; see `ortbench.measure.process.Client.ask`."""
         return self.worker.ask(do, **arguments)
 
     def restart(self) -> None:

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any, cast
 
 from ortbench.analysis.comparing.comparable import recorded_variables
+from ortbench.analysis.freed import problem as outputs_differ
+from ortbench.analysis.freed import sentence as told_of_freed
 from ortbench.analysis.items import items_of
 from ortbench.analysis.nodes.node_shares import nodes_stay
 from ortbench.analysis.throttling import leave_out, sentence, throttled
@@ -20,6 +22,7 @@ from ortbench.core.errors import BadInput, BenchmarkFailed
 from ortbench.core.files import sha256
 from ortbench.core.version import __version__
 from ortbench.measure.gpus import is_on_nvidia, known_card, to_warn_of
+from ortbench.measure.process import freed_model
 from ortbench.model.modes import CPU, MODES
 from ortbench.model.protocol import Opened, OpenedChain
 from ortbench.model.result import CHAIN, LOOP, UNSUPPORTED, Result
@@ -54,6 +57,8 @@ def describe(result: Result, plan: Plan, machine: Machine, sha256: str, run_id: 
         "inputs": opened["inputs"],
         "outputs": opened["outputs"],
     }
+    if plan.target.free_dims:
+        _describe_freed(result, plan, opened)
     if (loop := opened.get("loop")) is not None:
         result.kind, result.loop = LOOP, loop
     if plan.stages:
@@ -81,7 +86,16 @@ def describe(result: Result, plan: Plan, machine: Machine, sha256: str, run_id: 
     for case in result.cases:
         if opened["unsupported"] is not None:
             case.status, case.reason = UNSUPPORTED, opened["unsupported"]
-    _check_placement(result, plan.target.require_placement)  # of a chain the worker has checked it stage by stage
+    _check_placement(result, plan.target.no_cpu_fallback)  # of a chain the worker has checked it stage by stage
+
+
+def _describe_freed(result: Result, plan: Plan, opened: Opened) -> None:
+    """That a copy was measured, whose outputs follow what was freed; else `BadInput`."""
+    freed = freed_model(plan.model, plan.target, plan.inputs, plan.timeout_s).freed
+    if (wrong := outputs_differ(freed, opened["inputs"], opened["outputs"])) is not None:
+        raise BadInput(f"--free-dim: {wrong}", "--free-dim")
+    result.model["freed"] = freed
+    result.warn("dims-freed", told_of_freed(freed))
 
 
 def _target(plan: Plan, opened: Opened) -> Target:
@@ -112,7 +126,7 @@ def _check_placement(result: Result, required: bool) -> None:
     copies = f"; {memcpy} Memcpy {verb} between them in every run" if memcpy else ""
     message = f"{nodes_stay(count)} on the CPU: {listed}{copies}"
     if required:
-        raise BenchmarkFailed(f"{message} (--require-placement)")
+        raise BenchmarkFailed(f"{message} (--no-cpu-fallback)")
     result.warn("cpu-nodes", message)
 
 

@@ -9,16 +9,18 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, cast
 
-from ortbench.analysis.comparing.pairs import block_medians, shared
+from ortbench.analysis.comparing.pairs import by_round
+from ortbench.analysis.noise import joined
 from ortbench.analysis.throttling import held_by
 from ortbench.core.errors import BenchmarkFailed, OrtbenchError, one_line
-from ortbench.core.stats import paired_ratio
+from ortbench.core.resampling import figure_of, ratio_of
 from ortbench.measure import nsys
 from ortbench.measure.bench import Bench
 from ortbench.measure.configuration import Configuration
-from ortbench.measure.environment import cpu_model, governors, load_average, usable_cores
+from ortbench.measure.environment import core_limit, cpu_model, governors, read_text, usable_cores
 from ortbench.measure.folder import temporary_folder
 from ortbench.measure.gpus import Calls, clocks, opened_nvml, told, told_by
+from ortbench.measure.noise import noise_for
 from ortbench.measure.process import Client
 from ortbench.model.doctor_schema import (
     Card,
@@ -44,7 +46,7 @@ _ANSWER_S = 120.0  # the longest wait for one
 def facts(python: str | None = None) -> Facts:
     """All but the noise, which is None, of this machine and of the ONNX Runtime of an interpreter; `BenchmarkFailed` where no
     worker can be started."""
-    found = cpu()  # its load before the worker adds to it
+    found = cpu()
     packages, installed, problem = _runtime(python)
     return {
         "system": f"{platform.platform()}, {_python(python, installed)}",
@@ -60,7 +62,6 @@ def facts(python: str | None = None) -> Facts:
 
 
 def _python(python: str | None, installed: Installed | None) -> str:
-    """The Python that ONNX Runtime runs in, in words."""
     if python is None:
         return f"Python {platform.python_version()}"
     return f"Python {installed['runtime']['python']} of {python}" if installed is not None else python
@@ -77,7 +78,6 @@ def _runtime(python: str | None) -> tuple[Packages, Installed | None, str | None
 
 
 def profiler() -> Profiler:
-    """Nsight Systems and nvtx."""
     found: Profiler = {"nsys": None, "nvtx": None, "problem": None}
     with contextlib.suppress(metadata.PackageNotFoundError):
         found["nvtx"] = metadata.version("nvtx")
@@ -91,14 +91,12 @@ def profiler() -> Profiler:
 
 
 _FREQUENCY = Path("sys/devices/system/cpu")
-_GROUPS = Path("sys/fs/cgroup")
 
 
 def cpu(root: Path = Path("/")) -> Cpu:
     """The processor; of its clocks and limits what Linux tells."""
     import psutil
 
-    averages = load_average()
     return {
         "model": cpu_model(),
         "cores": psutil.cpu_count(),
@@ -106,12 +104,11 @@ def cpu(root: Path = Path("/")) -> Cpu:
         "limit": core_limit(root),
         "governors": governors(root),
         "turbo": turbo(root),
-        "load": None if averages is None else averages[0],
+        "last_second": noise_for(1.0),
     }
 
 
 def memory() -> Memory:
-    """Main memory."""
     import psutil
 
     found = psutil.virtual_memory()
@@ -120,47 +117,11 @@ def memory() -> Memory:
 
 def turbo(root: Path) -> bool | None:
     """Whether clocks may go beyond the nominal one; None where nobody says."""
-    switched_off = _read(root / _FREQUENCY / "intel_pstate" / "no_turbo")
+    switched_off = read_text(root / _FREQUENCY / "intel_pstate" / "no_turbo")
     if switched_off is not None:
         return switched_off == "0"
-    boost = _read(root / _FREQUENCY / "cpufreq" / "boost")
+    boost = read_text(root / _FREQUENCY / "cpufreq" / "boost")
     return None if boost is None else boost == "1"
-
-
-def core_limit(root: Path) -> float | None:
-    """How many cores' worth of time this process's control groups may take, the tightest of them; None without a limit.
-
-    Version 2 has one tree of groups, version 1 one for each controller. Inside a container the group that a process says
-    it is in may not be visible; its own tree then begins at the root.
-    """
-    limits = []
-    for line in (_read(root / "proc/self/cgroup") or "").splitlines():
-        _, controllers, path = line.split(":", 2)
-        if controllers == "":
-            trees = [_GROUPS, _GROUPS / "unified"]
-        elif "cpu" in controllers.split(","):
-            trees = [_GROUPS / controllers, _GROUPS / "cpu"]
-        else:
-            continue
-        group = Path(path.lstrip("/"))
-        limits += [_limit(root / tree / inner) for tree in trees for inner in (group, *group.parents)]
-    return min((limit for limit in limits if limit is not None), default=None)
-
-
-def _limit(group: Path) -> float | None:
-    quota, period = [*(_read(group / "cpu.max") or "").split(), "", ""][:2]
-    if not quota:
-        quota, period = _read(group / "cpu.cfs_quota_us") or "", _read(group / "cpu.cfs_period_us") or ""
-    if not quota.isdigit() or not period.isdigit():  # "max" and -1 are no limit
-        return None
-    return int(quota) / int(period)
-
-
-def _read(file: Path) -> str | None:
-    try:
-        return file.read_text().strip()
-    except (OSError, UnicodeDecodeError):
-        return None
 
 
 _VENDOR = f"0x{NVIDIA:04x}"
@@ -168,7 +129,6 @@ _DISPLAY = "0x03"  # PCI's class of display controllers, 3D controllers among th
 
 
 def nvidia(nvml: Any = None, root: Path = Path("/")) -> Nvidia:
-    """The cards, and the driver."""
     with opened_nvml(nvml) as opened:
         if opened is None:
             return {"present": _on_the_bus(root), "driver": None, "cuda": None, "cards": []}
@@ -253,17 +213,18 @@ def apart(results: list[Result], seconds: float) -> Noise:
     """What two results of the same say of each other."""
     cases = [case for result in results for case in result.cases]
     failed = next((str(case.reason) for case in cases if case.status != OK), None)
-    if failed is not None or len(cases) < 2:
+    if failed is not None or len(cases) != 2:
         return {"problem": failed or "one of the two did not open", "seconds": seconds}
-    one, other = shared(*(block_medians(case, LATENCY) for case in cases))
-    found = paired_ratio(one, other)
+    one, other = (by_round(case, LATENCY) for case in cases)
+    found = ratio_of(one, other)
     return {
         "problem": None,
         "seconds": seconds,
         "pairs": len(one),
-        "median_ns": round(sorted(one)[len(one) // 2]),
+        "median_ns": round(figure_of(one)),
         "ratio": found.ratio,
         "ci95": found.ci95,
+        "machine": joined(result.noise for result in results),
     }
 
 

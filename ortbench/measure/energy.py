@@ -1,4 +1,4 @@
-"""``--energy``: a stretch of each mode of its own, beside which the energy counter of its device is read."""
+"""``--measure-energy``: a stretch of each mode of its own, beside which the energy counter of its device is read."""
 
 from __future__ import annotations
 

@@ -8,6 +8,7 @@ import platform
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 from ortbench.measure.gpus import nvidia_gpus
@@ -60,6 +61,50 @@ def governors(root: Path = Path("/")) -> dict[str, int]:
         with contextlib.suppress(OSError, UnicodeDecodeError):
             found[file.read_text().strip()] += 1
     return dict(sorted(found.items()))
+
+
+_GROUPS = Path("sys/fs/cgroup")
+
+
+def control_groups(root: Path = Path("/")) -> Iterator[Path]:
+    """The folders of this process's control groups of the CPU, each behind those inside of it; some need not be there.
+
+    Version 2 has one tree of groups, version 1 one for each controller. Inside a container the group that a process says
+    it is in may not be visible; its own tree then begins at the root.
+    """
+    for line in (read_text(root / "proc/self/cgroup") or "").splitlines():
+        _, controllers, path = line.split(":", 2)
+        if controllers == "":
+            trees = [_GROUPS, _GROUPS / "unified"]
+        elif "cpu" in controllers.split(","):
+            trees = [_GROUPS / controllers, _GROUPS / "cpu"]
+        else:
+            continue
+        group = Path(path.lstrip("/"))
+        yield from (root / tree / inner for tree in trees for inner in (group, *group.parents))
+
+
+def core_limit(root: Path = Path("/")) -> float | None:
+    """How many cores' worth of time this process's control groups may take, the tightest of them; None without a limit."""
+    return min((limit for group in control_groups(root) if (limit := _limit(group)) is not None), default=None)
+
+
+def _limit(group: Path) -> float | None:
+    quota, period = [*(read_text(group / "cpu.max") or "").split(), "", ""][:2]
+    if not quota:
+        quota = read_text(group / "cpu.cfs_quota_us") or ""
+        period = read_text(group / "cpu.cfs_period_us") or ""
+    if not quota.isdigit() or not period.isdigit():  # "max" and -1 are no limit
+        return None
+    return int(quota) / int(period)
+
+
+def read_text(file: Path) -> str | None:
+    """The text of a file of the system's; None where there is none that can be read."""
+    try:
+        return file.read_text().strip()
+    except (OSError, UnicodeDecodeError):
+        return None
 
 
 def free_memory() -> int:

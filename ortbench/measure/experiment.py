@@ -10,11 +10,13 @@ from __future__ import annotations
 import copy
 import time
 import uuid
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
-from typing import Generic
+from typing import TYPE_CHECKING, Generic, Protocol
 
+from ortbench.analysis.estimates import Estimates, Row
 from ortbench.analysis.precision import likely_cause
 from ortbench.core.errors import BenchmarkFailed, OrtbenchError
 from ortbench.measure.clocks import locked_clocks
@@ -23,17 +25,37 @@ from ortbench.measure.describe import describe_fence
 from ortbench.measure.environment import environment
 from ortbench.measure.folder import temporary_folder
 from ortbench.measure.forecast import Forecast, Step
-from ortbench.measure.gpus import Watch
+from ortbench.measure.gpus import Watch, known_card
+from ortbench.measure.noise import Meter, wait_until_quiet
 from ortbench.measure.process import WorkerLost
 from ortbench.measure.schedule import Block, InOrder, Schedule, SeriesT
 from ortbench.model.protocol import HeldOutputs, Samples, Saved
 from ortbench.model.result import Result
 from ortbench.model.schema import Machine, Stopped
-from ortbench.plan.plan import Observer
+from ortbench.plan.bandwidth_plan import CopyPlan
+from ortbench.plan.plan import Observer, Plan
+
+if TYPE_CHECKING:  # of loads, which most runs are none of
+    from ortbench.analysis.loads.levels import LoadPoint
 
 # How much of the results a crash of this very process could cost.
 _KEEP_EVERY_S = 5.0
 _KEEP_SHARE = 0.02  # of the time, at most
+
+
+class Judge(Protocol):
+    """Looks at blocks as they come and says of what more are wanted: see `ortbench.gate.live`."""
+
+    def add(
+        self, side: int, mode: str, phase: str, round: int, samples: Sequence[float], place: LoadPoint | None = None
+    ) -> None:
+        """Take the samples of a block into account, ns; at a load point one of the block's figures, by its name."""
+
+    def wants(self, mode: str, place: LoadPoint | None = None, rounds: int = 0) -> bool:
+        """Whether more rounds than these are of use."""
+
+    def so_far(self) -> list[Row]:
+        """What is known of each ratio by now, in words."""
 
 
 class Experiment(Generic[SeriesT]):
@@ -64,9 +86,11 @@ class Experiment(Generic[SeriesT]):
         self._forecast = forecast
         self._observer = observer or Observer()
         self._meanwhile, self._after_open, self._must_open = meanwhile, after_open, must_open
+        self._so_far = Estimates()
         self._look: Callable[..., None] = lambda now=False: None  # at the GPUs, while they are watched
         self._kept_at, self._keep_took = time.monotonic(), 0.0
         self._took_ns: int | None = None
+        self._noise = Meter()
         for side in self._sides:
             side.while_waiting = self._while_waiting
         self.interrupted = False
@@ -81,8 +105,11 @@ class Experiment(Generic[SeriesT]):
         why: Stopped | None = {"reason": "interrupted"}
         try:
             self._open()
+            self._wait_until_quiet()
+            self._observer.forecast(self._forecast.left_s())
             with locked_clocks([(side.plan, side.result) for side in self._sides]):
                 with closing(Watch()) as watch:
+                    self._noise.on_gpu = self._others_on_gpu(watch)
                     why = self._measure(watch)
                 self._look_closer()
             for side in self._sides:
@@ -101,7 +128,6 @@ class Experiment(Generic[SeriesT]):
 
     @property
     def results(self) -> list[Result]:
-        """What is known by now."""
         return [side.result for side in self._sides]
 
     # What kinds differ in
@@ -179,6 +205,44 @@ class Experiment(Generic[SeriesT]):
             if self._in_turns:
                 side.pause()
 
+    # Noise of the machine
+
+    @property
+    def _asked(self) -> Plan | CopyPlan:
+        """What says how long a quiet machine is waited for."""
+        return self._sides[0].plan
+
+    def _wait_until_quiet(self) -> None:
+        """Where that is asked for; `BenchmarkFailed` where it must be quiet and never is."""
+        wait_s, must = self._asked.wait_quiet_s, self._asked.require_quiet
+        if wait_s is None and not must:
+            return
+        self._step("prepare", "waiting for a quiet machine")
+        why = wait_until_quiet(wait_s or 0.0, self._observer.stage)
+        if why is None:
+            return
+        said = f"the machine was not quiet{f' within {wait_s:g} s' if wait_s else ''}: {why}"
+        if must:
+            raise BenchmarkFailed(f"{said} (--require-quiet)")
+        for result in self.results:
+            result.warn("never-quiet", f"{said}; it was measured all the same")
+
+    def _others_on_gpu(self, watch: Watch) -> Callable[[], int | None]:
+        """What tells how many processes that are no workers of this measurement compute on the workers' GPU."""
+        cards = {side.worker.pid: card for side in self._sides if (card := known_card(side.result.target)) is not None}
+        if not cards:
+            return lambda: None
+        own = Counter(cards.values())
+        return lambda: max(max(0, watch.processes(card) - count) for card, count in own.items())
+
+    def _timed_by(self, block: Block[SeriesT]) -> tuple[int, Sequence[int]]:
+        """The number of the result that a block is of, and the process ids of the workers that time it."""
+        raise NotImplementedError
+
+    def _put_noise(self) -> None:
+        for number, result in enumerate(self.results):
+            result.noise = self._noise.found(number)
+
     # Blocks
 
     def _time_blocks(self, schedule: Schedule[SeriesT] | InOrder[SeriesT]) -> None:
@@ -186,6 +250,8 @@ class Experiment(Generic[SeriesT]):
         asked_ns = time.perf_counter_ns()
         while (block := schedule.next_block()) is not None:
             self._tell_progress(schedule.progress)
+            whose, pids = self._timed_by(block)
+            before = self._noise.begin(pids)
             answer = self._time(block)
             if answer is None:
                 for series in self._gone(block):
@@ -193,10 +259,14 @@ class Experiment(Generic[SeriesT]):
                 self._keep()
                 asked_ns = time.perf_counter_ns()
                 continue
+            switches = answer.get("counts", {}).get("involuntary_switches", 0)
+            self._noise.end(whose, pids, before, block.round, answer["start_ns"], switches)
             waited_ns = time.perf_counter_ns() - asked_ns if self.counts_waits else 0
             schedule.add(block, answer["samples"], answer["spent_ns"], waited_ns)
             asked_ns = time.perf_counter_ns()
+            self._noise.look()
             self._add(block, answer)
+            self._tell_estimates()
             self._look()
             self._keep_now_and_then()
 
@@ -222,11 +292,14 @@ class Experiment(Generic[SeriesT]):
     @contextmanager
     def _clocked(self) -> Iterator[None]:
         """How long what is inside takes is part of the results, also of a measurement that is cut short."""
+        self._noise.look(now=True)
         began = time.monotonic_ns()
         try:
             yield
         finally:
             self._took_ns = time.monotonic_ns() - began
+            self._noise.look(now=True)
+            self._put_noise()
 
     @contextmanager
     def _looking(self, watch: Watch) -> Iterator[None]:
@@ -245,6 +318,18 @@ class Experiment(Generic[SeriesT]):
         self._observer.stage(text)
         self._tell_left()
 
+    def _tell_estimates(self) -> None:
+        if self._observer.shows_estimates and self._so_far.is_due():
+            self._observer.estimates(self._estimated())
+
+    def _estimated(self) -> Sequence[Row]:
+        """What is known so far."""
+        return self._so_far.rows()
+
+    def _called(self, side: Configuration, what: str) -> str:
+        """What a row of estimates is of."""
+        return f"{what} ({side.name})" if self._in_turns else what
+
     def _tell_left(self) -> None:
         self._observer.left(self._forecast.left_s())
 
@@ -262,6 +347,7 @@ class Experiment(Generic[SeriesT]):
 
     def _keep(self) -> None:
         begun = time.monotonic()
+        self._put_noise()
         self._save_all()
         self._kept_at = time.monotonic()
         self._keep_took = self._kept_at - begun

@@ -165,8 +165,15 @@ class Watch:
         calls["reasons"] = lambda: self._ask_reasons(handle)
         return cast(GpuState, told(nvml, calls))  # the keys are those of its fields
 
+    def processes(self, card: int) -> int:
+        """How many processes compute on a GPU, as far as NVML tells."""
+        if card >= len(self._handles):
+            return 0
+        return len(
+            told_by(self._nvml, lambda: self._nvml.nvmlDeviceGetComputeRunningProcesses(self._handles[card])) or ()
+        )
+
     def close(self) -> None:
-        """Let NVML go."""
         close_nvml(self._nvml)
         self._nvml, self._handles = None, []
 

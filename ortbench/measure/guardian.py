@@ -18,7 +18,6 @@ RESET, NOT_LOCKED, NOT_RESET = 0, 3, 4  # exit codes
 
 
 def main() -> int:
-    """The process; returns its exit code."""
     import pynvml as nvml
 
     for name in ("SIGINT", "SIGTERM", "SIGHUP"):  # it ends with its input, and never before the clocks are reset

@@ -10,31 +10,36 @@ from __future__ import annotations
 
 import math
 import random
+import time
 from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
+from ortbench.analysis.estimates import Row
 from ortbench.analysis.loads import queueing
-from ortbench.analysis.loads.levels import CONCURRENCY, LoadPoint, Search
+from ortbench.analysis.loads.levels import CONCURRENCY, LoadPoint, block_figure
 from ortbench.analysis.loads.load_levels import (
     ClosedLoopBlock,
     LoadSamples,
     Requests,
     burst_block,
     case_of,
+    slo_rate,
     stretch_block,
 )
+from ortbench.analysis.loads.rate_search import USUAL_TRIES, Search
 from ortbench.measure.configuration import Configuration
 from ortbench.measure.describe import say_what_moved
-from ortbench.measure.experiment import Experiment
+from ortbench.measure.experiment import Experiment, Judge
 from ortbench.measure.forecast import Forecast
 from ortbench.measure.gpus import Watch
 from ortbench.measure.load_configuration import LoadSide
+from ortbench.model.modes import THROUGHPUT
 from ortbench.model.result import Result
 from ortbench.model.schema import LoadBlock, Stopped
 from ortbench.plan.load_plan import AUTO, UNIFORM, LoadPlan, read_timestamps
-from ortbench.plan.plan import Observer
+from ortbench.plan.plan import Observer, Plan
 
 _FEWEST_CYCLES = 5  # of a caller in a block, if all wait for one another
 _SHORTEST_BLOCK_NS = 20_000_000
@@ -42,7 +47,6 @@ _ALONE_ROUNDS = 3  # of one caller alone where it is not in all rounds
 # Without a judge
 _FEWEST_ROUNDS, _MOST_ROUNDS = 3, 8
 _LONGEST_BLOCK_NS = 1_000_000_000
-_SEARCHED = 10  # rates that a search tries, about
 # With a judge
 _ROUNDS = 32  # that a load point's time is to be enough for, unless its blocks must be longer
 _LONGEST_JUDGED_S = 0.25  # of a block of a closed loop: more short blocks tell more than fewer long ones
@@ -51,8 +55,8 @@ _SKIPPED = 3  # requests at the beginning of a stretch
 _PATIENCE_S, _JUDGED_PATIENCE_S = 5.0, 1.0
 
 
-class Judge(Protocol):
-    """Looks at blocks as they come and says of which load points more are wanted: see `ortbench.gate.live_load.LiveLoadGate`."""
+class LoadJudge(Judge, Protocol):
+    """Says also how much of load points it takes."""
 
     @property
     def takes(self) -> int:
@@ -60,12 +64,6 @@ class Judge(Protocol):
 
     def least_runs(self, mode: str, place: LoadPoint) -> int:
         """How many runs a block takes."""
-
-    def add(self, side: int, mode: str, place: LoadPoint, block: LoadBlock) -> None:
-        """Take a block into account."""
-
-    def wants(self, mode: str, place: LoadPoint, rounds: int) -> bool:
-        """Whether more rounds of a load point are of use."""
 
 
 @dataclass
@@ -127,6 +125,33 @@ class ArrivalSchedule:
         return queueing.poisson(rate, duration_s, self._seed, repeat)
 
 
+def forecast_of(plans: Sequence[Plan], load: LoadPlan) -> Forecast:
+    """How long a load on configurations takes."""
+    due, modes = ArrivalSchedule(load, plans[0].inputs.seed), sum(len(plan.modes) for plan in plans)
+    levels = modes * (len(load.closed) + (USUAL_TRIES if load.rate == AUTO else len(due.rates)))
+    return Forecast(plans[0].loop, len(plans), modes, measuring_s=levels * due.level_s)
+
+
+class Unjudged:
+    """Wants every load point of several configurations for as long as it is meant to last."""
+
+    takes = 1
+
+    def least_runs(self, mode: str, place: LoadPoint) -> int:
+        return 1
+
+    def add(
+        self, side: int, mode: str, phase: str, round: int, samples: Sequence[float], place: LoadPoint | None = None
+    ) -> None:
+        """Nothing is judged."""
+
+    def wants(self, mode: str, place: LoadPoint | None = None, rounds: int = 0) -> bool:
+        return True
+
+    def so_far(self) -> list[Row]:
+        return []
+
+
 class LoadExperiment(Experiment[Any]):
     """A load on configurations, all of which must open; one of a single configuration needs no judge."""
 
@@ -134,23 +159,24 @@ class LoadExperiment(Experiment[Any]):
         self,
         sides: Sequence[Configuration],
         load: LoadPlan,
-        judge: Judge | None = None,
+        judge: LoadJudge | None = None,
         observer: Observer | None = None,
         meanwhile: Callable[[], None] | None = None,
         after_open: Callable[[Sequence[Result]], None] | None = None,
     ) -> None:
         plan = sides[0].plan
+        self._verdicts = judge  # None where nothing is to be decided
+        if judge is None and len(sides) > 1:
+            judge = Unjudged()
         self._load, self._judge = load, judge
         self._due = ArrivalSchedule(load, plan.inputs.seed)
         self._level_s = self._due.level_s
-        modes = len(sides) * len(plan.modes)
-        levels = modes * (len(load.closed) + (1 if load.rate == AUTO else len(self._due.rates)))
-        forecast = Forecast(plan.loop, len(sides), modes, measuring_s=levels * self._level_s)
-        super().__init__(sides, forecast, observer, meanwhile, after_open)
+        super().__init__(sides, forecast_of([side.plan for side in sides], load), observer, meanwhile, after_open)
         self._loads = [LoadSide(side, load, self._level_s, self._observer) for side in sides]
         self._random = random.Random(plan.inputs.seed)
         self._skipped, self._patience_s = (0, _PATIENCE_S) if judge is None else (_SKIPPED, _JUDGED_PATIENCE_S)
         self._to_come_s = 0.0
+        self._round = -1  # the last one so far, of those that noise is noted of
 
     @property
     def taken(self) -> list[list[LoadSamples]]:
@@ -173,6 +199,9 @@ class LoadExperiment(Experiment[Any]):
             if not (self._loads[0].side.modes if self._judge is None else points):
                 return {"reason": "nothing_left", "per": "mode" if self._judge is None else "load point"}
             self._forecast.begin("measure")
+            for it in self._loads:
+                for point in points:
+                    self._so_far.named(*self._row(it, point.mode, point.place))
             with self._clocked():
                 for turn in self._in_order(points) if self._judge is None else self._in_rounds(points, self._judge):
                     self._carry_out(turn)
@@ -199,18 +228,46 @@ class LoadExperiment(Experiment[Any]):
     def _carry_out(self, turn: Turn) -> None:
         point = turn.point
         for it in self._shuffled() if point is None or self._usable(point) else ():
-            with self._awake(it.side):
+            side = self._loads.index(it)
+            with self._awake(it.side), self._noted(it, side, turn):
                 if point is None:
                     it.alone(turn.mode, turn.number)
                     continue
-                side = self._loads.index(it)
                 found = self._block(it, point.taken[side], turn)
-            if self._judge is not None and found is not None:
+            shown = self._observer.shows_estimates
+            if (self._judge is not None or shown) and found is not None:
                 block = burst_block(found) if isinstance(found, ClosedLoopBlock) else stretch_block(found)
                 if block is not None:
-                    self._judge.add(side, turn.mode, point.place, block)
+                    self._take(it, side, turn.mode, point.place, block, turn.number)
             if not self._usable(point):
                 return
+
+    def _take(self, it: LoadSide, side: int, mode: str, place: LoadPoint, block: LoadBlock, round: int) -> None:
+        if self._judge is not None:
+            for name, figure in {THROUGHPUT: block["throughput"], **block["latency"]}.items():
+                self._judge.add(side, mode, name, round, [figure], place)
+        if self._verdicts is None:
+            name, is_rate = self._row(it, mode, place)
+            self._so_far.add(name, [block_figure(block, THROUGHPUT if is_rate else "median")], is_rate)
+        self._tell_estimates()
+
+    def _row(self, it: LoadSide, mode: str, place: LoadPoint) -> tuple[str, bool]:
+        """What a row of estimates is of, and whether that is a rate: the one that a closed loop has."""
+        return self._called(it.side, f"{mode} {place.kind}={place.value:g}"), place.kind == CONCURRENCY
+
+    def _estimated(self) -> Sequence[Row]:
+        return super()._estimated() if self._verdicts is None else self._verdicts.so_far()
+
+    @contextmanager
+    def _noted(self, it: LoadSide, side: int, turn: Turn) -> Iterator[None]:
+        """The noise of the machine inside. Without a judge each stretch of an open loop is a round of its own."""
+        is_stretch = self._judge is None and turn.point is not None and turn.point.is_open
+        self._round = max(self._round + is_stretch, 0 if is_stretch else turn.number)
+        pids, start_ns = it.pids, time.perf_counter_ns()
+        before = self._noise.begin(pids)
+        yield
+        self._noise.end(side, pids, before, self._round if is_stretch else turn.number, start_ns)
+        self._noise.look()
 
     def _shuffled(self) -> list[LoadSide]:
         return self._random.sample(self._loads, len(self._loads)) if self._in_turns else self._loads
@@ -228,7 +285,7 @@ class LoadExperiment(Experiment[Any]):
     def _in_order(self, points: Sequence[Point]) -> Iterator[Turn]:
         (own,) = self._loads
         is_searched = self._load.rate == AUTO
-        searched = _SEARCHED * len(own.side.modes) if is_searched else 0
+        searched = USUAL_TRIES * len(own.side.modes) if is_searched else 0
         self._to_come_s = (len(points) + searched) * self._level_s
         self._tell_to_come(self._to_come_s)
         rounds = yield from self._closed_rounds(own, [it for it in points if not it.is_open])
@@ -271,15 +328,15 @@ class LoadExperiment(Experiment[Any]):
                 number += 1
             self._keep()
 
-    def _stretch(self, point: Point, repeat: int) -> Iterator[Turn]:
-        """A stretch at a rate, as long as a load point is."""
-        self._observer.stage(f"measuring {point.mode} at {point.place.value:g} a second")
+    def _stretch(self, point: Point, repeat: int, before: str = "") -> Iterator[Turn]:
+        """A stretch at a rate, as long as a load point is; `before` is said before what is measured."""
+        self._observer.stage(f"{before}measuring {point.mode} at {point.place.value:g} a second")
         yield Turn(len(point.taken[0].stretches), point.mode, point, self._level_s, repeat)
         self._done(self._level_s)
 
     def _searched(self, own: LoadSide, mode: str) -> Iterator[Turn]:
-        """Find the highest rate of a mode that keeps the SLO; all tries of a rate make up its load point."""
-        search = Search(self._load.callers * 1e9 / own.one_run_ns(mode))
+        """Find the highest rate of a mode that meets the SLO; all tries of a rate make up its load point."""
+        search = Search(self._load.workers * 1e9 / own.one_run_ns(mode))
         points: dict[float, Point] = {}
         while (rate := search.next()) is not None and mode in own.side.modes:
             point = points.get(rate)
@@ -287,15 +344,16 @@ class LoadExperiment(Experiment[Any]):
                 added = own.add(mode, ("rate", rate))
                 point = points[rate] = Point(mode, LoadPoint(*added.key), (added,))
             (taken,) = point.taken
-            yield from self._stretch(point, 1000 + search.tries)
+            of_all = f"try {search.tries + 1} of about {max(USUAL_TRIES, search.tries + 1)}: "
+            yield from self._stretch(point, 1000 + search.tries, of_all)
             if taken.failed is not None:
                 break
             last = case_of(LoadSamples(mode, taken.key, stretches=taken.stretches[-1:], slo=self._load.slo))
             search.tell(rate, "slo" in last.checks and last.checks["slo"]["verdict"] == "passed")
-            taken.kept = search.keeps(rate)
-            own.found[mode] = search.found()
+            taken.kept = search.meets(rate)
+            own.found[mode] = slo_rate(search.found(), {it: point.taken[0] for it, point in points.items()})
             self._keep()
-        own.found[mode] = search.found()
+        own.found.setdefault(mode, None)
 
     def _done(self, seconds: float) -> None:
         self._to_come_s = max(0.0, self._to_come_s - seconds)
@@ -303,7 +361,7 @@ class LoadExperiment(Experiment[Any]):
 
     # The order with a judge
 
-    def _in_rounds(self, points: Sequence[Point], judge: Judge) -> Iterator[Turn]:
+    def _in_rounds(self, points: Sequence[Point], judge: LoadJudge) -> Iterator[Turn]:
         self._tell_to_come(sum(self._time_s(it, judge) for it in points))
         self._observer.stage("measuring")
         number = 0
@@ -322,7 +380,7 @@ class LoadExperiment(Experiment[Any]):
                 self._keep_now_and_then()
             number += 1
 
-    def _judged_block_s(self, point: Point, judge: Judge) -> float:
+    def _judged_block_s(self, point: Point, judge: LoadJudge) -> float:
         """How long a block of a load point is: so that there are `_ROUNDS`, or as long as its figures need at least."""
         mode, place = point.mode, point.place
         least, fair_s = judge.least_runs(mode, place), self._level_s / _ROUNDS
@@ -334,16 +392,16 @@ class LoadExperiment(Experiment[Any]):
         longest_s = self._due.longest_s(place.value)
         return block_s if longest_s is None else min(block_s, longest_s)
 
-    def _time_s(self, point: Point, judge: Judge) -> float:
+    def _time_s(self, point: Point, judge: LoadJudge) -> float:
         """About how long the rounds of a load point take that are still to come, if it is not decided before."""
         most = max(judge.takes, math.ceil(self._level_s / point.block_s))
         return max(0, most - point.rounds) * point.block_s * len(self._sides)
 
     @staticmethod
-    def _wanted(point: Point, judge: Judge) -> bool:
+    def _wanted(point: Point, judge: LoadJudge) -> bool:
         return judge.wants(point.mode, point.place, point.rounds)
 
-    def _goes_on(self, point: Point, judge: Judge) -> bool:
+    def _goes_on(self, point: Point, judge: LoadJudge) -> bool:
         is_time = point.rounds < judge.takes or point.rounds * point.block_s < self._level_s
         return self._usable(point) and is_time and self._wanted(point, judge)
 

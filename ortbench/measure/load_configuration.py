@@ -62,9 +62,8 @@ class LoadSide:
     # Before the first block
 
     def opened(self) -> None:
-        """The model is open."""
         self.fill()
-        if self.side.plan.inputs.path is not None and max(self._load.closed, default=self._load.callers) > 1:
+        if self.side.plan.inputs.path is not None and max(self._load.closed, default=self._load.workers) > 1:
             same = "all callers have the same inputs, those of --input: mixed-up buffers would not show in the outputs"
             self.side.result.warn("same-inputs", same)
 
@@ -90,6 +89,11 @@ class LoadSide:
         self._watch, self._card = watch, known_card(self.side.result.target)
 
     # Measuring
+
+    @property
+    def pids(self) -> list[int]:
+        """The process ids of the workers that have the callers."""
+        return [self.side.worker.pid, *self._crew.pids]
 
     def usable(self, taken: LoadSamples) -> bool:
         """Whether a load point can be measured as far as is known."""
@@ -124,7 +128,7 @@ class LoadSide:
     def stretch(self, taken: LoadSamples, due: Moments, cutoff_s: float, number: int, skip: int = 0) -> Requests | None:
         """A stretch of requests at a rate, due ns from its beginning on, of which the first `skip` do not count; None where the
         load point failed in it."""
-        count, cutoff_ns = self._load.callers, round(cutoff_s * 1e9)
+        count, cutoff_ns = self._load.workers, round(cutoff_s * 1e9)
         found = self._attempt(taken, lambda: self._crew.open(taken.mode, count, due, cutoff_ns, number))
         if found is None:
             return None
@@ -145,7 +149,7 @@ class LoadSide:
     def _attempt(self, taken: LoadSamples, do: Callable[[], T]) -> T | None:
         """Have something done with the callers of a load point; None where it failed, which the load point then says."""
         name, value = taken.key
-        count = int(value) if name == CONCURRENCY else self._load.callers
+        count = int(value) if name == CONCURRENCY else self._load.workers
         try:
             if self._worker is not self.side.worker:  # it is another one now, which has no callers yet
                 self._ready.clear()

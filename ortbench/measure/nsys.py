@@ -42,7 +42,6 @@ _SAVING_S = 30.0  # how long a session that is interrupted may take to save what
 
 
 def find() -> str | None:
-    """The path of ``nsys``, or None."""
     return shutil.which("nsys")
 
 

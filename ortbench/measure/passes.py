@@ -100,7 +100,7 @@ def profile_nodes(side: Configuration) -> None:
         if timeline is not None and answer["profile"] is not None:
             _show_profile(timeline, answer["profile"])
     except OrtbenchError as error:
-        side.result.warn(NODES_FAILED, f"--nodes gave nothing: {error}")
+        side.result.warn(NODES_FAILED, f"--measure-nodes gave nothing: {error}")
         if timeline is not None:
             timeline.missing.append(f"profiled runs: {error}")
     side.keep()
@@ -116,7 +116,8 @@ def _profiled_runs(side: Configuration) -> int:
 def without_spin(plan: Plan, modes: Sequence[str]) -> Plan:
     """A short plan that differs in that and times whole inferences alone."""
     loop = replace(plan.loop, duration_s=min(plan.loop.duration_s, _LONGEST_S), phases=(LATENCY,), in_order=False)
-    target = replace(plan.target, session_config={**plan.target.session_config, **SETTINGS})
+    config = {**plan.target.session_config, **SETTINGS}
+    target = replace(plan.target, session_config=config, optimized_model=None)
     return replace(plan, target=target, modes=tuple(modes), loop=loop, nodes=False, measure_copies=False, spin=False)
 
 
@@ -133,7 +134,7 @@ def take_spin(result: Result, still: Result) -> None:
             put_spin_share(case)
         elif other is not None:
             result.warn(
-                SPIN_NOT_MEASURED, f"--spin gave nothing of {case.mode}: {other.reason or 'it was interrupted'}"
+                SPIN_NOT_MEASURED, f"--measure-spin gave nothing of {case.mode}: {other.reason or 'it was interrupted'}"
             )
 
 

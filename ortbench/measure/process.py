@@ -14,10 +14,10 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from functools import cache
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from ortbench.core import signals
 from ortbench.core.errors import BadInput, BenchmarkFailed, from_data, one_line
@@ -25,8 +25,11 @@ from ortbench.core.interpreters import program, surroundings
 from ortbench.core.profiler import is_profiled
 
 if TYPE_CHECKING:  # `start_early` waits for nothing that can be loaded while the worker loads ONNX Runtime
+    from ortbench.model.protocol import FreedCopy
+    from ortbench.model.schema import Freed
     from ortbench.plan.bandwidth_plan import CopyPlan
     from ortbench.plan.plan import Plan
+    from ortbench.plan.target import Inputs, Target
 
 BOOTSTRAP = Path(__file__).resolve().parents[1] / "worker" / "bootstrap.py"
 _LAST_WORDS = 200  # characters of a dead worker's stderr that fit a one-line message
@@ -36,9 +39,16 @@ _STATELESS = {"packages", "examine", "devices", "inspect"}  # requests that no l
 _FLUSH_S = 30.0  # how long a profiler may take to save what it recorded in a worker
 
 
-_lost: dict[
-    str | None, dict[str, str]
-] = {}  # by the interpreter, the trials that ended or held up a worker, and what was said
+# By the interpreter, the trials that ended or held up a worker, and what was said.
+_lost: dict[str | None, dict[str, str]] = {}
+
+
+_running: set[int] = set()
+
+
+def running() -> Collection[int]:
+    """The process ids of all workers, those that are paused among them."""
+    return frozenset(_running)
 
 
 class WorkerLost(BenchmarkFailed):
@@ -85,6 +95,7 @@ class Client:
                 start_new_session=True,
             )
             signals.end_with_process(self._process.kill)
+        _running.add(self._process.pid)
         # A thread reads, because only that can be waited for with a limit on every system.
         self._answers: queue.SimpleQueue[bytes] = queue.SimpleQueue()
         self._reader = threading.Thread(target=self._read, daemon=True)
@@ -105,12 +116,10 @@ class Client:
 
     @property
     def pid(self) -> int:
-        """The worker's process id."""
         return self._process.pid
 
     @property
     def is_running(self) -> bool:
-        """Whether the process has not ended."""
         return self._process.poll() is None
 
     def pause(self) -> None:
@@ -122,7 +131,6 @@ class Client:
         self._control("suspend")
 
     def resume(self) -> None:
-        """Let a paused process go on."""
         self._control("resume")
 
     def _control(self, what: str) -> None:
@@ -235,6 +243,7 @@ class Client:
         if self._process.poll() is None:
             self._process.kill()
         self._process.wait()
+        _running.discard(self._process.pid)
         signals.ended(self._process.kill)
 
     def close(self) -> None:
@@ -282,12 +291,12 @@ def start_early() -> None:
 
 
 def worker_for(plan: Plan) -> Client:
-    """A fresh worker."""
     return Client(plan.timeout_s, plan.target.python)
 
 
 def open_worker(plan: Plan) -> Client:
     """A fresh worker that has been sent what it is to open."""
+    freed_path(plan)  # what cannot be freed needs no worker
     client = _started_for(plan)
     client.send(plan.opened_by, **request_of(plan))
     return client
@@ -295,9 +304,9 @@ def open_worker(plan: Plan) -> Client:
 
 def open_session(plan: Plan) -> Client:
     """A fresh worker that has been sent the model and the EP of a sweep, whose shapes it will be asked to run."""
+    model = freed_path(plan)
     client = _started_for(plan)
-    request = plan.worker_request()
-    client.send("open_sweep", model=request["model"], target=request["target"])
+    client.send("open_sweep", model=model, target=plan.worker_request()["target"])
     return client
 
 
@@ -316,6 +325,8 @@ def request_of(plan: Plan) -> dict[str, Any]:
     one's worker reads for it.
     """
     request = plan.worker_request()
+    if plan.target.free_dims:
+        request["model"] = freed_path(plan)
     if plan.target.python is None:
         return request
     for one, sent in plan.sent(request):
@@ -327,12 +338,67 @@ def request_of(plan: Plan) -> dict[str, Any]:
 @cache
 def _index_sizes(model: str, timeout_s: float) -> dict[str, int]:
     """How many entries each integer input of a model indexes into; see the worker's request."""
-    with Client(timeout_s) as client:
-        try:
-            found: dict[str, int] = client.ask("index_sizes", model=model)
-        except BenchmarkFailed:  # no model, which the worker that opens it says
-            return {}
+    try:
+        found: dict[str, int] = ask_once(timeout_s, None, "index_sizes", model=model)
+    except BenchmarkFailed:  # no model, which the worker that opens it says
+        return {}
     return found
+
+
+class FreedModel(NamedTuple):
+    """The file of a copy with freed dimensions, and what was done in it."""
+
+    path: str
+    freed: Freed
+
+
+_freed: dict[tuple[object, ...], FreedModel] = {}
+
+
+def freed_path(plan: Plan) -> str:
+    """The model that a worker is to open: the plan's, or the copy in which dimensions are free; `BadInput` as `freed_model`."""
+    return (
+        freed_model(plan.model, plan.target, plan.inputs, plan.timeout_s).path if plan.target.free_dims else plan.model
+    )
+
+
+def freed_model(model: str, target: Target, inputs: Inputs, timeout_s: float) -> FreedModel:
+    """The copy of a model that a target asks for: made by ortbench's own worker, as only its environment is sure to have the
+    package onnx, and verified by one of the interpreter that is measured, on its EP.
+
+    Both come before the worker that measures, so that nothing of them enters a figure. A copy is there as long as this process,
+    for all workers that open it. `BadInput`: a dimension cannot be freed, or the copy is not the model.
+    """
+    from dataclasses import asdict, replace  # most runs have no copy, and would wait for it
+
+    there = Path(model).stat()
+    key = (str(Path(model).resolve()), there.st_mtime_ns, there.st_size, repr(target))
+    if key not in _freed:
+        made: FreedCopy = ask_once(
+            timeout_s, None, "free_dims", model=model, dims=target.free_dims, folder=_own_folder()
+        )
+        if target.python is not None and inputs.index_sizes is None:
+            inputs = replace(inputs, index_sizes=_index_sizes(model, timeout_s))
+        asked = {"target": asdict(target), "inputs": asdict(inputs)}
+        ask_once(timeout_s, target.python, "prove_freed", model=model, copy=made["path"], freed=made["freed"], **asked)
+        _freed[key] = FreedModel(made["path"], made["freed"])
+    return _freed[key]
+
+
+def _own_folder() -> str:
+    """A folder that goes with this process."""
+    try:
+        folder = tempfile.TemporaryDirectory(prefix="ortbench-", ignore_cleanup_errors=True)
+    except OSError as error:
+        raise BenchmarkFailed(f"no temporary folder can be made: {one_line(error)}") from None
+    atexit.register(folder.cleanup)
+    return folder.name
+
+
+def ask_once(timeout_s: float, python: str | None, do: str, **arguments: Any) -> Any:
+    """Ask a fresh worker of an interpreter, which ends with its answer; raises as `Client.ask` does."""
+    with Client(timeout_s, python) as client:
+        return client.ask(do, **arguments)
 
 
 def open_copies(plan: CopyPlan) -> Client:

@@ -26,9 +26,8 @@ MIN_ROUNDS = ROUNDS  # fewer could not be compared with another run
 MAX_SAMPLES = 200_000  # per series: more says nothing new and makes the result file unwieldy
 
 SeriesT = TypeVar("SeriesT", bound=Hashable)
-Estimates = Mapping[
-    SeriesT, Mapping[str, float | None]
-]  # ns of one iteration by series and phase; None where not known
+# ns of one iteration by series and phase; None where not known
+Estimates = Mapping[SeriesT, Mapping[str, float | None]]
 
 
 @dataclass(frozen=True)

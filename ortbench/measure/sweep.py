@@ -41,7 +41,6 @@ class SharedWorker:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of the model's file."""
         return sha256(Path(self._plan.model))
 
     def opened(self) -> OpenedSweep:
@@ -57,14 +56,12 @@ class SharedWorker:
         return self._opened
 
     def restart(self) -> None:
-        """A fresh worker after one was lost."""
         self.client.close()
         self.times_lost += 1
         self._opened = None
         self.client = open_session(self._plan)
 
     def close(self) -> None:
-        """End the worker."""
         self.client.close()
 
 
@@ -193,16 +190,13 @@ class SweepBench(Bench):
     def _after_blocks(self) -> None:
         """Time calls that change shapes against calls of one shape at a time, mode by mode."""
         for mode in filter(_is_switched, self._points[0].plan.modes):
-            for side in self._sides_there():
+            for side in [side for side in self._points if side.modes]:
                 side.be_there()
             there = [(number, side) for number, side in enumerate(self._points) if mode in side.modes]
             if len(there) > 1:
                 self._step("switch", f"switching shapes with {mode}")
                 self._switch(mode, there)
         self._keep()
-
-    def _sides_there(self) -> list[PointSide]:
-        return [side for side in self._points if side.modes]
 
     def _switch(self, mode: str, there: Sequence[tuple[int, PointSide]]) -> None:
         loop = self._points[0].plan.loop

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NotRequired, TypedDict
 
 from ortbench.model.protocol import Listed
+from ortbench.model.schema import MachineNoise
 
 
 class Distribution(TypedDict):
@@ -57,7 +58,7 @@ class Cpu(TypedDict):
     limit: float | None  # cores' worth of time that a container may take, or None
     governors: dict[str, int]  # of how many cores the frequency governor is which
     turbo: bool | None  # whether clocks may go beyond the nominal one
-    load: float | None  # average over the last minute
+    last_second: MachineNoise | None  # what others did in it
 
 
 class Memory(TypedDict):
@@ -119,6 +120,7 @@ class Noise(TypedDict):
     median_ns: NotRequired[int]
     ratio: NotRequired[float]
     ci95: NotRequired[tuple[float, float] | None]
+    machine: NotRequired[MachineNoise | None]  # what others did meanwhile
 
 
 class Facts(TypedDict):

@@ -19,7 +19,7 @@ class Axis:
 
 @dataclass(frozen=True)
 class View:
-    """The cases of a kind on one axis, and which of their figures are compared and checked where nobody asks for
+    """The cases of a kind on one axis, and which of their figures are shown, compared and checked where nobody asks for
     others."""
 
     compared: tuple[Figure, ...] = ()  # by `ortbench compare`, and exported to services that keep a history
@@ -27,6 +27,8 @@ class View:
     gated: tuple[Figure, ...] = ()  # compared with the baseline by `ortbench gate`
     history: tuple[Figure, ...] = ()  # in `ortbench history`
     axis: str = ""  # the axis that the cases lie on; "" for all cases of the kind
+    # of the table of cases, in order: figures, and what no metric is by the report's name; those of a tuple stay together
+    columns: tuple[tuple[str, ...], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,10 @@ class Kind:
     checks: tuple[str, ...] = ()  # what a gate can check without a baseline, by its options
     live: bool = True  # a gate can measure candidate and baseline in turns
     derives_copies: bool = True  # the copies of CPU tensors follow from latency with and without them
+    # what its modes whose tensors stay on the device need, behind "if"; and whether what crosses the link all the same is counted in
+    # each unit of work, so that they can replace the others wherever that is given
+    on_device_needs: str = "tensors never cross the link"
+    counts_crossings: bool = False
     of_stages: bool = False  # model, EP and settings are those of several sessions
     needed: tuple[str, ...] = ("model", "placement")  # parts of its results that are never empty
     target_keys: tuple[str, ...] = ()  # keys that the target has, whatever is there
@@ -69,26 +75,43 @@ MEMORY = Axis("memory", "")
 _COSTS = ("enqueue", "cpu_time", "page_faults", "involuntary_switches", "device_memory", "host_memory", "energy")
 _ANYWHERE = ("require-mode", "max-cpu-nodes", "max-device-memory", "max-host-memory", "min-speedup")
 _USUAL = _figures(LATENCY)
+_SPEEDUP = ("speedup", "speedup.ci95")
+
+
+def _tails(key: str) -> tuple[str, ...]:
+    """A median, and the percentiles that stand beside it."""
+    return key, f"{key}.p95", f"{key}.p99"
+
 
 RUN = Kind(
     "run", "single inferences", "inference",
     (View(
         compared=_figures(LATENCY, "item_throughput", "h2d", "inference", "d2h", *_COSTS),
         several=_figures(LATENCY, "item_throughput", *_COSTS), gated=_USUAL, history=_USUAL,
+        columns=(
+            _tails(LATENCY), _SPEEDUP, ("latency.n",), ("h2d", "inference", "d2h", "copies"), ("throughput", "copied/inf", "copy_rate"),
+            ("item_throughput", "item_time"),
+        ),
     ),),
     charts=("phases", "distribution", "drift", "bandwidth"),
-    advice=("placement", "places", "modes", "host", "engine", "nodes"),
+    advice=("placement", "places", "modes", "humps", "sums", "host", "engine", "nodes"),
     checks=(*_ANYWHERE, "max-copy-share"),
 )  # fmt: skip
 LOOP = Kind(
     "loop", "a loop", "loop",
     (View(
         compared=_figures("loop", "step", *_COSTS), several=_figures("loop", "step", *_COSTS), gated=_figures("loop"), history=_figures("loop"),
+        columns=(
+            _tails("loop"), _SPEEDUP, _tails("step"), ("first_step", "last_step", "step_growth"), ("by step",),
+            ("loop.n", "step_throughput"), ("state/step", "copied/step"),
+        ),
     ),),
     charts=("steps", "distribution", "drift", "bandwidth"),
-    advice=("placement", "places", "loop", "program", "host", "engine", "nodes"),
+    advice=("placement", "places", "loop", "humps", "sums", "host", "engine", "nodes"),
     checks=_ANYWHERE,
     derives_copies=False,
+    on_device_needs="the host does not need the state between steps",
+    counts_crossings=True,
     needed=(*RUN.needed, "loop"),
 )  # fmt: skip
 CHAIN = Kind(
@@ -96,11 +119,14 @@ CHAIN = Kind(
     (View(
         compared=_figures("chain", f"stage.{NAME}", *_COSTS), several=_figures("chain", f"stage.{NAME}", *_COSTS),
         gated=_figures("chain"), history=_figures("chain"),
+        columns=(_tails("chain"), _SPEEDUP, ("chain.n", "throughput", "copied/chain")),
     ),),
     charts=("stages", "links", "distribution", "drift", "bandwidth"),
-    advice=("placement", "places", "chain", "host", "engine", "nodes"),
+    advice=("placement", "places", "chain", "humps", "sums", "host", "engine", "nodes"),
     checks=_ANYWHERE,
     derives_copies=False,
+    on_device_needs="the host does not need what the links carry",
+    counts_crossings=True,
     of_stages=True,
     needed=(*RUN.needed, "chain"),
 )  # fmt: skip
@@ -110,10 +136,18 @@ LOAD = Kind(
         View(
             compared=_figures("throughput", LATENCY, "latency.p99"), several=_figures("throughput"), gated=_figures("throughput"),
             history=_figures("throughput"), axis=CONCURRENCY.name,
+            columns=(
+                ("throughput", "throughput.ci95"), ("scaling", "scaling.ci95"), _tails(LATENCY), ("cpu_cores", "gil_wait"), ("fairness",),
+                ("sm_clock",),
+            ),
         ),
         View(
             compared=_figures("latency.p99", LATENCY), several=_figures("latency.p99"), gated=_figures("latency.p99"),
             history=_figures("latency.p99"), axis=RATE.name,
+            columns=(
+                _tails(LATENCY), ("SLO",), ("queue_delay.mean", "service_time"), ("utilisation",), ("generator_lag.p99", "late_share"),
+                ("throughput", "throughput.ci95"), ("cpu_cores", "gil_wait"), ("sm_clock",),
+            ),
         ),
     ),
     axes=(CONCURRENCY, RATE),
@@ -130,6 +164,7 @@ SWEEP = replace(
     key="sweep", noun="a sweep",
     views=(View(
         compared=_USUAL, several=_USUAL, gated=_USUAL, history=_USUAL,
+        columns=(_tails(LATENCY), _SPEEDUP, ("item_time", "item_throughput", "best"), ("copy_share", "SLO", "latency.n")),
     ),),
     charts=("rates_by_size", "times_by_size"),
     advice=("placement", "sweep", "engine"),

@@ -37,8 +37,8 @@ class Unit:
     measure: str  # Bencher's name of what is measured
     cell: Callable[[float], str]  # prints a figure in a table, with its unit unless `heading` has it
     heading: str = ""  # the unit in the heading of a column; "" where each cell has its own
-    # where one unit fits all figures of a column: gives its name and size for the largest of them
-    scale: Callable[[float], tuple[str, float]] | None = None
+    # where one unit can fit all figures of a column: gives its name and size for all of them, None where none does
+    scale: Callable[[Iterable[float]], tuple[str, float] | None] | None = None
     # a figure that is smaller counts as this in a ratio, so that it exists: a step of the clock, a byte
     least: float = 1e-9
 
@@ -46,16 +46,21 @@ class Unit:
         """A figure alone, with its unit: ``4.21 ms``."""
         return f"{self.cell(value)} {self.heading}".rstrip()
 
-    def column(self, most: float) -> tuple[str, Callable[[float], str]]:
-        """The unit in the heading of a column of figures up to `most`, and what prints its cells."""
-        if self.scale is None:
+    def column(self, values: Iterable[float]) -> tuple[str, Callable[[float], str]]:
+        """The unit in the heading of a column of figures, and what prints its cells."""
+        scaled = self.scale and self.scale(values)
+        if scaled is None:
             return self.heading, self.cell
-        name, size = self.scale(most)
+        name, size = scaled
         return name, partial(units.time, unit=size)
 
 
 def _times(value: float) -> str:
-    return f"{units.ratio(value)}×"
+    return f"{units.digits(value)}×"
+
+
+def _percent(value: float) -> str:
+    return f"{units.digits(value * 100)}%"
 
 
 def _per_second(value: float) -> str:
@@ -70,18 +75,18 @@ def _rate(symbol: str, measure: str = "throughput", suffix: str = "_per_s") -> U
     return Unit(symbol, suffix, measure, units.rate, symbol)
 
 
-TIME = Unit("ns", "_ns", "latency", units.duration, scale=units.time_unit, least=1)
+TIME = Unit("ns", "_ns", "latency", units.duration, scale=units.table_unit, least=1)
 SIZE = Unit("B", "_bytes", "size", units.size, least=1)
 BANDWIDTH = Unit("B/s", "_bytes_per_s", "bandwidth", _per_second)
 INFERENCES, ITEMS, STEPS, REQUESTS = map(_rate, ("inf/s", "items/s", "steps/s", "requests/s"))
 ENERGY = Unit("J", "_j", "energy", units.energy)
 POWER = Unit("W", "_w", "power", partial(units.digits, most=2), "W")
 INFERENCES_PER_J, ITEMS_PER_J = (_rate(symbol, "efficiency", "") for symbol in ("inf/J", "items/J"))
-SHARE = Unit("1", "", "share", units.share)
+SHARE = Unit("1", "", "share", _percent)
 RATIO = Unit("1", "", "ratio", _times)
-INDEX = Unit("1", "", "index", units.ratio)
+INDEX = Unit("1", "", "index", units.digits)
 COUNT = Unit("1", "", "count", units.digits, least=0.01)
-CORES = Unit("cores", "_cores", "cores", partial(_fixed, decimals=2), "cores")
+CORES = Unit("cores", "_cores", "cores", units.digits, "cores")
 CLOCK = Unit("MHz", "_mhz", "clock", partial(_fixed, decimals=0), "MHz")
 DECIBEL = Unit("dB", "_db", "sqnr", partial(_fixed, decimals=1), "dB")
 PLAIN = Unit("", "", "value", units.digits)
@@ -92,7 +97,7 @@ class Group(Enum):
 
     TIME = "time", "measuring.md#what-a-time-is"
     COPIES = "copies", "measuring.md#what-a-time-is"
-    HOST = "host CPU", "costs.md#the-hosts-own-work"
+    HOST = "host CPU", "costs.md#host-cpu"
     MEMORY = "memory", "costs.md#memory"
     ENERGY = "energy", "costs.md#energy"
     LOAD = "load", "load.md#reading-the-table"
@@ -128,6 +133,11 @@ class Metric:
     def docs(self) -> str:
         """The page of docs/ that explains it."""
         return self.page or str(self.group.value[1])
+
+    @property
+    def header(self) -> str:
+        """What heads a column of it: a rate is known by its unit."""
+        return self.unit.heading if "/" in self.unit.heading else self.title
 
     @property
     def usual(self) -> str:
@@ -195,10 +205,13 @@ _CATALOGUE = [
         _samples("h2d", "H2D", "Time of the host to device copy of the inputs, with its synchronization.", "upload"),
         _samples("inference", "inference", "Time of an inference whose tensors are in place, with its synchronization.", "compute"),
         _samples("d2h", "D2H", "Time of the device to host copy of the outputs, with its synchronization.", "download"),
+        _value("remainder", "in no part", TIME, "lower",
+            "Latency that is in none of its parts. Of a loop it is the time between its steps, of a chain that between its stages, both "
+            "measured; of an inference it is latency less H2D, inference and D2H, and below 0 where those add up to more.", "between steps"),
         _value("speedup", "speedup", RATIO, "higher",
-            "How many times as fast as cpu-tensors a mode is, over pairs of blocks of the same round. Above 1 is faster.", "vs cpu"),
+            "How many times as fast as cpu-tensors a mode is: the ratio of the medians of their latency. Above 1 is faster.", "vs cpu"),
         _value("pipeline_speedup", "speedup vs device-tensors", RATIO, "higher",
-            "How many times as fast as device-tensors pipelined is, over pairs of blocks of the same round."),
+            "How many times as fast as device-tensors pipelined is: the ratio of the medians of their latency."),
         _value("throughput", "throughput", INFERENCES, "higher",
             "Inferences per second: under load those that all clients complete, else 1 s divided by the median latency. Of a loop it "
             "counts whole loops, of a chain whole chains.", "inf/s", "QPS", "runs/s", "chains/s"),
@@ -281,7 +294,7 @@ _CATALOGUE = [
         Group.HOST, "costs.md#threads-that-spin",
         _value("spin_share", "spinning", SHARE, "lower",
             "The share of the CPU time that threads of ONNX Runtime spend spinning while they wait for work. It is derived from inferences "
-            "whose threads do not spin.", "spin", "--spin"),
+            "whose threads do not spin.", "spin", "--measure-spin"),
         _value("latency_spin_off", "latency, no spin", TIME, "lower", "Median latency of inferences whose threads do not spin.", "latency without"),
         _value("cpu_time_spin_off", "CPU time, no spin", TIME, "lower", "CPU time of an inference whose threads do not spin.", "without"),
         _value("cpu_user_spin_off", "user, no spin", TIME, "lower", "The part of the CPU time outside of the system's kernel where threads do not spin."),
@@ -310,7 +323,7 @@ _CATALOGUE = [
     ),
     *_metrics(
         Group.ENERGY, "",
-        _value("energy", "energy", ENERGY, "lower", "Energy that the device draws for one inference, less what it draws idle.", "joules", "J/inf", "energy/run", "--energy"),
+        _value("energy", "energy", ENERGY, "lower", "Energy that the device draws for one inference, less what it draws idle.", "joules", "J/inf", "energy/run", "--measure-energy"),
         _value("power", "power", POWER, "lower", "Power that the device draws during inferences, with what it draws idle.", "watts"),
         _value("idle_power", "idle power", POWER, "none", "Power that the device draws while the worker waits, right before and after the inferences.", "idle", "idle draw"),
         _value("inferences_per_joule", "inferences per joule", INFERENCES_PER_J, "higher", "Inferences per joule: 1 J divided by the energy of one.", "inf/J", "runs/J"),
@@ -324,7 +337,7 @@ _CATALOGUE = [
             "Time by which ortbench itself issues a request late although a worker is free. It is part of the latency all the same.", "late"),
         _value("late_share", "late share", SHARE, "lower", "The share of the requests that ortbench itself issues late although a worker is free."),
         _value("utilisation", "utilisation", SHARE, "none", "The share of their time in which the workers of an open loop have a request.", "utilization", "busy"),
-        _value("gil_wait", "GIL wait", SHARE, "lower", "The share of their time in which clients wait for Python's GIL.", "GIL", "lock"),
+        _value("gil_wait", "GIL wait", SHARE, "lower", "The share of their time in which clients wait for Python's GIL.", "GIL", "lock", "Python's lock"),
         _value("fairness", "Jain's fairness index", INDEX, "higher",
             "How evenly clients get their inferences done: 1 where all get the same, 1/n where one of n gets all.", "Jain's index"),
         _value("scaling", "scaling", RATIO, "higher", "Throughput with so many clients compared with that of one client.", "speed-up"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -69,7 +69,7 @@ class Mode:
     # the phase that is all there is to an inference, which is timed as its latency; "" where there is more
     only: str = ""
     figure: str = PER_INFERENCE  # what its latency is: `PER_INFERENCE`, `PER_ITEM` or `PER_RUN`
-    option: str = ""  # the long name of the option of its own that asks for it; "" for a mode that is usual
+    extra: bool = False  # is measured only where --mode names it
     like: str = ""  # the mode that it is like in all but one thing, and is held against; "" where there is none
     # of a mode of CPU tensors: the mode whose latency is this one's without its copies, which are known by that
     # difference only; "" for other modes
@@ -150,7 +150,7 @@ _RECORDS = (
     Mode(
         CPU_PINNED,
         "as cpu-tensors, with the input arrays in the EP's pinned memory",
-        option="pinned",
+        extra=True,
         like=CPU,
         without_copies=RESIDENT,
         pinned=True,
@@ -161,7 +161,7 @@ _RECORDS = (
         DEVICE_PINNED,
         "as device-tensors, copied from and to the EP's pinned memory",
         phases=PHASE_NAMES,
-        option="pinned",
+        extra=True,
         like=DEVICE,
         pinned=True,
         dynamic_outputs=True,
@@ -175,14 +175,14 @@ _RECORDS = (
         "streams of their own",
         phases=PHASE_NAMES,
         figure=PER_ITEM,
-        option="depth",
+        extra=True,
         like=DEVICE,
     ),
     Mode(
         ASYNC,
         "as device-resident, with one wait for many runs",
         figure=PER_RUN,
-        option="async-runs",
+        extra=True,
         like=RESIDENT,
         on_device=True,
         captured=True,
@@ -194,13 +194,13 @@ MODES = {it.name: it for it in _RECORDS}  # in their usual order
 SHARED = Mode(
     "shared",
     "in a loop, as device-resident, with one buffer for a state's past and present",
-    option="share-buffers",
+    extra=True,
     like=RESIDENT,
     on_device=True,
     mark=("s", "h2d"),
 )
 LOOP_MODES = {name: MODES.get(name, SHARED) for name in (CPU, RESIDENT, HOST_ACCESSIBLE, SHARED.name)}
-USUAL_LOOP_MODES = tuple(name for name, mode in LOOP_MODES.items() if not mode.option)
+USUAL_LOOP_MODES = tuple(name for name, mode in LOOP_MODES.items() if not mode.extra)
 ALL_MODES = {**MODES, **LOOP_MODES}
 # Of models one behind the other, see `ortbench.plan.chain_plan`: links through the host, and where they are.
 CHAIN_MODES = (CPU, RESIDENT)
@@ -208,9 +208,25 @@ CHAIN_MODES = (CPU, RESIDENT)
 LOAD_MODES = tuple(name for name, mode in MODES.items() if not mode.is_rate)
 
 
+# In the place of a mode: every mode that a command has, and those that it measures where none is named.
+EVERY, USUAL = "all", "default"
+# What modes were called, and which ones an option of their own added.
+WERE_ADDED_BY = {"pinned": (CPU_PINNED, DEVICE_PINNED), "async-runs": (ASYNC,), "share-buffers": (SHARED.name,)}
+OLD_NAMES = {"cpu": CPU, "device": DEVICE, "cpu-pinned": CPU_PINNED, "device-pinned": DEVICE_PINNED}
+
+
+def named_modes(names: Iterable[str], known: Collection[str]) -> tuple[str, ...]:
+    """The modes that names stand for, each once, of those that a command has; without names the usual ones."""
+    usual = [name for name in known if not mode_of(name).extra]
+    groups = {EVERY: [*known], USUAL: usual}
+    return tuple(dict.fromkeys(mode for name in [*names] or [USUAL] for mode in groups.get(name, [name])))
+
+
 def no_such(name: str, known: Collection[str] = tuple(ALL_MODES), what: str = "") -> str:
     """What to say of a name that is no mode's of those to choose from; `what` they are modes of, where that is not
     everything."""
+    if name in OLD_NAMES:
+        return f"{name} is now {OLD_NAMES[name]}"
     several = "," in name and all(part.strip() in ALL_MODES for part in name.split(","))
     instead = (
         "give each by itself, as in --mode cpu-tensors --mode device-tensors"
@@ -254,17 +270,16 @@ def modes_that(hold: Callable[[Mode], object]) -> tuple[str, ...]:
     return tuple(name for name, mode in MODES.items() if hold(mode))
 
 
-def modes_by(option: str) -> tuple[str, ...]:
-    """The modes that an option of their own asks for."""
-    return modes_that(lambda mode: mode.option == option)
-
-
 def is_rate(mode: str, phase: str) -> bool:
     """Whether a time says how often an inference is done, and not how long one takes."""
     return phase == LATENCY and mode_of(mode).is_rate
 
 
-USUAL_MODES = modes_that(lambda mode: not mode.option)  # what is measured where nothing is asked for
+USUAL_MODES = modes_that(lambda mode: not mode.extra)  # what is measured where nothing is asked for
+IN_FLIGHT = modes_that(
+    lambda mode: mode.figure == PER_ITEM
+)  # those of which several are in flight, as many as --depth says
+IN_BURSTS = modes_that(lambda mode: mode.in_bursts)
 
 # What each does, for a reader of a program who knows no other mode; and what it does in a loop.
 MODES_DO = {

@@ -19,6 +19,7 @@ from ortbench.model.schema import (
     EngineCache,
     EpOfSession,
     External,
+    Freed,
     Graph,
     InnerCopies,
     LinkTimes,
@@ -183,6 +184,13 @@ class TracedSamples(Samples):
     starts_ns: list[int]
     calls_ns: list[int]
     step_starts_ns: list[int]
+
+
+class FreedCopy(TypedDict):
+    """``free_dims``: where the copy is, and what was done in it."""
+
+    path: str
+    freed: Freed
 
 
 class Saved(TypedDict):
@@ -432,9 +440,12 @@ class Ability(TypedDict):
     there: bool
 
 
+PASSED, FAILED, NOT_OFFERED = "passed", "failed", "not offered"
+
+
 class Check(TypedDict):
-    """Something that an EP must do: ``part`` of the contract, ``what``, ``verdict`` (``passed``, ``failed``, ``not offered``),
-    and in words how or why."""
+    """Something that an EP must do: ``part`` of the contract, ``what``, ``verdict`` (one of the three above), and in words how or
+    why."""
 
     part: str
     what: str
@@ -463,7 +474,7 @@ class Content(TypedDict):
 
 class Inspected(Content):
     """``inspect``: see `ortbench.worker.looks.model.inspect_model`; where the model was placed on an EP, also its ``ep``.
-    ``loop`` is added by the side that asks: what looks like its state, or null."""
+    ``loop`` is added by the side that asks: what looks like its state, or null; and ``freed`` where it is of a copy."""
 
     path: str
     inputs: list[Tensor]
@@ -472,6 +483,7 @@ class Inspected(Content):
     bytes_out: int | None
     guessed_dims: list[str]
     not_run: str | None
+    freed: NotRequired[Freed]
     loop: NotRequired[SuggestedLoop | None]
     ep: NotRequired[str]
     device: NotRequired[Device]

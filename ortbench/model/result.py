@@ -5,9 +5,10 @@ Schema 2. Keys change only with `SCHEMA_VERSION`; readers may meet keys they do 
 Top level: ``schema_version``, ``tool``, ``created`` (UTC, ISO 8601), ``command``, ``environment``, ``model``, ``target``,
 ``placement``, ``setup``, ``stopped`` (why the measurement ended), ``took_ns`` (from its first block to its last, of all modes
 and sides; null where nothing was timed, absent from older files), ``warnings``, ``cases`` (one a mode and point, see `Case`),
-``nodes`` (null without ``--nodes``), ``link``, null where no bandwidth sweep of the same device was found, ``note``
+``nodes`` (null without ``--measure-nodes``), ``link``, null where no bandwidth sweep of the same device was found, ``note``
 (null without ``--note``), ``name`` (that of ``--name`` or of a suite's case, else null), ``items``, null where nobody
-says how many a run has, and ``throttled``, null where the card was not held back; ``axes`` are what its cases differ in besides the mode.
+says how many a run has, ``throttled``, null where the card was not held back, and ``noise``, what else the machine did, absent
+where that is not known; ``axes`` are what its cases differ in besides the mode.
 
 That of a loop also has ``kind``, which is ``loop``, and ``loop``; that of a chain ``kind``, which is ``chain``, and ``chain``;
 that of a load ``kind``, which is ``load``, ``load`` (how it was put on), ``knee`` (by mode) and ``slo``, and its ``cases`` are
@@ -23,6 +24,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
+from ortbench.core.parts import SOMETIMES
 from ortbench.core.stats import Metric, Stats, Value
 from ortbench.model.modes import BYTES_D2H, BYTES_H2D, LATENCY, WHOLE_CHAIN, WHOLE_LOOP, stage_in
 from ortbench.model.schema import (
@@ -45,6 +47,7 @@ from ortbench.model.schema import (
     LoadSetup,
     Loop,
     LoopBytes,
+    MachineNoise,
     Model,
     Nodes,
     Placement,
@@ -89,7 +92,9 @@ class Case:
         metrics: by key (`ortbench.model.metrics`), statistics of samples or one number; absent where it was not measured.
             Of a loop ``latency``, which stands under ``loop`` too, is a whole loop, and ``step`` all steps of all loops; of a
             chain it is a whole chain, as ``chain``, beside ``stage.NAME``. What is derived is found anew with each block.
-        speedup: how many times as fast as mode ``cpu-tensors``, over pairs of blocks.
+        speedup: how many times as fast as mode ``cpu-tensors``: the ratio of the medians of ``latency``; its interval is over the
+            rounds of both (`ortbench.core.resampling`).
+        noisy: whether the machine was too busy to say for certain which of the two is faster.
         samples: raw samples by metric, in the order taken; of a chain all stages of all chains under ``stage``.
         blocks: by metric, a list of ``[round, n, start_ns]``: the blocks the samples came in, start on the worker's
             monotonic clock.
@@ -105,8 +110,8 @@ class Case:
             so many runs, divided by their number. Else None.
         host: CPU time and time of all blocks of ``latency`` together, whatever of their samples is kept; None where not taken.
         recorded: with ``--measure-copies``, of modes that copy, or must not.
-        memory: with ``--memory``, of a mode that is ok, else None.
-        energy: with ``--energy`` where the mode was measured, else None.
+        memory: with ``--measure-memory``, of a mode that is ok, else None.
+        energy: with ``--measure-energy`` where the mode was measured, else None.
         pipeline: of ``pipelined`` how it is filled, else None.
         steps_ns: of a loop, the median of each step, ns; None without samples.
         step_bytes: of a loop, what is copied to and from the device in a step; None where there is none.
@@ -123,6 +128,7 @@ class Case:
     checks: dict[str, CaseCheck] = field(default_factory=dict)
     metrics: dict[str, Metric] = field(default_factory=dict)
     speedup: Value | None = None
+    noisy: bool = field(default=False, metadata=SOMETIMES)
     samples: dict[str, list[int | float]] = field(default_factory=dict)
     blocks: dict[str, list[list[int]]] = field(default_factory=dict)
     block_medians: dict[str, list[int]] | None = None
@@ -264,6 +270,7 @@ class Result:
     name: str | None = None
     items: Items | None = None
     throttled: Throttled | None = None
+    noise: MachineNoise | None = field(default=None, metadata=SOMETIMES)
     kind: str = RUN
     axes: list[Axis] = field(default_factory=list)
     loop: Loop | None = None

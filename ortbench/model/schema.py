@@ -161,13 +161,30 @@ class Tensor(TypedDict):
     tensors: NotRequired[list[list[int]]]
 
 
+class FreedDim(TypedDict):
+    """A dimension of an input that the model fixes at ``size``, and that was symbolic in the copy that was measured."""
+
+    input: str
+    axis: int
+    size: int
+    name: str
+
+
+class Freed(TypedDict):
+    """What the copy of the model that was measured has of its own: freed dimensions, and ``nodes`` that were changed for them."""
+
+    dims: list[FreedDim]
+    nodes: list[str]
+
+
 class Model(TypedDict):
-    """The model's file, and what it takes and gives."""
+    """The model's file, and what it takes and gives; ``freed``: where a copy of it was measured."""
 
     path: str
     sha256: str
     inputs: list[Tensor]
     outputs: list[Tensor]
+    freed: NotRequired[Freed]
 
 
 class Items(TypedDict):
@@ -240,11 +257,14 @@ class Target(Provider):
     """The EP and the session.
 
     ``policy``: where ONNX Runtime chose the EP, what by (``PREFER_GPU`` …, else null; ``ep`` and ``device`` are what it
-    chose, read from the session); ``dynamic_outputs``: ONNX Runtime allocated the outputs of ``device-tensors``,
+    chose, read from the session); ``intra_op_threads`` and ``inter_op_threads``: null for ONNX Runtime's own number;
+    ``execution_mode``: ``sequential`` or ``parallel``; ``cpu_mem_arena``, ``mem_pattern``: whether these were on, as they are
+    where the key is missing; ``optimized_model``: the file that ONNX Runtime wrote its graph to, or null; ``dynamic_outputs``: ONNX Runtime allocated the outputs of ``device-tensors``,
     ``device-resident`` and ``device-tensors-pinned`` in each run (false: they were bound preallocated); ``external``: the library
     in whose memory the inputs of ``device-tensors`` and ``device-resident`` were, or null; ``cuda_graph``: runs were captured and
     replayed where a case has a ``graph``; ``stream``: what made the stream that the EP's kernels ran on, or null for the
-    EP's own; ``run_config``: entries that the run options of every run had; ``python``: the interpreter whose ONNX Runtime
+    EP's own; ``run_config``: entries that the run options of every run had; ``free_dims``: by input and axis the name of
+    each dimension that was freed; ``python``: the interpreter whose ONNX Runtime
     it is, as it was named, or null for ortbench's own. ``sync`` is null where no mode has one; a bandwidth curve has
     ``copy_sync`` instead.
     ``eps``: every EP that has nodes, the one with most first, where several beside the CPU EP have.
@@ -256,13 +276,19 @@ class Target(Provider):
     copy_sync: NotRequired[CopySync]
     ep_options: dict[str, str]
     session_config: NotRequired[dict[str, str]]
-    threads: NotRequired[int | None]
+    intra_op_threads: NotRequired[int | None]
+    inter_op_threads: NotRequired[int | None]
+    execution_mode: NotRequired[str]
+    cpu_mem_arena: NotRequired[bool]
+    mem_pattern: NotRequired[bool]
+    optimized_model: NotRequired[str | None]
     opt_level: NotRequired[str]
     dynamic_outputs: NotRequired[bool]
     external: NotRequired[str | None]
     cuda_graph: NotRequired[bool]
     stream: NotRequired[str | None]
     run_config: NotRequired[dict[str, str]]
+    free_dims: NotRequired[dict[str, str]]
     python: NotRequired[str | None]
 
 
@@ -379,10 +405,14 @@ class Knee(TypedDict):
 
 
 class SloRate(TypedDict):
-    """The highest rate, per second, that keeps the SLO; ``ci95``: between one that surely does and one that surely does not."""
+    """The highest rate, per second, that meets the SLO, of those that were tried: ``met`` of so many ``tries`` of it did, and
+    ``latency`` is of all of them together, ns by the SLO's statistics; ``next95``: where that of the next run lies with 95 %."""
 
     rate: float
-    ci95: list[float]
+    next95: list[float]
+    tries: int
+    met: int
+    latency: dict[str, int]
 
 
 class Slo(TypedDict):
@@ -614,8 +644,42 @@ class Throttled(TypedDict):
     left_out: bool
 
 
+class NoiseReading(TypedDict):
+    """What the machine did for ``took_ns`` from ``at_ns`` on, on the clock on which blocks begin: how many cores' worth of CPU time
+    other processes used (``others``) and the hypervisor took (``stolen``); the share of the time in which some process waited for
+    a CPU (``pressure``); for how much of its cores' time a limit of the control group stopped the worker (``throttled_ns``); the
+    highest CPU frequency (``mhz``); how many other processes compute on the GPU (``gpu_processes``). What the system does not
+    tell is left out."""
+
+    at_ns: int
+    took_ns: int
+    others: float
+    stolen: NotRequired[float]
+    pressure: NotRequired[float]
+    throttled_ns: NotRequired[int]
+    mhz: NotRequired[int]
+    gpu_processes: NotRequired[int]
+
+
+class MachineNoise(TypedDict):
+    """What else the machine did during the blocks.
+
+    ``cores``: how many the worker may run on. ``limit``: how many cores' worth of time its control group may take, left out
+    without a limit. ``blocks``: of each block ``[round, start_ns, took_ns, waited_ns, switches, threads, slices]``: for how long
+    threads of the worker could run and had no CPU, because of others as far as that can be told; how often the system took a CPU
+    from one, of blocks of latency; how many of them ran, and how often one was given a CPU. Empty where the system does not tell. ``of``: how many blocks there were, where only those of
+    one round in several are kept. ``readings``: of the whole machine, a second or longer each.
+    """
+
+    cores: int
+    limit: NotRequired[float]
+    blocks: list[list[int]]
+    of: NotRequired[int]
+    readings: list[NoiseReading]
+
+
 class Energy(TypedDict):
-    """``--energy``: what runs of a mode draw, in a stretch of their own after the measurement, or why that is not known
+    """``--measure-energy``: what runs of a mode draw, in a stretch of their own after the measurement, or why that is not known
     (``unsupported``, which then is all there is).
 
     ``how``: ``counter``, the device's own; ``power``, readings of its power, integrated; ``rapl``, the counters of the CPU's
@@ -703,7 +767,7 @@ class CaseMemory(TypedDict):
 
     ``failed``: why there are no figures, else null. ``device``: how that of the device is known; null where the EP computes in
     host memory. ``host``: how that of the host is known. ``arenas``: those of EPs whose allocators tell, bytes, and
-    ``arenas_how`` that is known, or why there are none. ``nodes``: with ``--nodes``, those that hold most.
+    ``arenas_how`` that is known, or why there are none. ``nodes``: with ``--measure-nodes``, those that hold most.
     """
 
     failed: str | None

@@ -13,18 +13,25 @@ class Setting(NamedTuple):
     title: str  # what a difference in it is called
     option: str  # the long name of the option that sets it, without dashes
     default: Any = None  # of a result that does not have it
+    attribute: str = ""  # of ONNX Runtime's SessionOptions; "" for what is none
 
 
 OF_SESSION = (
     Setting("ep_options", "EP options", "ep-option", {}),
     Setting("session_config", "session config", "session-config", {}),
-    Setting("threads", "threads", "threads"),
-    Setting("opt_level", "optimisation", "opt-level", "all"),
+    Setting("intra_op_threads", "intra-op threads", "intra-op-threads", None, "intra_op_num_threads"),
+    Setting("inter_op_threads", "inter-op threads", "inter-op-threads", None, "inter_op_num_threads"),
+    Setting("execution_mode", "execution mode", "execution-mode", "sequential", "execution_mode"),
+    Setting("cpu_mem_arena", "CPU arena", "cpu-mem-arena", True, "enable_cpu_mem_arena"),
+    Setting("mem_pattern", "memory pattern", "mem-pattern", True, "enable_mem_pattern"),
+    Setting("optimized_model", "optimized model", "optimized-model", None, "optimized_model_filepath"),
+    Setting("opt_level", "optimisation", "opt-level", "all", "graph_optimization_level"),
     Setting("dynamic_outputs", "dynamic outputs", "dynamic-outputs", False),
-    Setting("external", "memory of inputs", "external"),
+    Setting("external", "memory of inputs", "input-memory"),
     Setting("cuda_graph", "graph capture", "cuda-graph", False),
     Setting("stream", "compute stream", "stream"),
     Setting("run_config", "run config", "run-config", {}),
+    Setting("free_dims", "freed dimensions", "free-dim", {}),
     Setting("python", "interpreter", "python"),
 )
 OF_LOOP = (
@@ -32,6 +39,22 @@ OF_LOOP = (
     Setting("keep", "kept on the device", "keep", ()),
     Setting("resident", "copied once", "resident", ()),
 )
+
+
+def typed(settings: Iterable[Setting], recorded: Mapping[str, Any]) -> list[str]:
+    """The words that set on a command line what a result recorded of settings, those that are not the default."""
+    words: list[str] = []
+    for it in settings:
+        value = recorded.get(it.key, it.default)
+        if isinstance(value, Mapping):
+            words += [word for key, item in value.items() for word in (f"--{it.option}", f"{key}={item}")]
+        elif value != it.default:
+            words += (
+                [f"--{'' if value else 'no-'}{it.option}"]
+                if isinstance(value, bool)
+                else [f"--{it.option}", str(value)]
+            )
+    return words
 
 
 def changed(

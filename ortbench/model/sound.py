@@ -25,6 +25,7 @@ _SIGNED = {
     "copies_hidden",
     "hidden_share",
     "step_growth",
+    "remainder",
     "switching_cost",
     "cost_ns",
     "cost_ci95_ns",
@@ -53,6 +54,9 @@ def check(result: Result) -> None:
     check_numbers(keys_of(result))
     for number, case in enumerate(result.cases):
         _check_case(case, ["cases", number])
+    for number, block in enumerate(result.noise["blocks"] if result.noise else ()):
+        if len(block) != 7:
+            raise Wrong("round, start, time, wait, switches, threads and slices are needed", "noise", "blocks", number)
     _check_points(result, kind)
     for path, name, known in _references(result, kind):
         if name not in known:

@@ -10,7 +10,7 @@ from typing import Any
 from ortbench.core.errors import BadInput
 from ortbench.plan.option_types import NUMBER, TEXT, WHOLE
 from ortbench.plan.options import MEASURED, at_least, check_values, not_negative, option, seconds
-from ortbench.plan.plan import timeout
+from ortbench.plan.plan import require_quiet, timeout, wait_quiet
 from ortbench.plan.target import POLICIES, Target
 
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "ki": 2**10, "mi": 2**20, "gi": 2**30}
@@ -56,22 +56,32 @@ class CopyPlan:
 
     target: Target = field(default_factory=Target)
     min_bytes: int = _swept(
-        "min-size", "SIZE", "The smallest copy: 4kB, 64KiB, 4096.", kind=_SIZE, default=4_000, shown="4kB"
+        "min-size", "SIZE", "Begin with this size: 4kB, 64KiB, 4096.", kind=_SIZE, default=4_000, shown="4kB"
     )
     max_bytes: int = _swept(
-        "max-size", "SIZE", "The largest copy, as far as memory allows.", kind=_SIZE, default=256_000_000, shown="256MB"
+        "max-size",
+        "SIZE",
+        "End with this size, as far as memory allows.",
+        kind=_SIZE,
+        default=256_000_000,
+        shown="256MB",
     )
     duration_s: float = _swept(
-        "duration", "SECONDS", "Longest measurement, all sizes together.", kind=NUMBER, default=20.0, check=seconds
+        "duration",
+        "SECONDS",
+        "Measure all sizes together for so long at most.",
+        kind=NUMBER,
+        default=20.0,
+        check=seconds,
     )
     iterations: int | None = _swept(
         "iterations", "N", "Measure exactly N copies of each size instead.", kind=WHOLE,
         check=at_least(1, "at least one copy must be measured"),
     )  # fmt: skip
-    seed: int = _swept(
-        "seed", "N", "Seed of the data and of the order of blocks.", kind=WHOLE, default=0, check=not_negative
-    )
+    seed: int = _swept("seed", "N", "Seed the data and the order of blocks.", kind=WHOLE, default=0, check=not_negative)
     timeout_s: float = timeout()
+    wait_quiet_s: float | None = wait_quiet()
+    require_quiet: bool = require_quiet()
     command: tuple[str, ...] = ()
 
     def worker_request(self) -> dict[str, Any]:

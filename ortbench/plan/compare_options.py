@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from ortbench.core.errors import BadInput
 from ortbench.model.metric_names import MetricName, parse_metric
-from ortbench.model.modes import ALL_MODES, no_such
+from ortbench.model.modes import ALL_MODES, EVERY, named_modes, no_such
 from ortbench.plan.option_types import SHARE, TEXTS, OptionType
 from ortbench.plan.options import OTHERS, Option, RawOptions
 from ortbench.plan.plan import SAME
@@ -19,21 +19,21 @@ def _metrics(given: Sequence[str], option: str) -> tuple[MetricName, ...]:
 
 METRICS: OptionType = TEXTS._replace(example='"device-tensors.latency.median" or a list', parse=_metrics)
 _SAME = Option(
-    "same",
+    "equivalence-margin",
     "P",
-    "Up to which difference two are called the same.",
+    "Call differences up to this the same.",
     OTHERS,
     SHARE,
     SAME,
     commands=("compare", "history"),
     suite=False,
-    per={"history": {"help": "Up to which step two levels are called the same."}},
+    per={"history": {"help": "Call changes up to this the same."}},
 )
 COMPARED = (
     Option(
         "metric",
         "M",
-        "A metric, such as h2d, latency.p99 or throughput@concurrency=4.",
+        "Compare a metric: h2d, latency.p99, throughput@concurrency=4.",
         OTHERS,
         METRICS,
         shown="those that matter",
@@ -58,7 +58,8 @@ def compared_of(given: RawOptions) -> Compared:
     Raises:
         BadInput: a mode or a metric that there is not, or no share.
     """
-    modes = tuple(given.get("mode", ()))
+    names = given.get("mode", ())
+    modes = () if not names or EVERY in names else named_modes(names, ALL_MODES)
     for name in modes:
         if name not in ALL_MODES:
             raise BadInput(f"--mode {no_such(name)}", "--mode")

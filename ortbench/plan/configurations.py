@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import product
 from math import prod
 from pathlib import Path
@@ -14,8 +15,8 @@ from ortbench.core.errors import BadInput
 from ortbench.core.safe_text import plain_name
 from ortbench.plan.bandwidth_plan import CopyPlan
 from ortbench.plan.list_syntax import alone
-from ortbench.plan.options import Option, RawOptions, declared
-from ortbench.plan.plan import Loop, Plan
+from ortbench.plan.options import Option, RawOptions, declared, options_of
+from ortbench.plan.plan import PLAN, Loop, Plan
 from ortbench.plan.target import Inputs, Target
 
 MAX_SIDES = 16  # each is a process with a session of its own, and gets its turn in every round
@@ -47,6 +48,39 @@ def sides_of(
     return [
         {**given, **dict(zip(flags, values, strict=True))} for values in product(*(values for _, values in several))
     ]
+
+
+def side_plans(given: RawOptions, command: str, plan_of: Callable[[RawOptions], Plan]) -> list[Plan]:
+    """A plan for each side of a command, as `plan_of` makes it of what was given for the side.
+
+    Raises:
+        BadInput: an option that cannot be read, or that is for one EP where there are several.
+    """
+    sides = sides_of(given, [it.of(command) for it in options_of(*PLAN) if command in it.commands])
+    eps = list(dict.fromkeys(side["ep"] for side in sides if "ep" in side))
+    if len(eps) > 1 and ("ep-library" in given or "device" in given):
+        raise BadInput("with several --ep give a library as an --ep of its own, and no --device")
+    if len(sides) > 1 and "optimized-model" in given:
+        raise BadInput(f"--optimized-model: {len(sides)} sides would write it: measure one", "--optimized-model")
+    plans = []
+    for side in sides:
+        if "ep-option" in side and len(eps) > 1:
+            side = {**side, "ep-option": _options_for(side["ep"], eps, side["ep-option"])}
+        plan = plan_of(side)
+        plans.append(replace(plan, target=replace(plan.target, several_eps=len(eps) > 1)))
+    return plans
+
+
+def _options_for(ep: str, eps: Sequence[str], ep_option: Mapping[str, str]) -> dict[str, str]:
+    """The EP options of one of several EPs: ``cuda:key=value`` is for that EP alone, ``key=value`` for all."""
+    found = {}
+    for key, value in ep_option.items():
+        owner, colon, rest = key.partition(":")
+        if not colon or owner not in eps:
+            found[key] = value
+        elif owner == ep:
+            found[rest] = value
+    return found
 
 
 def target_name(plan: Plan | CopyPlan) -> str:
@@ -101,7 +135,7 @@ def differ_by_ep(plans: Sequence[Plan]) -> bool:
 
 
 def side_names(plans: Sequence[Plan]) -> list[str]:
-    """What to call the sides of a run: that in which they differ, such as ``batch=8`` or ``cuda threads=2``.
+    """What to call the sides of a run: that in which they differ, such as ``batch=8`` or ``cuda intra-op-threads=2``.
 
     As names of folders (`ortbench.core.safe_text.plain_name`) they are different too.
     """

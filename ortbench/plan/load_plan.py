@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ortbench.core.errors import BadInput
 from ortbench.model.modes import LOAD_MODES
 from ortbench.model.schema import OWN, PROCESS, SHARED
-from ortbench.model.slo import parse_limits
+from ortbench.model.slo import LATENCY, parse_limits
 from ortbench.plan.option_types import NUMBER, TEXT, WHOLE
 from ortbench.plan.options import LOAD, MEASURED, RawOptions, check_values, make, one_of, option, seconds
 from ortbench.plan.plan import Plan
@@ -28,7 +28,8 @@ SESSIONS = (SHARED, OWN, PROCESS)
 POISSON, UNIFORM, FILE = "poisson", "uniform", "file"
 ARRIVALS = (POISSON, UNIFORM)
 AUTO = "auto"
-STATISTICS = ("mean", "p50", "p95", "p99", "max")  # of a level's latency
+_P50 = "p50"
+STATISTICS = (_P50, "mean", "p95", "p99", "max")  # of a level's latency
 
 MOST_CALLERS = 256
 _MOST_RATE = 1e6  # a second: above that the clock's own cost is what is measured
@@ -85,17 +86,18 @@ def parse_rate(text: str, option: str) -> tuple[float, ...] | str:
 
 
 def parse_slo(text: str, option: str) -> dict[str, int]:
-    """``p99=20ms`` or ``p99=20ms,mean=5ms`` as ns by statistic.
+    """``p99=20ms`` or ``p99=20ms,mean=5ms`` as ns by statistic; ``latency`` is the median, as of a sweep.
 
     Raises:
         BadInput: no statistic, or no time.
     """
-    return parse_limits(text, option, STATISTICS)
+    found = parse_limits(text, option, (LATENCY, *STATISTICS))
+    return {_P50 if name == LATENCY else name: limit for name, limit in found.items()}
 
 
-def _callers(value: int, option: str) -> None:
+def _workers(value: int, option: str) -> None:
     if not 1 <= value <= MOST_CALLERS:
-        raise BadInput(f"{option} {value}: from 1 to {MOST_CALLERS} callers", option)
+        raise BadInput(f"{option} {value}: from 1 to {MOST_CALLERS} workers", option)
 
 
 def _arrivals(value: str, option: str) -> None:
@@ -125,37 +127,37 @@ class LoadPlan:
         arrivals: ``poisson``, ``uniform``, or a file of timestamps in seconds, one a line, whose rate `rate` replaces.
         sessions: ``shared``, ``own`` or ``process``: what the callers have each.
         slo: the most that statistics of the latency may be, ns.
-        callers: that serve an open loop.
+        workers: how many serve an open loop.
         duration_s: of a level; None for 2 s or, with a file and no other rate, for all of it.
     """
 
     concurrency: tuple[int, ...] | None = _put(
-        "concurrency", "N,N,...", "Callers that each start the next inference when the last is done.",
-        kind=TEXT._replace(example="[1, 2, 4]", data=_listed, parse=parse_concurrency, python="int | str | Sequence[int]"), shown="1,2,4,8, at most twice the cores, without --rate",
+        "concurrency", "N,N,...", "Measure with so many clients, each one inference after the other.",
+        kind=TEXT._replace(example="[1, 2, 4]", data=_listed, parse=parse_concurrency, python="int | str | Sequence[int]"), common=("load",), shown="1,2,4,8, at most twice the cores, without --rate",
     )  # fmt: skip
     rate: tuple[float, ...] | str | None = _put(
-        "rate", "R,R,.../auto", "Requests a second, due whether others are done or not; auto: the most that keeps --slo.",
-        kind=TEXT._replace(example='[10, 20.5] or "auto"', data=_listed, parse=parse_rate, python="float | str | Sequence[float]"),
+        "rate", "R,R,.../auto", "Measure at so many requests per second; auto: the most in --slo.",
+        kind=TEXT._replace(example='[10, 20.5] or "auto"', data=_listed, parse=parse_rate, python="float | str | Sequence[float]"), common=("load",),
     )  # fmt: skip
     arrivals: str = _put(
-        "arrivals", "KIND/FILE", "When requests are due: poisson, uniform, or a file of timestamps in seconds.",
+        "arrivals", "KIND/FILE", "Space requests as poisson, uniform, or a file of timestamps (s).",
         kind=TEXT._replace(python="Place"), default=POISSON, check=_arrivals,
     )  # fmt: skip
     sessions: str = _put(
-        "sessions", "KIND", "What callers have: shared (one session for all), own (one each), process (a process each).",
+        "sessions", "KIND", "Give clients a shared session, their own, or a process each.",
         default=SHARED, check=one_of(SESSIONS),
     )  # fmt: skip
     slo: Mapping[str, int] | None = _put(
-        "slo", "STAT=TIME", "What latency may be at most, such as p99=20ms; of mean, p50, p95, p99, max.",
-        kind=TEXT._replace(parse=parse_slo), only_live=False,
-        per={"gate": {"help": "Of a load: what latency may be at most at every rate, such as p99=20ms; of a sweep: what some shape must keep."}},
+        "slo", "STAT=TIME", "Set the limit on latency: p99=20ms; of latency (p50), mean, p95, p99, max.",
+        kind=TEXT._replace(parse=parse_slo), only_live=False, common=("load",),
+        per={"gate": {"help": "Require a latency at every rate, or of some shape: p99=20ms."}},
     )  # fmt: skip
-    callers: int = _put(
-        "callers", "N", "Callers that serve the requests of --rate.", kind=WHOLE, default=1, check=_callers
+    workers: int = _put(
+        "workers", "N", "Serve the requests of --rate with N workers.", kind=WHOLE, default=1, check=_workers
     )
     duration_s: float | None = option(
-        "duration", "SECONDS", "Time of one level.", MEASURED, kind=NUMBER, commands=("load",), suite=False, check=seconds,
-        shown="2, of a file of arrivals without --rate all of it",
+        "duration", "SECONDS", "Measure each load point for so long.", MEASURED, kind=NUMBER, commands=("load",), suite=False, check=seconds,
+        shown="2, of a file of arrivals without --rate all of it", common=("load",),
     )  # fmt: skip
 
     @property
@@ -235,7 +237,7 @@ def check(plan: Plan, load: LoadPlan) -> None:
     if not load.is_open:
         for name, given in (
             ("--slo", load.slo is not None),
-            ("--callers", load.callers != 1),
+            ("--workers", load.workers != 1),
             ("--arrivals", load.arrivals != POISSON),
         ):
             if given:
@@ -248,22 +250,25 @@ def check(plan: Plan, load: LoadPlan) -> None:
         )
 
 
-def load_of(model: str, given: RawOptions, command: tuple[str, ...]) -> tuple[Plan, LoadPlan]:
-    """The plan that options describe, and the load that is to be put on it, checked.
+def plan_under_load(model: str, given: RawOptions, command: tuple[str, ...] = (), needed: Collection[str] = ()) -> Plan:
+    """The plan that options describe of a model on which a load is put, whose duration is that of a load point; see `plan_of`."""
+    given = {flag: value for flag, value in given.items() if flag != "duration"}
+    return plan_of(model, given, command, needed, LOAD_MODES)
 
-    Args:
-        model: its path.
-        given: options.
-        command: what was typed.
+
+def load_of(plans: Sequence[Plan], given: RawOptions) -> LoadPlan:
+    """The load that is to be put on plans, checked with them.
 
     Raises:
         BadInput: an option that cannot be read, or a load that cannot be put on.
     """
     put = make(LoadPlan, given)
-    plan = plan_of(model, {flag: value for flag, value in given.items() if flag != "duration"}, command)
-    check_plan(plan)
-    check(plan, put)
-    return plan, put
+    for plan in plans:
+        check_plan(plan)
+        check(plan, put)
+    if len(plans) > 1 and put.rate == AUTO:
+        raise BadInput("--rate auto: sides are compared at the same rates: name them", "--rate")
+    return put
 
 
 def settings(load: LoadPlan, seed: int, duration_s: float) -> LoadSetup:
@@ -272,7 +277,7 @@ def settings(load: LoadPlan, seed: int, duration_s: float) -> LoadSetup:
     name = None if load.file is None else Path(load.file).name
     return {
         "sessions": load.sessions, "duration_s": duration_s, "arrivals": arrivals, "file": name, "seed": seed,
-        "workers": load.callers, "slo": None if load.slo is None else dict(load.slo),
+        "workers": load.workers, "slo": None if load.slo is None else dict(load.slo),
     }  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from ortbench.core.errors import BadInput
 from ortbench.core.expressions import INDEX, names_in
 from ortbench.model.unit_of_work import LoopWork, Part, Work
-from ortbench.plan.option_types import DIMS, FLAG, PAIRINGS, PAIRS, TEXTS, WHOLE
+from ortbench.plan.option_types import DIMS, PAIRINGS, PAIRS, TEXTS, WHOLE
 from ortbench.plan.options import LOOP, RawOptions, at_least, declared, make, option
 
 LOOPS = ("loop", "gate", "profile", "code")  # the commands that can measure one
@@ -33,32 +33,29 @@ class Steps(Part):
         count: how many steps there are.
         first_dims: sizes of dimensions in the first step.
         fill: input name → the value of all its elements, an expression of dimensions, ``step`` and ``index``.
-        share_buffers: whether a mode is added in which a state's input and output are one buffer.
         keep: outputs that stay on the device.
         resident: inputs that are uploaded only once.
     """
 
     feedback: tuple[tuple[str, str], ...] = _steps(
-        "feedback", "OUT=IN", "An output that is an input of the next step; * stands for the same text in both.",
-        kind=PAIRINGS, default=(),
+        "feedback", "OUT=IN", "Feed an output to an input of the next step; * matches in both.",
+        kind=PAIRINGS, default=(), common=("loop", "code"),
     )  # fmt: skip
     count: int = _steps(
-        "steps", "N", "Steps of a loop.", kind=WHOLE, default=16, check=at_least(1, "a loop has at least one step")
-    )
+        "steps", "N", "Run N steps in a loop.", kind=WHOLE, default=16, check=at_least(1, "a loop has at least one step"),
+        common=("loop", "code"),
+    )  # fmt: skip
     first_dims: dict[str, int | str] = _steps(
-        "first-dim", "NAME=N", "A dimension's size in the first step, as of a prompt.", kind=DIMS, default={}
+        "first-dim", "NAME=N", "Set the size of a dimension in the first step, as of a prompt.", kind=DIMS, default={}
     )
     fill: dict[str, str] = _steps(
-        "fill", "INPUT=EXPR", f"An input's values: a number, or a sum of dimensions, step and {INDEX}.", kind=PAIRS, default={},
+        "fill", "INPUT=EXPR", f"Fill an input: a number, or a sum of dimensions, step and {INDEX}.", kind=PAIRS, default={},
         check=_fill,
     )  # fmt: skip
-    share_buffers: bool = _steps(
-        "share-buffers", "", "Adds mode shared: past and present state are one buffer.", kind=FLAG, default=False
-    )
     keep: tuple[str, ...] = _steps(
         "keep",
         "OUT",
-        "An output that stays on the device, and is read after the last step only.",
+        "Leave an output on the device until the last step.",
         kind=TEXTS,
         default=(),
         twin=True,
@@ -66,7 +63,7 @@ class Steps(Part):
     resident: tuple[str, ...] = _steps(
         "resident",
         "IN",
-        "An input that is copied to the device once.",
+        "Copy an input to the device only once.",
         kind=TEXTS,
         default=(),
         twin=True,

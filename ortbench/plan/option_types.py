@@ -13,11 +13,12 @@ from typing import Any, NamedTuple
 
 from ortbench.core.errors import BadInput
 from ortbench.core.expressions import names_in
-from ortbench.model.modes import ALL_MODES, no_such
+from ortbench.model.modes import ALL_MODES, EVERY, OLD_NAMES, USUAL, no_such
 from ortbench.plan.parsing import (
     parse_above_zero,
     parse_clock,
     parse_dim,
+    parse_freed,
     parse_items,
     parse_length,
     parse_pairings,
@@ -26,6 +27,7 @@ from ortbench.plan.parsing import (
     parse_shape,
     parse_share,
     parse_size,
+    parse_time,
 )
 
 
@@ -70,6 +72,7 @@ class OptionType(NamedTuple):
         repeatable: may be given several times.
         entries: in place of `data` and `parse`, where TOML has a table.
         is_path: a suite writes it relative to its file.
+        of_options: its value is of other options, by their names: a command has these as if each had been given.
         python: the type of what a call from Python gives, see `ortbench.api.values`.
     """
 
@@ -80,6 +83,7 @@ class OptionType(NamedTuple):
     repeatable: bool = False
     entries: Entries | None = None
     is_path: bool = False
+    of_options: bool = False
     python: str = "str"
 
 
@@ -131,8 +135,23 @@ def _mode(name: str, option: str) -> str:
     return name
 
 
-def _modes(value: Any, option: str) -> list[str]:
-    return [_mode(name, option) for name in texts_of(value)]
+def _modes(given: Sequence[str], option: str) -> tuple[str, ...]:
+    return tuple(_mode(name, option) for name in given)
+
+
+def _mode_names(given: Sequence[str], option: str) -> tuple[str, ...]:
+    """Names of modes or of several; which modes there are to choose from, the plan knows that has them."""
+    return tuple(_mode(name, option) if name in OLD_NAMES else name for name in given)
+
+
+def _one_mode(given: str, option: str) -> tuple[str, ...]:
+    if given in (EVERY, USUAL):
+        raise BadInput(f"{option} {given}: a program does one mode: name it", option)
+    return _mode_names([given], option)
+
+
+def _mode_texts(value: Any, option: str) -> list[str]:
+    return [name if name in (EVERY, USUAL) else _mode(name, option) for name in texts_of(value)]
 
 
 def _no_table(value: Any, option: str) -> Any:
@@ -178,8 +197,11 @@ def _amount(name: str, value: Any, option: str) -> str:
 
 
 def _speedup(name: str, value: Any, option: str) -> str:
-    _mode(name, option)
     return str(_number(value, option))
+
+
+def _faster(name: str, text: str, option: str) -> float:
+    return _TIMES(_mode(name, option), text, option)
 
 
 def _as_text(name: str, text: str, option: str) -> str:
@@ -199,7 +221,7 @@ def _table(entries: Entries, example: str, value: str) -> OptionType:
 
 
 _PAIR = "key=value"
-_FASTER = parse_above_zero("how many times as fast as cpu-tensors, such as {name}=1.5")
+_TIMES = parse_above_zero("how many times as fast as cpu-tensors, such as {name}=1.5")
 _MUCH = parse_above_zero("how much of it, such as {name}=1")
 TEXT = OptionType("", text_of)
 TEXTS = OptionType('"text" or a list', texts_of, _tuple, repeatable=True, python="Texts")
@@ -209,16 +231,25 @@ PLACE = OptionType("", text_of, _place, python="Place")  # where something is wr
 WHOLE = OptionType("1", whole_of, word=int, python="int")
 NUMBER = OptionType("0.5", _number, word=float, python="float")
 FLAG = OptionType("true", _flag, word=bool, python="bool")
+SWITCH = FLAG._replace(example="false", python="bool")  # on by default: it has two names, and false says something
 SHARE = OptionType('"1%" or 0.01', _text_or(_number), parse_share, python="float | str")
 PRECISION = OptionType('"1%" or 0.01', _text_or(_number), parse_precision, python="float | str")
 SIZE = OptionType('"2GB" or a number of bytes', _text_or(whole_of), parse_size, python="int | str")
+TIME = OptionType('"60s" or a number of seconds', _text_or(_number), parse_time, python="float | str")
 CLOCK = OptionType('"base" or 1200', _text_or(whole_of), parse_clock, python="int | str")
 ITEMS = OptionType('8 or "batch"', _text_or(whole_of), parse_items, python="int | str")
-MODE_NAMES = OptionType('"cpu-tensors" or a list', _modes, _tuple, repeatable=True, python="Texts")
+MODE_NAMES = OptionType('"cpu-tensors" or a list', _mode_texts, _mode_names, repeatable=True, python="Texts")
+MODES_ALONE = MODE_NAMES._replace(data=texts_of, parse=_modes)
+ONE_MODE = OptionType('"cpu-tensors"', text_of, _one_mode)
 PAIRINGS = OptionType('"out=in" or a list', texts_of, parse_pairings, repeatable=True, python="Texts")
 PAIRS = _table(Entries(_PAIR, _as_text, _pair), '{key = "value"}', "str | float")
 # The name of a dimension may be a sum itself, as exporters write them: only the last = divides.
 DIMS = _table(Entries(_PAIR, parse_dim, _sizes, last=True), '{name = 8} or {name = "other+1"}', "int | str")
+FREED = _table(
+    Entries("input:axis=name", parse_freed, lambda name, value, option: text_of(value), last=True),
+    '{"image:0" = "batch"}',
+    "str",
+)
 LENGTHS = _table(Entries(_PAIR, parse_length, _sizes), "{name = 8}", "int")
 SHAPES = _table(
     Entries("name:1x3x224x224", parse_shape, _shape, ":", last=True),
@@ -227,7 +258,7 @@ SHAPES = _table(
 )
 RANGES = _table(Entries("name:low,high", parse_range, _range, ":", last=True), "{name = [0, 1]}", "Sequence[float]")
 AMOUNTS = _table(Entries(_PAIR, _MUCH, _amount), "{name = 1}", "float")
-SPEEDUPS = _table(Entries(_PAIR, _FASTER, _speedup), "{mode = 1.5}", "float")
+SPEEDUPS = _table(Entries(_PAIR, _faster, _speedup), "{mode = 1.5}", "float")
 
 
 # Twins: the same option of another side, which can also take back what this side was given
@@ -236,7 +267,7 @@ SPEEDUPS = _table(Entries(_PAIR, _FASTER, _speedup), "{mode = 1.5}", "float")
 @cache
 def or_default(kind: OptionType, default: Any) -> OptionType:
     """A kind that is no table, but an empty word gives the default; in place of a flag it is on or off."""
-    if kind is FLAG:
+    if kind.word is bool:
         return OptionType('"on" or "off"', _switch, _switched, python="bool")
     nothing: Any = [""] if kind.repeatable else ""
 
@@ -263,7 +294,7 @@ _SWITCHED = {"on": True, "off": False}
 
 
 def _switch(value: Any, option: str) -> str:
-    word = "on" if value is True else value  # false takes back what an earlier layer gave
+    word = ("on" if value else "off") if isinstance(value, bool) else value
     _switched(word, option)
     return str(word)
 

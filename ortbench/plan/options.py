@@ -13,8 +13,8 @@ from typing import Any, NamedTuple, TypeVar
 
 from ortbench.core.errors import BadInput
 from ortbench.model.settings import OF_LOOP, OF_SESSION
-from ortbench.plan.list_syntax import Listed, Several
-from ortbench.plan.option_types import FLAG, TEXT, OptionType, or_default
+from ortbench.plan.list_syntax import REPEATED, Listed, Several, alone
+from ortbench.plan.option_types import SWITCH, TEXT, OptionType, or_default
 
 # The panels, in the order in which help shows them.
 RUNS, MODE, LOOP, LOAD, INPUT, MEASURED, LIMIT, BASELINE, WRITTEN = (
@@ -35,9 +35,11 @@ SESSIONS = (*SINGLE, "loop", "sweep")  # those that measure a model
 LOADED = (*SESSIONS, "load")  # those and the one that puts a load on it
 OPENED = (*LOADED, "code")  # those that open one
 CHAINED = (*LOADED, "chain")  # those and the one that measures several models one behind the other
-SIDE_BY_SIDE = ("run", "loop")  # those that measure several settings side by side
+OFTEN = ("run", "loop", "load", "sweep", "profile", "code", "chain")  # those in which the same options are `common`
+SIDE_BY_SIDE = ("run", "loop", "load")  # those that measure several settings side by side
 SWEPT = "sweep"  # the one that measures several shapes in a session
 _OF_ONE_SHAPE = ("gate", "suite")  # those that say by themselves why they take no list of shapes
+BASELINE_SET = "baseline-set"  # the option of a live gate that gives its baseline other values of options
 
 _RECORDED = {it.option: it.key for it in (*OF_SESSION, *OF_LOOP)}
 
@@ -59,10 +61,11 @@ class Option(NamedTuple):
         shown: the default in words, where the field's says nothing.
         check: refuses a value by itself.
         commands: that take it.
+        common: the commands whose ``--help`` shows it; where there are many options, ``--help-all`` alone shows the others.
         per: by command, what is declared otherwise there.
         suite: whether a suite has it.
         only_live: says how to measure, so that it is nothing for a result that has been measured.
-        twin: the baseline of a live gate can have another one, by ``--baseline-…``.
+        twin: the baseline of a live gate can have another one, by ``--baseline-set``.
         lists: how `ortbench run` takes several values, each for a side of its own; None without.
         of_shapes: says how inputs look, so that a sweep takes several values too, each for a shape of its own.
         of_ep: means something for the EP alone that it was given for.
@@ -79,6 +82,7 @@ class Option(NamedTuple):
     shown: str | None = None
     check: Check | None = None
     commands: tuple[str, ...] = LOADED
+    common: tuple[str, ...] = ()
     per: Mapping[str, Mapping[str, Any]] = {}
     suite: bool = True
     only_live: bool = False
@@ -91,8 +95,14 @@ class Option(NamedTuple):
 
     @property
     def name(self) -> str:
-        """As it is typed: ``--ep-option``."""
-        return f"--{self.flag}"
+        """As it is typed: ``--ep-option``; ``--baseline-set ep-option`` of a baseline's."""
+        return f"--{self.flag.replace('.', ' ')}"
+
+    @property
+    def names(self) -> list[str]:
+        """All that it is typed as: one that is on by default by ``--no-…`` too, and the short name."""
+        long = f"{self.name}/--no-{self.flag}" if self.kind is SWITCH else self.name
+        return [long, f"-{self.short}"] if self.short else [long]
 
     @property
     def parameter(self) -> str:
@@ -104,13 +114,19 @@ class Option(NamedTuple):
         """The default as help shows it; None where there is nothing to say."""
         if self.shown is not None or self.default is None or self.default is False or self.default in ((), {}):
             return self.shown
+        if self.default is True:
+            return "on"
         return f"{self.default:g}" if isinstance(self.default, float) else str(self.default)
 
     @property
     def sentence(self) -> str:
         """Its help, with whether it may be given several times, and whether it takes a list."""
-        listed = f"A list ({self.lists.example}) is measured side by side." if self.lists and self.lists.example else ""
-        return " ".join(filter(None, (self.help, listed, "Repeatable." if self.kind.repeatable else "")))
+        listed, again = "", "Repeatable." if self.kind.repeatable else ""
+        if self.lists is not None and self.lists.example:
+            listed = f"A list ({self.lists.example}): side by side."
+        elif self.lists is REPEATED and self.kind.entries is not None:
+            again = "Repeatable; one K with several V: side by side."
+        return " ".join(filter(None, (self.help, listed, again)))
 
     def of(self, command: str) -> Option:
         """As a command has it, or a suite; all but `SIDE_BY_SIDE` take no lists, and a sweep takes those of shapes."""
@@ -140,9 +156,10 @@ class Option(NamedTuple):
         found: dict[str, Any] = {}
         for word in filter(None, given) if self.panel == BASELINE else given:  # an empty one leaves a baseline none
             name, text = entries.split(word, self.name)
-            if name in found:
+            value = self.entry(name, text)
+            if name in found and (self.lists is not REPEATED or value in alone(found[name])):
                 raise BadInput(f"{self.name} {name}: was given twice; give it once", self.name)
-            found[name] = self.entry(name, text)
+            found[name] = Several((*alone(found[name]), value)) if name in found else value
         return found
 
     def entry(self, name: str, text: str) -> Any:
@@ -154,7 +171,7 @@ class Option(NamedTuple):
         assert self.kind.entries is not None
         if not name:
             self.kind.entries.split(self.word(name, text), self.name)  # which refuses it
-        texts = [text] if self.lists is None else self.lists.each(text, self.word(name, text), self.name)
+        texts = [text] if self.lists in (None, REPEATED) else self.lists.each(text, self.word(name, text), self.name)
         values = [self.kind.entries.item(name, it, self.name) for it in texts]
         return values[0] if len(values) == 1 else Several(values)
 
@@ -193,14 +210,20 @@ def options_of(*owners: Owner) -> list[Option]:
 
 
 def twin(one: Option) -> Option:
-    """The option that gives the baseline of a live gate another value; an empty one gives it the default."""
-    nothing = "" if one.kind is FLAG else f", '' for {one.default_text or 'none'}"
+    """The option as the baseline of a live gate has it; an empty one gives it the default."""
     kind = one.kind if one.kind.entries else or_default(one.kind, one.default)
     return one._replace(
-        flag=f"baseline-{one.flag}", metavar="on/off" if one.kind is FLAG else one.metavar, kind=kind,
-        help=f"Live: {one.name} of the baseline{nothing}.", panel=BASELINE, default=None, shown=None,
-        commands=("gate",), per={}, suite=True, only_live=False, twin=False, lists=None,
+        flag=f"{BASELINE_SET}.{one.flag}", kind=kind, panel=BASELINE, default=None, shown=None, commands=("gate",), common=(),
+        per={}, suite=True, only_live=False, twin=False, lists=None,
     )  # fmt: skip
+
+
+def given_by(values: Iterable[tuple[Option, Any]]) -> dict[str, Any]:
+    """What was given, by options and their values."""
+    given: dict[str, Any] = {}
+    for it, value in values:
+        given |= value if it.kind.of_options else {it.flag: value}
+    return given
 
 
 T = TypeVar("T")

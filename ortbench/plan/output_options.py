@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from ortbench.plan.option_types import FLAG, PATH, PLACE, TEXT
-from ortbench.plan.options import MEASURED, RUNS, WRITTEN, is_file, option
+from ortbench.plan.options import MEASURED, OFTEN, RUNS, WRITTEN, is_file, option
 
 REPORTS = Path("reports")
 
@@ -25,57 +25,64 @@ class OutputOptions:
         check: the library of a plugin EP that is to be checked.
         json, junit, action_json, bmf, trace, html, markdown: files besides those of the folder.
         quiet: print nothing but errors.
+        verbose: print all findings, not the first few.
     """
 
     out: Path = _written(
-        "out", "DIR", "Where this run's own folder is made.", kind=PLACE, default=REPORTS, commands=_MEASURES,
-        only_live=True,
+        "out", "DIR", "Write the result to a folder in here.", kind=PLACE, default=REPORTS, commands=_MEASURES,
+        only_live=True, common=OFTEN,
     )  # fmt: skip
     bandwidth: Path | None = option(
-        "bandwidth", "PATH", "A sweep of 'ortbench bandwidth' to hold the copies against.", MEASURED, kind=PLACE,
+        "bandwidth", "PATH", "Compare the copies with this result of 'ortbench bandwidth'.", MEASURED, kind=PLACE,
         commands=("run",), suite=False, shown="the newest in --out that fits",
     )  # fmt: skip
     check: str | None = option(
-        "check", "LIBRARY", "Check that a plugin EP's library keeps its contract: allocate, copy, bind, sync, threads.", RUNS,
+        "check", "LIBRARY", "Check whether a plugin EP's library keeps the EP contract.", RUNS,
         kind=PATH, check=is_file, commands=("devices",), suite=False,
     )  # fmt: skip
     json: str | None = _written(
-        "json", "PATH", "Write it as JSON to a file; '-' is standard output.",
-        commands=(*_MEASURES, "suite", "merge", "compare", "history", "doctor", "devices", "inspect"),
+        "json", "PATH", "Write the result as JSON; '-' is standard output.",
+        commands=(*_MEASURES, "suite", "suite merge", "compare", "history", "doctor", "devices", "inspect"), common=(*OFTEN, "gate"),
     )  # fmt: skip
     junit: str | None = _written(
         "junit",
         "PATH",
-        "Write JUnit XML, as CI systems read it.",
-        commands=("run", "loop", "chain", "load", "sweep", "gate", "suite", "merge"),
+        "Write JUnit XML, for CI systems.",
+        commands=("run", "loop", "chain", "load", "sweep", "gate", "suite", "suite merge"),
+        common=("gate", "chain"),
     )
     action_json: str | None = _written(
-        "action-json", "PATH", "Write what github-action-benchmark reads (customSmallerIsBetter).",
-        commands=("run", "loop", "chain", "load", "sweep", "gate", "suite", "merge"),
-        per={"gate": {"help": "Write the candidate's figures as github-action-benchmark reads them (customSmallerIsBetter)."}},
+        "action-json", "PATH", "Write JSON for github-action-benchmark (customSmallerIsBetter).",
+        commands=("run", "loop", "chain", "load", "sweep", "gate", "suite", "suite merge"),
+        per={"gate": {"help": "Write the candidate's JSON for github-action-benchmark."}},
     )  # fmt: skip
     bmf: str | None = _written(
-        "bmf", "PATH", "Write what Bencher reads (its metric format).",
-        commands=("run", "loop", "chain", "sweep", "suite", "merge"),
+        "bmf", "PATH", "Write Bencher's metric format.",
+        commands=("run", "loop", "chain", "load", "sweep", "gate", "suite", "suite merge"),
+        per={"gate": {"help": "Write the candidate's metrics in Bencher's format."}},
     )  # fmt: skip
     trace: str | None = _written(
         "trace",
         "PATH",
-        "Write a timeline for Perfetto and chrome://tracing (.gz: compressed).",
+        "Write a timeline for Perfetto and chrome://tracing (or .gz).",
         commands=("run", "loop", "chain", "load", "sweep"),
     )
     html: str | None = _written(
-        "html", "PATH", "Write a report as one page that opens anywhere; '-' is standard output.",
-        commands=("run", "loop", "chain", "load", "sweep", "report", "history"),
+        "html", "PATH", "Write the report as HTML; '-' is standard output.",
+        commands=("run", "loop", "chain", "load", "sweep", "gate", "suite", "suite merge", "compare", "report", "history"), common=OFTEN,
         per={"report": {
-            "help": "Where to; '-' is standard output.",
+            "help": "Write the page here; '-' is standard output.",
             "shown": "report.html, beside the result or in the folder, or for several right here",
         }},
     )  # fmt: skip
     markdown: str | None = _written(
-        "markdown", "PATH", "Write it as Markdown; '-' is standard output.", commands=("compare", "history")
+        "markdown", "PATH", "Write the report as Markdown; '-' is standard output.", commands=("compare", "history")
     )
     quiet: bool = _written(
-        "quiet", "", "Print nothing but errors; files are written.", kind=FLAG, default=False, short="q",
-        commands=(*_MEASURES, "suite", "merge"),
+        "quiet", "", "Print nothing but errors; write files all the same.", kind=FLAG, default=False, short="q",
+        commands=(*_MEASURES, "suite", "suite merge"),
+    )  # fmt: skip
+    verbose: bool = _written(
+        "verbose", "", "Print all findings, not the first few lines.", kind=FLAG, default=False, short="v",
+        commands=("run", "loop", "chain", "load", "sweep", "compare"),
     )  # fmt: skip

@@ -31,6 +31,20 @@ def parse_dim(name: str, text: str, option: str) -> int | str:
     return 0 if re.fullmatch("0+", text, re.ASCII) else parse_dimension(text, f"{option} {name}={text}", option)
 
 
+def parse_freed(name: str, text: str, option: str) -> str:
+    """The name that a dimension of an input, such as ``image:0``, gets.
+
+    Raises:
+        BadInput: that is no dimension of an input, or no name.
+    """
+    where = f"{option} {name}={text}"
+    if not re.fullmatch(r".+:\d+", name, re.ASCII):
+        raise BadInput(f"{where}: write it as input:axis=name, such as image:0=batch", option)
+    if not text.isidentifier():
+        raise BadInput(f"{where}: {text!r} is no name for a dimension, such as batch", option)
+    return text
+
+
 def parse_pairings(items: Iterable[str], option: str = "--feedback") -> tuple[tuple[str, str], ...]:
     """``out=in`` items as pairs; a * in one stands for the same text as that in the other.
 
@@ -192,6 +206,18 @@ def parse_age(text: str, option: str) -> float:
     if not found:
         raise BadInput(f"{option} {text!r}: write it as 12h, 7d or 2w", option)
     return float(found[1]) * _SECONDS[found[2]]
+
+
+def parse_time(text: str, option: str) -> float:
+    """``60s``, ``5min`` or a number of seconds, in seconds.
+
+    Raises:
+        BadInput: something else.
+    """
+    found = re.fullmatch(r"(\d+(?:\.\d+)?) ?(s|min|)", text.strip(), re.ASCII)
+    if not found or not 0 < float(found[1]) < 1e6:
+        raise BadInput(f"{option} {text!r}: write it as 60s or 5min", option)
+    return float(found[1]) * (60 if found[2] == "min" else 1)
 
 
 def parse_above_zero(wanted: str) -> Callable[[str, str, str], float]:

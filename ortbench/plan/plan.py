@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
@@ -13,15 +13,18 @@ from ortbench.core.safe_text import LONGEST_NAME
 from ortbench.model.modes import (
     ALL_MODES,
     CHAIN_MODES,
-    CPU,
+    DEVICE,
+    EVERY,
+    HOST_ACCESSIBLE,
+    IN_FLIGHT,
     LATENCY,
     LOAD_MODES,
     LOOP_MODES,
     MODES,
+    USUAL,
     USUAL_MODES,
     WHOLE_CHAIN,
     WHOLE_LOOP,
-    modes_by,
     modes_that,
     no_such,
 )
@@ -35,8 +38,10 @@ from ortbench.plan.option_types import (
     ITEMS,
     MODE_NAMES,
     NUMBER,
+    ONE_MODE,
     PRECISION,
     TEXTS,
+    TIME,
     WHOLE,
 )
 from ortbench.plan.options import (
@@ -44,10 +49,9 @@ from ortbench.plan.options import (
     INPUT,
     MEASURED,
     MODE,
-    SIDE_BY_SIDE,
+    OFTEN,
     SINGLE,
     WRITTEN,
-    Option,
     RawOptions,
     at_least,
     check_text,
@@ -57,7 +61,7 @@ from ortbench.plan.options import (
     option,
     seconds,
 )
-from ortbench.plan.target import POLICIES, Inputs, Target
+from ortbench.plan.target import PARALLEL, POLICIES, Inputs, Target
 
 # Entries of the session's configuration by which threads sleep at once where they wait for work.
 NO_SPIN = {"session.intra_op.allow_spinning": "0", "session.inter_op.allow_spinning": "0"}
@@ -91,11 +95,31 @@ def _modes(names: tuple[str, ...], option: str) -> None:
             raise BadInput(f"{option} {no_such(name)}", option)
 
 
+def _measure(known: Collection[str]) -> str:
+    return f"Measure these modes: {', '.join(known)}, {EVERY} or {USUAL}."
+
+
 def timeout() -> Any:
     """The field for the longest wait, of a run and of a sweep."""
     return _measured(
-        "timeout", "SECONDS", "Longest wait for one answer of the worker.", kind=NUMBER, default=600.0, check=seconds,
+        "timeout", "SECONDS", "Give up where the worker does not answer for so long.", kind=NUMBER, default=600.0, check=seconds,
         commands=(*CHAINED, "bandwidth"),
+    )  # fmt: skip
+
+
+def wait_quiet() -> Any:
+    """The field for how long a quiet machine is waited for, of a run and of a bandwidth curve."""
+    return _measured(
+        "wait-quiet", "TIME", "Wait up to TIME (60s) for a quiet machine, then measure.", kind=TIME,
+        commands=(*CHAINED, "bandwidth"),
+    )  # fmt: skip
+
+
+def require_quiet() -> Any:
+    """The field for whether it must be quiet."""
+    return _measured(
+        "require-quiet", "", "Measure on a quiet machine alone: end with an error (1) if it is busy.", kind=FLAG,
+        default=False, commands=(*CHAINED, "bandwidth"),
     )  # fmt: skip
 
 
@@ -112,32 +136,31 @@ class Loop:
     """
 
     warmup: int | None = _measured(
-        "warmup", "N", "Runs of each mode before measuring.", kind=WHOLE, check=not_negative, shown="0.5 s",
-        commands=CHAINED, per={"chain": {"help": "Chains of each mode before measuring."}},
+        "warmup", "N", "Warm each mode up with N inferences.", kind=WHOLE, check=not_negative, shown="0.5 s",
+        commands=CHAINED, per={"chain": {"help": "Warm each mode up with N chains."}},
     )  # fmt: skip
     duration_s: float = _measured(
-        "duration", "SECONDS", "Longest measurement, per mode.", kind=NUMBER, default=5.0, check=seconds,
-        commands=("run", "gate", "loop", "chain", "sweep", "code"),
+        "duration", "SECONDS", "Measure each mode for so long at most.", kind=NUMBER, default=5.0, check=seconds,
+        commands=("run", "gate", "loop", "chain", "sweep", "code"), common=(*OFTEN, "gate"),
         per={
-            "sweep": {"help": "Longest measurement, per shape and mode.", "default": 2.0},
-            "gate": {"default": LIVE_DURATION_S, "help": "Live: longest measurement of each mode or level, both sides."},
-            "code": {"default": CODE_DURATION_S, "help": "How long the program measures."},
+            "sweep": {"help": "Measure each shape and mode for so long at most.", "default": 2.0},
+            "gate": {"default": LIVE_DURATION_S, "help": "Measure each mode or load point for so long at most."},
+            "code": {"default": CODE_DURATION_S, "help": "Make the program measure for so long."},
         },
     )  # fmt: skip
     iterations: int | None = _measured(
-        "iterations", "N", "Measure exactly N runs of each mode.", kind=WHOLE, commands=("run", "profile", "loop", "chain", "sweep"),
-        check=at_least(1, "at least one iteration must be measured"),
-        per={"sweep": {"help": "Measure exactly N runs of each shape and mode."}, "loop": {"help": "Measure exactly N loops of each mode."}, "chain": {"help": "Measure exactly N chains of each mode."}, "profile": {"help": "Runs of each phase.", "shown": "a second's worth, 3 to 20"}},
+        "iterations", "N", "Measure exactly N inferences of each mode.", kind=WHOLE, commands=("run", "profile", "loop", "chain", "sweep"),
+        check=at_least(1, "at least one iteration must be measured"), common=("run", "chain", "sweep", "profile"),
+        per={"sweep": {"help": "Measure exactly N inferences of each shape and mode."}, "loop": {"help": "Measure exactly N loops of each mode."}, "chain": {"help": "Measure exactly N chains of each mode."}, "profile": {"help": "Run N inferences of each phase.", "shown": "a second's worth, 3 to 20"}},
     )  # fmt: skip
     precision: float | None = _measured(
-        "precision", "P", "Stop when each median is known this well (95 %); 0 never does.", kind=PRECISION, default=0.01, shown="1%",
+        "precision", "P", "Stop when each median is known this well (95 %); 0: never.", kind=PRECISION, default=0.01, shown="1%",
         commands=("run", "loop", "chain", "sweep"),
     )  # fmt: skip
     phases: tuple[str, ...] | None = None
     depth: int = option(
-        "depth", "N", f"Adds mode {' and '.join(modes_by('depth'))} with N inferences in flight.", MODE, kind=WHOLE, default=3, only_live=True,
+        "depth", "N", f"Keep N inferences in flight in mode {' and '.join(IN_FLIGHT)}.", MODE, kind=WHOLE, default=3, only_live=True,
         check=_depth, twin=True, lists=WHOLES._replace(example="2,4"), commands=(*SINGLE, "sweep", "code"),
-        per={"code": {"help": f"How many inferences mode {' and '.join(modes_by('depth'))} has in flight."}},
     )  # fmt: skip
     in_order: bool = False
 
@@ -164,61 +187,64 @@ class Plan:
     target: Target = field(default_factory=Target)
     inputs: Inputs = field(default_factory=Inputs)
     modes: tuple[str, ...] = option(
-        "mode", "NAME", f"{', '.join(MODES)}.", MODE, kind=MODE_NAMES, default=USUAL_MODES, check=_modes,
-        shown=f"all but {', '.join(modes_that(lambda mode: mode.option))}", commands=(*CHAINED, "compare", "history", "code"),
+        "mode", "NAME", _measure(MODES), MODE, kind=MODE_NAMES, default=USUAL_MODES, check=_modes,
+        shown=f"the first {len(USUAL_MODES)}", commands=(*CHAINED, "compare", "history", "code"),
+        common=(*OFTEN, "gate"),
         per={
-            "compare": {"shown": "all"},
-            "history": {"shown": "all"},
-            "load": {"help": f"{', '.join(LOAD_MODES)}."},
-            "chain": {"help": f"{', '.join(CHAIN_MODES)}.", "shown": "both"},
-            "loop": {"help": f"{', '.join(LOOP_MODES)}.", "shown": "all but shared"},
-            "code": {"help": f"{', '.join(ALL_MODES)}.", "shown": MODES[CPU].without_copies},
+            "compare": {"help": f"Compare these modes: {', '.join(ALL_MODES)}.", "shown": EVERY},
+            "history": {"help": f"Follow these modes: {', '.join(ALL_MODES)}.", "shown": EVERY},
+            "load": {"help": _measure(LOAD_MODES)},
+            "chain": {"help": _measure(CHAIN_MODES), "shown": "both"},
+            "loop": {"help": _measure(LOOP_MODES), "shown": "all but shared"},
+            "code": {"help": f"Write the program of this mode: {', '.join(ALL_MODES)}.", "shown": f"{HOST_ACCESSIBLE}, else {DEVICE}", "kind": ONE_MODE},
         },
     )  # fmt: skip
     loop: Loop = field(default_factory=Loop)
     timeout_s: float = timeout()
+    wait_quiet_s: float | None = wait_quiet()
+    require_quiet: bool = require_quiet()
     command: tuple[str, ...] = ()
     steps: Steps | None = None
     chain: Chain | None = None
     called: str | None = None
     nodes: bool = _measured(
-        "nodes", "", "Then profile some runs: time by operator and EP, copies inside the graph.", kind=FLAG, default=False,
-        commands=("run",), suite=False, instead=_OF_ONE_SHAPE,
+        "measure-nodes", "", "Profile the nodes of some more inferences.", kind=FLAG, default=False,
+        commands=("run",), common=("run",), suite=False, instead=_OF_ONE_SHAPE,
     )  # fmt: skip
     measure_copies: bool = _measured(
-        "measure-copies", "", "Then have NVIDIA's CUPTI measure the copies inside some runs.", kind=FLAG, default=False,
+        "measure-copies", "", "Measure the copies of some more inferences with NVIDIA's CUPTI.", kind=FLAG, default=False,
         commands=("run",), suite=False, instead=_OF_ONE_SHAPE,
     )  # fmt: skip
     spin: bool = _measured(
-        "spin", "", "Then measure once more with threads that do not spin: what that takes of the CPU.", kind=FLAG,
-        default=False, commands=(*SIDE_BY_SIDE, "sweep"), suite=False,
+        "measure-spin", "", "Measure the CPU time of spinning: once more without.", kind=FLAG,
+        default=False, commands=("run", "loop", "sweep"), suite=False,
     )  # fmt: skip
     memory: bool = _measured(
-        "memory", "", "Then measure what each mode takes of the device's and of the host's memory.", kind=FLAG, default=False,
-        commands=("run", "loop", "chain", "sweep"),
+        "measure-memory", "", "Measure the device and host memory of each mode.", kind=FLAG, default=False,
+        commands=("run", "loop", "chain", "sweep"), common=("chain",),
     )  # fmt: skip
     energy: bool = _measured(
-        "energy", "", "Then run each mode for some seconds beside the device's energy counter: joules a run.", kind=FLAG,
+        "measure-energy", "", "Measure the energy of an inference, for some seconds a mode.", kind=FLAG,
         default=False, commands=("run", "loop", "chain", "sweep"),
     )  # fmt: skip
     lock_clocks: str | int | None = _measured(
-        "lock-clocks", "base/MHZ", "Lock the NVIDIA GPU's clocks meanwhile; it takes the right to.", kind=CLOCK,
+        "lock-clocks", "base/MHZ", "Lock the NVIDIA GPU's clocks meanwhile (needs the right to).", kind=CLOCK,
         commands=("run", "gate", "loop", "chain", "load", "sweep"),
     )  # fmt: skip
     record_env: tuple[str, ...] = option(
-        "record-env", "PATTERN", "Record environment variables that an EP reads, such as 'SOMEEP_*'.", WRITTEN, kind=TEXTS,
+        "record-env", "PATTERN", "Record environment variables, such as 'SOMEEP_*'.", WRITTEN, kind=TEXTS,
         default=(), only_live=True, commands=CHAINED,
     )  # fmt: skip
     name: str | None = option(
-        "name", "TEXT", "What to call the run: its folder, and it in every report and comparison.", WRITTEN, check=_name,
-        commands=(*SIDE_BY_SIDE, "chain", "load", "sweep"), suite=False,
+        "name", "TEXT", "Name the result, in its folder and in every report.", WRITTEN, check=_name,
+        only_live=True, commands=CHAINED, suite=False,
     )  # fmt: skip
     note: str | None = option(
-        "note", "TEXT", "Kept in the result, and shown in its heading.", WRITTEN, only_live=True, commands=CHAINED
+        "note", "TEXT", "Keep a note in the result and its heading.", WRITTEN, only_live=True, commands=CHAINED
     )
     items: int | str | None = option(
-        "items", "N/DIM", "Items of a run, for items/s: a number, or the dimension that has it.", INPUT, kind=ITEMS,
-        shown="the dimension batch, batch_size or N", commands=("run", "gate", "sweep"), only_live=True, twin=True,
+        "items", "N/DIM", "Set the items of an inference: a number, or a dimension.", INPUT, kind=ITEMS,
+        shown="the dimension batch, batch_size or N", commands=("run", "gate", "sweep"), common=("sweep",), only_live=True, twin=True,
     )  # fmt: skip
 
     @property
@@ -255,14 +281,7 @@ class Plan:
         return [*zip(self.stages, self._part.sent(request), strict=True)] or [(self, request)]
 
 
-_PINNED = f"Adds {' and '.join(modes_by('pinned'))}: the host's side in the EP's pinned memory."
-_ASYNC = f"Adds {' and '.join(modes_by('async-runs'))}: many runs and one wait, for throughput."
-WHICH_MODES = (
-    declared(Plan)["modes"],
-    declared(Loop)["depth"],
-    Option("pinned", "", _PINNED, MODE, FLAG, only_live=True, commands=(*SINGLE, "load", "sweep")),
-    Option("async-runs", "", _ASYNC, MODE, FLAG, only_live=True, commands=(*SINGLE, "sweep")),
-)
+WHICH_MODES = (declared(Plan)["modes"], declared(Loop)["depth"])  # first in help, and before those of inputs
 PLAN = (Target, WHICH_MODES, Steps, Inputs, Loop, Plan)  # all that says what is measured, and how
 
 
@@ -297,9 +316,15 @@ def check(plan: Plan) -> None:
         raise BadInput(f"--measure-copies {reason}", "--measure-copies")
     if target.cuda_graph and target.dynamic_outputs:
         raise BadInput("--cuda-graph needs outputs at fixed addresses: leave --dynamic-outputs out", "--cuda-graph")
+    if target.inter_op_threads is not None and target.execution_mode != PARALLEL:
+        reason = f"operators run one at a time, unless --execution-mode {PARALLEL} is given too"
+        raise BadInput(f"--inter-op-threads: {reason}", "--inter-op-threads")
     still, off = next(iter(NO_SPIN.items()))
     if plan.spin and target.session_config.get(still) == off:
-        raise BadInput(f"--spin: nothing spins with --session-config {still}={off}: leave one of them out", "--spin")
+        raise BadInput(
+            f"--measure-spin: nothing spins with --session-config {still}={off}: leave one of them out",
+            "--measure-spin",
+        )
     if target.ep in POLICIES:
         for option, given in (
             ("--device", target.device is not None),
@@ -313,9 +338,9 @@ def check(plan: Plan) -> None:
         reason = "makes a stream, and --ep-option user_compute_stream names another: leave one out"
         raise BadInput(f"--stream {reason}", "--stream")
     bound_as_they_are = modes_that(lambda mode: mode.external_inputs)
-    if target.external is not None and not {*bound_as_they_are} & {*plan.modes}:
+    if target.input_memory is not None and not {*bound_as_they_are} & {*plan.modes}:
         reason = f"is for the modes {' and '.join(bound_as_they_are)}: ask for one of them"
-        raise BadInput(f"--external {reason}", "--external")
+        raise BadInput(f"--input-memory {reason}", "--input-memory")
 
 
 _MODES = {LATENCY: MODES, WHOLE_LOOP: LOOP_MODES, WHOLE_CHAIN: {name: MODES[name] for name in CHAIN_MODES}}
@@ -333,11 +358,11 @@ def _check_loop(plan: Plan) -> None:
     target = plan.target
     for name, given in (
         ("--dynamic-outputs", target.dynamic_outputs),
-        ("--external", target.external is not None),
+        ("--input-memory", target.input_memory is not None),
         ("--cuda-graph", target.cuda_graph),
-        ("--nodes", plan.nodes),
+        ("--measure-nodes", plan.nodes),
         ("--measure-copies", plan.measure_copies),
-        ("--length", bool(plan.inputs.lengths)),
+        ("--sequence-tensors", bool(plan.inputs.lengths)),
     ):
         if given:
             raise BadInput(f"{name}: is for single inferences, leave it out of a loop", name)
@@ -357,7 +382,19 @@ def check_sizes(dims: Mapping[str, int | str], option: str) -> None:
 
 
 class Observer:
-    """What a run tells while it goes on; the default says nothing."""
+    """What a run tells while it goes on; the default says nothing.
+
+    Attributes:
+        shows_estimates: whether `estimates` is of use, which takes some time between blocks.
+    """
+
+    shows_estimates = False
+
+    def forecast(self, seconds: float) -> None:
+        """How long it will take at most, about; called once, when every model is open."""
+
+    def estimates(self, rows: Sequence[tuple[str, str]]) -> None:
+        """What is known so far: of what, and how much. Called between blocks only."""
 
     def stage(self, text: str) -> None:
         """A step before the measurement begins, in words."""

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from ortbench.core.errors import BadInput
-from ortbench.model.modes import ALL_MODES, SHARED, USUAL_LOOP_MODES, USUAL_MODES, modes_that
+from ortbench.model.modes import ALL_MODES, EVERY, IN_FLIGHT, LOOP_MODES, MODES, named_modes
 from ortbench.plan.loop_plan import steps_of
 from ortbench.plan.options import RawOptions, declared, make
 from ortbench.plan.plan import Loop, Plan, check
@@ -16,7 +16,13 @@ from ortbench.plan.target import Inputs, Target
 _LIBRARY_SUFFIXES = (".so", ".dll", ".dylib")
 
 
-def plan_of(model: str, given: RawOptions, command: tuple[str, ...] = (), needed: Collection[str] = ()) -> Plan:
+def plan_of(
+    model: str,
+    given: RawOptions,
+    command: tuple[str, ...] = (),
+    needed: Collection[str] = (),
+    known: Collection[str] = (),
+) -> Plan:
     """The plan that options describe.
 
     Args:
@@ -24,23 +30,34 @@ def plan_of(model: str, given: RawOptions, command: tuple[str, ...] = (), needed
         given: options; those that say nothing of a plan are left alone.
         command: what was typed, for the result.
         needed: modes to measure besides those that were asked for.
+        known: the modes that there are to ask for; by default those of single inferences, or of loops.
 
     Raises:
-        BadInput: one that cannot be read.
+        BadInput: one that cannot be read, or that says nothing.
     """
     steps = steps_of(given)
-    modes = asked_modes(given)
+    modes = asked_modes(given, known)
+    modes = (*modes, *(name for name in ALL_MODES if name in needed and name not in modes))
+    if "depth" in given:
+        check_depth(modes, "--depth")
     return make(
         Plan,
         given,
         model=model,
         target=target_of(given),
         inputs=make(Inputs, given),
-        modes=(*modes, *(name for name in ALL_MODES if name in needed and name not in modes)),
+        modes=modes,
         loop=make(Loop, given),
         steps=steps,
         command=command,
     )
+
+
+def check_depth(modes: Collection[str], option: str) -> None:
+    """Refuse (`BadInput`) a depth where no mode has several inferences in flight."""
+    if not {*IN_FLIGHT} & {*modes}:
+        reason = f"is for mode {' and '.join(IN_FLIGHT)}: add --mode {' or '.join(IN_FLIGHT)}"
+        raise BadInput(f"{option}: {reason}", option)
 
 
 _PLACING = ("ep-option", "session-config", "device", "engine-cache")  # what says nothing without an EP
@@ -78,14 +95,15 @@ def weighing(plan: Plan, needs_memory: bool) -> Plan:
     return replace(plan, memory=plan.memory or needs_memory)
 
 
-def asked_modes(given: RawOptions) -> tuple[str, ...]:
-    """The modes that were asked for, each once: the usual ones where none was named, and those that options add."""
-    if given.get("feedback"):
-        usual: tuple[str, ...] = USUAL_LOOP_MODES
-        added: tuple[str, ...] = (SHARED.name,) if SHARED.option in given else ()
-    else:
-        usual, added = USUAL_MODES, modes_that(lambda mode: mode.option in given)
-    return tuple(dict.fromkeys([*given.get("mode", usual), *added]))
+def asked_modes(given: RawOptions, known: Collection[str] = ()) -> tuple[str, ...]:
+    """The modes that were asked for, each once, of those that are `known`: without any, of inferences or of loops."""
+    return named_modes(given.get("mode", ()), known or (LOOP_MODES if given.get("feedback") else MODES))
+
+
+def held_modes(given: RawOptions) -> tuple[str, ...]:
+    """The modes that were named, to be compared; none for all."""
+    names = given.get("mode", ())
+    return () if not names or EVERY in names else asked_modes(given)
 
 
 def target_of(given: RawOptions) -> Target:
@@ -98,7 +116,7 @@ def target_of(given: RawOptions) -> Target:
 
 
 def library_apart(given: RawOptions, prefix: str = "") -> RawOptions:
-    """The same options with the library that ``--ep`` names as one; with ``baseline-`` the baseline's.
+    """The same options with the library that ``--ep`` names as one; with a prefix those that it begins.
 
     Raises:
         BadInput: a library named twice.
@@ -107,7 +125,8 @@ def library_apart(given: RawOptions, prefix: str = "") -> RawOptions:
     if not is_library(given.get(ep, "")):
         return given
     if library in given:
-        raise BadInput(f"--{ep} {given[ep]} is a library already: leave --{library} out", f"--{ep}")
+        named, other = (f"--{it.replace('.', ' ')}" for it in (ep, library))
+        raise BadInput(f"{named} {given[ep]} is a library already: leave {other} out", named)
     return {**{name: value for name, value in given.items() if name != ep}, library: given[ep]}
 
 

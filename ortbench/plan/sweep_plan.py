@@ -34,18 +34,25 @@ class Swept:
     """
 
     data: tuple[str, ...] = _swept(
-        "data", "PATH", "Real inputs in turns: an .npz, or a folder of input_0.pb, ..., or of such.", panel=INPUT,
-        kind=PATHS, default=(),
+        "data", "PATH", "Sweep over real inputs: .npz files, or folders of input_0.pb, ...", panel=INPUT,
+        kind=PATHS, default=(), common=(SWEPT,),
     )  # fmt: skip
     slo: Slo | None = _swept(
-        "slo", "STATISTIC=TIME", "What the best shape has to keep: p99=20ms, latency=5ms.", panel=MEASURED, kind=SLO,
-        suite=False,
+        "slo", "STAT=TIME", "Set the limit for the best shape: p99=20ms, latency=5ms.", panel=MEASURED, kind=SLO,
+        suite=False, common=(SWEPT,),
     )  # fmt: skip
 
 
 # What makes a bench of a suite a sweep, and what only such a one has; its SLO has the key of that of a load.
 IN_SUITES = (
-    Option(SWEPT, "", "A sweep over the lists in dim, shape and length, in one session.", MEASURED, FLAG, commands=()),
+    Option(
+        SWEPT,
+        "",
+        "A sweep over the lists in dim, shape and sequence-tensors, in one session.",
+        MEASURED,
+        FLAG,
+        commands=(),
+    ),
     declared(Swept)["data"],
 )
 

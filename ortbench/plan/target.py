@@ -4,27 +4,33 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from ortbench.core.errors import BadInput
 from ortbench.core.interpreters import is_interpreter
+from ortbench.model.modes import IN_BURSTS
 from ortbench.plan.list_syntax import CHOICES, REPEATED, SIZES, WHOLES
 from ortbench.plan.list_syntax import SHAPES as SHAPE_LISTS
 from ortbench.plan.option_types import (
     DIMS,
     FLAG,
+    FREED,
     LENGTHS,
     NUMBER,
     PAIRS,
     PATH,
     RANGES,
     SHAPES,
+    SWITCH,
     TEXTS,
     WHOLE,
 )
 from ortbench.plan.options import (
     CHAINED,
     INPUT,
+    LOADED,
+    OFTEN,
     OPENED,
     RUNS,
     SIDE_BY_SIDE,
@@ -49,26 +55,32 @@ POLICIES = {
 }
 STREAMS = ("ort", "cuda-python")
 EXTERNAL_LIBRARIES = ("numpy", "torch", "cupy")
+SEQUENTIAL, PARALLEL = "sequential", "parallel"
+EXECUTION_MODES = (SEQUENTIAL, PARALLEL)
 OPT_LEVELS = ("disable", "basic", "extended", "layout", "all")
 
-_EPS = (
-    "auto (the first with a GPU or NPU, else cpu), cpu, cuda, tensorrt, nv-tensorrt-rtx, webgpu, openvino, qnn, migraphx, "
-    "dml, a full name, an installed plugin package, the path of a plugin EP's library, or what ONNX Runtime is to choose by: "
-    f"{', '.join(POLICIES)}"
-)
-_PYTHON = "The interpreter (or its environment's folder) whose ONNX Runtime is measured."
-_SEVERAL = "Several are measured side by side."
+_EP = "Run on this EP: auto, cpu, cuda, webgpu, ..., a package or a library."
+_PYTHON = "Measure the ONNX Runtime of this interpreter, or environment."
+_SEVERAL = "Several: side by side."
+_COMMA = "A comma is part of V."
 _PLACED = (*OPENED, "inspect")  # what makes a session, or says how one would place a model
 _runs = partial(option, panel=RUNS, only_live=True, twin=True)
 _input = partial(option, panel=INPUT, only_live=True, twin=True)
+_NO_COPY = {"code": "writes a program for the model as it is: export that with a symbolic dimension"}
 _tolerance = partial(_input, kind=NUMBER, check=not_negative, shown="by dtype", twin=False, commands=(*CHAINED, "code"))
+
+
+def _written(value: str, option: str) -> None:
+    is_text(value, option)
+    if Path(value).is_dir() or not Path(value).parent.is_dir():
+        raise BadInput(f"{option} {value}: name a file in a folder that is there", option)
 
 
 def _run_config(entries: dict[str, str], option: str) -> None:
     is_text(entries, option)
     for key, why in (
         ("gpu_graph_id", "--cuda-graph chooses the graph of each run"),
-        ("disable_synchronize_execution_providers", "--async-runs measures runs without that wait"),
+        ("disable_synchronize_execution_providers", f"mode {' and '.join(IN_BURSTS)} measures runs without that wait"),
     ):
         if key in entries:
             raise BadInput(f"{option} {key}: {why}, so leave it out", option)
@@ -84,60 +96,86 @@ class Target:
         device: index among the devices of that EP; None takes its first GPU or NPU.
         options: EP options.
         session_config: session configuration entries.
-        threads: intra-op threads; None leaves ORT's default.
+        intra_op_threads, inter_op_threads: within an operator and between operators; None leaves ORT's default.
+        execution_mode: one of `EXECUTION_MODES`.
+        cpu_mem_arena, mem_pattern: whether the CPU EP has an arena, and whether ORT plans allocations by the first run.
+        optimized_model: where ORT writes the graph that it made of the model, in the session that is measured; None for nowhere.
         opt_level: graph optimisation level, one of `OPT_LEVELS`.
-        require_placement: nodes that stay on the CPU are an error.
-        external: one of `EXTERNAL_LIBRARIES`, in whose memory modes with `external_inputs` have theirs; None for the EP's own.
+        no_cpu_fallback: nodes that stay on the CPU are an error.
+        input_memory: one of `EXTERNAL_LIBRARIES`, in whose memory modes with `external_inputs` have theirs; None for the EP's own.
         cuda_graph: the runs of modes that can be `captured` are captured once and replayed.
         stream: one of `STREAMS`, which makes the stream that the EP's kernels run on; None for the EP's own.
         dynamic_outputs: in modes that can have `dynamic_outputs` they are bound without a shape, and ORT allocates them in each run.
         engine_cache: the folder in which TensorRT EPs keep their engines; None for none.
         run_config: entries of the run options of every run.
         python: the interpreter, or the folder of the virtual environment, whose ONNX Runtime it is; None for ortbench's own.
+        free_dims: by input and axis, such as ``image:0``, the name of a dimension that is symbolic in the copy that is opened.
         several_eps: other EPs run beside it, so that options that say that they are another one's are not refused; see
             `ortbench.plan.ep_options`.
     """
 
     ep: str = _runs(
-        "ep", "NAME", f"Execution provider: {_EPS}.", default="auto", suite=False, lists=REPEATED,
-        commands=(*_PLACED, "bandwidth"),
+        "ep", "NAME", _EP, default="auto", suite=False, lists=REPEATED,
+        commands=(*_PLACED, "bandwidth"), common=(*OFTEN, "gate"),
         per={
-            **{it: {"kind": TEXTS, "help": f"Execution provider: {_EPS}. {_SEVERAL}"} for it in SIDE_BY_SIDE},
-            "inspect": {"default": None, "help": "Also place the model on this EP."},
+            **{it: {"kind": TEXTS, "help": f"{_EP} {_SEVERAL}"} for it in SIDE_BY_SIDE},
+            "inspect": {"default": None, "help": "Also show on which EP each node would run."},
         },
     )  # fmt: skip
     library: str | None = _runs(
-        "ep-library", "PATH", "A plugin EP's library, where it is no package.", kind=PATH, check=is_file, of_ep=True,
+        "ep-library", "PATH", "Load a plugin EP from this library.", kind=PATH, check=is_file, of_ep=True,
         commands=(*_PLACED, "bandwidth", "devices"),
     )  # fmt: skip
     device: int | None = _runs(
-        "device", "N", "Which of the EP's devices ('ortbench devices' lists them).", kind=WHOLE, check=not_negative,
+        "device", "N", "Use this device of the EP.", kind=WHOLE, check=not_negative,
         of_ep=True, shown="its first GPU or NPU", lists=WHOLES._replace(example="0,1"), commands=(*_PLACED, "bandwidth"),
+        common=OFTEN,
     )  # fmt: skip
     options: dict[str, str] = _runs(
-        "ep-option", "K=V", "An option of the EP.", kind=PAIRS, default={}, check=is_text, of_ep=True, commands=_PLACED,
+        "ep-option", "K=V", f"Set an option of the EP. {_COMMA}", kind=PAIRS, default={}, check=is_text, of_ep=True,
+        lists=REPEATED, commands=_PLACED, common=OFTEN,
     )  # fmt: skip
     session_config: dict[str, str] = _runs(
-        "session-config", "K=V", "An entry of the session's configuration.", kind=PAIRS, default={}, check=is_text, commands=_PLACED,
+        "session-config", "K=V", f"Set an entry of the session's configuration. {_COMMA}", kind=PAIRS, default={}, check=is_text,
+        lists=REPEATED, commands=_PLACED,
     )  # fmt: skip
-    threads: int | None = _runs(
-        "threads", "N", "Threads within an operator.", kind=WHOLE, check=at_least(1, "at least one"),
-        shown="ONNX Runtime's", lists=WHOLES, commands=OPENED,
+    intra_op_threads: int | None = _runs(
+        "intra-op-threads", "N", "Use N threads within an operator.", kind=WHOLE, check=at_least(1, "at least one"),
+        shown="ONNX Runtime's", lists=WHOLES, commands=OPENED, common=OFTEN,
+    )  # fmt: skip
+    inter_op_threads: int | None = _runs(
+        "inter-op-threads", "N", f"Use N threads between operators, with --execution-mode {PARALLEL}.", kind=WHOLE,
+        check=at_least(1, "at least one"), shown="ONNX Runtime's", lists=WHOLES, commands=OPENED,
+    )  # fmt: skip
+    execution_mode: str = _runs(
+        "execution-mode", "MODE", f"Run operators one after the other or in parallel: {', '.join(EXECUTION_MODES)}.", default=SEQUENTIAL,
+        check=one_of(EXECUTION_MODES), lists=CHOICES._replace(example=",".join(EXECUTION_MODES)), commands=OPENED,
+    )  # fmt: skip
+    cpu_mem_arena: bool = _runs(
+        "cpu-mem-arena", "", "Keep freed memory of the CPU EP in an arena.", kind=SWITCH, default=True, commands=OPENED,
+    )  # fmt: skip
+    mem_pattern: bool = _runs(
+        "mem-pattern", "", "Plan allocations by those of earlier inferences.", kind=SWITCH, default=True, commands=OPENED,
+    )  # fmt: skip
+    optimized_model: str | None = _runs(
+        "optimized-model", "PATH", "Write the optimised graph to a file.", kind=PATH, check=_written, commands=OPENED,
     )  # fmt: skip
     opt_level: str = _runs(
-        "opt-level", "LEVEL", f"Graph optimisation: {', '.join(OPT_LEVELS)}.", default="all", check=one_of(OPT_LEVELS), lists=CHOICES, commands=_PLACED,
+        "opt-level", "LEVEL", f"Optimise the graph up to a level: {', '.join(OPT_LEVELS)}.", default="all", check=one_of(OPT_LEVELS), lists=CHOICES, commands=_PLACED,
     )  # fmt: skip
-    require_placement: bool = _runs("require-placement", "", "Fail if nodes stay on the CPU.", kind=FLAG, default=False)
+    no_cpu_fallback: bool = _runs(
+        "no-cpu-fallback", "", "Fail if nodes fall back to the CPU.", kind=FLAG, default=False
+    )
     dynamic_outputs: bool = _runs(
-        "dynamic-outputs", "", "Bind outputs without a shape: ONNX Runtime allocates them in each run.", kind=FLAG,
+        "dynamic-outputs", "", "Let ONNX Runtime allocate bound outputs in each inference.", kind=FLAG,
         default=False, commands=(*SINGLE, "sweep", "code"),
     )  # fmt: skip
-    external: str | None = _runs(
-        "external", "LIB", f"Bind inputs in another library's memory: {', '.join(EXTERNAL_LIBRARIES)}.",
+    input_memory: str | None = _runs(
+        "input-memory", "LIB", f"Bind inputs in memory of a library: {', '.join(EXTERNAL_LIBRARIES)}.",
         check=one_of(EXTERNAL_LIBRARIES), commands=(*SINGLE, "sweep", "code"), lists=CHOICES._replace(example="numpy,torch"),
     )  # fmt: skip
     cuda_graph: bool = _runs(
-        "cuda-graph", "", "Capture runs as a graph and replay it (CUDA, TensorRT, WebGPU).", kind=FLAG, default=False, commands=(*SINGLE, "sweep", "code"),
+        "cuda-graph", "", "Capture inferences as a graph and replay it (CUDA, TensorRT, WebGPU).", kind=FLAG, default=False, commands=(*SINGLE, "sweep", "code"),
     )  # fmt: skip
     stream: str | None = _runs(
         "stream", "KIND", f"Run kernels on a stream made by {' or '.join(STREAMS)} (CUDA, TensorRT).",
@@ -145,20 +183,24 @@ class Target:
         commands=OPENED,
     )  # fmt: skip
     engine_cache: str | None = _runs(
-        "engine-cache", "DIR", "Where TensorRT EPs keep their engines between sessions.", kind=PATH, check=is_text,
+        "engine-cache", "DIR", "Keep the engines of TensorRT EPs in this folder.", kind=PATH, check=is_text,
         of_ep=True, commands=_PLACED,
     )  # fmt: skip
     run_config: dict[str, str] = _runs(
-        "run-config", "K=V", "An entry of ONNX Runtime's run options, in every run.", kind=PAIRS, default={},
-        check=_run_config, commands=OPENED,
+        "run-config", "K=V", f"Set an entry of ONNX Runtime's run options. {_COMMA}", kind=PAIRS, default={},
+        check=_run_config, lists=REPEATED, commands=OPENED,
     )  # fmt: skip
     python: str | None = _runs(
         "python", "PATH", _PYTHON, kind=PATH, check=is_interpreter, lists=REPEATED,
         shown="ortbench's own", commands=(*_PLACED, "chain", "bandwidth", "devices", "doctor"),
         per={
             **{it: {"kind": TEXTS, "help": f"{_PYTHON} {_SEVERAL}"} for it in SIDE_BY_SIDE},
-            "doctor": {"help": "The interpreter (or its environment's folder) whose ONNX Runtime is examined."},
+            "doctor": {"help": "Check the ONNX Runtime of this interpreter, or environment."},
         },
+    )  # fmt: skip
+    free_dims: dict[str, str] = _input(
+        "free-dim", "INPUT:AXIS=NAME", "Measure a copy of the model with a fixed dimension symbolic.",
+        kind=FREED, default={}, check=is_text, commands=(*LOADED, "inspect"), instead=_NO_COPY,
     )  # fmt: skip
     several_eps: bool = False
 
@@ -182,40 +224,43 @@ class Inputs:
     path: str | None = _input(
         "input",
         "PATH",
-        "Inputs: an .npz (keys are names) or a folder of input_0.pb, ...",
+        "Read inputs: an .npz, or a folder of input_0.pb, ...",
         kind=PATH,
         check=exists,
         commands=(*SINGLE, "loop", "load", "code"),
-        per={"code": {"help": "Inputs: an .npz (keys are names)."}},
+        common=OFTEN,
+        per={"code": {"help": "Read inputs: an .npz whose keys are their names."}},
     )
     expect: str | None = _input(
-        "expect", "PATH", "Expected outputs: an .npz or a folder of output_0.pb, ...", kind=PATH, check=exists,
-        commands=(*SINGLE, "loop", "load", "chain"), per={"chain": {"help": "Expected outputs: an .npz with keys STAGE/NAME."}},
+        "expect", "PATH", "Compare outputs with these: an .npz, or a folder of output_0.pb, ...", kind=PATH, check=exists,
+        commands=(*SINGLE, "loop", "load", "chain"), common=("chain",), per={"chain": {"help": "Compare outputs with these: an .npz with keys STAGE/NAME."}},
     )  # fmt: skip
     shapes: dict[str, tuple[int, ...]] = _input(
         "shape",
         "NAME:1x3x4",
-        "An input's shape.",
+        "Set the shape of an input.",
         kind=SHAPES,
         default={},
         lists=SHAPE_LISTS,
         of_shapes=True,
         commands=_PLACED,
+        common=OFTEN,
     )
     dims: dict[str, int | str] = _input(
         "dim",
         "NAME=N",
-        "A symbolic dimension's size, else 1.",
+        "Set the size of a symbolic dimension, else 1.",
         kind=DIMS,
         default={},
         lists=SIZES,
         of_shapes=True,
         commands=_PLACED,
+        common=(*OFTEN, "gate"),
     )
     lengths: dict[str, int] = _input(
-        "length",
+        "sequence-tensors",
         "NAME=N",
-        "Tensors in an input that is a sequence.",
+        "Set the number of tensors of a sequence input.",
         kind=LENGTHS,
         default={},
         lists=SIZES,
@@ -223,21 +268,21 @@ class Inputs:
         commands=(*SINGLE, "load", "sweep", "code", "inspect"),
     )
     ranges: dict[str, tuple[float, float]] = _input(
-        "range", "NAME:LO,HI", "Range of a random input.", kind=RANGES, default={}, commands=OPENED
+        "range", "NAME:LO,HI", "Draw a synthetic input from this range.", kind=RANGES, default={}, commands=OPENED
     )
     seed: int = _input(
         "seed",
         "N",
-        "Seed of random inputs and of the order of blocks.",
+        "Seed synthetic inputs and the order of blocks.",
         kind=WHOLE,
         default=0,
         check=not_negative,
         twin=False,
         commands=(*CHAINED, "code"),
-        per={"code": {"help": "Seed of random inputs."}},
+        per={"code": {"help": "Seed synthetic inputs."}},
     )
-    rtol: float | None = _tolerance("rtol", "X", "Relative tolerance when outputs are compared.")
-    atol: float | None = _tolerance("atol", "X", "Absolute tolerance when outputs are compared.")
+    rtol: float | None = _tolerance("rtol", "X", "Set the relative tolerance of the comparison of outputs.")
+    atol: float | None = _tolerance("atol", "X", "Set the absolute tolerance of the comparison of outputs.")
     index_sizes: dict[str, int] | None = None
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ortbench.analysis.bandwidth import (
     TITLES,
     advantage,
@@ -16,7 +18,8 @@ from ortbench.analysis.bandwidth import (
 )
 from ortbench.analysis.bandwidth import failures as failures_of
 from ortbench.core import units
-from ortbench.core.stats import Ratio
+from ortbench.core.resampling import Ratio
+from ortbench.core.stats import SAMPLES_FOR, Stats, percentile
 from ortbench.model.modes import D2H, DIRECTIONS, H2D, MEMORIES, ORDINARY
 from ortbench.model.result import Case, Result
 from ortbench.model.schema import Direction
@@ -38,27 +41,31 @@ from ortbench.report.model import (
     Table,
     Title,
     columns,
+    filled,
+    maybe,
 )
+from ortbench.report.noise import noise_part
 from ortbench.report.phrases import ended, ep_line, memory_name, said_once, warnings
 
+_WAYS = {H2D: "H2D", D2H: "D2H"}
 _COLUMNS = (
     Column("size", Kind.NUMBER, KEY),
     *columns(Kind.NUMBER, "H2D", "H2D GB/s"),
     Column("", Kind.WORD),  # bars need no headings, only names that differ
-    *columns(Kind.NUMBER, "D2H", "D2H GB/s"),
-    Column(" ", Kind.WORD),
+    *columns(Kind.NUMBER, "D2H", "D2H GB/s", group=2),
+    Column(" ", Kind.WORD, 2),
+    *columns(Kind.NUMBER, *(f"{way} {it}" for way in _WAYS.values() for it in SAMPLES_FOR), group=3),
 )
-_WAYS = {H2D: "up", D2H: "down"}
 _CELLS = 14  # of the longest bar
 _FALLEN = 0.8  # of the peak: large copies below it are worth a sentence
 _FILL = "█"
 
 
 def heading(result: Result) -> list[str]:
-    """The lines above the tables: sizes, EP, device, versions, fence, memory."""
+    """The lines above the tables: sizes, EP, device, versions, synchronization, memory."""
     target = result.target
-    fences = _grouped({TITLES[kind]: _fence(result, kind) for kind in MEMORIES if kind in sync_of(result)})
-    ends = f"fence: {fences}; " if fences else ""
+    fences = _grouped({TITLES[kind]: _sync(result, kind) for kind in MEMORIES if kind in sync_of(result)})
+    ends = f"synchronization: {fences} (verified); " if fences else ""
     end = "" if result.stopped is None else f"; {ended(result.stopped, result.took_ns)}"
     return [
         f"copies of {_span([*map(size_of, result.cases)])} between host and device",
@@ -67,11 +74,11 @@ def heading(result: Result) -> list[str]:
     ]
 
 
-def _fence(result: Result, kind: str) -> str:
+def _sync(result: Result, kind: str) -> str:
     upload = sync_of(result)[kind][H2D]
     if upload["kind"] == "run":
-        return "the copy itself waits"
-    return f"reading a value back, {units.duration(upload['cost_ns'])} of every H2D copy"
+        return "a copy returns when it is complete"
+    return f"a value is read back after each copy, {units.duration(upload['cost_ns'])} of each H2D copy"
 
 
 def _grouped(said: dict[str, str]) -> str:
@@ -88,13 +95,21 @@ def tables(result: Result) -> list[Table]:
     found = []
     for kind in MEMORIES:
         rows = tuple(
-            (units.size(size_of(case)), *(cell for way in DIRECTIONS for cell in _cells(case, way, most)))
+            (
+                units.size(size_of(case)),
+                *(cell for way in DIRECTIONS for cell in _cells(case, way, most)),
+                *(_tail(case.stats(way), it) for way in DIRECTIONS for it in SAMPLES_FOR),
+            )
             for case in sorted(result.cases, key=size_of)
             if memory_of(case) == kind
         )
         if rows:
-            found.append(Table(_COLUMNS, rows, title=TITLES[kind]))
+            found.append(filled(Table(_COLUMNS, rows, title=TITLES[kind])))
     return found
+
+
+def _tail(stats: Stats | None, name: str) -> str:
+    return maybe(None if stats is None else percentile(stats, name), units.duration)
 
 
 def _cells(case: Case, way: Direction, most: float) -> tuple[str, str, str]:
@@ -197,7 +212,7 @@ def _times(ratio: Ratio) -> str:
     return f"{ratio.ratio:.2f} times as fast (95 %: {low:.2f} to {high:.2f})"
 
 
-_LEGEND = "Medians of single copies, each ended by its fence; GB/s of 1e9 bytes."
+_LEGEND = "Times are medians of single copies, each with its synchronization; GB/s: 1e9 bytes per second."
 
 
 def build(result: Result, folder: str | None = None) -> Report:
@@ -205,4 +220,5 @@ def build(result: Result, folder: str | None = None) -> Report:
     notes = [*(Note(text, "✗", BAD) for text in failures(result)), *map(Note, conclusions(result)), *warnings(result)]
     last: list[Block] = [Notes(notes), Paragraph(_LEGEND), Command(result.command), SavedIn(folder)]
     found = ([Title(table.title), table] for table in tables(result))
-    return Report(f"ortbench bandwidth: {result.target['ep']}", ([Heading(heading(result))], *found, last))
+    first: list[Sequence[Block]] = [[Heading(heading(result))], *noise_part(result)]
+    return Report(f"ortbench bandwidth: {result.target['ep']}", (*first, *found, last))

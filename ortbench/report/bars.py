@@ -9,11 +9,11 @@ from ortbench.analysis.comparing.pairs import timed_phase
 from ortbench.model.modes import COPIES_HIDDEN, COPY_TIME, D2H, H2D, LATENCY, is_rate, mode_of
 from ortbench.model.result import Case
 
-SPLIT = "split"  # what the column of bars is called
+SPLIT = "breakdown"  # what the column of bars is called
 INFERENCE = "inference"
 COPIES = "copies"  # derived, and known only in sum: H2D and D2H
-WHOLE = "not split"  # its parts are not known
-PER_RUN = "time per run"  # there are no parts: many runs and one wait, copied outside of them
+WHOLE = "not known"  # its parts are not known
+PER_RUN = "time per inference"  # there are no parts: many runs and one wait, copied outside of them
 # A fill for each, told apart without colour. They are block elements, which fonts for terminals have.
 FILLS = {H2D: "░", INFERENCE: "█", D2H: "▒", COPIES: "≈", PER_RUN: "┅", WHOLE: "━"}
 

@@ -7,13 +7,16 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from ortbench.analysis.comparing.compare import Row, are_one_run, lacks, only_in, rows, word
-from ortbench.analysis.comparing.series import EVERYTHING, Key, Selection, point_text
-from ortbench.analysis.findings.advice import superseded
-from ortbench.analysis.nodes.node_shares import missed, placed_sentences
+from ortbench.analysis.comparing.series import EVERYTHING, Key, Selection, Series, point_text
+from ortbench.analysis.findings.advice import side_findings, superseded
+from ortbench.analysis.findings.finding import Finding, Weight
+from ortbench.analysis.nodes.node_shares import placed_findings
+from ortbench.core.stats import SAMPLES_FOR, percentile
 from ortbench.gate.limits import FAILED, PASSED, overall
 from ortbench.gate.limits import UNCLEAR as UNDECIDED
 from ortbench.gate.verdict import Verdict
-from ortbench.model.metrics import LATENCY, Metric, figure
+from ortbench.model.metrics import LATENCY, USUAL, Figure, Group, Metric, figure
+from ortbench.model.modes import is_rate
 from ortbench.model.result import Result
 from ortbench.report.costs import TITLE
 from ortbench.report.model import (
@@ -28,6 +31,7 @@ from ortbench.report.model import (
     Column,
     Command,
     Conclusion,
+    Findings,
     Kind,
     Note,
     Notes,
@@ -40,6 +44,7 @@ from ortbench.report.model import (
     columns,
     numbers,
 )
+from ortbench.report.noise import sides_part
 from ortbench.report.phrases import (
     best_note,
     has_line,
@@ -54,7 +59,8 @@ from ortbench.report.phrases import (
 
 _MODE = Column("mode", Kind.NAME, KEY)
 _LATENCY = figure(LATENCY)
-_PREVIOUS = (Column("vs previous", Kind.NUMBER, 3), Column("step", Kind.WORD, 3))
+_FEW = 6  # results of which each mode that is the fastest is named
+_PREVIOUS = (Column("vs previous", Kind.NUMBER, 3), Column("verdict vs previous", Kind.WORD, 3))
 
 
 def tables(
@@ -88,13 +94,32 @@ def _table(
         cells = [key.mode, *([point_text(key.point)] if has_points else []), figure_text(key)]
         return cells[: len(keys)]
 
+    every = [it for row in found for it in row.found if it is not None]
+    rows_of = {it.key.figure for it in every}
+    tails = [
+        name
+        for name in SAMPLES_FOR
+        if any(_tail(it, name) is not None and Figure(it.key.figure.metric, name) not in rows_of for it in every)
+    ]
+
+    def tail_cells(it: Series | None) -> list[str]:
+        values = (None if it is None else _tail(it, name) for name in tails)
+        return [_cell(found[0].key.metric if it is None else it.key.metric, value, show) for value in values]
+
     if len(names) == 2:
-        headed = (*keys, *columns(kind, *names), *columns(Kind.NUMBER, "ratio", "95% CI", group=2), *verdict)
+        headed = (
+            *keys,
+            *columns(kind, *names),
+            *columns(Kind.NUMBER, "ratio", "95% CI", group=2),
+            *verdict,
+            *columns(kind, *(f"{name} {it}" for name in names for it in tails), group=3),
+        )
         lines = [
             (
                 *label(it.key),
                 *(_cell(it.key.metric, value, show) for value in it.values),
                 *ratio_cells(it, it.since_first[1], same),
+                *(cell for value in it.found for cell in tail_cells(value)),
             )
             for it in found
         ]
@@ -103,20 +128,30 @@ def _table(
     headed = (
         *keys,
         Column("result", Kind.WORD, KEY),
-        Column("median" if of_latency else "value", kind, 1),
+        *columns(kind, "median" if of_latency else "value", *tails),
         *against,
         *(_PREVIOUS if in_order else ()),
     )
     lines = []
     for it in found:
-        for number, (name, value) in enumerate(zip(names, it.values, strict=True)):
+        for number, (name, value) in enumerate(zip(names, it.found, strict=True)):
             cells = label(it.key) if number == 0 else [""] * len(keys)
-            cells += [name, _cell(it.key.metric, value, show), *ratio_cells(it, it.since_first[number], same)]
+            cells += [name, _cell(it.key.metric, it.values[number], show), *tail_cells(value)]
+            cells += ratio_cells(it, it.since_first[number], same)
             if in_order:
                 ratio, _, *words = ratio_cells(it, it.since_last[number], same)
                 cells += [ratio, *words]
             lines.append(tuple(cells))
     return Table(headed, tuple(lines), unit, title=title)
+
+
+def _tail(it: Series, name: str) -> float | None:
+    """A percentile beside a median of the time that an inference, a loop, a chain or a part of one takes."""
+    metric, statistic = it.key.figure
+    stats = it.case.stats(metric)
+    if stats is None or statistic != USUAL or it.key.metric.group is not Group.TIME or is_rate(it.key.mode, metric):
+        return None
+    return percentile(stats, name)
 
 
 Show = Callable[[Metric, float], str]
@@ -127,7 +162,7 @@ def _shown(found: Sequence[Row]) -> tuple[str, Show]:
     units_of = {it.key.metric.unit for it in found}
     values = [value for it in found for value in it.values if value]
     if len(units_of) == 1 and (unit := units_of.pop()).scale is not None:
-        name, cell = unit.column(max(values, default=1))
+        name, cell = unit.column(values)
         return name, lambda _, value: cell(value)
     return "", lambda metric, value: metric.unit.text(value)
 
@@ -151,12 +186,14 @@ def build(
     remarks: Sequence[str] = (),
 ) -> Report:
     """The report of a comparison; see `tables`. `remarks` say what the results differ in."""
-    said = map(remark, [*lacks(results, names, rows(results, only)), *remarks, *only_in(results, names)])
-    notes = [*why_missing(results, names), *said, *best_note(results, names, only.modes)]
+    remarked = map(remark, [*lacks(results, names, rows(results, only)), *remarks, *only_in(results, names)])
+    notes = [*why_missing(results, names), *remarked, *best_note(results, names, only.modes)]
     sides = side_by_side(results, names, same, in_order, only)
     explained = [Paragraph(legend(results, same)), hint("ratio", "95% CI", "verdict")]
     off = off_target(results, names)
-    return Report(title(names), (*([off] if off else ()), [sides], [Notes(notes), *explained]))
+    found = side_findings(results, names) if len(results) <= _FEW else []
+    last: list[Block] = [*([Findings(found)] if found else []), Notes(notes), *explained]
+    return Report(title(names), (*([off] if off else ()), [sides], last))
 
 
 def build_alone(names: Sequence[str]) -> Report:
@@ -178,20 +215,30 @@ def side_by_side(
     only: Selection = EVERYTHING,
 ) -> SideBySide:
     """What each result is of and, where there are several, the tables of them; see `tables`."""
-    headings = [_heading(result) for result in results]
+    shared, headings = _headings(results)
     if len(results) == 1:
-        return SideBySide(names, headings)
+        return SideBySide(names, shared, headings)
     (named, *more), (numbered, *others) = (
         tables(results, called, same, in_order, only) for called in (names, numbers(len(names)))
     )
     pairs = [table for pair in zip(more, others, strict=True) for table in pair] if same is not None else []
-    return SideBySide(names, headings, named, numbered, pairs)
+    return SideBySide(names, shared, headings, named, numbered, pairs)
 
 
-def _heading(result: Result) -> list[str]:
-    """One result in two lines, of a loop, a chain, a load or a sweep in three: what ran where, and when."""
-    *first, where = heading(result)[: 3 if has_line(result) else 2]
-    return [*first, f"{where}; {result.created}"]
+def _headings(results: Sequence[Result]) -> tuple[list[str], list[list[str]]]:
+    """What all results are of, in lines, and what each is of besides: what ran where, and when."""
+    said = [dict(zip(_heads(result), heading(result), strict=False)) for result in results]
+    when = [result.created for result in results]
+    same = [line for key, line in said[0].items() if all(it.get(key) == line for it in said)]
+    own = [[line for line in it.values() if line not in same] for it in said]
+    if len(set(when)) > 1:
+        return same, [[*lines, at] for lines, at in zip(own, when, strict=True)]
+    return [*same[:-1], "; ".join([*same[-1:], when[0]])], own
+
+
+def _heads(result: Result) -> list[str]:
+    """What the lines of a heading are that tell results apart."""
+    return ["model", *["kind"] * has_line(result), "ep"]
 
 
 def why_missing(results: Sequence[Result], names: Sequence[str]) -> list[Note]:
@@ -202,9 +249,9 @@ def why_missing(results: Sequence[Result], names: Sequence[str]) -> list[Note]:
 def legend(results: Sequence[Result], same: float | None) -> str:
     """What the columns of a comparison mean."""
     alternated = all(are_one_run(results[0], result) for result in results)
-    how = "blocks of the same rounds" if alternated else "runs at different times, with the noise that each recorded"
+    how = "the rounds of one run" if alternated else "runs at different times, with the noise that each recorded"
     within = "" if same is None else f"; same: within ±{same * 100:g} % for certain"
-    return f"ratio: above 1 is slower, of rates too, or more of a cost, from {how}{within}."
+    return f"ratio: of the figures beside it, above 1 is slower, of rates too, or more of a cost; interval from {how}{within}."
 
 
 def records(
@@ -227,8 +274,8 @@ def records(
 
 
 def off_target(results: Sequence[Result], names: Sequence[str]) -> list[Notes]:
-    """That (nearly) nothing ran on the EP that was asked for, which stands before any figure; no block where more did."""
-    found = _together(results, names, lambda result: [remark(it) for it in placed_sentences(result)[: _is_off(result)]])
+    """That most ran elsewhere than on the EP that was asked for, which stands before any figure; no block where it did not."""
+    found = _together(results, names, lambda result: [remark(it.text) for it in placed_findings(result) if _is_off(it)])
     return [Notes(found)] if found else []
 
 
@@ -236,14 +283,14 @@ def placed_and_warned(results: Sequence[Result], names: Sequence[str]) -> list[N
     """What is copied inside the graphs, and what the results warn of besides."""
 
     def said(result: Result) -> Iterable[Note]:
-        return [*map(Note, placed_sentences(result)[_is_off(result) :]), *warnings(result, superseded(result))]
+        placed = [Note(it.text) for it in placed_findings(result) if not _is_off(it)]
+        return [*placed, *warnings(result, superseded(result))]
 
     return _together(results, names, said)
 
 
-def _is_off(result: Result) -> int:
-    """How many of what is said of places is about an EP that was missed."""
-    return int(missed(result) is not None)
+def _is_off(found: Finding) -> bool:
+    return found.weight is Weight.DOUBT
 
 
 def _together(results: Sequence[Result], names: Sequence[str], said: Callable[[Result], Iterable[Note]]) -> list[Note]:
@@ -259,10 +306,11 @@ def build_sides(results: Sequence[Result], names: Sequence[str], same: float, fo
     """The comparison of at least two sides; with the `folder` of all of them also what is copied inside their graphs and what they
     warn of, where nothing else says it."""
     compared = build(results, names, same, in_order=False)
+    noise = sides_part(results, names)
     if folder is None:
-        return compared
+        return Report(compared.title, (*noise, *compared.parts))
     *parts, last = compared.parts
-    return Report(compared.title, [*parts, [Notes(placed_and_warned(results, names)), *last, SavedIn(folder)]])
+    return Report(compared.title, [*noise, *parts, [Notes(placed_and_warned(results, names)), *last, SavedIn(folder)]])
 
 
 # Gates
@@ -285,7 +333,8 @@ def build_gate(verdict: Verdict) -> Report:
         SavedIn(None if verdict.folder is None else str(verdict.folder)),
     ]
     called, off = f"ortbench gate: {verdict.sentence}", off_target(results, names)
-    before = [off] if off else []
+    noise = sides_part(results, names, of_gate=verdict.folder is not None)  # a stored gate has no folder
+    before: list[Sequence[Block]] = [*noise, *([off] if off else [])]
     if len(results) == 1:
         return Report(called, ([told], *before, [sides], last))
     compared = Title(title(names), 1, media=MARKDOWN)

@@ -6,62 +6,37 @@ from collections.abc import Sequence
 
 from ortbench.analysis.steps_and_stages import LINKED, crosses, crossing_ns, growth_ns, is_first_apart, law
 from ortbench.core import units
-from ortbench.core.stats import Stats
-from ortbench.model.modes import LATENCY, STEP
+from ortbench.core.stats import SAMPLES_FOR, percentile
+from ortbench.model.metrics import TIME
+from ortbench.model.modes import LATENCY, STEP, THROUGHPUT
 from ortbench.model.result import OK, Case, Result
-from ortbench.model.schema import Chain, ChainLink, ChainStage
-from ortbench.report.model import KEY, NOTHING, Column, Kind, Table, columns, filled, maybe
-from ortbench.report.phrases import mode_name, speedup_cells, stage_place
+from ortbench.model.schema import Chain, ChainLink
+from ortbench.report.case_table import Own
+from ortbench.report.model import KEY, NOTHING, Column, Kind, Table, between, columns, filled, maybe
+from ortbench.report.phrases import stage_place
 from ortbench.report.records import csv_text
 
-WHAT_A_LOOP_IS = "loop: the first state is brought to the device, then all steps run; step: any one of them."
 _LEVELS = "▁▂▃▄▅▆▇█"
 _WIDTH = 16  # characters of a curve
 
-LOOP_COLUMNS = (
-    Column("mode", Kind.NAME, KEY),
-    Column("loop", Kind.TIME, 1),
-    *columns(Kind.NUMBER, "speedup", "95% CI", group=2),
-    # Each in its own unit: a loop may have a thousand steps.
-    *columns(Kind.NUMBER, "step", "first", "last", "each adds", group=3),
-    Column("by step", Kind.WORD, 4),
-    Column("steps/s", Kind.NUMBER, 5),
-    *columns(Kind.NUMBER, "state/step", "copied/step", group=6),
-)
 
-
-def loop_table(result: Result) -> Table:
-    """The table of a loop: a row for each mode that was measured; only columns that hold something."""
-    shown = [case for case in result.cases if case.stats(LATENCY) is not None]
-    medians = [median for case in shown if (median := case.median(LATENCY))]
-    unit, scale = units.time_unit(max(medians, default=1))
-    every = [ns for case in shown for ns in _curve(case, result)]
+def loop_columns(result: Result) -> dict[str, Own]:
+    """What the table of a loop shows that is not, or not only, a figure of the catalogue."""
+    first = is_first_apart(result)
+    every = [ns for case in result.cases if case.stats(LATENCY) is not None for ns in _curve(case, result)]
     span = (min(every, default=0), max(every, default=0))
-    rows = tuple(_loop_row(case, result, scale, span) for case in shown)
-    return filled(Table(LOOP_COLUMNS, rows, unit, title="Table"))
+    return {
+        "step_growth": Own(lambda case: maybe(growth_ns(case), _signed)),
+        "by step": Own(lambda case: sparkline(_curve(case, result), span), Kind.WORD),
+        "state/step": Own(lambda case: copied(case.step_copies("state_h2d"), case.step_copies("state_d2h"), first)),
+        "copied/step": Own(lambda case: copied(case.step_copies("step_h2d"), case.step_copies("step_d2h"), first)),
+    }
 
 
 def _curve(case: Case, result: Result) -> Sequence[int]:
     """The steps that a curve is of: without the first one where that has a shape of its own."""
     steps = case.steps_ns or []
     return steps[1:] if is_first_apart(result) else steps
-
-
-def _loop_row(case: Case, result: Result, scale: float, span: tuple[float, float]) -> tuple[str, ...]:
-    total, times, first = case.median(LATENCY), case.steps_ns, is_first_apart(result)
-    step, per_s, each = case.median(STEP), case.value("step_throughput"), growth_ns(case)
-    return (
-        mode_name(case),
-        NOTHING if total is None else units.time(total, scale),
-        *speedup_cells(case),
-        maybe(step, units.duration),
-        *(map(units.duration, (times[0], times[-1])) if times else (NOTHING, NOTHING)),
-        maybe(each, _signed),
-        sparkline(_curve(case, result), span),
-        maybe(per_s, units.rate),
-        copied(case.step_copies("state_h2d"), case.step_copies("state_d2h"), first),
-        copied(case.step_copies("step_h2d"), case.step_copies("step_d2h"), first),
-    )
 
 
 def _signed(ns: float) -> str:
@@ -113,16 +88,13 @@ def steps_csv(result: Result) -> str:
 # Chains
 
 
-CHAIN_COLUMNS = (
-    Column("mode", Kind.NAME, KEY),
-    Column("chain", Kind.TIME, 1),
-    *columns(Kind.NUMBER, "speedup", "95% CI", group=2),
-    *columns(Kind.NUMBER, "samples", "chains/s", "copied/chain", group=3),
-)
 _STAGE_COLUMNS = (
     Column("stage", Kind.NAME, KEY),
-    Column("steps", Kind.NUMBER, KEY),
-    Column("on", Kind.WORD, 1),
+    Column("mode", Kind.WORD, KEY),
+    *columns(Kind.TIME, "time", "p95", "p99", group=1),
+    Column("95% CI", Kind.NUMBER, 2),
+    Column("steps", Kind.NUMBER, 3),
+    Column("on", Kind.WORD, 3),
 )
 _LINK_COLUMNS = (
     Column("link", Kind.NAME, KEY),
@@ -134,55 +106,43 @@ _LINK_COLUMNS = (
 STAYS, COPIED, ON_HOST = "stays", "copied", "in host memory"
 
 
-def chain_table(result: Result) -> Table:
-    """The table of a chain: a row for each mode that was measured; only columns that hold something."""
-    shown = _shown(result)
-    unit, scale = units.time_unit(max((case.median(LATENCY) or 1 for case in shown), default=1))
-    return filled(Table(CHAIN_COLUMNS, tuple(_chain_row(case, scale) for case in shown), unit, title="Table"))
+def chain_columns(result: Result) -> dict[str, Own]:
+    """What the table of a chain shows that is not only a figure of the catalogue."""
+    return {
+        "throughput": Own(lambda case: maybe(case.value(THROUGHPUT), units.rate), header="chains/s"),
+        "copied/chain": Own(_copied),
+    }
 
 
-def _shown(result: Result) -> list[Case]:
-    return [case for case in result.cases if case.stats(LATENCY) is not None]
-
-
-def _chain_row(case: Case, scale: float) -> tuple[str, ...]:
-    total = case.stats(LATENCY)
-    assert total is not None
-    copied = None if case.bytes_h2d is None or case.bytes_d2h is None else case.bytes_h2d + case.bytes_d2h
-    return (
-        mode_name(case),
-        units.time(total.median, scale),
-        *speedup_cells(case),
-        str(total.n),
-        units.rate(1e9 / max(total.median, 1)),
-        maybe(copied, units.size) if copied else "0",
-    )
+def _copied(case: Case) -> str:
+    known = case.bytes_h2d is not None and case.bytes_d2h is not None
+    both = (case.bytes_h2d or 0) + (case.bytes_d2h or 0)
+    return units.size(both) if known and both else "0"
 
 
 def stage_table(result: Result) -> Table:
-    """A row for each stage: what it takes in each mode, its fence at its end."""
+    """A row for each stage and mode: what the stage takes, up to its synchronization."""
     chain: Chain = result.part
-    shown = [case for case in _shown(result) if case.stages]
-    every = [stats.median for case in shown for stats in case.stages.values()]
-    unit, scale = units.time_unit(max(every, default=1))
-    headed = [
-        (Column(mode_name(case), Kind.TIME, at), Column("95% CI", Kind.NUMBER, at)) for at, case in enumerate(shown, 2)
+    rows = [
+        (stage, case.mode, found)
+        for stage in chain["stages"]
+        for case in result.cases
+        if (found := case.stages.get(stage["name"])) is not None
     ]
-    rows = tuple(_stage_row(stage, shown, scale, result) for stage in chain["stages"])
-    every_column = (*_STAGE_COLUMNS, *(column for pair in headed for column in pair))
-    return filled(Table(every_column, rows, unit, title="Stages"))
-
-
-def _stage_row(stage: ChainStage, cases: Sequence[Case], scale: float, result: Result) -> tuple[str, ...]:
-    times = [cell for case in cases for cell in _time_cells(case.stages.get(stage["name"]), scale)]
-    steps = str(stage["repeat"]) if stage["repeat"] > 1 else NOTHING
-    return stage["name"], steps, stage_place(stage, result), *times
-
-
-def _time_cells(stats: Stats | None, scale: float) -> tuple[str, str]:
-    if stats is None:
-        return NOTHING, NOTHING
-    return units.time(stats.median, scale), "–".join(units.time(end, scale) for end in stats.ci95)
+    unit, show = TIME.column(stats.median for *_, stats in rows)
+    cells = (
+        (
+            stage["name"],
+            mode,
+            show(stats.median),
+            *(maybe(percentile(stats, it), show) for it in SAMPLES_FOR),
+            between(stats.ci95, show),
+            str(stage["repeat"]) if stage["repeat"] > 1 else NOTHING,
+            stage_place(stage, result),
+        )
+        for stage, mode, stats in rows
+    )
+    return filled(Table(_STAGE_COLUMNS, tuple(cells), unit, title="Stages"))
 
 
 def link_table(result: Result) -> Table:

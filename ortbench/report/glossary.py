@@ -32,11 +32,13 @@ class Group(Enum):
     COMPARISON = "Columns of compare and gate", "a column of compare and gate"
     HISTORY = "Columns of history", "a column of history"
     SUITE = "Columns of a suite", "a column of a suite"
-    BANDWIDTH = "Columns of a bandwidth sweep", "a column of a bandwidth sweep"
-    COSTS = "Columns of what else it costs", "a column of what else it costs"
-    PLACES = "Columns of where tensors are", "a column of where tensors are"
+    BANDWIDTH = "Columns of a bandwidth curve", "a column of a bandwidth curve"
+    COSTS = "Columns of resource usage", "a column of resource usage"
+    PLACES = "Columns of the memory of tensors", "a column of the memory of tensors"
     NODES = "Columns of nodes", "a column of the tables of nodes"
+    OPERATORS = "Operators", "an operator"
     PROFILE = "Columns of a profiled session", "a column of a profiled session"
+    PAGE = "Columns below the charts of a page", "a column below a chart"
     CLEAN = "Columns of clean", "a column of clean"
     VERDICTS = "Verdicts", "a verdict"
     WARNINGS = "Warnings", "a warning"
@@ -59,16 +61,14 @@ class Entry(NamedTuple):
     group: Group  # what it is of
     sentence: str  # what it means, in a few words that go on after it, without an end
     more: str = ""  # what else there is to know, in sentences, or ""
-    page: str = ""  # where docs/ says more, such as ``measuring.md#the-fence``, or ""
+    page: str = ""  # where docs/ says more, such as ``measuring.md#synchronization``, or ""
     also: tuple[str, ...] = ()  # what else it may be called
 
 
 def _mode(mode: Mode) -> Entry:
-    said = [f"Asked for with --{mode.option}."] if mode.option else []
-    said += [f"It is held against {mode.like}."] if mode.like else []
-    said += (
-        [] if mode.figure == PER_INFERENCE else [f"Its figure is {mode.figure}, which is throughput and not latency."]
-    )
+    said = [f"--mode {mode.name} asks for this mode."] if mode.extra else []
+    said += [f"Compare it with {mode.like}."] if mode.like else []
+    said += [] if mode.figure == PER_INFERENCE else [f"Its figure is {mode.figure}: throughput, not latency."]
     page = "loops.md#modes" if mode.name not in MODES else "modes.md"
     return Entry(mode.name, Group.MODES, mode.sentence, " ".join(said), page)
 

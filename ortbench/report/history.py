@@ -16,6 +16,7 @@ from ortbench.analysis.comparing.naming import called
 from ortbench.analysis.comparing.series import Selection, point_text
 from ortbench.core import units
 from ortbench.model.kinds import KINDS
+from ortbench.model.metrics import SHARE
 from ortbench.model.result import Result
 from ortbench.plan.compare_options import Compared
 from ortbench.report.comparison import figure_text
@@ -46,7 +47,7 @@ _COLUMNS = (
     *_SERIES,
     *columns(Kind.NUMBER, "results", "first", "last", "change", group=1),
     Column("over time", Kind.WORD, 2),
-    *columns(Kind.NUMBER, "scatter", "steps", group=2),
+    *columns(Kind.NUMBER, "scatter", "change points", group=2),
 )
 _STEPS = (
     *_SERIES,
@@ -132,9 +133,9 @@ def _row(name: str, one: Series) -> tuple[str, ...]:
         str(len(values)),
         show(values[0]),
         show(values[-1]),
-        NOTHING if len(values) == 1 or not values[0] else f"×{units.ratio(values[-1] / values[0], 3)}",
+        NOTHING if len(values) == 1 or not values[0] else f"×{units.change(values[-1] / values[0])}",
         NOTHING if len(values) == 1 else sparkline(values, _span(values)),
-        NOTHING if one.scatter is None else f"±{one.scatter * 100:.1f}%",
+        NOTHING if one.scatter is None else f"±{SHARE.text(one.scatter)}",
         str(len(one.steps)) if one.is_searched else NOTHING,
     )
 
@@ -147,7 +148,7 @@ def _span(values: Sequence[float]) -> tuple[float, float]:
 def step_table(found: Sequence[Told]) -> Table:
     """A row for each step."""
     rows = tuple(_step_row(group.of(one), one, step) for group in found for one in group.series for step in one.steps)
-    return Table(_STEPS, rows, title="Steps")
+    return Table(_STEPS, rows, title="Change points")
 
 
 def _step_row(name: str, one: Series, step: Step) -> tuple[str, ...]:
@@ -158,8 +159,8 @@ def _step_row(name: str, one: Series, step: Step) -> tuple[str, ...]:
         day(one.figures[step.at].run.at),
         one.key.metric.unit.text(step.before),
         one.key.metric.unit.text(step.after),
-        f"×{units.ratio(step.size.ratio, 3)}",
-        NOTHING if ci95 is None else "–".join(units.ratio(it, 3) for it in ci95),
+        f"×{units.change(step.size.ratio)}",
+        NOTHING if ci95 is None else "–".join(units.change(it) for it in ci95),
         verdict_cell(verdict(one, step.size)),
         " + ".join(map(str, step.runs)),
     )
@@ -187,7 +188,7 @@ def _note(steps: Sequence[tuple[Run, str, str, Step]]) -> Note:
     first, _, _, step = steps[0]
     more = len({run.place for run, *_ in steps}) - 1
     where = f"{first.place} and {more} more" if more else first.place
-    sizes = ", ".join(f"{name} {word} ×{units.ratio(it.size.ratio, 3)}" for _, name, word, it in steps)
+    sizes = ", ".join(f"{name} {word} ×{units.change(it.size.ratio)}" for _, name, word, it in steps)
     what = "; ".join(step.changed) or "nothing that is recorded"
     worse = any(it.size.ratio > 1 for *_, it in steps)
     text = f"since {day(first.at)} ({where}): {sizes}; changed there: {what}"
@@ -204,16 +205,16 @@ def remarks(found: Sequence[Told], left_out: Sequence[str]) -> list[str]:
         which = (
             "all series have" if few == len(every) else f"{few} of {len(every)} series {'has' if few == 1 else 'have'}"
         )
-        said.append(f"too few results: {which} fewer than {FEWEST}, in which no step can be told from chance")
+        said.append(f"too few results: {which} fewer than {FEWEST}, in which no change point can be told from chance")
     return said
 
 
 def legend(same: float) -> str:
     """What the figures mean."""
     return (
-        "Times are medians. change: the last result against the first; scatter: of results of one level; steps: by E-divisive "
+        "Times are medians. change: the last result against the first; scatter: of results between two change points; change points: by E-divisive "
         f"means, which find one in 1 of {round(1 / LEVEL)} series without any, and beyond ±{same * 100:g} % for certain; ratio: "
-        "of the level after a step to that before it, above 1 is slower."
+        "of the level after a change point to that before it, above 1 is slower."
     )
 
 
@@ -224,7 +225,7 @@ def headline(found: Sequence[Told], count: int) -> str:
     steps = sum(len(one.steps) for one in every)
     searched = any(one.is_searched for one in every)
     ends = f"{min(times):%Y-%m-%d} to {max(times):%Y-%m-%d}"
-    what = f"{_counted(steps, 'step')}" if searched else "too few results for steps"
+    what = f"{_counted(steps, 'change point')}" if searched else "too few results for change points"
     return f"{_counted(count, 'result')} from {ends}, {len(every)} series: {what}"
 
 
@@ -243,9 +244,9 @@ def build(found: Sequence[Told], count: int, same: float, left_out: Iterable[str
     steps = step_table(found)
     parts: list[Sequence[Block]] = [[Heading([headline(found, count), *abouts(found)])], [series_table(found)]]
     if steps.rows:
-        parts.append([Title("Steps"), steps, Notes(step_notes(found), media=PRINTED)])
+        parts.append([Title("Change points"), steps, Notes(step_notes(found), media=PRINTED)])
     said = Notes([remark(text) for text in remarks(found, [*left_out])])
-    parts.append([said, Paragraph(legend(same)), hint("over time", "scatter", "steps")])
+    parts.append([said, Paragraph(legend(same)), hint("over time", "scatter", "change points")])
     return Report("ortbench history", parts)
 
 

@@ -9,10 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
+from ortbench.analysis.findings.finding import Finding
 from ortbench.core.safe_text import visible
 from ortbench.report.model import (
     Block,
     Command,
+    Findings,
     Heading,
     Kind,
     Medium,
@@ -56,13 +58,14 @@ def _code(text: str) -> str:
     return f"{fence}{space}{text}{space}{fence}"
 
 
-def markdown(report: Report) -> str:
-    """A report as Markdown: every block is followed by an empty line, so that nothing runs into the next one."""
+def markdown(report: Report, verbose: bool = False) -> str:
+    """A report as Markdown: every block is followed by an empty line, so that nothing runs into the next one; `verbose`: with all
+    findings."""
     shown = [block for part in report.parts for block in part if Medium.MARKDOWN in block.media]
-    return "\n".join(line for block in (Title(report.title, 1), *shown) for line in (*_lines(block), ""))
+    return "\n".join(line for block in (Title(report.title, 1), *shown) for line in (*_lines(block, verbose), ""))
 
 
-def _lines(block: Block) -> list[str]:
+def _lines(block: Block, verbose: bool) -> list[str]:
     match block:
         case Title():
             return [f"{'#' * block.level} {escaped(block.text)}"]
@@ -74,14 +77,23 @@ def _lines(block: Block) -> list[str]:
             return table_lines(block)
         case SideBySide():
             sides = zip(block.names, block.headings, strict=True)
-            lines = _broken(f"{name}: {line}" for name, heading in sides for line in heading)
+            lines = _broken([*block.shared, *(f"{name}: {line}" for name, heading in sides for line in heading)])
             lines += ["", *table_lines(block.table)] if block.table is not None and block.table.rows else []
             return lines + [line for it in block.more[:1] for line in ("", f"## {it.title}", "", *table_lines(it))]
         case Notes():
             return [f"- {escaped(note.text)}" for note in block.notes]
+        case Findings():
+            found, left = block.shown(verbose)
+            lines = [line for it in found for line in (f"- {escaped(it.text)}", *_next(it))]
+            return [*lines, *([f"- {escaped(left)}"] if left else [])]
         case Command():
             return [_code(" ".join(block.words))] if block.words else []
     raise TypeError(block)
+
+
+def _next(found: Finding) -> list[str]:
+    """What to do next: a command as code, to be copied."""
+    return [f"  - Next: {(_code if found.is_command else escaped)(found.next)}"] if found.next else []
 
 
 def _broken(lines: Iterable[str]) -> list[str]:
@@ -92,7 +104,10 @@ def _broken(lines: Iterable[str]) -> list[str]:
 def table_lines(table: Table) -> list[str]:
     """A table, line by line, and what was left out of it after an empty one."""
     rule = ["---" if at == 0 or column.kind in _LEFT else "---:" for at, column in enumerate(table.columns)]
-    lines = [_line(table.headings), "| " + " | ".join(rule) + " |", *map(_line, table.cut_rows())]
+    rows, rest = [*map(_line, table.cut_rows())], " |" * len(table.columns)
+    for at, title in reversed(table.groups):
+        rows.insert(at, f"| *{escaped(title)}*{rest}")
+    lines = [_line(table.headings), "| " + " | ".join(rule) + " |", *rows]
     return [*lines, "", escaped(table.rest)] if table.rest else lines
 
 

@@ -9,6 +9,8 @@ from enum import Enum, auto
 from itertools import compress
 from typing import TypeVar
 
+from ortbench.analysis.findings.finding import Finding, first_lines
+
 Known = TypeVar("Known")
 
 NOTHING = "–"  # a cell without a figure
@@ -43,6 +45,7 @@ class Kind(Enum):
 
 
 WIDE = 60  # characters of a long name, where there is room
+MOST_LINES = 7  # of findings, where not all are shown
 KEY = 0  # the group of the columns that stand at the head of every part of a table that is shown in parts
 
 
@@ -134,11 +137,13 @@ class Table(Block):
     rest: str = ""  # what was left out, or ""
     # for each row a bar, which a terminal draws on one scale and as wide as there is room; or none
     bars: Sequence[Bar] = ()
+    # rows that belong together: the first of them, and what stands above it
+    groups: tuple[tuple[int, str], ...] = ()
 
     @property
     def headings(self) -> list[str]:
         """The columns' names, with the unit where they hold times."""
-        return [f"{it.name} ({self.unit})" if it.kind is Kind.TIME else it.name for it in self.columns]
+        return [f"{it.name} ({self.unit})" if it.kind is Kind.TIME and self.unit else it.name for it in self.columns]
 
     def cut_rows(self, longest: int = WIDE) -> list[tuple[str, ...]]:
         """The rows with at most `longest` characters of long names."""
@@ -165,7 +170,8 @@ class SideBySide(Block):
     """Several results, or one of which others could be beside it: what each is of, and a table that holds them together."""
 
     names: Sequence[str]  # of the results
-    headings: Sequence[Sequence[str]]  # of each, in lines
+    shared: Sequence[str]  # what all of them are of, in lines
+    headings: Sequence[Sequence[str]]  # what each is of besides, in lines
     table: Table | None = None  # where there is one
     # the same table with #1, #2 … for the names, which a terminal shows where they leave no room
     numbered: Table | None = None
@@ -192,6 +198,21 @@ class Notes(Block):
     """A list of things to know."""
 
     notes: Sequence[Note]
+
+
+@dataclass(frozen=True)
+class Findings(Block):
+    """What figures mean and what to do, most important first: a page shows all, others the first lines unless all are asked for."""
+
+    findings: Sequence[Finding]
+    more: str = ""  # what shows all of them
+    most: int = MOST_LINES  # lines where not all are shown
+
+    def shown(self, everything: bool) -> tuple[list[Finding], str]:
+        """Those to show, and a line on those that are left out."""
+        found = list(self.findings) if everything else first_lines(self.findings, self.most)
+        left = len(self.findings) - len(found)
+        return found, f"{left} more finding{'s' if left > 1 else ''}: {self.more}" if left else ""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What every report says in the same words: what ran where, on which device, with which fence, what went wrong, and figures in cells."""
+"""What every report says in the same words: what ran where, on which device, with which synchronization, what went wrong, and figures in cells."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 
 from ortbench.analysis.comparing.comparable import variables_line
 from ortbench.analysis.comparing.compare import CANNOT_TELL, FASTER, SLOWER, RatioEstimate, Row, word
+from ortbench.analysis.findings.finding import Finding
 from ortbench.analysis.findings.load_advice import slo_text
 from ortbench.analysis.items import best_of, is_batch
 from ortbench.analysis.loads.levels import CONCURRENCY, RATE, asked_of, at, load_cases, rate_text
@@ -15,7 +16,6 @@ from ortbench.core.safe_text import shortened
 from ortbench.model.hardware_names import NVIDIA, kind
 from ortbench.model.kinds import KINDS
 from ortbench.model.metrics import known_or_plain
-from ortbench.model.modes import CPU, ITEM_THROUGHPUT, ITEM_TIME
 from ortbench.model.result import CHAIN, FAILED, LOAD, LOOP, OK, SWEEP, Case, Result, not_ok
 from ortbench.model.schema import (
     Chain,
@@ -30,37 +30,34 @@ from ortbench.model.schema import (
     Target,
     Tensor,
 )
+from ortbench.model.settings import OF_SESSION, typed
 from ortbench.report.model import (
     BAD,
     DERIVED,
     GOOD,
-    MARKDOWN,
+    MOST_LINES,
     NOTHING,
     UNCLEAR,
     Block,
     Cell,
-    Column,
     Command,
+    Findings,
     Heading,
     Hint,
-    Kind,
     Known,
     Note,
     Notes,
-    Paragraph,
     Report,
     SavedIn,
-    between,
-    columns,
-    maybe,
 )
+from ortbench.report.noise import noise_part
 
 _PAIRS = 3  # that a heading names
 _RATES = 6  # that it names one by one
 
 
 def heading(result: Result) -> list[str]:
-    """The lines above the table: model and note, EP, device, versions, fence, environment variables."""
+    """The lines above the table: model and note, EP, device, versions, synchronization, environment variables."""
     target = result.target
     shapes = ", ".join(
         f"{shortened(tensor['name'])} {_shape(tensor, KINDS[result.kind].many_shapes)}"
@@ -71,13 +68,15 @@ def heading(result: Result) -> list[str]:
     if line := _LINES.get(result.kind):
         lines.insert(1, line(result))
     if target["sync"] is not None:
-        cost = f", {units.duration(target['sync']['cost_ns'])} of every run" if target["sync"]["cost_ns"] else ""
-        lines.append(f"fence: {_FENCES.get(target['sync']['kind'], target['sync']['kind'])}{cost}")
+        cost = f", {units.duration(target['sync']['cost_ns'])} of each inference" if target["sync"]["cost_ns"] else ""
+        lines.append(f"synchronization: {_SYNC.get(target['sync']['kind'], target['sync']['kind'])} (verified){cost}")
     lines[-1] += f"; memory: {_memories(target)}"
     if (clocks := result.environment.get("locked_clocks")) is not None:
         lines[-1] += f"; clocks locked to {clocks if isinstance(clocks, str) else f'{clocks} MHz'}"
     if result.stopped is not None:
         lines[-1] += f"; {ended(result.stopped, result.took_ns)}"
+    if options := typed((it for it in OF_SESSION if it.attribute), target):
+        lines.append(f"session options: {shortened(' '.join(options))}")
     if (recorded := variables_line(result.environment)) is not None:
         lines.append(f"environment: {recorded}")
     return lines
@@ -109,13 +108,13 @@ _ARRIVALS = {"poisson": "Poisson arrivals", "uniform": "even arrivals"}
 
 
 def load_line(result: Result, setup: LoadSetup) -> str:
-    """A load: how many callers in what, which rates with which arrivals, how long each level lasts, and the SLO."""
-    callers, rates = (
+    """A load: how many clients in what, which rates with which arrivals, how long each load point lasts, and the SLO."""
+    clients, rates = (
         sorted({at(case).value for case in load_cases(result) if kind in case.point}) for kind in (CONCURRENCY, RATE)
     )
     said = []
-    if callers:
-        said.append(f"{', '.join(f'{it:g}' for it in callers)} caller{'' if callers == [1] else 's'}")
+    if clients:
+        said.append(f"{', '.join(f'{it:g}' for it in clients)} client{'' if clients == [1] else 's'}")
     if rates:
         some = (
             [rate_text(rate) for rate in rates]
@@ -123,12 +122,12 @@ def load_line(result: Result, setup: LoadSetup) -> str:
             else [f"{rate_text(rates[0])} to {rate_text(rates[-1])}"]
         )
         arrivals = f"arrivals of {setup['file']}" if setup["file"] else _ARRIVALS.get(str(setup["arrivals"]), "")
-        by = f"served by {units.count(setup['workers'], 'caller')}"
-        said.append(", ".join(filter(None, (f"{', '.join(some)} a second", arrivals, by))))
+        by = f"served by {units.count(setup['workers'], 'worker')}"
+        said.append(", ".join(filter(None, (f"{', '.join(some)} requests/s", arrivals, by))))
     where = _SESSIONS.get(setup["sessions"], setup["sessions"])
     asked = asked_of(result)
     slo = f"; SLO: {slo_text(asked)}" if asked else ""
-    return f"load {where}: {' and '.join(said) or 'no level'}; {setup['duration_s']:g} s a level{slo}"
+    return f"load {where}: {' and '.join(said) or 'no load point'}; {setup['duration_s']:g} s per load point{slo}"
 
 
 def sweep_line(result: Result) -> str:
@@ -194,14 +193,29 @@ def said_once(pairs: Iterable[tuple[Known, str]]) -> dict[Known, list[str]]:
     return found
 
 
+def advice(found: Sequence[Finding], most: int = MOST_LINES) -> Findings:
+    """Findings in so many lines, and what shows those for which there is no room."""
+    return Findings(found, "--verbose prints them, ortbench report shows them on a page", most)
+
+
 def measured_report(
-    what: str, result: Result, parts: Iterable[Sequence[Block]], notes: Sequence[Note], legend: str, folder: str | None
+    what: str,
+    result: Result,
+    parts: Iterable[Sequence[Block]],
+    said: Sequence[Block],
+    further: Iterable[Sequence[Block]],
+    folder: str | None,
 ) -> Report:
-    """The report of a result: its heading, its parts, and last the notes, what the figures are, for files, the command, and where
-    it was saved."""
-    explained = [Paragraph(legend, media=MARKDOWN)] if legend else []
-    last: list[Block] = [Notes(notes), *explained, Command(result.command), SavedIn(folder)]
-    return Report(f"{what}: {result_name(result) or result.model['path']}", [[Heading(heading(result))], *parts, last])
+    """The report of a result: its heading, its parts, what is said of it, the `further` parts, and last the command, for files, and
+    where it was saved."""
+    there = [
+        it
+        for it in said
+        if not ((isinstance(it, Notes) and not it.notes) or (isinstance(it, Findings) and not it.findings))
+    ]
+    last: list[Block] = [Command(result.command), SavedIn(folder)]
+    title = f"{what}: {result_name(result) or result.model['path']}"
+    return Report(title, [[Heading(heading(result))], *noise_part(result), *parts, there, *further, last])
 
 
 def hint(*words: str) -> Hint:
@@ -237,7 +251,11 @@ def sequence(shapes: Sequence[Sequence[int]], times: str = "x") -> str:
     return f"{units.count(len(shapes), 'tensor')}{of}"
 
 
-_FENCES = {"run": "the run itself waits", "readback": "reading a value back"}
+_SYNC = {
+    "run": "session.run returns when the device has finished",
+    "synchronize_outputs": "synchronize_outputs() after each inference",
+    "readback": "an output value is read back after each inference",
+}
 
 
 def ep_line(result: Result) -> str:
@@ -311,16 +329,6 @@ def remark(text: str) -> Note:
     return Note(text, "!", UNCLEAR)
 
 
-def speedup_cells(case: Case) -> tuple[str, str]:
-    """How many times as fast as `cpu-tensors` a mode is, and the interval."""
-    if case.speedup is None:
-        return NOTHING, NOTHING
-    if case.mode == CPU:
-        return "1.00×", NOTHING
-    interval = case.speedup.ci95
-    return f"{units.ratio(case.speedup.value)}×", between(interval, units.ratio)
-
-
 # Cells
 
 
@@ -344,8 +352,8 @@ def ratio_cells(row: Row, found: RatioEstimate | None, same: float | None) -> li
         return [NOTHING] * (2 if same is None else 3)
     interval = NOTHING
     if found.low is not None and found.high is not None and not found.exact:
-        interval = f"{units.ratio(found.low, 3)}–{units.ratio(found.high, 3)}"
-    cells = [f"×{units.ratio(found.ratio, 3)}", interval]
+        interval = f"{units.change(found.low)}–{units.change(found.high)}"
+    cells = [f"×{units.change(found.ratio)}", interval]
     return cells if same is None else [*cells, verdict_cell(word(found, same, row.is_cost))]
 
 
@@ -354,25 +362,9 @@ def verdict_cell(verdict: str) -> Cell:
     return Cell(verdict, _TONES.get(verdict, ""))
 
 
-HEADINGS = ("items/s", "per item")
-
-
 def has_items(results: Sequence[Result]) -> bool:
     """Whether one of them has several items, so that there is something to show."""
     return any(is_batch(result.items) for result in results)
-
-
-def item_columns(group: int, names: Sequence[str] = ("",)) -> tuple[Column, ...]:
-    """The columns, for each of several results where there are names."""
-    return columns(Kind.NUMBER, *(f"{it} {name}".strip() for it in HEADINGS for name in names), group=group)
-
-
-def item_cells(cases: Sequence[Case | None]) -> list[str]:
-    """The cells of `item_columns`, of the same mode of each result."""
-    rates = [None if case is None else case.value(ITEM_THROUGHPUT) for case in cases]
-    times = [None if case is None else case.value(ITEM_TIME) for case in cases]
-    per_s = [maybe(it, units.rate) for it in rates]
-    return [*per_s, *(maybe(it, units.duration) for it in times)]
 
 
 def best_note(results: Sequence[Result], names: Sequence[str], modes: Collection[str] = ()) -> list[Note]:

@@ -6,11 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ortbench.analysis.findings.node_advice import MOST, NOT_KNOWN, forced_by, operators_of, share_text, short
+from ortbench.analysis.findings.node_advice import MOST, NOT_KNOWN, forced_by, operators_of, short
 from ortbench.analysis.nodes.node_shares import moved_inside
 from ortbench.analysis.tensor_memory import Held, held, named
 from ortbench.core import units
 from ortbench.core.units import duration, size
+from ortbench.model.metrics import SHARE
 from ortbench.model.modes import CPU
 from ortbench.model.result import Result
 from ortbench.model.schema import Gpu, InnerCopies, Island, Load, MemcpyNode, Nodes, Tensor
@@ -39,12 +40,12 @@ _MEMCPY = (
     Column("direction", Kind.WORDS),
     *columns(Kind.NUMBER, "bytes", "time"),
     Column("forced by", Kind.LONG_NAME),
-    Column("island"),
+    Column("CPU fallback"),
 )
 _ISLANDS = (
-    Column("island", Kind.WORDS, KEY),
-    Column("on the CPU", Kind.LONG_NAME),
-    *columns(Kind.NUMBER, "nodes", "copies", "bytes", "in nodes", "in copies", "share"),
+    Column("CPU fallback", Kind.WORDS, KEY),
+    Column("operators", Kind.LONG_NAME),
+    *columns(Kind.NUMBER, "nodes", "copies", "bytes", "time in nodes", "time in copies", "share"),
 )
 
 
@@ -54,10 +55,10 @@ def nodes_heading(result: Result) -> str:
     assert nodes is not None
     cpu = result.case(CPU)
     measured = None if cpu is None else cpu.median("latency")
-    beside = "" if measured is None else f", {duration(measured)} as measured"
+    beside = "" if measured is None else f", {duration(measured)} without"
     text = (
-        f"Nodes: {nodes['runs']} runs in ONNX Runtime's profiler, which slows them ({duration(nodes['run_ns'])} a run"
-        f"{beside}). The times are the host's: shares and hints, not measurements."
+        f"Nodes: {nodes['runs']} inferences under ONNX Runtime's profiler, which slows them down ({duration(nodes['run_ns'])} each"
+        f"{beside}). The times are the host's: take them for shares, not for measurements."
     )
     if result.target["memory"]["kind"] == "host":
         return text
@@ -73,15 +74,20 @@ def node_tables(nodes: Nodes) -> list[Table]:
     return [_operators(nodes), _eps(nodes), *outline(nodes)]
 
 
+def titled(table: Table) -> list[Block]:
+    """A table under its title, which a page shows of every table."""
+    return [Title(table.title, media=PRINTED), table]
+
+
 def outline(nodes: InnerCopies) -> list[Table]:
-    """The tables of Memcpy nodes and islands, where there are any; without times where nothing was timed."""
+    """The tables of Memcpy nodes and of what falls back to the CPU, where there are any; without times where nothing was timed."""
     found = [_memcpy(nodes["memcpy"])] if nodes["memcpy"] else []
     return found + ([_islands(nodes["islands"])] if nodes["islands"] else [])
 
 
 def _operators(nodes: Nodes) -> Table:
     rows = [
-        (row["op"], short(row["ep"]), str(row["nodes"]), duration(row["ns"]), share_text(row["share"]))
+        (row["op"], short(row["ep"]), str(row["nodes"]), duration(row["ns"]), SHARE.text(row["share"]))
         for row in nodes["operators"][:MOST]
     ]
     rest = _rest([row["share"] for row in nodes["operators"]], _of_a_run)
@@ -90,11 +96,11 @@ def _operators(nodes: Nodes) -> Table:
 
 def _eps(nodes: Nodes) -> Table:
     rows = [
-        (short(row["ep"]), str(row["nodes"]), duration(row["ns"]), share_text(row["share"])) for row in nodes["eps"]
+        (short(row["ep"]), str(row["nodes"]), duration(row["ns"]), SHARE.text(row["share"])) for row in nodes["eps"]
     ]
     outside = nodes["outside_ns"]
     share = outside / nodes["run_ns"] if nodes["run_ns"] else 0.0
-    rows.append(("outside of nodes", NOTHING, duration(outside), share_text(share)))
+    rows.append(("outside of nodes", NOTHING, duration(outside), SHARE.text(share)))
     return Table(_EPS, tuple(rows), title="Nodes by execution provider")
 
 
@@ -110,7 +116,7 @@ def _memcpy(copies: Sequence[MemcpyNode]) -> Table:
         )
         for row in copies[:MOST]
     ]
-    return _known(_MEMCPY, rows, "Copies inside the graph", _rest([row["bytes"] for row in copies], size))
+    return _known(_MEMCPY, rows, "Memcpy nodes", _rest([row["bytes"] for row in copies], size))
 
 
 def _islands(islands: Sequence[Island]) -> Table:
@@ -123,11 +129,11 @@ def _islands(islands: Sequence[Island]) -> Table:
             _maybe(row["bytes"], size),
             _maybe(row["node_ns"], duration),
             _maybe(row["memcpy_ns"], duration),
-            _maybe(row["share"], share_text),
+            _maybe(row["share"], SHARE.text),
         )
         for number, row in enumerate(islands[:MOST], 1)
     ]
-    return _known(_ISLANDS, rows, "Islands on the CPU", _rest([row["share"] for row in islands], _of_a_run))
+    return _known(_ISLANDS, rows, "CPU fallback", _rest([row["share"] for row in islands], _of_a_run))
 
 
 def _rest(values: Sequence[float | None], text: Callable[[float], str]) -> str:
@@ -140,7 +146,7 @@ def _rest(values: Sequence[float | None], text: Callable[[float], str]) -> str:
 
 
 def _of_a_run(share: float) -> str:
-    return f"{share_text(share)} of a run"
+    return f"{SHARE.text(share)} of an inference"
 
 
 def _known(every: Sequence[Column], rows: Sequence[tuple[str, ...]], title: str, rest: str) -> Table:
@@ -165,15 +171,16 @@ MOST_PLACES = 24  # rows; tensors that are alike share theirs
 
 
 def placement_parts(result: Result) -> list[Sequence[Block]]:
-    """All of it, with what `--nodes` found."""
+    """All of it, with what `--measure-nodes` found."""
     parts: list[Sequence[Block]] = [_placement(result)]
     if (places := places_table(result)).rows:
-        said = "Where each mode had each input and output: as ONNX Runtime says of the session, and why."
+        said = "The memory that each mode had each input and output in, as ONNX Runtime says of the session, and why."
         parts.append([Paragraph(said, media=PAGE), places])
     if result.nodes is not None:
         about = nodes_heading(result)
         first, *others = node_tables(result.nodes)
-        parts += [[Paragraph(about, media=PRINTED)], [Paragraph(about, media=PAGE), first], *([it] for it in others)]
+        parts += [[Paragraph(about, media=PRINTED)], [Paragraph(about, media=PAGE), *titled(first)]]
+        parts += [titled(it) for it in others]
     return [*parts, [_environment(result)]]
 
 
@@ -194,9 +201,9 @@ def _placement(result: Result) -> list[Block]:
         found.append(f"Left on the CPU: {listed}.")
     memcpy = result.placement["memcpy_nodes"]
     if memcpy:
-        found.append(f"{moved_inside(result)} inside every run.")
+        found.append(f"{moved_inside(result)} in each inference.")
     elif memcpy is None:
-        found.append("How many Memcpy nodes copy inside a run is not known.")
+        found.append("How many Memcpy nodes copy in an inference is not known.")
     else:
         found.append("No copies between nodes: there is no Memcpy node in the graph.")
     headed = (Column("on", Kind.NAME), Column("nodes"))
@@ -210,7 +217,7 @@ def places_table(result: Result) -> Table:
     rest = (
         f"{len(found) - MOST_PLACES} more rows are left out; result.json has all." if len(found) > MOST_PLACES else ""
     )
-    return Table(_COLUMNS, rows, title="Where tensors are", rest=rest, media=MARKDOWN | PAGE)
+    return Table(_COLUMNS, rows, title="Tensor memory", rest=rest, media=MARKDOWN | PAGE)
 
 
 def _row(result: Result, it: Held) -> tuple[str, ...]:
@@ -231,13 +238,18 @@ def _environment(result: Result) -> Table:
         "device": device_name(result),
         "EP options": _pairs(target["ep_options"]),
         "session configuration": _pairs(target.get("session_config")),
-        "intra-op threads": target.get("threads"),
+        "intra-op threads": target.get("intra_op_threads"),
+        "inter-op threads": target.get("inter_op_threads"),
+        "execution mode": target.get("execution_mode"),
+        "CPU arena": _off(target.get("cpu_mem_arena")),
+        "memory pattern": _off(target.get("mem_pattern")),
+        "optimized model": target.get("optimized_model"),
         "graph optimisation": target.get("opt_level"),
         "sync": fence and f"{fence['kind']}: {fence.get('how') or ''}".removesuffix(": "),
         "inputs": _tensors(result.model["inputs"]),
         "outputs": _tensors(result.model["outputs"]),
         "session created in": setup.get("session_ns") and units.duration(setup["session_ns"]),
-        "first run": setup.get("first_inference_ns") and units.duration(setup["first_inference_ns"]),
+        "first inference": setup.get("first_inference_ns") and units.duration(setup["first_inference_ns"]),
         "CPU": f"{cpu['model']}, {cpu.get('usable_cores')} of {cpu.get('cores')} cores usable",
         "GPUs": "; ".join(map(_gpu, environment["gpus"])),
         "load average": _load(environment.get("load_average")),
@@ -248,6 +260,10 @@ def _environment(result: Result) -> Table:
     }
     rows = tuple((name, str(value)) for name, value in known.items() if value not in (None, ""))
     return Table((), rows, title="Environment", media=PAGE)
+
+
+def _off(switch: bool | None) -> str | None:
+    return "off" if switch is False else None
 
 
 def _pairs(pairs: dict[str, Any] | None) -> str:

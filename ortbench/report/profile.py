@@ -41,7 +41,7 @@ from ortbench.report.phrases import heading, not_measured, remark, warnings
 
 _COLUMNS = (Column("phase", Kind.NAME, KEY), Column("samples"), Column("ortbench", Kind.TIME))
 _RANGE = Column("range", Kind.TIME)
-_GPU = columns(Kind.TIME, "to device", "to host", "kernels", group=2)
+_GPU = columns(Kind.TIME, "H2D", "D2H", "kernels", group=2)
 
 
 def build(profile: Profile, folder: str | None = None, remarks: Sequence[str] = ()) -> Report:
@@ -49,7 +49,7 @@ def build(profile: Profile, folder: str | None = None, remarks: Sequence[str] = 
     session, table = profile.session, phase_table(profile)
     about = "Medians of a profiled session, for the timeline and not for comparisons"
     if profile.recording is not None:
-        about += "; range: of the NVTX ranges; copies and kernels: of one run, by the GPU's clock"
+        about += "; range: of the NVTX ranges; copies and kernels: of one inference, by the GPU's clock"
     last: list[Block] = [
         Notes([*not_measured(session), *map(Note, nsight_says(profile)), *warnings(session)]),
         Notes([*map(remark, remarks)], media=TERMINAL),

@@ -3,142 +3,76 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
 from ortbench.analysis.bandwidth import measured
-from ortbench.analysis.findings.advice import sentences, superseded
-from ortbench.analysis.nodes.node_shares import missed
+from ortbench.analysis.findings.advice import findings, superseded
+from ortbench.analysis.findings.finding import Weight
 from ortbench.core import units
 from ortbench.core.files import write_or_note
-from ortbench.core.stats import SAMPLES_FOR, Stats
-from ortbench.model.modes import COPY_RATE, COPY_TIME, LATENCY, PHASE_NAMES, is_rate, mode_of
-from ortbench.model.result import CHAIN, LOAD, LOOP, SWEEP, Case, Result
+from ortbench.model.modes import ITEM_THROUGHPUT, ITEM_TIME, LATENCY, mode_of
+from ortbench.model.result import CHAIN, LOAD, LOOP, RUN, SWEEP, Case, Result
 from ortbench.report import bandwidth, sweep
 from ortbench.report import load as report_load
 from ortbench.report.bars import COPIES, FILLS, PER_RUN, SPLIT, WHOLE, segments_of
-from ortbench.report.composed import WHAT_A_LOOP_IS, chain_table, link_table, loop_table, stage_table, steps_csv
+from ortbench.report.case_table import Own, case_table, in_groups, is_marked, legend
+from ortbench.report.composed import chain_columns, link_table, loop_columns, stage_table, steps_csv
 from ortbench.report.costs import cost_parts
 from ortbench.report.markdown import markdown
 from ortbench.report.model import (
     DERIVED,
-    KEY,
+    MOST_LINES,
     NOTHING,
-    PAGE,
     TERMINAL,
-    UNCLEAR,
     Bar,
     Block,
-    Column,
-    Kind,
-    Note,
+    Findings,
     Notes,
     Paragraph,
     Report,
     Table,
-    columns,
-    filled,
 )
-from ortbench.report.phrases import (
-    cell,
-    has_items,
-    hint,
-    item_cells,
-    item_columns,
-    measured_report,
-    mode_name,
-    not_measured,
-    speedup_cells,
-    warnings,
-)
-from ortbench.report.placement import placement_parts
+from ortbench.report.phrases import advice, has_items, hint, measured_report, not_measured, warnings
+from ortbench.report.placement import placement_parts, titled
 from ortbench.report.records import records_csv
 
-# The columns in the order of their weight; those of a group stay together where the terminal is narrow.
-COLUMNS = (
-    Column("mode", Kind.NAME, KEY),
-    Column("latency", Kind.TIME, 1),
-    *columns(Kind.NUMBER, "speedup", "95% CI", group=2),
-    *columns(Kind.TIME, "p95", "p99", group=3),
-    Column("samples", Kind.NUMBER, 3),
-    *columns(Kind.TIME, "H2D", "inference", "D2H", group=4),
-    *columns(Kind.NUMBER, "inf/s", "copied/run", "copy rate", group=5),
-)
+WHAT_A_LOOP_IS = "loop: the first state is copied to the device, then all steps run; step: any one of them."
 
 
 def mode_table(result: Result) -> Table:
-    """The table of a run: a row for each mode that was measured, with a bar of its phases; only columns that hold something."""
-    return _MAIN.get(result.kind, _phase_table)(result)
-
-
-def _phase_table(result: Result) -> Table:
-    medians = [median for case in result.at_point() for phase in PHASE_NAMES if (median := case.median(phase))]
-    unit, scale = units.time_unit(max(medians, default=1))
-    shown = [case for case in result.at_point() if case.stats(LATENCY) is not None]
-    headed, rows = COLUMNS, tuple(_row(case, scale) for case in shown)
-    if has_items([result]):
-        headed = (*COLUMNS, *item_columns(6))
-        rows = tuple((*row, *item_cells([case])) for row, case in zip(rows, shown, strict=True))
-    bars = splits(result)
+    """The table of a run, a loop or a chain: a row for each mode that was measured, of a run with a bar of its phases."""
+    shown = measured_cases(result)
+    table = case_table(result, shown, own=_OWN.get(result.kind, _own)(result))
+    bars = splits(result) if result.kind == RUN else []
     if len(bars) == 1 and len(bars[0]) == 1:  # neither shared out nor beside another
         bars = []
-    return filled(Table(headed, rows, unit, title="Table", bars=bars))
+    return replace(table, bars=bars)
 
 
-_MAIN: dict[str, Callable[[Result], Table]] = {LOOP: loop_table, CHAIN: chain_table}
+def measured_cases(result: Result) -> list[Case]:
+    """The cases that have a row, in its order."""
+    return in_groups([case for case in result.at_point() if case.stats(LATENCY) is not None])
+
+
+def _own(result: Result) -> dict[str, Own]:
+    own = {"copied/inf": Own(_copied)}
+    return (
+        own if has_items([result]) else {**own, **dict.fromkeys((ITEM_THROUGHPUT, ITEM_TIME), Own(lambda _: NOTHING))}
+    )
+
+
+_OWN: dict[str, Callable[[Result], dict[str, Own]]] = {LOOP: loop_columns, CHAIN: chain_columns}
 _FURTHER: dict[str, tuple[Callable[[Result], Table], ...]] = {CHAIN: (stage_table, link_table)}
 _LEGENDS = {LOOP: WHAT_A_LOOP_IS}  # by kind, what the work is that is timed
 
 
-def _row(case: Case, scale: float) -> tuple[str, ...]:
-    total = case.stats(LATENCY)
-    assert total is not None
-    return (
-        mode_name(case),
-        units.time(total.median, scale),
-        *speedup_cells(case),
-        _percentile(case, total, "p95", scale),
-        _percentile(case, total, "p99", scale),
-        str(_runs(case)),
-        *_phase_cells(case, scale),
-        units.rate(1e9 / max(total.median, 1)),
-        *_copy_cells(case),
-    )
-
-
-def _runs(case: Case) -> int | None:
-    """How many inferences the figures of `latency` rest on; None where there are none."""
-    total = case.stats(LATENCY)
-    return None if total is None else total.n * case.inferences(LATENCY)
-
-
-def _phase_cells(case: Case, scale: float) -> tuple[str, str, str]:
-    if mode_of(case.mode).of_cpu_tensors:
-        copy, rest = case.value(COPY_TIME), case.value("inference")
-        if copy is None or rest is None:
-            return NOTHING, NOTHING, NOTHING
-        copies, inference = units.time(copy, scale), units.time(rest, scale)
-        # What a run with CPU tensors copies is known only in sum, so the sum stands for both directions.
-        return f"{DERIVED}{copies if copy > 0 else 0}", f"{DERIVED}{inference}", "(both)"
-    cells = []
-    for phase in ("h2d", "inference", "d2h"):
-        median = case.median(phase)
-        cells.append(NOTHING if median is None else units.time(median, scale))
-    return cells[0], cells[1], cells[2]
-
-
-def _percentile(case: Case, stats: Stats, name: str, scale: float) -> str:
-    # Everyone takes these columns for percentiles of latency.
-    if is_rate(case.mode, LATENCY) or stats.n < SAMPLES_FOR[name]:
-        return NOTHING
-    return units.time(getattr(stats, name), scale)
-
-
-def _copy_cells(case: Case) -> tuple[str, str]:
+def _copied(case: Case) -> str:
     if case.bytes_h2d is None or case.bytes_d2h is None:
-        return NOTHING, NOTHING
+        return NOTHING
     copied, mark = case.bytes_h2d + case.bytes_d2h, mode_of(case.mode).of_cpu_tensors
-    return (f"{DERIVED if mark and copied else ''}{units.size(copied)}" if copied else "0"), cell(case, COPY_RATE, mark)
+    return f"{DERIVED if mark and copied else ''}{units.size(copied)}" if copied else "0"
 
 
 # The bars
@@ -150,7 +84,7 @@ def splits(result: Result) -> list[Bar]:
     Phases are timed apart from `latency` and need not add up to it, so they share it out in proportion to their medians.
     Of a pipeline's copies there is what is not hidden.
     """
-    return [_split(case, total) for case in result.at_point() if (total := case.median(LATENCY)) is not None]
+    return [_split(case, case.median(LATENCY) or 0) for case in measured_cases(result)]
 
 
 def _split(case: Case, total: float) -> list[tuple[str, float]]:
@@ -159,14 +93,14 @@ def _split(case: Case, total: float) -> list[tuple[str, float]]:
     return [(FILLS[it.kind], it.ns / whole * total) for it in segments] if whole else [(FILLS[WHOLE], total)]
 
 
-_TITLES = {"h2d": "H2D", "d2h": "D2H", COPIES: "copies both ways", PER_RUN: "time per run (throughput)"}
+_TITLES = {"h2d": "H2D", "d2h": "D2H", COPIES: "copies (H2D and D2H)", PER_RUN: "time per inference (throughput)"}
 
 
 def split_legend(parts: Sequence[Bar]) -> str:
     """What bars mean."""
     used = {fill for row in parts for fill, size in row if size > 0}
-    fills = " ".join(f"{fill} {_TITLES.get(kind, kind)}" for kind, fill in FILLS.items() if fill in used)
-    return f"{SPLIT}: {fills}, scaled to latency"
+    fills = ", ".join(f"{fill} {_TITLES.get(kind, kind)}" for kind, fill in FILLS.items() if fill in used)
+    return f"{SPLIT} of latency: {fills}."
 
 
 # All of it
@@ -179,17 +113,21 @@ def build(result: Result, folder: str | None = None) -> Report:
 
 def _build(result: Result, folder: str | None) -> Report:
     table = mode_table(result)
-    said, off = sentences(result), bool(table.rows) and missed(result) is not None
-    notes = [*not_measured(result), *map(Note, said[off:]), *warnings(result, superseded(result))]
-    explained = filter(None, (f"Times are medians.{derived_mark(table)}", _LEGENDS.get(result.kind)))
+    found = findings(result)
+    off = [it for it in found if it.weight is Weight.DOUBT and table.rows]
+    rest = [it for it in found if it not in off]
+    said = [
+        Notes(not_measured(result)),
+        advice(rest, MOST_LINES - sum(len(it.lines) for it in off)),
+        Notes(warnings(result, superseded(result))),
+    ]
     parts: list[Sequence[Block]] = []
     if off:  # what the figures are of comes before them
-        parts.append([Notes([Note(said[0], "!", UNCLEAR)])])
+        parts.append([Findings(off)])
     if table.rows:
-        parts += [[table], _EXPLAINED.get(result.kind, _explained)(table)]
-    parts += [[it] for it in further_tables(result)]
-    parts += [*cost_parts(result), *placement_parts(result)]
-    return measured_report("ortbench", result, parts, notes, " ".join(explained), folder)
+        parts += [[table], _explained(result, table)]
+    parts += [titled(it) for it in further_tables(result)]
+    return measured_report("ortbench", result, parts, said, [*cost_parts(result), *placement_parts(result)], folder)
 
 
 _REPORTS: dict[str, Callable[[Result, str | None], Report]] = {LOAD: report_load.build, SWEEP: sweep.build}
@@ -200,34 +138,16 @@ def further_tables(result: Result) -> list[Table]:
     return [table for made in _FURTHER.get(result.kind, ()) if (table := made(result)).rows]
 
 
-def derived_mark(table: Table) -> str:
-    """A sentence on the mark of what was derived, after a space; nothing where no cell of the table has it."""
-    return f" {DERIVED} marks what was derived, not measured." if _is_marked(table) else ""
+_UNUSUAL = {LOOP: ("loop", "growth per step", "by step", "state/step")}  # by kind, what a reader may not know
 
 
-def _is_marked(table: Table) -> bool:
-    return any(cell.startswith(DERIVED) for row in table.rows for cell in row)
-
-
-def _explained(table: Table) -> list[Block]:
-    """What a terminal says right below the table."""
-    text = f"Times are medians, in {table.unit}" + (f"; {DERIVED} derived, not measured." if _is_marked(table) else ".")
+def _explained(result: Result, table: Table) -> list[Block]:
+    """What stands right below the table."""
     bars = [Paragraph(split_legend(table.bars), fills=True, media=TERMINAL)] if table.bars else []
-    marks = {SPLIT: bool(table.bars), DERIVED: _is_marked(table)}
-    return [
-        *bars,
-        Paragraph(text, media=TERMINAL | PAGE),
-        hint("fence", *(word for word, there in marks.items() if there)),
-    ]
-
-
-def _loop_explained(table: Table) -> list[Block]:
-    shown = {column.name for column in table.columns}
-    unusual = [word for word in ("each adds", "by step", "state/step") if word in shown]
-    return [Paragraph(f"Times are medians. {WHAT_A_LOOP_IS}", media=TERMINAL | PAGE), hint("fence", "loop", *unusual)]
-
-
-_EXPLAINED: dict[str, Callable[[Table], list[Block]]] = {LOOP: _loop_explained}
+    shown = {column.name for column in table.columns} | ({SPLIT} if table.bars else set())
+    unusual = [word for word in (SPLIT, *_UNUSUAL.get(result.kind, ())) if word in shown]
+    lines = [*filter(None, [_LEGENDS.get(result.kind, "")]), *legend(result, table)]
+    return [*bars, *map(Paragraph, lines), hint("sync", *unusual, *[DERIVED] * is_marked(table))]
 
 
 # Files

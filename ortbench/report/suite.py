@@ -6,10 +6,13 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ortbench.analysis.findings.finding import Finding
 from ortbench.analysis.items import Rate, best, is_batch
 from ortbench.core.parts import plain
-from ortbench.core.units import count, duration, energy, rate, ratio, size
+from ortbench.core.units import count, duration, energy, rate, size
 from ortbench.gate.limits import FAILED, PASSED, UNCLEAR
+from ortbench.model.kinds import RUN
+from ortbench.model.metrics import RATIO
 from ortbench.report import model
 from ortbench.report.model import (
     BAD,
@@ -20,9 +23,11 @@ from ortbench.report.model import (
     Cell,
     Column,
     Conclusion,
+    Findings,
     Kind,
     Note,
     Notes,
+    Paragraph,
     Report,
     SavedIn,
     Table,
@@ -45,33 +50,39 @@ def _rate_kept(rate_per_s: float) -> str:
     return f"{rate(rate_per_s)}/s"
 
 
+_ON_DEVICE = Column("tensors on the device", Kind.WORD)
+_THERE = f"tensors on the device: only if {RUN.on_device_needs}; all other figures are of modes with new inputs in each inference."
 # Columns, the fields of a record that they show, and how.
 _COLUMNS: tuple[tuple[Column, str, Callable[[Any], str]], ...] = (
     (Column("case", Kind.NAME, KEY), "id", str),
     (Column("cpu-tensors"), "cpu_ns", duration),
     (Column("fastest mode", Kind.WORD), "fastest", str),
     (Column("latency"), "fastest_ns", duration),
-    (Column("× cpu-tensors"), "speedup", ratio),
+    (Column("speedup"), "speedup", RATIO.text),
+    (_ON_DEVICE, "resident", str),
+    (Column("latency there"), "resident_ns", duration),
+    (Column("speedup there"), "resident_speedup", RATIO.text),
     (Column("CPU time"), "cpu_time_ns", duration),
 )
 _BEST_SHAPE = "best shape"  # of a sweep, of which the other figures are
 _OF_SHAPES = (Column(_BEST_SHAPE), "best_shape", str)
 _OF_ITEMS = (
     (Column("items/s"), "item_throughput_per_s", rate),
-    (Column("per item"), "item_time_ns", duration),
+    (Column("time per item"), "item_time_ns", duration),
 )
 _MORE = (
     (Column("steps"), "steps", str),  # of a loop, whose latency is all of them
     (Column("steps/s"), "step_throughput_per_s", rate),
-    (Column("most runs/s"), "throughput_per_s", rate),
-    (Column("callers"), "callers", str),
+    (Column("peak inf/s"), "throughput_per_s", rate),
+    (Column("clients"), "callers", str),
     (Column("knee"), "knee", str),
-    (Column("keeps SLO up to"), "slo_rate", _rate_kept),
+    (Column("highest rate in SLO"), "slo_rate", _rate_kept),
     (Column("device memory"), "device_memory_bytes", size),
     (Column("host memory"), "host_memory_bytes", size),
-    (Column("energy/run"), "energy_j", energy),  # of the fastest mode, with --energy
+    (Column("energy"), "energy_j", energy),  # of the fastest mode, with --measure-energy
 )
 _VERDICT = Column("verdict", Kind.WORD)
+_NOISY = 3  # cases on a busy machine that are told of one by one
 _TONES = {PASSED: GOOD, FAILED: BAD, BROKEN: BAD, UNCLEAR: model.UNCLEAR}
 
 
@@ -95,14 +106,26 @@ def case_table(records: Sequence[Record]) -> Table:
 def build(name: str, records: Sequence[Record], folder: str | None = None) -> Report:
     """The summary of a suite; `folder` is where it was saved, which is said in a terminal."""
     notes = [*(_reason(record) for record in records if record.reason), *map(Note, _best(records))]
-    words = [hint(*dict.fromkeys(record.outcome for record in records))] if records else []
+    words: list[Block] = [Paragraph(_THERE)] if any(record.resident is not None for record in records) else []
+    words += [hint(*dict.fromkeys(record.outcome for record in records))] if records else []
     last: list[Block] = [Notes(notes)] if notes else []
     last += [Conclusion(f"suite {name}: {headline(records)}"), SavedIn(folder)]
     across = across_cards(records)
     tables: list[list[Block]] = [[case_table(records), *words]]
     if across is not None:
         tables.append([across])
-    return Report(f"ortbench suite {name}: {headline(records)}", (*tables, last))
+    return Report(f"ortbench suite {name}: {headline(records)}", (*_noise(records), *tables, last))
+
+
+def _noise(records: Sequence[Record]) -> list[list[Block]]:
+    """Which cases were measured on a busy machine; no part where none was."""
+    busy = [record for record in records if record.noise is not None]
+    if not busy:
+        return []
+    shown = "; ".join(f"{it.id} ({str(it.noise).removeprefix('Busy machine: ').rstrip('.')})" for it in busy[:_NOISY])
+    more = f"; and {len(busy) - _NOISY} more" if len(busy) > _NOISY else ""
+    what = f"Busy machine in {len(busy)} of {count(len(records), 'case')}"
+    return [[Findings([Finding(what, f"{shown}{more}", 'wait-quiet = "60s" under [defaults]', tone=model.UNCLEAR)])]]
 
 
 def _best(records: Sequence[Record]) -> list[str]:
@@ -128,7 +151,7 @@ _CSV_COLUMNS = (
 
 # Columns that are there where any record has one of them.
 _CSV_MORE = (
-    ("best_shape",), ("steps", "step_throughput_per_s"), ("throughput_per_s", "callers", "knee", "slo_rate"), ("device_memory_bytes", "host_memory_bytes"), ("energy_j",),
+    ("resident", "resident_ns", "resident_speedup"), ("best_shape",), ("steps", "step_throughput_per_s"), ("throughput_per_s", "callers", "knee", "slo_rate"), ("device_memory_bytes", "host_memory_bytes"), ("energy_j",),
 )  # fmt: skip
 
 
@@ -155,15 +178,15 @@ def _of_node(record: Record) -> dict[str, str | None]:
     return {"node": node["name"], "address": node["address"], "card": node["card"], "driver": node["driver"]}
 
 
-_MACHINE = (Column("machine", Kind.WORD), Column("card", Kind.WORD))  # of a case
+_MACHINE = (Column("machine", Kind.WORD), Column("GPU", Kind.WORD))  # of a case
 _ACROSS = (
     Column("case", Kind.NAME, KEY),
-    Column("card", Kind.WORD),
+    Column("GPU", Kind.WORD),
     Column("machine", Kind.WORD),
     Column("fastest mode", Kind.WORD),
     Column("latency"),
-    Column("most runs/s"),
-    Column("× slowest card"),
+    Column("peak inf/s"),
+    Column("vs slowest GPU"),
 )
 
 
@@ -191,7 +214,7 @@ def across_cards(records: Sequence[Record]) -> Table | None:
         if record.alike is not None and card_of(record) is not None and _speed(record) is not None:
             groups.setdefault(record.alike, []).append(record)
     rows = [row for group in groups.values() if len({*map(card_of, group)}) > 1 for row in _card_rows(group)]
-    return filled(Table(_ACROSS, tuple(rows), title="The same cases on different cards")) if rows else None
+    return filled(Table(_ACROSS, tuple(rows), title="The same cases on different GPUs")) if rows else None
 
 
 def _card_rows(group: Sequence[Record]) -> list[tuple[str, ...]]:
@@ -205,7 +228,7 @@ def _card_rows(group: Sequence[Record]) -> list[tuple[str, ...]]:
             record.fastest or NOTHING,
             maybe(record.fastest_ns, duration),
             maybe(record.throughput_per_s, rate),
-            ratio(speed / slowest),
+            RATIO.text(speed / slowest),
         )
         for speed, record in sorted(speeds, key=lambda it: -it[0])
     ]

@@ -23,11 +23,11 @@ from ortbench.core.errors import BadInput
 from ortbench.core.safe_text import plain_name
 from ortbench.plan.option_types import text_of, texts_of
 from ortbench.plan.options import check_values, make
-from ortbench.suite.layers import GATE, KEYS, NEEDS, OPTIONS, Layer, Needs, Tables, Value, merged, places_of
+from ortbench.suite.layers import ALL, KEYS, NEEDS, OPTIONS, Layer, Needs, Tables, Value, merged, places_of
 from ortbench.suite.toml_file import SuiteFile, Where, dotted
 
 # What is relative to the file, and where {model} and {folder} stand for the model's name and folder.
-_PATHS = {flag for flag, option in {**OPTIONS, **GATE}.items() if option.kind.is_path}
+_PATHS = {flag for flag, option in ALL.items() if option.kind.is_path}
 
 
 @dataclass(frozen=True)
@@ -51,8 +51,6 @@ class SuiteCase:
 
 @dataclass(frozen=True)
 class Suite:
-    """A suite file that has been read."""
-
     name: str  # of the suite
     file: SuiteFile  # it came from
     cases: Sequence[SuiteCase]  # in the file's order
@@ -171,7 +169,6 @@ class _Reader:
         )
 
     def _needs(self, given: Mapping[str, Value]) -> Needs:
-        """What a case needs of a machine."""
         needs = make(Needs, {key: value.given for key, value in given.items()})
         with self._file.blaming(places_of(given), ()):
             check_values(needs)

@@ -13,9 +13,15 @@ from pathlib import Path
 from typing import Any
 
 from ortbench.core.errors import BadInput
-from ortbench.gate.baseline import BASELINE_CHAIN, LIVE_BASELINE, STORED_BASELINE, changes
+from ortbench.gate.baseline import (
+    BASELINE_CHAIN,
+    BASELINE_PYTHON,
+    LIVE_BASELINE,
+    STORED_BASELINE,
+    baseline_python,
+)
 from ortbench.gate.limits import Limits
-from ortbench.model.modes import ALL_MODES, CHAIN_MODES
+from ortbench.model.modes import ALL_MODES, CHAIN_MODES, named_modes
 from ortbench.plan.chain_plan import Chain, End, Link, Stage, in_order
 from ortbench.plan.loop_plan import Steps
 from ortbench.plan.option_types import whole_of
@@ -28,7 +34,7 @@ from ortbench.suite.layers import Layer, Tables, Value, merged, places_of
 from ortbench.suite.toml_file import SuiteFile, Where, dotted
 
 # Of a stage: what a loop's session and inputs have, but for what is said of the chain as a whole.
-_WHOLE = ("python", "engine-cache", "seed", "rtol", "atol", "expect", "steps", "share-buffers")
+_WHOLE = ("python", "engine-cache", "seed", "rtol", "atol", "expect", "steps", "optimized-model")
 OPTIONS = {
     it.flag: it._replace(lists=None)
     for it in options_of(Target, Inputs, Steps)
@@ -50,7 +56,7 @@ def plan_of(path: Path, environ: Mapping[str, str], given: RawOptions, command: 
         model=str(path),
         target=stages[0].target,
         inputs=inputs,
-        modes=tuple(dict.fromkeys(given.get("mode", CHAIN_MODES))),
+        modes=named_modes(given.get("mode", ()), CHAIN_MODES),
         loop=make(Loop, given),
         chain=replace(chain, stages=stages),
         command=command,
@@ -176,7 +182,7 @@ class _Reader:
 # In gates and suites
 
 _OWN = {it.flag for it in options_of(*PLAN, OutputOptions) if "chain" in it.commands}
-_OF_GATES = {it.flag for it in options_of(Limits, STORED_BASELINE)} | {BASELINE_CHAIN.flag, "baseline-python"}
+_OF_GATES = {it.flag for it in options_of(Limits, STORED_BASELINE)} | {BASELINE_CHAIN.flag, BASELINE_PYTHON.flag}
 _KNOWN = {it.flag: it for it in options_of(*PLAN, LIVE_BASELINE)}
 
 
@@ -194,7 +200,7 @@ def refuse_others(given: RawOptions) -> None:
 
 def why_not(flag: str) -> str:
     """Why an option is not for a chain, behind its name."""
-    if flag.startswith("baseline-"):
+    if flag.startswith("baseline"):
         return f"is of one model: give the baseline's chain a file of its own, {BASELINE_CHAIN.name} FILE"
     return "is not for a chain, whose file says how each stage runs"
 
@@ -211,7 +217,7 @@ def gated_plan_of(
 
 def baseline_of(plan: Plan, environ: Mapping[str, str], given: RawOptions) -> Plan:
     """The baseline's plan: of another chain, with another interpreter, or both."""
-    python = changes(Target, given).get("python", plan.target.python)
+    python = baseline_python(plan, given)
     same = {flag: value for flag, value in given.items() if flag != "python"}
     path = Path(given.get(BASELINE_CHAIN.flag) or plan.model)
     found = plan_of(path, environ, same if python is None else {**same, "python": python}, plan.command)

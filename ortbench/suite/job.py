@@ -10,15 +10,16 @@ from pathlib import Path
 from ortbench.gate.baseline import BASELINE_CHAIN, LIVE_BASELINE, baseline_of, has_live_baseline
 from ortbench.gate.contests import own_contests, regression_contests
 from ortbench.gate.limits import SLO, Limits, limits_of
-from ortbench.gate.live_load import check_live
+from ortbench.gate.live import check_live
+from ortbench.model.modes import IN_FLIGHT
 from ortbench.model.slo import Slo
 from ortbench.plan.configurations import eps_of
-from ortbench.plan.load_plan import ARRIVALS, LoadPlan, live_load
+from ortbench.plan.load_plan import ARRIVALS, LoadPlan, live_load, plan_under_load
 from ortbench.plan.load_plan import check as check_load
 from ortbench.plan.loop_plan import Steps
-from ortbench.plan.options import SWEPT, declared, make
+from ortbench.plan.options import BASELINE_SET, SWEPT, declared, make
 from ortbench.plan.plan import Plan, check
-from ortbench.plan.plan_builder import asked_modes, is_library, live, plan_of, weighing
+from ortbench.plan.plan_builder import asked_modes, held_modes, is_library, live, plan_of, weighing
 from ortbench.plan.sweep_plan import IN_SUITES, Shape, Swept, check_shapes, list_in, shapes_of
 from ortbench.suite import chain_file
 from ortbench.suite.cases import Suite, SuiteCase
@@ -26,7 +27,7 @@ from ortbench.suite.layers import LOADS, OPTIONS, Demand, demand_of, places_of
 from ortbench.suite.toml_file import Where
 
 _DEFAULTS = ("defaults",)
-_BASELINE = "baseline-"
+_BASELINE, _SET = "baseline-", f"{BASELINE_SET}."
 _OF_LOOPS = {it.flag for it in declared(Steps).values()}
 _OF_LOADS = {it.flag for it in LOADS}
 ONLY_SWEEPS = {it.flag for it in IN_SUITES}
@@ -74,7 +75,7 @@ class _Maker:
         self._given = {
             flag: value.given for flag, value in case.given.items() if value.given != {} or flag.startswith(_BASELINE)
         }
-        for flag in ("ep", f"{_BASELINE}ep"):
+        for flag in ("ep", f"{_SET}ep"):
             if is_library(self._given.get(flag, "")):  # relative to the file, as all paths are
                 self._given[flag] = str(self._file.path.parent / self._given[flag])
         if self._given.get("arrivals", ARRIVALS[0]) not in ARRIVALS:
@@ -98,6 +99,8 @@ class _Maker:
             return self._is_load
         if self._is_load and flag in OPTIONS and not _is_for_loads(flag):
             return False
+        if flag == "depth":
+            return bool({*IN_FLIGHT} & {*asked_modes(self._given)})
         return flag != BASELINE_CHAIN.flag and ("feedback" in self._given or flag not in _OF_LOOPS)
 
     def job(self) -> Job:
@@ -115,8 +118,7 @@ class _Maker:
         of_chain = self._case.of_chain
         named = (*self._case.where, "chain" if of_chain else "model")
         with self._blaming(named if of_chain else self._case.where):
-            modes = asked_modes(given) if "mode" in given else ()
-            limits = limits_of(given, is_live or "baseline" in given, modes)
+            limits = limits_of(given, is_live or "baseline" in given, held_modes(given))
             plan = weighing(self._plan(limits), limits.of_memory)
         if is_live and not self._is_load:
             plan = live(plan, given, limits.phases())
@@ -158,7 +160,7 @@ class _Maker:
         with self._blaming(case.where):
             slo = make(Swept, given).slo
             own = {flag: value for flag, value in given.items() if flag != SLO.flag}
-            limits = limits_of(own, "baseline" in given, asked_modes(given) if "mode" in given else ())
+            limits = limits_of(own, "baseline" in given, held_modes(given))
             limits = limits if slo is None else replace(limits, slo={slo.statistic: slo.limit_ns})
             own_contests(limits)
             found = shapes_of(case.model, given, self._command, limits.needed())
@@ -178,15 +180,14 @@ class _Maker:
     def _refuse_beside(self, kind: str, is_for: Callable[[str], bool]) -> None:
         """Refuse what a load or a sweep has not."""
         for flag in self._given:
-            if any(it in OPTIONS and not is_for(it) for it in (flag, flag.removeprefix(_BASELINE))):
+            if any(it in OPTIONS and not is_for(it) for it in (flag, flag.removeprefix(_SET))):
                 reason = f"is not for a {kind}; 'ortbench {kind} --help' lists what is"
                 raise self._file.mistake(self._where(flag), reason)
 
     def _plan(self, limits: Limits) -> Plan:
         case, needed = self._case, limits.needed()
-        if self._is_load:  # whose duration is that of a level
-            given = {flag: value for flag, value in self._given.items() if flag != "duration"}
-            return plan_of(case.model, given, self._command, needed)
+        if self._is_load:
+            return plan_under_load(case.model, self._given, self._command, needed)
         if not case.of_chain:
             return plan_of(case.model, self._given, self._command, needed)
         return chain_file.gated_plan_of(Path(case.model), self._environ, self._given, self._command, needed)
@@ -218,7 +219,7 @@ class _Maker:
             # As a default it is for those that have a baseline.
             is_default = self._where(flag)[:1] == _DEFAULTS
             if flag in self._case.given and not is_live and "baseline" not in self._case.given and not is_default:
-                message = "needs something to hold it against: baseline, or live one of baseline-model, baseline-ep …"
+                message = "needs something to compare with: baseline, or live baseline-model, baseline-set …"
                 raise self._file.mistake(self._where(flag), message)
 
     def _earlier(self) -> Path | None:

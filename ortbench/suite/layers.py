@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -9,11 +10,12 @@ from typing import Any
 
 from ortbench.core.ep_names import NVIDIA_EPS, SHORT_NAMES
 from ortbench.core.errors import BadInput
-from ortbench.gate.baseline import LIVE_BASELINE, STORED_BASELINE
+from ortbench.gate.baseline import LIVE_BASELINE, STORED_BASELINE, TYPED_BASELINE, setting
 from ortbench.gate.limits import Limits
+from ortbench.plan import renames
 from ortbench.plan.load_plan import LoadPlan
-from ortbench.plan.option_types import AMOUNTS, TEXT, WHOLE, text_of
-from ortbench.plan.options import RUNS, Option, declared, not_negative, option, options_of
+from ortbench.plan.option_types import AMOUNTS, SWITCH, TEXT, WHOLE, text_of
+from ortbench.plan.options import BASELINE_SET, RUNS, Option, declared, not_negative, option, options_of
 from ortbench.plan.plan import PLAN, Plan
 from ortbench.plan.sweep_plan import IN_SUITES
 from ortbench.suite.toml_file import SuiteFile, Where
@@ -81,8 +83,10 @@ LOADS = tuple(it for it in options_of(LoadPlan) if it.suite)
 OPTIONS = {it.flag: it.of("suite") for it in options_of(*PLAN, LOADS, IN_SUITES) if it.suite}
 # An SLO stays text until it is known whether it is that of a load or of a sweep.
 OPTIONS["slo"] = OPTIONS["slo"]._replace(kind=TEXT)
-GATE = {it.flag: it for it in options_of(Limits, STORED_BASELINE, LIVE_BASELINE) if it.suite}
-ALL = {**GATE, **OPTIONS, **NEEDS}
+GATE = {it.flag: it for it in options_of(Limits, STORED_BASELINE, TYPED_BASELINE) if it.suite}
+# A key of the table ``baseline-set`` is a layer's ``baseline-set.KEY``.
+_LIVE = {it.flag: it for it in LIVE_BASELINE}
+ALL = {**GATE, **_LIVE, **OPTIONS, **NEEDS}
 KEYS = (*OPTIONS, *NEEDS, "gate")  # of every table with options
 
 
@@ -123,6 +127,9 @@ class Tables:
         limits = [f"gate.{name}" for name in GATE] if "gate" in known else []  # one outside its gate is a likely slip
         for key in table:
             if key not in known:
+                now = renames.key_now(key, {it: option for it, option in ALL.items() if it in known})
+                if now is not None:
+                    raise self._file.mistake((*where, key), f"is now {now}")
                 close = get_close_matches(key.replace("_", "-"), [*known, *limits], 1)
                 hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(known)}"
                 raise self._file.mistake((*where, key), f"no such key; {hint}")
@@ -131,7 +138,7 @@ class Tables:
         layer = self._values(table, where, {**self._options, **NEEDS})
         gate, place = table.get("gate", {}), (*where, "gate")
         if gate is False:
-            layer.update(dict.fromkeys(GATE))
+            layer.update(dict.fromkeys([*GATE, *_LIVE]))
         else:
             layer.update(self._values(self.table(gate, place, list(GATE)), place, GATE))
         if layer.get("iterations") and (layer.get("duration") or layer.get("precision")):
@@ -140,11 +147,29 @@ class Tables:
         return layer
 
     def _values(self, table: Mapping[str, Any], where: Where, options: Mapping[str, Option]) -> dict[str, Value | None]:
-        return {
-            key: None if value is False else Value(self._given(options[key], value, (*where, key)), (*where, key))
-            for key, value in table.items()
-            if key in options
-        }
+        layer: dict[str, Value | None] = {}
+        for key, value in table.items():
+            if (option := options.get(key)) is None:
+                continue
+            if key == BASELINE_SET:
+                layer |= self._set(value, (*where, key))
+            elif value is False and option.kind is not SWITCH:
+                layer[key] = None
+            else:
+                layer[key] = Value(self._given(option, value, (*where, key)), (*where, key))
+        return layer
+
+    def _set(self, value: Any, where: Where) -> dict[str, Value | None]:
+        """What a baseline has of its own; false takes all of it back."""
+        if value is False:
+            return {flag: None for flag in _LIVE if flag.startswith(f"{BASELINE_SET}.")}
+        layer: dict[str, Value | None] = {}
+        for key, item in self.table(value, where).items():
+            place = (*where, key)
+            with self._file.at(where):
+                option = setting(key, "")
+            layer[option.flag] = Value(self._given(option, item, place), place)
+        return layer
 
     def _given(self, option: Option, value: Any, place: Where) -> Any:
         if option.kind.entries is None:
@@ -161,8 +186,9 @@ def places_of(given: Mapping[str, Value], prefix: str = "") -> dict[str, Where]:
     """Where options are given, by their names as errors have them: those with a prefix, with it and without it."""
     own = {flag: value.where for flag, value in given.items() if flag.startswith(prefix)}
     # An EP can be a path.
-    own = {**{f"{flag}-library": own[flag] for flag in ("ep", "baseline-ep") if flag in own}, **own}
-    return {f"--{name}": where for flag, where in own.items() for name in (flag, flag.removeprefix(prefix))}
+    own = {**{f"{flag}-library": own[flag] for flag in ("ep", f"{BASELINE_SET}.ep") if flag in own}, **own}
+    names = {name: where for flag, where in own.items() for name in (flag, re.sub(f"^{prefix}(set[.])?", "", flag))}
+    return {f"--{name.replace('.', ' ')}": where for name, where in names.items()}
 
 
 def merged(layers: Sequence[Layer], options: Mapping[str, Option] = ALL) -> dict[str, Value]:

@@ -9,13 +9,15 @@ from typing import Any
 from ortbench.analysis.host import cpu_time_ns
 from ortbench.analysis.loads.levels import CONCURRENCY, at, best_level, kept, knee_of, measured, rate_of
 from ortbench.analysis.memory import DEVICE, HOST, figure
+from ortbench.analysis.noise import sentence
 from ortbench.analysis.sweep import ITEMS, point_as_result
 from ortbench.core.errors import BENCHMARK_FAILED, CANNOT_TELL, DONE, NOT_COMPARABLE, REGRESSION
 from ortbench.core.parts import keys_of
 from ortbench.core.units import ratio, seconds
 from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Check, CheckData
 from ortbench.model import door, sound
-from ortbench.model.modes import CPU, ENERGY, ITEM_THROUGHPUT, ITEM_TIME, LATENCY, is_rate
+from ortbench.model.kinds import KINDS, RUN
+from ortbench.model.modes import CPU, ENERGY, ITEM_THROUGHPUT, ITEM_TIME, LATENCY, is_rate, mode_of
 from ortbench.model.result import LOAD, SWEEP, Result, work_of
 from ortbench.model.schema import Items, Node
 
@@ -47,9 +49,14 @@ class Record:
     seconds: float = 0.0  # it took
     checks: list[CheckData] = field(default_factory=list)  # of its gate, see `ortbench.gate.limits.Check`
     cpu_ns: float | None = None  # median of mode `cpu-tensors`, ns, or None
-    fastest: str | None = None  # mode with the shortest median, or None
+    # mode with the shortest median of those that take new inputs and return outputs in each inference, else of all, or None
+    fastest: str | None = None
     fastest_ns: float | None = None  # that median, ns, or None
     speedup: float | None = None  # how many times as fast as `cpu-tensors` it is, or None
+    # the same of a faster mode whose tensors stay on the device, or None
+    resident: str | None = None
+    resident_ns: float | None = None
+    resident_speedup: float | None = None
     items: Items | None = None  # how many a run has, and the dimension that says so, or None
     # item_throughput_per_s, item_time_ns: what that mode's median means for them, or None
     item_throughput_per_s: float | None = None
@@ -60,6 +67,7 @@ class Record:
     # device_memory_bytes, host_memory_bytes: what that mode takes of each side's memory, bytes, or None
     device_memory_bytes: int | None = None
     host_memory_bytes: int | None = None
+    noise: str | None = None  # what made the machine a busy one, in a sentence, or None
     energy_j: float | None = None  # what a run of that mode draws, J, or None
     # throughput_per_s, callers: of a load, the most runs/s and with how many callers (`fastest` is their mode), or None
     throughput_per_s: float | None = None
@@ -82,6 +90,8 @@ class Record:
             speed = "" if self.speedup is None or self.fastest == CPU else f" {ratio(self.speedup)}× cpu-tensors"
             of_shape = "" if self.best_shape is None else f"best {self.best_shape} with "
             parts.append(f"{of_shape}{self.fastest}{speed}")
+        if self.resident is not None and self.resident_speedup is not None:
+            parts.append(f"{self.resident} {ratio(self.resident_speedup)}× if {RUN.on_device_needs}")
         if self.node is not None:
             parts.append(f"on {self.node['name']}")
         if was_done or self.seconds:
@@ -106,7 +116,11 @@ Figures = dict[str, Any]  # the figures of a `Record`, by its attributes' names;
 
 def figures(result: Result) -> Figures:
     """The figures of a `Record`, by its attributes' names."""
-    where: Figures = {"provider": result.target["ep"], "node": result.environment.get("node")}
+    where: Figures = {
+        "provider": result.target["ep"],
+        "node": result.environment.get("node"),
+        "noise": sentence(result.noise),
+    }
     return {**where, **_FIGURES.get(result.kind, _of_times)(result)}
 
 
@@ -115,8 +129,12 @@ def _of_times(result: Result) -> Figures:
     medians = {case.mode: median for case in timed if (median := case.median(LATENCY))}
     if not medians:
         return {}
-    fastest = min(medians, key=lambda mode: medians[mode])
-    found = result.case(fastest)
+    kept = [mode for mode in medians if mode_of(mode).on_device and not KINDS[result.kind].counts_crossings]
+    fastest = min([mode for mode in medians if mode not in kept] or kept, key=lambda mode: medians[mode])
+    resident = min(
+        (mode for mode in kept if medians[mode] < medians[fastest]), key=lambda mode: medians[mode], default=None
+    )
+    found, there = result.case(fastest), None if resident is None else result.case(resident)
     assert found is not None  # all that were timed are ok
     spent = cpu_time_ns(found)
     return {
@@ -124,6 +142,9 @@ def _of_times(result: Result) -> Figures:
         "fastest": fastest,
         "fastest_ns": medians[fastest],
         "speedup": found.speedup.value if found.speedup else None,
+        "resident": resident,
+        "resident_ns": None if resident is None else medians[resident],
+        "resident_speedup": there.speedup.value if there is not None and there.speedup else None,
         "items": result.items,
         "item_throughput_per_s": found.value(ITEM_THROUGHPUT),
         "item_time_ns": found.value(ITEM_TIME),
@@ -139,10 +160,14 @@ def _of_times(result: Result) -> Figures:
 def _of_sweep(result: Result) -> Figures:
     """Those of the shape that gets most items done, as a run of it would have them."""
     of_modes = {} if result.best is None else result.best["modes"]
-    best = [it for mode, it in of_modes.items() if it is not None and it["by"] == ITEMS and not is_rate(mode, LATENCY)]
+    best = [
+        (not mode_of(mode).on_device, it["items_per_s"] or 0, it["shape"])
+        for mode, it in of_modes.items()
+        if it is not None and it["by"] == ITEMS and not is_rate(mode, LATENCY)
+    ]
     if not best:
         return {}
-    name = max(best, key=lambda it: it["items_per_s"] or 0)["shape"]
+    *_, name = max(best)
     (shape,) = (it for it in result.shapes if it.name == name)
     return {**_of_times(point_as_result(result, shape)), "best_shape": name}
 

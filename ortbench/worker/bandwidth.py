@@ -21,7 +21,6 @@ COPY_WARMUP_NS = 20_000_000  # of one size and direction; there are dozens, and 
 
 
 def bandwidth_open(state: State, target: dict[str, Any], seed: int) -> CopyEp:
-    """Load the EP for copies alone."""
     begin()
     wanted = target_from(target)
     state.copies = Copies(wanted, seed)
@@ -53,7 +52,6 @@ def bandwidth_prove(state: State, memory: str) -> CopiesProved:
 
 
 def bandwidth_block(state: State, direction: str, memory: str, size: int, n: int, drop: int) -> Samples:
-    """Time one block of copies."""
     pair = state.copies.pairs(memory)[size]
     ranges = Ranges(pair)
     start = time.perf_counter_ns()

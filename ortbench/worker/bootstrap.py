@@ -15,7 +15,6 @@ if sys.version_info < OLDEST:
 
 
 def main():  # type: ignore[no-untyped-def] # annotations are not for Python 2
-    """Run the worker."""
     if not getattr(sys.flags, "safe_path", False):  # new in Python 3.11, and an interpreter may be older
         del sys.path[0]  # where Python puts a script's folder, which has modules named like those of other packages
     import runpy

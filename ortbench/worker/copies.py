@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -26,9 +26,6 @@ from ortbench.worker.session.memory import (
 )
 from ortbench.worker.session.tensors import Array, TensorSpec, host_view
 from ortbench.worker.timing import TimedCall
-
-if TYPE_CHECKING:
-    pass
 
 # The larger of the two sizes that a fence is proved with, at most: in larger ones page faults of the host drown the rest.
 _PROOF_BYTES = 256_000

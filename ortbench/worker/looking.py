@@ -68,12 +68,10 @@ def _opening(asked: dict[str, Any], known: list[Any]) -> look_memory.Open:
 
 
 def measure_copies(state: State, modes: list[str], runs: int) -> dict[str, Measured]:
-    """What CUPTI records of some runs of modes that are set up, by mode."""
     return cupti.measure_copies([state.modes[mode] for mode in modes], runs)
 
 
 def close_up(state: State, mode: str) -> protocol.ClosedUp:
-    """Some inferences of a mode, each as its steps."""
     return {"inferences": step_times(state.modes[mode])}
 
 
@@ -109,7 +107,6 @@ def profile(state: State, stage: int | None = None) -> protocol.Recorded:
 
 
 def devices(state: State, library: str | None = None) -> protocol.Listed:
-    """Every EP and its devices, those of a library that is not a package included."""
     begin()
     eps = look_devices.list_devices(library)
     shared: list[Warned] = [{"code": SHARED, "message": sentence} for sentence in ep_by_name.all_shared()]
@@ -123,7 +120,6 @@ def devices(state: State, library: str | None = None) -> protocol.Listed:
 
 
 def check_device(state: State, library: str, number: int) -> list[protocol.Check]:
-    """What a plugin EP's device does outside of sessions, held to its contract."""
     begin()
     return look_devices.check_device(library, number)
 
@@ -134,7 +130,6 @@ def check_runs(state: State, threads: int, own: bool, runs: int) -> dict[str, st
 
 
 def inspect(state: State, model: str, target: dict[str, Any] | None, inputs: dict[str, Any]) -> protocol.Inspected:
-    """What a model takes, gives and consists of."""
     begin()
     return look_model.inspect_model(model, None if target is None else target_from(target), inputs_from(inputs))
 

@@ -169,7 +169,6 @@ def finish(state: State, mode: str) -> Finished:
 
 
 def capture(state: State, on: bool) -> Captured:
-    """Begin or end what a profiler is to record."""
     if state.capture is None:
         state.capture = Capture()
     if on:

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
 @dataclass
 class Opened:
-    """A model on an EP."""
-
     path: str
     target: Target
     request: Inputs
@@ -35,13 +33,11 @@ class Opened:
     data: Data
 
     def run_first(self) -> None:
-        """Make inputs and reference outputs."""
         from ortbench.worker.session import first_run
 
         self.data = first_run.make_data(self.path, self.model, self.request)
 
     def make(self, mode: str, depth: int) -> Mode:
-        """Set a mode up."""
         from ortbench.worker.modes.make import make_mode
 
         return make_mode(mode, self.model, self.data, depth)
@@ -52,7 +48,6 @@ class Opened:
 
     @property
     def loops(self) -> list[LoopData]:
-        """The arrays of each loop in it."""
         return []
 
     def references(self) -> tuple[Sequence[TensorSpec], Sequence[Value]]:
@@ -156,8 +151,6 @@ def opened_of(path: str, target: Target, request: Inputs, model: Model, steps: d
 
 @dataclass
 class Shared:
-    """What all shapes have in common."""
-
     path: str
     target: Target
     model: Model

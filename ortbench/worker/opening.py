@@ -38,8 +38,8 @@ def open(
     stages = Stages()
     begin()
     request, wanted = inputs_from(inputs), target_from(target)
-    if wanted.external is not None:
-        external_inputs.check(wanted.external)
+    if wanted.input_memory is not None:
+        external_inputs.check(wanted.input_memory)
     wanted, made, cache = _open_session(model, wanted, stages)
     opened = opened_of(model, wanted, request, made, steps)
     state.opened = opened  # also where the first run fails: the session then ends with the process
@@ -66,7 +66,7 @@ def _open_session(path: str, target: Target, stages: Stages) -> tuple[Target, Mo
     own = with_own(target, provider.name)
     stages.done("loading the EP")
     cache = engine_cache.Watch(path, own)
-    model = session.open_model(path, own, provider)
+    model = session.open_model(path, own, provider, optimized_path=own.optimized_model)
     stages.done("creating the session")
     return own, model, cache
 
@@ -170,7 +170,7 @@ def release(state: State) -> dict[str, object]:
     return {}
 
 
-_WAYS_OUT = "--dim, --shape, --length, --range change them, --data gives real ones"
+_WAYS_OUT = "--dim, --shape, --sequence-tensors, --range change them, --data gives real ones"
 
 
 def open_sweep(state: State, model: str, target: dict[str, Any]) -> protocol.OpenedSweep:

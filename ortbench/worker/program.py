@@ -15,9 +15,7 @@ from ortbench.model.modes import CPU, HOST_ACCESSIBLE
 from ortbench.plan.target import Inputs
 from ortbench.worker.inputs import files
 from ortbench.worker.loops.bound import BoundLoop
-from ortbench.worker.loops.modes import HostAccessibleLoop
 from ortbench.worker.modes.bound import BoundMode
-from ortbench.worker.modes.host_accessible import HostAccessibleMode
 from ortbench.worker.opened import Opened, OpenedLoop
 from ortbench.worker.proofs.outputs import FLOAT8, TOLERANCES
 from ortbench.worker.session import engine_cache, runtime, streams
@@ -30,7 +28,6 @@ from ortbench.worker.state import State
 
 if TYPE_CHECKING:
     from ortbench.model import protocol
-    from ortbench.worker.modes.base import Mode
     from ortbench.worker.proofs.fence import Fence
 
 
@@ -55,7 +52,7 @@ def program(state: State, mode: str) -> protocol.Program:
         "wait": _wait(made.fence),
         "wait_upload": None if made.upload_fence is None else _wait(made.upload_fence),
         "wait_download": None if made.download_fence is None else _wait(made.download_fence),
-        "by_address": _by_address(made),
+        "by_address": made.refused is not None,
         "captured": isinstance(made, BoundMode) and made.graph_id is not None,
         "dynamic": isinstance(made, BoundMode) and made.is_dynamic,
         "external": made.external.describe() if isinstance(made, BoundMode) and made.external is not None else None,
@@ -162,12 +159,6 @@ def _memory(place: Place, mode: str) -> str:
 
 def _wait(fence: Fence) -> protocol.ProgramWait:
     return {"kind": fence.kind, "by_token": fence.known is not None and fence.known.by_token}
-
-
-def _by_address(made: Mode) -> bool:
-    return (isinstance(made, HostAccessibleMode) and made.refused is not None) or (
-        isinstance(made, HostAccessibleLoop) and made.is_by_address
-    )
 
 
 def _step_input(array: Array, filled: str | None) -> protocol.StepInput:

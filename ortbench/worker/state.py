@@ -18,8 +18,6 @@ Answer = dict[str, Any]
 
 @dataclass
 class State:
-    """What a worker keeps."""
-
     opened: Opened = field(init=False)  # the model; there once it is open
     modes: dict[str, Mode] = field(default_factory=dict)  # those that are set up
     ranges: dict[str, Ranges] = field(default_factory=dict)  # their NVTX ranges

@@ -49,7 +49,6 @@ _TELLING_NS = 10_000_000  # so long must a phase run to tell how long one run ta
 
 
 def took(call: Callable[..., object], *given: object) -> int:
-    """How long a call takes, ns."""
     start = time.perf_counter_ns()
     call(*given)
     return time.perf_counter_ns() - start

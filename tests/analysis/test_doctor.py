@@ -11,6 +11,7 @@ from ortbench.analysis import packages
 from ortbench.analysis.doctor import BAD, GOOD, KNOW, examine, visible, works
 from ortbench.model.doctor_schema import Facts
 from tests.facts import SITE, card, ep, gpu_machine, hardware, quiet_machine
+from tests.results import noise_of
 
 GPU_PACKAGE = "pip install 'onnxruntime-gpu[cuda,cudnn]'"
 TOP = "ps -eo pcpu,pid,comm --sort=-pcpu | head"
@@ -32,7 +33,7 @@ def test_a_quiet_machine_is_good_in_every_line() -> None:
                 (GOOD, "no container limits how much of its cores' time it may take", ""),
                 (GOOD, "the frequency governor is performance", ""),
                 (GOOD, "turbo is off", ""),
-                (GOOD, "load average 0.1 over the last minute, for 8 cores", ""),
+                (GOOD, "other processes used 1.00% of 8 cores in the last second", ""),
                 (GOOD, "60.0 GB of 64.0 GB memory are free", ""),
             ],
         ),
@@ -97,10 +98,10 @@ def test_what_is_wrong_on_a_machine_without_a_card() -> None:
         (change(cpu__usable=2), KNOW, "Intel Xeon: this process may run on 2 of 8 cores"),
         (change(cpu__limit=1.5), BAD,
          "the container may take 1.5 cores' worth of time, and ONNX Runtime starts a thread for each core: all of them are stopped until the next period when it is spent",
-         "ortbench run MODEL --ep cpu --threads 1"),
-        (change(cpu__load=2.0), KNOW, "load average 2 over the last minute, for 8 cores: something else runs here"),
-        (change(cpu__load=4.0), BAD,
-         "load average 4 over the last minute, for 8 cores: other processes take time from what is measured", TOP),
+         "ortbench run MODEL --ep cpu --intra-op-threads 1"),
+        (change(cpu__last_second=noise_of(8, 4.0)), BAD, "Busy machine: other processes used 50% of 8 cores", TOP),
+        (change(cpu__last_second=noise_of(8, 0.0, stolen=2.0)), BAD, "Busy machine: the hypervisor took 25% of 8 cores", TOP),
+        (change(noise__machine=noise_of(8, 4.0)), BAD, "Busy machine: other processes used 50% of 8 cores", TOP),
         (change(memory__available=6_000_000_000), BAD,
          "6.00 GB of 64.0 GB memory are free: what does not fit is paged, which takes longest of all",
          "ps -eo rss,pid,comm --sort=-rss | head"),
@@ -275,7 +276,7 @@ def test_eps_of_one_name_are_told_apart_by_their_packages() -> None:
 
 def test_what_nobody_can_tell_is_left_out() -> None:
     facts = quiet_machine()
-    change(cpu__cores=None, cpu__usable=None, cpu__governors={}, cpu__turbo=None, cpu__load=None)(facts)
+    change(cpu__cores=None, cpu__usable=None, cpu__governors={}, cpu__turbo=None, cpu__last_second=None)(facts)
     facts["noise"] = None
     assert works(facts)
     texts = [text for _, _, text, _ in said(facts, GOOD, KNOW, BAD)]

@@ -52,7 +52,7 @@ def test_what_is_one_series() -> None:
         ({"model__path": "moved/m.onnx"}, True, True),
         ({"model__path": "moved/m.onnx", "model__sha256": B}, False, False),
         ({"target__ep": "OtherExecutionProvider"}, False, False),
-        ({"target__threads": 4}, False, False),
+        ({"target__intra_op_threads": 4}, False, False),
         ({"target__ep_options": {"a": "1"}}, False, False),
         ({"model__inputs": [tensor("x", [8, 3]), tensor("y", [])]}, False, False),
         ({"environment__cpu__model": "Other CPU"}, False, True),
@@ -71,7 +71,8 @@ def test_what_is_one_series() -> None:
         assert sizes(order) == [3]
     assert sizes([a, anew]) == [1, 1]
     one, other = (
-        result_of(measured("cpu-tensors", latency=steady([MS])), run_id="7", target__threads=it) for it in (1, 4)
+        result_of(measured("cpu-tensors", latency=steady([MS])), run_id="7", target__intra_op_threads=it)
+        for it in (1, 4)
     )
     assert sizes([one, other, one, other]) == [2, 2]
     loops = [loop_result(level("cpu-tensors"), loop=loop_of(steps)) for steps in (4, 8)]

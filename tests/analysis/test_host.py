@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from ortbench.analysis.findings.advice import sentences
-from ortbench.analysis.host import cpu_time_ns, host_sentences
+from ortbench.analysis.host import cpu_time_ns
+from ortbench.analysis.host import host_findings as findings
 from ortbench.analysis.nodes.gpu_activity import put_recorded
 from ortbench.core.ep_names import CAPTURING_EPS, CUDA_EP, SHORT_NAMES
 from ortbench.model.result import Case, Result
 from ortbench.model.schema import Items
-from tests.results import MS, US, case, copied, following, hosted, measured, result_of, stats, steady
+from tests.results import MS, US, case, copied, following, hosted, measured, result_of, said, sentences, stats, steady
 
 BATCH: Items = {"count": 8, "dim": "batch"}
 
@@ -22,6 +22,11 @@ def resident(*submit: int, latency: int = 2 * MS, blocks: int = 6) -> Case:
             latency=steady([latency] * blocks),
         )
     )
+
+
+def host_findings(result: Result) -> list[str]:
+    result.command = ["ortbench", "run", "m.onnx"]
+    return said(findings(result))
 
 
 def bound(*cases: Case, ep: str = "SomeExecutionProvider", items: Items | None = None, **target: object) -> Result:
@@ -41,62 +46,59 @@ def test_host_bound_says_what_helps_as_far_as_it_is_there() -> None:
         (case("cpu-tensors", latency=100), None),
     ]:
         assert of.value("enqueue_share") == share
-    said = "Host-bound: enqueue is 96% of an inference with device-resident"
-    graph = "--cuda-graph, which submits a run in one call"
-    batch = "a bigger batch (--dim batch=N), which gives the device more to do for each call"
+    what = "device-resident is host-bound: enqueue takes 96% of an inference."
+    graph, batch = "Next: ortbench run m.onnx --cuda-graph", "Next: ortbench run m.onnx --dim batch=16"
     late = resident(1920 * US)
-    assert host_sentences(bound(late)) == [f"{said}."]
-    assert host_sentences(bound(late, ep=CUDA_EP)) == [f"{said}; what helps: {graph}."]
-    assert host_sentences(bound(late, ep=CUDA_EP, items=BATCH)) == [f"{said}; what helps: {graph}, {batch}."]
-    assert host_sentences(bound(late, ep=CUDA_EP, items={"count": 8, "dim": None}, cuda_graph=True)) == [f"{said}."]
-    assert f"{said}." in sentences(bound(late))
+    assert host_findings(bound(late)) == [what]
+    assert host_findings(bound(late, ep=CUDA_EP)) == [what, graph]
+    assert host_findings(bound(late, ep=CUDA_EP, items=BATCH)) == [what, graph]
+    assert host_findings(bound(late, ep=CUDA_EP, items=BATCH, cuda_graph=True)) == [what, batch]
+    assert host_findings(bound(late, ep=CUDA_EP, items={"count": 8, "dim": None}, cuda_graph=True)) == [what]
+    assert what in sentences(bound(late))
     shared = following(measured("host-accessible", enqueue=steady([9900 * US] * 6), latency=steady([10 * MS] * 6)))
-    assert host_sentences(bound(shared, ep=CUDA_EP)) == [
-        "Host-bound: enqueue is 99% of an inference with host-accessible."
+    assert host_findings(bound(shared, ep=CUDA_EP)) == [
+        "host-accessible is host-bound: enqueue takes 99% of an inference."
     ]
     many = following(measured("device-resident-async", enqueue=steady([199 * US] * 6), latency=steady([200 * US] * 6)))
     many.inferences_per_sample = 100
-    assert host_sentences(bound(resident(1920 * US), many)) == [
-        "Host-bound: enqueue is 100% of a run with device-resident-async."
+    assert host_findings(bound(resident(1920 * US), many)) == [
+        "device-resident-async is host-bound: enqueue takes 100% of an inference."
     ]
 
 
 def test_from_where_on_it_is_host_bound() -> None:
     for submit, is_bound in [(1799 * US, False), (1800 * US, True), (1979 * US, True), (1981 * US, False)]:
-        assert bool(host_sentences(bound(resident(submit)))) is is_bound
+        assert bool(host_findings(bound(resident(submit)))) is is_bound
     # By the interval over pairs of blocks: not of five of them, nor where one in four is below the share.
     late, early = 1920 * US, 1700 * US
-    assert host_sentences(bound(resident(late, blocks=5))) == []
-    assert host_sentences(bound(resident(late, late, late, early, blocks=8))) == []
-    assert host_sentences(bound(resident(late, late, late, early, blocks=40)))
+    assert host_findings(bound(resident(late, blocks=5))) == []
+    assert host_findings(bound(resident(late, late, late, early, blocks=8))) == []
+    assert host_findings(bound(resident(late, late, late, early, blocks=40)))
     blocks = {"enqueue": steady([910 * US] * 6), "inference": steady([MS] * 6), "latency": steady([MS] * 6)}
     sure = following(measured("device-tensors", **blocks))
-    assert host_sentences(bound(resident(late, blocks=5), sure)) == [
-        "Host-bound: enqueue is 91% of an inference with device-tensors."
+    assert host_findings(bound(resident(late, blocks=5), sure)) == [
+        "device-tensors is host-bound: enqueue takes 91% of an inference."
     ]
     # What is waited for behind it is then no more than the fence takes by itself.
     waits = resident(1138 * US, latency=1143 * US)
-    assert host_sentences(bound(waits)) == []
+    assert host_findings(bound(waits)) == []
     waits = resident(1120 * US, latency=1143 * US)
-    assert host_sentences(bound(waits))
+    assert host_findings(bound(waits))
     waits.sync = {"kind": "synchronize_outputs", "cost_ns": 1 * US, "how": "", "h2d": None, "d2h": None}
-    assert host_sentences(bound(waits)) == []
+    assert host_findings(bound(waits)) == []
 
 
 def test_a_device_that_waits_for_launches_is_known_by_its_kernels() -> None:
     """The run itself waits, so that nothing else tells how long it submits."""
-    for kernels, said in [(700 * US, True), (701 * US, False), (0, False)]:
+    for kernels, is_told in [(700 * US, True), (701 * US, False), (0, False)]:
         case = measured("device-tensors", inference=steady([1 * MS] * 6), latency=steady([2 * MS] * 6))
         put_recorded(case, copied(1, 1, kernels))
-        found = host_sentences(bound(case, ep=CUDA_EP))
-        assert (
-            found
-            == [
-                "In device-tensors the GPU computes for 700 µs of an inference of 1.00 ms (70%) by CUPTI: the rest it waits for the host; "
-                "what helps: --cuda-graph, which submits a run in one call."
-            ]
-            * said
-        )
+        expected = [
+            "The GPU computes for 70% of an inference with device-tensors, the rest it waits for the host: 700 µs of 1.00 ms, measured "
+            "by CUPTI.",
+            "Next: ortbench run m.onnx --cuda-graph",
+        ]
+        assert host_findings(bound(case, ep=CUDA_EP)) == expected * is_told
 
 
 def test_the_eps_that_capture_are_those_of_the_worker() -> None:
@@ -118,16 +120,19 @@ def spinning(mode: str, on: int, off: int, within: int = 0) -> Case:
 def test_how_much_of_the_cpu_time_is_spinning() -> None:
     cpu, device = spinning("cpu-tensors", 2 * MS, 500 * US), spinning("device-tensors", 2 * MS, 1 * MS)
     assert tuple(it.value("spin_share") for it in (cpu, device, resident(1))) == (0.75, 0.5, None)
-    assert host_sentences(result_of(device, cpu)) == [
-        "≈75% of the CPU time with cpu-tensors is threads of ONNX Runtime that spin: with --session-config "
-        "session.intra_op.allow_spinning=0 a run has 500 µs of it in place of 2.00 ms, and takes 1.20 ms in place of 1.00 ms."
+    assert host_findings(result_of(device, cpu)) == [
+        "Spinning threads of ONNX Runtime take ≈75% of the CPU time of cpu-tensors: without spinning CPU time is 500 µs instead of "
+        "2.00 ms, latency 1.20 ms instead of 1.00 ms.",
+        "Next: ortbench run m.onnx --session-config session.intra_op.allow_spinning=0",
     ]
     known, few, unknown = (spinning("cpu-tensors", 2 * MS, 500 * US) for _ in range(3))
     few.metrics["cpu_time"] = stats(2 * MS, n=5)
     unknown.put("cpu_time_spin_off", 500 * US)
-    said = ["How much of the CPU time is threads that spin does not show in so few blocks."]
-    assert host_sentences(result_of(few)) == host_sentences(result_of(unknown)) == said
-    assert host_sentences(result_of(few, known))[0].startswith("≈75% of the CPU time with cpu-tensors is threads")
+    cannot_tell = ["How much CPU time threads spin away cannot be told from so few blocks."]
+    assert host_findings(result_of(few)) == host_findings(result_of(unknown)) == cannot_tell
+    assert host_findings(result_of(few, known))[0].startswith(
+        "Spinning threads of ONNX Runtime take ≈75% of the CPU time"
+    )
     for off, within in [(3 * MS, 0), (2 * MS, 0), (1950 * US, 30 * US)]:
         made = result_of(spinning("cpu-tensors", 2 * MS, off, within))
-        assert host_sentences(made) == ["That threads of ONNX Runtime spin is no measurable part of the CPU time."]
+        assert host_findings(made) == ["Spinning threads of ONNX Runtime take no measurable part of the CPU time."]

@@ -43,6 +43,7 @@ from tests.results import (
     opened,
     paced,
     serving,
+    slo_rate,
 )
 
 
@@ -84,12 +85,12 @@ def test_levels_are_ordered_and_told_apart() -> None:
     assert [(it.mode, at(it)) for it in measured(result, CONCURRENCY)] == [
         ("device-tensors", LoadPoint(CONCURRENCY, 2)), ("device-tensors", LoadPoint(CONCURRENCY, 8)), ("cpu-tensors", LoadPoint(CONCURRENCY, 4))
     ]  # fmt: skip
-    assert [at(it).text for it in measured(result, RATE)] == ["30 a second"]
-    assert LoadPoint(RATE, 83.981).text == "84.0 a second"  # which a search came upon
+    assert [at(it).text for it in measured(result, RATE)] == ["30 requests/s"]
+    assert LoadPoint(RATE, 83.981).text == "84.0 requests/s"  # which a search came upon
     assert [LoadPoint(CONCURRENCY, 1).text, LoadPoint(CONCURRENCY, 4).phrase, LoadPoint(RATE, 0.5).phrase] == [
-        "1 caller",
-        "with 4 callers",
-        "at 0.5 a second",
+        "1 client",
+        "with 4 clients",
+        "at 0.5 requests/s",
     ]
 
 
@@ -163,5 +164,5 @@ def test_an_slo_is_kept_by_the_figures() -> None:
     assert not holds(level, {"p99": 15 * MS, "max": 29 * MS})
     assert asked_of(paced()) == {"p99": 20 * MS}
     assert asked_of(serving()) is None
-    found: dict[str, Any] = {"cpu-tensors": {"rate": 210.0, "ci95": [205.0, 216.0]}, "device-tensors": None}
+    found: dict[str, Any] = {"cpu-tensors": slo_rate(210.0, 205.0, 216.0), "device-tensors": None}
     assert kept(load_result(level, slo={"p99": MS}, found=found)) == {"cpu-tensors": found["cpu-tensors"]}

@@ -1,105 +1,150 @@
-"""What is said of a load in sentences."""
+"""What is said of a load."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from ortbench.analysis.findings.advice import headline, sentences
-from ortbench.analysis.findings.load_advice import load_headline, load_sentences, slo_text
+from ortbench.analysis.findings.advice import headline
+from ortbench.analysis.findings.load_advice import load_findings, load_headline, slo_text
 from ortbench.model.result import Result
-from tests.results import MS, closed, failed_level, load_result, measured, opened, paced, serving, steady
+from tests.results import (
+    MS,
+    closed,
+    failed_level,
+    load_result,
+    measured,
+    opened,
+    paced,
+    said,
+    sentences,
+    serving,
+    slo_rate,
+    steady,
+)
 
-KNEE = "cpu-tensors: 4 callers reach 97% of the peak; beyond that only latency grows (p99 20.6 ms there, 40.0 ms with 8 callers)."
+
+def told(result: Result) -> list[str]:
+    return said(load_findings(result))
 
 
 def test_all_of_closed_loops() -> None:
-    assert load_sentences(serving()) == [
-        "cpu-tensors brings most: 400 runs/s with 8 callers.",
-        KNEE,
-        "device-tensors: 2 callers reach 97% of the peak; beyond that only latency grows (p99 10.6 ms there, 41.2 ms with 8 callers).",
+    assert told(serving()) == [
+        "No mode completes measurably more inferences/s than cpu-tensors, 400 with 8 clients: device-tensors is slower.",
+        "4 clients reach 97% of the peak, 400 inferences/s, with cpu-tensors: beyond, only latency grows: p99 20.6 ms with 4 clients, "
+        "40.0 ms with 8 clients.",
+        "2 clients reach 97% of the peak, 390 inferences/s, with device-tensors: beyond, only latency grows: p99 10.6 ms with 2 clients, "
+        "41.2 ms with 8 clients.",
     ]
-    assert load_headline(serving()) == "4 callers reach 97% of the peak: 400 runs/s with cpu-tensors"
-    assert sentences(serving()) == load_sentences(serving())
+    assert load_headline(serving()) == "4 clients reach 97% of the peak: 400 inferences/s with cpu-tensors"
+    assert sentences(serving()) == told(serving())
     assert headline(serving()) == load_headline(serving())
 
 
 def test_all_of_open_loops() -> None:
-    assert load_sentences(paced()) == [
-        "device-tensors: at 10 a second an inference takes 2.4 times as long as back to back (7.20 ms, not 3.00 ms); the SM clock falls "
-        "from 1725 to 210 MHz.",
-        "device-tensors: at 90 a second requests come as fast as they are served or faster: the queue grows as long as they come, so no "
-        "mean wait is shown.",
-        "device-tensors keeps p99 ≤ 20 ms at 10 and 30 a second, not at 90 (p99 1.90 s).",
-        "device-tensors: 3.00% of the requests were issued late by up to 4.00 ms at 30 a second: the machine, not the model.",
+    assert told(paced()) == [
+        "device-tensors meets p99 ≤ 20 ms at 10 and 30 requests/s: violated at 90 (p99 1.90 s).",
+        "device-tensors: at 10 requests/s an inference takes 2.4 times as long as back to back: 7.20 ms instead of 3.00 ms; the SM clock "
+        "falls from 1725 to 210 MHz.",
+        "device-tensors is saturated at 90 requests/s: the queue grows as long as requests arrive, so there is no mean queue delay.",
+        "The generator issued 3.00% of the requests late by up to 4.00 ms at 30 requests/s with device-tensors: the machine was late, "
+        "not the model.",
     ]
-    assert load_headline(paced()) == "At 30 a second p99 is 14.0 ms with device-tensors"
+    assert sentences(paced()) == [told(paced())[0], *told(paced())[1:]]
+    assert load_headline(paced()) == "At 30 requests/s p99 is 14.0 ms with device-tensors"
 
 
 def test_where_the_knee_is() -> None:
-    for rates, said in [
-        ([100, 200, 398], "cpu-tensors: 4 callers still bring 99% more runs/s than 2: the peak may lie beyond them."),
-        ([100, 99, 80], "cpu-tensors: one caller reaches 100% of the peak; beyond that only latency grows (p99 20.0 ms there, 80.0 ms with "
-                        "4 callers); with 4 callers runs/s fall to 80% of it."),
+    for rates, expected in [
+        ([100, 200, 398], ["The peak may lie beyond 4 clients with cpu-tensors: they complete 99% more inferences/s than 2 clients "
+                           "with cpu-tensors.", "Next: ortbench load m.onnx --concurrency 4,8,16"]),
+        ([100, 99, 80], ["1 client reaches 100% of the peak, 100 inferences/s, with cpu-tensors: beyond, only latency grows: p99 20.0 ms "
+                         "with 1 client, 80.0 ms with 4 clients; with 4 clients the rate falls to 80% of the peak."]),
     ]:  # fmt: skip
         levels = [closed("cpu-tensors", 2**number, per_s, 10.0 * 2**number) for number, per_s in enumerate(rates)]
-        assert load_sentences(load_result(*levels)) == [said]
+        result = load_result(*levels)
+        result.command = ["ortbench", "load", "m.onnx", "--concurrency", "1,2,4", "--json", "a.json"]
+        assert told(result) == expected
 
 
-def test_more_callers_that_neither_bring_nor_cost_anything() -> None:
+def test_several_modes_whose_peak_may_lie_beyond_are_one_finding() -> None:
+    levels = [
+        closed(mode, count, 100.0 * count, 10.0) for mode in ("cpu-tensors", "device-tensors") for count in (1, 2)
+    ]
+    found = told(load_result(*levels))
+    assert "The peak may lie beyond 2 clients with cpu-tensors and device-tensors: " in found[1]
+    assert found[2].startswith("Next: ")
+    assert len(found) == 3
+
+
+def test_more_clients_that_neither_bring_nor_cost_anything() -> None:
     result = load_result(closed("cpu-tensors", 1, 100, 10.0), closed("cpu-tensors", 2, 101, 10.0))
-    assert load_sentences(result) == [
-        "cpu-tensors: one caller reaches 99% of the peak; beyond that more bring no more."
+    assert told(result) == [
+        "1 client reaches 99% of the peak, 101 inferences/s, with cpu-tensors: more clients complete no more."
     ]
 
 
-def test_which_mode_brings_most() -> None:
-    for device, said in [
-        (
-            200,
-            "device-tensors brings most: 200 runs/s with 1 caller, 2.00 times cpu-tensors' most (95 %: 1.97 to 2.03), which is 100 with 1 caller.",
-        ),
-        (101, "No mode brings measurably more runs/s than cpu-tensors."),
-        (99.5, "No mode brings measurably more runs/s than cpu-tensors."),
-        (50, "cpu-tensors brings most: 100 runs/s with 1 caller."),
-    ]:
-        assert load_sentences(
-            load_result(closed("cpu-tensors", 1, 100, 10.0), closed("device-tensors", 1, device, 5.0))
-        ) == [said]
+def test_which_mode_completes_most() -> None:
+    none = "No mode completes measurably more inferences/s than cpu-tensors, 100 with 1 client: device-tensors"
+    for device, expected in [
+        (200, "device-tensors completes 200 inferences/s with 1 client, 2.00× those of cpu-tensors (95% CI 1.97 to 2.03): cpu-tensors "
+              "completes 100 with 1 client."),
+        (101, f"{none} does not differ measurably."),
+        (99.5, f"{none} does not differ measurably."),
+        (50, f"{none} is slower."),
+    ]:  # fmt: skip
+        result = load_result(closed("cpu-tensors", 1, 100, 10.0), closed("device-tensors", 1, device, 5.0))
+        assert told(result)[0] == expected
+        assert ("Next: ortbench code m.onnx --mode device-tensors" in told(result)) is (device == 200)
 
 
-def test_which_mode_brings_most_without_cpu() -> None:
-    one = closed("device-tensors", 1, 100, 10.0)
-    said = "device-tensors brings most: 100 runs/s with 1 caller"
-    assert load_sentences(load_result(one, closed("device-resident", 1, 50, 5.0))) == [f"{said}."]
-    assert load_sentences(load_result(one, closed("device-resident", 1, 99.5, 5.0))) == [f"{said}, not measurably so."]
-
-
-def test_waiting_for_the_lock_is_said_where_it_is_most() -> None:
-    levels = [closed("cpu-tensors", 1, 100, 1.0, gil_wait=0.02), closed("cpu-tensors", 8, 105, 8.0, gil_wait=0.12)]
-    assert load_sentences(load_result(*levels))[-1] == (
-        "cpu-tensors: callers waited for Python's lock 12% of the time with 8 callers: --sessions process shows what the EP can do."
+def test_modes_whose_tensors_stay_on_the_device_come_behind_those_that_can_replace_cpu_tensors() -> None:
+    modes = {"cpu-tensors": 100, "device-tensors": 150, "host-accessible": 200, "device-resident": 900}
+    result = load_result(*(closed(mode, 1, per_s, 10.0) for mode, per_s in modes.items()))
+    first, _, second, *_ = told(result)
+    assert first.startswith("host-accessible completes 200 inferences/s with 1 client, 2.00× those of cpu-tensors")
+    assert second.startswith("device-resident completes 900 inferences/s with 1 client, 9.00× those of cpu-tensors")
+    assert " if tensors never cross the link: " in second
+    assert load_headline(result) == (
+        "1 client: 200 inferences/s with host-accessible, 900 inferences/s with device-resident if tensors never cross the link"
     )
+
+
+def test_which_mode_completes_most_without_cpu() -> None:
+    one = closed("device-tensors", 1, 100, 10.0)
+    none = "No mode completes measurably more inferences/s than device-tensors, 100 with 1 client: device-resident"
+    assert told(load_result(one, closed("device-resident", 1, 50, 5.0))) == [f"{none} is slower."]
+    assert told(load_result(one, closed("device-resident", 1, 99.5, 5.0))) == [f"{none} does not differ measurably."]
+
+
+def test_waiting_for_the_gil_is_said_where_it_is_most() -> None:
+    levels = [closed("cpu-tensors", 1, 100, 1.0, gil_wait=0.02), closed("cpu-tensors", 8, 105, 8.0, gil_wait=0.12)]
+    result = load_result(*levels)
+    result.command = ["ortbench", "load", "m.onnx"]
+    assert told(result)[-2:] == [
+        "cpu-tensors: clients waited for the GIL 12% of the time with 8 clients.",
+        "Next: ortbench load m.onnx --sessions process",
+    ]
     quiet = [closed("cpu-tensors", 1, 100, 1.0, gil_wait=0.03), closed("cpu-tensors", 8, 105, 8.0, gil_wait=None)]
-    assert "lock" not in " ".join(load_sentences(load_result(*quiet)))
+    assert "GIL" not in " ".join(told(load_result(*quiet)))
 
 
-def test_callers_that_are_not_served_alike() -> None:
+def test_clients_that_are_not_served_equally() -> None:
     result = load_result(closed("cpu-tensors", 1, 100, 1.0), closed("cpu-tensors", 8, 105, 8.0, fairness=0.72))
-    assert load_sentences(result)[-1] == (
-        "cpu-tensors: callers are not served alike with 8 callers (Jain's index 0.72): as if 5.8 of 8 had shared the runs."
+    assert told(result)[-1] == (
+        "cpu-tensors: clients are not served equally with 8 clients: Jain's fairness index 0.72, as if 5.8 of 8 had shared the inferences."
     )
     fair = load_result(closed("cpu-tensors", 1, 100, 1.0), closed("cpu-tensors", 8, 105, 8.0, fairness=0.95))
-    assert "alike" not in " ".join(load_sentences(fair))
+    assert "equally" not in " ".join(told(fair))
 
 
 def test_slow_inferences_at_a_low_rate() -> None:
-    for p50_ms, said in [(3.3, False), (3.5, True)]:
+    for p50_ms, is_told in [(3.3, False), (3.5, True)]:
         alone = measured("cpu-tensors", latency=steady([3 * MS] * 8))
         result = load_result(opened("cpu-tensors", 30, p50_ms), alone=[alone])
         found = [
-            "cpu-tensors: at 30 a second an inference takes 1.1 times as long as back to back (3.40 ms, not 3.00 ms)."
+            "cpu-tensors: at 30 requests/s an inference takes 1.1 times as long as back to back: 3.40 ms instead of 3.00 ms."
         ]
-        assert load_sentences(result) == (found if said else [])
+        assert told(result) == (found if is_told else [])
 
 
 def rated(**found: Any) -> Result:
@@ -108,35 +153,37 @@ def rated(**found: Any) -> Result:
     )
 
 
-def test_the_highest_rate_that_keeps_the_slo() -> None:
-    result = rated(**{"cpu-tensors": None, "device-tensors": {"rate": 210.0, "ci95": [205.0, 216.0]}})
-    assert load_sentences(result) == [
-        "cpu-tensors keeps p99 ≤ 20 ms at none of the rates that were tried.",
-        "device-tensors keeps p99 ≤ 20 ms up to 210 a second (95 %: 205 to 216).",
+def test_the_highest_rate_that_meets_the_slo() -> None:
+    result = rated(**{"cpu-tensors": None, "device-tensors": slo_rate(210.0, 205.0, 216.0)})
+    assert told(result) == [
+        "device-tensors meets p99 ≤ 20 ms up to 210 requests/s (next run, 95 %: 205 to 216): 3 of 4 tries there met it; p99 18.0 ms over all of them.",
+        "cpu-tensors meets p99 ≤ 20 ms at none of the rates tried.",
     ]
-    assert load_headline(result) == "device-tensors keeps p99 ≤ 20 ms up to 210 a second"
+    assert load_headline(result) == "p99 ≤ 20 ms is met with device-tensors up to 210 requests/s"
 
 
-def test_an_slo_that_no_rate_keeps_and_one_that_all_do() -> None:
+def test_an_slo_that_no_rate_meets_and_one_that_all_do() -> None:
     levels = [opened("cpu-tensors", rate, 5.0, 30.0) for rate in (10, 20, 30)]
-    assert load_sentences(load_result(*levels, slo={"p99": 20 * MS})) == [
-        "cpu-tensors does not keep p99 ≤ 20 ms at 10, 20 and 30 a second (p99 30.0 ms)."
+    assert told(load_result(*levels, slo={"p99": 20 * MS})) == [
+        "cpu-tensors violates p99 ≤ 20 ms at 10, 20 and 30 requests/s: p99 30.0 ms."
     ]
-    assert load_sentences(load_result(*levels, slo={"p99": 30 * MS, "mean": 6 * MS})) == [
-        "cpu-tensors keeps p99 ≤ 30 ms and mean ≤ 6 ms at 10, 20 and 30 a second."
+    assert told(load_result(*levels, slo={"p99": 30 * MS, "mean": 6 * MS})) == [
+        "cpu-tensors meets p99 ≤ 30 ms and mean ≤ 6 ms at 10, 20 and 30 requests/s."
     ]
 
 
-def test_a_few_late_requests_are_not_worth_a_sentence() -> None:
-    assert load_sentences(load_result(opened("cpu-tensors", 30, 5.0, late_share=0.0009))) == []
+def test_a_few_late_requests_are_not_worth_a_finding() -> None:
+    assert told(load_result(opened("cpu-tensors", 30, 5.0, late_share=0.0009))) == []
 
 
 def test_nothing_and_little() -> None:
     assert load_headline(load_result(failed_level(closed("cpu-tensors", 1, 1, 1.0)))) == "Nothing was measured"
-    assert load_sentences(load_result(failed_level(closed("cpu-tensors", 1, 1, 1.0)))) == []
-    assert load_headline(load_result(closed("cpu-tensors", 4, 100, 1.0))) == "100 runs/s with 4 callers (cpu-tensors)"
+    assert told(load_result(failed_level(closed("cpu-tensors", 1, 1, 1.0)))) == []
+    assert (
+        load_headline(load_result(closed("cpu-tensors", 4, 100, 1.0))) == "4 clients: 100 inferences/s with cpu-tensors"
+    )
     assert (
         load_headline(load_result(opened("cpu-tensors", 90, 900.0, utilisation=1.0)))
-        == "Requests come faster than they are served"
+        == "Requests arrive faster than they are served"
     )
     assert slo_text({"p99": 1_500_000}) == "p99 ≤ 1.5 ms"

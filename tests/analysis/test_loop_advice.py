@@ -1,27 +1,29 @@
-"""What is said of a loop: its headline and its sentences, of made-up results whose figures are known."""
+"""What is said of a loop: its headline and its findings, of made-up results whose figures are known."""
 
 from __future__ import annotations
 
-from ortbench.analysis.findings import advice
 from ortbench.analysis.findings.advice import headline
 from ortbench.model.modes import SHARED
 from ortbench.model.result import Result
-from tests.results import MS, US, decoding, loop_case, loop_result
+from tests.results import MS, US, decoding, loop_case, loop_result, sentences
+
+NEEDS = "if the host does not need the state between steps"
+STATE = "device-resident is 2.07× as fast as cpu-tensors (95% CI 2.00 to 2.10)"
 
 
-def sentences(result: Result) -> list[str]:
-    """What is said of a loop, but for the command at its end, of which tests/report/test_programs.py has more."""
-    said = advice.sentences(result)
-    return said[:-1] if said and said[-1].startswith("The program that does so: ortbench code ") else said
+def told(result: Result) -> list[str]:
+    """What is said of a loop, but for the command that writes its program, of which tests/report/test_programs.py has more."""
+    return [it for it in sentences(result) if not it.startswith("Next: ortbench code ")]
 
 
 GROWING = [
-    "device-resident is 2.07 times as fast as cpu-tensors (95 %: 2.00 to 2.10): 23.0 kB of state a step on average, in and out "
-    "together, stay where they are. That saves ≈535 µs a step, ≈52% of it.",
-    "A step of device-resident still copies 100 B in and 100 B out that are no state: --resident IN (an input that is the same "
-    "in all steps) and --keep OUT (an output that the host needs after the last step only) leave them there.",
-    "Each step takes longer than the one before it, as the state grows by 1.00 kB: by 10.0 µs with cpu-tensors; with device-resident "
-    "no growth can be told from noise.",
+    f"{STATE}, {NEEDS}: 4.00 ms instead of 8.28 ms; 23.0 kB of state per step on average stay on the device; 100 B H2D and 100 B D2H "
+    "per step cross the link and count as copied.",
+    "A step of device-resident copies 100 B H2D and 100 B D2H besides the state.",
+    "Next: add --resident IN for an input that is the same in all steps, add --keep OUT for an output that the host needs after the "
+    "last step only",
+    "Each step takes longer than the last, by 10.0 µs with cpu-tensors: the state grows by 1.00 kB per step; with device-resident no "
+    "growth can be measured.",
 ]
 
 
@@ -34,69 +36,89 @@ def fixed(ratio: tuple[float, ...], resident: int = 500 * US, kept: int = 0) -> 
 
 
 def test_state_that_grows_and_what_it_costs() -> None:
-    assert sentences(decoding()) == GROWING
-    assert headline(decoding()) == "A loop is faster with its state on the device: 2.07 times as fast"
-    found = sentences(decoding(first=True))
-    assert found[1:3] == GROWING[1:]  # it is no part of what each step adds
-    assert found[3] == (
-        "The first step (sequence=5) takes 2.00 ms (a later one 1.04 ms) with cpu-tensors, 2.00 ms (a later one 500 µs) with "
-        "device-resident."
+    assert told(decoding()) == GROWING
+    assert headline(decoding()) == "The loop is 2.07× as fast with its state on the device (device-resident)"
+    found = told(decoding(first=True))
+    assert found[1:4] == GROWING[1:]  # it is no part of what each step adds
+    assert found[4] == (
+        "The first step (sequence=5) takes 2.00 ms with cpu-tensors, 2.00 ms with device-resident: a later step 1.04 ms with "
+        "cpu-tensors, 500 µs with device-resident."
     )
 
 
 def test_state_of_one_shape() -> None:
-    for ratio, said, first in [
+    for ratio, expected, first in [
         (
             (2.0, 1.9, 2.1),
-            "device-resident is 2.00 times as fast as cpu-tensors (95 %: 1.90 to 2.10): 80.0 kB of state a step, in and out together, "
-            "stay where they are. That saves ≈500 µs a step, ≈50% of it.",
-            "A loop is faster with its state on the device: 2.00 times as fast",
+            [f"device-resident is 2.00× as fast as cpu-tensors (95% CI 1.90 to 2.10), {NEEDS}: 2.00 ms instead of 4.00 ms; 80.0 kB of "
+             "state per step stay on the device."],
+            "The loop is 2.00× as fast with its state on the device (device-resident)",
         ),
         (
             (1.01, 0.98, 1.04),
-            "device-resident is 1.01 times as fast as cpu-tensors (95 %: 0.98 to 1.04): no difference can be told from noise.",
-            "Whether state on the device makes a loop faster cannot be told from noise",
+            ["No mode is measurably faster than cpu-tensors: device-resident does not differ measurably."],
+            "2.00k steps/s with device-resident; no mode is measurably faster",
         ),
         (
             (0.8, 0.75, 0.85),
-            "device-resident is 0.80 times as fast as cpu-tensors (95 %: 0.75 to 0.85): keeping the state on the device does not pay "
-            "here.",
-            "A loop is not faster with its state on the device: 0.80 times as fast",
+            ["No mode is measurably faster than cpu-tensors: device-resident is slower."],
+            "2.00k steps/s with device-resident; no mode is measurably faster",
         ),
         (
             (2.0,),
-            "device-resident is 2.00 times as fast as cpu-tensors; too few blocks for an interval: measure it again, a run has 9 or "
-            "more now.",
-            "2000 steps a second with device-resident",
+            [f"device-resident is 2.00× as fast as cpu-tensors, {NEEDS}: too few blocks for an interval.",
+             "Next: measure it again, a run has 9 or more now"],
+            "2.00k steps/s with device-resident",
         ),
-    ]:
-        assert sentences(fixed(ratio)) == [said]
+    ]:  # fmt: skip
+        assert told(fixed(ratio)) == expected
         assert headline(fixed(ratio)) == first
 
 
+def test_a_mode_that_takes_new_inputs_in_each_step_comes_first() -> None:
+    result = fixed((2.0, 1.9, 2.1))
+    result.cases.append(loop_case("host-accessible", [250 * US] * 4, (4.0, 3.9, 4.1)))
+    first, second = told(result)
+    assert first.startswith(
+        "host-accessible is 4.00× as fast as cpu-tensors (95% CI 3.90 to 4.10) with new inputs and outputs in each"
+    )
+    assert second.startswith("device-resident is 2.00× as fast as cpu-tensors but slower than host-accessible: ")
+    assert headline(result) == "The loop is 4.00× as fast (host-accessible)"
+
+
 def test_other_modes_and_other_copies() -> None:
-    for took, said in [(250 * US, "2.00 times as fast."), (500 * US, "no difference can be told from noise.")]:
+    for took, expected in [
+        (250 * US, "shared is 2.00× as fast as device-resident (95% CI 2.00 to 2.00): one buffer for past and present, not two in turns."),
+        (500 * US, "shared (one buffer for past and present) and device-resident (two in turns): no measurable difference."),
+    ]:  # fmt: skip
         result = fixed((2.0, 1.9, 2.1))
         result.cases.append(loop_case(SHARED.name, [took] * 4, (4.0, 3.9, 4.1)))
-        assert sentences(result)[-1] == (
-            f"One buffer for past and present (shared) instead of two in turns (device-resident): {said}"
-        )
+        assert told(result)[-1] == expected
     result = fixed((2.0, 1.9, 2.1))
     copied = result.cases[1].step_bytes
     assert copied is not None
     copied["step_d2h"] = 300
-    assert sentences(result)[1] == (
-        "A step of device-resident still copies 300 B out that are no state: --keep OUT (an output that the host needs after "
-        "the last step only) leaves them there."
-    )
+    assert told(result)[1:] == [
+        "A step of device-resident copies 300 B D2H besides the state.",
+        "Next: add --keep OUT for an output that the host needs after the last step only",
+    ]
     alone = loop_result(loop_case("device-resident", [500 * US] * 4))
-    assert headline(alone) == "2000 steps a second with device-resident"
-    assert sentences(alone) == []
+    assert headline(alone) == "2.00k steps/s with device-resident"
+    assert told(alone) == []
     assert headline(loop_result()) == "Nothing was measured"
+
+
+def test_on_the_cpu_ep_it_is_about_steps_and_what_to_do() -> None:
     result = fixed((2.0, 1.9, 2.1), kept=100)
     result.target["memory"] = {"kind": "host", "default": "Cpu", "host_accessible": None}
-    assert sentences(result) == [
-        "SomeExecutionProvider computes in host memory: no state crosses to a device. The other modes are IO binding, so the "
-        "differences show the cost of calls and of allocating outputs, not of a transfer."
+    found = told(result)
+    assert found[:2] == [
+        "cpu-tensors runs 1.00k steps/s on SomeExecutionProvider: 4.00 ms per loop.",
+        "Next: ortbench loop m.onnx --ep some --feedback present=past --intra-op-threads 1,2,4",
     ]
-    assert headline(result) == "SomeExecutionProvider computes in host memory: no state crosses to a device"
+    assert (
+        found[2]
+        == f"device-resident is 2.00× as fast as cpu-tensors (95% CI 1.90 to 2.10), {NEEDS}: 2.00 ms instead of 4.00 ms."
+    )
+    assert not any("device" in it for it in found[3:])
+    assert headline(result) == "The loop is 2.00× as fast (device-resident)"

@@ -69,7 +69,7 @@ def test_the_devices_figure_is_the_best_that_is_known() -> None:
     case = measured("cpu-tensors", latency=steady([1]))
     assert (figure(case, "device"), why_unknown(case, "device")) == (
         None,
-        "was not measured (--memory)",
+        "was not measured (--measure-memory)",
     )
     weighed(case, failed="out of memory")
     assert (figure(case, "host"), why_unknown(case, "host")) == (None, "could not be measured: out of memory")

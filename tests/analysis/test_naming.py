@@ -29,9 +29,9 @@ def of_batch(size: int, **changed: Any) -> Result:
 
 
 def test_names_that_were_given_and_names_that_a_file_may_have() -> None:
-    assert names(named("before"), named("after", target__threads=4)) == ["before", "after"]
+    assert names(named("before"), named("after", target__intra_op_threads=4)) == ["before", "after"]
     assert names(named("alone")) == ["alone"]
-    assert names(named("before"), result_of(target__threads=2)) == ["before", "threads=2"]
+    assert names(named("before"), result_of(target__intra_op_threads=2)) == ["before", "intra-op-threads=2"]
     for name, shown in [
         ("a\nb\x1b[31m", "a b\ufffd[31m"),
         ("x" * 5000, "x" * 199 + "…"),
@@ -47,8 +47,12 @@ def test_names_that_were_given_and_names_that_a_file_may_have() -> None:
 
 def test_what_differs_names_them() -> None:
     cases: list[tuple[str, list[Any], list[str]]] = [
-        ("target__threads", [1, 8], ["threads=1", "threads=8"]),
-        ("target__threads", [None, 8, 2], ["threads=default", "threads=8", "threads=2"]),
+        ("target__intra_op_threads", [1, 8], ["intra-op-threads=1", "intra-op-threads=8"]),
+        (
+            "target__intra_op_threads",
+            [None, 8, 2],
+            ["intra-op-threads=default", "intra-op-threads=8", "intra-op-threads=2"],
+        ),
         ("target__opt_level", ["all", "basic"], ["opt-level=all", "opt-level=basic"]),
         ("target__cuda_graph", [True, False], ["cuda-graph", "no cuda-graph"]),
         ("target__ep_options", [{}, {"a": "1", "b": "2"}], ["no ep-option", "a=1, b=2"]),
@@ -79,21 +83,26 @@ def test_what_differs_names_them() -> None:
 
 
 def test_as_little_as_tells_all_apart() -> None:
-    results = [of_batch(size, target__threads=threads) for size in (1, 8) for threads in (1, 2)]
-    assert names(*results) == ["batch=1 threads=1", "batch=1 threads=2", "batch=8 threads=1", "batch=8 threads=2"]
-    both = [result_of(target__threads=n, environment__onnxruntime=f"1.{n}") for n in (1, 2)]
-    assert names(*both) == ["threads=1", "threads=2"]
+    results = [of_batch(size, target__intra_op_threads=threads) for size in (1, 8) for threads in (1, 2)]
+    assert names(*results) == [
+        "batch=1 intra-op-threads=1",
+        "batch=1 intra-op-threads=2",
+        "batch=8 intra-op-threads=1",
+        "batch=8 intra-op-threads=2",
+    ]
+    both = [result_of(target__intra_op_threads=n, environment__onnxruntime=f"1.{n}") for n in (1, 2)]
+    assert names(*both) == ["intra-op-threads=1", "intra-op-threads=2"]
     # The EP alone leaves two alike; the threads alone tell all apart.
-    mixed = [result_of(target__ep=ep, target__threads=n) for n, ep in enumerate(("A", "A", "B"), 1)]
-    assert names(*mixed) == ["threads=1", "threads=2", "threads=3"]
+    mixed = [result_of(target__ep=ep, target__intra_op_threads=n) for n, ep in enumerate(("A", "A", "B"), 1)]
+    assert names(*mixed) == ["intra-op-threads=1", "intra-op-threads=2", "intra-op-threads=3"]
 
 
 def test_where_nothing_differs_the_file_names_it_if_somebody_has_named_that() -> None:
     assert names(result_of(), result_of(), paths=["old.json", "new.json"]) == ["old", "new"]
     assert names(result_of(), result_of(), paths=["a/result.json", "b/result.json"]) == ["a", "b"]
     assert names(result_of(), result_of()) == ["#1", "#2"]
-    assert names(result_of(), result_of(), result_of(target__threads=2)) == [
-        "threads=default #1", "threads=default #2", "threads=2",
+    assert names(result_of(), result_of(), result_of(target__intra_op_threads=2)) == [
+        "intra-op-threads=default #1", "intra-op-threads=default #2", "intra-op-threads=2",
     ]  # fmt: skip
 
 
@@ -120,7 +129,18 @@ def test_paths_tell_results_apart_and_numbers_sort_as_numbers() -> None:
         (["x.json", "x.json"], ["1 x", "2 x"]),
     ]:
         assert by_path([Path(path) for path in paths]) == found
-    mixed = ["batch=10", "batch=2", "a", "batch=2 threads=10", "batch=2 threads=9", "10", "9", "²", "m-1.9", "m-1.28"]
+    mixed = [
+        "batch=10",
+        "batch=2",
+        "a",
+        "batch=2 intra-op-threads=10",
+        "batch=2 intra-op-threads=9",
+        "10",
+        "9",
+        "²",
+        "m-1.9",
+        "m-1.28",
+    ]
     assert sorted(mixed, key=natural) == [
-        "9", "10", "a", "batch=2", "batch=2 threads=9", "batch=2 threads=10", "batch=10", "m-1.9", "m-1.28", "²",
+        "9", "10", "a", "batch=2", "batch=2 intra-op-threads=9", "batch=2 intra-op-threads=10", "batch=10", "m-1.9", "m-1.28", "²",
     ]  # fmt: skip

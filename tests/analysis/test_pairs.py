@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from ortbench.analysis.comparing.pairs import block_medians, blocks, shared, timed_phase
+from ortbench.analysis.comparing.pairs import blocks, by_round, ratio_of_medians, timed_phase
+from ortbench.core.stats import summarise
 from ortbench.model.result import Case
+from tests.expect import there
 from tests.results import measured, steady
 
 UNEVEN = {0: [5, 1, 3], 2: [8, 2], 7: [9]}
@@ -19,33 +21,40 @@ def test_blocks_are_cut_from_the_samples_of_their_phase() -> None:
     assert blocks(case, "latency") == list(UNEVEN.items())
     assert blocks(measured("cpu-tensors", latency=UNEVEN), "h2d") == []
     assert blocks(Case("cpu-tensors"), "latency") == []
-    assert block_medians(Case("cpu-tensors"), "latency") == {}
+    assert by_round(Case("cpu-tensors"), "latency") == {}
 
 
-def test_medians_of_blocks() -> None:
-    assert block_medians(measured("cpu-tensors", latency=UNEVEN), "latency") == {0: 3, 2: 5, 7: 9}
-    assert block_medians(measured("cpu-tensors", latency={0: [10, 11, 10**9]}), "latency") == {0: 11}
+def test_of_blocks_without_samples_there_are_the_medians() -> None:
+    case = measured("cpu-tensors", latency=UNEVEN)
+    assert by_round(case, "latency") == UNEVEN
+    del case.samples["latency"]
+    case.block_medians = {"latency": [3, 5, 9]}
+    assert by_round(case, "latency") == {0: [3], 2: [5], 7: [9]}
+
+
+def test_a_ratio_is_that_of_the_medians_beside_it() -> None:
+    """Pairs say twice as long, in nine of ten rounds; the medians of all samples do not, and they are what a table prints."""
+    rounds = range(10)
+    over = measured("cpu-tensors", latency={it: [20 + it, 20 + it, 300] for it in rounds})
+    under = measured("device-tensors", latency={it: [10, 30, 31] for it in rounds})
+    for case in (over, under):
+        case.metrics["latency"] = summarise(case.samples["latency"], [3] * 10)
+    found = there(ratio_of_medians((over, "latency"), (under, "latency")))
+    assert found.ratio == there(over.median("latency")) / there(under.median("latency")) < 1
+    low, high = there(found.ci95)
+    assert low <= found.ratio <= high
+    under.blocks["latency"] = [[number + 10, n, start] for number, n, start in under.blocks["latency"]]
+    assert ratio_of_medians((over, "latency"), (under, "latency")) is None  # no round in common
 
 
 def test_inference_is_timed_as_the_total_where_it_is_all_there_is() -> None:
     for mode in MODES_THAT_ARE_ALL_INFERENCE:
         assert timed_phase(mode, "inference") == "latency"
-        assert block_medians(measured(mode, latency=UNEVEN), "inference") == {0: 3, 2: 5, 7: 9}
+        assert by_round(measured(mode, latency=UNEVEN), "inference") == UNEVEN
     for mode in ["cpu-tensors", "device-tensors"]:
         assert timed_phase(mode, "inference") == "inference"
     case = measured("device-tensors", latency=steady([9, 9]), inference=steady([4, 5]))
-    assert block_medians(case, "inference") == {0: 4, 1: 5}
+    assert by_round(case, "inference") == steady([4, 5])
     for phase in ["latency", "h2d", "d2h"]:
         for mode in MODES_THAT_ARE_ALL_INFERENCE:
             assert timed_phase(mode, phase) == phase
-
-
-def test_shared_rounds() -> None:
-    for one, other, found in [
-        ({0: 1.0, 1: 2.0}, {0: 3.0, 1: 4.0}, ([1.0, 2.0], [3.0, 4.0])),
-        ({16: 1.0, 9: 2.0, 1: 9.0}, {9: 3.0, 16: 4.0, 5: 9.0}, ([2.0, 1.0], [3.0, 4.0])),  # by round, common ones only
-        ({0: 1.0}, {1: 1.0}, ([], [])),
-        ({}, {1: 1.0}, ([], [])),
-    ]:
-        assert shared(one, other) == found
-        assert shared(other, one) == found[::-1]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from ortbench.analysis.findings.advice import headline, headline_of_many, sentences, superseded
+from ortbench.analysis.findings.advice import headline, headline_of_many, superseded
 from ortbench.analysis.nodes.node_shares import missed, mostly_on_cpu
 from ortbench.core.ep_names import CPU_EP
 from ortbench.core.stats import Value
 from ortbench.model.result import Result
-from tests.results import EP, MB, copying, island, profiled, published, with_failures
+from tests.results import EP, MB, copying, island, profiled, published, sentences, tensor, with_failures
 
+INSPECT = "Next: ortbench inspect m.onnx --ep auto"
 WARNING = ("cpu-nodes", "1 node stays on the CPU: Clip; 1 Memcpy node copies between them in every run")
 
 
@@ -38,14 +39,18 @@ def crossings(to_host: int, from_host: int, there: int | None = 25 * MB, back: i
 
 def test_a_copy_inside_the_graph_comes_first() -> None:
     made = placed(2, 1, 1, memcpy=crossings(1, 0))
-    assert sentences(made)[:2] == [
-        "1 Memcpy node copies 25.0 MB to the host inside every run, in every mode, since 1 of 3 nodes is on the CPU (Clip). "
-        "That counts as inference here, not as copies; --nodes says what it takes.",
-        "With CPU tensors ≈58% of a run is copies at the edges (≈4.20 ms of 7.20 ms: its latency less that of "
-        "device-resident).",
+    assert sentences(made)[:3] == [
+        "1 Memcpy node copies 25.0 MB to the host in each inference, in every mode: 1 of 3 nodes is on the CPU (Clip); counted as "
+        "inference, not as copies.",
+        "Next: ortbench run m.onnx --ep some --measure-nodes",
+        "Copies of inputs and outputs take ≈58% of the latency of cpu-tensors: ≈4.20 ms of 7.20 ms, the latency less that of "
+        "device-resident.",
     ]
-    assert sentences(made)[2:] == sentences(published())[1:]
-    assert headline(made) == "≈58% of a run with CPU tensors is copies at the edges; 25.0 MB is copied inside the graph"
+    assert sentences(made)[3:] == sentences(published())[1:]
+    made.model["outputs"] = [tensor("z", [1], 26 * MB)]  # more than the graph copies inside
+    assert sentences(made)[0].startswith("Copies of inputs and outputs take ≈58%")
+    assert headline(made).startswith("Copies of inputs and outputs take ≈58% of the latency of cpu-tensors: ")
+    assert headline(made).endswith("; 25.0 MB is copied inside the graph")
     assert superseded(made) == {"cpu-nodes"}
 
 
@@ -53,25 +58,27 @@ def test_bytes_inside_the_graph_as_far_as_they_are_known() -> None:
     for more, said, moved in [
         (
             {"memcpy": crossings(2, 3, 4 * MB, 100)},
-            "5 Memcpy nodes copy 4.00 MB to the host and 100 B from the host inside every run",
+            "5 Memcpy nodes copy 4.00 MB to the host and 100 B from the host in each inference",
             "4.00 MB",
         ),
-        ({"memcpy": crossings(0, 5)}, "5 Memcpy nodes copy 25.0 MB from the host inside every run", "25.0 MB"),
-        ({"memcpy": crossings(2, 3, None)}, "5 Memcpy nodes copy to the host and 25.0 MB from the host inside", "more"),
-        ({}, "5 Memcpy nodes copy between CPU and device inside every run", "more"),  # of an earlier version
+        ({"memcpy": crossings(0, 5)}, "5 Memcpy nodes copy 25.0 MB from the host in each inference", "25.0 MB"),
+        ({"memcpy": crossings(2, 3, None)}, "5 Memcpy nodes copy to the host and 25.0 MB from the host in", "more"),
+        ({}, "5 Memcpy nodes copy between CPU and device in each inference", "more"),  # of an earlier version
     ]:
         made = placed(20, 2, 5, **more)
         assert sentences(made)[0].startswith(said)
-        assert "since 2 of 22 nodes are on the CPU (2 Clip)." in sentences(made)[0]
+        assert ": 2 of 22 nodes are on the CPU (2 Clip); " in sentences(made)[0]
         assert headline(made).endswith(f"; {moved} is copied inside the graph")
 
 
 def test_profiled_nodes_say_it_first_and_better() -> None:
     made = placed(4, 1, 2, memcpy=crossings(1, 1))
     made.nodes = profiled(islands=[island()])
-    first, second, *others = sentences(made)
-    assert first.startswith("Up to ≈18% of a run is a CPU island: Det on the CPU forces 2 Memcpy nodes")
-    assert second.startswith("With CPU tensors ≈58% of a run is copies at the edges")
+    first, _, second, *others = sentences(made)
+    assert first.startswith(
+        "A CPU fallback subgraph takes up to ≈18% of an inference: Det on the CPU forces 2 Memcpy nodes"
+    )
+    assert second.startswith("Copies of inputs and outputs take ≈58%")
     assert not any("Memcpy" in said for said in (second, *others))
 
 
@@ -80,19 +87,23 @@ def test_copies_at_the_edges_beside_those_inside() -> None:
     made.cases[2].speedup = Value(1.0, (0.9, 1.1))
     copying(made.cases[0], -100_000, 7_300_000)
     assert headline(made) == (
-        "Copies at the edges are not a measurable part of a run with CPU tensors; 25.0 MB is copied inside the graph"
+        "Copies of inputs and outputs take no measurable part of the latency of cpu-tensors, 7.20 ms; host-accessible is 1.80× as "
+        "fast; 25.0 MB is copied inside the graph"
     )
-    assert sentences(made)[1] == (
-        "Copies at the edges are not a measurable part of a run with CPU tensors here, so keeping tensors on the device does "
-        "not pay."
+    assert sentences(made)[2] == (
+        "Copies of inputs and outputs take no measurable part of the latency of cpu-tensors: device-resident is 1.00× as fast as "
+        "cpu-tensors (95% CI 0.900 to 1.10)."
     )
     for made in (placed(3, 0), placed(2, 1), placed(2, 1, None)):
         assert sentences(made) == sentences(published())
-        assert headline(made) == "≈58% of a run with CPU tensors is copies"
+        assert headline(made) == headline(published())
         assert superseded(made) == set()
     inside = placed(2, 1, 1, memcpy=crossings(1, 0))
-    assert headline_of_many([inside, published()]) == "≈58% of a run with CPU tensors is copies at the edges"
-    assert headline_of_many([published(), published()]) == "≈58% of a run with CPU tensors is copies"
+    assert (
+        headline_of_many([inside, published()])
+        == "Copies of inputs and outputs take ≈58% of the latency of cpu-tensors"
+    )
+    assert headline_of_many([published(), published()]) == "Copies take ≈58% of the latency of cpu-tensors"
 
 
 # Nodes that are elsewhere
@@ -107,16 +118,16 @@ def test_nodes_that_are_not_where_they_were_asked_for() -> None:
         (2, 3, f"Most of the model is on the CPU, not on {EP}: 3 of 5 nodes", " (3 Clip)"),
     ]:
         made = placed(there, on_cpu)
-        assert sentences(made) == [f"{said}{operators}.", *sentences(published())]
+        assert sentences(made) == [f"{said}{operators}.", INSPECT, *sentences(published())]
         assert headline(made) == said
         assert superseded(made) == {"cpu-nodes"}
         assert (missed(made) is None) is (mostly_on_cpu(made) is not None)
     assert missed(placed(3, 3)) is mostly_on_cpu(placed(3, 3)) is None
-    first, second, *_ = sentences(placed(2, 9, 1, memcpy=crossings(1, 0)))
+    first, _, second, *_ = sentences(placed(2, 9, 1, memcpy=crossings(1, 0)))
     assert first == f"Most of the model is on the CPU, not on {EP}: 9 of 11 nodes (9 Clip)."
     assert second == (
-        "1 Memcpy node copies 25.0 MB to the host inside every run, in every mode, since 9 of 11 nodes are on the CPU. That "
-        "counts as inference here, not as copies; --nodes says what it takes."
+        "1 Memcpy node copies 25.0 MB to the host in each inference, in every mode: 9 of 11 nodes are on the CPU; counted as "
+        "inference, not as copies."
     )
     made = placed(0, 0)
     made.placement["nodes"] = {"OtherExecutionProvider": 2, CPU_EP: 1}
@@ -127,7 +138,7 @@ def test_profiled_times_count_for_more_than_the_number_of_nodes() -> None:
     few, many = placed(4, 1), placed(1, 4)
     few.nodes = profiled(memcpy=[], islands=[], eps=[{"ep": CPU_EP, "nodes": 1, "ns": 710_000, "share": 0.71}])
     many.nodes = profiled(memcpy=[], islands=[], eps=[{"ep": CPU_EP, "nodes": 4, "ns": 10_000, "share": 0.01}])
-    assert mostly_on_cpu(few) == f"Most of a run is on the CPU, not on {EP}: ≈71%, 1 of 5 nodes"
+    assert mostly_on_cpu(few) == f"Most of an inference is on the CPU, not on {EP}: ≈71%, 1 of 5 nodes"
     assert mostly_on_cpu(many) is None
 
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ortbench.analysis.findings.advice import sentences
-from ortbench.analysis.tensor_memory import Held, elsewhere_sentences, held
+from ortbench.analysis.tensor_memory import Held, elsewhere_findings, held
 from ortbench.model.result import Case, Result
 from ortbench.model.schema import TensorPlace
-from tests.results import MB, MS, case, once, published, result_of, tensor, with_bytes
+from tests.results import MB, MS, case, once, published, result_of, said, sentences, tensor, with_bytes
 
 DEVICE, HOST = "Mem (DEFAULT)", "host memory"
 WANTED = "the session wants it there"
@@ -51,6 +50,10 @@ def made_on_the_cpu(image: int | None = 25 * MB, adjusted: int | None = 25 * MB)
     )  # fmt: skip
 
 
+def told(result: Result) -> list[str]:
+    return said(elsewhere_findings(result))
+
+
 def test_where_every_tensor_was_in_each_mode() -> None:
     assert held(made_on_the_cpu()) == [
         Held("inputs", ("image",), ("cpu-tensors",), HOST, "an array that is given to run", usual=True),
@@ -61,19 +64,19 @@ def test_where_every_tensor_was_in_each_mode() -> None:
 
 
 def test_an_output_in_host_memory_with_what_the_device_would_cost() -> None:
-    said = (
-        "output adjusted is bound in host memory, not on the device: Clip makes it on the CPU. Bound on the device it costs "
-        "another copy in every run, ≈6.25 ms (25.0 MB at the rate of H2D in device-tensors)."
+    expected = (
+        "Output adjusted is bound in host memory, not on the device: Clip makes it on the CPU; bound on the device would cost "
+        "another copy per inference, ≈6.25 ms (25.0 MB at the rate of H2D in device-tensors)."
     )
-    assert elsewhere_sentences(made_on_the_cpu()) == [said]
-    assert said in sentences(made_on_the_cpu())
+    assert told(made_on_the_cpu()) == [expected]
+    assert expected in sentences(made_on_the_cpu())
     made = made_on_the_cpu()
     del made.cases[1]
-    assert elsewhere_sentences(made)[0].endswith("≈6.00 ms (25.0 MB at the rate of H2D in device-resident).")
+    assert told(made)[0].endswith("≈6.00 ms (25.0 MB at the rate of H2D in device-resident).")
     # A copy of a quarter of the bytes need not take a quarter of the time.
     for image, adjusted in [(25 * MB, 6 * MB), (25 * MB, 101 * MB), (25 * MB, None), (None, MB)]:
         made = made_on_the_cpu(image, adjusted)
-        assert elsewhere_sentences(made)[0].endswith("Bound on the device it costs another copy in every run.")
+        assert told(made)[0].endswith("bound on the device would cost another copy per inference.")
 
 
 def test_an_input_is_copied_the_other_way() -> None:
@@ -82,9 +85,9 @@ def test_an_input_is_copied_the_other_way() -> None:
     with_bytes(device, 4 * MB, 4 * MB)
     inputs = [tensor("x", [1], 4 * MB), tensor("shape", [1], 2 * MB)]
     made = result_of(device, model__inputs=inputs, model__outputs=[tensor("y", [1], 4 * MB)])
-    assert elsewhere_sentences(made) == [
-        "input shape is bound in host memory, not on the device: Reshape takes it there. Bound on the device it costs another "
-        "copy in every run, ≈2.00 ms (2.00 MB at the rate of D2H in device-tensors)."
+    assert told(made) == [
+        "Input shape is bound in host memory, not on the device: Reshape takes it there; bound on the device would cost another "
+        "copy per inference, ≈2.00 ms (2.00 MB at the rate of D2H in device-tensors)."
     ]
 
 
@@ -92,31 +95,31 @@ def test_tensors_that_are_alike_and_many_kinds() -> None:
     names = [f"present.{number}" for number in range(64)]
     device = placed(case("device-tensors", inference=1 * MS, latency=1 * MS), [], [off(name) for name in names])
     made = result_of(device, model__inputs=[], model__outputs=[tensor(name, [1], 4) for name in names])
-    assert elsewhere_sentences(made) == [
-        "outputs present.0, present.1, present.2 and 61 more are bound in host memory, not on the device: Clip makes it on "
-        "the CPU. Bound on the device each costs another copy in every run."
+    assert told(made) == [
+        "Outputs present.0, present.1, present.2 and 61 more are bound in host memory, not on the device: Clip makes it on "
+        "the CPU; bound on the device each would cost another copy per inference."
     ]
     names = [f"y{number}" for number in range(8)]
     device = placed(
         case("device-tensors", latency=1 * MS), [], [off(name, f"Op{name} makes it on the CPU") for name in names]
     )
     made = result_of(device, model__inputs=[], model__outputs=[tensor(name, [1], 4) for name in names])
-    assert len(elsewhere_sentences(made)) == 6
-    assert elsewhere_sentences(made)[-1] == "3 more tensors are elsewhere too: see places in result.json."
+    assert len(told(made)) == 6
+    assert told(made)[-1] == "3 more tensors are elsewhere too: places in result.json has them."
 
 
 def test_only_some_modes_and_other_memory() -> None:
     made = made_on_the_cpu()
     placed(made.cases[2], [at("image")], [at("adjusted")])
-    assert elsewhere_sentences(made)[0].startswith(
-        "output adjusted is bound in host memory, not on the device (in device-tensors): Clip makes it on the CPU. "
+    assert told(made)[0].startswith(
+        "Output adjusted is bound in host memory, not on the device (in device-tensors): Clip makes it on the CPU; "
     )
     made = made_on_the_cpu()
     for number in (1, 2):
         placed(made.cases[number], [at("image")], [off("adjusted", WANTED, "Other (DEFAULT)")])
-    assert elsewhere_sentences(made) == ["output adjusted is bound in Other (DEFAULT): the session wants it there."]
+    assert told(made) == ["Output adjusted is bound in Other (DEFAULT): the session wants it there."]
     assert held(published()) == []
-    assert elsewhere_sentences(published()) == []
+    assert told(published()) == []
     made = made_on_the_cpu()
     made.cases[1].status = "failed"
     assert {mode for it in held(made) for mode in it.modes} == {"cpu-tensors", "device-resident"}

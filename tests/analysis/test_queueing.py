@@ -7,7 +7,6 @@ import pytest
 from scipy.stats import t
 
 from ortbench.analysis.loads import queueing
-from ortbench.analysis.loads.levels import MOST_TRIES, REPEATS, RESOLUTION, Search
 from ortbench.analysis.loads.queueing import FEWEST_CYCLES, cycle_interval, fairness, mean_interval, rate_interval
 from ortbench.core.stats import t_quantile
 from tests.expect import there
@@ -130,36 +129,6 @@ def test_rates_of_blocks_and_fairness() -> None:
     assert fairness([5, 5, 5]) == 1
     assert fairness([9, 0, 0]) == pytest.approx(1 / 3)
     assert fairness([0, 0]) is None
-
-
-def searched(capacity: float, highest: float, noise: float = 0.0) -> tuple[Search, float | None]:
-    """A search on a server that keeps its SLO up to a capacity, more or less."""
-    generator, search = np.random.default_rng(5), Search(highest)
-    while (rate := search.next()) is not None:
-        search.tell(rate, rate <= capacity * (1 + noise * generator.standard_normal()))
-    found = search.found()
-    return search, None if found is None else found["rate"]
-
-
-def test_the_search_finds_the_highest_rate_that_keeps_the_slo() -> None:
-    for capacity in [30.0, 88.0, 301.0, 799.0, 950.0]:
-        search, rate = searched(capacity, 1000)
-        assert rate is not None
-        assert capacity * (1 - 1.1 * RESOLUTION) <= rate <= capacity
-        found = there(search.found())
-        low, high = found["ci95"]
-        assert low <= capacity <= high
-        assert high - low <= 1.01 * RESOLUTION * high
-        assert search.tries <= 8 + 2 * REPEATS
-    search, rate = searched(400, 1000, noise=0.05)
-    assert rate == pytest.approx(400, rel=0.15)
-    assert search.tries <= MOST_TRIES
-    search, rate = searched(0, 1000)
-    assert rate is None
-    assert search.tries < 10
-    _, rate = searched(1e9, 1000)
-    assert rate is not None
-    assert rate >= 1000 * (1 - 1.1 * RESOLUTION)
 
 
 # Queueing theory as witness

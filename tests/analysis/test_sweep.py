@@ -6,14 +6,14 @@ import pytest
 
 from ortbench.analysis.comparing.comparable import mismatches
 from ortbench.analysis.comparing.compare import rows
-from ortbench.analysis.findings.advice import headline, sentences
+from ortbench.analysis.findings.advice import headline
 from ortbench.analysis.sweep import best_of, failures, has_a_cost, merge, point_as_result, split, summarise_switching
 from ortbench.model.result import FAILED, OK, RUN, Case, Result
 from ortbench.model.slo import Slo
 from ortbench.plan.plan import Plan
 from ortbench.plan.sweep_plan import Shape
 from tests.expect import there
-from tests.results import MS, US, USUAL, nvidia_result, of_batch, sweep_result, turns, without
+from tests.results import MS, US, USUAL, nvidia_result, of_batch, sentences, sweep_result, turns, without
 
 
 def best(result: Result, mode: str) -> tuple[str, list[str]] | None:
@@ -39,7 +39,7 @@ def test_the_best_shape_gets_most_items_done() -> None:
     result = sweep_result({"cpu-tensors": {1: 1000, 2: 2000, 4: 4000, 8: 9000}})
     assert best(result, "cpu-tensors") == ("batch=1", ["batch=2", "batch=4"])
     assert (
-        "best: batch=1, 1000 items/s with cpu-tensors (95 %: 1000 to 1000); no difference can be seen to batch=2, batch=4"
+        "batch=1 has most items/s with cpu-tensors: 1.00k (95% CI 1.00k to 1.00k); batch=2 and batch=4: no measurable difference."
         in (sentences(result))
     )
 
@@ -49,15 +49,16 @@ def test_a_limit_leaves_out_what_does_not_keep_it() -> None:
     assert (best(result, "cpu-tensors"), best(result, "device-resident")) == (("batch=2", []), ("batch=2", []))
     result = sweep_result(slo=Slo("latency", 700 * US))
     assert (best(result, "cpu-tensors"), best(result, "device-resident")) == (None, ("batch=2", []))
-    assert "no shape keeps latency ≤ 700 µs with cpu-tensors" in sentences(result)
-    most = "batch=2 gets most done with latency ≤ 700 µs: 3333 items a second with device-resident"
-    assert headline(result) == most
+    assert "No shape meets latency ≤ 700 µs with cpu-tensors." in sentences(result)
+    most = "3.33k with device-resident at batch=2 if tensors never cross the link"
+    assert headline(result) == f"Most items/s with latency ≤ 700 µs: {most}"
     result = sweep_result(slo=Slo("p99", 10 * MS), rounds=10)
     assert best(result, "cpu-tensors") is None
-    reason = (
-        "whether a shape keeps p99 ≤ 10.0 ms with cpu-tensors cannot be told: it takes 100 runs; --duration gives more"
+    found = sentences(result)
+    at = found.index(
+        "Whether a shape meets p99 ≤ 10.0 ms with cpu-tensors and device-resident cannot be told from so few samples."
     )
-    assert reason in sentences(result)
+    assert found[at + 1] == "Next: measure longer with --duration: it takes 100 samples"
 
 
 def test_without_items_nothing_is_best_and_the_largest_keeps_a_limit() -> None:
@@ -89,15 +90,16 @@ def test_what_switching_costs_is_by_turn_and_by_shape() -> None:
 
 
 def test_what_is_said_of_a_sweep() -> None:
-    assert headline(sweep_result()) == "batch=2 gets most done: 3333 items a second with device-resident"
+    assert headline(sweep_result()) == (
+        "Most items/s: 2.50k with cpu-tensors at batch=4, 3.33k with device-resident at batch=2 if tensors never cross the link"
+    )
     assert sentences(sweep_result()) == [
-        "best: batch=2, 3333 items/s with device-resident (95 %: 3333 to 3333)",
-        "best with cpu-tensors: batch=4, 2500 items/s (95 %: 2500 to 2500)",
-        "switching shapes: with cpu-tensors a call takes 2.00 times as long (95 %: 2.00–2.00) where each has another shape, 1.27 ms "
-        "more; most with batch=1: 2.00 times",
-        "switching shapes costs nothing that can be seen with device-resident (1.00–1.00 times as long)",
-        "the first run of a shape takes up to 12.5 times as long as later ones (batch=4: 20.0 ms): run each once before it "
-        "counts",
+        "batch=4 has most items/s with cpu-tensors: 2.50k (95% CI 2.50k to 2.50k).",
+        "batch=2 has most items/s with device-resident if tensors never cross the link: 3.33k (95% CI 3.33k to 3.33k).",
+        "Switching shapes makes a call 2.00× as long (95% CI 2.00 to 2.00) with cpu-tensors: 1.27 ms more; most with batch=1, 2.00×.",
+        "The first inference of a shape takes up to 12.5 times as long as later ones: 20.0 ms with batch=4.",
+        "Next: run each shape once at start-up",
+        "Switching shapes has no measurable cost with device-resident: 1.00× (95% CI 1.00 to 1.00).",
     ]
     nothing = sweep_result(failed={1: "no", 2: "no"}, switching=[])
     assert headline(nothing) == "1 shape in one session"

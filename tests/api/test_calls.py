@@ -126,7 +126,7 @@ def test_what_a_side_failed_of_is_raised(scripted: Scripted) -> None:
 
 
 BAD: list[tuple[dict[str, Any], str]] = [
-    ({"threads": 0}, "threads 0: at least one"),
+    ({"intra_op_threads": 0}, "intra_op_threads 0: at least one"),
     ({"iterations": 3, "duration": 1}, "iterations fixes how much is measured: leave --duration and --precision out"),
     ({"bandwidth": "nowhere"}, "bandwidth: no such file or folder: nowhere"),
     ({"expect": "nowhere.npz"}, "expect: no such file or folder: nowhere.npz"),
@@ -314,7 +314,9 @@ def of_a_load() -> None:
     with pytest.raises(ortbench.BadInput, match=r"lie in load-samples.npz, beside the result file"):
         ortbench.read(put.folder).samples()
     asked: dict[str, Any] = {"ep": "cpu", "modes": "cpu-tensors", "duration": 0.2, "warmup": 1}
-    verdict = ortbench.gate(model=TINY, baseline_threads=1, load=True, concurrency=2, max_regression=9, **asked)
+    verdict = ortbench.gate(
+        model=TINY, baseline_set={"intra_op_threads": 1}, load=True, concurrency=2, max_regression=9, **asked
+    )
     assert verdict.word in ("passed", "cannot tell")
     assert [check.name for check in verdict.checks] == ["cpu-tensors throughput concurrency=2"]
     assert verdict.folder is None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import inspect
 import re
-from importlib import import_module
 from typing import Any
 
 import pytest
@@ -13,19 +12,20 @@ import pytest
 import ortbench
 from ortbench.api import commands, values
 from ortbench.api.given import is_listed, options_for, parameter
-from ortbench.cli import COMMANDS
+from ortbench.cli import SENTENCES
 from ortbench.cli.options import declared_for
-from ortbench.plan.option_types import DIMS, LENGTHS, SHAPES
-from ortbench.plan.options import Option
+from ortbench.gate.baseline import SETTABLE
+from ortbench.plan.option_types import DIMS, FLAG, LENGTHS, SHAPES
+from ortbench.plan.options import Option, twin
 from tests.api_page import CALLS, document
 from tests.conftest import ROOT
 
-NOT_FOR_PYTHON = {"json", "junit", "action_json", "bmf", "trace", "html", "markdown", "quiet"}
+NOT_FOR_PYTHON = {"json", "junit", "action_json", "bmf", "trace", "html", "markdown", "quiet", "verbose"}
 
 
 # What a call takes besides paths, and where it is no path but a model, arrays or a result.
 TYPES = {"model": "Model", "baseline_model": "Model", "baseline": "Result | StoredResult | Place"}
-TYPES |= dict.fromkeys(("input", "expect", "baseline_input", "baseline_expect"), "Place | Arrays")
+TYPES |= dict.fromkeys(("input", "expect"), "Place | Arrays")
 TYPES["data"] = "Place | Sequence[Place | Arrays]"
 LISTS = dict.fromkeys((DIMS, LENGTHS), "int | str | Sequence[int | str]")
 LISTS[SHAPES] = "str | Sequence[int] | Sequence[Sequence[int] | str]"
@@ -36,7 +36,7 @@ def type_of(name: str, it: Option) -> str:
     if is_listed(it):
         return f"Mapping[str, {LISTS[it.kind]}] | None"
     kind = TYPES.get(name, it.kind.python)
-    return kind if kind == "bool" and not name.startswith("baseline_") else f"{kind} | None"
+    return kind if it.kind is FLAG else f"{kind} | None"
 
 
 @pytest.mark.parametrize("name", CALLS)
@@ -48,11 +48,32 @@ def test_the_types_of_options_are_those_of_their_kinds(name: str) -> None:
     assert {it: taken[it].annotation for it in declared} == declared
 
 
+def test_the_types_of_a_baseline_are_those_of_its_options() -> None:
+    declared = {it.parameter: type_of(it.parameter, twin(it)) for it in SETTABLE.values()}
+    assert {it: kind.__forward_arg__ for it, kind in values.Baseline.__annotations__.items()} == declared
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "now"),
+    [
+        ("run", {"threads": 1}, "intra_op_threads"),
+        ("run", {"pinned": True}, "modes=['default', 'cpu-tensors-pinned', 'device-tensors-pinned']"),
+        ("gate", {"baseline_threads": 1}, 'baseline_set={"intra_op_threads": …}'),
+        ("compare", {"same": 0.1}, "equivalence_margin"),
+    ],
+)
+def test_an_old_name_is_refused_with_the_new_one(name: str, given: dict[str, Any], now: str) -> None:
+    first = [] if name == "gate" else ["model.onnx"]
+    with pytest.raises(
+        TypeError, match=re.escape(f"got an unexpected keyword argument {next(iter(given))!r}; it is now {now}")
+    ):
+        getattr(ortbench, name)(*first, **given)
+
+
 @pytest.mark.parametrize("name", CALLS)
 def test_help_says_what_the_command_says_and_a_line_of_each_option(name: str) -> None:
     said = inspect.getdoc(getattr(ortbench, name)) or ""
-    command = inspect.getdoc(getattr(import_module(COMMANDS[name]), name)) or ""
-    assert said.partition("\n")[0] == command.partition("\n")[0]
+    assert said.partition("\n")[0] == SENTENCES[name]
     taken = inspect.signature(getattr(ortbench, name)).parameters
     assert re.findall(r"^    (\w+): \S", said.partition("Returns:")[0], re.MULTILINE) == [*taken]
 

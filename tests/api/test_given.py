@@ -15,7 +15,7 @@ from ortbench.plan.list_syntax import Several
 
 SAME: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({}, {}),
-    ({"ep": "cuda", "threads": None, "pinned": False}, {"ep": "cuda"}),
+    ({"ep": "cuda", "intra_op_threads": None, "cuda_graph": False, "cpu_mem_arena": None}, {"ep": "cuda"}),
     ({"modes": "cpu-tensors"}, {"mode": ["cpu-tensors"]}),
     ({"modes": ("cpu-tensors", "device-tensors")}, {"mode": ["cpu-tensors", "device-tensors"]}),
     ({"duration": 2, "iterations": np.int64(3)}, {"duration": 2.0, "iterations": 3}),
@@ -25,7 +25,8 @@ SAME: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({"shape": {"x": (1, 3, 224), "y": "2x2"}}, {"shape": ["x:1x3x224", "y:2x2"]}),
     ({"range": {"x": (0, 1)}}, {"range": ["x:0,1"]}),
     ({"ep_option": {"device_id": 1}}, {"ep-option": ["device_id=1"]}),
-    ({"pinned": True, "out": Path("here")}, {"pinned": True, "out": "here"}),
+    ({"cuda_graph": True, "out": Path("here")}, {"cuda-graph": True, "out": "here"}),
+    ({"cpu_mem_arena": False, "mem_pattern": True}, {"cpu-mem-arena": False, "mem-pattern": True}),
     ({"expect": Path("a") / "b.npz"}, {"expect": str(Path("a") / "b.npz")}),
 ]
 
@@ -83,30 +84,51 @@ def test_a_load_takes_numbers_and_lists_of_them() -> None:
 
 
 def test_a_baseline_takes_options_back() -> None:
-    values = {
-        "baseline_threads": "",
-        "baseline_ep_option": {},
-        "baseline_dynamic_outputs": False,
-        "baseline_cuda_graph": True,
+    own = {
+        "intra_op_threads": "",
+        "ep_option": {},
+        "dynamic_outputs": False,
+        "cuda_graph": True,
+        "shape": {"x": (1, 3)},
     }
+    values = {"baseline_set": {**own, "keep": ["a", "b"], "ep": None}}
     given, words = given_of(options_for("gate"), values)
     assert given == {
-        "baseline-threads": None,
-        "baseline-ep-option": {},
-        "baseline-dynamic-outputs": False,
-        "baseline-cuda-graph": True,
+        "baseline-set.intra-op-threads": None,
+        "baseline-set.ep-option": {},
+        "baseline-set.dynamic-outputs": False,
+        "baseline-set.cuda-graph": True,
+        "baseline-set.shape": {"x": (1, 3)},
+        "baseline-set.keep": ("a", "b"),
     }
-    assert words == {
-        "baseline-threads": "",
-        "baseline-ep-option": [""],
-        "baseline-dynamic-outputs": "off",
-        "baseline-cuda-graph": "on",
-    }
+    said = [
+        "intra-op-threads=", "ep-option=", "dynamic-outputs=off", "cuda-graph=on", "shape=x:1x3", "keep=a", "keep=b",
+    ]  # fmt: skip
+    assert words == {"baseline-set": said}
+    assert options_for("gate")["baseline_set"].read(said) == given  # the command line means the same by them
+
+
+@pytest.mark.parametrize(
+    ("own", "message"),
+    [
+        ({"intra_op_threads": 0.5}, 'baseline_set["intra_op_threads"]: must be a whole number'),
+        ({"dim": {"n": 1.5}}, 'baseline_set["dim"]: must be a whole number'),
+        ({"threads": 1}, 'baseline_set["threads"]: is now intra_op_threads'),
+        ({"intra_op": 1}, 'baseline_set["intra_op"]: there is no such key; did you mean intra_op_threads?'),
+        ({"python": "p"}, 'baseline_set["python"]: is given by baseline_python'),
+        ({"duration": 1}, 'baseline_set["duration"]: is the same for candidate and baseline'),
+        ([1], 'baseline_set: must be a mapping, such as {"intra_op_threads": 1}'),
+    ],
+)
+def test_what_a_baseline_cannot_have(own: Any, message: str) -> None:
+    with pytest.raises(BadInput) as raised:
+        given_of(options_for("gate"), {"baseline_set": own})
+    assert (str(raised.value), raised.value.option) == (message, "--baseline-set")
 
 
 BAD: list[tuple[dict[str, Any], str, str]] = [
-    ({"threads": "four"}, "threads: must be a whole number", "--threads"),
-    ({"threads": True}, "threads: must be a whole number", "--threads"),
+    ({"intra_op_threads": "four"}, "intra_op_threads: must be a whole number", "--intra-op-threads"),
+    ({"intra_op_threads": True}, "intra_op_threads: must be a whole number", "--intra-op-threads"),
     ({"ep": ["cpu-tensors", "webgpu"]}, "ep: must be text", "--ep"),
     ({"dim": 3}, 'dim: must be a mapping, such as {name: 8} or {name: "other+1"}', "--dim"),
     ({"dim": {"batch": 1.5}}, "dim: must be a whole number", "--dim"),
@@ -137,14 +159,14 @@ def test_the_command_that_does_the_same() -> None:
     values = {
         "ep": "cpu",
         "modes": ["cpu-tensors", "device-tensors"],
-        "pinned": True,
+        "mem_pattern": False,
         "duration": 2,
         "dim": {"n": 8},
         "note": "a b",
     }
     _, words = given_of(options_for("run"), values)
     assert " ".join(command_line("run", ["my model.onnx"], words)) == (
-        "ortbench run 'my model.onnx' --ep cpu --mode cpu-tensors --mode device-tensors --pinned --dim n=8 --duration 2 --note 'a b'"
+        "ortbench run 'my model.onnx' --ep cpu --no-mem-pattern --mode cpu-tensors --mode device-tensors --dim n=8 --duration 2 --note 'a b'"
     )
 
 

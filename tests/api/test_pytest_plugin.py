@@ -33,7 +33,7 @@ def scripted(monkeypatch):
     import ortbench
     from ortbench.api.results import Result, Verdict
 
-    def gate(model, baseline_model, **options):
+    def gate(model, baseline_model=None, **options):
         began = time.monotonic_ns()
         time.sleep(0.2)
         with open("measured.txt", "a") as file:
@@ -48,13 +48,13 @@ def scripted(monkeypatch):
 """
 TESTS = """
 def test_good(ortbench_gate):
-    assert ortbench_gate("good", baseline="base", max_regression="5%").passed
+    assert ortbench_gate("good", baseline_model="base", max_regression="5%").passed
 
 def test_slow(ortbench_gate):
-    ortbench_gate("slow", baseline="base", max_regression="5%")
+    ortbench_gate("slow", baseline_model="base", max_regression="5%")
 
 def test_noisy(ortbench_gate):
-    ortbench_gate("noisy", baseline="base")
+    ortbench_gate("noisy", baseline_model="base")
 
 def test_broken(ortbench_gate):
     ortbench_gate("broken")

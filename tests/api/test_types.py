@@ -27,7 +27,7 @@ def measure(model: bytes) -> float | None:
         out=Path("here"), progress=tell, ep_option={"device_id": 1},
     )
     verdict: ortbench.Verdict = ortbench.gate(result, baseline=result, max_regression="5%")
-    compared: ortbench.Comparison = ortbench.compare([result, Path("other")], same=0.02)
+    compared: ortbench.Comparison = ortbench.compare([result, Path("other")], equivalence_margin=0.02)
     peak = ortbench.bandwidth(ep="cuda", min_size="4kB").peak("h2d")
     print(verdict.passed, compared.names, peak, ortbench.devices()["eps"][0]["name"], ortbench.inspect("m")["bytes_in"])
     put = ortbench.load(model, concurrency=[1, 2], rate=20.5, arrivals=Path("times"), slo="p99=20ms", input={"x": np.ones(3)})

@@ -8,7 +8,7 @@
 A pass runs every gate once, one after the other, each a process of its own as in CI:
 
 - `ortbench gate --model … --baseline-model …`, a CPU model of about 5 ms with 0, 5 or 10 % more layers, mode `cpu-tensors`;
-- `ortbench gate --ep-option … --baseline-ep-option …`, the reference device with 5 ms and 0, 5 or 10 % more compute
+- `ortbench gate --ep-option … --baseline-set ep-option=…`, the reference device with 5 ms and 0, 5 or 10 % more compute
   time, mode `device-resident`;
 - pytest-benchmark's ``--benchmark-compare-fail=median:…`` with the CPU models, held against what it saved in the pass
   before, as a CI job is held against an earlier one.
@@ -84,7 +84,7 @@ class Passes:
             yield from self._chain(kind)
         for kind in KINDS:
             compute = COMPUTE_US * (100 + kind.candidate) // 100
-            options = ["--ep-option", f"compute_us={compute}", "--baseline-ep-option", f"compute_us={COMPUTE_US}"]
+            options = ["--ep-option", f"compute_us={compute}", "--baseline-set", f"ep-option=compute_us={COMPUTE_US}"]
             command = ["--model", self._relu, "--ep", self._library, *options, "--mode", "device-resident"]
             yield self._gate(DEVICE, kind, command)[0]
         yield from self._pytest()

@@ -22,6 +22,8 @@ import numpy as np
 import onnx
 
 from ortbench.core.stats import summarise
+from ortbench.measure.noise import Meter
+from ortbench.measure.schedule import BLOCK_NS
 from ortbench.model.modes import LATENCY, RESIDENT
 from ortbench.plan.target import Inputs, Target
 from ortbench.worker import timing
@@ -36,7 +38,7 @@ TINY = ROOT / "models" / "tiny.onnx"
 
 def loop_cost() -> str:
     """The median of a 16-element model in device-resident against a bare loop around the same bound call."""
-    model = session.open_model(str(TINY), Target(ep="cpu", threads=1), providers.find(Target(ep="cpu")))
+    model = session.open_model(str(TINY), Target(ep="cpu", intra_op_threads=1), providers.find(Target(ep="cpu")))
     mode = make_mode(RESIDENT, model, first_run.make_data(str(TINY), model, Inputs()))
     found = loop_figures(mode, seconds=4)
     ratio = found["ours_ns"] / found["bare_ns"]
@@ -77,6 +79,42 @@ def _bare_loop(run: Callable[..., object], binding: object, options: object, n: 
     took = (time.perf_counter_ns() - start) / n
     gc.enable()
     return took
+
+
+def readings_cost() -> str:
+    """What the readings of noise take beside a block of a worker with 16 threads, and those of the whole machine once a second."""
+    with subprocess.Popen(
+        [sys.executable, "-S", "-c", _SIXTEEN_THREADS], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as worker:
+        assert worker.stdin is not None
+        assert worker.stdout is not None
+        worker.stdout.readline()
+        meter, block, second = Meter(), list[int](), list[int]()
+        for number in range(2000):
+            start = time.perf_counter_ns()
+            meter.end("", [worker.pid], meter.begin([worker.pid]), number, 0)
+            block.append(time.perf_counter_ns() - start)
+        for _ in range(50):
+            start = time.perf_counter_ns()
+            meter.look(now=True)
+            second.append(time.perf_counter_ns() - start)
+        worker.stdin.close()
+    took, limit = median(block), 200_000
+    return (
+        f"noise: {took / 1e3:.0f} µs of readings a block with 16 threads, ratio {took / limit:.2f} to the limit of {limit / 1e3:.0f} µs, "
+        f"{took / BLOCK_NS:.2%} of a block of {BLOCK_NS / 1e6:.0f} ms; {median(second) / 1e3:.0f} µs once a second"
+    )
+
+
+_SIXTEEN_THREADS = """
+import sys, threading
+
+end = threading.Event()
+for _ in range(15):
+    threading.Thread(target=end.wait, daemon=True).start()
+print("ready", flush=True)
+sys.stdin.read()
+"""
 
 
 def ranges_cost() -> str:
@@ -183,7 +221,7 @@ print(json.dumps({"peak_bytes": resource.getrusage(resource.RUSAGE_CHILDREN).ru_
 
 def main() -> None:
     """Print every figure."""
-    for line in (loop_cost(), ranges_cost(), *start_up(), summary(), memory()):
+    for line in (loop_cost(), readings_cost(), ranges_cost(), *start_up(), summary(), memory()):
         print(line)
 
 

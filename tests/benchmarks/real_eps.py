@@ -21,7 +21,7 @@ from tests.conftest import MODELS
 
 COMMANDS = {
     "devices": "",
-    "run": "copy_bound.onnx --pinned --depth 3 --async-runs",
+    "run": "copy_bound.onnx --mode all --depth 3",
     "inspect": "copy_bound.onnx",
     "loop": "recurrent_cell.onnx --feedback hidden_out=hidden",
     "load": "tiny.onnx --concurrency 1,2 --duration 1",

@@ -49,11 +49,11 @@ RUN, FEW = f"run {TINY} --ep-library DEVICE", "--iterations 9 --warmup 1"
 CACHE = "--feedback present.*=past_key_values.*"
 SCENARIOS = {
     "run": f"{RUN} --duration 0.02 --html page.html --junit j.xml --action-json a.json --json r.json",
-    "run-all": f"run models/multi_output.onnx --ep-library DEVICE {FEW} --pinned --depth 2 --async-runs --html - --quiet",
+    "run-all": f"run models/multi_output.onnx --ep-library DEVICE {FEW} --mode all --depth 2 --html - --quiet",
     "run-options": f"{RUN} {FEW} --ep-option compute_us=50 --ep-option honesty=async-wait --dynamic-outputs --json -",
-    "run-inputs": f"{RUN} {FEW} --input models/tiny.inputs.npz --expect models/tiny.expected.npz --seed 3 --threads 1",
-    "run-costs": f"{RUN} {FEW} --spin --trace t.json.gz --mode cpu-tensors --mode device-tensors",
-    "run-nodes": f"run {ISLAND} --ep-library DEVICE {FEW} --require-placement --trace t.json",
+    "run-inputs": f"{RUN} {FEW} --input models/tiny.inputs.npz --expect models/tiny.expected.npz --seed 3 --intra-op-threads 1",
+    "run-costs": f"{RUN} {FEW} --measure-spin --trace t.json.gz --mode cpu-tensors --mode device-tensors",
+    "run-nodes": f"run {ISLAND} --ep-library DEVICE {FEW} --no-cpu-fallback --trace t.json",
     "run-precision": f"{RUN} --precision 5% --duration 0.1",
     "run-failing": f"{RUN} {FEW} --ep-option wrong_run=3+:default --junit j.xml --json r.json",
     "run-crashing": f"{RUN} {FEW} --ep-option abort_run=1+ --html page.html",
@@ -61,7 +61,7 @@ SCENARIOS = {
     "run-looks": f"NO_COLOR=1 {RUN} {FEW} | FORCE_COLOR=1 COLUMNS=70 {RUN} {FEW} | GITHUB_STEP_SUMMARY=s.md {RUN} {FEW}",
     "loop": "loop models/recurrent_cell.onnx --ep-library DEVICE --feedback hidden_out=hidden --steps 6 --iterations 8"
     " --input models/recurrent_cell.loop.inputs.npz --expect models/recurrent_cell.loop.npz --html page.html --json -",
-    "loop-shared": f"loop models/decoder_shared.onnx --ep-library DEVICE {CACHE} --fill position_ids=step --share-buffers"
+    "loop-shared": f"loop models/decoder_shared.onnx --ep-library DEVICE {CACHE} --fill position_ids=step --mode default --mode shared"
     " --steps 4 --iterations 5 --trace t.json",
     "chain": "chain chain.toml --iterations 5 --html page.html --json -",
     "load": f"load {TINY} --ep-library DEVICE --concurrency 1 --duration 0.05 --mode device-resident --html page.html --json -",
@@ -69,16 +69,16 @@ SCENARIOS = {
     "bandwidth": "bandwidth --ep-library DEVICE --max-size 64kB --iterations 5 --json - --out b"
     f" | {RUN} {FEW} --bandwidth b",
     "gate-live": f"gate --model {TINY} --baseline-model {TINY} --ep-library DEVICE --duration 2 --junit j.xml --json g.json",
-    "gate-slower": f"gate --model {TINY} --ep-library DEVICE --ep-option compute_us=900 --baseline-ep-option compute_us=500"
+    "gate-slower": f"gate --model {TINY} --ep-library DEVICE --ep-option compute_us=900 --baseline-set ep-option=compute_us=500"
     " --duration 2 --json -",
     "gate-limits": f"gate --model {TINY} --ep-library DEVICE --duration 1 --min-speedup device-tensors=1.5 --max-copy-share 10%",
     "suite": "suite suite.toml --json s.json --junit j.xml | suite suite.toml | suite suite.toml --list"
-    " | suite suite.toml --shard 1/2 --out s/1 | suite suite.toml --shard 2/2 --out s/2 | merge s/1 s/2 --out all --json -",
+    " | suite suite.toml --shard 1/2 --out s/1 | suite suite.toml --shard 2/2 --out s/2 | suite merge s/1 s/2 --out all --json -",
     "stored-again": f"{RUN} {FEW} --out o | {RUN} {FEW} --ep-option compute_us=900 --out o | report o | compare o --force"
     " | history o",
     "gate-stored": f"gate {A} --max-cpu-nodes 0 | gate {B} --baseline {A} --force --json gate.json --quiet | gate {B} --max-copy-share"
     f" 20% --min-speedup device-resident=1.5 --require-mode host-accessible --junit g.xml | gate {B} --baseline {B}",
-    "compare": f"compare {A} {B} | compare {A} {B} --force --json - | compare {B} {B} --metric latency --markdown - --same 10%",
+    "compare": f"compare {A} {B} | compare {A} {B} --force --json - | compare {B} {B} --metric latency --markdown - --equivalence-margin 10%",
     "profile": f"profile {TINY} --ep-library DEVICE --iterations 3 --warmup 1 --attach-only --json -",
     "devices": "devices --ep-library DEVICE | devices --ep-library DEVICE --json -",
     "inspect": f"inspect {ISLAND} --ep-library DEVICE | inspect models/transformer_ids.onnx --dim batch=8 --json -",

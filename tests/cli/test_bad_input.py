@@ -74,7 +74,7 @@ def check(code: int, words: str, *arguments: object, tmp_path: Path) -> None:
         ("--duration 0", [TINY, "--duration", "0"]),
         ("--timeout 0", [TINY, "--timeout", "0"]),
         ("--precision 'none'", [TINY, "--precision", "none"]),
-        ("--threads 0", [TINY, "--threads", "0"]),
+        ("--intra-op-threads 0", [TINY, "--intra-op-threads", "0"]),
         ("--seed -1", [TINY, "--seed", "-1"]),
         ("--rtol -1: cannot be negative", [TINY, "--rtol", "-1"]),
         ("--opt-level 'fast'", [TINY, "--opt-level", "fast"]),
@@ -150,7 +150,7 @@ def test_all_that_is_written_may_go_to_a_path_that_is_no_text(odd_folder: Path) 
     files = {f"--{name}": odd_folder / f"it.{name}" for name in ("json", "junit", "action-json", "trace", "html")}
     options = [part for item in files.items() for part in item]
     ran = ortbench(  # the model's own path is relative, and text
-        "run", "m.onnx", "--ep", "cpu", "--mode", "cpu-tensors", "--iterations", 2, "--warmup", 1, "--nodes", *options,
+        "run", "m.onnx", "--ep", "cpu", "--mode", "cpu-tensors", "--iterations", 2, "--warmup", 1, "--measure-nodes", *options,
         "--out", odd_folder / "out", cwd=odd_folder,
     )  # fmt: skip
     assert (ran.code, ran.err) == (0, "")
@@ -200,9 +200,9 @@ def test_a_run_that_fails_names_the_dimensions_that_nobody_gave(tmp_path: Path) 
         z = NonZero (x)
     }"""
     onnx.save(onnx.parser.parse_model(graph), model)
-    words = "failed with made-up inputs, where batch, height are 1 (--shape, --dim, --length, --range change them, "
+    words = "failed with made-up inputs, where batch, height are 1 (--shape, --dim, --sequence-tensors, --range change them, "
     check(1, words, model, "--ep", "cpu", tmp_path=tmp_path)
-    words = "failed with made-up inputs, where height is 1 (--shape, --dim, --length, --range change them, "
+    words = "failed with made-up inputs, where height is 1 (--shape, --dim, --sequence-tensors, --range change them, "
     check(1, words, model, "--ep", "cpu", "--dim", "batch=2", tmp_path=tmp_path)
     found = ortbench("inspect", model).out
     assert "failed with made-up inputs, where batch, height are 1 (--shape and --dim change their shapes;" in found

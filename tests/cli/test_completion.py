@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ortbench.cli import COMMANDS
-from ortbench.core.installed_eps import installed_eps
+from ortbench.core.ep_packages import installed_eps
 from ortbench.model.modes import LOOP_MODES, MODES
 from tests.conftest import ROOT, Ran, lacking, ortbench, ortbench_here
 from tests.test_architecture import loaded_after
@@ -60,8 +60,8 @@ ask() {
 def test_bash_completes_commands_options_eps_modes_and_files(program: Path, tmp_path: Path) -> None:
     lines = [
         "ask ortbench ''",
-        "ask ortbench run m.onnx --async",
-        "ask ortbench m.onnx --async",
+        "ask ortbench run m.onnx --cpu",
+        "ask ortbench m.onnx --cpu",
         "ask ortbench run m.onnx --ep ''",
         "ask ortbench run m.onnx --ep = c",
         "ask ortbench loop --mode cpu-tensors --mode s",
@@ -76,9 +76,9 @@ def test_bash_completes_commands_options_eps_modes_and_files(program: Path, tmp_
     eps = ["auto", *installed_eps(), "prefer-gpu", "prefer-npu", "prefer-cpu", "max-performance", "max-efficiency",
            "min-overall-power"]  # fmt: skip
     assert found == [
-        " ".join(COMMANDS),
-        "--async-runs",
-        "--async-runs",
+        " ".join(name for name in COMMANDS if " " not in name),
+        "--cpu-mem-arena",
+        "--cpu-mem-arena",
         " ".join(eps),
         " ".join(ep for ep in eps if ep.startswith("c")),
         "shared",
@@ -123,9 +123,13 @@ def test_zsh_and_fish_are_answered_with_what_a_word_means() -> None:
     files = ortbench(_ORTBENCH_COMPLETE="complete_zsh", _TYPER_COMPLETE_ARGS="ortbench models/")
     assert files.out == "_files\n"
     commands = fish("ortbench ga")
-    assert commands.out == "gate\tPass or fail, for CI: a model, live, or a...\n"
-    options = fish("ortbench m.onnx --pinn")
-    assert options.out.startswith("--pinned\tAdds cpu-tensors-pinned and device-tensors-pinned:")
+    assert commands.out == "gate\tJudge a model or a stored result for CI:...\n"
+    options = fish("ortbench m.onnx --no-cpu-f")
+    assert options.out.startswith("--no-cpu-fallback\tFail if nodes fall back to the CPU.")
+    assert fish("ortbench suite merge --jun").out.startswith("--junit\t")
+    assert "suite merge" not in fish("ortbench suit").out
+    baselines = ortbench(_ORTBENCH_COMPLETE="complete_zsh", _TYPER_COMPLETE_ARGS="ortbench gate --baseline-set int")
+    assert '"intra-op-threads="\n"inter-op-threads="' in baselines.out
 
 
 def fish(line: str) -> Ran:
@@ -168,9 +172,7 @@ def test_no_tab_waits_for_onnxruntime_or_for_commands_that_were_not_typed() -> N
 
 def test_without_a_tab_completion_costs_nothing() -> None:
     assert (
-        loaded_after(
-            "from ortbench.cli.program import main", {"ortbench.cli.completion", "ortbench.core.installed_eps"}
-        )
+        loaded_after("from ortbench.cli.program import main", {"ortbench.cli.completion", "ortbench.core.ep_packages"})
         == "[]"
     )
 

@@ -12,9 +12,18 @@ from typing import Any
 import pytest
 
 from ortbench.analysis.comparing.comparable import changes
-from ortbench.cli.options import declared_for
+from ortbench.cli import SENTENCES
+from ortbench.cli.options import FEW, declared_for
 from ortbench.core.errors import BadInput
-from ortbench.gate.baseline import BASELINE_CHAIN, LIVE_BASELINE, baseline_of
+from ortbench.gate.baseline import (
+    BASELINE_CHAIN,
+    BASELINE_PYTHON,
+    BASELINE_SET,
+    LIVE_BASELINE,
+    SETTABLE,
+    TYPED_BASELINE,
+    baseline_of,
+)
 from ortbench.gate.limits import Limits
 from ortbench.jobs import axes as load_job
 from ortbench.model.settings import OF_LOOP, OF_SESSION
@@ -26,9 +35,11 @@ from ortbench.plan.option_types import (
     CLOCK,
     DIMS,
     FLAG,
+    FREED,
     ITEMS,
     LENGTHS,
     MODE_NAMES,
+    MODES_ALONE,
     NUMBER,
     PAIRINGS,
     PAIRS,
@@ -40,34 +51,37 @@ from ortbench.plan.option_types import (
     SHARE,
     SIZE,
     SPEEDUPS,
+    SWITCH,
     TEXT,
     TEXTS,
+    TIME,
     WHOLE,
     OptionType,
 )
 from ortbench.plan.options import (
     LOOP,
+    OFTEN,
     PANELS,
     SESSIONS,
     Option,
     check_values,
     declared,
+    given_by,
     make,
     options_of,
     settings,
     twin,
 )
 from ortbench.plan.output_options import OutputOptions
-from ortbench.plan.plan import PLAN, WHICH_MODES, Loop, Plan
+from ortbench.plan.plan import PLAN, Loop, Plan
 from ortbench.plan.plan_builder import plan_of
 from ortbench.plan.target import Inputs, Target
-from ortbench.suite.cases import read
+from ortbench.suite.cases import read as read_suite
 from ortbench.suite.job import Job, jobs_of
 from ortbench.suite.layers import LOADS
-from tests.conftest import MODELS, ROOT, ortbench_here
+from tests.conftest import MODELS, ROOT, ortbench, ortbench_here
 from tests.reference import document
 from tests.results import result_of
-from tests.typed import typed
 
 # A word of a command line, and the same in TOML, for every kind; for a few options another one.
 WORDS: list[tuple[OptionType, str, str]] = [
@@ -78,26 +92,36 @@ WORDS: list[tuple[OptionType, str, str]] = [
     (WHOLE, "7", "7"),
     (NUMBER, "0.25", "0.25"),
     (FLAG, "", "true"),
+    (SWITCH, "", "false"),
     (SHARE, "3%", '"3%"'),
     (PRECISION, "0", "0"),
     (MODE_NAMES, "cpu-tensors", '"cpu-tensors"'),
+    (MODES_ALONE, "cpu-tensors", '"cpu-tensors"'),
+    (BASELINE_PYTHON.kind, "python", '"python"'),
     (PAIRINGS, "out*=in*", '"out*=in*"'),
     (PAIRS, "k=v", '{k = "v"}'),
     (DIMS, "n=4", "{n = 4}"),
     (ITEMS, "16", "16"),
     (CLOCK, "1200", "1200"),
+    (TIME, "90s", '"90s"'),
     (SIZE, "2GB", '"2GB"'),
+    (FREED, "x:0=batch", '{"x:0" = "batch"}'),
     (LENGTHS, "n=4", "{n = 4}"),
     (SHAPES, "x:2x3", "{x = [2, 3]}"),
     (RANGES, "x:1,2", "{x = [1, 2]}"),
     (METRICS, "cpu-tensors.latency.min", '"cpu-tensors.latency.min"'),
     (SPEEDUPS, "device-tensors=2", "{device-tensors = 2}"),
 ]
-OTHERS = {"ep": "webgpu", "opt-level": "basic", "external": "numpy", "stream": "ort", "baseline-ep": "webgpu"}
-OTHERS |= {"python": "python", "baseline-python": "python"}
-# What a baseline can have its own of, by the option that gives it.
-TWINS = {twin(it).flag: it for it in options_of(Target, Steps, Inputs, Loop, Plan) if it.twin}
+OTHERS = {"ep": "webgpu", "opt-level": "basic", "execution-mode": "parallel", "input-memory": "numpy", "stream": "ort"}
+OTHERS |= {"python": "python", "baseline-python": "python", "optimized-model": "o.onnx"}
+# What a baseline can have its own of, by what stands for it among what was given.
+TWINS = {twin(it).flag: it for it in SETTABLE.values()}
+# What must be typed besides, so that an option says something.
+BESIDES = {"depth": ["--mode", "pipelined"], "inter-op-threads": ["--execution-mode", "parallel"]}
+BESIDES_IN_TOML = {"depth": 'mode = "pipelined"\n', "inter-op-threads": 'execution-mode = "parallel"\n'}
 
+
+COMMAND_NAMES = [*SENTENCES]
 
 # What makes a loop of it, which the options of a loop want.
 LOOPED = ["--feedback", "y=x"]
@@ -107,13 +131,17 @@ OF_LOOPS = {twin(it).flag for it in options_of(Steps) if it.twin}
 def looped(command: str, option: Option) -> list[str]:
     """What must be typed besides, so that a command takes an option."""
     of_a_loop = option.flag in {it.flag for it in options_of(Steps)}
-    return LOOPED if (of_a_loop or command == "loop") and option.flag != "feedback" else []
+    fed = LOOPED if (of_a_loop or command == "loop") and option.flag != "feedback" else []
+    return [*fed, *BESIDES.get(option.flag, [])]
 
 
 def words(option: Option) -> list[str]:
     """The option as it is typed."""
     if option.flag in TWINS:
-        return [option.name, *(words(TWINS[option.flag])[1:] or ["on"])]
+        own = TWINS[option.flag]
+        return ["--baseline-set", f"{own.flag}={'off' if own.kind is SWITCH else (words(own)[1:] or ['on'])[0]}"]
+    if option.kind is SWITCH:
+        return [f"--no-{option.flag}"]
     word = OTHERS.get(option.flag, next(word for kind, word, _ in WORDS if kind is option.kind))
     return [option.name, word] if word else [option.name]
 
@@ -162,10 +190,15 @@ def asked(folder: Path, monkeypatch: pytest.MonkeyPatch, command: str, typed: li
     return plans, one[1], one[2]
 
 
+def read(option: Option) -> Any:
+    """The value that `words` give it."""
+    given: Any = option.kind is FLAG if option.kind.word is bool else option.kind.word(words(option)[-1])
+    return option._replace(lists=None).read([given] if option.kind.repeatable else given)
+
+
 def holds(values: Any, name: str, option: Option) -> bool:
     """Whether a field has what was typed, and that is not its default."""
-    given: Any = True if option.kind is FLAG else option.kind.word(words(option)[-1])
-    value = option._replace(lists=None).read([given] if option.kind.repeatable else given)
+    value = read(option)
     default = declared(type(values))[name].default
     return bool(getattr(values, name) == value != default)
 
@@ -185,21 +218,19 @@ def test_every_option_reaches_the_plan(
 ) -> None:
     besides = looped(command, option)
     (plan,), _, _ = asked(folder, monkeypatch, command, [*besides, *words(option)])
-    (plain,), _, _ = asked(folder, monkeypatch, command, LOOPED if command == "loop" else besides)
+    fed = LOOPED if command == "loop" and not besides else besides  # a loop is one by what it is fed back
+    (plain,), _, _ = asked(folder, monkeypatch, command, fed)
     parts = (plan.target, plan.inputs, plan.loop, plan, *filter(None, [plan.steps]))
     places = [(it, name) for it in parts for name, own in declared(type(it)).items() if own.flag == option.flag]
     assert plan != plain
-    if option.lists is REPEATED:  # each of several is for a plan of its own
+    if option.lists is REPEATED and option.kind.entries is None:  # each of several is for a plan of its own
         own: dict[str, Any] = {option.flag: OTHERS[option.flag]}
         assert plan.target == replace(plain.target, **own)
     elif (command, option.flag) == ("gate", "duration"):
         assert plan == replace(plain, loop=replace(plain.loop, duration_s=0.125))  # of each of two sides
-    elif places:
+    else:
         ((values, name),) = places
         assert holds(values, name, option)
-    else:
-        assert option in WHICH_MODES
-        assert {*plan.modes} > {*plain.modes}
 
 
 def unnamed(job: Job) -> list[Plan]:
@@ -212,9 +243,10 @@ def test_a_suite_makes_the_plan_that_the_command_line_makes(
     option: Option, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     besides = looped("suite", option)
-    fed = 'feedback = "y=x"\n' if besides else ""
-    (folder / "s.toml").write_text(f'[[bench]]\nmodel = "m.onnx"\n{fed}{option.flag} = {toml(option)}\n')
-    (job,) = jobs_of(read(Path("s.toml"), {}), ())
+    fed = 'feedback = "y=x"\n' if LOOPED[0] in besides else ""
+    more = BESIDES_IN_TOML.get(option.flag, "")
+    (folder / "s.toml").write_text(f'[[bench]]\nmodel = "m.onnx"\n{more}{fed}{option.flag} = {toml(option)}\n')
+    (job,) = jobs_of(read_suite(Path("s.toml"), {}), ())
     command = "loop" if option.panel == LOOP else "run"
     plans, _, _ = asked(folder, monkeypatch, command, [*besides, *words(option)])
     assert unnamed(job) == plans
@@ -224,7 +256,7 @@ def test_a_suite_makes_the_plan_that_the_command_line_makes(
 # What a suite and a command line say of a load, and what must be said besides.
 PUT = {
     "concurrency": ("1,4", "[1, 4]"), "rate": ("30,60.5", "[30, 60.5]"), "arrivals": ("uniform", '"uniform"'),
-    "sessions": ("own", '"own"'), "slo": ("p99=20ms", '"p99=20ms"'), "callers": ("2", "2"),
+    "sessions": ("own", '"own"'), "slo": ("p99=20ms", '"p99=20ms"'), "workers": ("2", "2"),
 }  # fmt: skip
 
 
@@ -234,15 +266,16 @@ def test_a_suite_puts_on_the_load_that_the_command_line_does(
 ) -> None:
     found: list[tuple[Plan, LoadPlan]] = []
 
-    def load(plan: Plan, put: LoadPlan, wanted: OutputOptions) -> None:
+    def load(plans: list[Plan], put: LoadPlan, wanted: OutputOptions) -> None:
+        (plan,) = plans
         found.append((replace(plan, command=()), put))
 
     monkeypatch.setattr(load_job, "load", load)
     word, text = PUT[option.flag]
-    besides = {"arrivals", "slo", "callers"} & {option.flag}
+    besides = {"arrivals", "slo", "workers"} & {option.flag}
     rate = "rate = 10\n" if besides else ""
     (folder / "s.toml").write_text(f'[[bench]]\nmodel = "m.onnx"\nduration = 0.5\n{rate}{option.flag} = {text}\n')
-    (job,) = jobs_of(read(Path("s.toml"), {}), ())
+    (job,) = jobs_of(read_suite(Path("s.toml"), {}), ())
     typed = ["--duration", "0.5", *(["--rate", "10"] if besides else []), option.name, word]
     ran = ortbench_here("load", "m.onnx", *typed, cwd=folder)
     assert (ran.code, ran.err) == (0, "")
@@ -261,14 +294,15 @@ OF_MODELS = [
 def test_every_option_of_a_gate_is_the_same_on_the_command_line_and_in_a_suite(
     option: Option, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    contest = {} if option in LIVE_BASELINE else {"baseline-session-config": '{a = "b"}'}
+    contest = {} if option in LIVE_BASELINE else {"baseline-set.session-config": '{a = "b"}'}
     keys = {"max-cpu-nodes": "0", **contest, option.flag: toml(option)}
     lines = "\n".join(f"{key} = {value}" for key, value in keys.items())
-    depth = "depth = 4\n" if option.flag == "baseline-depth" else ""  # without its mode that would say nothing
+    own = TWINS[option.flag].flag if option.flag in TWINS else ""
+    more = BESIDES_IN_TOML.get(own, "")
     fed = 'feedback = "y=x"\n' if option.flag in OF_LOOPS else ""
-    (folder / "s.toml").write_text(f'[[bench]]\nmodel = "m.onnx"\n{depth}{fed}[bench.gate]\n{lines}\n')
-    (job,) = jobs_of(read(Path("s.toml"), {}), ())
-    needed = ["--baseline-session-config", "a=b"] if contest else ["--depth", "4"] if depth else LOOPED if fed else []
+    (folder / "s.toml").write_text(f'[[bench]]\nmodel = "m.onnx"\n{more}{fed}[bench.gate]\n{lines}\n')
+    (job,) = jobs_of(read_suite(Path("s.toml"), {}), ())
+    needed = ["--baseline-set", "session-config=a=b"] if contest else BESIDES.get(own, LOOPED if fed else [])
     plans, limits, _ = asked(folder, monkeypatch, "gate", [*needed, *words(option)])
     assert (unnamed(job), job.limits) == (plans, limits)
     (plain, *_), without, _ = asked(folder, monkeypatch, "gate", needed)
@@ -308,16 +342,20 @@ def test_settings_are_recorded_and_a_difference_in_one_is_told() -> None:
     for name, option in declared(Target).items():
         if option.flag not in titles:
             continue
-        given: Any = True if option.kind is FLAG else option.kind.word(words(option)[-1])
-        one = option._replace(lists=None)
-        target = make(Target, {option.flag: one.read([given] if option.kind.repeatable else given)})
+        target = make(Target, {option.flag: read(option)})
         other = result_of(**{f"target__{key}": value for key, value in settings(target).items()})
         (change,) = changes(plain, other)
         assert change.startswith(f"{titles[option.flag]}: "), name
 
 
 def test_errors_say_which_option_they_are_about() -> None:
-    for values in (Target(threads=0), Target(device=-1), Inputs(seed=-1), Loop(warmup=-1), Target(external="x")):
+    for values in (
+        Target(intra_op_threads=0),
+        Target(device=-1),
+        Inputs(seed=-1),
+        Loop(warmup=-1),
+        Target(input_memory="x"),
+    ):
         with pytest.raises(BadInput) as caught:
             check_values(values)
         assert caught.value.option is not None
@@ -330,91 +368,173 @@ def test_errors_say_which_option_they_are_about() -> None:
 def test_whatever_says_what_runs_can_be_another_for_the_baseline() -> None:
     said = {it.flag for it in options_of(Target, Inputs)} - {"seed", "rtol", "atol"}
     said |= {"depth", "items", "keep", "resident"}
-    assert {it.flag for it in LIVE_BASELINE} == {f"baseline-{flag}" for flag in {*said, "model", "chain", "python"}}
-    assert {it.flag for it in TWINS.values()} == said
+    assert {*SETTABLE} == said - {"python"}
+    assert {it.flag for it in LIVE_BASELINE} == {*TWINS, "baseline-model", "baseline-chain", "baseline-python"}
+    assert {it.flag for it in TYPED_BASELINE} == {f"baseline-{it}" for it in ("model", "chain", "python", "set")}
 
 
-def base(*words: str) -> Plan:
-    """The baseline of a live gate."""
-    plan = plan_of("m.onnx", {"threads": 4, "dim": {"batch": 8}, "cuda-graph": True, "run-config": {"a": "b"}})
-    given = {flag.removeprefix("--"): word for flag, word in zip(words[::2], words[1::2], strict=True)}
-    return baseline_of(plan, typed({flag: [it] if flag in LISTS else it for flag, it in given.items()}, "gate"))
-
-
-LISTS = {f"baseline-{flag}" for flag in ("dim", "run-config", "shape")}
+def base(*own: str) -> Plan:
+    """The baseline of a live gate that has these options of its own."""
+    plan = plan_of("m.onnx", {"intra-op-threads": 4, "dim": {"batch": 8}, "cuda-graph": True, "run-config": {"a": "b"}})
+    return baseline_of(plan, given_by([(BASELINE_SET, BASELINE_SET.read(own))]))
 
 
 @pytest.mark.parametrize(
-    ("option", "word", "part", "changed"),
+    ("word", "part", "changed"),
     [
-        ("threads", "1", "target", {"threads": 1}),
-        ("threads", "", "target", {"threads": None}),
-        ("cuda-graph", "off", "target", {"cuda_graph": False}),
-        ("run-config", "", "target", {"run_config": {}}),
-        ("dim", "batch=1", "inputs", {"dims": {"batch": 1}}),
-        ("shape", "x:2x3", "inputs", {"shapes": {"x": (2, 3)}}),
+        ("intra-op-threads=1", "target", {"intra_op_threads": 1}),
+        ("intra-op-threads=", "target", {"intra_op_threads": None}),
+        ("cuda-graph=off", "target", {"cuda_graph": False}),
+        ("cpu-mem-arena=off", "target", {"cpu_mem_arena": False}),
+        ("run-config=", "target", {"run_config": {}}),
+        ("run-config=c=d=e", "target", {"run_config": {"c": "d=e"}}),
+        ("dim=batch=1", "inputs", {"dims": {"batch": 1}}),
+        ("shape=x:2x3", "inputs", {"shapes": {"x": (2, 3)}}),
     ],
 )
-def test_a_baseline_differs_in_what_was_said_of_it(option: str, word: str, part: str, changed: dict[str, Any]) -> None:
+def test_a_baseline_differs_in_what_was_said_of_it(word: str, part: str, changed: dict[str, Any]) -> None:
     plain = base()
     parts: dict[str, Any] = {part: replace(getattr(plain, part), **changed)}
-    assert base(f"--baseline-{option}", word) == replace(plain, **parts)
-    assert base("--baseline-items", "4") == replace(plain, items=4)
+    assert base(word) == replace(plain, **parts)
+    assert base("items=4", "run-config=a=1", "run-config=b=2") == replace(
+        plain, items=4, target=replace(plain.target, run_config={"a": "1", "b": "2"})
+    )
+
+
+def test_what_the_candidate_writes_is_not_written_twice() -> None:
+    assert baseline_of(plan_of("m.onnx", {"optimized-model": "o.onnx"}), {}).target.optimized_model is None
 
 
 @pytest.mark.parametrize(
-    ("typed", "message"),
+    ("word", "message"),
     [
-        (["--baseline-threads", "0"], "--baseline-threads 0: at least one"),
-        (["--baseline-threads", "x"], "--baseline-threads 'x': is not a whole number"),
-        (["--baseline-opt-level", "best"], "--baseline-opt-level 'best': choose from disable, basic, extended, layout, all"),
-        (["--baseline-cuda-graph", "true"], "--baseline-cuda-graph 'true': write on or off"),
-        (["--baseline-dim", "batch=0"], "--baseline-dim batch=0: a dimension of 0 leaves nothing to measure; a model that "
-                                        "needs one takes it by --input"),
-        (["--baseline-input", "no.npz"], "--baseline-input: no such file or folder: no.npz"),
-        (["--baseline-depth", "2"], "--baseline-depth says nothing without mode pipelined: add --depth"),
-        (["--baseline-items", "0"], "--baseline-items 0: write a whole number above zero, or the name of a dimension"),
+        ("intra-op-threads=0", "intra-op-threads 0: at least one"),
+        ("intra-op-threads=x", "intra-op-threads 'x': is not a whole number"),
+        ("opt-level=best", "opt-level 'best': choose from disable, basic, extended, layout, all"),
+        ("cuda-graph=true", "cuda-graph 'true': write on or off"),
+        (
+            "dim=batch=0",
+            "dim batch=0: a dimension of 0 leaves nothing to measure; a model that needs one takes it by --input",
+        ),
+        ("dim=batch", "dim 'batch': write it as key=value"),
+        ("input=no.npz", "input: no such file or folder: no.npz"),
+        ("depth=2", "depth: is for mode pipelined: add --mode pipelined"),
+        ("items=0", "items 0: write a whole number above zero, or the name of a dimension"),
+        ("inter-op-threads=2", None),
+        ("intra-op", "'intra-op': write it as KEY=VALUE, such as intra-op-threads=1"),
+        ("intraop-threads=1", "intraop-threads: there is no such key; did you mean intra-op-threads?"),
+        ("threads=1", "threads: is now intra-op-threads"),
+        ("python=p", "python: is given by --baseline-python"),
+        ("duration=1", "duration: is the same for candidate and baseline"),
     ],
-)  # fmt: skip
-def test_what_a_baseline_cannot_be(typed: list[str], message: str, folder: Path) -> None:
-    ran = ortbench_here("gate", "--model", "m.onnx", *typed, cwd=folder)
-    assert (ran.code, ran.error_line) == (2, message)
+)
+def test_what_a_baseline_cannot_be(word: str, message: str | None, folder: Path) -> None:
+    ran = ortbench_here("gate", "--model", "m.onnx", "--baseline-set", word, cwd=folder)
+    said = "--inter-op-threads: operators run one at a time, unless --execution-mode parallel is given too"
+    assert (ran.code, ran.error_line) == (2, said if message is None else f"--baseline-set {message}")
 
 
 def test_a_suite_can_give_the_baseline_the_default_again(folder: Path) -> None:
     (folder / "s.toml").write_text(
         """
+        [defaults]
+        gate = {baseline-set = {opt-level = "basic"}}
         [[bench]]
         model = "m.onnx"
-        threads = 2
+        intra-op-threads = 2
         cuda-graph = true
         engine-cache = "cache"
-        gate = {baseline-threads = "", baseline-cuda-graph = "off", baseline-engine-cache = ""}
+        gate = {baseline-set = {intra-op-threads = "", cuda-graph = false, engine-cache = ""}}
         """
     )
-    (job,) = jobs_of(read(Path("s.toml"), {}), ())
+    (job,) = jobs_of(read_suite(Path("s.toml"), {}), ())
     candidate, baseline = (plan.target for plan in job.plans)
-    assert baseline == replace(candidate, threads=None, cuda_graph=False, engine_cache=None)
-    assert (candidate.threads, candidate.cuda_graph, candidate.engine_cache) == (2, True, "cache")
+    own = {"intra_op_threads": None, "cuda_graph": False, "engine_cache": None, "opt_level": "basic"}
+    assert baseline == replace(candidate, **own)  # type: ignore[arg-type]
+    assert (candidate.intra_op_threads, candidate.cuda_graph, candidate.engine_cache) == (2, True, "cache")
+
+
+@pytest.mark.parametrize(
+    ("own", "message"),
+    [
+        ("{threads = 1}", "s.toml:3: bench[0].gate.baseline-set: threads: is now intra-op-threads"),
+        ("{opt-level = 'best'}", "s.toml:3: bench[0].gate.baseline-set.opt-level: 'best': choose from disable, basic, extended, "
+                                 "layout, all"),
+        ("{dim = {batch = 0}}", "s.toml:3: bench[0].gate.baseline-set.dim: batch=0: a dimension of 0 leaves nothing to measure; "
+                                "a model that needs one takes it by --input"),
+        ("3", "s.toml:3: bench[0].gate.baseline-set: must be a table"),
+    ],
+)  # fmt: skip
+def test_what_a_suite_cannot_give_a_baseline(own: str, message: str, folder: Path) -> None:
+    (folder / "s.toml").write_text(f'[[bench]]\nmodel = "m.onnx"\ngate = {{baseline-set = {own}}}\n')
+    ran = ortbench_here("suite", "s.toml", "--list", cwd=folder)
+    assert (ran.code, ran.error_line) == (2, message)
 
 
 # Help and documentation
 
 
-@pytest.mark.parametrize("command", ["run", "loop", "sweep", "gate", "profile", "bandwidth", "inspect"])
-def test_help_shows_every_option_in_its_panel(command: str) -> None:
-    text = ortbench_here(command, "--help", COLUMNS="100").out
-    panels = [line[:-1] for line in text.splitlines() if re.fullmatch(r"\w.*:", line)]
-    assert panels == ["Arguments"] * (command != "bandwidth") + [it for it in PANELS if it in panels] + ["Options"]
+def panels_of(text: str) -> dict[str, str]:
+    """The panels of a help by their titles."""
     _, *parts = re.split(r"^(\w.*):\n", text, flags=re.MULTILINE)
-    shown = dict(zip(parts[::2], parts[1::2], strict=True))
+    return dict(zip(parts[::2], parts[1::2], strict=True))
+
+
+@pytest.mark.parametrize("command", ["run", "loop", "sweep", "gate", "profile", "bandwidth", "inspect"])
+def test_the_whole_help_shows_every_option_in_its_panel(command: str) -> None:
+    shown = panels_of(ortbench_here(command, "--help-all", COLUMNS="100").out)
+    assert [*shown] == ["Arguments"] * (command != "bandwidth") + [it for it in PANELS if it in shown] + ["Options"]
     for option in declared_for(command).values():
         assert re.search(rf"^ .*{option.name}\b", shown[option.panel], re.MULTILINE), option
 
 
+@pytest.mark.parametrize("command", COMMAND_NAMES)
+def test_help_shows_what_most_people_need_and_how_to_see_the_rest(command: str) -> None:
+    text, whole = (ortbench_here(command, it, COLUMNS="80").out for it in ("--help", "--help-all"))
+    few, every = (re.findall(r"^  (?:-\w, )?--([a-z-]+)", it, re.MULTILINE) for it in (text, whole))
+    assert len(few) - 1 <= FEW
+    assert {*few} <= {*every}
+    rest = len(every) - len(few)
+    assert (rest > 0) is (len(every) - 1 > FEW)
+    assert text.endswith(f"\n--help-all shows {rest} more.\n" if rest else "Show this message and exit.\n")
+    common = {it.flag for it in declared_for(command).values() if command in it.common}
+    assert not rest or common == {*few} & {it.flag for it in declared_for(command).values()}
+    assert len(text.splitlines()) <= (40 if command == "run" else 45)
+
+
+def test_the_help_of_an_option_fits_a_line() -> None:
+    """But for a list of modes, which is as long as it is; a test cannot know that its first word is a verb."""
+    for command in COMMAND_NAMES:
+        for option in declared_for(command).values():
+            assert option.flag == "mode" or len(re.split(r" A list \(| Several:", option.help)[0]) <= 80, option.help
+            assert re.match(r"(?!(A|An|The|What|Which|How|Where|When|Then)\b)[A-Z][a-z]+ .*\.$", option.help), (
+                option.help
+            )
+
+
+def test_options_are_common_where_they_are() -> None:
+    """What says that a command's help shows an option is said of commands that have it, or of `OFTEN`, whichever do."""
+    for command in COMMAND_NAMES:
+        for option in declared_for(command).values():
+            assert {*option.common} <= {*option.commands, *OFTEN}, option
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("columns", [50, 80, 120])
+def test_the_list_of_commands_fits_the_terminal(columns: int) -> None:
+    lines = ortbench("--help", COLUMNS=str(columns)).out.splitlines()
+    assert max(map(len, lines)) < columns
+    names = [line[2:].partition("  ")[0] for line in lines if line.startswith("  ")]
+    shown = [name for name in names if name in COMMAND_NAMES]
+    assert shown == COMMAND_NAMES
+    assert columns < 80 or [line for line in lines if line.endswith(tuple(SENTENCES.values()))] == [
+        f"  {name:11}  {sentence}" for name, sentence in SENTENCES.items()
+    ]
+
+
 @pytest.mark.parametrize(("columns", "widest"), [(60, 60), (80, 80), (120, 120), (200, 130)])
 def test_help_uses_the_terminals_width(columns: int, widest: int) -> None:
-    lines = ortbench_here("run", "--help", COLUMNS=str(columns)).out.splitlines()
+    lines = ortbench_here("run", "--help-all", COLUMNS=str(columns)).out.splitlines()
     assert widest - 12 < max(map(len, lines)) <= widest
 
 

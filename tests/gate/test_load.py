@@ -11,11 +11,12 @@ from ortbench.analysis.loads.levels import CONCURRENCY, RATE, LoadPoint, at, loa
 from ortbench.core.errors import BadInput, BenchmarkFailed, NotComparable
 from ortbench.gate.checks import check_alone
 from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Check, Limits, limits_of
-from ortbench.gate.live_load import LiveLoadGate, check_live
+from ortbench.gate.live import LiveLoadGate, check_live
 from ortbench.gate.stored import check_stored
 from ortbench.gate.verdict import confirmed
 from ortbench.jobs.gate import gate_stored
 from ortbench.model.result import Result
+from ortbench.model.schema import LoadBlock
 from ortbench.plan.load_plan import LoadPlan
 from tests.expect import refusal
 from tests.gate.test_metrics import limits, verdicts
@@ -31,6 +32,7 @@ from tests.results import (
     paced,
     result_of,
     serving,
+    slo_rate,
     steady,
 )
 from tests.typed import typed
@@ -133,11 +135,11 @@ def test_a_level_that_failed_or_is_of_another_load() -> None:
     one = serving()
     lose(one, 3)
     verdict = gate_stored(one, serving(), limits(), force=False)
-    assert verdict.failed == ["candidate: cpu-tensors with 8 callers failed: the worker was ended by SIGSEGV"]
+    assert verdict.failed == ["candidate: cpu-tensors with 8 clients failed: the worker was ended by SIGSEGV"]
     assert verdict.code == 1
     one.cases.append(replace(load_cases(one)[3], mode="device-tensors"))
     (said,) = gate_stored(one, serving(), limits(), force=False).failed
-    assert said == "candidate: cpu-tensors, device-tensors with 8 callers failed: the worker was ended by SIGSEGV"
+    assert said == "candidate: cpu-tensors, device-tensors with 8 clients failed: the worker was ended by SIGSEGV"
     for baseline, reason in [
         (result_of(measured("cpu-tensors", latency=steady([1000] * 24))), "kind: single inferences and a load"),
         (serving(sessions="process"), "sessions: process and shared"),
@@ -180,13 +182,16 @@ def test_an_slo_is_kept_for_certain_broken_for_certain_or_neither() -> None:
 
 
 def test_of_a_search_one_rate_must_keep_the_slo() -> None:
-    found: dict[str, Any] = {"cpu-tensors": {"rate": 210.0, "ci95": [205.0, 216.0]}, "device-tensors": None}
+    found: dict[str, Any] = {"cpu-tensors": slo_rate(210.0, 205.0, 216.0), "device-tensors": None}
     result = load_result(
         opened("cpu-tensors", 300, 5.0, 90.0), opened("device-tensors", 5, 5.0, 90.0), slo={"p99": 20 * MS}, found=found
     )
     checks = check_alone(result, Limits(slo={"p99": 20 * MS}))
     assert verdicts(checks) == {"SLO of cpu-tensors": PASSED, "SLO of device-tensors": FAILED}
-    assert checks[0].text == "SLO of cpu-tensors: p99 ≤ 20 ms up to 210 a second (95 %: 205 to 216)"
+    assert (
+        checks[0].text
+        == "SLO of cpu-tensors: p99 ≤ 20 ms up to 210 requests/s (next run, 95 %: 205 to 216); 3 of 4 tries there met it; p99 18.0 ms over all of them"
+    )
 
 
 def test_a_speedup_holds_at_every_number_of_callers() -> None:
@@ -232,13 +237,18 @@ def sides(factor: float, rounds: int) -> tuple[Result, Result]:
     return made[0], made[1]
 
 
+def tell(live: LiveLoadGate, side: int, place: LoadPoint, block: LoadBlock, mode: str = "cpu-tensors") -> None:
+    for name, figure in (("throughput", block["throughput"]), *block["latency"].items()):
+        live.add(side, mode, name, block["round"], [figure], place)
+
+
 def heard(candidate: Result, baseline: Result, asked: Limits) -> tuple[LiveLoadGate, list[Check]]:
     """A live gate that was told all blocks of both sides, round by round, and its checks."""
     live = LiveLoadGate(asked, places(candidate))
     for side, result in enumerate((candidate, baseline)):
         for level in load_cases(result):
             for block in level.load_blocks or []:
-                live.add(side, level.mode, at(level), block)
+                tell(live, side, at(level), block, level.mode)
     return live, live.checks([candidate, baseline])
 
 
@@ -252,7 +262,7 @@ def test_blocks_of_the_same_rounds_tell_what_noise_would_hide() -> None:
         assert found[0].rounds == 12
         assert found[0].ratio == pytest.approx(factor, rel=1e-6)
         assert found[0].text == (
-            f"cpu-tensors throughput concurrency=4, as time per inference, candidate to baseline: ×{factor:.3f} ({factor:.3f} to {factor:.3f}, 12 rounds), "
+            f"cpu-tensors throughput concurrency=4, as time per inference, candidate to baseline: median of pairs ×{factor:.3f} (sequential test: {factor:.3f} to {factor:.3f}, 12 rounds), "
             "must be at most ×1.05"
         )
         assert live.regressions(found) == ({check.name for check in found} if verdict == FAILED else set())
@@ -264,7 +274,7 @@ def test_too_few_rounds_say_how_many_it_takes_and_metrics_share_the_error_rate()
     _, (check,) = heard(*sides(2.0, 5), limits("throughput@concurrency=4"))
     assert check.verdict == UNCLEAR
     assert check.text.endswith(
-        "(too few rounds for an interval, 5 rounds), must be at most ×1.05; a verdict takes 9 rounds"
+        "(sequential test: too few rounds for an interval, 5 rounds), must be at most ×1.05; a verdict takes 9 rounds"
     )
     alone_, both = (
         heard(*sides(2.0, 9), limits(*metrics))[1]
@@ -288,8 +298,8 @@ def test_a_level_is_measured_until_its_contest_is_decided() -> None:
     asked = []
     for number, (new, old) in enumerate(zip(*pairs, strict=True)):
         asked.append(live.wants("cpu-tensors", PACED, number))
-        live.add(0, "cpu-tensors", PACED, new)
-        live.add(1, "cpu-tensors", PACED, old)
+        tell(live, 0, PACED, new)
+        tell(live, 1, PACED, old)
     assert asked == [True] * live.takes + [False] * (12 - live.takes)
     # Nothing is said of the other level: it is measured for the record.
     assert [live.wants("cpu-tensors", CALLERS, rounds) for rounds in (0, live.takes - 1, live.takes)] == [

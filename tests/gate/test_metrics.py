@@ -89,6 +89,6 @@ def test_metrics_of_points_are_of_no_stored_run() -> None:
         ("latency.p99@rate=30", "latency.p99@rate=30: no such point was measured in both; there are none"),
         ("item_throughput@best", "item_throughput@best: not measured in both results"),
         ("queue_delay", "queue_delay.median: not measured in both results"),
-        ("host_memory", "host_memory: not measured in both results (--memory)"),
+        ("host_memory", "host_memory: not measured in both results (--measure-memory)"),
     ]:
         assert refusal(BadInput, check_stored, one, one, limits(text)) == f"--metric {said}"

@@ -59,7 +59,7 @@ def test_the_best_shapes_are_compared_by_items_whichever_they_are() -> None:
     (check,) = check_stored(slower(2, 4), sweep_result(), limits("cpu-tensors.item_throughput@best"))
     assert check.verdict == FAILED
     assert check.text.startswith(
-        "best points (batch=2 against batch=4): best: cpu-tensors item_throughput: 1667 items/s against 2500 items/s, ×1.500 (1.471 to 1.530 "
+        "best points (batch=2 against batch=4): best: cpu-tensors item_throughput: 1.67k items/s against 2.50k items/s, ×1.500 (1.471 to 1.530 "
     )
 
 
@@ -90,7 +90,7 @@ def test_what_no_shape_has_is_refused() -> None:
         ("latency@batch=3", "latency.median@batch=3: no such point was measured in both; there are batch=1, batch=2, batch=4"),
         ("device-tensors.latency", "device-tensors.latency.median: not measured in both results"),
         ("latency.p99@rate=30", "latency.p99@rate=30: no such point was measured in both; there are batch=1, batch=2, batch=4"),
-        ("device_memory", "device_memory: not measured in both results (--memory)"),
+        ("device_memory", "device_memory: not measured in both results (--measure-memory)"),
     ]:  # fmt: skip
         assert refusal(BadInput, check_stored, sweep_result(), sweep_result(), limits(metric)) == f"--metric {said}"
     with pytest.raises(NotComparable, match="kind: "):
@@ -117,8 +117,8 @@ def test_each_shape_must_keep_what_a_run_of_it_must() -> None:
 
 def test_an_slo_is_that_some_shape_keeps_it() -> None:
     for slo, rounds, verdict, said in [
-        ({"p99": 2 * MS}, 40, PASSED, "SLO of cpu-tensors: p99 ≤ 2.00 ms is kept; best with batch=4, 2500 items/s"),
-        ({"p50": MS}, 40, PASSED, "SLO of cpu-tensors: p50 ≤ 1.00 ms is kept; best with batch=1, 1000 items/s"),
+        ({"p99": 2 * MS}, 40, PASSED, "SLO of cpu-tensors: p99 ≤ 2.00 ms is kept; best with batch=4, 2.50k items/s"),
+        ({"p50": MS}, 40, PASSED, "SLO of cpu-tensors: p50 ≤ 1.00 ms is kept; best with batch=1, 1.00k items/s"),
         ({"max": MS // 2}, 40, FAILED, "SLO of cpu-tensors: no shape keeps max ≤ 500 µs"),
         (
             {"p99": 2 * MS},

@@ -29,8 +29,7 @@ from ortbench.core.errors import OrtbenchError, Unsupported
 from ortbench.model.modes import CPU, DEVICE, HOST_ACCESSIBLE, LATENCY, PIPELINED, RESIDENT
 from ortbench.plan.target import Inputs, Target
 from ortbench.worker import timing
-from ortbench.worker.modes.device import ResidentMode
-from ortbench.worker.modes.make import make_mode
+from ortbench.worker.modes.make import ResidentMode, make_mode
 from ortbench.worker.proofs import outputs
 from ortbench.worker.session import ep_by_name, first_run, libraries, memory, providers, session
 from ortbench.worker.session.providers import Provider

@@ -163,7 +163,7 @@ class Steps:
 
     def _models(self) -> list[Step]:
         """Three models in all modes."""
-        more = ("--pinned", "--depth", "3", "--async-runs", *(["--measure-copies"] if self._cupti else []))
+        more = ("--mode", "all", "--depth", "3", *(["--measure-copies"] if self._cupti else []))
 
         of_all: tuple[Show, ...] = (
             lambda left: checks.outputs(left.title, left.data),
@@ -220,7 +220,9 @@ class Steps:
         return [
             self._loop(cell, ("--feedback", "hidden_out=hidden")),
             self._loop(decoder, (*cache, *growing, "--fill", "position_ids=past_length+index")),
-            self._loop(shared, (*cache, "--fill", "position_ids=step", "--share-buffers"), (SHARED.name,)),
+            self._loop(
+                shared, (*cache, "--fill", "position_ids=step", "--mode", "default", "--mode", "shared"), (SHARED.name,)
+            ),
         ]
 
     def _loop(self, model: str, options: Sequence[str], more: Sequence[str] = ()) -> Step:
@@ -285,25 +287,25 @@ class Steps:
             self._run(
                 "island",
                 ISLAND,
-                f"--nodes: copies inside the graph, {ISLAND}",
+                f"--measure-nodes: copies inside the graph, {ISLAND}",
                 (
                     lambda left: checks.outputs(f"{ISLAND}: outputs", left.data),
                     lambda left: checks.nodes(left.title, left.data),
                 ),
                 (CPU, RESIDENT),
-                ("--nodes",),
+                ("--measure-nodes",),
                 starts=2,
             ),
             self._run(
                 "nodes-and-trace",
                 IMAGE,
-                f"--nodes and --trace, {IMAGE}",
+                f"--measure-nodes and --trace, {IMAGE}",
                 (
-                    lambda left: checks.operators(f"--nodes, {IMAGE}", left.data),
+                    lambda left: checks.operators(f"--measure-nodes, {IMAGE}", left.data),
                     lambda left: checks.trace("--trace", left.trace),
                 ),
                 (CPU, RESIDENT),
-                ("--nodes", "--trace", "nodes-and-trace/trace.json.gz"),
+                ("--measure-nodes", "--trace", "nodes-and-trace/trace.json.gz"),
                 starts=3,
             ),
             self._usual("fp16", refusals=("does not support it",)),  # WebGPU says so of devices without half precision
@@ -336,11 +338,11 @@ class Steps:
         return self._run(
             f"external-{library}",
             COPY,
-            f"--external {library}: its memory is read in place, outputs equal",
+            f"--input-memory {library}: its memory is read in place, outputs equal",
             (lambda left: checks.external(left.title, left.data),),
             modes_that(lambda mode: mode.external_inputs),
-            ("--external", library),
-            refusals=(f"--external {library}: it cannot be imported here",),
+            ("--input-memory", library),
+            refusals=(f"--input-memory {library}: it cannot be imported here",),
         )
 
     def _usual(self, model: str, refusals: tuple[str, ...] = ()) -> Step:
@@ -384,14 +386,14 @@ class Steps:
             self._run(
                 "costs",
                 IMAGE,
-                "--spin: CPU time with threads that do not spin",
+                "--measure-spin: CPU time with threads that do not spin",
                 (
                     lambda left: further.without_spin(left.title, left.data),
-                    lambda left: further.memory("--memory: what each mode holds", left.data),
-                    lambda left: further.drawn("--energy: what a run draws", left.data),
+                    lambda left: further.memory("--measure-memory: what each mode holds", left.data),
+                    lambda left: further.drawn("--measure-energy: what a run draws", left.data),
                 ),
                 modes,
-                ("--memory", "--energy", "--spin"),
+                ("--measure-memory", "--measure-energy", "--measure-spin"),
                 starts=6,
                 more_s=8.0,
             ),

@@ -490,8 +490,10 @@ def test_every_command_is_one_that_ortbench_takes(ep: str, library: str | None, 
         if module == "ortbench":
             program[command].make_context(command, arguments)  # raises what is no option of it
     options = {word for step in steps for word in step.line}
-    wanted = {"--pinned", "--depth", "--async-runs", "--cuda-graph", "--stream", "--dynamic-outputs", "--external"}
-    assert wanted | {"--nodes", "--trace", "--engine-cache", "--bandwidth", "prefer-gpu", *ENGINE_EPS} <= options
+    wanted = {"--mode", "--depth", "--cuda-graph", "--stream", "--dynamic-outputs", "--input-memory"}
+    assert (
+        wanted | {"--measure-nodes", "--trace", "--engine-cache", "--bandwidth", "prefer-gpu", *ENGINE_EPS} <= options
+    )
     assert ("--measure-copies" in options) == (ep == "cuda")
 
 
@@ -516,7 +518,7 @@ def test_the_results_of_a_gpu_that_are_kept_pass_today() -> None:
             found += [_shown(show, left) for show in step.shows]
     assert len(found) > 40
     not_passed = {check.name: check.verdict for check in found if check.verdict != PASS}
-    assert not_passed == {"--external numpy: its memory is read in place, outputs equal": NOT_RUN}, found
+    assert not_passed == {"--input-memory numpy: its memory is read in place, outputs equal": NOT_RUN}, found
 
 
 def test_the_whole_run_fits_into_its_time() -> None:
@@ -621,13 +623,16 @@ ON_THE_DEVICE = {
     ),
     "without an EP device": (NOT_RUN, "auto is known by its EP device only"),
     "cpu_island: outputs": (PASS, "cpu-tensors, device-resident equal to expected outputs"),
-    "--nodes: copies inside": (PASS, "2 Memcpy nodes move 81.9 kB a run, forced by Det on CPUExecutionProvider"),
-    "--spin:": (PASS, "cpu-tensors 3.00 ms without; device-resident 1.00 ms without"),
-    "--memory:": (
+    "--measure-nodes: copies inside": (
+        PASS,
+        "2 Memcpy nodes move 81.9 kB a run, forced by Det on CPUExecutionProvider",
+    ),
+    "--measure-spin:": (PASS, "cpu-tensors 3.00 ms without; device-resident 1.00 ms without"),
+    "--measure-memory:": (
         PASS,
         "cpu-tensors 146 kB (what ortbench bound and what the EP's arena held; 0 B bound, card not known); ",
     ),
-    "--energy:": (NOT_RUN, "the device of RefDeviceExecutionProvider is no NVIDIA GPU"),
+    "--measure-energy:": (NOT_RUN, "the device of RefDeviceExecutionProvider is no NVIDIA GPU"),
     "ortbench load: requests": (PASS, "device-resident 20/s "),
     "ortbench sweep:": (PASS, "cpu-tensors 256k items/s with batch=1024; device-resident 511k items/s with batch=1024"),
     "ortbench chain:": (PASS, "2 of 2 links stay; cpu-tensors 37.1 ms; device-resident 24.0 ms"),
@@ -662,7 +667,7 @@ def test_on_the_reference_device_all_that_it_can_answer_passes(
     assert str(ROOT) not in summary
     assert "| copy_4k | 0 |" in summary
     assert "| pipelined | 2.00 ms, 1.50× |" in summary
-    assert "--pinned --depth 3 --async-runs" in summary
+    assert "--mode all --depth 3" in summary
     for name in ("copy_4k", "prefer-gpu", "link"):
         assert {path.name for path in (out / name).iterdir()} == {"result.json", "table.csv", "table.md"}
     assert not [path for path in out.rglob("*") if path.is_symlink() or path.suffix == ".onnx"]
@@ -674,7 +679,7 @@ def test_on_the_cpu_it_says_what_does_not_apply(accept: Callable[..., tuple[int,
     steps = ("copy_4k", "transformer", "fence-and-loop", "bandwidth", "external-numpy", "nodes-and-trace", "loop-*")
     _, found = accept("--ep", "cpu", steps=steps)  # what it says of times a busy machine may spoil
     passed = (
-        "copy_4k: outputs", "transformer: outputs", "host-accessible", "--external numpy", "--nodes, resnet50", "--trace",
+        "copy_4k: outputs", "transformer: outputs", "host-accessible", "--input-memory numpy", "--measure-nodes, resnet50", "--trace",
         "loop of recurrent_cell:", "loop of decoder:", "loop of decoder_shared:",
     )  # fmt: skip
     why = "this EP computes in host memory: nothing is copied to a device"

@@ -342,7 +342,7 @@ def test_a_wrong_hand_over_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyP
     """A stage that takes memory of its own in place of what the one before it left there."""
     from ortbench.worker import measuring
     from ortbench.worker.loops import chain_opening
-    from ortbench.worker.loops.chain_resident import Handed, ResidentStage
+    from ortbench.worker.loops.chain import Handed, ResidentStage
     from ortbench.worker.state import State
 
     handed = ResidentStage.handed
@@ -384,7 +384,7 @@ def test_a_suite_holds_a_chain_against_another_live(tmp_path: Path, library: Pat
     """Two of the same are no regression, and the second time all of it is done."""
     text = defaults(library) + STAGES + BETWEEN
     write(tmp_path, text)
-    (tmp_path / "old.toml").write_text(text.replace('"middle.onnx"', '"middle.onnx"\nthreads = 1'))
+    (tmp_path / "old.toml").write_text(text.replace('"middle.onnx"', '"middle.onnx"\nintra-op-threads = 1'))
     suite = tmp_path / "bench.toml"
     suite.write_text("""
         [[bench]]
@@ -411,7 +411,7 @@ def test_a_suite_holds_a_chain_against_another_live(tmp_path: Path, library: Pat
                      "cpu nodes", "device-resident speedup")
     ]  # fmt: skip
     gate = (tmp_path / "out" / "chain" / "gate.md").read_text()
-    assert "baseline → candidate: middle: threads: 1 → default" in gate
+    assert "baseline → candidate: middle: intra-op threads: 1 → default" in gate
     assert "| device-resident | stage middle |" in gate
     again = ortbench(*line, **environment)
     assert (again.code, "[1/1] chain: passed" in again.err, "done before" in again.err) == (0, True, True)

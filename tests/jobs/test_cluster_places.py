@@ -10,11 +10,11 @@ from unittest.mock import patch
 import onnx
 import pytest
 
+from ortbench.core.errors import BenchmarkFailed
 from ortbench.jobs.cluster import machine
 from ortbench.jobs.cluster.dispatch import Dispatch
 from ortbench.jobs.cluster.machines import Amounts, Place, Unusable, able, free, place_of, why_none
-from ortbench.jobs.cluster.orders import Done, Failed, Joining, Lost, Order, Remark, Started, TaskFailed, TaskLost, Work
-from ortbench.jobs.cluster.parcels import moved, parcel_of, paths_of
+from ortbench.jobs.cluster.orders import Done, Joining, Order, TaskLost, Work, moved, parcel_of, paths_of
 from ortbench.suite.cases import read
 from ortbench.suite.job import jobs_of
 from ortbench.suite.layers import Demand
@@ -121,7 +121,7 @@ def test_the_parcels_of_a_job_are_what_it_names(tmp_path: Path) -> None:
     (work,) = works(tmp_path, *named)
     paths = paths_of(work.job, "/nowhere")  # of this suite they are whole
     parcels = {Path(path).name: parcel_of(path, "/nowhere") for path in paths}
-    names = {name: [piece.name for piece in it.pieces] for name, it in parcels.items()}
+    names = {name: [*it.sources] for name, it in parcels.items()}
     assert names == {"big.onnx": ["big.onnx", "sub.bin"], "libep.so": ["libep.so"], "data": ["data/input_0.pb"]}
 
     places = {it.path: it.place(Path("/there")) for it in parcels.values()}
@@ -158,7 +158,7 @@ def test_what_a_model_has_elsewhere_goes_with_it(tmp_path: Path) -> None:
     beside = ["branch", "compiled", "function", "indices", "values", "weights"]
     for place in (*(f"m/{name}" for name in beside), "m/nothing of it", "elsewhere"):
         (tmp_path / place).write_text(place)
-    assert [piece.name for piece in parcel_of("m/m.onnx", str(tmp_path)).pieces] == ["m.onnx", *beside]
+    assert [*parcel_of("m/m.onnx", str(tmp_path)).sources] == ["m.onnx", *beside]
 
 
 def test_a_parcel_is_known_by_its_content_and_unpacked_once(tmp_path: Path) -> None:
@@ -168,7 +168,7 @@ def test_a_parcel_is_known_by_its_content_and_unpacked_once(tmp_path: Path) -> N
     one, two = (parcel_of(f"{name}/a.txt", str(tmp_path)) for name in ("one", "two"))
     assert one.id == two.id
     for it in (one, two):
-        it.pieces[0].parts = [b"al", b"ike"]
+        it.parts = {"a.txt": [b"al", b"ike"]}
     fetched: list[bytes] = []
 
     def fetch(part: bytes) -> bytes:
@@ -204,6 +204,7 @@ def test_a_result_names_the_card_that_it_was_given(tmp_path: Path) -> None:
 
 
 JOINING = Joining("auto", "/base", None, ())
+NOTHING = Done({}, [])
 
 
 class Script:
@@ -233,7 +234,7 @@ class Script:
         return [path]
 
     def start(self, order: Order, taken: Amounts) -> int:
-        assert all(piece.parts for parcel in order.parcels for piece in parcel.pieces)
+        assert all(parcel.parts[name] for parcel in order.parcels for name in parcel.sources)
         self.started.append((order.work.id, order.place.name, taken))
         return len(self.started) - 1
 
@@ -244,7 +245,7 @@ class Script:
         what = next(self._outcomes, None)
         if what is not None:
             raise what
-        return Done(self.started[task][0], {})
+        return NOTHING
 
     def end(self, tasks: Iterable[int], suite: str, machines: list[str]) -> None:
         self.left = machines
@@ -253,7 +254,7 @@ class Script:
 def dispatched(script: Script, cases: list[Work]) -> list[Any]:
     """What is told of cases on a scripted cluster."""
     told: list[Any] = []
-    dispatch = Dispatch(cast(Any, script), JOINING, told.append)
+    dispatch = Dispatch(cast(Any, script), JOINING, lambda *it: told.append(it))
     dispatch.look(strictly=True)
     dispatch.carry_out(cases)
     dispatch.end()
@@ -272,7 +273,7 @@ def test_cases_wait_for_room_and_files_are_put_once(tmp_path: Path) -> None:
     script = Script(always([CPU_NODE]))
     told = dispatched(script, works(tmp_path, TWICE))
     names = ("big--cpu--one", "big--cpu--two")
-    assert told == [it for name in names for it in (Started(name, "cpus"), Done(name, {}))]
+    assert told == [it for name in names for it in (("started", name, "cpus"), ("done", name, NOTHING))]
     assert script.started[0][2] == {"CPU": 8}
     assert sorted(script.put_in) == ["big.onnx", "sub.bin"]
     assert script.left == ["1"]
@@ -281,25 +282,25 @@ def test_cases_wait_for_room_and_files_are_put_once(tmp_path: Path) -> None:
 def test_what_no_machine_can_take_is_said_before_anything_else_ends(tmp_path: Path) -> None:
     text = "shapes = [{name = 'one'}, {name = 'two', num-gpus = 9}]"
     told = dispatched(Script(always([CPU_NODE])), works(tmp_path, text))
-    assert [type(it) for it in told] == [Started, Failed, Done]
-    assert told[1] == Failed("big--cpu--two", "no machine of the cluster has 9 GPUs; cpus: 8 CPU")
+    assert [it[0] for it in told] == ["started", "failed", "done"]
+    assert told[1] == ("failed", "big--cpu--two", "no machine of the cluster has 9 GPUs; cpus: 8 CPU")
 
 
 NODE_LOST = TaskLost("NodeDiedError", True)
-ON_CPUS, FAILED = Started("big--cpu", "cpus"), "no machine of the cluster has a CPU; none has a CPU for cases"
+ON_CPUS, FAILED = ("started", "big--cpu", "cpus"), "no machine of the cluster has a CPU; none has a CPU for cases"
 
 
 @pytest.mark.parametrize(
     ("places", "outcomes", "told"),
     [
         ([CPU_NODE, GPU_NODE], [NODE_LOST],
-         [ON_CPUS, Lost("big--cpu", "cpus"), Started("big--cpu", "cards"), Done("big--cpu", {})]),
+         [ON_CPUS, ("lost", "big--cpu", "cpus"), ("started", "big--cpu", "cards"), ("done", "big--cpu", NOTHING)]),
         ([CPU_NODE], [TaskLost("OutOfMemoryError", False)] * 3,
-         [*[ON_CPUS, Lost("big--cpu", "cpus")] * 2, ON_CPUS,
-          Failed("big--cpu", "was lost 3 times, last on cpus (OutOfMemoryError)")]),
-        ([CPU_NODE], [NODE_LOST], [ON_CPUS, Lost("big--cpu", "cpus"), Failed("big--cpu", FAILED)]),
-        ([CPU_NODE, GPU_NODE], [TaskFailed("its process ended with 1")],
-         [ON_CPUS, Failed("big--cpu", "on cpus: its process ended with 1")]),
+         [*[ON_CPUS, ("lost", "big--cpu", "cpus")] * 2, ON_CPUS,
+          ("failed", "big--cpu", "was lost 3 times, last on cpus (OutOfMemoryError)")]),
+        ([CPU_NODE], [NODE_LOST], [ON_CPUS, ("lost", "big--cpu", "cpus"), ("failed", "big--cpu", FAILED)]),
+        ([CPU_NODE, GPU_NODE], [BenchmarkFailed("its process ended with 1")],
+         [ON_CPUS, ("failed", "big--cpu", "on cpus: its process ended with 1")]),
     ],
     ids=["goes to another machine", "again and again", "with the last machine for it", "that fails is not tried again"],
 )  # fmt: skip
@@ -308,7 +309,7 @@ def test_a_case_that_is_lost(
 ) -> None:
     script = Script(always(places), outcomes)
     assert dispatched(script, works(tmp_path)) == told
-    if told[-1] == Done("big--cpu", {}):
+    if told[-1] == ("done", "big--cpu", NOTHING):
         assert script.left == ["2"]  # Ray still lists the other
 
 
@@ -317,8 +318,8 @@ def test_a_file_that_is_gone_costs_its_case_alone(tmp_path: Path) -> None:
     script = Script(always([CPU_NODE]))
     with patch.object(script, "put", side_effect=[FileNotFoundError(2, "No such file", "x"), ["a"], ["b"]]):
         told = dispatched(script, cases)
-    assert told[0] == Failed("big--cpu--one", "FileNotFoundError: [Errno 2] No such file: 'x'")
-    assert told[-1] == Done("big--cpu--two", {})
+    assert told[0] == ("failed", "big--cpu--one", "FileNotFoundError: [Errno 2] No such file: 'x'")
+    assert told[-1] == ("done", "big--cpu--two", NOTHING)
 
 
 def test_at_first_every_machine_must_do_later_it_is_left_out(tmp_path: Path) -> None:
@@ -327,8 +328,8 @@ def test_at_first_every_machine_must_do_later_it_is_left_out(tmp_path: Path) -> 
         dispatched(Script(always([bad])), [])
     told: list[Any] = []
     script = Script([[CPU_NODE], [CPU_NODE, bad, GPU_NODE], [bad, GPU_NODE]])
-    dispatch = Dispatch(cast(Any, script), JOINING, told.append)
+    dispatch = Dispatch(cast(Any, script), JOINING, lambda *it: told.append(it))
     for strictly, names in ((True, {"cpus"}), (False, {"cpus", "cards"}), (False, {"cards"})):
         dispatch.look(strictly)
         assert {place.name for place in dispatch.places.values()} == names
-    assert told == [Remark("old has ortbench 1; it gets no cases")]  # once
+    assert told == [("remark", "old has ortbench 1; it gets no cases")]  # once

@@ -55,7 +55,7 @@ def check_style(folder: Path) -> None:
 @pytest.mark.wide
 def test_programs_on_the_cpu_ep(bare: Environment, tmp_path: Path) -> None:
     """One by the command; of several dtypes, with options."""
-    single = ("--ep", "cpu", "--threads", 1, "--session-config", "session.intra_op.allow_spinning=0")
+    single = ("--ep", "cpu", "--intra-op-threads", 1, "--session-config", "session.intra_op.allow_spinning=0")
     model = MODELS / "multi_output.onnx"
     refused = programs.written(tmp_path / "one", model, *single, *QUICK, modes=list(MODES))
     assert {*refused} == {*MODES} - {*HOST_MODES}
@@ -115,10 +115,10 @@ def test_programs_with_what_a_session_or_a_model_has_besides(tmp_path: Path) -> 
     bound = ("device-tensors", "device-resident")
     asked: dict[str, tuple[Path, tuple[object, ...], tuple[str, ...]]] = {
         "dynamic": (saved(tmp_path / "n.onnx", NONZERO), ("--dynamic-outputs",), bound),
-        "external": (MODELS / "multi_output.onnx", ("--external", "numpy"), bound),
-        "bools": (saved(tmp_path / "b.onnx", BOOLS), ("--external", "numpy"), bound[:1]),
-        "sequences": (saved(tmp_path / "s.onnx", SEQUENCES), ("--length", "s=3"), ("cpu-tensors",)),
-        "nothing": (tmp_path / "s.onnx", ("--length", "s=0"), ("cpu-tensors",)),
+        "external": (MODELS / "multi_output.onnx", ("--input-memory", "numpy"), bound),
+        "bools": (saved(tmp_path / "b.onnx", BOOLS), ("--input-memory", "numpy"), bound[:1]),
+        "sequences": (saved(tmp_path / "s.onnx", SEQUENCES), ("--sequence-tensors", "s=3"), ("cpu-tensors",)),
+        "nothing": (tmp_path / "s.onnx", ("--sequence-tensors", "s=0"), ("cpu-tensors",)),
         "optional": (saved(tmp_path / "o.onnx", OPTIONAL, 18), (), ("cpu-tensors",)),
         "bits": (saved(tmp_path / "i.onnx", FOUR_BITS), (), ("cpu-tensors",)),
         "given": (tmp_path / "i.onnx", ("--input", inputs), ("cpu-tensors",)),
@@ -133,7 +133,7 @@ def test_programs_with_what_a_session_or_a_model_has_besides(tmp_path: Path) -> 
     found = names(programs.run_all(every))
     assert found == {f"{name}-{mode}": mode for name, (_, _, modes) in asked.items() for mode in modes}
     refused = programs.written(
-        tmp_path / "r", tmp_path / "s.onnx", "--length", "s=3", "--ep", "cpu", modes=["device-tensors"]
+        tmp_path / "r", tmp_path / "s.onnx", "--sequence-tensors", "s=3", "--ep", "cpu", modes=["device-tensors"]
     )
     assert "only tensors can be bound and copied" in refused["device-tensors"]
 
@@ -241,8 +241,9 @@ def test_a_notebook_has_the_cells_of_the_program(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("typed", "message"),
     [
-        (["--mode", "cpu-tensors", "--mode", "device-tensors"], "a program does one mode, and these are 2: cpu-tensors, device-tensors"),
-        (["--mode", "cpu-tensors", "--depth", "2"], "a program does one mode, and these are 2: cpu-tensors, pipelined"),
+        (["--mode", "cpu-tensors", "--depth", "2"], "--depth: is for mode pipelined: add --mode pipelined"),
+        (["--mode", "cpu-tensors", "--mode", "pipelined"], "--mode: was given twice; give it once"),
+        (["--mode", "all"], "--mode all: a program does one mode: name it"),
         (["--mode", "fast"], "--mode 'fast': there is no such mode; choose from " + ", ".join(MODES)),
         (["--mode", "shared"], "--mode 'shared': is no mode of single inferences; choose from " + ", ".join(MODES)),
         (["--steps", "4"], "--steps is for a loop: say what is fed back with --feedback OUT=IN"),
@@ -261,10 +262,8 @@ def test_what_no_program_is_written_for(typed: list[str], message: str) -> None:
 
 def test_a_chain_is_said_to_have_none() -> None:
     ran = ortbench("code", "models/text_to_image.toml", "--ep", "cpu", cwd=ROOT)
-    reason = (
-        "no program is written for a chain; write that of each stage by its model, docs/chains.md says how one hands on"
-    )
-    assert (ran.code, ran.error_line) == (2, f"models/text_to_image.toml: {reason} to the next")
+    reason = "no program is written for a chain; write that of each stage by its model (see ortbench "
+    assert (ran.code, ran.error_line) == (2, f"models/text_to_image.toml: {reason}explain --more chains)")
 
 
 def test_a_mode_that_the_ep_has_not_is_said() -> None:

@@ -16,7 +16,21 @@ pytestmark = pytest.mark.process
 
 US = 1000
 ENQUEUE_US, BUSY_US = 3_000, 4_000
-LINE = ("--iterations", 4, "--warmup", 1, "--depth", 2, "--async-runs", "--spin")
+LINE = (
+    "--iterations",
+    4,
+    "--warmup",
+    1,
+    "--mode",
+    "default",
+    "--mode",
+    "device-resident-async",
+    "--mode",
+    "pipelined",
+    "--depth",
+    2,
+    "--measure-spin",
+)
 # A thread that starts an inference makes so many calls of 1 µs for it, the clock's readings around them included; of a
 # burst of 4 only one waits.
 ENQUEUE_CALLS = {
@@ -58,7 +72,7 @@ def test_each_run_says_what_it_costs_the_host(library: Path, tmp_path: Path) -> 
         shown = case.stats("inference") or case.stats(LATENCY)
         assert shown is not None
         assert enqueue.n == shown.n == sum(n for _, n, _ in case.blocks[ENQUEUE])
-    assert "What else it costs: the host's own work\n" in out
+    assert "Resource usage: host CPU\n" in out
     (table,) = tmp_path.glob("costly/out/*/table.csv")
     assert {"enqueue_median_ns", "cpu_time_median_ns", "cpu_cores", "cpu_time_spin_off_ns"} <= {
         *table.read_text().partition("\n")[0].split(",")
@@ -73,11 +87,11 @@ def test_where_the_run_waits_there_is_no_submit(library: Path, tmp_path: Path) -
     assert "of inference" not in out
 
 
-@pytest.mark.parametrize(("submit_us", "said"), [(50_000, "• Host-bound: enqueue is 98%"), (500, None)])
+@pytest.mark.parametrize(("submit_us", "said"), [(50_000, "is host-bound: enqueue takes 98%"), (500, None)])
 def test_host_bound_is_said_where_the_call_is_nearly_all_of_an_inference(
     submit_us: int, said: str | None, library: Path, tmp_path: Path
 ) -> None:
     line = ("--iterations", 30, "--warmup", 1, "--mode", "device-resident")
     _, out = measure(library, tmp_path, *line, honesty="async", submit_us=submit_us, busy_us=0, compute_us=1000)
-    assert ("Host-bound" in out) is (said is not None)
+    assert ("is host-bound" in out) is (said is not None)
     assert said is None or said in out

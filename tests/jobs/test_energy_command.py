@@ -1,4 +1,4 @@
-"""`--energy` from the command line on, with a meter of the test's own in place of a card's, and one by files for RAPL."""
+"""`--measure-energy` from the command line on, with a meter of the test's own in place of a card's, and one by files for RAPL."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_every_mode_of_a_loop_has_a_stretch_of_whole_loops(tmp_path: Path) -> No
     line = ("loop", MODELS / "recurrent_cell.onnx", "--ep", "cpu", "--feedback", "hidden_out=hidden", "--steps", 2)
     function = f"{main_with_a_steady_meter.__module__}:{main_with_a_steady_meter.__name__}"
     modes = ("--mode", "cpu-tensors", "--mode", "device-resident")
-    files = ("--energy", "--out", tmp_path, "--json", "-")
+    files = ("--measure-energy", "--out", tmp_path, "--json", "-")
     ran = ortbench(*line, *modes, *ONCE, *files, ORTBENCH_TESTS_MAIN=function)
     assert ran.code == 0, ran.err
     result: dict[str, Any] = json.loads(ran.out)
@@ -119,7 +119,7 @@ def test_the_cpus_packages_are_read_where_they_are(tmp_path: Path) -> None:
     counters = tmp_path / "powercap"
     counters.mkdir()
     with packages(counters) as prefix:
-        asked = ("--ep", "cpu", "--mode", "cpu-tensors", *ONCE, "--energy")
+        asked = ("--ep", "cpu", "--mode", "cpu-tensors", *ONCE, "--measure-energy")
         result = measure(MODELS / "copy_bound.onnx", *asked, out=tmp_path / "out", prefix=prefix)
     case = cases(result)["cpu-tensors"]
     found = case["energy"]
@@ -135,7 +135,9 @@ def test_the_cpus_packages_are_read_where_they_are(tmp_path: Path) -> None:
 
 def test_on_a_cpu_without_counters_it_is_unsupported(tmp_path: Path) -> None:
     """This is so where RAPL is not there, or not for this user; where it is, there are joules."""
-    result = measure(MODELS / "tiny.onnx", "--ep", "cpu", "--mode", "cpu-tensors", *ONCE, "--energy", out=tmp_path)
+    result = measure(
+        MODELS / "tiny.onnx", "--ep", "cpu", "--mode", "cpu-tensors", *ONCE, "--measure-energy", out=tmp_path
+    )
     case = cases(result)["cpu-tensors"]
     found = case["energy"]
     if "unsupported" in found:

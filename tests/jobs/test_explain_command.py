@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from ortbench.report.glossary import Group, entries
@@ -17,15 +19,16 @@ def explained(*words: str, width: str = "80") -> list[str]:
 
 
 def test_a_word() -> None:
-    assert explained("fence") == [
-        "fence",
-        "  what makes sure that the device has finished before the clock is read.",
-        "  A run that returned is not a run that finished. Which fence does it on this EP",
-        "  (the run itself, synchronize_outputs, or reading a value back) is proved",
-        "  before anything is measured; the heading names it, and what it costs of every",
-        "  run.",
-        "  More: docs/measuring.md#the-fence",
+    assert explained("sync") == [
+        "sync",
+        "  synchronization: the call that makes sure that the device has finished before",
+        "  the clock is read.",
+        "  It is the inference itself, synchronize_outputs(), or reading an output back.",
+        "  ortbench verifies on each EP which one is enough; the heading of a report",
+        "  names it, with its own cost.",
+        "  More: ortbench explain --more sync",
     ]
+    assert explained("Jain's fairness index")[-1] == "  More: ortbench explain --more load.md#reading-the-table"
 
 
 def test_a_word_that_means_several_things() -> None:
@@ -33,31 +36,30 @@ def test_a_word_that_means_several_things() -> None:
         "cpu-tensors, a mode",
         "  session.run with arrays in host memory; ONNX Runtime copies in and out inside",
         "  every run.",
-        "  More: docs/modes.md",
+        "  More: ortbench explain --more cpu-tensors",
         "",
         "cpu-tensors, a column of a suite",
-        "  the median of mode cpu-tensors.",
+        "  median latency of mode cpu-tensors.",
     ]
 
 
 def headings(*words: str) -> list[str]:
-    return [line for line in explained(*words) if line and not line.startswith(" ")]
+    return [line for line in explained(*words) if line and not line.startswith(" ") and ": see " not in line]
 
 
 @pytest.mark.parametrize(
     ("typed", "found"),
     [
-        (["fence,", "split,", "≈", "…"], ["fence", "split", "≈"]),  # as the line under a table has it
+        (["sync,", "breakdown,", "≈", "…"], ["sync", "breakdown", "≈"]),  # as the line under a table has it
         (["95", "%"], ["95% CI"]),
         (["95%"], ["95% CI"]),
         (["95% CI"], ["95% CI"]),
         (["vs", "cpu"], ["speedup, a metric"]),
         (["fastest", "mode"], ["fastest mode, a column of a suite"]),
         (["mode"], ["mode"]),
-        (["FENCE"], ["fence"]),
+        (["SYNC"], ["sync"]),
         (["~"], ["≈"]),
         (["derived", "≈"], ["≈"]),
-        (["x", "cpu-tensors"], ["× cpu-tensors, a column of a suite"]),
         (["dims-set-to-1"], ["dims-set-to-1, a warning"]),
         (["cannot", "tell", "p95"], ["cannot tell, a verdict", "p95, a column of a run", "p95, a column of a load"]),
     ],
@@ -66,9 +68,68 @@ def test_spellings(typed: list[str], found: list[str]) -> None:
     assert headings(*typed) == found
 
 
+@pytest.mark.parametrize(
+    ("typed", "word"),
+    [
+        ("total", "latency"), ("upload", "H2D"), ("download", "D2H"), ("fence", "sync"), ("vs cpu", "speedup"), ("side", "configuration"),
+        ("level", "load point"), ("wait", "queue delay"), ("late", "generator lag"), ("Python's lock", "GIL wait"), ("kept", "SLO"),
+        ("fallback", "CPU fallback"), ("random", "synthetic inputs"), ("KV cache", "state"), ("prefill", "first step"),
+        ("decode", "step"), ("thinned", "downsampled"), ("held back", "throttled"), ("contest", "sequential test"),
+        ("submit", "enqueue"), ("island", "CPU fallback"), ("split", "breakdown"), ("what else it costs", "resource usage"),
+    ],
+)  # fmt: skip
+def test_an_old_or_a_standard_term_leads_to_the_word(typed: str, word: str) -> None:
+    lines = explained(*typed.split(), width="200")
+    assert any(line.partition(",")[0] == word for line in lines)
+    assert typed == word or lines[0].startswith(f"{typed}: see {word}")
+
+
+@pytest.mark.parametrize(
+    ("operator", "word"),
+    [
+        ("ReorderInput", "Reorder"), ("MemcpyToHost", "Memcpy"), ("FusedConv", "Fused"), ("FusedGemm", "Fused"),
+        ("QLinearAdd", "QLinear"), ("DequantizeLinear", "QuantizeLinear"), ("MultiHeadAttention", "contrib operator"),
+        ("NhwcMaxPool", "Nhwc"), ("InsertedPrecisionFreeCast_7", "Cast"), ("EPContext", "compiled graph"),
+        ("TRTKernel_graph_main_graph_123_0_0", "compiled graph"),
+        ("OpenVINOExecutionProvider_OpenVINO-EP-subgraph_1_0", "compiled graph"),
+    ],
+)  # fmt: skip
+def test_an_operator_leads_to_its_class(operator: str, word: str) -> None:
+    assert headings(operator) == [f"{word}, an operator"]
+    assert headings("knee", operator, "mode") == ["knee, a column of a load", f"{word}, an operator", "mode"]
+
+
+def pages(*words: str) -> list[str]:
+    ran = ortbench("explain", "--more", *words)
+    assert (ran.code, ran.err) == (0, "")
+    return [line for line in ran.out.splitlines() if line.startswith("#")]
+
+
+@pytest.mark.parametrize(
+    ("typed", "headings"),
+    [
+        (["sync"], ["## Synchronization"]),
+        (["fence"], ["## Synchronization"]),
+        (["sync,", "≈"], ["## Synchronization", "## What a time is"]),
+        (["modes.md#limits"], ["## Limits"]),
+        (["measuring.md#synchronization", "docs/modes.md#limits"], ["## Synchronization", "## Limits"]),
+        ([], ["# Documentation"]),
+    ],
+)
+def test_more_shows_sections_of_the_documentation(typed: list[str], headings: list[str]) -> None:
+    assert pages(*typed) == headings
+
+
+def test_more_on_a_terminal_is_rendered() -> None:
+    ran = ortbench("explain", "--more", "sync", FORCE_COLOR="1", COLUMNS="60")
+    assert "\x1b[" in ran.out
+    assert "## Synch" not in ran.out
+    assert max(map(len, re.sub(r"\x1b\[[\d;]*m", "", ran.out).splitlines())) <= 60
+
+
 @pytest.mark.parametrize("word", [entry.word for entry in entries()])
 def test_every_word_can_be_typed(word: str) -> None:
-    assert any(line.partition(", a ")[0] == word for line in headings(*word.split()))
+    assert any(re.split(r", an? ", line)[0] == word for line in headings(*word.split()))
 
 
 def test_alone_it_lists_the_words_in_groups() -> None:
@@ -80,19 +141,23 @@ def test_alone_it_lists_the_words_in_groups() -> None:
         "  cpu-tensors, device-tensors, device-resident, host-accessible, cpu-tensors-pinned, device-tensors-pinned, pipelined, device-resident-async, shared",
     ]
     assert lines[::2][: len(Group)] == [group.title for group in Group]
-    assert lines[-2:] == ["", "ortbench explain WORD says what one of them means."]
+    assert lines[-2:] == [
+        "",
+        "ortbench explain WORD says what one of them means; ortbench explain --more lists the pages.",
+    ]
 
 
 @pytest.mark.parametrize(
     ("typed", "said"),
     [
-        (["fense"], "explain 'fense': there is no such word; the nearest is 'fence'"),
+        (["--more", "last"], "explain --more last: no page says more than 'ortbench explain last'"),
+        (["sinc"], "explain 'sinc': there is no such word; the nearest is 'since'"),
         (
-            ["fence", "devise-resident"],
+            ["sync", "devise-resident"],
             "explain 'devise-resident': there is no such word; the nearest is 'device-resident'",
         ),
-        (["qqqqqq"], "explain 'qqqqqq': there is no such word; 'ortbench explain' lists those that there are"),
-        (["\x1b[31m"], "explain '\\x1b[31m': there is no such word; 'ortbench explain' lists those that there are"),
+        (["qqqqqq"], "explain 'qqqqqq': there is no such word; 'ortbench explain' lists the words"),
+        (["\x1b[31m"], "explain '\\x1b[31m': there is no such word; 'ortbench explain' lists the words"),
     ],
 )
 def test_a_word_that_there_is_not(typed: list[str], said: str) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ortbench.core import ep_packages
-from ortbench.core.installed_eps import installed_eps
+from ortbench.core.ep_packages import installed_eps
 from tests.conftest import MODELS, ONCE, Ran, device_library, ortbench
 from tests.packages import having, install, put
 from tests.refdevice import EP_NAME

@@ -1,4 +1,4 @@
-"""Hidden copies on real EPs: `ortbench run --nodes`, `ortbench inspect --ep`, and the pass behind both."""
+"""Hidden copies on real EPs: `ortbench run --measure-nodes`, `ortbench inspect --ep`, and the pass behind both."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ def written_in_ort_format(folder: Path) -> Path:
 
 def test_a_run_with_nodes_on_a_device(software_gpu: tuple[str, ...], tmp_path: Path) -> None:
     modes = ("--mode", "cpu-tensors", "--mode", "device-tensors", "--mode", "host-accessible")
-    result = measure(ISLAND, "--ep", "webgpu", "--nodes", *modes, *ONCE, out=tmp_path, prefix=software_gpu)
+    result = measure(ISLAND, "--ep", "webgpu", "--measure-nodes", *modes, *ONCE, out=tmp_path, prefix=software_gpu)
     assert result["placement"]["memcpy"] == {
         "to_host": {"nodes": 1, "bytes": 65536}, "from_host": {"nodes": 1, "bytes": 16384},
     }  # fmt: skip
@@ -205,7 +205,7 @@ def test_a_run_with_nodes_on_a_device(software_gpu: tuple[str, ...], tmp_path: P
 
 def test_the_pass_comes_last_in_a_process_of_its_own(library: Path, tmp_path: Path) -> None:
     config = Config(compute_us=100, trace=tmp_path / "trace")
-    modes = ("--nodes", "--mode", "cpu-tensors", "--mode", "device-resident")
+    modes = ("--measure-nodes", "--mode", "cpu-tensors", "--mode", "device-resident")
     code, result, out, errors = run_on_device(
         library, ISLAND, config, tmp_path, *modes, "--iterations", 3, "--warmup", 1
     )
@@ -221,14 +221,17 @@ def test_the_pass_comes_last_in_a_process_of_its_own(library: Path, tmp_path: Pa
 
 
 # Only the first run of the measured worker has tensors in host memory.
-TINY, RESIDENT = MODELS / "tiny.onnx", ("--mode", "device-resident", "--iterations", 3, "--warmup", 1, "--nodes")
+TINY, RESIDENT = (
+    MODELS / "tiny.onnx",
+    ("--mode", "device-resident", "--iterations", 3, "--warmup", 1, "--measure-nodes"),
+)
 
 
 @pytest.mark.parametrize(
     ("knob", "words"),
     [
-        ({"abort_run": "4:host"}, "--nodes gave nothing: the worker was ended by SIGABRT"),
-        ({"fail_download": "4:host"}, "--nodes gave nothing: profiling failed: the reference device"),
+        ({"abort_run": "4:host"}, "--measure-nodes gave nothing: the worker was ended by SIGABRT"),
+        ({"fail_download": "4:host"}, "--measure-nodes gave nothing: profiling failed: the reference device"),
     ],
     ids=["lost", "failed"],
 )
@@ -259,7 +262,7 @@ def test_ctrl_c_gives_the_pass_up_and_keeps_the_result(real_library: Path, tmp_p
 
 def test_the_cpu_ep_has_times_and_no_copies(tmp_path: Path) -> None:
     result = measure(
-        MODELS / "image_classifier.onnx", "--ep", "cpu", "--nodes", "--mode", "cpu-tensors", *ONCE, out=tmp_path
+        MODELS / "image_classifier.onnx", "--ep", "cpu", "--measure-nodes", "--mode", "cpu-tensors", *ONCE, out=tmp_path
     )
     nodes = result["nodes"]
     assert (nodes["memcpy"], nodes["islands"], nodes["problem"]) == ([], [], None)
@@ -274,7 +277,7 @@ def test_without_the_option_there_is_no_pass(tmp_path: Path) -> None:
     assert result["nodes"] is None
 
 
-def test_inspect_names_node_sentences(library: Path) -> None:
+def test_inspect_names_node_findings(library: Path) -> None:
     ran = ortbench("inspect", ISLAND, "--ep-library", library, COLUMNS="80")
     assert ran.code == 0, ran.err
     assert "2 Memcpy nodes between them" in ran.out
@@ -316,7 +319,7 @@ def test_inspect_lists_what_is_known_without_a_run(
     assert {row["bytes"] for row in found["copies"]["memcpy"]} == {None}
     text = " ".join(ortbench("inspect", picky, *target, prefix=prefix).out.split())
     assert "run not possible, so what only a run tells is not known: the first run failed with made-up inputs" in text
-    assert "(--shape and --dim change their shapes; ortbench run --nodes takes real ones)" in text
+    assert "(--shape and --dim change their shapes; ortbench run --measure-nodes takes real ones)" in text
 
 
 def test_of_a_model_in_ort_format_the_placement_is_not_known(tmp_path: Path) -> None:

@@ -28,21 +28,21 @@ def reports(tmp_path: Path) -> Path:
 
 
 WHOLE = """\
-30 results from 2026-10-01 to 2026-10-30, 2 series: 1 step
+30 results from 2026-10-01 to 2026-10-30, 2 series: 1 change point
 m: m.onnx (x 1x3, y scalar) on SomeExecutionProvider
 
-series  mode            results    first     last  change  over time         scatter  steps
-m       cpu-tensors          30  4.01 ms  4.49 ms  ×1.119  ▃▃▃▃▃▃▃▃▃▃▇▇█▆▇█    ±0.5%      1
-m       device-tensors       30  2.98 ms  2.99 ms  ×1.006  ▄▄▅▅▅▅▄▅▃▄▄▅▄▅▄▄    ±0.9%      0
+series  mode            results    first     last  change  over time         scatter  change points
+m       cpu-tensors          30  4.01 ms  4.49 ms   ×1.12  ▃▃▃▃▃▃▃▃▃▃▇▇█▆▇█  ±0.532%              1
+m       device-tensors       30  2.98 ms  2.99 ms  ×1.006  ▄▄▅▅▅▅▄▅▃▄▄▅▄▅▄▄  ±0.899%              0
 
-Steps
-series  mode         since              before    after   ratio       95% CI  verdict  results
-m       cpu-tensors  2026-10-19 02:00  4.01 ms  4.47 ms  ×1.116  1.111–1.123  slower   18 + 12
-✗ since 2026-10-19 02:00 (reports/night-18/result.json): m cpu-tensors slower ×1.116; changed there: ONNX Runtime: 1.30.0 → 1.31.1; checkout: 0000011 → 0000012
+Change points
+series  mode         since              before    after  ratio     95% CI  verdict  results
+m       cpu-tensors  2026-10-19 02:00  4.01 ms  4.47 ms  ×1.12  1.11–1.12  slower   18 + 12
+✗ since 2026-10-19 02:00 (reports/night-18/result.json): m cpu-tensors slower ×1.12; changed there: ONNX Runtime: 1.30.0 → 1.31.1; checkout: 0000011 → 0000012
 
-Times are medians. change: the last result against the first; scatter: of results of one level; steps: by E-divisive means, which find one in 1 of 100 series without any, and beyond ±2 % for certain;
-ratio: of the level after a step to that before it, above 1 is slower.
-ortbench explain over time, scatter, steps … says what the words mean.
+Times are medians. change: the last result against the first; scatter: of results between two change points; change points: by E-divisive means, which find one in 1 of 100 series without any, and
+beyond ±2 % for certain; ratio: of the level after a change point to that before it, above 1 is slower.
+ortbench explain over time, scatter, change points … says what the words mean.
 """
 
 
@@ -60,7 +60,7 @@ def test_what_is_written(reports: Path, tmp_path: Path) -> None:
     (record,) = json.loads((tmp_path / "h.json").read_text())
     assert [step["result"] for step in record["steps"]] == [18]
     assert (tmp_path / "h.html").read_text().count("<figure>") == 1
-    assert "## Steps" in (tmp_path / "h.markdown").read_text()
+    assert "## Change points" in (tmp_path / "h.markdown").read_text()
     for kind, begins in (("html", "<!DOCTYPE html>"), ("json", "["), ("markdown", "# ortbench history")):
         ran = ortbench("history", reports, f"--{kind}", "-")
         assert ran.out.startswith(begins)
@@ -117,8 +117,8 @@ def test_results_of_another_machine_are_one_series_where_it_is_forced(tmp_path: 
         result.environment["cpu"]["model"] = "Other CPU"
     save_nights(moved, tmp_path)
     apart, together = (ortbench("history", tmp_path, *more, COLUMNS="300").out for more in ([], ["--force"]))
-    assert "2 series: no steps" in apart.splitlines()[0]
-    assert "1 series: 1 step" in together.splitlines()[0]
+    assert "2 series: no change points" in apart.splitlines()[0]
+    assert "1 series: 1 change point" in together.splitlines()[0]
     assert "CPU: Some CPU → Other CPU" in together
 
 

@@ -23,7 +23,7 @@ LINES: dict[str, list[object]] = {
     "loop": ["loop", CELL, "--feedback", "hidden_out=hidden", "--precision", 0],
     "sweep": ["sweep", IDS, "--dim", "batch=1,2", "--mode", "cpu-tensors", "--precision", 0],
     "load": ["load", TINY, "--mode", "cpu-tensors", "--concurrency", "1,2"],
-    "gate": ["gate", "--model", TINY, "--mode", "cpu-tensors", "--baseline-threads", 1, "--load", "--concurrency", "1,2",
+    "gate": ["gate", "--model", TINY, "--mode", "cpu-tensors", "--baseline-set", "intra-op-threads=1", "--load", "--concurrency", "1,2",
              "--max-regression", "0.01%"],
 }  # fmt: skip
 

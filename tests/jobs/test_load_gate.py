@@ -23,7 +23,7 @@ SIDES = ("candidate", "baseline")
 def live(library: Path, out: Path, *options: object, compute_us: int, baseline_us: int) -> Ran:
     return ortbench(
         "gate", "--model", TINY, "--ep", library, "--mode", "device-resident", "--warmup", 1, "--load", "--out", out,
-        "--ep-option", f"compute_us={compute_us}", "--baseline-ep-option", f"compute_us={baseline_us}", *options,
+        "--ep-option", f"compute_us={compute_us}", "--baseline-set", f"ep-option=compute_us={baseline_us}", *options,
     )  # fmt: skip
 
 
@@ -110,7 +110,7 @@ def test_a_suite_has_live_gates_of_loads(tmp_path: Path) -> None:
     file = tmp_path / "bench.toml"
     file.write_text(
         f"[[bench]]\nmodel = {str(TINY)!r}\nep = 'cpu'\nmode = 'cpu-tensors'\nconcurrency = 2\nduration = 1\n"
-        "gate = {baseline-threads = 1, max-regression = '900%'}\n"
+        "gate = {baseline-set.intra-op-threads = 1, max-regression = '900%'}\n"
     )
     ran = ortbench("suite", file, "--out", tmp_path / "out")
     assert ran.code in (0, 4), ran.out + ran.err
@@ -120,7 +120,7 @@ def test_a_suite_has_live_gates_of_loads(tmp_path: Path) -> None:
 
 LIVE: dict[str, Any] = {
     "model": ("--model", TINY, "--ep", "cpu", "--mode", "cpu-tensors"),
-    "base": ("--baseline-threads", 1),
+    "base": ("--baseline-set", "intra-op-threads=1"),
 }
 BAD: list[tuple[list[object], str]] = [
     (["model", "base", "--rate", "30"], "--rate is of a load: add --load, or name a result of 'ortbench load'"),
@@ -130,7 +130,7 @@ BAD: list[tuple[list[object], str]] = [
     (["model", "base", "--load", "--rate", "auto", "--slo", "p99=1ms"], "--rate auto: sides are held against each other"),
     (["model", "base", "--load", "--metric", "latency.p99@rate=30"], "--metric latency.p99@rate=30: no such load point is to be measured"),
     (["model", "base", "--load", "--depth", "2"], "--depth is not for a load"),
-    (["model", "base", "--load", "--baseline-depth", "2"], "--baseline-depth is not for a load"),
+    (["model", "base", "--load", "--baseline-set", "depth=2"], "--baseline-set depth is not for a load"),
     (["model", "base", "--load", "--max-host-memory", "1GB"], "memory is of single inferences"),
     (["model", "base", "--load", "--mode", "pipelined"], "--mode pipelined: has several inferences in flight by itself"),
     (["--chain", "c.toml", "--baseline-chain", "d.toml", "--load"], "--load puts a load on one model"),

@@ -39,12 +39,12 @@ def test_the_report_of_a_load_is_shown_and_saved(ran: tuple[Ran, Path]) -> None:
     assert (done.code, done.err) == (0, "")
     lines = done.out.splitlines()
     assert lines[1] == (
-        "load in one session: 1, 2 callers and 200 a second, Poisson arrivals, served by 1 caller; 0.6 s a level; SLO: p99 ≤ 10 s"
+        "load in one session: 1, 2 clients and 200 requests/s, Poisson arrivals, served by 1 worker; 0.6 s per load point; SLO: p99 ≤ 10 s"
     )
     assert (
         sum(line.startswith("cpu-tensors ") for line in lines) == 2 + 2 + 1
     )  # callers, back to back and the rate, the mode
-    assert "• cpu-tensors keeps p99 ≤ 10 s at 200 a second." in lines
+    assert "• cpu-tensors meets p99 ≤ 10 s at 200 requests/s." in lines
     assert lines[-1] == f"Saved in {folder}"
     result = load(folder / "result.json")
     assert result.knee is not None
@@ -55,7 +55,7 @@ def test_the_report_of_a_load_is_shown_and_saved(ran: tuple[Ran, Path]) -> None:
         "ok"
     ] * 4  # back to back too
     assert (folder / "table.md").read_text().startswith("# ortbench load: ")
-    assert "Latency and runs/s against callers" in (folder.parent / "page.html").read_text()
+    assert "Latency and inf/s against clients" in (folder.parent / "page.html").read_text()
     assert (folder.parent / "j.xml").read_text().count("<testcase ") == 3
     assert len(json.loads((folder.parent / "a.json").read_text())) == 3 + 3 + 2
 
@@ -119,5 +119,5 @@ def test_stored_loads_are_gated_without_a_session(files: Callable[[str, Result],
     ran = ortbench("gate", lost, "--max-cpu-nodes", 0)
     assert (ran.code, ran.error_line) == (
         1,
-        "candidate: cpu-tensors with 8 callers failed: the worker was ended by SIGSEGV",
+        "candidate: cpu-tensors with 8 clients failed: the worker was ended by SIGSEGV",
     )

@@ -103,7 +103,9 @@ NOTHING: Counter[int] = Counter()
 
 @pytest.mark.parametrize("honesty", HONESTY)
 def test_copies_of_a_loop_whose_state_has_a_fixed_size(honesty: Honesty, library: Path, tmp_path: Path) -> None:
-    result = measured(library, "loop_on_device", tmp_path, *FIXED, "--share-buffers", honesty=honesty)
+    result = measured(
+        library, "loop_on_device", tmp_path, *FIXED, "--mode", "default", "--mode", "shared", honesty=honesty
+    )
     stays = Counter({X: STEPS + 1}), per_step(Y), Counter([Y])  # x in every step, and the first state of every loop
     crosses = per_step(STATE) + per_step(X), per_step(STATE) + per_step(Y), Counter([STATE, Y])
     expected = {
@@ -279,7 +281,18 @@ def found(out: Path) -> dict[str, Any]:
 
 def test_on_cuda_in_every_mode(software_cuda: tuple[str, ...], tmp_path: Path) -> None:
     ok = ("ok", "passed", None)
-    line = ("loop", MODELS / "loop_on_device.onnx", *FIXED, "--ep", "cuda", "--share-buffers", *ONCE)
+    line = (
+        "loop",
+        MODELS / "loop_on_device.onnx",
+        *FIXED,
+        "--ep",
+        "cuda",
+        "--mode",
+        "default",
+        "--mode",
+        "shared",
+        *ONCE,
+    )
     ran = ortbench(*line, "--out", tmp_path / "fixed", prefix=software_cuda)
     assert (ran.code, ran.err) == (0, "")
     assert found(tmp_path / "fixed") == dict.fromkeys(
@@ -309,7 +322,19 @@ def test_every_model_on_webgpu(
     name: str, arguments: list[object], shared: bool | None, software_gpu: tuple[str, ...], tmp_path: Path
 ) -> None:
     """It begins with an empty state where one grows, which has no buffer there. It has no HOST_ACCESSIBLE memory."""
-    line = ("loop", MODELS / f"{name}.onnx", "--ep", "webgpu", *arguments, *recorded(name), "--share-buffers", *ONCE)
+    line = (
+        "loop",
+        MODELS / f"{name}.onnx",
+        "--ep",
+        "webgpu",
+        *arguments,
+        *recorded(name),
+        "--mode",
+        "default",
+        "--mode",
+        "shared",
+        *ONCE,
+    )
     ran = ortbench(*line, "--out", tmp_path, prefix=software_gpu)
     assert (ran.code, ran.err) == (0, "")
     cases = found(tmp_path)

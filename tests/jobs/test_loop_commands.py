@@ -61,7 +61,7 @@ def test_two_loops_side_by_side(files: Any) -> None:
     other = files("other", loop_result(level("cpu-tensors"), level("device-resident", 0.5), loop=fed))
     ran = ortbench("compare", one, other)
     assert (ran.code, ran.err) == (0, "")
-    assert ran.out.count("loop of 4 steps: hidden_out → hidden") == 2
+    assert ran.out.count("loop of 4 steps: hidden_out → hidden") == 1  # what both have in common is said once
     rows = [line.split() for line in ran.out.splitlines() if line.startswith(("cpu-tensors ", "device-resident "))]
     assert [row[:5] for row in rows] == [
         ["cpu-tensors", "loop", "4.00", "4.00", "×1.000"],
@@ -86,7 +86,7 @@ def live(library: Path, out: Path, *options: object, **knobs: Any) -> Ran:
 
 def test_a_live_gate_of_a_loop_has_metrics_of_loops_and_steps(library: Path, tmp_path: Path) -> None:
     metrics = ("--metric", "loop.median", "--metric", "device-resident.step.median", "--metric", "shared.loop.mean")
-    more = ("--baseline-model", LARGE, "--max-regression", "1%", "--share-buffers", "--mode", "device-resident")
+    more = ("--baseline-model", LARGE, "--max-regression", "1%", "--mode", "device-resident", "--mode", "shared")
     live(library, tmp_path, *more, *metrics)
     (folder,) = tmp_path.glob("gate-*")
     checks = json.loads((folder / "gate.json").read_text())["checks"]
@@ -132,7 +132,7 @@ NO_LOOP = "say what is fed back with --feedback OUT=IN"
          "min, and p99 of steps from --steps 51 on; use more, or a stored --baseline"),
         ((*LOOPS, "--max-copy-share", "1%"), NO_COPIES),
         ((*LOOPS, "--cuda-graph"), "--cuda-graph: is for single inferences, leave it out of a loop"),
-        ((*LIVE, "--baseline-keep", "y"), f"--baseline-keep is for a loop: {NO_LOOP}"),
+        ((*LIVE, "--baseline-set", "keep=y"), f"--baseline-set keep is for a loop: {NO_LOOP}"),
         ((*SIDES, "--metric", "step"), f"--metric step.median: single inferences have no steps; {NO_LOOP}"),
         ((*SIDES, "--fill", "x=1"), f"--fill is for a loop: {NO_LOOP}"),
     ],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import shlex
 from pathlib import Path
 
@@ -89,7 +90,7 @@ def test_a_loop_leaves_its_page_its_steps_and_what_ci_reads(tmp_path: Path) -> N
     assert all(int(cell) > 0 for row in steps[1:] for cell in row[1:])
     found = Page(files["page.html"].read_text(encoding="utf-8"))
     assert "Time of each step" in found.text("h2")
-    assert found.text("h1") == ["CPUExecutionProvider computes in host memory: no state crosses to a device"]
+    assert re.match(r"The loop is [\d.]+× as fast \(|[\d.k]+ steps/s with ", found.text("h1")[0])
     assert '<testsuite name="ortbench loop" tests="3"' in files["junit.xml"].read_text()
     names = [it["name"] for it in json.loads(files["action.json"].read_text())]
     assert [name.partition(": ")[2] for name in names] == [

@@ -23,7 +23,7 @@ def test_steps_and_whole_loops_are_what_the_devices_trace_has_of_them(
     honesty: Honesty, library: Path, tmp_path: Path
 ) -> None:
     config = Config(trace=tmp_path / "trace", honesty=honesty, compute_us=3000)
-    model, line = loop_model(tmp_path / "loop.onnx"), (*FED, "--share-buffers", *ONE_LOOP)
+    model, line = loop_model(tmp_path / "loop.onnx"), (*FED, "--mode", "default", "--mode", "shared", *ONE_LOOP)
     code, result, _, errors = run_on_device(library, model, config, tmp_path, *line, command="loop")
     assert code == 0, errors
     assert [case.mode for case in result.cases] == ["cpu-tensors", "device-resident", "host-accessible", "shared"]

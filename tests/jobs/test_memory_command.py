@@ -1,4 +1,4 @@
-"""`--memory`, to the byte: on the reference device, whose trace has all that it gave out; on the CPU EP's arena, of a model
+"""`--measure-memory`, to the byte: on the reference device, whose trace has all that it gave out; on the CPU EP's arena, of a model
 whose tensors are known; on a card that is one in software, by NVML.
 """
 
@@ -20,7 +20,7 @@ from tests.versions import environment
 
 pytestmark = pytest.mark.process
 
-QUICK = ("--iterations", 2, "--warmup", 1, "--memory")
+QUICK = ("--iterations", 2, "--warmup", 1, "--measure-memory")
 SIZE = 1 << 16  # of the one input and of the one output
 TOKEN = 4  # a value that is read back, as a wait
 TRIAL = 64  # bytes, of the trial of a memory
@@ -42,7 +42,9 @@ def test_every_figure_of_the_reference_device_is_what_it_gave_out(library: Path,
     config = Config(compute_us=100, trace=tmp_path / "trace")
     model = relu_model(tmp_path / "relu.onnx", SIZE)
     modes = [word for mode in ("cpu-tensors", "device-resident", "host-accessible") for word in ("--mode", mode)]
-    code, result, out, err = run_on_device(library, model, config, tmp_path, *modes, "--depth", 2, *QUICK)
+    code, result, out, err = run_on_device(
+        library, model, config, tmp_path, *modes, "--mode", "pipelined", "--depth", 2, *QUICK
+    )
     assert code == 0, err
     found = {case.mode: case.memory for case in result.cases}
     # Of each mode: bound, what the session's allocator held at most, pinned.
@@ -67,9 +69,9 @@ def test_every_figure_of_the_reference_device_is_what_it_gave_out(library: Path,
         assert (most, most_shared) == (max(bound + held, TRIAL), max(pinned, TRIAL))
         before, session, peak = (case.value(f"host_memory{part}") or 0 for part in ("_before", "_session", ""))
         assert 0 < before < session <= peak
-    assert "\nWhat else it costs: memory\n" in out
+    assert "\nResource usage: memory\n" in out
     assert "\n• device: what ortbench bound and what the EP's arena held\n" in out
-    rows = map(str.split, out.partition("What else it costs: memory")[2].splitlines())
+    rows = map(str.split, out.partition("Resource usage: memory")[2].splitlines())
     assert ["pipelined", "262", "kB"] in [row[:3] for row in rows]
 
 
@@ -116,7 +118,7 @@ def test_what_an_older_onnx_runtime_does_not_tell_of_a_device_is_not_known(real_
 def test_what_an_older_onnx_runtime_does_not_tell_is_not_known(tmp_path: Path) -> None:
     """Its profile has nothing of memory; the host's figures are the system's."""
     version = "1.24.4"
-    asked = ("--python", environment(version), "--ep", "cpu", "--mode", "cpu-tensors", "--nodes")
+    asked = ("--python", environment(version), "--ep", "cpu", "--mode", "cpu-tensors", "--measure-nodes")
     result = measure(MODELS / "copy_bound.onnx", *asked, *QUICK, out=tmp_path)
     case = cases(result)["cpu-tensors"]
     memory = case["memory"]
@@ -135,7 +137,7 @@ def test_the_cpus_arena_holds_the_tensors_of_the_model(tmp_path: Path) -> None:
     text = '<ir_version: 8, opset_import: ["" : 17]> g (float[262144] x) => (float[262144] y) { t = Exp(x) y = Sin(t) }'
     model = tmp_path / "known.onnx"
     onnx.save(onnx.parser.parse_model(text), model)
-    modes = ("--mode", "cpu-tensors", "--mode", "device-resident", "--nodes")
+    modes = ("--mode", "cpu-tensors", "--mode", "device-resident", "--measure-nodes")
     found = cases(measure(model, "--ep", "cpu", *modes, *QUICK, out=tmp_path / "out"))
     # The arena grows by twice as much each time.
     for mode, in_use, held in (("cpu-tensors", 2 << 20, 3 << 20), ("device-resident", 1 << 20, 1 << 20)):
@@ -174,7 +176,7 @@ def test_a_live_gate_weighs_both_sides(library: Path, tmp_path: Path) -> None:
     text = '<ir_version: 8, opset_import: ["" : 17]> g (float[n] x) => (float[n] y) { y = Relu(x) }'
     model = tmp_path / "relu.onnx"
     onnx.save(onnx.parser.parse_model(text), model)
-    sides = ("--ep-library", library, "--dim", "n=2048", "--baseline-dim", "n=1024", "--mode", "device-resident")
+    sides = ("--ep-library", library, "--dim", "n=2048", "--baseline-set", "dim=n=1024", "--mode", "device-resident")
     limits = ("--metric", "device-resident.device_memory", "--max-device-memory", "16KiB", "--max-host-memory", "4GB")
     out = ("--force", "--out", tmp_path / "out", "--json", tmp_path / "gate.json")
     ran = ortbench("gate", "--model", model, *sides, *limits, *out)

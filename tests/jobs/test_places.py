@@ -38,7 +38,22 @@ WITHOUT_CLIP = {"operators": ("Mul", "Add")}  # the output of the model is made 
 
 
 def test_an_output_of_a_node_on_the_cpu(image: Path, clock: Clock, tmp_path: Path) -> None:
-    arguments = ("--pinned", "--depth", 2, "--iterations", 2, "--warmup", 1)
+    arguments = (
+        "--mode",
+        "default",
+        "--mode",
+        "cpu-tensors-pinned",
+        "--mode",
+        "device-tensors-pinned",
+        "--mode",
+        "pipelined",
+        "--depth",
+        2,
+        "--iterations",
+        2,
+        "--warmup",
+        1,
+    )
     code, result, out, _ = run_on_device(device_library(**WITHOUT_CLIP), image, Config(), tmp_path, *arguments)
     assert code == 0
     assert result.placement["memcpy"] == {
@@ -73,9 +88,9 @@ def test_an_output_of_a_node_on_the_cpu(image: Path, clock: Clock, tmp_path: Pat
     assert pipelined is not None
     assert pipelined.value("copies") == pipelined.median("h2d")
     said = " ".join(out.split())
-    copies = "• 1 Memcpy node copies 49.2 kB to the host inside every run, in every mode, since 1 of 3 nodes is on"
+    copies = "• 1 Memcpy node copies 49.2 kB to the host in each inference, in every mode: 1 of 3 nodes is on"
     assert copies in said
-    assert "output adjusted is bound in host memory, not on the device: Clip makes it on the CPU. Bound on the" in said
+    assert "Output adjusted is bound in host memory, not on the device: Clip makes it on the CPU; bound on the" in said
     assert "warning" not in said
 
 

@@ -71,7 +71,7 @@ def test_its_folder_stands_for_it(bare: Environment, tmp_path: Path) -> None:
 @pytest.mark.wide
 def test_all_modes_and_bandwidth_of_a_device(bare: Environment, real_library: Path, tmp_path: Path) -> None:
     where = ["--python", bare.python, "--ep", real_library]
-    ran = ortbench("run", TINY, *where, *ONCE, "--pinned", "--async-runs", "--depth", 2, "--nodes", "--trace",
+    ran = ortbench("run", TINY, *where, *ONCE, "--mode", "all", "--depth", 2, "--measure-nodes", "--trace",
                    tmp_path / "trace.json", "--out", tmp_path, "--json", "-")  # fmt: skip
     assert (ran.code, ran.err) == (0, "")
     result = json.loads(ran.out)
@@ -166,7 +166,7 @@ def test_what_onnx_reads_is_said_in_one_line_where_it_is_not(bare: Environment, 
     graph = helper.make_graph([helper.make_node("SequenceLength", ["s"], ["n"])], "g", [sequence], [length])
     path = tmp_path / "sequence.onnx"
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
-    ran = ortbench("run", path, *CPU, "--length", "s=2", "--python", bare.python, "--out", tmp_path / "out")
+    ran = ortbench("run", path, *CPU, "--sequence-tensors", "s=2", "--python", bare.python, "--out", tmp_path / "out")
     assert ran.code == 1
     assert ran.error_line == f"what is in the sequences that {path} takes or gives {lacks}"
 

@@ -165,7 +165,7 @@ def test_the_folder_holds_result_table_and_csv(printed: tuple[Ran, Path]) -> Non
 
 def test_the_report_says_what_the_cpu_ep_means(printed: tuple[Ran, Path]) -> None:
     ran, _ = printed
-    assert "computes in host memory: nothing is copied to a device" in ran.out
+    assert "with cpu-tensors on CPUExecutionProvider: " in ran.out
     assert ran.err == ""
 
 
@@ -212,7 +212,7 @@ def test_strings_run_in_mode_cpu_and_say_why_not_elsewhere(tmp_path: Path) -> No
 def test_what_is_not_a_tensor_runs_in_mode_cpu_and_says_why_not_elsewhere(kind: str, tmp_path: Path) -> None:
     model = tmp_path / "model.onnx"
     onnx.save(onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]> g ({kind} }}'), model)
-    length = ("--length", "s=3") if kind.startswith("seq") else ()
+    length = ("--sequence-tensors", "s=3") if kind.startswith("seq") else ()
     result = measure(model, "--ep", "cpu", *length, "--iterations", 2, "--warmup", 1, out=tmp_path / "out")
     assert [case["status"] for case in result["cases"]] == ["ok"] + ["unsupported"] * 3
     assert all("only tensors can be bound" in case["reason"] for case in result["cases"][1:])

@@ -126,7 +126,7 @@ def gate(builds: Builds, out: Path, *sides: object) -> Ran:
 
 
 def test_a_live_gate_of_two_libraries(builds: Builds, tmp_path: Path) -> None:
-    ran = gate(builds, tmp_path, "--ep", builds.slow, "--baseline-ep", builds.fast)
+    ran = gate(builds, tmp_path, "--ep", builds.slow, "--baseline-set", f"ep={builds.fast}")
     assert (ran.code, "gate: failed" in ran.out) == (3, True), ran.out
     lines = ran.out.splitlines()
     changed = f"baseline → candidate: EP library: {builds.fast} → {builds.slow}"
@@ -137,7 +137,7 @@ def test_a_live_gate_of_two_libraries(builds: Builds, tmp_path: Path) -> None:
 
 
 def test_a_live_gate_of_one_library_twice(builds: Builds, tmp_path: Path) -> None:
-    ran = gate(builds, tmp_path, "--ep", builds.fast, "--baseline-ep-library", builds.fast)
+    ran = gate(builds, tmp_path, "--ep", builds.fast, "--baseline-set", f"ep-library={builds.fast}")
     same = "! nothing that was recorded differs between the two: same model, EP, options, versions, machine"
     assert same in ran.out.splitlines(), ran.err
 
@@ -307,7 +307,7 @@ def test_beside_other_eps_an_option_is_for_its_own(builds: Builds, tmp_path: Pat
 
 def test_the_baselines_options_and_a_suites(builds: Builds, tmp_path: Path) -> None:
     option = f"ep.refdevice.compute_us={SLOW_US}"
-    ran = gate(builds, tmp_path / "gate", "--ep", builds.fast, "--baseline-ep-option", option)
+    ran = gate(builds, tmp_path / "gate", "--ep", builds.fast, "--baseline-set", f"ep-option={option}")
     changed = f"• baseline → candidate: EP options: compute_us {SLOW_US} → none"
     assert changed in ran.out.splitlines(), ran.err
     suite = tmp_path / "suite.toml"

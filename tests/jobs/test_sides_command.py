@@ -26,6 +26,32 @@ def results(out: Path) -> dict[str, dict[str, Any]]:
     return {path.parent.name: json.loads(path.read_text()) for path in sorted(folder.glob("*/result.json"))}
 
 
+def test_a_load_of_several_sides_and_one_key_given_twice(library: Path, tmp_path: Path) -> None:
+    model = relu_model(tmp_path / "relu.onnx", 4000)
+    ran = ortbench(
+        "load", model, "--ep-library", library, "--ep-option", "compute_us=1000", "--ep-option", "compute_us=3000", "--mode",
+        "device-resident", "--concurrency", 1, "--duration", 0.3, "--out", tmp_path / "out", "--html", tmp_path / "it.html",
+        "--bmf", tmp_path / "bmf.json", COLUMNS="120",
+    )  # fmt: skip
+    assert (ran.code, ran.err) == (0, "")
+    found = results(tmp_path / "out")
+    assert {name: it["target"]["ep_options"]["compute_us"] for name, it in found.items()} == {
+        "compute_us-1000": "1000",
+        "compute_us-3000": "3000",
+    }
+    for name, it in found.items():
+        (case,) = [case for case in it["cases"] if case["point"]]  # besides one client alone
+        wanted = 1000 * int(name.removeprefix("compute_us-"))
+        assert (case["status"], case["point"]) == ("ok", {"concurrency": 1})
+        assert wanted <= case["metrics"]["latency"]["median"] <= wanted + 20_000  # and the host's calls
+    lines = [line for line in ran.out.splitlines() if " throughput " in line]
+    assert re.search(r"concurrency=1 .*×2\.9[0-9]", lines[0]), lines
+    assert "compute_us=3000" in (tmp_path / "it.html").read_text()
+    assert len(json.loads((tmp_path / "bmf.json").read_text())) >= 2
+    ran = ortbench("load", model, "--ep", "cpu", "--intra-op-threads", "1,2", "--rate", "auto", "--slo", "p99=1s")
+    assert (ran.code, ran.error_line) == (2, "--rate auto: sides are compared at the same rates: name them")
+
+
 def test_a_batch_of_several_sizes(tmp_path: Path) -> None:
     out = tmp_path / "out"
     files = [word for name in ("junit", "action-json", "html", "trace") for word in (f"--{name}", tmp_path / name)]
@@ -81,10 +107,13 @@ def test_settings_of_two_lists_and_of_two_eps(library: Path, tmp_path: Path) -> 
 
 
 def test_two_settings_are_shown_with_their_phases(tmp_path: Path) -> None:
-    ran = ortbench("run", MODELS / "tiny.onnx", "--ep", "cpu", "--mode", "device-tensors", "--threads", "1,2", *ONCE, "--out",
+    ran = ortbench("run", MODELS / "tiny.onnx", "--ep", "cpu", "--mode", "device-tensors", "--intra-op-threads", "1,2", *ONCE, "--out",
                         tmp_path, COLUMNS="100")  # fmt: skip
     assert (ran.code, ran.err) == (0, "")
-    assert {name: it["target"]["threads"] for name, it in results(tmp_path).items()} == {"threads-1": 1, "threads-2": 2}
+    assert {name: it["target"]["intra_op_threads"] for name, it in results(tmp_path).items()} == {
+        "intra-op-threads-1": 1,
+        "intra-op-threads-2": 2,
+    }
     rows = re.findall(r"^device-tensors +([\w ]+?)  ", ran.out, re.MULTILINE)
     # Counts have rows only where one of them is not 0.
     assert [row for row in rows if row not in ("page faults", "involuntary switches")] == [
@@ -99,9 +128,12 @@ def test_sides_with_the_same_inputs_must_give_the_same_outputs(tmp_path: Path) -
     text = '<ir_version: 8, opset_import: ["" : 17]> g (float[N] x) => (float[N] y) { y = RandomNormalLike(x) }'
     onnx.save(onnx.parser.parse_model(text), model)
     arguments = ("run", model, *CPU, *ONCE, "--out", tmp_path / "out")
-    ran = ortbench(*arguments, "--threads", "1,2", "--dim", "N=4")
-    assert "threads=2: cpu-tensors failed: the outputs of threads=2 are not those of threads=1" in ran.err
-    ran = ortbench(*arguments, "--dim", "N=4,8", "--threads", "1")
+    ran = ortbench(*arguments, "--intra-op-threads", "1,2", "--dim", "N=4")
+    assert (
+        "intra-op-threads=2: cpu-tensors failed: the outputs of intra-op-threads=2 are not those of intra-op-threads=1"
+        in ran.err
+    )
+    ran = ortbench(*arguments, "--dim", "N=4,8", "--intra-op-threads", "1")
     assert "are not those of" not in ran.err
 
 
@@ -119,9 +151,9 @@ def test_a_side_that_does_not_open_leaves_the_others(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("message", "arguments"),
     [
-        ("2 of --threads × 9 of --dim: one run takes at most 16 sides, and 18 were asked for",
-         ["--threads", "1,2", "--dim", "batch=1,2,3,4,5,6,7,8,9"]),
-        ("--json is for one result: every side has a result.json in a folder of its own", ["--threads", "1,2", "--json", "-"]),
+        ("2 of --intra-op-threads × 9 of --dim: one run takes at most 16 sides, and 18 were asked for",
+         ["--intra-op-threads", "1,2", "--dim", "batch=1,2,3,4,5,6,7,8,9"]),
+        ("--json is for one result: every side has a result.json in a folder of its own", ["--intra-op-threads", "1,2", "--json", "-"]),
         ("--opt-level 'fast': choose from disable, basic, extended, layout, all", ["--opt-level", "all,fast"]),
         ("with several --ep give a library as an --ep of its own, and no --device",
          ["--ep", "cpu", "--ep", "cuda", "--device", "0,1"]),
@@ -170,11 +202,14 @@ def test_items_of_a_run(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "remark"),
     [
-        (["--threads", "2", "--baseline-threads", "1"], "baseline → candidate: threads: 1 → 2"),
-        (["--opt-level", "basic", "--baseline-opt-level", ""], "baseline → candidate: optimisation: all → basic"),
-        (["--dim", "batch=8", "--baseline-dim", "batch=1"], "baseline → candidate: dim: batch 1 → batch 8"),
-        (["--baseline-shape", "x:4x64"], "baseline → candidate: shape: x 4x64 → none"),
-        (["--run-config", "a=b", "--baseline-run-config", ""], "baseline → candidate: run config: none → a b"),
+        (
+            ["--intra-op-threads", "2", "--baseline-set", "intra-op-threads=1"],
+            "baseline → candidate: intra-op threads: 1 → 2",
+        ),
+        (["--opt-level", "basic", "--baseline-set", "opt-level="], "baseline → candidate: optimisation: all → basic"),
+        (["--dim", "batch=8", "--baseline-set", "dim=batch=1"], "baseline → candidate: dim: batch 1 → batch 8"),
+        (["--baseline-set", "shape=x:4x64"], "baseline → candidate: shape: x 4x64 → none"),
+        (["--run-config", "a=b", "--baseline-set", "run-config="], "baseline → candidate: run config: none → a b"),
     ],
 )
 def test_a_gate_between_two_settings(arguments: list[str], remark: str, tmp_path: Path) -> None:
@@ -187,8 +222,8 @@ def test_a_gate_between_two_settings(arguments: list[str], remark: str, tmp_path
 
 def test_a_gate_tells_a_setting_that_costs_time(library: Path, tmp_path: Path) -> None:
     model = relu_model(tmp_path / "relu.onnx", 1 << 16)
-    sides = ("--ep-option", "compute_us=3000", "--dynamic-outputs", "--baseline-dynamic-outputs", "off",
-             "--baseline-ep-option", "compute_us=2000")  # fmt: skip
+    sides = ("--ep-option", "compute_us=3000", "--dynamic-outputs", "--baseline-set", "dynamic-outputs=off",
+             "--baseline-set", "ep-option=compute_us=2000")  # fmt: skip
     ran = ortbench(
         "gate", "--model", model, "--ep", library, *sides, *CPU[2:], "--warmup", 2, "--out", tmp_path / "out"
     )

@@ -126,7 +126,7 @@ STAGES = [
 @pytest.mark.parametrize(("number", "stage"), [((INT, TERM, HUP)[at % 3], stage) for at, stage in enumerate(STAGES)])
 def test_in_every_stage(number: int, stage: str, tmp_path: Path) -> None:
     out, trace = tmp_path / "out", tmp_path / "t.json"
-    line = run_line(out, "--iterations", 2, "--nodes", "--trace", trace)
+    line = run_line(out, "--iterations", 2, "--measure-nodes", "--trace", trace)
     ran = stopped(number, f"stage {stage}", 0, tmp_path, *line)
     assert ran.code == 128 + number
     assert len(ran.err.splitlines()) <= 1, ran.err
@@ -146,7 +146,7 @@ def test_in_every_stage(number: int, stage: str, tmp_path: Path) -> None:
 def test_while_modes_are_weighed(number: int, what: str, times: int, tmp_path: Path) -> None:
     """Of three the first is weighed; nothing that was measured before is touched."""
     modes = [word for mode in ("cpu-tensors", "device-tensors", "device-resident") for word in ("--mode", mode)]
-    line = run_line(tmp_path / "out", *modes, "--iterations", 2, "--memory")
+    line = run_line(tmp_path / "out", *modes, "--iterations", 2, "--measure-memory")
     ran = stopped(number, what, times, tmp_path, *line)
     assert (ran.code, ran.err) == (128 + number, "")
     assert "Saved in" in ran.out
@@ -167,7 +167,7 @@ def test_while_the_energy_of_modes_is_measured(software_cuda: tuple[str, ...], t
         f'exec {shlex.join(["env", *(f"{name}={value}" for name, value in environment.items()), *software_cuda])} "$@"'
     )
     line = ["run", TINY, "--ep", "cuda", "--mode", "device-tensors", "--mode", "device-resident", "--iterations", 2, "--warmup", 1,
-            "--energy", "--memory", "--spin", "--nodes", "--out", tmp_path / "out"]  # fmt: skip
+            "--measure-energy", "--measure-memory", "--measure-spin", "--measure-nodes", "--out", tmp_path / "out"]  # fmt: skip
     ran = stopped(INT, "asked stretch", 1, tmp_path, *line, shell=shell)
     assert (ran.code, ran.err) == (128 + INT, "")
     (file,) = tmp_path.glob("out/*/result.json")
@@ -184,7 +184,7 @@ def test_while_the_energy_of_modes_is_measured(software_cuda: tuple[str, ...], t
 
 def test_the_stages_are_those_of_the_trace(tmp_path: Path) -> None:
     trace = tmp_path / "t.json"
-    assert ortbench(*run_line(tmp_path / "out", "--iterations", 2, "--nodes", "--trace", trace)).code == 0
+    assert ortbench(*run_line(tmp_path / "out", "--iterations", 2, "--measure-nodes", "--trace", trace)).code == 0
     names = {event.get("name") for event in json.loads(trace.read_text())["traceEvents"]}
     assert names >= {*STAGES, "loading"}
 
@@ -324,7 +324,7 @@ from ortbench.measure import experiment
 from ortbench.gate import live
 experiment._KEEP_EVERY_S = 0.01
 # However alike or unlike the two turn out to be here, the gate is not to end before it is killed.
-live.LiveGate.decided = lambda self: []
+live.LiveGate.wants = lambda self, mode: True
 from ortbench.__main__ import main
 main()
 """

@@ -1,4 +1,4 @@
-"""`ortbench suite` and `ortbench merge` on real models: what they run, keep, say and end with."""
+"""`ortbench suite` and `ortbench suite merge` on real models: what they run, keep, say and end with."""
 
 from __future__ import annotations
 
@@ -195,7 +195,7 @@ def test_shards_merge_to_the_whole(mixed: tuple[Path, Ran], tmp_path: Path) -> N
         assert ran.code in (0, 1, 3)
     parts = [outcomes(tmp_path / "shards" / part) for part in ("1", "2")]
     assert sorted([*parts[0], *parts[1]]) == sorted(MIXED_OUTCOMES)
-    ran = ortbench("merge", "shards/1", "shards/2", "--out", "whole", "--json", "-", cwd=tmp_path)
+    ran = ortbench("suite", "merge", "shards/1", "shards/2", "--out", "whole", "--json", "-", cwd=tmp_path)
     assert ran.code == 1
     assert {case["id"]: (case["outcome"], case["exit_code"]) for case in json.loads(ran.out)["cases"]} == MIXED_OUTCOMES
     assert outcomes(tmp_path / "whole") == MIXED_OUTCOMES
@@ -207,7 +207,7 @@ def test_shards_merge_to_the_whole(mixed: tuple[Path, Ran], tmp_path: Path) -> N
     # The whole is a suite's folder like any other: the next run goes on from it.
     assert suite(MIXED, tmp_path, "--out", "whole").err.count("done before") == 4
 
-    ran = ortbench("merge", "shards/2", "--out", "half", "--junit", "half.xml", cwd=tmp_path)
+    ran = ortbench("suite", "merge", "shards/2", "--out", "half", "--junit", "half.xml", cwd=tmp_path)
     assert ran.code == 1
     assert ran.error_line == f"{len(parts[0])} of 6 cases are missing: " + ", ".join(
         name for name in MIXED_OUTCOMES if name in parts[0]
@@ -222,7 +222,7 @@ def test_what_does_not_belong_together_is_not_merged(mixed: tuple[Path, Ran], tm
     shutil.copytree(one, tmp_path / "two")
 
     def merge(*folders: str, out: str = "whole") -> Ran:
-        return ortbench("merge", *folders, "--out", out, cwd=tmp_path)
+        return ortbench("suite", "merge", *folders, "--out", out, cwd=tmp_path)
 
     ran = merge("one", "two")
     assert ran.code == 1
@@ -319,7 +319,7 @@ def test_gates_with_a_baseline(tmp_path: Path) -> None:
         model = "models/recurrent_cell.onnx"
         iterations = false
         duration = 20
-        gate = {{baseline-session-config = {{"session.intra_op.allow_spinning" = "1"}}, max-regression = "900%"}}
+        gate = {{baseline-set.session-config = {{"session.intra_op.allow_spinning" = "1"}}, max-regression = "900%"}}
         [[bench]]
         model = "models/transformer_ids.onnx"
         iterations = false

@@ -165,10 +165,10 @@ def test_a_mode_that_fails_leaves_the_others(
 
 def test_what_else_shapes_cost_and_inputs_of_another_library(tmp_path: Path) -> None:
     line = ("sweep", batched(tmp_path / "m.onnx"), "--ep", "cpu", "--dim", "batch=1,2", "--mode", "device-resident")
-    more = ("--memory", "--spin", "--energy", "--external", "numpy")
+    more = ("--measure-memory", "--measure-spin", "--measure-energy", "--input-memory", "numpy")
     ran = ortbench(*line, *more, *ONCE, "--out", tmp_path / "out")
     assert (ran.code, ran.err) == (0, "")
-    assert "\nWhat else it costs: by shape\nmode " in ran.out
+    assert "\nResource usage: by shape\nmode " in ran.out
     assert "host memory" in ran.out
     result = saved(tmp_path / "out")
     assert [case.point for case in result.cases] == [{"batch": 1}, {"batch": 2}]
@@ -248,7 +248,10 @@ def test_real_inputs_take_turns_and_their_outputs_are_checked(tmp_path: Path) ->
             "--slo 'p98': there is no such statistic; choose from latency, p50, mean, p90, p95, p99, max",
             ["--dim", "batch=1,2", "--slo", "p98=1ms"],
         ),
-        ("--nodes: looks into runs of one shape: 'ortbench run' with that", ["--dim", "batch=1,2", "--nodes"]),
+        (
+            "--measure-nodes: looks into runs of one shape: 'ortbench run' with that",
+            ["--dim", "batch=1,2", "--measure-nodes"],
+        ),
     ],
 )
 def test_what_is_no_sweep_is_one_line(words: str, arguments: list[str], tmp_path: Path) -> None:

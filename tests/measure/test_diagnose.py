@@ -56,7 +56,7 @@ def file_system(root: Path, files: Mapping[str, str]) -> Path:
     ],
 )  # fmt: skip
 def test_the_limit_of_a_container(files: Mapping[str, str], limit: float | None, tmp_path: Path) -> None:
-    assert diagnose.core_limit(file_system(tmp_path, files)) == limit
+    assert environment.core_limit(file_system(tmp_path, files)) == limit
 
 
 def test_the_clocks_that_linux_tells(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from ortbench.analysis.comparing.compare import stored
 from ortbench.analysis.comparing.sequential import median_ratio
-from ortbench.core.stats import paired_ratio
+from ortbench.core.resampling import ratio_of
 from ortbench.gate.contests import ALPHA
 from ortbench.measure.bench import Series, _evened
 from ortbench.measure.schedule import (
@@ -195,7 +195,8 @@ def test_an_ordered_session_without_a_warm_up_is_short() -> None:
 
 def test_the_least_number_of_rounds_gives_every_interval() -> None:
     """Of a ratio within the run, of a comparison with another run, and of a gate's limit."""
-    assert paired_ratio([1] * MIN_ROUNDS, [1] * MIN_ROUNDS).ci95 is not None
+    rounds = {number: [1] for number in range(MIN_ROUNDS)}
+    assert ratio_of(rounds, rounds).ci95 is not None
     base, value = (measured("cpu-tensors", latency=by_block([ns] * MIN_ROUNDS)) for ns in (100, 200))
     assert stored(series_of(base), series_of(value)).low is not None
     assert median_ratio([1.0] * MIN_ROUNDS, ALPHA).low is not None

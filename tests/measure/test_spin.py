@@ -1,4 +1,4 @@
-"""``--spin``: the plan of its pass, and what becomes of what that gives."""
+"""``--measure-spin``: the plan of its pass, and what becomes of what that gives."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from tests.results import broken, hosted, measured, result_of, stats, steady
 
 
 def test_the_pass_is_short_and_differs_in_the_threads_alone() -> None:
-    target = Target("cpu", threads=2, session_config={"session.intra_op.allow_spinning": "1", "k": "v"})
+    target = Target("cpu", intra_op_threads=2, session_config={"session.intra_op.allow_spinning": "1", "k": "v"})
     loop = Loop(duration_s=5, precision=0.02, warmup=3)
     plan = Plan("m.onnx", target, modes=("cpu-tensors", "device-tensors"), loop=loop, nodes=True, spin=True, note="n")
     still = without_spin(plan, ["cpu-tensors"])
     off = {"session.intra_op.allow_spinning": "0", "session.inter_op.allow_spinning": "0", "k": "v"}
-    assert still.target == Target("cpu", threads=2, session_config=off)
+    assert still.target == Target("cpu", intra_op_threads=2, session_config=off)
     assert (still.modes, still.nodes, still.spin, still.note) == (("cpu-tensors",), False, False, "n")
     assert still.loop == Loop(duration_s=1, precision=0.02, warmup=3, phases=("latency",))
     assert without_spin(Plan("m.onnx", loop=Loop(duration_s=0.2)), ["cpu-tensors"]).loop.duration_s == 0.2
@@ -42,6 +42,6 @@ def test_what_it_gives() -> None:
         take_spin(result, result_of(cpu))
         assert result.cases[0].metrics["cpu_time_spin_off"] == Value(3_500, ci95)
     assert [(it["code"], it["message"]) for it in result.warnings] == [
-        ("spin-not-measured", "--spin gave nothing of device-tensors: out of memory"),
-        ("spin-not-measured", "--spin gave nothing of device-resident: it was interrupted"),
+        ("spin-not-measured", "--measure-spin gave nothing of device-tensors: out of memory"),
+        ("spin-not-measured", "--measure-spin gave nothing of device-resident: it was interrupted"),
     ]

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from ortbench.analysis.comparing.pairs import block_medians, shared
+from ortbench.analysis.comparing.pairs import by_round
 from ortbench.measure.samples import Thinning
 from ortbench.model.modes import CPU_TIME, ENQUEUE, LATENCY, STEP
 from ortbench.model.result import Case
@@ -52,7 +52,7 @@ def test_rounds_are_kept_whole_and_evenly_and_what_was_taken_is_said(rounds: int
 
 def test_pairs_of_modes_stay_pairs() -> None:
     cases = soak(rounds=999, most=100)
-    ours, theirs = shared(block_medians(cases["cpu-tensors"], LATENCY), block_medians(cases["device-tensors"], LATENCY))
+    ours, theirs = (by_round(cases[mode], LATENCY) for mode in ("cpu-tensors", "device-tensors"))
     assert list(ours) == list(theirs) == list(range(0, 999, 128))
 
 

@@ -32,7 +32,6 @@ from ortbench.analysis.bandwidth import (
     sync_of,
 )
 from ortbench.analysis.bandwidth import measured as copies_measured
-from ortbench.analysis.findings.advice import sentences
 from ortbench.core.errors import BadInput, BenchmarkFailed
 from ortbench.measure.bandwidth import CopyBench
 from ortbench.measure.process import Client, WorkerLost
@@ -49,7 +48,7 @@ from ortbench.report.page.chart_data.copies import bandwidth_curve
 from ortbench.report.page.chart_svg import sheet
 from ortbench.report.page.chart_svg.draw import svg_file
 from ortbench.report.records import records_csv
-from tests.results import Copied, add_copied, curve_of, measured, result_of, steady, tensor
+from tests.results import Copied, add_copied, curve_of, measured, result_of, sentences, steady, tensor
 
 kB, MB = 1_000, 1_000_000
 
@@ -323,29 +322,29 @@ def test_points_that_failed_or_are_missing_show() -> None:
 
 def test_the_sentences() -> None:
     assert report_bandwidth.conclusions(usual()) == [
-        "The smallest copy, 4.00 kB, takes 11.0 µs up and 22.0 µs down.",
-        "The link's peak is 7.98 GB/s up, with 16.0 MB from HOST_ACCESSIBLE memory; "
-        "2.00 GB/s down, with 16.0 MB from ordinary memory.",
-        "Ordinary memory reaches half of its peak rate at 39.8 kB up and 39.8 kB down; smaller copies are mostly latency.",
-        "HOST_ACCESSIBLE memory against ordinary memory: up 2.00 times as fast (95 %: 2.00 to 2.00), with 16.0 MB; "
-        "down not measurably faster, with 16.0 MB.",
+        "The smallest copy, 4.00 kB, takes 11.0 µs H2D and 22.0 µs D2H.",
+        "The link's peak is 7.98 GB/s H2D, with 16.0 MB from HOST_ACCESSIBLE memory; "
+        "2.00 GB/s D2H, with 16.0 MB from ordinary memory.",
+        "Ordinary memory reaches half of its peak rate at 39.8 kB H2D and 39.8 kB D2H; smaller copies are mostly latency.",
+        "HOST_ACCESSIBLE memory against ordinary memory: H2D 2.00 times as fast (95 %: 2.00 to 2.00), with 16.0 MB; "
+        "D2H not measurably faster, with 16.0 MB.",
     ]
 
 
 def test_the_sentences_of_less() -> None:
     one = curve_of(*line(H2D, ORDINARY, 0, 1, MB), *line(D2H, ORDINARY, 0, 2, MB))
     assert report_bandwidth.conclusions(one) == [
-        "The smallest copy, 1.00 MB, takes 1.00 ms up and 500 µs down.",
-        "The link's peak is 1.00 GB/s up and 2.00 GB/s down, with 1.00 MB.",
+        "The smallest copy, 1.00 MB, takes 1.00 ms H2D and 500 µs D2H.",
+        "The link's peak is 1.00 GB/s H2D and 2.00 GB/s D2H, with 1.00 MB.",
     ]
     assert report_bandwidth.conclusions(curve_of(Copied(H2D, ORDINARY, 1))) == []
     up = [Copied(H2D, ORDINARY, size, ns) for size, ns in ((kB, 1000), (MB, 100_000), (16 * MB, 16 * MB))]
     assert report_bandwidth.conclusions(curve_of(*up, *line(D2H, ORDINARY, 0, 2, kB, MB, 16 * MB)))[2] == (
-        "The largest copies of ordinary memory are slower: 1.00 GB/s up, with 16.0 MB."
+        "The largest copies of ordinary memory are slower: 1.00 GB/s H2D, with 16.0 MB."
     )
     few = [Copied(H2D, memory, MB, ns, rounds=2) for memory, ns in ((ORDINARY, 300), (HOST_ACCESSIBLE, 200))]
     assert report_bandwidth.conclusions(curve_of(*few))[-1] == (
-        "HOST_ACCESSIBLE memory against ordinary memory: up 1.50 times as fast (too few blocks for an interval), "
+        "HOST_ACCESSIBLE memory against ordinary memory: H2D 1.50 times as fast (too few blocks for an interval), "
         "with 1.00 MB."
     )
 
@@ -355,12 +354,12 @@ def test_the_heading_names_fences_once_where_they_are_the_same() -> None:
     assert report_bandwidth.heading(result) == [
         "copies of 4.00 kB to 16.0 MB between host and device",
         "SomeExecutionProvider 1.0 on GPU Some 0001:0002, ONNX Runtime 1.28.0",
-        "fence: the copy itself waits; memory: EP device Mem (DEFAULT); done: time is up (20 s)",
+        "synchronization: a copy returns when it is complete (verified); memory: EP device Mem (DEFAULT); done: time is up (20 s)",
     ]
     sync_of(result)[HOST_ACCESSIBLE] = {"h2d": {"kind": "readback", "cost_ns": 12_300, "how": ""}}
     assert report_bandwidth.heading(result)[2].startswith(
-        "fence: ordinary memory: the copy itself waits; "
-        "HOST_ACCESSIBLE memory: reading a value back, 12.3 µs of every H2D copy; memory:"
+        "synchronization: ordinary memory: a copy returns when it is complete; "
+        "HOST_ACCESSIBLE memory: a value is read back after each copy, 12.3 µs of each H2D copy (verified); memory:"
     )
 
 
@@ -443,9 +442,10 @@ def test_a_run_gets_the_curves_and_the_shares(tmp_path: Path) -> None:
     both = link["shares"]["cpu-tensors"]["both"]
     assert (both["bytes"], both["copies"], both["took_ns"], both["sweep_ns"]) == (16 * MB, 2, 10**7, up + down)
     assert sentences(result)[-1] == (
-        "H2D copies of 8.00 MB run at 3.20 GB/s, 80% of what single copies of that size reach here and 40% of the link's peak; "
-        "D2H copies of 8.00 MB run at 1.60 GB/s, 80% and 80%; "
-        "copies inside a run with CPU tensors run at ≈1.60 GB/s, ≈60% and ≈50% (bandwidth sweep of 2026-01-02)."
+        "H2D copies of 8.00 MB run at 3.20 GB/s (80% of the curve, 40% of the link's peak); "
+        "D2H copies of 8.00 MB run at 1.60 GB/s (80% of the curve, 80% of the link's peak); "
+        "copies inside an inference with cpu-tensors run at ≈1.60 GB/s (≈60% of the curve, ≈50% of the link's peak): compared with "
+        "single copies of that size and with the peak, bandwidth curve of 2026-01-02."
     )
 
 
@@ -454,7 +454,7 @@ def test_several_tensors_are_held_against_a_copy_each(tmp_path: Path) -> None:
     upload = linked(result, usual(), tmp_path)["shares"]["device-tensors"]["h2d"]
     assert (upload["copies"], upload["bytes"]) == (3, 8_001_000)
     assert upload["sweep_ns"] == 2 * (10_000 + 4 * MB / 4) + 11_000  # a small one takes as long as the smallest
-    assert sentences(result)[-1].startswith("H2D copies of 3 tensors, 8.00 MB in all, run at 3.20 GB/s, ")
+    assert sentences(result)[-1].startswith("H2D copies of 3 tensors, 8.00 MB in all, run at 3.20 GB/s (")
     result = run_of()
     result.model["inputs"].append(tensor("shape", [4], 32))  # which stays in host memory
     upload = linked(result, usual(), tmp_path / "b")["shares"]["device-tensors"]["h2d"]
@@ -466,7 +466,7 @@ def test_what_failed_was_not_copied_or_is_not_known_has_no_share(tmp_path: Path)
     result.cases[1].status = FAILED
     result.cases[0].put("copies", None)
     assert linked(result, usual(), tmp_path)["shares"] == {}
-    assert not any("sweep" in sentence for sentence in sentences(result))
+    assert not any("curve" in sentence for sentence in sentences(result))
     other = run_of()
     other.cases[0].put("copies", -5)
     other.cases[1].put("bytes_h2d", 0)
@@ -474,10 +474,9 @@ def test_what_failed_was_not_copied_or_is_not_known_has_no_share(tmp_path: Path)
     assert (list(shares["device-tensors"]), shares["cpu-tensors"]) == (["d2h"], {})
     result = run_of(h2d=1_000_000)  # much faster than the sweep
     linked(result, usual(), tmp_path / "c")
-    assert "201% of what single copies" in sentences(result)[-1]
-    assert sentences(result)[-1].endswith(
-        "(bandwidth sweep of 2026-01-02, which no longer holds: measure it again with 'ortbench bandwidth')."
-    )
+    *_, found, again = sentences(result)
+    assert "(201% of the curve, " in found
+    assert again == "Next: measure the bandwidth curve again, copies are faster than it: ortbench bandwidth"
 
 
 def test_the_newest_sweep_that_fits_is_taken(tmp_path: Path) -> None:
@@ -566,6 +565,7 @@ class ScriptedWorker(Client):
     """
 
     blocks = 0
+    pid = 1
 
     def __init__(
         self, loses: int | None = None, lost_after: float = math.inf, error: BaseException | None = None

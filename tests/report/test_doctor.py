@@ -43,7 +43,7 @@ bad  the frequency governor is powersave (8 cores): clocks follow the load, and
      short runs are timed at low ones; try: sudo cpupower frequency-set -g
      performance
 good turbo is off
-good load average 0.1 over the last minute, for 8 cores
+good other processes used 1.00% of 8 cores in the last second
 good 60.0 GB of 64.0 GB memory are free
 
 Profiling

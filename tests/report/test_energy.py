@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from ortbench.core import units
 from ortbench.model.result import Result
 from ortbench.model.result_file import save
 from ortbench.report import suite
@@ -32,14 +33,14 @@ def with_energy(factor: float = 1.0) -> Result:
 
 
 MARKDOWN = """\
-## What else it costs: energy
+## Resource usage: energy
 
-| mode | energy/run | 95% CI | power | idle | runs/J |
+| mode | energy | 95% CI | power | idle power | inf/J |
 | --- | ---: | ---: | ---: | ---: | ---: |
-| cpu-tensors | 312 mJ | 306 mJ to 318 mJ | 214 W | 72.1 W | 3.21 |
-| device-tensors | 12.0 mJ | 11.8 mJ to 12.2 mJ | 214 W | 72.1 W | 83.3 |
+| cpu-tensors | 312 mJ | 306 mJ–318 mJ | 214 W | 72.1 W | 3.21 |
+| device-tensors | 12.0 mJ | 11.8 mJ–12.2 mJ | 214 W | 72.1 W | 83.3 |
 
-energy/run: by the energy counter of GPU 0, in a stretch of runs after the measurement, less the idle draw beside it.
+energy: of one inference, by the energy counter of GPU 0, in a stretch after the measurement, less the idle draw beside it.
 
 unsupported (device-resident): the stretch failed: it broke.
 """
@@ -47,15 +48,15 @@ unsupported (device-resident): the stretch failed: it broke.
 
 def test_a_report_has_a_section_of_it() -> None:
     assert MARKDOWN in markdown(build(with_energy()))
-    assert "What else it costs" not in markdown(build(published()))
+    assert "Resource usage" not in markdown(build(published()))
 
 
 def test_where_nothing_can_be_read_the_reason_is_all() -> None:
     made = published()
     for case in made.cases:
         case.energy = {"unsupported": "this CPU has no energy counter (RAPL) in /sys/class/powercap"}
-    said = "unsupported (cpu-tensors, device-tensors, device-resident, host-accessible): this CPU has no energy counter (RAPL) in /sys/class/powercap."
-    assert f"## What else it costs: energy\n\n{said}\n" in markdown(build(made))
+    said = "unsupported (cpu-tensors, device-tensors, host-accessible, device-resident): this CPU has no energy counter (RAPL) in /sys/class/powercap."
+    assert f"## Resource usage: energy\n\n{said}\n" in markdown(build(made))
     page = Page(build_page([made], ["a"]))
     assert said in page.text("p")
 
@@ -76,8 +77,8 @@ def test_how_it_was_read_is_said_where_it_is_no_counter() -> None:
 
 def test_the_page_has_it() -> None:
     page = Page(build_page([with_energy()], ["a"]))
-    assert "What else it costs: energy" in page.text("h2")
-    assert {"312 mJ", "306 mJ to 318 mJ", "214 W"} <= {*page.text("td")}
+    assert "Resource usage: energy" in page.text("h2")
+    assert {"312 mJ", "306 mJ–318 mJ", "214 W"} <= {*page.text("td")}
 
 
 @pytest.mark.process
@@ -89,9 +90,9 @@ def test_compare_says_more_or_less(factor: float, verdict: str, tmp_path: Path) 
         save(made, tmp_path / name / "result.json")
     ran = ortbench("compare", "a", "b", "--json", "compared.json", "--markdown", "-", cwd=tmp_path)
     assert ran.code == 0, ran.err
-    assert "## What else it costs" in ran.out
+    assert "## Resource usage" in ran.out
     (line,) = (line for line in ran.out.splitlines() if line.startswith("| cpu-tensors | energy"))
-    assert line.startswith(f"| cpu-tensors | energy | 312 mJ | {312 * factor:.0f} mJ | ×{factor:.3f} |")
+    assert line.startswith(f"| cpu-tensors | energy | 312 mJ | {312 * factor:.0f} mJ | ×{units.change(factor)} |")
     assert line.endswith(f"| {verdict} |")
     records = [it for it in json.loads((tmp_path / "compared.json").read_text()) if it["metric"] == "energy"]
     assert [(it["mode"], it["result"]) for it in records] == [
@@ -101,7 +102,7 @@ def test_compare_says_more_or_less(factor: float, verdict: str, tmp_path: Path) 
         ("device-tensors", "b"),
     ]
     assert records[1]["vs_first"]["verdict"] == verdict
-    wider = ortbench("compare", "a", "b", "--same", "8%", "--markdown", "-", cwd=tmp_path)
+    wider = ortbench("compare", "a", "b", "--equivalence-margin", "8%", "--markdown", "-", cwd=tmp_path)
     energies = [line for line in wider.out.splitlines() if "-tensors | energy |" in line]
     assert [line.endswith("| same |") for line in energies] == [factor == 1.0] * 2
 
@@ -119,11 +120,11 @@ def test_clocks_that_were_locked_are_a_difference_and_in_the_heading() -> None:
 
 def test_a_suite_has_what_the_fastest_mode_of_each_case_draws() -> None:
     made = with_energy()
-    assert figures(made).get("energy_j") is None  # of device-resident nobody knows
-    drawing(made.cases[2], 0.25)
+    assert figures(made).get("energy_j") is None  # of host-accessible nobody knows
+    drawing(made.cases[3], 0.25)
     record = Record("c", "m", "e", "", "f", MEASURED, **figures(made))
     table = suite.case_table([record, replace(record, id="d", energy_j=None)])
-    at = [column.name for column in table.columns].index("energy/run")
+    at = [column.name for column in table.columns].index("energy")
     assert [row[at] for row in table.rows] == ["250 mJ", "–"]
     assert ",250" not in suite.csv([record])
     assert next(iter(csv_module.DictReader(io.StringIO(suite.csv([record])))))["energy_j"] == "0.25"

@@ -55,18 +55,26 @@ def test_bars_hold_phases_derived_copies_and_the_whole() -> None:
         "20.0 ms from end to end. Inference only: device-resident 8.00 ms."
     )
     table = found.table
-    assert table.headings == ["mode", "h2d (ms)", "inference (ms)", "d2h (ms)", "together (ms)", "latency (ms)"]
+    assert table.headings == [
+        "mode",
+        "H2D (ms)",
+        "inference (ms)",
+        "D2H (ms)",
+        "copies (ms)",
+        "together (ms)",
+        "latency (ms)",
+    ]
     assert table.rows == (
-        ("cpu-tensors", "≈12.0", "≈8.00", "(both)", "20.0", "20.0"),
-        ("device-tensors", "6.00", "7.00", "5.00", "18.0", "20.0"),
-        ("device-resident", "–", "8.00", "–", "8.00", "8.00"),
+        ("cpu-tensors", "–", "≈8.00", "–", "≈12.0", "20.0", "20.0"),
+        ("device-tensors", "6.00", "7.00", "5.00", "–", "18.0", "20.0"),
+        ("device-resident", "–", "8.00", "–", "–", "8.00", "8.00"),
     )
 
 
 def test_a_run_that_nobody_split_is_whole() -> None:
     found = phases(result_of(measured("cpu-tensors", latency=steady([20 * MS]))))
     assert found is not None
-    assert bars(found) == [("cpu-tensors", [("not split", 20 * MS)], 20 * MS)]
+    assert bars(found) == [("cpu-tensors", [("not known", 20 * MS)], 20 * MS)]
     assert found.caption == "Not split into phases: cpu-tensors 20.0 ms."
 
 
@@ -81,21 +89,21 @@ def test_a_run_whose_copies_are_too_short_to_be_seen_is_inference(copies: int) -
     assert found.caption == (
         "cpu-tensors: ≈0 of copies, both directions together, and ≈20.0 ms of inference make up 20.0 ms."
     )
-    assert found.table.rows == (("cpu-tensors", "≈0", "≈20.0", "(both)", "20.0", "20.0"),)
+    assert found.table.rows == (("cpu-tensors", "–", "≈20.0", "–", "≈0", "20.0", "20.0"),)
 
 
 def test_many_runs_with_one_wait_are_a_time_per_run() -> None:
     found = phases(result_of(measured("device-resident-async", latency=steady([2 * MS]))))
     assert found is not None
-    assert bars(found) == [("device-resident-async", [("time per run", 2 * MS)], 2 * MS)]
+    assert bars(found) == [("device-resident-async", [("time per inference", 2 * MS)], 2 * MS)]
     assert found.caption == (
         "Time per run of many with one wait, which is throughput and not latency, copied once outside: "
         "device-resident-async 2.00 ms."
     )
     drawn = draw(found.drawing, WIDE, "it")
-    assert ">time per run 2.00 ms<" in drawn
+    assert ">time per inference 2.00 ms<" in drawn
     assert "<title>device-resident-async: time per inference, median 2.00 ms</title>" in drawn
-    assert "not split" not in drawn
+    assert "not known" not in drawn
 
 
 def test_only_modes_that_are_ok_are_pictured() -> None:

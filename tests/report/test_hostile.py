@@ -51,7 +51,7 @@ ORDINARY = [
     "batch, x[0], tensor(float)",
     "≈1.2 µs × 3 – 95 %",
 ]
-TAGS = {"h1", "h2", "p", "br", "table", "thead", "tbody", "tr", "th", "td", "ul", "li", "code"}
+TAGS = {"h1", "h2", "p", "br", "table", "thead", "tbody", "tr", "th", "td", "ul", "li", "code", "em"}
 HTML = MarkdownIt("commonmark").enable(["table", "strikethrough"])
 
 
@@ -245,7 +245,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Whole:
     exports = [("html", "page.html"), ("junit", "junit.xml"), ("action-json", "action.json"), ("trace", "trace.json")]
     places = [item for option, name in exports for item in (f"--{option}", folder / name)]
     ran = ortbench(
-        "run", path, "--ep", "cpu", "--nodes", *LOOP, "--out", folder / "out", *places,
+        "run", path, "--ep", "cpu", "--measure-nodes", *LOOP, "--out", folder / "out", *places,
         GITHUB_STEP_SUMMARY=str(folder / "step.md"),
     )  # fmt: skip
     return Whole(folder, path, ran)

@@ -77,7 +77,7 @@ def test_inspect_says_what_a_model_takes_gives_and_consists_of() -> None:
     assert found["operators"]["Gather"] == 2
     assert found["opsets"] == {"ai.onnx": 17}
     text = ortbench("inspect", MODELS / "transformer_ids.onnx").out
-    assert "  input   input_ids       tensor(int64)  [batch, sequence] as 1x1, 8 B\n" in text
+    assert "  input   input_ids       tensor(int64)  [batch, sequence] as 1x1, 8 B (all symbolic)\n" in text
     assert "batch, sequence set to 1" in text
 
 

@@ -20,51 +20,64 @@ from ortbench.report.records import frame, records_csv
 from ortbench.report.run import build, write_run
 from tests.report.test_page import Page
 from tests.report.test_terminal import shown
-from tests.results import MS, closed, failed_level, load_result, lose, opened, paced, published, serving
+from tests.results import MS, closed, failed_level, load_result, lose, opened, paced, published, serving, slo_rate
 
 CLOSED = """\
 m.onnx (x 1x3, s scalar)
-load in one session: 1, 2, 4, 8 callers; 2 s a level
+load in one session: 1, 2, 4, 8 clients; 2 s per load point
 SomeExecutionProvider 0.4 on GPU Some GPU, ONNX Runtime 1.28.0
-fence: synchronize_outputs, 2.30 µs of every run; memory: EP device Some and SomeShared; done: every load point was
-measured
+synchronization: synchronize_outputs() after each inference (verified), 2.30 µs of each inference; memory: EP device
+Some and SomeShared; done: every load point was measured
 
-mode            callers  inf/s     ±  scaling     95% CI   p50   p95   p99  CPU cores  GIL wait  Jain's index
-                                                            ms    ms    ms
-cpu-tensors           1    100  1.0%    1.00×          –  10.0  15.0  20.0       0.50     1.00%          1.00
-cpu-tensors           2    190  1.0%    1.90×  1.86–1.94  10.5  15.8  21.0       1.00     1.00%          1.00
-cpu-tensors           4    388  1.0%    3.88×  3.81–3.95  10.3  15.4  20.6       2.00     1.00%          1.00
-cpu-tensors           8    400  1.0%    4.00×  3.92–4.08  20.0  30.0  40.0       4.00     1.00%          1.00
-device-tensors        1    200  1.0%    1.00×          –  5.00  7.50  10.0       0.50     1.00%          1.00
-device-tensors        2    380  1.0%    1.90×  1.86–1.94  5.30  7.95  10.6       1.00     1.00%          1.00
-device-tensors        4    390  1.0%    1.95×  1.91–1.99  10.3  15.4  20.6       2.00     1.00%          1.00
-device-tensors        8    388  1.0%    1.94×  1.90–1.98  20.6  30.9  41.2       4.00     1.00%          1.00
+By clients
+mode            clients  inf/s    95% CI  scaling     95% CI  latency   p95   p99  CPU cores  GIL wait
+                                                                   ms    ms    ms
+cpu-tensors           1    100  99.0–101    1.00×          –     10.0  15.0  20.0      0.500     1.00%
+cpu-tensors           2    190   188–192    1.90×  1.86–1.94     10.5  15.8  21.0       1.00     1.00%
+cpu-tensors           4    388   384–392    3.88×  3.81–3.95     10.3  15.4  20.6       2.00     1.00%
+cpu-tensors           8    400   396–404    4.00×  3.92–4.08     20.0  30.0  40.0       4.00     1.00%
+device-tensors        1    200   198–202    1.00×          –     5.00  7.50  10.0      0.500     1.00%
+device-tensors        2    380   376–384    1.90×  1.86–1.94     5.30  7.95  10.6       1.00     1.00%
+device-tensors        4    390   386–394    1.95×  1.91–1.99     10.3  15.4  20.6       2.00     1.00%
+device-tensors        8    388   384–392    1.94×  1.90–1.98     20.6  30.9  41.2       4.00     1.00%
 
-mode            knee  of peak  most runs/s  runs/s by callers  p99 by callers
-cpu-tensors        4      97%          400  ▃▄██               ▄▅▅█
-device-tensors     2      97%          390  ▅███               ▃▃▅█
+mode            clients  Jain's fairness index
+cpu-tensors           1                   1.00
+cpu-tensors           2                   1.00
+cpu-tensors           4                   1.00
+cpu-tensors           8                   1.00
+device-tensors        1                   1.00
+device-tensors        2                   1.00
+device-tensors        4                   1.00
+device-tensors        8                   1.00
 
-p50, p95 and p99 are latencies: of so many callers from the start of a run, at a rate from the moment when a request was
-due, so that what it waited is in it.
-ortbench explain scaling, GIL wait, Jain's index, knee … says what the words mean.
+By mode
+mode            knee  share of peak  peak inf/s  inf/s by clients  p99 by clients
+cpu-tensors        4          97.0%         400  ▃▄██              ▄▅▅█
+device-tensors     2          97.4%         390  ▅███              ▃▃▅█
 
-• cpu-tensors brings most: 400 runs/s with 8 callers.
+latency with so many clients: from the start of an inference to its outputs.
+Times are medians.
+ortbench explain scaling, GIL wait, Jain's fairness index, knee … says what the words mean.
+
 """
 
 OPEN = """\
-mode                    rate   p50   p95   p99  SLO     queue delay  service time   busy   late  inf/s     ±
-                                ms    ms    ms                   ms            ms
-device-tensors  back to back  3.00  3.00     –  –                 –          3.00      –      –    333     –
-device-tensors          10/s  7.30  9.65  12.0  kept          0.100          7.20  7.20%     0%   10.0  1.0%
-device-tensors          30/s  3.30  8.65  14.0  kept          0.100          3.20  9.60%  3.00%   30.0  1.0%
-device-tensors          90/s   900  1400  1900  broken        grows           900   100%     0%   80.0  1.0%
+By rate
+mode                    rate  latency   p95   p99  SLO       mean queue delay  service time  utilisation
+                                   ms    ms    ms                                        ms
+device-tensors  back to back     3.00  3.00     –  –                        –             –            –
+device-tensors          10/s     7.30  9.65  12.0  met                 100 µs          7.20        7.20%
+device-tensors          30/s     3.30  8.65  14.0  met                 100 µs          3.20        9.60%
+device-tensors          90/s      900  1400  1900  violated             grows           900         100%
 
-mode                    rate  CPU cores  GIL wait  SM clock
-device-tensors  back to back          –         –  1725 MHz
-device-tensors          10/s       0.50        0%   210 MHz
-device-tensors          30/s       0.50        0%         –
-device-tensors          90/s       0.50        0%         –
+mode                    rate  generator lag p99  late share  inf/s     95% CI  CPU cores  GIL wait  SM clock
+device-tensors  back to back                  –           –    333          –          –         –  1725 MHz
+device-tensors          10/s            5.00 µs          0%   10.0  9.90–10.1      0.500        0%   210 MHz
+device-tensors          30/s            1.00 ms       3.00%   30.0  29.7–30.3      0.500        0%         –
+device-tensors          90/s            5.00 µs          0%   80.0  79.2–80.8      0.500        0%         –
 
+By mode
 mode            p99 by rate
 device-tensors  ▇██
 """
@@ -78,12 +91,12 @@ def test_a_terminal_shows_closed_and_open_loops() -> None:
     assert text_of(serving()).startswith(CLOSED)
     text = text_of(paced())
     assert text.splitlines()[1] == (
-        "load in one session: 10, 30, 90 a second, Poisson arrivals, served by 1 caller; 2 s a level; SLO: p99 ≤ 20 ms"
+        "load in one session: 10, 30, 90 requests/s, Poisson arrivals, served by 1 worker; 2 s per load point; SLO: p99 ≤ 20 ms"
     )
     assert OPEN in text
 
 
-@pytest.mark.parametrize(("result", "tables"), [(serving(), 3), (paced(), 4)], ids=["callers", "rates"])
+@pytest.mark.parametrize(("result", "tables"), [(serving(), 5), (paced(), 5)], ids=["callers", "rates"])
 def test_a_narrow_terminal_has_the_tables_in_parts(result: Result, tables: int) -> None:
     lines = shown(build, result, width=80)
     assert max(map(len, lines)) <= 80
@@ -94,27 +107,26 @@ def test_both_kinds_of_levels_and_one_that_failed() -> None:
     result = load_result(*load_cases(serving()), *load_cases(paced()))
     lose(result, 3)
     text = text_of(result)
-    both = "1, 2, 4, 8 callers and 10, 30, 90 a second, Poisson arrivals, served by 1 caller; 2 s"
+    both = "1, 2, 4, 8 clients and 10, 30, 90 requests/s, Poisson arrivals, served by 1 worker; 2 s"
     assert f"load in one session: {both}" in text
-    assert "✗ cpu-tensors with 8 callers: failed: the worker was ended by SIGSEGV\n" in text
+    assert "✗ cpu-tensors with 8 clients: failed: the worker was ended by SIGSEGV\n" in text
     assert "\ncpu-tensors           8 " not in text
-    assert text.count("\ndevice-tensors  ") == 4 + 2 * (1 + 3) + 1  # the table of rates is in two parts
-    assert "cpu-tensors with 8 callers: failed: the worker was ended by SIGSEGV" in build_page([result], ["m"])
+    assert text.count("\ndevice-tensors  ") == 2 * 4 + 2 * (1 + 3) + 1  # the tables are in two parts
+    assert "cpu-tensors with 8 clients: failed: the worker was ended by SIGSEGV" in build_page([result], ["m"])
     words = Page(build_page([result], ["m"]).partition("<h2>Words</h2>")[2].partition("</section>")[0]).text("th")
     assert {
-        "callers",
+        "clients",
         "rate",
         "knee",
         "GIL wait",
-        "Jain's index",
-        "queue delay",
-        "busy",
-        "late",
+        "Jain's fairness index",
+        "mean queue delay",
+        "utilisation",
+        "late share",
         "SLO",
-        "p50",
         "inf/s",
     } <= set(words)
-    assert [words.count(word) for word in ("inf/s", "p95", "p99", "latency")] == [1, 1, 1, 0]
+    assert [words.count(word) for word in ("inf/s", "p95", "p99", "latency")] == [1, 1, 1, 1]
 
 
 def test_a_level_whose_outputs_are_wrong_keeps_its_figures() -> None:
@@ -122,8 +134,8 @@ def test_a_level_whose_outputs_are_wrong_keeps_its_figures() -> None:
     wrong.status, wrong.reason = "failed", "output y of caller 2 differs"
     wrong.checks["outputs"] = {"verdict": "failed"}
     text = markdown(build(load_result(closed("cpu-tensors", 1, 100, 10.0), wrong, closed("cpu-tensors", 2, 100, 10.0))))
-    assert "| cpu-tensors (failed) | 4 | 400 | 1.0% | – | – |" in text
-    assert "- cpu-tensors with 4 callers: failed: output y of caller 2 differs\n" in text
+    assert "| cpu-tensors (failed) | 4 | 400 | 396–404 | – | – |" in text
+    assert "- cpu-tensors with 4 clients: failed: output y of caller 2 differs\n" in text
     assert "| cpu-tensors | 1 | 100% | 100 |" in text  # and are no peak
 
 
@@ -138,31 +150,36 @@ def test_a_mode_that_cannot_be_is_said_once() -> None:
 def test_markdown_has_the_tables_and_what_latencies_are() -> None:
     text = markdown(build(serving()))
     assert text.startswith("# ortbench load: m.onnx\n")
-    head = "| mode | callers | inf/s | ± | scaling | 95% CI | p50 (ms) | p95 (ms) | p99 (ms) | CPU cores | GIL wait | Jain's index |\n"
+    head = "| mode | clients | inf/s | 95% CI | scaling | 95% CI | latency (ms) | p95 (ms) | p99 (ms) | CPU cores | GIL wait |"
     assert head in text
-    assert "| cpu-tensors | 4 | 388 | 1.0% | 3.88× | 3.81–3.95 | 10.3 | 15.4 | 20.6 | 2.00 | 1.00% | 1.00 |\n" in text
-    assert "| device-tensors | 2 | 97% | 390 | ▅███ | ▃▃▅█ |\n" in text
-    assert "at a rate from the moment when a request was due" in text
+    assert (
+        "| cpu-tensors | 4 | 388 | 384–392 | 3.88× | 3.81–3.95 | 10.3 | 15.4 | 20.6 | 2.00 | 1.00% | 1.00 |\n" in text
+    )
+    assert "| device-tensors | 2 | 97.4% | 390 | ▅███ | ▃▃▅█ |\n" in text
+    assert "latency with so many clients: from the start of an inference" in text
 
 
 @pytest.mark.parametrize(
     ("setup", "said"),
     [
-        ({"sessions": "own"}, "load in a session each: 30 a second, Poisson arrivals, served by 1 caller; 2 s a level"),
+        (
+            {"sessions": "own"},
+            "load in a session each: 30 requests/s, Poisson arrivals, served by 1 worker; 2 s per load point",
+        ),
         (
             {"sessions": "process", "workers": 2, "arrivals": "uniform", "duration_s": 0.5},
-            "load in a process each: 30 a second, even arrivals, served by 2 callers; 0.5 s a level",
+            "load in a process each: 30 requests/s, even arrivals, served by 2 workers; 0.5 s per load point",
         ),
         (
             {"arrivals": "file", "file": "monday.txt"},
-            "load in one session: 30 a second, arrivals of monday.txt, served by 1 caller; 2 s a level",
+            "load in one session: 30 requests/s, arrivals of monday.txt, served by 1 worker; 2 s per load point",
         ),
     ],
 )
 def test_how_a_load_was_put_on(setup: dict[str, Any], said: str) -> None:
     assert f"{said}  \n" in markdown(build(load_result(opened("cpu-tensors", 30, 5.0), **setup)))
     many = load_result(*(opened("cpu-tensors", 10 * number, 5.0) for number in range(1, 9)))
-    assert "load in one session: 10 to 80 a second, Poisson" in markdown(build(many))
+    assert "load in one session: 10 to 80 requests/s, Poisson" in markdown(build(many))
 
 
 # Other programs
@@ -174,7 +191,7 @@ def test_a_folder_and_a_data_frame_have_levels(tmp_path: Path) -> None:
     assert (tmp_path / "table.md").read_text() == markdown(build(serving()))
     found = frame([serving(), published()])
     assert list(found["throughput_per_s"].dropna())[:5] == [1000, 1000, 100, 190, 388]  # first of one client alone
-    assert "load in one session: no level; 2 s a level" in markdown(build(load_result()))
+    assert "load in one session: no load point; 2 s per load point" in markdown(build(load_result()))
     assert records_csv(load_result()) == "mode,status,reason\n"
 
 
@@ -189,14 +206,14 @@ def test_ci_systems_read_of_levels() -> None:
     assert found == [
         ("host-accessible", "skipped", "no HOST_ACCESSIBLE memory", 0.0),
         (
-            "cpu-tensors with 4 callers",
+            "cpu-tensors with 4 clients",
             "passed",
             "400 runs/s (95 %: 396 to 404), p50 10.0 ms, p99 20.0 ms, of 800 runs",
             0.01,
         ),
-        ("cpu-tensors with 8 callers", "error", "the worker was ended by SIGSEGV", 0.0),
+        ("cpu-tensors with 8 clients", "error", "the worker was ended by SIGSEGV", 0.0),
         (
-            "cpu-tensors at 30 a second",
+            "cpu-tensors at 30 requests/s",
             "passed",
             "30.0 runs/s (95 %: 29.7 to 30.3), p50 5.00 ms, p99 10.0 ms, of 800 runs",
             0.005,
@@ -217,40 +234,46 @@ def test_ci_systems_read_of_levels() -> None:
 
 def test_a_page_of_closed_loops() -> None:
     found = Page(build_page([serving()], ["m"]))
-    assert found.text("h1") == ["4 callers reach 97% of the peak: 400 runs/s with cpu-tensors"]
+    assert found.text("h1") == ["4 clients reach 97% of the peak: 400 inferences/s with cpu-tensors"]
     assert found.text("h2") == [
-        "Latency and runs/s against callers", "By callers", "By mode", "Placement", "Environment", "Reproduce it", "Words",
+        "Latency and inf/s against clients", "By clients", "By mode", "Placement", "Environment", "Reproduce it", "Words",
     ]  # fmt: skip
     told = zip(found.text("dt"), zip(found.text("dd")[::2], found.text("dd")[1::2], strict=True), strict=True)
     assert dict(told) == {
-        "Most runs/s": ("400", "cpu-tensors with 8 callers (95 %: 396 to 404)"),
-        "Knee": ("4 callers", "97% of the peak with cpu-tensors, 3.88 times one caller's runs/s"),
+        "Most inferences/s": ("400", "cpu-tensors with 8 clients (95% CI 396 to 404)"),
+        "Knee": ("4 clients", "97% of the peak with cpu-tensors, 3.88× the inferences/s of one client"),
     }
     assert found.text("figcaption") == [
-        "cpu-tensors: at most 400 runs/s, with 8 callers, the knee at 4; device-tensors: at most 390 runs/s, with 4 callers, the knee at 2."
+        "cpu-tensors: at most 400 inf/s, with 8 clients, the knee at 4; device-tensors: at most 390 inf/s, with 4 clients, the knee at 2."
     ]
 
 
 def test_a_page_of_open_loops() -> None:
-    result = paced(found={"device-tensors": {"rate": 70.0, "ci95": [66.0, 74.0]}})
+    result = paced(found={"device-tensors": slo_rate(70.0, 66.0, 74.0)})
     found = Page(build_page([result], ["m"]))
-    assert found.text("h1") == ["device-tensors keeps p99 ≤ 20 ms up to 70.0 a second"]
+    assert found.text("h1") == ["p99 ≤ 20 ms is met with device-tensors up to 70.0 requests/s"]
     assert "Latency against rate" in found.text("h2")
     assert found.text("figcaption") == [
         "device-tensors: p99 12.0 ms at 10 a second, 1.90 s at 90; p99 ≤ 20 ms up to 70.0 a second."
     ]
-    assert found.text("dd") == ["70.0/s", "device-tensors keeps p99 ≤ 20 ms (95 %: 66.0 to 74.0)"]
-    assert Page(build_page([paced()], ["m"])).text("dd") == ["14.0 ms", "device-tensors at 30 a second, median 3.30 ms"]
+    assert found.text("dd") == [
+        "70.0 requests/s",
+        "device-tensors meets p99 ≤ 20 ms up to 70.0 requests/s (next run, 95 %: 66.0 to 74.0); 3 of 4 tries there met it; p99 18.0 ms over all of them",
+    ]
+    assert Page(build_page([paced()], ["m"])).text("dd") == [
+        "14.0 ms",
+        "device-tensors at 30 requests/s, median 3.30 ms",
+    ]
 
 
 def test_the_marks_of_the_pictures() -> None:
     text = build_page([load_result(*load_cases(serving()), *load_cases(paced()), slo={"p99": 20 * MS})], ["m"])
     assert text.count(">SLO: p99 ≤ 20 ms<") == 2 * 2  # wide and narrow
-    assert "cpu-tensors: the knee, 4 callers" in text
-    assert "device-tensors: the knee, 2 callers" in text
+    assert "cpu-tensors: the knee, 4 clients" in text
+    assert "device-tensors: the knee, 2 clients" in text
     assert ">queue grows<" in text
     assert "device-tensors: p99 12.0 ms at 10 to 1.90 s at 90" in text
-    found = {"device-tensors": {"rate": 70.0, "ci95": [66.0, 74.0]}}
+    found = {"device-tensors": slo_rate(70.0, 66.0, 74.0)}
     assert "device-tensors: p99 ≤ 20 ms up to 70.0 a second" in build_page([paced(found=found)], ["m"])
     assert ">queue grows<" not in build_page([serving()], ["m"])
 
@@ -265,22 +288,22 @@ def test_a_picture_takes_two_levels_and_shows_what_the_slo_is_of() -> None:
     (panel,) = picture.drawing.panels
     assert (panel.name, [it.y for it in panel.limits]) == ("p95 of latency", [12 * MS])
     assert panel.lines[-1].points == ((10, 10 * MS), (20, 10 * MS))
-    assert picture.table.headings == ["mode", "rate", "inf/s", "95% CI", "p50 (ms)", "p95 (ms)"]
+    assert picture.table.headings == ["mode", "rate", "inf/s", "95% CI", "latency (ms)", "p95 (ms)"]
     assert picture.table.rows[0] == ("cpu-tensors", "10/s", "10.0", "9.90–10.1", "5.00", "10.0")
 
 
 def test_two_loads_on_one_page_are_side_by_side() -> None:
     text = build_page([serving(), serving(1.5)], ["old", "new"])
     found = Page(text)
-    assert "Latency and runs/s against callers" in found.text("h2")
-    assert "old: cpu-tensors: at most 400 runs/s, with 8 callers, the knee at 4" in found.text("figcaption")[0]
-    assert found.text("th")[:4] == ["result", "most runs/s", "mode", "callers"]
+    assert "Latency and inf/s against clients" in found.text("h2")
+    assert "old: cpu-tensors: at most 400 inf/s, with 8 clients, the knee at 4" in found.text("figcaption")[0]
+    assert found.text("th")[:4] == ["result", "peak inf/s", "mode", "clients"]
     table = text.partition("<h2>Side by side</h2>")[2].partition("</table>")[0]
     cells = Page(table[table.index("<table") :] + "</table>").text("td")
-    assert cells[:6] == ["concurrency=1", "throughput", "100 inf/s", "66.7 inf/s", "×1.500", "1.450–1.552"]
+    assert cells[:6] == ["concurrency=1", "throughput", "100 inf/s", "66.7 inf/s", "×1.50", "1.45–1.55"]
 
 
 def test_a_load_beside_a_run_on_one_page() -> None:
     found = Page(build_page([serving(), published()], ["load", "run"]))
     assert "not comparable: they differ in kind, so a ratio of their figures says little" in " ".join(found.text("li"))
-    assert "Latency and runs/s against callers" in found.text("h2")
+    assert "Latency and inf/s against clients" in found.text("h2")

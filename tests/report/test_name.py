@@ -21,7 +21,7 @@ TINY = str(MODELS / "tiny.onnx")
 @pytest.mark.process
 def test_it_is_the_folder_the_title_and_the_column(tmp_path: Path) -> None:
     for name, threads in (("before", 1), ("after the fix", 2), ("before", 1)):
-        ran = ortbench("run", TINY, "--ep", "cpu", "--mode", "cpu-tensors", *ONCE, "--name", name, "--threads", threads,
+        ran = ortbench("run", TINY, "--ep", "cpu", "--mode", "cpu-tensors", *ONCE, "--name", name, "--intra-op-threads", threads,
                        "--html", tmp_path / "page.html", "--out", tmp_path / "out")  # fmt: skip
         assert ran.code == 0, ran.err
     assert sorted(path.name for path in (tmp_path / "out").glob("[!.]*")) == ["after-the-fix", "before", "before-2"]
@@ -31,13 +31,13 @@ def test_it_is_the_folder_the_title_and_the_column(tmp_path: Path) -> None:
     assert '<p class="eyebrow">ortbench report: before</p>' in (tmp_path / "page.html").read_text()
     ran = ortbench("compare", tmp_path / "out" / "before", tmp_path / "out" / "after-the-fix")
     assert ran.code == 0, ran.err
-    assert "! before → after the fix: threads: 1 → 2\n" in ran.out
+    assert "! before → after the fix: intra-op threads: 1 → 2\n" in ran.out
 
 
 @pytest.mark.process
 def test_cases_of_a_suite_have_their_ids(tmp_path: Path) -> None:
     (tmp_path / "s.toml").write_text(
-        f'[[bench]]\nmodel = "{TINY}"\nep = ["cpu", {{name = "one-thread", ep = "cpu", threads = 1}}]\nmode = "cpu-tensors"\n'
+        f'[[bench]]\nmodel = "{TINY}"\nep = ["cpu", {{name = "one-thread", ep = "cpu", intra-op-threads = 1}}]\nmode = "cpu-tensors"\n'
         "iterations = 1\nwarmup = 1\n"
     )
     ran = ortbench("suite", tmp_path / "s.toml", "--out", tmp_path / "suite")
@@ -46,7 +46,7 @@ def test_cases_of_a_suite_have_their_ids(tmp_path: Path) -> None:
     assert saved == {name: name for name in ("tiny--cpu", "tiny--one-thread")}
     ran = ortbench("compare", tmp_path / "suite", COLUMNS="200")
     assert ran.code == 0, ran.err
-    assert "! tiny--cpu → tiny--one-thread: threads: default → 1\n" in ran.out
+    assert "! tiny--cpu → tiny--one-thread: intra-op threads: default → 1\n" in ran.out
     ran = ortbench("report", tmp_path / "suite")
     assert ran.out == f"Saved in {tmp_path / 'suite' / 'report.html'}\n"
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ortbench.analysis.findings import node_advice
-from ortbench.analysis.findings.advice import sentences
+from ortbench.analysis.findings.finding import Weight
 from ortbench.core.ep_names import CPU_EP
 from ortbench.model import result_file
 from ortbench.model.result import Result
@@ -17,7 +17,7 @@ from ortbench.report import placement, run
 from ortbench.report.markdown import markdown
 from ortbench.report.terminal.print import NARROW
 from tests.report.test_terminal import shown
-from tests.results import DET, EP, island, measured, memcpy_node, profiled, result_of, steady
+from tests.results import DET, EP, island, measured, memcpy_node, profiled, result_of, said, sentences, steady
 
 
 def with_nodes(**changed: Any) -> Result:
@@ -30,24 +30,33 @@ def test_the_tables() -> None:
     operators, eps, copies, islands = placement.node_tables(profiled())
     assert operators.headings == ["operator", "on", "nodes", "time", "share"]
     assert operators.rows == (
-        ("Conv", "Some", "4", "800 µs", "80.0 %"),
-        ("Det", "CPU", "1", "100 µs", "10.0 %"),
-        ("MemcpyToHost", "between EPs", "1", "40.0 µs", "4.0 %"),
-        ("MemcpyFromHost", "between EPs", "1", "400 ns", "<0.1 %"),
+        ("Conv", "Some", "4", "800 µs", "80.0%"),
+        ("Det", "CPU", "1", "100 µs", "10.0%"),
+        ("MemcpyToHost", "between EPs", "1", "40.0 µs", "4.00%"),
+        ("MemcpyFromHost", "between EPs", "1", "400 ns", "0.0400%"),
     )
     assert eps.rows == (
-        ("Some", "4", "800 µs", "80.0 %"),
-        ("CPU", "1", "100 µs", "10.0 %"),
-        ("between EPs", "2", "80.0 µs", "8.0 %"),
-        ("outside of nodes", "–", "20.0 µs", "2.0 %"),
+        ("Some", "4", "800 µs", "80.0%"),
+        ("CPU", "1", "100 µs", "10.0%"),
+        ("between EPs", "2", "80.0 µs", "8.00%"),
+        ("outside of nodes", "–", "20.0 µs", "2.00%"),
     )
-    assert copies.headings == ["copied tensor", "direction", "bytes", "time", "forced by", "island"]
+    assert copies.headings == ["copied tensor", "direction", "bytes", "time", "forced by", "CPU fallback"]
     assert copies.rows == (
         ("matrices", "to host", "2.00 kB", "40.0 µs", "/head/Det_7", "1"),
         ("determinants", "from host", "2.00 kB", "400 ns", "/head/Det_7", "1"),
     )
-    assert islands.headings == ["island", "on the CPU", "nodes", "copies", "bytes", "in nodes", "in copies", "share"]
-    assert islands.rows == (("1", "Det", "1", "2", "4.00 kB", "100 µs", "80.0 µs", "18.0 %"),)
+    assert islands.headings == [
+        "CPU fallback",
+        "operators",
+        "nodes",
+        "copies",
+        "bytes",
+        "time in nodes",
+        "time in copies",
+        "share",
+    ]
+    assert islands.rows == (("1", "Det", "1", "2", "4.00 kB", "100 µs", "80.0 µs", "18.0%"),)
 
 
 def test_without_times_there_are_no_columns_of_them() -> None:
@@ -58,8 +67,8 @@ def test_without_times_there_are_no_columns_of_them() -> None:
         "problem": None,
     }
     copies, islands = placement.outline(found)
-    assert copies.headings == ["copied tensor", "direction", "forced by", "island"]
-    assert islands.headings == ["island", "on the CPU", "nodes", "copies"]
+    assert copies.headings == ["copied tensor", "direction", "forced by", "CPU fallback"]
+    assert islands.headings == ["CPU fallback", "operators", "nodes", "copies"]
     assert placement.outline({"memcpy": [], "islands": [], "problem": None}) == []
 
 
@@ -78,7 +87,7 @@ def test_long_tables_end_with_a_line_for_the_rest() -> None:
     operators, _, copies, islands = placement.node_tables(found)
     assert [len(table.rows) for table in (operators, copies, islands)] == [10, 10, 10]
     assert [operators.rest, copies.rest, islands.rest] == [
-        "and 3 more: 15.0 % of a run", "and 2 more: 4.00 kB", "and 1 more: 18.0 % of a run",
+        "and 3 more: 15.0% of an inference", "and 2 more: 4.00 kB", "and 1 more: 18.0% of an inference",
     ]  # fmt: skip
 
 
@@ -96,20 +105,23 @@ def test_names_are_cut_at_their_beginning_and_say_the_operator() -> None:
 def test_the_heading_says_what_the_times_are() -> None:
     text = placement.nodes_heading(with_nodes())
     assert text.startswith(
-        "Nodes: 20 runs in ONNX Runtime's profiler, which slows them (1.00 ms a run, 900 µs as measured). The times are "
-        "the host's: shares and hints, not measurements. Where Some works asynchronously"
+        "Nodes: 20 inferences under ONNX Runtime's profiler, which slows them down (1.00 ms each, 900 µs without). The times are "
+        "the host's: take them for shares, not for measurements. Where Some works asynchronously"
     )
     on_host = with_nodes()
     on_host.target["memory"]["kind"] = "host"
     on_host.cases = []
     assert placement.nodes_heading(on_host) == (
-        "Nodes: 20 runs in ONNX Runtime's profiler, which slows them (1.00 ms a run). The times are the host's: shares and "
-        "hints, not measurements."
+        "Nodes: 20 inferences under ONNX Runtime's profiler, which slows them down (1.00 ms each). The times are the host's: take "
+        "them for shares, not for measurements."
     )
 
 
-THEN = "Then --require-placement keeps it so in CI."
-USE = f"se an operator or an opset that {EP} has a kernel for."
+USE = f"use an operator or an opset that {EP} has a kernel for"
+
+
+def told(result: Result) -> list[str]:
+    return said(node_advice.node_findings(result))
 
 
 @pytest.mark.parametrize(
@@ -117,75 +129,69 @@ USE = f"se an operator or an opset that {EP} has a kernel for."
     [
         (
             {},
-            "Up to ≈18% of a run is a CPU island: Det on the CPU forces 2 Memcpy nodes that move 4.00 kB a run (up to "
-            f"80.0 µs in copies, 100 µs in the node). U{USE} {THEN}",
+            ["A CPU fallback subgraph takes up to ≈18% of an inference: Det on the CPU forces 2 Memcpy nodes that move 4.00 kB (up to "
+             "80.0 µs in copies, 100 µs in the node).", f"Next: {USE}"],
         ),
         (
             {"islands": [island("Sqrt", 2, "double[8]")]},
-            "Up to ≈18% of a run is a CPU island: 2 Sqrt on the CPU force 2 Memcpy nodes that move 4.00 kB a run (up to "
-            "80.0 µs in copies, 100 µs in nodes). Sqrt reads double, which may be why: cast to a type that "
-            f"{EP} computes with, if precision allows. {THEN}",
+            ["A CPU fallback subgraph takes up to ≈18% of an inference: 2 Sqrt on the CPU force 2 Memcpy nodes that move 4.00 kB (up to "
+             "80.0 µs in copies, 100 µs in nodes).",
+             f"Next: cast to a type that {EP} computes with, if precision allows: Sqrt reads double"],
         ),
         (
             {"islands": [island(to_host=0, position="start", bytes=2000, memcpy_ns=400)]},
-            "≈18% of a run is a CPU island: Det on the CPU forces 1 Memcpy node that moves 2.00 kB a run (400 ns in copies, "
-            f"100 µs in the node). It needs nothing from the device: do it before the model, outside of it. Or u{USE} {THEN}",
+            ["A CPU fallback subgraph takes ≈18% of an inference: Det on the CPU forces 1 Memcpy node that moves 2.00 kB (400 ns in "
+             "copies, 100 µs in the node).",
+             f"Next: compute it before the model: it needs nothing from the device; or {USE}"],
         ),
         (
             {"islands": [island(from_host=0, position="end", bytes=None, share=0.004)]},
-            "Less than 1% of a run is a CPU island: Det on the CPU forces 1 Memcpy node (up to 80.0 µs in copies, "
-            "100 µs in the node). That is little: it can stay.",
+            ["A CPU fallback subgraph takes less than 1% of an inference: Det on the CPU forces 1 Memcpy node (up to 80.0 µs in copies, "
+             "100 µs in the node)."],
         ),
     ],
     ids=["operator", "dtype", "start", "little"],
-)
-def test_an_island_gets_a_sentence_that_says_what_to_do(changed: dict[str, Any], expected: str) -> None:
-    assert node_advice.node_sentences(with_nodes(**changed)) == [expected]
+)  # fmt: skip
+def test_an_island_gets_a_finding_that_says_what_to_do(changed: dict[str, Any], expected: list[str]) -> None:
+    assert told(with_nodes(**changed)) == expected
 
 
 def test_of_many_islands_the_costliest_get_sentences_and_the_others_one() -> None:
     quiet = island(to_host=0, from_host=0)
-    found = node_advice.node_sentences(
+    found = node_advice.node_findings(
         with_nodes(islands=[*[island()] * 3, quiet, *[island("Sqrt", 2, share=0.05)] * 3])
     )
-    assert [sentence.partition(":")[0] for sentence in found] == [
-        "Up to ≈18% of a run is CPU island 1",
-        "Up to ≈18% of a run is CPU island 2",
-        "Up to ≈18% of a run is CPU island 3",
-        "Up to ≈15% of a run is 3 more CPU islands",
+    assert [it.what for it in found] == [
+        *(f"CPU fallback {number} takes up to ≈18% of an inference" for number in (1, 2, 3)),
+        "3 more CPU fallback subgraphs take up to ≈15% of an inference",
     ]
-    assert found[-1].partition(": ")[2] == (
-        "6 Sqrt on the CPU force 6 Memcpy nodes that move 12.0 kB a run (up to 240 µs in copies, 300 µs in nodes). "
-        f"U{USE} {THEN}"
+    assert (found[-1].evidence, found[-1].next) == (
+        "6 Sqrt on the CPU force 6 Memcpy nodes that move 12.0 kB (up to 240 µs in copies, 300 µs in nodes)",
+        USE,
     )
 
 
 def test_islands_that_are_little_each_are_judged_together() -> None:
     kinds = [island(op, share=0.01) for op in ("A", "B", "C", "D", "E", "F", "A")]
-    (sentence,) = node_advice.node_sentences(with_nodes(islands=kinds))
-    assert sentence.startswith(
-        "Up to ≈7% of a run is 7 CPU islands: 2 A, B, C, D, E, 1 more on the CPU force 14 Memcpy"
+    (found,) = node_advice.node_findings(with_nodes(islands=kinds))
+    assert found.text.startswith(
+        "7 CPU fallback subgraphs take up to ≈7% of an inference: 2 A, B, C, D, E, 1 more on the CPU force 14 Memcpy"
     )
-    assert sentence.endswith(f"U{USE} {THEN}")
-    (sentence,) = node_advice.node_sentences(with_nodes(islands=[island(share=0.001)] * 2))
-    assert sentence.endswith("That is little: they can stay.")
-    alone = node_advice.node_sentences(with_nodes(islands=[island(), island(share=0.001)]))
-    assert alone[1].startswith("Less than 1% of a run is CPU island 2: ")
+    assert (found.next, found.weight) == (USE, Weight.GAIN)
+    (little,) = node_advice.node_findings(with_nodes(islands=[island(share=0.001)] * 2))
+    assert (little.next, little.weight) == ("", Weight.DETAIL)
+    alone = told(with_nodes(islands=[island(), island(share=0.001)]))
+    assert alone[2].startswith("CPU fallback 2 takes less than 1% of an inference: ")
 
 
 def test_no_hidden_copies() -> None:
     none: dict[str, Any] = {"memcpy": [], "islands": []}
     one_ep = {"eps": [{"ep": EP, "nodes": 7, "ns": 1, "share": 1.0}]}
-    assert node_advice.node_sentences(with_nodes(**none, **one_ep)) == [
-        f"No hidden copies: all 7 nodes that ran are on {EP}."
-    ]
+    nothing = "No Memcpy node ran, so nothing is copied inside the graph"
+    assert told(with_nodes(**none, **one_ep)) == [f"{nothing}: all 7 nodes that ran are on {EP}."]
     one_ep["eps"][0]["nodes"] = 1
-    assert node_advice.node_sentences(with_nodes(**none, **one_ep)) == [
-        f"No hidden copies: the one node that ran is on {EP}."
-    ]
-    assert node_advice.node_sentences(with_nodes(**none)) == [
-        f"No hidden copies: no Memcpy node ran, though 1 node of {EP}'s graph ran on the CPU."
-    ]
+    assert told(with_nodes(**none, **one_ep)) == [f"{nothing}: the one node that ran is on {EP}."]
+    assert told(with_nodes(**none)) == [f"{nothing}: 1 node of {EP}'s graph ran on the CPU."]
 
 
 def test_copies_that_no_island_forces() -> None:
@@ -194,23 +200,23 @@ def test_copies_that_no_island_forces() -> None:
         memcpy_node("s", "to host", forced_by=[reshape], island=None),
         memcpy_node(None, "to host", forced_by=None, island=None),
     ]
-    assert node_advice.node_sentences(with_nodes(memcpy=apart, islands=[], problem="the graph is secret")) == [
-        f"1 Memcpy node is forced by Reshape on {EP} itself, which keeps what is copied in host memory, as shapes and "
-        "indices often are.",
+    assert told(with_nodes(memcpy=apart, islands=[], problem="the graph is secret")) == [
+        f"1 Memcpy node is forced by Reshape on {EP} itself: it keeps shapes and indices, for example, in host memory.",
         "Which nodes force 1 Memcpy node is not known: the graph is secret.",
     ]
 
 
-def test_the_cpu_ep_needs_no_sentence_and_no_profile_gives_none() -> None:
+def test_on_the_cpu_ep_it_is_the_operators_that_take_most() -> None:
     on_cpu = with_nodes()
     on_cpu.target["ep"] = CPU_EP
-    assert node_advice.node_sentences(on_cpu) == []
-    assert node_advice.node_sentences(result_of()) == []
+    (found,) = told(on_cpu)
+    assert found.startswith("Of the operators Conv (4 nodes) takes ≈")
+    assert told(result_of()) == []
 
 
-def test_the_advice_ends_with_the_nodes() -> None:
+def test_the_advice_has_the_nodes() -> None:
     found = with_nodes()
-    assert sentences(found)[-1:] == node_advice.node_sentences(found)
+    assert {*told(found)} <= {*sentences(found)}
 
 
 def test_nodes_survive_the_result_file() -> None:
@@ -225,7 +231,7 @@ def test_markdown_has_the_tables() -> None:
     text = markdown(run.build(with_nodes()))
     assert "\n| operator | on | nodes | time | share |\n| --- | --- | ---: | ---: | ---: |\n| Conv | Some | 4 |" in text
     assert "\n| matrices | to host | 2.00 kB | 40.0 µs | /head/Det_7 | 1 |\n" in text
-    assert "- Up to ≈18% of a run is a CPU island" in text
+    assert "- A CPU fallback subgraph takes up to ≈18% of an inference: " in text
     assert "operator" not in markdown(run.build(result_of(measured("cpu-tensors", latency=steady([900_000])))))
 
 
@@ -248,5 +254,4 @@ def test_the_terminal_has_the_tables_in_80_columns() -> None:
         "40.0",
         "µs",
         "…a/tensor/or/a/node",
-        "1",
     ]

@@ -36,25 +36,21 @@ def with_nothing_on_the_ep() -> Result:
 
 def test_a_terminal_says_what_is_elsewhere() -> None:
     lines = shown(run.build, with_a_copy_inside(), width=80)
-    assert lines[4:9] == [
-        "mode             split             latency   p95   p99  samples   H2D  inference",
-        "                                        ms    ms    ms             ms         ms",
-        "cpu-tensors      ━━━━━━━━━━━━━━━━     30.0  33.0  36.0      200     –          –",
-        "device-tensors   ░░░██████            16.0  17.6  19.2      200  6.25       10.0",
-        "device-resident  █████                10.0  11.0  12.0      200     –       10.0",
+    assert lines[11:17] == [
+        "mode              H2D  inference  copies  inf/s  copied/inf   copy rate",
+        "                   ms         ms      ms",
+        "cpu-tensors         –          –       –   33.3           0           –",
+        "device-tensors   6.25       10.0   ≈6.25   62.5     25.0 MB  ≈4.00 GB/s",
+        "tensors stay on the device ────────────────────────────────────────────",
+        "device-resident     –       10.0       –    100           0           –",
     ]
-    assert lines[10:14] == [
-        "mode             inf/s  copied/run  copy rate",
-        "cpu-tensors       33.3           0          –",
-        "device-tensors    62.5     25.0 MB  4.00 GB/s",
-        "device-resident    100           0          –",
-    ]
-    assert lines[19:] == [
-        "• 1 Memcpy node copies 25.0 MB to the host inside every run, in every mode,",
-        "  since 1 of 3 nodes is on the CPU (Clip). That counts as inference here, not as",
-        "  copies; --nodes says what it takes.",
-        "• output adjusted is bound in host memory, not on the device: Clip makes it on",
-        "  the CPU. Bound on the device it costs another copy in every run, ≈6.25 ms",
+    at = lines.index("• 1 Memcpy node copies 25.0 MB to the host in each inference, in every mode: 1")
+    assert lines[at : at + 6] == [
+        "• 1 Memcpy node copies 25.0 MB to the host in each inference, in every mode: 1",
+        "  of 3 nodes is on the CPU (Clip); counted as inference, not as copies.",
+        "  Next: measure again with --measure-nodes",
+        "• Output adjusted is bound in host memory, not on the device: Clip makes it on",
+        "  the CPU; bound on the device would cost another copy per inference, ≈6.25 ms",
         "  (25.0 MB at the rate of H2D in device-tensors).",
     ]
 
@@ -71,16 +67,16 @@ def test_markdown_says_it_of_every_tensor() -> None:
         "| output adjusted | 25.0 MB | device-tensors, device-resident | host memory | Clip makes it on the CPU |",
         "",
     ]
-    assert lines[start + 7].startswith("- 1 Memcpy node copies 25.0 MB to the host inside every run")
+    assert sum(line.startswith("- 1 Memcpy node copies 25.0 MB to the host in each inference") for line in lines) == 1
     assert not any("warning" in line for line in lines)
 
 
 def test_a_page_says_it_of_every_tensor() -> None:
     found = Page(build_page([with_a_copy_inside()], ["a"]))
-    assert found.text("h1") == ["One inference takes 10.0 ms with device-resident; 25.0 MB is copied inside the graph"]
-    assert "Where tensors are" in found.text("h2")
+    assert found.text("h1") == ["An inference takes 10.0 ms with device-resident; 25.0 MB is copied inside the graph"]
+    assert "Tensor memory" in found.text("h2")
     assert "25.0 MB in and 0 B out, with device-tensors; 25.0 MB more inside the graph" in found.text("dd")
-    assert "1 Memcpy node copies 25.0 MB to the host inside every run." in " ".join(found.text("p"))
+    assert "1 Memcpy node copies 25.0 MB to the host in each inference." in " ".join(found.text("p"))
     cells = found.text("td")
     at = cells.index("an array that is given to run") - 3
     assert cells[at : at + 8] == [
@@ -94,8 +90,9 @@ def test_a_page_says_it_of_every_tensor() -> None:
 def test_that_nothing_ran_on_the_ep_comes_before_any_figure() -> None:
     said = f"Nothing ran on {EP}: all 3 nodes are on the CPU (2 Mul, Clip)."
     lines = shown(run.build, with_nothing_on_the_ep(), width=120)
-    assert lines[5] == f"! {said}"
-    assert lines[7].startswith("mode ")
+    at = lines.index(f"! {said}")
+    assert lines[at + 1].startswith("  Next: ortbench inspect ")
+    assert lines[at + 3].startswith("mode ")
     assert sum(said in line for line in lines) == 1
     assert not any("warning" in line for line in lines)
     text = markdown(run.build(with_nothing_on_the_ep()))
@@ -123,7 +120,9 @@ def test_results_side_by_side_say_it_before_any_figure() -> None:
 
 
 def test_sides_say_what_is_copied_inside_the_graph_in_place_of_the_warning() -> None:
-    copied = "• 1 Memcpy node copies 25.0 MB to the host inside every run, in every mode, since 1 of 3 nodes is on the CPU (Clip)"
+    copied = (
+        "• 1 Memcpy node copies 25.0 MB to the host in each inference, in every mode: 1 of 3 nodes is on the CPU (Clip)"
+    )
     results = [with_a_copy_inside(), with_a_copy_inside()]
     for lines in (
         shown(comparison.build_sides, results, "ab", 0.02, "folder", width=300),
@@ -139,4 +138,4 @@ def test_words_of_a_page_wrap_and_what_explains_a_table_is_below_it() -> None:
 
 def test_a_result_of_an_earlier_version_has_no_such_table() -> None:
     assert "in modes" not in markdown(run.build(published()))
-    assert "Where tensors are" not in Page(build_page([published()], ["a"])).text("h2")
+    assert "Tensor memory" not in Page(build_page([published()], ["a"])).text("h2")

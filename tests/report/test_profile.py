@@ -71,7 +71,7 @@ def test_what_the_gpu_did_stands_beside_what_was_measured() -> None:
     made = Profile(session(), recording(cpu__latency=CPU_LATENCY))
     table = report_profile.phase_table(made)
     assert [it.name for it in table.columns] == [
-        "phase", "samples", "ortbench", "range", "to device", "to host", "kernels",
+        "phase", "samples", "ortbench", "range", "H2D", "D2H", "kernels",
     ]  # fmt: skip
     assert table.rows[0] == ("cpu-tensors/latency", "3", "4.00", "4.00", "1.00 (1.00 MB)", "0.333 (100 B)", "2.00")
     assert table.rows[1] == ("device-tensors/h2d", "3", "1.00", "1.00", "–", "–", "–")
@@ -114,7 +114,7 @@ def test_a_profile_is_no_result(tmp_path: Path) -> None:
 
 def test_the_markdown_holds_the_table_and_the_sentences() -> None:
     text = markdown(report_profile.build(Profile(session(), recording())))
-    assert "| phase | samples | ortbench (ms) | range (ms) | to device (ms) | to host (ms) | kernels (ms) |" in text
+    assert "| phase | samples | ortbench (ms) | range (ms) | H2D (ms) | D2H (ms) | kernels (ms) |" in text
     assert "- host-accessible: unsupported: no such memory" in text
     assert "- With CPU tensors Nsight recorded no copies inside a run." in text
 

@@ -243,13 +243,13 @@ def test_the_command_has_what_the_result_was_measured_with() -> None:
     made = published()
     made.command = ["ortbench", "run", "m.onnx", "--ep", "./libep.so"]
     settings = {"external": "torch", "stream": "ort", "dynamic_outputs": True, "cuda_graph": True}
-    settings |= {"ep_library": "./libep.so", "ep_options": {"a": "b c"}, "threads": 2, "opt_level": "basic"}
+    settings |= {"ep_library": "./libep.so", "ep_options": {"a": "b c"}, "intra_op_threads": 2, "opt_level": "basic"}
     cast(dict[str, Any], made.target).update(settings)
     made.model["inputs"][0]["model_shape"] = ["batch", 3]
     made.model["inputs"][0]["shape"] = [8, 3]
     assert program_command(made, RESIDENT) == (
-        "ortbench code m.onnx --mode device-resident --ep-library ./libep.so --ep-option 'a=b c' --threads 2 "
-        "--opt-level basic --external torch --stream ort --dynamic-outputs --cuda-graph --dim batch=8"
+        "ortbench code m.onnx --mode device-resident --ep-library ./libep.so --ep-option 'a=b c' --intra-op-threads 2 "
+        "--opt-level basic --dynamic-outputs --input-memory torch --cuda-graph --stream ort --dim batch=8"
     )
 
 

@@ -30,36 +30,40 @@ TERMINAL = """\
 m.onnx (x batchx1000)
 sweep of 3 shapes in one session: batch=1, batch=2, batch=4
 SomeExecutionProvider 0.4 on GPU Some GPU, ONNX Runtime 1.28.0
-fence: synchronize_outputs, 2.30 µs of every run; memory: EP device Some and SomeShared; done: every median known to
-±1 %
+synchronization: synchronize_outputs() after each inference (verified), 2.30 µs of each inference; memory: EP device
+Some and SomeShared; done: every median known to ±1 %
 
-cpu-tensors:
-shape    latency  per item  items/s  best  speedup  copies      p95      p99  SLO     samples
-              ms
-batch=1     1.00   1.00 ms     1000  best    1.00×    ≈50%  1.00 ms  1.00 ms  kept        120
-batch=4     1.60    400 µs     2500  –       1.00×  ≈6.25%  1.60 ms  1.60 ms  broken      120
+mode             shape    latency    p95    p99  speedup     95% CI  time per item  items/s  best
+                               ms     ms     ms                                 ms
+cpu-tensors      batch=1     1.00   1.00   1.00    1.00×          –           1.00    1.00k  best
+cpu-tensors      batch=4     1.60   1.60   1.60    1.00×          –          0.400    2.50k  –
+tensors stay on the device ──────────────────────────────────────────────────────────────────────
+device-resident  batch=1    0.500  0.500  0.500    2.00×  2.00–2.00          0.500    2.00k  best
+device-resident  batch=4     1.50   1.50   1.50    1.07×  1.07–1.07          0.375    2.67k  –
 
-device-resident:
-shape    latency  per item  items/s  best  speedup     95% CI      p95      p99  SLO     samples
-              ms
-batch=1    0.500    500 µs     2000  best    2.00×  2.00–2.00   500 µs   500 µs  kept        120
-batch=4     1.50    375 µs     2667  –       1.07×  1.07–1.07  1.50 ms  1.50 ms  broken      120
+mode             shape    copy share  SLO       samples
+cpu-tensors      batch=1      ≈50.0%  met           120
+cpu-tensors      batch=4      ≈6.25%  violated      120
+tensors stay on the device ────────────────────────────
+device-resident  batch=1           –  met           120
+device-resident  batch=4           –  violated      120
 
+speedup: how many times as fast as cpu-tensors.
+tensors stay on the device: only if tensors never cross the link.
 Times are medians; ≈ derived, not measured.
-ortbench explain per item, best, × later … says what the words mean.
+ortbench explain best, copy share, first vs later … says what the words mean.
 
-shapes:
-shape    items   inputs  outputs  first run  × later
-batch=1      1  4.00 kB     40 B    5.00 ms     5.0×
-batch=4      4  16.0 kB    160 B    20.0 ms    12.5×
+Shapes
+shape    items   inputs  outputs  first inference  first vs later
+batch=1      1  4.00 kB     40 B          5.00 ms           5.00×
+batch=4      4  16.0 kB    160 B          20.0 ms           12.5×
 
-mode             switching     95% CI  adds/call  most with
-cpu-tensors          2.00×  2.00–2.00   +1.30 ms  batch=1 (2.00×)
-device-resident      1.00×  1.00–1.00      +0 ns  –
-switching: calls that each have another shape, against one shape at a time.
+Switching shapes
+mode             switching     95% CI  switching cost  most with
+cpu-tensors          2.00×  2.00–2.00        +1.30 ms  batch=1 (2.00×)
+device-resident      1.00×  1.00–1.00           +0 ns  –
+switching: latency of calls that each have another shape, divided by that of one shape at a time.
 
-✗ batch=2: failed: the first run failed: out of memory
-• best of those with p99 ≤ 1.30 ms: batch=1, 2000 items/s with device-resident (95 %: 2000 to 2000)
 """
 LIMIT = Slo("p99", 1_300 * US)
 
@@ -69,14 +73,17 @@ def test_a_terminal_shows_the_whole_of_it() -> None:
     assert "\n".join([*lines, ""])[: len(TERMINAL)] == TERMINAL
     narrow = shown(build, sweep_result(slo=LIMIT), width=80)
     assert max(map(len, narrow)) <= 80
-    assert sum(line.startswith("shape ") for line in narrow) == 5
+    assert sum(line.startswith("mode  ") for line in narrow) == 4
 
 
 def test_markdown_says_which_mode_a_table_is_of() -> None:
     text = markdown(build(sweep_result()))
-    assert "\ncpu-tensors:\n\n| shape | latency (ms) | per item | items/s | best | speedup |" in text
-    assert "\n| batch=4 | 1.60 | 400 µs | 2500 | best | 1.00× |" in text
-    assert "\nshapes:\n\n| shape | items | inputs | outputs | first run | × later |" in text
+    assert (
+        "\n| mode | shape | latency (ms) | p95 (ms) | p99 (ms) | speedup | 95% CI | time per item (ms) | items/s | best |"
+        in text
+    )
+    assert "\n| cpu-tensors | batch=4 | 1.60 | 1.60 | 1.60 | 1.00× | – | 0.400 | 2.50k | best |" in text
+    assert "\n## Shapes\n\n| shape | items | inputs | outputs | first inference | first vs later |" in text
     assert "\n`ortbench sweep m.onnx --dim batch=1,2,4`\n" in text
 
 
@@ -147,8 +154,8 @@ def test_curves_are_by_mode_over_the_sizes_with_the_best_marked() -> None:
     ]
     assert picture is not None
     assert picture.caption == (
-        "cpu-tensors: 1000/s with 1, 2500/s with 4; best 2500/s with 4; "
-        "device-resident: 2000/s with 1, 2667/s with 4; best 2667/s with 4."
+        "cpu-tensors: 1.00k/s with 1, 2.50k/s with 4; best 2.50k/s with 4; "
+        "device-resident: 2.00k/s with 1, 2.67k/s with 4; best 2.67k/s with 4."
     )
     times = panel_of(times_by_size(sweep_result(slo=LIMIT)))
     assert [it.y for it in times.limits] == [LIMIT.limit_ns]
@@ -207,35 +214,37 @@ def test_what_shapes_cost_besides_time_is_a_table_of_its_own() -> None:
     put_throughput(drawing(second, 0.5), {"count": 2, "dim": "batch"})
     third.energy = {"unsupported": "no counter"}
     text = markdown(build(made))
-    part = text.partition("## What else it costs: by shape\n")[2].partition("• best")[0]
+    part = text.partition("## Resource usage: by shape\n")[2].partition("• best")[0]
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in part.splitlines() if line.startswith("|")]
-    assert rows[0] == ["mode", "shape", "CPU time", "spinning", "without", "energy/run", "power", "items/J"]
+    assert rows[0] == ["mode", "shape", "CPU time", "spinning", "CPU time, no spin", "energy", "power", "items/J"]
     assert rows[2:] == [
-        ["cpu-tensors", "batch=1", "500 ns", "≈60%", "200 ns", "–", "–", "–"],
+        ["cpu-tensors", "batch=1", "500 ns", "≈60.0%", "200 ns", "–", "–", "–"],
         ["cpu-tensors", "batch=2", "–", "–", "–", "500 mJ", "214 W", "4.00"],
         ["cpu-tensors", "batch=4", "–", "–", "–", "–", "–", "–"],
     ]
     assert "batch=4 with cpu-tensors: energy is unsupported: no counter" in part
-    assert "What else it costs" not in markdown(build(sweep_result()))
+    assert "Resource usage" not in markdown(build(sweep_result()))
 
 
 def test_a_page_has_the_curves_the_tables_and_the_words() -> None:
     text = build_page([sweep_result(slo=LIMIT, failed={2: "out of memory"})], ["m"])
     page = Page(text)
-    assert page.text("h1") == ["batch=1 gets most done with p99 ≤ 1.30 ms: 2000 items a second with device-resident"]
+    assert page.text("h1") == [
+        "Most items/s with p99 ≤ 1.30 ms: 1.00k with cpu-tensors at batch=1, 2.00k with device-resident at batch=1 if tensors never "
+        "cross the link"
+    ]
     titles = page.text("h2")
     assert [it for it in titles if it not in ("Placement", "Environment", "Words", "Reproduce it")] == [
         "Items a second by shape",
         "p99 of calls by shape",
-        "cpu-tensors",
-        "device-resident",
+        "Table",
         "Shapes",
         "Switching shapes",
     ]
     assert "batch=2: failed: out of memory" in text
     words = text.partition("<h2>Words</h2>")[2]
-    assert "× later" in words
-    assert "adds/call" in words
+    assert "first vs later" in words
+    assert "switching cost" in words
     assert build_page([sweep_result()], ["m"]) == build_page([sweep_result()], ["m"])
     assert "by shape" not in build_page([published()], ["m"])
 
@@ -246,14 +255,14 @@ def test_two_sweeps_are_shown_side_by_side_shape_by_shape() -> None:
     out = "\n".join([*shown(comparison.build, [sweep_result(), other], ["a", "b"], 0.02, True, width=120), ""])
     assert (
         """
-mode             point        a      b   ratio       95% CI  verdict
-                             ms     ms
-cpu-tensors      batch=1   1.00   1.00  ×1.000  0.980–1.020  same
-cpu-tensors      batch=2   1.20   1.80  ×1.500  1.471–1.530  slower
-cpu-tensors      batch=4   1.60      –       –            –  –
-device-resident  batch=1  0.500  0.500  ×1.000  0.980–1.020  same
-device-resident  batch=2  0.600  0.600  ×1.000  0.980–1.020  same
-device-resident  batch=4   1.50      –       –            –  –
+mode             point        a      b   ratio       95% CI  verdict  a p95  a p99  b p95  b p99
+                             ms     ms                                   ms     ms     ms     ms
+cpu-tensors      batch=1   1.00   1.00  ×1.000  0.980–1.020  same      1.00   1.00   1.00   1.00
+cpu-tensors      batch=2   1.20   1.80   ×1.50    1.47–1.53  slower    1.20   1.20   1.80   1.80
+cpu-tensors      batch=4   1.60      –       –            –  –         1.60   1.60      –      –
+device-resident  batch=1  0.500  0.500  ×1.000  0.980–1.020  same     0.500  0.500  0.500  0.500
+device-resident  batch=2  0.600  0.600  ×1.000  0.980–1.020  same     0.600  0.600  0.600  0.600
+device-resident  batch=4   1.50      –       –            –  –         1.50   1.50      –      –
 """
         in out
     )

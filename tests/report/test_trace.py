@@ -41,6 +41,7 @@ from tests.traceformat import Slice, Trace
 from tests.truth import relu_model
 from tests.worker.test_timing import Script, ScriptedDomain, ScriptedMode, use
 
+NOISE = "noise of the machine"
 ORIGIN = 5_000_000_000
 
 
@@ -350,18 +351,18 @@ def steps(trace: Trace, mode: str) -> list[str]:
 @pytest.mark.process
 def test_a_run_on_the_cpu(tmp_path: Path) -> None:
     trace, result, printed = traced(
-        tmp_path, MODELS / "image_classifier.onnx", "--ep", "cpu", "--iterations", 8, "--warmup", 1, "--nodes"
+        tmp_path, MODELS / "image_classifier.onnx", "--ep", "cpu", "--iterations", 8, "--warmup", 1, "--measure-nodes"
     )
     check_against(trace, result)
     assert trace.process == "CPUExecutionProvider · image_classifier.onnx"
     modes = [case.mode for case in result.cases]
     assert trace.order[trace.process] == [
-        "stages", *(f"mode {mode}" for mode in modes), *(f"close-up {mode}" for mode in modes), "profiled runs",
+        "stages", NOISE, *(f"mode {mode}" for mode in modes), *(f"close-up {mode}" for mode in modes), "profiled runs",
         "nodes on CPU",
     ]  # fmt: skip
     assert [it.name for it in trace["stages"] if it.depth == 0] == [
         "loading", *(f"preparing {mode}" for mode in modes), "measuring", *(f"checking {mode}" for mode in modes),
-        *(f"close-up of {mode}" for mode in modes), "profiling nodes",  # once, for --nodes and the trace
+        *(f"close-up of {mode}" for mode in modes), "profiling nodes",  # once, for --measure-nodes and the trace
     ]  # fmt: skip
     assert [it.name for it in trace["stages"] if it.parent and it.parent.name == "loading"] == [
         "starting the worker with ONNX Runtime", "loading the EP", "creating the session", "inputs and first run",
@@ -512,7 +513,7 @@ def test_a_crash_after_the_measurement_costs_only_a_part_of_the_trace(library: P
         assert errors.startswith(f"ortbench: --trace lacks: {name}: the worker was ended by SIGABRT")
         assert errors.count("\n") == 1
         assert trace.other["missing"] == [errors.removeprefix("ortbench: --trace lacks: ").rstrip()]
-        assert trace.order[trace.process] == ["stages", "mode cpu-tensors", *there]
+        assert trace.order[trace.process] == ["stages", NOISE, "mode cpu-tensors", *there]
         assert (again.stopped, again.warnings) == (result.stopped, result.warnings)
         assert [case.status for case in again.cases] == ["ok"]
 
@@ -546,7 +547,7 @@ def test_a_mode_that_fails_is_marked_and_the_rest_is_there(library: Path, tmp_pa
     assert ran.code == 1
     trace = traceformat.load(tmp_path / "t.json")
     tracks = trace.order[trace.process]
-    assert tracks[:4] == ["stages", "mode cpu-tensors", "mode host-accessible", "close-up host-accessible"]
+    assert tracks[:5] == ["stages", NOISE, "mode cpu-tensors", "mode host-accessible", "close-up host-accessible"]
     ((name, at, args),) = trace.marks[trace.process, "mode cpu-tensors"]
     assert (name, trace["mode cpu-tensors"]) == ("cpu-tensors failed", [])
     assert "SIGABRT" in args["reason"]

@@ -38,13 +38,13 @@ def whole(**arguments: Any) -> Trace:
 def test_every_caller_has_a_track_with_its_runs_in_its_blocks() -> None:
     trace = whole()
     (closed, *runs), opened = trace["caller 2"], trace["caller 1"][4:]
-    assert (closed.name, closed.start, closed.duration) == ("cpu-tensors with 2 callers", 9 * MS, 7 * MS)
+    assert (closed.name, closed.start, closed.duration) == ("cpu-tensors with 2 clients", 9 * MS, 7 * MS)
     assert closed.args == {"round": 3, "runs": 3}
     assert [(it.name, it.start, it.duration, it.parent) for it in runs] == [
         ("cpu-tensors/load", (10 + 2 * number) * MS, 2 * MS, closed) for number in range(3)
     ]
     assert [(it.name, it.start, it.duration) for it in opened] == [
-        ("cpu-tensors at 90 a second", 100 * MS, 25 * MS),
+        ("cpu-tensors at 90 requests/s", 100 * MS, 25 * MS),
         ("cpu-tensors/load", 100 * MS, 5 * MS), ("cpu-tensors/load", 105 * MS, 5 * MS), ("cpu-tensors/load", 120 * MS, 5 * MS),
     ]  # fmt: skip
     assert [it.args for it in opened[1:]] == [
@@ -55,7 +55,7 @@ def test_every_caller_has_a_track_with_its_runs_in_its_blocks() -> None:
 def test_a_mark_says_when_each_request_was_due() -> None:
     marks = [mark for found in whole().marks.values() for mark in found]
     assert [(name, at, args) for name, at, args in marks] == [
-        ("due", at * MS, {"request": number, "level": "cpu-tensors at 90 a second"})
+        ("due", at * MS, {"request": number, "level": "cpu-tensors at 90 requests/s"})
         for number, at in enumerate((100, 103, 120))
     ]
 
@@ -83,7 +83,7 @@ def test_the_timeline_of_a_load_says_what_its_result_says(tmp_path: Path) -> Non
             1,
             "--rate",
             40,
-            "--callers",
+            "--workers",
             2,
         ),
         *("--arrivals", "uniform", "--duration", 0.5, "--out", tmp_path / "out", "--trace", path),

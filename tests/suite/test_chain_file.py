@@ -64,7 +64,7 @@ def test_the_options_of_a_stage_are_those_of_a_suite(tmp_path: Path) -> None:
     text = """
         [defaults]
         ep = "webgpu"
-        threads = 2
+        intra-op-threads = 2
 
         [[stage]]
         name = "loop"
@@ -80,13 +80,18 @@ def test_the_options_of_a_stage_are_those_of_a_suite(tmp_path: Path) -> None:
 
         [[stage]]
         model = "b.onnx"
-        threads = false
+        intra-op-threads = false
         opt-level = "basic"
         ep-option = {key = "value"}
         session-config = {entry = 1}
         """
     loop, b = chain(tmp_path, text).stages
-    assert (loop.target.ep, loop.target.threads, b.target.ep, b.target.threads) == ("cpu", 2, "webgpu", None)
+    assert (loop.target.ep, loop.target.intra_op_threads, b.target.ep, b.target.intra_op_threads) == (
+        "cpu",
+        2,
+        "webgpu",
+        None,
+    )
     assert (loop.steps.count, loop.steps.feedback, loop.steps.fill) == (4, (("y", "x"),), {"t": "step"})
     assert (loop.inputs.dims, loop.inputs.shapes) == ({"batch": 2}, {"x": (2, 3)})
     assert (loop.inputs.ranges, loop.steps.keep) == ({"z": (0.0, 1.0)}, ("aside",))
@@ -165,7 +170,7 @@ def test_mistakes_are_said_with_their_line_and_key(tmp_path: Path) -> None:
             "chain.toml:3: stage[0].repeat: must be a whole number",
         ),
         ('[[stage]]\nmodel = "a.onnx"\nfeedback = "y"\n', "chain.toml:3: stage[0].feedback: 'y': write it as output=input"),
-        ('[[stage]]\nmodel = "a.onnx"\nthreads = 0\n', "chain.toml:3: stage[0].threads: 0: at least one"),
+        ('[[stage]]\nmodel = "a.onnx"\nintra-op-threads = 0\n', "chain.toml:3: stage[0].intra-op-threads: 0: at least one"),
         ('[[stage]]\nmodel = "a.onnx"\nfill = {x = "?"}\n', "chain.toml:3: stage[0].fill: x=?: '?' is neither a number nor a "
          "sum of numbers, dimensions, step and index"),
         ('[[stage]]\nmodel = "a.onnx"\ninput = "no.npz"\n', "chain.toml:3: stage[0].input: no such file or folder: no.npz"),

@@ -45,7 +45,7 @@ def test_options_that_a_chain_takes(tmp_path: Path) -> None:
     text = f"""
 [defaults]
 ep = "cpu"
-threads = 3
+intra-op-threads = 3
 steps = 9
 duration = 2
 seed = 5
@@ -60,7 +60,7 @@ record-env = "SOME_*"
     assert plan.record_env == ("SOME_*",)
     assert plan.chain is not None
     assert [stage.inputs.seed for stage in plan.chain.stages] == [5, 6]
-    assert [(stage.target.ep, stage.target.threads) for stage in plan.chain.stages] == [
+    assert [(stage.target.ep, stage.target.intra_op_threads) for stage in plan.chain.stages] == [
         ("cpu", None),
         ("webgpu", None),
     ]
@@ -73,13 +73,13 @@ def test_a_mistake_is_told_with_its_line(tmp_path: Path) -> None:
          "with chain"),
         ("shapes = [{dim = {n = 1}}]", "bench.toml:3: bench[0].shapes: a chain's file says it of each stage, so leave it out of "
          "a bench with chain"),
-        ("threads = 1", "bench.toml:3: bench[0].threads: is not for a chain, whose file says how each stage runs"),
+        ("intra-op-threads = 1", "bench.toml:3: bench[0].intra-op-threads: is not for a chain, whose file says how each stage runs"),
         ("feedback = 'a=b'", "bench.toml:3: bench[0].feedback: is not for a chain, whose file says how each stage runs"),
-        ("pinned = true", "bench.toml:3: bench[0].pinned: is not for a chain, whose file says how each stage runs"),
+        ("depth = 2", "bench.toml:3: bench[0].depth: is not for a chain, whose file says how each stage runs"),
         ("mode = 'device-tensors'", "bench.toml:3: bench[0].mode: 'device-tensors': is no mode of a chain; choose from cpu-tensors, device-resident"),
         ("gate = {max-copy-share = 0.1}", "bench.toml:3: bench[0].gate.max-copy-share: is of single inferences; of a chain say "
          "--min-speedup device-resident=X"),
-        ("gate = {baseline-ep = 'cpu'}", "bench.toml:3: bench[0].gate.baseline-ep: is of one model: give the baseline's chain a "
+        ("gate = {baseline-set.ep = 'cpu'}", "bench.toml:3: bench[0].gate.baseline-set.ep: is of one model: give the baseline's chain a "
          "file of its own, --baseline-chain FILE"),
         ("gate = {baseline-chain = 'three.toml', metric = 'stage.nope'}",
          "bench.toml:3: bench[0].gate.metric: stage.nope.median: a chain has chain, stage.text, stage.image, cpu_time, page_faults, involuntary_switches only"),
@@ -87,8 +87,8 @@ def test_a_mistake_is_told_with_its_line(tmp_path: Path) -> None:
          "bench.toml:3: bench[0].gate.baseline-chain: cannot read four.toml: No such file or directory"),
         ("[[override]]\nwhere = {chain = 'one'}\nwarmup = 1", "bench.toml:4: override[0].where: fits no case"),
         ("[[override]]\nwhere = {model = '*', ep = '*'}\nwarmup = 1", "bench.toml:4: override[0].where: fits no case"),
-        ("[[override]]\nwhere = {chain = '*'}\nthreads = 1",
-         "bench.toml:5: override[0].threads: is not for a chain, whose file says how each stage runs"),
+        ("[[override]]\nwhere = {chain = '*'}\nintra-op-threads = 1",
+         "bench.toml:5: override[0].intra-op-threads: is not for a chain, whose file says how each stage runs"),
     ]:  # fmt: skip
         assert mistake(tmp_path, BENCH + more) == message
 
@@ -120,11 +120,11 @@ where = {{chain = "three"}}
 skip = "not now"
 [[override]]
 where = {{ep = "*"}}
-threads = 2
+intra-op-threads = 2
 """
     found = jobs(tmp_path, text)
     assert (found["two"].plans[0].loop.warmup, found["three"].case.skip) == (7, "not now")
-    assert found["a--cpu"].plans[0].target.threads == 2
+    assert found["a--cpu"].plans[0].target.intra_op_threads == 2
 
 
 def test_a_live_gate_has_the_baselines_chain(tmp_path: Path) -> None:
@@ -138,7 +138,7 @@ def test_a_live_gate_has_the_baselines_chain(tmp_path: Path) -> None:
     assert candidate.loop.phases == ("latency", "stage.text")
     assert baseline.chain is not None
     assert [stage.target.ep for stage in baseline.chain.stages] == ["cpu", "cpu"]
-    text = f'[defaults]\ngate = {{baseline-ep = "cpu", max-cpu-nodes = 0, metric = "latency"}}\n{BENCH}'
+    text = f'[defaults]\ngate = {{baseline-set.ep = "cpu", max-cpu-nodes = 0, metric = "latency"}}\n{BENCH}'
     (job,) = jobs(tmp_path, text).values()
     assert len(job.plans) == 1
     assert (job.limits.max_cpu_nodes, job.limits.max_regression) == (0, None)
@@ -155,7 +155,7 @@ def test_a_changed_chain_is_measured_again(tmp_path: Path) -> None:
     variants = [
         now(CHAIN.replace('"image"', '"picture"')),
         now(CHAIN.replace('"webgpu"', '"cpu"')),
-        now(CHAIN + "threads = 2\n"),
+        now(CHAIN + "intra-op-threads = 2\n"),
         now(CHAIN + 'feedback = "a=b"\nrepeat = 2\n'),
         now(CHAIN + '[[link]]\nfrom = "text.y"\nto = "image.x"\n'),
         now(bench=BENCH + "seed = 1\n"),

@@ -30,6 +30,7 @@ from tests.results import (
     opened,
     result_of,
     serving,
+    slo_rate,
     steady,
     sweep_result,
 )
@@ -55,8 +56,8 @@ def test_keys_that_make_a_bench_a_load(tmp_path: Path) -> None:
         ),
         ("concurrency = '1,8'", LoadPlan(concurrency=(1, 8))),
         (
-            "rate = [10, 20.5]\narrivals = 'uniform'\ncallers = 2",
-            LoadPlan(rate=(10.0, 20.5), arrivals="uniform", callers=2),
+            "rate = [10, 20.5]\narrivals = 'uniform'\nworkers = 2",
+            LoadPlan(rate=(10.0, 20.5), arrivals="uniform", workers=2),
         ),
         ("rate = 'auto'\nslo = 'p99=20ms'", LoadPlan(rate="auto", slo={"p99": 20 * MS})),
         ("sessions = 'process'", LoadPlan(sessions="process")),
@@ -68,9 +69,9 @@ def test_keys_that_make_a_bench_a_load(tmp_path: Path) -> None:
     (tmp_path / "monday.txt").write_text("0\n0.5\n1\n")
     load = job_of(tmp_path, f"{LOAD}rate = 10\narrivals = 'monday.txt'").load
     assert there(load).file == str(tmp_path / "monday.txt")
-    text = f"{LOAD}concurrency = 2\nduration = 3\ngate = {{baseline-threads = 1, metric = 'latency.p99'}}"
+    text = f"{LOAD}concurrency = 2\nduration = 3\ngate = {{baseline-set.intra-op-threads = 1, metric = 'latency.p99'}}"
     job = job_of(tmp_path, text)
-    assert [plan.target.threads for plan in job.plans] == [None, 1]
+    assert [plan.target.intra_op_threads for plan in job.plans] == [None, 1]
     assert job.load == LoadPlan(concurrency=(2,), duration_s=1.5)
     assert [metric.text for metric in job.limits.metrics] == ["latency.p99"]
 
@@ -81,7 +82,7 @@ steps = 32
 first-dim = {{sequence = 5}}
 dim = {{total = "past+sequence"}}
 fill = {{attention_mask = 1, position_ids = "past+index"}}
-share-buffers = true
+mode = 'all'
 keep = "logits"
 resident = ["noise", "text"]
 """
@@ -91,7 +92,6 @@ resident = ["noise", "text"]
         count=32,
         first_dims={"sequence": 5},
         fill={"attention_mask": "1", "position_ids": "past+index"},
-        share_buffers=True,
         keep=("logits",),
         resident=("noise", "text"),
     )
@@ -101,7 +101,7 @@ resident = ["noise", "text"]
 
 def test_a_live_gate_of_a_loop_has_both_sides_and_twins(tmp_path: Path) -> None:
     text = f"""{LOOP}keep = "logits"
-gate = {{baseline-keep = "", baseline-resident = "x", metric = "device-resident.step.median"}}
+gate = {{baseline-set.keep = "", baseline-set.resident = "x", metric = "device-resident.step.median"}}
 """
     plans = job_of(tmp_path, text).plans
     assert [there(it.steps).resident for it in plans] == [(), ("x",)]
@@ -115,7 +115,7 @@ def test_lists_are_the_shapes_of_a_sweep(tmp_path: Path) -> None:
         ('dim = {batch = "1,2,4..16", sequence = 32}', ["batch=1", "batch=2", "batch=4", "batch=8", "batch=16"]),
         ("dim = {b = [1, 2], s = [3, 4]}", ["b=1 s=3", "b=1 s=4", "b=2 s=3", "b=2 s=4"]),
         ('shape = {x = ["1x3", "8x3"]}', ["x=1x3", "x=8x3"]),
-        ("length = {x = [1, 2]}", ["x=1", "x=2"]),
+        ("sequence-tensors = {x = [1, 2]}", ["x=1", "x=2"]),
     ]:
         job = job_of(tmp_path, f"{SWEEP}{keys}")
         assert [shape.name for shape in job.shapes] == names
@@ -144,10 +144,10 @@ def test_an_slo_is_for_the_best_shape_and_for_the_gate(tmp_path: Path) -> None:
 
 def test_defaults_of_one_kind_are_not_for_the_others(tmp_path: Path) -> None:
     other = '[[bench]]\nmodel = "b.onnx"\nep = "cpu"\n'
-    common = '[defaults]\nslo = "p99=20ms"\ncallers = 2\n'
-    found = jobs(tmp_path, f'{common}precision = "2%"\nmemory = true\n{LOAD}rate = 30\n{other}')
+    common = '[defaults]\nslo = "p99=20ms"\nworkers = 2\n'
+    found = jobs(tmp_path, f'{common}precision = "2%"\nmeasure-memory = true\n{LOAD}rate = 30\n{other}')
     assert (found["b--cpu"].load, found["b--cpu"].plans[0].memory) == (None, True)
-    assert found["a--cpu"].load == LoadPlan(rate=(30.0,), callers=2, slo={"p99": 20 * MS})
+    assert found["a--cpu"].load == LoadPlan(rate=(30.0,), workers=2, slo={"p99": 20 * MS})
     assert (found["a--cpu"].plans[0].memory, found["a--cpu"].limits.slo) == (False, {"p99": 20 * MS})
 
     override = '[[override]]\nwhere = {model = "a"}\nsteps = 4\n'
@@ -168,14 +168,14 @@ def test_a_mistake_is_told_with_its_line(tmp_path: Path) -> None:
         (LOAD + "rate = 'auto'", "bench.toml:5: bench[0].rate: auto: say what latency may be at most, such as --slo p99=20ms"),
         (LOAD + "rate = 30\nslo = '20ms'", "bench.toml:6: bench[0].slo: '20ms': name the statistic, such as p99=20ms"),
         (LOAD + "slo = 'p99=20ms'", "bench.toml:5: bench[0].slo: is of requests that are due; give a --rate too"),
-        (LOAD + "concurrency = 2\nmemory = true", "bench.toml:6: bench[0].memory: is not for a load; 'ortbench load --help' lists what is"),
+        (LOAD + "concurrency = 2\nmeasure-memory = true", "bench.toml:6: bench[0].measure-memory: is not for a load; 'ortbench load --help' lists what is"),
         (LOAD + "concurrency = 2\nmode = 'shared'", "bench.toml:6: bench[0].mode: 'shared': is no mode of single inferences; choose from cpu-tensors, "
          "device-tensors, device-resident, host-accessible, cpu-tensors-pinned, device-tensors-pinned, pipelined, device-resident-async"),
-        (LOAD + "concurrency = 2\ngate = {baseline-threads = 1, metric = 'latency.p99@rate=30'}", "bench.toml:6: bench[0].gate.metric: "
+        (LOAD + "concurrency = 2\ngate = {baseline-set.intra-op-threads = 1, metric = 'latency.p99@rate=30'}", "bench.toml:6: bench[0].gate.metric: "
          "latency.p99@rate=30: no such load point is to be measured; there are concurrency=2"),
-        (LOAD + "concurrency = 2\ngate = {baseline-threads = 1, metric = 'latency.min'}", "bench.toml:6: bench[0].gate.metric: latency.min: "
+        (LOAD + "concurrency = 2\ngate = {baseline-set.intra-op-threads = 1, metric = 'latency.min'}", "bench.toml:6: bench[0].gate.metric: latency.min: "
          "latency of load points has median, p95, p99, mean"),
-        (LOAD + "concurrency = 2\ngate = {baseline-depth = 4}", "bench.toml:6: bench[0].gate.baseline-depth: is not for a load; 'ortbench "
+        (LOAD + "concurrency = 2\ngate = {baseline-set.depth = 4}", "bench.toml:6: bench[0].gate.baseline-set.depth: is not for a load; 'ortbench "
          "load --help' lists what is"),
         (LOAD + "concurency = 2", "bench.toml:5: bench[0].concurency: no such key; did you mean concurrency?"),
         (LOOP + "steps = 0", "bench.toml:5: bench[0].steps: 0: a loop has at least one step"),
@@ -189,7 +189,7 @@ def test_a_mistake_is_told_with_its_line(tmp_path: Path) -> None:
         ),
         (LOOP + "mode = ['device-tensors']", "bench.toml:5: bench[0].mode: 'device-tensors': is no mode of a loop; choose from cpu-tensors, "
          "device-resident, host-accessible, shared"),
-        (LOOP + "share-buffers = 1", "bench.toml:5: bench[0].share-buffers: must be true or false"),
+        (LOOP + "share-buffers = true", "bench.toml:5: bench[0].share-buffers: is now mode = [\"default\", \"shared\"]"),
         (
             LOOP + "gate = {max-copy-share = 0.1}",
             "bench.toml:5: bench[0].gate.max-copy-share: is of single inferences; of a loop say --min-speedup "
@@ -208,7 +208,7 @@ def test_a_mistake_is_told_with_its_line(tmp_path: Path) -> None:
          "lists what is"),
         (SWEEP + "dim = {batch = [1, 2]}\nslo = 'p98=1ms'", "bench.toml:7: bench[0].slo: 'p98': there is no such statistic; choose "
          "from latency, p50, mean, p90, p95, p99, max"),
-        (SWEEP + "dim = {batch = [1, 2]}\ngate = {baseline-threads = 1}", "bench.toml:7: bench[0].gate.baseline-threads: a sweep is "
+        (SWEEP + "dim = {batch = [1, 2]}\ngate = {baseline-set.intra-op-threads = 1}", "bench.toml:7: bench[0].gate.baseline-set.intra-op-threads: a sweep is "
          "held against an earlier suite: write baseline, its folder, in its place"),
         (SWEEP + "data = 'nothing'", "bench.toml:6: bench[0].data: no such file or folder: nothing"),
     ]:  # fmt: skip
@@ -219,10 +219,10 @@ def test_a_mistake_is_told_with_its_line(tmp_path: Path) -> None:
 
 def test_what_is_changed_is_measured_again(tmp_path: Path) -> None:
     (tmp_path / "t.txt").write_text("0\n1\n")
-    loads = ["", "concurrency = 2", "concurrency = [2, 4]", "rate = 30", "rate = 30\ncallers = 2", "sessions = 'own'",
+    loads = ["", "concurrency = 2", "concurrency = [2, 4]", "rate = 30", "rate = 30\nworkers = 2", "sessions = 'own'",
              "rate = 30\nslo = 'p99=1ms'", "rate = 30\narrivals = 't.txt'", "rate = 30\nduration = 1"]  # fmt: skip
     loops = ["", "steps = 8", "fill = {mask = 1}", "keep = 'y'", "resident = 'x'", "first-dim = {n = 2}",
-             "share-buffers = true"]  # fmt: skip
+             "mode = 'shared'"]  # fmt: skip
     sweeps = ["dim = {batch = [1, 2]}", "dim = {batch = [1, 4]}", "dim = {batch = [1, 2]}\nslo = 'p99=1ms'",
               "dim = {batch = [1, 2]}\nduration = 1"]  # fmt: skip
     texts = [PLAIN, LOOP.replace("present.*=past_key_values.*", "a=b")]
@@ -250,9 +250,7 @@ def again(made: Record) -> Record:
 
 
 def test_a_load_has_its_peak_and_its_knee_in_the_summary() -> None:
-    found = load_result(
-        opened("cpu-tensors", 10, 5.0), slo={"p99": MS}, found={"cpu": {"rate": 210.0, "ci95": [205.0, 216.0]}}
-    )
+    found = load_result(opened("cpu-tensors", 10, 5.0), slo={"p99": MS}, found={"cpu": slo_rate(210.0, 205.0, 216.0)})
     records = [
         record("many", serving()),
         record("paced", found),
@@ -269,7 +267,7 @@ def test_a_load_has_its_peak_and_its_knee_in_the_summary() -> None:
     assert record_from(parts.text(records[0]).encode(), "case.json") == records[0]
     table = case_table(records)
     assert [column.name for column in table.columns] == [
-        "case", "cpu-tensors", "fastest mode", "latency", "most runs/s", "callers", "knee", "keeps SLO up to", "verdict"
+        "case", "cpu-tensors", "fastest mode", "latency", "peak inf/s", "clients", "knee", "highest rate in SLO", "verdict"
     ]  # fmt: skip
     assert table.rows == (
         ("many", "–", "cpu-tensors", "–", "400", "8", "4", "–", "measured"),
@@ -277,7 +275,7 @@ def test_a_load_has_its_peak_and_its_knee_in_the_summary() -> None:
         ("plain", "1.00 ms", "cpu-tensors", "1.00 ms", "–", "–", "–", "–", "measured"),
         ("none", "–", "–", "–", "–", "–", "–", "–", "measured"),
     )
-    assert "| most runs/s | callers | knee | keeps SLO up to |" in markdown(build("nightly", records))
+    assert "| peak inf/s | clients | knee | highest rate in SLO |" in markdown(build("nightly", records))
     head, first, *_ = csv(records).splitlines()
     assert head.endswith(",throughput_per_s,callers,knee,slo_rate")
     assert first.endswith(",400.0,8,4,")
@@ -294,7 +292,7 @@ def test_a_loop_has_its_steps_in_the_summary() -> None:
         "case", "cpu-tensors", "fastest mode", "latency", "steps", "steps/s", "verdict"
     ]  # fmt: skip
     assert table.rows == (
-        ("cell", "8.00 ms", "device-resident", "4.00 ms", "4", "1000", "measured"),
+        ("cell", "8.00 ms", "device-resident", "4.00 ms", "4", "1.00k", "measured"),
         ("plain", "1.00 ms", "cpu-tensors", "1.00 ms", "–", "–", "measured"),
     )
     assert "| steps | steps/s |" in markdown(build("nightly", [cell, plain]))
@@ -319,15 +317,15 @@ def test_a_sweep_has_its_best_shape_in_the_summary() -> None:
     none = record("none", sweep_result(failed={1: "no", 2: "no"}))
     records = [record("swept", sweep_result()), none, PLAIN_RECORD]
     swept = records[0]
-    assert (swept.best_shape, swept.fastest, swept.item_throughput_per_s) == ("batch=2", "device-resident", 3333.333)
+    assert (swept.best_shape, swept.fastest, swept.item_throughput_per_s) == ("batch=4", "cpu-tensors", 2500.0)
     assert record_from(parts.text(records[0]).encode(), "case.json") == records[0]
     assert (
         records[0].line(was_done=True)
-        == "swept: measured, best batch=2 with device-resident 2.00× cpu-tensors, done before"
+        == "swept: measured, best batch=4 with cpu-tensors, device-resident 1.07× if tensors never cross the link, done before"
     )
     table = case_table(records)
     at = [column.name for column in table.columns].index("best shape")
-    assert [row[at] for row in table.rows] == ["batch=2", "–", "–"]
+    assert [row[at] for row in table.rows] == ["batch=4", "–", "–"]
     head, first, *_ = csv(records).splitlines()
-    assert head.endswith(",items,item_throughput_per_s,item_time_ns,best_shape")
-    assert first.endswith(",2,3333.333,300000.0,batch=2")
+    assert head.endswith(",items,item_throughput_per_s,item_time_ns,resident,resident_ns,resident_speedup,best_shape")
+    assert first.endswith(",4,2500.0,400000.0,device-resident,1500000,1.0667,batch=4")

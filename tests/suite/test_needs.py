@@ -50,7 +50,7 @@ def test_eps_that_run_on_given_cards_need_one(tmp_path: Path) -> None:
         [[bench]]
         model = "a.onnx"
         ep = "cpu"
-        gate = {baseline-ep = "cuda"}
+        gate = {baseline-set.ep = "cuda"}
     """
     assert [job.demand.gpus for job in jobs(tmp_path, text).values()] == [1, 1]
 
@@ -128,5 +128,5 @@ def test_what_a_case_depends_on_of_machines(tmp_path: Path) -> None:
     assert fingerprint(job) == fingerprint(plain)
     # And never where cases are compared across cards.
     assert alike(job) == alike(elsewhere) == alike(plain)
-    (slow,) = jobs(tmp_path, text + "threads = 1\n").values()
+    (slow,) = jobs(tmp_path, text + "intra-op-threads = 1\n").values()
     assert alike(slow) != alike(job)

@@ -13,7 +13,7 @@ from ortbench.core.errors import BadInput
 from ortbench.gate.limits import PASSED, Check
 from ortbench.jobs.fingerprint import fingerprint
 from ortbench.model.metric_names import parse_metric
-from ortbench.model.modes import USUAL_MODES
+from ortbench.model.modes import MODES, USUAL_MODES
 from ortbench.report.markdown import markdown
 from ortbench.report.suite import build, case_table, csv, headline
 from ortbench.suite.cases import Suite, parse_shard, read, shard
@@ -91,15 +91,19 @@ def test_a_bench_needs_no_more_than_a_model(tmp_path: Path) -> None:
     assert (case.model_name, case.ep, case.shape, case.where) == ("a", "cpu", "n-2", ("bench", 0))
 
 
-def test_a_depth_asks_for_the_pipeline(tmp_path: Path) -> None:
+def test_a_depth_is_that_of_the_pipeline(tmp_path: Path) -> None:
     for given, modes in [
-        ("", (*USUAL_MODES, "pipelined")),
-        ('mode = "device-tensors"', ("device-tensors", "pipelined")),
+        ('mode = ["default", "pipelined"]', (*USUAL_MODES, "pipelined")),
+        ('mode = "all"', (*MODES,)),
         ('mode = ["pipelined", "cpu-tensors"]', ("pipelined", "cpu-tensors")),
     ]:
         (plan,) = jobs(tmp_path, f"{BENCH}\n{given}\ndepth = 4\n")["a--auto"].plans
         assert (plan.modes, plan.loop.depth) == (modes, 4)
-    text = f'{BENCH}\nmode = "device-tensors"\ndepth = 2\ngate = {{baseline-model = "a.onnx"}}\n'
+    (plan,) = jobs(tmp_path, f"[defaults]\ndepth = 4\n{BENCH}")[
+        "a--auto"
+    ].plans  # as a default it is for whoever has one
+    assert (plan.modes, plan.loop.depth) == (USUAL_MODES, 3)
+    text = f'{BENCH}\nmode = ["device-tensors", "pipelined"]\ndepth = 2\ngate = {{baseline-model = "a.onnx"}}\n'
     job = jobs(tmp_path, text)["a--auto"]
     assert job.limits.modes == ("device-tensors", "pipelined")
     assert [plan.loop.depth for plan in job.plans] == [2, 2]
@@ -135,9 +139,9 @@ def test_every_option_reaches_the_plan(tmp_path: Path) -> None:
         warmup = 0
         duration = 2
         precision = "0.5%"
-        threads = 3
+        intra-op-threads = 3
         opt-level = "basic"
-        require-placement = true
+        no-cpu-fallback = true
         timeout = 9
         ep-option = {a = "x=y", b = 2}
         session-config = {"session.intra_op.allow_spinning" = "0"}
@@ -147,7 +151,7 @@ def test_every_option_reaches_the_plan(tmp_path: Path) -> None:
     """
     (plan,) = jobs(tmp_path, text)["a--webgpu"].plans
     target, inputs = plan.target, plan.inputs
-    assert (target.device, target.threads, target.opt_level, target.require_placement) == (1, 3, "basic", True)
+    assert (target.device, target.intra_op_threads, target.opt_level, target.no_cpu_fallback) == (1, 3, "basic", True)
     assert target.options == {"a": "x=y", "b": "2"}
     assert target.session_config == {"session.intra_op.allow_spinning": "0"}
     assert (inputs.seed, inputs.rtol, inputs.atol, inputs.dims) == (7, 0.1, 1.0, {"batch": 8})
@@ -160,8 +164,8 @@ def test_every_option_reaches_the_plan(tmp_path: Path) -> None:
 def test_later_layers_win_tables_grow_and_false_takes_back(tmp_path: Path) -> None:
     text = """
         [defaults]
-        ep = {ep = "cpu", threads = 2, session-config = {c = "ep"}}
-        threads = 1
+        ep = {ep = "cpu", intra-op-threads = 2, session-config = {c = "ep"}}
+        intra-op-threads = 1
         seed = 1
         rtol = 0.5
         mode = ["cpu-tensors", "device-tensors"]
@@ -182,7 +186,7 @@ def test_later_layers_win_tables_grow_and_false_takes_back(tmp_path: Path) -> No
     """
     found = jobs(tmp_path, text)
     a, b = (found[f"{name}--cpu--s"].plans[0] for name in "ab")
-    assert (a.target.threads, a.inputs.seed, a.inputs.rtol, a.modes) == (2, 3, 0.5, ("device-tensors",))
+    assert (a.target.intra_op_threads, a.inputs.seed, a.inputs.rtol, a.modes) == (2, 3, 0.5, ("device-tensors",))
     assert a.target.session_config == {"a": "default", "b": "bench", "c": "ep"}
     assert (b.inputs.seed, b.inputs.rtol) == (5, None)
 
@@ -255,7 +259,7 @@ def test_a_live_gate_has_a_plan_for_each_side(tmp_path: Path) -> None:
         ep = "cpu"
         [bench.gate]
         baseline-model = "old/{model}.onnx"
-        baseline-ep-option = {}
+        baseline-set.ep-option = {}
         [[override]]
         where = {model = "b"}
         gate = false
@@ -304,8 +308,8 @@ MISTAKES = [
     # of types
     ("[defaults]\n\n# how long\nduration = '5 s'\n" + BENCH, "bench.toml:4: defaults.duration: must be a number"),
     (BENCH + "iterations = 2.5", "bench.toml:3: bench[0].iterations: must be a whole number"),
-    (BENCH + "threads = true", "bench.toml:3: bench[0].threads: must be a whole number"),
-    (BENCH + "require-placement = 1", "bench.toml:3: bench[0].require-placement: must be true or false"),
+    (BENCH + "intra-op-threads = true", "bench.toml:3: bench[0].intra-op-threads: must be a whole number"),
+    (BENCH + "no-cpu-fallback = 1", "bench.toml:3: bench[0].no-cpu-fallback: must be true or false"),
     (BENCH + "mode = []", "bench.toml:3: bench[0].mode: must be text or a list of texts"),
     (BENCH + "input = 3", "bench.toml:3: bench[0].input: must be text"),
     (BENCH + "ep-option = ['a=b']", "bench.toml:3: bench[0].ep-option: must be a table"),
@@ -337,10 +341,10 @@ MISTAKES = [
     (BENCH + "ep-library = 'gone.so'", "bench.toml:3: bench[0].ep-library: no such file: gone.so"),
     (BENCH + "ep = ['cpu', '${HERE}/x.so', '${NOWHERE}']", "bench.toml:3: bench[0].ep[2]: the environment variable NOWHERE is not set"),
     # of gates
-    (BENCH + "[bench.gate]\nmax-regression = 'x%'\nbaseline-ep = 'cpu'", "bench.toml:4: bench[0].gate.max-regression: 'x%': write a share"),
-    (BENCH + "[bench.gate]\nmax-regression = '5%'", "bench.toml:4: bench[0].gate.max-regression: needs something to hold it against"),
+    (BENCH + "[bench.gate]\nmax-regression = 'x%'\nbaseline-set.ep = 'cpu'", "bench.toml:4: bench[0].gate.max-regression: 'x%': write a share"),
+    (BENCH + "[bench.gate]\nmax-regression = '5%'", "bench.toml:4: bench[0].gate.max-regression: needs something to compare with"),
     (BENCH + "[bench.gate]\nmetric = 'device-tensors.average'", "bench.toml:4: bench[0].gate.metric: 'device-tensors.average': there is no metric 'average'"),
-    (BENCH + "[bench.gate]\nmetric = 'p95'\nbaseline-ep = 'cpu'", "bench.toml:4: bench[0].gate.metric: latency.p95: a live gate compares short blocks"),
+    (BENCH + "[bench.gate]\nmetric = 'p95'\nbaseline-set.ep = 'cpu'", "bench.toml:4: bench[0].gate.metric: latency.p95: a live gate compares short blocks"),
     (BENCH + "[bench.gate]\nrequire-mode = 'gpu'", "bench.toml:4: bench[0].gate.require-mode: 'gpu': there is no such mode"),
     (BENCH + "[bench.gate]\nmin-speedup = {gpu = 2}", "bench.toml:4: bench[0].gate.min-speedup.gpu: 'gpu': there is no such mode"),
     (BENCH + "[bench.gate]\nmin-speedup = {device-tensors = 0}", "bench.toml:4: bench[0].gate.min-speedup.device-tensors: device-tensors=0.0: write how many times"),
@@ -348,10 +352,10 @@ MISTAKES = [
     (BENCH + "[bench.gate]\nmax-copy-share = 0", "bench.toml:4: bench[0].gate.max-copy-share: '0.0': write a share"),
     (BENCH + "[bench.gate]\nbaseline = 'gone'", "bench.toml:4: bench[0].gate.baseline: no such folder: gone"),
     (BENCH + "[bench.gate]\nbaseline-model = 'old/{model}.onnx'", "bench.toml:4: bench[0].gate.baseline-model: no such file: old/a.onnx"),
-    (BENCH + "[bench.gate]\nbaseline-ep = 'gone.so'", "bench.toml:4: bench[0].gate.baseline-ep: no such file: gone.so"),
+    (BENCH + "[bench.gate]\nbaseline-set.ep = 'gone.so'", "bench.toml:4: bench[0].gate.baseline-set.ep: no such file: gone.so"),
     (BENCH + "[bench.gate]\nbaseline-python = 'gone'", "bench.toml:4: bench[0].gate.baseline-python: no such interpreter: gone"),
-    (BENCH + "[bench.gate]\nbaseline-ep = 'cpu'\nbaseline = '.'", "bench.toml:5: bench[0].gate.baseline: a live gate measures its baseline itself"),
-    ("[defaults]\niterations = 3\n" + BENCH + "[bench.gate]\nbaseline-ep = 'cpu'", "bench.toml:2: defaults.iterations: a live gate measures until its verdict is clear: leave it out, or write iterations = false"),
+    (BENCH + "[bench.gate]\nbaseline-set.ep = 'cpu'\nbaseline = '.'", "bench.toml:5: bench[0].gate.baseline: a live gate measures its baseline itself"),
+    ("[defaults]\niterations = 3\n" + BENCH + "[bench.gate]\nbaseline-set.ep = 'cpu'", "bench.toml:2: defaults.iterations: a live gate measures until its verdict is clear: leave it out, or write iterations = false"),
 ]  # fmt: skip
 
 
@@ -477,7 +481,7 @@ RECORDS = [
 
 def test_the_summary_shows_each_case_and_why_it_did_not_pass() -> None:
     table = case_table(RECORDS)
-    assert table.rows[0] == ("a--cpu", "2.00 ms", "device-tensors", "1.00 ms", "2.00", "measured")
+    assert table.rows[0] == ("a--cpu", "2.00 ms", "device-tensors", "1.00 ms", "2.00×", "measured")
     assert table.rows[1][1:5] == ("–",) * 4
     assert headline(RECORDS) == "3 cases: 1 measured, 1 cannot tell, 1 skipped"
     text = markdown(build("nightly", RECORDS))

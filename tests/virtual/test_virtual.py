@@ -96,7 +96,7 @@ def test_two_runs_are_the_same_to_the_byte(library: Path, clock: Clock, tmp_path
     for name in "ab":
         clock.restart(busy(1, 30_000))
         ran = ortbench("run", model, "--ep-library", library, "--seed", 1, "--duration", 0.5, "--out", tmp_path / name, "--json",
-                       "-", "--pinned", "--depth", 2, "--async-runs", **Config(honesty="async").environ())  # fmt: skip
+                       "-", "--mode", "all", "--depth", 2, **Config(honesty="async").environ())  # fmt: skip
         assert ran.code == 0, ran.err
         result = json.loads(ran.out)
         figures = {key: result[key] for key in ("cases", "target")}
@@ -181,7 +181,7 @@ def test_a_run_ends_early_beside_noise_too_and_says_the_same(library: Path, cloc
 
 def gate(library: Path, folder: Path, baseline_us: int) -> Ran:
     model = relu_model(folder / "relu.onnx", 1 << 12)
-    return ortbench("gate", "--model", model, "--ep-library", library, "--baseline-ep-option", f"compute_us={baseline_us}", "--mode",
+    return ortbench("gate", "--model", model, "--ep-library", library, "--baseline-set", f"ep-option=compute_us={baseline_us}", "--mode",
                     "device-resident", "--max-regression", "5%", "--duration", 4, "--out", folder / "out",
                     **Config().environ())  # fmt: skip
 

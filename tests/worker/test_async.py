@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from ortbench.analysis.findings.advice import sentences
 from ortbench.core.stats import Value
 from ortbench.measure.schedule import dropped
 from ortbench.model.modes import is_rate
@@ -19,7 +18,7 @@ from ortbench.report.run import mode_table
 from ortbench.suite.record import figures
 from tests.conftest import MODELS, cases, measure
 from tests.refdevice import Config, Events, Trace
-from tests.results import measured, result_of, steady
+from tests.results import measured, result_of, sentences, steady
 from tests.truth import relu_model, run_on_device
 
 ASYNC = "device-resident-async"
@@ -64,7 +63,7 @@ def test_only_the_option_lets_runs_overlap(library: Path, tmp_path: Path) -> Non
 @pytest.mark.parametrize("honesty", ["sync", "async"])
 def test_it_works_whatever_a_run_waits_for(honesty: str, library: Path, tmp_path: Path) -> None:
     arguments = ["--ep-library", library, "--ep-option", f"honesty={honesty}", "--ep-option", "compute_us=100",
-                 "--async-runs", "--mode", "cpu-tensors"]  # fmt: skip
+                 "--mode", "device-resident-async", "--mode", "cpu-tensors"]  # fmt: skip
     found = cases(measure(MODELS / "tiny.onnx", *arguments, "--iterations", 2, "--warmup", 1, out=tmp_path))
     assert list(found) == ["cpu-tensors", ASYNC]
     assert (found[ASYNC]["status"], found[ASYNC]["checks"]["outputs"]["verdict"]) == ("ok", "passed")
@@ -98,7 +97,18 @@ def test_a_wrong_output_in_a_burst_is_found(library: Path, tmp_path: Path) -> No
 
 @pytest.mark.process
 def test_an_ep_that_computes_in_host_memory_has_none(tmp_path: Path) -> None:
-    arguments = ["--ep", "cpu", "--async-runs", "--iterations", 2, "--warmup", 1]
+    arguments = [
+        "--ep",
+        "cpu",
+        "--mode",
+        "default",
+        "--mode",
+        "device-resident-async",
+        "--iterations",
+        2,
+        "--warmup",
+        1,
+    ]
     found = cases(measure(MODELS / "tiny.onnx", *arguments, out=tmp_path))
     assert found[ASYNC]["reason"] == (
         "CPUExecutionProvider offers no runs that return before they are done on this device"
@@ -123,10 +133,12 @@ def test_throughput_is_never_taken_for_latency() -> None:
     assert [rows[ASYNC][columns.index(f"{name} (ms)")] for name in ("p95", "p99")] == ["–", "–"]
     assert "–" not in [rows["device-resident"][columns.index(f"{name} (ms)")] for name in ("p95", "p99")]
     said = " ".join(sentences(result))
-    assert "device-resident is fastest: 2.00 times as fast as cpu-tensors" in said
-    assert "device-resident-async: 1000 runs/s with one wait for 20 runs, against 500 with one for each." in said
-    assert "Its figure is time per run, not latency." in said
-    assert figures(result)["fastest"] == "device-resident"
+    assert "device-resident is 2.00× as fast as cpu-tensors" in said
+    assert (
+        "device-resident-async completes 1000 inferences/s: one synchronization for 20 inferences; 500 inferences/s with one for each; "
+        "time per inference, not latency, if tensors never cross the link."
+    ) in said
+    assert (figures(result)["fastest"], figures(result)["resident"]) == ("cpu-tensors", "device-resident")
     texts = {outcome.name: outcome.text for outcome in outcomes_of_run(result)}
     assert "median of 120 bursts of 20 runs, time per run" in texts[ASYNC]
     entries = {entry["name"]: entry["extra"] for entry in json.loads(action_json([result]))}

@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 
-from ortbench.analysis.findings.advice import sentences
 from tests.conftest import MODELS, ROOT, cases, measure, ortbench
-from tests.results import measured, result_of, steady
+from tests.results import measured, result_of, sentences, steady
 
 QUICK = ["--iterations", 2, "--warmup", 1]
 FOLLOWED = "the outputs followed inputs that were written in place"
@@ -26,7 +25,6 @@ from ortbench.plan.target import Inputs, Target
 from ortbench.worker.modes.make import make_mode
 from ortbench.worker.proofs.outputs import check_outputs
 from ortbench.worker.session import first_run, providers, session
-from ortbench.worker.proofs.in_place import follows
 
 path = sys.argv[1]
 found = {}
@@ -36,8 +34,8 @@ for capture in (True, False):
     data = first_run.make_data(path, model, Inputs())
     one, two = (make_mode(name, model, data) for name in (RESIDENT, DEVICE))
     replays = [one.is_replayed(), two.is_replayed()]
-    kept = follows(one, model, data, one.write_inputs, None, None)
-    dropped = follows(one, model, data, lambda arrays: None, None, None)
+    kept = one.follows(one.write_inputs, None, None)
+    dropped = one.follows(lambda arrays: None, None, None)
     apart = one.graph_id != two.graph_id
     found[str(capture)] = [replays, kept.proved, dropped.wrong is not None, apart]
     check_outputs(one, None, None)
@@ -101,7 +99,5 @@ def test_what_is_said() -> None:
     one.checks["graph"] = {"id": 1, "verdict": "passed", "how": FOLLOWED}
     two.checks["graph"] = {"id": 2, "verdict": "unclear", "how": "why not"}
     said = sentences(result_of(one, two))
-    assert (
-        "Captured as graphs and replayed: device-tensors, device-resident; the other modes ran without capture." in said
-    )
-    assert "That replays read new inputs is not proved (device-resident: why not)." in said
+    assert "2 modes replayed captured graphs: device-tensors, device-resident; the others ran without." in said
+    assert "Replays are not verified to read new inputs in device-resident: why not." in said

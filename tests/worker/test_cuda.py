@@ -44,7 +44,7 @@ def everything(
     folder = tmp_path_factory.mktemp("everything")
     trace = folder / "trace"
     config = Config(kernel_us=KERNEL_MS * 1000, copy_latency_us=500, trace=trace)
-    arguments = ["--ep", "cuda", "--pinned", "--async-runs", "--depth", 3, *QUICK]
+    arguments = ["--ep", "cuda", "--mode", "all", "--depth", 3, *QUICK]
     inputs = ["--input", MODELS / "tiny.inputs.npz", "--expect", MODELS / "tiny.expected.npz"]
     prefix = with_knobs(software_cuda, config)
     result = measure(TINY, *inputs, *arguments, out=folder / "out", prefix=prefix)
@@ -166,7 +166,7 @@ def test_dynamic_outputs_are_allocated_on_the_device(software_cuda: tuple[str, .
 
 def test_copies_inside_the_graph_are_found_and_named(software_cuda: tuple[str, ...], tmp_path: Path) -> None:
     island = MODELS / "cpu_island.onnx"
-    arguments = ["--ep", "cuda", "--mode", "cpu-tensors", "--nodes", *QUICK]
+    arguments = ["--ep", "cuda", "--mode", "cpu-tensors", "--measure-nodes", *QUICK]
     result = measure(island, *arguments, out=tmp_path, prefix=software_cuda)
     assert result["placement"]["memcpy_nodes"] == 2
     moved = {(copy["tensor"], copy["direction"], copy["forced_by"][0]["op"]) for copy in result["nodes"]["memcpy"]}

@@ -50,7 +50,7 @@ def test_energy_is_what_the_law_of_power_says(software_cuda: tuple[str, ...], tm
     """With clocks locked meanwhile, and reset at the end."""
     card, trace = Card(tmp_path / "card", idle_w=IDLE_W, kernel_w=KERNEL_W, copy_w=COPY_W), tmp_path / "trace"
     prefix = with_knobs(software_cuda, Config(kernel_us=5000, card=card.path, trace=trace))
-    asked = ("--ep", "cuda", "--mode", "device-tensors", "--iterations", 6, "--warmup", 1, "--energy")
+    asked = ("--ep", "cuda", "--mode", "device-tensors", "--iterations", 6, "--warmup", 1, "--measure-energy")
     result = measure(TINY, *asked, "--lock-clocks", "base", out=tmp_path / "out", prefix=prefix)
     case = cases(result)["device-tensors"]
     found, metrics = case["energy"], case["metrics"]
@@ -68,7 +68,7 @@ def test_energy_is_what_the_law_of_power_says(software_cuda: tuple[str, ...], tm
     assert card.locked_mhz == 0
     (folder,) = (it for it in (tmp_path / "out").iterdir() if it.is_dir())
     table = (folder / "table.md").read_text()
-    assert "## What else it costs: energy" in table
+    assert "## Resource usage: energy" in table
     assert "by the energy counter of GPU 0, in a stretch of runs after the measurement" in table
     assert "clocks locked to base" in table
     assert "energy_j" in (folder / "table.csv").read_text().splitlines()[0].split(",")
@@ -103,9 +103,9 @@ def test_a_suite_has_the_energy_and_the_memory_of_models_and_chains(
     assert float(rows["chain"]["energy_j"]) > 3 * float(
         rows["tiny--cuda"]["energy_j"]
     )  # 5 runs of 1 or 2 kernels and copies
-    assert "| device memory | host memory | energy/run |" in (out / "summary.md").read_text()
+    assert "| device memory | host memory | energy |" in (out / "summary.md").read_text()
     assert ortbench("report", out, "--html", page).code == 0
-    assert "What else it costs: energy" in page.read_text()
+    assert "Resource usage: energy" in page.read_text()
 
 
 def test_power_is_integrated_where_there_is_no_counter(software_cuda: tuple[str, ...], tmp_path: Path) -> None:
@@ -113,7 +113,7 @@ def test_power_is_integrated_where_there_is_no_counter(software_cuda: tuple[str,
     card = Card(tmp_path / "card", idle_w=IDLE_W, kernel_w=KERNEL_W, copy_w=COPY_W, counter=False)
     trace = tmp_path / "trace"
     prefix = with_knobs(software_cuda, Config(kernel_us=5000, card=card.path, trace=trace))
-    asked = ("--ep", "cuda", "--mode", "device-resident", "--iterations", 6, "--warmup", 1, "--energy")
+    asked = ("--ep", "cuda", "--mode", "device-resident", "--iterations", 6, "--warmup", 1, "--measure-energy")
     result = measure(TINY, *asked, out=tmp_path / "out", prefix=prefix)
     case = cases(result)["device-resident"]
     found, metrics = case["energy"], case["metrics"]

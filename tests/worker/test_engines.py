@@ -14,6 +14,7 @@ import pytest
 
 from ortbench.analysis import engines
 from ortbench.analysis.engines import TENSORRT, TENSORRT_RTX, File, is_warm
+from ortbench.analysis.findings.engine_advice import engine_findings
 from ortbench.core import files
 from ortbench.core.ep_names import CPU_EP
 from ortbench.core.errors import BadInput, BenchmarkFailed
@@ -28,7 +29,7 @@ from ortbench.worker.session import engine_cache, libraries, session
 from ortbench.worker.session.providers import Provider
 from ortbench.worker.worker import Worker
 from tests.conftest import MODELS, lacking, ortbench
-from tests.results import result_of
+from tests.results import result_of, said
 
 TINY = str(MODELS / "tiny.onnx")
 
@@ -92,14 +93,14 @@ def test_all_that_an_engine_follows_from_has_a_folder_of_its_own(tmp_path: Path)
     ]
     assert len({folder_of(it) for it in (plain, *others)}) == 5
     assert folder_of(replace(plain, options=dict(reversed(cached_fp16.items())))) == folder_of(others[1])
-    assert folder_of(replace(plain, threads=2)) == folder_of(plain)
+    assert folder_of(replace(plain, intra_op_threads=2)) == folder_of(plain)
 
 
 def test_a_baseline_has_the_candidates_cache_unless_it_is_another_ep() -> None:
     plan = Plan(TINY, cached(Path("c"), trt_fp16_enable="1"))
-    assert baseline_of(plan, {"baseline-ep-option": {}}).target.engine_cache == "c"
+    assert baseline_of(plan, {"baseline-set.ep-option": {}}).target.engine_cache == "c"
     assert baseline_of(plan, {"baseline-model": "other.onnx"}).target.engine_cache == "c"
-    assert baseline_of(plan, {"baseline-ep": "cuda"}).target.engine_cache is None
+    assert baseline_of(plan, {"baseline-set.ep": "cuda"}).target.engine_cache is None
 
 
 @pytest.mark.process
@@ -207,17 +208,17 @@ def test_the_watch_sees_what_is_built(tmp_path: Path) -> None:
 def test_what_is_said() -> None:
     times: dict[str, Any] = {"setup__session_ns": 42_000_000_000, "setup__first_inference_ns": 310_000_000}
     trt: dict[str, Any] = {"target__ep": TENSORRT, **times}
-    then = "the first run took 310 ms"
+    then = "the first inference took 310 ms"
 
-    def said(cache: dict[str, Any] | None) -> list[str]:
-        return engines.engine_sentences(result_of(**trt, setup__engine_cache=cache))
+    def told(cache: dict[str, Any] | None) -> list[str]:
+        return said(engine_findings(result_of(**trt, setup__engine_cache=cache)))
 
-    assert said(None) == [f"Engine built in 42.0 s, {then}; --engine-cache DIR keeps it for the next session."]
-    assert said({"path": "c", "warm": False}) == [
-        f"Engine built in 42.0 s (cold cache), {then}; the next session loads it."
+    assert told(None) == [f"The engine was built in 42.0 s: {then}.", "Next: measure again with --engine-cache DIR"]
+    assert told({"path": "c", "warm": False}) == [
+        f"The engine was built in 42.0 s: cold cache, {then}; the next session loads it."
     ]
-    assert said({"path": "c", "warm": True}) == [f"Engine loaded from the cache in 42.0 s, {then}."]
-    assert engines.engine_sentences(result_of(**times)) == []
+    assert told({"path": "c", "warm": True}) == [f"The engine was loaded from the cache in 42.0 s: {then}."]
+    assert engine_findings(result_of(**times)) == []
 
 
 def test_a_side_has_its_session_end_in_order_where_an_engine_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,6 @@ from ortbench.model.modes import RESIDENT
 from ortbench.plan.target import Inputs, Target
 from ortbench.worker.modes import external_inputs
 from ortbench.worker.modes.make import make_mode
-from ortbench.worker.proofs.in_place import follows
 from ortbench.worker.proofs.outputs import check_outputs
 from ortbench.worker.session import first_run, providers, session
 from ortbench.worker.session.tensors import host_value
@@ -25,7 +24,7 @@ from tests.conftest import MODELS, cases, lacking, measure, ortbench
 def opened(path: Path, body: str, library: str = "numpy") -> tuple[Any, Any, Any]:
     """A model of ONNX's text form on the CPU EP, with device-resident inputs in a library's memory."""
     onnx.save(onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]> {body}'), path)
-    target = Target(ep="cpu", external=library)
+    target = Target(ep="cpu", input_memory=library)
     model = session.open_model(str(path), target, providers.find(target))
     data = first_run.make_data(str(path), model, Inputs())
     return model, data, make_mode(RESIDENT, model, data)
@@ -35,10 +34,10 @@ RELU = "g (float[8] x, bool[8] b) => (float[8] y) { z = Relu(x)  c = Cast<to = 1
 
 
 def test_numpy_is_not_copied(tmp_path: Path) -> None:
-    model, data, made = opened(tmp_path / "m.onnx", RELU)
+    _, data, made = opened(tmp_path / "m.onnx", RELU)
     check_outputs(made, None, None)
     assert made.external.same_addresses()
-    found = follows(made, model, data, made.external.write, None, None)
+    found = made.follows(made.external.write, None, None)
     assert (found.proved, found.how) == (True, "the outputs followed inputs that were written in place")
     assert np.array_equal(made.run_as_bound()[0], data.reference[0])
 
@@ -50,27 +49,25 @@ def test_a_copy_is_found_by_address_and_by_outputs(tmp_path: Path, monkeypatch: 
         return value
 
     monkeypatch.setattr(external_inputs.ExternalInputs, "wrap", copying)
-    model, data, made = opened(
-        tmp_path / "m.onnx", RELU.replace("bool[8] b", "float[8] b").replace("Cast<to = 1>", "Abs")
-    )
+    *_, made = opened(tmp_path / "m.onnx", RELU.replace("bool[8] b", "float[8] b").replace("Cast<to = 1>", "Abs"))
     assert not made.external.same_addresses()
-    found = follows(made, model, data, made.external.write, None, None)
+    found = made.follows(made.external.write, None, None)
     assert not found.proved
     assert found.wrong is not None
 
 
 def test_what_cannot_be_told_is_not_claimed(tmp_path: Path) -> None:
-    model, data, made = opened(tmp_path / "m.onnx", "g (float[1] x) => (float[1] y) { y = Relu(x) }")
-    found = follows(made, model, data, made.external.write, None, None)
+    *_, made = opened(tmp_path / "m.onnx", "g (float[1] x) => (float[1] y) { y = Relu(x) }")
+    found = made.follows(made.external.write, None, None)
     assert (found.proved, found.wrong) == (False, None)
     assert "nothing would show" in found.how
 
 
 @pytest.mark.process
 def test_the_result_and_the_report_say_it(tmp_path: Path) -> None:
-    arguments = ["--ep", "cpu", "--external", "numpy", "--iterations", 2, "--warmup", 1]
+    arguments = ["--ep", "cpu", "--input-memory", "numpy", "--iterations", 2, "--warmup", 1]
     ran = ortbench("run", MODELS / "tiny.onnx", *arguments, "--out", tmp_path / "a")
-    assert "device-resident: inputs in numpy's memory (host memory); that they are not copied is proved" in ran.out
+    assert "Inputs in numpy's memory (host memory) are verified as bound without a copy in" in ran.out
     result = measure(MODELS / "tiny.onnx", *arguments, out=tmp_path / "b")
     assert result["target"]["external"] == "numpy"
     how = "the addresses are the library's; the outputs followed inputs that were written in place"
@@ -83,7 +80,7 @@ def test_the_result_and_the_report_say_it(tmp_path: Path) -> None:
 
 @pytest.mark.process
 def test_a_device_cannot_read_numpys_memory(library: Path, tmp_path: Path) -> None:
-    arguments = ["--external", "numpy", "--ep-option", "compute_us=100", "--iterations", 2, "--warmup", 1]
+    arguments = ["--input-memory", "numpy", "--ep-option", "compute_us=100", "--iterations", 2, "--warmup", 1]
     found = cases(measure(MODELS / "tiny.onnx", "--ep-library", library, *arguments, out=tmp_path))
     assert {mode: case["status"] for mode, case in found.items()} == {
         "cpu-tensors": "ok", "device-tensors": "unsupported", "device-resident": "unsupported", "host-accessible": "ok",
@@ -103,12 +100,12 @@ def test_cupy_is_for_cuda_alone() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--external", "jax"], "--external 'jax': choose from numpy, torch, cupy"),
+        (["--input-memory", "jax"], "--input-memory 'jax': choose from numpy, torch, cupy"),
         (
-            ["--external", "numpy", "--mode", "cpu-tensors"],
-            "--external is for the modes device-tensors and device-resident",
+            ["--input-memory", "numpy", "--mode", "cpu-tensors"],
+            "--input-memory is for the modes device-tensors and device-resident",
         ),
-        (["--external", "cupy"], "--external cupy: it cannot be imported here: No module named 'cupy'"),
+        (["--input-memory", "cupy"], "--input-memory cupy: it cannot be imported here: No module named 'cupy'"),
     ],
 )
 def test_bad_input(arguments: list[str], message: str, tmp_path: Path) -> None:

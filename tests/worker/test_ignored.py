@@ -14,7 +14,7 @@ from tests.conftest import MODELS, ONCE, ROOT, measure, ortbench
 TINY = MODELS / "tiny.onnx"
 THREADS = (
     "--session-config session.intra_op_num_threads does nothing: it is an attribute of SessionOptions and no entry; "
-    "--threads sets it"
+    "--intra-op-threads sets it"
 )
 MISSPELT = (
     "--session-config session.intra_op.allow_spining probably does nothing: ONNX Runtime {version} knows no such entry; "

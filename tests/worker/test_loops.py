@@ -19,9 +19,8 @@ from ortbench.plan.target import Inputs, Target
 from ortbench.worker.loops import data
 from ortbench.worker.loops.base import LoopMode
 from ortbench.worker.loops.bound import BoundLoop
-from ortbench.worker.loops.cpu import CpuLoop
 from ortbench.worker.loops.data import LoopData, Pair, by_step
-from ortbench.worker.loops.modes import ResidentLoop, make_loop
+from ortbench.worker.loops.modes import CpuLoop, ResidentLoop, make_loop
 from ortbench.worker.proofs.outputs import check_outputs
 from ortbench.worker.session import providers, session
 from ortbench.worker.session.session import Model
@@ -48,12 +47,12 @@ FILL = {"attention_mask": "1", "position_ids": "past_length+index"}
 LOOPS: dict[str, tuple[Steps, Inputs]] = {
     "recurrent_cell": (Steps((("hidden_out", "hidden"),), 6), Inputs()),
     "decoder": (Steps(CACHE, 6, fill=FILL), Inputs(dims=GROWN)),
-    "decoder_shared": (Steps(CACHE, 6, fill={"position_ids": "step"}, share_buffers=True), Inputs()),
+    "decoder_shared": (Steps(CACHE, 6, fill={"position_ids": "step"}), Inputs()),
     "denoiser": (Steps((("denoised", "latent"),), 6, fill={"timestep": "step"}), Inputs()),
     "loop_on_device": (Steps((("state_out", "state"),), 6), Inputs()),
     "growing_on_device": (Steps((("present", "past"),), 6), Inputs()),
 }
-MODES = [name for name, mode in LOOP_MODES.items() if not mode.option]
+MODES = [name for name, mode in LOOP_MODES.items() if not mode.extra]
 
 
 @cache

@@ -4,6 +4,7 @@ package whose GPU is the reference device."""
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from ortbench.plan.plan import Plan, check
 from tests.conftest import MODELS, Ran, cases, ortbench
 from tests.forks import MAIN
 from tests.refdevice import Config, Trace
-from tests.results import copied, result_of, steady
+from tests.results import copied, result_of, said, steady
 from tests.results import measured as measured_case
 from tests.truth import relu_model
 
@@ -101,17 +102,17 @@ def test_what_is_said() -> None:
     device: Case = measured_case("device-tensors", latency=steady([9_800_000]), **phases)
     gpu_activity.put_recorded(device, copied(2_100_000, 2_050_000))
     of_cpu = (
-        "With CPU tensors CUPTI measured 2.10 ms up (pageable) and 2.05 ms down (pageable) of 9.70 ms (43%), "
-        "beside ≈44% derived."
+        "CUPTI measured 43% of the latency of cpu-tensors as copies: H2D 2.10 ms (pageable) and D2H 2.05 ms (pageable) of 9.70 ms; "
+        "≈44% derived, the host's part included."
     )
     of_device = (
-        "In device-tensors CUPTI measured 2.10 ms up and 2.05 ms down where ortbench timed 2.20 ms and 2.10 ms: the rest is the "
-        "host's part of a copy."
+        "CUPTI measured H2D 2.10 ms and D2H 2.05 ms with device-tensors: ortbench timed 2.20 ms and 2.10 ms, the host's part of a copy "
+        "included."
     )
-    assert gpu_activity.cupti_sentences(result_of(cpu, device)) == [of_cpu, of_device]
+    assert said(gpu_activity.cupti_findings(result_of(cpu, device))) == [of_cpu, of_device]
     cpu.put("copies", None)
-    assert gpu_activity.cupti_sentences(result_of(cpu)) == [of_cpu.replace(", beside ≈44% derived", "")]
-    assert gpu_activity.cupti_sentences(result_of(measured_case("cpu-tensors", latency=steady([1])))) == []
+    assert said(gpu_activity.cupti_findings(result_of(cpu))) == [f"{of_cpu.partition('; ')[0]}."]
+    assert gpu_activity.cupti_findings(result_of(measured_case("cpu-tensors", latency=steady([1])))) == []
 
 
 def test_what_it_makes_of_zero_copy() -> None:
@@ -202,8 +203,8 @@ def test_copies_are_those_of_the_devices_own_trace(library: Path, tmp_path: Path
         f"CUPTI saw no copy in {shared['recorded']['runs']} runs; by times alone: bound addresses"
     )
     assert "recorded" not in found["device-resident"]
-    assert "With CPU tensors CUPTI measured" in ran.out
-    assert "In device-tensors CUPTI measured" in ran.out
+    assert "of the latency of cpu-tensors as copies" in ran.out
+    assert re.search(r"CUPTI measured H2D .* with device-tensors", ran.out.replace("\n", " "))
 
 
 @pytest.mark.process

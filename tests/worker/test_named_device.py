@@ -17,8 +17,7 @@ import pytest
 from ortbench.core.errors import BenchmarkFailed, Unsupported
 from ortbench.model.modes import DEVICE, HOST_ACCESSIBLE, RESIDENT
 from ortbench.plan.target import Target
-from ortbench.worker.modes.device import ResidentMode
-from ortbench.worker.modes.make import make_mode
+from ortbench.worker.modes.make import ResidentMode, make_mode
 from ortbench.worker.proofs.fence import READBACK
 from ortbench.worker.proofs.outputs import check_outputs
 from ortbench.worker.session import memory, session

@@ -178,7 +178,7 @@ def test_on_the_reference_device(trace: Tracer, real_library: Path) -> None:
 
 
 def on_the_reference_device(trace: Tracer, library: Path) -> Traced:
-    device = ("--ep-library", library, "--depth", 3)
+    device = ("--ep-library", library, "--mode", "default", "--mode", "pipelined", "--depth", 3)
     return checked(trace, [*USUAL_MODES, PIPELINED], *device, **Config(compute_us=1000).environ())
 
 

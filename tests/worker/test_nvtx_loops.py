@@ -19,7 +19,20 @@ STEPS = 4
 
 def traced(recorder: Path, folder: Path, *target: object) -> Traced:
     """`ortbench loop` of a model with a large state while the recorder listens."""
-    made = ("--feedback", "state_out=state", "--steps", STEPS, "--iterations", 5, "--warmup", 1, "--share-buffers")
+    made = (
+        "--feedback",
+        "state_out=state",
+        "--steps",
+        STEPS,
+        "--iterations",
+        5,
+        "--warmup",
+        1,
+        "--mode",
+        "default",
+        "--mode",
+        "shared",
+    )
     record = folder / "record.jsonl"
     line = ("loop", MODELS / "loop_on_device.onnx", *made, *target, "--out", folder / "out")
     ran = ortbench(*line, cwd=ROOT, **environ(recorder, record))

@@ -13,7 +13,16 @@ pytestmark = [pytest.mark.process, pytest.mark.usefixtures("openvino_ep")]
 
 SHARED = "OpenVINO_shared_CPU (HOST_ACCESSIBLE)"
 IN_FULL = """load_config={"CPU":{"INFERENCE_PRECISION_HINT":"f32"}}"""
-EVERY_MODE = ("--pinned", "--async-runs")
+EVERY_MODE = (
+    "--mode",
+    "default",
+    "--mode",
+    "cpu-tensors-pinned",
+    "--mode",
+    "device-tensors-pinned",
+    "--mode",
+    "device-resident-async",
+)
 
 
 @pytest.mark.parametrize("path", sorted(MODELS.glob("*.onnx")), ids=lambda path: path.stem)
@@ -33,7 +42,7 @@ def test_every_mode_of_every_model(path: Path, tmp_path: Path) -> None:
 
 def test_outputs_that_onnx_runtime_allocates_nodes_and_trace(tmp_path: Path) -> None:
     trace = tmp_path / "trace.json"
-    arguments = ["--dynamic-outputs", "--nodes", "--trace", trace, *ONCE]
+    arguments = ["--dynamic-outputs", "--measure-nodes", "--trace", trace, *ONCE]
     result = measure(MODELS / "cpu_island.onnx", "--ep", "openvino", *arguments, out=tmp_path / "out")
     assert {case["status"] for case in result["cases"]} == {"ok"}
     assert {entry["ep"] for entry in result["nodes"]["eps"]} >= {"OpenVINOExecutionProvider", "CPUExecutionProvider"}
@@ -79,7 +88,7 @@ def test_reduced_precision_is_named_with_what_accepts_it_and_what_changes_it(tmp
 
 
 def test_a_gate_against_the_cpu_in_full_precision(tmp_path: Path) -> None:
-    arguments = ["--ep", "openvino", "--ep-option", IN_FULL, "--baseline-ep", "cpu", "--mode", "cpu-tensors"]
+    arguments = ["--ep", "openvino", "--ep-option", IN_FULL, "--baseline-set", "ep=cpu", "--mode", "cpu-tensors"]
     ran = ortbench(
         "gate", "--model", MODELS / "image_classifier.onnx", *arguments, "--max-regression", "900%", "--duration", 1,
         "--out", tmp_path,

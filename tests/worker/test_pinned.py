@@ -6,11 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from ortbench.analysis.findings.advice import sentences
 from tests.conftest import MODELS, cases, measure, ortbench
 from tests.refdevice import Config, Honesty, Trace
 from tests.refdevice.refdevice import MEMORIES
-from tests.results import measured, result_of, steady
+from tests.results import measured, result_of, sentences, steady
 from tests.truth import COPIES, is_kind, recorded, relu_model, run_on_device
 
 SIZE = 1 << 16
@@ -24,7 +23,20 @@ def test_copies_start_and_end_in_pinned_memory(honesty: Honesty, library: Path, 
     config = Config(honesty=honesty, compute_us=100, trace=tmp_path / "trace")
     model = relu_model(tmp_path / "relu.onnx", SIZE)
     code, result, _, errors = run_on_device(
-        library, model, config, tmp_path, "--iterations", 8, "--warmup", 2, "--pinned"
+        library,
+        model,
+        config,
+        tmp_path,
+        "--iterations",
+        8,
+        "--warmup",
+        2,
+        "--mode",
+        "default",
+        "--mode",
+        "cpu-tensors-pinned",
+        "--mode",
+        "device-tensors-pinned",
     )
     assert code == 0, errors
     trace = Trace.read(tmp_path / "trace")
@@ -57,7 +69,22 @@ def test_copies_start_and_end_in_pinned_memory(honesty: Honesty, library: Path, 
 
 @pytest.mark.process
 def test_an_ep_without_pinned_memory_says_so_and_measures_the_rest(tmp_path: Path) -> None:
-    result = measure(MODELS / "tiny.onnx", "--ep", "cpu", "--pinned", "--iterations", 2, "--warmup", 1, out=tmp_path)
+    result = measure(
+        MODELS / "tiny.onnx",
+        "--ep",
+        "cpu",
+        "--mode",
+        "default",
+        "--mode",
+        "cpu-tensors-pinned",
+        "--mode",
+        "device-tensors-pinned",
+        "--iterations",
+        2,
+        "--warmup",
+        1,
+        out=tmp_path,
+    )
     found = cases(result)
     for mode in ("cpu-tensors-pinned", "device-tensors-pinned"):
         assert found[mode]["status"] == "unsupported"
@@ -112,7 +139,7 @@ def test_gate_and_suite_take_it(library: Path, tmp_path: Path) -> None:
     assert live.code == 0, live.err
     file = tmp_path / "s.toml"
     file.write_text(
-        f'[defaults]\npinned = true\niterations = 1\nwarmup = 1\nep = "cpu"\n[[bench]]\nmodel = "{model}"\n'
+        f'[defaults]\nmode = ["default", "cpu-tensors-pinned", "device-tensors-pinned"]\niterations = 1\nwarmup = 1\nep = "cpu"\n[[bench]]\nmodel = "{model}"\n'
         'gate = {require-mode = ["device-tensors-pinned"]}\n'
     )
     ran = ortbench("suite", file, "--out", tmp_path / "suite")
@@ -124,9 +151,6 @@ def test_what_is_said_of_copies_from_pinned_memory() -> None:
     taken = {"inference": steady([100]), "latency": steady([900])}
     plain = measured("device-tensors", h2d=steady([600_000]), d2h=steady([300_000]), **taken)
     pinned = measured("device-tensors-pinned", h2d=steady([200_000]), d2h=steady([100_000]), **taken)
-    said = (
-        "Upload and download take 900 µs from and to ordinary host memory, 300 µs from and to pinned memory (3.00 times "
-        "as fast)."
-    )
+    said = "Copies take 300 µs from and to pinned memory, 900 µs from and to pageable memory: 3.00× as fast."
     assert said in sentences(result_of(plain, pinned))
     assert said not in sentences(result_of(plain))

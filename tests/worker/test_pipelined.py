@@ -13,7 +13,7 @@ import pytest
 
 from ortbench.analysis.comparing.comparable import changes
 from ortbench.analysis.derive import put_hidden
-from ortbench.analysis.findings.advice import headline, sentences
+from ortbench.analysis.findings.advice import headline
 from ortbench.core.stats import Stats, Value
 from ortbench.measure.schedule import dropped
 from ortbench.model.modes import ASYNC, LATENCY, MODES, PIPELINED, is_rate
@@ -26,7 +26,7 @@ from ortbench.report.records import records
 from ortbench.report.run import mode_table
 from tests.conftest import MODELS, ortbench
 from tests.refdevice import HONESTY, Config, Events, Honesty, Trace
-from tests.results import measured, result_of, steady
+from tests.results import measured, result_of, sentences, steady
 from tests.truth import hidden_share, in_fork, relu_model, rounds, run_on_device
 from tests.virtual import CALL_NS
 
@@ -120,9 +120,9 @@ def test_the_sentence() -> None:
     case = pipeline(latency=7 * MS)
     case.put("pipeline_speedup", 1.432, (1.401, 1.456), derived=True)
     assert said(case) == (
-        "pipelined: 143 items/s with 3 in flight, 1.43 times as fast as device-tensors (95 %: 1.40 to 1.46); "
-        "≈75% of its copies are hidden (95 %: 75% to 75%; ≈3.00 ms of 4.00 ms an item). "
-        "Its figure is time per item, not latency."
+        "pipelined completes 143 items/s, 1.43× as fast as device-tensors (95% CI 1.40 to 1.46): 3 in flight, "
+        "≈75% (95% CI 75% to 75%) of the copies overlap, ≈3.00 ms of 4.00 ms per item; "
+        "time per item, not latency."
     )
 
 
@@ -131,14 +131,13 @@ def test_the_sentence_claims_no_more_than_is_known() -> None:
     vague.put("hidden_share", 1.0, (0.2, 0.71), derived=True)
     vague.put("pipeline_speedup", 1.4, derived=True)
     assert said(vague) == (
-        "pipelined: 167 items/s with 3 in flight, 1.40 times as fast as device-tensors; what share of its copies (4.00 ms an item) "
-        "is hidden cannot be told from noise. Its figure is time per item, not latency. "
-        "All items had the same inputs: others could not be made, so a mix-up of items would not show."
+        "pipelined completes 167 items/s, 1.40× as fast as device-tensors: 3 in flight, too much noise to tell which share of the copies "
+        "(4.00 ms per item) overlaps; time per item, not latency; all items had the same inputs, so mixed-up items would not show."
     )
     alone = pipeline()
     for key in ("copies", "copies_hidden", "hidden_share"):
         alone.put(key, None)
-    assert said(alone) == "pipelined: 167 items/s with 3 in flight. Its figure is time per item, not latency."
+    assert said(alone) == "pipelined completes 167 items/s: 3 in flight; time per item, not latency."
 
 
 def cpu_and(case: Case) -> Result:
@@ -166,8 +165,8 @@ def test_a_rate_is_not_the_fastest_mode_and_has_no_percentiles_of_latency() -> N
 @pytest.mark.parametrize(
     ("ratio", "sentence"),
     [
-        (2.0, "Besides pipelined no mode is measurably faster than cpu-tensors."),
-        (0.9, "No mode is measurably faster than cpu-tensors."),
+        (2.0, "No mode is measurably faster than cpu-tensors: device-tensors does not differ measurably."),
+        (0.9, "No mode is measurably faster than cpu-tensors: device-tensors does not differ measurably."),
     ],
 )
 def test_no_mode_is_faster_but_the_pipeline_may_be(ratio: float, sentence: str) -> None:
@@ -180,8 +179,8 @@ def test_no_mode_is_faster_but_the_pipeline_may_be(ratio: float, sentence: str) 
 
 def test_what_a_page_shows_of_a_rate() -> None:
     alone, both = result_of(pipeline()), cpu_and(pipeline())
-    assert headline(alone) == "167 inferences a second with pipelined"
-    assert headline(both) == "One inference takes 12.0 ms with cpu-tensors"
+    assert headline(alone) == "pipelined completes 167 inferences/s"
+    assert headline(both) == "An inference takes 12.0 ms with cpu-tensors"
     assert (distribution(alone), latencies([alone], [""])) == (None, None)
     spreading, splitting = distribution(both), phases(both)
     assert spreading is not None
@@ -272,7 +271,7 @@ def test_what_a_run_says_of_its_pipeline_is_what_the_trace_says(
     assert case.sync is not None
     assert case.sync["h2d"] is not None
     assert case.sync["h2d"]["kind"] == "stream"
-    assert re.search(r"pipelined: 16[67] items/s with 3 in flight; ≈100% of its copies are hidden", out)
+    assert re.search(r"pipelined completes 16[67] items/s.* 3 in flight, ≈100%", out)
     assert case.samples[LATENCY] == per_item(result, trace)
     # Derived from medians of phases that hold some calls of the host's each.
     true_share = median(hidden_share(trace, span) for span in rounds(result, trace))
@@ -297,7 +296,7 @@ def test_where_nothing_is_hidden_the_share_is_none(depth: int, engines: int, lib
     assert [hidden_share(trace, span) for span in rounds(result, trace)] == [0.0] * 6
     assert case.samples[LATENCY] == per_item(result, trace)
     assert case.status == OK
-    assert re.search(rf"pipelined: 83.[01] items/s with {depth} in flight, 1.00 times as fast as device-tensors", out)
+    assert re.search(rf"pipelined completes 83.[01] items/s, 1.00× as fast as device-tensors.* {depth} in flight", out)
     assert case.value("hidden_share") == pytest.approx(0, abs=0.001)
 
 

@@ -71,7 +71,7 @@ def test_plugin_packages_are_registered_first(software_gpu: tuple[str, ...], tmp
 
 @pytest.mark.process
 def test_what_runs_after_the_measurement_chooses_alike(library: Path, tmp_path: Path) -> None:
-    arguments = ["--ep", "prefer-gpu", "--ep-library", library, "--mode", "cpu-tensors", "--nodes", *QUICK]
+    arguments = ["--ep", "prefer-gpu", "--ep-library", library, "--mode", "cpu-tensors", "--measure-nodes", *QUICK]
     result = measure(MODELS / "cpu_island.onnx", *arguments, out=tmp_path)
     assert {entry["ep"] for entry in result["nodes"]["eps"]} >= {EP_NAME, "CPUExecutionProvider"}
 

@@ -162,9 +162,9 @@ def test_an_optional_tensor_is_made_up_as_one(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({}, "'s': a sequence has any number of tensors; say how many: --length s=N"),
-        ({"lengths": {"x": 3}}, "--length x: the model has no such input that is a sequence; it has s"),
-        ({"path": "x.npz", "lengths": {"s": 3}}, "--length cannot be combined with --input"),
+        ({}, "'s': a sequence has any number of tensors; say how many: --sequence-tensors s=N"),
+        ({"lengths": {"x": 3}}, "--sequence-tensors x: the model has no such input that is a sequence; it has s"),
+        ({"path": "x.npz", "lengths": {"s": 3}}, "--sequence-tensors cannot be combined with --input"),
         ({"path": "x.npz"}, "x.npz: s is seq(tensor(float)), which no .npz holds: take a folder of input_0.pb"),
     ],
 )
@@ -278,7 +278,7 @@ def test_numpy_still_has_no_way_to_four_bits() -> None:
 def test_a_run_with_a_sequence(tmp_path: Path) -> None:
     path = saved(INSERT, tmp_path / "m.onnx")
     loop = ("--iterations", 2, "--warmup", 0)
-    result = measure(path, "--ep", "cpu", "--length", "s=3", "--nodes", *loop, out=tmp_path / "out")
+    result = measure(path, "--ep", "cpu", "--sequence-tensors", "s=3", "--measure-nodes", *loop, out=tmp_path / "out")
     found = cases(result)
     assert (found["cpu-tensors"]["status"], found["cpu-tensors"]["checks"]["outputs"]["verdict"]) == ("ok", "passed")
     assert {found[mode]["reason"] for mode in found if mode != "cpu-tensors"} == {
@@ -294,7 +294,7 @@ def test_a_run_with_a_sequence(tmp_path: Path) -> None:
     assert taken["tensors"] == [[1, 2]] * 3 + [[2]]
     (saved_in,) = (tmp_path / "out").glob("[!.]*")
     assert "(s 3 tensors of 1x2, x 2)" in (saved_in / "table.md").read_text()
-    other = measure(path, "--ep", "cpu", "--length", "s=4", *loop, out=tmp_path / "other")
+    other = measure(path, "--ep", "cpu", "--sequence-tensors", "s=4", *loop, out=tmp_path / "other")
     assert [it["tensors"] for it in other["model"]["inputs"] if "tensors" in it] == [[[1, 2]] * 4]
     (there,) = (tmp_path / "other").glob("[!.]*")
     refused = ortbench("compare", saved_in, there)
@@ -305,7 +305,7 @@ def test_a_run_with_a_sequence(tmp_path: Path) -> None:
 def test_sequences_of_another_ep_are_held_against_those_of_the_first(library: Path, tmp_path: Path) -> None:
     """Also where the model states another shape for its tensors than they have, which ONNX Runtime lets pass."""
     path = saved(INSERT.replace("seq(float[])", "seq(float[2])"), tmp_path / "m.onnx")
-    once = ("--length", "s=2", "--iterations", 1, "--warmup", 0, "--out", tmp_path / "out")
+    once = ("--sequence-tensors", "s=2", "--iterations", 1, "--warmup", 0, "--out", tmp_path / "out")
     ran = ortbench("run", path, "--ep", "cpu", "--ep", library, *once)
     assert (ran.code, ran.err) == (0, "")
 
@@ -313,17 +313,17 @@ def test_sequences_of_another_ep_are_held_against_those_of_the_first(library: Pa
 @pytest.mark.process
 def test_inspect_shows_sequences(tmp_path: Path) -> None:
     path = saved(INSERT, tmp_path / "m.onnx")
-    out = ortbench("inspect", path, "--length", "s=3").out
+    out = ortbench("inspect", path, "--sequence-tensors", "s=3").out
     assert "input   s  seq(tensor(float))  [N, 2] each, 3 tensors of 1x2, 24 B" in out
     assert "32 B in, 32 B out per inference" in out
     found = json.loads(ortbench("inspect", path, "--json", "-").out)
     assert (found["inputs"][0]["bytes"], found["bytes_in"]) == (None, None)
-    assert "--length s=N" in found["not_run"]
+    assert "--sequence-tensors s=N" in found["not_run"]
 
 
 @pytest.mark.process
 @pytest.mark.parametrize("text", ["s=-1", "s=x", "s"])
 def test_lengths_that_are_none(text: str, tmp_path: Path) -> None:
-    ran = ortbench("run", saved(INSERT, tmp_path / "m.onnx"), "--ep", "cpu", "--length", text)
+    ran = ortbench("run", saved(INSERT, tmp_path / "m.onnx"), "--ep", "cpu", "--sequence-tensors", text)
     assert ran.code == 2
-    assert "--length" in ran.error_line
+    assert "--sequence-tensors" in ran.error_line

@@ -74,7 +74,23 @@ def test_each_tensor_is_bound_in_its_own_memory(packages: Path, tmp_path: Path) 
         Config(compute_us=500, trace=traces[GPU]),
         Config(cpu=True, default_memory=False, compute_us=500, trace=traces[CPU]),
     )
-    result, _ = run(packages, tmp_path, APART, gpu, cpu, "--iterations", 6, "--warmup", 1, "--pinned")
+    result, _ = run(
+        packages,
+        tmp_path,
+        APART,
+        gpu,
+        cpu,
+        "--iterations",
+        6,
+        "--warmup",
+        1,
+        "--mode",
+        "default",
+        "--mode",
+        "cpu-tensors-pinned",
+        "--mode",
+        "device-tensors-pinned",
+    )
     found = {case.mode: case for case in result.cases}
     assert {mode: case.status for mode, case in found.items()} == dict.fromkeys(found, "ok")
     for name, path in traces.items():

@@ -45,7 +45,23 @@ def run(library: Path, config: Config, folder: Path, *arguments: object) -> tupl
 
 def test_the_device_modes_copy_into_the_memory_that_the_session_wants(library: Path, tmp_path: Path) -> None:
     config = on_cpu(trace=tmp_path / "trace")
-    result, _ = run(library, config, tmp_path, "--iterations", 8, "--warmup", 2, "--pinned", "--async-runs")
+    result, _ = run(
+        library,
+        config,
+        tmp_path,
+        "--iterations",
+        8,
+        "--warmup",
+        2,
+        "--mode",
+        "default",
+        "--mode",
+        "cpu-tensors-pinned",
+        "--mode",
+        "device-tensors-pinned",
+        "--mode",
+        "device-resident-async",
+    )
     trace = Trace.read(tmp_path / "trace")
     assert result.target["memory"] == MEMORY
     assert result.target["device"]["type"] == "CPU"
@@ -117,7 +133,7 @@ def test_outputs_that_onnx_runtime_allocates(library: Path, tmp_path: Path) -> N
 
 
 def test_nodes_and_trace(library: Path, tmp_path: Path) -> None:
-    result, _ = run(library, on_cpu(), tmp_path, "--nodes", "--trace", tmp_path / "trace.json", *ONCE)
+    result, _ = run(library, on_cpu(), tmp_path, "--measure-nodes", "--trace", tmp_path / "trace.json", *ONCE)
     assert result.nodes is not None
     assert (tmp_path / "trace.json").stat().st_size
 
@@ -130,7 +146,7 @@ def test_a_pipeline_needs_streams(library: Path, tmp_path: Path) -> None:
 
 
 def test_another_librarys_host_memory_would_be_copied_once(library: Path, tmp_path: Path) -> None:
-    result, _ = run(library, on_cpu(), tmp_path, "--external", "numpy", *ONCE)
+    result, _ = run(library, on_cpu(), tmp_path, "--input-memory", "numpy", *ONCE)
     found = {case.mode: case for case in result.cases}
     assert found["device-resident"].status == "unsupported"
     assert "what is written to it later is never read" in (found["device-resident"].reason or "")

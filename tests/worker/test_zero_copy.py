@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from ortbench.worker.modes.device import ResidentMode
-from ortbench.worker.modes.host_accessible import HostAccessibleMode
+from ortbench.worker.modes.make import HostAccessibleMode, ResidentMode
 from ortbench.worker.proofs.in_place import ZeroCopy, all_of, alone, prove_alone, prove_zero_copy, verdict
 from ortbench.worker.session.memory import Copy
 from ortbench.worker.timing import TimedCall

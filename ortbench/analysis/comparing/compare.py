@@ -1,7 +1,9 @@
 """Results side by side: by how much their figures differ, and in a word whether that is real. Pure.
 
-Two results of one run have rounds in common and are compared pair by pair. Results of different runs are not: machines
-drift by more from run to run than a run's own interval says, so their ratio is given with the noise that each run saw.
+A ratio is always that of the two figures beside it. Its interval, of two results of one run, is over the rounds that they have in
+common (`ortbench.core.resampling`). Results of different runs have none, and machines drift by more from run to run than
+resamples of either run show: under load those call a model slower than itself in 9 of 100 comparisons (`reports/coverage.md`). So
+their ratio is given with the noise that each run saw.
 """
 
 from __future__ import annotations
@@ -12,9 +14,9 @@ from itertools import pairwise
 from operator import attrgetter
 
 from ortbench.analysis.comparing.pairs import PARTS, lack
-from ortbench.analysis.comparing.sequential import median_ratio
 from ortbench.analysis.comparing.series import (
     EVERYTHING,
+    RESAMPLED,
     STATISTICS,
     Blocks,
     Key,
@@ -27,7 +29,8 @@ from ortbench.analysis.comparing.series import (
     series_at,
     sizes_at,
 )
-from ortbench.analysis.loads.levels import FEWEST_BLOCKS, interval, is_full, quotient
+from ortbench.analysis.loads.levels import FEWEST_BLOCKS, interval, is_full, paired_reach, quotient
+from ortbench.core.resampling import ratio_of
 from ortbench.model.metrics import LATENCY, SIZE, Group
 from ortbench.model.result import Result
 
@@ -36,7 +39,6 @@ LESS, MORE = "less", "more"  # of what an inference costs besides its time
 COSTS = (Group.HOST, Group.MEMORY, Group.ENERGY)
 
 BETWEEN_RUNS = 0.02  # what two runs differ by that neither can see; measured: reports/gate
-_ALPHA = 0.025  # for each end of the 95 % interval of paired blocks
 
 
 @dataclass(frozen=True)
@@ -50,19 +52,19 @@ class RatioEstimate:
     # low, high: where the ratio may lie; None where that is not known
     low: float | None
     high: float | None
-    paired: bool = False  # it rests on pairs of blocks of one run
+    paired: bool = False  # both are of one run, and its interval is over the rounds of it
     exact: bool = False  # the figures are no samples, so that there is no noise in them
 
 
 def estimate(base: Series, other: Series, same_run: bool) -> RatioEstimate | None:
     """A figure against that of another result, maybe at another point; None where they cannot be compared.
 
-    By the best that both have: pairs of blocks of the `same_run`, which alternated; else blocks of two runs; else intervals.
+    By the best that both have: rounds of the `same_run`, in which they alternated; else blocks of two runs; else intervals.
     """
     if grows(base, other):
         return None
     if base.has_load_blocks and other.has_load_blocks:
-        return (same_run and _by_rounds(base, other, least_blocks=True)) or _by_intervals(base, other)
+        return (_by_load_blocks(base, other) if same_run else None) or _by_intervals(base, other)
     if base.blocks and other.blocks:
         return _by_rounds(base, other) if same_run else stored(base, other)
     if base.ci95 is not None and other.ci95 is not None:
@@ -88,24 +90,27 @@ def _worse(key: Key, ratio: float) -> float:
     return 1 / ratio if key.metric.better == "higher" else ratio
 
 
-def paired_ratios(base: Series, other: Series) -> dict[int, float]:
-    """By round the ratio of two blocks of it, above 1 where the second is worse."""
-    old, new = base.by_round, other.by_round
+def _by_rounds(base: Series, other: Series) -> RatioEstimate | None:
+    """Two of one run, with the interval that resamples of their common rounds give; None without any."""
+    old, new = (dict(it.blocks) for it in (base, other))
+    if old.keys().isdisjoint(new):
+        return None
+    ratio, statistic = _worse(base.key, _quotient(base.key, other.value, base.value)), base.rests_on.statistic
+    if statistic not in RESAMPLED:  # what is least or greatest is in a resample or is not, which says nothing of others
+        return RatioEstimate(base.value, other.value, ratio, None, None, paired=True)
     key = base.key._replace(figure=base.rests_on)
-    return {it: _worse(key, _quotient(key, new[it], old[it])) for it in sorted(old.keys() & new.keys())}
+    found = ratio_of(new, old, RESAMPLED[statistic], key.metric.unit.least)
+    found = (found.inverse() if key.metric.better == "higher" else found).at(ratio)
+    low, high = found.ci95 or (None, None)
+    return RatioEstimate(base.value, other.value, ratio, low, high, paired=True)
 
 
-def _by_rounds(base: Series, other: Series, *, least_blocks: bool = False) -> RatioEstimate | None:
-    """Two of one run by blocks of the same rounds; None without any, or for `least_blocks` with too few for an interval."""
-    ratios = list(paired_ratios(base, other).values())
-    if not ratios:
-        return None
-    found = median_ratio(ratios, _ALPHA)
-    if least_blocks and found.low is None:
-        return None
-    by = _share(base, other)
-    low, high = (None if end is None else end * by for end in (found.low, found.high))
-    return RatioEstimate(base.value, other.value, found.ratio * by, low, high, paired=True)
+def _by_load_blocks(base: Series, other: Series) -> RatioEstimate | None:
+    """Two load points of one run, by the figures of their blocks in the same rounds; None where those are too few."""
+    old, new = base.by_round, other.by_round
+    reach = paired_reach([_quotient(base.key, new[it], old[it]) for it in old.keys() & new.keys()])
+    ratio = _worse(base.key, _quotient(base.key, other.value, base.value))
+    return None if reach is None else RatioEstimate(base.value, other.value, ratio, ratio / reach, ratio * reach, True)
 
 
 def stored(base: Series, other: Series) -> RatioEstimate:

@@ -6,10 +6,12 @@ What a default run measures at least follows from that (`ortbench.measure.schedu
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
-from statistics import median
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ortbench.core.resampling import Blocks, Ratio
+from ortbench.core.resampling import ratio_of as ratio_of_blocks
+from ortbench.core.stats import Value
 from ortbench.core.units import count
 from ortbench.model.modes import COSTS, LATENCY, STAGE, mode_of, stage_in
 
@@ -17,14 +19,23 @@ if TYPE_CHECKING:
     from ortbench.model.result import Case, Result
 
 
-_CLEARLY_FASTER = 1.05  # without an interval; identical runs one after the other often differ by this much
-
-
-def block_medians(case: Case, phase: str) -> dict[int, float]:
-    """The median of every block of a phase, ns, by its round."""
+def by_round(case: Case, phase: str) -> Blocks:
+    """The samples of every block of a phase, ns, by its round; of blocks whose samples are not kept the median."""
     if (kept := (case.block_medians or {}).get(phase)) is not None:
-        return {number: ns for (number, *_), ns in zip(case.blocks[phase], kept, strict=True)}
-    return {number: median(samples) for number, samples in blocks(case, phase)}
+        return {number: [ns] for (number, *_), ns in zip(case.blocks[phase], kept, strict=True)}
+    return dict(blocks(case, phase))
+
+
+def ratio_of_medians(over: tuple[Case, str], under: tuple[Case, str]) -> Ratio | None:
+    """How many times as great the median of a phase of a case is as another, as both are printed; None without a common round.
+
+    The interval is by resampling the rounds that both have (`ortbench.core.resampling`).
+    """
+    these, those = by_round(*over), by_round(*under)
+    one, other = (case.median(phase) for case, phase in (over, under))
+    if one is None or other is None or these.keys().isdisjoint(those):
+        return None
+    return ratio_of_blocks(these, those).at(max(one, 1) / max(other, 1))
 
 
 def blocks(case: Case, phase: str) -> list[tuple[int, list[int | float]]]:
@@ -60,19 +71,14 @@ def timed_phase(mode: str, phase: str, whole: str = LATENCY) -> str:
     return mode_of(mode).timed_as(phase)
 
 
-def is_faster(case: Case) -> bool:
-    """Whether a mode is faster than cpu-tensors beyond doubt; with too few blocks for an interval, by more than a little."""
-    if case.speedup is None:
-        return False
-    if case.speedup.ci95 is None:
-        return bool(case.speedup.value > _CLEARLY_FASTER)
-    return bool(case.speedup.ci95[0] > 1)
-
-
-def shared(one: Mapping[int, float], other: Mapping[int, float]) -> tuple[list[float], list[float]]:
-    """The values of both sides in the rounds that both have, in their order."""
-    rounds = sorted(one.keys() & other.keys())
-    return [one[number] for number in rounds], [other[number] for number in rounds]
+def ratio_of(base: Case, case: Case) -> Value | None:
+    """How many times as fast as `base` a case is, by their medians; None without a common round."""
+    found = ratio_of_medians((base, LATENCY), (case, LATENCY))
+    if found is None:
+        return None
+    return Value(
+        round(found.ratio, 4), None if found.ci95 is None else (round(found.ci95[0], 4), round(found.ci95[1], 4))
+    )
 
 
 PARTS = 8  # of consecutive blocks into which each of two runs is cut: their spread is its noise

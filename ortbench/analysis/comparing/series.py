@@ -46,6 +46,9 @@ STATISTICS = {
 }
 
 
+RESAMPLED = {"median": 0.5, "mean": None, **PERCENTILES}  # what resamples of rounds tell of, and which quantile it is
+
+
 class Key(NamedTuple):
     """What a series is of."""
 
@@ -85,10 +88,8 @@ class Series:
 
     @cached_property
     def by_round(self) -> dict[int, float]:
-        """The figure of each block, by its round."""
-        metric, statistic = self.rests_on
-        if self.case.load_blocks is None:
-            return {number: STATISTICS[statistic](samples) for number, samples in self.blocks} if statistic else {}
+        """The figure of each block of a load point, by its round."""
+        metric, statistic = self.key.figure
         return block_figures(self.case, statistic or metric) if self.has_load_blocks else {}
 
     @property

@@ -2,83 +2,96 @@
 
 from __future__ import annotations
 
-from ortbench.analysis.findings.phrases import NO_DIFFERENCE, NOTHING, first_of, is_told, quickest, times_as_fast
+from ortbench.analysis.comparing.claims import ALIKE, FASTER, NOISY, UNKNOWN, claim_of
+from ortbench.analysis.comparing.pairs import TOO_FEW
+from ortbench.analysis.findings.finding import Finding, Weight, merged
+from ortbench.analysis.findings.phrases import NOTHING, first_of, quickest, times, times_as_fast
+from ortbench.analysis.findings.speedups import condition, unsure
 from ortbench.analysis.steps_and_stages import LINKED, crosses, crossing_ns, saved_ns
-from ortbench.core.units import count, duration, ratio, share, size
+from ortbench.core.units import count, duration, share, size
 from ortbench.model.modes import CPU, LATENCY
 from ortbench.model.result import OK, Result
 from ortbench.model.schema import Chain
 
-_MOST = 5  # links that a sentence names
+_MOST = 5  # links that a finding names
+_HOW = "bind each output's OrtValue as the next stage's input, see ortbench explain --more chains"
 
 
-def chain_sentences(result: Result, chain: Chain) -> list[str]:
-    return [*_on_host(chain), *_kept(result, chain), *_through_host(chain), *_copied(chain), *_slowest(result)]
+def chain_findings(result: Result, chain: Chain) -> list[Finding]:
+    return [*_kept(result, chain), *_slowest(result), *_through_host(chain), *_copied(chain)]
 
 
 def chain_headline(result: Result, chain: Chain) -> str:
-    resident = result.case(LINKED)
+    resident, noisy = result.case(LINKED), ""
     if resident is not None and resident.speedup is not None and not _is_on_host(chain):
-        return f"The chain is {ratio(resident.speedup.value)} times as fast with its links on the device"
+        verdict = claim_of(resident)
+        if verdict in (FASTER, UNKNOWN):
+            unsure = f"; {TOO_FEW}" if verdict == UNKNOWN else ""
+            return f"The chain is {times(resident.speedup)} as fast with its links on the device{unsure}"
+        noisy = f"; {NOISY} whether links on the device make it faster" if verdict == NOISY else ""
     found = quickest(result)
-    return NOTHING if found is None else f"The chain takes {duration(found[1])} with {found[0].mode}"
+    if found is None:
+        return NOTHING
+    return f"The chain takes {duration(found[1])} with {found[0].mode}{noisy}"
 
 
 def _is_on_host(chain: Chain) -> bool:
     return all(stage["memory"]["kind"] == "host" for stage in chain["stages"])
 
 
-def _on_host(chain: Chain) -> list[str]:
-    if not _is_on_host(chain):
+def _kept(result: Result, chain: Chain) -> list[Finding]:
+    """What it brings that links stay on the device; where all stages compute in host memory, that values are handed on."""
+    cpu, resident, saved = result.case(CPU), result.case(LINKED), saved_ns(result)
+    if cpu is None or resident is None or resident.speedup is None or saved is None:
         return []
+    host, verdict = _is_on_host(chain), claim_of(resident)
+    what, whole = f"{LINKED} is {times_as_fast(resident.speedup, CPU)}", cpu.median(LATENCY) or 1
+    if verdict in (UNKNOWN, NOISY):
+        return [unsure(result, resident, what)]
+    if verdict == ALIKE:
+        return [Finding(f"{CPU} and {LINKED}: {ALIKE}", f"{duration(whole)} per chain", weight=Weight.ANSWER)]
+    if verdict != FASTER:
+        return [Finding(what, "keeping the links on the device brings nothing here", weight=Weight.ANSWER)]
+    saves = f"saves {duration(saved)} per chain, {share(saved / whole)} of it"
+    if host:
+        evidence = f"{saves}; all stages compute in host memory: calls and allocations, not copies over a link"
+        return [Finding(what, evidence, _HOW, Weight.ANSWER, "good")]
+    staying = [link for link in chain["links"] if link["stays"] and crosses(link)]
+    stay = f"keeping {count(len(staying), 'link')} ({size(sum(link['bytes'] for link in staying))}) on the device"
     return [
-        "All stages compute in host memory: no link crosses to a device. The other mode is IO binding with values handed on, so "
-        "the difference shows the cost of calls and of allocating outputs, not of a transfer."
+        Finding(
+            f"{what},{condition(result, LINKED)}", f"{stay} {saves}" if staying else saves, _HOW, Weight.ANSWER, "good"
+        )
     ]
 
 
-def _kept(result: Result, chain: Chain) -> list[str]:
-    """What it brings that links stay on the device."""
-    cpu, resident, saved = result.case(CPU), result.case(LINKED), saved_ns(result)
-    if cpu is None or resident is None or resident.speedup is None or saved is None or _is_on_host(chain):
-        return []
-    said = f"{LINKED} is {times_as_fast(resident.speedup, CPU)}"
-    if (interval := resident.speedup.ci95) is not None and not is_told(interval):
-        return [f"{said}: {NO_DIFFERENCE}"]
-    if saved <= 0:
-        return [f"{said}."]
-    staying = [link for link in chain["links"] if link["stays"] and crosses(link)]
-    moved, stay = sum(link["bytes"] for link in staying), "stays" if len(staying) == 1 else "stay"
-    what = f": {count(len(staying), 'link')} ({size(moved)}) {stay} on the device" if staying else ""
-    whole = cpu.median(LATENCY) or 1
-    return [f"{said}{what}, which saves {duration(saved)} a chain, {share(saved / whole)} of it."]
-
-
-def _through_host(chain: Chain) -> list[str]:
+def _through_host(chain: Chain) -> list[Finding]:
     """What each link costs where it goes through the host, by its copies alone."""
     costs = [(crossing_ns(link), link) for link in chain["links"] if link["stays"]]
     known = sorted(((ns, link["from"], link["to"]) for ns, link in costs if ns), reverse=True)
     if not known:
         return []
     named = first_of([f"{one} → {other} {duration(ns)}" for ns, one, other in known], _MOST)
-    return [f"Through the host the copies of a link alone take: {named}."]
+    return [Finding(f"Links through the host copy for {named}", "each alone", weight=Weight.DETAIL)]
 
 
-def _copied(chain: Chain) -> list[str]:
+def _copied(chain: Chain) -> list[Finding]:
     """The links that cannot stay, and why."""
-    links = [link for link in chain["links"] if not link["stays"]]
-    found = [
-        f"{link['from']} → {link['to']} ({size(link['bytes'])}) is copied in every mode: {link['why']}."
-        for link in links
+    links = [
+        (f"{it['from']} → {it['to']} ({size(it['bytes'])})", it["why"]) for it in chain["links"] if not it["stays"]
     ]
-    return found[:_MOST] + ([f"{count(len(links) - _MOST, 'link')} more are copied too."] if len(links) > _MOST else [])
+    return [
+        Finding(f"{names} {'is' if many == 1 else 'are'} copied in every mode", str(why), weight=Weight.COST)
+        for names, many, why in merged(links)
+    ]
 
 
-def _slowest(result: Result) -> list[str]:
+def _slowest(result: Result) -> list[Finding]:
     measured = [case for case in result.cases if case.status == OK and len(case.stages) > 1]
     if not measured:
         return []
     case = min(measured, key=lambda it: it.median(LATENCY) or 0)
     whole = sum(stats.median for stats in case.stages.values())
     name, stats = max(case.stages.items(), key=lambda item: item[1].median)
-    return [f"{name} takes {share(stats.median / max(whole, 1))} of the chain's time with {case.mode}."]
+    what = f"Stage {name} takes {share(stats.median / max(whole, 1))} of the chain with {case.mode}"
+    return [Finding(what, duration(stats.median))]

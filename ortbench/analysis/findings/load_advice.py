@@ -1,17 +1,20 @@
-"""The sentences under the tables of a load: what a person can act on. Pure."""
+"""What the figures of a load mean. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from operator import itemgetter
 
-from ortbench.analysis.findings.phrases import NOTHING, within
+from ortbench.analysis.comparing.claims import FASTER, NOISY, Claim, claim_between
+from ortbench.analysis.findings.finding import Finding, Weight, merged
+from ortbench.analysis.findings.phrases import NOTHING, times, within
+from ortbench.analysis.findings.program import again, how_to_write
+from ortbench.analysis.findings.speedups import claims_text, condition
 from ortbench.analysis.loads.levels import (
     CONCURRENCY,
     RATE,
     asked_of,
     at,
-    best_level,
     by_name,
     has_rates,
     holds,
@@ -28,7 +31,10 @@ from ortbench.analysis.loads.levels import (
     rate_text,
 )
 from ortbench.analysis.loads.load_levels import LOCK_MATTERS
-from ortbench.core.units import duration, rate, ratio, share
+from ortbench.analysis.noise import cannot_tell
+from ortbench.core.safe_text import listed
+from ortbench.core.stats import Value
+from ortbench.core.units import digits, duration, rate, ratio, share
 from ortbench.model.modes import (
     CPU,
     FAIRNESS,
@@ -39,43 +45,58 @@ from ortbench.model.modes import (
     SERVICE_TIME,
     SM_CLOCK,
     THROUGHPUT,
+    mode_of,
 )
 from ortbench.model.result import Case, Result
 from ortbench.model.schema import PROCESS, Knee, SloRate
 
-_UNFAIR = 0.95  # of Jain's index: below it some callers are clearly done with fewer runs
+_UNFAIR = 0.95  # of Jain's index: below it some clients are clearly done with fewer inferences
 _STRETCHED = 1.1  # how many times as long as back to back an inference must take to be told
 _FALLEN = 0.95  # below which part of the clock back to back one has fallen
 _LATE = 0.001  # from which share of late requests on they are told
 _GROWN = 1.05  # by which factor latency must grow beyond the knee to be told
-_DROPPED = 0.9  # below which part of the peak runs/s have dropped
+_DROPPED = 0.9  # below which part of the peak inferences/s have dropped
 
 
-def load_sentences(result: Result) -> list[str]:
-    """What the load points mean, most important first; nothing where none was measured."""
+def load_findings(result: Result) -> list[Finding]:
+    """What the load points mean; nothing where none was measured."""
     modes = modes_of(result)
-    of_modes = [find(result, mode) for find in (_knee, _lock, _unfair, _stretched, _full) for mode in modes]
-    return [*_best(result), *(said for said in of_modes if said is not None), *_slo(result), *_late(result)]
+    of_modes = [find(result, mode) for find in (_knee, _gil, _unfair, _stretched, _full) for mode in modes]
+    return [*_best(result), *_slo(result), *_beyond(result), *(it for it in of_modes if it is not None), *_late(result)]
 
 
 def load_headline(result: Result) -> str:
     rates = kept(result)
     if rates:
-        mode = max(rates, key=lambda name: rates[name]["rate"])
-        return f"{mode} keeps {slo_text(asked_of(result) or {})} up to {rate(rates[mode]['rate'])} a second"
-    best = best_level(result)
-    if best is not None:
-        own = measured(result, CONCURRENCY, best.mode)
-        knee = knee_of(own)
-        if knee is None:
-            return f"{rate(rate_of(best))} runs/s {at(best).phrase} ({best.mode})"
-        return f"{_reach(knee)} of the peak: {rate(rate_of(best))} runs/s with {best.mode}"
+        met = {mode: it["rate"] for mode, it in rates.items()}
+        said = [f"{mode} up to {rate(met[mode])} requests/s{needs}" for mode, needs in _of_groups(result, met)]
+        return f"{slo_text(asked_of(result) or {})} is met with {', '.join(said)}"
+    if leaders := _leaders(result):
+        peaks = _peaks(result)
+        said = [f"{rate(rate_of(peaks[mode]))} inferences/s with {mode}{needs}" for mode, needs in leaders]
+        best = peaks[leaders[0][0]]
+        knee = knee_of(points := measured(result, CONCURRENCY, best.mode))
+        inside = knee is not None and knee["concurrency"] != at(points[-1]).value
+        clients = f"{_reach(knee)} of the peak" if knee is not None and inside else at(best).text
+        return f"{clients}: {', '.join(said)}"
     opened = [level for level in measured(result, RATE) if not is_full(level)]
     if opened:
         last = max(opened, key=lambda level: at(level).value)
-        return f"{at(last).phrase.capitalize()} p99 is {duration(latency_of(last).p99)} with {last.mode}"
+        return f"At {at(last).text} p99 is {duration(latency_of(last).p99)} with {last.mode}"
     full = has_rates(result) and measured(result, RATE)
-    return "Requests come faster than they are served" if full else NOTHING
+    return "Requests arrive faster than they are served" if full else NOTHING
+
+
+def _of_groups(result: Result, figures: Mapping[str, float]) -> list[tuple[str, str]]:
+    """The mode with the greatest figure of those that take new inputs in each inference, and behind it the one of those whose
+    tensors stay on the device where that has a greater one, each with what it needs."""
+    found: list[str] = []
+    for on_device in (False, True):
+        names = [name for name in figures if mode_of(name).on_device is on_device]
+        best = max(names, key=lambda name: figures[name], default=None)
+        if best is not None and (not found or figures[best] > figures[found[0]]):
+            found.append(best)
+    return [(name, condition(result, name)) for name in found]
 
 
 def slo_text(asked: Mapping[str, int]) -> str:
@@ -91,7 +112,7 @@ def limit_text(ns: int) -> str:
 
 def _reach(knee: Knee) -> str:
     count = knee["concurrency"]
-    return f"{'one caller reaches' if count == 1 else f'{count} callers reach'} {share(knee['share_of_peak'])}"
+    return f"{'1 client reaches' if count == 1 else f'{count} clients reach'} {share(knee['share_of_peak'])}"
 
 
 def _with(levels: Sequence[Case], metric: str) -> list[tuple[float, Case]]:
@@ -102,78 +123,136 @@ def _with(levels: Sequence[Case], metric: str) -> list[tuple[float, Case]]:
 # Closed loops
 
 
-def _best(result: Result) -> list[str]:
-    """Which mode brings most, held against `cpu-tensors`'s most; `cpu-tensors` itself against the next."""
+def _peaks(result: Result) -> dict[str, Case]:
+    """The load point of closed loops with most inferences/s, by mode."""
     found = {mode: most(measured(result, CONCURRENCY, mode)) for mode in modes_of(result)}
-    peaks = {mode: level for mode, level in found.items() if level is not None}
-    if len(peaks) < 2:
+    return {mode: level for mode, level in found.items() if level is not None}
+
+
+def _base(peaks: Mapping[str, Case]) -> str | None:
+    """The mode that others are compared with: `cpu-tensors`, else the first one."""
+    return CPU if CPU in peaks else next(iter(peaks), None)
+
+
+def _leaders(result: Result) -> list[tuple[str, str]]:
+    """The modes that complete most, see `_of_groups`, of those that measurably complete more than the one they are compared with;
+    that one itself where none of its group does."""
+    peaks = _peaks(result)
+    base = _base(peaks)
+    if base is None:
         return []
-    best = max(peaks.values(), key=rate_of)
-    said = f"{best.mode} brings most: {rate(rate_of(best))} runs/s {at(best).phrase}"
-    others = [level for level in peaks.values() if level is not best]
-    other = peaks[CPU] if CPU in peaks and best.mode != CPU else max(others, key=rate_of)
-    times = quotient(rate_of(best), rate_of(other), interval(best, THROUGHPUT), interval(other, THROUGHPUT))
-    if times.ci95 is not None and times.ci95[0] <= 1:
-        none = "No mode brings measurably more runs/s than cpu-tensors."
-        return [none if CPU in peaks else f"{said}, not measurably so."]
-    if other.mode != CPU:
-        return [f"{said}."]
-    more = f"{ratio(times.ratio)} times cpu-tensors' most{within(times.ci95)}"
-    return [f"{said}, {more}, which is {rate(rate_of(other))} {at(other).phrase}."]
+    better = {mode: rate_of(it) for mode, it in peaks.items() if _claim(result, peaks[base], it) == FASTER}
+    found = _of_groups(result, better)
+    if not any(mode_of(mode).on_device is mode_of(base).on_device for mode, _ in found):
+        found.insert(0, (base, condition(result, base)))
+    return found
 
 
-def _knee(result: Result, mode: str) -> str | None:
-    """How many callers are worth it, and what becomes of latency beyond."""
+def _best(result: Result) -> list[Finding]:
+    """Which mode completes most compared with `cpu-tensors`, of both groups; that itself where none completes more."""
+    peaks = _peaks(result)
+    base = _base(peaks)
+    if base is None or len(peaks) < 2:
+        return []
+    of_base = f"{rate(rate_of(peaks[base]))} {at(peaks[base]).phrase}"
+    found = []
+    for mode, needs in _leaders(result):
+        if mode != base:
+            speedup = _over(peaks[base], peaks[mode])
+            more = f"{times(speedup)} those of {base}{within(speedup.ci95, digits)}{needs}"
+            what = f"{mode} completes {rate(rate_of(peaks[mode]))} inferences/s {at(peaks[mode]).phrase}, {more}"
+            program = how_to_write(result, mode)
+            found.append(Finding(what, f"{base} completes {of_base}", program, Weight.ANSWER, "good"))
+    if found:
+        return found
+    claims = {mode: _claim(result, peaks[base], it) for mode, it in peaks.items() if mode != base}
+    if NOISY in claims.values():
+        what = cannot_tell("which mode completes most inferences/s")
+        return [Finding(what, f"{base} completes {of_base}", weight=Weight.ANSWER, tone="unclear")]
+    what = f"No mode completes measurably more inferences/s than {base}, {of_base}"
+    return [Finding(what, claims_text(claims.items()), weight=Weight.ANSWER)]
+
+
+def _over(base: Case, level: Case) -> Value:
+    """How many times as many inferences a load point completes as another."""
+    found = quotient(rate_of(level), rate_of(base), interval(level, THROUGHPUT), interval(base, THROUGHPUT))
+    return Value(found.ratio, found.ci95)
+
+
+def _claim(result: Result, base: Case, level: Case) -> Claim:
+    return claim_between(result, base, level, _over(base, level))
+
+
+def _beyond(result: Result) -> list[Finding]:
+    """The modes whose most clients still complete more, so that the peak may lie beyond."""
+    found: dict[str, tuple[str, str]] = {}
+    for mode in modes_of(result):
+        levels = measured(result, CONCURRENCY, mode)
+        knee = knee_of(levels)
+        if knee is not None and knee["concurrency"] == at(levels[-1]).value:
+            more = rate_of(levels[-1]) / max(map(rate_of, levels[:-1])) - 1
+            count = at(levels[-1]).value
+            tried = ",".join(f"{count * scale:g}" for scale in (1, 2, 4))
+            found[mode] = (f"{share(more)} more inferences/s than {at(levels[-2]).text} with {mode}", tried)
+    return [
+        Finding(
+            f"The peak may lie beyond {tried.partition(',')[0]} clients with {modes}",
+            f"they complete {listed([found[mode][0] for mode in found if found[mode][1] == tried])}",
+            again(result, "--concurrency", tried),
+        )
+        for modes, _, tried in merged((mode, tried) for mode, (_, tried) in found.items())
+    ]
+
+
+def _knee(result: Result, mode: str) -> Finding | None:
+    """How many clients are worth it, and what becomes of latency beyond."""
     levels = measured(result, CONCURRENCY, mode)
     knee = knee_of(levels)
-    if knee is None:
+    if knee is None or knee["concurrency"] == at(levels[-1]).value:
         return None
-    last, before = levels[-1], levels[-2]
-    if knee["concurrency"] == at(last).value:
-        more = rate_of(last) / max(map(rate_of, levels[:-1])) - 1
-        return (
-            f"{mode}: {at(last).text} still bring {share(more)} more runs/s than {at(before).value:g}: the peak may lie "
-            "beyond them."
-        )
-    bend = next(level for level in levels if at(level).value == knee["concurrency"])
-    there, then = latency_of(bend).p99, latency_of(last).p99
-    said = f"{mode}: {_reach(knee)} of the peak; beyond that "
+    last, bend = levels[-1], next(level for level in levels if at(level).value == knee["concurrency"])
+    there, then, peak = latency_of(bend).p99, latency_of(last).p99, max(map(rate_of, levels))
+    evidence = "more clients complete no more"
     if then > there * _GROWN:
-        said += f"only latency grows (p99 {duration(there)} there, {duration(then)} {at(last).phrase})"
-    else:
-        said += "more bring no more"
-    peak = max(map(rate_of, levels))
-    fallen = f"; {at(last).phrase} runs/s fall to {share(rate_of(last) / peak)} of it"
-    return f"{said}{fallen if rate_of(last) < _DROPPED * peak else ''}."
+        evidence = (
+            f"beyond, only latency grows: p99 {duration(there)} {at(bend).phrase}, {duration(then)} {at(last).phrase}"
+        )
+    if rate_of(last) < _DROPPED * peak:
+        evidence += f"; {at(last).phrase} the rate falls to {share(rate_of(last) / peak)} of the peak"
+    return Finding(
+        f"{_reach(knee)} of the peak, {rate(peak)} inferences/s, with {mode}", evidence, weight=Weight.ANSWER
+    )
 
 
-def _lock(result: Result, mode: str) -> str | None:
-    """How much of the callers' time went into waiting for Python's lock, at the level where it is most."""
+def _gil(result: Result, mode: str) -> Finding | None:
+    """How much of the clients' time went into waiting for the GIL, at the load point where it is most."""
     levels = [*measured(result, CONCURRENCY, mode), *measured(result, RATE, mode)]
     waited, level = max(_with(levels, GIL_WAIT), key=itemgetter(0), default=(0.0, None))
     if level is None or waited <= LOCK_MATTERS:
         return None
-    said = f"{mode}: callers waited for Python's lock {share(waited)} of the time {at(level).phrase}"
-    is_apart = result.part["sessions"] == PROCESS
-    return f"{said}." if is_apart else f"{said}: --sessions process shows what the EP can do."
+    apart = result.part["sessions"] == PROCESS
+    next_ = "" if apart else again(result, "--sessions", PROCESS)
+    return Finding(f"{mode}: clients waited for the GIL {share(waited)} of the time {at(level).phrase}", next=next_)
 
 
-def _unfair(result: Result, mode: str) -> str | None:
-    """Callers that are not served alike, at the level where it is worst."""
+def _unfair(result: Result, mode: str) -> Finding | None:
+    """Clients that are not served alike, at the load point where it is worst."""
     fair, level = min(_with(measured(result, CONCURRENCY, mode), FAIRNESS), key=itemgetter(0), default=(1.0, None))
     if level is None or fair >= _UNFAIR:
         return None
     count = at(level).value
-    return (
-        f"{mode}: callers are not served alike {at(level).phrase} (Jain's index {ratio(fair)}): as if {ratio(fair * count, 1)} of "
-        f"{count:g} had shared the runs."
+    evidence = (
+        f"Jain's fairness index {ratio(fair)}, as if {ratio(fair * count, 1)} of {count:g} had shared the inferences"
+    )
+    return Finding(
+        f"{mode}: clients are not served equally {at(level).phrase}", evidence, weight=Weight.COST, tone="bad"
     )
 
 
 # Open loops
 
 
-def _stretched(result: Result, mode: str) -> str | None:
+def _stretched(result: Result, mode: str) -> Finding | None:
     """How much longer an inference takes at the lowest rate than back to back, and what the clock does.
 
     At the lowest rate requests meet each other least, so what is left is a device and a CPU that went to sleep.
@@ -186,11 +265,9 @@ def _stretched(result: Result, mode: str) -> str | None:
     service = level.median(SERVICE_TIME)
     if service is None or service < _STRETCHED * base:
         return None
-    said = (
-        f"{mode}: {at(level).phrase} an inference takes {ratio(service / max(base, 1), 1)} times as long as back to back "
-        f"({duration(service)}, not {duration(base)})"
-    )
-    return f"{said}{_clocks(alone.value(SM_CLOCK), level.value(SM_CLOCK))}."
+    what = f"{mode}: {at(level).phrase} an inference takes {ratio(service / max(base, 1), 1)} times as long as back to back"
+    evidence = f"{duration(service)} instead of {duration(base)}{_clocks(alone.value(SM_CLOCK), level.value(SM_CLOCK))}"
+    return Finding(what, evidence, weight=Weight.COST)
 
 
 def _clocks(before: float | None, after: float | None) -> str:
@@ -199,35 +276,55 @@ def _clocks(before: float | None, after: float | None) -> str:
     return f"; the SM clock falls from {before:g} to {after:g} MHz"
 
 
-def _full(result: Result, mode: str) -> str | None:
+def _full(result: Result, mode: str) -> Finding | None:
     """The rates at which the queue grows without end."""
     levels = [level for level in measured(result, RATE, mode) if is_full(level)]
     if not levels:
         return None
-    return (
-        f"{mode}: at {_rates(levels)} a second requests come as fast as they are served or faster: the queue grows as long as they "
-        "come, so no mean wait is shown."
+    what = f"{mode} is saturated at {_rates(levels)} requests/s"
+    return Finding(
+        what, "the queue grows as long as requests arrive, so there is no mean queue delay", weight=Weight.COST
     )
 
 
-def _slo(result: Result) -> list[str]:
+def _slo(result: Result) -> list[Finding]:
     asked = asked_of(result)
     if not asked:
         return []
     text = slo_text(asked)
-    if result.slo is not None and result.slo["found"]:
-        return [f"{mode} keeps {text} {_found(found)}." for mode, found in result.slo["found"].items()]
-    return [said for mode in modes_of(result) if (said := _held(result, mode, text, asked))]
+    if result.slo is not None and (found := result.slo["found"]):
+        rates = {mode: it["rate"] for mode, it in found.items() if it is not None}
+        order = [mode for mode, _ in _of_groups(result, rates)]
+        modes = sorted(found, key=lambda mode: order.index(mode) if mode in order else len(order))
+        return [
+            Finding(
+                f"{mode} meets {text} {found_text(found[mode])}{condition(result, mode)}",
+                tries_text(found[mode], asked),
+                weight=Weight.ANSWER,
+            )
+            for mode in modes
+        ]
+    return [it for mode in modes_of(result) if (it := _held(result, mode, text, asked))]
 
 
-def _found(found: SloRate | None) -> str:
+def found_text(found: SloRate | None) -> str:
+    """Up to which rate an SLO is met, and where that of the next run lies."""
     if found is None:
-        return "at none of the rates that were tried"
-    return f"up to {rate(found['rate'])} a second{within(found['ci95'], rate)}"
+        return "at none of the rates tried"
+    low, high = map(rate, found["next95"])
+    return f"up to {rate(found['rate'])} requests/s (next run, 95 %: {low} to {high})"
 
 
-def _held(result: Result, mode: str, text: str, asked: Mapping[str, int]) -> str | None:
-    """Which of the rates that were asked for keep the SLO."""
+def tries_text(found: SloRate | None, asked: Mapping[str, int]) -> str:
+    """What the tries of the rate that was found say: how many met the SLO, and what all of them have together."""
+    if found is None:
+        return ""
+    pooled = ", ".join(f"{stat} {duration(ns)}" for stat, ns in found["latency"].items() if stat in asked)
+    return f"{found['met']} of {found['tries']} tries there met it; {pooled} over all of them"
+
+
+def _held(result: Result, mode: str, text: str, asked: Mapping[str, int]) -> Finding | None:
+    """Which of the rates that were asked for meet the SLO."""
     levels = measured(result, RATE, mode)
     if not levels:
         return None
@@ -235,9 +332,11 @@ def _held(result: Result, mode: str, text: str, asked: Mapping[str, int]) -> str
     broken = [level for level in levels if not _keeps(level, asked)]
     first = ", ".join(f"{stat} {duration(by_name(latency_of(it), stat))}" for it in broken[:1] for stat in asked)
     if not good:
-        return f"{mode} does not keep {text} at {_rates(broken)} a second ({first})."
-    said = f"{mode} keeps {text} at {_rates(good)} a second"
-    return f"{said}, not at {_rates(broken)} ({first})." if broken else f"{said}."
+        return Finding(
+            f"{mode} violates {text} at {_rates(broken)} requests/s", first, weight=Weight.ANSWER, tone="bad"
+        )
+    evidence = f"violated at {_rates(broken)} ({first})" if broken else ""
+    return Finding(f"{mode} meets {text} at {_rates(good)} requests/s", evidence, weight=Weight.ANSWER, tone="good")
 
 
 def _keeps(level: Case, asked: Mapping[str, int]) -> bool:
@@ -245,16 +344,15 @@ def _keeps(level: Case, asked: Mapping[str, int]) -> bool:
     return holds(level, asked) if check is None else check["verdict"] == "passed"
 
 
-def _late(result: Result) -> list[str]:
-    """Requests that the generator itself issued late, at the level where most were."""
+def _late(result: Result) -> list[Finding]:
+    """Requests that the generator itself issued late, at the load point where most were."""
     late, level = max(_with(measured(result, RATE), LATE_SHARE), key=itemgetter(0), default=(0.0, None))
     if level is None or late < _LATE:
         return []
     lag = level.stats(GENERATOR_LAG)
     by = "" if lag is None else f" by up to {duration(lag.max)}"
-    return [
-        f"{level.mode}: {share(late)} of the requests were issued late{by} {at(level).phrase}: the machine, not the model."
-    ]
+    what = f"The generator issued {share(late)} of the requests late{by} {at(level).phrase} with {level.mode}"
+    return [Finding(what, "the machine was late, not the model", weight=Weight.COST, tone="unclear")]
 
 
 def _rates(levels: Sequence[Case]) -> str:

@@ -1,4 +1,4 @@
-"""What is said about the nodes of a graph: cells and sentences from the key ``nodes`` of a result, and from `inspect`."""
+"""What is said about the nodes of a graph: cells and findings from the key ``nodes`` of a result, and from `inspect`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
-from ortbench.analysis.findings.phrases import are
+from ortbench.analysis.findings.finding import Finding, Weight
 from ortbench.core.ep_names import CPU_EP
 from ortbench.core.units import count, duration, size
 from ortbench.model.result import Result
@@ -16,7 +16,7 @@ MOST = 10  # rows of a table; the rest is one line
 _MOST_ISLANDS = 3  # that get a sentence each
 _MOST_KINDS = 5  # of operators in a sentence
 _LEAST = 0.005  # of a run: what rounds to 0 % is called less than 1 %
-_LITTLE = 0.02  # of a run: not worth a change to a model
+_LITTLE, _MUCH = 0.02, 0.1  # of an inference: not worth a change to a model, and what comes before all else
 NOT_KNOWN = "not known"
 # What devices often have no kernels for, though they have them for float.
 _RARE_TYPES = ("double", "int64", "uint64", "int16", "uint16", "int8", "uint8")
@@ -63,14 +63,17 @@ def listed(operators: Counter[str], most: int | None = None) -> str:
     return ", ".join([*named, *([f"{more} more"] if more else [])])
 
 
-# Sentences
+# Findings
 
 
-def node_sentences(result: Result) -> list[str]:
-    """What the copies inside the graph cost and what can be done about them; empty without ``--nodes``."""
+def node_findings(result: Result) -> list[Finding]:
+    """What the copies inside the graph cost and what can be done about them, on the CPU EP which operators take the time; empty
+    without node times."""
     nodes, ep = result.nodes, result.target["ep"]
-    if nodes is None or ep == CPU_EP:
+    if nodes is None:
         return []
+    if ep == CPU_EP:
+        return _slowest(nodes)
     if not nodes["memcpy"]:
         return [_none(nodes, ep)]
     paying = [number for number, row in enumerate(nodes["islands"]) if row["to_host"] + row["from_host"]]
@@ -79,11 +82,28 @@ def node_sentences(result: Result) -> list[str]:
     if len(others) == 1:
         alone, others = [*alone, *others], []
     only = len(nodes["islands"]) == 1
-    found = [_island(nodes["islands"][it], "a CPU island" if only else f"CPU island {it + 1}", ep) for it in alone]
+    found = [
+        _island(nodes["islands"][it], "A CPU fallback subgraph" if only else f"CPU fallback {it + 1}", ep)
+        for it in alone
+    ]
     if others:
-        name = f"{len(others)} {'more ' if alone else ''}CPU islands"
-        found.append(_island(_together([nodes["islands"][number] for number in others]), name, ep))
+        name = f"{len(others)} {'more ' if alone else ''}CPU fallback subgraphs"
+        found.append(_island(_together([nodes["islands"][number] for number in others]), name, ep, many=True))
     return [*found, *_without_island(nodes, ep)]
+
+
+def _slowest(nodes: Nodes) -> list[Finding]:
+    """The operators that take most of an inference."""
+    rows = sorted(nodes["operators"], key=lambda row: -row["share"])[:_MOST_ISLANDS]
+    if not rows:
+        return []
+    first, *rest = [f"{row['op']} ({count(row['nodes'], 'node')}) {_part(row['share'])}" for row in rows]
+    return [
+        Finding(
+            f"Of the operators {first.replace(')', ') takes', 1)} of an inference",
+            f"then {', '.join(rest)}" if rest else "",
+        )
+    ]
 
 
 def _share(island: Island) -> float:
@@ -106,6 +126,11 @@ def _together(islands: Sequence[Island]) -> Island:
     }
 
 
+def are(count: int) -> str:
+    """The verb behind so many."""
+    return "is" if count == 1 else "are"
+
+
 _Number = TypeVar("_Number", int, float)
 
 
@@ -116,67 +141,68 @@ def _sum(values: Iterable[_Number | None]) -> _Number | None:
 
 
 def outlook(copies: InnerCopies) -> list[str]:
-    """What is to be said before a run, from what `ortbench inspect` found of copies inside the graph."""
+    """What is to be said before a measurement, from what `ortbench inspect` found of copies inside the graph."""
     if copies["problem"] is not None:
         return [f"Which nodes force Memcpy nodes is not known: {copies['problem']}."]
     if not copies["memcpy"]:
         return []
-    return ["They copy in every run; ortbench run --nodes says what that takes and what to do about it."]
+    return ["They copy in every inference; ortbench run --measure-nodes says what that takes and what to do about it."]
 
 
-def _none(nodes: Nodes, ep: str) -> str:
+def _none(nodes: Nodes, ep: str) -> Finding:
     on_cpu = sum(row["nodes"] for row in nodes["eps"] if row["ep"] == CPU_EP)
-    if on_cpu:
-        return f"No hidden copies: no Memcpy node ran, though {count(on_cpu, 'node')} of {ep}'s graph ran on the CPU."
     ran = sum(row["nodes"] for row in nodes["eps"])
-    return f"No hidden copies: {'the one node' if ran == 1 else f'all {ran} nodes'} that ran {are(ran)} on {ep}."
+    where = f"{count(on_cpu, 'node')} of {ep}'s graph ran on the CPU" if on_cpu else _all_on(ran, ep)
+    return Finding("No Memcpy node ran, so nothing is copied inside the graph", where, weight=Weight.DETAIL)
 
 
-def _island(island: Island, name: str, ep: str) -> str:
+def _all_on(ran: int, ep: str) -> str:
+    return f"{'the one node' if ran == 1 else f'all {ran} nodes'} that ran {are(ran)} on {ep}"
+
+
+def _island(island: Island, name: str, ep: str, many: bool = False) -> Finding:
     one, copies = len(island["nodes"]) == 1, island["to_host"] + island["from_host"]
-    # A copy to the host waits for whatever the device still has to do, which is no cost of the island's.
+    # A copy to the host waits for whatever the device still has to do, which is no cost of the subgraph's.
     most = "up to " if island["to_host"] else ""
     part = _share(island)
     share = f"{most}{_part(part)}" if part >= _LEAST else _part(part)
     assert island["memcpy_ns"] is not None  # timed as its share is
     assert island["node_ns"] is not None
-    cost = (
-        f"{share} of a run is {name}: {operators_of(island, _MOST_KINDS)} on the CPU "
-        f"{'forces' if one else 'force'} {count(copies, 'Memcpy node')}{_moving(island)} "
-        f"({most}{duration(island['memcpy_ns'])} in copies, {duration(island['node_ns'])} in "
-        f"{'the node' if one else 'nodes'})."
+    evidence = (
+        f"{operators_of(island, _MOST_KINDS)} on the CPU {'forces' if one else 'force'} {count(copies, 'Memcpy node')}"
+        f"{_moving(island)} ({most}{duration(island['memcpy_ns'])} in copies, {duration(island['node_ns'])} in "
+        f"{'the node' if one else 'nodes'})"
     )
-    return f"{cost[0].upper()}{cost[1:]} {_advice(island, ep)}"
+    little = part < _LITTLE
+    weight = Weight.DETAIL if little else Weight.ANSWER if part >= _MUCH else Weight.GAIN
+    verb = "take" if many else "takes"
+    return Finding(f"{name} {verb} {share} of an inference", evidence, "" if little else _advice(island, ep), weight)
 
 
 def _moving(island: Island) -> str:
     if island["bytes"] is None:
         return ""
-    return f" that {'moves' if island['to_host'] + island['from_host'] == 1 else 'move'} {size(island['bytes'])} a run"
+    return f" that {'moves' if island['to_host'] + island['from_host'] == 1 else 'move'} {size(island['bytes'])}"
 
 
 _PLACES = {
-    "start": "It needs nothing from the device: do it before the model, outside of it.",
-    "end": "Nothing on the device needs it: do it after the model, outside of it.",
-    "apart": "It neither takes from the device nor gives to it: do it outside of the model.",
+    "start": "compute it before the model: it needs nothing from the device",
+    "end": "compute it after the model: nothing on the device needs it",
+    "apart": "compute it outside of the model: it neither takes from the device nor gives to it",
 }
 
 
 def _advice(island: Island, ep: str) -> str:
-    if _share(island) < _LITTLE:
-        return f"That is little: {'it' if island['position'] else 'they'} can stay."
     rare = _rare(island)
     found = []
     if island["position"] in _PLACES:
         found.append(_PLACES[island["position"]])
     if rare is not None:
         op, kind = rare
-        found.append(
-            f"{op} reads {kind}, which may be why: cast to a type that {ep} computes with, if precision allows."
-        )
+        found.append(f"cast to a type that {ep} computes with, if precision allows: {op} reads {kind}")
     else:
-        found.append(f"{'Or use' if found else 'Use'} an operator or an opset that {ep} has a kernel for.")
-    return " ".join([*found, "Then --require-placement keeps it so in CI."])
+        found.append(f"use an operator or an opset that {ep} has a kernel for")
+    return "; or ".join(found)
 
 
 def _rare(island: Island) -> tuple[str, str] | None:
@@ -188,18 +214,16 @@ def _rare(island: Island) -> tuple[str, str] | None:
     return None
 
 
-def _without_island(nodes: Nodes, ep: str) -> list[str]:
+def _without_island(nodes: Nodes, ep: str) -> list[Finding]:
     """What is to be said of Memcpy nodes that no node on the CPU forces, or of which it is not known."""
     apart = [row for row in nodes["memcpy"] if row["island"] is None]
     known = [row["forced_by"] for row in apart if row["forced_by"]]
     found = []
     if known:
         names = ", ".join(dict.fromkeys(node["op"] for nodes_of_one in known for node in nodes_of_one))
-        found.append(
-            f"{count(len(known), 'Memcpy node')} {are(len(known))} forced by {names} on {ep} itself, which keeps what is "
-            "copied in host memory, as shapes and indices often are."
-        )
+        what = f"{count(len(known), 'Memcpy node')} {are(len(known))} forced by {names} on {ep} itself"
+        found.append(Finding(what, "it keeps shapes and indices, for example, in host memory", weight=Weight.DETAIL))
     if len(apart) > len(known):
-        why = f": {nodes['problem']}" if nodes["problem"] else ""
-        found.append(f"Which nodes force {count(len(apart) - len(known), 'Memcpy node')} is not known{why}.")
+        what = f"Which nodes force {count(len(apart) - len(known), 'Memcpy node')} is not known"
+        found.append(Finding(what, nodes["problem"] or "", weight=Weight.DETAIL, tone="unclear"))
     return found

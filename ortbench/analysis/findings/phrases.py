@@ -5,27 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ortbench.core.stats import Value
-from ortbench.core.units import ratio
+from ortbench.core.units import digits, ratio
 from ortbench.model.modes import LATENCY
 from ortbench.model.result import OK, Case, Result
 
 NOTHING = "Nothing was measured"
-NO_DIFFERENCE = "no difference can be told from noise."
 
 
 def within(interval: Sequence[float] | None, text: Callable[[float], str] = ratio) -> str:
     """Where a figure lies, in brackets behind it; empty where that is not known."""
-    return "" if interval is None else f" (95 %: {text(interval[0])} to {text(interval[1])})"
+    return "" if interval is None else f" (95% CI {text(interval[0])} to {text(interval[1])})"
+
+
+def times(speedup: Value | float) -> str:
+    """A speedup: ``4.09×``."""
+    return f"{digits(speedup.value if isinstance(speedup, Value) else speedup)}×"
 
 
 def times_as_fast(speedup: Value, other: str) -> str:
     """How many times as fast as another mode one is, and where that lies."""
-    return f"{ratio(speedup.value)} times as fast as {other}{within(speedup.ci95)}"
-
-
-def is_told(interval: Sequence[float]) -> bool:
-    """Whether a ratio with such an interval is a difference beyond doubt."""
-    return not interval[0] <= 1 <= interval[1]
+    return f"{times(speedup)} as fast as {other}{within(speedup.ci95, digits)}"
 
 
 def quickest(result: Result) -> tuple[Case, float] | None:
@@ -37,8 +36,3 @@ def quickest(result: Result) -> tuple[Case, float] | None:
 def first_of(names: Sequence[str], most: int) -> str:
     """So many names at most, and how many more there are."""
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
-
-
-def are(count: int) -> str:
-    """The verb behind so many."""
-    return "is" if count == 1 else "are"

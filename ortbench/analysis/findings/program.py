@@ -1,57 +1,105 @@
-"""The command that writes the program of a mode that was measured. Pure."""
+"""Commands to copy: one that writes the program of a mode that was measured, one that measures again, one that shows placement. Pure."""
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 from ortbench.model.kinds import KINDS
-from ortbench.model.modes import CPU, HOST_ACCESSIBLE, MODES, SHARED
-from ortbench.model.result import LOOP, Result
+from ortbench.model.modes import CPU
+from ortbench.model.result import LOOP, RUN, Result
 from ortbench.model.schema import Loop
+from ortbench.model.settings import OF_SESSION, typed
 
-# Modes that take another program than most have; how `cpu-tensors` and `device-tensors` are written is known from any sample.
-_WORTH = (MODES[CPU].without_copies, HOST_ACCESSIBLE, SHARED.name)
 # What no program is written with, by the settings of a result.
-_NOT_WRITTEN = ("policy",)
+_NOT_WRITTEN = ("policy", "free_dims")
+# Of settings: those that stand with the EP, and with these what is no part of what a program does.
+_OF_PROVIDER = ("ep-option", "session-config")
+_ELSEWHERE = (*_OF_PROVIDER, "python", "optimized-model")
 
 
-def how_to_write(result: Result, mode: str) -> list[str]:
-    """The sentence that names the command for a mode, or none where a program says nothing new or is not written."""
+def how_to_write(result: Result, mode: str) -> str:
+    """The command that writes the program of a mode; nothing for `cpu-tensors`, which any sample shows, or where none is written."""
     target = result.target
-    if mode not in _WORTH or any(target.get(key) for key in _NOT_WRITTEN) or KINDS[result.kind].of_stages:
-        return []
+    if mode == CPU or any(target.get(key) for key in _NOT_WRITTEN) or KINDS[result.kind].of_stages:
+        return ""
     if any("tensors" in it for it in result.model["inputs"]):
-        return []
-    return [f"The program that does so: {program_command(result, mode)}"]
+        return ""
+    return program_command(result, mode)
 
 
 def program_command(result: Result, mode: str) -> str:
     """The command, quoted for a shell: with the model, the EP, the settings and the sizes of the result."""
     sizes = _WORKS.get(result.kind, _sizes)(result)
-    return shlex.join(["ortbench", "code", result.model["path"], "--mode", mode, *_target(result), *sizes])
+    case = result.case(mode)
+    depth = ["--depth", str(case.pipeline["depth"])] if case is not None and case.pipeline is not None else []
+    return shlex.join(["ortbench", "code", result.model["path"], "--mode", mode, *depth, *_target(result), *sizes])
+
+
+def again(result: Result, *more: str) -> str:
+    """The command that measures the same again with something more; in words where the result is of no such command."""
+    try:
+        typed = [word for quoted in result.command for word in shlex.split(quoted)]
+    except ValueError:  # nobody typed that
+        typed = []
+    if typed[:2] != ["ortbench", result.kind]:
+        return f"measure again with {shlex.join(more)}"
+    return shlex.join([*_without(typed, more[0]), *more])
+
+
+def _without(typed: Sequence[str], flag: str) -> list[str]:
+    """The words of a command without an option that is given another value, and without the files that it wrote."""
+    kept, words = [], iter(typed)
+    for word in words:
+        name, equals, _ = word.partition("=")
+        if (name == flag and flag not in _REPEATABLE) or name in _FILES:
+            if not equals:
+                next(words, None)
+            continue
+        kept.append(word)
+    return kept
+
+
+_MOST_THREADS = 64
+_REPEATABLE = ("--session-config", "--ep-option")
+_FILES = ("--json", "--junit", "--action-json", "--bmf", "--trace", "--html")
+
+
+def lever(result: Result) -> str:
+    """The command that tries what makes an inference on the CPU faster: numbers of threads, then what takes the time."""
+    cores = min(result.environment["cpu"].get("usable_cores") or 1, _MOST_THREADS)
+    if result.target.get("intra_op_threads") is None and cores > 1:
+        numbers = [2**power for power in range(cores.bit_length()) if 2**power < cores]
+        return again(result, "--intra-op-threads", ",".join(map(str, [*numbers[-3:], cores])))
+    return "" if result.nodes is not None else node_times(result)
+
+
+def node_times(result: Result) -> str:
+    """The command that says what takes the time inside the graph: of a run node by node, else which nodes are where."""
+    return again(result, "--measure-nodes") if result.kind == RUN else inspection(result)
+
+
+def inspection(result: Result) -> str:
+    """The command that shows which nodes run on which EP; nothing for a chain, whose stages are several models."""
+    if KINDS[result.kind].of_stages:
+        return ""
+    return shlex.join(["ortbench", "inspect", result.model["path"], *_provider(result, auto=True)])
+
+
+def _provider(result: Result, auto: bool = False) -> Iterator[str]:
+    """The EP and its options; where `auto` also that ortbench is to choose one."""
+    library, asked = result.target.get("ep_library"), str(result.target.get("ep_requested", "auto"))
+    named = library is not None and any(library in word for word in result.command)  # by the user
+    if named:
+        yield from ("--ep-library", str(library))
+    if asked != "auto" or (auto and not named):
+        yield from ("--ep", asked)
+    yield from typed((it for it in OF_SESSION if it.option in _OF_PROVIDER), result.target)
 
 
 def _target(result: Result) -> Iterator[str]:
-    target: dict[str, Any] = {**result.target}
-    library = target.get("ep_library")
-    if library is not None and any(library in word for word in result.command):  # the user named it
-        yield from ("--ep-library", str(library))
-    if (asked := target.get("ep_requested", "auto")) != "auto":
-        yield from ("--ep", str(asked))
-    for flag, key in (("ep-option", "ep_options"), ("session-config", "session_config"), ("run-config", "run_config")):
-        yield from _pairs(flag, target.get(key) or {})
-    if target.get("threads") is not None:
-        yield from ("--threads", str(target["threads"]))
-    if target.get("opt_level", "all") != "all":
-        yield from ("--opt-level", target["opt_level"])
-    for flag, key in (("external", "external"), ("stream", "stream")):
-        if target.get(key):
-            yield from (f"--{flag}", str(target[key]))
-    for flag, key in (("dynamic-outputs", "dynamic_outputs"), ("cuda-graph", "cuda_graph")):
-        if target.get(key):
-            yield f"--{flag}"
+    yield from _provider(result)
+    yield from typed((it for it in OF_SESSION if it.option not in _ELSEWHERE), result.target)
 
 
 def _loop(result: Result) -> Iterator[str]:

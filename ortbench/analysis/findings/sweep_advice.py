@@ -1,35 +1,59 @@
-"""What there is to say of a sweep in sentences, most important first. Pure."""
+"""What there is to say of a sweep, from the result alone. Pure."""
 
 from __future__ import annotations
 
-from ortbench.analysis.findings.phrases import NOTHING, within
-from ortbench.analysis.sweep import ITEMS, cases_of, differing_dims, has_a_cost, keeps
+from ortbench.analysis.findings.finding import Finding, Weight, merged
+from ortbench.analysis.findings.phrases import NOTHING, times, within
+from ortbench.analysis.findings.speedups import condition
+from ortbench.analysis.noise import cannot_tell
+from ortbench.analysis.sweep import ITEMS, cases_of, differing_dims, has_a_cost, is_noisy, keeps
+from ortbench.core.safe_text import listed
 from ortbench.core.units import count, duration, rate, ratio
-from ortbench.model.modes import CPU, LATENCY, is_rate
+from ortbench.model.modes import CPU, LATENCY, is_rate, mode_of
 from ortbench.model.result import Result
 from ortbench.model.schema import BestShape, Switching
 from ortbench.model.slo import slo_of
 
-_OFTEN = 2.0  # so many times a later run must the first one of a shape take to be worth a word
+_OFTEN = 2.0  # so many times a later inference must the first one of a shape take to be worth a word
 
 
-def sweep_sentences(result: Result) -> list[str]:
-    """The best shapes, what switching costs, what first runs take. Empty when nothing was measured."""
-    return [*_best(result), *_unknown(result), *_switching(result), *_first_runs(result)]
+def sweep_findings(result: Result) -> list[Finding]:
+    """The best shapes, what switching costs, what first inferences take. Empty when nothing was measured."""
+    return [*_best(result), *_unknown(result), *_switching(result), *_first_inferences(result)]
+
+
+def best_shapes(result: Result) -> list[tuple[str, BestShape]]:
+    """The modes in which most items are done, with their best shapes, where noise leaves these: first of those that take new inputs
+    in each inference, then, where it does more, of those whose tensors stay on the device."""
+    of_modes = {} if result.best is None else result.best["modes"]
+    known = [
+        (mode, it)
+        for mode, it in of_modes.items()
+        if it is not None and it["by"] == ITEMS and not is_noisy(result, mode)
+    ]
+    found: list[tuple[str, BestShape]] = []
+    for on_device in (False, True):
+        there = [(mode, it) for mode, it in known if mode_of(mode).on_device is on_device]
+        best = max(there, key=lambda it: _items_per_s(it[1]), default=None)
+        if best is not None and (not found or _items_per_s(best[1]) > _items_per_s(found[0][1])):
+            found.append(best)
+    return found
 
 
 def sweep_headline(result: Result) -> str:
-    best = result.best
-    if best is not None and best["mode"] is not None and (found := best["modes"][best["mode"]]) is not None:
+    if best := best_shapes(result):
         kept = f" with {slo}" if (slo := _slo(result)) else ""
-        return f"{found['shape']} gets most done{kept}: {_items(found)} items a second with {best['mode']}"
-    for mode, one in (best or {"modes": {}})["modes"].items():
+        said = [f"{rate(_items_per_s(it))} with {mode} at {it['shape']}{condition(result, mode)}" for mode, it in best]
+        return f"Most items/s{kept}: {', '.join(said)}"
+    for mode, one in (result.best or {"modes": {}})["modes"].items():
+        if one is not None and one["by"] == ITEMS:  # of which noise leaves no best one
+            return cannot_tell("which shape has most items/s")
         if one is not None:
-            return f"{one['shape']} is the largest with {_slo(result)}, with {mode}"
+            return f"{one['shape']} is the largest shape that meets {_slo(result)}, with {mode}"
     costly = [it for it in result.switching or [] if has_a_cost(it)]
     if costly:
         most = max(costly, key=lambda it: it["ratio"])
-        return f"Switching shapes makes calls {ratio(most['ratio'])} times as long with {most['mode']}"
+        return f"Switching shapes makes a call {times(most['ratio'])} as long with {most['mode']}"
     ran = sum(any(case.median(LATENCY) for case in result.at_point(it.point)) for it in result.shapes)
     return f"{count(ran, 'shape')} in one session" if ran else NOTHING
 
@@ -39,86 +63,97 @@ def _slo(result: Result) -> str:
     return "" if slo is None else str(slo)
 
 
-def _items(found: BestShape) -> str:
-    return rate(found["items_per_s"] or 0.0)
+def _items_per_s(found: BestShape) -> float:
+    return found["items_per_s"] or 0.0
 
 
-def _best(result: Result) -> list[str]:
+def _best(result: Result) -> list[Finding]:
     best = result.best
     if best is None:
         return []
-    slo, first = _slo(result), best["mode"]
-    said = []
-    for mode in sorted(best["modes"], key=lambda it: it != first):
-        found = best["modes"][mode]
-        if found is None:
+    slo, first = _slo(result), [mode for mode, _ in best_shapes(result)]
+    order = sorted(best["modes"], key=lambda it: first.index(it) if it in first else len(first))
+    found, missed, noisy = [], [], []
+    for mode in order:
+        it = best["modes"][mode]
+        weight = Weight.ANSWER if mode in first or not first else Weight.COST
+        needs = condition(result, mode)
+        if it is None:
             if slo and not is_rate(mode, LATENCY):
-                said.append(_none_keeps(result, mode))
-            continue
-        name = found["shape"]
-        if found["by"] != ITEMS:
-            said.append(f"largest with {slo}: {name} with {mode}")
-            continue
-        kept = f" of those with {slo}" if slo else ""
-        ties = ", ".join(found["ties"])
-        tied = f"; no difference can be seen to {ties}" if ties else ""
-        word = "best" if mode == first else f"best with {mode}"
-        with_mode = f" with {mode}" if mode == first else ""
-        said.append(f"{word}{kept}: {name}, {_items(found)} items/s{with_mode}{within(found['ci95'], rate)}{tied}")
-    return said
+                missed.append((mode, _none_meets(result, mode)))
+        elif it["by"] != ITEMS:
+            found.append(
+                Finding(f"{it['shape']} is the largest shape that meets {slo} with {mode}{needs}", weight=weight)
+            )
+        elif is_noisy(result, mode):
+            noisy.append((mode, f"{rate(_items_per_s(it))} with {mode} at {it['shape']}"))
+        else:
+            kept = f" of those that meet {slo}" if slo else ""
+            what = f"{it['shape']} has most items/s{kept} with {mode}{needs}"
+            tied = f"; {listed(it['ties'])}: no measurable difference" if it["ties"] else ""
+            found.append(Finding(what, f"{rate(_items_per_s(it))}{within(it['ci95'], rate)}{tied}", weight=weight))
+    if noisy:
+        what = cannot_tell(f"which shape has most items/s with {listed([mode for mode, _ in noisy])}")
+        found.append(Finding(what, ", ".join(said for _, said in noisy), weight=Weight.ANSWER, tone="unclear"))
+    for modes, _, (what, next_) in merged(missed):
+        found.append(Finding(what.format(modes=modes), next=next_, weight=Weight.ANSWER, tone="bad"))
+    return found
 
 
-def _none_keeps(result: Result, mode: str) -> str:
+def _none_meets(result: Result, mode: str) -> tuple[str, str]:
     slo = slo_of(result.sweep)
     assert slo is not None
-    told = [keeps(case, slo) for _, case in cases_of(result, mode)]
-    if None not in told:
-        return f"no shape keeps {slo} with {mode}"
-    return f"whether a shape keeps {slo} with {mode} cannot be told: it takes {slo.needed} runs; --duration gives more"
+    if None not in [keeps(case, slo) for _, case in cases_of(result, mode)]:
+        return f"No shape meets {slo} with {{modes}}", ""
+    what = f"Whether a shape meets {slo} with {{modes}} cannot be told from so few samples"
+    return what, f"measure longer with --duration: it takes {slo.needed} samples"
 
 
-def _unknown(result: Result) -> list[str]:
-    """Which shapes an SLO says nothing of, where others keep it; that items are not known."""
-    slo, said = slo_of(result.sweep), []
+def _unknown(result: Result) -> list[Finding]:
+    """Which shapes an SLO says nothing of, where others meet it; that items are not known."""
+    slo, found = slo_of(result.sweep), []
     if slo is not None and result.best is not None:
-        for mode, found in result.best["modes"].items():
+        said = []
+        for mode, best in result.best["modes"].items():
             few = [
                 shape.name
                 for shape, case in cases_of(result, mode)
                 if case.stats(LATENCY) is not None and not is_rate(mode, LATENCY) and keeps(case, slo) is None
             ]
-            if few and found is not None:
-                said.append(
-                    f"{mode}: too few runs of {', '.join(few)} for {slo}: {slo.needed} are needed; --duration gives more"
-                )
+            if few and best is not None:
+                said.append((mode, ", ".join(few)))
+        for modes, _, shapes in merged(said):
+            next_ = f"measure longer with --duration: it takes {slo.needed} samples"
+            what = f"Too few samples of {shapes} with {modes} for {slo}"
+            found.append(Finding(what, next=next_, weight=Weight.COST, tone="unclear"))
     if differing_dims(result.shapes) and not any(it.items for it in result.shapes):
-        said.append("no shape is the best: nobody says how many items a run has; --items DIM or N does")
-    return said
+        next_ = "add --items DIM, the dimension that counts them, or --items N"
+        found.append(Finding("No shape is called the best: the items of an inference are not known", next=next_))
+    return found
 
 
-def _switching(result: Result) -> list[str]:
+def _switching(result: Result) -> list[Finding]:
     return [_switched(it) for it in result.switching or []]
 
 
-def _switched(found: Switching) -> str:
-    mode, cost = found["mode"], has_a_cost(found)
+def _switched(it: Switching) -> Finding:
+    mode, cost = it["mode"], has_a_cost(it)
+    within_ = within(it["ci95"], ratio)
+    what = f"Switching shapes makes a call {times(it['ratio'])} as long{within_} with {mode}"
     if cost is None:
-        many = f"{ratio(found['ratio'])} times as long"
-        return f"switching shapes: with {mode} calls take {many} where each has another shape, from too few rounds for an interval"
-    if found["ci95"] is not None and not cost:
-        low, high = map(ratio, found["ci95"])
-        return f"switching shapes costs nothing that can be seen with {mode} ({low}–{high} times as long)"
-    assert found["ci95"] is not None
-    low, high = map(ratio, found["ci95"])
-    worst = max(found["shapes"], key=lambda it: it["ratio"])
-    most = f"; most with {worst['shape']}: {ratio(worst['ratio'])} times" if len(found["shapes"]) > 1 else ""
-    return (
-        f"switching shapes: with {mode} a call takes {ratio(found['ratio'])} times as long (95 %: {low}–{high}) where each has "
-        f"another shape, {duration(found['cost_ns'])} more{most}"
-    )
+        return Finding(what, "too few rounds for an interval", weight=Weight.COST, tone="unclear")
+    if not cost:
+        return Finding(
+            f"Switching shapes has no measurable cost with {mode}",
+            f"{times(it['ratio'])}{within_}",
+            weight=Weight.DETAIL,
+        )
+    worst = max(it["shapes"], key=lambda shape: shape["ratio"])
+    most = f"; most with {worst['shape']}, {times(worst['ratio'])}" if len(it["shapes"]) > 1 else ""
+    return Finding(what, f"{duration(it['cost_ns'])} more{most}")
 
 
-def _first_runs(result: Result) -> list[str]:
+def _first_inferences(result: Result) -> list[Finding]:
     slow = [
         (shape.name, shape.first_inference_ns, later)
         for shape, case in cases_of(result, CPU)
@@ -130,7 +165,5 @@ def _first_runs(result: Result) -> list[str]:
     name, first, later = max(slow, key=lambda it: it[1] / it[2])
     if first < _OFTEN * later:
         return []
-    return [
-        f"the first run of a shape takes up to {ratio(first / later, 1)} times as long as later ones "
-        f"({name}: {duration(first)}): run each once before it counts"
-    ]
+    what = f"The first inference of a shape takes up to {ratio(first / later, 1)} times as long as later ones"
+    return [Finding(what, f"{duration(first)} with {name}", "run each shape once at start-up")]

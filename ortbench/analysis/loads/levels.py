@@ -8,8 +8,9 @@ from statistics import stdev
 from typing import NamedTuple
 
 from ortbench.core import units
-from ortbench.core.stats import Ratio, Stats, Value, t_quantile
-from ortbench.model.modes import LATENCY, THROUGHPUT, UTILISATION
+from ortbench.core.resampling import Ratio
+from ortbench.core.stats import Stats, Value, t_quantile
+from ortbench.model.modes import LATENCY, THROUGHPUT, UTILISATION, mode_of
 from ortbench.model.result import OK, Case, Result
 from ortbench.model.schema import Knee, LoadBlock, LoadSetup, SloRate
 
@@ -29,28 +30,27 @@ Interval = tuple[float, float]
 
 
 class LoadPoint(NamedTuple):
-    """A load point: a number of callers (`CONCURRENCY`) or requests a second (`RATE`)."""
+    """A load point: a number of clients (`CONCURRENCY`) or requests a second (`RATE`)."""
 
     kind: str
     value: float
 
     @property
     def text(self) -> str:
-        """In words: ``4 callers``, ``30 a second``."""
+        """In words: ``4 clients``, ``30 requests/s``."""
         if self.kind == RATE:
-            return f"{rate_text(self.value)} a second"
-        return "1 caller" if self.value == 1 else f"{self.value:g} callers"
+            return f"{rate_text(self.value)} requests/s"
+        return "1 client" if self.value == 1 else f"{self.value:g} clients"
 
     @property
     def phrase(self) -> str:
-        """After what happens there: ``with 4 callers``, ``at 30 a second``."""
+        """After what happens there: ``with 4 clients``, ``at 30 requests/s``."""
         return f"{'at' if self.kind == RATE else 'with'} {self.text}"
 
 
 def rate_text(rate: float) -> str:
     """A rate as it was asked for; one that a search came upon with three digits."""
-    text = f"{rate:g}"
-    return text if len(text.partition(".")[2]) <= 2 else units.digits(rate)
+    return f"{rate:g}" if rate in (int(rate), float(f"{rate:.3g}")) else units.digits(rate)
 
 
 def at(case: Case) -> LoadPoint:
@@ -185,9 +185,8 @@ def put_scaling(result: Result) -> None:
 def _scaling(case: Case, cases: Sequence[Case]) -> Ratio | None:
     """How many times the throughput of one client a closed load point brings; None where one client was not measured.
 
-    Its interval is over the rounds in which both had a block: what the machine's clock does in a round both have. Of
-    their ratios the logarithms are averaged (Student's t). With fewer than `FEWEST_BLOCKS` of them it is from the
-    intervals of both.
+    Its interval is over the rounds in which both had a block: what the machine's clock does in a round both have. With too few
+    of them it is from the intervals of both.
     """
     one = next((it for it in cases if at(it) == LoadPoint(CONCURRENCY, 1)), None)
     if one is None:
@@ -196,11 +195,16 @@ def _scaling(case: Case, cases: Sequence[Case]) -> Ratio | None:
         return Ratio(1.0, None)
     apart = quotient(rate_of(case), rate_of(one), interval(case, THROUGHPUT), interval(one, THROUGHPUT))
     these, those = block_figures(case, THROUGHPUT), block_figures(one, THROUGHPUT)
-    logs = [math.log(max(these[number], 1e-9) / max(those[number], 1e-9)) for number in these.keys() & those.keys()]
-    if len(logs) < FEWEST_BLOCKS:
-        return apart
-    reach = math.exp(_half(logs))
-    return Ratio(apart.ratio, (apart.ratio / reach, apart.ratio * reach))
+    reach = paired_reach([max(these[it], 1e-9) / max(those[it], 1e-9) for it in these.keys() & those.keys()])
+    return apart if reach is None else Ratio(apart.ratio, (apart.ratio / reach, apart.ratio * reach))
+
+
+def paired_reach(ratios: Sequence[float]) -> float | None:
+    """How many times as great or small the ratio of two load points may be, by the ratios of their blocks of the same rounds.
+
+    Their logarithms are averaged (Student's t); None with fewer than `FEWEST_BLOCKS`.
+    """
+    return None if len(ratios) < FEWEST_BLOCKS else math.exp(_half([*map(math.log, ratios)]))
 
 
 def spread_of(case: Case) -> float | None:
@@ -236,9 +240,12 @@ def most(cases: Sequence[Case]) -> Case | None:
     return max(cases, key=rate_of, default=None)
 
 
-def best_level(result: Result) -> Case | None:
-    """The load point of closed loops with most runs/s, of any mode."""
-    return most(measured(result, CONCURRENCY))
+def best_level(result: Result, on_device: bool = False) -> Case | None:
+    """The load point of closed loops with most inferences/s: of modes that take new inputs in each inference, else of any; or of
+    those whose tensors stay `on_device`."""
+    points = measured(result, CONCURRENCY)
+    found = most([it for it in points if mode_of(it.mode).on_device is on_device])
+    return found or (None if on_device else most(points))
 
 
 def asked_of(result: Result) -> dict[str, int] | None:
@@ -267,62 +274,3 @@ def has_rates(result: Result) -> bool:
 def places(result: Result) -> list[tuple[str, LoadPoint]]:
     """The modes and load points of all that was measured, closed loops before open ones."""
     return [(case.mode, at(case)) for kind in (CONCURRENCY, RATE) for case in measured(result, kind)]
-
-
-RESOLUTION = 0.06  # of the rate, at which bisection ends
-REPEATS = 3  # of both rates at the edge, for the interval
-MOST_TRIES = 24  # of all rates: a server that drifts could be searched for ever
-_LOWEST = 0.01  # of the highest rate: below that no rate is looked for
-
-
-class Search:
-    """Bisects between no requests and the most that can be served per second; then tries both sides of the edge again.
-
-    One try may fall on the wrong side by chance, most of all near the edge. So what keeps the SLO there is what most
-    tries of a rate say, and the interval reaches from the highest rate at which all tries held to the lowest above it
-    at which none did.
-    """
-
-    def __init__(self, highest: float) -> None:
-        self._highest = highest
-        self._tries: dict[float, list[bool]] = {}
-
-    @property
-    def tries(self) -> int:
-        """How many rates were tried so far, repeats counted."""
-        return sum(map(len, self._tries.values()))
-
-    def next(self) -> float | None:
-        """The rate to try next, per second; None when enough is known."""
-        low, high = self._edge()
-        if self.tries >= MOST_TRIES:
-            return None
-        if high - low > RESOLUTION * high:
-            middle = (low + high) / 2
-            return middle if middle >= _LOWEST * self._highest else None
-        return next((rate for rate in (low, high) if rate in self._tries and len(self._tries[rate]) < REPEATS), None)
-
-    def tell(self, rate: float, held: bool) -> None:
-        """Whether a rate that was tried kept the SLO."""
-        self._tries.setdefault(rate, []).append(held)
-
-    def keeps(self, rate: float) -> bool:
-        """Whether most tries of a rate that was tried kept the SLO."""
-        tries = self._tries[rate]
-        return 2 * sum(tries) > len(tries)
-
-    def found(self) -> SloRate | None:
-        """The rate and its interval; None where none that was tried held."""
-        low, _ = self._edge()
-        if not low:
-            return None
-        surely = [rate for rate, tries in self._tries.items() if all(tries) and rate <= low]
-        not_so = [rate for rate, tries in self._tries.items() if not any(tries) and rate > low]
-        return {"rate": low, "ci95": [max(surely, default=0.0), min([*not_so, self._highest])]}
-
-    def _edge(self) -> tuple[float, float]:
-        """The highest rate at which most tries held, below the lowest at which most did not; and that one."""
-        failed = [rate for rate in self._tries if not self.keeps(rate)]
-        high = min([*failed, self._highest])
-        held = [rate for rate, tries in self._tries.items() if rate < high and rate not in failed]
-        return max(held, default=0.0), high

@@ -17,8 +17,9 @@ from itertools import pairwise
 from statistics import median_high
 from typing import TYPE_CHECKING
 
-from ortbench.analysis.loads.levels import RATE, LoadPoint, holds
+from ortbench.analysis.loads.levels import RATE, LoadPoint, by_name, holds, latency_of
 from ortbench.analysis.loads.queueing import cycle_interval, fairness, rate_interval
+from ortbench.analysis.loads.rate_search import Found
 from ortbench.core.stats import summarise
 from ortbench.model import timeline
 from ortbench.model.modes import (
@@ -35,7 +36,7 @@ from ortbench.model.modes import (
     UTILISATION,
 )
 from ortbench.model.result import FAILED, NOT_MEASURED, Case
-from ortbench.model.schema import LoadBlock
+from ortbench.model.schema import LoadBlock, SloRate
 
 if TYPE_CHECKING:
     import numpy as np
@@ -137,6 +138,15 @@ def case_of(taken: LoadSamples) -> Case:
     elif taken.failed is None:
         case.status, case.reason = NOT_MEASURED, "the load was ended before its turn came"
     return case
+
+
+def slo_rate(found: Found | None, taken: Mapping[float, LoadSamples]) -> SloRate | None:
+    """What a search found, with the latencies of all tries of that rate together."""
+    if found is None:
+        return None
+    of, latency = taken[found.rate], latency_of(case_of(taken[found.rate]))
+    pooled = {stat: by_name(latency, stat) for stat in of.slo or ()}
+    return {"rate": found.rate, "next95": [*found.next95], "tries": found.tries, "met": found.met, "latency": pooled}
 
 
 def put_clock(case: Case, readings: Sequence[int]) -> None:

@@ -10,6 +10,8 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from difflib import get_close_matches
 
+from ortbench.model.settings import OF_SESSION
+
 SESSION, RUN = "--session-config", "--run-config"
 # The codes of the warnings, by option.
 CODES = {SESSION: "session-config-ignored", RUN: "run-config-ignored", "--ep-option": "ep-option-ignored"}
@@ -53,20 +55,16 @@ _DOCUMENTED = {SESSION: _SESSION_KEYS, RUN: _RUN_KEYS}
 
 # Attributes of Python's SessionOptions and RunOptions, which are no entries, and what of ortbench does the same.
 _NO_OPTION = "ortbench has no option for it"
-_ONE_BY_ONE = "ortbench's sessions run one operator at a time, as ONNX Runtime's do by default"
-_PROFILED = "ortbench run --nodes profiles some runs"
+_PROFILED = "ortbench run --measure-nodes profiles some runs"
 _ATTRIBUTES = {
     SESSION: {
-        "intra_op_num_threads": "--threads sets it",
-        "graph_optimization_level": "--opt-level sets it",
-        "inter_op_num_threads": _ONE_BY_ONE,
-        "execution_mode": _ONE_BY_ONE,
+        **{it.attribute: f"--{'no-' * (it.default is True)}{it.option} sets it" for it in OF_SESSION if it.attribute},
         "enable_profiling": _PROFILED,
         "profile_file_prefix": _PROFILED,
         **dict.fromkeys(
             _words(
-                "enable_cpu_mem_arena enable_mem_pattern enable_mem_reuse execution_order log_id log_severity_level "
-                "log_verbosity_level logid optimized_model_filepath use_deterministic_compute use_per_session_threads"
+                "enable_mem_reuse execution_order log_id log_severity_level log_verbosity_level logid "
+                "use_deterministic_compute use_per_session_threads"
             ),
             _NO_OPTION,
         ),
@@ -78,7 +76,7 @@ _ATTRIBUTES = {
 }
 _CLASS = {SESSION: "SessionOptions", RUN: "RunOptions"}
 _NEAR = 0.75  # of 1: how alike two names are of which one may be meant for the other
-_BETWEEN_OPERATORS = "session.inter_op."
+BETWEEN_OPERATORS = "session.inter_op."
 _DYNAMIC = "ep.dynamic."
 
 
@@ -92,8 +90,8 @@ def idle(option: str, key: str) -> str | None:
     name = re.sub(r"^(session\.)?(session_options\.)?(run\.)?(run_options\.)?", "", key)
     if (instead := _ATTRIBUTES[option].get(name)) is not None:
         return f"is an attribute of {_CLASS[option]} and no entry; {instead}"
-    if option == SESSION and key.startswith(_BETWEEN_OPERATORS):
-        return f"is about threads between operators; {_ONE_BY_ONE}"
+    if option == SESSION and key.startswith(BETWEEN_OPERATORS):
+        return "is about threads between operators, which --execution-mode parallel alone has"
     if key.startswith(_DYNAMIC):
         return f"is set on a session that is open (set_ep_dynamic_options); {_NO_OPTION}"
     other = RUN if option == SESSION else SESSION

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Final
 
+from ortbench.analysis.findings.finding import Finding, Weight
 from ortbench.core.errors import BenchmarkFailed
 from ortbench.core.units import duration, share
 from ortbench.model.modes import COPY_TIME, MODES
@@ -110,7 +111,7 @@ def put_recorded(case: Case, found: Measured) -> None:
         case.checks["zero_copy"] = zero_copy(claim, found)
 
 
-def cupti_sentences(result: Result) -> list[str]:
+def cupti_findings(result: Result) -> list[Finding]:
     """What CUPTI measured beside what is derived or timed; empty where nothing was measured."""
     recorded = [
         (mode, case) for name, mode in MODES.items() if (case := result.case(name)) is not None and case.recorded
@@ -122,23 +123,22 @@ def cupti_sentences(result: Result) -> list[str]:
     ]
 
 
-def _of_cpu_tensors(case: Case) -> str:
+def _of_cpu_tensors(case: Case) -> Finding:
     total, up, down = case.median("latency"), *_gpu_copies(case)
     assert total is not None
-    beside = ""
-    if (copies := case.value(COPY_TIME)) is not None:
-        beside = f", beside ≈{share(max(copies, 0) / total)} derived"
-    return (
-        f"With CPU tensors CUPTI measured {duration(up)} up{_how(case, H2D)} and {duration(down)} "
-        f"down{_how(case, D2H)} of {duration(total)} ({share((up + down) / total)}){beside}."
-    )
+    copies = case.value(COPY_TIME)
+    what = f"CUPTI measured {share((up + down) / total)} of the latency of {case.mode} as copies"
+    evidence = f"H2D {duration(up)}{_how(case, H2D)} and D2H {duration(down)}{_how(case, D2H)} of {duration(total)}"
+    derived = "" if copies is None else f"; ≈{share(max(copies, 0) / total)} derived, the host's part included"
+    return Finding(what, f"{evidence}{derived}", weight=Weight.DETAIL)
 
 
-def _of_timed_copies(case: Case) -> str:
+def _of_timed_copies(case: Case) -> Finding:
     up, down = case.median(H2D), case.median(D2H)
-    theirs = "{} up and {} down".format(*map(duration, _gpu_copies(case)))
-    ours = f" where ortbench timed {duration(up)} and {duration(down)}" if up is not None and down is not None else ""
-    return f"In {case.mode} CUPTI measured {theirs}{ours}: the rest is the host's part of a copy."
+    theirs = "H2D {} and D2H {}".format(*map(duration, _gpu_copies(case)))
+    timed = f"ortbench timed {duration(up)} and {duration(down)}, " if up is not None and down is not None else ""
+    evidence = f"{timed}the host's part of a copy included" if timed else ""
+    return Finding(f"CUPTI measured {theirs} with {case.mode}", evidence, weight=Weight.DETAIL)
 
 
 def _gpu_copies(case: Case) -> tuple[float, float]:

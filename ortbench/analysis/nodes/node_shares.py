@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 
-from ortbench.analysis.findings.node_advice import listed, node_sentences
+from ortbench.analysis.findings.finding import Finding, Weight
+from ortbench.analysis.findings.node_advice import listed, node_findings
+from ortbench.analysis.findings.program import inspection, node_times
 from ortbench.core.ep_names import CPU_EP
 from ortbench.core.units import share, size
 from ortbench.model.kinds import KINDS
@@ -43,7 +45,7 @@ def mostly_on_cpu(result: Result) -> str | None:
     counted = f"{there} of {whole} nodes"
     if result.nodes is not None:
         part = sum(row["share"] for row in result.nodes["eps"] if row["ep"] == CPU_EP)
-        return f"Most of a run is on the CPU, not on {ep}: ≈{share(part)}, {counted}" if part > _MOST else None
+        return f"Most of an inference is on the CPU, not on {ep}: ≈{share(part)}, {counted}" if part > _MOST else None
     return f"Most of the model is on the CPU, not on {ep}: {counted}" if there > _MOST * whole else None
 
 
@@ -76,19 +78,28 @@ def bytes_inside(result: Result) -> int | None:
     return sum(count or 0 for count in ways) if ways and None not in ways else None
 
 
-def placed_sentences(result: Result) -> list[str]:
+def placed_findings(result: Result) -> list[Finding]:
     """What to say first where nodes are not where they were asked for, or copies are inside the graph."""
     off = missed(result) or mostly_on_cpu(result)
     operators = _operators(result)
-    found = [] if off is None else [f"{off}{operators}."]
+    found = [] if off is None else [Finding(f"{off}{operators}", "", inspection(result), Weight.DOUBT, "unclear")]
     if copies_inside(result) and result.nodes is not None:
-        found += node_sentences(result)  # what they cost, and which nodes force them
+        found += node_findings(result)  # what they cost, and which nodes force them
     elif copies_inside(result):
+        cause = _cause(result, "" if off else operators)
+        evidence = "; ".join(filter(None, (cause, "counted as inference, not as copies")))
+        weight = Weight.ANSWER if _is_much(result) else Weight.GAIN
         found.append(
-            f"{moved_inside(result)} inside every run, in every mode{_cause(result, '' if off else operators)}. That counts "
-            "as inference here, not as copies; --nodes says what it takes."
+            Finding(f"{moved_inside(result)} in each inference, in every mode", evidence, node_times(result), weight)
         )
     return found
+
+
+def _is_much(result: Result) -> bool:
+    """Whether more is copied inside the graph than in and out of it, or nobody knows."""
+    inside = bytes_inside(result)
+    sizes = [tensor["bytes"] for tensor in (*result.model["inputs"], *result.model["outputs"])]
+    return inside is None or inside >= sum(size or 0 for size in sizes)
 
 
 def _cause(result: Result, operators: str) -> str:
@@ -96,7 +107,7 @@ def _cause(result: Result, operators: str) -> str:
     count, whole = nodes.get(CPU_EP, 0), sum(nodes.values())
     if not count:
         return ""
-    return f", since {count} of {whole} nodes {'is' if count == 1 else 'are'} on the CPU{operators}"
+    return f"{count} of {whole} nodes {'is' if count == 1 else 'are'} on the CPU{operators}"
 
 
 def _operators(result: Result) -> str:

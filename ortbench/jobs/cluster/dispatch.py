@@ -16,13 +16,12 @@ import time
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakValueDictionary
 
-from ortbench.core.errors import one_line
+from ortbench.core.errors import BenchmarkFailed, one_line
 from ortbench.jobs.cluster.machines import Amounts, Place, Unusable, able, free, why_none
-from ortbench.jobs.cluster.orders import Failed, Joining, Lost, Order, Remark, Started, TaskFailed, TaskLost, Work
-from ortbench.jobs.cluster.parcels import Parcel, parcel_of, paths_of
+from ortbench.jobs.cluster.orders import Joining, Order, Parcel, TaskLost, Work, parcel_of, paths_of
 
 if TYPE_CHECKING:  # Ray is for those who use it
     from ortbench.jobs.cluster.rays import Rays
@@ -41,8 +40,7 @@ class _Case:
     lost_on: list[str] = field(default_factory=list)
 
 
-@dataclass(frozen=True)
-class _Running:
+class _Running(NamedTuple):
     """A case on a machine, and how much it takes of it."""
 
     case: _Case
@@ -53,12 +51,14 @@ class _Running:
 class Dispatch:
     """Machines, and the cases on them.
 
+    What becomes of the cases is told to one of `ortbench.jobs.cluster.spread`: the name of its method, and what it is given.
+
     Attributes:
         places: the machines that cases can be on, by their ids.
         stopped: set from outside where nothing more is to be begun.
     """
 
-    def __init__(self, rays: Rays, joining: Joining, tell: Callable[[Any], None]) -> None:
+    def __init__(self, rays: Rays, joining: Joining, tell: Callable[..., None]) -> None:
         self._rays, self._joining, self._tell = rays, joining, tell
         self._suite = uuid.uuid4().hex[:12]
         self._running: dict[Any, _Running] = {}
@@ -83,7 +83,7 @@ class Dispatch:
                 raise place
             else:
                 self._refused.add(id_)
-                self._tell(Remark(f"{place}; it gets no cases"))
+                self._tell("remark", f"{place}; it gets no cases")
         self._looked = time.monotonic()
 
     def carry_out(self, works: Sequence[Work]) -> None:
@@ -115,7 +115,7 @@ class Dispatch:
         """Give a case to a machine, or give it up; False where it has to wait for one."""
         work, demand, places = case.work, case.work.job.demand, [*self.places.values()]
         if not able(demand, places):
-            self._tell(Failed(work.id, why_none(demand, places)))
+            self._tell("failed", work.id, why_none(demand, places))
             return True
         taken: dict[str, list[Amounts]] = {}
         for running in self._running.values():
@@ -124,8 +124,9 @@ class Dispatch:
         if place is None:
             return False
         try:
-            for piece in (piece for parcel in case.parcels for piece in parcel.pieces):
-                piece.parts = piece.parts or self._rays.put(piece.source)
+            for parcel in case.parcels:
+                for name, source in parcel.sources.items():
+                    parcel.parts[name] = parcel.parts.get(name) or self._rays.put(source)
         except OSError as error:
             self._fail(work, error)
             return True
@@ -133,11 +134,11 @@ class Dispatch:
         self._used.add(place.id)
         order = Order(work, case.parcels, self._suite, place, self._joining)
         self._running[self._rays.start(order, takes)] = _Running(case, place, takes)
-        self._tell(Started(work.id, place.name))
+        self._tell("started", work.id, place.name)
         return True
 
     def _fail(self, work: Work, error: OSError) -> None:
-        self._tell(Failed(work.id, one_line(f"{type(error).__name__}: {error}")))
+        self._tell("failed", work.id, one_line(f"{type(error).__name__}: {error}"))
 
     def _ended(self) -> list[_Case]:
         """Wait a moment for cases to end, and tell what became of them; those that were lost and get another chance."""
@@ -151,28 +152,29 @@ class Dispatch:
         """Tell what became of a case; False where it was lost and gets another chance."""
         case, place = running.case, running.place
         try:
-            self._tell(self._rays.outcome(task))
-        except TaskFailed as error:
-            self._tell(Failed(case.work.id, f"on {place.name}: {error}"))
+            self._tell("done", case.work.id, self._rays.outcome(task))
+        except BenchmarkFailed as error:
+            self._tell("failed", case.work.id, f"on {place.name}: {error}")
         except TaskLost as error:
             case.lost_on.append(place.id)
             if error.with_machine:  # Ray lists it for a while yet
                 self._refused.add(place.id)
                 self.places.pop(place.id, None)
             if len(case.lost_on) < _CHANCES:
-                self._tell(Lost(case.work.id, place.name))
+                self._tell("lost", case.work.id, place.name)
                 return False
-            self._tell(Failed(case.work.id, f"was lost {_CHANCES} times, last on {place.name} ({error})"))
+            self._tell("failed", case.work.id, f"was lost {_CHANCES} times, last on {place.name} ({error})")
         return True
 
 
 def main() -> None:
-    """Carry out what standard input says, and say on standard output what becomes of it, see `ortbench.jobs.cluster.orders`."""
+    """Carry out what standard input says, in pickles: a `Joining`, then the cases. On standard output go the machines, or why
+    there are none, then what becomes of the cases."""
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what Ray prints is not an answer
     joining: Joining = pickle.load(sys.stdin.buffer)
 
-    def tell(answer: Any) -> None:
+    def tell(*answer: Any) -> None:
         pickle.dump(answer, answers)
         answers.flush()
 
@@ -181,7 +183,7 @@ def main() -> None:
         _serve(joining, tell)
 
 
-def _serve(joining: Joining, tell: Callable[[Any], None]) -> None:
+def _serve(joining: Joining, tell: Callable[..., None]) -> None:
     """Connect, and carry cases out until there are no more or the command says so."""
     from ortbench.jobs.cluster.rays import Rays
 
@@ -192,7 +194,7 @@ def _serve(joining: Joining, tell: Callable[[Any], None]) -> None:
         tell(error)
         return
     try:
-        tell([*dispatch.places.values()])
+        tell(*dispatch.places.values())
         works = pickle.load(sys.stdin.buffer)
         threading.Thread(target=_stop_at_end, args=(dispatch.stopped,), daemon=True).start()
         dispatch.carry_out(works)

@@ -18,8 +18,7 @@ from ortbench.core.errors import BadInput, BenchmarkFailed
 from ortbench.core.files import not_written
 from ortbench.core.interpreters import is_interpreter, packages
 from ortbench.jobs import cases
-from ortbench.jobs.cluster.orders import Done, Order
-from ortbench.jobs.cluster.parcels import Parcel, moved
+from ortbench.jobs.cluster.orders import Done, Order, Parcel, moved
 from ortbench.jobs.fingerprint import installed_here
 from ortbench.jobs.suite_folder import CASE_FILE
 from ortbench.measure.environment import measured_for_a_cluster
@@ -80,7 +79,7 @@ def carry_out(order: Order, fetch: Callable[[Any], bytes], cards: Sequence[str])
         files = {str(it.relative_to(folder).as_posix()): it.read_bytes() for it in folder.rglob("*") if it.is_file()}
     if CASE_FILE not in files:
         raise BenchmarkFailed(f"{order.place.name} has no room for the result: {'; '.join(remarks) or 'it is lost'}")
-    return Done(work.id, files, remarks)
+    return Done(files, remarks)
 
 
 def _unpack(parcel: Parcel, files: Path, fetch: Callable[[Any], bytes]) -> None:
@@ -90,11 +89,11 @@ def _unpack(parcel: Parcel, files: Path, fetch: Callable[[Any], bytes]) -> None:
         return
     files.mkdir(parents=True, exist_ok=True)
     unfinished = Path(tempfile.mkdtemp(dir=files))
-    for piece in parcel.pieces:
-        path = unfinished / piece.name
+    for name, parts in parcel.parts.items():
+        path = unfinished / name
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("wb") as file:
-            for part in piece.parts:
+            for part in parts:
                 file.write(fetch(part))
     try:
         unfinished.rename(folder)

@@ -19,11 +19,11 @@ from ray.exceptions import (
 )
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from ortbench.core.errors import OrtbenchError, one_line
+from ortbench.core.errors import BenchmarkFailed, OrtbenchError, one_line
 from ortbench.core.version import __version__
 from ortbench.jobs.cluster import machine
 from ortbench.jobs.cluster.machines import CPU, GPU, Amounts, Place, Unusable, name_of, place_of
-from ortbench.jobs.cluster.orders import Done, Joining, Order, TaskFailed, TaskLost
+from ortbench.jobs.cluster.orders import Done, Joining, Order, TaskLost
 
 _PART = 64 << 20  # bytes of a file that are put into Ray's object store at a time
 _REACH_S = 10.0
@@ -123,19 +123,15 @@ class Rays:
         return ready
 
     def outcome(self, task: Any) -> Done:
-        """What came of a task that has ended.
-
-        Raises:
-            TaskFailed, TaskLost: nothing.
-        """
+        """What came of a task that has ended: `BenchmarkFailed` where that is nothing, and would be elsewhere; or `TaskLost`."""
         try:
             done: Done = ray.get(task)
         except RayTaskError as error:
             cause = error.cause
             text = str(cause) if isinstance(cause, OrtbenchError) else f"{type(cause).__name__}: {cause}"
-            raise TaskFailed(one_line(text)) from None
+            raise BenchmarkFailed(one_line(text)) from None
         except TaskCancelledError:
-            raise TaskFailed("was cancelled by somebody else") from None
+            raise BenchmarkFailed("was cancelled by somebody else") from None
         except RayError as error:
             gone = isinstance(error, (NodeDiedError, TaskUnschedulableError))
             raise TaskLost(type(error).__name__, gone) from None

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from ortbench.core.files import write_or_note
 from ortbench.core.safe_text import complain
 from ortbench.jobs.cases import Tell, begun, broken
 from ortbench.jobs.cluster.machines import Place, Unusable, able
-from ortbench.jobs.cluster.orders import Done, Failed, Joining, Lost, Remark, Started, Work
+from ortbench.jobs.cluster.orders import Done, Joining, Work
 from ortbench.jobs.measuring import observed
 from ortbench.jobs.suite_folder import CASE_FILE, done, emptied, keep
 from ortbench.measure.environment import git_commit
@@ -60,8 +60,7 @@ def run(
         try:
             cluster = stack.enter_context(_Cluster(Joining(address, os.getcwd(), git_commit(), tuple(pythons))))
             works = spread.begin(fresh, cluster.places)
-            for answer in cluster.carry_out(works):
-                spread.heed(answer)
+            cluster.carry_out(works, spread)
         except KeyboardInterrupt:
             interrupted = True
         except BenchmarkFailed as error:  # the cluster is gone, and what is done is there
@@ -97,32 +96,27 @@ class _Cluster:
         limit.start()
         try:
             self._send(joining)
-            answer = self._receive()
+            places = self._receive()
         except BenchmarkFailed:
             if time.monotonic() < until:
                 raise
-            answer = Unusable(f"no answer within {_JOIN_S:g} s")
+            places = (Unusable(f"no answer within {_JOIN_S:g} s"),)
         finally:
             limit.cancel()
-        if isinstance(answer, Unusable):
-            raise BadInput(f"{OPTION} {self._address}: {answer}", OPTION)
-        places: Sequence[Place] = answer
+        for it in places:
+            if isinstance(it, Unusable):
+                raise BadInput(f"{OPTION} {self._address}: {it}", OPTION)
         return places
 
-    def carry_out(self, works: Sequence[Work]) -> Iterator[Any]:
-        """Have cases carried out: what becomes of each, as it is told, see `ortbench.jobs.cluster.orders`.
-
-        Raises:
-            BenchmarkFailed: the connection with the cluster was lost.
-            Stopped: the program is to end.
-        """
-        left = len(works)
-        if left:
+    def carry_out(self, works: Sequence[Work], spread: _Spread) -> None:
+        """Have cases carried out, and what becomes of each told to `spread`; `BenchmarkFailed` where the connection with the
+        cluster is lost, `Stopped` where the program is to end."""
+        if works:
             self._send(list(works))
-        while left:
-            answer = self._receive()
-            left -= isinstance(answer, (Done, Failed))
-            yield answer
+        while spread.left:
+            told, *about = self._receive()
+            getattr(spread, told)(*about)
+            spread.show()
 
     def _send(self, what: Any) -> None:
         assert self._process.stdin is not None
@@ -130,11 +124,12 @@ class _Cluster:
             pickle.dump(what, self._process.stdin)
             self._process.stdin.flush()
 
-    def _receive(self) -> Any:
+    def _receive(self) -> tuple[Any, ...]:
         assert self._process.stdout is not None
         try:
             with signals.awaited():
-                return pickle.load(self._process.stdout)
+                answer: tuple[Any, ...] = pickle.load(self._process.stdout)
+                return answer
         except (EOFError, pickle.UnpicklingError):
             lost = f"{OPTION} {self._address}: the connection with the cluster was lost"
             raise BenchmarkFailed(f"{lost}{last_words(self._stderr, _RAY)}") from None
@@ -158,11 +153,15 @@ class _Cluster:
 
 
 class _Spread:
-    """The cases of a suite, what each has come to, and how far all are, on a terminal."""
+    """The cases of a suite, what each has come to, and how far all are, on a terminal.
+
+    Attributes:
+        left: the records of those that are still to come to something.
+    """
 
     def __init__(self, jobs: Sequence[Job], out: Path, tell: Tell, observer: Observer) -> None:
         self._jobs, self._out, self._tell, self._observer = jobs, out, tell, observer
-        self._left: dict[str, Record] = {}
+        self.left: dict[str, Record] = {}
         self._concluded: dict[str, Record] = {}
         self._on: dict[str, str] = {}
         self._total = 1
@@ -188,27 +187,9 @@ class _Spread:
                     emptied(folder)
                 keep(record, folder)
                 self._conclude(record)
-        self._left = {work.id: work.record for work in works}
+        self.left = {work.id: work.record for work in works}
         self._total = max(len(works), 1)
         return works
-
-    def heed(self, answer: object) -> None:
-        """Do what follows from what the cluster tells."""
-        match answer:
-            case Remark():
-                complain(answer.text)
-            case Started():
-                self._on[answer.id] = answer.place
-            case Lost():
-                self._on.pop(answer.id, None)
-                complain(f"{answer.id} was lost with {answer.place} and goes to another machine")
-            case Done() | Failed():
-                self._on.pop(answer.id, None)
-                self._conclude(self._kept(answer, self._left.pop(answer.id)))
-        running = ", ".join(f"{case} on {place}" for case, place in self._on.items())
-        count = self._total - len(self._left)
-        self._observer.progress(count / self._total)
-        self._observer.stage(f"{count} of {self._total} cases; {running or 'waiting for a machine'}")
 
     def give_up(self, error: BenchmarkFailed) -> None:
         """What has come to nothing yet has failed."""
@@ -216,29 +197,54 @@ class _Spread:
             if job.case.id not in self._concluded:
                 self._conclude(broken(begun(job, ()), error))
 
-    def _conclude(self, record: Record, was_done: bool = False) -> None:
-        self._concluded[record.id] = record
-        self._tell(record, was_done)
+    def show(self) -> None:
+        running = ", ".join(f"{case} on {place}" for case, place in self._on.items())
+        count = self._total - len(self.left)
+        self._observer.progress(count / self._total)
+        self._observer.stage(f"{count} of {self._total} cases; {running or 'waiting for a machine'}")
 
-    def _kept(self, answer: Done | Failed, record: Record) -> Record:
-        """The record of a case, which is in its folder then with the files that have come."""
-        folder = self._out / answer.id
-        if isinstance(answer, Failed):
-            record = broken(record, BenchmarkFailed(answer.reason))
-            with suppress(OSError):  # then its record cannot be written either, which is said
-                emptied(folder)
-            keep(record, folder)
-            return record
-        for remark in answer.remarks:
-            complain(f"{answer.id}: {remark}")
+    # What the other process tells
+
+    def remark(self, text: str) -> None:
+        complain(text)
+
+    def started(self, case: str, place: str) -> None:
+        self._on[case] = place
+
+    def lost(self, case: str, place: str) -> None:
+        """It waits for another machine."""
+        self._on.pop(case, None)
+        complain(f"{case} was lost with {place} and goes to another machine")
+
+    def failed(self, case: str, reason: str) -> None:
+        record, folder = broken(self._ended(case), BenchmarkFailed(reason)), self._out / case
+        with suppress(OSError):  # then its record cannot be written either, which is said
+            emptied(folder)
+        keep(record, folder)
+        self._conclude(record)
+
+    def done(self, case: str, came: Done) -> None:
+        """Its folder has the files that have come."""
+        record, folder = self._ended(case), self._out / case
+        for remark in came.remarks:
+            complain(f"{case}: {remark}")
         try:
-            record = record_from(answer.files[CASE_FILE], CASE_FILE)
+            record = record_from(came.files[CASE_FILE], CASE_FILE)
             emptied(folder)
         except (OSError, KeyError, BadInput) as error:
-            return broken(record, error)
-        for name, content in sorted(answer.files.items()):
+            self._conclude(broken(record, error))
+            return
+        for name, content in sorted(came.files.items()):
             if name != CASE_FILE:
                 (folder / name).parent.mkdir(parents=True, exist_ok=True)
                 write_or_note(folder / name, content)
         keep(record, folder)
-        return record
+        self._conclude(record)
+
+    def _ended(self, case: str) -> Record:
+        self._on.pop(case, None)
+        return self.left.pop(case)
+
+    def _conclude(self, record: Record, was_done: bool = False) -> None:
+        self._concluded[record.id] = record
+        self._tell(record, was_done)

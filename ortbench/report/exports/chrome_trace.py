@@ -18,9 +18,12 @@ from dataclasses import replace
 from pathlib import PurePath
 from typing import Any
 
+from ortbench.analysis.noise import waiting
+from ortbench.core import units
 from ortbench.core.safe_text import visible_lines
 from ortbench.model.modes import LATENCY, mode_of
 from ortbench.model.result import Case, Result, work_of
+from ortbench.model.schema import MachineNoise
 from ortbench.model.timeline import LoadBlock, Span, TimedBlock, Timeline
 from ortbench.model.unit_of_work import Work
 
@@ -159,6 +162,7 @@ def _process(number: int, origin: int, result: Result, timeline: Timeline, label
     stages = process.track("stages")
     for span in [*timeline.stages, *_measuring(timeline)]:
         process.slice(stages, "stage", span)
+    _add_noise(process, result.noise)
     work = work_of(result)
     for case in result.at_point():
         blocks = [block for block in timeline.blocks if block.mode == case.mode]
@@ -178,6 +182,23 @@ def _process(number: int, origin: int, result: Result, timeline: Timeline, label
             _add_close_up(process, track, index, steps, "inference" if work.whole == LATENCY else work.whole)
     _add_profile(process, timeline)
     return process
+
+
+def _add_noise(process: Process, noise: MachineNoise | None) -> None:
+    """A track of what others did on the machine, reading by reading, and in each the blocks that waited for a CPU."""
+    if noise is None:
+        return
+    track, waited, spans = process.track("noise of the machine"), waiting(noise), []
+    for it in noise["readings"]:
+        args = {key: value for key, value in it.items() if not key.endswith("_ns")}
+        name = f"others used {units.share(it['others'] / noise['cores'])} of {units.count(noise['cores'], 'core')}"
+        spans.append(Span(name, it["at_ns"], it["took_ns"], args))
+    for block in filter(waited, noise["blocks"]):
+        number, start_ns, took_ns, waited_ns, switches, *_ = block
+        about = {"round": number, "waited_us": waited_ns / 1000, "involuntary_switches": switches}
+        spans.append(Span("waited for a CPU", start_ns, took_ns, about))
+    for span in _nested(spans):
+        process.slice(track, "noise", span)
 
 
 def _fences(case: Case) -> dict[str, str]:

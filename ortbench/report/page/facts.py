@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from ortbench.analysis.comparing.claims import FASTER, NOISY, Fastest, fastest
 from ortbench.analysis.comparing.comparable import changes, unlike
 from ortbench.analysis.comparing.compare import lacks, rows
-from ortbench.analysis.comparing.pairs import TOO_FEW, is_faster
-from ortbench.analysis.findings.advice import copy_share, fastest
-from ortbench.analysis.findings.load_advice import slo_text
+from ortbench.analysis.comparing.pairs import TOO_FEW
+from ortbench.analysis.findings.load_advice import found_text, slo_text, tries_text
 from ortbench.analysis.findings.loop_advice import state_bytes
+from ortbench.analysis.findings.phrases import times, within
+from ortbench.analysis.findings.run_advice import copy_share
+from ortbench.analysis.findings.speedups import condition, on_device
+from ortbench.analysis.findings.sweep_advice import best_shapes
 from ortbench.analysis.items import best_mode, best_of
 from ortbench.analysis.loads.levels import (
     CONCURRENCY,
@@ -62,18 +66,31 @@ def _of_times(result: Result) -> Iterator[Fact]:
     cpu, copied = result.case(CPU), copy_share(result)
     if copied and cpu is not None and cpu.value(COPY_TIME) is not None:
         took, total = units.duration(cpu.value(COPY_TIME) or 0), units.duration(cpu.median(LATENCY) or 0)
-        name = "Copies at the edges" if copies_inside(result) else "Copies"
-        yield Fact(name, f"{DERIVED}{units.share(copied)}", f"of a run with CPU tensors: {DERIVED}{took} of {total}")
-    best, shown = fastest(result), timed[0]
-    if best is not None and best.speedup is not None:
-        interval = best.speedup.ci95
-        sure = f" (95 %: {units.ratio(interval[0])} to {units.ratio(interval[1])})" if interval else f"; {TOO_FEW}"
-        less = "" if is_faster(best) else ", not measurably faster"
-        yield Fact(
-            "Fastest mode", f"{units.ratio(best.speedup.value)}×", f"{best.mode} against cpu-tensors{sure}{less}"
+        name = "Copies of inputs and outputs" if copies_inside(result) else "Copies"
+        yield Fact(name, f"{DERIVED}{units.share(copied)}", f"of the latency of {CPU}: {DERIVED}{took} of {total}")
+    best, kept = fastest(result, on_device=False), fastest(result, on_device=True)
+    if best is not None:
+        yield Fact("Fastest mode", _speedup(best), _fastest_note(result, best))
+    if kept is not None and (best is None or kept.claim == FASTER):
+        note = (
+            f"{kept.mode}, {on_device(result, kept, best)[0]}" if kept.claim == FASTER else _fastest_note(result, kept)
         )
-        shown = best if is_faster(best) else shown
+        yield Fact("Tensors on the device", _speedup(kept), f"{note}{condition(result, kept.mode)}")
+    shown = next((it.case for it in (best, kept) if it is not None and it.is_faster), timed[0])
     yield from _WORK.get(result.kind, _of_whole)(result, shown)
+
+
+def _speedup(best: Fastest) -> str:
+    return "cannot tell" if best.claim == NOISY else times(best.speedup)
+
+
+def _fastest_note(result: Result, best: Fastest) -> str:
+    interval = best.speedup.ci95
+    sure = within(interval, units.digits) if interval else f"; {TOO_FEW}"
+    new = "" if condition(result, best.mode) else ", with new inputs and outputs in each inference"
+    if best.claim == NOISY:
+        return f"{NOISY}: {best.mode} is {times(best.speedup)} as fast as {CPU}{sure}{new}"
+    return f"{best.mode} compared with {CPU}{sure}{new}{'' if best.is_faster else ', not measurably faster'}"
 
 
 def _timed(result: Result) -> list[Case]:
@@ -84,16 +101,15 @@ def _of_whole(result: Result, shown: Case) -> Iterator[Fact]:
     """The figures of an inference or a chain in a mode, and what one copies."""
     median = shown.median(LATENCY) or 1
     one = KINDS[result.kind].work
-    many = "run" if one == "inference" else one
     what = f"Time per {one}" if is_rate(shown.mode, LATENCY) else f"One {one}"
-    yield Fact(what, units.duration(median), f"{shown.mode}, {units.rate(1e9 / median)} {many}s a second")
+    yield Fact(what, units.duration(median), f"{shown.mode}, {units.rate(1e9 / median)} {one}s/s")
     copying = next((case for case in _timed(result) if case.bytes_h2d or case.bytes_d2h), None)
     if copying is not None:
         there, back = copying.bytes_h2d or 0, copying.bytes_d2h or 0
         moved = bytes_inside(result)
         inside = f"; {units.size(moved)} more inside the graph" if moved else ""
         note = f"{units.size(there)} in and {units.size(back)} out, with {copying.mode}{inside}"
-        yield Fact(f"Copied per {many}", units.size(there + back), note)
+        yield Fact(f"Copied per {one}", units.size(there + back), note)
 
 
 def _of_loop(result: Result, shown: Case) -> Iterator[Fact]:
@@ -108,7 +124,7 @@ def _of_loop(result: Result, shown: Case) -> Iterator[Fact]:
         yield Fact(
             "Whole loop",
             units.duration(whole),
-            f"{shown.mode}, {count} step{'s' if count > 1 else ''}, {per_s} a second",
+            f"{shown.mode}, {count} step{'s' if count > 1 else ''}, {per_s} steps/s",
         )
     cpu = result.case(CPU)
     moved = None if cpu is None else state_bytes(cpu)
@@ -118,26 +134,31 @@ def _of_loop(result: Result, shown: Case) -> Iterator[Fact]:
 
 
 def _of_load(result: Result) -> Iterator[Fact]:
-    """The figures of a load: the most runs/s, the knee of that mode, the highest rate that keeps the SLO, latency at a rate."""
-    best = best_level(result)
+    """The figures of a load: the most inferences/s of both groups of modes, the knee, the highest rate that meets the SLO, latency
+    at a rate."""
+    best, kept_there = best_level(result), best_level(result, on_device=True)
+    for name, level in (("Most inferences/s", best), ("Tensors on the device", kept_there)):
+        if level is None or (best is not None and level is not best and rate_of(level) <= rate_of(best)):
+            continue
+        sure = within(interval(level, THROUGHPUT), units.rate)
+        yield Fact(
+            name, units.rate(rate_of(level)), f"{level.mode} {at(level).phrase}{sure}{condition(result, level.mode)}"
+        )
     if best is not None:
-        inside = interval(best, THROUGHPUT)
-        sure = "" if inside is None else f" (95 %: {units.rate(inside[0])} to {units.rate(inside[1])})"
-        yield Fact("Most runs/s", units.rate(rate_of(best)), f"{best.mode} {at(best).phrase}{sure}")
         own = measured(result, CONCURRENCY, best.mode)
         knee = knee_of(own)
         if knee is not None:
             bend = next(level for level in own if at(level).value == knee["concurrency"])
             found = bend.value("scaling")
-            times = "" if found in (None, 1) else f", {units.ratio(found or 1)} times one caller's runs/s"
-            note = f"{units.share(knee['share_of_peak'])} of the peak with {best.mode}{times}"
-            yield Fact("Knee", at(bend).text, note)
+            many = "" if found in (None, 1) else f", {times(found or 1)} the inferences/s of one client"
+            yield Fact(
+                "Knee", at(bend).text, f"{units.share(knee['share_of_peak'])} of the peak with {best.mode}{many}"
+            )
     rates = kept(result)
     if rates:
         mode = max(rates, key=lambda name: rates[name]["rate"])
-        low, high = map(units.rate, rates[mode]["ci95"])
-        note = f"{mode} keeps {slo_text(asked_of(result) or {})} (95 %: {low} to {high})"
-        yield Fact("Highest rate", f"{units.rate(rates[mode]['rate'])}/s", note)
+        met = f"{mode} meets {slo_text(asked_of(result) or {})} {found_text(rates[mode])}; {tries_text(rates[mode], asked_of(result) or {})}"
+        yield Fact("Highest rate", f"{units.rate(rates[mode]['rate'])} requests/s", f"{met}{condition(result, mode)}")
         return
     opened = [level for level in measured(result, RATE) if not is_full(level)]
     if opened:
@@ -149,11 +170,9 @@ def _of_load(result: Result) -> Iterator[Fact]:
 
 def _of_sweep(result: Result) -> Iterator[Fact]:
     """The figures of a sweep: its best shape, and the most that switching shapes costs for certain."""
-    best = result.best
-    if best is not None and best["mode"] is not None and (found := best["modes"][best["mode"]]) is not None:
-        per_s = units.rate(found["items_per_s"] or 0.0)
-        sure = "" if found["ci95"] is None else f" (95 %: {' to '.join(map(units.rate, found['ci95']))})"
-        yield Fact("Best shape", found["shape"], f"{best['mode']}, {per_s} items a second{sure}")
+    for name, (mode, found) in zip(("Best shape", "Tensors on the device"), best_shapes(result), strict=False):
+        per_s = f"{units.rate(found['items_per_s'] or 0.0)} items/s{within(found['ci95'], units.rate)}"
+        yield Fact(name, found["shape"], f"{mode}, {per_s}{condition(result, mode)}")
     costly = [it for it in result.switching or [] if has_a_cost(it)]
     if costly:
         most = max(costly, key=lambda it: it["ratio"])
@@ -205,7 +224,10 @@ def overview(results: Sequence[Result], names: Sequence[str]) -> Overview:
         said.append(Note(best))
     if {result.kind for result in results} == {LOAD}:
         return Overview(_loads(results, names), said, pictures, compared)
-    headed = (Column("result", Kind.NAME), *columns(Kind.NUMBER, "copies", "fastest mode", "speedup", *modes))
+    headed = (
+        Column("result", Kind.NAME),
+        *columns(Kind.NUMBER, "copies", "fastest mode", "speedup", "tensors on the device", "speedup there", *modes),
+    )
     lines = tuple(_row(name, result, modes) for name, result in zip(names, results, strict=True))
     if has_items(results):
         headed = (*headed, Column("best items/s"))
@@ -215,7 +237,10 @@ def overview(results: Sequence[Result], names: Sequence[str]) -> Overview:
 
 def _loads(results: Sequence[Result], names: Sequence[str]) -> Table:
     """A row for each load: the most runs/s, with which mode and how many callers, and the highest rate that keeps the SLO."""
-    headed = (Column("result", Kind.NAME), *columns(Kind.NUMBER, "most runs/s", "mode", "callers", "keeps SLO up to"))
+    headed = (
+        Column("result", Kind.NAME),
+        *columns(Kind.NUMBER, "peak inf/s", "mode", "clients", "highest rate in SLO"),
+    )
     rows = []
     for name, result in zip(names, results, strict=True):
         best, rates = best_level(result), kept(result)
@@ -227,15 +252,21 @@ def _loads(results: Sequence[Result], names: Sequence[str]) -> Table:
 
 def _row(name: str, result: Result, modes: Sequence[str]) -> tuple[str, ...]:
     by_mode = {case.mode: case for case in result.at_point()}
-    share, best = copy_share(result), fastest(result)
-    clear = best is not None and is_faster(best)
+    share = copy_share(result)
     return (
         name,
         NOTHING if share is None else f"{DERIVED}{units.share(share)}",
-        NOTHING if best is None else best.mode if clear else "none for certain",
-        NOTHING if best is None or best.speedup is None else f"{units.ratio(best.speedup.value)}×",
+        *(cell for on_device in (False, True) for cell in _fastest_cells(result, on_device)),
         *(_median_cell(by_mode.get(mode)) for mode in modes),
     )
+
+
+def _fastest_cells(result: Result, on_device: bool) -> tuple[str, str]:
+    """The fastest mode of a group, and its speedup."""
+    best = fastest(result, on_device)
+    if best is None:
+        return NOTHING, NOTHING
+    return best.mode if best.is_faster else "none for certain", times(best.speedup)
 
 
 def _items_cell(result: Result) -> str:

@@ -12,12 +12,14 @@ from hashlib import sha256
 from markupsafe import Markup
 
 from ortbench.analysis.findings.advice import headline, headline_of_many
+from ortbench.analysis.findings.finding import Finding
 from ortbench.core.safe_text import visible_lines
 from ortbench.core.version import __version__
 from ortbench.model.kinds import KINDS
 from ortbench.model.result import LOAD, LOOP, SWEEP, Result
 from ortbench.model.result_file import result_json
 from ortbench.report import history
+from ortbench.report.case_table import is_marked
 from ortbench.report.glossary import Entry, Group, entries
 from ortbench.report.history import Told
 from ortbench.report.model import DERIVED, Note, Report, Table
@@ -28,7 +30,7 @@ from ortbench.report.page.chart_svg.sheet import WIDE
 from ortbench.report.page.facts import Fact, facts, overview
 from ortbench.report.page.parts import Drawn, Section, drawn, filled_in, notes, sections, tables
 from ortbench.report.phrases import heading, remark, result_name
-from ortbench.report.run import build, derived_mark
+from ortbench.report.run import build
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,7 @@ class Part:
     headline: str
     heading: list[str]
     facts: list[Fact]
-    notes: list[Note]
+    notes: list[Note | Finding]
     pictures: list[Drawn]
     sections: list[Section]
     command: str
@@ -69,7 +71,7 @@ def build_page(results: Sequence[Result], names: Sequence[str], errors: Sequence
     )
 
 
-_ALWAYS = {"fence", "95% CI"}  # words that stand outside of tables too
+_ALWAYS = {"sync", "95% CI"}  # words that stand outside of tables too
 _GROUPS = (Group.MODES, Group.METRICS, Group.SWEEP, Group.RUN, Group.LOOP, Group.LOAD, Group.COSTS, Group.WORDS)
 _OF_KINDS = {
     Group.LOOP: {LOOP},
@@ -84,7 +86,7 @@ def _glossary(results: Sequence[Result], reports: Sequence[Report]) -> Table:
     shown = [table for report in reports for table in tables(report)]
     there = _ALWAYS | {case.mode for result in results for case in result.cases}
     there |= {column.name for table in shown for column in table.columns}
-    there |= {DERIVED} if any(map(derived_mark, shown)) else set()
+    there |= {DERIVED} if any(map(is_marked, shown)) else set()
     kinds = {result.kind for result in results}
     groups = [group for group in _GROUPS if _OF_KINDS.get(group, kinds) & kinds]
     there |= {"state", "feedback"} if Group.LOOP in groups else set()
@@ -169,7 +171,7 @@ class FirstPart:
     headline: str
     heading: Sequence[str] = ()
     facts: Sequence[Fact] = ()
-    notes: Sequence[Note] = ()
+    notes: Sequence[Note | Finding] = ()
     picture: Markup | None = None
     label: str = ""
     caption: str = ""

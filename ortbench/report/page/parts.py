@@ -12,12 +12,14 @@ from dataclasses import dataclass, replace
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from ortbench.analysis.findings.finding import Finding
 from ortbench.core.safe_text import visible_lines
 from ortbench.report.model import (
     BAD,
     UNCLEAR,
     Block,
     Column,
+    Findings,
     Kind,
     Medium,
     Note,
@@ -49,6 +51,7 @@ def filled_in(template: str, **values: object) -> str:
     )
     environment.filters["tied"] = _tied
     environment.filters["toned"] = lambda note: _CLASSES.get(note.tone, "")
+    environment.filters["followed"] = lambda note: note.next if isinstance(note, Finding) else ""
     environment.tests["flush_left"] = _is_flush_left
     environment.tests["in_words"] = lambda column: column.kind is Kind.WORDS
     text: str = environment.get_template(template).render(palette=PALETTE, **values)
@@ -113,11 +116,18 @@ def sections(parts: Iterable[Sequence[Block]]) -> list[Section]:
     return found
 
 
-def notes(report: Report) -> list[Note]:
-    """What a page says of a report before its tables: the notes that belong to no section."""
+def notes(report: Report) -> list[Note | Finding]:
+    """What a page says of a report before its tables: all findings, and the notes that belong to no section."""
     shown = [list(_shown_blocks(part)) for part in report.parts]
     plain = [part for part in shown if not any(isinstance(block, Title) for block in part)]
-    return [note for part in plain for block in part if isinstance(block, Notes) for note in block.notes]
+    found: list[Note | Finding] = []
+    for block in (block for part in plain for block in part):
+        match block:
+            case Notes():
+                found += block.notes
+            case Findings():
+                found += block.findings
+    return found
 
 
 def tables(report: Report) -> list[Table]:

@@ -17,6 +17,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from ortbench.core.errors import BenchmarkFailed
 from ortbench.core.safe_text import visible
 from ortbench.core.version import __version__
+from ortbench.model import kinds
 from ortbench.model.modes import CPU, HOST_ACCESSIBLE, LOOPS_DO, MODES_DO, PER_ITEM, SHARED, WHOLE_LOOP, mode_of
 from ortbench.model.protocol import Opened, Prepared, Program, ProgramLoop, ProgramTensor, ProgramWait, StepInput
 from ortbench.plan.loop_plan import Steps
@@ -117,12 +118,29 @@ def _about(plan: Plan, found: Program, command: Sequence[str]) -> str:
     needs = ["onnxruntime", "numpy", *filter(None, [found["session"]["module"]]), *_packages(found), *cuda]
     said = [
         _DO.get(plan.work.whole, MODES_DO)[mode],
+        f"Assumes {_assumed(plan, mode)}.",
         f"Needs {', '.join(needs)}; what waits for the device was proved with onnxruntime "
         f"{found['session']['onnxruntime']}, and can be another thing with another version or device.",
     ]
     paragraphs = [textwrap.fill(text, _WIDTH, break_long_words=False) for text in said]
     by = f"Written by ortbench {__version__}: {visible(' '.join(command))}"
     return "\n\n".join([*paragraphs, textwrap.fill(by, _WIDTH, break_long_words=False, break_on_hyphens=False)])
+
+
+_NEW_INPUTS = "new inputs from the host and outputs back on it in each inference, so it can replace any session.run"
+
+
+def _assumed(plan: Plan, mode: str) -> str:
+    """What a program relies on: new inputs in each inference, or tensors that stay where they are."""
+    looped = plan.work.whole == WHOLE_LOOP
+    if not mode_of(mode).on_device:
+        return "that the host may need the state in each step" if looped else _NEW_INPUTS
+    if looped:
+        return f"that {kinds.LOOP.on_device_needs}; what else a step takes and gives is copied in each step"
+    return (
+        f"that {kinds.RUN.on_device_needs} between inferences; where each inference has new inputs from the host, use --mode "
+        "host-accessible or device-tensors"
+    )
 
 
 def _in_docstring(text: str) -> str:

@@ -33,10 +33,16 @@ _THEME = Theme(
         "copy": "magenta",
         "inference": "green",
         "heading": "bold",
+        "rule": "bright_black",
         "bar.complete": "green",
         "bar.finished": "green",
         "bar.back": "bright_black",
         "progress.elapsed": "none",
+        "markdown.code": "bold",
+        "markdown.h1": "bold",
+        "markdown.h2": "bold",
+        "markdown.h3": "bold",
+        "markdown.link_url": "none",
         "progress.percentage": "none",
     }
 )
@@ -91,6 +97,21 @@ class Screen:
             for sign, its_style in (signs or {}).items():
                 whole.highlight_regex(rf"(?<!\S){re.escape(shown(sign))}(?!\S)", its_style)
             self._line(whole)
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether a terminal shows it, or something that asks for colours as one."""
+        return self._console.is_terminal
+
+    def command(self, text: str, label: str = "", label_style: str = "") -> None:
+        """Print a command that can be copied: a line that it does not fit ends with the shell's sign that it goes on."""
+        label, text = shown(label), shown(text)
+        goes_on = "" if "'" in text else " \\"  # within quotes it would be a part of the text
+        first, *more = wrapped(text, self.width - cell_len(label) - len(goes_on))
+        lines = [Text.assemble((label, label_style), first), *(Text(" " * cell_len(label) + line) for line in more)]
+        for line in lines[:-1]:
+            self._line(line.append(goes_on))
+        self._line(lines[-1])
 
     def blank(self) -> None:
         """Print an empty line."""

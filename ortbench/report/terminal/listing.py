@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
+from ortbench.analysis import freed
 from ortbench.analysis.findings import node_advice
 from ortbench.core import units
 from ortbench.core.safe_text import shortened, visible
@@ -82,10 +83,10 @@ def _print_memory(screen: Screen, memory: Memory, label: str) -> None:
 
 def _print_modes(screen: Screen, modes: Mapping[str, str | None], label: str) -> None:
     """Those that can be measured, and why the others cannot, each reason once."""
-    reasons = dict.fromkeys(why for why in modes.values() if why is not None)
-    cannot = [f"{', '.join(mode for mode, why in modes.items() if why == one)}: {one}" for one in reasons]
-    can = ", ".join(mode for mode, why in modes.items() if why is None)
-    screen.text(can + (f" (not {'; '.join(cannot)})" if cannot else ""), label=label)
+    screen.text(", ".join(mode for mode, why in modes.items() if why is None), label=label)
+    for one in dict.fromkeys(why for why in modes.values() if why is not None):
+        names = ", ".join(mode for mode, why in modes.items() if why == one)
+        screen.text(f"unsupported: {names}: {one}", label=" " * len(label))
 
 
 def _hardware(hardware: Device, on_host: bool) -> str:
@@ -115,6 +116,10 @@ def print_model(found: Inspected) -> None:
     if found["guessed_dims"] and found["not_run"] is None:  # which names them too
         guessed = ", ".join(found["guessed_dims"])
         screen.text(f"with {guessed} set to 1 (--dim, --shape)", label=" " * 10, style="unclear")
+    if "freed" in found:
+        screen.text(visible(freed.sentence(found["freed"], "shown")), label="  freed   ", style="unclear")
+    elif hint := freed.to_free([(it["name"], it["model_shape"]) for it in found["inputs"]], "batch"):
+        screen.text(visible(hint.removeprefix("; ")), label="  batch   ")
     operators, opsets, weights = found["operators"], found["opsets"], found["parameters_bytes"]
     if operators is not None and opsets is not None and weights is not None:
         screen.text(f"{sum(operators.values())}: {_counted(operators)}", label="  nodes   ")
@@ -157,6 +162,7 @@ def _print_placement(screen: Screen, found: Inspected) -> None:
     assert copies is not None  # where the placement is known
     for table in outline(copies):
         screen.blank()
+        screen.text(table.title, style="heading")
         print_table(screen, table)
     for sentence in node_advice.outlook(copies):
         screen.blank()
@@ -169,10 +175,12 @@ def _tensor(tensor: Tensor, name_width: int, type_width: int) -> str:
     model = ("x".join(dims) if fixed else f"[{', '.join(dims)}]") or "scalar"
     shape = None if tensor["shape"] is None else "x".join(map(str, tensor["shape"])) or "scalar"
     with_sizes = f" as {shape}" if shape is not None and shape != model else ""
+    kinds = freed.kinds_of(tensor["model_shape"])
+    told = f" ({kinds})" if kinds else ""
     if tensor["type"].startswith(("seq(", "optional(seq(")):
         with_sizes = " each" + (f", {sequence(tensor['tensors'])}" if "tensors" in tensor else "")
     size = f", {units.size(tensor['bytes'])}" if tensor["bytes"] is not None else ""
-    return f"{padded(visible(shortened(tensor['name'])), name_width)}  {padded(tensor['type'], type_width)}  {model}{with_sizes}{size}"
+    return f"{padded(visible(shortened(tensor['name'])), name_width)}  {padded(tensor['type'], type_width)}  {model}{with_sizes}{size}{told}"
 
 
 def _counted(operators: dict[str, int]) -> str:

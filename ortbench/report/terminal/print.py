@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
-from itertools import groupby
+from collections.abc import Collection, Hashable, Mapping, Sequence
+from itertools import groupby, pairwise
 from typing import TypeVar
 
 from rich.cells import cell_len
@@ -13,11 +13,14 @@ from rich.text import Text
 from ortbench.report.bars import COPIES, FILLS, PER_RUN, SPLIT, bar
 from ortbench.report.model import (
     KEY,
+    NOTHING,
+    UNCLEAR,
     WIDE,
     Block,
     Cell,
     Column,
     Conclusion,
+    Findings,
     Heading,
     Hint,
     Kind,
@@ -36,8 +39,8 @@ from ortbench.report.terminal.console import Screen, shown, wrapped
 NARROW = 19  # characters of a long name; with so few every table of nodes fits 80 columns
 _ROOMY = 118  # cells that leave room for long names
 _GAP = 2  # cells between two columns
-_BAR_LEAST, _BAR_MOST, _BAR_ENDLESS = 16, 60, 24  # cells of the longest bar; the last where lines have no end
-_NAME_LEAST = 16  # cells that are left to a long name beside its figures
+_BAR_LEAST, _BAR_MOST, _BAR_ENDLESS = 12, 60, 24  # cells of the longest bar; the last where lines have no end
+_NAME_LEAST = 22  # cells that are left to a long name beside its figures: no mode has a longer one
 _BARS = Column(SPLIT, Kind.WORD)
 _FLUSH_RIGHT = {Kind.NUMBER, Kind.TIME}
 FILL_STYLES = {
@@ -76,7 +79,7 @@ class Grid:
         rows = table.cut_rows(WIDE if screen.width >= _ROOMY else NARROW)
         self._screen = screen
         self._unit = shown(table.unit)
-        self._bars = table.bars
+        self._bars, self._groups = table.bars, table.groups
         self._cells = {column: [_seen(row[at]) for row in rows] for at, column in enumerate(table.columns)}
         self._widths = {
             column: max(map(cell_len, (shown(column.name), self._unit_of(column), *cells)))
@@ -111,16 +114,46 @@ class Grid:
             if number:
                 self._screen.blank()
             left = self._screen.width - self._width(columns) + _BAR_LEAST
-            self._screen.show(self._rich(columns, _BAR_ENDLESS if self._screen.endless else min(left, _BAR_MOST)))
+            rows = self._telling(columns[len(key) :]) if number and self._is_named(key) else None
+            self._print_part(columns, _BAR_ENDLESS if self._screen.endless else min(left, _BAR_MOST), rows)
 
-    def _rich(self, columns: Sequence[Column], bar_width: int) -> RichTable:
-        rich = RichTable(box=None, pad_edge=False, header_style="heading", padding=(0, 1))
-        has_times = any(column.kind is Kind.TIME for column in columns)
+    def _is_named(self, key: Sequence[Column]) -> bool:
+        """Whether each row has its whole name, so that it stands without those above it."""
+        return all(cell for column in key for cell in self._cells[column])
+
+    def _telling(self, columns: Sequence[Column]) -> set[int]:
+        """The rows that have something in one of some columns."""
+        cells = zip(*(self._cells[column] for column in columns), strict=True)
+        return {at for at, row in enumerate(cells) if set(row) != {NOTHING}}
+
+    def _print_part(self, columns: Sequence[Column], bar_width: int, only: Collection[int] | None) -> None:
+        """Print some of its columns, of all rows or of some, with a light rule above each group of rows that has a title."""
+        cells = [self._drawn(bar_width) if it is _BARS else map(_cell, self._cells[it]) for it in columns]
+        rows = list(zip(*cells, strict=True))
+        begins = [0, *(at for at, _ in self._groups), len(rows)]
+        width = min(self._screen.width, self._width(columns) + (bar_width - _BAR_LEAST) * (_BARS in columns))
+        for (begin, end), title in zip(pairwise(begins), ("", *(title for _, title in self._groups)), strict=True):
+            shown_rows = [rows[at] for at in range(begin, end) if only is None or at in only]
+            if title and shown_rows:
+                rule = shown("─") * (width - cell_len(shown(title)) - 1)
+                self._screen.text(f"{shown(title)} {rule}", style="rule")
+            self._screen.show(self._rich(columns, shown_rows, bar_width, headed=not begin))
+
+    def _rich(
+        self, columns: Sequence[Column], rows: Sequence[Sequence[Text]], bar_width: int, *, headed: bool
+    ) -> RichTable:
+        rich = RichTable(box=None, pad_edge=False, header_style="heading", padding=(0, 1), show_header=headed)
+        has_times = bool(self._unit) and any(column.kind is Kind.TIME for column in columns)
         for column in columns:
             heading = f"{shown(column.name)}\n{self._unit_of(column)}" if has_times else shown(column.name)
-            rich.add_column(heading, justify="right" if column.kind in _FLUSH_RIGHT else "left", overflow="fold")
-        cells = [self._drawn(bar_width) if it is _BARS else map(_cell, self._cells[it]) for it in columns]
-        for row in zip(*cells, strict=True):
+            rich.add_column(
+                heading,
+                justify="right" if column.kind in _FLUSH_RIGHT else "left",
+                overflow="fold",
+                # groups of rows are tables of their own, in line with each other
+                width=(bar_width if column is _BARS else self._widths[column]) if self._groups else None,
+            )
+        for row in rows:
             rich.add_row(*row)
         return rich
 
@@ -152,15 +185,15 @@ def _painted(line: str) -> Text:
 _FIGURES = 2  # the last of the groups of columns beside which names must have room
 
 
-def print_report(report: Report) -> None:
-    """Print a report to standard output, with an empty line between its parts."""
+def print_report(report: Report, verbose: bool = False) -> None:
+    """Print a report to standard output, with an empty line between its parts; `verbose`: with all findings."""
     screen, begun = Screen(), False
     for part in report.parts:
         blocks = [block for block in part if Medium.TERMINAL in block.media and not _is_empty(block)]
         if blocks and begun:
             screen.blank()
         for block in blocks:
-            _print(screen, block)
+            _print(screen, block, verbose)
         begun = begun or bool(blocks)
 
 
@@ -170,12 +203,14 @@ def _is_empty(block: Block) -> bool:
             return not block.rows
         case Notes():
             return not block.notes
+        case Findings():
+            return not block.findings
         case SavedIn():
             return block.folder is None
     return False
 
 
-def _print(screen: Screen, block: Block) -> None:
+def _print(screen: Screen, block: Block, verbose: bool) -> None:
     match block:
         case Title():
             screen.text(block.text, style="heading")
@@ -194,11 +229,25 @@ def _print(screen: Screen, block: Block) -> None:
         case Notes():
             for note in block.notes:
                 screen.text(note.text, label=f"{note.sign} ", label_style=note.tone)
+        case Findings():
+            _print_findings(screen, block, verbose)
         case Conclusion():
             style = block.tone or "heading"
             screen.text(block.text, label=block.label, style=style, label_style=style)
         case SavedIn():
             screen.text(f"Saved in {block.folder}")
+
+
+def _print_findings(screen: Screen, block: Findings, verbose: bool) -> None:
+    """Print findings, what to do next below each; a command stands on a line of its own, to be copied."""
+    found, left = block.shown(verbose)
+    for it in found:
+        screen.text(it.text, label="! " if it.tone == UNCLEAR else "• ", label_style=it.tone)
+        if it.next:
+            show = screen.command if it.is_command else screen.text
+            show(it.next, label="  Next: ", label_style="heading")
+    if left:
+        screen.text(left, label="  ")
 
 
 def _print_side_by_side(screen: Screen, block: SideBySide) -> None:
@@ -212,6 +261,8 @@ def _print_side_by_side(screen: Screen, block: SideBySide) -> None:
             labels, more = numbers(len(block.names)), block.more[1:]
             grid = Grid(block.numbered, screen)
     indent = max(map(cell_len, map(shown, labels))) + 2
+    for line in block.shared:
+        screen.text(line)
     for name, label, heading in zip(block.names, labels, block.headings, strict=True):
         for number, line in enumerate(heading if name == label else [name, *heading]):
             screen.text(line, label=("" if number else label).ljust(indent))

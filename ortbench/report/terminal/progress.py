@@ -5,9 +5,13 @@ from __future__ import annotations
 import math
 import sys
 import time
+from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
 
+from rich.cells import cell_len, set_cell_size
+from rich.console import RenderableType
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.text import Text
 
 from ortbench.core import safe_text
 from ortbench.plan.plan import Observer
@@ -16,13 +20,40 @@ from ortbench.report.terminal.console import console, shortened
 _PROGRESS_WIDTH = 20  # cells
 
 
+_WORTH_A_LINE_S = 10.0  # a shorter measurement is over before anybody has read how long it takes
+
+
+class ForecastLine(Observer):
+    """What is no terminal gets a line at the start: how long something takes."""
+
+    def __init__(self, what: str = "measuring") -> None:
+        self._what = what
+
+    def forecast(self, seconds: float) -> None:
+        if seconds >= _WORTH_A_LINE_S:
+            told = f"{math.ceil(seconds)} s" if seconds < 120 else f"{math.ceil(seconds / 60)} min"
+            print(f"ortbench: {self._what} takes about {told} at most", file=sys.stderr, flush=True)
+
+
+class _Bar(Progress):
+    """The bar, and below it what is known so far."""
+
+    lines: Sequence[Text] = ()
+
+    def get_renderables(self) -> Iterable[RenderableType]:
+        yield self.make_tasks_table(self.tasks)
+        yield from self.lines
+
+
 class LiveProgress(Observer):
-    """A progress bar on stderr. It is drawn between blocks, as drawing during one takes a core from it, and once a second
+    """A progress bar on stderr, and below it what is known so far of what is measured. It is drawn between blocks, as drawing during one takes a core from it, and once a second
     where one of them, or a step before them, takes longer than that."""
 
+    shows_estimates = True
     _EVERY_S = 0.2
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
         self._console = console(sys.stderr)
         columns = (
             BarColumn(bar_width=_PROGRESS_WIDTH),
@@ -31,10 +62,10 @@ class LiveProgress(Observer):
             TextColumn("{task.fields[left]}"),
             TextColumn("{task.description}", markup=False),
         )
-        self._progress = Progress(*columns, console=self._console, transient=True, auto_refresh=False)
+        self._progress = _Bar(*columns, console=self._console, transient=True, auto_refresh=False, get_time=clock)
         self._task = self._progress.add_task("starting", total=1.0, left="")
         self._drawn = self._share = 0.0
-        self._begun = time.monotonic()
+        self._begun = clock()
 
     def __enter__(self) -> LiveProgress:
         if self._console.is_interactive:
@@ -53,12 +84,22 @@ class LiveProgress(Observer):
         self._draw_soon(description="measuring", completed=share)
 
     def left(self, seconds: float) -> None:
-        gone = time.monotonic() - self._begun
+        gone = self._clock() - self._begun
         self._share = max(self._share, gone / max(gone + seconds, 1e-9))  # never back, though it may stand still
         self._draw_soon(completed=self._share, left=f"{timedelta(seconds=math.ceil(seconds))} left")
 
+    def estimates(self, rows: Sequence[tuple[str, str]]) -> None:
+        """They are drawn with the bar, which `left` has drawn before the next block."""
+        shown = [(safe_text.shown(name, sys.stderr), safe_text.shown(text, sys.stderr)) for name, text in rows]
+        most = max(1, self._console.height - 3)  # a line more than the terminal has would stay behind
+        width = max((cell_len(name) for name, _ in shown), default=0)
+        lines = [f"{set_cell_size(name, width)}  {text}" for name, text in shown]
+        if len(lines) > most:
+            lines[most - 1 :] = [f"and {len(lines) - most + 1} more"]
+        self._progress.lines = [Text(shortened(line, self._console.width), no_wrap=True) for line in lines]
+
     def _draw_soon(self, **fields: object) -> None:
-        if time.monotonic() - self._drawn > self._EVERY_S:
+        if self._clock() - self._drawn > self._EVERY_S:
             self._draw(**fields)
         else:
             self._progress.update(self._task, **fields)  # type: ignore[arg-type]
@@ -66,4 +107,4 @@ class LiveProgress(Observer):
     def _draw(self, **fields: object) -> None:
         if self._progress.live.is_started:
             self._progress.update(self._task, refresh=True, **fields)  # type: ignore[arg-type]
-            self._drawn = time.monotonic()
+            self._drawn = self._clock()

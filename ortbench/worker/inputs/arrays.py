@@ -39,7 +39,10 @@ def resolve_shapes(
     for name in dims:
         if name not in symbols:
             has = f"it has {', '.join(sorted(symbols))}" if symbols else "it has none"
-            raise BadInput(f"--dim {name}: the model has no such symbolic dimension; {has}")
+            from ortbench.analysis.freed import to_free  # for a message alone
+
+            hint = to_free([(spec.name, spec.shape) for spec in inputs], name)
+            raise BadInput(f"--dim {name}: the model has no such symbolic dimension; {has}{hint}")
     sizes = {name: size for name, size in dims.items() if isinstance(size, int)} | dict(known or {})
     for spec in inputs:  # what --shape says of a named dimension holds for every input that uses the name
         for dim, size in zip(spec.shape, shapes.get(spec.name, ()), strict=False):
@@ -104,7 +107,6 @@ def _sum_up(sizes: dict[str, int], sums: Mapping[str, str], symbols: set[str], l
 
 
 def _check_known(where: str, unknown: set[str], symbols: set[str]) -> None:
-    """Raises `BadInput`: there are unknown names in a sum."""
     for other in sorted(unknown):
         if other == STEP:
             raise BadInput(f"{where}: only a loop has steps")
@@ -134,7 +136,7 @@ def make(
         made_up = {
             "--shape": request.shapes,
             "--dim": request.dims,
-            "--length": request.lengths,
+            "--sequence-tensors": request.lengths,
             "--range": request.ranges,
         }
         for option, given in made_up.items():
@@ -165,10 +167,10 @@ def _check_lengths(inputs: Sequence[TensorSpec], request: Inputs) -> None:
     for name in request.lengths:
         if name not in sequences:
             has = f"it has {', '.join(sequences)}" if sequences else "it has none"
-            raise BadInput(f"--length {name}: the model has no such input that is a sequence; {has}")
+            raise BadInput(f"--sequence-tensors {name}: the model has no such input that is a sequence; {has}")
     missing = [name for name in sequences if name not in request.lengths]
     if missing and request.path is None:
-        options = " ".join(f"--length {name}=N" for name in missing)
+        options = " ".join(f"--sequence-tensors {name}=N" for name in missing)
         raise BadInput(
             f"{', '.join(map(repr, missing))}: a sequence has any number of tensors; say how many: {options}"
         )

@@ -141,7 +141,6 @@ def _of_graph(graph: Any, outer: Mapping[str, bool | None]) -> Iterator[str]:
 
 
 def _of_nodes(nodes: Any, known: Mapping[str, bool | None], where: str) -> Iterator[str]:
-    """Those of some nodes and of the graphs inside them."""
     seen = dict(known)
     for node in nodes:
         if node.op_type == "Constant":

@@ -105,7 +105,6 @@ class Callers:
             seats.append(seat)
 
     def seats(self, mode: str, count: int) -> list[Seat]:
-        """What the first callers have of a mode."""
         return self._seats[mode][:count]
 
     def thread(self, number: int) -> ThreadPoolExecutor:

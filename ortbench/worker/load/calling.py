@@ -87,9 +87,8 @@ def wait_until(at_ns: int) -> None:
         time.sleep((left - _NEAR_NS) / 1e9 if left > _NEAR_NS else 0)
 
 
-_SPIN_NS = (
-    150_000  # before a moment: a sleep ends late by less, and nobody waits longer for Python's lock, which it holds
-)
+# Before a moment: a sleep ends late by less, and nobody waits longer for Python's lock, which it holds.
+_SPIN_NS = 150_000
 _SLICE_NS = 200_000_000  # the longest sleep, after which it is seen whether the level goes on
 
 

@@ -78,7 +78,6 @@ def load_open(
 
 
 def load_end(state: State) -> dict[str, object]:
-    """Let the callers go, and their threads, sessions and buffers."""
     if state.callers is not None:
         state.callers.close()
         state.callers = None

@@ -7,7 +7,6 @@ import itertools
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from functools import partial
 from threading import Barrier
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +16,7 @@ import onnxruntime as ort
 from ortbench.core import ep_packages
 from ortbench.core.ep_names import CPU_EP
 from ortbench.core.errors import BenchmarkFailed, one_line, ort_text
+from ortbench.model.protocol import FAILED, NOT_OFFERED, PASSED, Check
 from ortbench.worker import messages
 from ortbench.worker.modes.make import unsupported_modes
 from ortbench.worker.proofs.outputs import difference, poison
@@ -41,7 +41,7 @@ from ortbench.worker.session.runtime import own_package
 from ortbench.worker.session.tensors import Array, TensorSpec
 
 if TYPE_CHECKING:
-    from ortbench.model.protocol import Check, EpDevice, ListedEp, Streams
+    from ortbench.model.protocol import EpDevice, ListedEp, Streams
     from ortbench.worker.opened import Opened
 
 _NO_COPIES = "does not use DEFAULT memory of a non-CPU device"  # ONNX Runtime's words for an EP on the CPU, say
@@ -144,7 +144,6 @@ def _streams(provider: Provider) -> Streams:
     return {"offered": why is None, "why": why}
 
 
-PASSED, FAILED, NOT_OFFERED = "passed", "failed", "not offered"
 _TYPES = ("float", "float16", "double", "int8", "uint8", "int32", "int64", "bool")
 _SIZES = (0, 1, 3, 1000, 1 << 20)  # elements
 _AT_ONCE = 100  # values
@@ -193,35 +192,33 @@ def _of_memory(device: Any, memory: EpDeviceMemory | None, kind: str) -> Iterato
         yield _check("allocate", f"{kind} memory", NOT_OFFERED, f"memory_info({kind}) is None")
         return
     answer = memory_trial.answer(device, memory.info)
-    yield _tried("allocate", f"{kind} memory, sizes from 0 elements to 1 MiB", lambda: _allocate(memory))
-    yield _tried("allocate", f"{kind} memory, {_AT_ONCE} values at a time", lambda: _many(memory))
+    yield _tried("allocate", f"{kind} memory, sizes from 0 elements to 1 MiB", _allocate, memory)
+    yield _tried("allocate", f"{kind} memory, {_AT_ONCE} values at a time", _many, memory)
     if answer.on_host:
         yield _check("copy", f"{kind} memory", NOT_OFFERED, "it is ordinary host memory, which is bound in place")
         return
     if answer.copies_lack is not None and not answer.failed:
         yield _check("copy", f"{kind} memory", NOT_OFFERED, answer.copies_lack)
         return
-    yield _tried("copy", f"{kind} memory in and out, {', '.join(_TYPES)}", partial(_rounds, memory))
-    yield _tried("copy", f"{kind} memory to {kind} memory", lambda: _inside(memory))
+    yield _tried("copy", f"{kind} memory in and out, {', '.join(_TYPES)}", _rounds, memory)
+    yield _tried("copy", f"{kind} memory to {kind} memory", _inside, memory)
 
 
-def _allocate(memory: EpDeviceMemory) -> str:
+def _allocate(memory: EpDeviceMemory) -> None:
     for count in _SIZES:
         memory.allocate(TensorSpec(f"{count} elements", "tensor(float)", (count,)), (count,))
-    return ""
 
 
-def _many(memory: EpDeviceMemory) -> str:
+def _many(memory: EpDeviceMemory) -> None:
     """All are there at once, so that each must keep its own contents."""
     spec = TensorSpec("value", "tensor(float)", (64,))
     values = [memory.allocate(spec, (64,)) for _ in range(_AT_ONCE)]
     addresses = sorted(value.data_ptr() for value in values)
     if any(after - before < 256 for before, after in itertools.pairwise(addresses)):
         raise BenchmarkFailed("values that are there at the same time overlap")
-    return ""
 
 
-def _rounds(memory: EpDeviceMemory) -> str:
+def _rounds(memory: EpDeviceMemory) -> None:
     problems: dict[str, list[str]] = {}
     for element in _TYPES:
         try:
@@ -230,7 +227,6 @@ def _rounds(memory: EpDeviceMemory) -> str:
             problems.setdefault(ort_text(error), []).append(element)
     if problems:
         raise BenchmarkFailed("; ".join(f"{', '.join(elements)}: {problem}" for problem, elements in problems.items()))
-    return ""
 
 
 def _round(memory: EpDeviceMemory, element: str) -> None:
@@ -252,21 +248,21 @@ def _arrives(memory: EpDeviceMemory, spec: TensorSpec, sent: Array, first: Any, 
     return np.array_equal(sent, back)
 
 
-def _inside(memory: EpDeviceMemory) -> str:
+def _inside(memory: EpDeviceMemory) -> None:
     spec = TensorSpec("value", "tensor(float)", (1000,))
     one, other = memory.allocate(spec, (1000,)), memory.allocate(spec, (1000,))
     if not _arrives(memory, spec, np.arange(1000, dtype=np.float32), one, other):
         raise BenchmarkFailed("other bytes arrive")
-    return ""
 
 
-def _tried(part: str, what: str, call: Callable[[], str]) -> Check:
+def _tried(part: str, what: str, call: Callable[[EpDeviceMemory], None], memory: EpDeviceMemory) -> Check:
     with messages.about(f"checking: {part}: {what}"):
         try:
-            return _check(part, what, PASSED, call())
+            call(memory)
         except Exception as error:
             return _check(part, what, FAILED, ort_text(error))
+    return _check(part, what, PASSED, "")
 
 
 def _check(part: str, what: str, verdict: str, how: str) -> Check:
-    return {"part": part, "what": what, "verdict": verdict, "how": one_line(how) if how else ""}
+    return Check(part=part, what=what, verdict=verdict, how=one_line(how) if how else "")

@@ -1,4 +1,4 @@
-"""The pass behind `--memory`: one mode in a worker of its own, and what it takes of memory.
+"""The pass behind `--measure-memory`: one mode in a worker of its own, and what it takes of memory.
 
 The worker makes the session, then the mode's buffers, then runs, and nothing else: no plain run with arrays, whose tensors
 an arena would keep. What such a run gives is known from the worker that measured, in shape.

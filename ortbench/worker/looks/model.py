@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ortbench.model.protocol import Content, Inspected
     from ortbench.model.schema import Tensor
 
-_WAYS_OUT = "--shape and --dim change their shapes; ortbench run --nodes takes real ones"
+_WAYS_OUT = "--shape and --dim change their shapes; ortbench run --measure-nodes takes real ones"
 
 
 def inspect_model(path: str, target: Target | None, request: Inputs) -> Inspected:

@@ -1,5 +1,5 @@
 """ONNX Runtime's own profile of a few runs: when each node ran, on which EP, for how long; and the passes behind
-`ortbench run --nodes` and `ortbench inspect --ep`.
+`ortbench run --measure-nodes` and `ortbench inspect --ep`.
 
 Profiling slows a run severalfold, so it has a session of its own and nothing in a profile is ever a measurement. The
 times are those of the host: on an EP that works asynchronously a node's time is that of its launch.

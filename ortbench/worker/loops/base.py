@@ -80,8 +80,6 @@ def _last(noted: list[int], count: int) -> list[int]:
 
 
 class LoopMode(PartsMode):
-    """A loop in one mode."""
-
     whole = WHOLE_LOOP
     bytes_in: int | None = None
     bytes_out: int | None = None
@@ -118,7 +116,6 @@ class LoopMode(PartsMode):
             raise self._broke(self._times[done:], begun, error) from None
 
     def _broke(self, done: list[int], begun: bool, error: Exception) -> BenchmarkFailed:
-        """What ended a loop, with what was measured of it until then."""
         why = str(error) if isinstance(error, OrtbenchError) else ort_text(error)
         if not begun:
             return BenchmarkFailed(f"bringing the first state there failed: {why}")
@@ -151,7 +148,6 @@ class LoopMode(PartsMode):
         return [*found, *zip(last, loop.last, strict=True)]
 
     def _called(self, name: str, number: int) -> str:
-        """An output of a step, for messages."""
         return f"{name} of step {number}" if self._loop.count > 1 else name
 
     def proofs(self, rtol: float | None, atol: float | None, others: Mapping[str, Mode]) -> Sequence[Proof]:

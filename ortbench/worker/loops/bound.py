@@ -55,8 +55,6 @@ class State:
 
 
 class BoundLoop(LoopMode):
-    """A loop with IO binding."""
-
     single: type[BoundMode]  # the mode of single inferences that has its memory, and proves its fence
     one_buffer = False  # past and present of a state share one
     leaves_to_ort = True  # ONNX Runtime allocates a state that grows, where it can
@@ -67,6 +65,7 @@ class BoundLoop(LoopMode):
         self._steps = steps
         self._single = self.single.make(model, loop.early)
         self.fence: Fence = self._single.fence
+        self.refused = self._single.refused
         self._values: dict[tuple[str, Shape], Any] = {}
         self._ins = [list(self._in_slots(number)) for number in range(loop.count)]
         self._outs = [list(self._out_slots(number)) for number in range(loop.count)]

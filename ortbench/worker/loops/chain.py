@@ -1,28 +1,194 @@
-"""A chain in one mode, and how it is set up by the mode's name."""
+"""A chain in one mode, and how it is set up by the mode's name; with stages in mode `device-resident`, where what links give and take
+stays on the device if both ends are on it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from numpy import median
 
 from ortbench.core.errors import BenchmarkFailed, OrtbenchError, WrongOutputs
 from ortbench.model.modes import CPU, WHOLE_CHAIN
+from ortbench.plan.loop_plan import Steps
 from ortbench.worker.loops.base import LoopMode, PartsMode
+from ortbench.worker.loops.bound import State
 from ortbench.worker.loops.chain_data import ChainData, OpenStage, of_stage
-from ortbench.worker.loops.chain_resident import Links, ResidentStage
-from ortbench.worker.loops.cpu import CpuStage, Taken
+from ortbench.worker.loops.data import LoopData
+from ortbench.worker.loops.modes import CpuStage, ResidentLoop, Taken
 from ortbench.worker.modes.base import Mode, Proof, Step
+from ortbench.worker.modes.slots import Slot, apart, copied_bytes, download, overwrite, upload
+from ortbench.worker.proofs import outputs as output_arrays
 from ortbench.worker.proofs.fence import Fence
 from ortbench.worker.session.memory import Copy
-from ortbench.worker.session.tensor_memory import Bound
-from ortbench.worker.session.tensors import Value
+from ortbench.worker.session.session import Model
+from ortbench.worker.session.tensor_memory import Bound, Place
+from ortbench.worker.session.tensors import Array, TensorSpec, Value, host_value, host_view
 from ortbench.worker.timing import took
 
 if TYPE_CHECKING:
     from ortbench.model.schema import LinkTimes, StageBytes
+
+
+@dataclass(frozen=True)
+class Handed:
+    """What a link gives: a value that is taken where it is, or, where there is none, an array that it is copied from."""
+
+    value: Any
+    array: Array
+
+
+@dataclass(frozen=True)
+class Links:
+    taken: Mapping[str, Handed]  # what they give, by the name of the input
+    given: Collection[str]  # the outputs that they take
+    read: Collection[str]  # those of them that the stage copies to the host once, behind its last step
+
+
+class ResidentStage(ResidentLoop):
+    """Device tensors. What no link gives is copied in, what none takes is copied out; `keep` leaves it where it is."""
+
+    def __init__(self, model: Model, loop: LoopData, steps: Steps, links: Links) -> None:
+        self._links = links
+        # By the number of the state: what its last step leaves, where somebody wants it.
+        self._ends: dict[int, Slot] = {}
+        self._take: Copy | None = None
+        super().__init__(model, loop, steps)
+        assert self.bytes_in is not None
+        assert self.bytes_out is not None
+        self.bytes_in += copied_bytes(self._taken_slots())
+        self.bytes_out += copied_bytes(self._finals)
+
+    def _first_bytes(self) -> int:
+        return copied_bytes(self._first_slots())
+
+    def begin(self) -> None:
+        super().begin()
+        if self._take is None:
+            self._take = upload(self._taken_slots())
+        self._take()
+
+    def _taken_slots(self) -> list[Slot]:
+        return [slot for slot in self._ins[0] if slot.spec.name in self._links.taken]
+
+    # What links give
+
+    def _is_moved(self, name: str) -> bool:
+        return super()._is_moved(name) and name not in self._links.taken
+
+    def _in_slot(self, spec: TensorSpec, place: Place, array: Array) -> Slot:
+        handed = self._links.taken.get(spec.name)
+        if handed is None:
+            return super()._in_slot(spec, place, array)
+        memory = self._single.memory_for(spec, place)
+        if handed.value is not None:
+            return Slot(spec, handed.array, handed.value, memory, stays=True)
+        if place.on_host and not spec.is_packed:  # it can be read where it is
+            return Slot(spec, handed.array, host_value(spec, handed.array), memory, stays=True)
+        return Slot(spec, handed.array, self._value(spec, handed.array.shape, memory), memory, stays=False)
+
+    def _first_slot(self, state: State, array: Array) -> Slot | None:
+        handed = self._links.taken.get(state.name_in)
+        if handed is None:
+            return super()._first_slot(state, array)
+        return None if handed.value is not None else super()._first_slot(state, handed.array)
+
+    def _state_value(self, state: State, number: int) -> Any:
+        handed = self._links.taken.get(state.name_in)
+        is_taken = number == 0 and handed is not None and handed.value is not None
+        return handed.value if is_taken and handed is not None else super()._state_value(state, number)
+
+    def _first_value(self, state: State, array: Array) -> Any:
+        handed = self._links.taken.get(state.name_in)
+        return super()._first_value(state, array) if handed is None or handed.value is None else handed.value
+
+    # What links take
+
+    def _is_read(self, name: str, number: int) -> bool:
+        if name in self._links.given:
+            return name in self._links.read and number == self._loop.count - 1
+        return super()._is_read(name, number)
+
+    def _final_slots(self) -> list[Slot]:
+        end = self._loop.count - 1
+        for number, (state, last) in enumerate(zip(self._states, self._loop.last, strict=True)):
+            name = state.name_out
+            if name in self._links.given or name not in self._steps.keep:
+                own, memory = bool(state.buffers), state.memory
+                value = self._next_value(state, end) if own else memory.allocate(state.spec, last.shape)
+                spec = replace(state.spec, name=name)
+                self._ends[number] = Slot(spec, np.empty_like(last), value, memory, stays=False)
+        is_read = {number: self._is_read(slot.spec.name, end) for number, slot in self._ends.items()}
+        return [slot for number, slot in self._ends.items() if is_read[number] and slot.array.size]
+
+    def _bind_grown(self, state: State, place: int, number: int) -> None:
+        if number == self._loop.count - 1 and place in self._ends:  # where others look for it
+            self._bind_grown_into(state, place, self._ends[place].value)
+        else:
+            super()._bind_grown(state, place, number)
+
+    def end(self, out: int) -> Slot:
+        """Where the last step leaves an output, by its place in the model."""
+        number = self._loop.state_of(out)
+        return self._outs[-1][self._free.index(out)] if number is None else self._ends[number]
+
+    def handed(self, out: int, stays: bool) -> Handed:
+        slot = self.end(out)
+        if stays:
+            return Handed(slot.value, slot.array)
+        return Handed(None, host_view(slot.spec, slot.value) if is_seen(slot) else slot.array)
+
+    # What came of it
+
+    def state(self, number: int) -> list[Array]:
+        found = super().state(number)
+        if number == self._loop.count - 1:
+            for place, slot in self._ends.items():
+                if slot in self._finals:
+                    found[place] = slot.array
+        return found
+
+    def poison(self) -> None:
+        super().poison()
+        for number, slot in self._ends.items():
+            if slot.array.size:
+                overwrite([slot], [output_arrays.poison(self._loop.last[number])])
+
+    # What a link would cost through the host
+
+    def copy_out(self, out: int) -> Copy | None:
+        """The copy of an output to the host; None where it is there."""
+        slot = self.end(out)
+        return None if is_on_host(slot) else download(apart([slot]))
+
+    def copy_in(self, into: int) -> Copy | None:
+        """The copy of an input to the device, fenced; None where it is read on the host. What it copies is what is there."""
+        spec, place = self._model.inputs[into], self._model.places.inputs[into]
+        if place.on_host:
+            return None
+        number = self._loop.state_in(into)
+        if number is not None:
+            state = self._states[number]
+            array = self._loop.first[number]
+            value = self._first_value(state, array) if not state.buffers else self._state_value(state, 0)
+        else:
+            slot = next(slot for slot in self._ins[0] if slot.spec.name == spec.name)
+            array, value = self._loop.feeds[0][spec.name], slot.value
+        memory = self._single.memory_for(spec, place)
+        return self._single.until_there(upload([Slot(spec, np.ascontiguousarray(array), value, memory, stays=False)]))
+
+
+def is_seen(slot: Slot) -> bool:
+    """Whether the host can read what is bound where it is."""
+    return is_on_host(slot) and not slot.spec.is_packed
+
+
+def is_on_host(slot: Slot) -> bool:
+    return slot.stays or slot.memory.kind == "host"
+
 
 _LINK_NS = 50_000_000  # so long is each copy of a link repeated, as long as there are some and not too many
 _LEAST, _MOST = 5, 200

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from ortbench.analysis.freed import TO_FREE
 from ortbench.core.errors import BadInput, OrtbenchError, from_data, to_data
 from ortbench.model.tensor_patterns import expanded, nearest
 from ortbench.plan.chain_plan import Chain, End, Link, Stage
@@ -30,15 +31,12 @@ from ortbench.worker.session.tensors import Array, TensorSpec
 
 @dataclass(eq=False)
 class OpenStage:
-    """A stage whose model is open."""
-
     asked: Stage
     model: Model
     loop: LoopData = field(init=False)  # its arrays; there once the stages before it have run
 
     @property
     def name(self) -> str:
-        """What links call it."""
         return self.asked.name
 
     def last(self, out: int) -> Array:
@@ -59,8 +57,6 @@ class OpenStage:
 
 @dataclass(frozen=True, eq=False)
 class Joint:
-    """A link between two open stages."""
-
     link: Link
     # the stage that gives, and the place of its output
     source: OpenStage
@@ -224,7 +220,7 @@ def blaming(stage: Stage) -> Iterator[None]:
     try:
         yield
     except OrtbenchError as error:
-        text, option = str(error), getattr(error, "option", None)
+        text, option = str(error).partition(TO_FREE)[0], getattr(error, "option", None)  # stages are not copied
         found = re.match(r"--([a-z-]+)", option or text)
         if found is not None and found[1] in stage.where:
             begin, text = stage.where[found[1]], text[len(f"--{found[1]}") :].removeprefix(":").strip()
@@ -234,7 +230,6 @@ def blaming(stage: Stage) -> Iterator[None]:
 
 
 def of_stage(name: str, error: OrtbenchError) -> OrtbenchError:
-    """The same error, of a stage."""
     return _saying(f"stage {name}: {error}", error)
 
 
@@ -243,6 +238,5 @@ def _saying(text: str, error: OrtbenchError) -> OrtbenchError:
 
 
 def loop_pairs(stage: OpenStage) -> list[list[str]]:
-    """What a stage feeds back, by names."""
     model = stage.model
     return [[model.outputs[pair.out].name, model.inputs[pair.into].name] for pair in stage.loop.pairs]

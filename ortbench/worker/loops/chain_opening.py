@@ -97,10 +97,10 @@ def _placement(stage: OpenStage, has_run: bool) -> schema.Placement:
     asked, model = stage.asked, stage.model
     found = placement.placement(model)
     operators = found["cpu_operators"]
-    if operators and asked.target.require_placement:
+    if operators and asked.target.no_cpu_fallback:
         with blaming(asked):
             listed = ", ".join(f"{name} ({n})" if n > 1 else name for name, n in operators.items())
-            raise BenchmarkFailed(f"--require-placement: {nodes_stay(sum(operators.values()))} on the CPU: {listed}")
+            raise BenchmarkFailed(f"--no-cpu-fallback: {nodes_stay(sum(operators.values()))} on the CPU: {listed}")
     return with_copies(found, asked.model, model, stage.loop.single.arrays) if has_run else found
 
 

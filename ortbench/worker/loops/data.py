@@ -41,8 +41,6 @@ class Pair(NamedTuple):
 
 @dataclass
 class LoopData:
-    """The arrays of a loop."""
-
     pairs: list[Pair]  # the state
     # by step, the inputs that are no state; an array that stays the same is the same object
     feeds: list[dict[str, Array]]
@@ -200,8 +198,6 @@ def _check_state(model: Model, pairs: Sequence[Pair], state: Sequence[Array], nu
 
 
 class _Inputs:
-    """What goes into each step."""
-
     def __init__(
         self, path: str, model: Model, request: Inputs, steps: Steps, pairs: Sequence[Pair], linked: Mapping[str, Array]
     ) -> None:
@@ -255,7 +251,6 @@ class _Inputs:
         return {**self._request.shapes, **{name: array.shape for name, array in self._given.items()}}
 
     def of_step(self, number: int, state: Sequence[Array]) -> dict[str, Array]:
-        """The inputs of a step that are no state."""
         dims: dict[str, int | str] = dict(self._request.dims)
         if number == 0:
             dims |= self._steps.first_dims

@@ -1,24 +1,169 @@
-"""The modes of loops that are bound, `device-resident`, `shared` and `host-accessible`, and how one is set up by its name."""
+"""The modes of loops, `cpu-tensors` (of stages of chains too) and those that are bound, `device-resident`, `shared` and
+`host-accessible`, and how one is set up by its name."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import onnxruntime as ort
 
 from ortbench.core.errors import Unsupported, WrongOutputs
-from ortbench.model.modes import HOST_ACCESSIBLE, RESIDENT, SHARED
+from ortbench.model.modes import CPU, HOST_ACCESSIBLE, RESIDENT, SHARED
 from ortbench.plan.loop_plan import Steps
 from ortbench.plan.target import Inputs
 from ortbench.worker.loops.base import LoopMode
 from ortbench.worker.loops.bound import BoundLoop
-from ortbench.worker.loops.cpu import CpuLoop
 from ortbench.worker.loops.data import LoopData
-from ortbench.worker.modes.device import ResidentMode
-from ortbench.worker.modes.host_accessible import HostAccessibleMode, bind_as_own
+from ortbench.worker.modes.make import CpuMode, HostAccessibleMode, ResidentMode, arrays_of, bind_as_own
 from ortbench.worker.modes.slots import Slot
+from ortbench.worker.proofs.fence import Fence
+from ortbench.worker.session.first_run import cpu_arrays
 from ortbench.worker.session.memory import Copy, copy_arrays
 from ortbench.worker.session.session import Model
-from ortbench.worker.session.tensors import TensorSpec, host_view
+from ortbench.worker.session.tensor_memory import Bound
+from ortbench.worker.session.tensors import Array, TensorSpec, host_array, host_value, host_view
+
+
+class CpuLoop(LoopMode):
+    name = CPU
+    fence: Fence = CpuMode.fence
+
+    def __init__(self, model: Model, loop: LoopData) -> None:
+        super().__init__(model, loop)
+        self._native = all(spec.native for spec in (*model.inputs, *model.outputs))
+        self._owners: list[Any] = []  # of what ONNX Runtime is given in another form than numpy's
+        names = [model.inputs[pair.into].name for pair in loop.pairs]
+        self._first = [self._given(pair.into, array) for pair, array in zip(loop.pairs, loop.first, strict=True)]
+        self._state: list[Any] = self._first
+        self._got: list[Any] = [None] * loop.count
+        self._feeds: list[dict[str, Any]] = [
+            {
+                spec.name: self._given(place, step[spec.name])
+                for place, spec in enumerate(model.inputs)
+                if spec.name in step
+            }
+            for step in loop.feeds
+        ]
+        self._calls = [partial(self._step, number, feed, names) for number, feed in enumerate(self._feeds)]
+        self._count()
+
+    def _given(self, place: int, array: Array) -> Any:
+        if self._native:
+            return array
+        value = host_value(self._model.inputs[place], array)
+        self._owners.append((value, array))
+        return value._get_c_value()
+
+    def begin(self) -> None:
+        self._state = list(self._first)
+        self._got = [None] * self._loop.count  # what the last loop gave is freed before the first step
+
+    def _step(self, number: int, feeds: dict[str, Any], names: list[str]) -> None:
+        # Nothing but `_state` holds the state: all states of a long loop at once would not fit.
+        given, model = {**feeds, **dict(zip(names, self._state, strict=True))}, self._model
+        if self._native:
+            found = model.native.run(model.output_names, given, model.plain_options)
+        else:
+            found = model.native.run_with_ort_values(given, model.output_names, model.plain_options)
+        self._state = [found[pair.out] for pair in self._loop.pairs]
+        self._got[number] = [None if place in self._held else array for place, array in enumerate(found)]
+
+    def state(self, number: int) -> list[Array]:
+        left: list[Any] = [None] * len(self._model.outputs)
+        for pair, value in zip(self._loop.pairs, self._state, strict=True):
+            left[pair.out] = value
+        found = cpu_arrays(self._model, left)
+        return [found[pair.out] for pair in self._loop.pairs]
+
+    def left_by(self, number: int) -> list[Array | None]:
+        found = cpu_arrays(self._model, self._got[number])
+        return [found[place] for place in self._free]
+
+    def poison(self) -> None:
+        """Nothing to do: every run makes new arrays."""
+
+    def bound(self) -> tuple[list[Bound], list[Bound]]:
+        return arrays_of(self._model)
+
+    def _count(self) -> None:
+        model, loop = self._model, self._loop
+        if any(place.is_shared for place in (*model.places.inputs, *model.places.outputs)):
+            return  # ORT may hand an array on as it is
+        ins, outs = ([not place.on_host for place in places] for places in (model.places.inputs, model.places.outputs))
+        pairs = [(pair, model.inputs[pair.into], model.outputs[pair.out]) for pair in loop.pairs]
+        state_in = [
+            sum(spec.nbytes(shape) for (pair, spec, _), shape in zip(pairs, shapes, strict=True) if ins[pair.into])
+            for shapes in loop.shapes[:-1]
+        ]
+        state_out = [
+            sum(spec.nbytes(shape) for (pair, _, spec), shape in zip(pairs, shapes, strict=True) if outs[pair.out])
+            for shapes in loop.shapes[1:]
+        ]
+        crosses = dict(zip((spec.name for spec in model.inputs), ins, strict=True))
+        others_in = [sum(array.nbytes for name, array in step.items() if crosses[name]) for step in loop.feeds]
+        others_out = [
+            sum(array.nbytes for place, array in zip(self._free, step, strict=True) if outs[place])
+            for step in loop.outputs
+        ]
+        self._count_bytes((state_in, state_out), (others_in, others_out))
+
+
+class Taken(NamedTuple):
+    """What a stage takes of another one: its own input, that stage, and the output, by their places in the models."""
+
+    into: int
+    source: CpuStage
+    out: int
+
+
+class CpuStage(CpuLoop):
+    """CPU tensors in every step; what links give is what stages before it gave last."""
+
+    def __init__(self, model: Model, loop: LoopData, taken: Sequence[Taken]) -> None:
+        super().__init__(model, loop)
+        self._taken = taken
+        self._holds: list[Any] = []  # what ONNX Runtime reads in another form than it was given in
+        names = [model.inputs[it.into].name for it in taken]
+        for feed in self._feeds:  # a link that gives nothing must fail, not find what the plain run had
+            for name in names:
+                feed.pop(name, None)
+
+    def begin(self) -> None:
+        super().begin()
+        self._holds.clear()
+        for it in self._taken:
+            value = self._as_own(it)
+            number = self._loop.state_in(it.into)
+            if number is not None:
+                self._state[number] = value
+            else:
+                for feed in self._feeds:
+                    feed[self._model.inputs[it.into].name] = value
+
+    def given(self, out: int) -> Any:
+        """What the last step gave for an output, as ONNX Runtime gave it."""
+        number = self._loop.state_of(out)
+        return self._got[-1][out] if number is None else self._state[number]
+
+    @property
+    def spec_of_outputs(self) -> tuple[TensorSpec, ...]:
+        return self._model.outputs
+
+    def _as_own(self, taken: Taken) -> Any:
+        """What another stage gave, as this one's runs take it: numpy's arrays, or where it has other types OrtValues."""
+        value = taken.source.given(taken.out)
+        is_array = isinstance(value, (np.ndarray, np.generic))
+        if self._native:
+            return value if is_array else host_array(taken.source.spec_of_outputs[taken.out], ort.OrtValue(value))
+        if not is_array:
+            return value
+        array = np.ascontiguousarray(value)
+        held = host_value(self._model.inputs[taken.into], array)
+        self._holds.append((held, array))
+        return held._get_c_value()
 
 
 class ResidentLoop(BoundLoop):
@@ -49,16 +194,6 @@ class HostAccessibleLoop(BoundLoop):
     single = HostAccessibleMode
     leaves_to_ort = False  # its outputs would be in the device's DEFAULT memory
 
-    @property
-    def _refused(self) -> str | None:
-        """What ORT said to outputs bound as they are, where they have to be bound by address."""
-        assert isinstance(self._single, HostAccessibleMode)
-        return self._single.refused
-
-    @property
-    def is_by_address(self) -> bool:
-        return self._refused is not None
-
     def _up(self, slots: Sequence[Slot]) -> Copy:
         moved = [slot for slot in slots if not slot.stays]
         return copy_arrays([slot.array for slot in moved], [host_view(slot.spec, slot.value) for slot in moved])
@@ -71,7 +206,7 @@ class HostAccessibleLoop(BoundLoop):
         return False
 
     def _bind_output(self, binding: Any, name: str, spec: TensorSpec, value: Any, stays: bool = False) -> None:
-        if self._refused is None or stays:
+        if self.refused is None or stays:
             super()._bind_output(binding, name, spec, value)
         else:
             bind_as_own(binding, self._model.provider, name, spec, value)

@@ -56,6 +56,8 @@ class Mode(ABC):
     trials: tuple[int, ...]  # how many calls of ``latency`` each check of the outputs rests on
     whole: str = LATENCY  # what ranges call a call of ``latency``
     notes_starts = False  # whether it notes when the parts of its calls begin; see `take_starts`
+    # what ORT said to outputs bound as they are, where they had to be bound by address instead; else None
+    refused: str | None = None
     parts: tuple[str, ...] = (STEP,)  # what they call the parts of one whose times it takes
 
     @classmethod
@@ -103,12 +105,10 @@ class Mode(ABC):
         """Wait for whatever the last call left in flight, before another mode is measured."""
 
     def fences(self) -> dict[str, Fence]:
-        """What ends each of its phases, where something does."""
         found = {"inference": self.fence, "h2d": self.upload_fence, "d2h": self.download_fence}
         return {phase: fence for phase, fence in found.items() if fence is not None}
 
     def proofs(self, rtol: float | None, atol: float | None, others: Mapping[str, Mode]) -> Sequence[Proof]:
-        """What it has to prove, in order."""
         return ()
 
     def once(self) -> tuple[Copy, Copy] | None:
@@ -185,7 +185,6 @@ class OneAtATime(Mode):
         """Nothing is left in flight."""
 
     def expected(self) -> list[tuple[str, Value]]:
-        """The reference of every output."""
         return list(zip(self._model.output_names, self._data.reference, strict=True))
 
 

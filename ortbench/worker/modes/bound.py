@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ortbench.core.errors import Unsupported
+from ortbench.core.errors import Unsupported, WrongOutputs
 from ortbench.model.modes import LATENCY, MODES
 from ortbench.worker.modes.base import Mode, OneAtATime, Proof, SingleMode, Step, fence_step, then
 from ortbench.worker.modes.external_inputs import ExternalInputs
@@ -24,19 +24,30 @@ from ortbench.worker.modes.slots import (
     refuse_strings,
     upload,
 )
-from ortbench.worker.proofs import in_place
 from ortbench.worker.proofs import outputs as output_arrays
 from ortbench.worker.proofs.fence import RUN, SYNCHRONIZE, Candidates, Fence
-from ortbench.worker.session.first_run import Data
+from ortbench.worker.session.first_run import Data, run_once
 from ortbench.worker.session.memory import Copy, EpDeviceMemory, Memory, lacks_device_memory, tokens
 from ortbench.worker.session.providers import Provider
 from ortbench.worker.session.session import Model
 from ortbench.worker.session.tensor_memory import Bound, Place
-from ortbench.worker.session.tensors import Array, TensorSpec, host_value, host_view
+from ortbench.worker.session.tensors import Array, TensorSpec, host_value, host_view, rolled
 from ortbench.worker.timing import Split, TimedCall
 
 if TYPE_CHECKING:
-    pass
+    from ortbench.model import schema
+
+
+class Followed(NamedTuple):
+    """Whether outputs followed inputs; what differs where they did not (None where it could not be tried); the evidence."""
+
+    proved: bool
+    wrong: str | None
+    how: str
+
+
+def _equal(one: Array, other: Array) -> bool:
+    return np.array_equal(one, other, equal_nan=one.dtype.kind == "f")
 
 
 class BoundMode(OneAtATime, SingleMode):
@@ -46,7 +57,7 @@ class BoundMode(OneAtATime, SingleMode):
         refuse_strings((*model.inputs, *model.outputs))
         super().__init__(model, data)
         sources = [data.arrays[spec.name] for spec in model.inputs]
-        library = model.target.external if MODES[self.name].external_inputs else None
+        library = model.target.input_memory if MODES[self.name].external_inputs else None
         # The inputs, where they are in another library's memory.
         self.external = None if library is None else ExternalInputs(library, model.provider)
         self._ins = [self._in_slot(*item) for item in zip(model.inputs, sources, model.places.inputs, strict=True)]
@@ -203,7 +214,7 @@ class BoundMode(OneAtATime, SingleMode):
         ins = [self._bound(*item) for item in zip(self._ins, places.inputs, strict=True)]
         if self.external is not None:
             library = self.external.describe()
-            memory, why = f"memory of {library['library']} ({library['place']})", "--external"
+            memory, why = f"memory of {library['library']} ({library['place']})", "--input-memory"
             ins = [it if it.why is None else replace(it, memory=memory, why=why, usual=True) for it in ins]
         return ins, outs
 
@@ -217,12 +228,58 @@ class BoundMode(OneAtATime, SingleMode):
     def proofs(self, rtol: float | None, atol: float | None, others: Mapping[str, Mode]) -> Sequence[Proof]:
         found = []
         if self.external is not None:
-            prove_external = partial(in_place.prove_external, self, self.external, self._model, self._data, rtol, atol)
-            found.append(Proof("external", "proving that external memory is not copied", prove_external))
+            prove = partial(self._prove_external, self.external, rtol, atol)
+            found.append(Proof("external", "proving that external memory is not copied", prove))
         if self.graph_id is not None:
-            prove_replay = partial(in_place.prove_replay, self, self.graph_id, self._model, self._data, rtol, atol)
-            found.append(Proof("graph", "proving that a graph is replayed", prove_replay))
+            found.append(Proof("graph", "proving that a graph is replayed", partial(self._prove_replay, rtol, atol)))
         return found
+
+    def _prove_external(self, external: ExternalInputs, rtol: float | None, atol: float | None) -> schema.External:
+        """Whether runs read the memory of another library. Raises `WrongOutputs`: they do not."""
+        if not external.same_addresses():
+            return {**external.describe(), "proved": False, "how": "the bound addresses are not the library's"}
+        found = self.follows(external.write, rtol, atol)
+        if found.wrong is not None:
+            raise WrongOutputs(f"{found.wrong} (after inputs were written through {self._model.target.input_memory})")
+        how = f"the addresses are the library's; {found.how}"
+        return {**external.describe(), "proved": found.proved, "how": how}
+
+    def _prove_replay(self, rtol: float | None, atol: float | None) -> schema.Graph:
+        """Whether runs are replays, and replays see what is written to the inputs in place. Raises `Unsupported`: nothing was
+        captured; `WrongOutputs`: a replay does not see it."""
+        assert self.graph_id is not None
+        if not self.is_replayed():
+            raise Unsupported(f"{self._model.provider.name} captured no graph: a run writes to whatever is bound")
+        found = self.follows(self.write_inputs, rtol, atol)
+        if found.wrong is not None:
+            raise WrongOutputs(f"{found.wrong} (a replay after its inputs were written in place)")
+        return {"id": self.graph_id, "proved": found.proved, "how": found.how}
+
+    def follows(self, write: Callable[[dict[str, Array]], object], rtol: float | None, atol: float | None) -> Followed:
+        """Run on other inputs, written to where those that are bound are, and compare with a plain run; puts the inputs back.
+
+        Equal addresses alone do not show that runs read the very memory: ORT may have copied an input when it was bound, and a
+        captured graph may read what was there when it was captured.
+        """
+        model, data = self._model, self._data
+        other = {name: rolled(array) for name, array in data.arrays.items()}
+        try:
+            reference = run_once(model, other)
+        except Exception:
+            return Followed(False, None, "the model takes no other inputs to try it with")
+        same_form = all(a.shape == b.shape for a, b in zip(reference, data.reference, strict=True))
+        if not same_form or all(_equal(a, b) for a, b in zip(reference, data.reference, strict=True)):
+            return Followed(False, None, "other inputs give no other outputs of the same shape, so nothing would show")
+        try:
+            write(other)
+            got = [np.array(array) for array in self.run_as_bound()]
+        finally:
+            write(data.arrays)
+        for spec, found, wanted in zip(model.outputs, got, reference, strict=True):
+            wrong = output_arrays.difference(spec.name, found, wanted, rtol, atol)
+            if wrong is not None:
+                return Followed(False, wrong, f"a run does not see what was written in place: {wrong}")
+        return Followed(True, None, "the outputs followed inputs that were written in place")
 
     def poison(self) -> None:
         if self._dynamic is not None:

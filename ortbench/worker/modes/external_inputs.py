@@ -68,8 +68,6 @@ class Torch:
 
 
 class Cupy:
-    """CuPy: CUDA memory."""
-
     name = "cupy"
 
     def __init__(self, provider: Provider) -> None:
@@ -100,7 +98,7 @@ def check(name: str) -> None:
     try:
         importlib.import_module(name)
     except ImportError as error:
-        raise BadInput(f"--external {name}: it cannot be imported here: {ort_text(error)}") from None
+        raise BadInput(f"--input-memory {name}: it cannot be imported here: {ort_text(error)}") from None
 
 
 def _refuse_to_be_copied(name: str, provider: Provider) -> None:
@@ -145,15 +143,12 @@ class ExternalInputs:
         return value
 
     def write(self, arrays: dict[str, Array]) -> None:
-        """Overwrite the tensors through the library."""
         for name, (tensor, _) in self._held.items():
             array = np.ascontiguousarray(arrays[name])
             self._library.write(tensor, array.view(np.uint8) if array.dtype == np.bool_ else array)
 
     def same_addresses(self) -> bool:
-        """Whether all values are at the addresses of the library's tensors."""
         return all(value.data_ptr() == self._library.pointer(tensor) for tensor, value in self._held.values())
 
     def describe(self) -> Place:
-        """``library`` and ``place``."""
         return {"library": self._library.name, "place": self._library.place}

@@ -1,18 +1,361 @@
-"""The modes' classes, and how one is set up by its name."""
+"""The modes' classes, but for the pipelined one, and how one is set up by its name.
+
+`cpu-tensors` is what a program does that knows nothing of devices, `cpu-tensors-pinned` the same with inputs in pinned memory. Of those
+with device tensors, `device-tensors` and `device-tensors-pinned` take inputs from the host and give outputs back to it in every run, in
+`device-resident` tensors stay, and nobody waits for the runs of `device-resident-async` one by one. In `host-accessible` tensors are in
+memory that host and device both reach, where nothing need be copied.
+"""
 
 from __future__ import annotations
 
-from ortbench.core.errors import BenchmarkFailed
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import onnxruntime as ort
+
+from ortbench.core.ep_names import NVIDIA_EPS
+from ortbench.core.errors import BenchmarkFailed, WrongOutputs, ort_text
+from ortbench.model.modes import (
+    ASYNC,
+    CPU,
+    CPU_PINNED,
+    DEVICE,
+    DEVICE_PINNED,
+    HOST_ACCESSIBLE,
+    LATENCY,
+    PHASE_NAMES,
+    RESIDENT,
+)
 from ortbench.plan.plan import Loop
-from ortbench.worker.modes.base import Mode, SingleMode
-from ortbench.worker.modes.cpu import CpuMode, CpuPinnedMode
-from ortbench.worker.modes.device import AsyncMode, DeviceMode, DevicePinnedMode, ResidentMode
-from ortbench.worker.modes.host_accessible import HostAccessibleMode
+from ortbench.worker.modes.base import Mode, OneAtATime, Proof, SingleMode, Step, fence_step, then, timed
+from ortbench.worker.modes.bound import BoundMode
 from ortbench.worker.modes.pipelined import PipelinedMode
-from ortbench.worker.session.first_run import Data
-from ortbench.worker.session.memory import hinders_runs
+from ortbench.worker.modes.slots import apart, copied_bytes, download, refuse_strings, shared_memory
+from ortbench.worker.proofs import outputs as output_arrays
+from ortbench.worker.proofs.fence import RUN, Fence
+from ortbench.worker.proofs.in_place import ZeroCopy as Verdict
+from ortbench.worker.proofs.in_place import all_of, prove_alone, prove_zero_copy
+from ortbench.worker.session.first_run import Data, cpu_arrays, cpu_call
+from ortbench.worker.session.memory import (
+    Copy,
+    EpDeviceMemory,
+    HostMemory,
+    Memory,
+    device_memory,
+    hinders_runs,
+    host_accessible_memory,
+    lacks_pinned_memory,
+    lacks_shared_memory,
+)
 from ortbench.worker.session.providers import Provider
 from ortbench.worker.session.session import Model
+from ortbench.worker.session.tensor_memory import Bound, Place
+from ortbench.worker.session.tensors import Array, TensorSpec, Value, host_view, nbytes
+from ortbench.worker.timing import Split, TimedCall, took
+
+if TYPE_CHECKING:
+    from ortbench.model.schema import ZeroCopy
+
+
+class CpuMode(OneAtATime, SingleMode):
+    """CPU tensors: `run` with arrays; ORT copies them in and out inside every run."""
+
+    name = CPU
+    binds = False
+    # Outputs are arrays in host memory when `run` returns: nothing is left that the host could wait for.
+    fence = Fence(RUN, None, 0, "run returns the outputs in host memory")
+
+    def __init__(self, model: Model, data: Data) -> None:
+        super().__init__(model, data)
+        self._call = cpu_call(model, data.arrays)
+        inputs = [data.arrays[spec.name] for spec in model.inputs]
+        self.bytes_in = _crossing(inputs, model.places.inputs)
+        self.bytes_out = _crossing(data.reference, model.places.outputs)
+
+    def phases(self) -> dict[str, TimedCall]:
+        return {LATENCY: self._call}  # ORT copies inside the run
+
+    def steps(self) -> list[Step]:
+        call, feeds, options = self._call
+        return [("run", partial(call, feeds, options))]
+
+    def bound(self) -> tuple[list[Bound], list[Bound]]:
+        return arrays_of(self._model)
+
+    def poison(self) -> None:
+        """Nothing to do: every run makes new arrays."""
+
+    def outputs(self) -> list[Value]:
+        call, feeds, options = self._call
+        return cpu_arrays(self._model, call(feeds, options))
+
+
+def arrays_of(model: Model) -> tuple[list[Bound], list[Bound]]:
+    sides = (model.inputs, "an array that is given to run"), (model.outputs, "an array that run makes")
+    ins, outs = ([Bound(spec.name, HostMemory.label, why, usual=True) for spec in specs] for specs, why in sides)
+    return ins, outs
+
+
+def _crossing(values: list[Value], places: list[Place]) -> int | None:
+    """Bytes that a run moves between host and device: all but what the session wants in host memory anyway; None where it
+    wants something in memory that the host reaches too, since ORT may then hand an array on as it is."""
+    if any(place.is_shared for place in places):
+        return None
+    return sum(nbytes(value) for value, place in zip(values, places, strict=True) if not place.on_host)
+
+
+class CpuPinnedMode(CpuMode):
+    """As `CpuMode`, with the inputs in the EP's pinned memory; outputs are arrays that ORT makes in ordinary memory."""
+
+    name = CPU_PINNED
+    binds = True
+
+    def __init__(self, model: Model, data: Data) -> None:
+        refuse_strings(model.inputs)
+        own = host_accessible_memory(model.provider)
+        assert own is not None
+        self._where = [place.shared or own for place in model.places.inputs]
+        self._values, arrays = [], {}
+        for spec, memory in zip(model.inputs, self._where, strict=True):
+            value = memory.allocate(spec, data.arrays[spec.name].shape)
+            self._values.append(value)  # which the view may not keep alive
+            arrays[spec.name] = host_view(spec, value)
+            np.copyto(arrays[spec.name], data.arrays[spec.name])
+        super().__init__(model, replace(data, arrays=arrays))
+
+    @classmethod
+    def lacks(cls, provider: Provider) -> str | None:
+        return lacks_pinned_memory(provider)
+
+    def bound(self) -> tuple[list[Bound], list[Bound]]:
+        ins, outs = super().bound()
+        pairs = zip(ins, self._where, strict=True)
+        return [replace(it, memory=memory.label, why="the mode's own memory") for it, memory in pairs], outs
+
+
+_BURST_NS = 20_000_000
+_LEAST_BURST, _MOST_BURST = 4, 100
+
+
+class DeviceMode(BoundMode):
+    """Device tensors: CopyTensors in, run through IO binding, CopyTensors out, every run."""
+
+    name = DEVICE
+
+    def _prepare(self) -> None:
+        super()._prepare()
+        self.bytes_in, self.bytes_out = copied_bytes(self._ins), copied_bytes(self._outs)
+
+    def phases(self) -> dict[str, TimedCall]:
+        upload, run, download = self._upload, self._run, self._download
+
+        def whole(binding: Any, options: Any) -> None:
+            upload()
+            run(binding, options)
+            download()  # the outputs are in host memory when it returns, which the check of outputs proves
+
+        found = {LATENCY: (whole, self._native_binding, self._options), "inference": self._fenced_run()}
+        if self.bytes_in:
+            found["h2d"] = timed(self._fenced_upload())
+        if self.bytes_out:
+            found["d2h"] = timed(download)
+        return {phase: found[phase] for phase in PHASE_NAMES if phase in found}  # as one follows the other
+
+    def steps(self) -> list[Step]:
+        upload: list[Step] = [("h2d", self._upload), *fence_step(self.upload_fence)] if self.bytes_in else []
+        download: list[Step] = [("d2h", self._download)] if self.bytes_out else []
+        return [*upload, *super().steps(), *download]
+
+    def outputs(self) -> list[Array]:
+        return self._left()  # every run leaves them in host memory; another copy would hide one that was late
+
+
+class DevicePinnedMode(DeviceMode):
+    """As `DeviceMode`, with the host's side of both copies in the EP's pinned memory."""
+
+    name = DEVICE_PINNED
+
+    @classmethod
+    def lacks(cls, provider: Provider) -> str | None:
+        return lacks_pinned_memory(provider) or super().lacks(provider)
+
+    def _pinned_for(self, spec: TensorSpec, place: Place) -> EpDeviceMemory | None:
+        return shared_memory(spec, place)
+
+    def _prepare(self) -> None:
+        super()._prepare()
+        if not self.bytes_out:
+            return
+        # To ordinary memory a copy is done when it returns; to pinned memory a device may copy on its own time.
+        assert self._token is not None
+        back = self._token if self._dynamic is not None else download(apart(self._outs))  # to ordinary memory
+        fences = self._model.fences
+        self.download_fence = fences.prove("d2h", self._download, self._waits(), back, self._token)
+        self._download = then(self._download, self.download_fence.wait)
+
+
+class ResidentMode(BoundMode):
+    """Device tensors, copied in once before and out once after all runs."""
+
+    name = RESIDENT
+    bytes_in = bytes_out = 0
+
+    def _prepare(self) -> None:
+        super()._prepare()
+        self.once_bytes = copied_bytes(self._ins), copied_bytes(self._outs)
+
+    def once(self) -> tuple[Copy, Copy]:
+        return self._fenced_upload(), self._download
+
+
+class AsyncMode(BoundMode):
+    """Device tensors resident, and runs that ORT does not wait for: many are started, and one fence ends them all.
+
+    A call of ``latency`` is a burst of `per_call` runs and the fence.
+    """
+
+    name = ASYNC
+    bytes_in = bytes_out = 0
+
+    @classmethod
+    def lacks(cls, provider: Provider) -> str | None:
+        return "no runs that return before they are done" if provider.computes_on_host else super().lacks(provider)
+
+    def _prepare(self) -> None:
+        if self._options is None:
+            self._options = ort.RunOptions()
+        # ORT's own wait at the end of a run; onnxruntime_run_options_config_keys.h. What an EP waits for by itself stays.
+        self._options.add_run_config_entry("disable_synchronize_execution_providers", "1")
+        self.per_call = 1
+        super()._prepare()
+        # As many runs as fill a block, so that the fence weighs little, and not so many that a queue overflows.
+        shortest = min(took(*self._fenced_run()) for _ in range(3))
+        self.per_call = max(_LEAST_BURST, min(_MOST_BURST, _BURST_NS // shortest))
+
+    def phases(self) -> dict[str, TimedCall]:
+        launch, wait = self._launches(), self.fence.wait
+
+        def burst(binding: Any, options: Any) -> None:
+            launch(binding, options)
+            if wait is not None:
+                wait()
+
+        return {LATENCY: (burst, self._native_binding, self._options)}
+
+    def submits(self) -> dict[str, Split]:
+        call, wait = (self._launches(), self._native_binding, self._options), self.fence.wait
+        return {} if wait is None else {LATENCY: (call, wait)}
+
+    def _launches(self) -> Callable[[Any, Any], None]:
+        run, count = self._run, self.per_call
+
+        def launch(binding: Any, options: Any) -> None:
+            for _ in range(count):
+                run(binding, options)
+
+        return launch
+
+
+def bind_as_own(binding: Any, provider: Provider, name: str, spec: TensorSpec, value: Any) -> None:
+    """Bind an output's buffer as if it were the device's own memory.
+
+    After a run ORT copies HOST_ACCESSIBLE outputs to where they are already, and its CUDA EP refuses to (dst_data !=
+    src_data in gpu_data_transfer.cc, ORT 1.31). NVIDIA's devices reach pinned memory by the host's addresses, so
+    kernels write to it as to their own, and nothing is left to copy:
+    https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__UNIFIED.html
+    """
+    memory = device_memory(provider)
+    assert memory is not None
+    device, shape = memory.ort_device(), list(value.shape())
+    binding._iobinding.bind_output(name, device, spec.element_type, shape, value.data_ptr())
+
+
+class HostAccessibleMode(BoundMode):
+    """Inputs and outputs in the EP's HOST_ACCESSIBLE memory, bound as they are; the host reads and writes in place."""
+
+    name = HOST_ACCESSIBLE
+    bytes_in = bytes_out = 0
+
+    @classmethod
+    def lacks(cls, provider: Provider) -> str | None:
+        if provider.computes_on_host:  # without a device all memory is accessible to the host
+            return None
+        return lacks_shared_memory(provider)
+
+    def memory_for(self, spec: TensorSpec, place: Place) -> Memory:
+        if place.on_host:
+            return super().memory_for(spec, place)
+        return shared_memory(spec, place)
+
+    def _prepare(self) -> None:
+        self._in_views = [host_view(slot.spec, slot.value) for slot in self._ins]
+        self._out_views = [host_view(slot.spec, slot.value) for slot in self._outs]
+        self.write_inputs(self._data.arrays)
+        try:
+            self._launch()
+        except Exception as error:
+            if self._model.provider.name not in NVIDIA_EPS:
+                raise
+            self.refused = ort_text(error)
+            for slot in self._outs:
+                if not slot.stays:
+                    bind_as_own(self._binding, self._model.provider, slot.spec.name, slot.spec, slot.value)
+            self._launch()
+        self.fence = self._prove_run()
+
+    def write_inputs(self, arrays: dict[str, Array]) -> None:
+        """Write inputs in place, through the views; nothing is copied to another memory."""
+        for slot, view in zip(self._ins, self._in_views, strict=True):
+            if not slot.stays:
+                np.copyto(view, arrays[slot.spec.name])
+
+    def same_addresses(self) -> bool:
+        """Whether the outputs of the last run are the very buffers that were bound, and the views are over them."""
+        bound = zip(self._binding.get_outputs(), self._outs, self._out_views, strict=True)
+        return all(got.data_ptr() == slot.value.data_ptr() == view.ctypes.data for got, slot, view in bound)
+
+    def poison(self) -> None:
+        for view, reference in zip(self._out_views, self._data.reference, strict=True):
+            view[...] = output_arrays.poison(reference)
+
+    def outputs(self) -> list[Array]:
+        return self._out_views
+
+    def proofs(self, rtol: float | None, atol: float | None, others: Mapping[str, Mode]) -> Sequence[Proof]:
+        prove = partial(self._prove_zero_copy, others, rtol, atol)
+        return [Proof("zero_copy", "proving zero-copy", prove), *super().proofs(rtol, atol, others)]
+
+    def _prove_zero_copy(self, others: Mapping[str, Mode], rtol: float | None, atol: float | None) -> ZeroCopy:
+        provider, target = self._model.provider, self._model.target
+        places = [*self._model.places.inputs, *self._model.places.outputs]
+        if provider.computes_on_host and all(place.on_host for place in places):
+            return prove_zero_copy(self, None, on_host=True).to_dict()
+        if all(place.stays for place in places):
+            return Verdict(False, "the session wants every input and output in host memory").to_dict()
+        resident = others.get(ResidentMode.name)
+        plain = replace(target, dynamic_outputs=False, input_memory=None, cuda_graph=False)
+        # What is compared must differ in the memory alone.
+        if not isinstance(resident, ResidentMode) or plain != target:
+            resident = ResidentMode.make(replace(self._model, target=plain), self._data)
+        if not any(place.is_shared for place in places):
+            return prove_zero_copy(self, resident, on_host=False).to_dict()
+        found = [self._prove_alone(resident, rtol, atol)]
+        if not all(place.is_shared or place.on_host for place in places):
+            copies = resident.copies_of(lambda place: not place.is_shared)
+            found.append(prove_zero_copy(self, resident, on_host=False, copies=copies))
+        return all_of(found).to_dict()
+
+    def _prove_alone(self, resident: ResidentMode, rtol: float | None, atol: float | None) -> Verdict:
+        """The proof for what its EP has no other memory for. Raises `WrongOutputs`: runs do not see what is written in
+        place."""
+        seen = self.follows(self.write_inputs, rtol, atol)
+        if seen.wrong is not None:
+            raise WrongOutputs(f"{seen.wrong} (after inputs were written in place)")
+        return prove_alone(self, resident.copies_of(lambda place: place.is_shared), seen.how)
+
 
 _KINDS: tuple[type[SingleMode], ...] = (
     CpuMode,

@@ -150,7 +150,6 @@ class Buffers(BoundMode):
         self._download()
 
     def prove(self) -> Fence:
-        """What ends a run on this EP."""
         return self._prove_run()
 
     def adopt(self, fence: Fence) -> None:

@@ -29,8 +29,6 @@ from ortbench.worker.session.tensors import Array, TensorSpec, host_value, host_
 
 @dataclass(frozen=True)
 class Slot:
-    """One bound input or output."""
-
     spec: TensorSpec
     array: Array  # its host side
     value: Any  # the OrtValue that is bound; None for an output that ORT allocates
@@ -71,14 +69,12 @@ def apart(slots: Sequence[Slot]) -> list[Slot]:
 
 
 def overwrite(slots: Sequence[Slot], arrays: Sequence[Array]) -> None:
-    """Write arrays to both sides."""
     upload([replace(slot, array=array, pinned=None) for slot, array in zip(slots, arrays, strict=True)])()
     for slot, array in zip(slots, arrays, strict=True):
         slot.array[...] = array
 
 
 def bind(session: Any, ins: Sequence[Slot], outs: Sequence[Slot] = ()) -> Any:
-    """A new IO binding of a session with inputs and outputs."""
     binding = session.io_binding()
     for slot in ins:
         binding.bind_ortvalue_input(slot.spec.name, slot.value)

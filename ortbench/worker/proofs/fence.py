@@ -41,8 +41,6 @@ class Known:
 
 @dataclass(frozen=True)
 class Fence:
-    """A proved fence."""
-
     # ``run`` (the call itself waits), ``synchronize_outputs`` or ``readback``; of copies on a stream ``stream``
     kind: str
     wait: Call | None  # the call to make, or None where the work's own call waits
@@ -118,7 +116,6 @@ class _Work:
         return Trial(self.launch, self.readback, self.clock, work_ns, self.pause)
 
     def fence(self, known: Known, wait: Call | None, cost: int, how: str, begun: int) -> Fence:
-        """A fence that can be confirmed again."""
         return Fence(known.kind, wait, cost, how, known, self.clock() - begun, lambda: self.returns_early(known, wait))
 
     def returns_early(self, known: Known, wait: Call | None) -> bool:

@@ -1,9 +1,4 @@
-"""Whether runs read the very memory that is bound: other inputs are written to it, and the outputs must follow; and whether
-mode `host-accessible` really copies nothing: the evidence, and a verdict that prefers doubt to a claim.
-
-Equal addresses alone do not show it: ORT may have copied an input when it was bound, and a captured graph may read what
-was there when it was captured.
-"""
+"""Whether mode `host-accessible` really copies nothing: the evidence, and a verdict that prefers doubt to a claim."""
 
 from __future__ import annotations
 
@@ -13,21 +8,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-import numpy as np
 from numpy import median
 
-from ortbench.core.errors import Unsupported, WrongOutputs
 from ortbench.core.units import duration
 from ortbench.model.modes import CPU, LATENCY, MODES
-from ortbench.worker.proofs import outputs as output_arrays
-from ortbench.worker.session.first_run import Data, run_once
-from ortbench.worker.session.session import Model
-from ortbench.worker.session.tensors import Array, rolled
 from ortbench.worker.timing import TimedCall
 
 if TYPE_CHECKING:
     from ortbench.model import schema
-    from ortbench.worker.modes.external_inputs import ExternalInputs
 
 
 class Timed(Protocol):
@@ -37,89 +25,12 @@ class Timed(Protocol):
     def once(self) -> tuple[Call, Call] | None: ...
 
 
-class Bound(Protocol):
-    """A mode whose memory is bound once; see `ortbench.worker.modes.bound.BoundMode`."""
-
-    def run_as_bound(self) -> list[Array]: ...
-    def is_replayed(self) -> bool: ...
-    def write_inputs(self, arrays: dict[str, Array]) -> None: ...
-
-
 class InPlace(Timed, Protocol):
-    """A mode in memory that host and device reach; see `ortbench.worker.modes.host_accessible.HostAccessibleMode`."""
+    """A mode in memory that host and device reach; see `ortbench.worker.modes.make.HostAccessibleMode`."""
 
     refused: str | None
 
     def same_addresses(self) -> bool: ...
-
-
-@dataclass(frozen=True)
-class Followed:
-    """Whether outputs followed inputs; what differs where they did not (None where it could not be tried); the evidence."""
-
-    proved: bool
-    wrong: str | None
-    how: str
-
-
-def follows(
-    mode: Bound,
-    model: Model,
-    data: Data,
-    write: Callable[[dict[str, Array]], object],
-    rtol: float | None,
-    atol: float | None,
-) -> Followed:
-    """Run on other inputs, written to where those of the mode are, and compare with a plain run; puts the inputs back."""
-    other = {name: rolled(array) for name, array in data.arrays.items()}
-    try:
-        reference = run_once(model, other)
-    except Exception:
-        return Followed(False, None, "the model takes no other inputs to try it with")
-    same_form = all(a.shape == b.shape for a, b in zip(reference, data.reference, strict=True))
-    if not same_form or all(_equal(a, b) for a, b in zip(reference, data.reference, strict=True)):
-        return Followed(False, None, "other inputs give no other outputs of the same shape, so nothing would show")
-    try:
-        write(other)
-        got = [np.array(array) for array in mode.run_as_bound()]
-    finally:
-        write(data.arrays)
-    for spec, found, wanted in zip(model.outputs, got, reference, strict=True):
-        wrong = output_arrays.difference(spec.name, found, wanted, rtol, atol)
-        if wrong is not None:
-            return Followed(False, wrong, f"a run does not see what was written in place: {wrong}")
-    return Followed(True, None, "the outputs followed inputs that were written in place")
-
-
-def _equal(one: Array, other: Array) -> bool:
-    return np.array_equal(one, other, equal_nan=one.dtype.kind == "f")
-
-
-def prove_external(
-    mode: Bound, external: ExternalInputs, model: Model, data: Data, rtol: float | None, atol: float | None
-) -> schema.External:
-    """Whether runs read the memory of another library: ``library``, ``place``, ``proved``, ``how``. Raises
-    `WrongOutputs`: they do not."""
-    if not external.same_addresses():
-        return {**external.describe(), "proved": False, "how": "the bound addresses are not the library's"}
-    found = follows(mode, model, data, external.write, rtol, atol)
-    if found.wrong is not None:
-        raise WrongOutputs(f"{found.wrong} (after inputs were written through {model.target.external})")
-    how = f"the addresses are the library's; {found.how}"
-    return {**external.describe(), "proved": found.proved, "how": how}
-
-
-def prove_replay(
-    mode: Bound, graph_id: int, model: Model, data: Data, rtol: float | None, atol: float | None
-) -> schema.Graph:
-    """Whether runs are replays, and replays see what is written to the inputs in place: ``id``, ``proved``, ``how``.
-    Raises `Unsupported`: nothing was captured; `WrongOutputs`: a replay does not see it."""
-    if not mode.is_replayed():
-        raise Unsupported(f"{model.provider.name} captured no graph: a run writes to whatever is bound")
-    found = follows(mode, model, data, mode.write_inputs, rtol, atol)
-    if found.wrong is not None:
-        raise WrongOutputs(f"{found.wrong} (a replay after its inputs were written in place)")
-    return {"id": graph_id, "proved": found.proved, "how": found.how}
 
 
 _ROUNDS = 11

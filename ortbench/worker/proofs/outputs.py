@@ -96,8 +96,6 @@ def _message(name: str, count: int, size: int, at: Sequence[Any], got: Any, want
 
 @dataclass(frozen=True)
 class Distance:
-    """How far apart two arrays of floats are."""
-
     relative: float  # the largest difference by the largest value of the reference
     rtol: float  # the smallest relative tolerance that accepts it, beside the absolute one
     atol: float  # the smallest absolute tolerance that does, beside the relative one
@@ -125,7 +123,6 @@ def distance(got: Value, reference: Value, rtol: float | None = None, atol: floa
 
 
 def with_distance(wrong: str, found: Distance | None) -> str:
-    """What differs, and by how much."""
     return wrong if found is None else f"{wrong}; {precision.how_far(found.relative, found.rtol, found.atol)}"
 
 

@@ -19,8 +19,6 @@ from ortbench.worker.session.runtime import own_package
 
 
 class Named(NamedTuple):
-    """An EP by its name."""
-
     ep: str  # its full name
     # the package whose it is; None for the EP inside the installed onnxruntime, and where no package brings it
     plugin: Plugin | None

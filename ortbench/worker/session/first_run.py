@@ -28,8 +28,6 @@ from ortbench.worker.session.tensors import TensorSpec, Value, host_array, host_
 
 @dataclass
 class Data:
-    """The arrays of a run."""
-
     arrays: dict[str, Value]  # inputs by name, in host memory; all arrays where there is any mode but `cpu-tensors`
     reference: list[Value]  # outputs in the model's order: the ones to hold every mode against
     guessed_dims: list[str]  # symbolic dimensions that were set to 1
@@ -55,7 +53,7 @@ def make_inputs(
     return input_arrays.make(model.inputs, request, sizes)
 
 
-_WAYS_OUT = "--shape, --dim, --length, --range change them, --input gives real ones"
+_WAYS_OUT = "--shape, --dim, --sequence-tensors, --range change them, --input gives real ones"
 
 
 def make_data(path: str, model: Model, request: Inputs, ways_out: str = _WAYS_OUT) -> Data:
@@ -151,7 +149,6 @@ def cpu_call(model: Model, arrays: dict[str, Value]) -> tuple[Callable[[Any, Any
 
 
 def cpu_arrays(model: Model, results: Any) -> list[Value]:
-    """What `cpu_call` returned, in arrays."""
     arrays: list[Value] = []
     for spec, result in zip(model.outputs, results, strict=True):
         if result is None or isinstance(result, (np.ndarray, list)):

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, TypeVar
 import onnxruntime as ort
 
 from ortbench.analysis.nodes import config_keys
-from ortbench.analysis.nodes.config_keys import CODES, RUN, SESSION
-from ortbench.plan.target import Target
+from ortbench.analysis.nodes.config_keys import BETWEEN_OPERATORS, CODES, RUN, SESSION
+from ortbench.plan.target import PARALLEL, Target
 from ortbench.worker.session.providers import Provider
 
 if TYPE_CHECKING:
@@ -33,7 +33,10 @@ T = TypeVar("T")
 def warnings(target: Target, provider: Provider) -> list[Warned]:
     """A warning for everything that was asked for and does nothing, certainly or probably."""
     found: list[Warned] = []
-    for option, entries in ((SESSION, target.session_config), (RUN, target.run_config)):
+    own = target.session_config
+    if target.execution_mode == PARALLEL:
+        own = {key: value for key, value in own.items() if not key.startswith(BETWEEN_OPERATORS)}
+    for option, entries in ((SESSION, own), (RUN, target.run_config)):
         unsure = config_keys.undocumented(option, entries)
         known = {*_keys_of_onnxruntime(), *_named_in(provider.library, unsure)} if unsure else set()
         said = config_keys.sentences(option, entries, known, ort.__version__)

@@ -15,9 +15,8 @@ from typing import Any
 
 import onnxruntime as ort
 
-from ortbench.core.ep_names import CUDA_EP, NVIDIA_EPS, is_nvidia
+from ortbench.core.ep_names import CUDA_EP, NVIDIA_EPS, is_nvidia, origin
 from ortbench.core.errors import BenchmarkFailed, one_line, ort_text
-from ortbench.core.library_sources import origin
 from ortbench.worker import messages
 from ortbench.worker.messages import in_its_words
 
@@ -35,8 +34,6 @@ class LoadProblem:
 
 
 class NotLoaded(BenchmarkFailed):
-    """An EP's library that does not load."""
-
     def __init__(self, ep: str, problem: LoadProblem) -> None:
         super().__init__(f"{ep} does not load: {problem.text}")
         self.why, self.lacks_library, self.missing = problem.text, problem.lacks_library, problem.missing

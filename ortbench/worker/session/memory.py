@@ -202,7 +202,9 @@ def copy_arrays(sources: list[Array], targets: list[Array]) -> Copy:
 
 
 def ep_device_memories(ep_device: Any) -> tuple[EpDeviceMemory | None, EpDeviceMemory | None]:
-    """The DEFAULT and the HOST_ACCESSIBLE memory that an EP device offers, whether they can be used or not."""
+    """The DEFAULT and the HOST_ACCESSIBLE memory that an EP device offers, whether they can be used or not; none without one."""
+    if ep_device is None:
+        return None, None
     default, shared = memory_trial.infos(ep_device)
     kind = ep_device.device.type.name
     return default and EpDeviceMemory(default, kind), shared and EpDeviceMemory(shared, kind)
@@ -232,8 +234,6 @@ def device_memory(provider: Provider) -> Memory | None:
 
 def host_accessible_memory(provider: Provider) -> EpDeviceMemory | None:
     """The EP's HOST_ACCESSIBLE memory, or None where it offers none that values can be made in."""
-    if provider.ep_device is None:
-        return None
     return usable(provider.ep_device, ep_device_memories(provider.ep_device)[1], copies=False)
 
 
@@ -242,8 +242,6 @@ def lacks_device_memory(provider: Provider) -> str | None:
     `BenchmarkFailed`: the memory is there, and a trial of it failed."""
     if device_memory(provider) is not None:
         return None
-    if provider.ep_device is None:
-        return "no device memory"
     default, shared = ep_device_memories(provider.ep_device)
     return _lacks(provider, "device memory", default or shared, copies=True)
 
@@ -252,8 +250,7 @@ def lacks_shared_memory(provider: Provider, called: str = "HOST_ACCESSIBLE memor
     """What an EP lacks for values in HOST_ACCESSIBLE memory; None if it lacks nothing; raises as `lacks_device_memory`."""
     if host_accessible_memory(provider) is not None:
         return None
-    shared = None if provider.ep_device is None else ep_device_memories(provider.ep_device)[1]
-    return _lacks(provider, called, shared, copies=False)
+    return _lacks(provider, called, ep_device_memories(provider.ep_device)[1], copies=False)
 
 
 def lacks_pinned_memory(provider: Provider) -> str | None:
@@ -264,7 +261,7 @@ def lacks_pinned_memory(provider: Provider) -> str | None:
 
 def hinders_runs(provider: Provider) -> str | None:
     """Why ONNX Runtime can run nothing on an EP, not even with arrays, which it would have to copy; None if nothing hinders it."""
-    default = None if provider.ep_device is None else ep_device_memories(provider.ep_device)[0]
+    default, _ = ep_device_memories(provider.ep_device)
     if default is None:
         return None
     found = memory_trial.answer(provider.ep_device, default.info)
@@ -314,7 +311,7 @@ def token(memory: Memory) -> Copy | None:
 def describe(provider: Provider) -> schema.Memory:
     """An EP's memory for the result: ``kind`` (``none`` where there is none to bind), ``default``, ``host_accessible``."""
     memory = device_memory(provider)
-    default, shared = (None, None) if provider.ep_device is None else ep_device_memories(provider.ep_device)
+    default, shared = ep_device_memories(provider.ep_device)
     is_own = memory is not None and (memory.kind != "ep-device" or default is not None)
     own = memory if is_own else default  # which is there and may be out of reach
     return {
@@ -326,7 +323,5 @@ def describe(provider: Provider) -> schema.Memory:
 
 def is_only_host_accessible(provider: Provider) -> bool:
     """Whether HOST_ACCESSIBLE memory is all that the EP's device has."""
-    if provider.ep_device is None:
-        return False
-    default, shared = memory_trial.infos(provider.ep_device)
+    default, shared = ep_device_memories(provider.ep_device)
     return default is None and shared is not None

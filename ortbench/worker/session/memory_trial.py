@@ -29,8 +29,6 @@ _NO_COPY = "Data transfer implementation"
 
 @dataclass(frozen=True)
 class Answer:
-    """What a trial found."""
-
     lacks: str | None = None  # why no value can be made in the memory, in words; None if one can
     copies_lack: str | None = None  # why values cannot be copied to and from it; None if they can
     on_host: bool = False  # it is ordinary host memory, which needs no copies: the host writes and reads there in place
@@ -71,7 +69,6 @@ def infos(ep_device: Any) -> tuple[Any, Any]:
 
 
 def label(info: Any) -> str:
-    """What a report calls a memory: its name and kind."""
     return f"{info.name} ({info.device_mem_type.name})"
 
 

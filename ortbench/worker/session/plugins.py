@@ -116,8 +116,6 @@ def _call(what: str, function: Any, *arguments: str) -> Any:
 
 
 class Candidate(NamedTuple):
-    """An EP that can be taken."""
-
     # its full name, which others can have too; what its library is registered as, where that is all that is known
     ep: str
     library: str | None  # path of its library; None where ORT has it in itself
@@ -193,5 +191,4 @@ def plugin_with(library: str) -> Plugin | None:
 
 
 def has_nvidia_gpu() -> bool:
-    """Whether there may be a card of NVIDIA's."""
     return Path("/proc/driver/nvidia/version").exists() or platform.system() == "Windows"

@@ -42,8 +42,6 @@ _HOST_EPS = {CPU_EP, "DnnlExecutionProvider", "XnnpackExecutionProvider", "ACLEx
 
 @dataclass
 class Provider:
-    """The EP of a run."""
-
     name: str  # full EP name
     ep_device: Any = None  # its OrtEpDevice, or None where it is used by name alone
     device_index: int = 0  # the device's number, for EPs that are used by name
@@ -141,7 +139,6 @@ def _by_name(target: Target) -> Provider:
 
 
 def _noted(provider: Provider, note: str | None) -> Provider:
-    """A provider with a note that others have its name, if so."""
     if note is not None:
         provider.notes.append((SHARED, note))
     return provider

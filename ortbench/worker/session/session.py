@@ -49,6 +49,7 @@ _OPT_LEVELS = {
     "layout": "ORT_ENABLE_LAYOUT",
     "all": "ORT_ENABLE_ALL",
 }
+_EXECUTION_MODES = {"sequential": "ORT_SEQUENTIAL", "parallel": "ORT_PARALLEL"}
 # What switches graph capture on: the EP options, by their documentation.
 _CAPTURE = {
     CUDA_EP: {"enable_cuda_graph": "1"},
@@ -106,10 +107,13 @@ def open_model(
     profile_prefix: str | None = None,
     graph_path: str | None = None,
     content: bytes | None = None,
+    optimized_path: str | None = None,
 ) -> Model:
     """Create the session, without any fallback to another EP. Raises `BadInput`: not a model, or options ORT
     refuses; `BenchmarkFailed`: the EP cannot load or run it; `HoldsCompiledNodes`: its graph was to be written, and
-    cannot be."""
+    cannot be.
+
+    The graph goes to `graph_path` for a session that only looks at it, or to `optimized_path` for one that is measured."""
     capturing = target.cuda_graph and profile_prefix is None and graph_path is None  # a replay shows no nodes
     _check_capture(target, provider, capturing)
     plain_options = run_options(target, NOT_CAPTURED if capturing else None)
@@ -119,8 +123,11 @@ def open_model(
     target = replace(target, options={**switched_on, **target.options})
     ep_options = {**cached, **target.options}
     options = _options(target, provider, ep_options)
-    options.enable_mem_pattern = not capturing  # it plans allocations anew, and WebGPU refuses to capture with it
+    if capturing:
+        options.enable_mem_pattern = False  # it plans allocations anew, and WebGPU refuses to capture with it
     _set_files(options, path, profile_prefix, graph_path, has_content=content is not None)
+    if optimized_path is not None:
+        options.optimized_model_filepath = optimized_path
     names = _names(provider, ep_options)
     opened = path if content is None else content
     start = time.perf_counter_ns()
@@ -128,7 +135,7 @@ def open_model(
         with messages.about("creating the session"):
             session = ort.InferenceSession(opened, options, providers=names, enable_fallback=0)
     except Exception as error:
-        raise _session_error(error, path, provider) from None
+        raise _session_error(error, path, provider, optimized_path) from None
     took = time.perf_counter_ns() - start
     if provider.policy is not None:
         settle(provider, session)
@@ -200,8 +207,12 @@ def _options(target: Target, provider: Provider, ep_options: dict[str, str]) -> 
     options = ort.SessionOptions()
     options.log_severity_level = 3
     options.graph_optimization_level = getattr(ort.GraphOptimizationLevel, _OPT_LEVELS[target.opt_level])
-    if target.threads is not None:
-        options.intra_op_num_threads = target.threads
+    options.execution_mode = getattr(ort.ExecutionMode, _EXECUTION_MODES[target.execution_mode])
+    options.enable_cpu_mem_arena, options.enable_mem_pattern = target.cpu_mem_arena, target.mem_pattern
+    if target.intra_op_threads is not None:
+        options.intra_op_num_threads = target.intra_op_threads
+    if target.inter_op_threads is not None:
+        options.inter_op_num_threads = target.inter_op_threads
     try:
         options.add_session_config_entry(_ASSIGNMENT, "1")
         for key, value in target.session_config.items():
@@ -215,9 +226,12 @@ def _options(target: Target, provider: Provider, ep_options: dict[str, str]) -> 
     return options
 
 
-def _session_error(error: Exception, path: str, provider: Provider) -> OrtbenchError:
+def _session_error(error: Exception, path: str, provider: Provider, written: str | None) -> OrtbenchError:
     kind = type(error).__name__
     failed = HoldsCompiledNodes if "compiled nodes" in str(error) else BenchmarkFailed
+    if failed is HoldsCompiledNodes and written is not None:
+        reason = f"{provider.name} compiled parts of the graph, which ONNX Runtime then writes to no file; leave it out"
+        return failed(f"--optimized-model: {reason}")
     if kind in ("InvalidProtobuf", "InvalidGraph", "NoModel", "NoSuchFile"):
         # A plugin EP can leave an invalid graph of a valid one.
         on_ep = f" with {provider.name}" if kind == "InvalidGraph" and provider.name != CPU_EP else ""

@@ -45,7 +45,6 @@ class ComputeStream:
     owner: Any  # what keeps it alive
 
     def options(self) -> dict[str, str]:
-        """The EP options by which a session uses it."""
         return dict(zip(OPTIONS, ("1", str(self.handle)), strict=True))
 
 

@@ -17,8 +17,6 @@ from ortbench.worker.session.providers import Provider
 
 @dataclass(frozen=True)
 class Place:
-    """The memories for one input or output."""
-
     own: Memory | None  # where the session wants it; None in memory of a device that ONNX Runtime offers no access to
     # HOST_ACCESSIBLE memory of the EP whose `own` is, which is `own` itself where that EP has no other; None where it
     # offers none
@@ -37,8 +35,6 @@ class Place:
 
 @dataclass(frozen=True)
 class Bound:
-    """Where a mode has an input or output."""
-
     name: str
     memory: str  # that it is in, in words
     why: str | None  # in words; None where the session wants it in ordinary host memory, which its graph explains
@@ -66,7 +62,6 @@ class Places:
 
 
 def places(session: Any, provider: Provider) -> Places:
-    """Where a session wants its inputs and outputs."""
     finder = _Finder(session, provider)
     inputs = [finder.place(info) for info in session.get_input_memory_infos()]
     return Places(
@@ -83,9 +78,7 @@ class _Finder:
             names = session.get_providers()
             devices = [provider.ep_device, *(device for device in all_ep_devices() if device.ep_name in names)]
         self._offered = [(device, *ep_device_memories(device)) for device in devices]
-        self._places: dict[
-            tuple[int, bool], Place
-        ] = {}  # of what is in a device's memory, by whether that is its DEFAULT
+        self._places: dict[tuple[int, bool], Place] = {}  # of what is in a device's memory: whether in its DEFAULT one
         if provider.ep_device is None or provider.computes_on_host:
             self._main = Place(device_memory(provider), None, stays=False)
         else:
@@ -109,7 +102,6 @@ class _Finder:
         return self._main.shared
 
     def place(self, info: Any) -> Place:
-        """That of an input or output with this memory info."""
         if info is None or info.name == "Cpu":
             return self._host
         for number, (_, *memories) in enumerate(self._offered):

@@ -101,9 +101,10 @@ class TensorSpec:
         # An empty shape is also how ORT reports an input of unknown rank: the session itself is the judge then.
         if self.shape and len(shape) != len(self.shape):
             raise BadInput(f"{refusal}: {len(self.shape)} dimension(s) are needed")
-        for dim, size in zip(self.shape, shape, strict=False):
+        for axis, (dim, size) in enumerate(zip(self.shape, shape, strict=False)):
             if isinstance(dim, int) and dim != size:
-                raise BadInput(f"{refusal}: the model fixes {dim}")
+                free = f" (to free it: --free-dim {self.name}:{axis}=NAME)" if source == "--shape" else ""
+                raise BadInput(f"{refusal}: the model fixes {dim}{free}")
 
     @property
     def is_string(self) -> bool:
@@ -142,7 +143,6 @@ class TensorSpec:
         return self.onnx_number or self.dtype.type
 
     def nbytes(self, shape: Sequence[int]) -> int:
-        """Bytes of a tensor of a shape."""
         count = math.prod(shape)
         return (count + 1) // 2 if self.is_packed else count * self.dtype.itemsize
 

@@ -26,7 +26,7 @@ from tests.report.test_page import Page
 from tests.report.test_terminal import screen, shown
 from tests.results import MS, US, decoding, hosted, measured, result_of, steady
 
-TITLE = "What else it costs: the host's own work"
+TITLE = "Resource usage: host CPU"
 
 
 def costly(cpu_ms: int = 12, submit_us: int = 3_050, run_id: str | None = None) -> Result:
@@ -44,10 +44,10 @@ def costly(cpu_ms: int = 12, submit_us: int = 3_050, run_id: str | None = None) 
 
 
 TERMINAL = """\
-What else it costs: the host's own work
+Resource usage: host CPU
 mode             enqueue  enqueue share  CPU time     user   system  CPU cores
 cpu-tensors            –              –   12.0 ms  11.7 ms   310 µs       1.50
-device-resident  3.05 ms            30%   2.50 ms  2.40 ms  99.6 µs       0.25
+device-resident  3.05 ms          30.5%   2.50 ms  2.40 ms  99.6 µs      0.250
 ortbench explain enqueue, enqueue share, CPU time … says what the words mean.
 """
 
@@ -64,10 +64,10 @@ def test_the_terminal() -> None:
     hosted(result.cases[0], 30, 8 * MS, 11_690 * US, 310 * US, still=(3 * MS, 9 * MS, 0))
     out = "\n".join(shown(build, result, width=80))
     assert (
-        "mode             spinning  latency, no spin  CPU time, no spin\n"
-        "cpu-tensors          ≈75%           9.00 ms            3.00 ms\n" in out
+        "mode         spinning  latency, no spin  CPU time, no spin\n"
+        "cpu-tensors    ≈75.0%           9.00 ms            3.00 ms\n" in out
     )
-    assert "• ≈75% of the CPU time with cpu-tensors is threads of ONNX Runtime that spin" in out
+    assert "• Spinning threads of ONNX Runtime take ≈75% of the CPU time of cpu-tensors" in out
 
 
 def test_markdown() -> None:
@@ -77,7 +77,7 @@ def test_markdown() -> None:
 | mode | enqueue | enqueue share | CPU time | user | system | CPU cores |
 | --- | ---: | ---: | ---: | ---: | ---: | ---: |
 | cpu-tensors | – | – | 12.0 ms | 11.7 ms | 310 µs | 1.50 |
-| device-resident | 3.05 ms | 30% | 2.50 ms | 2.40 ms | 99.6 µs | 0.25 |
+| device-resident | 3.05 ms | 30.5% | 2.50 ms | 2.40 ms | 99.6 µs | 0.250 |
 
 enqueue: Time until the call of an inference returns, before any synchronization. It is known where the synchronization comes \
 after the call. enqueue share: """ in markdown(build(costly()))
@@ -86,7 +86,7 @@ after the call. enqueue share: """ in markdown(build(costly()))
 def test_the_page_has_the_table_and_its_words() -> None:
     page = Page(build_page([costly()], ["m"]))
     assert page.text("h2").count(TITLE) == 1
-    assert {"12.0 ms", "1.50", "3.05 ms", "30%"} <= {*page.text("td")}
+    assert {"12.0 ms", "1.50", "3.05 ms", "30.5%"} <= {*page.text("td")}
     known = {entry.also[0]: entry.sentence for entry in entries() if entry.group is Group.METRICS}
     keys = ("enqueue", "enqueue_share", "cpu_time", "cpu_user", "cpu_system", "cpu_cores")
     assert {known[key] for key in keys} <= {*page.text("td")}
@@ -99,9 +99,9 @@ def test_the_page_has_the_table_and_its_words() -> None:
 def test_results_that_lack_it_read_as_before() -> None:
     result = result_of(measured("cpu-tensors", latency=steady([8 * MS] * 10)))
     assert cost_parts(result) == []
-    assert "What else" not in markdown(build(result))
-    assert "What else" not in build_page([result], ["m"])
-    assert "What else" not in markdown(build_comparison([result, result], ["a", "b"], 0.02, in_order=True))
+    assert "Resource usage" not in markdown(build(result))
+    assert "Resource usage" not in build_page([result], ["m"])
+    assert "Resource usage" not in markdown(build_comparison([result, result], ["a", "b"], 0.02, in_order=True))
 
 
 def test_a_loop_has_it_by_step_too() -> None:
@@ -117,7 +117,7 @@ def test_a_loop_has_it_by_step_too() -> None:
         "CPU cores",
         "CPU time per step",
     ]
-    assert table.rows == (("cpu-tensors", "4.00 ms", "4.00 ms", "0 ns", "0.40", "500 µs"),)
+    assert table.rows == (("cpu-tensors", "4.00 ms", "4.00 ms", "0 ns", "0.400", "500 µs"),)
 
 
 def test_a_failed_mode_shows_what_was_taken_of_it() -> None:
@@ -139,10 +139,10 @@ def test_the_result_file_and_back(tmp_path: Path) -> None:
 
 
 COMPARED = """\
-What else it costs
+Resource usage
 mode             cost         a     b   ratio       95% CI  verdict
                              ms    ms
-cpu-tensors      CPU time  12.0  18.0  ×1.500  1.471–1.530  more
+cpu-tensors      CPU time  12.0  18.0   ×1.50    1.47–1.53  more
 device-resident  enqueue   3.05  1.50  ×0.492  0.482–0.502  less
 device-resident  CPU time  2.50  2.50  ×1.000  0.980–1.020  same
 """
@@ -151,9 +151,9 @@ device-resident  CPU time  2.50  2.50  ×1.000  0.980–1.020  same
 def test_costs_of_two_results() -> None:
     results, names = [costly(), costly(18, 1_500)], ["a", "b"]
     report = build_comparison(results, names, 0.02, in_order=True)
-    assert part_of(report, "What else it costs") == COMPARED
-    assert "\n## What else it costs\n" in markdown(report)
-    assert "| cpu-tensors | CPU time | 12.0 | 18.0 | ×1.500 | 1.471–1.530 | more |" in markdown(report)
+    assert part_of(report, "Resource usage") == COMPARED
+    assert "\n## Resource usage\n" in markdown(report)
+    assert "| cpu-tensors | CPU time | 12.0 | 18.0 | ×1.50 | 1.47–1.53 | more |" in markdown(report)
     assert "| cpu-tensors | latency | 8.00 | 8.00 | ×1.000 | 0.980–1.020 | same |" in markdown(report)
     verdicts = {
         (it["mode"], it["metric"]): it["vs_first"]["verdict"]
@@ -171,13 +171,13 @@ def test_costs_of_three_results() -> None:
     for result in results:
         del result.cases[1]
     assert (
-        part_of(build_comparison(results, ["a", "b", "c"], 0.02, in_order=False), "What else it costs")
+        part_of(build_comparison(results, ["a", "b", "c"], 0.02, in_order=False), "Resource usage")
         == """\
-What else it costs
+Resource usage
 mode         cost      result  value  vs first       95% CI  verdict
                                   ms
 cpu-tensors  CPU time  a        12.0         –            –  –
-                       b        18.0    ×1.500  1.500–1.500  more
+                       b        18.0     ×1.50    1.50–1.50  more
                        c        9.00    ×0.750  0.750–0.750  less
 """
     )

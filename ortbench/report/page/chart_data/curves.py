@@ -9,6 +9,7 @@ from typing import NamedTuple
 from ortbench.analysis.findings.load_advice import slo_text
 from ortbench.analysis.loads.levels import (
     CONCURRENCY,
+    P50,
     RATE,
     asked_of,
     figure,
@@ -121,10 +122,10 @@ def _table(plotted: _Load, heads: tuple[Column, ...], of_rate: bool) -> Table:
                 units.rate(rate_of(level)),
                 between(inside, units.rate),
                 units.time(latency_of(level).median, scale),
-                units.time(figure(level, plotted.stat), scale),
+                *([] if plotted.stat == P50 else [units.time(figure(level, plotted.stat), scale)]),
             )
         )
-    times = columns(Kind.TIME, "p50", plotted.stat if plotted.stat != "p50" else "p50 ")
+    times = columns(Kind.TIME, LATENCY, *([] if plotted.stat == P50 else [plotted.stat]))
     return Table((*heads, *columns(Kind.NUMBER, "inf/s", "95% CI"), *times), tuple(rows), unit)
 
 
@@ -141,15 +142,15 @@ def by_clients(results: Sequence[Result], names: Sequence[str]) -> Chart | None:
     rates = tuple(map(_rates, plotted.curves))
     tails = tuple(_tails(it, plotted.stat, _rings(it, plotted.stat)) for it in plotted.curves)
     return Chart(
-        "Latency and runs/s against callers",
-        f"Above lines of runs per second over the number of callers, below lines of the {plotted.stat} of latency, one for each mode; a "
+        "Latency and inf/s against clients",
+        f"Above lines of inferences per second over the number of clients, below lines of the {plotted.stat} of latency, one for each mode; a "
         "ring marks the knee.",
         "; ".join(map(_clients_in_words, plotted.curves)) + ".",
-        _table(plotted, (Column("mode", Kind.NAME), Column("callers")), of_rate=False),
+        _table(plotted, (Column("mode", Kind.NAME), Column("clients")), of_rate=False),
         LineChart(
             (
                 Panel(rates, Axis("sizes", ticks=ticks), "{:g}".format, "inf/s"),
-                Panel(tails, Axis("sizes", "callers", ticks), name=f"{plotted.stat} of latency", limits=plotted.limits),
+                Panel(tails, Axis("sizes", "clients", ticks), name=f"{plotted.stat} of latency", limits=plotted.limits),
             ),
             height=200,
             ring="knee",
@@ -167,7 +168,7 @@ def _rates(it: _Curve) -> Line:
 
 def _most(it: _Curve) -> str:
     best = max(it.points, key=rate_of)
-    return f"{it.name}: at most {units.rate(rate_of(best))} runs/s, with {_place(best):g} callers"
+    return f"{it.name}: at most {units.rate(rate_of(best))} inf/s, with {_place(best):g} clients"
 
 
 def _rings(it: _Curve, stat: str) -> list[Ring]:
@@ -175,7 +176,7 @@ def _rings(it: _Curve, stat: str) -> list[Ring]:
 
 
 def _ring(it: _Curve, x: float, y: float) -> Ring:
-    return Ring(x, y, f"{it.name}: the knee, {x:g} callers")
+    return Ring(x, y, f"{it.name}: the knee, {x:g} clients")
 
 
 def _clients_in_words(it: _Curve) -> str:
@@ -192,7 +193,7 @@ def by_rate(results: Sequence[Result], names: Sequence[str]) -> Chart | None:
         return None
     lines = []
     for it in plotted.curves:
-        if plotted.stat != "p50":
+        if plotted.stat != P50:
             medians = tuple((_place(level), max(latency_of(level).median, 1)) for level in it.points)
             lines.append(Line("p50", it.look._replace(marker="", thin=True), medians))
         lines.append(_tails(it, plotted.stat))
@@ -223,7 +224,7 @@ def _highest(it: _Curve, slo: str) -> Upright | None:
     found = kept(it.result).get(it.mode)
     if found is None:
         return None
-    low, high = found["ci95"]
+    low, high = found["next95"]
     tip = f"{it.name}: {slo} up to {units.rate(found['rate'])} a second"
     return Upright(found["rate"], it.look.colour, tip, span=(low, high))
 

@@ -8,7 +8,7 @@ from statistics import median
 from ortbench.analysis.comparing.history import Figure, Series
 from ortbench.analysis.steps_and_stages import crosses, crossing_ns, growth_ns, is_first_apart
 from ortbench.core import units
-from ortbench.model.metrics import TIME
+from ortbench.model.metrics import METRICS, TIME
 from ortbench.model.modes import D2H, H2D, LATENCY, is_rate
 from ortbench.model.result import Case, Result
 from ortbench.report.bars import COPIES, INFERENCE, PER_RUN, WHOLE, Segment, segments_of
@@ -64,7 +64,7 @@ def phases(result: Result) -> Chart | None:
         ]
         said += [f"{about}: {', '.join(alone)}."] if alone else []
     unit, scale = units.time_unit(max(ns for *_, ns in found))
-    times = columns(Kind.TIME, H2D, INFERENCE, D2H, "together", LATENCY)
+    times = columns(Kind.TIME, METRICS[H2D].title, INFERENCE, METRICS[D2H].title, COPIES, "together", LATENCY)
     rows = tuple((case.mode, *_phase_cells(parts, scale), units.digits(ns / scale)) for case, parts, ns in found)
     used = {(part.kind, part.derived) for _, parts, _ in found for part in parts if part.ns}
     return Chart(
@@ -105,10 +105,7 @@ def _phases_in_words(case: Case, segments: Sequence[Segment], ns: float) -> str:
 
 def _phase_cells(segments: Sequence[Segment], scale: float) -> list[str]:
     found = {it.kind: it for it in segments}
-    first = COPIES if COPIES in found else H2D
-    cells = [_phase_cell(found.get(kind), scale) for kind in (first, INFERENCE, D2H)]
-    if COPIES in found:
-        cells[2] = "(both)"
+    cells = [_phase_cell(found.get(kind), scale) for kind in (H2D, INFERENCE, D2H, COPIES)]
     return [*cells, units.digits(sum(it.ns for it in segments) / scale)]
 
 
@@ -314,7 +311,7 @@ def over_time(title: str, series: Series) -> Chart:
     uprights = []
     for step in series.steps:
         it = figures[step.at]
-        tip = f"{verdict(series, step.size)} since {day(it.run.at)}, ×{units.ratio(step.size.ratio, 3)}"
+        tip = f"{verdict(series, step.size)} since {day(it.run.at)}, ×{units.change(step.size.ratio)}"
         uprights.append(Upright(times[step.at], "accent", tip, f"×{units.ratio(step.size.ratio)}"))
         said.append(tip)
     ends = f"{show(figures[0].value)} to {show(figures[-1].value)}"
@@ -358,7 +355,7 @@ def _ends_of(figure: Figure) -> tuple[float, float]:
 
 
 def _history_table(series: Series) -> Table:
-    unit, cell = series.key.metric.unit.column(max(it.value for it in series.figures))
+    unit, cell = series.key.metric.unit.column(it.value for it in series.figures)
     headed = (
         Column("measured", Kind.NAME),
         Column("median", Kind.TIME),

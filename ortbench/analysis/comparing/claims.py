@@ -1,0 +1,115 @@
+"""The one place where it is decided whether the figures carry the claim that something is faster, or the fastest. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from ortbench.analysis.comparing.pairs import ratio_of
+from ortbench.analysis.noise import leaves
+from ortbench.core.stats import Value
+from ortbench.model.modes import CPU, LATENCY, is_rate, mode_of
+from ortbench.model.result import OK
+
+if TYPE_CHECKING:
+    from ortbench.model.result import Case, Result
+
+Claim = Literal["faster", "slower", "no measurable difference", "cannot tell", "cannot tell on so busy a machine"]
+FASTER: Claim = "faster"
+SLOWER: Claim = "slower"
+ALIKE: Claim = "no measurable difference"
+UNKNOWN: Claim = "cannot tell"
+NOISY: Claim = "cannot tell on so busy a machine"
+
+_CLEARLY_FASTER = 1.05  # without an interval; identical runs one after the other often differ by this much
+
+
+def claim(speedup: Value | None) -> Claim:
+    """What a speedup (above 1 is faster) says beyond doubt; `UNKNOWN` without an interval."""
+    if speedup is None or speedup.ci95 is None:
+        return UNKNOWN
+    low, high = speedup.ci95
+    return FASTER if low > 1 else SLOWER if high < 1 else ALIKE
+
+
+def claim_of(case: Case) -> Claim:
+    """What the speedup of a mode over `cpu-tensors` says; `NOISY` where noise of the machine may have made it."""
+    return NOISY if case.noisy else claim(case.speedup)
+
+
+def claim_between(result: Result, base: Case, case: Case, speedup: Value | None) -> Claim:
+    """What the speedup of a case over another one of a result says; `NOISY` where noise of the machine may have made it."""
+    return claim(speedup) if leaves(result, base, case, speedup) else NOISY
+
+
+def is_faster(case: Case) -> bool:
+    """Whether a mode is faster than `cpu-tensors`, see `seems_faster`; never where noise may have made it so."""
+    return not case.noisy and seems_faster(case.speedup)
+
+
+def seems_faster(speedup: Value | None) -> bool:
+    """Whether a speedup is one: beyond doubt, or, with too few blocks for an interval, by more than a little."""
+    found = claim(speedup)
+    return found == FASTER or (found == UNKNOWN and speedup is not None and speedup.value > _CLEARLY_FASTER)
+
+
+@dataclass(frozen=True)
+class Fastest:
+    """The mode with the shortest inference among some, and what may be said of it."""
+
+    case: Case
+    speedup: Value  # over `cpu-tensors`
+    claim: Claim  # against `cpu-tensors`
+    ties: tuple[str, ...] = ()  # other modes that are not measurably slower, where that can be told
+
+    @property
+    def mode(self) -> str:
+        return self.case.mode
+
+    @property
+    def is_faster(self) -> bool:
+        """Whether it is faster than `cpu-tensors`; without an interval, whether it is so by more than a little."""
+        return is_faster(self.case)
+
+
+def fastest(result: Result, on_device: bool | None = None) -> Fastest | None:
+    """The fastest mode besides `cpu-tensors`; None where none was compared with it.
+
+    Those that are faster beyond doubt come before a greater ratio. How often an inference is done says nothing about how long
+    one takes, so modes of several in a call do not count.
+
+    Args:
+        result: of a run, a loop, a chain, or of one shape of a sweep.
+        on_device: only modes whose tensors stay on the device, or only those that take new inputs and return outputs in each
+            inference; None for all.
+    """
+    cases = compared(result, on_device)
+    if not cases:
+        return None
+    best = max(cases, key=lambda case: (is_faster(case), _value(case)))
+    assert best.speedup is not None
+    return Fastest(best, best.speedup, claim_of(best), _ties(result, best, cases))
+
+
+def compared(result: Result, on_device: bool | None = None) -> list[Case]:
+    """The modes whose inferences were compared with those of `cpu-tensors`, see `fastest`."""
+    timed = [it for it in result.at_point() if it.mode != CPU and it.status == OK and not is_rate(it.mode, LATENCY)]
+    return [it for it in timed if it.speedup and on_device in (None, mode_of(it.mode).on_device)]
+
+
+def over(base: Case, case: Case) -> Value | None:
+    """How many times as fast as another mode a mode is; without paired blocks by their medians, without an interval."""
+    if (found := ratio_of(base, case)) is not None:
+        return found
+    before, after = base.median(LATENCY), case.median(LATENCY)
+    return None if before is None or not after else Value(before / after)
+
+
+def _value(case: Case) -> float:
+    return case.speedup.value if case.speedup is not None else 0.0
+
+
+def _ties(result: Result, best: Case, cases: Iterable[Case]) -> tuple[str, ...]:
+    said = ((it.mode, claim_between(result, it, best, over(it, best))) for it in cases if it is not best)
+    return tuple(mode for mode, found in said if found in (ALIKE, SLOWER, NOISY))

@@ -1,0 +1,78 @@
+"""A finding: what there is to know, what it rests on, and what to do next. Reports show findings, and show the weightiest first."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from enum import IntEnum
+from typing import TypeVar
+
+from ortbench.core.safe_text import listed
+
+
+class Weight(IntEnum):
+    """How much a finding matters to somebody who has to decide something."""
+
+    DETAIL = 0  # how a figure was checked, or what else is known of it
+    COST = 1  # what takes time or memory beside, or needs care
+    GAIN = 2  # what makes an inference faster
+    ANSWER = 3  # what the command was asked for
+    DOUBT = 4  # the figures are of something else than what was asked for
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One finding."""
+
+    what: str  # the finding with its figure: a sentence without a period
+    evidence: str = ""  # what it rests on, without a period
+    next: str = ""  # what to do: a command to copy, or a sentence without a period
+    weight: Weight = Weight.GAIN
+    tone: str = ""  # "good", "bad", "unclear", as reports colour it; "" for neither
+
+    @property
+    def text(self) -> str:
+        """Finding and evidence, in a sentence."""
+        return f"{self.what}{f': {self.evidence}' if self.evidence else ''}."
+
+    @property
+    def is_command(self) -> bool:
+        """Whether what to do next is a command."""
+        return self.next.startswith("ortbench ")
+
+    @property
+    def lines(self) -> list[str]:
+        """The finding in lines: the sentence, and what to do next."""
+        return [self.text, *([f"Next: {self.next}"] if self.next else [])]
+
+
+def by_weight(findings: Iterable[Finding]) -> list[Finding]:
+    """Each finding once, the weightiest first, else in the order given; what to do next once too."""
+    found, told = [], set[str]()
+    for it in sorted(dict.fromkeys(findings), key=lambda it: -it.weight):
+        found.append(replace(it, next="") if it.next in told else it)
+        told.add(it.next)
+    return found
+
+
+def first_lines(findings: Sequence[Finding], most: int) -> list[Finding]:
+    """The first findings that fit so many lines; where some do not, a line is left to say so."""
+    if sum(len(it.lines) for it in findings) <= most:
+        return list(findings)
+    shown, room = [], most - 1
+    for it in findings:
+        if (room := room - len(it.lines)) < 0:
+            break
+        shown.append(it)
+    return shown
+
+
+Said = TypeVar("Said", bound=Hashable)
+
+
+def merged(pairs: Iterable[tuple[str, Said]]) -> list[tuple[str, int, Said]]:
+    """Names of which the same is said, in a row: ``a, b and c``, how many they are, and what is said."""
+    found: dict[Said, list[str]] = {}
+    for name, said in pairs:
+        found.setdefault(said, []).append(name)
+    return [(listed(names), len(names), said) for said, names in found.items()]

@@ -1,0 +1,392 @@
+"""What the figures of a run mean, from the result alone: copies, the two speedups, the other modes, how zero-copy was checked."""
+
+from __future__ import annotations
+
+import math
+
+from ortbench.analysis.comparing.claims import (
+    FASTER,
+    NOISY,
+    claim_between,
+    claim_of,
+    compared,
+    fastest,
+    is_faster,
+)
+from ortbench.analysis.comparing.pairs import TOO_FEW
+from ortbench.analysis.findings.finding import Finding, Weight, merged
+from ortbench.analysis.findings.phrases import NOTHING, quickest, times, times_as_fast, within
+from ortbench.analysis.findings.program import how_to_write, lever
+from ortbench.analysis.findings.speedups import condition, is_on_host, on_device, speedup_findings
+from ortbench.analysis.nodes.gpu_activity import cupti_findings
+from ortbench.analysis.nodes.handing_on import COPIED, HANDED_ON, UNCLEAR, handing_on, is_only_host_accessible, once_ns
+from ortbench.analysis.nodes.node_shares import copies_inside
+from ortbench.analysis.noise import cannot_tell
+from ortbench.core.stats import SAMPLES_FOR, Value
+from ortbench.core.units import count, digits, duration, rate, share, size
+from ortbench.model.modes import (
+    COPIES_HIDDEN,
+    COPY_SHARE,
+    COPY_TIME,
+    CPU,
+    HIDDEN_SHARE,
+    LATENCY,
+    MODES,
+    PER_ITEM,
+    PER_RUN,
+    PIPELINE_SPEEDUP,
+    is_rate,
+    mode_of,
+)
+from ortbench.model.result import OK, Case, Result
+from ortbench.model.schema import CaseCheck, LinkShare
+
+_VAGUE = 0.5  # an interval that is wider says nothing about a share
+
+
+def run_findings(result: Result) -> list[Finding]:
+    host = is_on_host(result)
+    return [
+        *(_latency(result) if host else ()),
+        *(_passing_through(result) if is_only_host_accessible(result) else ()),
+        *([] if host else _copies(result)),
+        *_speedups(result),
+        *_pinned(result),
+        *_pipeline(result),
+        *_bursts(result),
+        *([] if host else cupti_findings(result)),
+        *_external(result),
+        *_graphs(result),
+        *([] if host else [*_zero_copy(result), *_link(result)]),
+    ]
+
+
+def run_headline(result: Result) -> str:
+    found = quickest(result)
+    if found is None:
+        return NOTHING
+    best, kept = fastest(result, on_device=False), fastest(result, on_device=True)
+    said = [f"{best.mode} is {times(best.speedup)} as fast"] if best is not None and best.claim == FASTER else []
+    if kept is not None and kept.claim == FASTER and on_device(result, kept, best)[1]:
+        is_again = "" if said else "is "
+        said.append(
+            f"{kept.mode} {is_again}{times(kept.speedup)}{'' if said else ' as fast'}{condition(result, kept.mode)}"
+        )
+    answer = ", ".join(said)
+    if is_on_host(result):
+        return _of_host(result, answer, found)
+    passed = handing_on(result)
+    if passed is not None and passed.verdict == HANDED_ON:
+        whose = (
+            f"{result.target['ep']} reads arrays in place" if passed.proved else "ONNX Runtime passes arrays through"
+        )
+        return f"{whose}: {CPU} copies nothing{f'; {answer}' if answer else ''}"
+    if _hides_copies(result):
+        return f"An inference takes {duration(result.median(CPU, LATENCY) or 0)} with {CPU}; {NOISY} what copies take"
+    copied = copy_share(result)
+    if copied is None:
+        return _of_one(result)
+    if copied == 0:
+        nothing = f"Copies{where(result)} take no measurable part of the latency of {CPU}"
+        return f"{nothing}, {duration(result.median(CPU, LATENCY) or 0)}{f'; {answer}' if answer else ''}"
+    unsure = "" if _has_interval(_with_and_without_copies(result)[1]) else f"; {TOO_FEW}"
+    return (
+        f"Copies{where(result)} take ≈{share(copied)} of the latency of {CPU}{f': {answer}' if answer else ''}{unsure}"
+    )
+
+
+def _of_one(result: Result) -> str:
+    """The latency, where nothing is compared; of modes of several inferences in a call alone their rate."""
+    cases = [it for it in result.at_point() if it.status == OK and it.median(LATENCY)]
+    timed = [it for it in cases if not is_rate(it.mode, LATENCY)]
+    case = min(timed or cases, key=lambda it: it.median(LATENCY) or 0)
+    ns = case.median(LATENCY) or 1
+    if not timed:
+        return f"{case.mode} completes {rate(1e9 / ns)} inferences/s"
+    return f"An inference takes {duration(ns)} with {case.mode}"
+
+
+def _of_host(result: Result, answer: str, found: tuple[Case, float]) -> str:
+    """The latency on an EP that computes in host memory, and what to do about it."""
+    ns = result.median(CPU, LATENCY)
+    if ns is None:
+        return f"An inference takes {duration(found[1])} with {found[0].mode}"
+    said = f"An inference takes {duration(ns)} with {CPU}"
+    if answer:
+        return f"{said}; {answer}"
+    lever = "" if result.target.get("threads") is not None else ": compare numbers of threads"
+    none = f"; {NOISY} whether a mode is faster" if any(it.noisy for it in compared(result)) else ""
+    none = none or ("; no mode is measurably faster" if compared(result) else "")
+    return f"{said}{none}{lever}"
+
+
+def where(*results: Result) -> str:
+    """Which copies they are that modes make, where there are others."""
+    return " of inputs and outputs" if any(map(copies_inside, results)) else ""
+
+
+# Host memory
+
+
+def _latency(result: Result) -> list[Finding]:
+    """What an inference takes, and the next thing to try: numbers of threads, then which operators take the time."""
+    case = result.case(CPU)
+    stats = None if case is None else case.stats(LATENCY)
+    if stats is None:
+        return []
+    tail = f"p99 {duration(stats.p99)}, " if stats.n >= SAMPLES_FOR["p99"] else ""
+    evidence = f"{tail}{rate(1e9 / max(stats.median, 1))} inferences/s"
+    return [
+        Finding(
+            f"An inference takes {duration(stats.median)} with {CPU} on {result.target['ep']}",
+            evidence, lever(result), Weight.ANSWER,
+        )
+    ]  # fmt: skip
+
+
+# Copies
+
+
+def _passing_through(result: Result) -> list[Finding]:
+    found, ep = handing_on(result), result.target["ep"]
+    if found is None or found.verdict == COPIED:
+        return []
+    evidence = (
+        f"an inference takes {duration(found.with_arrays)} with arrays and {duration(found.without)} with tensors in the EP's "
+        f"memory; one copy in and out takes {duration(found.copies)}"
+    )
+    if found.verdict == UNCLEAR:
+        what = f"Whether ONNX Runtime copies the arrays of {CPU} cannot be told from the times"
+        return [Finding(what, evidence, weight=Weight.COST, tone="unclear")]
+    meaning = f"{CPU} is zero-copy on {ep}" if found.proved else f"{ep} may still copy them itself"
+    return [Finding(f"ONNX Runtime passes arrays through without a copy, {meaning}", evidence, weight=Weight.ANSWER)]
+
+
+def _copies(result: Result) -> list[Finding]:
+    if _hides_copies(result):
+        what = cannot_tell(f"how much of the latency of {CPU} copies take")
+        return [Finding(what, weight=Weight.ANSWER, tone="unclear")]
+    copied = copy_share(result)
+    if copied is None:
+        return []
+    cpu, resident = _with_and_without_copies(result)
+    copies = None if cpu is None else cpu.value(COPY_TIME)
+    total = None if cpu is None else cpu.median(LATENCY)
+    said = f"Copies{where(result)} take"
+    if copied == 0 or copies is None or total is None:
+        return [
+            Finding(f"{said} no measurable part of the latency of {CPU}", _resident_is(resident), weight=Weight.ANSWER)
+        ]
+    unsure = "" if _has_interval(resident) else f"; {TOO_FEW}"
+    evidence = f"≈{duration(copies)} of {duration(total)}, the latency less that of {MODES[CPU].without_copies}{unsure}"
+    return [Finding(f"{said} ≈{share(copies / total)} of the latency of {CPU}", evidence, weight=Weight.ANSWER)]
+
+
+def _resident_is(resident: Case | None) -> str:
+    return (
+        ""
+        if resident is None or resident.speedup is None
+        else f"{resident.mode} is {times_as_fast(resident.speedup, CPU)}"
+    )
+
+
+def copy_share(result: Result) -> float | None:
+    """Which share of the latency of `cpu-tensors` is copies: 0 where they cannot be measured, None where nobody can tell."""
+    cpu, resident = _with_and_without_copies(result)
+    copied = None if cpu is None or resident is None else cpu.value(COPY_SHARE)
+    if copied is None or resident is None or resident.noisy:
+        return None
+    return copied if is_faster(resident) else 0.0
+
+
+def _hides_copies(result: Result) -> bool:
+    """Whether the machine was too busy to tell what copies take."""
+    cpu, resident = _with_and_without_copies(result)
+    return cpu is not None and cpu.value(COPY_SHARE) is not None and resident is not None and resident.noisy
+
+
+def _with_and_without_copies(result: Result) -> tuple[Case | None, Case | None]:
+    """The mode that all are compared with, and the one whose latency is this one's without its copies."""
+    return result.case(CPU), result.case(MODES[CPU].without_copies)
+
+
+def _has_interval(case: Case | None) -> bool:
+    """Whether noise was told from what a mode gains over `cpu-tensors`."""
+    return case is not None and case.speedup is not None and case.speedup.ci95 is not None
+
+
+# The two speedups
+
+
+def _speedups(result: Result) -> list[Finding]:
+    found = speedup_findings(result, "new inputs and outputs in each inference")
+    if copy_share(result) == 0:  # which says of device-resident what there is to say
+        found = [it for it in found if not it.what.startswith(f"{MODES[CPU].without_copies} is not")]
+    return [*found, *_break_even(result)]
+
+
+def _break_even(result: Result) -> list[Finding]:
+    """From which inference on one copy in and out has paid off."""
+    cpu, resident = _with_and_without_copies(result)
+    once = None if resident is None else once_ns(resident)
+    if cpu is None or resident is None or not once or claim_of(resident) != FASTER:
+        return []
+    if (saved := cpu.value(COPY_TIME) or 0) <= 0:
+        return []
+    what = f"Copying in and out once pays off from inference {math.floor(once / saved) + 1} on with {resident.mode}"
+    return [Finding(what, f"{duration(once)} once; {duration(saved)} in each inference of {CPU}", weight=Weight.COST)]
+
+
+# Modes with several inferences in a call, pinned memory
+
+
+def _of_figure(result: Result, figure: str) -> list[tuple[Case, float]]:
+    """The modes with a figure of a kind that are ok and were measured, and the medians of it."""
+    found = [case for name, mode in MODES.items() if mode.figure == figure and (case := result.case(name))]
+    return [(case, total) for case in found if (total := case.median(LATENCY)) is not None]
+
+
+def _pipeline(result: Result) -> list[Finding]:
+    found = []
+    for case, total in _of_figure(result, PER_ITEM):
+        if case.pipeline is None or not total:
+            continue
+        what, pays = f"{case.mode} completes {rate(1e9 / total)} items/s", False
+        if isinstance(against := case.metrics.get(PIPELINE_SPEEDUP), Value):
+            like = mode_of(case.mode).like
+            verdict = claim_between(result, result.case(like) or case, case, against)
+            sure = f" ({NOISY})" if verdict == NOISY else ""
+            what, pays = f"{what}, {times_as_fast(against, like)}{sure}", verdict == FASTER
+        evidence = f"{case.pipeline['depth']} in flight{_hidden(case)}; time per item, not latency"
+        if case.pipeline["distinct"] == 1:
+            evidence += "; all items had the same inputs, so mixed-up items would not show"
+        found.append(Finding(what, evidence, how_to_write(result, case.mode) if pays else ""))
+    return found
+
+
+def _hidden(case: Case) -> str:
+    part, hidden_ns, copies_ns = case.metrics.get(HIDDEN_SHARE), case.value(COPIES_HIDDEN), case.value(COPY_TIME)
+    if not isinstance(part, Value) or part.ci95 is None or hidden_ns is None or copies_ns is None:
+        return ""
+    low, high = part.ci95
+    if high - low > _VAGUE:
+        return f", too much noise to tell which share of the copies ({duration(copies_ns)} per item) overlaps"
+    return f", ≈{share(part.value)}{within((low, high), share)} of the copies overlap, ≈{duration(hidden_ns)} of {duration(copies_ns)} per item"
+
+
+def _bursts(result: Result) -> list[Finding]:
+    found = []
+    for case, total in _of_figure(result, PER_RUN):
+        what = f"{case.mode} completes {rate(1e9 / max(total, 1))} inferences/s"
+        evidence = f"one synchronization for {case.inferences_per_sample} inferences"
+        if (waited := result.median(mode_of(case.mode).like, LATENCY)) is not None:
+            evidence += f"; {rate(1e9 / max(waited, 1))} inferences/s with one for each"
+        evidence += f"; time per inference, not latency,{condition(result, case.mode)}"
+        found.append(Finding(what, evidence, weight=Weight.COST))
+    return found
+
+
+def _pinned(result: Result) -> list[Finding]:
+    found = []
+    for mode in MODES.values():
+        both = (result.case(mode.like), result.case(mode.name)) if mode.pinned and mode.times_copies else ()
+        taken, pinned = [None if case is None else case.copy_ns() for case in both] or (None, None)
+        if taken is not None and pinned is not None:
+            what = f"Copies take {duration(pinned)} from and to pinned memory, {duration(taken)} from and to pageable memory"
+            pays = pinned < taken
+            found.append(
+                Finding(
+                    what, f"{times(taken / max(pinned, 1))} as fast", how_to_write(result, mode.name) if pays else ""
+                )
+            )
+    return found
+
+
+# How modes were checked
+
+
+def _checked(result: Result, name: str) -> list[tuple[str, CaseCheck]]:
+    """What was verified under a name, with the mode."""
+    return [(case.mode, it) for case in result.cases if case.status == OK and (it := case.checks.get(name)) is not None]
+
+
+def _verified(passed: bool) -> tuple[str, Weight, str]:
+    return ("", Weight.DETAIL, "") if passed else ("not ", Weight.COST, "unclear")
+
+
+def _zero_copy(result: Result) -> list[Finding]:
+    found = []
+    for mode, it in _checked(result, "zero_copy"):
+        if result.median(mode, LATENCY) is not None:
+            no, weight, tone = _verified(it["verdict"] == "passed")
+            found.append(Finding(f"{mode} is {no}verified as zero-copy", str(it.get("how")), weight=weight, tone=tone))
+    return found
+
+
+def _external(result: Result) -> list[Finding]:
+    checks = (
+        (mode, (it["library"], it["place"], it["how"], it["verdict"])) for mode, it in _checked(result, "external")
+    )
+    found = []
+    for modes, _, (library, place, how, verdict) in merged(checks):
+        no, weight, tone = _verified(verdict == "passed")
+        what = f"Inputs in {library}'s memory ({place}) are {no}verified as bound without a copy in {modes}"
+        found.append(Finding(what, str(how), weight=weight, tone=tone))
+    return found
+
+
+def _graphs(result: Result) -> list[Finding]:
+    checks = _checked(result, "graph")
+    if not checks:
+        return []
+    modes = ", ".join(mode for mode, _ in checks)
+    unverified = merged((mode, str(it["how"])) for mode, it in checks if it["verdict"] != "passed")
+    return [
+        Finding(f"{count(len(checks), 'mode')} replayed captured graphs", f"{modes}; the others ran without", weight=Weight.DETAIL),
+        *(
+            Finding(f"Replays are not verified to read new inputs in {modes}", how, weight=Weight.COST, tone="unclear")
+            for modes, _, how in unverified
+        ),
+    ]  # fmt: skip
+
+
+# The link
+
+_STALE = 1.2  # copies this much faster than a bandwidth curve's say that it no longer holds
+
+
+def _link(result: Result) -> list[Finding]:
+    """How near to the link's limit the copies are, where a bandwidth curve says what that is."""
+    if result.link is None:
+        return []
+    shares = [item for of_mode in result.link.get("shares", {}).values() for item in of_mode.items()]
+    said = merged((_copied(way, it), _reach(it, "≈" if way == "both" else "")) for way, it in shares)
+    if not said:
+        return []
+    stale = any(it["of_sweep"] > _STALE for _, it in shares)
+    text = "; ".join(f"{what} {reach}" for what, _, reach in said)
+    evidence = (
+        f"compared with single copies of that size and with the peak, bandwidth curve of {result.link['created'][:10]}"
+    )
+    again_ = "measure the bandwidth curve again, copies are faster than it: ortbench bandwidth" if stale else ""
+    return [Finding(f"{text[0].upper()}{text[1:]}", evidence, again_, Weight.DETAIL)]
+
+
+def _copied(way: str, share: LinkShare) -> str:
+    """Which copies, and how much they copy: one tensor's bytes, or those of several."""
+    if way == "both":
+        return f"copies inside an inference with {CPU}"
+    amount = size(share["bytes"])
+    return f"{way.upper()} copies of {amount if share['copies'] == 1 else _in_all(share['copies'], amount)}"
+
+
+def _in_all(copies: int, amount: str) -> str:
+    return f"{copies} tensors, {amount} in all,"
+
+
+def _reach(share: LinkShare, mark: str) -> str:
+    """The rate of copies and its shares; `mark` stands before what was derived."""
+    rate = f"{mark}{digits(share['bytes'] / share['took_ns'])} GB/s"
+    return (
+        f"run at {rate} ({mark}{share['of_sweep']:.0%} of the curve, {mark}{share['of_peak']:.0%} of the link's peak)"
+    )

@@ -1,0 +1,151 @@
+"""The two speedups, never mixed: of modes that can replace each other, and of those whose tensors stay on the device. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from ortbench.analysis.comparing.claims import (
+    ALIKE,
+    FASTER,
+    NOISY,
+    SLOWER,
+    UNKNOWN,
+    Claim,
+    Fastest,
+    claim_between,
+    claim_of,
+    compared,
+    fastest,
+    over,
+    seems_faster,
+)
+from ortbench.analysis.comparing.pairs import PAIRS, TOO_FEW, remedy
+from ortbench.analysis.findings.finding import Finding, Weight, merged
+from ortbench.analysis.findings.node_advice import are
+from ortbench.analysis.findings.phrases import times, times_as_fast, within
+from ortbench.analysis.findings.program import how_to_write
+from ortbench.analysis.nodes.handing_on import is_only_host_accessible
+from ortbench.analysis.noise import cannot_tell
+from ortbench.core.safe_text import listed
+from ortbench.core.units import digits, duration
+from ortbench.model.kinds import KINDS
+from ortbench.model.modes import CPU, LATENCY, mode_of
+from ortbench.model.result import Case, Result
+
+
+def is_on_host(result: Result) -> bool:
+    """Whether the EP computes in host memory, so that nothing crosses a link."""
+    return result.target["memory"]["kind"] == "host"
+
+
+def condition(result: Result, mode: str) -> str:
+    """What a mode needs that `cpu-tensors` does not, behind a figure; nothing for a mode that can replace it anywhere."""
+    if not mode_of(mode).on_device:
+        return ""
+    kind = KINDS[result.kind]
+    if not kind.counts_crossings and (is_on_host(result) or is_only_host_accessible(result)):
+        return " if the host reads and writes the bound tensors in place"
+    return f" if {kind.on_device_needs}"
+
+
+def speedup_findings(result: Result, takes: str, evidence: str = "") -> list[Finding]:
+    """The two speedups, never mixed: first the fastest of the modes that can replace each other, then what keeping tensors on the
+    device brings, against `cpu-tensors` and that one.
+
+    Args:
+        result: whose modes were compared with `cpu-tensors`.
+        takes: what a mode that can replace the others takes and gives, as ``new inputs and outputs in each inference``.
+        evidence: what else there is to say of tensors on the device.
+    """
+    cases = compared(result)
+    best, kept = fastest(result, on_device=False), fastest(result, on_device=True)
+    if cases and all(claim_of(it) in (ALIKE, SLOWER) for it in cases):
+        return [_none_faster(result, cases)]
+    found = [] if best is None else [_replacement(result, best, takes)]
+    return found if kept is None else [*found, _kept(result, kept, best, evidence)]
+
+
+def _none_faster(result: Result, cases: Sequence[Case]) -> Finding:
+    """That no mode is faster than `cpu-tensors`; of modes that are all alike in one line."""
+    base = result.median(CPU, LATENCY)
+    medians = [ns for ns in (base, *(it.median(LATENCY) for it in cases)) if ns is not None]
+    if all(claim_of(it) == ALIKE for it in cases) and len(cases) > 1 and medians:
+        names = listed([CPU, *(it.mode for it in cases)])
+        what, evidence = (
+            f"{len(cases) + 1} modes: {ALIKE}",
+            f"{names} take {duration(min(medians))} to {duration(max(medians))}",
+        )
+    else:
+        what, evidence = (
+            f"No mode is measurably faster than {CPU}",
+            claims_text((it.mode, claim_of(it)) for it in cases),
+        )
+    return Finding(what, evidence, weight=Weight.ANSWER)
+
+
+def claims_text(claims: Iterable[tuple[str, Claim]]) -> str:
+    """What is said of modes compared with `cpu-tensors`: ``a is slower; b and c do not differ measurably``."""
+    return "; ".join(f"{names} {_CLAIMS[found][many > 1]}" for names, many, found in merged(claims))
+
+
+_CLAIMS = {
+    FASTER: ("is faster", "are faster"),
+    SLOWER: ("is slower", "are slower"),
+    ALIKE: ("does not differ measurably", "do not differ measurably"),
+    UNKNOWN: ("has too few blocks to tell", "have too few blocks to tell"),
+    NOISY: ("may be faster or slower", "may be faster or slower"),
+}
+
+
+def _replacement(result: Result, best: Fastest, takes: str) -> Finding:
+    """The fastest of the modes that take new inputs and return outputs in each unit of work."""
+    what = f"{best.mode} is {times_as_fast(best.speedup, CPU)} with {takes}"
+    if best.claim in (UNKNOWN, NOISY):
+        return unsure(result, best.case, what)
+    if best.claim != FASTER:
+        evidence = claims_text((it.mode, claim_of(it)) for it in compared(result, on_device=False))
+        return Finding(f"No mode with {takes} is measurably faster than {CPU}", evidence, weight=Weight.ANSWER)
+    alike = f"; {listed(best.ties)} {are(len(best.ties))} not measurably slower" if best.ties else ""
+    program = how_to_write(result, best.mode)
+    return Finding(what, f"{_instead(result, best.case)}{alike}", program, Weight.ANSWER, "good")
+
+
+def _kept(result: Result, kept: Fastest, best: Fastest | None, more: str) -> Finding:
+    """What keeping tensors on the device brings."""
+    needs = condition(result, kept.mode)
+    if kept.claim in (UNKNOWN, NOISY):
+        return unsure(result, kept.case, f"{kept.mode} is {times_as_fast(kept.speedup, CPU)},{needs}")
+    if kept.claim != FASTER:
+        what = f"{kept.mode} is not measurably faster than {CPU}, even{needs}"
+        return Finding(what, times_as_fast(kept.speedup, CPU), weight=Weight.ANSWER)
+    said, on_top = on_device(result, kept, best)
+    evidence = "; ".join(filter(None, (_instead(result, kept.case), more)))
+    if not on_top:
+        return Finding(f"{kept.mode} is {said}", evidence, weight=Weight.COST)
+    return Finding(f"{kept.mode} is {said},{needs}", evidence, how_to_write(result, kept.mode), Weight.ANSWER, "good")
+
+
+def on_device(result: Result, kept: Fastest, best: Fastest | None) -> tuple[str, bool]:
+    """How many times as fast a mode is whose tensors stay on the device, against `cpu-tensors` and the best mode that can replace
+    that; whether it is the faster one."""
+    both = f"{times(kept.speedup)} as fast as {CPU}"
+    more = None if best is None or best.claim != FASTER else over(best.case, kept.case)
+    if best is None or more is None:
+        return f"{both}{within(kept.speedup.ci95, digits)}", True
+    verdict = claim_between(result, best.case, kept.case, more)
+    if verdict != NOISY and seems_faster(more):
+        return f"{both} and {times(more)} as fast as {best.mode}", True
+    return f"{both} but {'slower' if verdict == SLOWER else 'not measurably faster'} than {best.mode}", False
+
+
+def _instead(result: Result, case: Case) -> str:
+    """The latency of a mode, and that of `cpu-tensors`."""
+    ours, theirs = case.median(LATENCY), result.median(CPU, LATENCY)
+    return "" if ours is None or theirs is None else f"{duration(ours)} instead of {duration(theirs)}"
+
+
+def unsure(result: Result, case: Case, what: str) -> Finding:
+    """That nobody can tell whether a mode is faster than `cpu-tensors`, of which its figures say `what`."""
+    if case.noisy:
+        return Finding(cannot_tell(f"whether {case.mode} is faster than {CPU}"), what, "", Weight.ANSWER, "unclear")
+    return Finding(what, TOO_FEW, remedy(result, PAIRS), Weight.ANSWER, "unclear")

@@ -1,0 +1,264 @@
+"""What noise of the machine a result was measured in: its sentence, the rounds that were quiet, and which claims it leaves. Pure.
+
+A block waited where threads of the worker could run and had no CPU. That others caused it is known as long as the worker has no
+more threads at work than there are cores; else only where other processes used the CPU at that time.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Sequence
+from statistics import median
+from typing import NamedTuple
+
+from ortbench.analysis.comparing.pairs import ROUNDS, by_round
+from ortbench.analysis.findings.finding import Finding, Weight
+from ortbench.analysis.findings.program import again
+from ortbench.analysis.loads.levels import block_figures
+from ortbench.core.stats import Value
+from ortbench.core.units import count, share
+from ortbench.model.modes import LATENCY, THROUGHPUT
+from ortbench.model.result import OK, Case, Result
+from ortbench.model.schema import MachineNoise
+
+# Of a block's time, and of time, from which on it waited: less is the system's own work.
+WAITED, WAITED_NS = 0.02, 100_000
+_OTHERS = 0.08  # of the cores, that others use on a busy machine; what the system itself does is some 1 %
+_SOME = 0.02  # below which others cannot be why blocks waited
+_BLOCKS, _FEWEST = 0.1, 2  # of all blocks, and of blocks, that wait on a busy machine
+_STOLEN, _STOPPED = 0.05, 0.02  # of the cores' time, that the hypervisor takes, and that a limit takes
+_DOUBT = 0.025  # that a claim by quiet rounds is chance
+_SLOWED = 1.25  # what others take besides the CPU: caches, memory bandwidth, clocks
+_HIT, _CLEAR = 0.4, 1.1  # of a case's samples, that may have waited; how much better beside those is better for certain
+
+_BUSY = "Busy machine"
+WHO = "ps -eo pcpu,pid,comm --sort=-pcpu | head"  # shows who uses the CPU
+
+
+class Summary(NamedTuple):
+    """Shares of the cores that the worker may use, means over the measurement; None where the system does not tell."""
+
+    cores: float  # of them
+    others: float | None  # that other processes used
+    stolen: float  # that the hypervisor took
+    stopped: float  # of whose time a limit of the control group stopped the worker
+    blocks: int  # of which it is known
+    waited: int  # of them that waited for a CPU
+    gpu_processes: int  # others on the GPU, at most
+
+
+def summary(noise: MachineNoise) -> Summary:
+    readings, cores = noise["readings"], noise["cores"]
+    took = sum(it["took_ns"] for it in readings)
+    used = sum(it["others"] * it["took_ns"] for it in readings)
+    stolen = sum(it.get("stolen", 0.0) * it["took_ns"] for it in readings)
+    stopped = sum(it.get("throttled_ns", 0) for it in readings)
+    waited = waiting(noise)
+    return Summary(
+        _mine(noise),
+        _taken(used / took, noise) if took else None,
+        stolen / took / cores if took else 0.0,
+        stopped / took / cores if took else 0.0,
+        len(noise["blocks"]),
+        sum(map(waited, noise["blocks"])),
+        max((it.get("gpu_processes", 0) for it in readings), default=0),
+    )
+
+
+def _mine(noise: MachineNoise) -> float:
+    """How many cores' worth of time the worker may take."""
+    return min(noise["cores"], noise.get("limit", noise["cores"]))
+
+
+def _taken(others: float, noise: MachineNoise) -> float:
+    """Which share of what the worker may use others take, who use so many cores: with a limit they have the rest first."""
+    mine = _mine(noise)
+    return min(1.0, max(0.0, others - (noise["cores"] - mine)) / mine)
+
+
+def waiting(noise: MachineNoise) -> Callable[[Sequence[int]], bool]:
+    """What says of a block whether it waited for a CPU because of others."""
+    starts = [it["at_ns"] for it in noise["readings"]]
+
+    def waited(block: Sequence[int]) -> bool:
+        _, start_ns, took_ns, waited_ns, _, threads, _ = block
+        if waited_ns < max(WAITED_NS, WAITED * took_ns):
+            return False
+        if threads <= noise["cores"] or not starts:
+            return True
+        first = max(0, bisect_right(starts, start_ns) - 1)
+        beside = noise["readings"][first : bisect_right(starts, start_ns + took_ns)] or noise["readings"][-1:]
+        return any(_taken(it["others"], noise) >= _SOME for it in beside)
+
+    return waited
+
+
+def reasons(noise: MachineNoise) -> list[str]:
+    """What made the machine a busy one, in words; nothing of a quiet one."""
+    found, said = summary(noise), []
+    cores = count(found.cores, "core")
+    others = found.others or 0.0
+    if found.others is not None and others >= _OTHERS:
+        said.append(used_by_others(noise))
+    if found.stolen >= _STOLEN:
+        said.append(f"the hypervisor took {share(found.stolen)} of {cores}")
+    if found.stopped >= _STOPPED:
+        said.append(f"a CPU limit stopped this process for {share(found.stopped)} of the time")
+    explained = found.others is None or others + found.stolen >= _SOME
+    if found.waited >= max(_FEWEST, _BLOCKS * found.blocks) and explained:
+        said.append(f"this process waited for a CPU in {share(found.waited / found.blocks)} of blocks")
+    if found.gpu_processes:
+        said.append(
+            f"{count(found.gpu_processes, 'other process').replace('processs', 'processes')} computed on the GPU"
+        )
+    return said
+
+
+def used_by_others(noise: MachineNoise) -> str:
+    """How much of the cores that the worker may use others used."""
+    found = summary(noise)
+    return f"other processes used {share(found.others or 0.0)} of {count(found.cores, 'core')}"
+
+
+def is_busy(result: Result) -> bool:
+    return result.noise is not None and bool(reasons(result.noise))
+
+
+def sentence(noise: MachineNoise | None) -> str | None:
+    """What a reader of the figures should know first; None of a quiet machine, and of one of which nothing is known."""
+    said = [] if noise is None else reasons(noise)
+    return f"{_BUSY}: {'; '.join(said)}." if said else None
+
+
+def busy_finding(result: Result) -> Finding | None:
+    """What a reader of a result's figures should know first, and the one command that mends it; None of a quiet machine."""
+    if result.noise is None or not (said := reasons(result.noise)):
+        return None
+    found = summary(result.noise)
+    if found.stopped >= _STOPPED:
+        mended = again(result, "--intra-op-threads", str(max(1, int(found.cores))))
+    elif not any(word.partition("=")[0] == "--wait-quiet" for word in result.command):
+        mended = again(result, "--wait-quiet", "60s")
+    else:
+        mended = "nvidia-smi" if found.gpu_processes else WHO
+    return Finding(_BUSY, "; ".join(said), mended, Weight.DOUBT, "unclear")
+
+
+def cannot_tell(what: str) -> str:
+    """That noise leaves no answer."""
+    return f"Cannot tell: {what}, on so busy a machine"
+
+
+# Rounds
+
+
+def rounds(noise: MachineNoise) -> dict[int, bool]:
+    """Every round, and whether it was quiet: no block of it waited."""
+    waited = waiting(noise)
+    found: dict[int, bool] = {}
+    for block in noise["blocks"]:
+        found[block[0]] = found.get(block[0], True) and not waited(block)
+    return found
+
+
+class Quiet(NamedTuple):
+    """A case in the rounds that were quiet."""
+
+    case: Case
+    figure: float  # the median of its blocks' medians, ns, or of a load point the mean of its blocks, inferences/s
+    rounds: int
+
+
+def figures_of(case: Case) -> dict[int, float]:
+    """The figure of each block, by its round: the median latency, of a closed load point its throughput."""
+    if case.load_blocks is not None:
+        return block_figures(case, THROUGHPUT)
+    return {number: median(samples) for number, samples in by_round(case, LATENCY).items()}
+
+
+def quiet_cases(result: Result) -> list[Quiet]:
+    """The figures of the quiet rounds alone, of all cases that have some; nothing where all rounds were quiet."""
+    known = {} if result.noise is None else rounds(result.noise)
+    found = []
+    for case in result.cases:
+        values = [value for number, value in figures_of(case).items() if known.get(number)] if case.status == OK else []
+        if values and not all(known.values()):
+            found.append(Quiet(case, median(values), len(values)))
+    return found
+
+
+# Claims
+
+
+def leaves(result: Result, base: Case, case: Case, speedup: Value | None) -> bool:
+    """Whether noise leaves the claim that a speedup's interval makes: that a case is faster than another, or slower."""
+    low, high = (1.0, 1.0) if speedup is None or speedup.ci95 is None else speedup.ci95
+    if low > 1:
+        return allows(result, case, base, low)
+    return not 0 < high < 1 or allows(result, base, case, 1 / high)
+
+
+def allows(result: Result, better: Case, worse: Case, least: float, items: tuple[float, float] = (1, 1)) -> bool:
+    """Whether noise leaves the claim that one case is better than another, `least` times for certain by all rounds; by the time for
+    an item where inferences have so many `items`.
+
+    On a quiet machine every claim. On a busy one either the worse one would be worse without all that it waited, and whatever others
+    take besides the CPU; or the quiet rounds alone say so too, by a sign test.
+    """
+    noise, (mine_of, theirs_of) = result.noise, items
+    if noise is None or not reasons(noise):
+        return True
+    if least * (1 - _lost(noise, worse)) > _SLOWED or least * _undisturbed(noise, worse) > _CLEAR:
+        return True
+    known = rounds(noise)
+    mine, theirs = ({at: it for at, it in figures_of(case).items() if known.get(at)} for case in (better, worse))
+    times = [theirs[at] / theirs_of / (mine[at] / mine_of) for at in mine.keys() & theirs.keys() if mine[at]]
+    wins = sum(it > 1 if better.load_blocks is None else it < 1 for it in times)
+    return len(times) >= ROUNDS and _by_chance(len(times), wins) <= _DOUBT
+
+
+def _by_chance(count: int, wins: int) -> float:
+    """How probable it is that so many or more of all rounds would say so if both were alike."""
+    if count > 1000:  # the normal approximation is as good
+        return 0.5 * math.erfc((wins - 0.5 - count / 2) / math.sqrt(count / 2))
+    return sum(math.comb(count, it) for it in range(wins, count + 1)) / 2.0**count
+
+
+def _own_blocks(noise: MachineNoise, case: Case) -> list[list[int]]:
+    """The blocks of a case's latency; all where it is not known which are its own, as of load points."""
+    begun = {block[2] for block in case.blocks.get(LATENCY, ())}
+    return [it for it in noise["blocks"] if it[1] in begun] or noise["blocks"]
+
+
+def _lost(noise: MachineNoise, case: Case) -> float:
+    """Which part of its time a case can have lost at most to others: what its blocks waited, or what others took."""
+    own, found = _own_blocks(noise, case), summary(noise)
+    took = sum(it[2] for it in own)
+    waited = sum(it[3] for it in own) / took if took else 0.0
+    return min(1.0, max(waited, (found.others or 0.0) + found.stolen + found.stopped))
+
+
+def _undisturbed(noise: MachineNoise, case: Case) -> float:
+    """Which part of a case's median its samples without a wait have at least; 0 where most may have waited.
+
+    Of one thread a wait makes one sample longer. Where few have one, the others' median is a quantile of all. Of several threads
+    all samples may be longer while one of them has no CPU.
+    """
+    own, samples = _own_blocks(noise, case), sorted(case.samples.get(LATENCY, ()))
+    if not samples or any(threads > 1 for *_, threads, _ in own):
+        return 0.0
+    hit = sum(max(0, slices - 1) for *_, slices in own) / len(samples)  # with one each block begins
+    return samples[int((len(samples) - 1) * (1 - hit) / 2)] / max(1, samples[len(samples) // 2]) if hit < _HIT else 0.0
+
+
+def joined(several: Iterable[MachineNoise | None]) -> MachineNoise | None:
+    """The noise of several results of one measurement, whose readings are the same."""
+    known = [it for it in several if it is not None]
+    if not known:
+        return None
+    made = known[0].copy()
+    made["blocks"] = sorted((block for it in known for block in it["blocks"]), key=lambda block: block[1])
+    if any("of" in it for it in known):
+        made["of"] = sum(it.get("of", len(it["blocks"])) for it in known)
+    return made

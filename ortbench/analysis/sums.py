@@ -1,0 +1,89 @@
+"""Parts that do not add up to the whole: the remainder as a part of its own, and why. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import median
+
+from ortbench.analysis.findings.finding import Finding, Weight
+from ortbench.analysis.noise import is_busy
+from ortbench.core.safe_text import listed
+from ortbench.core.stats import Stats, median_interval
+from ortbench.core.units import count, duration
+from ortbench.model.modes import LATENCY, STAGE, STEP, is_rate, mode_of
+from ortbench.model.result import OK, Case, Result, work_of
+
+REMAINDER = "remainder"
+_TELLING, _TELLING_PHASES = 0.05, 0.1  # of the whole, from which on a remainder is told; phases are timed apart from it
+_TITLES = {"h2d": "H2D", "inference": "inference", "d2h": "D2H"}
+
+
+def put_remainder(case: Case, parts: int) -> None:
+    """Put into a case what of its latency is in none of its parts: of loops and chains of so many parts measured, one by one, else
+    by the medians of phases, which are timed in blocks of their own."""
+    if (left := _between(case, parts)) is not None:
+        case.put(
+            REMAINDER, median(left), median_interval(left, [size for _, size, _ in case.blocks[LATENCY]]), derived=True
+        )
+    elif (phases := _phases(case)) and (latency := case.median(LATENCY)) is not None:
+        case.put(REMAINDER, latency - sum(it.median for it in phases.values()), derived=True)
+
+
+def _between(case: Case, parts: int) -> list[int] | None:
+    """Of each loop or chain what is in none of its parts, ns; None where they were not timed."""
+    whole = case.samples.get(LATENCY, [])
+    taken = case.samples.get(STEP) or case.samples.get(STAGE)
+    if not taken or not whole or len(taken) != len(whole) * parts:
+        return None
+    return [round(ns - sum(taken[at * parts : (at + 1) * parts])) for at, ns in enumerate(whole)]
+
+
+def _phases(case: Case) -> dict[str, Stats]:
+    """The phases that a latency consists of, where they are timed by themselves; none where one was not."""
+    if not mode_of(case.mode).times_copies or is_rate(case.mode, LATENCY):
+        return {}
+    found = {name: case.stats(name) for name in _TITLES if not case.copies_nothing(name)}
+    return {name: it for name, it in found.items() if it is not None} if None not in found.values() else {}
+
+
+def sum_findings(result: Result) -> list[Finding]:
+    """Where parts and the whole are apart, what makes up for it."""
+    said = [_of_parts(result, case) or _of_phases(result, case) for case in result.at_point() if case.status == OK]
+    return [it for it in said if it is not None]
+
+
+def _of_parts(result: Result, case: Case) -> Finding | None:
+    """Of a loop or a chain: its usual parts, what lies between them, and parts that took longer than usual."""
+    whole, between = case.median(LATENCY), case.value(REMAINDER)
+    usual: Sequence[float] = case.steps_ns or [stats.median for stats in case.stages.values()]
+    if whole is None or between is None or not usual or abs(whole - sum(usual)) < _TELLING * whole:
+        return None
+    work = work_of(result)
+    part = work.part
+    parts = [f"{count(len(usual), part)} as usual {duration(sum(usual))}"]
+    longer = whole - sum(usual) - between
+    parts += [f"{part}s that took longer {duration(longer)}"] if longer >= _TELLING * whole else []
+    parts += [f"between {part}s {duration(between)}"] if between >= _TELLING * whole or len(parts) == 1 else []
+    what = f"A {work.whole} takes {duration(whole)} with {case.mode}"
+    return Finding(what, f"{listed(parts)}{_because(result)}", weight=Weight.COST)
+
+
+def _of_phases(result: Result, case: Case) -> Finding | None:
+    phases, latency = _phases(case), case.stats(LATENCY)
+    if not phases or latency is None:
+        return None
+    ends = [sum(it.ci95[end] for it in phases.values()) for end in (0, 1)]
+    total = sum(it.median for it in phases.values())
+    left = latency.median - total
+    if abs(left) < _TELLING_PHASES * latency.median or (latency.ci95[0] <= ends[1] and ends[0] <= latency.ci95[1]):
+        return None
+    named = listed([_TITLES[name] for name in phases])
+    what = f"{named} add up to {duration(total)} with {case.mode}, and its latency is {duration(latency.median)}"
+    why = f"between them {duration(left)}; they are timed in blocks of their own, with caches and clocks of their own"
+    if left < 0:
+        why = f"each ends with a synchronization of its own, which takes {duration(-left)} in all"
+    return Finding(what, f"{why}{_because(result)}", weight=Weight.COST)
+
+
+def _because(result: Result) -> str:
+    return "; the machine was busy, and not alike for all of them" if is_busy(result) else ""

@@ -1,0 +1,45 @@
+"""`ortbench --help`: the commands in their groups. Typer would take longer to load than all of this."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from shutil import get_terminal_size
+from textwrap import wrap
+
+from ortbench.cli import COMMANDS, GROUPS, HELP
+
+WIDEST = 130  # columns of help: a longer line is hard to read
+ABOUT = "Measure what ONNX Runtime's copies cost: a model in its I/O modes, side by side, on any execution provider."
+BEGIN = "Begin with: ortbench run MODEL.onnx. The options of a command: ortbench COMMAND --help"
+# The program's own options, and what they do.
+OWN = {
+    "--version": "Print the version and exit.",
+    "--install-completion": "Make bash, zsh or fish complete commands, and exit.",
+    "--show-completion": "Print the script that completes commands, and exit.",
+    ", ".join(HELP): "Show this message and exit.",
+}
+
+
+def show() -> int:
+    """Print it, as wide as the terminal; the exit code."""
+    width = max(min(get_terminal_size().columns, WIDEST), 50) - 2
+    lines = ["Usage: ortbench COMMAND [OPTIONS] [ARGUMENTS]", "", *_indented(ABOUT, width)]
+    for title, group in GROUPS.items():
+        lines += ["", f"{title}:", *_listed({name: sentence for name, (_, sentence) in group.items()}, COMMANDS, width)]
+    lines += ["", "Options:", *_listed(OWN, OWN, width), "", *_indented(BEGIN, width)]
+    print("\n".join(lines))
+    return 0
+
+
+def _indented(text: str, width: int, first: str = "  ", rest: str = "  ") -> list[str]:
+    return wrap(text, width, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False)
+
+
+def _listed(texts: Mapping[str, str], aligned: Mapping[str, object], width: int) -> list[str]:
+    """A list of names and texts, which begin below each other, also in other lists whose names are `aligned` with them."""
+    column = max(map(len, aligned))
+    return [
+        line
+        for name, text in texts.items()
+        for line in _indented(text, width, f"  {name:{column}}  ", " " * (column + 4))
+    ]

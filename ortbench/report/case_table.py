@@ -1,0 +1,204 @@
+"""Tables of cases, a row each: their columns are those that the record of the kind names, as the catalogue of metrics has them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from ortbench.analysis.findings.speedups import condition, is_on_host
+from ortbench.analysis.nodes.handing_on import is_only_host_accessible
+from ortbench.core import units
+from ortbench.core.stats import SAMPLES_FOR, Stats, Value, percentile
+from ortbench.model.kinds import KINDS
+from ortbench.model.metrics import STATISTICS, TIME, Figure, Group, Metric, figure, known_or_plain
+from ortbench.model.modes import (
+    COPY_TIME,
+    CPU,
+    LATENCY,
+    RESIDENT,
+    SPIN_SHARE,
+    WHOLE_CHAIN,
+    WHOLE_LOOP,
+    is_rate,
+    mode_of,
+)
+from ortbench.model.result import CHAIN, LOOP, Case, Result
+from ortbench.report.bars import INFERENCE
+from ortbench.report.model import DERIVED, KEY, NOTHING, Column, Kind, Table, filled
+from ortbench.report.phrases import mode_name
+
+_WHOLE = {LATENCY, WHOLE_LOOP, WHOLE_CHAIN}  # what all of a unit of work takes
+# What stands above the modes that keep tensors on the device.
+ON_DEVICE, IN_PLACE = "tensors stay on the device", "tensors stay in place"
+_OF_KINDS = {LOOP: "the state stays on the device", CHAIN: "what links carry stays on the device"}
+_SPEEDUP = "speedup: how many times as fast as cpu-tensors."
+
+
+class Own(NamedTuple):
+    """A column that is no figure of the catalogue, or that shows one in its own way: what shows a case."""
+
+    cell: Callable[[Case], str]
+    kind: Kind = Kind.NUMBER
+    header: str = ""  # where that is not its name in the record of the kind, or its metric's
+
+
+class _Shown(NamedTuple):
+    """A column as it is shown: in the record of a kind, its figure and its group."""
+
+    text: str
+    figure: Figure | None
+    group: int
+
+
+KeyColumn = tuple[Column, Callable[[Case], str]]  # one of those that name a row, and what shows a case in it
+MODE: KeyColumn = (Column("mode", Kind.NAME, KEY), mode_name)
+
+
+def case_table(
+    result: Result,
+    cases: Sequence[Case],
+    keys: Sequence[KeyColumn] = (MODE,),
+    own: Mapping[str, Own] | None = None,
+    axis: str = "",
+    title: str = "Table",
+) -> Table:
+    """The table of a kind: a row for each case, in groups; only columns that hold something.
+
+    Args:
+        keys: the columns that name a row.
+        own: columns that are not, or not only, what the catalogue says, by their names in the record of the kind.
+        axis: the axis that the cases lie on, where the kind has a table for each.
+    """
+    ordered, columns = in_groups(cases), KINDS[result.kind].view((axis,)).columns
+    return replace(figure_table(columns, ordered, keys, own, title), groups=_groups(result, ordered))
+
+
+def figure_table(
+    columns: Sequence[Sequence[str]],
+    cases: Sequence[Case],
+    keys: Sequence[KeyColumn] = (MODE,),
+    own: Mapping[str, Own] | None = None,
+    title: str = "Table",
+) -> Table:
+    """A row for each case, with figures by groups of columns; only columns that hold something. Times that are not small fractions
+    of the unit of latency are in that unit, others have their own."""
+    own = own or {}
+    shown = [_Shown(text, _figure(text), group) for group, texts in enumerate(columns, 1) for text in texts]
+    times = {
+        it: [ns for case in cases for ns in _values(case, it.figure)]
+        for it in shown
+        if it.figure is not None and it.text not in own and _is_time(it.figure)
+    }
+    whole = [ns for it, found in times.items() if it.figure is not None and it.figure.metric in _WHOLE for ns in found]
+    unit, size = (units.table_unit(whole) if whole else None) or ("", 0.0)
+    joined = {it for it, found in times.items() if size and all(units.fits_unit(ns, size) for ns in found)}
+    headed = [column for column, _ in keys]
+    for it in shown:
+        kind = Kind.TIME if it in joined else own[it.text].kind if it.text in own else Kind.NUMBER
+        headed.append(Column(header(it.text, own), kind, it.group))
+    rows = tuple(
+        (
+            *(show(case) for _, show in keys),
+            *(own[it.text].cell(case) if it.text in own else _cell(case, it, size * (it in joined)) for it in shown),
+        )
+        for case in cases
+    )
+    return filled(Table(tuple(headed), rows, unit, title=title))
+
+
+def in_groups(cases: Sequence[Case]) -> list[Case]:
+    """Modes that can replace each other before those that keep tensors on the device, each in their order."""
+    return sorted(cases, key=lambda case: mode_of(case.mode).on_device)
+
+
+def _groups(result: Result, ordered: Sequence[Case]) -> tuple[tuple[int, str], ...]:
+    first = next((at for at, case in enumerate(ordered) if mode_of(case.mode).on_device), 0)
+    in_place = is_on_host(result) or is_only_host_accessible(result)
+    return ((first, _OF_KINDS.get(result.kind, IN_PLACE if in_place else ON_DEVICE)),) if first else ()
+
+
+def legend(result: Result, table: Table) -> list[str]:
+    """What a table of cases means, in lines: what a speedup is against, what its second group needs, what its times are."""
+    said = [_SPEEDUP] if any(column.name == "speedup" for column in table.columns) else []
+    said += [f"{title}: only{condition(result, RESIDENT)}." for _, title in table.groups]
+    return [*said, f"Times are medians{f'; {DERIVED} derived, not measured' if is_marked(table) else ''}."]
+
+
+def is_marked(table: Table) -> bool:
+    """Whether something in it was derived, and says so."""
+    return any(cell.startswith(DERIVED) for row in table.rows for cell in row)
+
+
+def _figure(text: str) -> Figure | None:
+    """The figure that a text names; None where it is a column of the report's own."""
+    try:
+        return figure(text)
+    except KeyError:
+        return None
+
+
+def _is_time(found: Figure) -> bool:
+    return found.statistic != "n" and _metric(found).unit is TIME
+
+
+def _metric(found: Figure) -> Metric:
+    return known_or_plain(found.metric)
+
+
+def header(text: str, own: Mapping[str, Own]) -> str:
+    """What heads a column: the metric, and the statistic where it is not the usual one; of what a table is about the statistic alone."""
+    found = _figure(text)
+    if found is None or (text in own and own[text].header):
+        return (own[text].header if text in own else "") or text
+    of, statistic = _metric(found), found.statistic
+    if statistic in ("", of.usual):
+        return of.header
+    if statistic == "mean":
+        return f"mean {of.title}"
+    said = STATISTICS[statistic]
+    return said if found.metric in _WHOLE or statistic == "ci95" else f"{of.title} {said}"
+
+
+def _values(case: Case, found: Figure) -> tuple[float, ...]:
+    """A figure of a case, or both ends of an interval; none where there is none, or too few samples for a percentile."""
+    metric, statistic = found
+    there: Stats | Value | None = case.speedup if metric == "speedup" else case.metrics.get(metric)
+    if there is None:
+        return ()
+    if statistic == "ci95":
+        is_baseline = metric == "speedup" and case.mode == CPU
+        return () if there.ci95 is None or is_baseline else there.ci95
+    if isinstance(there, Value):  # a difference that noise puts below 0 is none
+        return (max(there.value, 0) if metric == COPY_TIME else there.value,)
+    if statistic == "n":
+        return (there.n * (case.inferences(LATENCY) if metric in _WHOLE else 1),)
+    value = percentile(there, statistic or _metric(found).usual)
+    # Everyone takes percentiles for those of latency.
+    return () if value is None or (statistic in SAMPLES_FOR and is_rate(case.mode, metric)) else (value,)
+
+
+def _cell(case: Case, it: _Shown, size: float = 0) -> str:
+    """A figure of a case, in the table's unit of so many ns where it has one."""
+    assert it.figure is not None
+    of, values = _metric(it.figure), _values(case, it.figure)
+    if not values:
+        return NOTHING
+    if it.figure.statistic == "n":
+        return f"{values[0]:.0f}"
+    if size:
+        texts = [units.time(value, size) for value in values]
+    else:
+        show = of.unit.cell if of.unit.heading in of.header or len(values) > 1 else of.unit.text
+        texts = [show(value) for value in values]
+    if len(values) > 1:
+        return "–".join(texts).replace("×", "")
+    return f"{DERIVED if _is_derived(case, it.figure.metric) else ''}{texts[0]}"
+
+
+def _is_derived(case: Case, metric: str) -> bool:
+    """Whether a figure is no measurement: it follows from others by more than a division."""
+    found = case.metrics.get(metric)
+    known = known_or_plain(metric)
+    estimated = known.group is Group.COPIES or metric in (INFERENCE, SPIN_SHARE)
+    return isinstance(found, Value) and found.derived and estimated

@@ -1,0 +1,56 @@
+"""What a report says first of a machine that was busy: why, what mends it, and the figures of the rounds that were quiet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from ortbench.analysis.findings.finding import Finding, merged
+from ortbench.analysis.findings.phrases import first_of
+from ortbench.analysis.loads.levels import at
+from ortbench.analysis.noise import Quiet, busy_finding, quiet_cases, rounds
+from ortbench.core import units
+from ortbench.model.result import Case, Result
+from ortbench.report.model import Block, Findings
+
+_SHOWN = 4  # cases whose quiet figures are shown
+
+
+def noise_part(result: Result) -> list[Sequence[Block]]:
+    """The part of a report that stands first; none where the machine was quiet, or nobody knows."""
+    busy = busy_finding(result)
+    return [] if busy is None else [[Findings([busy, *_quiet(result)])]]
+
+
+def _quiet(result: Result) -> Iterator[Finding]:
+    """The figures of quiet rounds, and how many of all those are; of a load by load point."""
+    known, found = {} if result.noise is None else rounds(result.noise), quiet_cases(result)
+    if known and not all(known.values()):
+        figures = first_of([f"{_name(it.case)} {_figure(it)}" for it in found], _SHOWN)
+        yield Finding(
+            "Quiet rounds", f"{figures}; {sum(known.values())} of {len(known)}" if found else f"none of {len(known)}"
+        )
+
+
+def _name(case: Case) -> str:
+    if case.load_blocks is not None:
+        return f"{case.mode} {at(case).phrase}"
+    point = ", ".join(f"{name}={value}" for name, value in case.point.items())
+    return f"{case.mode} at {point}" if point else case.mode
+
+
+def _figure(found: Quiet) -> str:
+    return f"{units.rate(found.figure)} inf/s" if found.case.load_blocks is not None else units.duration(found.figure)
+
+
+def sides_part(results: Sequence[Result], names: Sequence[str], of_gate: bool = False) -> list[Sequence[Block]]:
+    """What there is to say of several configurations, each once; of a live gate what noise means to it, whose verdict holds all the
+    same."""
+    said = merged((name, busy_finding(result)) for name, result in zip(names, results, strict=True))
+    found = [it if many == len(results) else replace(it, what=f"{of}: {it.what}") for of, many, it in said if it]
+    if of_gate:
+        found = [replace(it, evidence=f"{it.evidence}. {_SLOWED}", next="") for it in found]
+    return [[Findings(found)]] if found else []
+
+
+_SLOWED = "It made the gate slower, or unable to tell; a verdict holds, because its sequential test counts the noise"

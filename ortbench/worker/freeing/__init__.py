@@ -1,0 +1,1 @@
+"""A copy of a model in which a dimension that the model fixes is symbolic."""

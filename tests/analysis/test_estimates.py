@@ -1,0 +1,81 @@
+"""What is known so far, on a scripted clock: what is said, when, and that it takes no longer the more there is."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from ortbench.analysis.estimates import EVERY_S, Estimates, Running, _ends
+from ortbench.core.stats import sign_test_interval
+from ortbench.gate.contests import BASELINE, CANDIDATE, RatioTest, SequentialTests, Stream
+
+
+class Clock:
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_a_look_is_due_at_once_and_then_each_quarter_of_a_second() -> None:
+    clock = Clock()
+    estimates = Estimates(clock)
+    due = []
+    for now in (100.0, 100.01, 100.24, 100.25, 100.3, 100.5, 104.0, 104.2):
+        clock.now = now
+        due.append(estimates.is_due())
+    assert due == [True, False, False, True, False, True, True, False]
+    assert EVERY_S == 0.25
+
+
+def test_rows_are_in_the_order_of_names_and_say_what_blocks_gave() -> None:
+    estimates = Estimates(Clock())
+    for name in ("cpu-tensors", "device-resident"):
+        estimates.named(name)
+    assert estimates.rows() == [("cpu-tensors", "–"), ("device-resident", "–")]
+    estimates.add("device-resident", [76_000, 75_000, 990_000])
+    estimates.add("cpu-tensors", [])
+    assert estimates.rows() == [("cpu-tensors", "–"), ("device-resident", "76.0 µs")]
+    for number in range(6):
+        estimates.add("cpu-tensors", [4_200_000 + 10_000 * number, 0, 9_000_000])
+    assert estimates.rows()[0] == ("cpu-tensors", "4.22 ms (95% CI 4.20–4.25)")
+    estimates.add("load", [1240.0], is_rate=True)
+    assert estimates.rows()[2] == ("load", "1.24k inf/s")
+
+
+def test_however_many_blocks_there_are_so_many_are_kept_and_a_look_sorts_none() -> None:
+    running, chance = Running(), random.Random(0)
+    for _ in range(60_000):
+        running.add(chance.gauss(1e6, 1e4))
+    assert 25_000 <= len(running._ordered) <= 50_000
+    assert running._ordered == sorted(running._ordered)
+    assert running.text(False) == "1.00 ms (95% CI 1.00–1.00)"
+
+
+@pytest.mark.parametrize("n", [6, 7, 50, 100, 101, 400])
+def test_the_interval_is_that_of_the_sign_test_to_a_rank(n: int) -> None:
+    blocks = [float(number) for number in range(n)]
+    exact, found = sign_test_interval(blocks), _ends(blocks)
+    assert exact is not None
+    assert found is not None
+    assert abs(found[0] - exact[0]) <= 1
+    assert abs(found[1] - exact[1]) <= 1
+
+
+@pytest.mark.parametrize(
+    ("rounds", "row"),
+    [
+        (0, []),
+        (3, [("cpu-tensors latency", "×1.020, must be at most ×1.05")]),
+        (40, [("cpu-tensors latency", "×1.020 (1.020–1.020), must be at most ×1.05")]),
+    ],
+)
+def test_of_a_gate_the_ratio_is_known_and_no_look_decides_it(rounds: int, row: list[tuple[str, str]]) -> None:
+    over, under = (Stream(side, "cpu-tensors", "latency", "median") for side in (CANDIDATE, BASELINE))
+    tests = SequentialTests([RatioTest("cpu-tensors latency", over, under, 1.05, True, "latency")])
+    for number in range(rounds):
+        tests.add(BASELINE, "cpu-tensors", "latency", number, [1_000_000])
+        tests.add(CANDIDATE, "cpu-tensors", "latency", number, [1_020_000])
+    assert tests.so_far() == row
+    assert not tests._decided

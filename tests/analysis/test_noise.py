@@ -1,0 +1,283 @@
+"""What noise of the machine comes to: when it is said and how, which rounds are quiet, and which claims it leaves."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from ortbench.analysis.comparing.claims import ALIKE, FASTER, NOISY, SLOWER, claim_between, claim_of, fastest, over
+from ortbench.analysis.derive import derive
+from ortbench.analysis.findings.advice import findings, headline, headline_of_many, side_findings
+from ortbench.analysis.noise import (
+    allows,
+    busy_finding,
+    joined,
+    quiet_cases,
+    rounds,
+    sentence,
+    summary,
+)
+from ortbench.analysis.sweep import is_noisy
+from ortbench.model.modes import CPU, DEVICE, RESIDENT
+from ortbench.model.result import Result
+from ortbench.model.schema import MachineNoise
+from ortbench.report.page.facts import facts
+from tests.results import (
+    MS,
+    US,
+    chain,
+    loop_of,
+    loop_result,
+    measured,
+    noise_of,
+    result_of,
+    serving,
+    steady,
+    sweep_result,
+)
+
+HALF = [0.0, 0.5] * 8  # rounds of which every other one waits
+
+
+@pytest.mark.parametrize(
+    ("noise", "said"),
+    [
+        (None, None),
+        (noise_of(2), None),
+        (noise_of(2, 0.12), None),  # what the system itself does
+        (noise_of(2, 0.2), "Busy machine: other processes used 10% of 2 cores."),
+        (noise_of(1, 0.61), "Busy machine: other processes used 61% of 1 core."),
+        (
+            noise_of(2, 1.22, [0.0] * 62 + [0.5] * 38),
+            "Busy machine: other processes used 61% of 2 cores; this process waited for a CPU in 38% of blocks.",
+        ),
+        (noise_of(2, 0.06, HALF), "Busy machine: this process waited for a CPU in 50% of blocks."),  # short bursts
+        (noise_of(2, 0.0, HALF), None),  # nobody is there that it could wait for
+        (noise_of(2, 0.06, [0.5]), None),  # one block tells nothing
+        (noise_of(2, 0.06, [0.01] * 50), None),  # too short a wait
+        # More threads than cores wait for each other, unless others were at work then.
+        (noise_of(2, 0.02, HALF, threads=8), None),
+        (
+            noise_of(2, 0.5, HALF, threads=8),
+            "Busy machine: other processes used 25% of 2 cores; this process waited for a CPU in 50% of blocks.",
+        ),
+        # Of a machine that is larger than what may be used of it others have the rest.
+        (noise_of(64, 30.0, limit=2.0), None),
+        (noise_of(64, 63.0, limit=2.0), "Busy machine: other processes used 50% of 2 cores."),
+        (noise_of(4, 0.0, stolen=1.0), "Busy machine: the hypervisor took 25% of 4 cores."),
+        (noise_of(2, 0.0, throttled_ns=400 * MS, limit=1.5), "Busy machine: a CPU limit stopped this process for 20% of the time."),
+        (noise_of(2, 0.0, gpu_processes=1), "Busy machine: 1 other process computed on the GPU."),
+        (noise_of(2, 0.0, gpu_processes=2), "Busy machine: 2 other processes computed on the GPU."),
+    ],
+)  # fmt: skip
+def test_what_is_said_of_a_machine(noise: MachineNoise | None, said: str | None) -> None:
+    assert sentence(noise) == said
+
+
+def test_readings_count_by_their_time() -> None:
+    noise = noise_of(2, 2.0)
+    noise["readings"].append({"at_ns": 1000 * MS, "took_ns": 3000 * MS, "others": 0.0})
+    assert summary(noise).others == 0.25
+
+
+RUN = ("ortbench", "run", "m.onnx")
+
+
+@pytest.mark.parametrize(
+    ("noise", "command", "mended"),
+    [
+        (noise_of(2, 1.0), RUN, "ortbench run m.onnx --wait-quiet 60s"),
+        (noise_of(2, 1.0), ("ortbench", "gate", "m.onnx"), "measure again with --wait-quiet 60s"),
+        (noise_of(2, 1.0), (*RUN, "--wait-quiet=60s"), "ps -eo pcpu,pid,comm --sort=-pcpu | head"),
+        (noise_of(2, 1.0, gpu_processes=1), (*RUN, "--wait-quiet", "60s"), "nvidia-smi"),
+        (noise_of(4, 0.0, throttled_ns=400 * MS, limit=2.5), RUN, "ortbench run m.onnx --intra-op-threads 2"),
+    ],
+)
+def test_one_command_mends_it(noise: MachineNoise, command: tuple[str, ...], mended: str) -> None:
+    result = result_of(measured(CPU, latency=steady([1])))
+    result.noise, result.command = noise, [*command]
+    found = busy_finding(result)
+    assert found is not None
+    assert (found.text, found.next) == (sentence(noise), mended)
+
+
+def of_two(noise: MachineNoise, quick: float = 0.5, times: int = 16, busy_ns: int = 0) -> Result:
+    """A run of two modes that take 100 µs and so many times as long, in rounds of which every other one is longer by `busy_ns`."""
+    made = [100 * US + (number % 2) * busy_ns for number in range(times)]
+    modes = (
+        measured(CPU, latency=steady(made)),
+        measured(RESIDENT, latency=steady([round(ns * quick) for ns in made])),
+    )
+    for case in modes:
+        case.blocks["latency"] = [[number, 3, number * 10 * MS] for number in range(times)]
+    result = result_of(*modes)
+    result.noise = noise
+    return result
+
+
+def test_a_round_is_quiet_if_all_its_blocks_were() -> None:
+    noise = noise_of(2, 1.0, [0.0, 0.0, 0.5, 0.0], each=2)
+    noise["blocks"][1][3] = 5 * MS
+    assert rounds(noise) == {0: False, 1: True, 2: False, 3: True}
+
+
+def test_figures_of_the_quiet_rounds() -> None:
+    found = quiet_cases(of_two(noise_of(2, 1.0, HALF), busy_ns=900 * US))
+    assert [(it.case.mode, it.figure, it.rounds) for it in found] == [(CPU, 100 * US, 8), (RESIDENT, 50 * US, 8)]
+    assert quiet_cases(of_two(noise_of(2, 1.0, [0.0] * 16))) == []
+    assert quiet_cases(result_of(measured(CPU, latency=steady([1])))) == []
+
+
+ALL, MOST, FEW = [0.5] * 40, [0.0] * 20 + [0.5] * 20, [0.0] * 8 + [0.5] * 32
+
+
+@pytest.mark.parametrize(
+    ("noise", "quick", "least", "holds"),
+    [
+        (None, 0.98, 1.01, True),  # nothing is known
+        (noise_of(2, 0.1, [0.0] * 40), 0.98, 1.01, True),  # a quiet machine
+        (noise_of(2, 1.0, ALL, threads=2), 0.5, 1.9, False),  # that others took half could be all of it
+        (noise_of(2, 1.0, ALL, threads=2), 0.1, 9.0, True),  # 9 times is more than that
+        (noise_of(2, 1.0, MOST, threads=2), 0.98, 1.01, True),  # quiet rounds say so too
+        (noise_of(2, 1.0, MOST, threads=2), 1.0, 1.01, False),  # quiet rounds say otherwise
+        (noise_of(2, 1.0, FEW, threads=2), 0.98, 1.01, False),  # too few of them
+        (noise_of(2, 1.0, ALL), 0.5, 1.9, True),  # one thread, and few samples that waited: what the others took
+        (noise_of(2, 1.0, ALL), 0.98, 1.01, False),
+        (noise_of(2, 1.0, ALL, slices=4), 0.5, 1.9, False),  # every sample may have waited
+    ],
+)
+def test_claims_that_noise_leaves(noise: MachineNoise | None, quick: float, least: float, holds: bool) -> None:
+    result = of_two(noise_of(2), quick, times=40)
+    result.noise = noise
+    cpu, resident = result.cases
+    assert allows(result, resident, cpu, least) is holds
+
+
+def test_claims_by_the_time_for_an_item_and_by_throughput() -> None:
+    result = of_two(noise_of(2, 1.0, MOST, threads=2), quick=4.0, times=40)
+    one, eight = result.cases
+    assert allows(result, eight, one, 1.01, items=(8, 1))
+    assert not allows(result, eight, one, 1.01, items=(4, 1))
+    load = serving()
+    load.noise = noise_of(2, 1.0, ALL)
+    better, worse = load.cases[-1], load.cases[0]
+    assert not allows(load, better, worse, 1.01)
+
+
+def test_the_noise_of_several_results_is_that_of_all_their_blocks() -> None:
+    one, other = noise_of(2, 1.0, [0.0, 0.5]), noise_of(2, 1.0, [0.5, 0.0])
+    for block in other["blocks"]:
+        block[1] += MS
+    other["of"] = 9
+    made = joined([one, None, other])
+    assert made is not None
+    assert [block[:2] for block in made["blocks"]] == [[0, 0], [0, MS], [1, 10 * MS], [1, 11 * MS]]
+    assert (made["of"], made["readings"]) == (11, one["readings"])
+    assert joined([None]) is None
+
+
+# What is said where noise leaves no claim
+
+BUSY = noise_of(2, 1.0, [0.5] * 16)
+
+
+def noisy(quick: float = 0.98) -> Result:
+    result = of_two(BUSY, quick)
+    derive(result)
+    return result
+
+
+def texts(result: Result) -> list[str]:
+    return [it.text for it in findings(result)]
+
+
+def test_which_mode_is_faster_and_what_copies_take_cannot_be_told() -> None:
+    result = noisy()
+    assert texts(result)[:2] == [
+        "Cannot tell: how much of the latency of cpu-tensors copies take, on so busy a machine.",
+        "Cannot tell: whether device-resident is faster than cpu-tensors, on so busy a machine: device-resident is 1.02× as fast as "
+        "cpu-tensors (95% CI 1.02 to 1.02), if tensors never cross the link.",
+    ]
+    assert (
+        headline(result)
+        == "An inference takes 100 µs with cpu-tensors; cannot tell on so busy a machine what copies take"
+    )
+    assert headline_of_many([result, result]) == "2 results side by side"
+    result.noise = noise_of(2)
+    derive(result)
+    assert not any("annot tell" in it for it in [headline(result), *texts(result)])
+
+
+@pytest.mark.parametrize(("quick", "said"), [(0.98, NOISY), (1.0, ALIKE), (1.02, NOISY), (1.5, SLOWER), (0.5, FASTER)])
+def test_claims_of_a_busy_machine(quick: float, said: str) -> None:
+    result = noisy(quick)
+    cpu, resident = result.cases
+    assert claim_of(resident) == claim_between(result, cpu, resident, over(cpu, resident)) == said
+    assert resident.noisy is (said == NOISY)
+    best = fastest(result)
+    assert best is not None
+    assert (best.claim, best.is_faster) == (said, said == FASTER)
+
+
+def test_a_mode_that_noise_may_have_made_slower_is_a_tie() -> None:
+    result = of_two(BUSY, quick=0.5)
+    result.cases.append(replace(result.cases[1], mode=DEVICE))
+    result.cases[2].samples = {"latency": [ns + US for ns in result.cases[1].samples["latency"]]}
+    derive(result)
+    best = fastest(result)
+    assert best is not None
+    assert (best.mode, best.claim, best.ties) == (RESIDENT, FASTER, (DEVICE,))
+
+
+def test_on_the_host() -> None:
+    result = noisy()
+    result.target["memory"]["kind"] = "host"
+    assert headline(result).startswith(
+        "An inference takes 100 µs with cpu-tensors; cannot tell on so busy a machine whether a mode is faster"
+    )
+
+
+def test_a_loop_and_a_chain() -> None:
+    loop, linked = loop_result(*noisy().cases, loop=loop_of(3)), chain()
+    linked.cases = noisy().cases
+    for result, what in ((loop, "device-resident is faster"), (linked, "links on the device make it faster")):
+        result.noise = BUSY
+        derive(result)
+        assert headline(result).endswith(f"; cannot tell on so busy a machine whether {what}")
+        assert any(
+            it.startswith("Cannot tell: whether device-resident is faster than cpu-tensors") for it in texts(result)
+        )
+
+
+def test_the_page_and_several_side_by_side() -> None:
+    result = noisy()
+    (fact,) = [it for it in facts(result) if it.name == "Tensors on the device"]
+    assert fact.value == "cannot tell"
+    assert fact.note.startswith("cannot tell on so busy a machine: device-resident is 1.02× as fast as cpu-tensors")
+    assert "Copies" not in [it.name for it in facts(result)]
+    (side,) = side_findings([result], ["a"])
+    assert side.text == (
+        "Tensors on the device: cannot tell on so busy a machine whether device-resident is faster than cpu-tensors."
+    )
+
+
+def test_which_shape_is_the_best_cannot_be_told() -> None:
+    result = sweep_result({CPU: {1: 100, 8: 780}})
+    assert not is_noisy(result, CPU)
+    assert headline(result).startswith("Most items/s")
+    result.noise = BUSY
+    assert is_noisy(result, CPU)
+    assert headline(result) == "Cannot tell: which shape has most items/s, on so busy a machine"
+    said = "Cannot tell: which shape has most items/s with cpu-tensors, on so busy a machine: 10.3k with cpu-tensors at batch=8."
+    assert said in texts(result)
+
+
+def test_which_mode_completes_most_cannot_be_told() -> None:
+    result = serving()
+    assert not any("annot tell" in it for it in texts(result))
+    result.noise = BUSY
+    assert (
+        "Cannot tell: which mode completes most inferences/s, on so busy a machine: cpu-tensors completes 400 with 8 clients."
+        in texts(result)
+    )

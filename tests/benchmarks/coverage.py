@@ -1,0 +1,225 @@
+"""How often the 95 % interval of a ratio of medians holds the truth: thousands of simulated runs of every kind of noise.
+
+    python -m tests.benchmarks.coverage > reports/coverage.md
+
+Two modes take turns, one a quarter slower than the other. Both have the same noise, so that the true ratio of their medians is 1.25
+whatever the noise is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from statistics import NormalDist
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ortbench.analysis.comparing.compare import BETWEEN_RUNS
+from ortbench.core.resampling import Ratio, Rounds, figure_of, ratio_of
+from ortbench.core.stats import sign_test_interval
+from ortbench.gate.limits import FAILED, PASSED, UNCLEAR
+from ortbench.measure.schedule import MIN_ROUNDS, is_precise
+from tests.benchmarks.gate_replay import KINDS, STORED_S, Kind, Trace, Verdict, replay, stored_gate
+from tests.benchmarks.gate_trace import FOLDER
+
+Times = NDArray[np.float64]  # of both modes, shape (2, rounds, samples of a block)
+
+TRUTH = 1.25
+RUNS = 500
+SAMPLES = 10  # of a block
+COMPARED = 200  # pairs of runs at different times
+MOST_ROUNDS = 40  # of a run that ends when its medians are known
+PRECISION = 0.01
+
+
+def samples(random: np.random.Generator, rounds: int) -> Times:
+    """What a run of a model has by itself: a few percent, to the slow side."""
+    return np.exp(0.05 * np.abs(random.standard_normal((2, rounds, SAMPLES))) ** 1.5)
+
+
+def blocks_apart(random: np.random.Generator, rounds: int, by: float) -> Times:
+    """What a block has by itself, as caches and clocks are what they are when it begins."""
+    return np.exp(by * random.standard_normal((2, rounds, 1)))
+
+
+def steady(random: np.random.Generator, rounds: int) -> Times:
+    return samples(random, rounds) * blocks_apart(random, rounds, 0.02)
+
+
+def drifting(trend: float, walk: float) -> Callable[[np.random.Generator, int], Times]:
+    """The machine gets slower by a trend, and faster and slower by a random walk from round to round, for both modes alike."""
+
+    def made(random: np.random.Generator, rounds: int) -> Times:
+        way = trend * np.linspace(0, 1, rounds) + np.cumsum(walk * random.standard_normal(rounds))
+        return steady(random, rounds) * np.exp(way)[None, :, None]
+
+    return made
+
+
+def in_bursts(length: float) -> Callable[[np.random.Generator, int], Times]:
+    """Other processes take a quarter of the time, for so many blocks on average; runs beside them mostly take up to three times as long."""
+
+    def made(random: np.random.Generator, rounds: int) -> Times:
+        busy, is_on = np.empty(2 * rounds, bool), random.random() < 0.25
+        for at, it in enumerate(random.random(2 * rounds)):
+            busy[at] = is_on = it < (1 - 1 / length if is_on else 1 / length / 3)
+        in_order = busy.reshape(rounds, 2)
+        in_order = np.where(random.random((rounds, 1)) < 0.5, in_order, in_order[:, ::-1])
+        hit = in_order.T[:, :, None] & (random.random((2, rounds, SAMPLES)) < 0.7)
+        return steady(random, rounds) * np.where(hit, 1 + 2 * random.random(hit.shape), 1)
+
+    return made
+
+
+def two_humps(share: float, by_block: float = 0.0) -> Callable[[np.random.Generator, int], Times]:
+    """A share of the runs, which may differ from block to block, takes two and a half times as long."""
+
+    def made(random: np.random.Generator, rounds: int) -> Times:
+        of_block = np.clip(share + by_block * random.standard_normal((2, rounds, 1)), 0, 1)
+        return steady(random, rounds) * np.where(random.random((2, rounds, SAMPLES)) < of_block, 2.5, 1)
+
+    return made
+
+
+NOISE: dict[str, Callable[[np.random.Generator, int], Times]] = {
+    "steady": steady,
+    "drift: 5 %, and 0.5 % a round": drifting(0.05, 0.005),
+    "bursts of 4 blocks": in_bursts(4),
+    "bursts of 20 blocks": in_bursts(20),
+    "two humps, 30 % in the other": two_humps(0.3),
+    "two humps, 15 to 45 % by block": two_humps(0.3, 0.15),
+}
+HARDER = {
+    "drift: 10 %, and 1 % a round": drifting(0.1, 0.01),
+    "drift: 30 %, and 3 % a round": drifting(0.3, 0.03),
+    "whole blocks in the other hump, 30 %": lambda random, rounds: (
+        steady(random, rounds) * np.where(random.random((2, rounds, 1)) < 0.3, 2.5, 1)
+    ),
+    "two humps of the same size": two_humps(0.5, 0.15),
+}
+
+Side = dict[int, list[float]]
+
+
+def a_run(noise: str, seed: int, rounds: int | None) -> tuple[Side, Side]:
+    """A run of so many rounds, or one that ends as runs do: when both medians are known, or its time is over (None)."""
+    random = np.random.default_rng(seed)
+    times = {**NOISE, **HARDER}[noise](random, rounds or MOST_ROUNDS) * 1e6
+    times[0] *= TRUTH
+    last = rounds or next(it for it in _looks() if it == MOST_ROUNDS or _is_known(times[:, :it]))
+    one, other = ({number: block.tolist() for number, block in enumerate(side[:last])} for side in times)
+    return one, other
+
+
+def _looks() -> Iterator[int]:
+    """After which rounds the schedule looks whether the medians are known."""
+    at = MIN_ROUNDS
+    while at < MOST_ROUNDS:
+        yield at
+        at = max(at + 1, math.ceil(at * 1.1))
+    yield MOST_ROUNDS
+
+
+def _is_known(times: Times) -> bool:
+    return all(is_precise(side.ravel().tolist(), [SAMPLES] * side.shape[0], PRECISION) for side in times)
+
+
+def plain(one: Side, other: Side) -> Ratio:
+    """The bootstrap's plain percentile interval, by the same resamples."""
+    rounds = Rounds(one.keys())
+    drawn = rounds.figures(one) / rounds.figures(other)
+    low, high = np.quantile(drawn, (0.025, 0.975))
+    return Ratio(1, (float(low), float(high)))
+
+
+def signs(one: Side, other: Side) -> Ratio:
+    """The sign test's interval of the median of paired ratios, which is another number than the ratio of the medians."""
+    return Ratio(1, sign_test_interval([float(np.median(one[it]) / np.median(other[it])) for it in one]))
+
+
+Method = Callable[[Side, Side], Ratio]
+
+
+def coverage(
+    noise: str, rounds: int | None, runs: int, methods: Sequence[Method] = (ratio_of,)
+) -> list[tuple[float, float]]:
+    """How often the interval of each method holds the truth, and how wide it is on average, as a share."""
+    found = np.zeros((len(methods), 2))
+    for seed in range(runs):
+        sides = a_run(noise, seed, rounds)
+        for number, method in enumerate(methods):
+            interval = method(*sides).ci95
+            assert interval is not None
+            found[number] += interval[0] <= TRUTH <= interval[1], (interval[1] - interval[0]) / TRUTH
+    return [(float(held), float(width)) for held, width in found / runs]
+
+
+def main() -> None:
+    """Print the report."""
+    beside = 100 * NormalDist().inv_cdf(0.975) * math.sqrt(0.95 * 0.05 / RUNS)
+    print(_ABOUT.format(runs=RUNS, beside=beside, samples=SAMPLES, most=MOST_ROUNDS, precision=PRECISION))
+    for title, of in (("## Noise as machines have it", NOISE), ("## Harder", HARDER)):
+        print(f"\n{title}\n")
+        print("| noise | rounds | interval | width | plain percentiles | sign test of pairs |")
+        print("|---|---|---:|---:|---:|---:|")
+        for noise in of:
+            for rounds in (8, 9, 16, 40, 120, None):
+                own, percentile, sign = coverage(noise, rounds, RUNS, (ratio_of, plain, signs))
+                said = "until known" if rounds is None else rounds
+                print(
+                    f"| {noise} | {said} | {own[0]:.1%} | ±{own[1] / 2:.1%} | {percentile[0]:.1%} | {sign[0]:.1%} |",
+                    flush=True,
+                )
+    print(_BETWEEN_RUNS)
+    for noise in ("quiet", "loaded"):
+        trace = Trace.read(FOLDER / f"noise-{noise}.npz")
+        drawn, parts = (wrong(trace, gate) for gate in (drawn_apart, stored_gate))
+        print(f"| {noise} | {drawn:.1%} | {parts:.1%} |", flush=True)
+
+
+# Results of different runs
+
+
+def wrong(trace: Trace, gate: Callable[..., Verdict]) -> float:
+    """How often a model is called more than 5 % slower than itself, some minutes later."""
+    verdicts = [verdict for verdict, _ in replay(trace, KINDS[0], gate, True, COMPARED)]
+    return verdicts.count(FAILED) / len(verdicts)
+
+
+def drawn_apart(trace: Trace, kind: Kind, number: int, start_s: float, apart_s: float) -> Verdict:
+    """A gate with an interval by resamples of each of two runs, and what runs differ by besides."""
+    figures, rounds = [], Rounds(())
+    for shift, (lane, begin) in enumerate(zip(kind.lanes(number), (start_s + apart_s, start_s), strict=True)):
+        of_run = range(trace.after(begin), trace.after(begin + STORED_S))
+        blocks = {it: trace.samples[it, lane].tolist() for it in of_run}
+        rounds = Rounds(blocks.keys())
+        figures.append((figure_of(blocks), np.roll(rounds.figures(blocks), shift)))  # rolled, resamples are no pairs
+    (one, ones), (other, others) = figures
+    low, high = rounds.interval(ones / others, one / other)
+    most = 1 + kind.limit
+    if low / (1 + BETWEEN_RUNS) > most:
+        return FAILED, 0.0
+    return (PASSED if high * (1 + BETWEEN_RUNS) < most else UNCLEAR), 0.0
+
+
+_ABOUT = """# How often the interval of a ratio holds the truth
+
+The ratio of two medians and its 95 % interval (`ortbench/core/resampling.py`) in {runs} simulated runs of each kind, which is
+±{beside:.1f} % of what is shown. Blocks have {samples} samples. "Until known" is a run that ends as the schedule ends one: when the interval of both
+medians is within ±{precision:.0%}, looked at from the ninth round on, or after {most} rounds. *Plain percentiles* are the bootstrap's without the
+correction for few rounds; the *sign test of pairs* is of the median of paired ratios, which is what ortbench printed before and another
+number. All of it is made by `python -m tests.benchmarks.coverage` and comes out the same each time."""
+
+_BETWEEN_RUNS = """
+## Results of different runs
+
+How often a stored result is called more than 5 % slower than one of the same model some minutes before, on the
+[recorded noise](gate/README.md#replayed-gates), 200 pairs of runs of 5 s each. Resamples of a run know nothing of what differs between runs,
+so a comparison of stored results does not go by them: its interval is between the parts of both runs that are farthest apart.
+
+| noise | by resamples of either run | by the parts of both |
+|---|---:|---:|"""
+
+if __name__ == "__main__":
+    main()

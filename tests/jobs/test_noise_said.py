@@ -1,0 +1,218 @@
+"""A machine whose noise is scripted, in virtual time: what every command that measures says of it, to the word."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ortbench.model.result import Result
+from ortbench.report.page.page import build_page
+from tests.conftest import Ran, ortbench
+from tests.jobs.test_suite_run import suite
+from tests.jobs.test_sweep_command import batched
+from tests.loop_truth import FED, loop_model
+from tests.refdevice import Config
+from tests.truth import relu_model, run_on_device
+from tests.virtual import Clock
+from tests.virtual.machine import VARIABLE
+
+pytestmark = pytest.mark.process
+
+OTHERS = "Busy machine: other processes used 61% of 2 cores"
+MS_DEVICE = Config(compute_us=1000)
+
+
+def machine(**scripted: Any) -> dict[str, str]:
+    """The environment of a command whose machine does this."""
+    return {VARIABLE: json.dumps(scripted)}
+
+
+BUSY = machine(others=[1.22], waits={str(it): 0.5 for it in range(3)})
+
+
+def first_words(out: str) -> list[str]:
+    """What stands under the heading of a report, on a line each."""
+    part = out.split("\n\n")[1]
+    return [" ".join(it.split()) for it in re.split(r"^(?:[!•] |  Next: )", part, flags=re.MULTILINE)[1:]]
+
+
+def run(library: Path, folder: Path, *line: object, command: str = "run", **environment: str) -> tuple[Result, str]:
+    model = loop_model(folder / "m.onnx") if command == "loop" else batched(folder / "m.onnx")
+    code, result, out, err = run_on_device(library, model, MS_DEVICE, folder, *line, command=command, **environment)
+    assert code == 0, err
+    return result, out
+
+
+TWO = ("--mode", "cpu-tensors", "--mode", "device-resident", "--iterations", 200, "--warmup", 1)
+
+
+@pytest.mark.parametrize(
+    ("command", "line", "said"),
+    [
+        ("run", TWO, [
+            f"{OTHERS}; this process waited for a CPU in 14% of blocks.",
+            "Quiet rounds: cpu-tensors 1.03 ms, device-resident 1.00 ms; 9 of 11."]),
+        ("loop", (*FED, *TWO), [
+            f"{OTHERS}.", "Quiet rounds: cpu-tensors 25.7 ms, device-resident 17.2 ms; 65 of 67."]),
+        ("sweep", ("--dim", "batch=1,4", *TWO), [
+            f"{OTHERS}.",
+            "Quiet rounds: cpu-tensors at batch=1 1.03 ms, device-resident at batch=1 1.00 ms, cpu-tensors at batch=4 1.03 ms, "
+            "device-resident at batch=4 1.00 ms; 10 of 11."]),
+        ("load", ("--mode", "device-resident", "--concurrency", 1, "--duration", 1), [
+            f"{OTHERS}; this process waited for a CPU in 19% of blocks.",
+            "Quiet rounds: device-resident 1.00 ms, device-resident with 1 client 997 inf/s; 6 of 8."]),
+    ],
+)  # fmt: skip
+def test_what_is_said_first(
+    command: str, line: tuple[object, ...], said: list[str], library: Path, tmp_path: Path
+) -> None:
+    result, out = run(library, tmp_path, *line, command=command, **BUSY)
+    first, again, *rest = first_words(out)
+    assert [first, *rest] == said
+    assert re.fullmatch(rf"ortbench {command} .+ --wait-quiet 60s", again)
+    (table,) = (tmp_path / "out").glob("*/table.md")
+    assert f"- {said[0]}\n  - Next: `{again}`\n" in table.read_text()
+    assert said[0] in build_page([result], [command]).replace("&#39;", "'")
+
+
+def test_a_quiet_machine_is_not_mentioned(library: Path, tmp_path: Path) -> None:
+    result, out = run(library, tmp_path, *TWO)
+    assert "Busy" not in out
+    assert "Quiet rounds" not in out
+    assert result.noise is not None
+    assert {block[3] for block in result.noise["blocks"]} == {0}
+    assert [block[1] for block in result.noise["blocks"]] == sorted(
+        start for case in result.cases for _, _, start in case.blocks["latency"]
+    )
+
+
+def test_a_bandwidth_curve_of_a_busy_machine(library: Path, tmp_path: Path) -> None:
+    line = ("bandwidth", "--ep-library", library, "--iterations", 3, "--max-size", "16kB", "--out", tmp_path)
+    ran = ortbench(*line, **MS_DEVICE.environ(), **BUSY)
+    assert ran.code == 0, ran.err
+    assert first_words(ran.out)[0] == f"{OTHERS}."
+
+
+def test_configurations_side_by_side_say_it_once(library: Path, tmp_path: Path) -> None:
+    model = relu_model(tmp_path / "m.onnx", 4000)
+    line = (
+        "run",
+        model,
+        "--ep-library",
+        library,
+        "--mode",
+        "device-resident",
+        "--intra-op-threads",
+        "1,2",
+        "--iterations",
+        20,
+    )
+    ran = ortbench(*line, "--out", tmp_path / "out", **MS_DEVICE.environ(), **machine(others=[1.22]))
+    assert ran.code == 0, ran.err
+    assert " ".join(ran.out.split()).count("Busy machine") == 1
+
+
+def gated(library: Path, folder: Path, factor: float, **environment: str) -> Ran:
+    line = ("--model", relu_model(folder / "m.onnx", 4000), "--ep-library", library, "--mode", "device-resident",
+            "--baseline-set", "ep-option=compute_us=1000", "--ep-option", f"compute_us={1000 * factor:g}", "--max-regression",
+            "5%", "--out", folder / "out")  # fmt: skip
+    return ortbench("gate", *line, **MS_DEVICE.environ(), **environment)
+
+
+@pytest.mark.parametrize(("factor", "code"), [(1.0, 0), (1.2, 3)])
+def test_a_gates_verdict_is_the_same_and_says_what_noise_did(
+    factor: float, code: int, library: Path, clock: Clock, tmp_path: Path
+) -> None:
+    quiet = gated(library, tmp_path, factor)
+    clock.restart()
+    busy = gated(library, tmp_path, factor, **machine(others=[1.22]))
+    assert (quiet.code, busy.code) == (code, code)
+    effect = (
+        "It made the gate slower, or unable to tell; a verdict holds, because its sequential test counts the noise."
+    )
+    assert f"! {OTHERS}. {effect}\n" in busy.out
+    assert "Busy" not in quiet.out
+    assert busy.out.splitlines()[-2].split(" ")[:2] == quiet.out.splitlines()[-2].split(" ")[:2]
+
+
+SUITE = """
+[suite]
+name = "two"
+
+[defaults]
+mode = "cpu-tensors"
+iterations = 20
+warmup = 1
+
+[[bench]]
+model = "models/tiny.onnx"
+ep = "cpu"
+
+[[bench]]
+model = "models/fp16.onnx"
+ep = "cpu"
+"""
+
+
+def test_a_suite_says_which_cases(tmp_path: Path) -> None:
+    ran = suite(SUITE, tmp_path, **machine(others=[1.22]))
+    assert ran.code == 0, ran.err
+    said = "other processes used 61% of 2 cores"
+    cases = f"! Busy machine in 2 of 2 cases: tiny--cpu ({said}); fp16--cpu ({said})."
+    assert ran.out.split("\n\n")[0] == f'{cases}\n  Next: wait-quiet = "60s" under [defaults]'
+
+
+# Waiting
+
+
+WAIT = ("--mode", "device-resident", "--iterations", 3, "--warmup", 1)
+
+
+def test_a_run_starts_when_the_machine_is_quiet(library: Path, tmp_path: Path) -> None:
+    result, out = run(library, tmp_path, *WAIT, "--wait-quiet", "60s", **machine(others=[1.5, 1.5, 0.0]))
+    assert [it for it in result.warnings if it["code"] == "never-quiet"] == []
+    assert "Busy" not in out
+
+
+def test_a_machine_that_never_was_quiet_is_measured_all_the_same_and_says_so(library: Path, tmp_path: Path) -> None:
+    _, out = run(library, tmp_path, *WAIT, "--wait-quiet", "5s", **machine(others=[1.0]))
+    why = "the machine was not quiet within 5 s: other processes used 50% of 2 cores in the last second"
+    assert f"! warning: {why}; it was measured all the same" in out
+    assert "Next: ps -eo pcpu,pid,comm --sort=-pcpu | head" in out  # it has waited
+
+
+@pytest.mark.parametrize(("line", "within"), [((), ""), (("--wait-quiet", "0.1min"), " within 6 s")])
+def test_a_machine_that_must_be_quiet(line: tuple[str, ...], within: str, library: Path, tmp_path: Path) -> None:
+    model = relu_model(tmp_path / "m.onnx", 4000)
+    out = tmp_path / "out"
+    asked = ("run", model, "--ep-library", library, *WAIT, "--require-quiet", *line, "--out", out)
+    ran = ortbench(*asked, **MS_DEVICE.environ(), **machine(others=[1.0]))
+    assert ran.code == 1
+    why = f"the machine was not quiet{within}: other processes used 50% of 2 cores in the last second"
+    assert ran.error_line == f"{why} (--require-quiet)"
+    assert not out.exists() or not list(out.iterdir())
+    assert ortbench(*asked, **MS_DEVICE.environ()).code == 0
+
+
+@pytest.mark.parametrize("text", ["0", "fast", "1h", "-1"])
+def test_a_time_that_is_none(text: str, tmp_path: Path) -> None:
+    ran = ortbench("run", relu_model(tmp_path / "m.onnx", 16), f"--wait-quiet={text}")
+    assert (ran.code, ran.error_line) == (2, f"--wait-quiet {text!r}: write it as 60s or 5min")
+
+
+def test_a_timeline_has_a_track_of_noise(library: Path, tmp_path: Path) -> None:
+    trace = tmp_path / "t.json"
+    result, _ = run(library, tmp_path, *TWO, "--trace", trace, **BUSY)
+    events = json.loads(trace.read_text())["traceEvents"]
+    (track,) = {it["tid"] for it in events if it["ph"] == "M" and it["args"].get("name") == "noise of the machine"}
+    spans = [(it["name"], it["args"]) for it in events if it["ph"] == "X" and it["tid"] == track]
+    assert spans[0] == ("others used 61% of 2 cores", {"others": 1.22, "stolen": 0.0, "pressure": 0.0})
+    assert result.noise is not None
+    waited = [
+        {"round": it[0], "waited_us": it[3] / 1000, "involuntary_switches": 0} for it in result.noise["blocks"][:3]
+    ]
+    assert spans[1:] == [("waited for a CPU", args) for args in waited]

@@ -1,0 +1,78 @@
+"""What is said of results that were measured on an H100, and of all that are committed: the two speedups, and how much is shown."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import pytest
+
+from ortbench.analysis.findings.advice import findings, headline
+from ortbench.cli.options import declared_for
+from ortbench.model.result_file import load
+from ortbench.report.markdown import markdown
+from ortbench.report.model import MOST_LINES
+from ortbench.report.page.page import build_page
+from ortbench.report.run import build
+from tests.conftest import ROOT
+from tests.report.test_page import Page
+from tests.report.test_terminal import shown
+from tests.results import sentences
+
+H100 = ROOT / "reports" / "copy_bound-cuda-h100"
+STORED = sorted((ROOT / "reports").rglob("result.json"))
+
+
+def test_the_two_speedups_are_named_for_what_they_are() -> None:
+    result = load(H100 / "result.json")
+    assert headline(result) == (
+        "Copies take ≈98% of the latency of cpu-tensors: host-accessible is 4.17× as fast, device-resident 55.3× if tensors never "
+        "cross the link"
+    )
+    assert sentences(result)[1:5] == [
+        "host-accessible is 4.17× as fast as cpu-tensors (95% CI 4.05 to 4.28) with new inputs and outputs in each inference: 1.01 ms "
+        "instead of 4.20 ms.",
+        "Next: ortbench code models/copy_bound.onnx --mode host-accessible --ep cuda",
+        "device-resident is 55.3× as fast as cpu-tensors and 13.3× as fast as host-accessible, if tensors never cross the link: "
+        "75.9 µs instead of 4.20 ms.",
+        "Next: ortbench code models/copy_bound.onnx --mode device-resident --ep cuda",
+    ]
+    found = Page(build_page([result], [""]))
+    values = found.text("dd")[::2]
+    assert (
+        dict(zip(found.text("dt"), values, strict=True)).items()
+        >= {
+            "Fastest mode": "4.17×",
+            "Tensors on the device": "55.3×",
+        }.items()
+    )
+
+
+@pytest.mark.parametrize("path", STORED, ids=lambda path: path.parent.name)
+def test_a_terminal_shows_seven_lines_and_a_page_all(path: Path) -> None:
+    result = load(path)
+    every = findings(result)
+    for text in (markdown(build(result)), "\n".join(shown(build, result))):
+        lines = [
+            it
+            for it in text.splitlines()
+            if any(
+                it.endswith(end)
+                for found in every
+                for end in filter(None, (found.text, found.next and f"{found.next}`"))
+            )
+        ]
+        assert len(lines) <= MOST_LINES
+    assert [it.weight for it in every] == sorted((it.weight for it in every), reverse=True)
+    page = " ".join(Page(build_page([result], [""])).text("li")).replace("\N{NO-BREAK SPACE}", " ")
+    assert all(it.what in page for it in every)
+
+
+@pytest.mark.parametrize("path", STORED, ids=lambda path: path.parent.name)
+def test_every_command_to_copy_is_one(path: Path) -> None:
+    """Its options are those that the command has."""
+    for found in findings(load(path)):
+        if found.is_command:
+            _, command, *words = shlex.split(found.next)
+            known = {it.name for it in declared_for(command).values()}
+            assert {word for word in words if word.startswith("--")} <= known

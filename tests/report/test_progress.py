@@ -1,0 +1,150 @@
+"""What a terminal shows while something is measured, moment by moment; and what is none."""
+
+from __future__ import annotations
+
+import io
+import re
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from ortbench.report.terminal.progress import ForecastLine, LiveProgress
+from tests.conftest import MODELS, ROOT, command, ortbench
+from tests.report.test_terminal import clean, in_a_terminal
+
+ROWS = [("cpu-tensors", "4.20 ms (95% CI 4.18–4.25)"), ("device-resident", "76.0 µs")]
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def shown(text: str) -> list[str]:
+    """The lines that are on a terminal after all that was written to it."""
+    lines, row = [""], 0
+    for part in re.findall(r"\x1b\[[0-9;?]*[A-Za-z]|\r|\n|[^\x1b\r\n]+", text):
+        if part == "\n":
+            row += 1
+            lines += [""] * (row - len(lines) + 1)
+        elif part.endswith("A") and part.startswith("\x1b"):
+            row = max(0, row - int(part[2:-1] or 1))
+        elif part == "\x1b[2K":
+            lines[row] = ""
+        elif part[0] not in "\x1b\r":
+            lines[row] = part if lines[row] == "" else lines[row] + part
+    return [line.rstrip() for line in lines if line.strip()]
+
+
+def terminal_of(monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    """Standard error from now on; a fixture would be undone by pytest's own capture."""
+    for name in ("NO_COLOR", "FORCE_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in {"TERM": "xterm", "COLUMNS": "60", "LINES": "6"}.items():
+        monkeypatch.setenv(name, value)
+    made = Terminal()
+    monkeypatch.setattr("sys.stderr", made)
+    return made
+
+
+def test_lines_are_drawn_with_the_bar_and_not_more_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = terminal_of(monkeypatch)
+    clock, seen = Clock(), []
+    with LiveProgress(clock) as progress:
+        for now, rows in ((0.3, None), (0.4, ROWS[:1]), (0.6, ROWS), (0.7, [ROWS[1]]), (1.0, None)):
+            clock.now = now
+            if rows is not None:
+                progress.estimates(rows)
+            progress.left(9.0)
+            seen.append(shown(terminal.getvalue())[1:])
+    both = ["cpu-tensors      4.20 ms (95% CI 4.18–4.25)", "device-resident  76.0 µs"]
+    assert seen == [[], [], both, both, ["device-resident  76.0 µs"]]
+    assert shown(terminal.getvalue()) == []
+    assert "\x1b[?25h" in terminal.getvalue()  # the cursor is there again
+
+
+def test_no_more_lines_than_the_terminal_has_and_none_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = terminal_of(monkeypatch)
+    clock = Clock()
+    with LiveProgress(clock) as progress:
+        progress.estimates([(f"mode {number}", "x" * 80) for number in range(9)])
+        clock.now = 1.0
+        progress.left(1.0)
+        lines = shown(terminal.getvalue())[1:]
+        assert [line[:7].strip() for line in lines] == ["mode 0", "mode 1", "and 7 m"]
+        assert max(map(len, lines)) <= 60
+
+
+@pytest.mark.parametrize(
+    ("seconds", "line"),
+    [(9.9, ""), (21.2, "ortbench: measuring takes about 22 s at most\n"), (340.0, "ortbench: measuring takes about 6 min at most\n")],
+)  # fmt: skip
+def test_what_is_no_terminal_gets_a_line_where_it_takes_long(
+    seconds: float, line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ForecastLine().forecast(seconds)
+    assert capsys.readouterr().err == line
+
+
+LONG = ("run", MODELS / "tiny.onnx", "--ep", "cpu", "--mode", "cpu-tensors", "--iterations", 2)
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ((), ""),
+        (("--mode", "device-resident", "--duration", 30, "--precision", "30%"), "ortbench: measuring takes about 62 s at most"),
+        (("--duration", 30, "--precision", "30%", "--quiet"), ""),
+    ],
+)  # fmt: skip
+def test_the_line_is_at_the_start_and_quiet_says_nothing(more: tuple[object, ...], said: str, tmp_path: Path) -> None:
+    line = LONG if not more else LONG[:-2]
+    ran = ortbench(*line, *more, "--out", tmp_path / "out", "--json", tmp_path / "json")
+    assert (ran.code, ran.err, ran.forecast) == (0, "", said)
+
+
+@pytest.mark.process
+def test_a_suite_says_it_once_for_all_cases(tmp_path: Path) -> None:
+    suite = tmp_path / "s.toml"
+    cases = f'[[bench]]\nmodel = "{MODELS / "tiny.onnx"}"\nep = {{name = "one", ep = "cpu"}}\nmode = "cpu-tensors"\nduration = 20\nprecision = "30%"\n'
+    suite.write_text(cases + cases.replace("one", "two"))
+    ran = ortbench("suite", suite, "--out", tmp_path / "out")
+    assert ran.code == 0, ran.err
+    assert ran.forecast == "ortbench: the suite takes about 43 s at most"
+    assert [line[:5] for line in ran.err.splitlines()] == ["[1/2]", "[2/2]"]
+
+
+@pytest.mark.process
+def test_a_terminal_shows_estimates_and_is_clean_after_ctrl_c(tmp_path: Path) -> None:
+    line = command(*LONG[:-2], "--duration", 120, "--precision", "0", "--out", tmp_path / "out")
+    out: list[bytes] = []
+
+    def write(number: int) -> None:
+        process = subprocess.Popen(
+            line, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=number, env=clean({}), start_new_session=True
+        )
+        until = time.monotonic() + 300
+        stored = tmp_path / "out"
+        while not list(stored.glob("*/result.json")) and time.monotonic() < until:
+            time.sleep(0.1)
+        time.sleep(1.5)  # some looks
+        process.send_signal(signal.SIGINT)
+        out.append(str(process.wait(300)).encode())
+
+    text = in_a_terminal(write, 80)
+    assert out == [b"130"]
+    plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text)
+    assert re.search(r"cpu-tensors  [\d.]+ (ns|µs|ms) \(95% CI [\d.]+–[\d.]+\)", plain)
+    assert not any("left" in it or "95% CI" in it for it in shown(text))
+    assert text.rindex("\x1b[?25h") > text.rindex("95% CI")

@@ -1,0 +1,63 @@
+"""Figures of resampled rounds: exact on small samples, and intervals cover what they promise."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ortbench.core.resampling import BATCHES, MEAN, Ratio, Rounds, _drawn, figure_of, ratio_of
+from ortbench.core.stats import FEWEST
+from tests.benchmarks.coverage import coverage
+from tests.expect import there
+
+
+def test_ratios_of_figures() -> None:
+    rounds = range(6)
+    one, other = {it: [200 + it, 300 + it, 900] for it in rounds}, {it: [100, 150, 160] for it in rounds}
+    assert ratio_of(one, other).ratio == 302.5 / 150
+    assert ratio_of(one, other, MEAN).ratio == pytest.approx((1400 + 5) / 410)
+    assert ratio_of(other, other) == Ratio(1.0, (1.0, 1.0))
+    assert ratio_of(one, {it: of for it, of in other.items() if it}) == Ratio(303 / 150, None)  # five common rounds
+    tripled = {it: [3 * ns for ns in of] for it, of in one.items()}  # however rounds differ, pairs do not
+    assert there(ratio_of(tripled, one).ci95) == pytest.approx((3, 3))
+    assert ratio_of({0: [0]}, {0: [4]}).ratio == 0.25  # less than the clock's step counts as one
+    with pytest.raises(ValueError, match="no samples"):
+        ratio_of({0: [1]}, {1: [1]})
+
+
+def test_a_resample_has_the_figures_of_the_samples_that_it_has() -> None:
+    """Each resample by itself, sample by sample."""
+    random = np.random.default_rng(1)
+    for count, most in [(FEWEST, 20), (17, 3), (BATCHES, 2000)]:
+        blocks = {it: random.integers(1, most, 7).tolist() for it in range(count)}
+        rounds = Rounds(blocks.keys())
+        for q in (0.5, 0.95):
+            figures = rounds.figures(blocks, q)
+            for number in range(0, 2000, 400):
+                times = _drawn(count)[number].astype(int)
+                samples = np.concatenate([np.tile(blocks[it], times[it]) for it in range(count)])
+                assert figures[number] == pytest.approx(np.quantile(samples, q))
+        means = rounds.figures(blocks, MEAN)
+        assert float(means.mean()) == pytest.approx(figure_of(blocks, MEAN), rel=0.02)
+
+
+def test_of_many_rounds_neighbours_are_drawn_together() -> None:
+    """A quarter of 300 rounds at one stretch is slower: so is every part of it, so that a tenth of what is drawn is not."""
+    blocks = {it: [2.0 if it < 75 else 1.0] for it in range(300)}
+    figures = Rounds(blocks.keys()).figures(blocks, MEAN)
+    assert set(np.round((figures - 1) * BATCHES, 6) % 0.5) == {0.0}
+
+
+NOISES = [
+    "drift: 5 %, and 0.5 % a round",
+    "bursts of 4 blocks",
+    "two humps, 15 to 45 % by block",
+]
+
+
+@pytest.mark.parametrize("rounds", [8, None])
+@pytest.mark.parametrize("noise", NOISES)
+def test_the_interval_holds_the_truth_as_often_as_it_says(noise: str, rounds: int | None) -> None:
+    """With eight rounds, and in runs that end when the schedule ends them. `reports/coverage.md` has more, and of more runs."""
+    [(held, _)] = coverage(noise, rounds, 150)
+    assert 0.92 <= held <= 0.98

@@ -1,0 +1,113 @@
+"""ONNX Runtime's session options: what a session is made with, what a result and its heading say, and what a program sets."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import onnx
+import onnxruntime as ort
+import pytest
+
+from ortbench.analysis.findings.program import program_command
+from ortbench.model.settings import OF_SESSION
+from ortbench.plan.target import Target
+from ortbench.report.phrases import heading
+from ortbench.worker.session import ignored, providers
+from ortbench.worker.session.session import open_model
+from tests.conftest import MODELS, ONCE, measure, ortbench
+from tests.results import result_of
+
+TINY = str(MODELS / "tiny.onnx")
+# What a session has by default, and other values of everything.
+PLAIN = {
+    "intra_op_num_threads": 0,
+    "inter_op_num_threads": 0,
+    "execution_mode": ort.ExecutionMode.ORT_SEQUENTIAL,
+    "enable_cpu_mem_arena": True,
+    "enable_mem_pattern": True,
+    "graph_optimization_level": ort.GraphOptimizationLevel.ORT_ENABLE_ALL,
+}
+TYPED = (
+    "--intra-op-threads", "2", "--inter-op-threads", "3", "--execution-mode", "parallel", "--no-cpu-mem-arena",
+    "--no-mem-pattern", "--opt-level", "basic",
+)  # fmt: skip
+OTHER = Target(
+    ep="cpu", intra_op_threads=2, inter_op_threads=3, execution_mode="parallel", cpu_mem_arena=False, mem_pattern=False,
+    opt_level="basic",
+)  # fmt: skip
+SET = {
+    "intra_op_num_threads": 2,
+    "inter_op_num_threads": 3,
+    "execution_mode": ort.ExecutionMode.ORT_PARALLEL,
+    "enable_cpu_mem_arena": False,
+    "enable_mem_pattern": False,
+    "graph_optimization_level": ort.GraphOptimizationLevel.ORT_ENABLE_BASIC,
+}
+
+
+@pytest.mark.parametrize(("target", "expected"), [(Target(ep="cpu"), PLAIN), (OTHER, SET)])
+def test_a_session_is_made_with_them(target: Target, expected: dict[str, object]) -> None:
+    options = open_model(TINY, target, providers.find(target)).session.get_session_options()
+    assert {name: getattr(options, name) for name in expected} == expected
+    assert {it.attribute for it in OF_SESSION if it.attribute} == {*expected, "optimized_model_filepath"}
+
+
+def test_the_session_that_is_measured_writes_its_graph_and_no_other(tmp_path: Path) -> None:
+    target = Target(ep="cpu", optimized_model=str(tmp_path / "o.onnx"))
+    provider = providers.find(target)
+    open_model(TINY, target, provider)
+    assert not (tmp_path / "o.onnx").exists()
+    open_model(TINY, target, provider, optimized_path=target.optimized_model)
+    assert onnx.load(tmp_path / "o.onnx").graph.node
+
+
+@pytest.mark.process
+def test_an_ep_that_compiles_has_no_graph_to_write(library: Path, tmp_path: Path) -> None:
+    ran = ortbench("run", MODELS / "copy_bound.onnx", "--ep-library", library, *ONCE, "--optimized-model", tmp_path / "o.onnx",
+                   "--out", tmp_path)  # fmt: skip
+    reason = "compiled parts of the graph, which ONNX Runtime then writes to no file; leave it out"
+    assert (ran.code, ran.error_line) == (1, f"--optimized-model: RefDeviceExecutionProvider {reason}")
+
+
+@pytest.mark.process
+def test_a_result_records_them_and_its_heading_says_those_that_are_not_the_default(tmp_path: Path) -> None:
+    written = tmp_path / "o.onnx"
+    result = measure(
+        TINY, "--ep", "cpu", "--mode", "cpu-tensors", *ONCE, *TYPED, "--optimized-model", written, out=tmp_path / "r"
+    )
+    found = {it.key: result["target"][it.key] for it in OF_SESSION if it.attribute}
+    assert found == {
+        "intra_op_threads": 2, "inter_op_threads": 3, "execution_mode": "parallel", "cpu_mem_arena": False, "mem_pattern": False,
+        "optimized_model": str(written), "opt_level": "basic",
+    }  # fmt: skip
+    assert written.is_file()
+    plain = result_of()
+    assert not any(line.startswith("session options") for line in heading(plain))
+    other = result_of(**{f"target__{key}": value for key, value in found.items() if key != "optimized_model"})
+    assert f"session options: {' '.join(TYPED)}" in heading(other)
+    assert " ".join(TYPED) in program_command(other, "device-resident")
+
+
+@pytest.mark.process
+def test_a_program_sets_them(tmp_path: Path) -> None:
+    ran = ortbench(
+        "code", TINY, "--ep", "cpu", "--mode", "cpu-tensors", *TYPED, "--optimized-model", tmp_path / "o.onnx"
+    )
+    assert ran.code == 0, ran.err
+    lines = [line for line in ran.out.splitlines() if line.startswith("options.")]
+    assert lines == [
+        "options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_BASIC",
+        "options.intra_op_num_threads = 2",
+        "options.inter_op_num_threads = 3",
+        "options.execution_mode = ort.ExecutionMode.ORT_PARALLEL",
+        "options.enable_cpu_mem_arena = False",
+        "options.enable_mem_pattern = False",
+        f'options.optimized_model_filepath = "{tmp_path / "o.onnx"}"',
+    ]
+    assert not (tmp_path / "o.onnx").exists()  # that is for the program to do
+
+
+def test_entries_about_threads_between_operators_do_something_where_there_are_some() -> None:
+    for mode, codes in (("sequential", ["session-config-ignored"]), ("parallel", [])):
+        target = Target(ep="cpu", execution_mode=mode, session_config={"session.inter_op.allow_spinning": "0"})
+        assert [it["code"] for it in ignored.warnings(target, providers.find(target))] == codes
