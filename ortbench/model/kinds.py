@@ -50,6 +50,7 @@ class Kind:
     # each unit of work, so that they can replace the others wherever that is given
     on_device_needs: str = "tensors never cross the link"
     counts_crossings: bool = False
+    times_nodes: bool = False  # `--measure-nodes` is an option of its command
     of_stages: bool = False  # model, EP and settings are those of several sessions
     needed: tuple[str, ...] = ("model", "placement")  # parts of its results that are never empty
     target_keys: tuple[str, ...] = ()  # keys that the target has, whatever is there
@@ -96,6 +97,7 @@ RUN = Kind(
     charts=("phases", "distribution", "drift", "bandwidth"),
     advice=("placement", "places", "modes", "humps", "sums", "host", "engine", "nodes"),
     checks=(*_ANYWHERE, "max-copy-share"),
+    times_nodes=True,
 )  # fmt: skip
 LOOP = Kind(
     "loop", "a loop", "loop",

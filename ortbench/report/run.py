@@ -12,8 +12,9 @@ from ortbench.analysis.findings.advice import findings, superseded
 from ortbench.analysis.findings.finding import Weight
 from ortbench.core import units
 from ortbench.core.files import write_or_note
+from ortbench.model.kinds import KINDS
 from ortbench.model.modes import ITEM_THROUGHPUT, ITEM_TIME, LATENCY, mode_of
-from ortbench.model.result import CHAIN, LOAD, LOOP, RUN, SWEEP, Case, Result
+from ortbench.model.result import CHAIN, LOAD, LOOP, SWEEP, Case, Result
 from ortbench.report import bandwidth, sweep
 from ortbench.report import load as report_load
 from ortbench.report.bars import COPIES, FILLS, PER_RUN, SPLIT, WHOLE, segments_of
@@ -45,7 +46,7 @@ def mode_table(result: Result) -> Table:
     """The table of a run, a loop or a chain: a row for each mode that was measured, of a run with a bar of its phases."""
     shown = measured_cases(result)
     table = case_table(result, shown, own=_OWN.get(result.kind, _own)(result))
-    bars = splits(result) if result.kind == RUN else []
+    bars = splits(result) if "phases" in KINDS[result.kind].charts else []
     if len(bars) == 1 and len(bars[0]) == 1:  # neither shared out nor beside another
         bars = []
     return replace(table, bars=bars)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ortbench.model.kinds import KINDS
 from ortbench.model.modes import CPU
-from ortbench.model.result import LOOP, RUN, Result
+from ortbench.model.result import LOOP, Result
 from ortbench.model.schema import Loop
 from ortbench.model.settings import OF_SESSION, typed
 
@@ -76,7 +76,7 @@ def lever(result: Result) -> str:
 
 def node_times(result: Result) -> str:
     """The command that says what takes the time inside the graph: of a run node by node, else which nodes are where."""
-    return again(result, "--measure-nodes") if result.kind == RUN else inspection(result)
+    return again(result, "--measure-nodes") if KINDS[result.kind].times_nodes else inspection(result)
 
 
 def inspection(result: Result) -> str:
