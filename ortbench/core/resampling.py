@@ -5,7 +5,7 @@ Not the median of ratios of pairs, which is another number where distributions a
 
 **How**: the bootstrap (Efron & Tibshirani, An Introduction to the Bootstrap, 1993, ch. 8 and 13) draws whole rounds, so that
 blocks that saw the same machine stay together, and what hits both hits both in every resample. Of many rounds, batches of neighbours are
-drawn, `BATCHES` of them, because neighbours resemble each other (the block bootstrap: Künsch, Annals of Statistics 17 (1989) 1217;
+drawn, `BATCHES` of them, because neighbours resemble each other (the block bootstrap: Kuensch, Annals of Statistics 17 (1989) 1217;
 Politis & Romano, J. American Statistical Association 89 (1994) 1303).
 
 The plain percentile interval covers too seldom with few rounds: in nine of them it holds the truth in 88 to 91 % of runs, as it takes the

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from ortbench.analysis.findings.speedups import condition, is_on_host
+from ortbench.analysis.findings.speedups import is_on_host, needs
 from ortbench.analysis.nodes.handing_on import is_only_host_accessible
 from ortbench.core import units
 from ortbench.core.stats import SAMPLES_FOR, Stats, Value, percentile
@@ -16,7 +16,6 @@ from ortbench.model.modes import (
     COPY_TIME,
     CPU,
     LATENCY,
-    RESIDENT,
     SPIN_SHARE,
     WHOLE_CHAIN,
     WHOLE_LOOP,
@@ -121,7 +120,7 @@ def _groups(result: Result, ordered: Sequence[Case]) -> tuple[tuple[int, str], .
 def legend(result: Result, table: Table) -> list[str]:
     """What a table of cases means, in lines: what a speedup is against, what its second group needs, what its times are."""
     said = [_SPEEDUP] if any(column.name == "speedup" for column in table.columns) else []
-    said += [f"{title}: only{condition(result, RESIDENT)}." for _, title in table.groups]
+    said += [f"{title}: only if {needs(result)}." for _, title in table.groups]
     return [*said, f"Times are medians{f'; {DERIVED} derived, not measured' if is_marked(table) else ''}."]
 
 

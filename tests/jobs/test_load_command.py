@@ -148,7 +148,7 @@ def test_a_level_that_fails_leaves_the_others(
     assert (busy.reason or "").startswith(words)
     assert result.cases[0].status == ("failed" if wrong else "ok")
     assert ran.code == 1
-    assert wrong or f"device-tensors at 400 a second failed: {words}" in ran.err
+    assert wrong or f"device-tensors at 400 requests/s failed: {words}" in ran.err
 
 
 @pytest.mark.timing

@@ -62,7 +62,7 @@ def test_a_model_is_no_slower_than_itself(library: Path, tmp_path: Path) -> None
         "device-resident throughput concurrency=1", "device-resident latency p99 rate=100", "SLO of device-resident p99 rate=100",
     ]  # fmt: skip
     cases = [case.get("name") for case in ET.parse(junit).getroot().iter("testcase")]
-    assert cases == ["device-resident with 1 caller", "device-resident at 100 a second", *names]
+    assert cases == ["device-resident with 1 client", "device-resident at 100 requests/s", *names]
     assert {it["unit"] for it in json.loads(action.read_text())} == {"ms"}
     assert "gate: passed" in ran.out
 

@@ -39,6 +39,7 @@ WITHOUT_CLIP = {"operators": ("Mul", "Add")}  # the output of the model is made 
 
 def test_an_output_of_a_node_on_the_cpu(image: Path, clock: Clock, tmp_path: Path) -> None:
     arguments = (
+        "--verbose",
         "--mode",
         "default",
         "--mode",

@@ -155,7 +155,9 @@ def test_the_folder_holds_result_table_and_csv(printed: tuple[Ran, Path]) -> Non
     assert list(frame["mode"]) == MODES
     markdown = (folder / "table.md").read_text()
     times, _, places = markdown.partition("| tensor |")
-    assert times.count("\n| ") == 2 * (5 + 1)  # of times and of what else it costs: heading, rule, four modes
+    assert (
+        times.count("\n| ") == 6 + 1 + 6
+    )  # of times and of resource usage: heading, rule, four modes; and the group on the device
     assert places.count("\n| input x | ") == 2  # in host memory by itself, and as it is bound
     result = json.loads((folder / "result.json").read_text())
     assert [warning["code"] for warning in result["warnings"]] == ["dims-set-to-1"]

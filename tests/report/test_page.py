@@ -166,7 +166,7 @@ def test_the_verdict_comes_first() -> None:
     assert found.text("dd") == [
         "≈60%", "of the latency of cpu-tensors: ≈12.0 ms of 20.0 ms",
         "1.05×", "device-tensors compared with cpu-tensors (95% CI 1.02 to 1.07), with new inputs and outputs in each inference",
-        "2.50×", "device-resident, 2.50× as fast as cpu-tensors and 2.37× as fast as device-tensors if tensors never cross the link",
+        "2.50×", "device-resident, 2.50× as fast as cpu-tensors and 2.38× as fast as device-tensors if tensors never cross the link",
         "19.0 ms", "device-tensors, 52.6 inferences/s",
         "49.8 MB", "24.9 MB in and 24.9 MB out, with cpu-tensors",
     ]  # fmt: skip

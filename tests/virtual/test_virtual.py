@@ -208,4 +208,4 @@ def test_host_bound_is_said_beside_noise_and_only_where_it_is(library: Path, clo
         config = Config(honesty="async", compute_us=300, submit_us=submit_us)
         code, _, out, errors = run_on_device(library, model, config, folder, *line)
         assert code == 0, errors
-        assert ("• Host-bound: enqueue is 9" in out) is (submit_us == 20_000), out
+        assert ("• device-resident is host-bound: enqueue takes 9" in out) is (submit_us == 20_000), out

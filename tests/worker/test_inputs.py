@@ -141,8 +141,19 @@ def test_sums_that_are_no_sizes(dims: dict[str, int | str], message: str) -> Non
         (IDS, {"ids": (2, 4)}, {"length": 5}, "--shape ids: dimension length is 4 here and 5 elsewhere"),
         (IDS, {"ids": (2,)}, {}, "--shape ids: 2 does not fit batchxlength: 2 dimension(s) are needed"),
         (IDS, {"ids": ()}, {}, "--shape ids: a scalar does not fit batchxlength: 2 dimension(s) are needed"),
-        ([spec("x", 1, None)], {}, {"batch": 2}, "--dim batch: the model has no such symbolic dimension; it has none"),
-        ([spec("x", None, 3)], {"x": (2, 4)}, {}, "--shape x: 2x4 does not fit ?x3: the model fixes 3"),
+        (
+            [spec("x", 1, None)],
+            {},
+            {"batch": 2},
+            "--dim batch: the model has no such symbolic dimension; it has none; "
+            "to measure a copy in which dimension 0 of x, fixed at 1, is batch: --free-dim x:0=batch",
+        ),
+        (
+            [spec("x", None, 3)],
+            {"x": (2, 4)},
+            {},
+            "--shape x: 2x4 does not fit ?x3: the model fixes 3 (to free it: --free-dim x:1=NAME)",
+        ),
     ],
 )
 def test_shapes_that_do_not_fit(

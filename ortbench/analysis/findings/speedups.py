@@ -40,12 +40,15 @@ def is_on_host(result: Result) -> bool:
 
 def condition(result: Result, mode: str) -> str:
     """What a mode needs that `cpu-tensors` does not, behind a figure; nothing for a mode that can replace it anywhere."""
-    if not mode_of(mode).on_device:
-        return ""
+    return f" if {needs(result)}" if mode_of(mode).on_device else ""
+
+
+def needs(result: Result) -> str:
+    """What has to hold for the modes that keep tensors on the device."""
     kind = KINDS[result.kind]
     if not kind.counts_crossings and (is_on_host(result) or is_only_host_accessible(result)):
-        return " if the host reads and writes the bound tensors in place"
-    return f" if {kind.on_device_needs}"
+        return "the host reads and writes the bound tensors in place"
+    return kind.on_device_needs
 
 
 def speedup_findings(result: Result, takes: str, evidence: str = "") -> list[Finding]:
