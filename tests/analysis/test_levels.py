@@ -26,7 +26,6 @@ from ortbench.analysis.loads.levels import (
     put_scaling,
     quotient,
     rate_of,
-    spread_of,
 )
 from ortbench.core.stats import Value
 from ortbench.model.result import Case
@@ -104,12 +103,10 @@ def test_the_interval_of_a_latency_comes_of_its_blocks() -> None:
     assert math.log(high / 20e6) == pytest.approx(2.3646 * error, rel=2e-3)
     assert interval(level, "throughput") == (99.0, 101.0)
     assert [interval(level, stat) for stat in ("min", "p90", "max")] == [None] * 3  # say nothing that comes again
-    assert spread_of(level) == pytest.approx(0.01)
     for rounds in [0, 2]:
         level = known_to(closed("cpu-tensors", 1, 100, 10.0, blocks=level_blocks(100, latency(10.0), rounds)), None)
         assert interval(level, "p99") is None
         assert interval(level, "throughput") is None
-        assert spread_of(level) is None
 
 
 def test_a_quotient_is_known_as_well_as_both_together() -> None:

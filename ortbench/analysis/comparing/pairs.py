@@ -95,11 +95,6 @@ def lack(name: str, result: Result, blocks: int, together: int = 1) -> str | Non
     return f"{name} has {count(blocks, 'block')} and a comparison takes {PARTS}: {remedy(result, PARTS, together)}"
 
 
-def without_interval(result: Result) -> str:
-    """What there is to say of a ratio that has no interval, and what gives one."""
-    return f"{TOO_FEW}: {remedy(result, PAIRS)}"
-
-
 def remedy(result: Result, rounds: int, together: int = 1) -> str:
     """How to measure anew what a result has too few rounds of; several that took turns share the time."""
     ended_by = None if result.stopped is None else result.stopped["reason"]

@@ -40,11 +40,6 @@ def _called(node: NodeReference) -> str:
     return str(node["name"]) if node["op"] in node["name"] else f"{node['op']} {node['name']}".rstrip()
 
 
-def share_text(share: float) -> str:
-    """A share of a run, in a cell."""
-    return "<0.1 %" if 0 < share < 0.0005 else f"{share:.1%}".replace("%", " %")
-
-
 def _part(share: float) -> str:
     """A share in a sentence."""
     return f"≈{share:.0%}" if share >= _LEAST else "less than 1%"

@@ -207,13 +207,6 @@ def paired_reach(ratios: Sequence[float]) -> float | None:
     return None if len(ratios) < FEWEST_BLOCKS else math.exp(_half([*map(math.log, ratios)]))
 
 
-def spread_of(case: Case) -> float | None:
-    """By what share the runs/s of a load point may be off, to the farther end of its interval."""
-    inside = interval(case, THROUGHPUT)
-    middle = rate_of(case)
-    return None if inside is None or not middle else max(middle - inside[0], inside[1] - middle) / middle
-
-
 WORTH = 0.05  # by what share a level must bring more runs/s than those below it to be worth its callers
 
 
