@@ -149,7 +149,7 @@ def swept() -> Result:
 
 
 def many_levels() -> Result:
-    """So many callers, rates and modes as a load may have, from one run a minute to millions a second, at none of which time
+    """So many clients, rates and modes as a load may have, from one run a minute to millions a second, at none of which time
     passes."""
     levels = [
         closed(mode, 2**number, 0.01 * 9.0**number, 1e4 / 9.0**number, blocks=[], fairness=1 / 2**number)

@@ -681,18 +681,18 @@ def load_point(
 
 def closed(
     mode: str,
-    callers: int,
+    clients: int,
     throughput: float,
     p50_ms: float,
     p99_ms: float | None = None,
     blocks: list[LoadBlock] | None = None,
     **values: float | None,
 ) -> Case:
-    """So many callers of a mode; their throughput wobbles otherwise than that of other numbers of callers."""
-    of, turn = latency(p50_ms, p99_ms), callers % len(WOBBLE)
+    """So many clients of a mode; their throughput wobbles otherwise than that of other numbers of clients."""
+    of, turn = latency(p50_ms, p99_ms), clients % len(WOBBLE)
     wobbling = level_blocks(throughput, of, wobble=WOBBLE[turn:] + WOBBLE[:turn]) if blocks is None else blocks
-    known = {"cpu_cores": 0.5 * callers, "gil_wait": 0.01, "fairness": 1.0}
-    return load_point(mode, "concurrency", callers, throughput, of, wobbling, **known | values)
+    known = {"cpu_cores": 0.5 * clients, "gil_wait": 0.01, "fairness": 1.0}
+    return load_point(mode, "concurrency", clients, throughput, of, wobbling, **known | values)
 
 
 def opened(
@@ -755,7 +755,7 @@ def load_result(
 
     Args:
         points: of it.
-        alone: cases of one caller alone; else those of modes with load points of so many callers have 1 ms, others nothing.
+        alone: cases of one client alone; else those of modes with load points of so many clients have 1 ms, others nothing.
         slo: the most that each statistic may be, ns.
         found: of ``--rate auto``.
         run_id: of the run.
@@ -763,8 +763,8 @@ def load_result(
     """
     given = {case.mode: case for case in alone}
     modes = dict.fromkeys(case.mode for case in points)
-    with_callers = {case.mode for case in points if "concurrency" in case.point}
-    usual = (measured(mode, latency=steady([MS] * 24)) if mode in with_callers else Case(mode) for mode in modes)
+    with_clients = {case.mode for case in points if "concurrency" in case.point}
+    usual = (measured(mode, latency=steady([MS] * 24)) if mode in with_clients else Case(mode) for mode in modes)
     made = nvidia_result(*(given.get(case.mode) or case for case in usual))
     made.cases = [*map(passed, made.cases), *points]
     made.command = ["ortbench", "load", "m.onnx", "--ep", "some"]
@@ -787,13 +787,13 @@ def load_result(
 
 
 def serving(factor: float = 1.0, **more: Any) -> Result:
-    """Two modes of up to eight callers, of which four are worth it, and with `device-tensors` two; `factor` times as slow."""
+    """Two modes of up to eight clients, of which four are worth it, and with `device-tensors` two; `factor` times as slow."""
     cpu = [(1, 100, 10.0), (2, 190, 10.5), (4, 388, 10.3), (8, 400, 20.0)]
     device = [(1, 200, 5.0), (2, 380, 5.3), (4, 390, 10.3), (8, 388, 20.6)]
     levels = [
-        closed(mode, callers, rate / factor, p50 * factor)
+        closed(mode, clients, rate / factor, p50 * factor)
         for mode, found in (("cpu-tensors", cpu), ("device-tensors", device))
-        for callers, rate, p50 in found
+        for clients, rate, p50 in found
     ]
     return load_result(*levels, **more)
 

@@ -43,7 +43,7 @@ class Strange:
         what: is strange about it.
         knobs: of `Config`.
         arguments: which every command but `devices` is given.
-        further: arguments by command; those of `load` are in the place of one caller.
+        further: arguments by command; those of `load` are in the place of one client.
         build: arguments of `tests.refdevice.build`.
     """
 
@@ -350,7 +350,7 @@ which wrote this page: `python -m tests.strange reports/strange-eps`).
 
 A cell is the exit code and the modes: those that gave right figures, then, by a number, those that did not and why, or the line
 of a command that gave nothing; samples are what was measured before a mode failed. `devices` says which modes there are. `run`
-was asked for all eight modes, `load` for one caller (`one-session`: for two with a session each), `gate` for three modes against
+was asked for all eight modes, `load` for one client (`one-session`: for two with a session each), `gate` for three modes against
 the same EP, `code` for the program of mode `device-tensors`, which then ran, but for EPs that hang.
 """
 

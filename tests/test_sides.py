@@ -52,7 +52,7 @@ def test_what_is_no_list_and_too_many_sides() -> None:
     assert len(sides(dim=[f"b={sizes}"])) == MAX_SIDES
     with pytest.raises(BadInput) as caught:
         sides(dim=["b=1,2,3,4,5,6,7,8,9"], intra_op_threads="1,2", opt_level="all")
-    message = "2 of --intra-op-threads × 9 of --dim: one run takes at most 16 sides, and 18 were asked for"
+    message = "2 of --intra-op-threads × 9 of --dim: one run takes at most 16 configurations, and 18 were asked for"
     assert str(caught.value) == message
     cases: list[tuple[dict[str, Any], str]] = [
         ({"intra_op_threads": "1,x"}, "--intra-op-threads 'x': is not a whole number; several are written as 1,2"),

@@ -24,7 +24,7 @@ def forgets_fences() -> None:
         return mode._run, mode._native_binding, mode._options
 
     BoundMode._fenced_run = unfenced  # type: ignore[assignment, method-assign]
-    BoundMode.submits = lambda _: {}  # type: ignore[assignment, method-assign]
+    BoundMode.enqueues = lambda _: {}  # type: ignore[assignment, method-assign]
 
 
 def copies_twice() -> None:

@@ -131,7 +131,7 @@ def _card(index: int, card: Card) -> Iterator[Finding]:
         text = f"{said} now; clocks follow the work and the temperature unless they are locked"
         yield Finding(KNOW, text, f"sudo nvidia-smi -i {index} -lgc {highest},{highest}")
     if card.get("persistence") is False:
-        text = f"{name}: persistence mode is off, so that the driver is loaded anew when nothing uses the card"
+        text = f"{name}: persistence mode is off, so the driver is loaded again whenever nothing has used the GPU"
         yield Finding(BAD, text, f"sudo nvidia-smi -i {index} -pm 1")
     elif card.get("persistence"):
         yield Finding(GOOD, f"{name}: persistence mode is on")
@@ -185,8 +185,8 @@ def _noise(found: Noise) -> Finding:
     if (seen := visible(found)) is None:
         text = f"in {found['seconds']:g} s there were too few blocks to tell: this machine is very slow or busy"
         return Finding(BAD, text)
-    apart = f"two identical lanes were {units.share(abs(found['ratio'] - 1), 1)} apart over {found['pairs']} pairs of blocks"
-    text = f"{apart}: a run of {_RUN_S:g} s per mode sees differences from about {units.share(seen, 1)} on"
+    apart = f"the same measurement taken twice differs by {units.share(abs(found['ratio'] - 1), 1)} over {found['pairs']} pairs of blocks"
+    text = f"{apart}: with {_RUN_S:g} s per mode a run can detect differences of about {units.share(seen, 1)} or more"
     if seen <= _SAME:
         return Finding(GOOD, text)
     if seen <= _COARSE:
@@ -197,7 +197,7 @@ def _noise(found: Noise) -> Finding:
 def visible(found: Noise) -> float | None:
     """The smallest difference that a run of `_RUN_S` could see, as a share; None where there are too few pairs.
 
-    Half of the interval of the ratio, which shrinks with the square root of the time; what two identical lanes were apart
+    Half of the interval of the ratio, which shrinks with the square root of the time; how far the two measurements were apart
     does not go away with time, as it comes with the process.
     """
     interval = found.get("ci95")
@@ -278,7 +278,7 @@ def _provider(ep: ListedEp, nvidia: Nvidia, shares_name: bool) -> Finding:
     problem = ep["problem"] if ep["missing"] is None else f"the shared library {ep['missing']} is missing"
     text = f"{name} does not load: {problem}"
     if is_nvidia(ep["name"]) and not nvidia["present"]:
-        return Finding(KNOW, f"{text}; there is no NVIDIA card that it could use")
+        return Finding(KNOW, f"{text}; this machine has no NVIDIA GPU for it")
     where = None if ep["missing"] is None else origin(ep["missing"])
     if where is None:
         return Finding(BAD, f"{name} does not load: {ep['problem']}")
@@ -296,13 +296,13 @@ def cuda(facts: Facts) -> Iterator[Finding]:
     elif built is None and installed is not None and nvidia["present"]:
         if any(is_nvidia(ep["name"]) for ep in installed["eps"]):  # of a package: ONNX Runtime itself need not have one
             return
-        text = "this ONNX Runtime was built without CUDA, so that it leaves the NVIDIA card alone"
+        text = "this ONNX Runtime was built without CUDA, so it does not use the NVIDIA GPU"
         yield Finding(KNOW, text, f"pip uninstall -y onnxruntime && pip install '{CUDA_PACKAGE}'")
 
 
 def _driver(nvidia: Nvidia, built: Cuda | None) -> Finding:
     if nvidia["driver"] is None:
-        text = "there is an NVIDIA card, and no driver answers for it: install one, or give the container the card"
+        text = "there is an NVIDIA GPU without a working driver: install the driver, or give the container access to the GPU"
         return Finding(BAD, text, "nvidia-smi")
     takes = number(nvidia["cuda"], 1)
     needs = None if built is None else number(built["built_for"], 1)
@@ -374,7 +374,7 @@ _SECTIONS = {
     "ONNX Runtime": packages,
     "Execution providers": providers,
     "CUDA": cuda,
-    "NVIDIA cards": cards,
+    "NVIDIA GPUs": cards,
     "Processor and memory": processor,
     "Profiling": profiler,
     "Noise": noise,

@@ -67,13 +67,13 @@ def _is_host_bound(case: Case) -> bool:
 
     On a busy machine a run that waits can go for one that does not; then enqueue is all of it and says nothing of the host.
     """
-    submit, whole = (by_round(case, phase) for phase in (ENQUEUE, _whole(case)))
-    rounds = Rounds(submit.keys() & whole.keys())
+    enqueue, whole = (by_round(case, phase) for phase in (ENQUEUE, _whole(case)))
+    rounds = Rounds(enqueue.keys() & whole.keys())
     if not rounds.are_enough:
         return False
-    submits, wholes = rounds.figures(submit), rounds.figures(whole)
-    left = rounds.interval(wholes - submits, figure_of(whole) - figure_of(submit))
-    interval = rounds.interval(submits / wholes, figure_of(submit) / figure_of(whole))
+    enqueues, wholes = rounds.figures(enqueue), rounds.figures(whole)
+    left = rounds.interval(wholes - enqueues, figure_of(whole) - figure_of(enqueue))
+    interval = rounds.interval(enqueues / wholes, figure_of(enqueue) / figure_of(whole))
     cost = 0 if case.sync is None else case.sync["cost_ns"]
     # Behind work a fence takes longer than on an idle device, where its cost is known from: three times as long on an H100.
     return interval[0] >= HOST_BOUND and left[0] * case.inferences(_whole(case)) > _LEFT_NS + 3 * cost

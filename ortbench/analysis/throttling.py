@@ -15,11 +15,11 @@ from ortbench.model.result import OK, Case
 from ortbench.model.schema import GpuReading, Throttled
 
 IDLE = 0x01
-# Bits of nvmlClocksEventReasons in NVML's API reference that mean: slower than the card was asked to be.
-HOLDS_BACK = {
+# Bits of nvmlClocksEventReasons in NVML's API reference that mean: slower than the GPU was asked to be.
+THROTTLES = {
     0x04: "the power cap",
     0x08: "a hardware slowdown",
-    0x10: "another card of its boost group",
+    0x10: "another GPU of its boost group",
     0x20: "its temperature (software)",
     0x40: "its temperature (hardware)",
     0x80: "the power brake",
@@ -27,7 +27,7 @@ HOLDS_BACK = {
 }
 # What somebody set for the card holds back where it came or went meanwhile: then somebody else set it.
 _SET = 0x02
-WATCHED = sum(HOLDS_BACK) | _SET
+WATCHED = sum(THROTTLES) | _SET
 _SET_WORDS = "clocks that another process set"
 
 Span = tuple[float, float]
@@ -35,14 +35,14 @@ Span = tuple[float, float]
 
 def held_by(reasons: int) -> list[str]:
     """What holds a GPU back by NVML's bits, in words."""
-    return [words for bit, words in HOLDS_BACK.items() if reasons & bit]
+    return [words for bit, words in THROTTLES.items() if reasons & bit]
 
 
-def bits_that_hold(readings: Sequence[GpuReading]) -> int:
+def throttling_bits(readings: Sequence[GpuReading]) -> int:
     """Which bits of a GPU's readings hold it back: those that always do, and a setting that came or went."""
     busy = [reading["reasons"] for reading in readings if "reasons" in reading and not reading["reasons"] & IDLE]
     changed = len({reasons & _SET for reasons in busy}) > 1
-    return sum(HOLDS_BACK) | (_SET if changed else 0)
+    return sum(THROTTLES) | (_SET if changed else 0)
 
 
 def throttled(
@@ -56,7 +56,7 @@ def throttled(
     reasons: dict[str, None] = {}
     for card in sorted({reading["gpu"] for reading in readings} if cards is None else {*cards}):
         own = [reading for reading in readings if reading["gpu"] == card]
-        bits = bits_that_hold(own)
+        bits = throttling_bits(own)
         spans += _spans(own, bits)
         for reading in own:
             reasons |= dict.fromkeys(held_by(reading.get("reasons", 0)))
@@ -130,7 +130,7 @@ def leave_out(case: Case, rounds: Collection[int]) -> None:
 def sentence(found: Throttled, decided: bool = False) -> str:
     """What a reader should know of it; a gate that was `decided` rests on all rounds, so none is left out."""
     count, of = len(found["rounds"]), found["of"]
-    said = f"the GPU was held back by {', '.join(found['reasons'])} in {_ranges(found['rounds'])} ({count} of {of})"
+    said = f"the GPU was throttled by {', '.join(found['reasons'])} in {_ranges(found['rounds'])} ({count} of {of})"
     if found["left_out"]:
         return f"{said}: left out of all figures, kept in the result"
     why = "as the gate was decided by all rounds" if decided else "too few are left without"

@@ -178,7 +178,7 @@ def load(model: Model, *, progress: Tell | None = None, **options: Unpack[LoadOp
     """Measure a model under load: clients, or requests at a rate.
 
     Returns:
-        what was measured, with `levels`; a level that failed says why, and raises nothing.
+        what was measured, with `levels`, its load points; a load point that failed says why, and raises nothing.
     """
     from ortbench.jobs.load_samples import arrays
     from ortbench.jobs.measuring import measure, new_place
@@ -246,7 +246,7 @@ def _ended() -> Iterator[None]:
 def gate(
     result: Result | StoredResult | Place | None = None, *, progress: Tell | None = None, **options: Unpack[GateOptions]
 ) -> Verdict:
-    """Judge a model or a stored result for CI: pass or fail.
+    """Check a model or a stored result in CI: pass or fail.
 
     Against limits and a baseline. Live, with `model` or `chain`, candidate and baseline are measured in turns until the
     verdict is clear; with `load` under load.

@@ -56,7 +56,7 @@ class Result(_Saved):
     """One run, loop, chain, load or sweep: the result file's content, whose keys docs/result-file.md describes, typed.
 
     ``cases`` has a `Case` for each mode, ``case("cpu-tensors")`` that of a mode that is ok, ``case.median("latency")`` its median in
-    integer nanoseconds, ``case.samples`` all samples. A load has its ``levels``, and cases of one caller alone; a sweep has
+    integer nanoseconds, ``case.samples`` all samples. A load has its load points as ``levels``, and cases of one client alone; a sweep has
     ``shapes``, cases at the ``point`` of each (``at_point``), and ``best``. Durations are integer nanoseconds, sizes bytes.
     """
 
@@ -73,7 +73,7 @@ class Result(_Saved):
     def frame(self) -> pandas.DataFrame:
         """A row for each mode: status, every statistic of every phase, bytes, ratios; None where not known.
 
-        Of a load a row for each level, of a sweep one for each shape and mode. Units end the names (``latency_median_ns``,
+        Of a load a row for each load point, of a sweep one for each shape and mode. Units end the names (``latency_median_ns``,
         ``bytes_h2d``) and are in ``frame.attrs["units"]``.
         """
         from ortbench.report.records import frame
@@ -84,9 +84,9 @@ class Result(_Saved):
         """Every sample, a row for each: ``mode``, ``phase``, ``round``, ``block_start_ns``, ``time_ns``.
 
         ``round`` and ``block_start_ns`` (on the worker's clock) are of the block that it was taken in. Steps of loops have
-        ``step``, from 0 on, stages of chains ``stage``, and sweeps ``shape``. Of a load a row is a run of a level: ``mode``,
+        ``step``, from 0 on, stages of chains ``stage``, and sweeps ``shape``. Of a load a row is an inference: ``mode``,
         ``concurrency`` with ``block``, ``caller`` and ``latency_ns``, or ``rate`` with ``due_ns``, ``start_ns`` and ``end_ns``
-        from the level's beginning on, missing for a request that was never served.
+        from the beginning of the load point on, missing for a request that was never served.
 
         Raises:
             BadInput: it is a load that was read without the file of its samples.
@@ -97,9 +97,7 @@ class Result(_Saved):
             return sample_frame([self])
         taken = getattr(self, "_taken", None)
         if taken is None:
-            raise BadInput(
-                "the samples of its levels are not there: they lie in load-samples.npz, beside the result file"
-            )
+            raise BadInput("its load points have no samples here: they are in load-samples.npz, beside the result file")
         return level_frame(self, taken)
 
     def plot(self, picture: str | None = None) -> Figure:
@@ -218,7 +216,7 @@ class Verdict(stored_verdict.Verdict):
 
 @dataclass(frozen=True, repr=False)
 class Comparison:
-    """Results held against each other.
+    """Results compared with each other.
 
     Attributes:
         results: that were compared.

@@ -20,7 +20,7 @@ class Progress(NamedTuple):
 
     Attributes:
         stage: what is being done, in words.
-        share: how much of a bandwidth sweep is done, 0 to 1; of anything else None.
+        share: how much of a bandwidth curve is done, 0 to 1; of anything else None.
         left_s: how long it will still take, about, seconds; None while that is not known.
     """
 

@@ -24,21 +24,23 @@ GROUPS = {
         "suite": ("folders", "Measure models, EPs and shapes as a TOML file says."),
         "suite merge": ("folders", "Merge the shards of a suite: one summary, one verdict."),
     },
-    "Judge": {
+    "Compare": {
         "compare": ("judge", "Compare results: which differences are real."),
         "history": ("judge", "Find the days on which metrics changed, and what changed then."),
-        "gate": ("judge", "Judge a model or a stored result for CI: pass or fail."),
+        "gate": ("judge", "Check a model or a stored result in CI: pass or fail."),
     },
-    "Look": {
+    "Inspect": {
         "doctor": ("look", "Check what does not work here, and how noisy this machine is."),
         "devices": ("look", "List execution providers, their devices, memory and modes."),
         "inspect": ("look", "Show what a model takes, gives and consists of."),
         "explain": ("look", "Explain the words of a report: columns, verdicts, warnings."),
         "profile": ("measure", "Record a short session for a timeline, with Nsight Systems."),
     },
-    "Act": {"code": ("measure", "Print the program that runs a model in a mode.")},
-    "Share": {"report": ("folders", "Make one page of results that opens anywhere, offline.")},
-    "Tidy": {"clean": ("folders", "List what runs left in a folder, and remove it.")},
+    "Export and clean up": {
+        "code": ("measure", "Print the program that runs a model in a mode."),
+        "report": ("folders", "Make one page of results that opens anywhere, offline."),
+        "clean": ("folders", "List the files of runs in a folder, and remove them."),
+    },
 }
 COMMANDS = {name: f"{__name__}.{module}" for group in GROUPS.values() for name, (module, _) in group.items()}
 SENTENCES = {name: sentence for group in GROUPS.values() for name, (_, sentence) in group.items()}

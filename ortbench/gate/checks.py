@@ -139,7 +139,7 @@ def check_contest(result: Result, jury: SequentialTests, contest: RatioTest) -> 
     if is_share and result.target["memory"]["kind"] == "host":
         return replace(plain, text=f"{result.target['ep']} computes in host memory: nothing is copied")
     if is_share and (handed := handing_on(result)) is not None and handed.verdict == HANDED_ON:
-        return replace(plain, text="ONNX Runtime hands arrays on as they are: nothing is copied with CPU tensors")
+        return replace(plain, text="ONNX Runtime passes arrays through without a copy with CPU tensors")
     for mode in (contest.over.mode, contest.under.mode):
         case = next((case for case in result.cases if case.mode == mode), None)
         if case is None:

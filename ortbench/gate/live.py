@@ -202,12 +202,12 @@ class LiveLoadGate(Gate):
 def check_live(limits: Limits, modes: Sequence[str], load: LoadPlan, is_contest: bool) -> None:
     """Refuse limits that a live gate of a load has not, before anything is started."""
     if limits.of_memory:
-        raise BadInput("memory is of single inferences: hold it to limits without a load")
+        raise BadInput("limits of memory are for single inferences: gate memory without --load")
     refuse_limits(LOAD.key, limits)
     if limits.min_speedup and not load.closed:
-        raise BadInput("--min-speedup: is of callers: give a --concurrency too", "--min-speedup")
+        raise BadInput("--min-speedup compares throughput by clients: give a --concurrency too", "--min-speedup")
     if is_contest and load.rate == AUTO:
-        raise BadInput("--rate auto: sides are held against each other at the same rates: name them", "--rate")
+        raise BadInput("--rate auto: candidate and baseline are compared at the same rates: give the rates", "--rate")
     LiveLoadGate(limits, planned(modes, load))
 
 

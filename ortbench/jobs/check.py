@@ -123,7 +123,11 @@ def _of_mode(session: Callable[[], _Session], mode: Mode) -> Iterator[Check]:
         yield Check(part="bind", what=what, verdict=verdict, how=str(error))
         return
     zero_copy = found["zero_copy"]
-    how = "" if zero_copy is None else f"zero-copy is {'' if zero_copy['proved'] else 'not '}proved: {zero_copy['how']}"
+    how = (
+        ""
+        if zero_copy is None
+        else f"zero-copy is {'' if zero_copy['verified'] else 'not '}verified: {zero_copy['how']}"
+    )
     yield Check(part="bind", what=what, verdict=PASSED, how=how)
     if mode.times_copies and not mode.pinned:
         kind = found["sync"]["kind"]

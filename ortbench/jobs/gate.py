@@ -66,7 +66,10 @@ def asked_gate(given: RawOptions, is_stored: bool, typed: tuple[str, ...]) -> As
         reason = "needs something to compare with: --baseline, or live --baseline-model, --baseline-set …"
         raise BadInput(f"--max-regression {reason}", "--max-regression")
     if "metric" in given and not has_baseline:
-        raise BadInput("--metric says what is held against a baseline: give one", "--metric")
+        raise BadInput(
+            "--metric is compared with a baseline: give --baseline, or live --baseline-model, --baseline-set …",
+            "--metric",
+        )
     limits = limits_of(given, has_baseline, held_modes(given))
     if not limits.any:
         raise BadInput("nothing to check: give --baseline, a live baseline, or a limit such as --max-cpu-nodes 0")

@@ -1,4 +1,4 @@
-"""``load-samples.npz``: the raw latencies of a load's levels, and when every request was due, started and ended."""
+"""``load-samples.npz``: the raw latencies of a load's load points, and when every request was due, started and ended."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FILE_NAME = "load-samples.npz"
 def arrays(taken: Sequence[LoadSamples]) -> Arrays:
     """The samples of levels by name, which begins with the number of the level in the result: ``3/latency_ns``.
 
-    Closed loop: ``latency_ns`` of every run that counts, block after block and in each caller after caller, with ``block`` and
+    Closed loop: ``latency_ns`` of every run that counts, block after block and in each client after client, with ``block`` and
     ``caller``, all of shape (n,); ``span_ns``, shape (blocks, 2): from when to when runs of a block count, on the clock of
     `time.perf_counter_ns`. Open loop: ``due_ns`` of every request, and ``start_ns`` and ``end_ns`` of those that were served,
     ns from the beginning of their stretch on, stretch after stretch; of each stretch ``begin_ns``, shape (stretches,), when it
@@ -46,9 +46,9 @@ def arrays(taken: Sequence[LoadSamples]) -> Arrays:
             found[f"{number}/requests"] = np.array(counts, np.int64)
         elif it.bursts:
             parts = [
-                (burst.round, caller, times)
+                (burst.round, client, times)
                 for burst in it.bursts
-                for caller, times in enumerate(counted(burst).latencies)
+                for client, times in enumerate(counted(burst).latencies)
             ]
             found[f"{number}/span_ns"] = np.array([counted(burst).span for burst in it.bursts], np.int64)
             found[f"{number}/latency_ns"] = np.concatenate([times for _, _, times in parts])
@@ -85,12 +85,12 @@ def read(folder: Path) -> Arrays | None:
     for number in sorted({name.partition("/")[0] for name in found}):
         own = {name.partition("/")[2]: it for name, it in found.items() if name.startswith(f"{number}/")}
         if not _fit(own):
-            raise BadInput(f"{file}: the arrays of level {visible(number)} do not fit together")
+            raise BadInput(f"{file}: the arrays of load point {visible(number)} do not fit together")
     return found
 
 
 def _fit(own: Arrays) -> bool:
-    """Whether the arrays of a level are those that `arrays` describes."""
+    """Whether the arrays of a load point are those that `arrays` describes."""
     for name, it in own.items():
         pairs = name in ("span_ns", "requests")
         if it.dtype != "int64" or it.shape[1:] != ((2,) if pairs else ()) or it.ndim < 1 or it.min(initial=0) < 0:

@@ -154,7 +154,7 @@ class CopyBench(Experiment[Series]):
         usable = [place for place in self._cases if place[0] == kind and place not in self._differing]
         if not usable:
             return
-        self._observer.stage(f"proving fences ({TITLES[kind]})")
+        self._observer.stage(f"verifying synchronization ({TITLES[kind]})")
         answer: CopiesProved | BenchmarkFailed = self._answer("bandwidth_prove", memory=kind)
         if isinstance(answer, BenchmarkFailed):
             for place in usable:

@@ -201,7 +201,7 @@ class Bench(Experiment[Series]):
         if thinning.every != before:
             for side in self._sides:
                 side.thin_timeline(thinning.every)
-                side.say_thinned(thinning.every)
+                side.say_downsampled(thinning.every)
         elif block.round % thinning.every:
             self._sides[block.series.side].drop_timed_block()
 

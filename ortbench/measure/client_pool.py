@@ -1,4 +1,4 @@
-"""The callers of a load, wherever they are: threads of a configuration's worker, or workers of one caller each that begin together."""
+"""The clients of a load, wherever they are: threads of a configuration's worker, or workers of one client each that begin together."""
 
 from __future__ import annotations
 
@@ -19,35 +19,35 @@ from ortbench.core.int_codec import pack, unpack
 from ortbench.measure.configuration import Configuration
 from ortbench.measure.folder import temporary_folder
 from ortbench.measure.process import Client, WorkerLost, open_worker
-from ortbench.model.protocol import LoadBlock, LoadCallers, LoadRuns, LoadServed
+from ortbench.model.protocol import LoadBlock, LoadClients, LoadRuns, LoadServed
 from ortbench.model.schema import OWN, PROCESS
 
 if TYPE_CHECKING:
     from ortbench.analysis.loads.queueing import Moments
 
 
-LEAST_RUNS = 3  # of each caller in a block: one before what counts, and two that do
+LEAST_RUNS = 3  # of each client in a block: one before what counts, and two that do
 _LEAD_NS = 50_000_000  # from when several workers are asked to when they begin
 _LEAD_PER_REQUEST_NS = 2_000  # and longer where they have to read many moments first
 
 
 class ClientPool:
-    """The callers of a configuration; `sessions` is what each has, see `ortbench.plan.load_plan.LoadPlan`."""
+    """The clients of a configuration; `sessions` is what each has, see `ortbench.plan.load_plan.LoadPlan`."""
 
     def __init__(self, side: Configuration, sessions: str, seed: int, stage: Callable[[str], None]) -> None:
         self._side, self._sessions, self._seed, self._stage = side, sessions, seed, stage
         self._others: list[Client] = []
-        self._callers: LoadCallers | None = None
+        self._clients: LoadClients | None = None
 
     @property
     def pids(self) -> list[int]:
-        """The process ids of workers of one caller each."""
-        return [client.pid for client in self._others]
+        """The process ids of workers of one client each."""
+        return [worker.pid for worker in self._others]
 
-    # Having callers
+    # Having clients
 
     def prepare(self, mode: str, count: int) -> None:
-        """Have so many callers of a mode, each checked by itself.
+        """Have so many clients of a mode, each checked by itself.
 
         Raises:
             WorkerLost: a worker was lost; `reset` is to follow.
@@ -55,41 +55,41 @@ class ClientPool:
         """
         if self._sessions != PROCESS:
             own = self._sessions == OWN
-            self._callers = self._side.ask("load_callers", mode=mode, count=count, own=own)
+            self._clients = self._side.ask("load_clients", mode=mode, count=count, own=own)
             return
-        self._side.ask("load_callers", mode=mode, count=1)
+        self._side.ask("load_clients", mode=mode, count=1)
         while len(self._others) < count - 1:
-            self._stage(f"starting caller {len(self._others) + 2}")
-            client = open_worker(self._side.plan)
-            self._others.append(client)
-            client.while_waiting = self._side.while_waiting
-            client.receive()
-        for number, client in enumerate(self._others[: count - 1], 1):
-            client.resume()
-            client.ask("load_callers", mode=mode, count=1, first=number)
-        for client in self._others:
-            client.pause()
+            self._stage(f"starting client {len(self._others) + 2}")
+            worker = open_worker(self._side.plan)
+            self._others.append(worker)
+            worker.while_waiting = self._side.while_waiting
+            worker.receive()
+        for number, worker in enumerate(self._others[: count - 1], 1):
+            worker.resume()
+            worker.ask("load_clients", mode=mode, count=1, first=number)
+        for worker in self._others:
+            worker.pause()
 
     def reset(self) -> None:
-        """Let the workers of their own go after one was lost; callers are to be prepared again."""
+        """Let the workers of their own go after one was lost; clients are to be prepared again."""
         self.close()
-        self._callers = None
+        self._clients = None
 
     def close(self) -> None:
         """End the workers of their own."""
-        for client in self._others:
-            client.close()
+        for worker in self._others:
+            worker.close()
         self._others.clear()
 
     # Having them do something
 
     def closed(self, mode: str, count: int, duration_ns: int, round: int) -> ClosedLoopBlock:
-        """A block of a closed loop: so long, and `LEAST_RUNS` runs of each caller.
+        """A block of a closed loop: so long, and `LEAST_RUNS` runs of each client.
 
         Raises:
             WorkerLost: a worker was lost; `reset` is to follow.
-            WrongOutputs: a caller was left with wrong outputs.
-            BenchmarkFailed: a caller died.
+            WrongOutputs: a client was left with wrong outputs.
+            BenchmarkFailed: a client died.
         """
         asked = {"mode": mode, "duration_ns": duration_ns, "least": LEAST_RUNS}
         answers: list[LoadRuns]
@@ -135,13 +135,13 @@ class ClientPool:
             None if watch is None else watch.seen(begin, ended),
             begin,
             round,
-            caller=np.repeat(np.arange(len(sizes)), sizes)[order],
+            client=np.repeat(np.arange(len(sizes)), sizes)[order],
         )
 
     def _have(
         self, do: str, count: int, longest_ns: int, lead_ns: int, shared: tuple[str, int], asked: dict[str, Any]
     ) -> tuple[list[Any], LockWatch | None]:
-        """Have callers do something, with a file of that name and size where they are in processes of their own: what they
+        """Have clients do something, with a file of that name and size where they are in processes of their own: what they
         answer, and who has looked at them meanwhile."""
         name, size = shared
         with self._watched(count, longest_ns) as watch:
@@ -156,63 +156,63 @@ class ClientPool:
 
     @contextmanager
     def _watched(self, count: int, longest_ns: int) -> Iterator[LockWatch | None]:
-        """Python's lock is looked at where callers share one, and an answer may take as long as it does."""
-        clients = [self._side.worker, *self._others]
-        for client in clients:
-            client.timeout_s += longest_ns / 1e9
+        """the GIL is looked at where clients share one, and an answer may take as long as it does."""
+        workers = [self._side.worker, *self._others]
+        for worker in workers:
+            worker.timeout_s += longest_ns / 1e9
         try:
-            callers = self._callers
-            if callers is None:
+            clients = self._clients
+            if clients is None:
                 yield None
                 return
             self._seed += 1
-            threads = callers["threads"][:count]
-            with LockWatch(self._side.worker.pid, threads, callers["lock"], self._seed) as watch:
+            threads = clients["threads"][:count]
+            with LockWatch(self._side.worker.pid, threads, clients["lock"], self._seed) as watch:
                 yield watch
         finally:
-            for client in clients:
-                client.timeout_s -= longest_ns / 1e9
+            for worker in workers:
+                worker.timeout_s -= longest_ns / 1e9
 
     def _in_processes(self, do: str, count: int, board: Path | None, lead_ns: int, asked: dict[str, Any]) -> list[Any]:
-        """Have the first callers do something that begins at the same moment; the others are paused. `WorkerLost` where one
+        """Have the first clients do something that begins at the same moment; the others are paused. `WorkerLost` where one
         was lost; the others are told, so that they do not wait for it."""
-        clients = [self._side.worker, *self._others[: count - 1]]
-        for client in clients[1:]:
-            client.resume()
+        workers = [self._side.worker, *self._others[: count - 1]]
+        for worker in workers[1:]:
+            worker.resume()
         at_ns = time.perf_counter_ns() + lead_ns
 
         def look() -> None:
             self._side.while_waiting()
-            if board is not None and any(not it.is_running for it in clients):
+            if board is not None and any(not it.is_running for it in workers):
                 _tell_failed(board)
 
-        for client in clients:
-            client.send(do, count=1, at_ns=at_ns, **asked)
+        for worker in workers:
+            worker.send(do, count=1, at_ns=at_ns, **asked)
         answers: list[Any] = []
         errors: list[OrtbenchError] = []
-        for client in clients:  # also of the others, whose answers would be taken for those to the next request
-            client.while_waiting = look
+        for worker in workers:  # also of the others, whose answers would be taken for those to the next request
+            worker.while_waiting = look
             try:
-                answers.append(client.receive())
+                answers.append(worker.receive())
             except OrtbenchError as error:
                 errors.append(error)
                 if board is not None:
                     _tell_failed(board)
         if errors:
             raise next((it for it in errors if isinstance(it, WorkerLost)), errors[0])
-        for client in clients[1:]:
-            client.pause()
+        for worker in workers[1:]:
+            worker.pause()
         return answers
 
 
 def _refuse(answers: Sequence[LoadBlock]) -> None:
-    """Raise what callers died of, or what is wrong with their outputs."""
+    """Raise what clients died of, or what is wrong with their outputs."""
     for answer in answers:
         if answer["error"] is not None:
-            raise BenchmarkFailed(f"a caller died: {answer['error']}")
+            raise BenchmarkFailed(f"a client died: {answer['error']}")
     for answer in answers:
         if answer["differs"] is not None:
-            alone = "; with one caller they are right" if len(answers) > 1 or len(answer["starts"]) > 1 else ""
+            alone = "; with one client they are right" if len(answers) > 1 or len(answer["starts"]) > 1 else ""
             raise WrongOutputs(f"outputs of {answer['differs']}{alone}")
 
 
@@ -238,7 +238,7 @@ _LONGEST = 512
 
 class LockWatch:
     """Looks at threads of a worker while a block lasts; use it as a context manager. Nobody looks where the place (system call
-    and address) is not known: see `ortbench.worker.load.callers.waiting_place`."""
+    and address) is not known: see `ortbench.worker.load.clients.waiting_place`."""
 
     def __init__(self, pid: int, threads: Sequence[int], place: Sequence[int] | None, seed: int) -> None:
         self._place = place
@@ -264,7 +264,7 @@ class LockWatch:
             os.close(file)
 
     def seen(self, start_ns: int, end_ns: int) -> tuple[int, int] | None:
-        """How many callers were waiting, and how many were looked at, between two moments of `time.perf_counter_ns`; None
+        """How many clients were waiting, and how many were looked at, between two moments of `time.perf_counter_ns`; None
         where nobody looked."""
         waiting = [count for at, count in self._looks if start_ns <= at < end_ns]
         return (sum(waiting), len(waiting) * len(self._files)) if waiting else None

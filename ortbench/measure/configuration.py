@@ -33,8 +33,8 @@ def checks_of(answer: Prepared) -> dict[str, CaseCheck]:
     claims = {"zero_copy": answer["zero_copy"], "external": answer["external"], "graph": answer["graph"]}
     for name, claim in claims.items():
         if claim is not None:
-            told: Any = {key: value for key, value in claim.items() if key != "proved"}
-            found[name] = cast(CaseCheck, {"verdict": "passed" if claim["proved"] else "unclear", **told})
+            told: Any = {key: value for key, value in claim.items() if key != "verified"}
+            found[name] = cast(CaseCheck, {"verdict": "passed" if claim["verified"] else "unclear", **told})
     return found
 
 
@@ -312,7 +312,7 @@ class Configuration:
             return
         rounds = set(found["rounds"])
         self._keep_timed(lambda number: number not in rounds)
-        self.timeline.missing.append(f"{len(rounds)} rounds of blocks that were taken while the GPU was held back")
+        self.timeline.missing.append(f"{len(rounds)} rounds of blocks while the GPU was throttled")
 
     def _keep_timed(self, keeps: Callable[[int], bool]) -> None:
         assert self.timeline is not None
@@ -330,9 +330,9 @@ class Configuration:
         if self.timeline is not None:
             self.timeline.blocks.pop()
 
-    def say_thinned(self, every: int) -> None:
+    def say_downsampled(self, every: int) -> None:
         """Say so where a reader sees it, once."""
-        code = "samples-thinned"
+        code = "samples-downsampled"
         self.result.warnings[:] = [it for it in self.result.warnings if it["code"] != code]
         kept = f"the samples of one in {every} rounds are kept, whole blocks of them"
         self.result.warn(code, f"more inferences were timed than a result holds: {kept}, and all figures are of these")
@@ -367,7 +367,9 @@ class Configuration:
             self.fail(mode, f"after the timed runs: {answer['differs']}")
         elif answer["early"]:
             fences = " and of ".join(answer["early"])
-            self.fail(mode, f"after the timed runs: the device was not done when the fence of {fences} returned")
+            self.fail(
+                mode, f"after the timed runs: the device was not done when the synchronization of {fences} returned"
+            )
 
     # The result
 

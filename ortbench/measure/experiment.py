@@ -286,7 +286,7 @@ class Experiment(Generic[SeriesT]):
         for side in self._sides:
             with self._awake(side):
                 for mode in side.modes:
-                    self._step("finish", f"checking outputs and the fence of {mode} ({side.name})")
+                    self._step("finish", f"checking outputs and synchronization of {mode} ({side.name})")
                     side.finish(mode)
 
     @contextmanager

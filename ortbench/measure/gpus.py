@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, Literal, cast
 
-from ortbench.analysis.throttling import HOLDS_BACK, IDLE, WATCHED, bits_that_hold
+from ortbench.analysis.throttling import IDLE, THROTTLES, WATCHED, throttling_bits
 from ortbench.core.ep_names import is_nvidia
 from ortbench.core.errors import Unsupported
 from ortbench.model.hardware_names import NVIDIA
@@ -193,10 +193,10 @@ def what_moved(readings: Sequence[GpuReading]) -> list[str]:
             clocks = [reading[key] for reading in busy if key in reading]
             if clocks and max(clocks) > min(clocks) * (1 + _STEADY):
                 said.append(f"GPU {number}: its {name} clock moved between {min(clocks)} and {max(clocks)} MHz")
-        bits = [bit for bit in HOLDS_BACK if any(reading.get("reasons", 0) & bit for reading in own)]
+        bits = [bit for bit in THROTTLES if any(reading.get("reasons", 0) & bit for reading in own)]
         if bits:
             share = sum(1 for reading in own if any(reading.get("reasons", 0) & bit for bit in bits)) / len(own)
-            why = ", ".join(HOLDS_BACK[bit] for bit in bits)
+            why = ", ".join(THROTTLES[bit] for bit in bits)
             said.append(f"GPU {number}: it was slowed down by {why} in {share:.0%} of the readings")
     return said
 
@@ -208,7 +208,7 @@ def to_warn_of(readings: Sequence[GpuReading], throttled: Throttled | None) -> l
     kept = []
     for number in {reading["gpu"] for reading in readings}:
         own = [reading for reading in readings if reading["gpu"] == number]
-        bits = bits_that_hold(own)
+        bits = throttling_bits(own)
         kept += [reading for reading in own if not reading.get("reasons", 0) & bits]
     return what_moved(kept)
 

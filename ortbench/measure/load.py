@@ -3,7 +3,7 @@
 Without a judge rounds of a closed loop come first, then each rate as one stretch, then a search for the highest rate. With one,
 load points of all configurations take turns, round by round, until it knows enough: in each round a load point has a block on
 every configuration, one right after the other, in an order shuffled from the seed. A block at a rate is a stretch of requests
-that are due at the same moments on all; its first requests come to callers that have just been woken, and do not count.
+that are due at the same moments on all; its first requests come to clients that have just been woken, and do not count.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ from ortbench.model.schema import LoadBlock, Stopped
 from ortbench.plan.load_plan import AUTO, UNIFORM, LoadPlan, read_timestamps
 from ortbench.plan.plan import Observer, Plan
 
-_FEWEST_CYCLES = 5  # of a caller in a block, if all wait for one another
+_FEWEST_CYCLES = 5  # of a client in a block, if all wait for one another
 _SHORTEST_BLOCK_NS = 20_000_000
-_ALONE_ROUNDS = 3  # of one caller alone where it is not in all rounds
+_ALONE_ROUNDS = 3  # of one client alone where it is not in all rounds
 # Without a judge
 _FEWEST_ROUNDS, _MOST_ROUNDS = 3, 8
 _LONGEST_BLOCK_NS = 1_000_000_000
@@ -82,7 +82,7 @@ class Point:
 
 
 class Turn(NamedTuple):
-    """What comes next: a block of a load point on every configuration, or without one a block of one caller alone of a mode.
+    """What comes next: a block of a load point on every configuration, or without one a block of one client alone of a mode.
     Requests are due at the same moments for the same `repeat`."""
 
     number: int
@@ -193,7 +193,7 @@ class LoadExperiment(Experiment[Any]):
             for it in self._loads:
                 self._prepare(it.side)
                 with self._awake(it.side):
-                    it.have_callers(self._due.rates)
+                    it.have_clients(self._due.rates)
             self._keep()
             points = list(self._points())
             if not (self._loads[0].side.modes if self._judge is None else points):
@@ -294,7 +294,7 @@ class LoadExperiment(Experiment[Any]):
             yield from self._searched(own, mode)
 
     def _closed_rounds(self, own: LoadSide, points: Sequence[Point]) -> Generator[Turn, None, int]:
-        """Rounds of a block of each load point, and one of one caller alone of each mode, shuffled; how many there were."""
+        """Rounds of a block of each load point, and one of one client alone of each mode, shuffled; how many there were."""
         if not points:
             return 0
         cycle = max(own.one_run_ns(mode) for mode in own.side.modes) * max(self._load.closed)
@@ -315,7 +315,7 @@ class LoadExperiment(Experiment[Any]):
         return rounds
 
     def _stretches(self, own: LoadSide, points: list[Point], number: int) -> Iterator[Turn]:
-        """A stretch of each load point, shuffled, and after each a block of one caller alone."""
+        """A stretch of each load point, shuffled, and after each a block of one client alone."""
         self._random.shuffle(points)
         if (points and not self._load.closed) or self._load.rate == AUTO:
             for _ in range(_ALONE_ROUNDS):

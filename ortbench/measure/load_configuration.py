@@ -1,4 +1,4 @@
-"""One configuration of a load: its callers, what was taken of its load points, and the result that becomes of it."""
+"""One configuration of a load: its clients, what was taken of its load points, and the result that becomes of it."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from ortbench.measure.schedule import Block, dropped
 from ortbench.model.modes import GIL_WAIT, LATE_SHARE, LATENCY
 from ortbench.model.result import FAILED, LOAD, Case, Result
 from ortbench.model.schema import PROCESS, SloRate
-from ortbench.plan.load_plan import LoadPlan, callers, settings
+from ortbench.plan.load_plan import LoadPlan, settings
 from ortbench.plan.plan import Observer
 
 if TYPE_CHECKING:
     from ortbench.analysis.loads.queueing import Moments
 
-_ALONE_NS = 100_000_000  # of a block of one caller alone
+_ALONE_NS = 100_000_000  # of a block of one client alone
 _MOST_RUNS = 3_000_000  # of a load point that are kept
 _UNITS = {CONCURRENCY: "clients", RATE: "requests/s"}  # of the axes
 T = TypeVar("T")
@@ -49,7 +49,7 @@ class LoadSide:
         self.side, self._load, self._level_s, self._observer = side, load, level_s, observer
         self._seed = side.plan.inputs.seed
         self._crew = ClientPool(side, load.sessions, self._seed, observer.stage)
-        self._ready: dict[str, int] = {}  # callers by mode
+        self._ready: dict[str, int] = {}  # clients by mode
         self._worker: Client | None = None  # that has them
         self._every: dict[int, int] = {}
         self._watch: Watch | None = None
@@ -64,18 +64,20 @@ class LoadSide:
     def opened(self) -> None:
         self.fill()
         if self.side.plan.inputs.path is not None and max(self._load.closed, default=self._load.workers) > 1:
-            same = "all callers have the same inputs, those of --input: mixed-up buffers would not show in the outputs"
+            same = (
+                "all clients have the same inputs, from --input: the comparison of outputs cannot show mixed-up buffers"
+            )
             self.side.result.warn("same-inputs", same)
 
-    def have_callers(self, rates: Sequence[float]) -> None:
-        """Have the callers of all load points that are known before, of the modes that are set up."""
+    def have_clients(self, rates: Sequence[float]) -> None:
+        """Have the clients of all load points that are known before, of the modes that are set up."""
         side = self.side
         for mode in side.modes:
             for key in (*((CONCURRENCY, it) for it in self._load.closed), *((RATE, it) for it in rates)):
                 self.add(mode, key)
         for taken in self.taken:
             if taken.failed is None:
-                self._observer.stage(f"preparing callers of {taken.mode} ({side.name})")
+                self._observer.stage(f"preparing clients of {taken.mode} ({side.name})")
                 self._attempt(taken, lambda: None)
 
     def add(self, mode: str, key: tuple[str, float]) -> LoadSamples:
@@ -92,7 +94,7 @@ class LoadSide:
 
     @property
     def pids(self) -> list[int]:
-        """The process ids of the workers that have the callers."""
+        """The process ids of the workers that have the clients."""
         return [self.side.worker.pid, *self._crew.pids]
 
     def usable(self, taken: LoadSamples) -> bool:
@@ -100,14 +102,14 @@ class LoadSide:
         return taken.failed is None and taken.mode in self.side.modes
 
     def one_run_ns(self, mode: str) -> float:
-        """About how long one run of one caller alone takes."""
+        """About how long one run of one client alone takes."""
         known = self.side.cases[mode].samples.get(LATENCY)
         if known:
             return max(1.0, sum(known) / len(known))
         return max(1.0, self.side.estimates_ns(mode).get(LATENCY) or self.side.result.setup["first_inference_ns"])
 
     def alone(self, mode: str, number: int) -> None:
-        """A block of one caller alone, back to back: the sample of the mode's case."""
+        """A block of one client alone, back to back: the sample of the mode's case."""
         if mode not in self.side.modes:
             return
         n = min(1000, max(3, round(_ALONE_NS / self.one_run_ns(mode))))
@@ -147,11 +149,11 @@ class LoadSide:
         return [it["sm_mhz"] for it in own if "sm_mhz" in it]
 
     def _attempt(self, taken: LoadSamples, do: Callable[[], T]) -> T | None:
-        """Have something done with the callers of a load point; None where it failed, which the load point then says."""
+        """Have something done with the clients of a load point; None where it failed, which the load point then says."""
         name, value = taken.key
         count = int(value) if name == CONCURRENCY else self._load.workers
         try:
-            if self._worker is not self.side.worker:  # it is another one now, which has no callers yet
+            if self._worker is not self.side.worker:  # it is another one now, which has no clients yet
                 self._ready.clear()
                 self._crew.reset()
                 self._worker = self.side.worker
@@ -176,14 +178,14 @@ class LoadSide:
         while len(taken.bursts) > 1 and sum(ends.size for it in taken.bursts for ends in it.ends) > _MOST_RUNS:
             every *= 2
             taken.bursts = [it for it in taken.bursts if it.round % every == 0]
-            kept = "more runs were timed than a result holds: of some levels one block in several is kept, and all figures are of these"
-            self.side.result.warn("load-thinned", kept)
+            kept = "more inferences were timed than a result holds: some load points keep one block in several, and all figures are of these"
+            self.side.result.warn("load-downsampled", kept)
         self._every[id(taken)] = every
 
     # The result
 
     def close(self) -> None:
-        """End the callers' own workers."""
+        """End the clients' own workers."""
         self._crew.close()
 
     def fill(self) -> None:
@@ -219,25 +221,24 @@ class LoadSide:
         return found
 
     def remark(self) -> None:
-        """Warn of what a reader of the figures should know: that requests were late, that callers waited for one another, that
+        """Warn of what a reader of the figures should know: that requests were late, that clients waited for one another, that
         a load point was cut off."""
         result = self.side.result
         for it in self.taken:
             _cut_off(result, it)
         waiting: dict[str, tuple[float, str]] = {}
         for case in load_cases(result):
-            mode, (kind, value) = case.mode, at(case)
-            where = callers(int(value)) if kind == CONCURRENCY else f"{value:g} requests a second"
+            mode, where = case.mode, at(case).phrase
             if (waited := case.value(GIL_WAIT) or 0) > max(LOCK_MATTERS, waiting.get(mode, (0.0, ""))[0]):
                 waiting[mode] = (waited, where)
             if (late := case.value(LATE_SHARE) or 0) > 0.01:
-                how = f"later than {LATE_NS / 1e6:g} ms after they were due although a caller was free"
-                message = f"{late:.1%} of the requests of {mode} at {where} were issued {how}: the machine was busy"
+                how = f"more than {LATE_NS / 1e6:g} ms after they were due although a worker was free"
+                message = f"{late:.1%} of the requests of {mode} {where} were issued {how}: the machine was busy"
                 result.warn("late-requests", message)
         for mode, (share, where) in waiting.items():
-            cure = "" if self._load.sessions == PROCESS else "; --sessions process measures without that"
-            message = f"callers of {mode} waited for Python's lock {share:.0%} of their time at {where}, because copies and Python itself hold it{cure}"
-            result.warn("lock-wait", message)
+            cure = "" if self._load.sessions == PROCESS else "; --sessions process measures without a shared GIL"
+            message = f"clients of {mode} waited for the GIL {share:.0%} of their time {where}: copies and Python itself hold the GIL{cure}"
+            result.warn("gil-wait", message)
 
 
 def _cut_off(result: Result, taken: LoadSamples) -> None:
@@ -246,4 +247,4 @@ def _cut_off(result: Result, taken: LoadSamples) -> None:
         return
     due, served = (sum(sizes) for sizes in zip(*((it.due.size, it.start.size) for it in taken.stretches), strict=True))
     what = f"of {due} requests at {taken.key[1]:g} a second {served} were served by {taken.mode}"
-    result.warn("overload", f"{what}: the level was cut off, and its latencies are lower bounds")
+    result.warn("overload", f"{what}: the load point was cut off, and its latencies are lower bounds")

@@ -115,7 +115,7 @@ def _uses_card(result: Result) -> bool:
 
 
 OF_THE_PROCESS = "NVML, of the worker's process"
-OF_THE_CARD = "NVML: what the card has less of, since it does not tell it of the process"
+OF_THE_CARD = "NVML: the decrease of free GPU memory, as NVML does not report the process"
 
 
 class Card(NamedTuple):

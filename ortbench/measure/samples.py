@@ -16,8 +16,8 @@ def streams(answer: Samples, phase: str, runs: int, part: str = STEP) -> dict[st
     found: dict[str, list[int] | list[float]] = {phase: answer["samples"]}
     if "steps" in answer:
         found[part] = answer["steps"]
-    if "submits" in answer:
-        found[ENQUEUE] = answer["submits"]
+    if "enqueues" in answer:
+        found[ENQUEUE] = answer["enqueues"]
     if "cpu" in answer:
         found[CPU_TIME] = [round((answer["cpu"]["user_ns"] + answer["cpu"]["system_ns"]) / runs)]
     found |= {key: [round(count / runs, 6)] for key, count in answer.get("counts", {}).items()}

@@ -158,7 +158,7 @@ LOAD = Kind(
     advice=("placement", "places", "load", "engine", "nodes"),
     checks=("require-mode", "max-cpu-nodes", "max-device-memory", "max-host-memory", "slo"),
     needed=(*RUN.needed, "load"),
-    replaced_warnings=("lock-wait", "late-requests"),
+    replaced_warnings=("gil-wait", "late-requests"),
     samples="load-samples.npz",
 )  # fmt: skip
 SWEEP = replace(

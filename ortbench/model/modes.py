@@ -171,8 +171,8 @@ _RECORDS = (
     ),
     Mode(
         PIPELINED,
-        "as device-tensors, but several in flight: upload of the next and download of the last behind the inference of this one, on "
-        "streams of their own",
+        "as device-tensors, but with several inferences in flight: the H2D copy of the next and the D2H copy of the last overlap "
+        "this inference, on streams of their own",
         phases=PHASE_NAMES,
         figure=PER_ITEM,
         extra=True,
@@ -204,7 +204,7 @@ USUAL_LOOP_MODES = tuple(name for name, mode in LOOP_MODES.items() if not mode.e
 ALL_MODES = {**MODES, **LOOP_MODES}
 # Of models one behind the other, see `ortbench.plan.chain_plan`: links through the host, and where they are.
 CHAIN_MODES = (CPU, RESIDENT)
-# Of a load: a caller has one inference after the other.
+# Of a load: a client has one inference after the other.
 LOAD_MODES = tuple(name for name, mode in MODES.items() if not mode.is_rate)
 
 

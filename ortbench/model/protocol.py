@@ -124,17 +124,17 @@ class Prepared(TypedDict):
     chain: NotRequired[list[StageBytes]]
 
 
-class LoadCallers(TypedDict):
-    """``load_callers``: the system's numbers of the callers' threads; ``lock``: system call and address at which threads of
-    the worker wait for Python's lock, None where that cannot be seen."""
+class LoadClients(TypedDict):
+    """``load_clients``: the system's numbers of the clients' threads; ``lock``: system call and address at which threads of
+    the worker wait for the GIL, None where that cannot be seen."""
 
     threads: list[int]
     lock: list[int] | None
 
 
 class LoadBlock(TypedDict):
-    """What callers did from ``at_ns`` on: when the runs of each started and ended, packed (`ortbench.core.int_codec`); what ended a
-    caller early and what is wrong with the outputs of one, in words; CPU time of the worker and time by the clock."""
+    """What clients did from ``at_ns`` on: when the runs of each started and ended, packed (`ortbench.core.int_codec`); what ended a
+    client early and what is wrong with the outputs of one, in words; CPU time of the worker and time by the clock."""
 
     at_ns: int
     starts: list[str]
@@ -150,7 +150,7 @@ class LoadRuns(LoadBlock):
 
 
 class LoadServed(LoadBlock):
-    """``load_open``: also which requests each caller served, and from when on it was free for each, packed."""
+    """``load_open``: also which requests each client served, and from when on it was free for each, packed."""
 
     numbers: list[str]
     free: list[str]
@@ -166,14 +166,14 @@ class CpuTime(TypedDict):
 
 class Samples(TypedDict):
     """``block`` and ``bandwidth_block``: samples, and what the block took in all; of loops and chains
-    also the times of their steps or stages. Where a sample's call returns before its fence, ``submits`` is when; ``cpu``
+    also the times of their steps or stages. Where a sample's call returns before its fence, ``enqueues`` is when; ``cpu``
     and ``counts`` (what the system counted, by metric) are of blocks of ``latency``."""
 
     samples: list[int]
     start_ns: int
     spent_ns: int
     steps: NotRequired[list[int]]
-    submits: NotRequired[list[int]]
+    enqueues: NotRequired[list[int]]
     cpu: NotRequired[CpuTime]
     counts: NotRequired[dict[str, int]]
 

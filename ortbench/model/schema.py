@@ -398,7 +398,7 @@ class LoadSetup(TypedDict):
 
 
 class Knee(TypedDict):
-    """The last number of callers that brought at least 5 % more runs/s, and its share of the highest runs/s."""
+    """The last number of clients that brought at least 5 % more runs/s, and its share of the highest runs/s."""
 
     concurrency: int
     share_of_peak: float
@@ -467,7 +467,7 @@ ChainLink = TypedDict(
 )
 ChainLink.__doc__ = """A link of a chain: its ends as STAGE.NAME, its ``bytes``, whether it ``stays`` in the ``memory`` that it is
 given in with ``device-resident``, or why not; how often it crosses through the host in mode ``cpu-tensors`` (``downloads``, ``uploads``: a
-loop that takes it uploads it in each step), and what one such copy takes alone."""
+loop that takes it copies it to the device in each step), and what one such copy takes alone."""
 
 
 class Chain(TypedDict):
@@ -560,7 +560,7 @@ class LoopBytes(TypedDict):
 class ZeroCopy(TypedDict):
     """Of the worker: whether runs use the memory that is bound; ``addresses``: at least the addresses are those that were bound."""
 
-    proved: bool
+    verified: bool
     how: str
     addresses: NotRequired[bool]
 
@@ -607,7 +607,7 @@ class Places(TypedDict):
 class External(Place):
     """Of the worker: whether runs read the memory of another library."""
 
-    proved: bool
+    verified: bool
     how: str
 
 
@@ -615,7 +615,7 @@ class Graph(TypedDict):
     """Of the worker: a graph that was captured and is replayed, and whether a replay reads inputs that were written in place."""
 
     id: int
-    proved: bool
+    verified: bool
     how: str
 
 

@@ -58,8 +58,8 @@ class TimedBlock:
 
 
 @dataclass(frozen=True)
-class CallerRuns:
-    """The runs of a caller in a block of a load: when each started and ended, and its number, of requests that of the request."""
+class ClientRuns:
+    """The runs of a client in a block of a load: when each started and ended, and its number, of requests that of the request."""
 
     starts_ns: Sequence[int] | Moments
     ends_ns: Sequence[int] | Moments
@@ -77,8 +77,8 @@ class LoadBlock:
     # start_ns, duration_ns: of the whole block
     start_ns: int
     duration_ns: int
-    runs: Sequence[CallerRuns]  # of each caller
-    due_ns: Sequence[int] | Moments = ()  # when each request was due; empty where callers set the pace
+    runs: Sequence[ClientRuns]  # of each client
+    due_ns: Sequence[int] | Moments = ()  # when each request was due; empty where clients set the pace
 
     @property
     def size(self) -> int:

@@ -23,7 +23,7 @@ MAX_SIDES = 16  # each is a process with a session of its own, and gets its turn
 
 
 def sides_of(
-    given: RawOptions, options: Iterable[Option], most: int = MAX_SIDES, called: str = "sides"
+    given: RawOptions, options: Iterable[Option], most: int = MAX_SIDES, called: str = "configurations"
 ) -> list[RawOptions]:
     """What was given for each side: every combination of the values of all lists, the first list's slowest.
 
@@ -61,7 +61,9 @@ def side_plans(given: RawOptions, command: str, plan_of: Callable[[RawOptions], 
     if len(eps) > 1 and ("ep-library" in given or "device" in given):
         raise BadInput("with several --ep give a library as an --ep of its own, and no --device")
     if len(sides) > 1 and "optimized-model" in given:
-        raise BadInput(f"--optimized-model: {len(sides)} sides would write it: measure one", "--optimized-model")
+        raise BadInput(
+            f"--optimized-model: {len(sides)} configurations would write it: measure one", "--optimized-model"
+        )
     plans = []
     for side in sides:
         if "ep-option" in side and len(eps) > 1:

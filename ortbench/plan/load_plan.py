@@ -1,4 +1,4 @@
-"""What a load is asked to be: how many callers, or how many requests a second, and when these are due. Frozen, plain data."""
+"""What a load is asked to be: how many clients, or how many requests a second, and when these are due. Frozen, plain data."""
 
 from __future__ import annotations
 
@@ -31,20 +31,15 @@ AUTO = "auto"
 _P50 = "p50"
 STATISTICS = (_P50, "mean", "p95", "p99", "max")  # of a level's latency
 
-MOST_CALLERS = 256
+MOST_CLIENTS = 256
 _MOST_RATE = 1e6  # a second: above that the clock's own cost is what is measured
-_USUAL_CALLERS = (1, 2, 4, 8)
+_USUAL_CLIENTS = (1, 2, 4, 8)
 _DURATION_S = 2.0
 
 
 def usual_concurrency(cores: int) -> tuple[int, ...]:
-    """The numbers of callers where none is given: 1, 2, 4, 8, of these none above twice the cores, but always 1 and 2."""
-    return tuple(it for it in _USUAL_CALLERS if it <= max(2, 2 * cores))
-
-
-def callers(count: int) -> str:
-    """So many, in words."""
-    return f"{count} caller{'' if count == 1 else 's'}"
+    """The numbers of clients where none is given: 1, 2, 4, 8, of these none above twice the cores, but always 1 and 2."""
+    return tuple(it for it in _USUAL_CLIENTS if it <= max(2, 2 * cores))
 
 
 def parse_concurrency(text: str, option: str) -> tuple[int, ...]:
@@ -57,8 +52,8 @@ def parse_concurrency(text: str, option: str) -> tuple[int, ...]:
     for part in text.split(","):
         if not re.fullmatch(r"\d{1,6}", part.strip(), re.ASCII):
             raise BadInput(f"{option} {text!r}: write whole numbers, such as 1,2,4,8", option)
-        if not 1 <= int(part) <= MOST_CALLERS:
-            raise BadInput(f"{option} {part.strip()}: from 1 to {MOST_CALLERS} callers", option)
+        if not 1 <= int(part) <= MOST_CLIENTS:
+            raise BadInput(f"{option} {part.strip()}: from 1 to {MOST_CLIENTS} clients", option)
         found.add(int(part))
     return tuple(sorted(found))
 
@@ -96,8 +91,8 @@ def parse_slo(text: str, option: str) -> dict[str, int]:
 
 
 def _workers(value: int, option: str) -> None:
-    if not 1 <= value <= MOST_CALLERS:
-        raise BadInput(f"{option} {value}: from 1 to {MOST_CALLERS} workers", option)
+    if not 1 <= value <= MOST_CLIENTS:
+        raise BadInput(f"{option} {value}: from 1 to {MOST_CLIENTS} workers", option)
 
 
 def _arrivals(value: str, option: str) -> None:
@@ -121,11 +116,11 @@ class LoadPlan:
     """The load that is put on a model.
 
     Attributes:
-        concurrency: how many callers the levels of a closed loop have; None for none, or where there is no `rate` either for
+        concurrency: how many clients the levels of a closed loop have; None for none, or where there is no `rate` either for
             the usual numbers.
         rate: requests per second of the levels of an open loop, or ``auto`` for the highest that keeps the `slo`.
         arrivals: ``poisson``, ``uniform``, or a file of timestamps in seconds, one a line, whose rate `rate` replaces.
-        sessions: ``shared``, ``own`` or ``process``: what the callers have each.
+        sessions: ``shared``, ``own`` or ``process``: what the clients have each.
         slo: the most that statistics of the latency may be, ns.
         workers: how many serve an open loop.
         duration_s: of a level; None for 2 s or, with a file and no other rate, for all of it.
@@ -172,7 +167,7 @@ class LoadPlan:
 
     @property
     def closed(self) -> tuple[int, ...]:
-        """The numbers of callers of the closed loop's levels."""
+        """The numbers of clients of the closed loop's levels."""
         if self.concurrency is None and not self.is_open:
             return usual_concurrency(
                 len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -230,7 +225,9 @@ def check(plan: Plan, load: LoadPlan) -> None:
     check_values(load)
     for mode in plan.modes:
         if mode not in LOAD_MODES:
-            reason = f"has several inferences in flight by itself, and callers have one each; choose from {', '.join(LOAD_MODES)}"
+            reason = (
+                f"has several inferences in flight by itself, and a client has one; choose from {', '.join(LOAD_MODES)}"
+            )
             raise BadInput(f"--mode {mode}: {reason}", "--mode")
     if load.file is not None:
         read_timestamps(load.file)
@@ -267,7 +264,7 @@ def load_of(plans: Sequence[Plan], given: RawOptions) -> LoadPlan:
         check_plan(plan)
         check(plan, put)
     if len(plans) > 1 and put.rate == AUTO:
-        raise BadInput("--rate auto: sides are compared at the same rates: name them", "--rate")
+        raise BadInput("--rate auto: configurations are compared at the same rates: give the rates", "--rate")
     return put
 
 

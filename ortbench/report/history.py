@@ -214,7 +214,7 @@ def legend(same: float) -> str:
     return (
         "Times are medians. change: the last result against the first; scatter: of results between two change points; change points: by E-divisive "
         f"means, which find one in 1 of {round(1 / LEVEL)} series without any, and beyond ±{same * 100:g} % for certain; ratio: "
-        "of the level after a change point to that before it, above 1 is slower."
+        "of the median after a change point to the median before it, above 1 is slower."
     )
 
 

@@ -154,7 +154,7 @@ class _Maker:
         self._refuse_beside("sweep", _is_for_sweeps)
         if is_live:
             flag = next(it.flag for it in LIVE_BASELINE if it.flag in self._given)
-            reason = "a sweep is held against an earlier suite: write baseline, its folder, in its place"
+            reason = "a sweep is compared with an earlier suite: write baseline, with the folder of that suite, instead"
             raise self._file.mistake(self._where(flag), reason)
         case, given = self._case, self._given
         with self._blaming(case.where):

@@ -25,7 +25,10 @@ from ortbench.suite.toml_file import SuiteFile, Where
 # A cluster hides all cards from their processes but those that a case was given. Others can see them all, so that a case has
 # its machine to itself.
 _ON_GIVEN_CARDS = {*NVIDIA_EPS, "MIGraphXExecutionProvider", "ROCMExecutionProvider"}
-_COUNTED_OTHERWISE = {"CPU": "a case has all of its machine's, or one beside its cards", "GPU": "that is num-gpus"}
+_COUNTED_OTHERWISE = {
+    "CPU": "a case has all CPUs of its machine, or one CPU beside its GPUs",
+    "GPU": "that is num-gpus",
+}
 
 
 def _resources(amounts: dict[str, float], option: str) -> None:
@@ -35,13 +38,19 @@ def _resources(amounts: dict[str, float], option: str) -> None:
 
 @dataclass(frozen=True)
 class Needs:
-    # cards that a case has to itself; None for one where its EP runs on one, else none
+    # GPUs that a case has to itself; None for one where its EP runs on one, else none
     gpus: int | None = option(
-        "num-gpus", "N", "Cards that the case has to itself.", RUNS, kind=WHOLE, check=not_negative, commands=("suite",)
+        "num-gpus",
+        "N",
+        "Give the case so many GPUs to itself.",
+        RUNS,
+        kind=WHOLE,
+        check=not_negative,
+        commands=("suite",),
     )
     # of the cluster, and how much of each a case takes
     resources: dict[str, float] = option(
-        "resources", "NAME=N", "What it takes of the cluster's resources.", RUNS, kind=AMOUNTS, default={},
+        "resources", "NAME=N", "Take so much of the cluster's resources.", RUNS, kind=AMOUNTS, default={},
         check=_resources, commands=("suite",),
     )  # fmt: skip
 

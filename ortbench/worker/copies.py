@@ -112,8 +112,8 @@ class CopyPair:
         count = sum(places.size for _, places in wrong)
         if count:
             first = next(start + int(places[0]) for start, places in wrong if places.size)
-            return f"{count} byte(s) differ after a copy up and down, first at {first}"
-        return None if in_time else "a download returned before its data were there"
+            return f"{count} byte(s) differ after a copy to the device and back, first at {first}"
+        return None if in_time else "a device to host copy returned before its data were there"
 
 
 class Copies:

@@ -98,7 +98,7 @@ def _make_checked(state: State, mode: str, depth: int, stages: Stages) -> tuple[
     request = state.opened.request
     while True:
         made = state.opened.make(mode, depth)
-        stages.done("binding, proving the fence")
+        stages.done("binding, verifying the synchronization")
         try:
             return made, check_outputs(made, request.rtol, request.atol)
         except NotWritten:
@@ -124,17 +124,17 @@ def block(state: State, mode: str, phase: str, n: int, drop: int, timeline: bool
     Where a call of ``latency`` makes several inferences, a sample is the time of one of them.
     """
     made = state.modes[mode]
-    host = HostTime(made.submits().get(phase))
+    host = HostTime(made.enqueues().get(phase))
     starts: list[int] | None = [] if timeline else None
     made.notes_starts = timeline
     start = time.perf_counter_ns()
     calls = time_block(made, state.ranges[mode], phase, n, drop, starts=starts, host=host)
     made.rest()
     several = made.per_call if phase == LATENCY else 1
-    samples, submits = (ns if several == 1 else [round(it / several) for it in ns] for ns in (calls, host.submits))
+    samples, enqueues = (ns if several == 1 else [round(it / several) for it in ns] for ns in (calls, host.enqueues))
     answer: Samples = {"samples": samples, "start_ns": start, "spent_ns": time.perf_counter_ns() - start}
-    if submits:
-        answer["submits"] = submits
+    if enqueues:
+        answer["enqueues"] = enqueues
     if phase == LATENCY:
         answer["cpu"], answer["counts"] = host.cpu, host.counts
     parts = made.take_times(n)

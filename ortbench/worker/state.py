@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ortbench.worker.copies import Copies
-    from ortbench.worker.load.callers import Callers
+    from ortbench.worker.load.clients import Clients
     from ortbench.worker.modes.base import Mode
     from ortbench.worker.opened import Opened, Shared
     from ortbench.worker.timing import Capture, Ranges
@@ -23,13 +23,13 @@ class State:
     ranges: dict[str, Ranges] = field(default_factory=dict)  # their NVTX ranges
     capture: Capture | None = None  # the range that tells a profiler what to record; None until it is asked for
     copies: Copies = field(init=False)  # of a bandwidth sweep; there once it is open
-    callers: Callers | None = None  # of a load; None until they are asked for
+    clients: Clients | None = None  # of a load; None until they are asked for
     shared: Shared = field(init=False)  # of a sweep of shapes, what all of them have in common; there once it is open
     # of such a sweep, the states of its shapes, by their numbers; each has a model, modes and ranges of its own
     points: dict[int, State] = field(default_factory=dict)
 
     def release(self) -> None:
-        self.callers = None
+        self.clients = None
         self.modes.clear()
         self.ranges.clear()
         if self.points:

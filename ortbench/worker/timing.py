@@ -86,7 +86,7 @@ class HostTime:
 
     def __init__(self, split: Split | None = None) -> None:
         self.split = split
-        self.submits: list[int] = []
+        self.enqueues: list[int] = []
         self.cpu: CpuTime = {"user_ns": 0, "system_ns": 0, "wall_ns": 0}
         self.counts: dict[str, int] = {}
 
@@ -255,7 +255,7 @@ def time_block(
                 del kept  # what a run returned is freed outside the clock: it ends with the outputs readable
             if host is not None:
                 host.end()
-                host.submits += returns
+                host.enqueues += returns
     return samples
 
 

@@ -36,7 +36,7 @@ _REQUESTS = {
         "inspect",
         "examine",
     ),
-    "load.requests": ("load_callers", "load_closed", "load_open", "load_end"),
+    "load.requests": ("load_clients", "load_closed", "load_open", "load_end"),
     "bandwidth": ("bandwidth_open", "bandwidth_add", "bandwidth_prove", "bandwidth_block", "bandwidth_finish"),
 }
 _NEEDED = ("onnxruntime", "numpy")  # all that an environment must have

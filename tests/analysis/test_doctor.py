@@ -43,7 +43,7 @@ def test_a_quiet_machine_is_good_in_every_line() -> None:
             [
                 (
                     GOOD,
-                    "two identical lanes were 0.200% apart over 100 pairs of blocks: a run of 5 s per mode sees differences from about 1.0% on",
+                    "the same measurement taken twice differs by 0.200% over 100 pairs of blocks: with 5 s per mode a run can detect differences of about 1.0% or more",
                     "",
                 )
             ],
@@ -106,7 +106,7 @@ def test_what_is_wrong_on_a_machine_without_a_card() -> None:
          "6.00 GB of 64.0 GB memory are free: what does not fit is paged, which takes longest of all",
          "ps -eo rss,pid,comm --sort=-rss | head"),
         (change(noise__ci95=(0.9, 1.3), noise__ratio=1.1), BAD,
-         "two identical lanes were 10.0% apart over 100 pairs of blocks: a run of 5 s per mode sees differences from about 20.0% on: measure when nothing else runs",
+         "the same measurement taken twice differs by 10.0% over 100 pairs of blocks: with 5 s per mode a run can detect differences of about 20.0% or more: measure when nothing else runs",
          TOP),
         (change(noise={"problem": "the worker ended", "seconds": 2.0}), BAD,
          "a small model does not run on the CPU: the worker ended"),
@@ -120,14 +120,14 @@ def test_what_is_wrong_on_a_machine_without_a_card() -> None:
          "XExecutionProvider 1.31.1 does not load: it has (some) trouble"),
         (change(installed__eps__0=ep("CUDAExecutionProvider", problem="the shared library libcudart.so.13 is missing (…)", missing="libcudart.so.13")),
          KNOW,
-         "CUDAExecutionProvider 1.31.1 does not load: the shared library libcudart.so.13 is missing; there is no NVIDIA card that it could use"),
+         "CUDAExecutionProvider 1.31.1 does not load: the shared library libcudart.so.13 is missing; this machine has no NVIDIA GPU for it"),
         (change(installed__package="onnxruntime-gpu"), BAD,
          "the package is onnxruntime 1.31.1, and the module's files are those of onnxruntime-gpu",
          "pip install --force-reinstall --no-deps onnxruntime==1.31.1"),
         (change(profiler__nsys=None), KNOW,
          "Nsight Systems is not there: 'ortbench profile' records nothing by itself (https://developer.nvidia.com/nsight-systems)"),
         (change(nvidia__present=True), BAD,
-         "there is an NVIDIA card, and no driver answers for it: install one, or give the container the card",
+         "there is an NVIDIA GPU without a working driver: install the driver, or give the container access to the GPU",
          "nvidia-smi"),
     ]  # fmt: skip
     for made, *finding in cases:
@@ -261,7 +261,7 @@ def test_eps_of_one_name_are_told_apart_by_their_packages() -> None:
         (GOOD, f"{name} 1.31.1 of onnxruntime-gpu loads and runs on GPU NVIDIA"),
         (
             KNOW,
-            f"{name} 0.1.0 of onnxruntime-ep-cuda13 does not load: it has trouble; there is no NVIDIA card that it could use",
+            f"{name} 0.1.0 of onnxruntime-ep-cuda13 does not load: it has trouble; this machine has no NVIDIA GPU for it",
         ),
         (KNOW, sentence),
     ]
@@ -292,7 +292,7 @@ def test_an_nvidia_ep_of_a_package_uses_the_card_too() -> None:
     assert facts["installed"] is not None
     facts["installed"]["cuda"] = None
     facts["installed"]["eps"] = [ep("CPUExecutionProvider", hardware("CPU", "Intel"))]
-    text = "this ONNX Runtime was built without CUDA, so that it leaves the NVIDIA card alone"
+    text = "this ONNX Runtime was built without CUDA, so it does not use the NVIDIA GPU"
     alone = ("CUDA", KNOW, text, f"pip uninstall -y onnxruntime && {GPU_PACKAGE}")
     assert alone in said(facts, KNOW)
     facts["installed"]["eps"].append(ep("NvTensorRTRTXExecutionProvider", hardware("GPU", "NVIDIA")))

@@ -1,4 +1,4 @@
-"""The levels of a load: their figures, where they lie, the knee, and what more callers bring."""
+"""The levels of a load: their figures, where they lie, the knee, and what more clients bring."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def speed_up(case: Case, cases: Sequence[Case]) -> Value | None:
     return found if isinstance(found, Value) else None
 
 
-def test_speed_up_is_against_one_caller() -> None:
+def test_speed_up_is_against_one_client() -> None:
     one, four = closed("cpu-tensors", 1, 100, 10.0), closed("cpu-tensors", 4, 380, 10.0)
     found = there(speed_up(four, [one, four]))
     assert found.value == 3.8
@@ -150,7 +150,7 @@ def test_a_clock_that_rises_for_both_is_no_noise_of_the_speed_up() -> None:
     assert found.ci95 == pytest.approx((1.8, 1.8))
 
 
-def test_callers_that_are_always_busy_have_a_queue_that_grows() -> None:
+def test_clients_that_are_always_busy_have_a_queue_that_grows() -> None:
     for busy, full in [(0.979, False), (0.98, True), (1.0, True)]:
         assert is_full(opened("cpu-tensors", 30, 5.0, utilisation=busy)) is full
 

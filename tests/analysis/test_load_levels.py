@@ -27,28 +27,28 @@ def burst(runs: Sequence[Sequence[tuple[int, int]]], until: int, **more: object)
     return ClosedLoopBlock(**{"starts": starts, "ends": ends, "until_ns": until, "cpu_ns": 0, "wall_ns": 1, **more})  # type: ignore[arg-type]
 
 
-def one_engine(callers: int, service: int, until: int) -> list[list[tuple[int, int]]]:
-    """Callers that take turns on one engine from 0 on, until all have a run that ended after `until`."""
-    runs: list[list[tuple[int, int]]] = [[] for _ in range(callers)]
-    ready, end = [0] * callers, 0
+def one_engine(clients: int, service: int, until: int) -> list[list[tuple[int, int]]]:
+    """Clients that take turns on one engine from 0 on, until all have a run that ended after `until`."""
+    runs: list[list[tuple[int, int]]] = [[] for _ in range(clients)]
+    ready, end = [0] * clients, 0
     while not all(each and each[-1][1] >= until and len(each) >= 3 for each in runs):
-        who = min(range(callers), key=lambda it: ready[it])
+        who = min(range(clients), key=lambda it: ready[it])
         end = max(end, ready[who]) + service
         runs[who].append((ready[who], end))
         ready[who] = end
     return runs
 
 
-def test_one_engine_gives_as_many_runs_whatever_the_number_of_callers_and_where_blocks_end() -> None:
-    for callers in [1, 2, 3, 8]:
+def test_one_engine_gives_as_many_runs_whatever_the_number_of_clients_and_where_blocks_end() -> None:
+    for clients in [1, 2, 3, 8]:
         for until in (50 * MS, 53 * MS + 1, 57 * MS):
-            found = counted(burst(one_engine(callers, 2 * MS, until), until))
+            found = counted(burst(one_engine(clients, 2 * MS, until), until))
             assert found.throughput == pytest.approx(500)
-            assert {int(it) for times in found.latencies for it in times} == {callers * 2 * MS}
+            assert {int(it) for times in found.latencies for it in times} == {clients * 2 * MS}
     # All runs end at the same moments: there a count by the time between the first end and the last would be one short.
-    for callers in [2, 4]:
-        runs = [[(number * MS, (number + 1) * MS) for number in range(12)]] * callers
-        assert counted(burst(runs, 10 * MS)).throughput == pytest.approx(1000 * callers)
+    for clients in [2, 4]:
+        runs = [[(number * MS, (number + 1) * MS) for number in range(12)]] * clients
+        assert counted(burst(runs, 10 * MS)).throughput == pytest.approx(1000 * clients)
     early = [(0, 1 * MS), (1 * MS, 2 * MS), (2 * MS, 3 * MS), (3 * MS, 4 * MS), (4 * MS, 5 * MS)]
     late = [(0, 3 * MS), (3 * MS, 4 * MS), (4 * MS, 6 * MS)]
     found = counted(burst([early, late], 4 * MS))
@@ -62,15 +62,15 @@ def test_a_level_that_failed_or_was_never_measured_says_so() -> None:
     assert counted(starved).throughput is None
     found = case_of(LoadSamples("cpu-tensors", ("concurrency", 2), bursts=[starved]))
     assert (found.status, found.metrics, found.load_blocks) == ("failed", {}, [])
-    assert found.reason == "some callers got no run beside the others: they are served unfairly"
+    assert found.reason == "some clients completed no inference while others did: the EP does not serve them equally"
     taken = LoadSamples(
         "cpu-tensors",
         ("concurrency", 1),
         bursts=[burst(one_engine(1, MS, 5 * MS), 5 * MS)],
-        failed="a caller died",
+        failed="a client died",
     )
     found = case_of(taken)
-    assert (found.status, found.reason) == ("failed", "a caller died")
+    assert (found.status, found.reason) == ("failed", "a client died")
     assert found.value("throughput") == pytest.approx(1000)
     found = case_of(LoadSamples("cpu-tensors", ("rate", 3.5)))
     assert (found.status, found.reason) == ("not_measured", "the load was ended before its turn came")
@@ -107,7 +107,7 @@ def test_an_open_level_counts_from_when_requests_were_due() -> None:
     assert found.value("throughput") == pytest.approx(4 / 0.025)
 
 
-def test_late_is_what_a_free_caller_began_late_and_what_was_cut_off_counts() -> None:
+def test_late_is_what_a_free_client_began_late_and_what_was_cut_off_counts() -> None:
     due = np.array([0, MS, 50 * MS], np.int64)
     start = np.array([0, 10 * MS, 50 * MS + LATE_NS + 1], np.int64)
     requests = Requests(due, np.array([0, 10 * MS, 20 * MS]), start, start + 10 * MS, None, 1, 0, 1)

@@ -50,7 +50,7 @@ def test_a_copy_inside_the_graph_comes_first() -> None:
     made.model["outputs"] = [tensor("z", [1], 26 * MB)]  # more than the graph copies inside
     assert sentences(made)[0].startswith("Copies of inputs and outputs take ≈58%")
     assert headline(made).startswith("Copies of inputs and outputs take ≈58% of the latency of cpu-tensors: ")
-    assert headline(made).endswith("; 25.0 MB is copied inside the graph")
+    assert headline(made).endswith("; Memcpy nodes copy 25.0 MB")
     assert superseded(made) == {"cpu-nodes"}
 
 
@@ -68,7 +68,7 @@ def test_bytes_inside_the_graph_as_far_as_they_are_known() -> None:
         made = placed(20, 2, 5, **more)
         assert sentences(made)[0].startswith(said)
         assert ": 2 of 22 nodes are on the CPU (2 Clip); " in sentences(made)[0]
-        assert headline(made).endswith(f"; {moved} is copied inside the graph")
+        assert headline(made).endswith(f"; Memcpy nodes copy {moved}")
 
 
 def test_profiled_nodes_say_it_first_and_better() -> None:
@@ -88,7 +88,7 @@ def test_copies_at_the_edges_beside_those_inside() -> None:
     copying(made.cases[0], -100_000, 7_300_000)
     assert headline(made) == (
         "Copies of inputs and outputs take no measurable part of the latency of cpu-tensors, 7.20 ms; host-accessible is 1.80× as "
-        "fast; 25.0 MB is copied inside the graph"
+        "fast; Memcpy nodes copy 25.0 MB"
     )
     assert sentences(made)[2] == (
         "Copies of inputs and outputs take no measurable part of the latency of cpu-tensors: device-resident is 1.00× as fast as "

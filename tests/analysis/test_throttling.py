@@ -96,7 +96,7 @@ def test_it_is_said_in_a_sentence() -> None:
     ]:  # fmt: skip
         reasons = ["the power cap", "the power brake"]
         found: Throttled = {"rounds": rounds, "of": 40, "reasons": reasons, "left_out": left_out}
-        assert sentence(found) == f"the GPU was held back by the power cap, the power brake {said}"
+        assert sentence(found) == f"the GPU was throttled by the power cap, the power brake {said}"
     found = {"rounds": [4], "of": 40, "reasons": ["the power cap"], "left_out": False}
     said = "in round 4 (1 of 40): all figures have them, as the gate was decided by all rounds"
-    assert sentence(found, decided=True) == f"the GPU was held back by the power cap {said}"
+    assert sentence(found, decided=True) == f"the GPU was throttled by the power cap {said}"

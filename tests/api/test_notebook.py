@@ -43,7 +43,7 @@ def test_the_notebook_of_the_pages_runs(tmp_path: Path, monkeypatch: pytest.Monk
     assert "passed: 0 nodes stay on the CPU" in verdict["text/html"]
     assert verdict["text/plain"].startswith("<ortbench.Verdict passed: ")
     assert "ortbench compare: #1, #2" in compared["text/html"]
-    assert "callers" in load["text/html"]
+    assert "clients" in load["text/html"]
     assert "batch=4" in sweep["text/html"]
     assert all("<svg" in it["text/html"] for it in (load, sweep))
     assert os.listdir(tmp_path / "docs") == []

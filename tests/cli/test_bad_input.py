@@ -67,7 +67,7 @@ def check(code: int, words: str, *arguments: object, tmp_path: Path) -> None:
         ("low is above high", [TINY, "--range", "x:3,2"]),
         ("--range y: the model has no such input", [TINY, "--range", "y:0,1"]),
         ("does not fit int64", [IDS, "--range", "input_ids:0,1.5"]),
-        ("the model refuses to run with made-up inputs", [IDS, "--ep", "cpu", "--range", "input_ids:500,600"]),
+        ("the model refuses to run with synthetic inputs", [IDS, "--ep", "cpu", "--range", "input_ids:500,600"]),
         ("--iterations 0: at least one iteration", [TINY, "--iterations", "0"]),
         ("leave --duration and --precision out", [TINY, "--iterations", "5", "--duration", "1"]),
         ("--warmup -1", [TINY, "--warmup", "-1"]),
@@ -188,7 +188,7 @@ def test_a_run_that_fails_inside_the_model_is_a_failure_not_bad_usage(tmp_path: 
                g (float[2, 3] x, int64[2] shape) => (float[a, b] y) { y = Reshape(x, shape) }"""
     onnx.save(onnx.parser.parse_model(graph), model)
     check(
-        1, "the first run failed with made-up inputs", model, "--ep", "cpu", "--range", "shape:5,5", tmp_path=tmp_path
+        1, "the first run failed with synthetic inputs", model, "--ep", "cpu", "--range", "shape:5,5", tmp_path=tmp_path
     )
 
 
@@ -200,12 +200,12 @@ def test_a_run_that_fails_names_the_dimensions_that_nobody_gave(tmp_path: Path) 
         z = NonZero (x)
     }"""
     onnx.save(onnx.parser.parse_model(graph), model)
-    words = "failed with made-up inputs, where batch, height are 1 (--shape, --dim, --sequence-tensors, --range change them, "
+    words = "failed with synthetic inputs, where batch, height are 1 (--shape, --dim, --sequence-tensors, --range change them, "
     check(1, words, model, "--ep", "cpu", tmp_path=tmp_path)
-    words = "failed with made-up inputs, where height is 1 (--shape, --dim, --sequence-tensors, --range change them, "
+    words = "failed with synthetic inputs, where height is 1 (--shape, --dim, --sequence-tensors, --range change them, "
     check(1, words, model, "--ep", "cpu", "--dim", "batch=2", tmp_path=tmp_path)
     found = ortbench("inspect", model).out
-    assert "failed with made-up inputs, where batch, height are 1 (--shape and --dim change their shapes;" in found
+    assert "failed with synthetic inputs, where batch, height are 1 (--shape and --dim change their shapes;" in found
     assert "set to 1" not in found
 
 

@@ -123,7 +123,7 @@ def test_zsh_and_fish_are_answered_with_what_a_word_means() -> None:
     files = ortbench(_ORTBENCH_COMPLETE="complete_zsh", _TYPER_COMPLETE_ARGS="ortbench models/")
     assert files.out == "_files\n"
     commands = fish("ortbench ga")
-    assert commands.out == "gate\tJudge a model or a stored result for CI:...\n"
+    assert commands.out == "gate\tCheck a model or a stored result in CI:...\n"
     options = fish("ortbench m.onnx --no-cpu-f")
     assert options.out.startswith("--no-cpu-fallback\tFail if nodes fall back to the CPU.")
     assert fish("ortbench suite merge --jun").out.startswith("--junit\t")

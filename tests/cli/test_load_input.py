@@ -32,9 +32,9 @@ def refused(*arguments: object) -> str:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--concurrency", "0"], "--concurrency 0: from 1 to 256 callers"),
+        (["--concurrency", "0"], "--concurrency 0: from 1 to 256 clients"),
         (["--concurrency", "1,x"], "--concurrency '1,x': write whole numbers, such as 1,2,4,8"),
-        (["--concurrency", "1,257"], "--concurrency 257: from 1 to 256 callers"),
+        (["--concurrency", "1,257"], "--concurrency 257: from 1 to 256 clients"),
         (["--rate", "0"], "--rate 0: must be above zero, and at most 1e+06 a second"),
         (["--rate", "nan"], "--rate nan: must be above zero, and at most 1e+06 a second"),
         (["--rate", "fast"], "--rate 'fast': write requests per second, such as 30 or 10,20,30, or auto"),
@@ -51,7 +51,7 @@ def refused(*arguments: object) -> str:
         (["--rate", "9", "--arrivals", "gone.txt"], "--arrivals 'gone.txt': is neither poisson nor uniform, nor a file of timestamps"),
         (["--sessions", "both"], "--sessions 'both': choose from shared, own, process"),
         (["--duration", "0"], "--duration 0: must be above zero seconds"),
-        (["--mode", "pipelined"], "--mode pipelined: has several inferences in flight by itself, and callers have one each; choose from cpu-tensors, device-tensors, device-resident, host-accessible, cpu-tensors-pinned, device-tensors-pinned"),
+        (["--mode", "pipelined"], "--mode pipelined: has several inferences in flight by itself, and a client has one; choose from cpu-tensors, device-tensors, device-resident, host-accessible, cpu-tensors-pinned, device-tensors-pinned"),
     ],
 )  # fmt: skip
 def test_bad_input_is_one_line(arguments: list[str], message: str) -> None:
@@ -102,7 +102,7 @@ def test_what_options_mean() -> None:
     assert parse_slo("p50=3µs", "--slo") == {"p50": 3000}
 
 
-def test_the_usual_callers_are_no_more_than_twice_the_cores() -> None:
+def test_the_usual_clients_are_no_more_than_twice_the_cores() -> None:
     assert usual_concurrency(1) == (1, 2)
     assert usual_concurrency(3) == (1, 2, 4)
     assert usual_concurrency(64) == (1, 2, 4, 8)

@@ -194,7 +194,7 @@ def test_of_a_search_one_rate_must_keep_the_slo() -> None:
     )
 
 
-def test_a_speedup_holds_at_every_number_of_callers() -> None:
+def test_a_speedup_holds_at_every_number_of_clients() -> None:
     found = check_alone(serving(), Limits(min_speedup={"device-tensors": 1.5}))
     assert [(check.name, check.verdict) for check in found] == [
         ("device-tensors speedup concurrency=1", PASSED), ("device-tensors speedup concurrency=2", PASSED),
@@ -288,11 +288,11 @@ def test_too_few_rounds_say_how_many_it_takes_and_metrics_share_the_error_rate()
     assert {check.verdict for check in both} == {UNCLEAR}
 
 
-CALLERS, PACED = LoadPoint(CONCURRENCY, 4), LoadPoint(RATE, 30)
+CLIENTS, PACED = LoadPoint(CONCURRENCY, 4), LoadPoint(RATE, 30)
 
 
 def test_a_level_is_measured_until_its_contest_is_decided() -> None:
-    live = LiveLoadGate(limits("latency.p99@rate=30"), [("cpu-tensors", CALLERS), ("cpu-tensors", PACED)])
+    live = LiveLoadGate(limits("latency.p99@rate=30"), [("cpu-tensors", CLIENTS), ("cpu-tensors", PACED)])
     candidate, baseline = sides(2.0, 12)
     pairs = [(load_cases(result)[1].load_blocks or []) for result in (candidate, baseline)]
     asked = []
@@ -302,27 +302,27 @@ def test_a_level_is_measured_until_its_contest_is_decided() -> None:
         tell(live, 1, PACED, old)
     assert asked == [True] * live.takes + [False] * (12 - live.takes)
     # Nothing is said of the other level: it is measured for the record.
-    assert [live.wants("cpu-tensors", CALLERS, rounds) for rounds in (0, live.takes - 1, live.takes)] == [
+    assert [live.wants("cpu-tensors", CLIENTS, rounds) for rounds in (0, live.takes - 1, live.takes)] == [
         True,
         True,
         False,
     ]
     live = LiveLoadGate(
-        limits(slo={"p99": MS}, min_speedup={"device-tensors": 1.0}), [("cpu-tensors", CALLERS), ("cpu-tensors", PACED)]
+        limits(slo={"p99": MS}, min_speedup={"device-tensors": 1.0}), [("cpu-tensors", CLIENTS), ("cpu-tensors", PACED)]
     )
     assert live.wants("cpu-tensors", PACED, 1000)
-    assert live.wants("cpu-tensors", CALLERS, 1000)
+    assert live.wants("cpu-tensors", CLIENTS, 1000)
 
 
 def test_a_block_has_so_many_runs_that_its_percentile_is_not_the_slowest() -> None:
-    for metric, callers, due in [
+    for metric, clients, due in [
         ("latency.median", 1, 20),
         ("latency.p95", 11, 20),
         ("latency.p99", 51, 51),
         (None, 1, 51),
     ]:
-        live = LiveLoadGate(limits(*filter(None, [metric])), [("cpu-tensors", CALLERS), ("cpu-tensors", PACED)])
-        assert (live.least_runs("cpu-tensors", CALLERS), live.least_runs("cpu-tensors", PACED)) == (callers, due)
+        live = LiveLoadGate(limits(*filter(None, [metric])), [("cpu-tensors", CLIENTS), ("cpu-tensors", PACED)])
+        assert (live.least_runs("cpu-tensors", CLIENTS), live.least_runs("cpu-tensors", PACED)) == (clients, due)
 
 
 def test_a_queue_that_grows_on_the_candidate_alone_is_a_regression_that_is_to_be_confirmed() -> None:
@@ -374,7 +374,7 @@ def test_what_a_live_gate_of_a_load_has_not_is_refused_before_it_begins() -> Non
         (limits("latency.min"), LoadPlan(), "--metric latency.min: latency of load points has median, p95, p99, mean"),
         (limits("throughput", "host_memory"), LoadPlan(), "memory is of single inferences"),
         (limits(max_copy_share=0.1), LoadPlan(), "--max-copy-share is of single inferences"),
-        (limits(min_speedup={"device-tensors": 2.0}), LoadPlan(rate=(30.0,)), "--min-speedup: is of callers: give a --concurrency too"),
-        (limits(), LoadPlan(rate="auto", slo={"p99": MS}), "--rate auto: sides are held against each other at the same rates"),
+        (limits(min_speedup={"device-tensors": 2.0}), LoadPlan(rate=(30.0,)), "--min-speedup compares throughput by clients: give a --concurrency too"),
+        (limits(), LoadPlan(rate="auto", slo={"p99": MS}), "--rate auto: candidate and baseline are compared at the same rates"),
     ]:  # fmt: skip
         assert refusal(BadInput, check_live, asked, ["cpu-tensors"], load, is_contest=True).startswith(said)

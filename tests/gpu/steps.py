@@ -398,7 +398,7 @@ class Steps:
                 more_s=8.0,
             ),
             loaded(
-                "load-callers", "ortbench load: callers in one session", load_s / 4, "--concurrency", "1,4", *wanted
+                "load-callers", "ortbench load: clients in one session", load_s / 4, "--concurrency", "1,4", *wanted
             ),
             loaded("load-rate", "ortbench load: requests at rates", load_s / 2, "--rate", "20,100", "--mode", RESIDENT),
             Step(

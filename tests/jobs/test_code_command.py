@@ -152,7 +152,7 @@ def test_programs_on_the_reference_device(honesty: str, library: Path, tmp_path:
         shutil.move(file, tmp_path / "one" / f"loop-{file.name}")
     text = (tmp_path / "one" / "device-resident.py").read_text()
     assert "    binding.synchronize_outputs()" in text  # alone, or behind a copy
-    assert "EP" in text.partition("def wait")[2].partition("upload()")[0] or honesty == "async"  # reads something back
+    assert "EP" in text.partition("def wait")[2].partition("copy_in()")[0] or honesty == "async"  # reads something back
     check_style(tmp_path / "one")
     found = names(programs.run_all(tmp_path / "one", None, **variables))
     assert found == same(tuple(MODES)) | {f"loop-{mode}": mode for mode in LOOP_MODES}

@@ -26,7 +26,7 @@ def test_an_ep_that_keeps_its_contract(library: Path) -> None:
     ran, found = checked(library)
     assert ran.code == 0
     assert {verdict for verdict, _ in found.values()} == {"passed"}
-    assert found["mode host-accessible"][1].startswith("zero-copy is proved")
+    assert found["mode host-accessible"][1].startswith("zero-copy is verified")
     assert found["the run or synchronize_outputs waits"] == ("passed", "the run itself waits")
 
 

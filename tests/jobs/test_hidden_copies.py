@@ -291,7 +291,7 @@ def test_inspect_names_node_findings(library: Path) -> None:
 
 @pytest.fixture
 def picky(tmp_path: Path) -> Path:
-    """A model with a node for the CPU that does not run with made-up inputs."""
+    """A model with a node for the CPU that does not run with synthetic inputs."""
     text = """<ir_version: 8, opset_import: ["" : 17]> g (float[8,4,4] x, int64[1] shape) => (float[8] y, float[n] z) {
         a = Relu(x) b = Det(a) y = Relu(b) r = Reshape(x, shape) z = Relu(r)
     }"""
@@ -308,7 +308,7 @@ def test_inspect_lists_what_is_known_without_a_run(
     ran = ortbench("inspect", picky, *target, "--json", "-", prefix=prefix)
     assert ran.code == 0, ran.err
     found = json.loads(ran.out)
-    assert "the first run failed with made-up inputs" in found["not_run"]
+    assert "the first run failed with synthetic inputs" in found["not_run"]
     assert [output["shape"] for output in found["outputs"]] == [[8], None]
     assert found["copies"]["problem"] is None
     rows = copies(found["copies"])
@@ -318,7 +318,7 @@ def test_inspect_lists_what_is_known_without_a_run(
     assert found["placement"]["memcpy_nodes"] == len(rows) >= 2
     assert {row["bytes"] for row in found["copies"]["memcpy"]} == {None}
     text = " ".join(ortbench("inspect", picky, *target, prefix=prefix).out.split())
-    assert "run not possible, so what only a run tells is not known: the first run failed with made-up inputs" in text
+    assert "run not possible, so what only a run tells is not known: the first run failed with synthetic inputs" in text
     assert "(--shape and --dim change their shapes; ortbench run --measure-nodes takes real ones)" in text
 
 

@@ -1,4 +1,4 @@
-"""`ortbench load` from end to end: callers in one session, a session each, a process each, and what goes wrong with them."""
+"""`ortbench load` from end to end: clients in one session, a session each, a process each, and what goes wrong with them."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_both_loops_on_the_cpu_ep(tmp_path: Path) -> None:
 
 @pytest.mark.wide
 @pytest.mark.parametrize("sessions", ["own", "process"])
-def test_callers_with_a_session_of_their_own(sessions: str, real_library: Path, tmp_path: Path) -> None:
+def test_clients_with_a_session_of_their_own(sessions: str, real_library: Path, tmp_path: Path) -> None:
     load = ("--mode", "device-tensors", "--concurrency", "1,2", "--rate", 30, "--workers", 2, "--duration", 0.3)
     ran, result = on_device(real_library, tmp_path, "--sessions", sessions, *load, compute_us=2000, spin_us=50)
     assert (ran.code, ran.err) == (0, "")
@@ -131,8 +131,8 @@ def test_callers_with_a_session_of_their_own(sessions: str, real_library: Path, 
 @pytest.mark.parametrize(
     ("knobs", "words", "wrong"),
     [
-        ({"wrong_run": "1500+:default"}, "outputs of caller 1: output y: 1 of 1024 values differ", True),
-        ({"fail_upload": "4600:default"}, "a caller died: ", False),
+        ({"wrong_run": "1500+:default"}, "outputs of client 1: output y: 1 of 1024 values differ", True),
+        ({"fail_upload": "4600:default"}, "a client died: ", False),
         ({"abort_run": "1500:default"}, "the worker was ended by SIGABRT", False),
     ],
 )
@@ -155,15 +155,15 @@ def test_a_level_that_fails_leaves_the_others(
 @pytest.mark.parametrize(
     ("crowd", "words", "wrong"),
     [
-        (1, "outputs of caller ", True),
-        (2, "a caller died: ", False),
+        (1, "outputs of client ", True),
+        (2, "a client died: ", False),
         (3, "the worker was ended by SIGABRT", False),
     ],
 )
 def test_an_ep_that_is_not_safe_for_threads_is_found_out_and_the_other_levels_are_kept(
     crowd: int, words: str, wrong: bool, real_library: Path, tmp_path: Path
 ) -> None:
-    """Which inferences of two callers overlap hangs on the scheduler, and outputs are looked at after the last of blocks."""
+    """Which inferences of two clients overlap hangs on the scheduler, and outputs are looked at after the last of blocks."""
     line = ("--mode", "device-resident", "--concurrency", "1,2", "--duration", 0.4)
     for attempt in range(5):
         folder = tmp_path / str(attempt)
@@ -242,12 +242,12 @@ def test_more_requests_than_can_be_served_are_cut_off_and_said(library: Path, tm
     (level,) = load_cases(result)
     assert (there(level.stats("latency")).n, round(there(level.value("throughput")), 2)) == (978, 49.98)
     (warning,) = [it["message"] for it in result.warnings if it["code"] == "overload"]
-    assert warning.endswith("the level was cut off, and its latencies are lower bounds")
+    assert warning.endswith("the load point was cut off, and its latencies are lower bounds")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the kernel tells it on Linux alone")
 def test_the_place_where_threads_wait_for_pythons_lock_is_found() -> None:
-    code = "from ortbench.worker.load.callers import waiting_place; print(*(waiting_place() or []))"
+    code = "from ortbench.worker.load.clients import waiting_place; print(*(waiting_place() or []))"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     number, address = map(int, done.stdout.split())
     assert number > 0

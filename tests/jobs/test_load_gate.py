@@ -127,7 +127,7 @@ BAD: list[tuple[list[object], str]] = [
     (["model", "base", "--slo", "p99=1ms"], "--slo is of a load: add --load"),
     (["model", "--load", "--rate", "30"], "nothing to check"),
     (["model", "base", "--load", "--slo", "p99=1ms"], "--slo: is of requests that are due; give a --rate too"),
-    (["model", "base", "--load", "--rate", "auto", "--slo", "p99=1ms"], "--rate auto: sides are held against each other"),
+    (["model", "base", "--load", "--rate", "auto", "--slo", "p99=1ms"], "--rate auto: candidate and baseline are compared at the same rates"),
     (["model", "base", "--load", "--metric", "latency.p99@rate=30"], "--metric latency.p99@rate=30: no such load point is to be measured"),
     (["model", "base", "--load", "--depth", "2"], "--depth is not for a load"),
     (["model", "base", "--load", "--baseline-set", "depth=2"], "--baseline-set depth is not for a load"),

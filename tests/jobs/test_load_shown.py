@@ -24,7 +24,7 @@ TINY = MODELS / "tiny.onnx"
 
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory: pytest.TempPathFactory) -> tuple[Ran, Path]:
-    """A load of callers and of requests, with all that may be written of it, and its folder."""
+    """A load of clients and of requests, with all that may be written of it, and its folder."""
     out = tmp_path_factory.mktemp("load")
     done = ortbench(
         "load", TINY, "--ep", "cpu", "--mode", "cpu-tensors", "--concurrency", "1,2", "--rate", 200, "--slo", "p99=10s", "--duration", 0.6,
@@ -43,7 +43,7 @@ def test_the_report_of_a_load_is_shown_and_saved(ran: tuple[Ran, Path]) -> None:
     )
     assert (
         sum(line.startswith("cpu-tensors ") for line in lines) == 2 + 2 + 1
-    )  # callers, back to back and the rate, the mode
+    )  # clients, back to back and the rate, the mode
     assert "• cpu-tensors meets p99 ≤ 10 s at 200 requests/s." in lines
     assert lines[-1] == f"Saved in {folder}"
     result = load(folder / "result.json")

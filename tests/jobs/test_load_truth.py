@@ -19,7 +19,7 @@ from tests.truth import relu_model, run_on_device
 from tests.virtual import CALL_NS
 
 ATTEMPTS = 3  # what else goes on on the machine adds to times and takes from none
-# In virtual time, with one caller: a call of a run and its end, and what the host does from the end of a request to the
+# In virtual time, with one client: a call of a run and its end, and what the host does from the end of a request to the
 # beginning of the next one that waits.
 SERVICE_NS, BETWEEN_NS = 2 * CALL_NS, 4 * CALL_NS
 
@@ -51,7 +51,7 @@ def put(
 
 
 @pytest.mark.process
-def test_one_caller_has_the_engine_to_itself(library: Path, tmp_path: Path) -> None:
+def test_one_client_has_the_engine_to_itself(library: Path, tmp_path: Path) -> None:
     (case,) = load_cases(put(library, tmp_path, "--concurrency", 1, "--duration", 1, compute_us=4000).result)
     latency = 4_000_000 + SERVICE_NS
     found = there(case.stats("latency"))
@@ -75,7 +75,7 @@ def service_ns(found: Put, number: int) -> float:
 def test_engines_give_what_they_can_and_latency_is_what_then_must_be(
     servers: int, real_library: Path, tmp_path: Path
 ) -> None:
-    """An inference of 10 ms: 100 a second of one engine from two callers on, 200 of two where more than two keep them busy;
+    """An inference of 10 ms: 100 a second of one engine from two clients on, 200 of two where more than two keep them busy;
     what the engine took longer on a busy machine is in its trace."""
     wrong: dict[str, float] = {}
     for attempt in range(ATTEMPTS):
@@ -85,36 +85,36 @@ def test_engines_give_what_they_can_and_latency_is_what_then_must_be(
         found = put(real_library, folder, *load, compute_us=10_000, servers=servers)
         wrong = {}
         for number, level in enumerate(load_cases(found.result)):
-            callers, latency = int(at(level).value), there(level.stats("latency"))
+            clients, latency = int(at(level).value), there(level.stats("latency"))
             service = service_ns(found, number)
-            rate = min(callers, servers) * 1e9 / service
-            allowed = 0.01 if callers > servers else 0.03  # where nobody waits the engine does, for the host
+            rate = min(clients, servers) * 1e9 / service
+            allowed = 0.01 if clients > servers else 0.03  # where nobody waits the engine does, for the host
             off = there(level.value("throughput")) / rate - 1
             if abs(off) > allowed:
-                wrong[f"runs/s of {callers}"] = off
-            off = latency.mean / (callers * 1e9 / rate) - 1
+                wrong[f"runs/s of {clients}"] = off
+            off = latency.mean / (clients * 1e9 / rate) - 1
             if abs(off) > 2 * allowed:
-                wrong[f"latency of {callers}"] = off
+                wrong[f"latency of {clients}"] = off
             if there(level.value("fairness")) < 0.98:
-                wrong[f"fairness of {callers}"] = there(level.value("fairness"))
+                wrong[f"fairness of {clients}"] = there(level.value("fairness"))
         if not wrong:
             return
     raise AssertionError(wrong)
 
 
-def waiting_share(found: Put, number: int, callers: int) -> float:
-    """What is left of the callers' time without their copies and runs, by the device's trace: nobody does anything else."""
+def waiting_share(found: Put, number: int, clients: int) -> float:
+    """What is left of the clients' time without their copies and runs, by the device's trace: nobody does anything else."""
     with np.load(found.folder / "load-samples.npz") as samples:
         spans = samples[f"{number}/span_ns"]
     events = found.trace.of("h2d", "d2h", "run")
     begun, ended = events["queued_ns"], events["end_ns"]
     inside = sum(np.clip(np.minimum(ended, end) - np.maximum(begun, begin), 0, None).sum() for begin, end in spans)
-    return 1 - float(inside) / float(callers * (spans[:, 1] - spans[:, 0]).sum())
+    return 1 - float(inside) / float(clients * (spans[:, 1] - spans[:, 0]).sum())
 
 
 @pytest.mark.timing
-def test_the_share_of_time_in_which_callers_wait_for_pythons_lock(real_library: Path, tmp_path: Path) -> None:
-    """Copies of 4 ms hold it, and there is nothing else to do: one of n callers has it, the others wait, (n - 1)/n of the
+def test_the_share_of_time_in_which_clients_wait_for_the_gil(real_library: Path, tmp_path: Path) -> None:
+    """Copies of 4 ms hold it, and there is nothing else to do: one of n clients has it, the others wait, (n - 1)/n of the
     time but for the runs between."""
     wrong: dict[str, float | None] | None = None
     for attempt in range(ATTEMPTS):
@@ -127,24 +127,24 @@ def test_the_share_of_time_in_which_callers_wait_for_pythons_lock(real_library: 
         free = put(real_library, resident, *load, compute_us=5000)
         now: dict[str, float | None] = {}
         for number, level in enumerate(load_cases(held.result)):
-            callers, share = int(at(level).value), level.value("gil_wait")
+            clients, share = int(at(level).value), level.value("gil_wait")
             if (
                 share is None
-                or abs(share - waiting_share(held, number, callers)) > 0.05
-                or (share < 0.25 * (callers > 1))
+                or abs(share - waiting_share(held, number, clients)) > 0.05
+                or (share < 0.25 * (clients > 1))
             ):
-                now[f"copies of {callers}"] = share
+                now[f"copies of {clients}"] = share
         for level in load_cases(free.result):
             share = level.value("gil_wait")
             if share is None or share > 0.02:
                 now[f"no copies of {at(level).value:g}"] = share
         wrong = now if wrong is None else {what: share for what, share in now.items() if what in wrong}
         if not wrong:
-            said = [it["message"] for it in held.result.warnings if it["code"] == "lock-wait"]
+            said = [it["message"] for it in held.result.warnings if it["code"] == "gil-wait"]
             assert [it.partition(" of their time")[2] for it in said] == [
-                " at 4 callers, because copies and Python itself hold it; --sessions process measures without that"
+                " with 4 clients: copies and Python itself hold the GIL; --sessions process measures without a shared GIL"
             ]
-            assert "lock-wait" not in [it["code"] for it in free.result.warnings]
+            assert "gil-wait" not in [it["code"] for it in free.result.warnings]
             return
     raise AssertionError(wrong)
 

@@ -145,13 +145,13 @@ def test_a_side_that_does_not_open_leaves_the_others(tmp_path: Path) -> None:
     onnx.save(onnx.parser.parse_model(text), model)
     ran = ortbench("run", model, *CPU, *ONCE, "--dim", "N=4,5", "--out", tmp_path / "out")
     assert ran.code in (1, 2)
-    assert "N=5" in ran.err or "made-up inputs" in ran.err
+    assert "N=5" in ran.err or "synthetic inputs" in ran.err
 
 
 @pytest.mark.parametrize(
     ("message", "arguments"),
     [
-        ("2 of --intra-op-threads × 9 of --dim: one run takes at most 16 sides, and 18 were asked for",
+        ("2 of --intra-op-threads × 9 of --dim: one run takes at most 16 configurations, and 18 were asked for",
          ["--intra-op-threads", "1,2", "--dim", "batch=1,2,3,4,5,6,7,8,9"]),
         ("--json is for one result: every side has a result.json in a folder of its own", ["--intra-op-threads", "1,2", "--json", "-"]),
         ("--opt-level 'fast': choose from disable, basic, extended, layout, all", ["--opt-level", "all,fast"]),

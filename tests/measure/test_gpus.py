@@ -87,7 +87,7 @@ def test_between_readings_only_what_changes_is_kept_with_the_time_of_the_change(
 
 
 def test_a_first_look_within_a_second_is_a_reading() -> None:
-    """As where a load waits for its callers before anything has asked for a reading."""
+    """As where a load waits for its clients before anything has asked for a reading."""
     tenths = iter([0, 2])
     watch = gpus.Watch(nvml([{"sm_mhz": 1980, "reasons": 0}]), lambda: next(tenths) * 100_000_000)
     watch.look()

@@ -1,4 +1,4 @@
-"""What a load is put on with: looks at Python's lock, packed numbers, samples."""
+"""What a load is put on with: looks at the GIL, packed numbers, samples."""
 
 from __future__ import annotations
 

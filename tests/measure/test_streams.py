@@ -15,7 +15,7 @@ def test_a_block_of_samples_alone() -> None:
 
 def test_when_calls_returned_and_what_runs_took_of_the_cpu() -> None:
     """The CPU time is that of one run, however many of them a sample has."""
-    answer: Samples = {**PLAIN, "submits": [3, 4], "cpu": {"user_ns": 90, "system_ns": 13, "wall_ns": 80}}
+    answer: Samples = {**PLAIN, "enqueues": [3, 4], "cpu": {"user_ns": 90, "system_ns": 13, "wall_ns": 80}}
     assert streams(answer, "latency", 8) == {"latency": [10, 20], "enqueue": [3, 4], "cpu_time": [13]}
 
 

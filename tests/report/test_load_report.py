@@ -96,7 +96,7 @@ def test_a_terminal_shows_closed_and_open_loops() -> None:
     assert OPEN in text
 
 
-@pytest.mark.parametrize(("result", "tables"), [(serving(), 5), (paced(), 5)], ids=["callers", "rates"])
+@pytest.mark.parametrize(("result", "tables"), [(serving(), 5), (paced(), 5)], ids=["clients", "rates"])
 def test_a_narrow_terminal_has_the_tables_in_parts(result: Result, tables: int) -> None:
     lines = shown(build, result, width=80)
     assert max(map(len, lines)) <= 80
@@ -131,11 +131,11 @@ def test_both_kinds_of_levels_and_one_that_failed() -> None:
 
 def test_a_level_whose_outputs_are_wrong_keeps_its_figures() -> None:
     wrong = closed("cpu-tensors", 4, 400, 10.0)
-    wrong.status, wrong.reason = "failed", "output y of caller 2 differs"
+    wrong.status, wrong.reason = "failed", "output y of client 2 differs"
     wrong.checks["outputs"] = {"verdict": "failed"}
     text = markdown(build(load_result(closed("cpu-tensors", 1, 100, 10.0), wrong, closed("cpu-tensors", 2, 100, 10.0))))
     assert "| cpu-tensors (failed) | 4 | 400 | 396–404 | – | – |" in text
-    assert "- cpu-tensors with 4 clients: failed: output y of caller 2 differs\n" in text
+    assert "- cpu-tensors with 4 clients: failed: output y of client 2 differs\n" in text
     assert "| cpu-tensors | 1 | 100% | 100 |" in text  # and are no peak
 
 

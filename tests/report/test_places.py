@@ -73,7 +73,7 @@ def test_markdown_says_it_of_every_tensor() -> None:
 
 def test_a_page_says_it_of_every_tensor() -> None:
     found = Page(build_page([with_a_copy_inside()], ["a"]))
-    assert found.text("h1") == ["An inference takes 10.0 ms with device-resident; 25.0 MB is copied inside the graph"]
+    assert found.text("h1") == ["An inference takes 10.0 ms with device-resident; Memcpy nodes copy 25.0 MB"]
     assert "Tensor memory" in found.text("h2")
     assert "25.0 MB in and 0 B out, with device-tensors; 25.0 MB more inside the graph" in found.text("dd")
     assert "1 Memcpy node copies 25.0 MB to the host in each inference." in " ".join(found.text("p"))

@@ -91,12 +91,12 @@ def test_each_fence_has_its_own_wait() -> None:
         for kind in ("run", "synchronize_outputs", "readback")
     }
     assert "def wait" not in waits["run"]
-    assert "it returns when the device is done (proved)" in waits["run"]
+    assert "it returns when the device is done (verified)" in waits["run"]
     assert (
-        "    binding.synchronize_outputs()  # proved to wait; the run by itself does not\n"
+        "    binding.synchronize_outputs()  # verified to wait; the run by itself does not\n"
         in waits["synchronize_outputs"]
     )
-    assert "    download()\n    binding.synchronize_outputs()\n" in waits["readback"]
+    assert "    copy_out()\n    binding.synchronize_outputs()\n" in waits["readback"]
     assert "def wait" not in source(DEVICE)  # the copy back waits
 
 

@@ -442,7 +442,7 @@ def inspected() -> dict[str, Any]:
         "memory": {"kind": "ep-device", "default": "Some (DEFAULT)", "host_accessible": None},
         "modes": {"cpu-tensors": None, "device-tensors": "no copies " * 20, "device-resident": "no copies " * 20},
         "placement": {"nodes": {"SomeExecutionProvider": 12345}, "cpu_operators": {"Det": 3}, "memcpy_nodes": None},
-        "not_run": "the model refuses to run with made-up inputs: " + "indices out of bounds " * 5,
+        "not_run": "the model refuses to run with synthetic inputs: " + "indices out of bounds " * 5,
         "copies": {"memcpy": [memcpy_node("matrices", "to host", ns=None)], "problem": None,
                    "islands": [island("Det", node_ns=None, memcpy_ns=None, share=None)]},
     }  # fmt: skip

@@ -1,4 +1,4 @@
-"""The timeline of a load: each caller a track, each run on it a slice, each request due a mark."""
+"""The timeline of a load: each client a track, each run on it a slice, each request due a mark."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ORIGIN = 5_000_000_000
 
 
 def whole(**arguments: Any) -> Trace:
-    """Two callers of three runs of 2 ms each, then three requests of 5 ms each, of which the second waits."""
+    """Two clients of three runs of 2 ms each, then three requests of 5 ms each, of which the second waits."""
     ends = ORIGIN + 10 * MS + np.array([2, 4, 6], np.int64) * MS
     burst = ClosedLoopBlock([ends - 2 * MS] * 2, [ends] * 2, ORIGIN + 15 * MS, 0, 1, ORIGIN + 9 * MS, round=3)
     requests = served([0, 3 * MS, 20 * MS], steady(5 * MS))
@@ -35,9 +35,9 @@ def whole(**arguments: Any) -> Trace:
     return traceformat.read(trace_json(chrome_trace([serving()], [timeline], **arguments)))
 
 
-def test_every_caller_has_a_track_with_its_runs_in_its_blocks() -> None:
+def test_every_client_has_a_track_with_its_runs_in_its_blocks() -> None:
     trace = whole()
-    (closed, *runs), opened = trace["caller 2"], trace["caller 1"][4:]
+    (closed, *runs), opened = trace["client 2"], trace["client 1"][4:]
     assert (closed.name, closed.start, closed.duration) == ("cpu-tensors with 2 clients", 9 * MS, 7 * MS)
     assert closed.args == {"round": 3, "runs": 3}
     assert [(it.name, it.start, it.duration, it.parent) for it in runs] == [
@@ -62,7 +62,7 @@ def test_a_mark_says_when_each_request_was_due() -> None:
 
 def test_of_too_many_runs_the_last_of_each_block_are_left_out_and_it_is_said() -> None:
     trace = whole(most=9)
-    assert [it.args.get("shown") for it in trace["caller 1"] if it.category == "block"] == [2, 2]
+    assert [it.args.get("shown") for it in trace["client 1"] if it.category == "block"] == [2, 2]
     assert trace.other["missing"] == [
         "of the load 4 runs and requests are left out, the last of each block, to keep the file small"
     ]
@@ -92,7 +92,7 @@ def test_the_timeline_of_a_load_says_what_its_result_says(tmp_path: Path) -> Non
     assert f"Timeline in {path}" in ran.out
     trace = traceformat.read(path.read_text())
     (result,) = map(load, (tmp_path / "out").glob("load-*/result.json"))
-    runs = [it for caller in ("caller 1", "caller 2") for it in trace[caller] if it.name == "cpu-tensors/load"]
+    runs = [it for client in ("client 1", "client 2") for it in trace[client] if it.name == "cpu-tensors/load"]
     assert sorted(it.args["request"] for it in runs) == list(range(20))
     latency = there(load_cases(result)[0].stats("latency"))
     mean = sum(it.duration + it.args["waited_us"] * 1000 for it in runs) / len(runs)

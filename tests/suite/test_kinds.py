@@ -163,7 +163,7 @@ def test_defaults_of_one_kind_are_not_for_the_others(tmp_path: Path) -> None:
 
 def test_a_mistake_is_told_with_its_line(tmp_path: Path) -> None:
     for text, message in [
-        (LOAD + "concurrency = 0", "bench.toml:5: bench[0].concurrency: 0: from 1 to 256 callers"),
+        (LOAD + "concurrency = 0", "bench.toml:5: bench[0].concurrency: 0: from 1 to 256 clients"),
         (LOAD + "concurrency = true", "bench.toml:5: bench[0].concurrency: must be a number, a list of numbers or text"),
         (LOAD + "rate = 'auto'", "bench.toml:5: bench[0].rate: auto: say what latency may be at most, such as --slo p99=20ms"),
         (LOAD + "rate = 30\nslo = '20ms'", "bench.toml:6: bench[0].slo: '20ms': name the statistic, such as p99=20ms"),

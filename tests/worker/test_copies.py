@@ -108,7 +108,7 @@ def test_a_download_that_is_late_is_seen(monkeypatch: pytest.MonkeyPatch) -> Non
 
     pair = CopyPair(1000, Faulty(wire), None, seed=1)
     monkeypatch.setattr("ortbench.worker.copies.np.array_equal", equal_then_arrive)
-    assert pair.round_trip() == "a download returned before its data were there"
+    assert pair.round_trip() == "a device to host copy returned before its data were there"
 
 
 # "cpu" is the one device name that works everywhere; "dml" and "cuda" take the same calls.

@@ -37,7 +37,7 @@ def test_a_mode_whose_fence_no_longer_waits_has_failed(library: Path, tmp_path: 
     code, result = measured(library, tmp_path / "later", config)
     assert code == BENCHMARK_FAILED
     fence = FENCES[honesty]
-    early = f"after the timed runs: the device was not done when the fence of inference ({fence}) returned"
+    early = f"after the timed runs: the device was not done when the synchronization of inference ({fence}) returned"
     for case in result.cases:
         assert (case.status, case.samples["latency"][:1] != []) == ("failed", True), case
         # A run in HOST_ACCESSIBLE memory that nobody waits for leaves its outputs unwritten, which is found first.

@@ -308,7 +308,7 @@ class SplitMode(ScriptedMode):
 
         return {**super().phases(), "inference": (fenced, BINDING, OPTIONS)}
 
-    def submits(self) -> dict[str, Split]:
+    def enqueues(self) -> dict[str, Split]:
         launch, wait = self._parts()
         return {"inference": ((launch, BINDING, OPTIONS), wait)}
 
@@ -322,9 +322,9 @@ class SplitMode(ScriptedMode):
 
 def test_when_a_call_returns_is_taken_beside_its_sample(script: Script) -> None:
     mode = SplitMode(script)
-    host = HostTime(mode.submits().get("inference"))
+    host = HostTime(mode.enqueues().get("inference"))
     samples = time_block(mode, Ranges(mode), "inference", 2, 1, script.clock, host=host)
-    assert (samples, host.submits) == ([10_002, 10_004], [301, 302])
+    assert (samples, host.enqueues) == ([10_002, 10_004], [301, 302])
     sample = ["push device-tensors/inference", "clock", "launch", "clock", "wait", "clock", "pop"]
     assert script.log == ["launch", "wait", "push device-tensors", *sample, *sample, "pop"]
 
@@ -332,7 +332,7 @@ def test_when_a_call_returns_is_taken_beside_its_sample(script: Script) -> None:
 def test_a_call_that_is_the_wait_is_timed_as_ever(script: Script) -> None:
     mode, host = SplitMode(script), HostTime(None)
     assert time_block(mode, Ranges(mode), "h2d", 2, 1, script.clock, host=host) == [101, 102]
-    assert host.submits == []
+    assert host.enqueues == []
     sample = ["push device-tensors/h2d", "clock", "h2d", "clock", "pop"]
     assert script.log == ["h2d", "push device-tensors", *sample, *sample, "pop"]
 

@@ -32,7 +32,7 @@ US = 1_000
     ],
 )
 def test_thresholds(extra: float, copies: float, noise: float, proved: bool) -> None:
-    assert verdict(extra, copies, noise).proved is proved
+    assert verdict(extra, copies, noise).verified is proved
 
 
 def test_what_is_said_of_a_proof() -> None:
@@ -65,7 +65,7 @@ def test_a_copy_is_named_before_the_noise_where_it_stands_out_of_it() -> None:
 
 
 def test_as_data() -> None:
-    assert ZeroCopy(True, "why").to_dict() == {"proved": True, "how": "why", "addresses": True}
+    assert ZeroCopy(True, "why").to_dict() == {"verified": True, "how": "why", "addresses": True}
 
 
 # Scripted modes
@@ -143,8 +143,8 @@ def test_runs_that_take_as_long_as_the_copies_do_not() -> None:
 
 
 def test_a_quarter_of_the_copies_is_the_limit() -> None:
-    assert prove((112_400,)).proved
-    assert not prove((112_500,)).proved
+    assert prove((112_400,)).verified
+    assert not prove((112_500,)).verified
 
 
 @pytest.mark.parametrize("noisy", ["shared", "resident"])
@@ -154,7 +154,7 @@ def test_noise_of_either_mode_is_doubt(noisy: str) -> None:
     bursts = (100 * US,) * (burst + 2) + (160 * US,) * (burst + 1) * 10
     times = {"shared": (100 * US,), "resident": (100 * US,), noisy: bursts}
     found = prove(times["shared"], times["resident"])
-    assert not found.proved
+    assert not found.verified
     assert "would not show in the noise: a run takes 0 ns less" in found.how
 
 
@@ -191,7 +191,7 @@ def test_in_host_memory_the_addresses_are_proof() -> None:
     ],
 )
 def test_a_run_that_is_shorter_than_a_copy_has_none(run: int, h2d: int, d2h: int, proved: bool) -> None:
-    assert alone(run, h2d, d2h, "used").proved is proved
+    assert alone(run, h2d, d2h, "used").verified is proved
 
 
 def test_what_is_said_of_a_run_without_room_for_copies() -> None:

@@ -98,7 +98,7 @@ def _chain(result: Result, own: Traits) -> Traits:
 
 
 def _load(result: Result, own: Traits) -> Traits:
-    """How callers share sessions and, where there are rates, how requests come and who serves them."""
+    """How clients share sessions and, where there are rates, how requests come and who serves them."""
     keys = ("sessions", *(("arrivals", "file", "workers") if has_rates(result) else ()))
     return {**own, **{key: result.part[key] for key in keys}}
 
@@ -202,7 +202,7 @@ def _load_changes(one: Result, other: Result) -> list[tuple[str, Any, Any]]:
     """How loads were put on that may be compared all the same."""
     return [
         ("SLO", slo_text(asked_of(one) or {}) or None, slo_text(asked_of(other) or {}) or None),
-        ("time of a level", f"{one.part['duration_s']:g} s", f"{other.part['duration_s']:g} s"),
+        ("time per load point", f"{one.part['duration_s']:g} s", f"{other.part['duration_s']:g} s"),
     ]
 
 

@@ -83,7 +83,7 @@ def headline(result: Result) -> str:
     if not copies_inside(result) or not _is_measured(result):
         return said
     moved = bytes_inside(result)
-    return f"{said}; {'more' if moved is None else size(moved)} is copied inside the graph"
+    return f"{said}; Memcpy nodes copy {'more' if moved is None else size(moved)}"
 
 
 _HEADLINES: dict[str, Callable[[Result], str]] = {

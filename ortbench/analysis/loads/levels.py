@@ -14,7 +14,7 @@ from ortbench.model.modes import LATENCY, THROUGHPUT, UTILISATION, mode_of
 from ortbench.model.result import OK, Case, Result
 from ortbench.model.schema import Knee, LoadBlock, LoadSetup, SloRate
 
-CONCURRENCY, RATE = "concurrency", "rate"  # what a load point is of: so many callers, or so many requests a second
+CONCURRENCY, RATE = "concurrency", "rate"  # what a load point is of: so many clients, or so many requests a second
 P50 = "p50"  # what the median is called too
 STATISTICS = (
     THROUGHPUT,
@@ -24,7 +24,7 @@ STATISTICS = (
     "mean",
 )  # that may be compared; the largest of all says nothing that comes again
 FEWEST_BLOCKS = 3  # of which an interval is made
-FULL = 0.98  # from which busy share of the callers on a queue grows as long as requests come
+FULL = 0.98  # from which busy share of the clients on a queue grows as long as requests come
 
 Interval = tuple[float, float]
 
@@ -91,7 +91,7 @@ def measured(result: Result, kind: str, mode: str | None = None) -> list[Case]:
 
 
 def is_full(case: Case) -> bool:
-    """Whether the callers of an open loop were busy all the time: its waits grow with how long it lasts."""
+    """Whether the clients of an open loop were busy all the time: its waits grow with how long it lasts."""
     return (case.value(UTILISATION) or 0.0) >= FULL
 
 
@@ -207,7 +207,7 @@ def paired_reach(ratios: Sequence[float]) -> float | None:
     return None if len(ratios) < FEWEST_BLOCKS else math.exp(_half([*map(math.log, ratios)]))
 
 
-WORTH = 0.05  # by what share a level must bring more runs/s than those below it to be worth its callers
+WORTH = 0.05  # by what share a level must bring more inf/s than those below it to be worth its clients
 
 
 def knee_of(cases: Sequence[Case]) -> Knee | None:

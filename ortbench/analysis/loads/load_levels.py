@@ -1,9 +1,9 @@
 """Load points: from when runs started and ended to the figures of a case. Pure.
 
-**Closed loop.** A block counts from the moment at which every caller has done its first run. Of each caller it counts up to
+**Closed loop.** A block counts from the moment at which every client has done its first run. Of each client it counts up to
 the first run that ends after the measured time; all the others are busy until then (`ortbench.worker.load.calling` sees to that).
-Both ends are ends of runs of its own, so no part of a run is counted: a caller's rate is its runs by the time from the one
-end to the other, and that of all is the sum over callers. The interval is over blocks.
+Both ends are ends of runs of its own, so no part of a run is counted: a client's rate is its runs by the time from the one
+end to the other, and that of all is the sum over clients. The interval is over blocks.
 
 **Open loop.** Latency and queue delay count from when a request was due. What was not begun when one was cut off has waited at
 least until then, and counts as that.
@@ -44,25 +44,25 @@ if TYPE_CHECKING:
 
     Moments = NDArray[np.int64]
 
-LATE_NS = 100_000  # a request is late if it was issued so long after it was due, or after a caller was free, if that was later
+LATE_NS = 100_000  # a request is late if it was issued so long after it was due, or after a client was free, if that was later
 _PARTS = 8  # of an open loop that goes on at one stretch, at most
 _PART = 20  # requests in each of them, at least
-LOCK_MATTERS = 0.03  # share of the callers' time above which it is said that they waited for Python's lock
+LOCK_MATTERS = 0.03  # share of the clients' time above which it is said that they waited for the GIL
 
 
 @dataclass(frozen=True)
 class ClosedLoopBlock:
     """A block of a closed loop."""
 
-    # starts, ends: of the runs of each caller, ns
+    # starts, ends: of the runs of each client, ns
     starts: Sequence[Moments]
     ends: Sequence[Moments]
     until_ns: int  # the end of the measured time
     # cpu_ns, wall_ns: CPU time of all worker processes, and time by the clock
     cpu_ns: int
     wall_ns: int
-    begin_ns: int = 0  # when the callers began
-    # how many callers were seen waiting for Python's lock, and how many were looked at; None where nobody looked
+    begin_ns: int = 0  # when the clients began
+    # how many clients were seen waiting for the GIL, and how many were looked at; None where nobody looked
     lock: tuple[int, int] | None = None
     round: int = 0  # in which it was taken, from 0
 
@@ -74,7 +74,7 @@ class ClosedLoopBlock:
 
 @dataclass(frozen=True)
 class Counted:
-    """What of a block counts: latencies in ns of each caller, runs per second, runs of each caller, and from when to when, ns."""
+    """What of a block counts: latencies in ns of each client, runs per second, runs of each client, and from when to when, ns."""
 
     latencies: list[Moments]
     throughput: float | None
@@ -83,7 +83,7 @@ class Counted:
 
 
 def counted(burst: ClosedLoopBlock) -> Counted:
-    """What of a block counts; nothing where a caller had no run."""
+    """What of a block counts; nothing where a client had no run."""
     import numpy as np
 
     nothing: Counted = Counted([np.empty(0, np.int64) for _ in burst.ends], None, [0 for _ in burst.ends])
@@ -163,7 +163,7 @@ def _closed(case: Case, bursts: Sequence[ClosedLoopBlock]) -> None:
     if not rates or not every.size:
         if case.reason is None:
             case.status = FAILED
-            case.reason = "some callers got no run beside the others: they are served unfairly"
+            case.reason = "some clients completed no inference while others did: the EP does not serve them equally"
         return
     case.put(THROUGHPUT, sum(rates) / len(rates), rate_interval(rates))
     case.metrics[LATENCY] = summarise(every, [block["n"] for block in case.load_blocks or ()])
@@ -198,7 +198,7 @@ def _open(case: Case, taken: LoadSamples) -> None:
     inside = cycle_interval(waits, np.concatenate([it.anew for it in stretches]))
     case.queue_delay_ci95 = None if inside is None else [max(0, round(inside[0])), round(inside[1])]
     case.put(LATE_SHARE, float((late > LATE_NS).mean()))
-    case.put(UTILISATION, float(took.sum()) / (stretches[0].callers * lasted))
+    case.put(UTILISATION, float(took.sum()) / (stretches[0].clients * lasted))
     _put_host(case, stretches)
     if taken.slo is not None:
         all_served = all(it.cutoff_ns is None for it in stretches)
@@ -267,21 +267,21 @@ class Requests:
     """A stretch of an open loop: each request that was due, in order, ns from the beginning on, shape (n,)."""
 
     due: Moments  # when it was
-    free: Moments  # from when on the caller that served it was
+    free: Moments  # from when on the client that served it was
     # start, end: of its run. All three are shorter than `due` where the stretch was cut off.
     start: Moments
     end: Moments
     cutoff_ns: int | None  # when it was cut off; None where all were served
-    callers: int  # that served it
+    clients: int  # that served it
     # cpu_ns, wall_ns: CPU time of all worker processes, and time by the clock
     cpu_ns: int
     wall_ns: int
-    # how many callers were seen waiting for Python's lock, and how many were looked at; None where nobody looked
+    # how many clients were seen waiting for the GIL, and how many were looked at; None where nobody looked
     lock: tuple[int, int] | None = None
     begin_ns: int = 0  # when it began
     round: int = 0  # in which it was taken, from 0
     from_ns: int = 0  # from when on it counts
-    caller: Moments | None = None  # which one served it, from 0
+    client: Moments | None = None  # which one served it, from 0
 
     @property
     def waits(self) -> Moments:
@@ -295,7 +295,7 @@ class Requests:
 
     @property
     def late(self) -> Moments:
-        """How late each was issued although a caller was free, ns."""
+        """How late each was issued although a client was free, ns."""
         import numpy as np
 
         served = self.start.size
@@ -320,7 +320,7 @@ class Requests:
         if self.due.size <= count:
             return self
         left = {key: getattr(self, key)[count:] for key in ("due", "free", "start", "end")}
-        left["caller"] = None if self.caller is None else self.caller[count:]
+        left["client"] = None if self.client is None else self.client[count:]
         return replace(self, **left, from_ns=int(self.due[count - 1]) if count else self.from_ns)
 
     def _from_due(self, moments: Moments) -> Moments:
@@ -349,7 +349,7 @@ def _of_burst(mode: str, name: str, burst: ClosedLoopBlock) -> timeline.LoadBloc
     import numpy as np
 
     runs = [
-        timeline.CallerRuns(starts, ends, np.arange(starts.size))
+        timeline.ClientRuns(starts, ends, np.arange(starts.size))
         for starts, ends in zip(burst.starts, burst.ends, strict=True)
     ]
     return timeline.LoadBlock(mode, name, burst.round, burst.begin_ns, burst.end_ns - burst.begin_ns, runs)
@@ -360,11 +360,11 @@ def _of_stretch(mode: str, name: str, requests: Requests) -> timeline.LoadBlock:
 
     begin, served = requests.begin_ns, requests.start.size
     numbers = np.arange(served)
-    caller = np.zeros(served, np.int64) if requests.caller is None else requests.caller
+    client = np.zeros(served, np.int64) if requests.client is None else requests.client
     runs = []
-    for number in range(requests.callers):
-        own = numbers[caller == number]
-        runs.append(timeline.CallerRuns(requests.start[own] + begin, requests.end[own] + begin, own))
+    for number in range(requests.clients):
+        own = numbers[client == number]
+        runs.append(timeline.ClientRuns(requests.start[own] + begin, requests.end[own] + begin, own))
     start = begin + requests.from_ns
     last = max(int(requests.end.max(initial=0)), int(requests.due.max(initial=0)))
     return timeline.LoadBlock(mode, name, requests.round, start, begin + last - start, runs, requests.due + begin)

@@ -127,7 +127,7 @@ def rate_interval(rates: Sequence[float]) -> tuple[float, float] | None:
 
 
 def fairness(counts: Sequence[int]) -> float | None:
-    """Jain's index of the callers' runs, from 1/n (one has all) to 1 (all have as many); None without any.
+    """Jain's index of the clients' runs, from 1/n (one has all) to 1 (all have as many); None without any.
 
     Jain, Chiu and Hawe, DEC Research Report TR-301 (1984).
     """

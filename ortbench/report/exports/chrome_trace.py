@@ -43,7 +43,7 @@ def chrome_trace(
     missing = [words for timeline in timelines for words in timeline.missing]
     taken = sum(block.size for timeline in timelines for block in timeline.blocks)
     timelines = [
-        replace(it, blocks=list(_thinned(it.blocks, most / taken))) if taken > most else it for it in timelines
+        replace(it, blocks=list(_downsampled(it.blocks, most / taken))) if taken > most else it for it in timelines
     ]
     shown = sum(len(block.starts_ns) + len(block.steps_ns) for timeline in timelines for block in timeline.blocks)
     if shown < taken:
@@ -101,7 +101,7 @@ def _visible(value: Any) -> Any:
     return [_visible(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
-def _thinned(blocks: Sequence[TimedBlock], share: float) -> Iterator[TimedBlock]:
+def _downsampled(blocks: Sequence[TimedBlock], share: float) -> Iterator[TimedBlock]:
     """Blocks of which only some still have their samples: at any time at most this share of each phase's."""
     seen: Counter[tuple[str, str]] = Counter()
     kept: Counter[tuple[str, str]] = Counter()
@@ -314,21 +314,21 @@ def add_load(process: Process, blocks: Sequence[LoadBlock], most: int) -> int:
     share = min(1.0, most / taken) if taken else 1.0
     left_out = 0
     due = process.track(DUE) if any(len(block.due_ns) for block in blocks) else 0
-    callers = [process.track(f"caller {it + 1}") for it in range(max((len(block.runs) for block in blocks), default=0))]
+    clients = [process.track(f"client {it + 1}") for it in range(max((len(block.runs) for block in blocks), default=0))]
     for block in blocks:
         shown = [int(len(it.starts_ns) * share) for it in block.runs]
         moments = int(len(block.due_ns) * share)
         left_out += block.size - sum(shown) - moments
         for number, at_ns in enumerate(block.due_ns[:moments]):
             process.mark(due, "due", "due", int(at_ns), request=number, level=block.name)
-        for caller, count in enumerate(shown):
-            _add_runs(process, callers[caller], block, caller, count)
+        for client, count in enumerate(shown):
+            _add_runs(process, clients[client], block, client, count)
     return left_out
 
 
-def _add_runs(process: Process, track: int, block: LoadBlock, caller: int, count: int) -> None:
-    """A block on the track of a caller, and in it the first of its runs."""
-    runs = block.runs[caller]
+def _add_runs(process: Process, track: int, block: LoadBlock, client: int, count: int) -> None:
+    """A block on the track of a client, and in it the first of its runs."""
+    runs = block.runs[client]
     args: dict[str, Any] = {"round": block.round, "runs": len(runs.starts_ns)}
     if count < len(runs.starts_ns):
         args["shown"] = count

@@ -93,8 +93,8 @@ def _outcome_of_case(group: str, case: Case) -> Outcome:
 
 def _costs(case: Case) -> list[str]:
     """What a run costs besides its time, as far as it is known."""
-    submit, spent, joules = case.median(ENQUEUE), cpu_time_ns(case), case.value(ENERGY)
-    found = [] if submit is None else [f"enqueue {duration(submit)}"]
+    enqueue, spent, joules = case.median(ENQUEUE), cpu_time_ns(case), case.value(ENERGY)
+    found = [] if enqueue is None else [f"enqueue {duration(enqueue)}"]
     found += [] if spent is None else [f"CPU time {duration(spent)}"]
     found += [f"{side} memory {size(held)}" for side in MEMORY_SIDES if (held := figure(case, side)) is not None]
     return found if joules is None else [*found, f"energy/run {energy(joules)}"]
@@ -130,7 +130,7 @@ def _outcome_of_level(group: str, level: Case) -> Outcome:
     latency, inside = latency_of(level), level.metrics[THROUGHPUT].ci95
     sure = "" if inside is None else f" (95 %: {rate(inside[0])} to {rate(inside[1])})"
     tails = f"p50 {duration(latency.median)}, p99 {duration(latency.p99)}"
-    text = f"{rate(rate_of(level))} runs/s{sure}, {tails}, of {latency.n} runs"
+    text = f"{rate(rate_of(level))} inf/s{sure}, {tails}, of {latency.n} inferences"
     return Outcome(group, name, PASSED, text, latency.median / 1e9)
 
 

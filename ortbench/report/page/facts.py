@@ -236,7 +236,7 @@ def overview(results: Sequence[Result], names: Sequence[str]) -> Overview:
 
 
 def _loads(results: Sequence[Result], names: Sequence[str]) -> Table:
-    """A row for each load: the most runs/s, with which mode and how many callers, and the highest rate that keeps the SLO."""
+    """A row for each load: the most runs/s, with which mode and how many clients, and the highest rate that keeps the SLO."""
     headed = (
         Column("result", Kind.NAME),
         *columns(Kind.NUMBER, "peak inf/s", "mode", "clients", "highest rate in SLO"),

@@ -119,8 +119,8 @@ def _about(plan: Plan, found: Program, command: Sequence[str]) -> str:
     said = [
         _DO.get(plan.work.whole, MODES_DO)[mode],
         f"Assumes {_assumed(plan, mode)}.",
-        f"Needs {', '.join(needs)}; what waits for the device was proved with onnxruntime "
-        f"{found['session']['onnxruntime']}, and can be another thing with another version or device.",
+        f"Needs {', '.join(needs)}; the synchronization was verified with onnxruntime "
+        f"{found['session']['onnxruntime']}: verify it again with another version or device.",
     ]
     paragraphs = [textwrap.fill(text, _WIDTH, break_long_words=False) for text in said]
     by = f"Written by ortbench {__version__}: {visible(' '.join(command))}"

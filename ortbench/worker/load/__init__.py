@@ -1,1 +1,1 @@
-"""A load: callers that each have a mode object of their own, in threads of this worker."""
+"""A load: clients that each have a mode object of their own, in threads of this worker."""

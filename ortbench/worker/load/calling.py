@@ -1,13 +1,13 @@
-"""What callers do in a closed loop and in an open one.
+"""What clients do in a closed loop and in an open one.
 
 In a closed loop each starts the next inference when the last is done, until all have done so for long enough. Nobody stops
-before everybody has a run that ended after the end of the measured time: what is taken into account of a caller ends with
-the first such run of its own, and until then all the others are busy too. Callers in several processes are held together
+before everybody has a run that ended after the end of the measured time: what is taken into account of a client ends with
+the first such run of its own, and until then all the others are busy too. Clients in several processes are held together
 by a board, a byte for each and one more, which all of them see.
 
-In an open loop requests are due at moments that were made beforehand, and callers serve them in their order. They take turns
+In an open loop requests are due at moments that were made beforehand, and clients serve them in their order. They take turns
 as leader and followers (Schmidt and others, Leader/Followers, 2000): the one that has the turn waits for the next moment by
-itself, hands on the turn and runs. So nothing lies between the moment at which a request is due and its run if a caller is
+itself, hands on the turn and runs. So nothing lies between the moment at which a request is due and its run if a client is
 free: no queue between threads, and nobody to be woken by somebody else.
 """
 
@@ -26,17 +26,17 @@ from ortbench.core.errors import one_line
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ortbench.worker.load.callers import Seat
+    from ortbench.worker.load.clients import Seat
 
 
-# An EP may serve callers so unfairly that some get no run: how much longer than they measure others call for them.
+# An EP may serve clients so unfairly that some get no run: how much longer than they measure others call for them.
 _PATIENCE_NS, _PATIENCE = 10_000_000_000, 10
 _NEAR_NS = 500_000  # before a moment that is waited for: from there on the wait is in short steps
 
 
 @dataclass
 class Runs:
-    """The runs of a caller: when they started and ended, ns; `error`: what ended it, in words."""
+    """The runs of a client: when they started and ended, ns; `error`: what ended it, in words."""
 
     starts: list[int] = field(default_factory=list)
     ends: list[int] = field(default_factory=list)
@@ -44,9 +44,9 @@ class Runs:
 
 
 def keep_calling(seat: Seat, number: int, board: MutableSequence[int], at_ns: int, until_ns: int, least: int) -> Runs:
-    """Call until every caller on the board has called for long enough, each `least` times and until `until_ns`.
+    """Call until every client on the board has called for long enough, each `least` times and until `until_ns`.
 
-    The board has a byte for each caller, all 0 at the beginning, and a last one for whoever fails.
+    The board has a byte for each client, all 0 at the beginning, and a last one for whoever fails.
     """
     found, clock, count = Runs(), time.perf_counter_ns, len(board) - 1
     latest_ns = until_ns + max(_PATIENCE_NS, _PATIENCE * (until_ns - at_ns))
@@ -82,18 +82,18 @@ def keep_calling(seat: Seat, number: int, board: MutableSequence[int], at_ns: in
 
 
 def wait_until(at_ns: int) -> None:
-    """Wait for a moment of `time.perf_counter_ns`, and let others have Python's lock meanwhile."""
+    """Wait for a moment of `time.perf_counter_ns`, and let others have the GIL meanwhile."""
     while (left := at_ns - time.perf_counter_ns()) > 0:
         time.sleep((left - _NEAR_NS) / 1e9 if left > _NEAR_NS else 0)
 
 
-# Before a moment: a sleep ends late by less, and nobody waits longer for Python's lock, which it holds.
+# Before a moment: a sleep ends late by less, and nobody waits longer for the GIL, which it holds.
 _SPIN_NS = 150_000
 _SLICE_NS = 200_000_000  # the longest sleep, after which it is seen whether the level goes on
 
 
 class ThreadTurn:
-    """The turn to take the next request, for callers of one process: only who is inside has it. Once it is stopped nobody is to
+    """The turn to take the next request, for clients of one process: only who is inside has it. Once it is stopped nobody is to
     take another one."""
 
     def __init__(self) -> None:
@@ -117,7 +117,7 @@ class ThreadTurn:
 
 
 class ProcessTurn:
-    """For callers of several processes: the lock of a file, which holds the number; the system lets go of one whose
+    """For clients of several processes: the lock of a file, which holds the number; the system lets go of one whose
     process dies."""
 
     def __init__(self, path: Path) -> None:
@@ -156,7 +156,7 @@ Turn = ThreadTurn | ProcessTurn
 
 @dataclass
 class Served(Runs):
-    """The same of requests, with their numbers and when the caller was free for each, ns."""
+    """The same of requests, with their numbers and when the client was free for each, ns."""
 
     numbers: list[int] = field(default_factory=list)
     free: list[int] = field(default_factory=list)
@@ -164,7 +164,7 @@ class Served(Runs):
 
 def serve(seat: Seat, turn: Turn, due: Sequence[int], at_ns: int, cutoff_ns: int) -> Served:
     """Serve requests until there are no more: when each is due is ns of `time.perf_counter_ns`, ascending. From `at_ns` on the
-    caller is free, and none is begun after `cutoff_ns`."""
+    client is free, and none is begun after `cutoff_ns`."""
     found, clock, count, free = Served(), time.perf_counter_ns, len(due), at_ns
     listening, push, pop = seat.ranges.listening, seat.ranges.push, seat.ranges.pop
     attributes = seat.ranges.sample["latency"]

@@ -1,4 +1,4 @@
-"""Requests of a load: have callers, have them call in a closed or an open loop, let them go."""
+"""Requests of a load: have clients, have them call in a closed or an open loop, let them go."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 from ortbench.core.int_codec import pack, unpack
 from ortbench.worker.inputs import model_file
-from ortbench.worker.load.callers import Callers, Seat, waiting_place
 from ortbench.worker.load.calling import ProcessTurn, Runs, Served, ThreadTurn, Turn, keep_calling, serve
+from ortbench.worker.load.clients import Clients, Seat, waiting_place
 from ortbench.worker.timing import cpu_ns, no_garbage_collection
 
 if TYPE_CHECKING:
@@ -23,12 +23,12 @@ _LEAD_NS = 5_000_000  # from when threads are asked to when they begin
 R = TypeVar("R", bound=Runs)
 
 
-def load_callers(state: State, mode: str, count: int, own: bool = False, first: int = 0) -> protocol.LoadCallers:
-    """Have callers of a mode; those that are there stay. The first one's number among all is `first`."""
-    if state.callers is None:
-        state.callers = Callers(state.opened, own, first)
-    state.callers.add(mode, count)
-    return {"threads": state.callers.natives, "lock": waiting_place()}
+def load_clients(state: State, mode: str, count: int, own: bool = False, first: int = 0) -> protocol.LoadClients:
+    """Have clients of a mode; those that are there stay. The first one's number among all is `first`."""
+    if state.clients is None:
+        state.clients = Clients(state.opened, own, first)
+    state.clients.add(mode, count)
+    return {"threads": state.clients.natives, "lock": waiting_place()}
 
 
 def load_closed(
@@ -40,12 +40,12 @@ def load_closed(
     at_ns: int | None = None,
     board: str | None = None,
 ) -> protocol.LoadRuns:
-    """Have callers call for a while, and check what each was left with.
+    """Have clients call for a while, and check what each was left with.
 
     Args:
         mode, count: of those that are there, so many.
         duration_ns: for so long, and `least` runs each.
-        at_ns, board: when to begin, and the file that holds callers together, where others are in other processes.
+        at_ns, board: when to begin, and the file that holds clients together, where others are in other processes.
     """
     places = bytearray(count + 1) if board is None else _board(Path(board))
 
@@ -58,13 +58,13 @@ def load_closed(
 def load_open(
     state: State, mode: str, count: int, due: str, cutoff_ns: int, at_ns: int | None = None, turn: str | None = None
 ) -> protocol.LoadServed:
-    """Have callers serve requests, and check what each was left with.
+    """Have clients serve requests, and check what each was left with.
 
     Args:
         mode, count: of those that are there, so many.
         due: packed, ns from the beginning on.
         cutoff_ns: from the beginning on; no request is begun after that.
-        at_ns, turn: when to begin, and the file by which callers take turns, where others are in other processes.
+        at_ns, turn: when to begin, and the file by which clients take turns, where others are in other processes.
     """
     offsets = unpack(due)
     shared: Turn = ThreadTurn() if turn is None else ProcessTurn(Path(turn))
@@ -78,27 +78,27 @@ def load_open(
 
 
 def load_end(state: State) -> dict[str, object]:
-    if state.callers is not None:
-        state.callers.close()
-        state.callers = None
+    if state.clients is not None:
+        state.clients.close()
+        state.clients = None
     return {}
 
 
 def _together(
     state: State, mode: str, count: int, at_ns: int | None, make_call: Callable[[int], Callable[[Seat, int], R]]
 ) -> tuple[list[R], protocol.LoadRuns]:
-    """Have each caller do something in its thread, all from the same moment on: what they give, and the answer.
+    """Have each client do something in its thread, all from the same moment on: what they give, and the answer.
 
-    `make_call` is given that moment, and gives what is done: with what a caller has, and its number among all.
+    `make_call` is given that moment, and gives what is done: with what a client has, and its number among all.
     """
-    callers = state.callers
-    assert callers is not None, "no caller was asked for"
+    clients = state.clients
+    assert clients is not None, "no clients were prepared"
     begin = time.perf_counter_ns() + _LEAD_NS if at_ns is None else at_ns
-    call, seats = make_call(begin), callers.seats(mode, count)
+    call, seats = make_call(begin), clients.seats(mode, count)
     with no_garbage_collection():
         before, start = sum(cpu_ns()), time.perf_counter_ns()
         asked: list[Future[R]] = [
-            callers.thread(it).submit(call, seat, callers.first + it) for it, seat in enumerate(seats)
+            clients.thread(it).submit(call, seat, clients.first + it) for it, seat in enumerate(seats)
         ]
         found = [it.result() for it in asked]
         end, after = time.perf_counter_ns(), sum(cpu_ns())
@@ -114,12 +114,12 @@ def _together(
 
 
 def _differs(state: State, seats: Sequence[Seat]) -> str | None:
-    """What is wrong with what callers were left with, in words; None where it is what a plain run of their inputs gives."""
+    """What is wrong with what clients were left with, in words; None where it is what a plain run of their inputs gives."""
     request = state.opened.request
     for seat in seats:
         wrong = seat.differs(request.rtol, request.atol)
         if wrong is not None:
-            return f"caller {seat.number + 1}: {wrong}{model_file.sentence(state.opened.path)}"
+            return f"client {seat.number + 1}: {wrong}{model_file.sentence(state.opened.path)}"
     return None
 
 

@@ -76,7 +76,7 @@ class Mode(ABC):
         """What can be timed, each fenced at its end: ``latency``, whole inferences, and its parts where it has any. A copy
         of no bytes is none."""
 
-    def submits(self) -> dict[str, Split]:
+    def enqueues(self) -> dict[str, Split]:
         """Of the phases whose runs end with a fence that waits behind the call: the two apart. None where the run waits."""
         return {}
 
@@ -201,7 +201,7 @@ def then(call: Copy, wait: Copy | None) -> Copy:
 
 
 def fence_step(fence: Fence | None) -> list[Step]:
-    return [] if fence is None or fence.wait is None else [(f"fence ({fence.kind})", fence.wait)]
+    return [] if fence is None or fence.wait is None else [(f"sync ({fence.kind})", fence.wait)]
 
 
 def timed(call: Copy) -> TimedCall:

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 class Followed(NamedTuple):
     """Whether outputs followed inputs; what differs where they did not (None where it could not be tried); the evidence."""
 
-    proved: bool
+    verified: bool
     wrong: str | None
     how: str
 
@@ -172,7 +172,7 @@ class BoundMode(OneAtATime, SingleMode):
     def phases(self) -> dict[str, TimedCall]:
         return {LATENCY: self._fenced_run()}
 
-    def submits(self) -> dict[str, Split]:
+    def enqueues(self) -> dict[str, Split]:
         wait, mode = self.fence.wait, MODES[self.name]
         call = self._run, self._native_binding, self._options
         return {} if wait is None else {mode.timed_as("inference"): (call, wait)}
@@ -229,20 +229,20 @@ class BoundMode(OneAtATime, SingleMode):
         found = []
         if self.external is not None:
             prove = partial(self._prove_external, self.external, rtol, atol)
-            found.append(Proof("external", "proving that external memory is not copied", prove))
+            found.append(Proof("external", "verifying that external memory is not copied", prove))
         if self.graph_id is not None:
-            found.append(Proof("graph", "proving that a graph is replayed", partial(self._prove_replay, rtol, atol)))
+            found.append(Proof("graph", "verifying that a graph is replayed", partial(self._prove_replay, rtol, atol)))
         return found
 
     def _prove_external(self, external: ExternalInputs, rtol: float | None, atol: float | None) -> schema.External:
         """Whether runs read the memory of another library. Raises `WrongOutputs`: they do not."""
         if not external.same_addresses():
-            return {**external.describe(), "proved": False, "how": "the bound addresses are not the library's"}
+            return {**external.describe(), "verified": False, "how": "the bound addresses are not the library's"}
         found = self.follows(external.write, rtol, atol)
         if found.wrong is not None:
             raise WrongOutputs(f"{found.wrong} (after inputs were written through {self._model.target.input_memory})")
         how = f"the addresses are the library's; {found.how}"
-        return {**external.describe(), "proved": found.proved, "how": how}
+        return {**external.describe(), "verified": found.verified, "how": how}
 
     def _prove_replay(self, rtol: float | None, atol: float | None) -> schema.Graph:
         """Whether runs are replays, and replays see what is written to the inputs in place. Raises `Unsupported`: nothing was
@@ -253,7 +253,7 @@ class BoundMode(OneAtATime, SingleMode):
         found = self.follows(self.write_inputs, rtol, atol)
         if found.wrong is not None:
             raise WrongOutputs(f"{found.wrong} (a replay after its inputs were written in place)")
-        return {"id": self.graph_id, "proved": found.proved, "how": found.how}
+        return {"id": self.graph_id, "verified": found.verified, "how": found.how}
 
     def follows(self, write: Callable[[dict[str, Array]], object], rtol: float | None, atol: float | None) -> Followed:
         """Run on other inputs, written to where those that are bound are, and compare with a plain run; puts the inputs back.

@@ -245,7 +245,7 @@ class AsyncMode(BoundMode):
 
         return {LATENCY: (burst, self._native_binding, self._options)}
 
-    def submits(self) -> dict[str, Split]:
+    def enqueues(self) -> dict[str, Split]:
         call, wait = (self._launches(), self._native_binding, self._options), self.fence.wait
         return {} if wait is None else {LATENCY: (call, wait)}
 
@@ -326,7 +326,7 @@ class HostAccessibleMode(BoundMode):
 
     def proofs(self, rtol: float | None, atol: float | None, others: Mapping[str, Mode]) -> Sequence[Proof]:
         prove = partial(self._prove_zero_copy, others, rtol, atol)
-        return [Proof("zero_copy", "proving zero-copy", prove), *super().proofs(rtol, atol, others)]
+        return [Proof("zero_copy", "verifying zero-copy", prove), *super().proofs(rtol, atol, others)]
 
     def _prove_zero_copy(self, others: Mapping[str, Mode], rtol: float | None, atol: float | None) -> ZeroCopy:
         provider, target = self._model.provider, self._model.target

@@ -335,7 +335,7 @@ class PipelinedMode(SingleMode):
             found["d2h"] = (download, None, None)
         return {phase: found[phase] for phase in PHASE_NAMES if phase in found}
 
-    def submits(self) -> dict[str, Split]:
+    def enqueues(self) -> dict[str, Split]:
         first = self._buffers[0]
         return {} if first.wait is None else {"inference": ((lambda _a, _b: first.launch(), None, None), first.wait)}
 
@@ -344,12 +344,12 @@ class PipelinedMode(SingleMode):
         first = self._buffers[0]
         found: list[Step] = [("run", first.launch)]
         if first.wait is not None:
-            found.append((f"fence ({self.fence.kind})", first.wait))
+            found.append((f"sync ({self.fence.kind})", first.wait))
         if self.upload_fence is not None:
             upload: Step = ("h2d", lambda: self._send_in(first, first.loaded))
-            found = [upload, (f"fence ({STREAM})", first.uploaded.wait), *found]
+            found = [upload, (f"sync ({STREAM})", first.uploaded.wait), *found]
         if self.download_fence is not None:
-            found += [("d2h", lambda: self._send_out(first)), (f"fence ({STREAM})", first.downloaded.wait)]
+            found += [("d2h", lambda: self._send_out(first)), (f"sync ({STREAM})", first.downloaded.wait)]
         return found
 
     def bound(self) -> tuple[list[Bound], list[Bound]]:

@@ -94,7 +94,7 @@ def prove(
 
 
 def _left(trial: Trial, left: int) -> str:
-    return f"after {trial.burst} run(s) and this fence {left / 1000:.1f} µs were left to wait for"
+    return f"after {trial.burst} run(s) and this call {left / 1000:.1f} µs of work were left"
 
 
 def _reading(by_token: bool) -> str:
@@ -135,11 +135,11 @@ class _Work:
         if known.kind == READBACK:
             wait: Call | None = token or self.readback
             left = 0 if token is None or trial.still_ordered(token) else None
-            how = f"{_reading(known.by_token)}, as was proved and is confirmed here"
+            how = f"{_reading(known.by_token)}, verified before and confirmed here"
         else:
             wait = dict(self.candidates)[known.kind]
             left = trial.still_left(wait, token)
-            how = "" if left is None else f"as was proved; confirmed here: {_left(trial, left)}"
+            how = "" if left is None else f"verified before; confirmed here: {_left(trial, left)}"
         if left is None:
             return None
         cost = 0 if wait is None else trial.cost(wait)

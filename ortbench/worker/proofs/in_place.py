@@ -51,12 +51,12 @@ Call = Callable[[], object]
 class ZeroCopy:
     """The verdict: nothing is copied, how that was found, and whether runs use the addresses that were bound."""
 
-    proved: bool
+    verified: bool
     how: str
     addresses: bool = True
 
     def to_dict(self) -> schema.ZeroCopy:
-        return {"proved": self.proved, "how": self.how, "addresses": self.addresses}
+        return {"verified": self.verified, "how": self.how, "addresses": self.addresses}
 
 
 def prove_zero_copy(
@@ -140,9 +140,9 @@ def alone(run_ns: float, h2d_ns: float, d2h_ns: float, used: str) -> ZeroCopy:
 
 def all_of(found: Sequence[ZeroCopy]) -> ZeroCopy:
     """The verdict on several parts of a session: one that is not proved counts for all."""
-    decisive = [part for part in found if not part.proved] or found
+    decisive = [part for part in found if not part.verified] or found
     how = "; ".join(part.how for part in decisive)
-    return ZeroCopy(all(part.proved for part in found), how, all(part.addresses for part in found))
+    return ZeroCopy(all(part.verified for part in found), how, all(part.addresses for part in found))
 
 
 def _copies_ns(copies: tuple[Call, Call] | None, clock: Callable[[], int]) -> tuple[int, int]:

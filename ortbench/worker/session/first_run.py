@@ -112,7 +112,7 @@ def run_error(
 ) -> OrtbenchError:
     """What a run that failed raised, in words, with the dimensions that were set to 1; for the arguments see `make_data`."""
     ones = f", where {', '.join(guessed)} {'are' if len(guessed) > 1 else 'is'} 1" if guessed else ""
-    made_up = [] if request.path else [f"made-up inputs{ones} ({ways_out})"]
+    made_up = [] if request.path else [f"synthetic inputs{ones} ({ways_out})"]
     given = [f"--run-config {key}={value}" for key, value in target.run_config.items()] + made_up
     hint = f" with {' and '.join(given)}" if given else ""
     if type(error).__name__ == "InvalidArgument":

@@ -306,7 +306,7 @@ def _chart(result: Result, rates: bool, slo: Slo | None) -> Chart | None:
     what = "items a second" if rates else f"the {statistic or 'median'} time of a call"
     each = "each mode and size of the other dimensions" if any(it.of for it in curves) else "each mode"
     marked = "; the best shape of each mode has a ring" if any(it.best is not None for it in curves) else ""
-    limit = "; a level line is the limit that is to be kept" if slo is not None else ""
+    limit = "; the horizontal line is the SLO" if slo is not None else ""
     rows = tuple(
         (name, *(NOTHING if (it := curve.values[at]) is None else show(it[0]) for curve in curves))
         for at, name in enumerate(places.names)

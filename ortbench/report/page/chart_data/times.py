@@ -327,7 +327,9 @@ def over_time(title: str, series: Series) -> Chart:
         span=(max(low - room, 0), high + room),  # so that a step of some percent is seen
         uprights=tuple(uprights),
     )
-    steps = "; level lines are the medians between steps, upright ones the steps" if series.steps else ""
+    steps = (
+        "; horizontal lines are medians between change points, vertical lines the change points" if series.steps else ""
+    )
     return Chart(
         title,
         f"A line of the median of each result over time, in a band of its 95 % interval{steps}.",

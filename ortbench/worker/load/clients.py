@@ -1,5 +1,5 @@
-"""The callers of a load: a thread each, with inputs, bindings and buffers of their own, in one session or in one each;
-and where they wait for Python's lock, as the Linux kernel sees it.
+"""The clients of a load: a thread each, with inputs, bindings and buffers of their own, in one session or in one each;
+and where they wait for the GIL, as the Linux kernel sees it.
 
 A thread that waits for the lock sleeps in a futex at an address inside the interpreter's own state. That address is found
 out by having a thread want the lock while this one has it and looks where the other sleeps: calls by `ctypes.PyDLL` keep
@@ -33,15 +33,15 @@ if TYPE_CHECKING:
     from ortbench.worker.session.session import Model
     from ortbench.worker.timing import TimedCall
 
-WHOLE = "load"  # what ranges call a run of a caller
-_WARMING_RUNS = 3  # in the caller's own thread: EPs keep handles and workspaces by thread
+WHOLE = "load"  # what ranges call a run of a client
+_WARMING_RUNS = 3  # in the client's own thread: EPs keep handles and workspaces by thread
 
 
 @dataclass
 class Seat:
-    """What a caller has of one mode."""
+    """What a client has of one mode."""
 
-    number: int  # of the caller among all
+    number: int  # of the client among all
     mode: Mode  # its own, set up and checked, with its outputs poisoned
     model: Model
     ranges: Ranges  # for the runs of its thread
@@ -68,8 +68,8 @@ class Seat:
         return wrong
 
 
-class Caller(NamedTuple):
-    """What a caller has whatever the mode: a thread with the system's number of it, a session, and arrays."""
+class Client(NamedTuple):
+    """What a client has whatever the mode: a thread with the system's number of it, a session, and arrays."""
 
     thread: ThreadPoolExecutor
     native: int
@@ -77,30 +77,30 @@ class Caller(NamedTuple):
     data: Data
 
 
-class Callers:
-    """Callers and what they have, by mode."""
+class Clients:
+    """Clients and what they have, by mode."""
 
     def __init__(self, opened: Opened, own: bool, first: int) -> None:
         self.first = first
         self._opened, self._own = opened, own
-        self._callers: list[Caller] = []
+        self._clients: list[Client] = []
         self._seats: dict[str, list[Seat]] = {}
 
     def add(self, mode: str, count: int) -> None:
-        """Have so many callers of a mode, each checked by itself. Raises `Unsupported`: the mode cannot be;
-        `WrongOutputs`: a caller's outputs are wrong although no other one runs; `Exception`: whatever ORT raises."""
+        """Have so many clients of a mode, each checked by itself. Raises `Unsupported`: the mode cannot be;
+        `WrongOutputs`: a client's outputs are wrong although no other one runs; `Exception`: whatever ORT raises."""
         request = self._opened.request
         seats = self._seats.setdefault(mode, [])
         while len(seats) < count:
             number = len(seats)
-            if number == len(self._callers):
-                self._callers.append(self._another(number))
-            caller = self._callers[number]
-            made = make_mode(mode, caller.model, caller.data)
+            if number == len(self._clients):
+                self._clients.append(self._another(number))
+            client = self._clients[number]
+            made = make_mode(mode, client.model, client.data)
             outputs.check_outputs(made, request.rtol, request.atol)
             made.whole = WHOLE
-            seat = Seat(self.first + number, made, caller.model, made.listen(Ranges(made)))
-            caller.thread.submit(_warm_up, seat).result()
+            seat = Seat(self.first + number, made, client.model, made.listen(Ranges(made)))
+            client.thread.submit(_warm_up, seat).result()
             seat.mode.poison()
             seats.append(seat)
 
@@ -108,17 +108,17 @@ class Callers:
         return self._seats[mode][:count]
 
     def thread(self, number: int) -> ThreadPoolExecutor:
-        return self._callers[number].thread
+        return self._clients[number].thread
 
     @property
     def natives(self) -> list[int]:
-        return [caller.native for caller in self._callers]
+        return [client.native for client in self._clients]
 
     def close(self) -> None:
-        for caller in self._callers:
-            caller.thread.shutdown()
+        for client in self._clients:
+            client.thread.shutdown()
 
-    def _another(self, number: int) -> Caller:
+    def _another(self, number: int) -> Client:
         opened, place = self._opened, self.first + number
         model = opened.model
         if self._own and number:
@@ -127,8 +127,8 @@ class Callers:
         request = replace(opened.request, seed=opened.request.seed + place, expect=None)
         # Inputs that were given are the same for all; those that are made up differ, so that mixed-up buffers show.
         data = first_run.make_data(opened.path, model, request) if place or self._own else opened.data
-        thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"caller-{place}")
-        return Caller(thread, thread.submit(threading.get_native_id).result(), model, data)
+        thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"client-{place}")
+        return Client(thread, thread.submit(threading.get_native_id).result(), model, data)
 
 
 def _warm_up(seat: Seat) -> None:
@@ -145,7 +145,7 @@ _FORM = re.compile(rb"(\d+) 0x([0-9a-f]+) ")
 
 
 def waiting_place() -> list[int] | None:
-    """The number of the system call and the address at which threads wait for Python's lock; None where that cannot be seen."""
+    """The number of the system call and the address at which threads wait for the GIL; None where that cannot be seen."""
     if not sys.platform.startswith("linux"):
         return None
     native: list[int] = []
@@ -170,7 +170,7 @@ def waiting_place() -> list[int] | None:
 
 
 def _seen(native: int) -> list[int] | None:
-    """The same, by looks at a thread that wants the lock while the caller has it."""
+    """The same, by looks at a thread that wants the lock while the client has it."""
     keeping = ctypes.PyDLL(None)
     buffer = ctypes.create_string_buffer(256)
     seen: Counter[tuple[int, int]] = Counter()
