@@ -9,16 +9,16 @@ from typing import Any
 from ortbench.core.errors import BenchmarkFailed
 from ortbench.plan.target import Inputs, Target
 from ortbench.worker.modes.pipelined import Buffers, PipelinedMode
-from ortbench.worker.proofs.fence import RUN, SYNCHRONIZE, Fence
 from ortbench.worker.proofs.outputs import check_outputs
+from ortbench.worker.proofs.sync import RUN, SYNCHRONIZE, Sync
 from ortbench.worker.session import first_run, memory, providers, session
 from tests import virtual
 
 DEPTH = 3
-FENCES = {"sync": RUN, "async": SYNCHRONIZE}
+SYNCS = {"sync": RUN, "async": SYNCHRONIZE}
 
 
-class WithoutFence(PipelinedMode):
+class WithoutSync(PipelinedMode):
     """Hands the outputs on when the run has returned, and not when it is done."""
 
     def _step(self, buffers: Buffers) -> None:
@@ -78,7 +78,7 @@ class WrongItem(PipelinedMode):
 CASES: list[tuple[type[PipelinedMode], str, dict[str, int]]] = [
     (PipelinedMode, "sync", {}),
     (PipelinedMode, "async", {}),
-    (WithoutFence, "async", {"compute_us": 20_000}),
+    (WithoutSync, "async", {"compute_us": 20_000}),
     (BeforeTheUpload, "sync", {"upload_latency_us": 20_000}),
     (BeforeTheDownload, "sync", {"download_latency_us": 20_000}),
     (UploadTooEarly, "sync", {}),
@@ -102,7 +102,7 @@ def main() -> None:
         device, shared = memory.device_memory(provider), memory.host_accessible_memory(provider)
         assert isinstance(device, memory.EpDeviceMemory)
         # Known here, and proved elsewhere; the proof takes most of the time.
-        Buffers.prove = lambda self, kind=FENCES[honesty]: Fence(kind, None, 0, "")  # type: ignore[method-assign, misc]
+        Buffers.prove = lambda self, kind=SYNCS[honesty]: Sync(kind, None, 0, "")  # type: ignore[method-assign, misc]
         for host in (shared, None):
             made = kind(model, data, device, host, DEPTH)
             where = "ordinary" if host is None else "shared"

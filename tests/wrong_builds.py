@@ -17,25 +17,25 @@ def build(name: str) -> dict[str, str]:
     return {WORKER: f"{__name__}:{name}"}
 
 
-def forgets_fences() -> None:
+def forgets_syncs() -> None:
     """Runs are taken for done when they return."""
 
-    def unfenced(mode: Any) -> TimedCall:
+    def unsynced(mode: Any) -> TimedCall:
         return mode._run, mode._native_binding, mode._options
 
-    BoundMode._fenced_run = unfenced  # type: ignore[assignment, method-assign]
+    BoundMode._synced_run = unsynced  # type: ignore[assignment, method-assign]
     BoundMode.enqueues = lambda _: {}  # type: ignore[assignment, method-assign]
 
 
 def copies_twice() -> None:
     """A sample of the upload holds two of them."""
-    once = BoundMode._fenced_upload
+    once = BoundMode._synced_upload
 
     def twice(mode: Any) -> Any:
         copy = once(mode)
         return lambda: (copy(), copy())
 
-    BoundMode._fenced_upload = twice  # type: ignore[assignment, method-assign]
+    BoundMode._synced_upload = twice  # type: ignore[assignment, method-assign]
 
 
 def counts_twice() -> None:
@@ -68,5 +68,5 @@ def adds_a_microsecond() -> None:
 
 
 def finds_nothing_left() -> None:
-    """No trial of a fence finds work left behind it: what a busy host can find of work of a few µs."""
+    """No trial of a sync finds work left behind it: what a busy host can find of work of a few µs."""
     Trial.most_left = lambda *_: 0  # type: ignore[method-assign]

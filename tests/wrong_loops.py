@@ -106,7 +106,7 @@ class GrownOnce(ResidentLoop):
         return stale
 
 
-class WithoutFence(HostAccessibleLoop):
+class WithoutSync(HostAccessibleLoop):
     """What a step gives is read, and handed on, when the run has returned and not when it is done."""
 
     def _copies(self, number: int, synchronize: Any) -> Any:
@@ -149,7 +149,7 @@ CASES: list[tuple[type[LoopMode], str]] = [
     (ArraysNotFedBack, "cell"),
     (OldArrays, "cell"),
     (GrownOnce, "grow"),
-    (WithoutFence, "slow"),
+    (WithoutSync, "slow"),
 ]
 RIGHT = (ResidentLoop, HostAccessibleLoop, CpuLoop, SharedLoop)
 

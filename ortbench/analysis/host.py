@@ -25,7 +25,7 @@ from ortbench.model.result import OK, Case, Result
 
 HOST_BOUND = 0.9  # of an inference: where submitting takes as much, the device has next to nothing left to do behind it
 COMPUTES = 0.7  # of an inference: a device that computes for less of it waits for the host enough to say so
-# And what it has left at least: less of a wait is the fence's own time, and then it may be the run that waits (proofs of fences
+# And what it has left at least: less of a wait is the sync's own time, and then it may be the run that waits (proofs of syncs
 # go by as much).
 _LEFT_NS = 20_000
 
@@ -75,7 +75,7 @@ def _is_host_bound(case: Case) -> bool:
     left = rounds.interval(wholes - enqueues, figure_of(whole) - figure_of(enqueue))
     interval = rounds.interval(enqueues / wholes, figure_of(enqueue) / figure_of(whole))
     cost = 0 if case.sync is None else case.sync["cost_ns"]
-    # Behind work a fence takes longer than on an idle device, where its cost is known from: three times as long on an H100.
+    # Behind work a sync takes longer than on an idle device, where its cost is known from: three times as long on an H100.
     return interval[0] >= HOST_BOUND and left[0] * case.inferences(_whole(case)) > _LEFT_NS + 3 * cost
 
 

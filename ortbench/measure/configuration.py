@@ -366,9 +366,9 @@ class Configuration:
             case.checks["outputs"] = {"verdict": "failed", "how": f"after the timed runs: {answer['differs']}"}
             self.fail(mode, f"after the timed runs: {answer['differs']}")
         elif answer["early"]:
-            fences = " and of ".join(answer["early"])
+            syncs = " and of ".join(answer["early"])
             self.fail(
-                mode, f"after the timed runs: the device was not done when the synchronization of {fences} returned"
+                mode, f"after the timed runs: the device was not done when the synchronization of {syncs} returned"
             )
 
     # The result

@@ -1,4 +1,4 @@
-"""What a result says of the run besides its figures: machine, model, EP, session, placement, fence, GPUs."""
+"""What a result says of the run besides its figures: machine, model, EP, session, placement, sync, GPUs."""
 
 from __future__ import annotations
 
@@ -130,13 +130,13 @@ def _check_placement(result: Result, required: bool) -> None:
     result.warn("cpu-nodes", message)
 
 
-def describe_fence(result: Result) -> None:
-    """The fence of the target is that of runs without copies, or of the first mode that is there."""
+def describe_sync(result: Result) -> None:
+    """The sync of the target is that of runs without copies, or of the first mode that is there."""
     for mode in (MODES[CPU].without_copies, *(case.mode for case in result.cases)):
         case = result.case(mode)
         if case is not None and case.sync is not None:
-            fence = case.sync
-            result.target["sync"] = {"kind": fence["kind"], "cost_ns": fence["cost_ns"], "how": fence["how"]}
+            sync = case.sync
+            result.target["sync"] = {"kind": sync["kind"], "cost_ns": sync["cost_ns"], "how": sync["how"]}
             return
 
 

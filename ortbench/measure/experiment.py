@@ -21,7 +21,7 @@ from ortbench.analysis.precision import likely_cause
 from ortbench.core.errors import BenchmarkFailed, OrtbenchError
 from ortbench.measure.clocks import locked_clocks
 from ortbench.measure.configuration import Configuration
-from ortbench.measure.describe import describe_fence
+from ortbench.measure.describe import describe_sync
 from ortbench.measure.environment import environment
 from ortbench.measure.folder import temporary_folder
 from ortbench.measure.forecast import Forecast, Step
@@ -192,7 +192,7 @@ class Experiment(Generic[SeriesT]):
             self._step("prepare", f"preparing {mode} ({side.name})")
             with self._awake(side):
                 side.prepare(mode)
-        describe_fence(side.result)
+        describe_sync(side.result)
 
     @contextmanager
     def _awake(self, side: Configuration) -> Iterator[None]:

@@ -166,7 +166,7 @@ class CpuTime(TypedDict):
 
 class Samples(TypedDict):
     """``block`` and ``bandwidth_block``: samples, and what the block took in all; of loops and chains
-    also the times of their steps or stages. Where a sample's call returns before its fence, ``enqueues`` is when; ``cpu``
+    also the times of their steps or stages. Where a sample's call returns before its sync, ``enqueues`` is when; ``cpu``
     and ``counts`` (what the system counted, by metric) are of blocks of ``latency``."""
 
     samples: list[int]
@@ -212,7 +212,7 @@ class HeldOutputs(Held):
 
 
 class Finished(Held):
-    """``finish``: the outputs after the timed runs, the copies that are made only once, and the fences, as phase and
+    """``finish``: the outputs after the timed runs, the copies that are made only once, and the syncs, as phase and
     kind, that have come to return before the device is done; of a chain also what copies of its links take alone."""
 
     once: Once | None
@@ -322,7 +322,7 @@ class ProgramTensor(TypedDict):
 
 
 class ProgramWait(TypedDict):
-    """A proved fence; ``by_token``: reading one small value back waits too."""
+    """A proved sync; ``by_token``: reading one small value back waits too."""
 
     kind: str
     by_token: bool

@@ -64,8 +64,8 @@ _FILL = "█"
 def heading(result: Result) -> list[str]:
     """The lines above the tables: sizes, EP, device, versions, synchronization, memory."""
     target = result.target
-    fences = _grouped({TITLES[kind]: _sync(result, kind) for kind in MEMORIES if kind in sync_of(result)})
-    ends = f"synchronization: {fences} (verified); " if fences else ""
+    syncs = _grouped({TITLES[kind]: _sync(result, kind) for kind in MEMORIES if kind in sync_of(result)})
+    ends = f"synchronization: {syncs} (verified); " if syncs else ""
     end = "" if result.stopped is None else f"; {ended(result.stopped, result.took_ns)}"
     return [
         f"copies of {_span([*map(size_of, result.cases)])} between host and device",

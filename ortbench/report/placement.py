@@ -229,7 +229,7 @@ def _row(result: Result, it: Held) -> tuple[str, ...]:
 def _environment(result: Result) -> Table:
     environment, target, setup = result.environment, result.target, result.setup
     cpu = environment["cpu"]
-    fence = target["sync"]
+    sync = target["sync"]
     known = {
         "ONNX Runtime": environment["onnxruntime"],
         "execution providers": "; ".join(eps(result)),
@@ -245,7 +245,7 @@ def _environment(result: Result) -> Table:
         "memory pattern": _off(target.get("mem_pattern")),
         "optimized model": target.get("optimized_model"),
         "graph optimisation": target.get("opt_level"),
-        "sync": fence and f"{fence['kind']}: {fence.get('how') or ''}".removesuffix(": "),
+        "sync": sync and f"{sync['kind']}: {sync.get('how') or ''}".removesuffix(": "),
         "inputs": _tensors(result.model["inputs"]),
         "outputs": _tensors(result.model["outputs"]),
         "session created in": setup.get("session_ns") and units.duration(setup["session_ns"]),

@@ -42,13 +42,13 @@ def bandwidth_add(state: State, memory: str, size: int, free: int) -> Held:
 
 def bandwidth_prove(state: State, memory: str) -> CopiesProved:
     """Prove what ends an upload from a kind of memory; warm the copies of all its sizes up."""
-    fence = state.copies.prove(memory)
+    sync = state.copies.prove(memory)
     estimates: list[CopyEstimate] = [
         {"direction": direction, "bytes": size, "ns": warm_up(pair.phases()[direction], None, COPY_WARMUP_NS)}
         for size, pair in state.copies.pairs(memory).items()
         for direction in DIRECTIONS
     ]
-    return {"h2d": fence.to_dict(), "d2h": state.copies.download_fence.to_dict(), "estimates": estimates}
+    return {"h2d": sync.to_dict(), "d2h": state.copies.d2h_sync.to_dict(), "estimates": estimates}
 
 
 def bandwidth_block(state: State, direction: str, memory: str, size: int, n: int, drop: int) -> Samples:

@@ -11,7 +11,7 @@ from ortbench.core import units
 from ortbench.core.errors import BenchmarkFailed, Unsupported
 from ortbench.model.modes import D2H, H2D, HOST_ACCESSIBLE, LATENCY, ORDINARY
 from ortbench.plan.target import Target
-from ortbench.worker.proofs.fence import RUN, Fence, prove
+from ortbench.worker.proofs.sync import RUN, Sync, prove
 from ortbench.worker.session import providers
 from ortbench.worker.session.memory import (
     Copy,
@@ -27,7 +27,7 @@ from ortbench.worker.session.memory import (
 from ortbench.worker.session.tensors import Array, TensorSpec, host_view
 from ortbench.worker.timing import TimedCall
 
-# The larger of the two sizes that a fence is proved with, at most: in larger ones page faults of the host drown the rest.
+# The larger of the two sizes that a sync is proved with, at most: in larger ones page faults of the host drown the rest.
 _PROOF_BYTES = 256_000
 _ATTEMPTS = 3  # at a proof: noise can only make it doubt
 _PART = 1_000_000  # bytes that are compared at a time, so that a comparison takes no memory to speak of
@@ -46,11 +46,11 @@ class CopyPair:
     per_call = 1
     whole = LATENCY
     parts: tuple[str, ...] = ()
-    fence = Fence(RUN, None, 0, "the data are in host memory when the copy returns, which is checked")
+    sync = Sync(RUN, None, 0, "the data are in host memory when the copy returns, which is checked")
 
     def __init__(self, size: int, memory: Memory, shared: EpDeviceMemory | None, seed: int) -> None:
         self.bytes_in = self.bytes_out = size
-        self.upload_fence: Fence | None = None
+        self.h2d_sync: Sync | None = None
         spec = TensorSpec("copy", "tensor(uint8)", (size,))
         data = np.random.default_rng(seed).integers(0, 256, size, dtype=np.uint8)
         value = memory.allocate(spec, (size,))
@@ -68,15 +68,15 @@ class CopyPair:
             self._poison = copy_tensors([target], [value])
 
     def phases(self) -> dict[str, TimedCall]:
-        assert self.upload_fence is not None
-        upload, wait, download = self.upload, self.upload_fence.wait, self.download
+        assert self.h2d_sync is not None
+        upload, wait, download = self.upload, self.h2d_sync.wait, self.download
 
-        def fenced(_a: Any, _b: Any) -> None:
+        def synced(_a: Any, _b: Any) -> None:
             upload()
             if wait is not None:
                 wait()
 
-        return {H2D: (fenced, None, None), D2H: (lambda _a, _b: download(), None, None)}
+        return {H2D: (synced, None, None), D2H: (lambda _a, _b: download(), None, None)}
 
     def poison(self) -> None:
         """Make every byte wrong, on the device and where a download goes to."""
@@ -120,7 +120,7 @@ class Copies:
     """The copies of one EP's device, by kind of host memory and size. Raises `BadInput` or `BenchmarkFailed`: the EP
     cannot be had; `Unsupported`: it has no device memory to copy to."""
 
-    download_fence = CopyPair.fence
+    d2h_sync = CopyPair.sync
 
     def __init__(self, target: Target, seed: int) -> None:
         self.provider = providers.find(target)
@@ -159,25 +159,25 @@ class Copies:
             self._pairs[kind, size] = made
         return wrong
 
-    def prove(self, kind: str) -> Fence:
-        """Find out what ends an upload from a kind of memory and have it end all of them: the fence for all its sizes.
+    def prove(self, kind: str) -> Sync:
+        """Find out what ends an upload from a kind of memory and have it end all of them: the sync for all its sizes.
 
         It is proved with the smallest size, where a driver may only take the data along, and with a large one; if one of
-        them needs a readback, all get it, so that one curve has one fence.
+        them needs a readback, all get it, so that one curve has one sync.
         """
         own, read = self.pairs(kind), token(self._memory)
         large = max([size for size in own if size <= _PROOF_BYTES], default=min(own))
         proofs = [_proof(own[size], read) for size in sorted({min(own), large})]
-        fence = next((proof for proof in proofs if proof.wait is not None), proofs[-1])
+        sync = next((proof for proof in proofs if proof.wait is not None), proofs[-1])
         for pair in own.values():
             # Where only reading everything back waits, each size has its own readback.
-            by_token = fence.wait is None or fence.wait is read
-            pair.upload_fence = fence if by_token else replace(fence, wait=pair.download)
-        return fence
+            by_token = sync.wait is None or sync.wait is read
+            pair.h2d_sync = sync if by_token else replace(sync, wait=pair.download)
+        return sync
 
 
-def _proof(pair: CopyPair, read: Copy | None) -> Fence:
-    """The cheapest fence of an upload that one of several attempts proves."""
+def _proof(pair: CopyPair, read: Copy | None) -> Sync:
+    """The cheapest sync of an upload that one of several attempts proves."""
     proofs = []
     for _ in range(_ATTEMPTS):
         proofs.append(prove(pair.upload, [(RUN, None)], pair.download, read))

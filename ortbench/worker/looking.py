@@ -80,7 +80,7 @@ def step_times(
 ) -> list[list[tuple[str, int, int]]]:
     """Time the steps of some inferences, after one that is not timed: name, start and duration in ns of each.
 
-    It is a pass of its own, for a timeline only. The clock is read between the work and its fence, which no sample may have
+    It is a pass of its own, for a timeline only. The clock is read between the work and its sync, which no sample may have
     inside it, so none of these times is a measurement. No inference is begun once the budget is spent, but one is always timed.
     """
     steps = mode.steps()

@@ -1,4 +1,4 @@
-"""Requests about modes: set one up (its fences and proofs, a check of its outputs, what warms it up), and its figures: blocks of
+"""Requests about modes: set one up (its syncs and proofs, a check of its outputs, what warms it up), and its figures: blocks of
 samples, what is measured once, stretches beside which somebody else reads a meter, and what changes of shape cost."""
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _APART_NS = 1_000_000  # between ends of a stretch: finer than meters tell, and 
 def prepare(
     state: State, mode: str, warmup: int | None, depth: int = Loop.depth, warmup_ns: int = Loop().warmup_ns
 ) -> Prepared:
-    """Set a mode up, prove its fence, check its outputs, have it prove what it claims, warm it up.
+    """Set a mode up, prove its sync, check its outputs, have it prove what it claims, warm it up.
 
     Args:
         mode: its name.
@@ -46,11 +46,11 @@ def prepare(
 def _prepare(state: State, mode: str, warmup: int | None, warmup_ns: int, depth: int, stages: Stages) -> Prepared:
     tolerances = state.opened.request.rtol, state.opened.request.atol
     made, times = _make_checked(state, mode, depth, stages)
-    fences = made.fences()
-    taken = {phase: [fence.known.work_ns] for phase, fence in fences.items() if fence.known is not None}
-    ran = {phase: fence.spent_ns for phase, fence in fences.items()}
+    syncs = made.syncs()
+    taken = {phase: [sync.known.work_ns] for phase, sync in syncs.items() if sync.known is not None}
+    ran = {phase: sync.spent_ns for phase, sync in syncs.items()}
     taken[LATENCY] = times
-    ran[LATENCY] = sum(times) + sum(it.spent_ns for it in {id(it): it for it in fences.values()}.values())
+    ran[LATENCY] = sum(times) + sum(it.spent_ns for it in {id(it): it for it in syncs.values()}.values())
     proved: dict[str, Any] = {}
     for proof in made.proofs(*tolerances, state.modes):
         begun = time.perf_counter_ns()
@@ -69,9 +69,9 @@ def _prepare(state: State, mode: str, warmup: int | None, warmup_ns: int, depth:
         "bytes_in": made.bytes_in,
         "bytes_out": made.bytes_out,
         "sync": {
-            **made.fence.to_dict(),
-            "h2d": None if made.upload_fence is None else made.upload_fence.to_dict(),
-            "d2h": None if made.download_fence is None else made.download_fence.to_dict(),
+            **made.sync.to_dict(),
+            "h2d": None if made.h2d_sync is None else made.h2d_sync.to_dict(),
+            "d2h": None if made.d2h_sync is None else made.d2h_sync.to_dict(),
         },
         "zero_copy": proved.get("zero_copy"),
         "external": proved.get("external"),
@@ -93,7 +93,7 @@ def _make_checked(state: State, mode: str, depth: int, stages: Stages) -> tuple[
     """A mode whose outputs are right, and what the calls of ``latency`` took that showed it, ns.
 
     What a few µs of work leave to wait for is less than a busy host can tell from nothing. Where the host then reads outputs
-    in place and they are not there, the fence does not wait, and the next one is tried.
+    in place and they are not there, the sync does not wait, and the next one is tried.
     """
     request = state.opened.request
     while True:
@@ -102,7 +102,7 @@ def _make_checked(state: State, mode: str, depth: int, stages: Stages) -> tuple[
         try:
             return made, check_outputs(made, request.rtol, request.atol)
         except NotWritten:
-            if made.fence.known is None or not state.opened.model.fences.refuse("run", made.fence.kind):
+            if made.sync.known is None or not state.opened.model.syncs.refuse("run", made.sync.kind):
                 raise
         finally:
             stages.done("comparing outputs")
@@ -148,7 +148,7 @@ def block(state: State, mode: str, phase: str, n: int, drop: int, timeline: bool
 
 def finish(state: State, mode: str) -> Finished:
     """After the last block: the outputs as the timed runs left them, the copies that are made only once, and whether
-    the fences still wait."""
+    the syncs still wait."""
     made = state.modes[mode]
     wrong = differences(made, state.opened.request.rtol, state.opened.request.atol)
     if wrong is not None:
@@ -163,7 +163,7 @@ def finish(state: State, mode: str) -> Finished:
         )
         once = {"h2d_ns": upload, "d2h_ns": download}
     links = made.link_times() if wrong is None else None
-    early = [f"{phase} ({fence.kind})" for phase, fence in made.fences().items() if fence.returns_early()]
+    early = [f"{phase} ({sync.kind})" for phase, sync in made.syncs().items() if sync.returns_early()]
     found: Finished = {"differs": wrong, "once": once, "early": early}
     return found if links is None else {**found, "links": links}
 
@@ -179,7 +179,7 @@ def capture(state: State, on: bool) -> Captured:
 
 
 def stretch(state: State, mode: str, seconds: float) -> Stretched:
-    """Run a mode for so many seconds, at least once, each run fenced as its samples are; several a call count as several."""
+    """Run a mode for so many seconds, at least once, each run synced as its samples are; several a call count as several."""
     made = state.modes[mode]
     call, a, b = made.phases()[LATENCY]
     ended: list[tuple[int, int]] = []

@@ -19,7 +19,7 @@ from ortbench.worker.inputs.model_file import of_model
 from ortbench.worker.modes import external_inputs
 from ortbench.worker.opened import Opened, Shared, opened_of
 from ortbench.worker.proofs import outputs
-from ortbench.worker.proofs.fence import Fences
+from ortbench.worker.proofs.sync import Syncs
 from ortbench.worker.session import engine_cache, first_run, memory, placement, providers, session
 from ortbench.worker.session.first_run import Data
 from ortbench.worker.session.runtime import begin, versions
@@ -192,8 +192,8 @@ def open_point(state: State, point: int, inputs: dict[str, Any]) -> protocol.Ope
     """
     stages = Stages()
     shared, request = state.shared, inputs_from(inputs)
-    # What is proved of the fences of one shape is not taken for granted of another, whose work is longer or shorter.
-    model = replace(shared.model, fences=Fences())
+    # What is proved of the syncs of one shape is not taken for granted of another, whose work is longer or shorter.
+    model = replace(shared.model, syncs=Syncs())
     opened = Opened(shared.path, shared.target, request, model, first_run.no_data())
     unsupported = None
     try:

@@ -28,7 +28,7 @@ from ortbench.worker.state import State
 
 if TYPE_CHECKING:
     from ortbench.model import protocol
-    from ortbench.worker.proofs.fence import Fence
+    from ortbench.worker.proofs.sync import Sync
 
 
 def program(state: State, mode: str) -> protocol.Program:
@@ -49,9 +49,9 @@ def program(state: State, mode: str) -> protocol.Program:
         "inputs": _tensors(model.inputs, arrays, model.places.inputs, mode, opened.request),
         "outputs": _tensors(model.outputs, data.reference, model.places.outputs, mode, opened.request),
         "has_pinned": host_accessible_memory(model.provider) is not None,
-        "wait": _wait(made.fence),
-        "wait_upload": None if made.upload_fence is None else _wait(made.upload_fence),
-        "wait_download": None if made.download_fence is None else _wait(made.download_fence),
+        "wait": _wait(made.sync),
+        "wait_upload": None if made.h2d_sync is None else _wait(made.h2d_sync),
+        "wait_download": None if made.d2h_sync is None else _wait(made.d2h_sync),
         "by_address": made.refused is not None,
         "captured": isinstance(made, BoundMode) and made.graph_id is not None,
         "dynamic": isinstance(made, BoundMode) and made.is_dynamic,
@@ -157,8 +157,8 @@ def _memory(place: Place, mode: str) -> str:
     return "array" if own is None or own.kind == "host" else "named"
 
 
-def _wait(fence: Fence) -> protocol.ProgramWait:
-    return {"kind": fence.kind, "by_token": fence.known is not None and fence.known.by_token}
+def _wait(sync: Sync) -> protocol.ProgramWait:
+    return {"kind": sync.kind, "by_token": sync.known is not None and sync.known.by_token}
 
 
 def _step_input(array: Array, filled: str | None) -> protocol.StepInput:

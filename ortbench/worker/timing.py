@@ -116,7 +116,7 @@ class Timed(Protocol):
     def bytes_out(self) -> int | None: ...
 
     def phases(self) -> dict[str, TimedCall]:
-        """What can be timed, each fenced at its end."""
+        """What can be timed, each synced at its end."""
 
 
 class Ranges:

@@ -79,7 +79,7 @@ def test_from_where_on_it_is_host_bound() -> None:
     assert host_findings(bound(resident(late, blocks=5), sure)) == [
         "device-tensors is host-bound: enqueue takes 91% of an inference."
     ]
-    # What is waited for behind it is then no more than the fence takes by itself.
+    # What is waited for behind it is then no more than the sync takes by itself.
     waits = resident(1138 * US, latency=1143 * US)
     assert host_findings(bound(waits)) == []
     waits = resident(1120 * US, latency=1143 * US)

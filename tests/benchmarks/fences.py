@@ -1,9 +1,9 @@
-"""Fences on a busy machine: how often the proof takes one that does not wait, and refuses one that does.
+"""Syncs on a busy machine: how often the proof takes one that does not wait, and refuses one that does.
 
     python -m tests.benchmarks.fences [BUSY_PROCESSES [PROOFS]]
 
-Proves the fence of a run on the reference device again and again, for each of its ways to wait, beside busy processes;
-the first that waits is known by definition. Then each fence up to that one is taken for known, confirmed as often, and tried
+Proves the sync of a run on the reference device again and again, for each of its ways to wait, beside busy processes;
+the first that waits is known by definition. Then each sync up to that one is taken for known, confirmed as often, and tried
 as often as at the end of a measurement: how often these take one that does not wait, and refuse the right one. Without a load a proof takes up to a second, with
 one up to ten.
 """
@@ -25,7 +25,7 @@ from ortbench.model.modes import RESIDENT
 from ortbench.plan.target import Inputs, Target
 from ortbench.worker.modes.bound import BoundMode
 from ortbench.worker.modes.make import make_mode
-from ortbench.worker.proofs.fence import READBACK, RUN, SYNCHRONIZE, Fence, Fences, Known
+from ortbench.worker.proofs.sync import READBACK, RUN, SYNCHRONIZE, Known, Sync, Syncs
 from ortbench.worker.proofs.trials import Trial
 from ortbench.worker.session import first_run, providers, session
 from ortbench.worker.session.session import Model
@@ -75,21 +75,21 @@ def main(processes: int = 8, proofs: int = 20) -> None:
 
 
 def _judge(mode: BoundMode, model: Model, cell: str, right: int, times: int) -> None:
-    """Print how often each step takes a fence that does not wait, and refuses the one that does.
+    """Print how often each step takes a sync that does not wait, and refuses the one that does.
 
     Args:
-        mode, model: on which fences are tried.
+        mode, model: on which syncs are tried.
         cell: what they are, for people.
-        right: the number of the first kind of fence that waits.
+        right: the number of the first kind of sync that waits.
         times: of each trial.
     """
     start = time.perf_counter()
     proved = [prove(mode) for _ in range(times)]
-    kinds = Counter(fence.kind for fence in proved)
+    kinds = Counter(sync.kind for sync in proved)
     early, late = (sum(kinds[kind] for kind in them) for them in (KINDS[:right], KINDS[right + 1 :]))
     _row("proof", cell, (early, times if right else 0), (late, times), time.perf_counter() - start, times)
 
-    work_ns = round(median(fence.known.work_ns for fence in proved if fence.known is not None))
+    work_ns = round(median(sync.known.work_ns for sync in proved if sync.known is not None))
     for step, holds in (("confirmation", _confirmed), ("at the end", _still_waits)):
         start = time.perf_counter()
         taken = [
@@ -104,21 +104,21 @@ def _row(step: str, cell: str, taken: tuple[int, int], refused: tuple[int, int],
     print(f"{step:13} {cell} {counts} {took_s / trials * 1000:8.0f}", flush=True)
 
 
-def prove(mode: BoundMode) -> Fence:
+def prove(mode: BoundMode) -> Sync:
     """In full, as in a session where nothing is known."""
-    mode._model.fences = Fences()
+    mode._model.syncs = Syncs()
     return mode._prove_run()
 
 
 def _confirmed(mode: BoundMode, model: Model, known: Known) -> bool:
-    """Whether a fence that is taken for known is confirmed."""
-    model.fences = Fences()
-    model.fences.know("run", known)
-    return model.fences.confirmed(*mode.run_to_prove()) is not None
+    """Whether a sync that is taken for known is confirmed."""
+    model.syncs = Syncs()
+    model.syncs.know("run", known)
+    return model.syncs.confirmed(*mode.run_to_prove()) is not None
 
 
 def _still_waits(mode: BoundMode, _model: Model, known: Known) -> bool:
-    """Whether a fence that is taken for proved passes as one that waits when it is tried again."""
+    """Whether a sync that is taken for proved passes as one that waits when it is tried again."""
     launch, candidates, readback, token = mode.run_to_prove()[1:]
     wait = token if known.kind == READBACK else dict(candidates)[known.kind]
     return not Trial(launch, readback, time.perf_counter_ns, known.work_ns).returns_early(wait)

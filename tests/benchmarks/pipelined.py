@@ -44,7 +44,7 @@ class Line:
     honesty: Honesty
     engines: int
     depth: int
-    fence: str
+    sync: str
     total: float
     true_total: float
     share: float
@@ -54,7 +54,7 @@ class Line:
     def text(self) -> str:
         """As a row of the table."""
         setting = (
-            f"{'+'.join(map(str, self.times))} | {self.honesty} | {self.fence} | {ENGINES[self.engines]} | {self.depth}"
+            f"{'+'.join(map(str, self.times))} | {self.honesty} | {self.sync} | {ENGINES[self.engines]} | {self.depth}"
         )
         figures = f"{1000 / self.total:.0f} | {self.total:.2f} | {self.true_total:.2f}"
         return f"| {setting} | {figures} | {self.share:.0%} | {self.true_share:.0%} |"
@@ -115,7 +115,7 @@ def main() -> None:
         "what is derived from both has the noise of both.\n"
     )
     print(
-        "| upload+inference+download ms | honesty | fence | engines | depth | items/s | ms per item | true ms | hidden | true |"
+        "| upload+inference+download ms | honesty | sync | engines | depth | items/s | ms per item | true ms | hidden | true |"
     )
     print("|---|---|---|---|---:|---:|---:|---:|---:|---:|")
     print("\n".join(line.text for line in lines))

@@ -55,10 +55,10 @@ def main() -> None:
                 result, items = measure(library, honesty, size, compute_us)
                 found += items
                 assert result.target["sync"] is not None
-                fence = result.target["sync"]["kind"]
+                sync = result.target["sync"]["kind"]
                 (proved,) = (it["verdict"] == "passed" for case in result.cases if (it := case.checks.get("zero_copy")))
                 where = (
-                    f"{honesty} | {size_text(size)} | {compute_us / 1000:g} ms | {fence} | {'yes' if proved else 'no'}"
+                    f"{honesty} | {size_text(size)} | {compute_us / 1000:g} ms | {sync} | {'yes' if proved else 'no'}"
                 )
                 lines += [f"| {where} | {row(item)} |" for item in items]
     within = sum(item.is_right for item in found)
@@ -77,7 +77,7 @@ def main() -> None:
         f"{worst.error / 1000:.0f} µs of {worst.true / 1000:.0f} µs.\n"
     )
     print(
-        "| honesty | size | inference | fence | zero-copy proved | mode | phase | reported µs | true µs | host µs | error µs | within |"
+        "| honesty | size | inference | sync | zero-copy proved | mode | phase | reported µs | true µs | host µs | error µs | within |"
     )
     print("|---|---:|---:|---|---|---|---|---:|---:|---:|---:|---|")
     print("\n".join(lines))

@@ -79,7 +79,7 @@ def fence_figures(mode: ResidentMode, seconds: float) -> dict[str, Any]:
         totals.append(done - start)
         gc.enable()
     one, total = min(medians), min(totals) - min(readbacks)
-    return {"runs": n, "kind": mode.fence.kind, "median_ns": one, "latency_ns": total, "ratio": total / (n * one)}
+    return {"runs": n, "kind": mode.sync.kind, "median_ns": one, "latency_ns": total, "ratio": total / (n * one)}
 
 
 def fence_and_loop(model: str, tiny: str, ep: str, library: str, seconds: str) -> dict[str, Any]:
@@ -126,7 +126,7 @@ def _named_mode(name: str, model: session.Model, data: first_run.Data, request: 
         return {"median_ns": None, "sync": None, "wrong": None, "reason": str(error)}
     except OrtbenchError as error:
         return {"median_ns": None, "sync": None, "wrong": str(error), "reason": None}
-    return {"median_ns": median(samples), "sync": mode.fence.kind, "wrong": wrong, "reason": None}
+    return {"median_ns": median(samples), "sync": mode.sync.kind, "wrong": wrong, "reason": None}
 
 
 def programs(model: str, ep: str, library: str) -> dict[str, Any]:

@@ -232,7 +232,7 @@ def test_more_than_half_of_the_hosts_memory_is_never_taken(library: Path, tmp_pa
     assert "would take more than half of the" in ran.error_line
 
 
-# Proving fences takes up to some thousands of copies; four times 3000 that are timed follow.
+# Proving syncs takes up to some thousands of copies; four times 3000 that are timed follow.
 MANY = ("--min-size", "4kB", "--max-size", "4kB", "--iterations", 3000)
 
 

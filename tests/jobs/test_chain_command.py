@@ -199,7 +199,7 @@ def test_outputs_that_are_not_the_expected_ones(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("honesty", HONESTY)
 def test_links_stay_on_the_device_and_cross_with_cpu(tmp_path: Path, library: Path, honesty: Honesty) -> None:
-    """By the device's own trace: whatever its runs and fences are like, no link is copied with device-resident, and with cpu
+    """By the device's own trace: whatever its runs and syncs are like, no link is copied with device-resident, and with cpu
     every input and output of every step is."""
     config = Config(compute_us=1000, honesty=honesty, trace=tmp_path / "trace")
     text = defaults(library) + STAGES + BETWEEN
@@ -222,7 +222,7 @@ def test_links_stay_on_the_device_and_cross_with_cpu(tmp_path: Path, library: Pa
                 (at for other in result.cases for _, _, at in other.blocks["latency"] if at > start), default=None
             )
             events = trace.of("h2d", "d2h", "inference")
-            events = events[is_kind(events, "inference") | (events["bytes"] == BYTES)]  # a fence may read 4 bytes back
+            events = events[is_kind(events, "inference") | (events["bytes"] == BYTES)]  # a sync may read 4 bytes back
             events = events[events["queued_ns"] >= start]
             events = events[events["queued_ns"] < stop] if stop is not None else events
             if stop is None:  # what comes behind the last block is no part of it

@@ -140,7 +140,7 @@ def test_programs_with_what_a_session_or_a_model_has_besides(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("honesty", ["async", "async-old-api"])
 def test_programs_on_the_reference_device(honesty: str, library: Path, tmp_path: Path) -> None:
-    """Every mode, and loops, where nothing waits by itself; the fence in each is the one that was proved."""
+    """Every mode, and loops, where nothing waits by itself; the sync in each is the one that was proved."""
     variables = Config(honesty=honesty, compute_us=300).environ()  # type: ignore[arg-type]
     target = ("--ep-library", library, *QUICK)
     model = MODELS / "loop_on_device.onnx"

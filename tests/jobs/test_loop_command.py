@@ -27,7 +27,7 @@ pytestmark = pytest.mark.process
 STEPS = 6
 STATE, X, Y = 4 * 65536, 4 * 65536, 4 * 16384  # bytes, of loop_on_device
 ROW = 4 * 2 * 16  # bytes that growing_on_device adds in each step
-FENCE_BYTES = 4  # what the fence of last resort reads back
+SYNC_BYTES = 4  # what the sync of last resort reads back
 
 
 def recorded(name: str) -> tuple[object, ...]:
@@ -71,7 +71,7 @@ def copies(result: Result, mode: str, trace: Trace, steps: int = STEPS) -> list[
         stop = next((at for at in starts if at > start), np.iinfo(np.int64).max)
         here = events[(events["queued_ns"] >= start) & (events["queued_ns"] < stop)]
         last = here["queued_ns"][is_kind(here, "inference")][loops * steps - 1]
-        here = here[(here["queued_ns"] < last) & (here["bytes"] != FENCE_BYTES)]
+        here = here[(here["queued_ns"] < last) & (here["bytes"] != SYNC_BYTES)]
         assert not is_kind(here, "ha-copy").any()
         up, down = (Counter(map(int, here["bytes"][is_kind(here, kind)])) for kind in ("h2d", "d2h"))
         found.append((loops, up, down))

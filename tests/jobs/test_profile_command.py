@@ -95,7 +95,7 @@ def test_nsight_is_started_with_the_right_options_and_its_figures_stand_beside_o
         ("host-accessible/latency", set(), 3),
     ):
         it = ranges[name]
-        # A fence may be reading back a word of four bytes.
+        # A sync may be reading back a word of four bytes.
         moved = {(copy["kind"], copy["count"], copy["size"]) for copy in it["copies"] if copy["size"] != 3 * 4}
         assert moved == {(kind, 3, 3 * BYTES) for kind in copies}, name
         assert it["kernels"] == kernels

@@ -38,8 +38,8 @@ from tests.truth import (
 )
 from tests.virtual import CALL_NS
 
-FENCES = {"sync": "run", "async-wait": "run", "async": "synchronize_outputs", "async-old-api": "readback"}
-FENCE_BYTES = 4  # what the fence of last resort reads back
+SYNCS = {"sync": "run", "async-wait": "run", "async": "synchronize_outputs", "async-old-api": "readback"}
+SYNC_BYTES = 4  # what the sync of last resort reads back
 MEDIANS = {
     ("cpu-tensors", "latency"), ("device-tensors", "latency"), ("device-tensors", "h2d"), ("device-tensors", "inference"), ("device-tensors", "d2h"),
     ("device-resident", "latency"), ("host-accessible", "latency"),
@@ -61,9 +61,9 @@ class Seen:
         return next(case for case in self.result.cases if case.mode == mode)
 
     @property
-    def fences(self) -> dict[str, str]:
+    def syncs(self) -> dict[str, str]:
         """The kind of each mode's."""
-        return {mode: fence["kind"] for mode in BOUND if (fence := self.case(mode).sync) is not None}
+        return {mode: sync["kind"] for mode in BOUND if (sync := self.case(mode).sync) is not None}
 
 
 def see(
@@ -113,28 +113,28 @@ def test_every_sample_is_what_the_devices_trace_has_of_it(honesty: Honesty, seen
 
 @pytest.mark.parametrize("honesty", HONESTY)
 @pytest.mark.parametrize(("size", "compute_us"), [(1 << 12, 5), (1 << 16, 20_000), (1 << 20, 5_000)])
-def test_samples_and_fences_are_right_for_short_and_long_work(
+def test_samples_and_syncs_are_right_for_short_and_long_work(
     honesty: Honesty, size: int, compute_us: int, library: Path, tmp_path: Path
 ) -> None:
     found = see(library, tmp_path, size, "--iterations", 5, "--warmup", 1, honesty=honesty, compute_us=compute_us)
     assert differences(found.result, found.trace) == {}
-    assert found.fences == dict.fromkeys(BOUND, FENCES[honesty])
+    assert found.syncs == dict.fromkeys(BOUND, SYNCS[honesty])
 
 
 @EACH_HONESTY
-def test_the_fence_is_the_cheapest_that_waits_and_the_result_names_it(
+def test_the_sync_is_the_cheapest_that_waits_and_the_result_names_it(
     honesty: Honesty, seen: Callable[[Honesty], Seen]
 ) -> None:
     found = seen(honesty)
-    assert found.fences == dict.fromkeys(BOUND, FENCES[honesty])
+    assert found.syncs == dict.fromkeys(BOUND, SYNCS[honesty])
     assert found.result.target["sync"] is not None
-    assert found.result.target["sync"]["kind"] == FENCES[honesty]
+    assert found.result.target["sync"]["kind"] == SYNCS[honesty]
 
 
 @pytest.mark.parametrize(
     ("build", "honesty", "caught"),
     [
-        ("forgets_fences", "async", {("device-tensors", "inference"), ("device-resident", "latency")}),
+        ("forgets_syncs", "async", {("device-tensors", "inference"), ("device-resident", "latency")}),
         ("copies_twice", "sync", {("device-tensors", "h2d")}),
         ("counts_twice", "sync", {("device-tensors", "latency")}),
         ("adds_a_microsecond", "sync", MEDIANS),
@@ -156,7 +156,7 @@ def test_modes_make_the_copies_that_they_say(honesty: Honesty, seen: Callable[[H
         case = found.case(mode)
         assert (case.bytes_h2d, case.bytes_d2h) == (84000 * copies, 84000 * copies)
         for events in recorded(found.result, case, "latency", found.trace):
-            moved = events[is_kind(events, *COPIES) & (events["bytes"] != FENCE_BYTES)]
+            moved = events[is_kind(events, *COPIES) & (events["bytes"] != SYNC_BYTES)]
             for kind in ("h2d", "d2h"):
                 assert sorted(moved[is_kind(moved, kind)]["bytes"].tolist()) == each_way * copies, mode
     device = found.case("device-tensors")
@@ -329,8 +329,8 @@ def test_every_median_agrees_in_real_time(
 
 
 @pytest.mark.timing
-def test_the_fence_is_the_cheapest_that_waits_in_real_time(real_library: Path, tmp_path: Path) -> None:
-    """Noise can make a fence that waits be taken for one that does not, and never the other way round for so long."""
+def test_the_sync_is_the_cheapest_that_waits_in_real_time(real_library: Path, tmp_path: Path) -> None:
+    """Noise can make a sync that waits be taken for one that does not, and never the other way round for so long."""
     found = (see(real_library, tmp_path / str(attempt), 1 << 16, "--iterations", 2, "--warmup", 1, honesty="async",
-                 compute_us=4_000).fences for attempt in range(5))  # fmt: skip
-    assert any(fences == dict.fromkeys(BOUND, FENCES["async"]) for fences in found)
+                 compute_us=4_000).syncs for attempt in range(5))  # fmt: skip
+    assert any(syncs == dict.fromkeys(BOUND, SYNCS["async"]) for syncs in found)

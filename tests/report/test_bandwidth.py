@@ -349,7 +349,7 @@ def test_the_sentences_of_less() -> None:
     )
 
 
-def test_the_heading_names_fences_once_where_they_are_the_same() -> None:
+def test_the_heading_names_syncs_once_where_they_are_the_same() -> None:
     result = usual()
     assert report_bandwidth.heading(result) == [
         "copies of 4.00 kB to 16.0 MB between host and device",
@@ -601,12 +601,12 @@ class ScriptedWorker(Client):
         return {"differs": "1 byte(s) differ" if (memory, size) == (ORDINARY, 16 * kB) else None}
 
     def prove(self, memory: str) -> dict[str, Any]:
-        fence = {"kind": "run", "cost_ns": 0, "how": "proved"}
+        sync = {"kind": "run", "cost_ns": 0, "how": "proved"}
         usable = [size for kind, size in self.added if kind == memory and (kind, size) != (ORDINARY, 16 * kB)]
         estimates = [
             {"direction": way, "bytes": size, "ns": self._ns(way, size)} for size in usable for way in DIRECTIONS
         ]
-        return {"h2d": fence, "d2h": fence, "estimates": estimates}
+        return {"h2d": sync, "d2h": sync, "estimates": estimates}
 
     @staticmethod
     def _ns(direction: str, size: int) -> int:

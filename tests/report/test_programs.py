@@ -85,7 +85,7 @@ def test_names_from_outside_break_no_program(mode: str) -> None:
     assert "\u202e" not in written
 
 
-def test_each_fence_has_its_own_wait() -> None:
+def test_each_sync_has_its_own_wait() -> None:
     waits = {
         kind: source(wait={"kind": kind, "by_token": False}, wait_upload=None)
         for kind in ("run", "synchronize_outputs", "readback")

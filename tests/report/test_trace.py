@@ -30,7 +30,7 @@ from ortbench.plan.plan import Plan
 from ortbench.report.exports.chrome_trace import chrome_trace, trace_json
 from ortbench.worker.looking import step_times
 from ortbench.worker.modes.base import Step
-from ortbench.worker.proofs.fence import READBACK, Fence
+from ortbench.worker.proofs.sync import READBACK, Sync
 from ortbench.worker.timing import Ranges, time_block
 from tests import traceformat
 from tests.conftest import MODELS, ROOT, command, lacking, ortbench
@@ -67,7 +67,7 @@ def scripted() -> tuple[Result, Timeline]:
         ],
         failures=[Failure("device-tensors", ORIGIN + 5_000_000, "it broke")],
         close_ups={
-            "device-tensors": [[Span("run", ORIGIN + 6_000_000, 10), Span("fence (readback)", ORIGIN + 6_000_020, 500)]]
+            "device-tensors": [[Span("run", ORIGIN + 6_000_000, 10), Span("sync (readback)", ORIGIN + 6_000_020, 500)]]
         },
         profiled_runs=[Span("profiled run 1", ORIGIN + 7_000_000, 9_000)],
         nodes=[Node(Span("Relu", ORIGIN + 7_001_000, 3_000, {"node": "r"}), "SomeExecutionProvider", 17)],
@@ -127,7 +127,7 @@ def test_every_event_of_a_scripted_run() -> None:
          "args": {"reason": "it broke"}},
         slice_(1003, "close-up", "one inference", 6000.0, 0.52, iteration=0),
         slice_(1003, "close-up", "run", 6000.0, 0.01),
-        slice_(1003, "close-up", "fence (readback)", 6000.02, 0.5),
+        slice_(1003, "close-up", "sync (readback)", 6000.02, 0.5),
         slice_(1004, "profile", "profiled run 1", 7000.0, 9.0),
         slice_(1005, "node", "Relu", 7001.0, 3.0, node="r"),
     ]  # fmt: skip
@@ -160,23 +160,23 @@ def test_sides_are_processes_with_threads_of_their_own() -> None:
 
 
 @pytest.mark.parametrize(
-    ("mode", "fences"),
+    ("mode", "syncs"),
     [
         ("device-tensors", {"h2d": "run", "inference": "readback", "d2h": None, "latency": None}),
         ("device-resident", {"latency": "readback"}),
         ("cpu-tensors", {"latency": "readback"}),
     ],
 )
-def test_blocks_name_the_fence_that_ends_their_samples(mode: str, fences: dict[str, str | None]) -> None:
+def test_blocks_name_the_sync_that_ends_their_samples(mode: str, syncs: dict[str, str | None]) -> None:
     """The latency of mode `device-tensors` ends with its download, which waits by itself."""
     case = measured(mode)
     upload: schema.Sync = {"kind": "run", "cost_ns": 0, "how": ""}
     case.sync = {"kind": "readback", "cost_ns": 0, "how": "", "h2d": upload if mode == "device-tensors" else None,
                   "d2h": None}  # fmt: skip
-    blocks = [block(mode, phase, ORIGIN + 10 + 100_000 * number, [9]) for number, phase in enumerate(fences)]
+    blocks = [block(mode, phase, ORIGIN + 10 + 100_000 * number, [9]) for number, phase in enumerate(syncs)]
     trace = whole([result_of(case)], [Timeline(stages=[Span("loading", ORIGIN, 10)], blocks=blocks)])
     outer = [it for it in trace[f"mode {mode}"] if it.depth == 0]
-    assert {it.name.removesuffix(" block"): it.args.get("sync") for it in outer} == fences
+    assert {it.name.removesuffix(" block"): it.args.get("sync") for it in outer} == syncs
 
 
 def test_of_too_many_samples_whole_blocks_are_left_out_evenly() -> None:
@@ -262,9 +262,9 @@ def test_starts_are_the_readings_that_samples_begin_with(monkeypatch: pytest.Mon
 
 
 class Steps(ScriptedMode):
-    """A mode with a fence, whose steps take a known time."""
+    """A mode with a sync, whose steps take a known time."""
 
-    fence = Fence(READBACK, lambda: None, 0, "")
+    sync = Sync(READBACK, lambda: None, 0, "")
 
     def steps(self) -> list[Step]:
         return [(name, partial(self._script.work, name, ns)) for name, ns in (("run", 10), ("f", 1000))]
@@ -408,7 +408,7 @@ def test_a_run_on_webgpu_shows_where_the_time_is_waited_for(software_gpu: tuple[
     model = MODELS / "cpu_island.onnx"
     trace, result, _ = traced(tmp_path, model, "--ep", "webgpu", *short, prefix=software_gpu)
     check_against(trace, result)
-    assert steps(trace, "device-tensors")[-3:] == ["run", "fence (readback)", "d2h"]
+    assert steps(trace, "device-tensors")[-3:] == ["run", "sync (readback)", "d2h"]
     assert {"nodes on WebGpu", "nodes on CPU"} <= set(trace.order[trace.process])
     assert trace.process == "WebGpuExecutionProvider · cpu_island.onnx"
 
@@ -421,12 +421,12 @@ def test_a_run_on_the_reference_device_agrees_with_the_devices_own_trace(library
     trace, result, _ = traced(tmp_path, *arguments, "--iterations", 6, "--warmup", 2, **config.environ())
     check_against(trace, result, virtual=True)
     names = steps(trace, "device-tensors")
-    assert (names[0], names[-3:]) == ("h2d", ["run", "fence (readback)", "d2h"])  # the upload may have one too
+    assert (names[0], names[-3:]) == ("h2d", ["run", "sync (readback)", "d2h"])  # the upload may have one too
     witness = DeviceTrace.read(tmp_path / "device")
     origin = trace.other["origin_ns"]
 
     def of_device(kind: str, within: Slice, least_bytes: int = 5) -> list[tuple[int, int]]:
-        """What the device did in a slice, without the fence's 4 bytes."""
+        """What the device did in a slice, without the sync's 4 bytes."""
         events = witness.of(kind)
         chosen = (events["queued_ns"] - origin >= within.start) & (events["queued_ns"] - origin < within.end)
         return [
@@ -454,9 +454,9 @@ def test_a_run_on_the_reference_device_agrees_with_the_devices_own_trace(library
         assert works[0][1] <= downs[0][1]
     still_at_it = []
     for outer in (it for it in closer if it.depth == 0):
-        upload, *_, run, fence, download = (it for it in closer if it.parent == outer)
+        upload, *_, run, sync, download = (it for it in closer if it.parent == outer)
         check(of_device("h2d", upload), upload, upload)
-        check(of_device("inference", run), run, fence)
+        check(of_device("inference", run), run, sync)
         still_at_it.append(of_device("inference", run)[0][1] > run.end)
         check(of_device("d2h", download), download, download)
     assert any(still_at_it)  # a run had returned, and the device was still at it

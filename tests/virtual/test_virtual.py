@@ -15,7 +15,7 @@ from ortbench.model.modes import RESIDENT
 from ortbench.plan.target import Inputs, Target
 from ortbench.worker.modes.bound import BoundMode
 from ortbench.worker.modes.make import make_mode
-from ortbench.worker.proofs.fence import READBACK, RUN, SYNCHRONIZE
+from ortbench.worker.proofs.sync import READBACK, RUN, SYNCHRONIZE
 from ortbench.worker.session import first_run, providers, session
 from tests import virtual
 from tests.benchmarks.fences import prove
@@ -27,7 +27,7 @@ from tests.virtual import CALL_NS, Clock
 pytestmark = pytest.mark.process
 
 US, MS = 1_000, 1_000_000
-KINDS = [RUN, SYNCHRONIZE, READBACK]  # of fences, from the cheapest on
+KINDS = [RUN, SYNCHRONIZE, READBACK]  # of syncs, from the cheapest on
 RIGHT = dict(zip(HONESTY, [RUN, RUN, SYNCHRONIZE, READBACK], strict=True))
 
 
@@ -116,7 +116,7 @@ def mode_of(library: str, folder: str) -> BoundMode:
     return mode
 
 
-def prove_fences() -> None:
+def prove_syncs() -> None:
     """Print the kinds that proofs find, one after the other."""
     virtual.attach(works=True)
     library, folder, count = sys.argv[1:]
@@ -127,13 +127,13 @@ def prove_fences() -> None:
 @pytest.mark.parametrize("honesty", HONESTY)
 @pytest.mark.parametrize("compute_us", [30, 1000])
 @pytest.mark.parametrize("share", [0.3, 0.85])
-def test_no_proof_takes_a_fence_that_does_not_wait(
+def test_no_proof_takes_a_sync_that_does_not_wait(
     honesty: Honesty, share: float, compute_us: int, library: Path, clock: Clock, tmp_path: Path
 ) -> None:
     """Where the host is held up at most of its readings it falls back to a dearer one, else it finds the cheapest."""
     clock.restart(busy(1, 20_000, share))
     config = Config(honesty=honesty, compute_us=compute_us)
-    kinds = set(in_fork(f"{__name__}:prove_fences", library, tmp_path, 10, **config.environ()))
+    kinds = set(in_fork(f"{__name__}:prove_syncs", library, tmp_path, 10, **config.environ()))
     right = KINDS.index(RIGHT[honesty])
     assert kinds <= set(KINDS[right:])
     assert share > 0.5 or kinds == {KINDS[right]}

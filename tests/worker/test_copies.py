@@ -1,4 +1,4 @@
-"""Copies alone: the check of their data, memory by ORT's name for a device, and which fence ends an upload."""
+"""Copies alone: the check of their data, memory by ORT's name for a device, and which sync ends an upload."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ortbench.model.modes import D2H, H2D, ORDINARY
 from ortbench.plan.target import Target
 from ortbench.worker import copies
 from ortbench.worker.copies import Copies, CopyPair
-from ortbench.worker.proofs.fence import READBACK, RUN, Fence
+from ortbench.worker.proofs.sync import READBACK, RUN, Sync
 from ortbench.worker.session.memory import Copy, NamedDeviceMemory
 from ortbench.worker.session.providers import Provider
 from ortbench.worker.session.tensors import Array, TensorSpec
@@ -146,16 +146,16 @@ def test_an_ep_without_device_memory_is_unsupported(ep: str, words: str, monkeyp
 BY_COPY, BY_TOKEN, BY_READING = "the copy waits", "a token waits", "only reading all back waits"
 
 
-def scripted(verdicts: Iterator[str]) -> Callable[..., Fence]:
+def scripted(verdicts: Iterator[str]) -> Callable[..., Sync]:
     """`prove` with known verdicts."""
 
-    def prove(launch: Any, candidates: Any, readback: Any, token: Any) -> Fence:
+    def prove(launch: Any, candidates: Any, readback: Any, token: Any) -> Sync:
         match next(verdicts):
             case "the copy waits":
-                return Fence(RUN, None, 0, "")
+                return Sync(RUN, None, 0, "")
             case "a token waits":
-                return Fence(READBACK, token, 5, "")
-        return Fence(READBACK, readback, 9, "")
+                return Sync(READBACK, token, 5, "")
+        return Sync(READBACK, readback, 9, "")
 
     return prove
 
@@ -170,7 +170,7 @@ def scripted(verdicts: Iterator[str]) -> Callable[..., Fence]:
         ([BY_READING, BY_READING, BY_READING, BY_COPY], READBACK, "its own download"),
     ],
 )
-def test_one_fence_ends_all_uploads_from_a_memory(
+def test_one_sync_ends_all_uploads_from_a_memory(
     verdicts: list[str], kind: str, waits_for: str | None, by_name: Copies, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     left = iter(verdicts)
@@ -180,16 +180,16 @@ def test_one_fence_ends_all_uploads_from_a_memory(
     assert by_name.prove(ORDINARY).kind == kind
     assert list(left) == []
     for pair in by_name.pairs(ORDINARY).values():
-        assert pair.upload_fence is not None
+        assert pair.h2d_sync is not None
         expected = {None: None, "token": token, "its own download": pair.download}[waits_for]
-        assert (pair.upload_fence.kind, pair.upload_fence.wait) == (kind, expected)
+        assert (pair.h2d_sync.kind, pair.h2d_sync.wait) == (kind, expected)
 
 
-def test_a_fenced_upload_waits_after_the_copy(by_name: Copies) -> None:
+def test_a_synced_upload_waits_after_the_copy(by_name: Copies) -> None:
     calls: list[str] = []
     pair = by_name.pairs(ORDINARY)[4000]
     pair.upload = lambda: calls.append("h2d")
-    pair.upload_fence = Fence(READBACK, lambda: calls.append("wait"), 0, "")
+    pair.h2d_sync = Sync(READBACK, lambda: calls.append("wait"), 0, "")
     call, a, b = pair.phases()[H2D]
     call(a, b)
     assert calls == ["h2d", "wait"]

@@ -98,11 +98,11 @@ def test_all_modes_give_the_expected_outputs(everything: tuple[dict[str, Any], l
 def test_each_mode_copies_as_it_says(
     mode: str, expected: set[tuple[str, str]], everything: tuple[dict[str, Any], list[Record]]
 ) -> None:
-    # A fence may be reading back a word of four bytes; where a busy machine made its proof doubt that, all outputs.
+    # A sync may be reading back a word of four bytes; where a busy machine made its proof doubt that, all outputs.
     seen = [record for record in during(*everything, mode) if record.bytes != 4]
     doubted = cases(everything[0])[mode]["sync"]["how"].startswith("reading the outputs back")
-    fence: set[tuple[str, str]] = {("d2h", "pageable")} if doubted else set()
-    assert copies(seen) - fence == expected - fence
+    sync: set[tuple[str, str]] = {("d2h", "pageable")} if doubted else set()
+    assert copies(seen) - sync == expected - sync
     assert any(record.engine == "compute" for record in seen)
 
 

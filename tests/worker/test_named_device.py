@@ -18,8 +18,8 @@ from ortbench.core.errors import BenchmarkFailed, Unsupported
 from ortbench.model.modes import DEVICE, HOST_ACCESSIBLE, RESIDENT
 from ortbench.plan.target import Target
 from ortbench.worker.modes.make import ResidentMode, make_mode
-from ortbench.worker.proofs.fence import READBACK
 from ortbench.worker.proofs.outputs import check_outputs
+from ortbench.worker.proofs.sync import READBACK
 from ortbench.worker.session import memory, session
 from ortbench.worker.session.first_run import Data
 from ortbench.worker.session.providers import Provider
@@ -193,7 +193,7 @@ def test_a_device_that_works_on_is_waited_for(device: Device) -> None:
     device.work_s = 0.02  # neither the run nor synchronize_outputs waits; a readback does
     model, data = opened(device)
     made = make_mode(RESIDENT, model, data)
-    assert made.fence.kind == READBACK
+    assert made.sync.kind == READBACK
     call, a, b = made.phases()["latency"]
     assert done_by(device, lambda: call(a, b)) == ["run", "numpy", "synchronize_outputs"]  # a copy back may pass runs
     assert time.perf_counter() >= device.busy_until

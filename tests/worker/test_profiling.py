@@ -30,7 +30,7 @@ RECORDED = [
     {"cat": "Session", "name": "session_initialization", "ts": 1, "dur": 5, "tid": 7, "args": {}},
     node_event("a_kernel_time", 11, 3, op_name="Relu", provider="P"),
     run_event(10, 5),
-    node_event("a_fence_before", 20, 1, op_name="Relu"),
+    node_event("a_sync_before", 20, 1, op_name="Relu"),
     node_event("a_kernel_time", 21, 4, op_name="Relu", provider="P", node_index="0"),
     run_event(20, 6),
     node_event("inner_kernel_time", 32, 1, op_name="Add", provider="P"),

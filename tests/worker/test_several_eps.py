@@ -126,8 +126,8 @@ def test_the_result_and_the_heading_name_both(packages: Path, tmp_path: Path) ->
 
 @pytest.mark.parametrize("text", [APART, IN_ROW], ids=["apart", "in a row"])
 @pytest.mark.parametrize("honesty", ["sync", "async"])
-def test_the_fence_waits_for_both(text: str, honesty: str, packages: Path, tmp_path: Path) -> None:
-    """Whichever of the two is the slower one; outputs are compared the moment a run is fenced."""
+def test_the_sync_waits_for_both(text: str, honesty: str, packages: Path, tmp_path: Path) -> None:
+    """Whichever of the two is the slower one; outputs are compared the moment a run is synced."""
     # ONNX Runtime hands on what a CPU leaves in host memory: one that does not wait even then is of no use to anybody.
     at_the_end = "async-wait" if honesty == "async" else honesty
     for slow in (GPU, CPU):

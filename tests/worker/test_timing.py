@@ -18,7 +18,7 @@ from ortbench.core.profiler import DOMAIN
 from ortbench.model.modes import LATENCY, PHASE_NAMES
 from ortbench.worker import timing
 from ortbench.worker.modes.base import OneAtATime, Step
-from ortbench.worker.proofs.fence import RUN, Fence
+from ortbench.worker.proofs.sync import RUN, Sync
 from ortbench.worker.session.first_run import Data
 from ortbench.worker.session.session import Model
 from ortbench.worker.session.tensor_memory import Bound
@@ -57,8 +57,8 @@ class ScriptedMode(OneAtATime):
     """A mode whose calls take a known time."""
 
     name = "device-tensors"
-    fence = Fence(RUN, None, 0, "")
-    upload_fence: Fence | None = None
+    sync = Sync(RUN, None, 0, "")
+    h2d_sync: Sync | None = None
     bytes_in = bytes_out = 0
 
     def __init__(self, script: Script) -> None:
@@ -297,16 +297,16 @@ def test_samples_are_the_same_without_ranges(script: Script, why: str, monkeypat
 
 
 class SplitMode(ScriptedMode):
-    """A mode whose inference is a call that returns after 300 ns and a fence that takes the rest."""
+    """A mode whose inference is a call that returns after 300 ns and a sync that takes the rest."""
 
     def phases(self) -> dict[str, TimedCall]:
         launch, wait = self._parts()
 
-        def fenced(binding: Any, options: Any) -> None:
+        def synced(binding: Any, options: Any) -> None:
             launch(binding, options)
             wait()
 
-        return {**super().phases(), "inference": (fenced, BINDING, OPTIONS)}
+        return {**super().phases(), "inference": (synced, BINDING, OPTIONS)}
 
     def enqueues(self) -> dict[str, Split]:
         launch, wait = self._parts()

@@ -59,7 +59,7 @@ def test_a_dtype_that_the_device_lacks_is_a_failure_with_the_reason(
     assert "requires f16 but the device does not support it" in ran.error_line
 
 
-def test_the_fence_is_a_readback_since_nothing_else_waits(software_gpu: tuple[str, ...], tmp_path: Path) -> None:
+def test_the_sync_is_a_readback_since_nothing_else_waits(software_gpu: tuple[str, ...], tmp_path: Path) -> None:
     arguments = ("--ep", "webgpu", "--mode", "device-resident", "--iterations", 2, "--warmup", 1)
     result = measure(MODELS / "compute_bound.onnx", *arguments, out=tmp_path, prefix=software_gpu)
     assert result["target"]["sync"]["kind"] == "readback"
@@ -141,11 +141,11 @@ print(json.dumps({"one_run": one_run, "after_1": readback_after(1), "after_5": r
 
 
 @pytest.mark.timing
-def test_nothing_is_left_to_wait_for_after_fenced_runs(software_gpu: tuple[str, ...]) -> None:
+def test_nothing_is_left_to_wait_for_after_synced_runs(software_gpu: tuple[str, ...]) -> None:
     """A readback after five runs takes no longer than after one: the queue is empty when the clock is read.
 
-    This compares durations of one process with a wide margin: an unfenced run leaves five runs (over 250 ms here) to
-    the readback, a fenced one well under a tenth of a run.
+    This compares durations of one process with a wide margin: an unsynced run leaves five runs (over 250 ms here) to
+    the readback, a synced one well under a tenth of a run.
     """
     line = [*software_gpu, sys.executable, "-c", _READBACKS, str(MODELS / "compute_bound.onnx")]
     done = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, check=True)

@@ -170,10 +170,10 @@ def _process(number: int, origin: int, result: Result, timeline: Timeline, label
         if blocks or failures:
             track = process.track(f"mode {case.mode}")
             moved = {"h2d": case.bytes_h2d, "d2h": case.bytes_d2h, LATENCY: _sum(case)}
-            fences = _fences(case)
+            syncs = _syncs(case)
             for block in blocks:
                 called = case.whole if block.phase == LATENCY else block.phase
-                _add_block(process, track, block, called, moved.get(block.phase), fences.get(block.phase), work)
+                _add_block(process, track, block, called, moved.get(block.phase), syncs.get(block.phase), work)
             for failure in failures:
                 process.mark(track, "failure", f"{failure.mode} failed", failure.at_ns, reason=failure.reason)
     for mode, iterations in timeline.close_ups.items():
@@ -201,14 +201,14 @@ def _add_noise(process: Process, noise: MachineNoise | None) -> None:
         process.slice(track, "noise", span)
 
 
-def _fences(case: Case) -> dict[str, str]:
+def _syncs(case: Case) -> dict[str, str]:
     """What ends a sample, by phase; a download waits for the device by itself, and so does what ends with one."""
     if case.sync is None:
         return {}
     mode = mode_of(case.mode)
     if mode.times_copies:
         ends = {"h2d": case.sync.get("h2d"), "d2h": case.sync.get("d2h")}
-        copies = {way: fence["kind"] for way, fence in ends.items() if fence}
+        copies = {way: sync["kind"] for way, sync in ends.items() if sync}
         found = {**copies, "inference": case.sync["kind"]}
         # What several in flight are timed by ends with copies in flight.
         return found if mode.is_rate or "d2h" not in copies else {**found, LATENCY: copies["d2h"]}
@@ -236,16 +236,16 @@ def _add_block(
     block: TimedBlock,
     called: str,
     moved: int | None,
-    fence: str | None,
+    sync: str | None,
     work: Work,
 ) -> None:
     """A block, in it what ran before its first sample, and its samples; in those of loops their steps, of chains their stages.
 
-    `moved`: bytes copied in one iteration; `fence`: what ends each sample besides the work itself; None where there is none.
+    `moved`: bytes copied in one iteration; `sync`: what ends each sample besides the work itself; None where there is none.
     """
     args: dict[str, Any] = {"round": block.round, "n": block.n, "dropped": block.dropped}
-    if fence is not None:
-        args["sync"] = fence
+    if sync is not None:
+        args["sync"] = sync
     if not block.starts_ns:
         args["samples"] = "left out"
     process.slice(track, "block", Span(f"{called} block", block.start_ns, block.duration_ns, args))

@@ -26,7 +26,7 @@ from ortbench.report.programs import literals
 from ortbench.report.programs.literals import by_step, dtype, random_array, shape_by_step
 
 _WIDTH = 100
-RUN = "run"  # the fence that is the run itself
+RUN = "run"  # the sync that is the run itself
 _LEVELS = {
     "disable": "ORT_DISABLE_ALL",
     "basic": "ORT_ENABLE_BASIC",

@@ -123,7 +123,7 @@ class Clients:
         model = opened.model
         if self._own and number:
             model = session.open_model(opened.path, opened.target, opened.model.provider)
-            model.fences = opened.model.fences  # what was proved of this EP need only be confirmed
+            model.syncs = opened.model.syncs  # what was proved of this EP need only be confirmed
         request = replace(opened.request, seed=opened.request.seed + place, expect=None)
         # Inputs that were given are the same for all; those that are made up differ, so that mixed-up buffers show.
         data = first_run.make_data(opened.path, model, request) if place or self._own else opened.data

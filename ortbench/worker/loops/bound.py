@@ -32,7 +32,7 @@ from ortbench.worker.modes.slots import (
     upload,
 )
 from ortbench.worker.proofs import outputs as output_arrays
-from ortbench.worker.proofs.fence import READBACK, SYNCHRONIZE, Fence
+from ortbench.worker.proofs.sync import READBACK, SYNCHRONIZE, Sync
 from ortbench.worker.session.memory import Copy, Memory, one_call
 from ortbench.worker.session.session import Model
 from ortbench.worker.session.tensor_memory import Bound, Place
@@ -55,7 +55,7 @@ class State:
 
 
 class BoundLoop(LoopMode):
-    single: type[BoundMode]  # the mode of single inferences that has its memory, and proves its fence
+    single: type[BoundMode]  # the mode of single inferences that has its memory, and proves its sync
     one_buffer = False  # past and present of a state share one
     leaves_to_ort = True  # ONNX Runtime allocates a state that grows, where it can
 
@@ -64,7 +64,7 @@ class BoundLoop(LoopMode):
         refuse_strings((*model.inputs, *model.outputs))
         self._steps = steps
         self._single = self.single.make(model, loop.early)
-        self.fence: Fence = self._single.fence
+        self.sync: Sync = self._single.sync
         self.refused = self._single.refused
         self._values: dict[tuple[str, Shape], Any] = {}
         self._ins = [list(self._in_slots(number)) for number in range(loop.count)]
@@ -157,15 +157,15 @@ class BoundLoop(LoopMode):
         return name not in self._steps.keep
 
     def _copies(self, number: int, synchronize: Copy) -> tuple[Copy, Copy]:
-        """The copies before a run, and what comes behind it: its fence, and the copies back."""
+        """The copies before a run, and what comes behind it: its sync, and the copies back."""
         moved = [slot for slot in self._ins[number] if self._is_moved(slot.spec.name)]
         read = [slot for slot in self._outs[number] if self._is_read(slot.spec.name, number)]
         if number == self._loop.count - 1:
             read += self._finals
         back = self._down(read)
-        wait: Copy | None = synchronize if self.fence.kind == SYNCHRONIZE else None
-        if self.fence.kind == READBACK and not self._is_read_back(read):
-            by_token = self.fence.known is not None and self.fence.known.by_token
+        wait: Copy | None = synchronize if self.sync.kind == SYNCHRONIZE else None
+        if self.sync.kind == READBACK and not self._is_read_back(read):
+            by_token = self.sync.known is not None and self.sync.known.by_token
             wait = self._single.read_token if by_token else partial(self._read_back, number)
         return self._up(moved), back if wait is None else then(wait, back)
 

@@ -22,7 +22,7 @@ from ortbench.worker.loops.modes import CpuStage, ResidentLoop, Taken
 from ortbench.worker.modes.base import Mode, Proof, Step
 from ortbench.worker.modes.slots import Slot, apart, copied_bytes, download, overwrite, upload
 from ortbench.worker.proofs import outputs as output_arrays
-from ortbench.worker.proofs.fence import Fence
+from ortbench.worker.proofs.sync import Sync
 from ortbench.worker.session.memory import Copy
 from ortbench.worker.session.session import Model
 from ortbench.worker.session.tensor_memory import Bound, Place
@@ -165,7 +165,7 @@ class ResidentStage(ResidentLoop):
         return None if is_on_host(slot) else download(apart([slot]))
 
     def copy_in(self, into: int) -> Copy | None:
-        """The copy of an input to the device, fenced; None where it is read on the host. What it copies is what is there."""
+        """The copy of an input to the device, synced; None where it is read on the host. What it copies is what is there."""
         spec, place = self._model.inputs[into], self._model.places.inputs[into]
         if place.on_host:
             return None
@@ -196,9 +196,9 @@ _WANTED = "the session wants it there"
 
 
 class ChainMode(PartsMode):
-    """The stages of a chain, one after the other. Each ends with its fence, so that none begins before the last is done.
+    """The stages of a chain, one after the other. Each ends with its sync, so that none begins before the last is done.
 
-    The fence of the `main` stage stands for the chain's.
+    The sync of the `main` stage stands for the chain's.
     """
 
     whole = WHOLE_CHAIN
@@ -209,7 +209,7 @@ class ChainMode(PartsMode):
         self.parts = tuple(stage.name for stage in data.stages)
         self._chain, self._stages = data, stages
         self._calls: list[Copy] = [stage.run_whole for stage in stages]
-        self.fence: Fence = stages[main].fence
+        self.sync: Sync = stages[main].sync
         moved = [(stage.bytes_in, stage.bytes_out) for stage in stages]
         self.bytes_in, self.bytes_out = (_sum(side) for side in zip(*moved, strict=True))
 
@@ -228,8 +228,8 @@ class ChainMode(PartsMode):
     def steps(self) -> list[Step]:
         return list(zip(self.parts, self._calls, strict=True))
 
-    def fences(self) -> dict[str, Fence]:
-        return {f"stage {name}": stage.fence for name, stage in zip(self.parts, self._stages, strict=True)}
+    def syncs(self) -> dict[str, Sync]:
+        return {f"stage {name}": stage.sync for name, stage in zip(self.parts, self._stages, strict=True)}
 
     def bound(self) -> tuple[list[Bound], list[Bound]]:
         found: tuple[list[Bound], list[Bound]] = ([], [])

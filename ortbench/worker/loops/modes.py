@@ -19,7 +19,7 @@ from ortbench.worker.loops.bound import BoundLoop
 from ortbench.worker.loops.data import LoopData
 from ortbench.worker.modes.make import CpuMode, HostAccessibleMode, ResidentMode, arrays_of, bind_as_own
 from ortbench.worker.modes.slots import Slot
-from ortbench.worker.proofs.fence import Fence
+from ortbench.worker.proofs.sync import Sync
 from ortbench.worker.session.first_run import cpu_arrays
 from ortbench.worker.session.memory import Copy, copy_arrays
 from ortbench.worker.session.session import Model
@@ -29,7 +29,7 @@ from ortbench.worker.session.tensors import Array, TensorSpec, host_array, host_
 
 class CpuLoop(LoopMode):
     name = CPU
-    fence: Fence = CpuMode.fence
+    sync: Sync = CpuMode.sync
 
     def __init__(self, model: Model, loop: LoopData) -> None:
         super().__init__(model, loop)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ortbench.core.errors import Unsupported
 from ortbench.model.modes import LATENCY, STEP
 from ortbench.plan.plan import Loop
-from ortbench.worker.proofs.fence import Fence
+from ortbench.worker.proofs.sync import Sync
 from ortbench.worker.session.first_run import Data
 from ortbench.worker.session.memory import Copy
 from ortbench.worker.session.providers import Provider
@@ -45,9 +45,9 @@ class Mode(ABC):
 
     name: str
     # what ends these, where the copy itself does not wait
-    fence: Fence
-    upload_fence: Fence | None = None
-    download_fence: Fence | None = None
+    sync: Sync
+    h2d_sync: Sync | None = None
+    d2h_sync: Sync | None = None
     # copied to and from the device per inference; None where that is not known
     bytes_in: int | None
     bytes_out: int | None
@@ -73,16 +73,16 @@ class Mode(ABC):
 
     @abstractmethod
     def phases(self) -> dict[str, TimedCall]:
-        """What can be timed, each fenced at its end: ``latency``, whole inferences, and its parts where it has any. A copy
+        """What can be timed, each synced at its end: ``latency``, whole inferences, and its parts where it has any. A copy
         of no bytes is none."""
 
     def enqueues(self) -> dict[str, Split]:
-        """Of the phases whose runs end with a fence that waits behind the call: the two apart. None where the run waits."""
+        """Of the phases whose runs end with a sync that waits behind the call: the two apart. None where the run waits."""
         return {}
 
     @abstractmethod
     def steps(self) -> list[Step]:
-        """What one inference consists of, in order, for a look at each on its own; where a fence waits, it is one."""
+        """What one inference consists of, in order, for a look at each on its own; where a sync waits, it is one."""
 
     @abstractmethod
     def bound(self) -> tuple[list[Bound], list[Bound]]:
@@ -104,15 +104,15 @@ class Mode(ABC):
     def rest(self) -> None:
         """Wait for whatever the last call left in flight, before another mode is measured."""
 
-    def fences(self) -> dict[str, Fence]:
-        found = {"inference": self.fence, "h2d": self.upload_fence, "d2h": self.download_fence}
-        return {phase: fence for phase, fence in found.items() if fence is not None}
+    def syncs(self) -> dict[str, Sync]:
+        found = {"inference": self.sync, "h2d": self.h2d_sync, "d2h": self.d2h_sync}
+        return {phase: sync for phase, sync in found.items() if sync is not None}
 
     def proofs(self, rtol: float | None, atol: float | None, others: Mapping[str, Mode]) -> Sequence[Proof]:
         return ()
 
     def once(self) -> tuple[Copy, Copy] | None:
-        """The upload before, fenced, and the download after all runs, where these are made only once."""
+        """The upload before, synced, and the download after all runs, where these are made only once."""
         return None
 
     def listen(self, ranges: Ranges) -> Ranges:
@@ -156,7 +156,7 @@ class SingleMode(Mode):
 
     @classmethod
     def make(cls, model: Model, data: Data, depth: int = Loop.depth) -> Self:
-        """Set it up on an EP that lacks nothing: allocate, bind, upload, run once, prove the fences.
+        """Set it up on an EP that lacks nothing: allocate, bind, upload, run once, prove the syncs.
 
         Where several inferences are in flight, `depth` says how many. Raises `Unsupported`: the model cannot be run so; and
         whatever ORT raises on the way.
@@ -193,15 +193,15 @@ def then(call: Copy, wait: Copy | None) -> Copy:
     if wait is None:
         return call
 
-    def fenced() -> None:
+    def synced() -> None:
         call()
         wait()
 
-    return fenced
+    return synced
 
 
-def fence_step(fence: Fence | None) -> list[Step]:
-    return [] if fence is None or fence.wait is None else [(f"sync ({fence.kind})", fence.wait)]
+def sync_step(sync: Sync | None) -> list[Step]:
+    return [] if sync is None or sync.wait is None else [(f"sync ({sync.kind})", sync.wait)]
 
 
 def timed(call: Copy) -> TimedCall:

@@ -11,7 +11,7 @@ import numpy as np
 
 from ortbench.core.errors import Unsupported, WrongOutputs
 from ortbench.model.modes import LATENCY, MODES
-from ortbench.worker.modes.base import Mode, OneAtATime, Proof, SingleMode, Step, fence_step, then
+from ortbench.worker.modes.base import Mode, OneAtATime, Proof, SingleMode, Step, sync_step, then
 from ortbench.worker.modes.external_inputs import ExternalInputs
 from ortbench.worker.modes.slots import (
     DynamicOutputs,
@@ -25,7 +25,7 @@ from ortbench.worker.modes.slots import (
     upload,
 )
 from ortbench.worker.proofs import outputs as output_arrays
-from ortbench.worker.proofs.fence import RUN, SYNCHRONIZE, Candidates, Fence
+from ortbench.worker.proofs.sync import RUN, SYNCHRONIZE, Candidates, Sync
 from ortbench.worker.session.first_run import Data, run_once
 from ortbench.worker.session.memory import Copy, EpDeviceMemory, Memory, lacks_device_memory, tokens
 from ortbench.worker.session.providers import Provider
@@ -83,7 +83,7 @@ class BoundMode(OneAtATime, SingleMode):
         else:
             self._download = download(self._outs)
         self._token = tokens(model.places.memories)
-        self.upload_fence: Fence | None = None
+        self.h2d_sync: Sync | None = None
         self._prepare()
 
     @classmethod
@@ -123,19 +123,19 @@ class BoundMode(OneAtATime, SingleMode):
     def _prepare(self) -> None:
         """The first upload and run, and the proofs of what ends them."""
         self._upload()
-        self.fence = self._prove_run()
-        self.upload_fence = self._prove_upload()
+        self.sync = self._prove_run()
+        self.h2d_sync = self._prove_upload()
 
-    def _prove_run(self) -> Fence:
+    def _prove_run(self) -> Sync:
         if self._token is None:
-            return Fence(RUN, None, 0, "the EP computes in host memory and its run returns when it is done")
+            return Sync(RUN, None, 0, "the EP computes in host memory and its run returns when it is done")
         if self._dynamic is not None:  # the proof reads outputs back, which a run must have made
             self._launch()
             self._settled(self._download)()
-        return self._model.fences.prove(*self.run_to_prove())
+        return self._model.syncs.prove(*self.run_to_prove())
 
     def run_to_prove(self) -> tuple[str, Copy, Candidates, Copy, Copy]:
-        """Its run as `ortbench.worker.proofs.fence.Fences` take it, on a device."""
+        """Its run as `ortbench.worker.proofs.sync.Syncs` take it, on a device."""
         assert self._token is not None
         return "run", self._launch, self._waits(), self._settled(self._download), self._settled(self._token)
 
@@ -157,49 +157,49 @@ class BoundMode(OneAtATime, SingleMode):
         its own streams do not wait for (cudaStreamNonBlocking), so that they can pass runs nobody waited for."""
         return then(copy, self._binding.synchronize_outputs)
 
-    def _prove_upload(self) -> Fence | None:
+    def _prove_upload(self) -> Sync | None:
         if not copied_bytes(self._ins):
             return None
         if self._token is None:
-            return Fence(RUN, None, 0, "the copy is the host's own")
+            return Sync(RUN, None, 0, "the copy is the host's own")
         candidates = [(RUN, None), ("synchronize_inputs", self._binding.synchronize_inputs)]
         readback = download(apart(self._ins))
-        return self._model.fences.prove("h2d", self._upload, candidates, readback, self._token)
+        return self._model.syncs.prove("h2d", self._upload, candidates, readback, self._token)
 
     def _launch(self) -> None:
         self._run(self._native_binding, self._options)
 
     def phases(self) -> dict[str, TimedCall]:
-        return {LATENCY: self._fenced_run()}
+        return {LATENCY: self._synced_run()}
 
     def enqueues(self) -> dict[str, Split]:
-        wait, mode = self.fence.wait, MODES[self.name]
+        wait, mode = self.sync.wait, MODES[self.name]
         call = self._run, self._native_binding, self._options
         return {} if wait is None else {mode.timed_as("inference"): (call, wait)}
 
     def steps(self) -> list[Step]:
-        return [("run", self._launch), *fence_step(self.fence)]
+        return [("run", self._launch), *sync_step(self.sync)]
 
-    def _fenced_run(self) -> TimedCall:
-        wait, run = self.fence.wait, self._run
+    def _synced_run(self) -> TimedCall:
+        wait, run = self.sync.wait, self._run
         if wait is None:
             return run, self._native_binding, self._options
 
-        def fenced(binding: Any, options: Any) -> None:
+        def synced(binding: Any, options: Any) -> None:
             run(binding, options)
             wait()
 
-        return fenced, self._native_binding, self._options
+        return synced, self._native_binding, self._options
 
-    def _fenced_upload(self) -> Copy:
+    def _synced_upload(self) -> Copy:
         return self.until_there(self._upload)
 
     def until_there(self, upload: Copy) -> Copy:
-        """An upload and its fence, where anything is uploaded."""
-        return then(upload, None if self.upload_fence is None else self.upload_fence.wait)
+        """An upload and its sync, where anything is uploaded."""
+        return then(upload, None if self.h2d_sync is None else self.h2d_sync.wait)
 
     def copies_of(self, chosen: Callable[[Place], bool]) -> tuple[Copy, Copy]:
-        """The upload, fenced, and the download of some of what is bound."""
+        """The upload, synced, and the download of some of what is bound."""
         ins, outs = (
             [slot for slot, place in zip(slots, places, strict=True) if chosen(place)]
             for slots, places in ((self._ins, self._model.places.inputs), (self._outs, self._model.places.outputs))
@@ -294,7 +294,7 @@ class BoundMode(OneAtATime, SingleMode):
 
     def run_as_bound(self) -> list[Array]:
         """The outputs of one run on what is in the bound memory now, in host memory."""
-        call, a, b = self._fenced_run()
+        call, a, b = self._synced_run()
         call(a, b)
         self._download()
         return self._left()

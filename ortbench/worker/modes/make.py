@@ -30,14 +30,14 @@ from ortbench.model.modes import (
     RESIDENT,
 )
 from ortbench.plan.plan import Loop
-from ortbench.worker.modes.base import Mode, OneAtATime, Proof, SingleMode, Step, fence_step, then, timed
+from ortbench.worker.modes.base import Mode, OneAtATime, Proof, SingleMode, Step, sync_step, then, timed
 from ortbench.worker.modes.bound import BoundMode
 from ortbench.worker.modes.pipelined import PipelinedMode
 from ortbench.worker.modes.slots import apart, copied_bytes, download, refuse_strings, shared_memory
 from ortbench.worker.proofs import outputs as output_arrays
-from ortbench.worker.proofs.fence import RUN, Fence
 from ortbench.worker.proofs.in_place import ZeroCopy as Verdict
 from ortbench.worker.proofs.in_place import all_of, prove_alone, prove_zero_copy
+from ortbench.worker.proofs.sync import RUN, Sync
 from ortbench.worker.session.first_run import Data, cpu_arrays, cpu_call
 from ortbench.worker.session.memory import (
     Copy,
@@ -66,7 +66,7 @@ class CpuMode(OneAtATime, SingleMode):
     name = CPU
     binds = False
     # Outputs are arrays in host memory when `run` returns: nothing is left that the host could wait for.
-    fence = Fence(RUN, None, 0, "run returns the outputs in host memory")
+    sync = Sync(RUN, None, 0, "run returns the outputs in host memory")
 
     def __init__(self, model: Model, data: Data) -> None:
         super().__init__(model, data)
@@ -157,15 +157,15 @@ class DeviceMode(BoundMode):
             run(binding, options)
             download()  # the outputs are in host memory when it returns, which the check of outputs proves
 
-        found = {LATENCY: (whole, self._native_binding, self._options), "inference": self._fenced_run()}
+        found = {LATENCY: (whole, self._native_binding, self._options), "inference": self._synced_run()}
         if self.bytes_in:
-            found["h2d"] = timed(self._fenced_upload())
+            found["h2d"] = timed(self._synced_upload())
         if self.bytes_out:
             found["d2h"] = timed(download)
         return {phase: found[phase] for phase in PHASE_NAMES if phase in found}  # as one follows the other
 
     def steps(self) -> list[Step]:
-        upload: list[Step] = [("h2d", self._upload), *fence_step(self.upload_fence)] if self.bytes_in else []
+        upload: list[Step] = [("h2d", self._upload), *sync_step(self.h2d_sync)] if self.bytes_in else []
         download: list[Step] = [("d2h", self._download)] if self.bytes_out else []
         return [*upload, *super().steps(), *download]
 
@@ -192,9 +192,9 @@ class DevicePinnedMode(DeviceMode):
         # To ordinary memory a copy is done when it returns; to pinned memory a device may copy on its own time.
         assert self._token is not None
         back = self._token if self._dynamic is not None else download(apart(self._outs))  # to ordinary memory
-        fences = self._model.fences
-        self.download_fence = fences.prove("d2h", self._download, self._waits(), back, self._token)
-        self._download = then(self._download, self.download_fence.wait)
+        syncs = self._model.syncs
+        self.d2h_sync = syncs.prove("d2h", self._download, self._waits(), back, self._token)
+        self._download = then(self._download, self.d2h_sync.wait)
 
 
 class ResidentMode(BoundMode):
@@ -208,13 +208,13 @@ class ResidentMode(BoundMode):
         self.once_bytes = copied_bytes(self._ins), copied_bytes(self._outs)
 
     def once(self) -> tuple[Copy, Copy]:
-        return self._fenced_upload(), self._download
+        return self._synced_upload(), self._download
 
 
 class AsyncMode(BoundMode):
-    """Device tensors resident, and runs that ORT does not wait for: many are started, and one fence ends them all.
+    """Device tensors resident, and runs that ORT does not wait for: many are started, and one sync ends them all.
 
-    A call of ``latency`` is a burst of `per_call` runs and the fence.
+    A call of ``latency`` is a burst of `per_call` runs and the sync.
     """
 
     name = ASYNC
@@ -231,12 +231,12 @@ class AsyncMode(BoundMode):
         self._options.add_run_config_entry("disable_synchronize_execution_providers", "1")
         self.per_call = 1
         super()._prepare()
-        # As many runs as fill a block, so that the fence weighs little, and not so many that a queue overflows.
-        shortest = min(took(*self._fenced_run()) for _ in range(3))
+        # As many runs as fill a block, so that the sync weighs little, and not so many that a queue overflows.
+        shortest = min(took(*self._synced_run()) for _ in range(3))
         self.per_call = max(_LEAST_BURST, min(_MOST_BURST, _BURST_NS // shortest))
 
     def phases(self) -> dict[str, TimedCall]:
-        launch, wait = self._launches(), self.fence.wait
+        launch, wait = self._launches(), self.sync.wait
 
         def burst(binding: Any, options: Any) -> None:
             launch(binding, options)
@@ -246,7 +246,7 @@ class AsyncMode(BoundMode):
         return {LATENCY: (burst, self._native_binding, self._options)}
 
     def enqueues(self) -> dict[str, Split]:
-        call, wait = (self._launches(), self._native_binding, self._options), self.fence.wait
+        call, wait = (self._launches(), self._native_binding, self._options), self.sync.wait
         return {} if wait is None else {LATENCY: (call, wait)}
 
     def _launches(self) -> Callable[[Any, Any], None]:
@@ -304,7 +304,7 @@ class HostAccessibleMode(BoundMode):
                 if not slot.stays:
                     bind_as_own(self._binding, self._model.provider, slot.spec.name, slot.spec, slot.value)
             self._launch()
-        self.fence = self._prove_run()
+        self.sync = self._prove_run()
 
     def write_inputs(self, arrays: dict[str, Array]) -> None:
         """Write inputs in place, through the views; nothing is copied to another memory."""

@@ -4,7 +4,7 @@ There are as many pairs of device buffers, one for the inputs and one for the ou
 deep, and two streams of their own, one for uploads and one for downloads. The host hands out the work, item by item:
 
 1. wait until the item's inputs have arrived, and until the outputs that its buffer held before have left;
-2. run, and apply the proved fence: meanwhile the inputs of the next items arrive and the outputs of the last ones leave;
+2. run, and apply the proved sync: meanwhile the inputs of the next items arrive and the outputs of the last ones leave;
 3. hand out the download of its outputs and the upload of the inputs that will be needed next in this buffer.
 
 A buffer is handed on only when the host has seen that the step before is done, so nothing rests on an order between
@@ -33,7 +33,7 @@ from ortbench.worker.modes.base import SingleMode, Step, then
 from ortbench.worker.modes.bound import BoundMode
 from ortbench.worker.modes.slots import Slot, by_memory, copied_bytes
 from ortbench.worker.proofs import outputs as output_arrays
-from ortbench.worker.proofs.fence import RUN, STREAM, SYNCHRONIZE, Fence
+from ortbench.worker.proofs.sync import RUN, STREAM, SYNCHRONIZE, Sync
 from ortbench.worker.session import streams
 from ortbench.worker.session.first_run import Data, run_once
 from ortbench.worker.session.memory import (
@@ -149,13 +149,13 @@ class Buffers(BoundMode):
         self._launch()
         self._download()
 
-    def prove(self) -> Fence:
+    def prove(self) -> Sync:
         return self._prove_run()
 
-    def adopt(self, fence: Fence) -> None:
-        """Use a fence that was proved with other buffers of the same session."""
+    def adopt(self, sync: Sync) -> None:
+        """Use a sync that was proved with other buffers of the same session."""
         own = {RUN: None, SYNCHRONIZE: self._binding.synchronize_outputs}
-        self.wait = own.get(fence.kind, fence.wait)
+        self.wait = own.get(sync.kind, sync.wait)
 
     def launch(self) -> None:
         self._launch()
@@ -217,12 +217,12 @@ class PipelinedMode(SingleMode):
         up, down = (streams.Stream(model.provider, memory, host) for _ in range(2))
         for buffers in self._buffers:
             buffers.uploaded, buffers.downloaded = up.arrival(), down.arrival()
-        self.fence = self._buffers[0].prove()
+        self.sync = self._buffers[0].prove()
         for buffers in self._buffers:
-            buffers.adopt(self.fence)
-        stream_fence = _stream_fence(self._buffers[0].uploaded)  # both are copies on a stream
-        self.upload_fence = stream_fence if self.bytes_in else None
-        self.download_fence = stream_fence if self.bytes_out else None
+            buffers.adopt(self.sync)
+        stream_sync = _stream_sync(self._buffers[0].uploaded)  # both are copies on a stream
+        self.h2d_sync = stream_sync if self.bytes_in else None
+        self.d2h_sync = stream_sync if self.bytes_out else None
 
     def pipeline(self) -> Depth:
         return {
@@ -314,7 +314,7 @@ class PipelinedMode(SingleMode):
     # As a mode
 
     def phases(self) -> dict[str, TimedCall]:
-        """``latency`` is a round of as many items as there are buffers; the parts are those of one item, each fenced."""
+        """``latency`` is a round of as many items as there are buffers; the parts are those of one item, each synced."""
         first = self._buffers[0]
 
         def upload(_a: object, _b: object) -> None:
@@ -344,11 +344,11 @@ class PipelinedMode(SingleMode):
         first = self._buffers[0]
         found: list[Step] = [("run", first.launch)]
         if first.wait is not None:
-            found.append((f"sync ({self.fence.kind})", first.wait))
-        if self.upload_fence is not None:
+            found.append((f"sync ({self.sync.kind})", first.wait))
+        if self.h2d_sync is not None:
             upload: Step = ("h2d", lambda: self._send_in(first, first.loaded))
             found = [upload, (f"sync ({STREAM})", first.uploaded.wait), *found]
-        if self.download_fence is not None:
+        if self.d2h_sync is not None:
             found += [("d2h", lambda: self._send_out(first)), (f"sync ({STREAM})", first.downloaded.wait)]
         return found
 
@@ -376,8 +376,8 @@ class PipelinedMode(SingleMode):
         ]
 
 
-def _stream_fence(arrival: streams.Arrival) -> Fence:
+def _stream_sync(arrival: streams.Arrival) -> Sync:
     """How copies on a stream are waited for, with what that costs when nothing else is to be done."""
     times = [took(then(arrival.follow, arrival.wait)) for _ in range(_COST_REPEATS)]
     how = "a stream keeps order, and a word copied behind the copies has arrived"
-    return Fence(STREAM, arrival.wait, round(median(times)), how)
+    return Sync(STREAM, arrival.wait, round(median(times)), how)

@@ -1,12 +1,12 @@
-"""Trials of fences: what they leave of the work that was queued before them, by the clock.
+"""Trials of syncs: what they leave of the work that was queued before them, by the clock.
 
 Each time that counts is the smallest of several trials: a busy host adds to each of them and takes from none. What a
-readback takes right behind the fence says less: a host that is held up between launch and fence finds the work done
-and nothing left to wait for, so one such trial among many would pass a fence that does not wait. By the time from
-launch to fence it takes just one trial in which the host was not held up to refuse it.
+readback takes right behind the sync says less: a host that is held up between launch and sync finds the work done
+and nothing left to wait for, so one such trial among many would pass a sync that does not wait. By the time from
+launch to sync it takes just one trial in which the host was not held up to refuse it.
 
 On a busy machine a single launch may be held up each time, where a thread of the device that it wakes takes its core.
-So a fence is also tried behind a burst of launches: the device is then at work already and they wake nothing.
+So a sync is also tried behind a burst of launches: the device is then at work already and they wake nothing.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from numpy import median
 Call = Callable[[], object]
 Pause = Callable[[int], object]
 
-# What a fence may leave undone and still count as one, at most: below this the timing of a readback says little.
+# What a sync may leave undone and still count as one, at most: below this the timing of a readback says little.
 TOLERANCE_NS = 20_000
 TOLERANCE_SHARE = 0.01
-_BURST_NS = 50_000_000  # the work that is queued before a fence is tried
+_BURST_NS = 50_000_000  # the work that is queued before a sync is tried
 _MAX_BURST = 128
-_REPEATS, _MOST_REPEATS = 7, 25  # of one launch and a fence; short work is tried more often
+_REPEATS, _MOST_REPEATS = 7, 25  # of one launch and a sync; short work is tried more often
 # Of a burst. One that is over in less than the system's time slice is tried until a few are sure not to have lost the core.
 _BURST_REPEATS, _BURSTS_NS = 5, 40_000_000
 _SURELY_DONE = 2.5  # times what a launch takes; of several trials the one counts that was
-_DOUBTS = 3  # how often a fence that leaves little more than it may is tried as often again
+_DOUBTS = 3  # how often a sync that leaves little more than it may is tried as often again
 # Of work that takes so long noise hides nothing that a burst would show, and patience matters.
 _LONG_NS, _LONG_REPEATS = 10_000_000, 9
 _SLOW_NS, _SLOW_REPEATS = 100_000_000, 2
-_CONFIRMATIONS, _LONG_CONFIRMATIONS = 5, 2  # trials of one launch, and of a burst, where the fence was proved before
+_CONFIRMATIONS, _LONG_CONFIRMATIONS = 5, 2  # trials of one launch, and of a burst, where the sync was proved before
 _BURST_CONFIRMATIONS, _CONFIRMED_BURST_NS = 2, 20_000_000
-# Of a fence that was proved and then used: what it must leave to be called early, and by how many trials more must say
+# Of a sync that was proved and then used: what it must leave to be called early, and by how many trials more must say
 # so, or that it waits, than say otherwise. A right mode must not fail because the machine is busy.
 _EARLY_NS, _EARLY_PART = 2_000_000, 4
 _SURELY_EARLY, _SURELY_WAITS, _MOST_TRIALS = 8, 2, 40
@@ -47,7 +47,7 @@ class Readings:
     """Times of several trials, in ns, in the order in which they were taken."""
 
     idle: list[list[int]]  # of each witness alone, with nothing to wait for
-    # from the first launch until the fence returned, and until each of the witnesses did that were called behind it,
+    # from the first launch until the sync returned, and until each of the witnesses did that were called behind it,
     # one after the other: one list more than there are witnesses
     ends: list[list[int]]
 
@@ -73,7 +73,7 @@ class Readings:
 
 
 class Trial:
-    """Tries fences on one kind of work.
+    """Tries syncs on one kind of work.
 
     Args:
         launch: starts the work.
@@ -85,7 +85,7 @@ class Trial:
     Attributes:
         work_ns: what one launch takes.
         is_long: it takes so long that noise hides nothing that a burst would show.
-        burst: how many launches are queued before a fence is tried: a short run that is not waited for shows in many.
+        burst: how many launches are queued before a sync is tried: a short run that is not waited for shows in many.
     """
 
     def __init__(
@@ -132,12 +132,12 @@ class Trial:
         return self._read(None, (token, self._readback), self.burst, min(self._repeats, self._burst_repeats))
 
     def most_left(self, wait: Call | None, witness: Call, bursts: Readings | None = None) -> int | None:
-        """What a fence leaves of one launch or of a burst, in ns, whichever is more; None where that is too much.
+        """What a sync leaves of one launch or of a burst, in ns, whichever is more; None where that is too much.
 
         Args:
-            wait: the fence; None for the launch itself.
+            wait: the sync; None for the launch itself.
             witness: waits for all work.
-            bursts: of this very fence with this witness, if they were taken before.
+            bursts: of this very sync with this witness, if they were taken before.
         """
         one = bursts if self.burst == 1 else None
         one = self._tried_alone(wait, (witness,), self._repeats, one)
@@ -152,12 +152,12 @@ class Trial:
         return None if _too_much(many) else max(one.left(), many.left(), 0)
 
     def still_left(self, wait: Call | None, token: Call | None) -> int | None:
-        """The same in a few trials, for a fence that was proved with other buffers, or at another time.
+        """The same in a few trials, for a sync that was proved with other buffers, or at another time.
 
         The readback is a witness in each of them, so that the token is none that has come to overtake the work.
 
         Args:
-            wait: the fence; None for the launch itself.
+            wait: the sync; None for the launch itself.
             token: a witness that waited for all work; None where only the readback did.
         """
         witnesses = (self._readback,) if token is None else (token, self._readback)
@@ -176,16 +176,16 @@ class Trial:
         return self._read(token, (self._readback,), self.burst, few).ordered(self.burst, TOLERANCE_NS)
 
     def returns_early(self, wait: Call | None) -> bool:
-        """Whether a fence that was proved does not wait any more, for certain.
+        """Whether a sync that was proved does not wait any more, for certain.
 
-        A trial says that it does not if the fence returned before three quarters of what was queued can be done, and a
-        quarter of it, and more than noise often is, was then still waited for. The first a fence that waits cannot do,
+        A trial says that it does not if the sync returned before three quarters of what was queued can be done, and a
+        quarter of it, and more than noise often is, was then still waited for. The first a sync that waits cannot do,
         however busy the host; the second alone may be a readback that was held up. Trials go on until one answer leads
         clearly. Runs of a few µs are done when the host has queued the next one, whether or not they are waited for:
         nothing is left of them.
 
         Args:
-            wait: the fence; None for the launch itself.
+            wait: the sync; None for the launch itself.
         """
         burst = _burst_of(self.work_ns, _CONFIRMED_BURST_NS, _MOST_LAUNCHES)
         sure = 1 if self.work_ns >= _SLOW_NS else _SURELY_WAITS
@@ -208,7 +208,7 @@ class Trial:
         repeats: int,
         found: Readings | None = None,
     ) -> Readings:
-        """Trials behind one launch: no more of them than it takes to refuse a fence that does not wait."""
+        """Trials behind one launch: no more of them than it takes to refuse a sync that does not wait."""
         few = _SLOW_REPEATS if self.is_long else _REPEATS
         one = found or self._read(wait, witnesses, 1, min(few, repeats))
         if _in_vain(one):
@@ -240,7 +240,7 @@ class Trial:
     def _read(
         self, wait: Call | None, witnesses: Sequence[Call], count: int, repeats: int, found: Readings | None = None
     ) -> Readings:
-        """Trials of a fence behind `count` launches, in turns with the witnesses on an idle device; added to `found`.
+        """Trials of a sync behind `count` launches, in turns with the witnesses on an idle device; added to `found`.
 
         Both follow a launch and a readback, so that the host's caches are in the same state; what that changes is nothing
         beside long work.
@@ -272,12 +272,12 @@ class Trial:
         return self._clock() - start
 
     def cost(self, wait: Call) -> int:
-        """The median time of a fence on an idle device, ns."""
+        """The median time of a sync on an idle device, ns."""
         return round(float(median([self._time(wait) for _ in range(min(self._repeats, _REPEATS))])))
 
 
 def _limit(one: Readings) -> float:
-    """What a fence may leave of one launch, in ns: a share of the work; for short work what noise hides, but never all of
+    """What a sync may leave of one launch, in ns: a share of the work; for short work what noise hides, but never all of
     it, and never more than the tolerance."""
     return max(one.work() * TOLERANCE_SHARE, min(TOLERANCE_NS, max(one.noise(), one.work() // 4)))
 
@@ -289,7 +289,7 @@ def _too_much(many: Readings) -> bool:
 
 
 def _in_vain(one: Readings) -> bool:
-    """Whether more trials would not help a fence: it leaves far more than noise."""
+    """Whether more trials would not help a sync: it leaves far more than noise."""
     return one.left() > _limit(one) and one.left() > one.work() // 4
 
 

@@ -17,7 +17,7 @@ from ortbench.core.ep_names import CPU_EP, CUDA_EP
 from ortbench.core.errors import BadInput, BenchmarkFailed, OrtbenchError, ort_text
 from ortbench.plan.target import Target
 from ortbench.worker import messages
-from ortbench.worker.proofs.fence import Fences
+from ortbench.worker.proofs.sync import Syncs
 from ortbench.worker.session import engine_cache, streams
 from ortbench.worker.session.libraries import bundled_library, load_problem
 from ortbench.worker.session.providers import Provider, settle
@@ -83,7 +83,7 @@ class Model:
     plain_options: Any = None  # run options of a run that is not captured; None where there is nothing to say
     # a number of its own for each graph that is captured
     graph_ids: Iterator[int] = field(default_factory=lambda: count(1))
-    fences: Fences = field(default_factory=Fences)  # what is known of them on this session
+    syncs: Syncs = field(default_factory=Syncs)  # what is known of them on this session
     # gives the outputs of the next plain run, which then is not made; None where it is
     known: Callable[[Sequence[TensorSpec]], list[Value]] | None = None
 

@@ -1,4 +1,4 @@
-"""The fence at the end of a measurement: a device that changes while it runs is found out, and one that does not is not."""
+"""The sync at the end of a measurement: a device that changes while it runs is found out, and one that does not is not."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.truth import relu_model, run_on_device
 pytestmark = pytest.mark.process
 
 MODES = ("device-tensors", "device-resident", "host-accessible")
-FENCES = {"sync": "run", "async-wait": "run", "async": "synchronize_outputs"}
+SYNCS = {"sync": "run", "async-wait": "run", "async": "synchronize_outputs"}
 
 
 def measured(library: Path, folder: Path, config: Config) -> tuple[int, Result]:
@@ -26,8 +26,8 @@ def measured(library: Path, folder: Path, config: Config) -> tuple[int, Result]:
     return code, result
 
 
-@pytest.mark.parametrize("honesty", list(FENCES))
-def test_a_mode_whose_fence_no_longer_waits_has_failed(library: Path, tmp_path: Path, honesty: Honesty) -> None:
+@pytest.mark.parametrize("honesty", list(SYNCS))
+def test_a_mode_whose_sync_no_longer_waits_has_failed(library: Path, tmp_path: Path, honesty: Honesty) -> None:
     trace = tmp_path / "before" / "trace"
     code, result = measured(library, tmp_path / "before", Config(compute_us=5000, honesty=honesty, trace=trace))
     assert (code, [case.reason for case in result.cases]) == (DONE, [None] * len(MODES))
@@ -36,8 +36,8 @@ def test_a_mode_whose_fence_no_longer_waits_has_failed(library: Path, tmp_path: 
     config = Config(compute_us=5000, honesty=honesty, later_runs=in_the_middle)
     code, result = measured(library, tmp_path / "later", config)
     assert code == BENCHMARK_FAILED
-    fence = FENCES[honesty]
-    early = f"after the timed runs: the device was not done when the synchronization of inference ({fence}) returned"
+    sync = SYNCS[honesty]
+    early = f"after the timed runs: the device was not done when the synchronization of inference ({sync}) returned"
     for case in result.cases:
         assert (case.status, case.samples["latency"][:1] != []) == ("failed", True), case
         # A run in HOST_ACCESSIBLE memory that nobody waits for leaves its outputs unwritten, which is found first.
@@ -45,7 +45,7 @@ def test_a_mode_whose_fence_no_longer_waits_has_failed(library: Path, tmp_path: 
 
 
 @pytest.mark.parametrize("honesty", ["sync", "async", "async-old-api"])
-def test_outputs_that_are_not_there_refuse_a_fence(library: Path, tmp_path: Path, honesty: Honesty) -> None:
+def test_outputs_that_are_not_there_refuse_a_sync(library: Path, tmp_path: Path, honesty: Honesty) -> None:
     """Where its trials found nothing left: the host reads the outputs where the device writes them."""
     model, config = relu_model(tmp_path / "relu.onnx", 1 << 12), Config(honesty=honesty)
     line = ("--mode", "host-accessible", "--iterations", 2, "--warmup", 1, "--quiet")
@@ -56,5 +56,5 @@ def test_outputs_that_are_not_there_refuse_a_fence(library: Path, tmp_path: Path
     assert case.sync is not None
     assert (case.checks["outputs"]["verdict"], case.sync["kind"]) == (
         "passed",
-        {**FENCES, "async-old-api": "readback"}[honesty],
+        {**SYNCS, "async-old-api": "readback"}[honesty],
     )

@@ -1,11 +1,11 @@
-"""Fences: what makes sure the device has finished before the clock is read, and the proof that it does.
+"""Syncs: what makes sure the device has finished before the clock is read, and the proof that it does.
 
 ONNX Runtime does not promise that a run has finished when it returns. Some EPs wait, some wait in
-``synchronize_outputs``, some only when a value is read back. Which is enough is found out by timing: work and a fence
-must take as long as work and a readback, less what the readback takes on an idle device. A fence that does not wait
+``synchronize_outputs``, some only when a value is read back. Which is enough is found out by timing: work and a sync
+must take as long as work and a readback, less what the readback takes on an idle device. A sync that does not wait
 returns earlier than that, by what was left to do. How it is tried is in `ortbench.worker.proofs.trials`.
 
-What a fence is worth is a fact about the EP, its memory and its kind of work. So it is proved in full once; for other
+What a sync is worth is a fact about the EP, its memory and its kind of work. So it is proved in full once; for other
 buffers a few trials that would refuse it confirm it. At the end of a measurement it is tried again: one that clearly
 does not wait any more has made the figures wrong.
 """
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 RUN, SYNCHRONIZE, READBACK = "run", "synchronize_outputs", "readback"
 STREAM = "stream"  # of a copy on a stream: a word copied behind it has arrived
-_ATTEMPTS = 2  # so many confirmations must refuse a fence before it is proved in full again: one may be noise
+_ATTEMPTS = 2  # so many confirmations must refuse a sync before it is proved in full again: one may be noise
 
 Clock = Callable[[], int]
 Candidates = Sequence[tuple[str, Call | None]]
@@ -34,13 +34,13 @@ Candidates = Sequence[tuple[str, Call | None]]
 class Known:
     """What a full proof has found out."""
 
-    kind: str  # of the fence
+    kind: str  # of the sync
     by_token: bool  # the token is ordered behind the work
     work_ns: int  # what one launch takes
 
 
 @dataclass(frozen=True)
-class Fence:
+class Sync:
     # ``run`` (the call itself waits), ``synchronize_outputs`` or ``readback``; of copies on a stream ``stream``
     kind: str
     wait: Call | None  # the call to make, or None where the work's own call waits
@@ -65,8 +65,8 @@ def prove(
     token: Call | None = None,
     clock: Clock = time.perf_counter_ns,
     pause: Pause | None = None,
-) -> Fence:
-    """The cheapest fence that is proved for this work, in full.
+) -> Sync:
+    """The cheapest sync that is proved for this work, in full.
 
     Args:
         launch: starts the work.
@@ -74,7 +74,7 @@ def prove(
         readback: reads what the work wrote back to the host, behind all of it: that is the truth. (On the CUDA EP a copy
             back can pass the runs; then it must wait for them too.)
         token: reads one small device value back. If it is ordered behind the work, which is tested first, it is a
-            cheaper and steadier witness than `readback`, and the fence of last resort.
+            cheaper and steadier witness than `readback`, and the sync of last resort.
         clock: in ns.
         pause: see `Trial`.
     """
@@ -88,9 +88,9 @@ def prove(
         left = trial.most_left(wait, witness, bursts if by_token and wait is None else None)
         if left is not None:
             cost = 0 if wait is None else trial.cost(wait)
-            return work.fence(Known(kind, by_token, trial.work_ns), wait, cost, _left(trial, left), begun)
+            return work.sync(Known(kind, by_token, trial.work_ns), wait, cost, _left(trial, left), begun)
     how = f"{_reading(by_token)}, which waits for all {trial.burst} queued run(s)"
-    return work.fence(Known(READBACK, by_token, trial.work_ns), witness, trial.cost(witness), how, begun)
+    return work.sync(Known(READBACK, by_token, trial.work_ns), witness, trial.cost(witness), how, begun)
 
 
 def _left(trial: Trial, left: int) -> str:
@@ -103,7 +103,7 @@ def _reading(by_token: bool) -> str:
 
 @dataclass(frozen=True)
 class _Work:
-    """What fences are proved on; see `prove`."""
+    """What syncs are proved on; see `prove`."""
 
     launch: Call
     candidates: Candidates
@@ -115,16 +115,16 @@ class _Work:
     def trial(self, work_ns: int | None = None) -> Trial:
         return Trial(self.launch, self.readback, self.clock, work_ns, self.pause)
 
-    def fence(self, known: Known, wait: Call | None, cost: int, how: str, begun: int) -> Fence:
-        return Fence(known.kind, wait, cost, how, known, self.clock() - begun, lambda: self.returns_early(known, wait))
+    def sync(self, known: Known, wait: Call | None, cost: int, how: str, begun: int) -> Sync:
+        return Sync(known.kind, wait, cost, how, known, self.clock() - begun, lambda: self.returns_early(known, wait))
 
     def returns_early(self, known: Known, wait: Call | None) -> bool:
-        """Whether a fence of such work does not wait any more."""
+        """Whether a sync of such work does not wait any more."""
         # Reading the outputs back cannot return before they are there.
         return wait != self.readback and self.trial(known.work_ns).returns_early(wait)
 
-    def confirm(self, known: Known) -> Fence | None:
-        """The fence that is known for such work, if a few trials do not refuse it here; see `Trial.still_left`."""
+    def confirm(self, known: Known) -> Sync | None:
+        """The sync that is known for such work, if a few trials do not refuse it here; see `Trial.still_left`."""
         begun = self.clock()
         token = self.token if known.by_token else None
         if known.by_token and token is None:
@@ -143,11 +143,11 @@ class _Work:
         if left is None:
             return None
         cost = 0 if wait is None else trial.cost(wait)
-        return self.fence(known, wait, cost, how, begun)
+        return self.sync(known, wait, cost, how, begun)
 
 
-class Fences:
-    """The fences of one session: for each kind of work one is proved in full, and confirmed from then on.
+class Syncs:
+    """The syncs of one session: for each kind of work one is proved in full, and confirmed from then on.
 
     Args:
         clock: in ns.
@@ -159,8 +159,8 @@ class Fences:
         self._known: dict[str, Known] = {}
         self._refused: set[tuple[str, str]] = set()
 
-    def prove(self, work: str, launch: Call, candidates: Candidates, readback: Call, token: Call | None) -> Fence:
-        """The cheapest fence for some work; see `ortbench.worker.proofs.fence.prove`.
+    def prove(self, work: str, launch: Call, candidates: Candidates, readback: Call, token: Call | None) -> Sync:
+        """The cheapest sync for some work; see `ortbench.worker.proofs.sync.prove`.
 
         Args:
             work: its kind: what is known of another one of this kind need only be confirmed. Where that is refused, as
@@ -177,7 +177,7 @@ class Fences:
         return proved
 
     def refuse(self, work: str, kind: str) -> bool:
-        """Never take a fence for some work again: what it should have waited for was not there. False where there is no other."""
+        """Never take a sync for some work again: what it should have waited for was not there. False where there is no other."""
         if kind == READBACK or (work, kind) in self._refused:
             return False
         self._refused.add((work, kind))
@@ -190,8 +190,8 @@ class Fences:
 
     def confirmed(
         self, work: str, launch: Call, candidates: Candidates, readback: Call, token: Call | None
-    ) -> Fence | None:
-        """The fence that is known for such work; None where there is none, or it is refused here."""
+    ) -> Sync | None:
+        """The sync that is known for such work; None where there is none, or it is refused here."""
         known = self._known.get(work)
         if known is None:
             return None

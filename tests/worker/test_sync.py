@@ -1,4 +1,4 @@
-"""Fences on a simulated device: every honest and dishonest way of waiting, on a quiet and a busy host, without real time.
+"""Syncs on a simulated device: every honest and dishonest way of waiting, on a quiet and a busy host, without real time.
 
 The simulator has one queue. Whatever is called takes its own host time; work that is launched occupies the device
 after what was launched before it. On a busy host a call may return later still.
@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from ortbench.worker.proofs.fence import READBACK, RUN, SYNCHRONIZE, Fence, Fences, prove
+from ortbench.worker.proofs.sync import READBACK, RUN, SYNCHRONIZE, Sync, Syncs, prove
 from ortbench.worker.proofs.trials import TOLERANCE_NS
 
 US, MS = 1_000, 1_000_000
@@ -92,16 +92,16 @@ class Simulator:
         self.now += cost + self.held_up_reading(self.reads) + self.cold * self.is_cold
         self.is_cold = False
 
-    def prove(self, *, with_token: bool = True) -> Fence:
+    def prove(self, *, with_token: bool = True) -> Sync:
         candidates = [(RUN, None), (SYNCHRONIZE, self.synchronize)]
         return prove(self.launch, candidates, self.readback, self.token if with_token else None, self.clock, self.pause)
 
-    def fenced_run_ends_idle(self, fence: Fence) -> bool:
-        """Whether the device is idle after a burst of runs, each ended by the fence."""
+    def synced_run_ends_idle(self, sync: Sync) -> bool:
+        """Whether the device is idle after a burst of runs, each ended by the sync."""
         for _ in range(3):
             self.launch()
-            if fence.wait is not None:
-                fence.wait()
+            if sync.wait is not None:
+                sync.wait()
             if self.ends[-1] > self.now:
                 return False
         return True
@@ -124,14 +124,14 @@ WORKS = [5 * US, 50 * US, MS, 30 * MS, 800 * MS]
         ({}, False, READBACK, "readback", 40 * US, "reading the outputs back, which waits for all "),
     ],
 )
-def test_the_cheapest_that_waits_is_the_fence(
+def test_the_cheapest_that_waits_is_the_sync(
     waits: dict[str, Any], with_token: bool, kind: str, wait: str | None, cost: int, how: str, work: int
 ) -> None:
     device = Simulator(work, **waits)
-    fence = device.prove(with_token=with_token)
-    assert (fence.kind, fence.wait, fence.cost_ns) == (kind, wait and getattr(device, wait), cost)
-    assert fence.how.startswith(how)
-    assert device.fenced_run_ends_idle(fence)
+    sync = device.prove(with_token=with_token)
+    assert (sync.kind, sync.wait, sync.cost_ns) == (kind, wait and getattr(device, wait), cost)
+    assert sync.how.startswith(how)
+    assert device.synced_run_ends_idle(sync)
 
 
 @pytest.mark.parametrize("left", [13, 25, 49])
@@ -141,11 +141,11 @@ def test_a_token_that_overtakes_part_of_a_burst_is_no_witness(left: int) -> None
 
 @pytest.mark.parametrize("work", [20 * US, MS, 30 * MS])
 @pytest.mark.parametrize("left", [1, 2, 100])
-def test_a_fence_that_leaves_the_last_runs_is_refused(work: int, left: int) -> None:
+def test_a_sync_that_leaves_the_last_runs_is_refused(work: int, left: int) -> None:
     device = Simulator(work, sync_leaves=left)
-    fence = device.prove()
-    assert fence.kind == READBACK
-    assert device.fenced_run_ends_idle(fence)
+    sync = device.prove()
+    assert sync.kind == READBACK
+    assert device.synced_run_ends_idle(sync)
 
 
 @pytest.mark.parametrize("left", [1, 2, 100])
@@ -159,24 +159,24 @@ def test_tiny_work_is_found_out_by_a_burst_of_it() -> None:
     tiny = 5 * US
     assert tiny < TOLERANCE_NS
     device = Simulator(tiny, launch_cost=US)
-    fence = device.prove()
-    assert fence.how == "reading 4 bytes back, which waits for all 128 queued run(s)"
-    assert device.fenced_run_ends_idle(fence)
+    sync = device.prove()
+    assert sync.how == "reading 4 bytes back, which waits for all 128 queued run(s)"
+    assert device.synced_run_ends_idle(sync)
 
 
-def test_the_first_fence_that_is_proved_is_taken() -> None:
+def test_the_first_sync_that_is_proved_is_taken() -> None:
     device = Simulator(sync_leaves=0)
-    fence = prove(device.launch, [("cheap", device.synchronize), (RUN, None)], device.readback, None, device.clock)
-    assert (fence.kind, fence.wait) == ("cheap", device.synchronize)
+    sync = prove(device.launch, [("cheap", device.synchronize), (RUN, None)], device.readback, None, device.clock)
+    assert (sync.kind, sync.wait) == ("cheap", device.synchronize)
 
 
-def test_without_candidates_the_witness_is_the_fence() -> None:
+def test_without_candidates_the_witness_is_the_sync() -> None:
     device = Simulator(run_leaves=0)
     assert prove(device.launch, [], device.readback, device.token, device.clock).wait == device.token
 
 
 @pytest.mark.parametrize("cost", [0, 300, 25 * US])
-def test_the_cost_is_that_of_the_fence_on_an_idle_device(cost: int) -> None:
+def test_the_cost_is_that_of_the_sync_on_an_idle_device(cost: int) -> None:
     assert Simulator(sync_leaves=0, sync_cost=cost).prove().cost_ns == cost
     assert Simulator(token_cost=cost).prove().cost_ns == cost
 
@@ -190,11 +190,11 @@ def test_how_many_runs_are_queued(work: int, burst: int) -> None:
 
 def test_the_evidence_is_told() -> None:
     device = Simulator(run_leaves=0, launch_cost=0)
-    assert device.prove().how == "after 50 run(s) and this fence 0.0 µs were left to wait for"
+    assert device.prove().how == "after 50 run(s) and this sync 0.0 µs were left to wait for"
 
 
 def test_what_is_left_within_the_tolerance_is_told() -> None:
-    """A fence may return a little before the work has ended: 1 % of it, or 20 µs."""
+    """A sync may return a little before the work has ended: 1 % of it, or 20 µs."""
 
     class Early(Simulator):
         early = 0
@@ -206,7 +206,7 @@ def test_what_is_left_within_the_tolerance_is_told() -> None:
         device = Early(work, launch_cost=0)
         device.early = early * US
         found = device.prove()
-        assert (found.kind, found.how.endswith(f" run(s) and this fence {early}.0 µs were left to wait for")) == (
+        assert (found.kind, found.how.endswith(f" run(s) and this sync {early}.0 µs were left to wait for")) == (
             SYNCHRONIZE,
             True,
         )
@@ -222,25 +222,25 @@ def test_slow_work_is_not_repeated_more_than_needed() -> None:
     assert device.launches < 30
 
 
-def test_work_that_takes_no_time_is_fenced_by_its_own_call() -> None:
+def test_work_that_takes_no_time_is_synced_by_its_own_call() -> None:
     assert Simulator(work=0, launch_cost=0).prove().kind == RUN
 
 
 def test_as_data() -> None:
-    assert Fence(SYNCHRONIZE, None, 7, "why").to_dict() == {"kind": SYNCHRONIZE, "cost_ns": 7, "how": "why"}
+    assert Sync(SYNCHRONIZE, None, 7, "why").to_dict() == {"kind": SYNCHRONIZE, "cost_ns": 7, "how": "why"}
 
 
-def test_a_token_that_leaves_the_last_run_is_no_fence() -> None:
+def test_a_token_that_leaves_the_last_run_is_no_sync() -> None:
     device = Simulator(MS, token_leaves=1, launch_cost=0)
-    fence = device.prove()
-    assert (fence.kind, fence.how.startswith("reading the outputs back")) == (READBACK, True)
+    sync = device.prove()
+    assert (sync.kind, sync.how.startswith("reading the outputs back")) == (READBACK, True)
 
 
-def test_a_fence_that_leaves_the_last_of_very_short_runs_is_refused() -> None:
+def test_a_sync_that_leaves_the_last_of_very_short_runs_is_refused() -> None:
     assert Simulator(5 * US, sync_leaves=1).prove().kind == READBACK
 
 
-# A busy host: what it is held up by is added to times and hides what a fence leaves, as nothing is left in the meantime.
+# A busy host: what it is held up by is added to times and hides what a sync leaves, as nothing is left in the meantime.
 
 
 def all_but_each(nth: int, ns: int) -> Callable[[int], int]:
@@ -276,7 +276,7 @@ def test_a_run_that_gives_its_core_to_the_device_and_waits_for_nothing_is_refuse
 @pytest.mark.parametrize("work", [5 * US, 100 * US])
 @pytest.mark.parametrize("late", [5 * MS, 40 * MS])
 def test_a_host_that_comes_late_to_all_it_reads_does_not_make_the_burst_short(late: int, work: int) -> None:
-    """Else a few runs would be all that a fence is tried behind, because each seems to take long."""
+    """Else a few runs would be all that a sync is tried behind, because each seems to take long."""
 
     class Late(Simulator):
         """Late whenever it reads behind one launch, but for the very first, and behind every other burst of them."""
@@ -297,7 +297,7 @@ def test_a_host_that_comes_late_to_all_it_reads_does_not_make_the_burst_short(la
 
 @pytest.mark.parametrize("work", WORKS)
 @pytest.mark.parametrize("nth", [2, 5])
-def test_a_fence_that_waits_is_taken_though_the_host_is_held_up_in_most_that_it_reads(nth: int, work: int) -> None:
+def test_a_sync_that_waits_is_taken_though_the_host_is_held_up_in_most_that_it_reads(nth: int, work: int) -> None:
     held_up = all_but_each(nth, 200 * US)
     assert Simulator(work, run_leaves=0, held_up_reading=held_up).prove().kind == RUN
     assert Simulator(work, sync_leaves=0, held_up_reading=held_up).prove().kind == SYNCHRONIZE
@@ -323,7 +323,7 @@ def test_a_run_that_leaves_a_part_of_its_work_is_refused_though_reading_behind_i
     assert device.prove().kind == SYNCHRONIZE
 
 
-def test_work_that_takes_longer_some_times_than_others_is_fenced_by_what_waits() -> None:
+def test_work_that_takes_longer_some_times_than_others_is_synced_by_what_waits() -> None:
     class Uneven(Simulator):
         def launch(self) -> None:
             self.work = MS + self.launches % 7 * 30 * US
@@ -338,45 +338,45 @@ def test_work_that_takes_longer_some_times_than_others_is_fenced_by_what_waits()
 
 
 class Session:
-    """The fences of one session, whose devices are of the same EP and differ in their buffers."""
+    """The syncs of one session, whose devices are of the same EP and differ in their buffers."""
 
     def __init__(self) -> None:
         self.first = Simulator()
-        self._fences = Fences(lambda: self._device.now, lambda ns: self._device.pause(ns))
+        self._syncs = Syncs(lambda: self._device.now, lambda ns: self._device.pause(ns))
         self._device = self.first
 
-    def prove(self, device: Simulator) -> Fence:
+    def prove(self, device: Simulator) -> Sync:
         self._device = device
         candidates = [(RUN, None), (SYNCHRONIZE, device.synchronize)]
-        return self._fences.prove("run", device.launch, candidates, device.readback, device.token)
+        return self._syncs.prove("run", device.launch, candidates, device.readback, device.token)
 
 
 def waiting(kind: str, work: int) -> Simulator:
-    """A device on which this fence is the cheapest one that waits."""
+    """A device on which this sync is the cheapest one that waits."""
     return Simulator(work, run_leaves=0 if kind == RUN else None, sync_leaves=0 if kind != READBACK else None)
 
 
 @pytest.mark.parametrize("work", WORKS)
 @pytest.mark.parametrize("kind", [RUN, SYNCHRONIZE, READBACK])
-def test_a_known_fence_is_confirmed_with_a_part_of_the_runs(kind: str, work: int) -> None:
+def test_a_known_sync_is_confirmed_with_a_part_of_the_runs(kind: str, work: int) -> None:
     session = Session()
     first, other = waiting(kind, work), waiting(kind, work)
     proved, confirmed = session.prove(first), session.prove(other)
     assert (proved.kind, confirmed.kind) == (kind, kind)
     assert "proved" in confirmed.how
     assert other.launches <= 0.75 * first.launches
-    assert other.fenced_run_ends_idle(confirmed)
+    assert other.synced_run_ends_idle(confirmed)
 
 
 @pytest.mark.parametrize("work", [5 * US, 50 * US, MS, 30 * MS, 2_000 * MS])
 @pytest.mark.parametrize(("known", "waits"), [(RUN, SYNCHRONIZE), (RUN, READBACK), (SYNCHRONIZE, READBACK)])
-def test_a_known_fence_that_does_not_wait_here_is_refused_and_another_proved(known: str, waits: str, work: int) -> None:
+def test_a_known_sync_that_does_not_wait_here_is_refused_and_another_proved(known: str, waits: str, work: int) -> None:
     session = Session()
     session.prove(waiting(known, work))
     other = waiting(waits, work)
-    fence = session.prove(other)
-    assert fence.kind == waits
-    assert other.fenced_run_ends_idle(fence)
+    sync = session.prove(other)
+    assert sync.kind == waits
+    assert other.synced_run_ends_idle(sync)
 
 
 @pytest.mark.parametrize("work", [50 * US, MS, 30 * MS, 2_000 * MS])
@@ -391,9 +391,9 @@ def test_two_seconds_of_work_are_proved_with_six_runs_and_confirmed_with_two() -
     session = Session()
     first, other = waiting(SYNCHRONIZE, 2_000 * MS), waiting(SYNCHRONIZE, 2_000 * MS)
     session.prove(first)
-    fence = session.prove(other)
+    sync = session.prove(other)
     assert (first.launches, other.launches) == (6, 2)
-    assert not fence.returns_early()
+    assert not sync.returns_early()
     assert other.launches == 3
 
 
@@ -406,19 +406,19 @@ def stops_waiting(device: Simulator) -> None:
 
 @pytest.mark.parametrize("work", WORKS)
 @pytest.mark.parametrize("kind", [RUN, SYNCHRONIZE, READBACK])
-def test_a_fence_that_stops_waiting_is_found_out(kind: str, work: int) -> None:
+def test_a_sync_that_stops_waiting_is_found_out(kind: str, work: int) -> None:
     device = waiting(kind, work)
-    fence = device.prove()
-    assert not fence.returns_early()
+    sync = device.prove()
+    assert not sync.returns_early()
     stops_waiting(device)
-    assert fence.returns_early()
+    assert sync.returns_early()
 
 
 def test_reading_the_outputs_back_needs_no_second_look() -> None:
     device = Simulator()
-    fence = device.prove(with_token=False)
+    sync = device.prove(with_token=False)
     launches = device.launches
-    assert (fence.returns_early(), device.launches) == (False, launches)
+    assert (sync.returns_early(), device.launches) == (False, launches)
 
 
 def busy(seed: int, share: float) -> Callable[[int], int]:
@@ -428,40 +428,40 @@ def busy(seed: int, share: float) -> Callable[[int], int]:
 
 
 @pytest.mark.parametrize("work", WORKS)
-def test_a_busy_host_fails_no_fence_that_waits(work: int) -> None:
+def test_a_busy_host_fails_no_sync_that_waits(work: int) -> None:
     """A readback that is held up looks as if work had been left."""
     device = waiting(RUN, work)
-    fence = device.prove()
+    sync = device.prove()
     for seed in range(300):
         device.held_up_reading = busy(seed, 0.3)
-        assert not fence.returns_early(), seed
+        assert not sync.returns_early(), seed
 
 
 @pytest.mark.parametrize("work", [50 * US, MS, 30 * MS])
-def test_a_busy_host_hides_no_fence_that_stopped_waiting(work: int) -> None:
+def test_a_busy_host_hides_no_sync_that_stopped_waiting(work: int) -> None:
     """A host that is held up behind a launch finds nothing left to wait for."""
     device = waiting(RUN, work)
-    fence = device.prove()
+    sync = device.prove()
     stops_waiting(device)
     launches = max(1, min(20 * MS // work, 128))
     found = 0
     for seed in range(300):
         device.held_up = busy(seed, 0.05 / launches)
-        found += fence.returns_early()
+        found += sync.returns_early()
     assert found >= 297
 
 
-def test_a_fence_that_was_refused_is_not_taken_again() -> None:
+def test_a_sync_that_was_refused_is_not_taken_again() -> None:
     device = Simulator(work=MS, run_leaves=0, sync_leaves=0)
-    fences = Fences(device.clock, device.pause)
+    syncs = Syncs(device.clock, device.pause)
     candidates = [(RUN, None), (SYNCHRONIZE, device.synchronize)]
 
     def kind() -> str:
-        return fences.prove("run", device.launch, candidates, device.readback, device.token).kind
+        return syncs.prove("run", device.launch, candidates, device.readback, device.token).kind
 
-    assert (kind(), fences.refuse("run", RUN), kind()) == (RUN, True, SYNCHRONIZE)
-    assert (fences.refuse("run", RUN), kind()) == (False, SYNCHRONIZE)
-    assert (fences.refuse("run", SYNCHRONIZE), kind(), fences.refuse("run", READBACK)) == (True, READBACK, False)
+    assert (kind(), syncs.refuse("run", RUN), kind()) == (RUN, True, SYNCHRONIZE)
+    assert (syncs.refuse("run", RUN), kind()) == (False, SYNCHRONIZE)
+    assert (syncs.refuse("run", SYNCHRONIZE), kind(), syncs.refuse("run", READBACK)) == (True, READBACK, False)
 
 
 def test_short_bursts_are_tried_until_one_met_a_host_that_was_not_slow() -> None:
