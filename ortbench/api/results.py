@@ -170,8 +170,8 @@ class Verdict(stored_verdict.Verdict):
 
     ``word`` is "passed", "failed", "cannot tell" or "benchmark failed", ``sentence`` the same for people with what to do,
     ``code`` the command's exit code; ``checks`` are what was checked, each with ``name``, ``verdict``, ``text``, ``ratio`` and
-    its interval ``low`` to ``high`` (ratios of times), ``limit`` and ``rounds``; ``remarks`` say what differs between the
-    sides; ``results`` are those of the candidate and, where there is one, of the baseline; ``folder`` is where it was saved.
+    its interval ``low`` to ``high`` (ratios of times), ``limit`` and ``rounds``; ``remarks`` say what differs between candidate
+    and baseline; ``results`` are those of the candidate and, where there is one, of the baseline; ``folder`` is where it was saved.
     """
 
     results: Sequence[Result]

@@ -159,7 +159,7 @@ def test_what_is_wrong_on_a_machine_with_a_card() -> None:
          KNOW,
          "libcudart.so.13 is there 2 times, in /a/libcudart.so.13 and /b/libcudart.so.13; /b/libcudart.so.13 is the one loaded"),
         (change(nvidia__cards__0=card(persistence=False)), BAD,
-         "GPU 0: persistence mode is off, so that the driver is loaded anew when nothing uses the card",
+         "GPU 0: persistence mode is off, so the driver is loaded again whenever nothing has used the GPU",
          "sudo nvidia-smi -i 0 -pm 1"),
         (change(nvidia__cards__0=card(power_limit_w=500.0)), KNOW, "GPU 0: its power is limited to 500 W of 700 W",
          "sudo nvidia-smi -i 0 -pl 700"),

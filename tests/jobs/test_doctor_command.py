@@ -100,7 +100,7 @@ def test_a_card_on_which_nothing_is_as_it_should_be(software_cuda: tuple[str, ..
     )
     assert cards[1].endswith("try: sudo nvidia-smi -i 0 -lgc 1500,1500")
     assert cards[2:] == [
-        "bad  GPU 0: persistence mode is off, so that the driver is loaded anew when nothing uses the card; "
+        "bad  GPU 0: persistence mode is off, so the driver is loaded again whenever nothing has used the GPU; "
         "try: sudo nvidia-smi -i 0 -pm 1",
         "know GPU 0: its power is limited to 200 W of 350 W; try: sudo nvidia-smi -i 0 -pl 350",
         "bad  GPU 0: it is slowed down now by its temperature (hardware); try: nvidia-smi -i 0 -q -d PERFORMANCE",
