@@ -130,6 +130,10 @@ _WHEN = [
     (re.compile(r'("seconds": )[\d.]+'), r"\g<1>0"),
     (re.compile(r"(,(?:passed|failed|measured),\d*,[^,]*,)[\d.]+"), r"\1SECONDS"),
     (re.compile(r"(\[\d+, \d+, )10\d{11}\]"), r'\1"BEGUN"]'),  # a block of a load, for which another thread waits
+    (re.compile(r"(\[\d+, )10\d{11}((?:, \d+){5}\])"), r'\1"BEGUN"\2'),  # the same, in a row of noise
+    (re.compile(r'("at_ns": )10\d{11}'), r'\1"READ"'),
+    # Results of one second share the line that tells when; those of two have a line each.
+    (re.compile(r"; TIME(?=\n)|\n[^\n]+  TIME(?=\n)"), ""),
     (
         re.compile(r'("cat":"(?:node|profile)".*?"ts":)[\d.]+(,"dur":)[\d.]+'),
         r'\1"AT"\2"LASTED"',

@@ -200,7 +200,7 @@ def test_a_run_with_nodes_on_a_device(software_gpu: tuple[str, ...], tmp_path: P
     assert len(result["cases"][0]["samples"]["latency"]) == 1
     text = next(tmp_path.glob("*/table.md")).read_text()
     assert "| matrices | to host | 65.5 kB |" in text
-    assert "Det on the CPU forces 2 Memcpy nodes that move 81.9 kB a run" in text
+    assert "| 1 | Det | 1 | 2 | 81.9 kB |" in text
 
 
 def test_the_pass_comes_last_in_a_process_of_its_own(library: Path, tmp_path: Path) -> None:

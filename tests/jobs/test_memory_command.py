@@ -129,7 +129,7 @@ def test_what_an_older_onnx_runtime_does_not_tell_is_not_known(tmp_path: Path) -
     (table,) = tmp_path.glob("*/table.md")
     text = table.read_text()
     assert f"- arena: {how}" in text
-    assert "| mode | before | with session | host peak |" in text
+    assert "| mode | before the session | with the session | host memory |" in text
 
 
 def test_the_cpus_arena_holds_the_tensors_of_the_model(tmp_path: Path) -> None:
@@ -167,7 +167,7 @@ def test_what_a_card_holds_is_what_nvml_says(software_cuda: tuple[str, ...], tmp
         assert figure(found[mode], "device_memory") == figure(found[mode], "device_memory_process") == held > 0
         assert figure(found[mode], "device_memory_bound") == bound
         assert memory["arenas"][0]["in_use"] == arena
-        less = "NVML: what the card has less of, since it does not tell it of the process"
+        less = "NVML: the decrease of free GPU memory, as NVML does not report the process"
         assert memory["device"] == ("NVML, of the worker's process" if tells else less)
 
 

@@ -69,7 +69,7 @@ def test_energy_is_what_the_law_of_power_says(software_cuda: tuple[str, ...], tm
     (folder,) = (it for it in (tmp_path / "out").iterdir() if it.is_dir())
     table = (folder / "table.md").read_text()
     assert "## Resource usage: energy" in table
-    assert "by the energy counter of GPU 0, in a stretch of runs after the measurement" in table
+    assert "by the energy counter of GPU 0, in a stretch after the measurement" in table
     assert "clocks locked to base" in table
     assert "energy_j" in (folder / "table.csv").read_text().splitlines()[0].split(",")
 
@@ -80,7 +80,7 @@ def test_a_suite_has_the_energy_and_the_memory_of_models_and_chains(
     chain = write(tmp_path, defaults("cuda") + STAGES + BETWEEN)
     file = tmp_path / "bench.toml"
     file.write_text(
-        '[defaults]\nmode = "device-resident"\niterations = 6\nwarmup = 1\nenergy = true\nmemory = true\n'
+        '[defaults]\nmode = "device-resident"\niterations = 6\nwarmup = 1\nmeasure-energy = true\nmeasure-memory = true\n'
         f'[[bench]]\nmodel = "{TINY}"\nep = "cuda"\n[[bench]]\nchain = "{chain}"\n'
     )
     card = Card(tmp_path / "card", idle_w=IDLE_W, kernel_w=KERNEL_W, copy_w=COPY_W)
@@ -122,7 +122,7 @@ def test_power_is_integrated_where_there_is_no_counter(software_cuda: tuple[str,
     meant = [drawn(found, trace, late_s=tenth / 10) for tenth in range(11)]
     assert metrics["energy"]["value"] == pytest.approx(fmean(meant), rel=0.1)
     (table,) = tmp_path.glob("out/*/table.md")
-    said = "by readings of the power of GPU 0, integrated, as it has no energy counter, in a stretch of runs"
+    said = "by readings of the power of GPU 0, integrated, as it has no energy counter, in a stretch"
     assert said in table.read_text()
 
 
