@@ -47,7 +47,7 @@ def test_which_loads_are_comparable_and_what_differs() -> None:
     run = result_of(measured("cpu-tensors", latency=steady([1])))
     assert mismatches(serving(), run)[-1] == "kind: a load and single inferences"
     assert mismatches(run, serving())[-1] == "kind: single inferences and a load"
-    assert changes(serving(), serving(duration_s=5.0)) == ["time of a level: 2 s → 5 s"]
+    assert changes(serving(), serving(duration_s=5.0)) == ["time per load point: 2 s → 5 s"]
     assert changes(paced(), paced(slo={"p95": MS})) == ["SLO: p99 ≤ 20 ms → p95 ≤ 1 ms"]
     assert sameness(serving(), serving(seed=1)) is None
     assert sameness(serving(), serving()) is not None

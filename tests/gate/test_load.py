@@ -372,7 +372,7 @@ def test_what_a_live_gate_of_a_load_has_not_is_refused_before_it_begins() -> Non
         (limits("throughput"), LoadPlan(rate=(30.0,)), f"--metric throughput: {none}"),
         (limits("step.p95"), LoadPlan(), "--metric step.p95: blocks of load points have latency and throughput; compare stored results"),
         (limits("latency.min"), LoadPlan(), "--metric latency.min: latency of load points has median, p95, p99, mean"),
-        (limits("throughput", "host_memory"), LoadPlan(), "memory is of single inferences"),
+        (limits("throughput", "host_memory"), LoadPlan(), "limits of memory are for single inferences"),
         (limits(max_copy_share=0.1), LoadPlan(), "--max-copy-share is of single inferences"),
         (limits(min_speedup={"device-tensors": 2.0}), LoadPlan(rate=(30.0,)), "--min-speedup compares throughput by clients: give a --concurrency too"),
         (limits(), LoadPlan(rate="auto", slo={"p99": MS}), "--rate auto: candidate and baseline are compared at the same rates"),

@@ -50,8 +50,9 @@ Profiling
 good Nsight Systems 2025.3.2 takes ranges from nvtx 0.2.17
 
 Noise
-good the same measurement taken twice differs by 0.200% over 100 pairs of blocks: with 5 s per
-     mode a run can detect differences of about 1.0% or more
+good the same measurement taken twice differs by 0.200% over 100 pairs of
+     blocks: with 5 s per mode a run can detect differences of about 1.0% or
+     more
 
 13 good, 0 worth knowing, 1 bad
 """

@@ -208,14 +208,14 @@ def test_ci_systems_read_of_levels() -> None:
         (
             "cpu-tensors with 4 clients",
             "passed",
-            "400 runs/s (95 %: 396 to 404), p50 10.0 ms, p99 20.0 ms, of 800 runs",
+            "400 inf/s (95 %: 396 to 404), p50 10.0 ms, p99 20.0 ms, of 800 inferences",
             0.01,
         ),
         ("cpu-tensors with 8 clients", "error", "the worker was ended by SIGSEGV", 0.0),
         (
             "cpu-tensors at 30 requests/s",
             "passed",
-            "30.0 runs/s (95 %: 29.7 to 30.3), p50 5.00 ms, p99 10.0 ms, of 800 runs",
+            "30.0 inf/s (95 %: 29.7 to 30.3), p50 5.00 ms, p99 10.0 ms, of 800 inferences",
             0.005,
         ),
     ]

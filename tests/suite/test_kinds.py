@@ -209,7 +209,7 @@ def test_a_mistake_is_told_with_its_line(tmp_path: Path) -> None:
         (SWEEP + "dim = {batch = [1, 2]}\nslo = 'p98=1ms'", "bench.toml:7: bench[0].slo: 'p98': there is no such statistic; choose "
          "from latency, p50, mean, p90, p95, p99, max"),
         (SWEEP + "dim = {batch = [1, 2]}\ngate = {baseline-set.intra-op-threads = 1}", "bench.toml:7: bench[0].gate.baseline-set.intra-op-threads: a sweep is "
-         "held against an earlier suite: write baseline, its folder, in its place"),
+         "compared with an earlier suite: write baseline, with the folder of that suite, instead"),
         (SWEEP + "data = 'nothing'", "bench.toml:6: bench[0].data: no such file or folder: nothing"),
     ]:  # fmt: skip
         assert mistake(tmp_path, text) == message

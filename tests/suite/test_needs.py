@@ -80,7 +80,7 @@ def test_a_mistake_is_named_with_its_line(tmp_path: Path) -> None:
     for line, message in [
         ("resources = {H100 = 0}", "bench[0].resources.H100: H100=0: write how much of it, such as H100=1"),
         ("resources = 'H100'", "bench[0].resources: must be a table"),
-        ("resources = {CPU = 2}", "bench[0].resources: CPU: a case has all of its machine's, or one beside its cards; leave it out"),
+        ("resources = {CPU = 2}", "bench[0].resources: CPU: a case has all CPUs of its machine, or one CPU beside its GPUs; leave it out"),
         ("resources = {GPU = 1}", "bench[0].resources: GPU: that is num-gpus; leave it out"),
         ("num-gpus = 0.5", "bench[0].num-gpus: must be a whole number"),
         ("num-gpus = -1", "bench[0].num-gpus: -1: cannot be negative"),
