@@ -47,8 +47,8 @@ def doubt_findings(result: Result, name: str = "") -> list[Finding]:
     for it in result.outputs or ():
         if it["doubt"] is not None:
             of = "the expected ones" if it["against"] == EXPECTED else f"those of {it['against']}"
-            whose = f"{name}: " if name else ""
-            what = f"{whose}Doubtful: {it['doubt']['ep']} is likely to compute in a lower precision than the model's"
+            whose = called(result, name) if name else "Doubtful"
+            what = f"{whose}: {it['doubt']['ep']} is likely to compute in a lower precision than the model's"
             found = worst(it["distances"])
             far = [f"SQNR {metric('outputs.sqnr').unit.text(found['sqnr'])}"] if "sqnr" in found else []
             far += [f"largest error {metric('outputs.max_error').unit.text(found['max_error'])}"]

@@ -78,6 +78,7 @@ def tables(
     """Results side by side, two with every figure, more with the most telling ones: a table of times and rates and one of costs,
     where there are any; in `in_order`, each is compared with the one before it too. Without `same` there are no words for ratios."""
     found = rows(results, only)
+    names = [called(result, name) for result, name in zip(results, names, strict=True)]
     times, costs = [it for it in found if not it.is_cost], [it for it in found if it.is_cost]
     made = [_table(times, names, same, in_order, "metric", "Side by side")]
     return made + ([_table(costs, names, same, in_order, "cost", TITLE)] if costs else [])
@@ -224,7 +225,6 @@ def side_by_side(
 ) -> SideBySide:
     """What each result is of and, where there are several, the tables of them; see `tables`."""
     shared, headings = _headings(results)
-    names = [called(result, name) for result, name in zip(results, names, strict=True)]
     if len(results) == 1:
         return SideBySide(names, shared, headings)
     (named, *more), (numbered, *others) = (

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ortbench.analysis import precision
-from ortbench.worker.proofs.outputs import CHUNK, difference, distance, with_distance
+from ortbench.worker.proofs.outputs import difference, distance, with_distance
 from ortbench.worker.session.tensors import Array, Value
 
 if TYPE_CHECKING:
     from ortbench.model import protocol, schema
 
 _SCORES = re.compile(r"logit|prob|score|softmax|class", re.IGNORECASE)
+_CHUNK = 1 << 22  # elements at a time, so that a large output needs no large temporary
 _ROWS = 1 << 12  # rows of scores that are looked at, to see whether they are probabilities
 
 
@@ -61,8 +62,8 @@ def moved(name: str, got: Value, reference: Value) -> schema.OutputDistance:
         return found
     most = total = noise = signal = power = product = 0.0
     a, b = got.reshape(-1), reference.reshape(-1)
-    for start in range(0, a.size, CHUNK):
-        x, y = (it[start : start + CHUNK].astype(np.float64) for it in (a, b))
+    for start in range(0, a.size, _CHUNK):
+        x, y = (it[start : start + _CHUNK].astype(np.float64) for it in (a, b))
         finite = np.isfinite(x) & np.isfinite(y)
         if not finite.all():
             if not np.array_equal(x[~finite], y[~finite], equal_nan=True):

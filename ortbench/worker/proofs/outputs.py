@@ -25,7 +25,7 @@ TOLERANCES = {
 FLOAT8 = (0.25, 0.1)
 _SMALL_INTEGERS = ("int4", "uint4")
 
-CHUNK = 1 << 22  # elements compared at a time, so that a large output needs no large temporary
+_CHUNK = 1 << 22  # elements compared at a time, so that a large output needs no large temporary
 
 
 def difference(
@@ -75,8 +75,8 @@ def _close(name: str, got: Array, reference: Array, rtol: float, atol: float) ->
     a, b = got.reshape(-1), reference.reshape(-1)
     count, first = 0, -1
     wide = np.float64 if got.dtype == np.float64 else np.float32
-    for start in range(0, a.size, CHUNK):
-        x, y = a[start : start + CHUNK].astype(wide), b[start : start + CHUNK].astype(wide)
+    for start in range(0, a.size, _CHUNK):
+        x, y = a[start : start + _CHUNK].astype(wide), b[start : start + _CHUNK].astype(wide)
         with np.errstate(over="ignore", invalid="ignore"):  # what overflows here is not close, and found so
             wrong = ~np.isclose(x, y, rtol=rtol, atol=atol, equal_nan=True)
         found = int(wrong.sum())
