@@ -78,7 +78,7 @@ _SYNTHETIC = "Inputs are synthetic: how far outputs move with real ones, --input
 
 
 def _is_synthetic(result: Result) -> bool:
-    return any(tensor["range"] is not None for tensor in result.model["inputs"])
+    return any(tensor.get("range") is not None for tensor in result.model["inputs"])
 
 
 def _cells(one: OutputDistance) -> list[str]:
