@@ -208,7 +208,9 @@ def card_of(record: Record) -> str | None:
 def across_cards(records: Sequence[Record]) -> Table | None:
     """The same cases on different cards beside each other; None where there are none."""
     known = [record for record in records if record.alike is not None and card_of(record) is not None]
-    return _across(known, lambda record: record.alike, card_of, "GPU", "The same cases on different GPUs")
+    return _across(
+        known, lambda record: record.alike, card_of, Column("vs slowest GPU"), "The same cases on different GPUs"
+    )
 
 
 def across_eps(records: Sequence[Record]) -> Table | None:
@@ -217,14 +219,16 @@ def across_eps(records: Sequence[Record]) -> Table | None:
     def same(record: Record) -> tuple[object, ...]:
         return record.model, record.shape, record.node and record.node["name"], card_of(record)
 
-    return _across(records, same, lambda record: record.provider, "EP", "The same models on different EPs")
+    return _across(
+        records, same, lambda record: record.provider, Column("vs slowest EP"), "The same models on different EPs"
+    )
 
 
 def _across(
     records: Sequence[Record],
     same: Callable[[Record], Hashable],
     of: Callable[[Record], str | None],
-    what: str,
+    slowest: Column,
     title: str,
 ) -> Table | None:
     """What is the same but for one thing, such as its GPU; without doubtful figures."""
@@ -233,7 +237,6 @@ def _across(
         if _speed(record) is not None and record.doubtful is None:
             groups.setdefault(same(record), []).append(record)
     rows = [row for group in groups.values() if len({*map(of, group)}) > 1 for row in _rows_across(group)]
-    slowest = Column(f"vs slowest {what}")
     return filled(Table((*_ACROSS, slowest), tuple(rows), title=title)) if rows else None
 
 
