@@ -107,6 +107,7 @@ class _Lengths(TypedDict, total=False):
 
 class _Expected(TypedDict, total=False):
     expect: Place | Arrays | None
+    strict_outputs: bool
 
 
 class _Inputs(_Sizes, _Expected, total=False):
@@ -230,6 +231,7 @@ class GateOptions(_Runs, _SingleInferences, _Loop, _Inputs, _Lengths, _Results, 
     max_cpu_nodes: int | None
     max_device_memory: int | str | None
     max_host_memory: int | str | None
+    limit: Mapping[str, float | str] | None
     require_mode: Texts | None
     baseline: Result | StoredResult | Place | None
     baseline_model: Model | None

@@ -6,6 +6,7 @@ import json
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from ortbench.analysis import sweep
 from ortbench.analysis.loads.levels import at, load_cases
@@ -99,7 +100,7 @@ def nothing_measured(result: Result) -> str:
 
 def verdict_json(verdict: Verdict) -> str:
     """The gate as JSON: verdict, exit code, checks, what failed, remarks, and the model and EP of each side."""
-    data: dict[str, object] = {
+    data: dict[str, Any] = {
         "verdict": verdict.word,
         "exit_code": verdict.code,
         "checks": [check.to_dict() for check in verdict.checks],
@@ -108,6 +109,8 @@ def verdict_json(verdict: Verdict) -> str:
     }
     for name, result in zip(verdict.names, verdict.results, strict=True):
         data[name] = {"model": result.model["path"], "sha256": result.model["sha256"], "ep": result.target["ep"]}
+        if result.outputs:
+            data[name] |= {"outputs": result.outputs}
     return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
 
 

@@ -84,7 +84,9 @@ POWER = Unit("W", "_w", "power", partial(units.digits, most=2), "W")
 INFERENCES_PER_J, ITEMS_PER_J = (_rate(symbol, "efficiency", "") for symbol in ("inf/J", "items/J"))
 SHARE = Unit("1", "", "share", _percent)
 RATIO = Unit("1", "", "ratio", _times)
+SIMILARITY = Unit("1", "", "similarity", partial(_fixed, decimals=5))
 INDEX = Unit("1", "", "index", units.digits)
+NUMBER = Unit("1", "", "value", units.digits)
 COUNT = Unit("1", "", "count", units.digits, least=0.01)
 CORES = Unit("cores", "_cores", "cores", units.digits, "cores")
 CLOCK = Unit("MHz", "_mhz", "clock", partial(_fixed, decimals=0), "MHz")
@@ -346,8 +348,16 @@ _CATALOGUE = [
     ),
     *_metrics(
         Group.OUTPUTS, "",
-        replace(_value("outputs.sqnr", "output SQNR", DECIBEL, "higher",
-            "Signal to quantization noise ratio of the outputs, compared with those of the baseline."), of_mode=False),
+        replace(_value("outputs.max_error", "max error", NUMBER, "lower",
+            "The largest absolute difference of an output from the one that it is compared with."), of_mode=False),
+        replace(_value("outputs.mean_error", "mean error", NUMBER, "lower",
+            "The mean absolute difference of an output from the one that it is compared with."), of_mode=False),
+        replace(_value("outputs.sqnr", "SQNR", DECIBEL, "higher",
+            "Signal to quantization noise ratio of the outputs, compared with those of the baseline.", "output SQNR"), of_mode=False),
+        replace(_value("outputs.cosine", "cosine", SIMILARITY, "higher",
+            "Cosine similarity of an output and the one that it is compared with: 1 where both point the same way."), of_mode=False),
+        replace(_value("outputs.top1", "top-1", SHARE, "higher",
+            "The share of rows of scores in which the largest score is the same one.", "top-1 agreement"), of_mode=False),
     ),
 ]  # fmt: skip
 

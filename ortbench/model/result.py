@@ -8,7 +8,7 @@ and sides; null where nothing was timed, absent from older files), ``warnings``,
 ``nodes`` (null without ``--measure-nodes``), ``link``, null where no bandwidth sweep of the same device was found, ``note``
 (null without ``--note``), ``name`` (that of ``--name`` or of a suite's case, else null), ``items``, null where nobody
 says how many a run has, ``throttled``, null where the card was not held back, and ``noise``, what else the machine did, absent
-where that is not known; ``axes`` are what its cases differ in besides the mode.
+where that is not known; ``outputs``, how far they are from those of others, absent where they were compared with none; ``axes`` are what its cases differ in besides the mode.
 
 That of a loop also has ``kind``, which is ``loop``, and ``loop``; that of a chain ``kind``, which is ``chain``, and ``chain``;
 that of a load ``kind``, which is ``load``, ``load`` (how it was put on), ``knee`` (by mode) and ``slo``, and its ``cases`` are
@@ -50,6 +50,7 @@ from ortbench.model.schema import (
     MachineNoise,
     Model,
     Nodes,
+    OutputsCompared,
     Placement,
     Places,
     Recorded,
@@ -271,6 +272,7 @@ class Result:
     items: Items | None = None
     throttled: Throttled | None = None
     noise: MachineNoise | None = field(default=None, metadata=SOMETIMES)
+    outputs: list[OutputsCompared] | None = field(default=None, metadata=SOMETIMES)
     kind: str = RUN
     axes: list[Axis] = field(default_factory=list)
     loop: Loop | None = None

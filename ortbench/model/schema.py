@@ -42,6 +42,38 @@ class Stopped(TypedDict):
     message: NotRequired[str]
 
 
+# Outputs
+
+
+class OutputDistance(TypedDict):
+    """How far an output is from the one that it is compared with: largest and mean absolute error, signal to quantization noise
+    ratio in dB, cosine similarity, and the share of rows of scores with the same largest one; None where there is none."""
+
+    name: str
+    max_error: float | None
+    mean_error: float | None
+    sqnr: float | None
+    cosine: float | None
+    top1: float | None
+
+
+class Doubt(TypedDict):
+    """That outputs differ by a lower precision which an EP is likely to have chosen: which EP, and what mends it."""
+
+    ep: str
+    mends: str
+
+
+class OutputsCompared(TypedDict):
+    """The outputs of a configuration beside those of another one, or the expected ones: ``differs`` says what differs beyond the
+    tolerances; ``doubt``: the figures of the result are left out of ratios and gates."""
+
+    against: str
+    differs: str | None
+    doubt: Doubt | None
+    distances: list[OutputDistance]
+
+
 # The machine
 
 

@@ -218,6 +218,7 @@ class Inputs:
         ranges: input name → (low, high), both inclusive for integers.
         seed: of the random inputs (and of the schedule).
         rtol, atol: tolerances of the output comparison; None takes the one for each dtype.
+        strict_outputs: outputs that differ by a lower precision that the EP chose are an error too.
         index_sizes: how many entries integer inputs index into, by name, where it is known before the worker reads the model.
     """
 
@@ -283,6 +284,10 @@ class Inputs:
     )
     rtol: float | None = _tolerance("rtol", "X", "Set the relative tolerance of the comparison of outputs.")
     atol: float | None = _tolerance("atol", "X", "Set the absolute tolerance of the comparison of outputs.")
+    strict_outputs: bool = _input(
+        "strict-outputs", "", "Refuse outputs that differ by a lower precision of the EP.", kind=FLAG, default=False, twin=False,
+        commands=(*SINGLE, "loop", "load", "chain"),
+    )  # fmt: skip
     index_sizes: dict[str, int] | None = None
 
 

@@ -11,6 +11,7 @@ from ortbench.analysis.comparing.series import EVERYTHING, Key, Selection, Serie
 from ortbench.analysis.findings.advice import side_findings, superseded
 from ortbench.analysis.findings.finding import Finding, Weight
 from ortbench.analysis.nodes.node_shares import placed_findings
+from ortbench.analysis.outputs import called
 from ortbench.core.stats import SAMPLES_FOR, percentile
 from ortbench.gate.limits import FAILED, PASSED, overall
 from ortbench.gate.limits import UNCLEAR as UNDECIDED
@@ -21,6 +22,8 @@ from ortbench.model.result import Result
 from ortbench.report.costs import TITLE
 from ortbench.report.model import (
     BAD,
+    EVERYWHERE,
+    FILES,
     GOOD,
     KEY,
     MARKDOWN,
@@ -33,6 +36,7 @@ from ortbench.report.model import (
     Conclusion,
     Findings,
     Kind,
+    Medium,
     Note,
     Notes,
     Paragraph,
@@ -45,6 +49,7 @@ from ortbench.report.model import (
     numbers,
 )
 from ortbench.report.noise import sides_part
+from ortbench.report.outputs import doubt_part, outputs_part
 from ortbench.report.phrases import (
     best_note,
     has_line,
@@ -73,6 +78,7 @@ def tables(
     """Results side by side, two with every figure, more with the most telling ones: a table of times and rates and one of costs,
     where there are any; in `in_order`, each is compared with the one before it too. Without `same` there are no words for ratios."""
     found = rows(results, only)
+    names = [called(result, name) for result, name in zip(results, names, strict=True)]
     times, costs = [it for it in found if not it.is_cost], [it for it in found if it.is_cost]
     made = [_table(times, names, same, in_order, "metric", "Side by side")]
     return made + ([_table(costs, names, same, in_order, "cost", TITLE)] if costs else [])
@@ -184,8 +190,10 @@ def build(
     in_order: bool,
     only: Selection = EVERYTHING,
     remarks: Sequence[str] = (),
+    doubt_on: frozenset[Medium] = EVERYWHERE,
 ) -> Report:
-    """The report of a comparison; see `tables`. `remarks` say what the results differ in."""
+    """The report of a comparison; see `tables`. `remarks` say what the results differ in; `doubt_on` media it says which figures
+    are doubtful, where nothing else does."""
     remarked = map(remark, [*lacks(results, names, rows(results, only)), *remarks, *only_in(results, names)])
     notes = [*why_missing(results, names), *remarked, *best_note(results, names, only.modes)]
     sides = side_by_side(results, names, same, in_order, only)
@@ -193,7 +201,8 @@ def build(
     off = off_target(results, names)
     found = side_findings(results, names) if len(results) <= _FEW else []
     last: list[Block] = [*([Findings(found)] if found else []), Notes(notes), *explained]
-    return Report(title(names), (*([off] if off else ()), [sides], last))
+    before = [*([off] if off else ()), *doubt_part(results, names, doubt_on)]
+    return Report(title(names), (*before, [sides], *outputs_part(results, names), last))
 
 
 def build_alone(names: Sequence[str]) -> Report:
@@ -305,7 +314,7 @@ def _together(results: Sequence[Result], names: Sequence[str], said: Callable[[R
 def build_sides(results: Sequence[Result], names: Sequence[str], same: float, folder: str | None = None) -> Report:
     """The comparison of at least two sides; with the `folder` of all of them also what is copied inside their graphs and what they
     warn of, where nothing else says it."""
-    compared = build(results, names, same, in_order=False)
+    compared = build(results, names, same, in_order=False, doubt_on=FILES if folder is None else EVERYWHERE)
     noise = sides_part(results, names)
     if folder is None:
         return Report(compared.title, (*noise, *compared.parts))
@@ -332,16 +341,17 @@ def build_gate(verdict: Verdict) -> Report:
         Conclusion(verdict.sentence, "gate: ", tone),
         SavedIn(None if verdict.folder is None else str(verdict.folder)),
     ]
-    called, off = f"ortbench gate: {verdict.sentence}", off_target(results, names)
+    headline, off = f"ortbench gate: {verdict.sentence}", off_target(results, names)
     noise = sides_part(results, names, of_gate=verdict.folder is not None)  # a stored gate has no folder
-    before: list[Sequence[Block]] = [*noise, *([off] if off else [])]
+    before: list[Sequence[Block]] = [*noise, *([off] if off else []), *doubt_part(results, names)]
+    moved = outputs_part(results, names)
     if len(results) == 1:
-        return Report(called, ([told], *before, [sides], last))
+        return Report(headline, ([told], *before, [sides], *moved, last))
     compared = Title(title(names), 1, media=MARKDOWN)
     explained = Paragraph(legend(results, None), media=MARKDOWN)
     missing = Notes(why_missing(results, names))
     # No command: a gate's Markdown ends with the empty line that stands in its place.
-    return Report(called, ([told], *before, [compared, sides], [missing, explained, Command(()), *last]))
+    return Report(headline, ([told], *before, [compared, sides], *moved, [missing, explained, Command(()), *last]))
 
 
 def _told(verdict: Verdict) -> list[Note]:

@@ -386,7 +386,7 @@ def test_models_with_other_outputs_are_compared_with_a_warning(relu: Path, tmp_p
     ran = ortbench("gate", "--model", tmp_path / "neg.onnx", "--baseline-model", relu, "--ep", "cpu", "--mode", "cpu-tensors",
                    "--max-regression", "900%", "--warmup", 1, "--out", tmp_path / "out")  # fmt: skip
     assert ran.code == 0, ran.out + ran.err
-    assert "warning: the outputs of baseline are not those of candidate" in ran.out
+    assert "warning: the outputs of candidate are not those of baseline" in ran.out
 
 
 def test_a_live_gate_needs_a_model_and_something_to_check(relu: Path) -> None:

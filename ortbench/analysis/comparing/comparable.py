@@ -33,6 +33,7 @@ Difference = tuple[str, object, object]  # what differs, and what it is in one a
 
 MODEL = "model"
 MACHINE = ("device", "CPU", "cores", "GPUs")  # the differences that are of the machine
+OF_EP = ("EP", "device")  # those of the EP, which can be held against another one on the same machine
 
 
 def apart(difference: Difference) -> str:
@@ -53,6 +54,18 @@ def differences(one: Result, other: Result) -> list[Difference]:
     mine, theirs = _identity(one), _identity(other)
     shared = [name for name in mine if name in theirs]  # of loads one may have no rates
     return found + [(name, mine[name], theirs[name]) for name in shared if mine[name] != theirs[name]]
+
+
+def alike_but_for_ep(results: Sequence[Result]) -> list[list[int]]:
+    """The numbers of results that a ratio is fair between: those of one model, work and machine, whatever EP each is on."""
+    groups: list[list[int]] = []
+    for number, result in enumerate(results):
+        fitting = (it for it in groups if all(name in OF_EP for name, *_ in unlike(results[it[0]], result)))
+        if (group := next(fitting, None)) is None:
+            groups.append([number])
+        else:
+            group.append(number)
+    return groups
 
 
 def _are_of_stages(*results: Result) -> bool:

@@ -19,6 +19,7 @@ from ortbench.analysis.findings.sweep_advice import sweep_findings, sweep_headli
 from ortbench.analysis.host import host_findings
 from ortbench.analysis.loads.levels import is_measured, load_cases
 from ortbench.analysis.nodes.node_shares import bytes_inside, copies_inside, missed, mostly_on_cpu, placed_findings
+from ortbench.analysis.outputs import doubt_findings
 from ortbench.analysis.sums import sum_findings
 from ortbench.analysis.tensor_memory import elsewhere_findings
 from ortbench.core.units import duration, share, size
@@ -31,7 +32,8 @@ def findings(result: Result) -> list[Finding]:
     """What the figures mean and what to do, most important first. Empty when nothing was measured."""
     if not _is_measured(result):
         return by_weight([*engine_findings(result), *node_findings(result)])
-    return by_weight(it for key in KINDS[result.kind].advice for it in _FINDINGS[key](result))
+    said = (it for key in KINDS[result.kind].advice for it in _FINDINGS[key](result))
+    return by_weight([*doubt_findings(result), *said])
 
 
 def superseded(result: Result) -> set[str]:

@@ -13,6 +13,7 @@ from markupsafe import Markup
 
 from ortbench.analysis.findings.advice import headline, headline_of_many
 from ortbench.analysis.findings.finding import Finding
+from ortbench.analysis.outputs import called
 from ortbench.core.safe_text import visible_lines
 from ortbench.core.version import __version__
 from ortbench.model.kinds import KINDS
@@ -115,7 +116,7 @@ def _title(results: Sequence[Result], names: Sequence[str]) -> str:
 def _part(result: Result, report: Report, name: str, number: int) -> Part:
     interrupted = result.stopped is not None and result.stopped["reason"] == "interrupted"
     return Part(
-        name=name,
+        name=called(result, name),
         about=f"{result.model['path']} on {result.target['ep']}",
         anchor=f"result-{number}",
         headline=headline(result),
