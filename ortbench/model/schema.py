@@ -491,6 +491,14 @@ class Sweep(TypedDict):
     slo: dict[str, int] | None
 
 
+class Start(TypedDict):
+    """How processes were started: ``program``, what each ran, and ``launch_ns``, the median time in which ortbench had the system
+    make the process, which is inside of ``start.interpreter``."""
+
+    program: str
+    launch_ns: int
+
+
 class SwitchedShape(TypedDict):
     """A shape (its name) in calls that change shapes, against its calls alone: medians in ns, how many times as long the former
     take and the 95 % interval of that, null with too few rounds; ``samples``: of both ways, in order, ``calls`` of each round."""
