@@ -173,6 +173,8 @@ class ChainOptions(_Python, _Expected, _Precise):
 class StartOptions(_Runs, _Inputs, _Measured, _Iterations, total=False):
     """Of `ortbench.start`."""
 
+    file_cache: str | None
+    compile_cache: str | None
     precision: float | str | None
     rtol: float | None
     atol: float | None

@@ -250,8 +250,8 @@ _CATALOGUE = [
         _samples("start.ep_load", "EP load", "Time in which a program registers the library of a plugin EP and looks for its device. Built-in EPs load with the session."),
         _samples("start.session", "session", "Time in which a program creates the session: the model is loaded, optimised, compiled and initialised.", "session creation"),
         _samples("start.inputs", "inputs", "Time in which a program reads its inputs from files."),
-        _samples("start.first_inference", "first inference", "Time of the first inference of a process."),
-        _samples("start.second_inference", "second inference", "Time of the second inference of a process. It is no part of the time to ready."),
+        _samples("start.first_inference", "1st inference", "Time of the first inference of a process."),
+        _samples("start.second_inference", "2nd inference", "Time of the second inference of a process. It is no part of the time to ready."),
         _samples("start.memory", "peak memory", "Resident set of a process at its peak, after two inferences.", unit=SIZE),
     ),
     *_metrics(

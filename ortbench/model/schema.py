@@ -492,11 +492,16 @@ class Sweep(TypedDict):
 
 
 class Start(TypedDict):
-    """How processes were started: ``program``, what each ran, and ``launch_ns``, the median time in which ortbench had the system
-    make the process, which is inside of ``start.interpreter``."""
+    """How processes were started: ``program``, what each ran; ``launch_ns``, the median time in which ortbench had the system
+    make the process, which is inside of ``start.interpreter``; ``file_cache`` and ``compile_cache`` (null where the EP kept nothing)
+    as they were asked for; ``cached``, the median share of the model's files that was in the system's cache right before a start, null
+    where the system does not tell."""
 
     program: str
     launch_ns: int
+    file_cache: str
+    compile_cache: str | None
+    cached: float | None
 
 
 class SwitchedShape(TypedDict):

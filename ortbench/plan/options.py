@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from ortbench.core.errors import BadInput
-from ortbench.model.settings import OF_LOOP, OF_SESSION
+from ortbench.model.settings import OF_LOOP, OF_SESSION, OF_START
 from ortbench.plan.list_syntax import REPEATED, Listed, Several, alone
 from ortbench.plan.option_types import SWITCH, TEXT, OptionType, or_default
 
@@ -51,7 +51,7 @@ SWEPT = "sweep"  # the one that measures several shapes in a session
 _OF_ONE_SHAPE = ("gate", "suite")  # those that say by themselves why they take no list of shapes
 BASELINE_SET = "baseline-set"  # the option of a live gate that gives its baseline other values of options
 
-_RECORDED = {it.option: it.key for it in (*OF_SESSION, *OF_LOOP)}
+_RECORDED = {it.option: it.key for it in (*OF_SESSION, *OF_LOOP, *OF_START)}
 
 RawOptions = Mapping[str, Any]  # by their long names without dashes the values of what was given, and no more
 Check = Callable[[Any, str], None]  # of a value and its option's name

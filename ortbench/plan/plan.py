@@ -289,7 +289,7 @@ class Plan:
 
 
 WHICH_MODES = (declared(Plan)["modes"], declared(Loop)["depth"])  # first in help, and before those of inputs
-PLAN = (Target, WHICH_MODES, Steps, Inputs, Loop, Plan)  # all that says what is measured, and how
+PLAN = (Target, WHICH_MODES, Steps, Inputs, Starts, Loop, Plan)  # all that says what is measured, and how
 
 
 def check_amount(given: RawOptions) -> None:
@@ -314,7 +314,7 @@ def check(plan: Plan) -> None:
         raise BadInput(f"{plan.model} is not a file: name the .onnx file itself")
     check_text(plan.model, "the model's path")
     _check_loop(plan)
-    for values in filter(None, (plan, plan.loop, plan.steps, plan.target, plan.inputs)):
+    for values in filter(None, (plan, plan.loop, plan.steps, plan.start, plan.target, plan.inputs)):
         check_values(values)
     target = plan.target
     copying = modes_that(lambda mode: mode.recorded and (mode.of_cpu_tensors or mode.times_copies))

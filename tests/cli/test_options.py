@@ -113,7 +113,13 @@ WORDS: list[tuple[OptionType, str, str]] = [
     (SPEEDUPS, "device-tensors=2", "{device-tensors = 2}"),
 ]
 OTHERS = {"ep": "webgpu", "opt-level": "basic", "execution-mode": "parallel", "input-memory": "numpy", "stream": "ort"}
-OTHERS |= {"python": "python", "baseline-python": "python", "optimized-model": "o.onnx"}
+OTHERS |= {
+    "python": "python",
+    "baseline-python": "python",
+    "optimized-model": "o.onnx",
+    "file-cache": "cold",
+    "compile-cache": "cold",
+}
 # What a baseline can have its own of, by what stands for it among what was given.
 TWINS = {twin(it).flag: it for it in SETTABLE.values()}
 # What must be typed besides, so that an option says something.

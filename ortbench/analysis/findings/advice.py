@@ -64,7 +64,7 @@ _FINDINGS: dict[str, Callable[[Result], list[Finding]]] = {
     "chain": lambda result: chain_findings(result, result.part),
     "load": load_findings,
     "sweep": sweep_findings,
-    "start": start_findings,
+    "start": lambda result: start_findings(result, result.part),
     "host": host_findings,
     "humps": hump_findings,
     "engine": engine_findings,
