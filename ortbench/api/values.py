@@ -171,6 +171,19 @@ class ChainOptions(_Python, _Expected, _Precise):
     """Of `ortbench.chain`."""
 
 
+class StartOptions(_Runs, _Inputs, _Measured, _Iterations, total=False):
+    """Of `ortbench.start`."""
+
+    file_cache: str | None
+    compile_cache: str | None
+    precision: float | str | None
+    rtol: float | None
+    atol: float | None
+    record_env: Texts | None
+    name: str | None
+    note: str | None
+
+
 class LoadOptions(_Runs, _Inputs, _Lengths, _Results, _Load, _Slo):
     """Of `ortbench.load`."""
 

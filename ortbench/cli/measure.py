@@ -1,8 +1,9 @@
-"""`ortbench run`, `loop`, `chain`, `profile` and `code`: a model or a chain as one plan has it."""
+"""`ortbench run`, `loop`, `start`, `chain`, `profile` and `code`: a model or a chain as one plan has it."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -18,7 +19,7 @@ from ortbench.plan.loop_plan import steps_of
 from ortbench.plan.options import MEASURED, WRITTEN, RawOptions, make
 from ortbench.plan.output_options import OutputOptions
 from ortbench.plan.plan import CODE_DURATION_S, PLAN, Plan, check, check_amount
-from ortbench.plan.plan_builder import plan_of
+from ortbench.plan.plan_builder import plan_of, start_of
 from ortbench.plan.target import POLICIES
 
 ModelOrChain = Annotated[
@@ -39,7 +40,13 @@ def loop(given: RawOptions, model: Model) -> None:
     _measure(model, given, "loop")
 
 
-def _measure(model: str, given: RawOptions, command: str) -> None:
+@takes(*PLAN, OutputOptions)
+def start(given: RawOptions, model: Model) -> None:
+    """Each start is a program that imports onnxruntime, creates the session and runs the model."""
+    _measure(model, given, "start", start_of)
+
+
+def _measure(model: str, given: RawOptions, command: str, plan_of: Callable[..., Plan] = plan_of) -> None:
     """Carry a command out that measures several settings side by side."""
     check_amount(given)
     from ortbench.jobs import run as job

@@ -20,6 +20,7 @@ from ortbench.model.modes import (
     comes_with,
     no_such,
 )
+from ortbench.model.unit_of_work import StartWork
 from ortbench.plan.compare_options import FIGURES, METRICS
 from ortbench.plan.load_plan import LoadPlan
 from ortbench.plan.option_types import MODES_ALONE, SHARE, SIZE, SPEEDUPS, WHOLE
@@ -28,6 +29,7 @@ from ortbench.plan.options import LIMIT, RawOptions, check_values, declared, mak
 _MEMORY = ("device_memory", "host_memory")
 
 PASSED, FAILED, UNCLEAR = "passed", "failed", "cannot tell"
+STARTS = StartWork()
 CODES = {PASSED: DONE, FAILED: REGRESSION, UNCLEAR: CANNOT_TELL}
 
 SLO = declared(LoadPlan)["slo"]
@@ -107,6 +109,11 @@ class Limits:
         """Whether memory must be measured."""
         compared = self.max_regression is not None and any(metric.metric in _MEMORY for metric in self.metrics)
         return compared or any(most is not None for most in self.most_memory.values())
+
+    @property
+    def of_starts(self) -> bool:
+        """Whether a metric is of fresh processes."""
+        return any(metric.metric in STARTS.parts for metric in self.metrics)
 
     def needed(self) -> set[str]:
         """The modes that must have been measured whatever else was."""

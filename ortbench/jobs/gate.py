@@ -21,7 +21,7 @@ from ortbench.analysis.comparing.comparable import (
 from ortbench.core.errors import INTERRUPTED, BadInput, OrtbenchError
 from ortbench.core.files import make_marked, write_or_note
 from ortbench.core.safe_text import complain
-from ortbench.gate.baseline import CANDIDATE, UNDER_LOAD, baseline_of, has_live_baseline
+from ortbench.gate.baseline import CANDIDATE, UNDER_LOAD, baseline_of, candidate_of, has_live_baseline
 from ortbench.gate.checks import check_alone
 from ortbench.gate.limits import PASSED, Check, Limits, limits_of
 from ortbench.gate.live import LiveGate, LiveLoadGate, check_live, planned
@@ -39,7 +39,7 @@ from ortbench.plan.load_plan import check as check_load
 from ortbench.plan.options import LOAD, RawOptions, declared, make, options_of, twin
 from ortbench.plan.output_options import OutputOptions
 from ortbench.plan.plan import PLAN, Observer, Plan, check
-from ortbench.plan.plan_builder import held_modes, live, plan_of, weighing
+from ortbench.plan.plan_builder import held_modes, live, weighing
 from ortbench.plan.sweep_plan import list_in
 from ortbench.plan.target import Inputs
 from ortbench.report.comparison import build_gate
@@ -124,7 +124,7 @@ def _under_load(given: RawOptions, limits: Limits, typed: tuple[str, ...], is_co
 def _plan(given: RawOptions, limits: Limits, typed: tuple[str, ...]) -> Plan:
     """The candidate's plan: of a model, or of a chain; `BadInput` for what cannot be read, or what chains have not."""
     if "chain" not in given:
-        return plan_of(given["model"], given, typed, limits.needed())
+        return candidate_of(given["model"], given, typed, limits)
     from ortbench.suite import chain_file  # it reads files, which gates of models need not
 
     return chain_file.gated_plan_of(Path(given["chain"]), os.environ, given, typed, limits.needed())

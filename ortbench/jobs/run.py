@@ -62,7 +62,7 @@ def measured(
             attach(results, out or Path(), bandwidth)
 
     names = side_names(plans) if len(plans) > 1 else ()
-    place = new_place(out, plans)
+    place = new_place(out, plans, "" if plans[0].start is None else "start")
     return measure(plans, place, names, after_open=when_open, quiet=quiet, traced=traced, observer=observer)
 
 

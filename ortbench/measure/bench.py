@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from ortbench.analysis.estimates import Row
 from ortbench.core.errors import OrtbenchError
@@ -36,6 +36,7 @@ class Bench(Experiment[Series]):
     modes before the budget is spent, every configuration must open."""
 
     per = "mode"  # what a series is, in words
+    _kind_of_schedule: ClassVar[type[Schedule[Series]]] = Schedule
 
     def __init__(
         self,
@@ -182,8 +183,8 @@ class Bench(Experiment[Series]):
         most = max(1, MAX_SAMPLES // plan.work.count)  # each step or stage is a sample
         rule = StopRule(round(plan.loop.duration_s * 1e9), plan.loop.precision, plan.loop.iterations, most, self.per)
         if self._judge is None:
-            return Schedule(estimates, rule, plan.inputs.seed)
-        return Schedule(estimates, rule, plan.inputs.seed, self._end_decided, _evened)
+            return self._kind_of_schedule(estimates, rule, plan.inputs.seed)
+        return self._kind_of_schedule(estimates, rule, plan.inputs.seed, self._end_decided, _evened)
 
     def _end_decided(self, schedule: Schedule[Series]) -> None:
         assert self._judge is not None

@@ -173,6 +173,11 @@ def _value(key: str, title: str, unit: Unit, better: Better, meaning: str, *also
     return Metric(key, title, unit, better, Group.TIME, meaning, also=also)
 
 
+def _of_starts(*entries: Metric) -> list[Metric]:
+    """Metrics of a whole process, whose keys say so and which no mode has."""
+    return _metrics(Group.TIME, "start.md", *(replace(it, of_mode=False) for it in entries))
+
+
 _CATALOGUE = [
     *_metrics(
         Group.TIME, "",
@@ -240,10 +245,16 @@ _CATALOGUE = [
         _value("switching_cost", "switching cost", TIME, "lower",
             "Time by which a call takes longer because the call before had another shape.", "adds/call"),
     ),
-    *_metrics(
-        Group.TIME, "",
-        replace(_value("start.ready", "time to ready", TIME, "lower",
-            "Time from the start of the process to the outputs of its first inference."), of_mode=False),
+    *_of_starts(
+        _samples("start.ready", "time to ready", "Time from the start of a process to the outputs of its first inference.", "cold start", "startup", "start-up"),
+        _samples("start.interpreter", "interpreter", "Time from the start of a process to the first statement of its program."),
+        _samples("start.import", "import", "Time in which a program imports onnxruntime and numpy."),
+        _samples("start.ep_load", "EP load", "Time in which a program registers the library of a plugin EP and looks for its device. Built-in EPs load with the session."),
+        _samples("start.session", "session", "Time in which a program creates the session: the model is loaded, optimised, compiled and initialised.", "session creation"),
+        _samples("start.inputs", "inputs", "Time in which a program reads its inputs from files."),
+        _samples("start.first_inference", "1st inference", "Time of the first inference of a process."),
+        _samples("start.second_inference", "2nd inference", "Time of the second inference of a process. It is no part of the time to ready."),
+        _samples("start.memory", "peak memory", "Resident set of a process at its peak, after two inferences.", unit=SIZE),
     ),
     *_metrics(
         Group.COPIES, "",

@@ -195,7 +195,7 @@ class FreedCopy(TypedDict):
 
 
 class Saved(TypedDict):
-    """``save_outputs``: whether they could be."""
+    """``save_inputs``, ``save_outputs``: whether they could be."""
 
     saved: bool
 

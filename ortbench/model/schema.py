@@ -523,6 +523,19 @@ class Sweep(TypedDict):
     slo: dict[str, int] | None
 
 
+class Start(TypedDict):
+    """How processes were started: ``program``, what each ran; ``launch_ns``, the median time in which ortbench had the system
+    make the process, which is inside of ``start.interpreter``; ``file_cache`` and ``compile_cache`` (null where the EP kept nothing)
+    as they were asked for; ``cached``, the median share of the model's files that was in the system's cache right before a start, null
+    where the system does not tell."""
+
+    program: str
+    launch_ns: int
+    file_cache: str
+    compile_cache: str | None
+    cached: float | None
+
+
 class SwitchedShape(TypedDict):
     """A shape (its name) in calls that change shapes, against its calls alone: medians in ns, how many times as long the former
     take and the 95 % interval of that, null with too few rounds; ``samples``: of both ways, in order, ``calls`` of each round."""

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from ortbench.core.errors import BadInput
-from ortbench.model.settings import OF_LOOP, OF_SESSION
+from ortbench.model.settings import OF_LOOP, OF_SESSION, OF_START
 from ortbench.plan.list_syntax import REPEATED, Listed, Several, alone
 from ortbench.plan.option_types import SWITCH, TEXT, OptionType, or_default
 
@@ -31,17 +31,27 @@ RUNS, MODE, LOOP, LOAD, INPUT, MEASURED, LIMIT, BASELINE, WRITTEN = (
 OTHERS = "Options"  # the panel of those of one command
 PANELS = (RUNS, MODE, LOOP, LOAD, INPUT, MEASURED, LIMIT, BASELINE, WRITTEN)
 SINGLE = ("run", "gate", "profile")  # the commands that measure single inferences
-SESSIONS = (*SINGLE, "loop", "sweep")  # those that measure a model
+SESSIONS = (*SINGLE, "loop", "sweep", "start")  # those that measure a model
 LOADED = (*SESSIONS, "load")  # those and the one that puts a load on it
 OPENED = (*LOADED, "code")  # those that open one
 CHAINED = (*LOADED, "chain")  # those and the one that measures several models one behind the other
-OFTEN = ("run", "loop", "load", "sweep", "profile", "code", "chain")  # those in which the same options are `common`
-SIDE_BY_SIDE = ("run", "loop", "load")  # those that measure several settings side by side
+IN_MODES = tuple(it for it in CHAINED if it != "start")  # those that measure modes of a session that is open
+OFTEN = (
+    "run",
+    "loop",
+    "load",
+    "sweep",
+    "start",
+    "profile",
+    "code",
+    "chain",
+)  # those in which the same options are `common`
+SIDE_BY_SIDE = ("run", "loop", "load", "start")  # those that measure several settings side by side
 SWEPT = "sweep"  # the one that measures several shapes in a session
 _OF_ONE_SHAPE = ("gate", "suite")  # those that say by themselves why they take no list of shapes
 BASELINE_SET = "baseline-set"  # the option of a live gate that gives its baseline other values of options
 
-_RECORDED = {it.option: it.key for it in (*OF_SESSION, *OF_LOOP)}
+_RECORDED = {it.option: it.key for it in (*OF_SESSION, *OF_LOOP, *OF_START)}
 
 RawOptions = Mapping[str, Any]  # by their long names without dashes the values of what was given, and no more
 Check = Callable[[Any, str], None]  # of a value and its option's name

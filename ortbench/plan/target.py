@@ -228,13 +228,13 @@ class Inputs:
         "Read inputs: an .npz, or a folder of input_0.pb, ...",
         kind=PATH,
         check=exists,
-        commands=(*SINGLE, "loop", "load", "code"),
+        commands=(*SINGLE, "loop", "load", "start", "code"),
         common=OFTEN,
         per={"code": {"help": "Read inputs: an .npz whose keys are their names."}},
     )
     expect: str | None = _input(
         "expect", "PATH", "Compare outputs with these: an .npz, or a folder of output_0.pb, ...", kind=PATH, check=exists,
-        commands=(*SINGLE, "loop", "load", "chain"), common=("chain",), per={"chain": {"help": "Compare outputs with these: an .npz with keys STAGE/NAME."}},
+        commands=(*SINGLE, "loop", "load", "start", "chain"), common=("chain",), per={"chain": {"help": "Compare outputs with these: an .npz with keys STAGE/NAME."}},
     )  # fmt: skip
     shapes: dict[str, tuple[int, ...]] = _input(
         "shape",

@@ -139,6 +139,13 @@ def tensor(spec: TensorSpec, value: Value, data: Data) -> schema.Tensor:
     return found
 
 
+def save_inputs(state: State, folder: str) -> protocol.Saved:
+    """Write the inputs for a program to read; false where they cannot be written as numpy has them."""
+    specs, arrays = state.opened.model.inputs, state.opened.data.arrays
+    plain = all(spec.is_tensor and spec.native for spec in specs)
+    return {"saved": plain and files.save(Path(folder), specs, [arrays[spec.name] for spec in specs], "input")}
+
+
 def save_outputs(state: State, folder: str) -> protocol.Saved:
     """Write the reference outputs for another worker to compare; false where they cannot be written as protobuf."""
     specs, reference = state.opened.references()

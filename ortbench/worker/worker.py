@@ -16,7 +16,16 @@ from ortbench.core.interpreters import with_pip_of
 from ortbench.worker.state import Answer, State
 
 _REQUESTS = {
-    "opening": ("open", "save_outputs", "hold_outputs", "release", "open_sweep", "open_point", "index_sizes"),
+    "opening": (
+        "open",
+        "save_inputs",
+        "save_outputs",
+        "hold_outputs",
+        "release",
+        "open_sweep",
+        "open_point",
+        "index_sizes",
+    ),
     "loops.chain_opening": ("open_chain",),
     "freeing.requests": ("free_dims", "prove_freed"),
     "measuring": ("prepare", "block", "finish", "capture", "stretch", "switching"),

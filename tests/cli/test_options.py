@@ -113,7 +113,13 @@ WORDS: list[tuple[OptionType, str, str]] = [
     (SPEEDUPS, "device-tensors=2", "{device-tensors = 2}"),
 ]
 OTHERS = {"ep": "webgpu", "opt-level": "basic", "execution-mode": "parallel", "input-memory": "numpy", "stream": "ort"}
-OTHERS |= {"python": "python", "baseline-python": "python", "optimized-model": "o.onnx"}
+OTHERS |= {
+    "python": "python",
+    "baseline-python": "python",
+    "optimized-model": "o.onnx",
+    "file-cache": "cold",
+    "compile-cache": "cold",
+}
 # What a baseline can have its own of, by what stands for it among what was given.
 TWINS = {twin(it).flag: it for it in SETTABLE.values()}
 # What must be typed besides, so that an option says something.
@@ -220,7 +226,7 @@ def test_every_option_reaches_the_plan(
     (plan,), _, _ = asked(folder, monkeypatch, command, [*besides, *words(option)])
     fed = LOOPED if command == "loop" and not besides else besides  # a loop is one by what it is fed back
     (plain,), _, _ = asked(folder, monkeypatch, command, fed)
-    parts = (plan.target, plan.inputs, plan.loop, plan, *filter(None, [plan.steps]))
+    parts = (plan.target, plan.inputs, plan.loop, plan, *filter(None, [plan.steps, plan.start]))
     places = [(it, name) for it in parts for name, own in declared(type(it)).items() if own.flag == option.flag]
     assert plan != plain
     if option.lists is REPEATED and option.kind.entries is None:  # each of several is for a plan of its own

@@ -11,9 +11,9 @@ from ortbench.analysis.findings.phrases import first_of
 from ortbench.analysis.loads.levels import asked_of, has_rates
 from ortbench.core.errors import NotComparable
 from ortbench.model.kinds import KINDS
-from ortbench.model.result import CHAIN, LOAD, LOOP, OK, SWEEP, Result
+from ortbench.model.result import CHAIN, LOAD, LOOP, OK, START, SWEEP, Result
 from ortbench.model.schema import Chain, ChainStage, Environment, Loop, Provider
-from ortbench.model.settings import OF_LOOP, OF_SESSION, changed
+from ortbench.model.settings import OF_LOOP, OF_SESSION, OF_START, changed
 
 
 def mismatches(one: Result, other: Result) -> list[str]:
@@ -222,6 +222,7 @@ def _load_changes(one: Result, other: Result) -> list[tuple[str, Any, Any]]:
 _CHANGES: dict[tuple[str, str], Callable[[Result, Result], list[tuple[str, Any, Any]]]] = {
     (LOOP, LOOP): lambda one, other: changed(OF_LOOP, one.part, other.part),
     (LOAD, LOAD): _load_changes,
+    (START, START): lambda one, other: changed(OF_START, one.part, other.part),
 }
 
 

@@ -15,6 +15,7 @@ from ortbench.analysis.findings.node_advice import node_findings
 from ortbench.analysis.findings.phrases import times
 from ortbench.analysis.findings.run_advice import copy_share, run_findings, run_headline, where
 from ortbench.analysis.findings.speedups import condition, on_device
+from ortbench.analysis.findings.start_advice import start_findings, start_headline
 from ortbench.analysis.findings.sweep_advice import sweep_findings, sweep_headline
 from ortbench.analysis.host import host_findings
 from ortbench.analysis.loads.levels import is_measured, load_cases
@@ -25,7 +26,7 @@ from ortbench.analysis.tensor_memory import elsewhere_findings
 from ortbench.core.units import duration, share, size
 from ortbench.model.kinds import KINDS
 from ortbench.model.modes import CPU, LATENCY
-from ortbench.model.result import CHAIN, LOAD, LOOP, SWEEP, Result
+from ortbench.model.result import CHAIN, LOAD, LOOP, START, SWEEP, Result
 
 
 def findings(result: Result) -> list[Finding]:
@@ -65,6 +66,7 @@ _FINDINGS: dict[str, Callable[[Result], list[Finding]]] = {
     "chain": lambda result: chain_findings(result, result.part),
     "load": load_findings,
     "sweep": sweep_findings,
+    "start": lambda result: start_findings(result, result.part),
     "host": host_findings,
     "humps": hump_findings,
     "engine": engine_findings,
@@ -93,6 +95,7 @@ _HEADLINES: dict[str, Callable[[Result], str]] = {
     CHAIN: lambda result: chain_headline(result, result.part),
     LOAD: load_headline,
     SWEEP: sweep_headline,
+    START: start_headline,
 }
 
 

@@ -36,6 +36,7 @@ from ortbench.model.modes import (
     THROUGHPUT,
     WHOLE_CHAIN,
     WHOLE_LOOP,
+    WHOLE_START,
     is_rate,
     mode_of,
 )
@@ -153,6 +154,7 @@ _SAMPLES: dict[str, Callable[[Case], str]] = {
     LATENCY: lambda case: "runs",
     WHOLE_LOOP: lambda case: f"loops of {len(case.steps_ns or ())} steps",
     WHOLE_CHAIN: lambda case: f"chains of {len(case.stages)} stages",
+    WHOLE_START: lambda case: "starts",
 }
 
 
