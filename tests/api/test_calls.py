@@ -311,7 +311,7 @@ def of_a_load() -> None:
     again = ortbench.read(put.folder)
     assert again.samples().equals(runs)
     (put.folder / "load-samples.npz").unlink()
-    with pytest.raises(ortbench.BadInput, match=r"lie in load-samples.npz, beside the result file"):
+    with pytest.raises(ortbench.BadInput, match=r"they are in load-samples.npz, beside the result file"):
         ortbench.read(put.folder).samples()
     asked: dict[str, Any] = {"ep": "cpu", "modes": "cpu-tensors", "duration": 0.2, "warmup": 1}
     verdict = ortbench.gate(

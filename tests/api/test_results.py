@@ -107,7 +107,7 @@ def test_the_runs_of_the_levels_of_a_load() -> None:
     taken["2/requests"] = np.array([[2, 1], [1, 1]])  # two stretches, the first of which was cut off
     assert Result.of(put, None, taken).samples()["start_ns"].fillna(0).tolist() == [0, 0, 0, 2, 0, 4]
     assert list(Result.of(put, None, {}).samples()) == []
-    with pytest.raises(ortbench.BadInput, match=r"they lie in load-samples\.npz"):
+    with pytest.raises(ortbench.BadInput, match=r"they are in load-samples\.npz"):
         Result.of(put).samples()
 
 

@@ -198,7 +198,7 @@ def test_every_option_is_in_the_pages(command: str, least: int) -> None:
 
 
 def test_every_command_is_in_the_readme() -> None:
-    rows = re.findall(r"^\| (\w*) ?\| `ortbench ([a-z]+(?: [a-z]+)?)\b", README, re.MULTILINE)
+    rows = re.findall(r"^\| ([\w ]*?) ?\| `ortbench ([a-z]+(?: [a-z]+)?)\b", README, re.MULTILINE)
     groups: dict[str, list[str]] = {}
     for group, name in rows:
         groups.setdefault(group or list(groups)[-1], []).append(name)

@@ -240,7 +240,7 @@ MANY = ("--min-size", "4kB", "--max-size", "4kB", "--iterations", 3000)
 def test_data_that_arrive_wrong_fail_the_copies(trigger: str, reason: str, library: Path, tmp_path: Path) -> None:
     ran, found = sweep(library, tmp_path, *MANY, wrong_copy=trigger)
     assert ran.code == 1
-    assert ran.error_line.endswith("differ after a copy up and down, first at 0")
+    assert ran.error_line.endswith("differ after a copy to the device and back, first at 0")
     assert found is not None
     assert len(failures(found)) == 4
     assert all(it.startswith(reason) for it in failures(found).values())

@@ -144,7 +144,7 @@ BAD: list[tuple[list[str], str]] = [
     (["--baseline", "OLD", "--max-regression", "fast"], "write a share above zero"),
     (["--baseline", "OLD", "--metric", "device-tensors.latency.p42"], "latency has no statistic 'p42'"),
     (["--baseline", "OLD", "--metric", "device-tensors.latency.median"], "not measured in both results"),
-    (["--metric", "latency.p95", "--max-cpu-nodes", "0"], "give one"),
+    (["--metric", "latency.p95", "--max-cpu-nodes", "0"], "--metric is compared with a baseline: give --baseline"),
     (["--min-speedup", "device-tensors"], "write it as key=value"),
     (["--min-speedup", "device-tensors=fast"], "write how many times as fast"),
     (["--min-speedup", "gpu=2"], "there is no such mode"),

@@ -41,7 +41,7 @@ m       cpu-tensors  2026-10-19 02:00  4.01 ms  4.47 ms  ×1.12  1.11–1.12  sl
 ✗ since 2026-10-19 02:00 (reports/night-18/result.json): m cpu-tensors slower ×1.12; changed there: ONNX Runtime: 1.30.0 → 1.31.1; checkout: 0000011 → 0000012
 
 Times are medians. change: the last result against the first; scatter: of results between two change points; change points: by E-divisive means, which find one in 1 of 100 series without any, and
-beyond ±2 % for certain; ratio: of the level after a change point to that before it, above 1 is slower.
+beyond ±2 % for certain; ratio: of the median after a change point to the median before it, above 1 is slower.
 ortbench explain over time, scatter, change points … says what the words mean.
 """
 

@@ -131,7 +131,7 @@ BAD: list[tuple[list[object], str]] = [
     (["model", "base", "--load", "--metric", "latency.p99@rate=30"], "--metric latency.p99@rate=30: no such load point is to be measured"),
     (["model", "base", "--load", "--depth", "2"], "--depth is not for a load"),
     (["model", "base", "--load", "--baseline-set", "depth=2"], "--baseline-set depth is not for a load"),
-    (["model", "base", "--load", "--max-host-memory", "1GB"], "memory is of single inferences"),
+    (["model", "base", "--load", "--max-host-memory", "1GB"], "limits of memory are for single inferences"),
     (["model", "base", "--load", "--mode", "pipelined"], "--mode pipelined: has several inferences in flight by itself"),
     (["--chain", "c.toml", "--baseline-chain", "d.toml", "--load"], "--load puts a load on one model"),
     ([TINY, "--load", "--max-cpu-nodes", "0"], "--load says how to measure: it is for a live gate"),

@@ -49,7 +49,10 @@ def test_a_load_of_several_sides_and_one_key_given_twice(library: Path, tmp_path
     assert "compute_us=3000" in (tmp_path / "it.html").read_text()
     assert len(json.loads((tmp_path / "bmf.json").read_text())) >= 2
     ran = ortbench("load", model, "--ep", "cpu", "--intra-op-threads", "1,2", "--rate", "auto", "--slo", "p99=1s")
-    assert (ran.code, ran.error_line) == (2, "--rate auto: sides are compared at the same rates: name them")
+    assert (ran.code, ran.error_line) == (
+        2,
+        "--rate auto: configurations are compared at the same rates: give the rates",
+    )
 
 
 def test_a_batch_of_several_sizes(tmp_path: Path) -> None:

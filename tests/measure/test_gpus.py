@@ -124,7 +124,7 @@ def reading(gpu: int = 0, **state: int) -> GpuReading:
         (
             [reading(reasons=0x40 | 0x04), reading(reasons=0), reading(reasons=0x04), reading(reasons=0x10)],
             [
-                "GPU 0: it was slowed down by the power cap, another card of its boost group, its temperature (hardware) in 75% of the readings"
+                "GPU 0: it was slowed down by the power cap, another GPU of its boost group, its temperature (hardware) in 75% of the readings"
             ],
         ),
     ],

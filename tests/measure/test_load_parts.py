@@ -109,7 +109,7 @@ def test_samples_that_do_not_fit_together_are_bad_input(
     assert read(tmp_path) is not None
     change(arrays)
     np.savez_compressed(tmp_path / FILE_NAME, **arrays)
-    with pytest.raises(BadInput, match="the arrays of level 0 do not fit together"):
+    with pytest.raises(BadInput, match="the arrays of load point 0 do not fit together"):
         read(tmp_path)
 
 

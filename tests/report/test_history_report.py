@@ -142,7 +142,7 @@ def test_records_have_every_result_and_every_step() -> None:
 def test_the_picture_says_in_words_and_numbers_what_it_shows() -> None:
     (found,) = of(nights(stepped(30, 18, 1.12)))
     picture = over_time("m cpu-tensors", found.series[0])
-    assert "upright ones the steps" in picture.label
+    assert "vertical lines the change points" in picture.label
     assert re.search(r"; slower since 2026-10-19 02:00, ×1\.1\d\.$", picture.caption)
     assert len(picture.table.rows) == 30
     assert picture.table.rows[18][-1] == "reports/18/result.json"

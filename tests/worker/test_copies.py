@@ -73,13 +73,13 @@ def test_copies_that_do_nothing_are_seen(lost: str) -> None:
     # Without an upload even the poison does not arrive: what comes back are the device's zeros.
     wrong = CopyPair(5000, Faulty(losing(lost)), None, seed=1).round_trip()
     assert wrong is not None
-    assert wrong.endswith("byte(s) differ after a copy up and down, first at 0")
+    assert wrong.endswith("byte(s) differ after a copy to the device and back, first at 0")
     assert int(wrong.split()[0]) > 4900
 
 
 def test_the_end_of_a_large_copy_is_looked_at() -> None:
     wrong = CopyPair(2_500_000, Faulty(cutting), None, seed=1).round_trip()
-    assert wrong == "2 byte(s) differ after a copy up and down, first at 2499998"
+    assert wrong == "2 byte(s) differ after a copy to the device and back, first at 2499998"
 
 
 def test_what_the_timed_copies_left_on_the_device_is_looked_at_too() -> None:
@@ -88,7 +88,7 @@ def test_what_the_timed_copies_left_on_the_device_is_looked_at_too() -> None:
     assert pair.round_trip() is None
     broken.append(H2D)
     pair.upload()
-    assert pair.leftovers() == "1000 byte(s) differ after a copy up and down, first at 0"
+    assert pair.leftovers() == "1000 byte(s) differ after a copy to the device and back, first at 0"
 
 
 def test_a_download_that_is_late_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -190,7 +190,7 @@ def test_how_many_runs_are_queued(work: int, burst: int) -> None:
 
 def test_the_evidence_is_told() -> None:
     device = Simulator(run_leaves=0, launch_cost=0)
-    assert device.prove().how == "after 50 run(s) and this sync 0.0 µs were left to wait for"
+    assert device.prove().how == "after 50 run(s) and this call 0.0 µs of work were left"
 
 
 def test_what_is_left_within_the_tolerance_is_told() -> None:
@@ -206,7 +206,7 @@ def test_what_is_left_within_the_tolerance_is_told() -> None:
         device = Early(work, launch_cost=0)
         device.early = early * US
         found = device.prove()
-        assert (found.kind, found.how.endswith(f" run(s) and this sync {early}.0 µs were left to wait for")) == (
+        assert (found.kind, found.how.endswith(f" run(s) and this call {early}.0 µs of work were left")) == (
             SYNCHRONIZE,
             True,
         )
@@ -363,7 +363,7 @@ def test_a_known_sync_is_confirmed_with_a_part_of_the_runs(kind: str, work: int)
     first, other = waiting(kind, work), waiting(kind, work)
     proved, confirmed = session.prove(first), session.prove(other)
     assert (proved.kind, confirmed.kind) == (kind, kind)
-    assert "proved" in confirmed.how
+    assert "verified before" in confirmed.how
     assert other.launches <= 0.75 * first.launches
     assert other.synced_run_ends_idle(confirmed)
 
