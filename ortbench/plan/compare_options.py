@@ -8,8 +8,8 @@ from typing import NamedTuple
 from ortbench.core.errors import BadInput
 from ortbench.model.metric_names import MetricName, parse_metric
 from ortbench.model.modes import ALL_MODES, EVERY, named_modes, no_such
-from ortbench.plan.option_types import SHARE, TEXTS, OptionType
-from ortbench.plan.options import OTHERS, Option, RawOptions
+from ortbench.plan.option_types import FLAG, SHARE, TEXTS, OptionType
+from ortbench.plan.options import LIMIT, OTHERS, Option, RawOptions
 from ortbench.plan.plan import SAME
 
 
@@ -28,6 +28,16 @@ _SAME = Option(
     commands=("compare", "history"),
     suite=False,
     per={"history": {"help": "Call changes up to this the same."}},
+)
+WHY = Option(
+    "why",
+    "",
+    "Explain the difference by the nodes that changed.",
+    LIMIT,
+    FLAG,
+    commands=("gate", "compare"),
+    common=("gate", "compare"),
+    suite=False,
 )
 COMPARED = (
     Option(

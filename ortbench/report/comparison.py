@@ -11,6 +11,7 @@ from ortbench.analysis.comparing.series import EVERYTHING, Key, Selection, Serie
 from ortbench.analysis.findings.advice import side_findings, superseded
 from ortbench.analysis.findings.finding import Finding, Weight
 from ortbench.analysis.nodes.node_shares import placed_findings
+from ortbench.analysis.why.explain import Why
 from ortbench.core.stats import SAMPLES_FOR, percentile
 from ortbench.gate.limits import FAILED, PASSED, overall
 from ortbench.gate.limits import UNCLEAR as UNDECIDED
@@ -56,6 +57,7 @@ from ortbench.report.phrases import (
     said_once,
     warnings,
 )
+from ortbench.report.why import why_parts
 
 _MODE = Column("mode", Kind.NAME, KEY)
 _LATENCY = figure(LATENCY)
@@ -184,8 +186,9 @@ def build(
     in_order: bool,
     only: Selection = EVERYTHING,
     remarks: Sequence[str] = (),
+    why: Why | None = None,
 ) -> Report:
-    """The report of a comparison; see `tables`. `remarks` say what the results differ in."""
+    """The report of a comparison; see `tables`. `remarks` say what the results differ in, `why` is of the first two."""
     remarked = map(remark, [*lacks(results, names, rows(results, only)), *remarks, *only_in(results, names)])
     notes = [*why_missing(results, names), *remarked, *best_note(results, names, only.modes)]
     sides = side_by_side(results, names, same, in_order, only)
@@ -193,7 +196,7 @@ def build(
     off = off_target(results, names)
     found = side_findings(results, names) if len(results) <= _FEW else []
     last: list[Block] = [*([Findings(found)] if found else []), Notes(notes), *explained]
-    return Report(title(names), (*([off] if off else ()), [sides], last))
+    return Report(title(names), (*([off] if off else ()), [sides], last, *(why_parts(why) if why else ())))
 
 
 def build_alone(names: Sequence[str]) -> Report:
@@ -330,8 +333,11 @@ def build_gate(verdict: Verdict) -> Report:
     last: list[Block] = [
         Notes(_checked(verdict), media=TERMINAL),
         Conclusion(verdict.sentence, "gate: ", tone),
-        SavedIn(None if verdict.folder is None else str(verdict.folder)),
     ]
+    saved = SavedIn(None if verdict.folder is None else str(verdict.folder))
+    why = [] if verdict.why is None else why_parts(verdict.why)
+    after: list[Sequence[Block]] = [*why, [saved]] if why else []
+    last += [] if why else [saved]
     called, off = f"ortbench gate: {verdict.sentence}", off_target(results, names)
     noise = sides_part(results, names, of_gate=verdict.folder is not None)  # a stored gate has no folder
     before: list[Sequence[Block]] = [*noise, *([off] if off else [])]
@@ -341,7 +347,7 @@ def build_gate(verdict: Verdict) -> Report:
     explained = Paragraph(legend(results, None), media=MARKDOWN)
     missing = Notes(why_missing(results, names))
     # No command: a gate's Markdown ends with the empty line that stands in its place.
-    return Report(called, ([told], *before, [compared, sides], [missing, explained, Command(()), *last]))
+    return Report(called, ([told], *before, [compared, sides], [missing, explained, Command(()), *last], *after))
 
 
 def _told(verdict: Verdict) -> list[Note]:
@@ -362,5 +368,7 @@ def _warnings(verdict: Verdict) -> list[Note]:
 
 
 def _remarks(verdict: Verdict) -> list[Note]:
-    """What differs between the sides; that nothing does is to be borne in mind."""
-    return [remark(text) if verdict.alike else Note(text) for text in verdict.remarks]
+    """What differs between the sides, unless it is said below; that nothing does is to be borne in mind."""
+    below = () if verdict.why is None else tuple(verdict.why.others)
+    told = [text for text in verdict.remarks if not text.endswith(below)]
+    return [remark(text) if verdict.alike else Note(text) for text in told]
