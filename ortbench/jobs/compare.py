@@ -78,7 +78,7 @@ def explained(results: Sequence[Result], only: Compared) -> Why:
     """Why the second of two results differs from the first; `BadInput` where there are others, or they have no nodes."""
     if len(results) != 2:
         raise BadInput(f"--why: is of two results, and there are {len(results)}", "--why")
-    return explain(*results, modes=only.modes)
+    return explain(results[0], results[1], only.modes)
 
 
 def held(

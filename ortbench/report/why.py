@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from ortbench.analysis.findings.node_advice import MOST, short
-from ortbench.analysis.why.changes import REST, Change
+from ortbench.analysis.why.changes import REST, SAME, Change
 from ortbench.analysis.why.explain import Why, names, sentence
 from ortbench.core.units import duration
 from ortbench.model.metrics import SHARE, TIME
@@ -31,9 +31,11 @@ from ortbench.report.model import (
 
 _COLUMNS = (
     Column("change", Kind.WORDS, KEY),
-    Column("nodes", Kind.LONG_NAME, KEY),
-    *columns(Kind.TIME, "baseline", "candidate", "difference"),
-    *columns(Kind.NUMBER, "95% CI", "share"),
+    Column("share"),
+    *columns(Kind.TIME, "difference"),
+    *columns(Kind.NUMBER, "95% CI"),
+    *columns(Kind.TIME, "baseline", "candidate"),
+    Column("nodes", Kind.LONG_NAME, 2),
     Column("on", Kind.WORDS, 2),
     Column("gives", Kind.LONG_NAME, 2),
 )
@@ -72,31 +74,19 @@ def _table(why: Why) -> Table:
     rows = [
         (
             _change(it),
-            NOTHING if it.kind == REST else names(it.mainly or it.own or it.base).strip("()"),
-            cell(it.base_ns) if it.base else NOTHING,
-            cell(it.own_ns) if it.own else NOTHING,
+            maybe(why.share(it.ns), SHARE.text),
             signed(it.ns),
             maybe(it.ci95, lambda ends: " to ".join(map(signed, ends))),
-            maybe(why.share(it.ns), SHARE.text),
-            NOTHING
-            if it.kind == REST
-            else _moved([short(node["ep"]) for node in it.base], [short(node["ep"]) for node in it.own]),
-            NOTHING if it.kind == REST else _moved(_gives(it.base), _gives(it.own)),
+            cell(it.base_ns) if it.base else NOTHING,
+            cell(it.own_ns) if it.own else NOTHING,
+            *((NOTHING,) * 3 if it.kind == REST else _about(it)),
         )
         for it in shown
     ]
-    outside = (
-        "in no node",
-        NOTHING,
-        NOTHING,
-        NOTHING,
-        signed(unexplained),
-        NOTHING,
-        maybe(why.share(unexplained), SHARE.text),
-    )
+    outside = ("in no node", maybe(why.share(unexplained), SHARE.text), signed(unexplained), *[NOTHING] * 6)
     return Table(
         _COLUMNS,
-        (*rows, (*outside, NOTHING, NOTHING)),
+        (*rows, outside),
         unit,
         title="Changes between nodes",
         rest=f"and {left} more changes; result.json has all nodes" if left else "",
@@ -106,9 +96,17 @@ def _table(why: Why) -> Table:
 def _change(it: Change) -> str:
     side = it.own or it.base
     if it.kind == REST:
-        return f"{it.kind} ({len(side)})"
+        return f"all other nodes ({len(side)})"
+    kind = it.kind if it.kind != SAME else "slower" if it.ns > 0 else "faster"
     counts = Counter(node["op"] for node in it.mainly or side)
-    return f"{it.kind}: {', '.join(f'{count} {op}' if count > 1 else op for op, count in counts.items())}"
+    return f"{kind}: {', '.join(f'{count} {op}' if count > 1 else op for op, count in counts.items())}"
+
+
+def _about(it: Change) -> tuple[str, str, str]:
+    """Which nodes it is, where they run, and what they give."""
+    shown = names(it.mainly or it.own or it.base).strip("()")
+    eps = [[short(node["ep"]) for node in side] for side in (it.base, it.own)]
+    return shown, _moved(*eps), _moved(_gives(it.base), _gives(it.own))
 
 
 def _moved(base: Sequence[str], own: Sequence[str]) -> str:

@@ -9,7 +9,11 @@ from ortbench.analysis.nodes.islands import FROM_HOST, TO_HOST, Node
 from ortbench.analysis.nodes.node_times import Timed, same_nodes
 from ortbench.model.schema import ProfiledNode
 
-_PUT_IN = (TO_HOST, FROM_HOST, "ReorderInput", "ReorderOutput")
+_REORDERING = (
+    "ReorderInput",
+    "ReorderOutput",
+)  # which are numbered anew in every session, so that no name tells which is which
+_PUT_IN = (TO_HOST, FROM_HOST, *_REORDERING)
 _MADE_CAST = "InsertedPrecisionFreeCast"
 _BLOCKED = "_nchwc"  # ONNX Runtime calls a convolution in a blocked layout by its output and this
 _FUSED = "fused "
@@ -28,7 +32,10 @@ def each_node(
     `graph` has the same nodes with their tensors, where that is known, and `model` is the graph of the model's file.
     """
     there = {} if graph is None else same_nodes(graph, timed)
-    wired = [None if graph is None or at not in there else graph[there[at]] for at in range(len(timed))]
+    wired = [
+        None if graph is None or at not in there or node.op in _REORDERING else graph[there[at]]
+        for at, node in enumerate(timed)
+    ]
     made = made_of(timed, wired, model)
     return [
         {

@@ -12,14 +12,14 @@ from ortbench.analysis.why.matching import Traits, align
 from ortbench.core.resampling import Rounds
 from ortbench.model.schema import Nodes, ProfiledNode
 
-ADDED, GONE, REPLACED, FUSED, MOVED, CHANGED, TIME, REST = (
+ADDED, GONE, REPLACED, FUSED, MOVED, CHANGED, SAME, REST = (
     "added",
     "gone",
     "replaced",
     "fused differently",
     "on another EP",
     "other types or shapes",
-    "same, other time",
+    "same",
     "all other nodes",
 )
 _CONVERTING = ("Cast", "Transpose")  # which ONNX Runtime also puts in
@@ -60,7 +60,7 @@ def changes(base: Nodes, own: Nodes) -> list[Change]:
         _change(group[0].kind, [it for one in group for it in one.entries], rounds, group[0].after)
         for group in alike.values()
     ]
-    same = [(a, b) for a, b in entries if a is not None and b is not None and _kind(a, b) == TIME]
+    same = [(a, b) for a, b in entries if a is not None and b is not None and _kind(a, b) == SAME]
     whole = sum(it.ns for it in made) + sum(_ns(b) - _ns(a) for a, b in same)
     least = _FEW * max(abs(whole), 1.0)
     rest: list[Entry] = []
@@ -68,7 +68,7 @@ def changes(base: Nodes, own: Nodes) -> list[Change]:
     for a, b in same:
         by_op[b["op"], b["ep"]].append((a, b))
     for group in by_op.values():
-        change = _change(TIME, group, rounds, None)
+        change = _change(SAME, group, rounds, None)
         if abs(change.ns) < least or (change.ci95 is not None and change.ci95[0] <= 0 <= change.ci95[1]):
             rest += group
         else:
@@ -118,7 +118,7 @@ def _kind(a: ProfiledNode, b: ProfiledNode) -> str:
     if a["of"] and b["of"] and len(a["of"]) != len(b["of"]):
         return FUSED
     packed = len(a["reads"]) != len(b["reads"])
-    return CHANGED if a["gives"] != b["gives"] or (not packed and a["reads"] != b["reads"]) else TIME
+    return CHANGED if a["gives"] != b["gives"] or (not packed and a["reads"] != b["reads"]) else SAME
 
 
 # Regions: what stands together
@@ -149,7 +149,7 @@ def _regions(entries: Sequence[Entry]) -> list[_Region]:
     taken: set[int] = set()
     found = []
     for at, (a, b) in enumerate(entries):
-        if a is None or b is None or (kind := _kind(a, b)) == TIME:
+        if a is None or b is None or (kind := _kind(a, b)) == SAME:
             continue
         beside = [gap for gap in gaps if (gap[0] == at + 1 or gap[-1] == at - 1) and gap[0] not in taken]
         own = [gap for gap in beside if _came_with(kind, a, b, [entries[it] for it in gap])]
@@ -187,15 +187,16 @@ def _gaps(entries: Sequence[Entry]) -> list[list[int]]:
 
 
 def _before(entries: Sequence[Entry], at: int) -> str | None:
-    """The node that gives what an entry reads, or else the one that runs before it."""
-    node = entries[at][1] or entries[at][0]
+    """The model's node that gives what an entry reads, or where nodes that ONNX Runtime put in are between them, or tensors are not
+    known, the one that runs before it."""
+    side = 0 if entries[at][1] is None else 1
+    node = entries[at][side]
     assert node is not None
-    side = 1 if entries[at][1] is not None else 0
     earlier = [it for entry in entries[:at] if (it := entry[side]) is not None]
-    read = set(node["inputs"] or ())
-    givers = [it for it in earlier if read & set(it["outputs"] or ())]
-    found = givers or ([] if node["inputs"] is not None else earlier)
-    return called(found[-1]) if found else None
+    own = [it for it in earlier if not is_put_in(it["op"], it["name"])]
+    if node["inputs"] is not None and not (earlier and earlier[-1]["inputs"] is None):
+        own = [it for it in own if {*node["inputs"]} & {*(it["outputs"] or ())}]
+    return called(own[-1]) if own else None
 
 
 def called(node: ProfiledNode) -> str:

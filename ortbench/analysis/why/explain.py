@@ -13,7 +13,7 @@ from ortbench.analysis.comparing.pairs import ratio_of_medians
 from ortbench.analysis.nodes.each_node import is_put_in
 from ortbench.analysis.nodes.islands import FROM_HOST, TO_HOST
 from ortbench.analysis.why import changes as kinds
-from ortbench.analysis.why.changes import ADDED, REST, TIME, Change, called, changes
+from ortbench.analysis.why.changes import ADDED, REST, SAME, Change, called, changes
 from ortbench.core.errors import BadInput
 from ortbench.core.safe_text import listed
 from ortbench.core.units import duration, share, size
@@ -186,7 +186,7 @@ def _limits(base: Result, own: Result) -> Iterator[str]:
 def sentence(why: Why) -> str:
     """The answer in a line, without a period."""
     if not why.certain:
-        found = [it for it in why.changes if it.kind not in (REST, TIME)]
+        found = [it for it in why.changes if it.kind not in (REST, SAME)]
         changed = f"; changed: {'; '.join(map(phrase, found[:2]))}" if found else ""
         return f"the two do not differ for certain in {why.mode}{changed}"
     difference = f"the {duration(abs(why.ns))} that {why.mode} takes {'more' if why.ns > 0 else 'less'}"
