@@ -62,11 +62,6 @@ class AskedGate:
     load: LoadPlan | None = None  # that a live gate puts on its models
     why: bool = False  # whatever the verdict is, say what makes the difference
 
-    @property
-    def explains(self) -> bool:
-        """Whether it is of single inferences beside a baseline, whose nodes can be profiled."""
-        return len(self.plans) > 1 and self.load is None and self.plans[0].work == INFERENCE
-
 
 def asked_gate(given: RawOptions, is_stored: bool, typed: tuple[str, ...]) -> AskedGate:
     """What options ask for; `is_stored` where a result is given that has been measured, `typed` is for the results.
@@ -114,10 +109,11 @@ def asked_gate(given: RawOptions, is_stored: bool, typed: tuple[str, ...]) -> As
     plans = (plan, _baseline(plan, given)) if is_contest else (plan,)
     for one in plans:
         check(one)
-    asked = AskedGate(limits, force, plans, why=why)
-    if why and not asked.explains:
-        raise BadInput("--why explains single inferences: give a --model, without a load and --feedback", "--why")
-    return asked
+    if why and (not is_contest or plan.work != INFERENCE):
+        raise BadInput(
+            "--why explains single inferences beside a baseline: give --baseline-model, without --feedback", "--why"
+        )
+    return AskedGate(limits, force, plans, why=why)
 
 
 def _under_load(given: RawOptions, limits: Limits, typed: tuple[str, ...], is_contest: bool) -> AskedGate:
@@ -221,7 +217,8 @@ def gate_live(
         checks = confirmed(checks, held.regressions, *again)
     slower = [it.mode for it in checks if it.verdict == FAILED and it.name in held.regressions and it.mode]
     verdict = Verdict(results, checks, remarks, folder, alike)
-    if asked.explains and (asked.why or slower) and not verdict.failed:
+    can_tell = bool(results[1:]) and KINDS[results[0].kind].times_nodes and not verdict.failed
+    if can_tell and (asked.why or slower):
         verdict = _explained(verdict, asked, held.folders, slower, quiet, observer)
     if folder is not None:
         write_or_note(folder / "gate.json", verdict_json(verdict))
@@ -238,7 +235,7 @@ def _explained(
     observer: Observer | None,
 ) -> Verdict:
     """The verdict with what makes the difference, in the first of some modes; where that cannot be found, with why not."""
-    from ortbench.measure.why import why_slower
+    from ortbench.jobs.why import why_slower
     from ortbench.report.run import write_run
 
     try:

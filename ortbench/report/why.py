@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from ortbench.analysis.findings.node_advice import MOST, short
-from ortbench.analysis.why.changes import REST, SAME, Change
+from ortbench.analysis.why.changes import REST, SAME, Change, operator
 from ortbench.analysis.why.explain import Why, names, sentence
 from ortbench.core.units import duration
 from ortbench.model.metrics import SHARE, TIME
@@ -98,7 +98,7 @@ def _change(it: Change) -> str:
     if it.kind == REST:
         return f"all other nodes ({len(side)})"
     kind = it.kind if it.kind != SAME else "slower" if it.ns > 0 else "faster"
-    counts = Counter(node["op"] for node in it.mainly or side)
+    counts = Counter(operator(node) for node in it.mainly or side)
     return f"{kind}: {', '.join(f'{count} {op}' if count > 1 else op for op, count in counts.items())}"
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import onnx
@@ -39,7 +39,7 @@ class _Builder:
         self.weights.append(numpy_helper.from_array(np.array(values, np.int64), name))
         return name
 
-    def node(self, op: str, *inputs: str, **attributes: object) -> None:
+    def node(self, op: str, *inputs: str, **attributes: Any) -> None:
         name = f"{op}_{self.counts[op]}"
         self.counts[op] += 1
         output = f"t{len(self.nodes)}"

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from ortbench.analysis.why.explain import Why, sentence
+from ortbench.jobs.why import why_slower
 from ortbench.measure.bench import Bench
 from ortbench.measure.configuration import Configuration
-from ortbench.measure.why import why_slower
 from ortbench.plan.plan import Loop, Observer, Plan
 from ortbench.plan.target import Target
 from tests.gate.edited import EDITS, Edit
@@ -36,10 +36,8 @@ def explained(edit: Edit, folder: Path, seconds: float = 3.0) -> Why:
 
 def is_found(why: Why, edit: Edit) -> bool:
     """Whether the first change is the edit."""
-    culprit = why.culprit
-    if culprit is None:
-        return False
-    ops = {it["op"] for it in (*culprit.own, *culprit.base)}
+    first = why.changes[0]
+    ops = {it["op"] for it in (*first.own, *first.base)}
     return bool(ops & edit.ops) and ops <= edit.ops | edit.beside
 
 

@@ -24,6 +24,11 @@ def is_put_in(op: str, name: str) -> bool:
     return op in _PUT_IN or name.startswith(_MADE_CAST)
 
 
+def is_compiled(node: ProfiledNode) -> bool:
+    """Whether it stands for a graph that its EP compiled."""
+    return node["name"].startswith(f"{node['ep']}_")
+
+
 def each_node(
     timed: Sequence[Timed], graph: Sequence[Node] | None, model: Sequence[Node], rounds: int
 ) -> list[ProfiledNode]:

@@ -7,7 +7,8 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median
 
-from ortbench.analysis.nodes.each_node import is_put_in
+from ortbench.analysis.nodes.each_node import is_compiled, is_put_in
+from ortbench.analysis.nodes.node_times import COMPILED
 from ortbench.analysis.why.matching import Traits, align
 from ortbench.core.resampling import Rounds
 from ortbench.model.schema import Nodes, ProfiledNode
@@ -50,7 +51,7 @@ class Change:
 
 
 def changes(base: Nodes, own: Nodes) -> list[Change]:
-    """What changed, the largest difference first, with all else as the last one."""
+    """What changed, what makes most of the whole difference first, with all else as the last one."""
     entries = _entries(base["each"], own["each"])
     rounds = min(len(base["rounds_ns"]), len(own["rounds_ns"]))
     alike: dict[Hashable, list[_Region]] = defaultdict(list)
@@ -66,15 +67,22 @@ def changes(base: Nodes, own: Nodes) -> list[Change]:
     rest: list[Entry] = []
     by_op: dict[Hashable, list[Entry]] = defaultdict(list)
     for a, b in same:
-        by_op[b["op"], b["ep"]].append((a, b))
+        by_op[operator(b), b["ep"]].append((a, b))
     for group in by_op.values():
         change = _change(SAME, group, rounds, None)
         if abs(change.ns) < least or (change.ci95 is not None and change.ci95[0] <= 0 <= change.ci95[1]):
             rest += group
         else:
             made.append(_with_main(change))
-    made.sort(key=lambda it: -abs(it.ns))
+    made.sort(key=lambda it: -_weight(it) if whole >= 0 else _weight(it))
     return [*made, _change(REST, rest, rounds, None)] if rest else made
+
+
+def _weight(change: Change) -> float:
+    """By what a change is put in order: of the same nodes, whose times scatter too, what they take at least for certain."""
+    if change.kind == SAME and change.ci95 is not None:
+        return min(change.ci95, key=abs)
+    return change.ns
 
 
 def _ns(node: ProfiledNode) -> float:
@@ -99,7 +107,7 @@ def _traits(nodes: Sequence[ProfiledNode]) -> list[Traits]:
         givers.update(dict.fromkeys(node["outputs"] or (), node["op"]))
     return [
         Traits(
-            op=(node["op"], node["inside"] is None),
+            op=(operator(node), node["inside"] is None),
             gives=tuple(node["gives"]),
             reads=tuple(node["reads"][:1]),  # others may be weights, which are left out once they are packed
             before=tuple(givers.get(it) for it in node["inputs"] or ()),
@@ -133,7 +141,7 @@ class _Region:
     @property
     def signature(self) -> tuple[str, ...]:
         """The same for changes that are alike, which are one row."""
-        sides = [sorted({f"{it['op']} {it['ep']}" for it in side}) for side in _sides(self.entries)]
+        sides = [sorted({f"{operator(it)} {it['ep']}" for it in side}) for side in _sides(self.entries)]
         return (self.kind, ", ".join(sides[0]), ", ".join(sides[1]))
 
 
@@ -167,10 +175,10 @@ def _regions(entries: Sequence[Entry]) -> list[_Region]:
 def _came_with(kind: str, a: ProfiledNode, b: ProfiledNode, gap: Sequence[Entry]) -> bool:
     """Whether nodes beside one that changed came or went because it did."""
     base, own = _sides(gap)
-    if kind == FUSED:
-        split = len(a["of"]) > len(b["of"])
-        return not (base if split else own)
-    return all(is_put_in(it["op"], it["name"]) or it["op"] in _CONVERTING for it in (*base, *own))
+    if all(is_put_in(it["op"], it["name"]) or it["op"] in _CONVERTING for it in (*base, *own)):
+        return True
+    split = len(a["of"]) > len(b["of"])
+    return kind == FUSED and not (base if split else own)
 
 
 def _gaps(entries: Sequence[Entry]) -> list[list[int]]:
@@ -197,6 +205,11 @@ def _before(entries: Sequence[Entry], at: int) -> str | None:
     if node["inputs"] is not None and not (earlier and earlier[-1]["inputs"] is None):
         own = [it for it in own if {*node["inputs"]} & {*(it["outputs"] or ())}]
     return called(own[-1]) if own else None
+
+
+def operator(node: ProfiledNode) -> str:
+    """The operator of a node; an EP makes up another name for every graph that it compiles."""
+    return COMPILED if is_compiled(node) else node["op"]
 
 
 def called(node: ProfiledNode) -> str:

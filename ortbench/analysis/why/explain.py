@@ -10,10 +10,10 @@ from typing import Any
 from ortbench.analysis.comparing.comparable import changes as settings_changed
 from ortbench.analysis.comparing.compare import BETWEEN_RUNS, are_one_run
 from ortbench.analysis.comparing.pairs import ratio_of_medians
-from ortbench.analysis.nodes.each_node import is_put_in
+from ortbench.analysis.nodes.each_node import is_compiled, is_put_in
 from ortbench.analysis.nodes.islands import FROM_HOST, TO_HOST
 from ortbench.analysis.why import changes as kinds
-from ortbench.analysis.why.changes import ADDED, REST, SAME, Change, called, changes
+from ortbench.analysis.why.changes import ADDED, REST, SAME, Change, called, changes, operator
 from ortbench.core.errors import BadInput
 from ortbench.core.safe_text import listed
 from ortbench.core.units import duration, share, size
@@ -23,7 +23,8 @@ from ortbench.model.schema import ModelContent, Nodes, ProfiledNode
 
 _CLEAR = 0.5  # of the saving that a change claims: what must be saved at least when it is taken back
 _NAMES = 3  # that are listed; of more the first and the last
-_MAIN = 0.1  # of the difference: what is worth a sentence
+_LEAST = 0.02  # of the difference: what is worth a sentence
+_MUCH = 0.5  # of the difference: what in no node is worth one
 
 
 @dataclass(frozen=True)
@@ -65,11 +66,11 @@ class Why:
 
     @property
     def culprit(self) -> Change | None:
-        """The change that makes most of the difference; None where none makes a part that is worth a sentence."""
-        found = max(
-            (it for it in self.changes if it.kind != REST), key=lambda it: self.share(it.ns) or 0.0, default=None
-        )
-        return None if found is None or (self.share(found.ns) or 0.0) < _MAIN else found
+        """The first change; None where it makes nothing of the difference for certain."""
+        first = next(iter(self.changes), None)
+        if first is None or first.kind == REST or not self.certain or (self.share(first.ns) or 0.0) < _LEAST:
+            return None
+        return None if first.ci95 is None or first.ci95[0] <= 0 <= first.ci95[1] else first
 
     def with_confirmation(self, found: Confirmation | None) -> Why:
         return replace(self, confirmation=found)
@@ -161,11 +162,6 @@ def _counted(what: str, base: Mapping[str, Any], own: Mapping[str, Any]) -> list
     return [f"{' '.join(filter(None, (what, name)))}: {base.get(name, 0)} → {own.get(name, 0)}" for name in names]
 
 
-def is_compiled(node: ProfiledNode) -> bool:
-    """Whether it stands for a graph that its EP compiled."""
-    return node["name"].startswith(f"{node['ep']}_")
-
-
 def _limits(base: Result, own: Result) -> Iterator[str]:
     for name, result in (("baseline", base), ("candidate", own)):
         assert result.nodes is not None
@@ -192,10 +188,12 @@ def sentence(why: Why) -> str:
     difference = f"the {duration(abs(why.ns))} that {why.mode} takes {'more' if why.ns > 0 else 'less'}"
     culprit = why.culprit
     if culprit is None:
-        return f"no change of nodes makes a tenth of {difference}"
-    part = why.share(culprit.ns)
+        return f"no change of nodes makes any of {difference} for certain"
+    part, left = why.share(culprit.ns), why.share(why.unexplained_ns)
     assert part is not None
-    return f"{share(part)} of {difference}: {phrase(culprit)}"
+    assert left is not None
+    more = f"; {share(left)} is in no node" if left > _MUCH else ""
+    return f"{share(part)} of {difference}: {phrase(culprit)}{more}"
 
 
 def phrase(change: Change) -> str:
@@ -223,7 +221,7 @@ def phrase(change: Change) -> str:
             return f"all other {len(own)} nodes"
     few = change.mainly or own
     of = f" of {len(own)}" if len(few) < len(own) else ""
-    return f"{len(few)}{of} node{'s' if len(own) > 1 else ''} {own[0]['op']} {names(few)} {'slower' if change.ns > 0 else 'faster'}, otherwise the same"
+    return f"{len(few)}{of} node{'s' if len(own) > 1 else ''} {operator(own[0])} {names(few)} {'slower' if change.ns > 0 else 'faster'}, otherwise the same"
 
 
 def _differing(base: Sequence[ProfiledNode], own: Sequence[ProfiledNode]) -> tuple[ProfiledNode, ProfiledNode]:
@@ -239,7 +237,7 @@ def _besides(own: Sequence[ProfiledNode], named: Sequence[ProfiledNode]) -> str:
 
 def _nodes(nodes: Sequence[ProfiledNode], what: str) -> str:
     """Nodes in a few words: ``20 added nodes Clip (clip_1 … clip_20)``."""
-    ops = Counter(it["op"] for it in nodes)
+    ops = Counter(operator(it) for it in nodes)
     told = listed([op if count == 1 or len(ops) == 1 else f"{op} ×{count}" for op, count in ops.items()])
     return f"{len(nodes)} {what}node{'s' if len(nodes) > 1 else ''} {told} {names(nodes)}"
 

@@ -232,7 +232,8 @@ class Profiling:
         found = summary(taken, timed, graph, problem)
         model = looks_graph.named(self._path)
         nodes = [] if model is None else looks_graph.nodes_of(model, ())[0]
-        found["each"] = each_node(timed, graph or self._wired(timed), nodes, self._rounds)
+        wired = self._wired(timed) if graph == [] else graph  # of one EP it was not looked at until now
+        found["each"] = each_node(timed, wired, nodes, self._rounds)
         found["rounds_ns"] = by_round(taken, self._rounds)
         if model is not None:
             found["content"] = looks_graph.content(model)

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ortbench.analysis.comparing.pairs import ratio_of_medians
+from ortbench.analysis.nodes.each_node import is_compiled
 from ortbench.analysis.why.changes import Change
 from ortbench.analysis.why.explain import Confirmation, Why, confirmation, explain, not_confirmed
 from ortbench.core.errors import BadInput, BenchmarkFailed
@@ -98,6 +99,8 @@ def _confirm(
     candidate, baseline = plans
     if results[0].model["sha256"] == results[1].model["sha256"]:
         return not_confirmed("both run the same model, so nothing of it can be taken back")
+    if any(map(is_compiled, culprit.own)):
+        return not_confirmed("an EP compiled it together with all else")
     own, base = (
         [name for node in side for name in node["of"] or [node["name"]]]
         for side in (culprit.mainly or culprit.own, () if culprit.mainly else culprit.base)
@@ -128,11 +131,12 @@ def _timed(candidate: Plan, made: Reverted, why: Why, culprit: Change, observer:
         energy=False,
         spin=False,
     )
-    sides = [Configuration(plan, name="candidate"), Configuration(replace(plan, model=made["path"]), name="copy")]
+    models = {"candidate": freed_path(candidate), "copy": made["path"]}
+    sides = [Configuration(replace(plan, model=model), name=name) for name, model in models.items()]
     bench = Bench(sides, observer)
     cases = [result.case(why.mode) for result in bench.run()]
     if bench.interrupted:
-        raise KeyboardInterrupt
+        return not_confirmed("it was interrupted")
     if len(cases) < 2 or cases[0] is None or cases[1] is None:
         failed = next((error for _, error in bench.not_opened), None)
         raise BenchmarkFailed(f"a copy without it does not run: {failed or sides[1].cases[why.mode].reason}")
