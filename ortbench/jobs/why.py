@@ -25,7 +25,6 @@ from ortbench.plan.plan import Observer, Plan
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ortbench.model.protocol import Reverted
     from ortbench.model.schema import Nodes
 
 _ROUNDS = 16
@@ -109,15 +108,15 @@ def _confirm(
         with temporary_folder() as folder:
             observer.stage("confirming: a copy of the candidate without the change")
             models = {"model": freed_path(candidate), "baseline": freed_path(baseline)}
-            made: Reverted = ask_once(
+            made: dict[str, str] = ask_once(
                 candidate.timeout_s, None, "revert", **models, nodes=own, base_nodes=base, folder=folder
             )
-            return _timed(candidate, made, why, culprit, observer)
+            return _timed(candidate, made["path"], why, culprit, observer)
     except (BadInput, BenchmarkFailed) as error:
         return not_confirmed(str(error))
 
 
-def _timed(candidate: Plan, made: Reverted, why: Why, culprit: Change, observer: Observer) -> Confirmation:
+def _timed(candidate: Plan, copy: str, why: Why, culprit: Change, observer: Observer) -> Confirmation:
     loop = replace(candidate.loop, duration_s=_CONFIRM_S, precision=None, iterations=None, phases=(LATENCY,))
     target = replace(candidate.target, free_dims={}, optimized_model=None, engine_cache=None)
     plan = replace(
@@ -131,7 +130,7 @@ def _timed(candidate: Plan, made: Reverted, why: Why, culprit: Change, observer:
         energy=False,
         spin=False,
     )
-    models = {"candidate": freed_path(candidate), "copy": made["path"]}
+    models = {"candidate": freed_path(candidate), "copy": copy}
     sides = [Configuration(replace(plan, model=model), name=name) for name, model in models.items()]
     bench = Bench(sides, observer)
     cases = [result.case(why.mode) for result in bench.run()]

@@ -247,14 +247,6 @@ class ProfiledNodes(TypedDict):
     profile: Recorded | None
 
 
-class Reverted(TypedDict):
-    """``revert``: the copy, the nodes of the model that are out of it, and those of the baseline's that are in it."""
-
-    path: str
-    nodes: list[str]
-    base_nodes: list[str]
-
-
 class WeighedHost(TypedDict):
     """The resident set, see `ortbench.model.schema.HostMemory`; ``restarted``: whether the peak is one since the session was made."""
 

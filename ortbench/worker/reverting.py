@@ -7,7 +7,7 @@ import copy
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ortbench.analysis.why.matching import Traits, align
 from ortbench.core.errors import BenchmarkFailed
@@ -15,16 +15,13 @@ from ortbench.worker.freeing.model import write
 from ortbench.worker.looks import graph as looks_graph
 from ortbench.worker.state import State
 
-if TYPE_CHECKING:
-    from ortbench.model import protocol
-
 _PREFIX = "baseline/"  # of what comes from there
 _DEEP = 1 << 20  # bytes of a weight that is compared whole; of a longer one the type and the shape are
 
 
 def revert(
     state: State, model: str, baseline: str, nodes: list[str], base_nodes: list[str], folder: str
-) -> protocol.Reverted:
+) -> dict[str, str]:
     """Write a copy in which the changes are taken back that some nodes of the model, or of the baseline's, are part of.
 
     Raises:
@@ -33,13 +30,8 @@ def revert(
     own, base = looks_graph.named(model), looks_graph.named(baseline)
     if own is None or base is None:
         raise BenchmarkFailed("a model cannot be read as ONNX")
-    made = _Reverting(own, base)
-    changed = made.revert({*nodes}, {*base_nodes})
-    return {
-        "path": write(own, Path(model), Path(folder), "the baseline's part"),
-        "nodes": changed[0],
-        "base_nodes": changed[1],
-    }
+    _Reverting(own, base).revert({*nodes}, {*base_nodes})
+    return {"path": write(own, Path(model), Path(folder), "the copy")}
 
 
 class _Reverting:
@@ -58,8 +50,8 @@ class _Reverting:
             b: a for a, b in self.pairs if a is not None and b is not None and mine[a].reads == theirs[b].reads
         }
 
-    def revert(self, nodes: set[str], base_nodes: set[str]) -> tuple[list[str], list[str]]:
-        """Change the candidate's graph; the nodes that are out, and those that are in."""
+    def revert(self, nodes: set[str], base_nodes: set[str]) -> None:
+        """Change the candidate's graph."""
         out, into = self._chosen(nodes, base_nodes)
         renamed = self._renamed(into)
         lost = {it for at in out for it in self.nodes[at].output}
@@ -69,14 +61,12 @@ class _Reverting:
         for given, theirs in zip(self.own.output, self.base.output, strict=True):
             if given.name in lost or theirs.name in come:
                 self._rename(renamed.get(theirs.name, theirs.name), given.name, renamed)
-        names = [self.nodes[at].name for at in sorted(out)], [self.base_nodes[at].name for at in sorted(into)]
         made = self._moved(into, renamed)
         dropped = {id(self.nodes[at]) for at in out}
         kept = [copy.deepcopy(it) for it in self.own.node if id(it) not in dropped]
         del self.own.node[:]
         self.own.node.extend(_sorted([*kept, *made], self.own))
         del self.own.value_info[:]
-        return names
 
     def _chosen(self, nodes: set[str], base_nodes: set[str]) -> tuple[set[int], set[int]]:
         """What is out and what is in its place: all changes of the files that have one of the nodes, and what hangs on them."""

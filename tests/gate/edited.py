@@ -168,7 +168,7 @@ EDITS = (
     _edit("matrix products at the start", DENSE, lambda net: net.insert(0, "matmul 1024", "matmul 256"), "MatMul"),
     _edit("a matrix product at the end", DENSE, lambda net: net.insert(12, "matmul 1024", "matmul 256"), "MatMul"),
     _edit("an Erf at the start", WIDE, lambda net: net.insert(0, "Erf", "Erf"), "Erf"),
-    _edit("Softmax twice", WIDE, lambda net: net.insert(6, "Softmax"), "Softmax"),
+    _edit("Softmax twice", WIDE, lambda net: net.insert(6, "Softmax", "Softmax"), "Softmax"),
     _edit("transposes there and back", WIDE, lambda net: net.insert(3, "transpose", "Sin", "transpose"), "Transpose Sin"),
     _edit("a Gelu added", WIDE, lambda net: net.insert(4, "gelu", "gelu"), "Gelu"),
     _edit("a normalization added", WIDE, lambda net: net.insert(1, "norm", "norm"), "LayerNormalization"),
@@ -177,8 +177,8 @@ EDITS = (
     _edit("a slice gone", DENSE.insert(3, "slice 64"), lambda net: net.put(3), "MatMul Add Tanh", "Slice"),
     _edit("a Relu that a convolution took gone", CONVS, lambda net: net.put(3, "Sin"), "Sin", f"Conv Relu {_BLOCKED}"),
     # Un-fused
-    _edit("a Gelu in another order", WIDE, lambda net: net.put(1, "own-gelu"), "Mul Erf Add", "Gelu"),
-    _edit("a normalization in nodes", WIDE, lambda net: net.put(4, "own-norm"), "ReduceMean Sub Abs Div Add", "LayerNormalization"),
+    _edit("Gelus in another order", WIDE.put(1, *["gelu"] * 4), lambda net: net.put(1, *["own-gelu"] * 4, count=4), "Mul Erf Add", "Gelu"),
+    _edit("normalizations in nodes", WIDE.put(4, *["norm"] * 4), lambda net: net.put(4, *["own-norm"] * 4, count=4), "ReduceMean Sub Abs Div Add", "LayerNormalization"),
     _edit("activations that are not fused", CONVS, lambda net: net._replace(layers=["conv 16 3", "Softplus"] * 4), "Softplus", f"Conv Relu {_BLOCKED}"),
     # Types
     _edit("casts around a matrix product", DENSE, lambda net: net.put(3, "cast double", "matmul 256", "cast float"), "MatMul", _CASTS),
