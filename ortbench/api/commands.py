@@ -271,7 +271,7 @@ def gate(
         asked = asked_gate(call.given, stored is not None, call.typed)
         if stored is not None:
             base = there or (None if asked.baseline is None else _result(asked.baseline))
-            return Verdict.of(job.gate_stored(stored, base, asked.limits, asked.force, asked.why))
+            return Verdict.of(job.gate_stored(stored, base, asked.limits, asked.force, bool(asked.why)))
         plans = [call.called(plan) for plan in asked.plans]
         folder = new_place(call.out, plans[:1], "gate")
         with measuring(progress) as observer, _ended():
@@ -323,7 +323,7 @@ def compare(results: Sequence[Result | StoredResult | Place] | Place, **options:
         # What lies nowhere goes by its number where nothing else tells it apart.
         places = [it.folder / "result.json" if it.folder else Path(f"#{at}") for at, it in enumerate(loaded, 1)]
         names = called(loaded, places)
-        why = explained(loaded, only) if "why" in call.given else None
+        why = explained(loaded, only) if call.given.get("why") else None
         report, records = held(loaded, names, only, "force" in call.given, why)
         return Comparison(loaded, names, records, report)
 

@@ -29,7 +29,7 @@ def compare(
     only = compared_of(given)
     from ortbench.jobs import compare as job
 
-    job.compare(results, only, "force" in given, make(OutputOptions, given), why=WHY.flag in given)
+    job.compare(results, only, "force" in given, make(OutputOptions, given), why=given.get(WHY.flag, False))
 
 
 @takes(COMPARED, Plan, STORED_BASELINE, OutputOptions)

@@ -60,7 +60,9 @@ class AskedGate:
     plans: tuple[Plan, ...] = ()  # of a live gate: of the candidate and, where there is one, of the baseline
     baseline: Path | None = None  # the stored result that a stored one is compared with
     load: LoadPlan | None = None  # that a live gate puts on its models
-    why: bool = False  # whatever the verdict is, say what makes the difference
+    why: bool | None = (
+        None  # whether to say what makes the difference; None: where the candidate of a live gate is slower
+    )
 
 
 def asked_gate(given: RawOptions, is_stored: bool, typed: tuple[str, ...]) -> AskedGate:
@@ -80,7 +82,7 @@ def asked_gate(given: RawOptions, is_stored: bool, typed: tuple[str, ...]) -> As
     if not limits.any:
         raise BadInput("nothing to check: give --baseline, a live baseline, or a limit such as --max-cpu-nodes 0")
     is_live = any(it.flag in given for it in CANDIDATE)
-    why = WHY.flag in given
+    why = given.get(WHY.flag)
     if why and not has_baseline:
         raise BadInput("--why explains a difference: give a baseline", "--why")
     force = "force" in given
@@ -118,7 +120,7 @@ def asked_gate(given: RawOptions, is_stored: bool, typed: tuple[str, ...]) -> As
 
 def _under_load(given: RawOptions, limits: Limits, typed: tuple[str, ...], is_contest: bool) -> AskedGate:
     """A live gate of a load; `BadInput` for options that a load has not, or that exclude each other."""
-    if WHY.flag in given:
+    if given.get(WHY.flag):
         raise BadInput("--why explains single inferences, not a load", "--why")
     if "chain" in given:
         raise BadInput(f"{UNDER_LOAD.name} puts a load on one model: name it with --model", UNDER_LOAD.name)
@@ -218,7 +220,7 @@ def gate_live(
     slower = [it.mode for it in checks if it.verdict == FAILED and it.name in held.regressions and it.mode]
     verdict = Verdict(results, checks, remarks, folder, alike)
     can_tell = bool(results[1:]) and KINDS[results[0].kind].times_nodes and not verdict.failed
-    if can_tell and (asked.why or slower):
+    if can_tell and (bool(slower) if asked.why is None else asked.why):
         verdict = _explained(verdict, asked, held.folders, slower, quiet, observer)
     if folder is not None:
         write_or_note(folder / "gate.json", verdict_json(verdict))
@@ -304,7 +306,7 @@ def check_stored_result(result: Path, asked: AskedGate, wanted: OutputOptions) -
     """Hold a result file against its limits and that of an earlier run, show the verdict; the exit code."""
     check_wanted(wanted)
     stored = None if asked.baseline is None else load(result_file(asked.baseline))
-    return _conclude(gate_stored(load(result_file(result)), stored, asked.limits, asked.force, asked.why), wanted)
+    return _conclude(gate_stored(load(result_file(result)), stored, asked.limits, asked.force, bool(asked.why)), wanted)
 
 
 def measure_until_decided(asked: AskedGate, wanted: OutputOptions) -> int:

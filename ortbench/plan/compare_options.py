@@ -8,7 +8,7 @@ from typing import NamedTuple
 from ortbench.core.errors import BadInput
 from ortbench.model.metric_names import MetricName, parse_metric
 from ortbench.model.modes import ALL_MODES, EVERY, named_modes, no_such
-from ortbench.plan.option_types import FLAG, SHARE, TEXTS, OptionType
+from ortbench.plan.option_types import SHARE, SWITCH, TEXTS, OptionType
 from ortbench.plan.options import LIMIT, OTHERS, Option, RawOptions
 from ortbench.plan.plan import SAME
 
@@ -34,7 +34,7 @@ WHY = Option(
     "",
     "Explain the difference by the nodes that changed.",
     LIMIT,
-    FLAG,
+    SWITCH,
     commands=("gate", "compare"),
     common=("gate", "compare"),
     suite=False,

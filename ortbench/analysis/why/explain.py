@@ -193,6 +193,8 @@ def sentence(why: Why) -> str:
     assert part is not None
     assert left is not None
     more = f"; {share(left)} is in no node" if left > _MUCH else ""
+    if part > 1:
+        return f"all of {difference} ({duration(abs(culprit.ns))} by the profile): {phrase(culprit)}"
     return f"{share(part)} of {difference}: {phrase(culprit)}{more}"
 
 
@@ -218,7 +220,7 @@ def phrase(change: Change) -> str:
             a, b = _differing(base, own)
             return f"{_nodes([b], '')} with {_types(a)} → {_types(b)}{_besides(own, [b])}"
         case kinds.REST:
-            return f"all other {len(own)} nodes"
+            return f"all other nodes ({len(own)})"
     few = change.mainly or own
     of = f" of {len(own)}" if len(few) < len(own) else ""
     return f"{len(few)}{of} node{'s' if len(own) > 1 else ''} {operator(own[0])} {names(few)} {'slower' if change.ns > 0 else 'faster'}, otherwise the same"
