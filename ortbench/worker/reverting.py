@@ -49,6 +49,21 @@ class _Reverting:
         self.same = {
             b: a for a, b in self.pairs if a is not None and b is not None and mine[a].reads == theirs[b].reads
         }
+        while crossed := self._wired_otherwise():
+            for b in crossed:
+                del self.same[b]
+
+    def _wired_otherwise(self) -> list[int]:
+        """The nodes that read what another node gives than their counterparts do, though both of these have counterparts too."""
+        known = self._renamed(set())
+        own = set(known.values())
+
+        def is_crossed(inputs: Sequence[str], theirs: Sequence[str]) -> bool:
+            return len(inputs) != len(theirs) or any(
+                it in known and mine in own and known[it] != mine for mine, it in zip(inputs, theirs, strict=True)
+            )
+
+        return [b for b, a in self.same.items() if is_crossed(self.nodes[b].input, self.base_nodes[a].input)]
 
     def revert(self, nodes: set[str], base_nodes: set[str]) -> None:
         """Change the candidate's graph."""
