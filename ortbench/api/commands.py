@@ -284,7 +284,7 @@ def gate(
         asked = asked_gate(call.given, stored is not None, call.typed)
         if stored is not None:
             base = there or (None if asked.baseline is None else _result(asked.baseline))
-            return Verdict.of(job.gate_stored(stored, base, asked.limits, asked.force))
+            return Verdict.of(job.gate_stored(stored, base, asked.limits, asked.force, bool(asked.why)))
         plans = [call.called(plan) for plan in asked.plans]
         folder = new_place(call.out, plans[:1], "gate")
         with measuring(progress) as observer, _ended():
@@ -321,7 +321,7 @@ def compare(results: Sequence[Result | StoredResult | Place] | Place, **options:
     Raises:
         BadInput, NotComparable: as their own docstrings say.
     """
-    from ortbench.jobs.compare import held, results_at
+    from ortbench.jobs.compare import explained, held, results_at
 
     if isinstance(results, (str, os.PathLike)):
         results = [results]
@@ -336,7 +336,8 @@ def compare(results: Sequence[Result | StoredResult | Place] | Place, **options:
         # What lies nowhere goes by its number where nothing else tells it apart.
         places = [it.folder / "result.json" if it.folder else Path(f"#{at}") for at, it in enumerate(loaded, 1)]
         names = called(loaded, places)
-        report, records = held(loaded, names, only, "force" in call.given)
+        why = explained(loaded, only) if call.given.get("why") else None
+        report, records = held(loaded, names, only, "force" in call.given, why)
         return Comparison(loaded, names, records, report)
 
 

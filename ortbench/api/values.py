@@ -251,12 +251,14 @@ class GateOptions(_Runs, _SingleInferences, _Loop, _Inputs, _Lengths, _Results, 
     baseline_chain: Place | None
     baseline_python: Place | None
     baseline_set: Baseline | None
+    why: bool | None
 
 
 class CompareOptions(_Compared, _Modes, total=False):
     """Of `ortbench.compare`."""
 
     equivalence_margin: float | str | None
+    why: bool | None
 
 
 class BandwidthOptions(_Device, _Measured, _Iterations, total=False):

@@ -11,6 +11,7 @@ from ortbench.core.errors import BadInput
 from ortbench.core.interpreters import is_interpreter
 from ortbench.gate.limits import Limits
 from ortbench.plan import renames
+from ortbench.plan.compare_options import WHY
 from ortbench.plan.load_plan import LoadPlan
 from ortbench.plan.loop_plan import Steps
 from ortbench.plan.option_types import FLAG, PATH, OptionType, or_default
@@ -106,6 +107,7 @@ STORED_BASELINE = (
         commands=("gate", "compare", "history"),
         per={"history": {"help": "Keep results of other machines in one series."}},
     ),
+    WHY,
 )
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from ortbench.analysis import sweep
 from ortbench.analysis.loads.levels import at, load_cases
+from ortbench.analysis.why.explain import Why, why_data
 from ortbench.core import units
 from ortbench.core.errors import BENCHMARK_FAILED
 from ortbench.gate.limits import CODES, FAILED, PASSED, UNCLEAR, Check, between, overall
@@ -33,6 +34,7 @@ class Verdict:
     remarks: Sequence[str] = ()  # what differs between the two, in sentences
     folder: Path | None = None  # where it was saved, if it was
     alike: bool = False  # nothing that was recorded differs between the two, as its remark says
+    why: Why | None = None  # what makes the candidate slower, where that was looked for
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -111,6 +113,8 @@ def verdict_json(verdict: Verdict) -> str:
         data[name] = {"model": result.model["path"], "sha256": result.model["sha256"], "ep": result.target["ep"]}
         if result.outputs:
             data[name] |= {"outputs": result.outputs}
+    if verdict.why is not None:
+        data["why"] = why_data(verdict.why)
     return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
 
 

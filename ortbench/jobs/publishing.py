@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ortbench.model.timeline import Timeline
     from ortbench.plan.output_options import OutputOptions
     from ortbench.report.exports.junit import Outcome
-    from ortbench.report.model import Report
+    from ortbench.report.model import Block, Report
 
 
 @dataclass(frozen=True)
@@ -68,11 +68,16 @@ def publish(
         write(wanted.html, page(), "--html")
 
 
-def page_of(results: Sequence[Result], names: Sequence[str], errors: Sequence[str] = ()) -> str:
+def page_of(
+    results: Sequence[Result],
+    names: Sequence[str],
+    errors: Sequence[str] = (),
+    before: Sequence[Sequence[Block]] = (),
+) -> str:
     """The page of results; see `ortbench.report.page.page.build_page`."""
     from ortbench.report.page.page import build_page
 
-    return build_page(results, names, errors)
+    return build_page(results, names, errors, before)
 
 
 def publish_results(

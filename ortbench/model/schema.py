@@ -927,12 +927,49 @@ class InnerCopies(TypedDict):
     problem: str | None
 
 
+class ProfiledNode(TypedDict):
+    """A node that ran, one before those inside it (``inside``: an index).
+
+    ``of``: the model's nodes that it was made of, none of what ONNX Runtime put in; ``inputs`` and ``outputs``: tensors by their
+    names in the graph that ran, None where that is not known; ``reads`` and ``gives``: types and shapes, such as ``float[8,4]``.
+    """
+
+    name: str
+    op: str
+    ep: str
+    of: list[str]
+    inputs: list[str] | None
+    outputs: list[str] | None
+    reads: list[str]
+    gives: list[str]
+    inside: int | None
+    ns: list[int]  # in each round
+
+
+class WeightsOfType(TypedDict):
+    """The initializers of a type."""
+
+    type: str
+    count: int
+    bytes: int
+
+
+class ModelContent(TypedDict):
+    """What a model's file has: how many nodes of each operator, opsets by domain, initializers by type."""
+
+    operators: dict[str, int]
+    opsets: dict[str, int]
+    weights: list[WeightsOfType]
+
+
 class Nodes(InnerCopies):
     """What ONNX Runtime's profile of some runs after the measurement says.
 
     Its times are the host's, profiling has slowed them, and on an EP that works asynchronously a node's time is that of
     its launch: they are shares and hints, and nothing of them is in any case. Medians over the runs: ``ns`` in a run,
     ``share`` of a run. ``runs``: how many; ``run_ns``: one of them; ``outside_ns``: what of a run is in no node.
+    ``each`` are all nodes, ``rounds_ns`` a run in each round: one run, or what of several runs in a row lies in the middle.
+    ``content`` is of the model's file, where it can be read.
     """
 
     runs: int
@@ -940,6 +977,9 @@ class Nodes(InnerCopies):
     outside_ns: int
     operators: list[OperatorTime]
     eps: list[EpTime]
+    each: NotRequired[list[ProfiledNode]]
+    rounds_ns: NotRequired[list[int]]
+    content: NotRequired[ModelContent]
 
 
 # The link

@@ -11,8 +11,8 @@ from ortbench.model.metric_names import MetricName, parse_metric
 from ortbench.model.metrics import METRICS as METRICS_KNOWN
 from ortbench.model.metrics import Group
 from ortbench.model.modes import ALL_MODES, EVERY, named_modes, no_such
-from ortbench.plan.option_types import SHARE, TEXTS, Entries, OptionType, table_of
-from ortbench.plan.options import OTHERS, Option, RawOptions
+from ortbench.plan.option_types import SHARE, SWITCH, TEXTS, Entries, OptionType, table_of
+from ortbench.plan.options import LIMIT, OTHERS, Option, RawOptions
 from ortbench.plan.parsing import parse_share
 from ortbench.plan.plan import SAME
 
@@ -58,6 +58,16 @@ _SAME = Option(
     commands=("compare", "history"),
     suite=False,
     per={"history": {"help": "Call changes up to this the same."}},
+)
+WHY = Option(
+    "why",
+    "",
+    "Explain the difference by the nodes that changed.",
+    LIMIT,
+    SWITCH,
+    commands=("gate", "compare"),
+    common=("gate", "compare"),
+    suite=False,
 )
 COMPARED = (
     Option(

@@ -12,6 +12,7 @@ from ortbench.analysis.findings.advice import side_findings, superseded
 from ortbench.analysis.findings.finding import Finding, Weight
 from ortbench.analysis.nodes.node_shares import placed_findings
 from ortbench.analysis.outputs import called
+from ortbench.analysis.why.explain import Why
 from ortbench.core.stats import SAMPLES_FOR, percentile
 from ortbench.gate.limits import FAILED, PASSED, overall
 from ortbench.gate.limits import UNCLEAR as UNDECIDED
@@ -61,6 +62,7 @@ from ortbench.report.phrases import (
     said_once,
     warnings,
 )
+from ortbench.report.why import why_parts
 
 _MODE = Column("mode", Kind.NAME, KEY)
 _LATENCY = figure(LATENCY)
@@ -191,9 +193,10 @@ def build(
     only: Selection = EVERYTHING,
     remarks: Sequence[str] = (),
     doubt_on: frozenset[Medium] = EVERYWHERE,
+    why: Why | None = None,
 ) -> Report:
     """The report of a comparison; see `tables`. `remarks` say what the results differ in; `doubt_on` media it says which figures
-    are doubtful, where nothing else does."""
+    are doubtful, where nothing else does; `why` is of the first two."""
     remarked = map(remark, [*lacks(results, names, rows(results, only)), *remarks, *only_in(results, names)])
     notes = [*why_missing(results, names), *remarked, *best_note(results, names, only.modes)]
     sides = side_by_side(results, names, same, in_order, only)
@@ -202,7 +205,8 @@ def build(
     found = side_findings(results, names) if len(results) <= _FEW else []
     last: list[Block] = [*([Findings(found)] if found else []), Notes(notes), *explained]
     before = [*([off] if off else ()), *doubt_part(results, names, doubt_on)]
-    return Report(title(names), (*before, [sides], *outputs_part(results, names), last))
+    after = why_parts(why) if why else ()
+    return Report(title(names), (*before, [sides], *outputs_part(results, names), last, *after))
 
 
 def build_alone(names: Sequence[str]) -> Report:
@@ -339,8 +343,11 @@ def build_gate(verdict: Verdict) -> Report:
     last: list[Block] = [
         Notes(_checked(verdict), media=TERMINAL),
         Conclusion(verdict.sentence, "gate: ", tone),
-        SavedIn(None if verdict.folder is None else str(verdict.folder)),
     ]
+    saved = SavedIn(None if verdict.folder is None else str(verdict.folder))
+    why = [] if verdict.why is None else why_parts(verdict.why)
+    after: list[Sequence[Block]] = [*why, [saved]] if why else []
+    last += [] if why else [saved]
     headline, off = f"ortbench gate: {verdict.sentence}", off_target(results, names)
     noise = sides_part(results, names, of_gate=verdict.folder is not None)  # a stored gate has no folder
     before: list[Sequence[Block]] = [*noise, *([off] if off else []), *doubt_part(results, names)]
@@ -351,7 +358,7 @@ def build_gate(verdict: Verdict) -> Report:
     explained = Paragraph(legend(results, None), media=MARKDOWN)
     missing = Notes(why_missing(results, names))
     # No command: a gate's Markdown ends with the empty line that stands in its place.
-    return Report(headline, ([told], *before, [compared, sides], *moved, [missing, explained, Command(()), *last]))
+    return Report(headline, ([told], *before, [compared, sides], *moved, [missing, explained, Command(()), *last], *after))
 
 
 def _told(verdict: Verdict) -> list[Note]:
@@ -372,5 +379,7 @@ def _warnings(verdict: Verdict) -> list[Note]:
 
 
 def _remarks(verdict: Verdict) -> list[Note]:
-    """What differs between the sides; that nothing does is to be borne in mind."""
-    return [remark(text) if verdict.alike else Note(text) for text in verdict.remarks]
+    """What differs between the sides, unless it is said below; that nothing does is to be borne in mind."""
+    below = () if verdict.why is None else tuple(verdict.why.others)
+    told = [text for text in verdict.remarks if not text.endswith(below)]
+    return [remark(text) if verdict.alike else Note(text) for text in told]

@@ -30,9 +30,13 @@ _REQUESTS = {
     "freeing.requests": ("free_dims", "prove_freed"),
     "measuring": ("prepare", "block", "finish", "capture", "stretch", "switching"),
     "program": ("program",),
+    "reverting": ("revert",),
     "session.distributions": ("packages",),
     "looking": (
         "nodes",
+        "nodes_begin",
+        "nodes_run",
+        "nodes_end",
         "forms",
         "memory",
         "arenas",

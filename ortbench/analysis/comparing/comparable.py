@@ -32,6 +32,7 @@ Traits = dict[str, object]  # what something was measured on
 Difference = tuple[str, object, object]  # what differs, and what it is in one and in the other
 
 MODEL = "model"
+FORCED = "not comparable, forced: "  # how what makes two incomparable begins, where it was forced
 MACHINE = ("device", "CPU", "cores", "GPUs")  # the differences that are of the machine
 OF_EP = ("EP", "device")  # those of the EP, which can be held against another one on the same machine
 
@@ -162,7 +163,7 @@ def comparability(results: Sequence[Result], names: Sequence[str], force: bool) 
             raise NotComparable(
                 f"{names[0]} and {name} are not comparable: {found} (--force compares them all the same)"
             )
-        remarks += [f"not comparable, forced: {names[0]} and {name}: {difference}" for difference in differences]
+        remarks += [f"{FORCED}{names[0]} and {name}: {difference}" for difference in differences]
         remarks += [f"{names[0]} → {name}: {change}" for change in changes(results[0], result)]
         if not differences and (same := sameness(results[0], result)) is not None:
             remarks.append(f"{names[0]} and {name}: {same}")
