@@ -164,7 +164,7 @@ def _refuse_live_options(given: RawOptions) -> None:
     """An option that says how to measure does nothing for a result that has been measured: `BadInput` where one was given."""
     for it in options_of(LoadPlan, (UNDER_LOAD,), *PLAN, OutputOptions):
         if it.only_live and it.flag in given:
-            reason = "says how to measure: it is for a live gate (--model), not for a result file"
+            reason = "applies to a live gate (--model), not to a stored result"
             raise BadInput(f"{it.name} {reason}", it.name)
 
 

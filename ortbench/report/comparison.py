@@ -262,9 +262,11 @@ def why_missing(results: Sequence[Result], names: Sequence[str]) -> list[Note]:
 def legend(results: Sequence[Result], same: float | None) -> str:
     """What the columns of a comparison mean."""
     alternated = all(are_one_run(results[0], result) for result in results)
-    how = "the rounds of one run" if alternated else "runs at different times, with the noise that each recorded"
+    how = "the rounds of one run" if alternated else "runs at different times, noise of both included"
     within = "" if same is None else f"; same: within ±{same * 100:g} % for certain"
-    return f"ratio: of the figures beside it, above 1 is slower, of rates too, or more of a cost; interval from {how}{within}."
+    return (
+        f"ratio: of the figures beside it; above 1 is slower (of rates too), or costs more; 95% CI: from {how}{within}."
+    )
 
 
 def records(

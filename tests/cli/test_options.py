@@ -336,7 +336,7 @@ def test_what_says_how_to_measure_is_for_live_gates_alone(folder: Path) -> None:
     assert {it.flag for it in options_of(*PLAN) if "gate" in it.commands} - {it.flag for it in refused} == {"mode"}
     for option in refused:
         ran = ortbench_here("gate", "result.json", "--max-cpu-nodes", 0, *words(option), cwd=folder)
-        reason = "says how to measure: it is for a live gate (--model), not for a result file"
+        reason = "applies to a live gate (--model), not to a stored result"
         assert (ran.code, ran.error_line) == (2, f"{option.name} {reason}")
 
 
