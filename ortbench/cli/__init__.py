@@ -20,6 +20,7 @@ GROUPS = {
         "loop": ("measure", "Measure a model in a loop: what the copies of its state cost."),
         "chain": ("measure", "Measure models one after the other: what their links cost."),
         "sweep": ("axes", "Measure a model over shapes in one session: which is best."),
+        "tune": ("measure", "Search the session settings that are best for a model."),
         "bandwidth": ("axes", "Measure how fast tensors are copied to and from a device."),
         "suite": ("folders", "Measure models, EPs and shapes as a TOML file says."),
         "suite merge": ("folders", "Merge the shards of a suite: one summary, one verdict."),

@@ -82,6 +82,7 @@ def publish_results(
     reports: Sequence[Report] | None = None,
     markdown: str | None = None,
     labels: Sequence[str] = (),
+    json: Callable[[], str] | None = None,
 ) -> int:
     """Publish what was measured on a model, whose file is called as it was typed; by default the one result. The exit code."""
     from ortbench.model.result_file import result_json
@@ -104,7 +105,7 @@ def publish_results(
     publish(
         wanted,
         [build(found.result, str(found.folder))] if reports is None else reports,
-        lambda: result_json(found.result),
+        json or (lambda: result_json(found.result)),
         markdown=markdown,
         exports=Exports(f"ortbench {found.result.kind or 'run'}", outcomes, found.results, labels),
         page=page,

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ortbench.analysis.comparing.series import EVERYTHING, Selection
 from ortbench.core.files import write_or_note
 from ortbench.jobs.measuring import Measured, measure, new_place
 from ortbench.jobs.publishing import publish_results
@@ -26,16 +27,24 @@ def run(plans: Sequence[Plan], wanted: OutputOptions) -> int:
     return publish_sides(found, plans, wanted)
 
 
-def publish_sides(found: Measured, plans: Sequence[Plan], wanted: OutputOptions) -> int:
-    """Write and show what came of plans, several side by side; the exit code."""
+def publish_sides(
+    found: Measured,
+    plans: Sequence[Plan],
+    wanted: OutputOptions,
+    before: Sequence[Report] = (),
+    json: Callable[[], str] | None = None,
+    only: Selection = EVERYTHING,
+) -> int:
+    """Write and show what came of plans, several side by side, behind other reports; the exit code. `json` gives what ``--json``
+    writes, by default the first result; `only` these figures are compared."""
     model = plans[0].model
     if len(plans) == 1:
-        return publish_results(found, model, wanted)
+        return publish_results(found, model, wanted, json=json)
     by_ep = differ_by_ep(plans)
-    reports, text = _side_by_side(found, by_ep, wanted.verbose)
+    reports, text = _side_by_side(found, by_ep, wanted.verbose, only)
     told_apart = by_ep and len({result.target["ep"] for result in found.results}) == len(found.results)
     labels = [] if told_apart else found.names  # an EP is in every label already
-    return publish_results(found, model, wanted, reports, text, labels)
+    return publish_results(found, model, wanted, [*before, *reports], text, labels, json)
 
 
 def measured(
@@ -66,7 +75,7 @@ def measured(
     return measure(plans, place, names, after_open=when_open, quiet=quiet, traced=traced, observer=observer)
 
 
-def _side_by_side(found: Measured, each: bool, verbose: bool) -> tuple[list[Report], str]:
+def _side_by_side(found: Measured, each: bool, verbose: bool, only: Selection) -> tuple[list[Report], str]:
     """Several configurations in one table, behind `each` by itself, which settings of one EP do not need; and the Markdown
     of all, in which the table comes first.
     """
@@ -81,7 +90,7 @@ def _side_by_side(found: Measured, each: bool, verbose: bool) -> tuple[list[Repo
     if len(results) == 1:
         return reports, "\n".join(texts)
     same = parse_share(SAME, "--equivalence-margin")
-    compared = comparison.build_sides(results, found.names, same, None if each else str(parent))
+    compared = comparison.build_sides(results, found.names, same, None if each else str(parent), only)
     texts[0] = markdown(compared, verbose)
     write_or_note(parent / "comparison.md", texts[0])
     return [*(reports if each else ()), compared], "\n".join(texts)

@@ -30,14 +30,24 @@ RUNS, MODE, LOOP, LOAD, INPUT, MEASURED, LIMIT, BASELINE, WRITTEN = (
 )
 OTHERS = "Options"  # the panel of those of one command
 PANELS = (RUNS, MODE, LOOP, LOAD, INPUT, MEASURED, LIMIT, BASELINE, WRITTEN)
-SINGLE = ("run", "gate", "profile")  # the commands that measure single inferences
+SINGLE = ("run", "gate", "profile", "tune")  # the commands that measure single inferences
 SESSIONS = (*SINGLE, "loop", "sweep")  # those that measure a model
 LOADED = (*SESSIONS, "load")  # those and the one that puts a load on it
 OPENED = (*LOADED, "code")  # those that open one
 CHAINED = (*LOADED, "chain")  # those and the one that measures several models one behind the other
-OFTEN = ("run", "loop", "load", "sweep", "profile", "code", "chain")  # those in which the same options are `common`
+OFTEN = (
+    "run",
+    "loop",
+    "load",
+    "sweep",
+    "profile",
+    "code",
+    "chain",
+    "tune",
+)  # those in which the same options are `common`
 SIDE_BY_SIDE = ("run", "loop", "load")  # those that measure several settings side by side
 SWEPT = "sweep"  # the one that measures several shapes in a session
+TUNED = "tune"  # the one that searches settings, of lists among these values
 _OF_ONE_SHAPE = ("gate", "suite")  # those that say by themselves why they take no list of shapes
 BASELINE_SET = "baseline-set"  # the option of a live gate that gives its baseline other values of options
 
@@ -138,7 +148,10 @@ class Option(NamedTuple):
             return here._replace(help=told, lists=here.lists._replace(example=""))
         if command in _OF_ONE_SHAPE and here.of_shapes:
             return here._replace(lists=here.lists._replace(example="", refused=True))
-        several = command in SIDE_BY_SIDE
+        if command == TUNED and here.lists is not REPEATED and not here.of_shapes:
+            told = f"{here.help} Of a list ({here.lists.example}) each is tried."
+            return here._replace(help=told, kind=here.kind._replace(word=str), lists=here.lists._replace(example=""))
+        several = command in SIDE_BY_SIDE or (command == TUNED and here.kind.entries is not None and not here.of_shapes)
         return here._replace(kind=here.kind._replace(word=str)) if several else here._replace(lists=None)
 
     def read(self, given: Any) -> Any:

@@ -13,6 +13,7 @@ from ortbench.core.safe_text import LONGEST_NAME
 from ortbench.model.modes import (
     ALL_MODES,
     CHAIN_MODES,
+    CPU,
     DEVICE,
     EVERY,
     HOST_ACCESSIBLE,
@@ -68,6 +69,7 @@ NO_SPIN = {"session.intra_op.allow_spinning": "0", "session.inter_op.allow_spinn
 MAX_DEPTH = 64  # of the pipeline: a sample is a round of so many inferences
 
 CODE_DURATION_S = 2.0  # how long a program that was written measures
+TUNE_DURATION_S = 2.0  # what the best configurations of a search are measured for at its end
 LIVE_DURATION_S = 60.0  # what a live gate gives a mode, both sides together
 SAME = "2%"  # up to which difference two results are called the same, unless told otherwise
 _OF_ONE_SHAPE = {"sweep": "looks into runs of one shape: 'ortbench run' with that shape takes it"}
@@ -141,11 +143,12 @@ class Loop:
     )  # fmt: skip
     duration_s: float = _measured(
         "duration", "SECONDS", "Measure each mode for so long at most.", kind=NUMBER, default=5.0, check=seconds,
-        commands=("run", "gate", "loop", "chain", "sweep", "code"), common=(*OFTEN, "gate"),
+        commands=("run", "gate", "loop", "chain", "sweep", "code", "tune"), common=(*OFTEN, "gate"),
         per={
             "sweep": {"help": "Measure each shape and mode for so long at most.", "default": 2.0},
             "gate": {"default": LIVE_DURATION_S, "help": "Measure each mode or load point for so long at most."},
             "code": {"default": CODE_DURATION_S, "help": "Make the program measure for so long."},
+            "tune": {"default": TUNE_DURATION_S, "help": "Measure each of the best configurations for so long at most."},
         },
     )  # fmt: skip
     iterations: int | None = _measured(
@@ -196,6 +199,7 @@ class Plan:
             "load": {"help": _measure(LOAD_MODES)},
             "chain": {"help": _measure(CHAIN_MODES), "shown": "both"},
             "loop": {"help": _measure(LOOP_MODES), "shown": "all but shared"},
+            "tune": {"help": f"Tune for this mode: {', '.join(MODES)}.", "shown": CPU, "kind": ONE_MODE},
             "code": {"help": f"Write the program of this mode: {', '.join(ALL_MODES)}.", "shown": f"{HOST_ACCESSIBLE}, else {DEVICE}", "kind": ONE_MODE},
         },
     )  # fmt: skip

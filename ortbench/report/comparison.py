@@ -9,6 +9,7 @@ from typing import Any
 from ortbench.analysis.comparing.compare import Row, are_one_run, lacks, only_in, rows, word
 from ortbench.analysis.comparing.series import EVERYTHING, Key, Selection, Series, point_text
 from ortbench.analysis.findings.advice import side_findings, superseded
+from ortbench.analysis.findings.best_advice import Best, best_findings, bests
 from ortbench.analysis.findings.finding import Finding, Weight
 from ortbench.analysis.nodes.node_shares import placed_findings
 from ortbench.core.stats import SAMPLES_FOR, percentile
@@ -56,6 +57,7 @@ from ortbench.report.phrases import (
     said_once,
     warnings,
 )
+from ortbench.report.programs.session_lines import session_lines
 
 _MODE = Column("mode", Kind.NAME, KEY)
 _LATENCY = figure(LATENCY)
@@ -191,9 +193,28 @@ def build(
     sides = side_by_side(results, names, same, in_order, only)
     explained = [Paragraph(legend(results, same)), hint("ratio", "95% CI", "verdict")]
     off = off_target(results, names)
-    found = side_findings(results, names) if len(results) <= _FEW else []
-    last: list[Block] = [*([Findings(found)] if found else []), Notes(notes), *explained]
+    best = bests(results, names)
+    found = [*best_findings(best), *(side_findings(results, names) if len(results) <= _FEW else [])]
+    last: list[Block] = [
+        *([Findings(found)] if found else []),
+        Notes([*setting_notes(results, names, best), *notes]),
+        *explained,
+    ]
     return Report(title(names), (*([off] if off else ()), [sides], last))
+
+
+def setting_notes(results: Sequence[Result], names: Sequence[str], found: Sequence[Best]) -> list[Note]:
+    """The lines of code that set each of the best configurations, where it is better than the first."""
+    numbers = dict.fromkeys(it.number for it in found if it.number is not None)
+    notes = []
+    for number in numbers:
+        python, cpp = session_lines(results[number].target)
+        if python:
+            notes += [
+                Note(f"{names[number]}, Python: {'; '.join(python)}"),
+                Note(f"{names[number]}, C++: {' '.join(cpp)}"),
+            ]
+    return notes
 
 
 def build_alone(names: Sequence[str]) -> Report:
@@ -302,10 +323,16 @@ def _together(results: Sequence[Result], names: Sequence[str], said: Callable[[R
     ]
 
 
-def build_sides(results: Sequence[Result], names: Sequence[str], same: float, folder: str | None = None) -> Report:
+def build_sides(
+    results: Sequence[Result],
+    names: Sequence[str],
+    same: float,
+    folder: str | None = None,
+    only: Selection = EVERYTHING,
+) -> Report:
     """The comparison of at least two sides; with the `folder` of all of them also what is copied inside their graphs and what they
     warn of, where nothing else says it."""
-    compared = build(results, names, same, in_order=False)
+    compared = build(results, names, same, in_order=False, only=only)
     noise = sides_part(results, names)
     if folder is None:
         return Report(compared.title, (*noise, *compared.parts))

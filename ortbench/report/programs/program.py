@@ -24,15 +24,10 @@ from ortbench.plan.loop_plan import Steps
 from ortbench.plan.plan import Plan
 from ortbench.report.programs import literals
 from ortbench.report.programs.literals import by_step, dtype, random_array, shape_by_step
+from ortbench.report.programs.session_lines import LEVELS
 
 _WIDTH = 100
 RUN = "run"  # the sync that is the run itself
-_LEVELS = {
-    "disable": "ORT_DISABLE_ALL",
-    "basic": "ORT_ENABLE_BASIC",
-    "extended": "ORT_ENABLE_EXTENDED",
-    "layout": "ORT_ENABLE_LAYOUT",
-}
 
 
 @dataclass(frozen=True)
@@ -159,7 +154,7 @@ def _context(plan: Plan, opened: Opened, prepared: Prepared, found: Program) -> 
         "mode": mode,
         "model": plan.model,
         "session": found["session"],
-        "level": _LEVELS.get(plan.target.opt_level),
+        "level": None if plan.target.opt_level == "all" else LEVELS[plan.target.opt_level],
         "target": plan.target,
         "seed": plan.inputs.seed,
         "seconds": plan.loop.duration_s,
