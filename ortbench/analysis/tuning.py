@@ -2,12 +2,13 @@
 
 A full grid grows with every setting; most settings do not interact. So the search goes from one configuration, the incumbent, to
 those that differ from it in one setting, and to those of `joined` settings that belong together; the fastest of them is the next
-incumbent, until none is faster. A value that was at most `MARGIN` faster than the incumbent is not tried again beside others.
+incumbent, until none is faster. A value that was at most `MARGIN` faster than the incumbent is not tried again beside others, unless
+one of the settings that it interacts with has changed since.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TypedDict
 
 from ortbench.analysis.comparing.elimination import MARGIN
@@ -55,6 +56,7 @@ class Search:
     Args:
         values: of each setting the values to try besides the one that the search begins with, in the order to try them.
         is_idle: whether a setting does nothing beside the others of a configuration.
+        interacting: the settings whose effects depend on each other.
         joined: what goes with a value of a setting, as values of others: both are tried, alone and together.
     """
 
@@ -63,14 +65,15 @@ class Search:
         values: Mapping[str, Sequence[str]],
         is_idle: Callable[[Mapping[str, str], str], bool] = lambda settings, name: False,
         joined: Callable[[str, str], Mapping[str, str]] = lambda name, value: {},
+        interacting: Collection[str] = (),
     ) -> None:
-        self._values, self._is_idle, self._joined = values, is_idle, joined
+        self._values, self._is_idle, self._joined, self._interacting = values, is_idle, joined, interacting
         self.incumbent: Configuration = FIRST
         self.races: list[list[Tried]] = []
         self._known: dict[Configuration, dict[str, float]] = {FIRST: dict.fromkeys(GOALS, 1.0)}  # against the first
         self._memory: dict[Configuration, int] = {}
         self._failed: set[Configuration] = set()
-        self._ruled_out: set[tuple[str, str]] = set()
+        self._ruled_out: set[tuple[str, str, Configuration]] = set()  # beside what
 
     @property
     def alpha(self) -> float:
@@ -96,10 +99,10 @@ class Search:
             if name in now:
                 found.append(self._made(rest))
             for value in values:
-                if (name, value) not in self._ruled_out:
+                if (name, value, self._beside(name, now)) not in self._ruled_out:
                     found.append(self._made({**rest, name: value}))
-                    if also := self._joined(name, value):
-                        found.append(self._made({**rest, name: value, **also}))
+                if also := self._joined(name, value):
+                    found.append(self._made({**rest, name: value, **also}))
         return found
 
     def _made(self, settings: Mapping[str, str]) -> Configuration:
@@ -136,7 +139,12 @@ class Search:
     def _rule_out(self, base: Mapping[str, str], made: Mapping[str, str], low: float | None) -> None:
         changed = [it for it in made.items() if base.get(it[0]) != it[1]]
         if len(changed) == 1 and low is not None and low > 1 / (1 + MARGIN):
-            self._ruled_out.add(changed[0])
+            self._ruled_out.add((*changed[0], self._beside(changed[0][0], base)))
+
+    def _beside(self, name: str, settings: Mapping[str, str]) -> Configuration:
+        """The values that decide what a setting does."""
+        others = [it for it in self._interacting if it != name and it in settings] if name in self._interacting else []
+        return tuple((it, settings[it]) for it in others)
 
     def finalists(self) -> list[Configuration]:
         """What is measured once more, side by side: the first, the fastest ones, the best for CPU time, and for memory."""

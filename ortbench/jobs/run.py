@@ -39,7 +39,10 @@ def publish_sides(
     writes, by default the first result; `only` these figures are compared."""
     model = plans[0].model
     if len(plans) == 1:
-        return publish_results(found, model, wanted, json=json)
+        from ortbench.report.run import build
+
+        reports = [*before, build(found.result, str(found.folder))]
+        return publish_results(found, model, wanted, reports, json=json)
     by_ep = differ_by_ep(plans)
     reports, text = _side_by_side(found, by_ep, wanted.verbose, only)
     told_apart = by_ep and len({result.target["ep"] for result in found.results}) == len(found.results)

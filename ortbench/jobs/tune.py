@@ -31,7 +31,7 @@ from ortbench.model.metric_names import parse_metric
 from ortbench.plan.options import options_of
 from ortbench.plan.output_options import OutputOptions
 from ortbench.plan.plan import PLAN, Observer, Plan, check
-from ortbench.plan.tune_plan import Space, TuneOptions, name_of
+from ortbench.plan.tune_plan import INTERACTING, Space, TuneOptions, name_of
 
 TUNE_FILE = "tune.json"
 _SHOWN = ("latency", "cpu_time", "host_memory")  # of the best ones
@@ -102,7 +102,7 @@ class Tuning:
 def tune(model: str, space: Space, asked: TuneOptions, command: tuple[str, ...], wanted: OutputOptions) -> int:
     """Search, save and show what came of it; the exit code."""
     check_wanted(wanted, "json")
-    search = Search(space.names, space.is_idle, space.joined)
+    search = Search(space.names, space.is_idle, space.joined, INTERACTING)
     first = space.plan(model, FIRST, command)
     check(first)
     if first.target.optimized_model is not None:

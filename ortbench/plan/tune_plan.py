@@ -19,6 +19,7 @@ from ortbench.plan.target import PARALLEL, Target
 THREADS, SPINNING, EXECUTION, ARENA, PATTERN, LEVEL = (
     "intra-op-threads", "spinning", "execution-mode", "cpu-mem-arena", "mem-pattern", "opt-level"
 )  # fmt: skip
+INTERACTING = (THREADS, SPINNING, EXECUTION)  # what each does depends on the others
 _INTER = "inter-op-threads"
 _CONFIG = "session-config"
 _LEVELS = ("extended", "basic", "disable")
@@ -32,7 +33,7 @@ class TuneOptions:
     """What a search has besides a plan."""
 
     max_time_s: float = option(
-        "max-time", "TIME", "Search for so long at most.", MEASURED, kind=TIME, default=300.0, shown="5m", commands=(TUNED,),
+        "max-time", "TIME", "Search for so long at most.", MEASURED, kind=TIME, default=300.0, shown="5min", commands=(TUNED,),
         common=(TUNED,), suite=False,
     )  # fmt: skip
     resume: Any = option(

@@ -9,13 +9,14 @@ from ortbench.analysis.comparing.claims import FASTER, NOISY, Fastest, fastest
 from ortbench.analysis.comparing.comparable import changes, unlike
 from ortbench.analysis.comparing.compare import lacks, rows
 from ortbench.analysis.comparing.pairs import TOO_FEW
+from ortbench.analysis.findings.best_advice import best_findings, bests
 from ortbench.analysis.findings.load_advice import found_text, slo_text, tries_text
 from ortbench.analysis.findings.loop_advice import state_bytes
 from ortbench.analysis.findings.phrases import times, within
 from ortbench.analysis.findings.run_advice import copy_share
 from ortbench.analysis.findings.speedups import condition, on_device
 from ortbench.analysis.findings.sweep_advice import best_shapes
-from ortbench.analysis.items import best_mode, best_of
+from ortbench.analysis.items import best_mode
 from ortbench.analysis.loads.levels import (
     CONCURRENCY,
     RATE,
@@ -37,12 +38,12 @@ from ortbench.model.kinds import KINDS
 from ortbench.model.modes import ALL_MODES, COPY_TIME, CPU, LATENCY, STEP, THROUGHPUT, is_rate
 from ortbench.model.result import LOAD, LOOP, OK, SWEEP, Case, Result
 from ortbench.model.schema import Loop
-from ortbench.report.comparison import legend
+from ortbench.report.comparison import legend, setting_notes
 from ortbench.report.comparison import tables as side_by_side
 from ortbench.report.model import DERIVED, NOTHING, Column, Kind, Note, Paragraph, Table, columns, filled, maybe
 from ortbench.report.page.chart_data.charts import charts_of_many
 from ortbench.report.page.parts import Drawn, Section, drawn, sections
-from ortbench.report.phrases import has_items, remark
+from ortbench.report.phrases import best_note, has_items, remark
 
 
 @dataclass(frozen=True)
@@ -220,8 +221,12 @@ def overview(results: Sequence[Result], names: Sequence[str]) -> Overview:
             for change in changes(results[0], result)
         ]
         said += [remark(f"cannot tell: {lack}") for lack in lacks(results, names, rows(results))]
-    if (best := best_of(results, names)) is not None:
-        said.append(Note(best))
+    best = bests(results, names)
+    said += [
+        *(Note(it.text) for it in best_findings(best)),
+        *setting_notes(results, names, best),
+        *best_note(results, names),
+    ]
     if {result.kind for result in results} == {LOAD}:
         return Overview(_loads(results, names), said, pictures, compared)
     headed = (
