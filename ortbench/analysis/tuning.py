@@ -9,38 +9,15 @@ one of the settings that it interacts with has changed since.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TypedDict
 
 from ortbench.analysis.comparing.elimination import MARGIN
-from ortbench.core.errors import one_line
 from ortbench.model.modes import CPU_TIME, LATENCY
+from ortbench.model.tuning import FIRST, Configuration, Tried, configuration
 
 ALPHA = 0.05  # the chance that the best of the configurations that are measured is dropped, for each goal, over the whole search
 TOGETHER = 8  # configurations whose sessions are open at the same time
 GOALS = (LATENCY, CPU_TIME)
 FINALISTS = 3  # of the fastest, that are measured once more with the first one and the best for other goals
-
-Configuration = tuple[tuple[str, str], ...]  # setting and value of each that is not where the search began
-FIRST: Configuration = ()
-
-
-class Ratio(TypedDict):
-    """The median of pairs of blocks of two configurations, and where it lies; None where there were too few."""
-
-    ratio: float
-    low: float | None
-    high: float | None
-    rounds: int
-
-
-class Tried(TypedDict):
-    """What a race found of a configuration, against the first of the race."""
-
-    settings: list[list[str]]
-    ratios: dict[str, Ratio]  # by goal
-    left: list[str]  # the goals for which it was not dropped
-    memory: int | None  # resident set of its worker, bytes
-    failed: str | None  # why it was not measured
 
 
 def canonical(
@@ -162,12 +139,3 @@ class Search:
     def failures(self) -> dict[Configuration, str]:
         """What could not be measured, and why."""
         return {configuration(it): it["failed"] for race in self.races for it in race if it["failed"] is not None}
-
-
-def configuration(tried: Tried) -> Configuration:
-    return tuple((name, value) for name, value in tried["settings"])
-
-
-def failed(of: Configuration, why: BaseException | str) -> Tried:
-    """What a race has of a configuration that could not be measured."""
-    return Tried(settings=[list(it) for it in of], ratios={}, left=[], memory=None, failed=one_line(why))

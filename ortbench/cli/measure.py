@@ -20,7 +20,7 @@ from ortbench.plan.output_options import OutputOptions
 from ortbench.plan.plan import CODE_DURATION_S, PLAN, Plan, check, check_amount
 from ortbench.plan.plan_builder import plan_of
 from ortbench.plan.target import POLICIES
-from ortbench.plan.tune_plan import TuneOptions, space_of
+from ortbench.plan.tune_plan import TuneOptions
 
 ModelOrChain = Annotated[
     str, typer.Argument(metavar="MODEL", help="The model, an .onnx or .ort file, or a chain, a TOML file.")
@@ -80,10 +80,8 @@ def tune(given: RawOptions, model: Model) -> None:
     An option that is given is fixed; of a list each value is tried. What is clearly worse is dropped early.
     """
     from ortbench.jobs import tune as job
-    from ortbench.measure.environment import usable_cores
 
-    space = space_of(given, usable_cores() or 1)
-    raise SystemExit(job.tune(model, space, make(TuneOptions, given), command_line(), make(OutputOptions, given)))
+    raise SystemExit(job.tune(model, given, make(TuneOptions, given), command_line(), make(OutputOptions, given)))
 
 
 @takes(*PLAN, OutputOptions)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TypedDict
 
 from ortbench.analysis.comparing.series import Selection
-from ortbench.analysis.tuning import ALPHA, FINALISTS, FIRST, GOALS, TOGETHER, Configuration, Search, Tried, failed
+from ortbench.analysis.tuning import ALPHA, FINALISTS, GOALS, TOGETHER, Search
 from ortbench.core.errors import INTERRUPTED, BadInput, BenchmarkFailed
 from ortbench.core.files import sha256, write_or_note
 from ortbench.core.parts import text
@@ -26,12 +26,14 @@ from ortbench.core.version import __version__
 from ortbench.jobs.measuring import Measured, measure, measure_and_save, new_place, observed
 from ortbench.jobs.publishing import check_wanted
 from ortbench.jobs.run import publish_sides
+from ortbench.measure.environment import usable_cores
 from ortbench.measure.process import open_worker
 from ortbench.model.metric_names import parse_metric
-from ortbench.plan.options import options_of
+from ortbench.model.tuning import FIRST, Configuration, Tried, failed
+from ortbench.plan.options import RawOptions, options_of
 from ortbench.plan.output_options import OutputOptions
 from ortbench.plan.plan import PLAN, Observer, Plan, check
-from ortbench.plan.tune_plan import INTERACTING, Space, TuneOptions, name_of
+from ortbench.plan.tune_plan import INTERACTING, Space, TuneOptions, name_of, space_of
 
 TUNE_FILE = "tune.json"
 _SHOWN = ("latency", "cpu_time", "host_memory")  # of the best ones
@@ -99,8 +101,9 @@ class Tuning:
         return self.ends - time.monotonic() - min(last, (self.ends - self.began) / 2)
 
 
-def tune(model: str, space: Space, asked: TuneOptions, command: tuple[str, ...], wanted: OutputOptions) -> int:
+def tune(model: str, given: RawOptions, asked: TuneOptions, command: tuple[str, ...], wanted: OutputOptions) -> int:
     """Search, save and show what came of it; the exit code."""
+    space = space_of(given, usable_cores() or 1)
     check_wanted(wanted, "json")
     search = Search(space.names, space.is_idle, space.joined, INTERACTING)
     first = space.plan(model, FIRST, command)
@@ -147,8 +150,8 @@ def _race(now: Tuning, configurations: Sequence[Configuration], told: Observer) 
     names = [name_of(it) for it in configurations]
     client = open_worker(plans[0])
 
+    from ortbench.measure.bench import RaceBench
     from ortbench.measure.configuration import Configuration as Side
-    from ortbench.measure.race import RaceBench
 
     def begin(_: ExitStack, folder: Path | None, told: Observer | None) -> RaceBench:
         sides.extend(Side(plan, None if at else client, name=names[at]) for at, plan in enumerate(plans))

@@ -149,7 +149,7 @@ class Option(NamedTuple):
         if command in _OF_ONE_SHAPE and here.of_shapes:
             return here._replace(lists=here.lists._replace(example="", refused=True))
         if command == TUNED and here.lists is not REPEATED and not here.of_shapes:
-            told = f"{here.help} Of a list ({here.lists.example}) each is tried."
+            told = f"{here.help} A list ({here.lists.example}): each is tried."
             return here._replace(help=told, kind=here.kind._replace(word=str), lists=here.lists._replace(example=""))
         several = command in SIDE_BY_SIDE or (command == TUNED and here.kind.entries is not None and not here.of_shapes)
         return here._replace(kind=here.kind._replace(word=str)) if several else here._replace(lists=None)

@@ -199,7 +199,7 @@ class Plan:
             "load": {"help": _measure(LOAD_MODES)},
             "chain": {"help": _measure(CHAIN_MODES), "shown": "both"},
             "loop": {"help": _measure(LOOP_MODES), "shown": "all but shared"},
-            "tune": {"help": f"Tune for this mode: {', '.join(MODES)}.", "shown": CPU, "kind": ONE_MODE},
+            "tune": {"help": f"Tune for this mode: {', '.join(MODES)}.", "shown": CPU},
             "code": {"help": f"Write the program of this mode: {', '.join(ALL_MODES)}.", "shown": f"{HOST_ACCESSIBLE}, else {DEVICE}", "kind": ONE_MODE},
         },
     )  # fmt: skip

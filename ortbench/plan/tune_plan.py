@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ortbench.analysis.tuning import Configuration
 from ortbench.core.errors import BadInput
 from ortbench.model.modes import CPU
+from ortbench.model.tuning import Configuration
 from ortbench.plan.list_syntax import Several
 from ortbench.plan.option_types import PLACE, TIME
 from ortbench.plan.options import MEASURED, TUNED, WRITTEN, Option, RawOptions, option, options_of
 from ortbench.plan.plan import NO_SPIN, Plan
-from ortbench.plan.plan_builder import plan_of
+from ortbench.plan.plan_builder import asked_modes, plan_of
 from ortbench.plan.target import PARALLEL, Target
 
 THREADS, SPINNING, EXECUTION, ARENA, PATTERN, LEVEL = (
@@ -99,7 +99,7 @@ def space_of(given: RawOptions, cores: int) -> Space:
         BadInput: several modes, or nothing to search.
     """
     fixed: dict[str, Any] = {"mode": (CPU,), **given}
-    if len(fixed["mode"]) > 1:
+    if len(asked_modes(fixed)) > 1:
         raise BadInput("--mode: one mode is tuned at a time, name one", "--mode")
     values: dict[str, dict[str, RawOptions]] = {
         THREADS: {f"{THREADS}={it}": {THREADS: it} for it in _counts(cores)},

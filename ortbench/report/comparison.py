@@ -186,14 +186,14 @@ def build(
     in_order: bool,
     only: Selection = EVERYTHING,
     remarks: Sequence[str] = (),
+    best: Sequence[Best] = (),
 ) -> Report:
-    """The report of a comparison; see `tables`. `remarks` say what the results differ in."""
+    """The report of a comparison; see `tables`. `remarks` say what the results differ in, `best` which is best for what."""
     remarked = map(remark, [*lacks(results, names, rows(results, only)), *remarks, *only_in(results, names)])
     notes = [*why_missing(results, names), *remarked, *best_note(results, names, only.modes)]
     sides = side_by_side(results, names, same, in_order, only)
     explained = [Paragraph(legend(results, same)), hint("ratio", "95% CI", "verdict")]
     off = off_target(results, names)
-    best = bests(results, names)
     found = [*best_findings(best), *(side_findings(results, names) if len(results) <= _FEW else [])]
     last: list[Block] = [
         *([Findings(found)] if found else []),
@@ -332,7 +332,7 @@ def build_sides(
 ) -> Report:
     """The comparison of at least two sides; with the `folder` of all of them also what is copied inside their graphs and what they
     warn of, where nothing else says it."""
-    compared = build(results, names, same, in_order=False, only=only)
+    compared = build(results, names, same, in_order=False, only=only, best=bests(results, names))
     noise = sides_part(results, names)
     if folder is None:
         return Report(compared.title, (*noise, *compared.parts))

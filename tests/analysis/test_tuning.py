@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from ortbench.analysis.comparing.elimination import Elimination
-from ortbench.analysis.tuning import ALPHA, FIRST, TOGETHER, Configuration, Ratio, Search, Tried
+from ortbench.analysis.tuning import ALPHA, TOGETHER, Search
 from ortbench.model.modes import CPU_TIME, LATENCY
+from ortbench.model.tuning import FIRST, Configuration, Ratio, Tried
 
 Times = Mapping[str, float]
 

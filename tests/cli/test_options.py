@@ -27,6 +27,7 @@ from ortbench.gate.baseline import (
 from ortbench.gate.limits import Limits
 from ortbench.jobs import axes as load_job
 from ortbench.model.settings import OF_LOOP, OF_SESSION
+from ortbench.model.tuning import FIRST
 from ortbench.plan.compare_options import METRICS
 from ortbench.plan.list_syntax import REPEATED
 from ortbench.plan.load_plan import LoadPlan
@@ -76,6 +77,7 @@ from ortbench.plan.output_options import OutputOptions
 from ortbench.plan.plan import PLAN, Loop, Plan
 from ortbench.plan.plan_builder import plan_of
 from ortbench.plan.target import Inputs, Target
+from ortbench.plan.tune_plan import space_of
 from ortbench.suite.cases import read as read_suite
 from ortbench.suite.job import Job, jobs_of
 from ortbench.suite.layers import LOADS
@@ -174,6 +176,9 @@ def asked(folder: Path, monkeypatch: pytest.MonkeyPatch, command: str, typed: li
         "run.run": lambda plans, wanted: found.append((plans, Limits(), wanted)),
         "gate.measure_until_decided": lambda held, wanted: found.append(([*held.plans], held.limits, wanted)),
         "profile.profile": lambda plan, attach_only, wanted: found.append(([plan], Limits(), wanted)),
+        "tune.tune": lambda model, given, asked, command, wanted: found.append(
+            ([space_of(given, 2).plan(model, FIRST, ())], Limits(), wanted)
+        ),
         "axes.sweep": lambda shapes, slo, wanted: found.append(([shapes[0].plan], Limits(), wanted)),
     }
     for name, stand_in in stand_ins.items():
@@ -208,7 +213,7 @@ COMMANDS = [
     (command, it._replace(**it.per.get(command, {})))
     for it in options_of(*PLAN)
     for command in SESSIONS
-    if command in it.commands
+    if command in it.commands and (command, it.flag) != ("tune", "mode")  # whose default is what is typed of it
 ]
 
 

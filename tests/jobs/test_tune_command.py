@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from ortbench.analysis.tuning import FIRST, failed
 from ortbench.core.errors import BadInput
+from ortbench.model.tuning import FIRST, failed
 from ortbench.plan.list_syntax import Several
 from ortbench.plan.tune_plan import name_of, space_of
 from tests.conftest import MODELS, ortbench
@@ -110,5 +110,7 @@ def test_what_is_given_is_fixed_and_of_lists_each_value_is_tried() -> None:
     assert (name_of(FIRST), name_of(of)) == ("default", "k=c + no spinning")
     parallel = (("spinning", "no spinning"), ("execution-mode", "parallel inter-op-threads=2"))
     assert len(space.plan("m.onnx", parallel, ()).target.session_config) == 2
+    assert space.plan("m.onnx", FIRST, ()).modes == ("cpu-tensors",)
+    assert space_of({"mode": ("device-tensors",)}, cores=2).plan("m.onnx", FIRST, ()).modes == ("device-tensors",)
     with pytest.raises(BadInput, match="one mode"):
         space_of({"mode": ("cpu-tensors", "device-tensors")}, cores=2)

@@ -61,7 +61,7 @@ def best_findings(found: Sequence[Best]) -> list[Finding]:
 def _other_work(one: Result, other: Result) -> bool:
     shapes = [[(it["name"], it["shape"]) for it in result.model["inputs"]] for result in (one, other)]
     same_model = one.model["sha256"] == other.model["sha256"]
-    return one.kind != other.kind or not same_model or shapes[0] != shapes[1] or not are_one_run(one, other)
+    return not same_model or shapes[0] != shapes[1] or not are_one_run(one, other)
 
 
 def _best(results: Sequence[Result], names: Sequence[str], mode: str, metric: str, what: str) -> Best | None:
