@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ortbench.analysis.comparing.series import EVERYTHING, Selection
 from ortbench.core.files import write_or_note
 from ortbench.jobs.measuring import Measured, measure, new_place
 from ortbench.jobs.publishing import publish_results
@@ -33,10 +32,10 @@ def publish_sides(
     wanted: OutputOptions,
     before: Sequence[Report] = (),
     json: Callable[[], str] | None = None,
-    only: Selection = EVERYTHING,
+    only: Sequence[str] = (),
 ) -> int:
     """Write and show what came of plans, several side by side, behind other reports; the exit code. `json` gives what ``--json``
-    writes, by default the first result; `only` these figures are compared."""
+    writes, by default the first result; `only` these metrics are compared, if any."""
     model = plans[0].model
     if len(plans) == 1:
         from ortbench.report.run import build
@@ -78,10 +77,12 @@ def measured(
     return measure(plans, place, names, after_open=when_open, quiet=quiet, traced=traced, observer=observer)
 
 
-def _side_by_side(found: Measured, each: bool, verbose: bool, only: Selection) -> tuple[list[Report], str]:
+def _side_by_side(found: Measured, each: bool, verbose: bool, only: Sequence[str]) -> tuple[list[Report], str]:
     """Several configurations in one table, behind `each` by itself, which settings of one EP do not need; and the Markdown
     of all, in which the table comes first.
     """
+    from ortbench.analysis.comparing.series import Selection
+    from ortbench.model.metric_names import parse_metric
     from ortbench.report import comparison, run
     from ortbench.report.markdown import markdown
 
@@ -93,7 +94,8 @@ def _side_by_side(found: Measured, each: bool, verbose: bool, only: Selection) -
     if len(results) == 1:
         return reports, "\n".join(texts)
     same = parse_share(SAME, "--equivalence-margin")
-    compared = comparison.build_sides(results, found.names, same, None if each else str(parent), only)
+    chosen = Selection(metrics=tuple(map(parse_metric, only)))
+    compared = comparison.build_sides(results, found.names, same, None if each else str(parent), chosen)
     texts[0] = markdown(compared, verbose)
     write_or_note(parent / "comparison.md", texts[0])
     return [*(reports if each else ()), compared], "\n".join(texts)

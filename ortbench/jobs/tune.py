@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypedDict
 
-from ortbench.analysis.comparing.series import Selection
 from ortbench.analysis.tuning import ALPHA, FINALISTS, GOALS, TOGETHER, Search
 from ortbench.core.errors import INTERRUPTED, BadInput, BenchmarkFailed
 from ortbench.core.files import sha256, write_or_note
@@ -28,7 +27,6 @@ from ortbench.jobs.publishing import check_wanted
 from ortbench.jobs.run import publish_sides
 from ortbench.measure.environment import usable_cores
 from ortbench.measure.process import open_worker
-from ortbench.model.metric_names import parse_metric
 from ortbench.model.tuning import FIRST, Configuration, Tried, failed
 from ortbench.plan.options import RawOptions, options_of
 from ortbench.plan.output_options import OutputOptions
@@ -264,5 +262,4 @@ def _publish(now: Tuning, done: Measured, stored: Stored, folder: Path, wanted: 
         {name_of(it): now.search.against_first(it) for it in others},
         {name_of(it): why for it, why in now.search.failures.items()},
     )
-    shown = Selection(metrics=tuple(map(parse_metric, _SHOWN)))
-    return publish_sides(done, [now.plan(FIRST)] * len(done.results), wanted, before, lambda: text(stored), shown)
+    return publish_sides(done, [now.plan(FIRST)] * len(done.results), wanted, before, lambda: text(stored), _SHOWN)
