@@ -48,7 +48,7 @@ class Search:
         self.incumbent: Configuration = FIRST
         self.races: list[list[Tried]] = []
         self._known: dict[Configuration, dict[str, float]] = {FIRST: dict.fromkeys(GOALS, 1.0)}  # against the first
-        self._memory: dict[Configuration, int] = {}
+        self.memory: dict[Configuration, int] = {}  # of their workers, bytes
         self._failed: set[Configuration] = set()
         self._ruled_out: set[tuple[str, str, Configuration]] = set()  # beside what
 
@@ -99,7 +99,7 @@ class Search:
         for it in race:
             made = configuration(it)
             if it["memory"] is not None:
-                self._memory[made] = it["memory"]
+                self.memory[made] = it["memory"]
             if it["failed"] is not None:
                 self._failed.add(made)
             elif made != base and it["ratios"]:
@@ -128,7 +128,7 @@ class Search:
         known = [it for it in self._known if it not in self._failed]
         fastest = sorted(known, key=self._latency)[:FINALISTS]
         cheapest = min(known, key=lambda it: self._known[it].get(CPU_TIME, 1.0))
-        least = min(self._memory.keys() & set(known), key=lambda it: self._memory[it], default=FIRST)
+        least = min(self.memory.keys() & set(known), key=lambda it: self.memory[it], default=FIRST)
         return list(dict.fromkeys([FIRST, *fastest, cheapest, least]))
 
     def against_first(self, of: Configuration) -> dict[str, float]:

@@ -6,6 +6,7 @@ goes on from there; its last race, which was not over, begins anew.
 
 from __future__ import annotations
 
+import glob
 import math
 import sys
 import time
@@ -35,6 +36,7 @@ from ortbench.plan.tune_plan import INTERACTING, Space, TuneOptions, name_of, sp
 
 TUNE_FILE = "tune.json"
 _SHOWN = ("latency", "cpu_time", "host_memory")  # of the best ones
+_COPIES = 3  # of a model's files that a session has in memory, before one was measured
 _RACE_S = 1.0  # for which a configuration is measured in a race, at most
 _OPEN_S = 2.0  # that a configuration takes to open and prepare, before one did
 _WEIGH_S = 3.0  # that its memory takes
@@ -89,6 +91,7 @@ class Tuning:
     began: float  # by `time.monotonic`, as `ends`
     ends: float
     each_s: float = _OPEN_S + _RACE_S  # that a configuration of a race takes
+    together: int = TOGETHER  # whose sessions are open at the same time, at most
 
     def plan(self, of: Configuration) -> Plan:
         return self.space.plan(self.model, of, self.command)
@@ -137,8 +140,18 @@ def tune(model: str, given: RawOptions, asked: TuneOptions, command: tuple[str, 
 
 def _next(now: Tuning) -> list[Configuration]:
     """What is raced next: as many as can be open at the same time, and as there is time for."""
-    fitting = min(TOGETHER, int(now.left_s() / now.each_s))
+    fitting = min(now.together, _room(now), int(now.left_s() / now.each_s))
     return now.search.candidates()[: max(1, fitting)]
+
+
+def _room(now: Tuning) -> int:
+    """How many sessions have room in the host's memory: by what those before took, or by the model's files."""
+    import psutil
+
+    model = Path(now.model)
+    files = sum(it.stat().st_size for it in model.parent.glob(f"{glob.escape(model.name)}*") if it.is_file())
+    each = max([_COPIES * files, 1, *now.search.memory.values()])
+    return max(2, int(psutil.virtual_memory().available / each))
 
 
 def _race(now: Tuning, configurations: Sequence[Configuration], told: Observer) -> list[Tried] | None:
@@ -170,6 +183,9 @@ def _race(now: Tuning, configurations: Sequence[Configuration], told: Observer) 
         reason = why.get(name) if case is None else case.reason
         if reason is not None and of == configurations[0]:
             raise BenchmarkFailed(f"{name}: {reason}")
+        if name in why and len(names) > 2:  # maybe there was no room for all: once more, beside fewer
+            now.together = len(names) // 2
+            continue
         if reason is not None:
             found.append(failed(of, reason))
             continue

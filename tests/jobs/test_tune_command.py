@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from ortbench.model.tuning import FIRST, failed
 from ortbench.plan.list_syntax import Several
 from ortbench.plan.tune_plan import name_of, space_of
 from tests.conftest import MODELS, ortbench
+from tests.truth import relu_model
 
 TINY = MODELS / "tiny.onnx"
 FIXED = ("--ep", "cpu", "--no-cpu-mem-arena", "--no-mem-pattern", "--execution-mode", "sequential", "--session-config",
@@ -114,3 +116,32 @@ def test_what_is_given_is_fixed_and_of_lists_each_value_is_tried() -> None:
     assert space_of({"mode": ("device-tensors",)}, cores=2).plan("m.onnx", FIRST, ()).modes == ("device-tensors",)
     with pytest.raises(BadInput, match="one mode"):
         space_of({"mode": ("cpu-tensors", "device-tensors")}, cores=2)
+
+
+# In virtual time
+
+
+@pytest.mark.process
+def test_the_fastest_of_an_eps_options_is_found_and_the_code_that_sets_it(library: Path, tmp_path: Path) -> None:
+    model = relu_model(tmp_path / "relu.onnx", 4000)
+    values = [word for us in (3000, 5000, 1000, 8000, 1005) for word in ("--ep-option", f"compute_us={us}")]
+    ran = ortbench("tune", model, "--ep-library", library, *FIXED[2:], "--opt-level", "all", *values, "--duration", 0.3, "--out",
+                   tmp_path / "out", COLUMNS="160")  # fmt: skip
+    assert ran.code == 0, ran.err
+    (folder,) = (tmp_path / "out").glob("tune-*")
+    stored = saved(folder)
+    ((first, *others),) = stored["races"]
+    assert first["settings"] == []
+    ratios = {it["settings"][0][1]: it["ratios"]["latency"]["ratio"] for it in others}
+    assert ratios == pytest.approx(
+        {f"compute_us={us}": us / 3000 for us in (5000, 1000, 8000, 1005)}, rel=0.02
+    )  # and the host's calls
+    assert all("latency" not in it["left"] for it in others if ratios[it["settings"][0][1]] > 1)
+    best = next(it for it in stored["best"] if it["goal"] == "latency")
+    assert best["configuration"] == "compute_us=1000"
+    assert 'provider_options = {"compute_us": "1000"}' in best["python"]
+    assert 'provider_options{{"compute_us", "1000"}};' in " ".join(best["cpp"])
+    assert re.search(
+        r"^• Best for latency: compute_us=1000, 1\.0\d ms; default takes 2\.9\d× as much", ran.out, re.MULTILINE
+    )
+    assert re.search(r"^compute_us=8000 +×2\.6\d ", ran.out, re.MULTILINE)

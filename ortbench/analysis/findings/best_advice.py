@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from ortbench.analysis.comparing.compare import SAME, are_one_run, estimate, word
+from ortbench.analysis.comparing.compare import are_one_run, estimate
 from ortbench.analysis.comparing.series import Key, Series, series_at
 from ortbench.analysis.findings.finding import Finding, Weight
 from ortbench.analysis.findings.phrases import within
@@ -15,11 +16,12 @@ from ortbench.core.safe_text import listed
 from ortbench.core.stats import Value
 from ortbench.core.units import digits
 from ortbench.model.kinds import KINDS
-from ortbench.model.metrics import SIZE, figure
+from ortbench.model.metrics import figure
 from ortbench.model.modes import ALL_MODES
 from ortbench.model.result import Result
 
-ALIKE = 0.02  # up to which two figures are called the same
+ALIKE = 0.05  # up to which a difference is none; the sentence says how much there can be
+_WEIGHED = 0.02  # up to which two workers of one configuration differ in memory
 BUSY = "on so busy a machine"
 _COSTS = (("cpu_time", "CPU time"), ("host_memory", "host memory"))
 
@@ -84,9 +86,12 @@ def _best(results: Sequence[Result], names: Sequence[str], mode: str, metric: st
     against = others[reference]
     if against.ci95 is not None and against.ci95[0] > 1:
         return Best(what, mode, top, f"{said}; {names[reference]} takes {_times(against)}{_are_ties(alike)}")
+    gains = [estimate(it, there[reference], same_run=True) for number, it in there.items() if number != reference]
+    ends = [it.high for it in gains if it is not None and it.high is not None]
+    if len(ends) == len(gains) and max(ends) <= 1 + ALIKE:
+        most = max(1, math.ceil((max(ends) - 1) * 100))
+        return Best(what, mode, None, f"no difference, none is more than {most}% better than {names[reference]}")
     found = estimate(there[top], there[reference], same_run=True)
-    if found is not None and (word(found, ALIKE) == SAME or key.metric.unit is SIZE):
-        return Best(what, mode, None, f"no difference, none is more than 2 % better than {names[reference]}")
     why = f", {BUSY}" if found is not None and found.low is not None and found.low > 1 else ""
     return Best(what, mode, None, f"cannot tell{why}: {names[reference]} takes {_times(against)} as {names[top]}")
 
@@ -105,7 +110,7 @@ def _worse(top: Series, other: Series, best: Result, result: Result) -> Value:
     if found is None or found.low is None or found.high is None:
         return Value(other.value / max(top.value, 1e-9))
     if found.exact:
-        return Value(found.ratio, (found.ratio / (1 + ALIKE), found.ratio * (1 + ALIKE)))
+        return Value(found.ratio, (found.ratio / (1 + _WEIGHED), found.ratio * (1 + _WEIGHED)))
     both = replace(best, noise=joined([best.noise, result.noise]))
     doubted = top.key.figure.metric not in dict(_COSTS) and not allows(both, top.case, other.case, max(1.0, found.low))
     return Value(found.ratio, (min(1.0, found.low) if doubted else found.low, found.high))
