@@ -77,24 +77,24 @@ def tuned(model: str, given: dict[str, Any], max_time_s: float) -> tuple[Configu
     return next(it for it in search.every() if name_of(it) == (best or "default")), took
 
 
-def exhaustive(model: str, space: Space) -> tuple[dict[Configuration, float], float]:
+def exhaustive(model: str, space: Space, duration_s: float) -> tuple[dict[Configuration, float], float]:
     """The latency of every configuration against the defaults, and how long that takes, s."""
     every = [it for it in Search(space.names, space.is_idle).every() if it != FIRST]
     known: dict[Configuration, float] = {FIRST: 1.0}
     began = time.monotonic()
     for at in range(0, len(every), _TOGETHER):
         some = [FIRST, *every[at : at + _TOGETHER]]
-        ratios = against_first(side_by_side(model, space, some, 5.0))
+        ratios = against_first(side_by_side(model, space, some, duration_s))
         known |= {it: ratios[name_of(it)][0] for it in some if name_of(it) in ratios}
         print(f"  {len(known)} of {len(every) + 1} configurations in {time.monotonic() - began:.0f} s", flush=True)
     return known, time.monotonic() - began
 
 
-def compared(model: str, ep: str, max_time_s: float) -> dict[str, Any]:
+def compared(model: str, ep: str, max_time_s: float, duration_s: float) -> dict[str, Any]:
     given: dict[str, Any] = {"ep": ep}
     space = space_of(given, usable_cores() or 1)
     found, took = tuned(model, given, max_time_s)
-    every, took_all = exhaustive(model, space)
+    every, took_all = exhaustive(model, space, duration_s)
     best = min(every, key=lambda it: every[it])
     pair = list(dict.fromkeys([best, found, FIRST]))
     again = side_by_side(model, space, pair, _AGAIN_S)
@@ -105,6 +105,7 @@ def compared(model: str, ep: str, max_time_s: float) -> dict[str, Any]:
         "ep": ep,
         "configurations": len(every),
         "tune_s": round(took, 1),
+        "each_s": duration_s,
         "exhaustive_s": round(took_all, 1),
         "share_of_time": round(took / took_all, 4),
         "found": name_of(found),
@@ -122,13 +123,18 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--model", action="append", help="of models/, without .onnx")
     parser.add_argument("--ep", action="append")
     parser.add_argument("--max-time", type=float, default=300.0)
+    parser.add_argument(
+        "--duration", type=float, default=5.0, help="of each configuration of the grid, s; that of `ortbench run`"
+    )
     parser.add_argument("--out", type=Path)
     asked = parser.parse_args(arguments)
     rows = []
     for name in asked.model or ["image_classifier", "copy_bound", "tiny", "decoder"]:
         for ep in asked.ep or ["cpu"]:
             try:
-                rows.append(compared(os.path.relpath(ROOT / "models" / f"{name}.onnx"), ep, asked.max_time))
+                rows.append(
+                    compared(os.path.relpath(ROOT / "models" / f"{name}.onnx"), ep, asked.max_time, asked.duration)
+                )
             except OrtbenchError as error:
                 print(f"{name} on {ep}: {error}", flush=True)
             if asked.out is not None:
