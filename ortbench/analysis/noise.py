@@ -108,10 +108,8 @@ def reasons(noise: MachineNoise) -> list[str]:
     explained = found.others is None or others + found.stolen >= _SOME
     if found.waited >= max(_FEWEST, _BLOCKS * found.blocks) and explained:
         said.append(f"this process waited for a CPU in {share(found.waited / found.blocks)} of blocks")
-    if found.gpu_processes:
-        said.append(
-            f"{count(found.gpu_processes, 'other process').replace('processs', 'processes')} computed on the GPU"
-        )
+    if computing := found.gpu_processes:
+        said.append(f"{computing} other process{'' if computing == 1 else 'es'} computed on the GPU")
     return said
 
 

@@ -7,7 +7,7 @@ Top level: ``schema_version``, ``tool``, ``created`` (UTC, ISO 8601), ``command`
 and sides; null where nothing was timed, absent from older files), ``warnings``, ``cases`` (one a mode and point, see `Case`),
 ``nodes`` (null without ``--measure-nodes``), ``link``, null where no bandwidth sweep of the same device was found, ``note``
 (null without ``--note``), ``name`` (that of ``--name`` or of a suite's case, else null), ``items``, null where nobody
-says how many a run has, ``throttled``, null where the card was not held back, and ``noise``, what else the machine did, absent
+says how many a run has, ``throttled``, null where the GPU was not throttled, and ``noise``, what else the machine did, absent
 where that is not known; ``axes`` are what its cases differ in besides the mode.
 
 That of a loop also has ``kind``, which is ``loop``, and ``loop``; that of a chain ``kind``, which is ``chain``, and ``chain``;

@@ -1,4 +1,4 @@
-"""What is said of a loop: its headline and its findings, of made-up results whose figures are known."""
+"""What is said of a loop: its headline and its findings, of synthetic results whose figures are known."""
 
 from __future__ import annotations
 

@@ -202,6 +202,9 @@ def test_on_host_memory_it_is_about_latency_and_what_to_do() -> None:
     assert headline(made) == (
         "An inference takes 20.0 µs with cpu-tensors; no mode is measurably faster: compare numbers of threads"
     )
+    made.target = {**made.target, "intra_op_threads": 2}
+    assert headline(made) == "An inference takes 20.0 µs with cpu-tensors; no mode is measurably faster"
+    made.target = {**made.target, "intra_op_threads": None}
     assert sentences(made)[2] == (
         "4 modes: no measurable difference: cpu-tensors, device-tensors, device-resident and host-accessible take 18.0 µs to 21.0 µs."
     )

@@ -14,7 +14,7 @@ from ortbench.model.schema import InnerCopies, Island, NodeReference, Nodes
 
 MOST = 10  # rows of a table; the rest is one line
 _MOST_ISLANDS = 3  # that get a sentence each
-_MOST_KINDS = 5  # of operators in a sentence
+MOST_KINDS = 5  # of operators in a sentence
 _LEAST = 0.005  # of a run: what rounds to 0 % is called less than 1 %
 _LITTLE, _MUCH = 0.02, 0.1  # of an inference: not worth a change to a model, and what comes before all else
 NOT_KNOWN = "not known"
@@ -164,7 +164,7 @@ def _island(island: Island, name: str, ep: str, many: bool = False) -> Finding:
     assert island["memcpy_ns"] is not None  # timed as its share is
     assert island["node_ns"] is not None
     evidence = (
-        f"{operators_of(island, _MOST_KINDS)} on the CPU {'forces' if one else 'force'} {count(copies, 'Memcpy node')}"
+        f"{operators_of(island, MOST_KINDS)} on the CPU {'forces' if one else 'force'} {count(copies, 'Memcpy node')}"
         f"{_moving(island)} ({most}{duration(island['memcpy_ns'])} in copies, {duration(island['node_ns'])} in "
         f"{'the node' if one else 'nodes'})"
     )

@@ -114,7 +114,7 @@ def _of_host(result: Result, answer: str, found: tuple[Case, float]) -> str:
     said = f"An inference takes {duration(ns)} with {CPU}"
     if answer:
         return f"{said}; {answer}"
-    lever = "" if result.target.get("threads") is not None else ": compare numbers of threads"
+    lever = "" if result.target.get("intra_op_threads") is not None else ": compare numbers of threads"
     none = f"; {NOISY} whether a mode is faster" if any(it.noisy for it in compared(result)) else ""
     none = none or ("; no mode is measurably faster" if compared(result) else "")
     return f"{said}{none}{lever}"
@@ -219,10 +219,8 @@ def _has_interval(case: Case | None) -> bool:
 
 
 def _speedups(result: Result) -> list[Finding]:
-    found = speedup_findings(result, "new inputs and outputs in each inference")
-    if copy_share(result) == 0:  # which says of device-resident what there is to say
-        found = [it for it in found if not it.what.startswith(f"{MODES[CPU].without_copies} is not")]
-    return [*found, *_break_even(result)]
+    told = MODES[CPU].without_copies if copy_share(result) == 0 else None  # the copies say of it what there is to say
+    return [*speedup_findings(result, "new inputs and outputs in each inference", told=told), *_break_even(result)]
 
 
 def _break_even(result: Result) -> list[Finding]:

@@ -51,7 +51,7 @@ def needs(result: Result) -> str:
     return kind.on_device_needs
 
 
-def speedup_findings(result: Result, takes: str, evidence: str = "") -> list[Finding]:
+def speedup_findings(result: Result, takes: str, evidence: str = "", told: str | None = None) -> list[Finding]:
     """The two speedups, never mixed: first the fastest of the modes that can replace each other, then what keeping tensors on the
     device brings, against `cpu-tensors` and that one.
 
@@ -59,13 +59,16 @@ def speedup_findings(result: Result, takes: str, evidence: str = "") -> list[Fin
         result: whose modes were compared with `cpu-tensors`.
         takes: what a mode that can replace the others takes and gives, as ``new inputs and outputs in each inference``.
         evidence: what else there is to say of tensors on the device.
+        told: a mode of which another finding says that it is no faster, where it is not.
     """
     cases = compared(result)
     best, kept = fastest(result, on_device=False), fastest(result, on_device=True)
     if cases and all(claim_of(it) in (ALIKE, SLOWER) for it in cases):
         return [_none_faster(result, cases)]
     found = [] if best is None else [_replacement(result, best, takes)]
-    return found if kept is None else [*found, _kept(result, kept, best, evidence)]
+    if kept is None or (kept.mode == told and kept.claim in (ALIKE, SLOWER)):
+        return found
+    return [*found, _kept(result, kept, best, evidence)]
 
 
 def _none_faster(result: Result, cases: Sequence[Case]) -> Finding:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from ortbench.analysis.findings.finding import Finding, Weight
-from ortbench.analysis.findings.node_advice import listed, node_findings
+from ortbench.analysis.findings.node_advice import MOST_KINDS, listed, node_findings
 from ortbench.analysis.findings.program import inspection, node_times
 from ortbench.core.ep_names import CPU_EP
 from ortbench.core.units import share, size
@@ -14,7 +14,6 @@ from ortbench.model.result import Result
 
 _FEW = 0.1  # of the nodes: nearly nothing
 _MOST = 0.5
-_MOST_KINDS = 5  # of operators in a sentence
 
 
 def missed(result: Result) -> str | None:
@@ -113,4 +112,4 @@ def _cause(result: Result, operators: str) -> str:
 def _operators(result: Result) -> str:
     """The operators that stay on the CPU, in brackets."""
     operators = Counter(result.placement.get("cpu_operators") or {})
-    return f" ({listed(operators, _MOST_KINDS)})" if operators else ""
+    return f" ({listed(operators, MOST_KINDS)})" if operators else ""
