@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ortbench.api.commands import load as load
     from ortbench.api.commands import loop as loop
     from ortbench.api.commands import run as run
+    from ortbench.api.commands import start as start
     from ortbench.api.commands import sweep as sweep
     from ortbench.api.results import Bandwidth as Bandwidth
     from ortbench.api.results import Comparison as Comparison
@@ -37,7 +38,19 @@ if TYPE_CHECKING:
 
 # Where each name lives, the same once more for Python; a test holds the two against each other.
 _HOMES = {
-    "api.commands": ("run", "loop", "chain", "load", "sweep", "gate", "compare", "bandwidth", "devices", "inspect"),
+    "api.commands": (
+        "run",
+        "loop",
+        "chain",
+        "load",
+        "sweep",
+        "start",
+        "gate",
+        "compare",
+        "bandwidth",
+        "devices",
+        "inspect",
+    ),
     "api.results": ("Bandwidth", "Comparison", "Result", "Verdict", "read"),
     "api.running": ("Interrupted", "NotSaved", "Progress"),
     "core.errors": ("BadInput", "BenchmarkFailed", "NotComparable", "OrtbenchError"),

@@ -20,12 +20,12 @@ from ortbench.analysis.findings.finding import Finding
 from ortbench.analysis.host import put_host, put_spin_share
 from ortbench.analysis.items import put_throughput
 from ortbench.analysis.loads.levels import knees, load_cases, put_scaling
-from ortbench.analysis.steps_and_stages import summarise_steps
+from ortbench.analysis.steps_and_stages import summarise_starts, summarise_steps
 from ortbench.analysis.sweep import best_of, merge, switched
 from ortbench.core.ep_names import CPU_EP
 from ortbench.core.stats import Stats, Value, summarise
 from ortbench.model.metrics import figure
-from ortbench.model.modes import DIRECTIONS, HOST_ACCESSIBLE, LATENCY, RESIDENT, STEP
+from ortbench.model.modes import DIRECTIONS, HOST_ACCESSIBLE, LATENCY, RESIDENT, SECOND_INFERENCE, START_PARTS, STEP
 from ortbench.model.result import FAILED, UNSUPPORTED, Case, Result, empty
 from ortbench.model.result_file import save
 from ortbench.model.schema import (
@@ -44,6 +44,7 @@ from ortbench.model.schema import (
     Nodes,
     NoiseReading,
     SloRate,
+    Start,
     Switching,
     Sync,
     Tensor,
@@ -432,6 +433,24 @@ def loop_of(steps: int = 4, **changed: Any) -> Loop:
     made = {"steps": steps, "feedback": [["hidden_out", "hidden"]], "first": None, "grows": [],
             "state_shapes": [[[1, 128], [1, 128]]], "fill": {}, "keep": [], "resident": []}  # fmt: skip
     return cast(Loop, made | changed)
+
+
+def start_result(*parts_ms: float, second_ms: float = 1, launch_ms: float = 1, **changed: Any) -> Result:
+    """Ten starts whose parts took so long each, in the order of `START_PARTS`, with the CPU EP."""
+    case = Case("cpu-tensors")
+    samples = {**dict(zip(START_PARTS, parts_ms, strict=True)), SECOND_INFERENCE: second_ms, LATENCY: sum(parts_ms)}
+    for phase, ms in samples.items():
+        case.samples[phase] = [round(ms * MS)] * 10
+        case.blocks[phase] = [[number, 1, 0] for number in range(10)]
+    case.metrics[LATENCY] = summarise(case.samples[LATENCY])
+    summarise_starts(case)
+    started = Start(
+        program="import onnxruntime", launch_ns=round(launch_ms * MS), file_cache="warm", compile_cache=None, cached=1.0
+    )
+    made = result_of(case, **changed)
+    made.kind, made.start = "start", started
+    made.target["memory"] = {"kind": "host", "default": None, "host_accessible": None}
+    return made
 
 
 def loop_result(*cases: Case, loop: Loop | None = None, **changed: Any) -> Result:

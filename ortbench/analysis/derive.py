@@ -11,7 +11,7 @@ from ortbench.analysis.host import put_host, put_spin_share
 from ortbench.analysis.items import put_throughput
 from ortbench.analysis.nodes.handing_on import is_only_host_accessible, shows_copies
 from ortbench.analysis.noise import leaves
-from ortbench.analysis.steps_and_stages import summarise_stages, summarise_steps
+from ortbench.analysis.steps_and_stages import summarise_stages, summarise_starts, summarise_steps
 from ortbench.analysis.sums import put_remainder
 from ortbench.core.stats import Value, summarise
 from ortbench.model.kinds import KINDS
@@ -32,7 +32,7 @@ from ortbench.model.modes import (
     is_rate,
     mode_of,
 )
-from ortbench.model.result import CHAIN, LOOP, OK, Case, Result, work_of
+from ortbench.model.result import CHAIN, LOOP, OK, START, Case, Result, work_of
 
 
 def derive(result: Result) -> None:
@@ -59,6 +59,7 @@ def derive(result: Result) -> None:
 _PARTS: dict[str, Callable[[Case, Any], None]] = {
     LOOP: lambda case, loop: summarise_steps(case, loop["steps"], bool(loop["first"])),
     CHAIN: summarise_stages,
+    START: lambda case, _: summarise_starts(case),
 }
 
 

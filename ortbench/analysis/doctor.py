@@ -98,7 +98,7 @@ def _clocks(cpu: Cpu) -> Iterator[Finding]:
     elif not governors:
         yield Finding(
             KNOW,
-            "frequency governor and turbo are not told here, as in most virtual machines: clocks may follow the load",
+            "this machine reports neither its frequency governor nor turbo, like most virtual machines: clocks may follow the load",
         )
 
 

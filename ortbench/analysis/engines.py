@@ -7,28 +7,45 @@ when the session ends.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from ortbench.core.errors import BadInput
+from ortbench.core.safe_text import listed
 
 TENSORRT, TENSORRT_RTX = "TensorrtExecutionProvider", "NvTensorRTRTXExecutionProvider"
-BUILDERS = (TENSORRT, TENSORRT_RTX)
+BUILDERS = (TENSORRT, TENSORRT_RTX)  # whose engines `--engine-cache` keeps
 
 File = tuple[str, int, int]  # name, bytes, time of its last change in ns
 
 
-def cache_options(ep_name: str, folder: str, given: Mapping[str, str]) -> dict[str, str]:
+# By EP, the options that switch its cache on, and those that name its folder.
+CACHES = {
+    TENSORRT: (
+        ("trt_engine_cache_enable", "trt_timing_cache_enable"),
+        ("trt_engine_cache_path", "trt_timing_cache_path"),
+    ),
+    TENSORRT_RTX: ((), ("nv_runtime_cache_path",)),
+    "OpenVINOExecutionProvider": ((), ("cache_dir",)),
+    "MIGraphXExecutionProvider": ((), ("migraphx_model_cache_dir",)),
+    "CoreMLExecutionProvider": ((), ("ModelCacheDirectory",)),
+}
+
+
+def cache_options(
+    ep_name: str,
+    folder: str,
+    given: Mapping[str, str],
+    option: str = "--engine-cache",
+    known: Collection[str] = BUILDERS,
+) -> dict[str, str]:
     """The EP options that keep engines in an absolute folder; `BadInput` for an EP that builds none, or options given twice."""
-    if ep_name == TENSORRT:
-        switches = {"trt_engine_cache_enable": "1", "trt_timing_cache_enable": "1"}
-        options = {**switches, "trt_engine_cache_path": folder, "trt_timing_cache_path": folder}
-    elif ep_name == TENSORRT_RTX:
-        options = {"nv_runtime_cache_path": folder}
-    else:
-        raise BadInput(f"--engine-cache: {ep_name} builds no engine; {' and '.join(BUILDERS)} do")
+    if ep_name not in known:
+        raise BadInput(f"{option}: {ep_name} builds no engine; {listed([*known])} do")
+    switches, folders = CACHES[ep_name]
+    options = {**dict.fromkeys(switches, "1"), **dict.fromkeys(folders, folder)}
     twice = sorted(options.keys() & given.keys())
     if twice:
-        raise BadInput(f"--engine-cache sets {', '.join(twice)} itself: leave them out of --ep-option, or it")
+        raise BadInput(f"{option} sets {', '.join(twice)} itself: leave them out of --ep-option, or it")
     return options
 
 

@@ -30,7 +30,7 @@ def kinds_of(shape: Sequence[int | str | None]) -> str:
     return "; ".join(f"{', '.join(map(str, axes))} {kind}" for kind, axes in groups)
 
 
-TO_FREE = "; to measure a copy in which "
+TO_FREE = "; to free "
 
 
 def to_free(inputs: Iterable[tuple[str, Sequence[int | str | None]]], name: str) -> str:
@@ -41,7 +41,7 @@ def to_free(inputs: Iterable[tuple[str, Sequence[int | str | None]]], name: str)
         return ""
     tensors = ", ".join(tensor for tensor, _ in fixed)
     options = " ".join(f"--free-dim {tensor}:0={name}" for tensor, _ in fixed)
-    return f"{TO_FREE}dimension 0 of {tensors}, fixed at {fixed[0][1]}, is {name}: {options}"
+    return f"{TO_FREE}dimension 0 of {tensors}, fixed at {fixed[0][1]}, in a copy of the model: {options}"
 
 
 def problem(freed: Freed, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> str | None:

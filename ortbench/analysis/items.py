@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
+from ortbench.analysis.outputs import doubt
 from ortbench.core.errors import BadInput
 from ortbench.core.units import rate
 from ortbench.model.modes import ITEM_THROUGHPUT, ITEM_TIME, LATENCY, THROUGHPUT
@@ -104,7 +105,9 @@ def best_of(results: Sequence[Result], names: Sequence[str], modes: Collection[s
     """The best of several results of one model, in some modes or in all, in a sentence; see `best`."""
     if len({result.model["sha256"] for result in results}) > 1:
         return None
-    rates = (best_mode(result, name, modes) for result, name in zip(results, names, strict=True))
+    rates = (
+        best_mode(result, name, modes) for result, name in zip(results, names, strict=True) if doubt(result) is None
+    )
     return best([it for it in rates if it is not None])
 
 

@@ -145,7 +145,7 @@ def busy_finding(result: Result) -> Finding | None:
 
 def cannot_tell(what: str) -> str:
     """That noise leaves no answer."""
-    return f"Cannot tell: {what}, on so busy a machine"
+    return f"The machine was too busy to tell {what}"
 
 
 # Rounds

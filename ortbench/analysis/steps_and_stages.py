@@ -1,4 +1,4 @@
-"""The figures of loops, from the times of their steps, and of chains, from those of their stages and links. Pure."""
+"""The figures of loops, from the times of their steps, of chains, from those of their stages and links, and of starts. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,20 @@ from statistics import median
 from typing import Final
 
 from ortbench.core.stats import summarise, t_quantile
-from ortbench.model.modes import CHAIN_MODES, CPU, LATENCY, STAGE, STEP, WHOLE_CHAIN, WHOLE_LOOP, stage_phase
+from ortbench.model.modes import (
+    CHAIN_MODES,
+    CPU,
+    LATENCY,
+    SECOND_INFERENCE,
+    STAGE,
+    START_MEMORY,
+    START_PARTS,
+    STEP,
+    WHOLE_CHAIN,
+    WHOLE_LOOP,
+    WHOLE_START,
+    stage_phase,
+)
 from ortbench.model.result import Case, Result
 from ortbench.model.schema import Chain, ChainLink
 
@@ -88,6 +101,15 @@ def summarise_stages(case: Case, chain: Chain) -> None:
         case.metrics |= {
             stage_phase(name): summarise(samples[at :: len(names)], sizes) for at, name in enumerate(names)
         }
+
+
+def summarise_starts(case: Case) -> None:
+    """Put the statistics of the parts of starts into a case."""
+    if (latency := case.stats(LATENCY)) is not None:
+        case.metrics[WHOLE_START] = latency
+    for part in (*START_PARTS, SECOND_INFERENCE, START_MEMORY):
+        if samples := case.samples.get(part):
+            case.metrics[part] = summarise(samples, [size for _, size, _ in case.blocks[part]])
 
 
 def crossing_ns(link: ChainLink) -> int | None:

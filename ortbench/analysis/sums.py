@@ -60,9 +60,9 @@ def _of_parts(result: Result, case: Case) -> Finding | None:
         return None
     work = work_of(result)
     part = work.part
-    parts = [f"{count(len(usual), part)} as usual {duration(sum(usual))}"]
+    parts = [f"{count(len(usual), f'typical {part}')} {duration(sum(usual))}"]
     longer = whole - sum(usual) - between
-    parts += [f"{part}s that took longer {duration(longer)}"] if longer >= _TELLING * whole else []
+    parts += [f"slow {part}s {duration(longer)} more"] if longer >= _TELLING * whole else []
     parts += [f"between {part}s {duration(between)}"] if between >= _TELLING * whole or len(parts) == 1 else []
     what = f"A {work.whole} takes {duration(whole)} with {case.mode}"
     return Finding(what, f"{listed(parts)}{_because(result)}", weight=Weight.COST)
@@ -86,4 +86,4 @@ def _of_phases(result: Result, case: Case) -> Finding | None:
 
 
 def _because(result: Result) -> str:
-    return "; the machine was busy, and not alike for all of them" if is_busy(result) else ""
+    return "; the machine was busy, and its noise differs between blocks" if is_busy(result) else ""

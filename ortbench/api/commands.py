@@ -30,6 +30,7 @@ from ortbench.api.values import (
     Model,
     Place,
     RunOptions,
+    StartOptions,
     SweepOptions,
     Tell,
 )
@@ -44,7 +45,7 @@ from ortbench.plan.loop_plan import steps_of
 from ortbench.plan.options import RawOptions, check_values, make
 from ortbench.plan.output_options import OutputOptions
 from ortbench.plan.plan import Plan, check, check_amount
-from ortbench.plan.plan_builder import inspection_of, plan_of, target_of
+from ortbench.plan.plan_builder import inspection_of, plan_of, start_of, target_of
 from ortbench.plan.sweep_plan import Swept, check_shapes, shapes_of
 
 Measured = TypeVar("Measured", Result, Bandwidth)
@@ -129,6 +130,18 @@ def loop(model: Model, *, progress: Tell | None = None, **options: Unpack[LoopOp
         what was measured, all modes with all samples; a mode that could not be measured says why, and raises nothing.
     """
     return _run("loop", model, options, progress)
+
+
+@takes(StartOptions)
+def start(model: Model, *, progress: Tell | None = None, **options: Unpack[StartOptions]) -> Result:
+    """Measure fresh processes from nothing to their first inference.
+
+    Returns:
+        what was measured, with all samples; where no process could be measured it says why, and raises nothing.
+    """
+    with _reading("start", options, model=model) as call:
+        check_amount(call.given)
+        return _measured(start_of(call.model, call.given, call.typed), call, progress)
 
 
 def _run(command: str, model: Model, options: Mapping[str, Any], tell: Tell | None) -> Result:
@@ -271,7 +284,7 @@ def gate(
         asked = asked_gate(call.given, stored is not None, call.typed)
         if stored is not None:
             base = there or (None if asked.baseline is None else _result(asked.baseline))
-            return Verdict.of(job.gate_stored(stored, base, asked.limits, asked.force))
+            return Verdict.of(job.gate_stored(stored, base, asked.limits, asked.force, bool(asked.why)))
         plans = [call.called(plan) for plan in asked.plans]
         folder = new_place(call.out, plans[:1], "gate")
         with measuring(progress) as observer, _ended():
@@ -308,7 +321,7 @@ def compare(results: Sequence[Result | StoredResult | Place] | Place, **options:
     Raises:
         BadInput, NotComparable: as their own docstrings say.
     """
-    from ortbench.jobs.compare import held, results_at
+    from ortbench.jobs.compare import explained, held, results_at
 
     if isinstance(results, (str, os.PathLike)):
         results = [results]
@@ -323,7 +336,8 @@ def compare(results: Sequence[Result | StoredResult | Place] | Place, **options:
         # What lies nowhere goes by its number where nothing else tells it apart.
         places = [it.folder / "result.json" if it.folder else Path(f"#{at}") for at, it in enumerate(loaded, 1)]
         names = called(loaded, places)
-        report, records = held(loaded, names, only, "force" in call.given)
+        why = explained(loaded, only) if call.given.get("why") else None
+        report, records = held(loaded, names, only, "force" in call.given, why)
         return Comparison(loaded, names, records, report)
 
 

@@ -171,7 +171,8 @@ class Verdict(stored_verdict.Verdict):
     ``word`` is "passed", "failed", "cannot tell" or "benchmark failed", ``sentence`` the same for people with what to do,
     ``code`` the command's exit code; ``checks`` are what was checked, each with ``name``, ``verdict``, ``text``, ``ratio`` and
     its interval ``low`` to ``high`` (ratios of times), ``limit`` and ``rounds``; ``remarks`` say what differs between candidate
-    and baseline; ``results`` are those of the candidate and, where there is one, of the baseline; ``folder`` is where it was saved.
+    and baseline; ``results`` are those of the candidate and, where there is one, of the baseline; ``folder`` is where it was saved;
+    ``why`` says which changes make the candidate slower, where that was looked for.
     """
 
     results: Sequence[Result]
@@ -185,7 +186,7 @@ class Verdict(stored_verdict.Verdict):
         )
         places = places if len(places) == len(found.results) else [None] * len(found.results)
         results = [Result.of(result, place) for result, place in zip(found.results, places, strict=True)]
-        return cls(results, found.checks, found.remarks, folder, found.alike)
+        return cls(results, found.checks, found.remarks, folder, found.alike, found.why)
 
     @property
     def passed(self) -> bool:

@@ -107,6 +107,7 @@ class _Lengths(TypedDict, total=False):
 
 class _Expected(TypedDict, total=False):
     expect: Place | Arrays | None
+    strict_outputs: bool
 
 
 class _Inputs(_Sizes, _Expected, total=False):
@@ -170,6 +171,19 @@ class ChainOptions(_Python, _Expected, _Precise):
     """Of `ortbench.chain`."""
 
 
+class StartOptions(_Runs, _Inputs, _Measured, _Iterations, total=False):
+    """Of `ortbench.start`."""
+
+    file_cache: str | None
+    compile_cache: str | None
+    precision: float | str | None
+    rtol: float | None
+    atol: float | None
+    record_env: Texts | None
+    name: str | None
+    note: str | None
+
+
 class LoadOptions(_Runs, _Inputs, _Lengths, _Results, _Load, _Slo):
     """Of `ortbench.load`."""
 
@@ -230,18 +244,21 @@ class GateOptions(_Runs, _SingleInferences, _Loop, _Inputs, _Lengths, _Results, 
     max_cpu_nodes: int | None
     max_device_memory: int | str | None
     max_host_memory: int | str | None
+    limit: Mapping[str, float | str] | None
     require_mode: Texts | None
     baseline: Result | StoredResult | Place | None
     baseline_model: Model | None
     baseline_chain: Place | None
     baseline_python: Place | None
     baseline_set: Baseline | None
+    why: bool | None
 
 
 class CompareOptions(_Compared, _Modes, total=False):
     """Of `ortbench.compare`."""
 
     equivalence_margin: float | str | None
+    why: bool | None
 
 
 class BandwidthOptions(_Device, _Measured, _Iterations, total=False):

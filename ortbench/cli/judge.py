@@ -10,7 +10,7 @@ import typer
 from ortbench.cli.options import command_line, takes
 from ortbench.gate.baseline import CANDIDATE, STORED_BASELINE, TYPED_BASELINE, UNDER_LOAD
 from ortbench.gate.limits import Limits
-from ortbench.plan.compare_options import COMPARED, compared_of
+from ortbench.plan.compare_options import COMPARED, WHY, compared_of
 from ortbench.plan.load_plan import LoadPlan
 from ortbench.plan.options import RawOptions, make
 from ortbench.plan.output_options import OutputOptions
@@ -29,7 +29,7 @@ def compare(
     only = compared_of(given)
     from ortbench.jobs import compare as job
 
-    job.compare(results, only, "force" in given, make(OutputOptions, given))
+    job.compare(results, only, "force" in given, make(OutputOptions, given), why=given.get(WHY.flag, False))
 
 
 @takes(COMPARED, Plan, STORED_BASELINE, OutputOptions)

@@ -1,8 +1,9 @@
-"""`ortbench run`, `loop`, `chain`, `profile` and `code`: a model or a chain as one plan has it."""
+"""`ortbench run`, `loop`, `start`, `chain`, `tune`, `profile` and `code`: a model or a chain as one plan has it."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -18,8 +19,9 @@ from ortbench.plan.loop_plan import steps_of
 from ortbench.plan.options import MEASURED, WRITTEN, RawOptions, make
 from ortbench.plan.output_options import OutputOptions
 from ortbench.plan.plan import CODE_DURATION_S, PLAN, Plan, check, check_amount
-from ortbench.plan.plan_builder import plan_of
+from ortbench.plan.plan_builder import plan_of, start_of
 from ortbench.plan.target import POLICIES
+from ortbench.plan.tune_plan import TuneOptions
 
 ModelOrChain = Annotated[
     str, typer.Argument(metavar="MODEL", help="The model, an .onnx or .ort file, or a chain, a TOML file.")
@@ -39,7 +41,13 @@ def loop(given: RawOptions, model: Model) -> None:
     _measure(model, given, "loop")
 
 
-def _measure(model: str, given: RawOptions, command: str) -> None:
+@takes(*PLAN, OutputOptions)
+def start(given: RawOptions, model: Model) -> None:
+    """Each start is a program that imports onnxruntime, creates the session and runs the model."""
+    _measure(model, given, "start", start_of)
+
+
+def _measure(model: str, given: RawOptions, command: str, plan_of: Callable[..., Plan] = plan_of) -> None:
     """Carry a command out that measures several settings side by side."""
     check_amount(given)
     from ortbench.jobs import run as job
@@ -70,6 +78,17 @@ def chain(
     plan = chain_file.plan_of(file, os.environ, given, command_line())
     check(plan)
     raise SystemExit(job.run([plan], wanted))
+
+
+@takes(*PLAN, TuneOptions, OutputOptions)
+def tune(given: RawOptions, model: Model) -> None:
+    """Threads, spinning, execution mode, arena, memory pattern and optimisation level, on this machine.
+
+    An option that is given is fixed; of a list each value is tried. What is clearly worse is dropped early.
+    """
+    from ortbench.jobs import tune as job
+
+    raise SystemExit(job.tune(model, given, make(TuneOptions, given), command_line(), make(OutputOptions, given)))
 
 
 @takes(*PLAN, OutputOptions)

@@ -9,14 +9,16 @@ from typing import Any
 
 from ortbench.core.errors import BadInput
 from ortbench.core.interpreters import is_interpreter
+from ortbench.gate.limits import Limits
 from ortbench.plan import renames
+from ortbench.plan.compare_options import WHY
 from ortbench.plan.load_plan import LoadPlan
 from ortbench.plan.loop_plan import Steps
 from ortbench.plan.option_types import FLAG, PATH, OptionType, or_default
 from ortbench.plan.options import BASELINE, LIMIT, LOAD, RUNS, Option, RawOptions, declared, options_of, twin
 from ortbench.plan.options import BASELINE_SET as SET
 from ortbench.plan.plan import PLAN, Loop, Plan, check_sizes
-from ortbench.plan.plan_builder import check_depth, library_apart
+from ortbench.plan.plan_builder import check_depth, library_apart, plan_of, start_of
 from ortbench.plan.target import Inputs, Target
 
 CANDIDATE = (
@@ -105,11 +107,17 @@ STORED_BASELINE = (
         commands=("gate", "compare", "history"),
         per={"history": {"help": "Keep results of other machines in one series."}},
     ),
+    WHY,
 )
 
 
 def has_live_baseline(given: RawOptions) -> bool:
     return any(it.flag in given for it in LIVE_BASELINE)
+
+
+def candidate_of(model: str, given: RawOptions, command: tuple[str, ...], limits: Limits) -> Plan:
+    """The candidate's plan: of starts where the gate has a metric of them, else of inferences or loops; see `plan_of`."""
+    return (start_of if limits.of_starts else plan_of)(model, given, command, limits.needed())
 
 
 def baseline_of(plan: Plan, given: RawOptions) -> Plan:

@@ -26,6 +26,7 @@ from ortbench.core import units
 from ortbench.core.errors import BadInput
 from ortbench.gate.contests import CANDIDATE, RatioTest, SequentialTests, fill, named, own_contests, refuse_copy_share
 from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Check, Limits, between, verdict_on
+from ortbench.gate.outputs import check_outputs
 from ortbench.model.kinds import CONCURRENCY, KINDS, LOAD, RATE, SWEEP
 from ortbench.model.metrics import LATENCY
 from ortbench.model.modes import ALL_MODES, CPU, DEVICE_MEMORY, HOST_MEMORY, MEMORY_SIDES, THROUGHPUT, is_rate
@@ -58,7 +59,7 @@ def check_facts(result: Result, limits: Limits) -> list[Check]:
     checks = [_check_mode(result, mode) for mode in limits.require_modes]
     if limits.max_cpu_nodes is not None:
         checks.append(_check_nodes(result, limits.max_cpu_nodes))
-    return [*checks, *_check_memory(result, limits)]
+    return [*checks, *_check_memory(result, limits), *check_outputs(result, limits)]
 
 
 def _check_mode(result: Result, mode: str) -> Check:

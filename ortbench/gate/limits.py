@@ -20,7 +20,8 @@ from ortbench.model.modes import (
     comes_with,
     no_such,
 )
-from ortbench.plan.compare_options import METRICS
+from ortbench.model.unit_of_work import StartWork
+from ortbench.plan.compare_options import FIGURES, METRICS
 from ortbench.plan.load_plan import LoadPlan
 from ortbench.plan.option_types import MODES_ALONE, SHARE, SIZE, SPEEDUPS, WHOLE
 from ortbench.plan.options import LIMIT, RawOptions, check_values, declared, make, not_negative, option
@@ -28,6 +29,7 @@ from ortbench.plan.options import LIMIT, RawOptions, check_values, declared, mak
 _MEMORY = ("device_memory", "host_memory")
 
 PASSED, FAILED, UNCLEAR = "passed", "failed", "cannot tell"
+STARTS = StartWork()
 CODES = {PASSED: DONE, FAILED: REGRESSION, UNCLEAR: CANNOT_TELL}
 
 SLO = declared(LoadPlan)["slo"]
@@ -76,6 +78,10 @@ class Limits:
     max_host_memory: int | None = _limit(
         "max-host-memory", "SIZE", "Allow a mode so much host memory at most: 512MiB.", kind=SIZE
     )
+    # how far outputs may have moved: by metric of outputs, what it must be at least, or at most, as the metric has it
+    outputs: Mapping[str, float] = _limit(
+        "limit", "METRIC=X", "Limit how far outputs moved: outputs.sqnr=30, outputs.top1=99%.", kind=FIGURES, default={},
+    )  # fmt: skip
     # modes that must work
     require_modes: tuple[str, ...] = _limit(
         "require-mode", "MODE", "Require a mode to work.", kind=MODES_ALONE, default=()
@@ -85,7 +91,13 @@ class Limits:
     def any(self) -> bool:
         """Whether there is anything to check."""
         alone = (self.max_copy_share, self.max_cpu_nodes, self.max_regression, *self.most_memory.values())
-        return bool(self.min_speedup or self.require_modes or self.slo or any(value is not None for value in alone))
+        return bool(
+            self.min_speedup
+            or self.require_modes
+            or self.slo
+            or self.outputs
+            or any(value is not None for value in alone)
+        )
 
     @property
     def most_memory(self) -> dict[str, int | None]:
@@ -97,6 +109,11 @@ class Limits:
         """Whether memory must be measured."""
         compared = self.max_regression is not None and any(metric.metric in _MEMORY for metric in self.metrics)
         return compared or any(most is not None for most in self.most_memory.values())
+
+    @property
+    def of_starts(self) -> bool:
+        """Whether a metric is of fresh processes."""
+        return any(metric.metric in STARTS.parts for metric in self.metrics)
 
     def needed(self) -> set[str]:
         """The modes that must have been measured whatever else was."""

@@ -28,6 +28,7 @@ from ortbench.gate.contests import (
 )
 from ortbench.gate.limits import FAILED as UNFIT
 from ortbench.gate.limits import Check, Limits
+from ortbench.gate.outputs import without_doubtful
 from ortbench.gate.stored import check_lost, check_values, full, refuse_statistic
 from ortbench.model.kinds import CONCURRENCY, KINDS, LOAD, RATE
 from ortbench.model.metrics import LATENCY, Figure
@@ -113,6 +114,7 @@ class LiveGate(Gate):
             raise BenchmarkFailed(f"nothing could be compared: {'; '.join(reasons)}")
         for baseline in baselines:
             checks += check_values(candidate, baseline, limits)
+        checks = without_doubtful(checks, candidate, *baselines)
         checks += check_facts(candidate, limits)
         return checks + [check_contest(candidate, self._jury, contest) for contest in self._own]
 
@@ -176,6 +178,7 @@ class LiveLoadGate(Gate):
             for key, contest in self._contests.items()
             if (check := self._check(key, contest, candidate, baseline)) is not None
         ]
+        checks = without_doubtful(checks, candidate, baseline)
         statuses = [it.status for result in results for it in result.cases]
         if self._contests and not checks and FAILED not in statuses:
             reasons = [f"{case.mode}: {case.reason}" for case in candidate.at_point() if case.reason]

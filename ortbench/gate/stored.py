@@ -25,9 +25,10 @@ from ortbench.core.errors import BadInput
 from ortbench.gate.checks import FULL, because, few_blocks
 from ortbench.gate.contests import check_name, named
 from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Check, Limits, between
+from ortbench.gate.outputs import without_doubtful
 from ortbench.model.kinds import KINDS
 from ortbench.model.metric_names import MetricName
-from ortbench.model.metrics import FAMILIES, LATENCY, Figure, known_or_plain
+from ortbench.model.metrics import FAMILIES, LATENCY, Figure, Group, known_or_plain
 from ortbench.model.modes import DEVICE_MEMORY, HOST_MEMORY, THROUGHPUT
 from ortbench.model.result import NOT_MEASURED, OK, Case, Result
 
@@ -40,7 +41,7 @@ def check_stored(result: Result, baseline: Result, limits: Limits) -> list[Check
         return []
     lost = check_lost(result, baseline, limits)
     checks = [*lost, *check_metrics(limits.metrics or (None,), result, baseline, limits, bool(lost))]
-    return list(dict.fromkeys(checks))  # two metrics can mean one figure
+    return list(dict.fromkeys(without_doubtful(checks, result, baseline)))  # two metrics can mean one figure
 
 
 def check_metrics(
@@ -236,6 +237,8 @@ def _what_lacks(metric: MetricName, result: Result, baseline: Result) -> str:
             for it in (result, baseline)
         ]
         return f"there is no such {family} in both; there are {', '.join(sorted(both[0] & both[1])) or 'none'}"
+    if known_or_plain(metric.metric).group is Group.OUTPUTS:
+        return f"it has no regression; limit it with --limit {metric.metric}=X"
     if metric.metric in _MEMORY:
         return "not measured in both results (--measure-memory)"
     return "not measured in both results"

@@ -6,9 +6,11 @@ import json
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from ortbench.analysis import sweep
 from ortbench.analysis.loads.levels import at, load_cases
+from ortbench.analysis.why.explain import Why, why_data
 from ortbench.core import units
 from ortbench.core.errors import BENCHMARK_FAILED
 from ortbench.gate.limits import CODES, FAILED, PASSED, UNCLEAR, Check, between, overall
@@ -32,6 +34,7 @@ class Verdict:
     remarks: Sequence[str] = ()  # what differs between the two, in sentences
     folder: Path | None = None  # where it was saved, if it was
     alike: bool = False  # nothing that was recorded differs between the two, as its remark says
+    why: Why | None = None  # what makes the candidate slower, where that was looked for
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -99,7 +102,7 @@ def nothing_measured(result: Result) -> str:
 
 def verdict_json(verdict: Verdict) -> str:
     """The gate as JSON: verdict, exit code, checks, what failed, remarks, and the model and EP of each side."""
-    data: dict[str, object] = {
+    data: dict[str, Any] = {
         "verdict": verdict.word,
         "exit_code": verdict.code,
         "checks": [check.to_dict() for check in verdict.checks],
@@ -108,6 +111,10 @@ def verdict_json(verdict: Verdict) -> str:
     }
     for name, result in zip(verdict.names, verdict.results, strict=True):
         data[name] = {"model": result.model["path"], "sha256": result.model["sha256"], "ep": result.target["ep"]}
+        if result.outputs:
+            data[name] |= {"outputs": result.outputs}
+    if verdict.why is not None:
+        data["why"] = why_data(verdict.why)
     return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
 
 

@@ -28,11 +28,12 @@ _KINDS = {
     "gate.json": "gate",
     "profile.json": "profile",
     "bandwidth.json": "sweep",
+    "tune.json": "tune",
     "result.json": "run",
 }
 _WRITTEN = re.compile(
     r"result\.json|table\.(md|csv)|steps\.csv|load-samples\.npz|comparison\.md|report\.html|gate\.(json|md)|bandwidth\.(json|svg)"
-    r"|profile\.json|report\.(nsys-rep|sqlite)|report_\w+\.csv|suite\.json|summary\.(md|csv)|case\.json"
+    r"|profile\.json|report\.(nsys-rep|sqlite)|report_\w+\.csv|suite\.json|tune\.json|summary\.(md|csv)|case\.json"
 )
 _UNFINISHED = re.compile(rf"({_WRITTEN.pattern})[a-z0-9_]{{8}}\.tmp")  # see files.write_atomically
 _PAGE = b'<meta name="generator" content="ortbench '

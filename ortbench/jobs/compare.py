@@ -8,9 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ortbench.analysis.comparing.comparable import comparability, mismatches
+from ortbench.analysis.comparing.comparable import FORCED, MODEL, comparability, mismatches, unlike
 from ortbench.analysis.comparing.naming import called, natural
 from ortbench.analysis.comparing.series import Selection
+from ortbench.analysis.why.explain import Why, explain
 from ortbench.core.errors import BadInput, NotComparable
 from ortbench.core.safe_text import visible
 from ortbench.jobs.publishing import check_place, check_wanted, json_text, page_of, publish, quieten_matplotlib, write
@@ -19,11 +20,12 @@ from ortbench.model.result_file import load
 from ortbench.plan.compare_options import Compared
 from ortbench.plan.output_options import OutputOptions
 from ortbench.report import comparison
-from ortbench.report.model import Report
+from ortbench.report.model import Block, Report
+from ortbench.report.why import why_parts
 
 
-def compare(places: Sequence[Path], only: Compared, force: bool, wanted: OutputOptions) -> None:
-    """Hold results at places against each other, show and write which differences are real.
+def compare(places: Sequence[Path], only: Compared, force: bool, wanted: OutputOptions, why: bool = False) -> None:
+    """Hold results at places against each other, show and write which differences are real, and `why` two differ.
 
     What is found in folders of several results is compared as far as it was measured on the same thing: two folders of
     a suite, for example, case by case.
@@ -39,16 +41,19 @@ def compare(places: Sequence[Path], only: Compared, force: bool, wanted: OutputO
         raise BadInput(
             f"compare needs at least two results, and {places[0]} is one: name another, or a folder of several"
         )
-    groups = [list(range(len(paths)))] if force or len(paths) == len(places) else _groups(loaded)
+    groups = [list(range(len(paths)))] if force or why or len(paths) == len(places) else _groups(loaded)
     if not groups:
         comparability(loaded, called(loaded, paths), force)  # it says why they are not
     first = [group[0] for group in groups]
     about = called([loaded[number] for number in first], [paths[number] for number in first])
     reports, records = [], []
+    parts: list[Sequence[Block]] = []
     for what, group in zip(about, groups, strict=True):
         results = [loaded[number] for number in group]
         names = called(results, [paths[number] for number in group])
-        found, lines = held(results, names, only, force)
+        told = explained(results, only) if why else None
+        found, lines = held(results, names, only, force, told)
+        parts += [] if told is None else why_parts(told)
         several = len(groups) > 1
         reports.append(replace(found, title=comparison.title(names, what)) if several else found)
         more = {"group": what} if several else {}
@@ -58,7 +63,7 @@ def compare(places: Sequence[Path], only: Compared, force: bool, wanted: OutputO
         names = called(loaded, paths)
         reports.append(comparison.build_alone([names[number] for number in alone]))
     publish(
-        wanted, reports, lambda: json_text(records), page=lambda: page_of(loaded, called(loaded, paths))
+        wanted, reports, lambda: json_text(records), page=lambda: page_of(loaded, called(loaded, paths), before=parts)
     )  # fmt: skip
 
 
@@ -69,15 +74,26 @@ def check_points(results: Sequence[Result], names: Sequence[str]) -> None:
         raise NotComparable(f"{', '.join(names)} have no point of their axes in common")
 
 
+def explained(results: Sequence[Result], only: Compared) -> Why:
+    """Why the second of two results differs from the first; `BadInput` where there are others, or they have no nodes."""
+    if len(results) != 2:
+        raise BadInput(f"--why: is of two results, and there are {len(results)}", "--why")
+    return explain(results[0], results[1], only.modes)
+
+
 def held(
-    results: Sequence[Result], names: Sequence[str], only: Compared, force: bool
+    results: Sequence[Result], names: Sequence[str], only: Compared, force: bool, why: Why | None = None
 ) -> tuple[Report, list[dict[str, Any]]]:
     """The report and the flat records of results that were measured on the same thing; `NotComparable` where they were not,
     and it was not forced."""
-    remarks = comparability(results, names, force)
+    below = () if why is None else tuple(why.others)
+    # Another model is what the nodes tell of.
+    of_models = why is not None and all(it == MODEL for it, *_ in unlike(*results))
+    remarks = [it for it in comparability(results, names, force or of_models) if not it.endswith(below)]
+    remarks = remarks if force else [it for it in remarks if not it.startswith(FORCED)]
     check_points(results, names)
     chosen = Selection(only.modes, only.metrics)
-    report = comparison.build(results, names, only.same, in_order=True, only=chosen, remarks=remarks)
+    report = comparison.build(results, names, only.same, in_order=True, only=chosen, remarks=remarks, why=why)
     return report, comparison.records(results, names, only.same, chosen)
 
 

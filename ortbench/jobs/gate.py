@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -18,32 +19,36 @@ from ortbench.analysis.comparing.comparable import (
     sameness,
     short,
 )
+from ortbench.analysis.why.explain import explain
 from ortbench.core.errors import INTERRUPTED, BadInput, OrtbenchError
 from ortbench.core.files import make_marked, write_or_note
 from ortbench.core.safe_text import complain
-from ortbench.gate.baseline import CANDIDATE, UNDER_LOAD, baseline_of, has_live_baseline
+from ortbench.gate.baseline import CANDIDATE, UNDER_LOAD, baseline_of, candidate_of, has_live_baseline
 from ortbench.gate.checks import check_alone
-from ortbench.gate.limits import PASSED, Check, Limits, limits_of
+from ortbench.gate.limits import FAILED, PASSED, Check, Limits, limits_of
 from ortbench.gate.live import LiveGate, LiveLoadGate, check_live, planned
 from ortbench.gate.stored import check_stored
 from ortbench.gate.verdict import AGAIN, SIDES, Verdict, confirmed, verdict_json
 from ortbench.jobs.compare import result_file
-from ortbench.jobs.measuring import Place, measure, new_place
+from ortbench.jobs.measuring import Place, measure, new_place, observed, saves
 from ortbench.jobs.publishing import Exports, check_wanted, page_of, publish
 from ortbench.model.kinds import KINDS
 from ortbench.model.modes import WHOLE_CHAIN
 from ortbench.model.result import Result
 from ortbench.model.result_file import load
+from ortbench.model.unit_of_work import INFERENCE
+from ortbench.plan.compare_options import WHY
 from ortbench.plan.load_plan import LoadPlan, live_load, plan_under_load
 from ortbench.plan.load_plan import check as check_load
 from ortbench.plan.options import LOAD, RawOptions, declared, make, options_of, twin
 from ortbench.plan.output_options import OutputOptions
 from ortbench.plan.plan import PLAN, Observer, Plan, check
-from ortbench.plan.plan_builder import held_modes, live, plan_of, weighing
+from ortbench.plan.plan_builder import held_modes, live, weighing
 from ortbench.plan.sweep_plan import list_in
 from ortbench.plan.target import Inputs
 from ortbench.report.comparison import build_gate
 from ortbench.report.markdown import markdown
+from ortbench.report.why import told_in_lines, why_parts
 
 # What is asked for
 
@@ -55,6 +60,9 @@ class AskedGate:
     plans: tuple[Plan, ...] = ()  # of a live gate: of the candidate and, where there is one, of the baseline
     baseline: Path | None = None  # the stored result that a stored one is compared with
     load: LoadPlan | None = None  # that a live gate puts on its models
+    why: bool | None = (
+        None  # whether to say what makes the difference; None: where the candidate of a live gate is slower
+    )
 
 
 def asked_gate(given: RawOptions, is_stored: bool, typed: tuple[str, ...]) -> AskedGate:
@@ -74,12 +82,15 @@ def asked_gate(given: RawOptions, is_stored: bool, typed: tuple[str, ...]) -> As
     if not limits.any:
         raise BadInput("nothing to check: give --baseline, a live baseline, or a limit such as --max-cpu-nodes 0")
     is_live = any(it.flag in given for it in CANDIDATE)
+    why = given.get(WHY.flag)
+    if why and not has_baseline:
+        raise BadInput("--why explains a difference: give a baseline", "--why")
     force = "force" in given
     if is_stored:
         if is_live or is_contest:
             raise BadInput("a result file and a live gate (--model, --chain, --baseline-set …) exclude each other")
         _refuse_live_options(given)
-        return AskedGate(limits, force, baseline=Path(given["baseline"]) if "baseline" in given else None)
+        return AskedGate(limits, force, baseline=Path(given["baseline"]) if "baseline" in given else None, why=why)
     if "baseline" in given and is_live:
         raise BadInput("a live gate measures its baseline itself: leave --baseline out or name a result file")
     if all(it.flag in given for it in CANDIDATE):
@@ -100,11 +111,17 @@ def asked_gate(given: RawOptions, is_stored: bool, typed: tuple[str, ...]) -> As
     plans = (plan, _baseline(plan, given)) if is_contest else (plan,)
     for one in plans:
         check(one)
-    return AskedGate(limits, force, plans)
+    if why and (not is_contest or plan.work != INFERENCE):
+        raise BadInput(
+            "--why explains single inferences beside a baseline: give --baseline-model, without --feedback", "--why"
+        )
+    return AskedGate(limits, force, plans, why=why)
 
 
 def _under_load(given: RawOptions, limits: Limits, typed: tuple[str, ...], is_contest: bool) -> AskedGate:
     """A live gate of a load; `BadInput` for options that a load has not, or that exclude each other."""
+    if given.get(WHY.flag):
+        raise BadInput("--why explains single inferences, not a load", "--why")
     if "chain" in given:
         raise BadInput(f"{UNDER_LOAD.name} puts a load on one model: name it with --model", UNDER_LOAD.name)
     for it in options_of(*PLAN):
@@ -124,7 +141,7 @@ def _under_load(given: RawOptions, limits: Limits, typed: tuple[str, ...], is_co
 def _plan(given: RawOptions, limits: Limits, typed: tuple[str, ...]) -> Plan:
     """The candidate's plan: of a model, or of a chain; `BadInput` for what cannot be read, or what chains have not."""
     if "chain" not in given:
-        return plan_of(given["model"], given, typed, limits.needed())
+        return candidate_of(given["model"], given, typed, limits)
     from ortbench.suite import chain_file  # it reads files, which gates of models need not
 
     return chain_file.gated_plan_of(Path(given["chain"]), os.environ, given, typed, limits.needed())
@@ -147,7 +164,7 @@ def _refuse_live_options(given: RawOptions) -> None:
     """An option that says how to measure does nothing for a result that has been measured: `BadInput` where one was given."""
     for it in options_of(LoadPlan, (UNDER_LOAD,), *PLAN, OutputOptions):
         if it.only_live and it.flag in given:
-            reason = "says how to measure: it is for a live gate (--model), not for a result file"
+            reason = "applies to a live gate (--model), not to a stored result"
             raise BadInput(f"{it.name} {reason}", it.name)
 
 
@@ -164,8 +181,8 @@ class _Held:
     regressions: set[str]  # the names of the checks that found the candidate slower
 
 
-def gate_stored(result: Result, baseline: Result | None, limits: Limits, force: bool) -> Verdict:
-    """Hold a finished result against its limits and a baseline of an earlier run.
+def gate_stored(result: Result, baseline: Result | None, limits: Limits, force: bool, why: bool = False) -> Verdict:
+    """Hold a finished result against its limits and a baseline of an earlier run, and say `why` it differs from that.
 
     Raises:
         NotComparable: they were not measured on the same thing, and it was not forced.
@@ -176,7 +193,8 @@ def gate_stored(result: Result, baseline: Result | None, limits: Limits, force: 
     remarks = comparability([baseline, result], SIDES[::-1], force)
     checks = [*check_stored(result, baseline, limits), *check_alone(result, limits)]
     alike = not mismatches(baseline, result) and sameness(baseline, result) is not None
-    return Verdict([result, baseline], checks, remarks, alike=alike)
+    found = explain(baseline, result, limits.modes) if why else None
+    return Verdict([result, baseline], checks, remarks, alike=alike, why=found)
 
 
 def gate_live(
@@ -199,11 +217,40 @@ def gate_live(
         if again is None:
             return None
         checks = confirmed(checks, held.regressions, *again)
+    slower = [it.mode for it in checks if it.verdict == FAILED and it.name in held.regressions and it.mode]
     verdict = Verdict(results, checks, remarks, folder, alike)
+    can_tell = bool(results[1:]) and KINDS[results[0].kind].times_nodes and not verdict.failed
+    if can_tell and (bool(slower) if asked.why is None else asked.why):
+        verdict = _explained(verdict, asked, held.folders, slower, quiet, observer)
     if folder is not None:
         write_or_note(folder / "gate.json", verdict_json(verdict))
         write_or_note(folder / "gate.md", markdown(build_gate(verdict)))
     return verdict
+
+
+def _explained(
+    verdict: Verdict,
+    asked: AskedGate,
+    folders: Sequence[Path],
+    modes: Sequence[str],
+    quiet: bool,
+    observer: Observer | None,
+) -> Verdict:
+    """The verdict with what makes the difference, in the first of some modes; where that cannot be found, with why not."""
+    from ortbench.jobs.why import why_slower
+    from ortbench.report.run import write_run
+
+    try:
+        with ExitStack() as stack:
+            told = observed(stack, quiet, observer) or Observer()
+            why = why_slower(asked.plans, verdict.results, [*modes, *asked.limits.modes], told)
+    except (OrtbenchError, OSError, KeyboardInterrupt) as error:
+        reason = "it was interrupted" if isinstance(error, KeyboardInterrupt) else str(error)
+        return replace(verdict, remarks=[*verdict.remarks, f"which nodes make the difference is not known: {reason}"])
+    for result, folder in zip(verdict.results, folders, strict=False):
+        saves(folder)(result)
+        write_run(result, folder)
+    return replace(verdict, why=why)
 
 
 def _hold(asked: AskedGate, quiet: bool, observer: Observer | None, place: Place | None) -> _Held | None:
@@ -259,7 +306,7 @@ def check_stored_result(result: Path, asked: AskedGate, wanted: OutputOptions) -
     """Hold a result file against its limits and that of an earlier run, show the verdict; the exit code."""
     check_wanted(wanted)
     stored = None if asked.baseline is None else load(result_file(asked.baseline))
-    return _conclude(gate_stored(load(result_file(result)), stored, asked.limits, asked.force), wanted)
+    return _conclude(gate_stored(load(result_file(result)), stored, asked.limits, asked.force, bool(asked.why)), wanted)
 
 
 def measure_until_decided(asked: AskedGate, wanted: OutputOptions) -> int:
@@ -276,10 +323,11 @@ def _conclude(verdict: Verdict, wanted: OutputOptions) -> int:
     """Write and print a gate's verdict; its exit code."""
     from ortbench.report.exports.junit import outcomes_of_gate
 
-    outcomes = partial(outcomes_of_gate, verdict.results, verdict.checks)
+    why = verdict.why
+    outcomes = partial(outcomes_of_gate, verdict.results, verdict.checks, told_in_lines(why) if why else "")
     exports = Exports("ortbench gate", outcomes, verdict.results[:1])
     wrong = [*verdict.failed, *(f"{it.verdict}: {it.text}" for it in verdict.checks if it.verdict != PASSED)]
-    page = partial(page_of, verdict.results, SIDES[: len(verdict.results)], wrong)
+    page = partial(page_of, verdict.results, SIDES[: len(verdict.results)], wrong, why_parts(why) if why else ())
     publish(wanted, [build_gate(verdict)], partial(verdict_json, verdict), exports=exports, page=page)
     for line in verdict.failed:
         complain(line)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ortbench.measure.configuration import Configuration
     from ortbench.measure.experiment import Judge
     from ortbench.measure.load import LoadExperiment, LoadJudge
+    from ortbench.model.protocol import Opened, Prepared, Program
     from ortbench.model.result import Result
     from ortbench.model.timeline import Timeline
     from ortbench.plan.load_plan import LoadPlan
@@ -138,11 +139,18 @@ def measure(
 
     def begin(_: ExitStack, folder: Path | None, told: Observer | None) -> Bench | LoadExperiment:
         folders.extend(_folders(folder, names if len(plans) > 1 else ()))
+        if plans[0].start is not None:  # most commands have none, and would wait for it
+            from ortbench.measure.starts.bench import StartBench, StartSide
         for number, plan in enumerate(plans):
             save = saves(folders[number] if folders else None)
             timeline = Timeline() if traced else None
             worker, name = client if number == 0 else None, names[number] if names else None
-            sides.append(Configuration(plan, worker, save, name, timeline))
+            if plan.start is None:
+                sides.append(Configuration(plan, worker, save, name, timeline))
+            else:
+                sides.append(StartSide(plan, worker, save, name, write=_start_program))
+        if plans[0].start is not None:
+            return StartBench(sides, told, load_the_rest, judge, after_open)
         if load is None:
             return Bench(sides, told, load_the_rest, judge, after_open)
         from ortbench.measure.load import LoadExperiment  # most runs have none, and would wait for it
@@ -164,6 +172,13 @@ def measure(
         [("", side.result, side.timeline) for side in kept if side.timeline is not None],
         taken,
     )
+
+
+def _start_program(plan: Plan, opened: Opened, prepared: Prepared, found: Program) -> str:
+    """The program of a start: what `ortbench code` writes, which notes when each of its parts is done."""
+    from ortbench.report.programs.program import write
+
+    return write(plan, opened, prepared, found, plan.command).source
 
 
 def _finished(

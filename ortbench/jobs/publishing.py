@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ortbench.model.timeline import Timeline
     from ortbench.plan.output_options import OutputOptions
     from ortbench.report.exports.junit import Outcome
-    from ortbench.report.model import Report
+    from ortbench.report.model import Block, Report
 
 
 @dataclass(frozen=True)
@@ -68,11 +68,16 @@ def publish(
         write(wanted.html, page(), "--html")
 
 
-def page_of(results: Sequence[Result], names: Sequence[str], errors: Sequence[str] = ()) -> str:
+def page_of(
+    results: Sequence[Result],
+    names: Sequence[str],
+    errors: Sequence[str] = (),
+    before: Sequence[Sequence[Block]] = (),
+) -> str:
     """The page of results; see `ortbench.report.page.page.build_page`."""
     from ortbench.report.page.page import build_page
 
-    return build_page(results, names, errors)
+    return build_page(results, names, errors, before)
 
 
 def publish_results(
@@ -82,6 +87,7 @@ def publish_results(
     reports: Sequence[Report] | None = None,
     markdown: str | None = None,
     labels: Sequence[str] = (),
+    json: Callable[[], str] | None = None,
 ) -> int:
     """Publish what was measured on a model, whose file is called as it was typed; by default the one result. The exit code."""
     from ortbench.model.result_file import result_json
@@ -104,7 +110,7 @@ def publish_results(
     publish(
         wanted,
         [build(found.result, str(found.folder))] if reports is None else reports,
-        lambda: result_json(found.result),
+        json or (lambda: result_json(found.result)),
         markdown=markdown,
         exports=Exports(f"ortbench {found.result.kind or 'run'}", outcomes, found.results, labels),
         page=page,

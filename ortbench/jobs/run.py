@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,16 +26,27 @@ def run(plans: Sequence[Plan], wanted: OutputOptions) -> int:
     return publish_sides(found, plans, wanted)
 
 
-def publish_sides(found: Measured, plans: Sequence[Plan], wanted: OutputOptions) -> int:
-    """Write and show what came of plans, several side by side; the exit code."""
+def publish_sides(
+    found: Measured,
+    plans: Sequence[Plan],
+    wanted: OutputOptions,
+    before: Sequence[Report] = (),
+    json: Callable[[], str] | None = None,
+    only: Sequence[str] = (),
+) -> int:
+    """Write and show what came of plans, several side by side, behind other reports; the exit code. `json` gives what ``--json``
+    writes, by default the first result; `only` these metrics are compared, if any."""
     model = plans[0].model
     if len(plans) == 1:
-        return publish_results(found, model, wanted)
+        from ortbench.report.run import build
+
+        reports = [*before, build(found.result, str(found.folder))]
+        return publish_results(found, model, wanted, reports, json=json)
     by_ep = differ_by_ep(plans)
-    reports, text = _side_by_side(found, by_ep, wanted.verbose)
+    reports, text = _side_by_side(found, by_ep, wanted.verbose, only)
     told_apart = by_ep and len({result.target["ep"] for result in found.results}) == len(found.results)
     labels = [] if told_apart else found.names  # an EP is in every label already
-    return publish_results(found, model, wanted, reports, text, labels)
+    return publish_results(found, model, wanted, [*before, *reports], text, labels, json)
 
 
 def measured(
@@ -62,14 +73,16 @@ def measured(
             attach(results, out or Path(), bandwidth)
 
     names = side_names(plans) if len(plans) > 1 else ()
-    place = new_place(out, plans)
+    place = new_place(out, plans, "" if plans[0].start is None else "start")
     return measure(plans, place, names, after_open=when_open, quiet=quiet, traced=traced, observer=observer)
 
 
-def _side_by_side(found: Measured, each: bool, verbose: bool) -> tuple[list[Report], str]:
+def _side_by_side(found: Measured, each: bool, verbose: bool, only: Sequence[str]) -> tuple[list[Report], str]:
     """Several configurations in one table, behind `each` by itself, which settings of one EP do not need; and the Markdown
     of all, in which the table comes first.
     """
+    from ortbench.analysis.comparing.series import Selection
+    from ortbench.model.metric_names import parse_metric
     from ortbench.report import comparison, run
     from ortbench.report.markdown import markdown
 
@@ -81,7 +94,8 @@ def _side_by_side(found: Measured, each: bool, verbose: bool) -> tuple[list[Repo
     if len(results) == 1:
         return reports, "\n".join(texts)
     same = parse_share(SAME, "--equivalence-margin")
-    compared = comparison.build_sides(results, found.names, same, None if each else str(parent))
+    chosen = Selection(metrics=tuple(map(parse_metric, only)))
+    compared = comparison.build_sides(results, found.names, same, None if each else str(parent), chosen)
     texts[0] = markdown(compared, verbose)
     write_or_note(parent / "comparison.md", texts[0])
     return [*(reports if each else ()), compared], "\n".join(texts)

@@ -1,13 +1,18 @@
-"""Runs, loops and chains: modes of one configuration, or of several whose blocks alternate, and what is asked for besides."""
+"""Runs, loops and chains: modes of one configuration, or of several whose blocks alternate, and what is asked for besides; and
+races, in which configurations are dropped."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import NamedTuple
+from statistics import median
+from typing import ClassVar, NamedTuple
 
+from ortbench.analysis.comparing.elimination import Elimination
 from ortbench.analysis.estimates import Row
+from ortbench.analysis.tuning import GOALS
 from ortbench.core.errors import OrtbenchError
 from ortbench.measure.configuration import Configuration
 from ortbench.measure.describe import describe_gpus
@@ -21,6 +26,7 @@ from ortbench.model.modes import LATENCY
 from ortbench.model.protocol import Samples
 from ortbench.model.result import FAILED, Result
 from ortbench.model.schema import Stopped
+from ortbench.model.tuning import Ratio
 from ortbench.plan.plan import Observer
 
 
@@ -36,6 +42,7 @@ class Bench(Experiment[Series]):
     modes before the budget is spent, every configuration must open."""
 
     per = "mode"  # what a series is, in words
+    _kind_of_schedule: ClassVar[type[Schedule[Series]]] = Schedule
 
     def __init__(
         self,
@@ -182,8 +189,8 @@ class Bench(Experiment[Series]):
         most = max(1, MAX_SAMPLES // plan.work.count)  # each step or stage is a sample
         rule = StopRule(round(plan.loop.duration_s * 1e9), plan.loop.precision, plan.loop.iterations, most, self.per)
         if self._judge is None:
-            return Schedule(estimates, rule, plan.inputs.seed)
-        return Schedule(estimates, rule, plan.inputs.seed, self._end_decided, _evened)
+            return self._kind_of_schedule(estimates, rule, plan.inputs.seed)
+        return self._kind_of_schedule(estimates, rule, plan.inputs.seed, self._end_decided, _evened)
 
     def _end_decided(self, schedule: Schedule[Series]) -> None:
         assert self._judge is not None
@@ -204,6 +211,61 @@ class Bench(Experiment[Series]):
                 side.say_downsampled(thinning.every)
         elif block.round % thinning.every:
             self._sides[block.series.side].drop_timed_block()
+
+
+class RaceBench(Bench):
+    """Measures the one mode that all configurations have; one that does not open, or gives other outputs than the first, is left
+    out.
+
+    Args:
+        alpha: the chance that the best one for a goal is dropped.
+        ends: when the time is up, by `time.monotonic`.
+
+    Attributes:
+        memory: of each configuration the resident set of its worker when all was measured, bytes.
+    """
+
+    def __init__(
+        self, sides: Sequence[Configuration], alpha: float, ends: float, observer: Observer | None = None
+    ) -> None:
+        super().__init__(sides, observer)
+        self._alpha, self._ends = alpha, ends
+        self.memory: dict[str, int] = {}
+        self.elimination = Elimination([], GOALS, alpha)
+
+    def _schedule(self, estimates: Estimates[Series]) -> Schedule[Series]:
+        self.elimination = Elimination([self._sides[it.side].name for it in estimates], GOALS, self._alpha)
+        plan = self._sides[0].plan
+        rule = StopRule(round(plan.loop.duration_s * 1e9), None, per="configuration")
+        return Schedule(estimates, rule, plan.inputs.seed, self._drop)
+
+    def _drop(self, schedule: Schedule[Series]) -> None:
+        self.elimination.look()
+        is_over = time.monotonic() > self._ends
+        for series in self._series():
+            if is_over or not self.elimination.wants(self._sides[series.side].name):
+                schedule.remove(series)
+
+    def _add(self, block: Block[Series], answer: Samples) -> None:
+        super()._add(block, answer)
+        side = self._sides[block.series.side]
+        for goal, samples in side.streams(block.series.mode, block, answer).items():
+            if goal in GOALS:
+                self.elimination.add(side.name, goal, block.round, median(samples))
+
+    def _after_blocks(self) -> None:
+        import psutil  # what most runs can do without
+
+        self.memory = {side.name: psutil.Process(side.worker.pid).memory_info().rss for side in self._sides}
+
+    def ratio(self, goal: str, over: str, under: str) -> Ratio | None:
+        """Two configurations, as a search takes it."""
+        found = self.elimination.ratio(goal, over, under)
+        return None if found is None else Ratio(ratio=found.ratio, low=found.low, high=found.high, rounds=found.rounds)
+
+    def left(self, name: str) -> list[str]:
+        """The goals that a configuration can be the best for."""
+        return [goal for goal in GOALS if name in self.elimination.left(goal)]
 
 
 def _evened(estimates: Estimates[Series]) -> Estimates[Series]:

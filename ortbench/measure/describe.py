@@ -16,6 +16,7 @@ from ortbench.analysis.freed import problem as outputs_differ
 from ortbench.analysis.freed import sentence as told_of_freed
 from ortbench.analysis.items import items_of
 from ortbench.analysis.nodes.node_shares import nodes_stay
+from ortbench.analysis.outputs import EXPECTED, put, told
 from ortbench.analysis.throttling import leave_out, sentence, throttled
 from ortbench.core.ep_names import is_nvidia
 from ortbench.core.errors import BadInput, BenchmarkFailed
@@ -76,8 +77,10 @@ def describe(result: Result, plan: Plan, machine: Machine, sha256: str, run_id: 
         "engine_cache": opened["engine_cache"],
         "first_inference_ns": opened["first_inference_ns"],
         "seed": plan.inputs.seed,
-        "expected_outputs": opened["expected"],
+        "expected_outputs": bool(opened["expected"]),
     }
+    if isinstance(held := opened["expected"], dict):
+        put(result, told(EXPECTED, held, [opened["ep"]]))
     for note in opened["notes"]:
         result.warn(note["code"], note["message"])
     if opened["guessed_dims"]:

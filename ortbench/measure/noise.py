@@ -230,10 +230,20 @@ class Meter:
         self._blocks: dict[Hashable, list[list[int]]] = {}
         self._counts: dict[Hashable, int] = {}
         self._every: dict[Hashable, int] = {}
+        self._ended_ns = 0  # CPU time of processes that were blocks
 
     def begin(self, pids: Sequence[int]) -> Waits | None:
         """Before a block of some workers."""
-        return self._source.waits(pids, begin=True)
+        return self._source.waits(pids, begin=True) if pids else None
+
+    def add_process(
+        self, whose: Hashable, round: int, start_ns: int, took_ns: int, cpu_ns: int, waits: Sequence[int] | None
+    ) -> None:
+        """After a block that was a process of its own, which has ended: its CPU time, and what the system counted of its first thread:
+        CPU time, time on the run queue, how often it got a CPU."""
+        self._ended_ns += cpu_ns
+        if waits is not None:
+            self._add(whose, [round, start_ns, took_ns, waits[1], 0, 1, waits[2]])
 
     def end(
         self, whose: Hashable, pids: Sequence[int], before: Waits | None, round: int, start_ns: int, switches: int = 0
@@ -265,7 +275,8 @@ class Meter:
         """Read the whole machine where the last reading is a second old, or in any case."""
         if not now and self._read and time.perf_counter_ns() - self._read[-1][0].at_ns < self._period_ns:
             return
-        self._read.append((self._source.counters(process.running()), self.on_gpu()))
+        counters = self._source.counters(process.running())
+        self._read.append((counters._replace(own_ns=counters.own_ns + self._ended_ns), self.on_gpu()))
         if len(self._read) > _MOST_READINGS:
             self._read, self._period_ns = self._read[::2], 2 * self._period_ns
 

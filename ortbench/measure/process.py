@@ -375,7 +375,7 @@ def freed_model(model: str, target: Target, inputs: Inputs, timeout_s: float) ->
     key = (str(Path(model).resolve()), there.st_mtime_ns, there.st_size, repr(target))
     if key not in _freed:
         made: FreedCopy = ask_once(
-            timeout_s, None, "free_dims", model=model, dims=target.free_dims, folder=_own_folder()
+            timeout_s, None, "free_dims", model=model, dims=target.free_dims, folder=own_folder()
         )
         if target.python is not None and inputs.index_sizes is None:
             inputs = replace(inputs, index_sizes=_index_sizes(model, timeout_s))
@@ -385,7 +385,7 @@ def freed_model(model: str, target: Target, inputs: Inputs, timeout_s: float) ->
     return _freed[key]
 
 
-def _own_folder() -> str:
+def own_folder() -> str:
     """A folder that goes with this process."""
     try:
         folder = tempfile.TemporaryDirectory(prefix="ortbench-", ignore_cleanup_errors=True)

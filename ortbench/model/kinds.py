@@ -6,6 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from ortbench.model.metrics import LATENCY, NAME, Figure, figure
+from ortbench.model.modes import SECOND_INFERENCE, START_MEMORY, START_PARTS, WHOLE_START
 
 
 @dataclass(frozen=True)
@@ -185,6 +186,19 @@ BANDWIDTH = Kind(
     target_keys=("copy_sync",),
     every_axis=True,
 )  # fmt: skip
+START = Kind(
+    "start", "starts", "start",
+    (View(
+        compared=_figures(WHOLE_START, *START_PARTS, SECOND_INFERENCE, START_MEMORY),
+        several=_figures(WHOLE_START, "start.session", START_MEMORY), gated=_figures(WHOLE_START), history=_figures(WHOLE_START),
+        columns=(_tails(WHOLE_START), (f"{WHOLE_START}.n",), START_PARTS, (SECOND_INFERENCE, START_MEMORY)),
+    ),),
+    charts=("starts", "distribution", "drift"),
+    advice=("placement", "start", "engine"),
+    checks=("require-mode", "max-cpu-nodes"),
+    derives_copies=False,
+    needed=(*RUN.needed, "start"),
+)  # fmt: skip
 
-KINDS = {it.key: it for it in (RUN, LOOP, CHAIN, LOAD, SWEEP, BANDWIDTH)}
+KINDS = {it.key: it for it in (RUN, LOOP, CHAIN, LOAD, SWEEP, BANDWIDTH, START)}
 AXES = {axis.name: axis for kind in KINDS.values() for axis in kind.axes}

@@ -147,6 +147,8 @@ def _unknown(part: str, mode: str | None, longer: str) -> str:
     called = {also.lower(): it.key for it in METRICS.values() for also in it.also}
     names = [*(() if mode else ALL_MODES), *METRICS, *FAMILIES, *GATED]
     near = [called[part.lower()]] if part.lower() in called else _nearest(part, names)
+    dotted = [name for name in _nearest(longer, names) if "." in name] if "." in longer else []
+    near = dotted[:1] if len(near) > 1 and dotted else near
     near = near or [name for name in names if part and name.startswith(part)][:2] or _nearest(longer, names)
     what = "metric" if mode else "mode, metric or statistic"
     return f"there is no {what} {part!r}; " + (

@@ -84,7 +84,9 @@ POWER = Unit("W", "_w", "power", partial(units.digits, most=2), "W")
 INFERENCES_PER_J, ITEMS_PER_J = (_rate(symbol, "efficiency", "") for symbol in ("inf/J", "items/J"))
 SHARE = Unit("1", "", "share", _percent)
 RATIO = Unit("1", "", "ratio", _times)
+SIMILARITY = Unit("1", "", "similarity", partial(_fixed, decimals=5))
 INDEX = Unit("1", "", "index", units.digits)
+NUMBER = Unit("1", "", "value", units.digits)
 COUNT = Unit("1", "", "count", units.digits, least=0.01)
 CORES = Unit("cores", "_cores", "cores", units.digits, "cores")
 CLOCK = Unit("MHz", "_mhz", "clock", partial(_fixed, decimals=0), "MHz")
@@ -171,6 +173,11 @@ def _value(key: str, title: str, unit: Unit, better: Better, meaning: str, *also
     return Metric(key, title, unit, better, Group.TIME, meaning, also=also)
 
 
+def _of_starts(*entries: Metric) -> list[Metric]:
+    """Metrics of a whole process, whose keys say so and which no mode has."""
+    return _metrics(Group.TIME, "start.md", *(replace(it, of_mode=False) for it in entries))
+
+
 _CATALOGUE = [
     *_metrics(
         Group.TIME, "",
@@ -238,10 +245,16 @@ _CATALOGUE = [
         _value("switching_cost", "switching cost", TIME, "lower",
             "Time by which a call takes longer because the call before had another shape.", "adds/call"),
     ),
-    *_metrics(
-        Group.TIME, "",
-        replace(_value("start.ready", "time to ready", TIME, "lower",
-            "Time from the start of the process to the outputs of its first inference."), of_mode=False),
+    *_of_starts(
+        _samples("start.ready", "time to ready", "Time from the start of a process to the outputs of its first inference.", "cold start", "startup", "start-up"),
+        _samples("start.interpreter", "interpreter", "Time from the start of a process to the first statement of its program."),
+        _samples("start.import", "import", "Time in which a program imports onnxruntime and numpy."),
+        _samples("start.ep_load", "EP load", "Time in which a program registers the library of a plugin EP and looks for its device. Built-in EPs load with the session."),
+        _samples("start.session", "session", "Time in which a program creates the session: the model is loaded, optimised, compiled and initialised.", "session creation"),
+        _samples("start.inputs", "inputs", "Time in which a program reads its inputs from files."),
+        _samples("start.first_inference", "1st inference", "Time of the first inference of a process."),
+        _samples("start.second_inference", "2nd inference", "Time of the second inference of a process. It is no part of the time to ready."),
+        _samples("start.memory", "peak memory", "Resident set of a process at its peak, after two inferences.", unit=SIZE),
     ),
     *_metrics(
         Group.COPIES, "",
@@ -346,8 +359,16 @@ _CATALOGUE = [
     ),
     *_metrics(
         Group.OUTPUTS, "",
-        replace(_value("outputs.sqnr", "output SQNR", DECIBEL, "higher",
-            "Signal to quantization noise ratio of the outputs, compared with those of the baseline."), of_mode=False),
+        replace(_value("outputs.max_error", "max error", NUMBER, "lower",
+            "The largest absolute difference of an output from the one that it is compared with."), of_mode=False),
+        replace(_value("outputs.mean_error", "mean error", NUMBER, "lower",
+            "The mean absolute difference of an output from the one that it is compared with."), of_mode=False),
+        replace(_value("outputs.sqnr", "SQNR", DECIBEL, "higher",
+            "Signal to quantization noise ratio of the outputs, compared with those of the baseline.", "output SQNR"), of_mode=False),
+        replace(_value("outputs.cosine", "cosine", SIMILARITY, "higher",
+            "Cosine similarity of an output and the one that it is compared with: 1 where both point the same way."), of_mode=False),
+        replace(_value("outputs.top1", "top-1", SHARE, "higher",
+            "The share of rows of scores in which the largest score is the same one.", "top-1 agreement"), of_mode=False),
     ),
 ]  # fmt: skip
 

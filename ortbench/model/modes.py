@@ -23,6 +23,21 @@ LOOP_PHASES = (STEP, WHOLE_LOOP)
 # What is timed of a chain: all stages of all chains, one after the other; `stage_phase` is one of them. A whole chain is what
 # its latency is.
 STAGE, WHOLE_CHAIN = "stage", "chain"
+# What is timed of a start, a fresh process: its parts in their order, which add up to the whole. The whole is what its latency is.
+WHOLE_START, SECOND_INFERENCE, START_MEMORY = "start.ready", "start.second_inference", "start.memory"
+START_PARTS = (
+    "start.interpreter",
+    "start.import",
+    "start.ep_load",
+    "start.session",
+    "start.inputs",
+    "start.first_inference",
+)
+WHOLES = (
+    WHOLE_LOOP,
+    WHOLE_CHAIN,
+    WHOLE_START,
+)  # what the latency of a unit of work is called that is more than an inference
 # What the host takes: no parts of an inference, and timed in the blocks of another phase, see `comes_with`.
 ENQUEUE, CPU_TIME = "enqueue", "cpu_time"
 COSTS = (ENQUEUE, *PER_BLOCK)

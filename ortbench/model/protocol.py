@@ -29,6 +29,7 @@ from ortbench.model.schema import (
     NodeMemory,
     Nodes,
     Once,
+    OutputDistance,
     Place,
     Placement,
     Places,
@@ -76,7 +77,7 @@ class Opened(OpenedEp):
     inputs: list[Tensor]
     outputs: list[Tensor]
     guessed_dims: list[str]
-    expected: bool
+    expected: HeldOutputs | bool  # the outputs beside the expected ones; of a loop and a chain whether there were some
     session_ns: int
     engine_cache: EngineCache | None
     first_inference_ns: int
@@ -194,7 +195,7 @@ class FreedCopy(TypedDict):
 
 
 class Saved(TypedDict):
-    """``save_outputs``: whether they could be."""
+    """``save_inputs``, ``save_outputs``: whether they could be."""
 
     saved: bool
 
@@ -206,9 +207,12 @@ class Held(TypedDict):
 
 
 class HeldOutputs(Held):
-    """``hold_outputs``: also the largest difference by the output's largest value, None where nobody can tell."""
+    """``hold_outputs``: also the largest difference beyond the tolerances by the output's largest value, None where nobody can tell;
+    the tolerance that ``accepts`` the first; and how far each output is from the other."""
 
     relative: float | None
+    accepts: str | None
+    distances: list[OutputDistance]
 
 
 class Finished(Held):

@@ -8,12 +8,14 @@ and sides; null where nothing was timed, absent from older files), ``warnings``,
 ``nodes`` (null without ``--measure-nodes``), ``link``, null where no bandwidth sweep of the same device was found, ``note``
 (null without ``--note``), ``name`` (that of ``--name`` or of a suite's case, else null), ``items``, null where nobody
 says how many a run has, ``throttled``, null where the GPU was not throttled, and ``noise``, what else the machine did, absent
-where that is not known; ``axes`` are what its cases differ in besides the mode.
+where that is not known; ``outputs``, how far they are from those of others, absent where they were compared with none;
+``axes`` are what its cases differ in besides the mode.
 
 That of a loop also has ``kind``, which is ``loop``, and ``loop``; that of a chain ``kind``, which is ``chain``, and ``chain``;
 that of a load ``kind``, which is ``load``, ``load`` (how it was put on), ``knee`` (by mode) and ``slo``, and its ``cases`` are
 first of one client alone, back to back, without a ``point``, then one for each mode and load point; that of a sweep ``kind``,
-which is ``sweep``, ``sweep``, ``shapes`` (see `Point`), ``switching`` and ``best``. That of a bandwidth curve, whose ``kind`` is
+which is ``sweep``, ``sweep``, ``shapes`` (see `Point`), ``switching`` and ``best``; that of starts ``kind``, which is ``start``,
+and ``start``. That of a bandwidth curve, whose ``kind`` is
 ``bandwidth``, has no ``model`` and ``placement`` (see `ortbench.analysis.bandwidth`). The keys of each part are in
 `ortbench.model.schema`. Durations are integer nanoseconds, sizes bytes.
 """
@@ -26,7 +28,7 @@ from typing import Any, Final, Literal
 
 from ortbench.core.parts import SOMETIMES
 from ortbench.core.stats import Metric, Stats, Value
-from ortbench.model.modes import BYTES_D2H, BYTES_H2D, LATENCY, WHOLE_CHAIN, WHOLE_LOOP, stage_in
+from ortbench.model.modes import BYTES_D2H, BYTES_H2D, LATENCY, WHOLES, stage_in
 from ortbench.model.schema import (
     Axis,
     Best,
@@ -50,12 +52,14 @@ from ortbench.model.schema import (
     MachineNoise,
     Model,
     Nodes,
+    OutputsCompared,
     Placement,
     Places,
     Recorded,
     Setup,
     Slo,
     StageBytes,
+    Start,
     Stopped,
     Sweep,
     Switching,
@@ -65,7 +69,7 @@ from ortbench.model.schema import (
     Tool,
     Warned,
 )
-from ortbench.model.unit_of_work import INFERENCE, ChainWork, LoopWork, Work
+from ortbench.model.unit_of_work import INFERENCE, ChainWork, LoopWork, StartWork, Work
 
 SCHEMA_VERSION = 2
 
@@ -74,8 +78,8 @@ OK: Final = "ok"
 UNSUPPORTED: Final = "unsupported"
 FAILED: Final = "failed"
 NOT_MEASURED: Final = "not_measured"  # a load point of a load that was ended before its turn came
-# Kinds: of single inferences, of a loop, a chain, a load, a sweep, a bandwidth curve.
-RUN, LOOP, CHAIN, LOAD, SWEEP, BANDWIDTH = "run", "loop", "chain", "load", "sweep", "bandwidth"
+# Kinds: of single inferences, of a loop, a chain, a load, a sweep, a bandwidth curve, starts.
+RUN, LOOP, CHAIN, LOAD, SWEEP, BANDWIDTH, START = "run", "loop", "chain", "load", "sweep", "bandwidth", "start"
 
 
 @dataclass
@@ -150,8 +154,8 @@ class Case:
 
     @property
     def whole(self) -> str:
-        """What its latency is of: ``loop``, ``chain``, or ``latency`` where it is an inference."""
-        return next((whole for whole in (WHOLE_LOOP, WHOLE_CHAIN) if whole in self.metrics), LATENCY)
+        """What its latency is of: ``loop``, ``chain``, ``start.ready``, or ``latency`` where it is an inference."""
+        return next((whole for whole in WHOLES if whole in self.metrics), LATENCY)
 
     @property
     def bytes_h2d(self) -> int | None:
@@ -271,6 +275,7 @@ class Result:
     items: Items | None = None
     throttled: Throttled | None = None
     noise: MachineNoise | None = field(default=None, metadata=SOMETIMES)
+    outputs: list[OutputsCompared] | None = field(default=None, metadata=SOMETIMES)
     kind: str = RUN
     axes: list[Axis] = field(default_factory=list)
     loop: Loop | None = None
@@ -282,11 +287,12 @@ class Result:
     shapes: list[Point] = field(default_factory=list)
     switching: list[Switching] | None = None
     best: Best | None = None
+    start: Start | None = None
     schema_version: int = SCHEMA_VERSION
 
     @property
     def part(self) -> Any:
-        """What only results of its kind have: `loop`, `chain`, `load` or `sweep`; None where that is nothing."""
+        """What only results of its kind have: `loop`, `chain`, `load`, `sweep` or `start`; None where that is nothing."""
         return getattr(self, self.kind, None)
 
     def at_point(self, point: Mapping[str, int | float | str] = NOWHERE) -> list[Case]:
@@ -318,6 +324,7 @@ def work_of(result: Result) -> Work:
 _WORKS: dict[str, Callable[[Any], Work]] = {
     LOOP: lambda loop: LoopWork(steps=loop["steps"]),
     CHAIN: lambda chain: ChainWork(stages=tuple(stage["name"] for stage in chain["stages"])),
+    START: lambda _: StartWork(),
 }
 
 

@@ -42,6 +42,38 @@ class Stopped(TypedDict):
     message: NotRequired[str]
 
 
+# Outputs
+
+
+class OutputDistance(TypedDict):
+    """How far an output is from the one that it is compared with: largest and mean absolute error, signal to quantization noise
+    ratio in dB, cosine similarity, and the share of rows of scores with the same largest one; None where there is none."""
+
+    name: str
+    max_error: float | None
+    mean_error: float | None
+    sqnr: float | None
+    cosine: float | None
+    top1: float | None
+
+
+class Doubt(TypedDict):
+    """That outputs differ by a lower precision which an EP is likely to have chosen: which EP, and what mends it."""
+
+    ep: str
+    mends: str
+
+
+class OutputsCompared(TypedDict):
+    """The outputs of a configuration beside those of another one, or the expected ones: ``differs`` says what differs beyond the
+    tolerances; ``doubt``: the figures of the result are left out of ratios and gates."""
+
+    against: str
+    differs: str | None
+    doubt: Doubt | None
+    distances: list[OutputDistance]
+
+
 # The machine
 
 
@@ -491,6 +523,19 @@ class Sweep(TypedDict):
     slo: dict[str, int] | None
 
 
+class Start(TypedDict):
+    """How processes were started: ``program``, what each ran; ``launch_ns``, the median time in which ortbench had the system
+    make the process, which is inside of ``start.interpreter``; ``file_cache`` and ``compile_cache`` (null where the EP kept nothing)
+    as they were asked for; ``cached``, the median share of the model's files that was in the system's cache right before a start, null
+    where the system does not tell."""
+
+    program: str
+    launch_ns: int
+    file_cache: str
+    compile_cache: str | None
+    cached: float | None
+
+
 class SwitchedShape(TypedDict):
     """A shape (its name) in calls that change shapes, against its calls alone: medians in ns, how many times as long the former
     take and the 95 % interval of that, null with too few rounds; ``samples``: of both ways, in order, ``calls`` of each round."""
@@ -882,12 +927,49 @@ class InnerCopies(TypedDict):
     problem: str | None
 
 
+class ProfiledNode(TypedDict):
+    """A node that ran, one before those inside it (``inside``: an index).
+
+    ``of``: the model's nodes that it was made of, none of what ONNX Runtime put in; ``inputs`` and ``outputs``: tensors by their
+    names in the graph that ran, None where that is not known; ``reads`` and ``gives``: types and shapes, such as ``float[8,4]``.
+    """
+
+    name: str
+    op: str
+    ep: str
+    of: list[str]
+    inputs: list[str] | None
+    outputs: list[str] | None
+    reads: list[str]
+    gives: list[str]
+    inside: int | None
+    ns: list[int]  # in each round
+
+
+class WeightsOfType(TypedDict):
+    """The initializers of a type."""
+
+    type: str
+    count: int
+    bytes: int
+
+
+class ModelContent(TypedDict):
+    """What a model's file has: how many nodes of each operator, opsets by domain, initializers by type."""
+
+    operators: dict[str, int]
+    opsets: dict[str, int]
+    weights: list[WeightsOfType]
+
+
 class Nodes(InnerCopies):
     """What ONNX Runtime's profile of some runs after the measurement says.
 
     Its times are the host's, profiling has slowed them, and on an EP that works asynchronously a node's time is that of
     its launch: they are shares and hints, and nothing of them is in any case. Medians over the runs: ``ns`` in a run,
     ``share`` of a run. ``runs``: how many; ``run_ns``: one of them; ``outside_ns``: what of a run is in no node.
+    ``each`` are all nodes, ``rounds_ns`` a run in each round: one run, or what of several runs in a row lies in the middle.
+    ``content`` is of the model's file, where it can be read.
     """
 
     runs: int
@@ -895,6 +977,9 @@ class Nodes(InnerCopies):
     outside_ns: int
     operators: list[OperatorTime]
     eps: list[EpTime]
+    each: NotRequired[list[ProfiledNode]]
+    rounds_ns: NotRequired[list[int]]
+    content: NotRequired[ModelContent]
 
 
 # The link

@@ -39,6 +39,10 @@ OF_LOOP = (
     Setting("keep", "kept on the device", "keep", ()),
     Setting("resident", "copied once", "resident", ()),
 )
+OF_START = (
+    Setting("file_cache", "file cache", "file-cache", "warm"),
+    Setting("compile_cache", "compile cache", "compile-cache"),
+)
 
 
 def typed(settings: Iterable[Setting], recorded: Mapping[str, Any]) -> list[str]:

@@ -11,10 +11,14 @@ from ortbench.model.modes import (
     COSTS,
     LATENCY,
     LOOP_PHASES,
+    SECOND_INFERENCE,
     STAGE,
+    START_MEMORY,
+    START_PARTS,
     STEP,
     WHOLE_CHAIN,
     WHOLE_LOOP,
+    WHOLE_START,
     mode_of,
     stage_in,
     stage_phase,
@@ -77,7 +81,7 @@ class _OfParts(Work):
         return (LATENCY, *self.parts, *PER_BLOCK)
 
     def lacks(self, metric: str) -> str:
-        return "" if metric in self.phases("") else f"{self.name} has {', '.join((*self.parts, *PER_BLOCK))} only"
+        return "" if metric in self.phases("") else f"{self.name} has {', '.join(self.phases('')[1:])} only"
 
 
 class LoopWork(_OfParts):
@@ -122,6 +126,21 @@ class ChainWork(_OfParts):
     def part_at(self, index: int) -> tuple[str, dict[str, Any]]:
         number = index % self.count
         return self.stages[number], {STAGE: number, "iteration": index // self.count}
+
+
+class StartWork(_OfParts):
+    """A start: a fresh process, from before it exists to its second inference."""
+
+    kind = "start"
+    whole = WHOLE_START
+    name = "a start"
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        return (WHOLE_START, *START_PARTS, SECOND_INFERENCE, START_MEMORY)
+
+    def phases(self, mode: str) -> tuple[str, ...]:
+        return (LATENCY, *self.parts)
 
 
 INFERENCE = Work()

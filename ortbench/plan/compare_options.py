@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ortbench.core.errors import BadInput
 from ortbench.model.metric_names import MetricName, parse_metric
+from ortbench.model.metrics import METRICS as METRICS_KNOWN
+from ortbench.model.metrics import Group
 from ortbench.model.modes import ALL_MODES, EVERY, named_modes, no_such
-from ortbench.plan.option_types import SHARE, TEXTS, OptionType
-from ortbench.plan.options import OTHERS, Option, RawOptions
+from ortbench.plan.option_types import SHARE, SWITCH, TEXTS, Entries, OptionType, table_of
+from ortbench.plan.options import LIMIT, OTHERS, Option, RawOptions
+from ortbench.plan.parsing import parse_share
 from ortbench.plan.plan import SAME
 
 
@@ -18,6 +22,32 @@ def _metrics(given: Sequence[str], option: str) -> tuple[MetricName, ...]:
 
 
 METRICS: OptionType = TEXTS._replace(example='"device-tensors.latency.median" or a list', parse=_metrics)
+
+
+def _figure(name: str, text: str, option: str) -> float:
+    """What a metric of the outputs is limited to."""
+    if name not in _OF_OUTPUTS:
+        raise BadInput(f"{option} {name}: choose from {', '.join(_OF_OUTPUTS)}", option)
+    if name == _TOP1:
+        return parse_share(text, f"{option} {name}")
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise BadInput(f"{option} {name}={text}: write a number, such as {option} outputs.sqnr=30", option)
+    return value
+
+
+def _figure_text(name: str, value: Any, option: str) -> str:
+    if not isinstance(value, (int, float, str)) or isinstance(value, bool):
+        raise BadInput("must be a number")
+    return str(value)
+
+
+_TOP1 = "outputs.top1"
+_OF_OUTPUTS = tuple(it.key for it in METRICS_KNOWN.values() if it.group is Group.OUTPUTS)
+FIGURES = table_of(Entries("METRIC=X", _figure, _figure_text), '{"outputs.sqnr" = 30}', "float | str")
 _SAME = Option(
     "equivalence-margin",
     "P",
@@ -28,6 +58,16 @@ _SAME = Option(
     commands=("compare", "history"),
     suite=False,
     per={"history": {"help": "Call changes up to this the same."}},
+)
+WHY = Option(
+    "why",
+    "",
+    "Explain the difference by the nodes that changed.",
+    LIMIT,
+    SWITCH,
+    commands=("gate", "compare"),
+    common=("gate", "compare"),
+    suite=False,
 )
 COMPARED = (
     Option(

@@ -17,6 +17,7 @@ from ortbench.plan.bandwidth_plan import CopyPlan
 from ortbench.plan.list_syntax import alone
 from ortbench.plan.options import Option, RawOptions, declared, options_of
 from ortbench.plan.plan import PLAN, Loop, Plan
+from ortbench.plan.start_plan import Starts
 from ortbench.plan.target import Inputs, Target
 
 MAX_SIDES = 16  # each is a process with a session of its own, and gets its turn in every round
@@ -159,7 +160,8 @@ def _settings(plan: Plan, ep: str, several_eps: bool) -> Iterator[tuple[str, Any
     Where there are several EPs, what is for one of them alone goes without saying.
     """
     yield "ep", ep
-    for owner, values in ((Target, plan.target), (Inputs, plan.inputs), (Loop, plan.loop), (Plan, plan)):
+    owners = ((Target, plan.target), (Inputs, plan.inputs), (Starts, plan.start), (Loop, plan.loop), (Plan, plan))
+    for owner, values in ((owner, values) for owner, values in owners if values is not None):
         for field, it in declared(owner).items():
             value = getattr(values, field)
             if it.flag in ("ep", "ep-library") or (several_eps and it.of_ep):

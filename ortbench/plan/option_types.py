@@ -216,7 +216,7 @@ def _place(given: str, option: str) -> Path:
     return Path(given)
 
 
-def _table(entries: Entries, example: str, value: str) -> OptionType:
+def table_of(entries: Entries, example: str, value: str) -> OptionType:
     return OptionType(example, _no_table, repeatable=True, entries=entries, python=f"Mapping[str, {value}]")
 
 
@@ -242,23 +242,23 @@ MODE_NAMES = OptionType('"cpu-tensors" or a list', _mode_texts, _mode_names, rep
 MODES_ALONE = MODE_NAMES._replace(data=texts_of, parse=_modes)
 ONE_MODE = OptionType('"cpu-tensors"', text_of, _one_mode)
 PAIRINGS = OptionType('"out=in" or a list', texts_of, parse_pairings, repeatable=True, python="Texts")
-PAIRS = _table(Entries(_PAIR, _as_text, _pair), '{key = "value"}', "str | float")
+PAIRS = table_of(Entries(_PAIR, _as_text, _pair), '{key = "value"}', "str | float")
 # The name of a dimension may be a sum itself, as exporters write them: only the last = divides.
-DIMS = _table(Entries(_PAIR, parse_dim, _sizes, last=True), '{name = 8} or {name = "other+1"}', "int | str")
-FREED = _table(
+DIMS = table_of(Entries(_PAIR, parse_dim, _sizes, last=True), '{name = 8} or {name = "other+1"}', "int | str")
+FREED = table_of(
     Entries("input:axis=name", parse_freed, lambda name, value, option: text_of(value), last=True),
     '{"image:0" = "batch"}',
     "str",
 )
-LENGTHS = _table(Entries(_PAIR, parse_length, _sizes), "{name = 8}", "int")
-SHAPES = _table(
+LENGTHS = table_of(Entries(_PAIR, parse_length, _sizes), "{name = 8}", "int")
+SHAPES = table_of(
     Entries("name:1x3x224x224", parse_shape, _shape, ":", last=True),
     '{name = "1x3"} or {name = [1, 3]}',
     "str | Sequence[int]",
 )
-RANGES = _table(Entries("name:low,high", parse_range, _range, ":", last=True), "{name = [0, 1]}", "Sequence[float]")
-AMOUNTS = _table(Entries(_PAIR, _MUCH, _amount), "{name = 1}", "float")
-SPEEDUPS = _table(Entries(_PAIR, _faster, _speedup), "{mode = 1.5}", "float")
+RANGES = table_of(Entries("name:low,high", parse_range, _range, ":", last=True), "{name = [0, 1]}", "Sequence[float]")
+AMOUNTS = table_of(Entries(_PAIR, _MUCH, _amount), "{name = 1}", "float")
+SPEEDUPS = table_of(Entries(_PAIR, _faster, _speedup), "{mode = 1.5}", "float")
 
 
 # Twins: the same option of another side, which can also take back what this side was given

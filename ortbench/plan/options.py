@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from ortbench.core.errors import BadInput
-from ortbench.model.settings import OF_LOOP, OF_SESSION
+from ortbench.model.settings import OF_LOOP, OF_SESSION, OF_START
 from ortbench.plan.list_syntax import REPEATED, Listed, Several, alone
 from ortbench.plan.option_types import SWITCH, TEXT, OptionType, or_default
 
@@ -30,18 +30,30 @@ RUNS, MODE, LOOP, LOAD, INPUT, MEASURED, LIMIT, BASELINE, WRITTEN = (
 )
 OTHERS = "Options"  # the panel of those of one command
 PANELS = (RUNS, MODE, LOOP, LOAD, INPUT, MEASURED, LIMIT, BASELINE, WRITTEN)
-SINGLE = ("run", "gate", "profile")  # the commands that measure single inferences
-SESSIONS = (*SINGLE, "loop", "sweep")  # those that measure a model
+SINGLE = ("run", "gate", "profile", "tune")  # the commands that measure single inferences
+SESSIONS = (*SINGLE, "loop", "sweep", "start")  # those that measure a model
 LOADED = (*SESSIONS, "load")  # those and the one that puts a load on it
 OPENED = (*LOADED, "code")  # those that open one
 CHAINED = (*LOADED, "chain")  # those and the one that measures several models one behind the other
-OFTEN = ("run", "loop", "load", "sweep", "profile", "code", "chain")  # those in which the same options are `common`
-SIDE_BY_SIDE = ("run", "loop", "load")  # those that measure several settings side by side
+IN_MODES = tuple(it for it in CHAINED if it != "start")  # those that measure modes of a session that is open
+OFTEN = (
+    "run",
+    "loop",
+    "load",
+    "sweep",
+    "start",
+    "profile",
+    "code",
+    "chain",
+    "tune",
+)  # those in which the same options are `common`
+SIDE_BY_SIDE = ("run", "loop", "load", "start")  # those that measure several settings side by side
 SWEPT = "sweep"  # the one that measures several shapes in a session
+TUNED = "tune"  # the one that searches settings, of lists among these values
 _OF_ONE_SHAPE = ("gate", "suite")  # those that say by themselves why they take no list of shapes
 BASELINE_SET = "baseline-set"  # the option of a live gate that gives its baseline other values of options
 
-_RECORDED = {it.option: it.key for it in (*OF_SESSION, *OF_LOOP)}
+_RECORDED = {it.option: it.key for it in (*OF_SESSION, *OF_LOOP, *OF_START)}
 
 RawOptions = Mapping[str, Any]  # by their long names without dashes the values of what was given, and no more
 Check = Callable[[Any, str], None]  # of a value and its option's name
@@ -138,7 +150,10 @@ class Option(NamedTuple):
             return here._replace(help=told, lists=here.lists._replace(example=""))
         if command in _OF_ONE_SHAPE and here.of_shapes:
             return here._replace(lists=here.lists._replace(example="", refused=True))
-        several = command in SIDE_BY_SIDE
+        if command == TUNED and here.lists is not REPEATED and not here.of_shapes:
+            told = f"{here.help} A list ({here.lists.example}): each is tried."
+            return here._replace(help=told, kind=here.kind._replace(word=str), lists=here.lists._replace(example=""))
+        several = command in SIDE_BY_SIDE or (command == TUNED and here.kind.entries is not None and not here.of_shapes)
         return here._replace(kind=here.kind._replace(word=str)) if several else here._replace(lists=None)
 
     def read(self, given: Any) -> Any:

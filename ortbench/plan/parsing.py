@@ -209,15 +209,15 @@ def parse_age(text: str, option: str) -> float:
 
 
 def parse_time(text: str, option: str) -> float:
-    """``60s``, ``5min`` or a number of seconds, in seconds.
+    """``60s``, ``5min`` (or ``5m``) or a number of seconds, in seconds.
 
     Raises:
         BadInput: something else.
     """
-    found = re.fullmatch(r"(\d+(?:\.\d+)?) ?(s|min|)", text.strip(), re.ASCII)
+    found = re.fullmatch(r"(\d+(?:\.\d+)?) ?(s|m|min|)", text.strip(), re.ASCII)
     if not found or not 0 < float(found[1]) < 1e6:
         raise BadInput(f"{option} {text!r}: write it as 60s or 5min", option)
-    return float(found[1]) * (60 if found[2] == "min" else 1)
+    return float(found[1]) * (60 if found[2].startswith("m") else 1)
 
 
 def parse_above_zero(wanted: str) -> Callable[[str, str, str], float]:

@@ -13,6 +13,7 @@ from ortbench.core.safe_text import LONGEST_NAME
 from ortbench.model.modes import (
     ALL_MODES,
     CHAIN_MODES,
+    CPU,
     DEVICE,
     EVERY,
     HOST_ACCESSIBLE,
@@ -25,6 +26,7 @@ from ortbench.model.modes import (
     USUAL_MODES,
     WHOLE_CHAIN,
     WHOLE_LOOP,
+    WHOLE_START,
     modes_that,
     no_such,
 )
@@ -46,6 +48,7 @@ from ortbench.plan.option_types import (
 )
 from ortbench.plan.options import (
     CHAINED,
+    IN_MODES,
     INPUT,
     MEASURED,
     MODE,
@@ -61,6 +64,7 @@ from ortbench.plan.options import (
     option,
     seconds,
 )
+from ortbench.plan.start_plan import Starts
 from ortbench.plan.target import PARALLEL, POLICIES, Inputs, Target
 
 # Entries of the session's configuration by which threads sleep at once where they wait for work.
@@ -68,6 +72,8 @@ NO_SPIN = {"session.intra_op.allow_spinning": "0", "session.inter_op.allow_spinn
 MAX_DEPTH = 64  # of the pipeline: a sample is a round of so many inferences
 
 CODE_DURATION_S = 2.0  # how long a program that was written measures
+START_DURATION_S = 10.0  # what the starts of a configuration take
+TUNE_DURATION_S = 2.0  # what the best configurations of a search are measured for at its end
 LIVE_DURATION_S = 60.0  # what a live gate gives a mode, both sides together
 SAME = "2%"  # up to which difference two results are called the same, unless told otherwise
 _OF_ONE_SHAPE = {"sweep": "looks into runs of one shape: 'ortbench run' with that shape takes it"}
@@ -137,25 +143,27 @@ class Loop:
 
     warmup: int | None = _measured(
         "warmup", "N", "Warm each mode up with N inferences.", kind=WHOLE, check=not_negative, shown="0.5 s",
-        commands=CHAINED, per={"chain": {"help": "Warm each mode up with N chains."}},
+        commands=IN_MODES, per={"chain": {"help": "Warm each mode up with N chains."}},
     )  # fmt: skip
     duration_s: float = _measured(
         "duration", "SECONDS", "Measure each mode for so long at most.", kind=NUMBER, default=5.0, check=seconds,
-        commands=("run", "gate", "loop", "chain", "sweep", "code"), common=(*OFTEN, "gate"),
+        commands=("run", "gate", "loop", "chain", "sweep", "code", "start", "tune"), common=(*OFTEN, "gate"),
         per={
+            "start": {"help": "Start each configuration for so long at most.", "default": START_DURATION_S},
             "sweep": {"help": "Measure each shape and mode for so long at most.", "default": 2.0},
             "gate": {"default": LIVE_DURATION_S, "help": "Measure each mode or load point for so long at most."},
             "code": {"default": CODE_DURATION_S, "help": "Make the program measure for so long."},
+            "tune": {"default": TUNE_DURATION_S, "help": "Measure each of the best configurations for so long at most."},
         },
     )  # fmt: skip
     iterations: int | None = _measured(
-        "iterations", "N", "Measure exactly N inferences of each mode.", kind=WHOLE, commands=("run", "profile", "loop", "chain", "sweep"),
-        check=at_least(1, "at least one iteration must be measured"), common=("run", "chain", "sweep", "profile"),
-        per={"sweep": {"help": "Measure exactly N inferences of each shape and mode."}, "loop": {"help": "Measure exactly N loops of each mode."}, "chain": {"help": "Measure exactly N chains of each mode."}, "profile": {"help": "Run N inferences of each phase.", "shown": "a second's worth, 3 to 20"}},
+        "iterations", "N", "Measure exactly N inferences of each mode.", kind=WHOLE, commands=("run", "profile", "loop", "chain", "sweep", "start"),
+        check=at_least(1, "at least one iteration must be measured"), common=("run", "chain", "sweep", "profile", "start"),
+        per={"start": {"help": "Start each configuration exactly N times."}, "sweep": {"help": "Measure exactly N inferences of each shape and mode."}, "loop": {"help": "Measure exactly N loops of each mode."}, "chain": {"help": "Measure exactly N chains of each mode."}, "profile": {"help": "Run N inferences of each phase.", "shown": "a second's worth, 3 to 20"}},
     )  # fmt: skip
     precision: float | None = _measured(
         "precision", "P", "Stop when each median is known this well (95 %); 0: never.", kind=PRECISION, default=0.01, shown="1%",
-        commands=("run", "loop", "chain", "sweep"),
+        commands=("run", "loop", "chain", "sweep", "start"),
     )  # fmt: skip
     phases: tuple[str, ...] | None = None
     depth: int = option(
@@ -172,8 +180,8 @@ class Loop:
 
 @dataclass(frozen=True)
 class Plan:
-    """One run of one model on one EP, of single inferences or, with `steps`, of loops, or of the models of a `chain`, whose
-    file is `model` then and whose first stage has the `target`; `name` and `note` are for readers. `items` is how many a run has, or the dimension
+    """One run of one model on one EP, of single inferences or, with `steps`, of loops, with `start`, of fresh processes, or of the
+    models of a `chain`, whose file is `model` then and whose first stage has the `target`; `name` and `note` are for readers. `items` is how many a run has, or the dimension
     that says so; None looks for one that is called a batch. `called` is what the result has in place of the model's path, where
     that is a file that soon is gone.
 
@@ -188,7 +196,7 @@ class Plan:
     inputs: Inputs = field(default_factory=Inputs)
     modes: tuple[str, ...] = option(
         "mode", "NAME", _measure(MODES), MODE, kind=MODE_NAMES, default=USUAL_MODES, check=_modes,
-        shown=f"the first {len(USUAL_MODES)}", commands=(*CHAINED, "compare", "history", "code"),
+        shown=f"the first {len(USUAL_MODES)}", commands=(*IN_MODES, "compare", "history", "code"),
         common=(*OFTEN, "gate"),
         per={
             "compare": {"help": f"Compare these modes: {', '.join(ALL_MODES)}.", "shown": EVERY},
@@ -196,6 +204,7 @@ class Plan:
             "load": {"help": _measure(LOAD_MODES)},
             "chain": {"help": _measure(CHAIN_MODES), "shown": "both"},
             "loop": {"help": _measure(LOOP_MODES), "shown": "all but shared"},
+            "tune": {"help": f"Tune for this mode: {', '.join(MODES)}.", "shown": CPU},
             "code": {"help": f"Write the program of this mode: {', '.join(ALL_MODES)}.", "shown": f"{HOST_ACCESSIBLE}, else {DEVICE}", "kind": ONE_MODE},
         },
     )  # fmt: skip
@@ -206,6 +215,7 @@ class Plan:
     command: tuple[str, ...] = ()
     steps: Steps | None = None
     chain: Chain | None = None
+    start: Starts | None = None
     called: str | None = None
     nodes: bool = _measured(
         "measure-nodes", "", "Profile the nodes of some more inferences.", kind=FLAG, default=False,
@@ -260,7 +270,7 @@ class Plan:
     @property
     def _part(self) -> Part:
         """What a sample is of, as it was asked for."""
-        return self.chain or self.steps or Part()
+        return self.chain or self.steps or self.start or Part()
 
     @property
     def targets(self) -> list[Target]:
@@ -282,7 +292,7 @@ class Plan:
 
 
 WHICH_MODES = (declared(Plan)["modes"], declared(Loop)["depth"])  # first in help, and before those of inputs
-PLAN = (Target, WHICH_MODES, Steps, Inputs, Loop, Plan)  # all that says what is measured, and how
+PLAN = (Target, WHICH_MODES, Steps, Inputs, Starts, Loop, Plan)  # all that says what is measured, and how
 
 
 def check_amount(given: RawOptions) -> None:
@@ -307,7 +317,7 @@ def check(plan: Plan) -> None:
         raise BadInput(f"{plan.model} is not a file: name the .onnx file itself")
     check_text(plan.model, "the model's path")
     _check_loop(plan)
-    for values in filter(None, (plan, plan.loop, plan.steps, plan.target, plan.inputs)):
+    for values in filter(None, (plan, plan.loop, plan.steps, plan.start, plan.target, plan.inputs)):
         check_values(values)
     target = plan.target
     copying = modes_that(lambda mode: mode.recorded and (mode.of_cpu_tensors or mode.times_copies))
@@ -343,7 +353,10 @@ def check(plan: Plan) -> None:
         raise BadInput(f"--input-memory {reason}", "--input-memory")
 
 
-_MODES = {LATENCY: MODES, WHOLE_LOOP: LOOP_MODES, WHOLE_CHAIN: {name: MODES[name] for name in CHAIN_MODES}}
+_MODES = {
+    LATENCY: MODES, WHOLE_LOOP: LOOP_MODES, WHOLE_CHAIN: {name: MODES[name] for name in CHAIN_MODES},
+    WHOLE_START: {CPU: MODES[CPU]},
+}  # fmt: skip
 
 
 def _check_loop(plan: Plan) -> None:

@@ -7,10 +7,11 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from ortbench.core.errors import BadInput
-from ortbench.model.modes import ALL_MODES, EVERY, IN_FLIGHT, LOOP_MODES, MODES, named_modes
+from ortbench.model.modes import ALL_MODES, CPU, EVERY, IN_FLIGHT, LOOP_MODES, MODES, named_modes
 from ortbench.plan.loop_plan import steps_of
 from ortbench.plan.options import RawOptions, declared, make
-from ortbench.plan.plan import Loop, Plan, check
+from ortbench.plan.plan import START_DURATION_S, Loop, Plan, check
+from ortbench.plan.start_plan import Starts
 from ortbench.plan.target import Inputs, Target
 
 _LIBRARY_SUFFIXES = (".so", ".dll", ".dylib")
@@ -51,6 +52,12 @@ def plan_of(
         steps=steps,
         command=command,
     )
+
+
+def start_of(model: str, given: RawOptions, command: tuple[str, ...] = (), needed: Collection[str] = ()) -> Plan:
+    """The plan of starts that options describe; see `plan_of`. A worker that opens the model first runs it once."""
+    plan = plan_of(model, {"duration": START_DURATION_S, **given}, command, needed, (CPU,))
+    return replace(plan, start=make(Starts, given), loop=replace(plan.loop, warmup=1))
 
 
 def check_depth(modes: Collection[str], option: str) -> None:

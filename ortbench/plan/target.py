@@ -218,6 +218,7 @@ class Inputs:
         ranges: input name → (low, high), both inclusive for integers.
         seed: of the random inputs (and of the schedule).
         rtol, atol: tolerances of the output comparison; None takes the one for each dtype.
+        strict_outputs: outputs that differ by a lower precision that the EP chose are an error too.
         index_sizes: how many entries integer inputs index into, by name, where it is known before the worker reads the model.
     """
 
@@ -227,13 +228,13 @@ class Inputs:
         "Read inputs: an .npz, or a folder of input_0.pb, ...",
         kind=PATH,
         check=exists,
-        commands=(*SINGLE, "loop", "load", "code"),
+        commands=(*SINGLE, "loop", "load", "start", "code"),
         common=OFTEN,
         per={"code": {"help": "Read inputs: an .npz whose keys are their names."}},
     )
     expect: str | None = _input(
         "expect", "PATH", "Compare outputs with these: an .npz, or a folder of output_0.pb, ...", kind=PATH, check=exists,
-        commands=(*SINGLE, "loop", "load", "chain"), common=("chain",), per={"chain": {"help": "Compare outputs with these: an .npz with keys STAGE/NAME."}},
+        commands=(*SINGLE, "loop", "load", "start", "chain"), common=("chain",), per={"chain": {"help": "Compare outputs with these: an .npz with keys STAGE/NAME."}},
     )  # fmt: skip
     shapes: dict[str, tuple[int, ...]] = _input(
         "shape",
@@ -283,6 +284,10 @@ class Inputs:
     )
     rtol: float | None = _tolerance("rtol", "X", "Set the relative tolerance of the comparison of outputs.")
     atol: float | None = _tolerance("atol", "X", "Set the absolute tolerance of the comparison of outputs.")
+    strict_outputs: bool = _input(
+        "strict-outputs", "", "Refuse outputs that differ by a lower precision of the EP.", kind=FLAG, default=False, twin=False,
+        commands=(*SINGLE, "loop", "load", "chain"),
+    )  # fmt: skip
     index_sizes: dict[str, int] | None = None
 
 

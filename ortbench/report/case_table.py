@@ -17,8 +17,7 @@ from ortbench.model.modes import (
     CPU,
     LATENCY,
     SPIN_SHARE,
-    WHOLE_CHAIN,
-    WHOLE_LOOP,
+    WHOLES,
     is_rate,
     mode_of,
 )
@@ -27,7 +26,7 @@ from ortbench.report.bars import INFERENCE
 from ortbench.report.model import DERIVED, KEY, NOTHING, Column, Kind, Table, filled
 from ortbench.report.phrases import mode_name
 
-_WHOLE = {LATENCY, WHOLE_LOOP, WHOLE_CHAIN}  # what all of a unit of work takes
+_WHOLE = {LATENCY, *WHOLES}  # what all of a unit of work takes
 # What stands above the modes that keep tensors on the device.
 ON_DEVICE, IN_PLACE = "tensors stay on the device", "tensors stay in place"
 _OF_KINDS = {LOOP: "the state stays on the device", CHAIN: "what links carry stays on the device"}

@@ -24,7 +24,7 @@ from ortbench.report.model import (
     Title,
 )
 
-_SIGNS = {IS_GOOD: ("good", GOOD), KNOW: ("know", UNCLEAR), IS_BAD: ("bad", BAD)}
+_SIGNS = {IS_GOOD: ("good", GOOD), KNOW: ("note", UNCLEAR), IS_BAD: ("bad", BAD)}
 
 
 def build_doctor(sections: Sequence[Section]) -> Report:

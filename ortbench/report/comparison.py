@@ -9,8 +9,11 @@ from typing import Any
 from ortbench.analysis.comparing.compare import Row, are_one_run, lacks, only_in, rows, word
 from ortbench.analysis.comparing.series import EVERYTHING, Key, Selection, Series, point_text
 from ortbench.analysis.findings.advice import side_findings, superseded
+from ortbench.analysis.findings.best_advice import Best, best_findings, bests
 from ortbench.analysis.findings.finding import Finding, Weight
 from ortbench.analysis.nodes.node_shares import placed_findings
+from ortbench.analysis.outputs import called
+from ortbench.analysis.why.explain import Why
 from ortbench.core.stats import SAMPLES_FOR, percentile
 from ortbench.gate.limits import FAILED, PASSED, overall
 from ortbench.gate.limits import UNCLEAR as UNDECIDED
@@ -21,6 +24,8 @@ from ortbench.model.result import Result
 from ortbench.report.costs import TITLE
 from ortbench.report.model import (
     BAD,
+    EVERYWHERE,
+    FILES,
     GOOD,
     KEY,
     MARKDOWN,
@@ -33,6 +38,7 @@ from ortbench.report.model import (
     Conclusion,
     Findings,
     Kind,
+    Medium,
     Note,
     Notes,
     Paragraph,
@@ -45,6 +51,7 @@ from ortbench.report.model import (
     numbers,
 )
 from ortbench.report.noise import sides_part
+from ortbench.report.outputs import doubt_part, outputs_part
 from ortbench.report.phrases import (
     best_note,
     has_line,
@@ -56,6 +63,8 @@ from ortbench.report.phrases import (
     said_once,
     warnings,
 )
+from ortbench.report.programs.session_lines import session_lines
+from ortbench.report.why import why_parts
 
 _MODE = Column("mode", Kind.NAME, KEY)
 _LATENCY = figure(LATENCY)
@@ -73,6 +82,7 @@ def tables(
     """Results side by side, two with every figure, more with the most telling ones: a table of times and rates and one of costs,
     where there are any; in `in_order`, each is compared with the one before it too. Without `same` there are no words for ratios."""
     found = rows(results, only)
+    names = [called(result, name) for result, name in zip(results, names, strict=True)]
     times, costs = [it for it in found if not it.is_cost], [it for it in found if it.is_cost]
     made = [_table(times, names, same, in_order, "metric", "Side by side")]
     return made + ([_table(costs, names, same, in_order, "cost", TITLE)] if costs else [])
@@ -184,16 +194,40 @@ def build(
     in_order: bool,
     only: Selection = EVERYTHING,
     remarks: Sequence[str] = (),
+    doubt_on: frozenset[Medium] = EVERYWHERE,
+    why: Why | None = None,
+    best: Sequence[Best] = (),
 ) -> Report:
-    """The report of a comparison; see `tables`. `remarks` say what the results differ in."""
+    """The report of a comparison; see `tables`. `remarks` say what the results differ in; `doubt_on` media it says which figures
+    are doubtful, where nothing else does; `why` is of the first two; `best` says which is best for what."""
     remarked = map(remark, [*lacks(results, names, rows(results, only)), *remarks, *only_in(results, names)])
     notes = [*why_missing(results, names), *remarked, *best_note(results, names, only.modes)]
     sides = side_by_side(results, names, same, in_order, only)
     explained = [Paragraph(legend(results, same)), hint("ratio", "95% CI", "verdict")]
     off = off_target(results, names)
-    found = side_findings(results, names) if len(results) <= _FEW else []
-    last: list[Block] = [*([Findings(found)] if found else []), Notes(notes), *explained]
-    return Report(title(names), (*([off] if off else ()), [sides], last))
+    found = [*best_findings(best), *(side_findings(results, names) if len(results) <= _FEW else [])]
+    last: list[Block] = [
+        *([Findings(found)] if found else []),
+        Notes([*setting_notes(results, names, best), *notes]),
+        *explained,
+    ]
+    before = [*([off] if off else ()), *doubt_part(results, names, doubt_on)]
+    after = why_parts(why) if why else ()
+    return Report(title(names), (*before, [sides], *outputs_part(results, names), last, *after))
+
+
+def setting_notes(results: Sequence[Result], names: Sequence[str], found: Sequence[Best]) -> list[Note]:
+    """The lines of code that set each of the best configurations, where it is better than the first."""
+    numbers = dict.fromkeys(it.number for it in found if it.number is not None)
+    notes = []
+    for number in numbers:
+        python, cpp = session_lines(results[number].target)
+        if python:
+            notes += [
+                Note(f"{names[number]}, Python: {'; '.join(python)}"),
+                Note(f"{names[number]}, C++: {' '.join(cpp)}"),
+            ]
+    return notes
 
 
 def build_alone(names: Sequence[str]) -> Report:
@@ -249,9 +283,11 @@ def why_missing(results: Sequence[Result], names: Sequence[str]) -> list[Note]:
 def legend(results: Sequence[Result], same: float | None) -> str:
     """What the columns of a comparison mean."""
     alternated = all(are_one_run(results[0], result) for result in results)
-    how = "the rounds of one run" if alternated else "runs at different times, with the noise that each recorded"
+    how = "the rounds of one run" if alternated else "runs at different times, noise of both included"
     within = "" if same is None else f"; same: within ±{same * 100:g} % for certain"
-    return f"ratio: of the figures beside it, above 1 is slower, of rates too, or more of a cost; interval from {how}{within}."
+    return (
+        f"ratio: of the figures beside it; above 1 is slower (of rates too), or costs more; 95% CI: from {how}{within}."
+    )
 
 
 def records(
@@ -302,10 +338,24 @@ def _together(results: Sequence[Result], names: Sequence[str], said: Callable[[R
     ]
 
 
-def build_sides(results: Sequence[Result], names: Sequence[str], same: float, folder: str | None = None) -> Report:
+def build_sides(
+    results: Sequence[Result],
+    names: Sequence[str],
+    same: float,
+    folder: str | None = None,
+    only: Selection = EVERYTHING,
+) -> Report:
     """The comparison of at least two sides; with the `folder` of all of them also what is copied inside their graphs and what they
     warn of, where nothing else says it."""
-    compared = build(results, names, same, in_order=False)
+    compared = build(
+        results,
+        names,
+        same,
+        in_order=False,
+        only=only,
+        doubt_on=FILES if folder is None else EVERYWHERE,
+        best=bests(results, names),
+    )
     noise = sides_part(results, names)
     if folder is None:
         return Report(compared.title, (*noise, *compared.parts))
@@ -330,18 +380,24 @@ def build_gate(verdict: Verdict) -> Report:
     last: list[Block] = [
         Notes(_checked(verdict), media=TERMINAL),
         Conclusion(verdict.sentence, "gate: ", tone),
-        SavedIn(None if verdict.folder is None else str(verdict.folder)),
     ]
-    called, off = f"ortbench gate: {verdict.sentence}", off_target(results, names)
+    saved = SavedIn(None if verdict.folder is None else str(verdict.folder))
+    why = [] if verdict.why is None else why_parts(verdict.why)
+    after: list[Sequence[Block]] = [*why, [saved]] if why else []
+    last += [] if why else [saved]
+    headline, off = f"ortbench gate: {verdict.sentence}", off_target(results, names)
     noise = sides_part(results, names, of_gate=verdict.folder is not None)  # a stored gate has no folder
-    before: list[Sequence[Block]] = [*noise, *([off] if off else [])]
+    before: list[Sequence[Block]] = [*noise, *([off] if off else []), *doubt_part(results, names)]
+    moved = outputs_part(results, names)
     if len(results) == 1:
-        return Report(called, ([told], *before, [sides], last))
+        return Report(headline, ([told], *before, [sides], *moved, last))
     compared = Title(title(names), 1, media=MARKDOWN)
     explained = Paragraph(legend(results, None), media=MARKDOWN)
     missing = Notes(why_missing(results, names))
     # No command: a gate's Markdown ends with the empty line that stands in its place.
-    return Report(called, ([told], *before, [compared, sides], [missing, explained, Command(()), *last]))
+    return Report(
+        headline, ([told], *before, [compared, sides], *moved, [missing, explained, Command(()), *last], *after)
+    )
 
 
 def _told(verdict: Verdict) -> list[Note]:
@@ -362,5 +418,7 @@ def _warnings(verdict: Verdict) -> list[Note]:
 
 
 def _remarks(verdict: Verdict) -> list[Note]:
-    """What differs between the sides; that nothing does is to be borne in mind."""
-    return [remark(text) if verdict.alike else Note(text) for text in verdict.remarks]
+    """What differs between the sides, unless it is said below; that nothing does is to be borne in mind."""
+    below = () if verdict.why is None else tuple(verdict.why.others)
+    told = [text for text in verdict.remarks if not text.endswith(below)]
+    return [remark(text) if verdict.alike else Note(text) for text in told]

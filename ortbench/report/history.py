@@ -205,7 +205,7 @@ def remarks(found: Sequence[Told], left_out: Sequence[str]) -> list[str]:
         which = (
             "all series have" if few == len(every) else f"{few} of {len(every)} series {'has' if few == 1 else 'have'}"
         )
-        said.append(f"too few results: {which} fewer than {FEWEST}, in which no change point can be told from chance")
+        said.append(f"too few results: {which} fewer than the {FEWEST} that a change point takes")
     return said
 
 

@@ -30,6 +30,7 @@ TERMINAL = frozenset({Medium.TERMINAL})
 MARKDOWN = frozenset({Medium.MARKDOWN})
 PAGE = frozenset({Medium.PAGE})
 PRINTED = TERMINAL | MARKDOWN
+FILES = MARKDOWN | PAGE
 EVERYWHERE = PRINTED | PAGE
 
 

@@ -53,4 +53,4 @@ def sides_part(results: Sequence[Result], names: Sequence[str], of_gate: bool = 
     return [[Findings(found)]] if found else []
 
 
-_SLOWED = "It made the gate slower, or unable to tell; a verdict holds, because its sequential test counts the noise"
+_SLOWED = "A gate takes longer then, or cannot tell; its verdict still holds: the sequential test counts the noise"

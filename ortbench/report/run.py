@@ -35,6 +35,7 @@ from ortbench.report.model import (
     Report,
     Table,
 )
+from ortbench.report.outputs import own_outputs
 from ortbench.report.phrases import advice, has_items, hint, measured_report, not_measured, warnings
 from ortbench.report.placement import placement_parts, titled
 from ortbench.report.records import records_csv
@@ -128,7 +129,8 @@ def _build(result: Result, folder: str | None) -> Report:
     if table.rows:
         parts += [[table], _explained(result, table)]
     parts += [titled(it) for it in further_tables(result)]
-    return measured_report("ortbench", result, parts, said, [*cost_parts(result), *placement_parts(result)], folder)
+    further = [*own_outputs(result), *cost_parts(result), *placement_parts(result)]
+    return measured_report("ortbench", result, parts, said, further, folder)
 
 
 _REPORTS: dict[str, Callable[[Result, str | None], Report]] = {LOAD: report_load.build, SWEEP: sweep.build}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 from ortbench.analysis.findings.finding import Finding
@@ -106,14 +106,13 @@ def case_table(records: Sequence[Record]) -> Table:
 def build(name: str, records: Sequence[Record], folder: str | None = None) -> Report:
     """The summary of a suite; `folder` is where it was saved, which is said in a terminal."""
     notes = [*(_reason(record) for record in records if record.reason), *map(Note, _best(records))]
+    notes += [Note(f"{it.id}: {it.doubtful}", "!", model.UNCLEAR) for it in records if it.doubtful is not None]
     words: list[Block] = [Paragraph(_THERE)] if any(record.resident is not None for record in records) else []
     words += [hint(*dict.fromkeys(record.outcome for record in records))] if records else []
     last: list[Block] = [Notes(notes)] if notes else []
     last += [Conclusion(f"suite {name}: {headline(records)}"), SavedIn(folder)]
-    across = across_cards(records)
-    tables: list[list[Block]] = [[case_table(records), *words]]
-    if across is not None:
-        tables.append([across])
+    across: list[list[Block]] = [[it] for it in (across_eps(records), across_cards(records)) if it is not None]
+    tables: list[list[Block]] = [[case_table(records), *words], *across]
     return Report(f"ortbench suite {name}: {headline(records)}", (*_noise(records), *tables, last))
 
 
@@ -186,7 +185,6 @@ _ACROSS = (
     Column("fastest mode", Kind.WORD),
     Column("latency"),
     Column("peak inf/s"),
-    Column("vs slowest GPU"),
 )
 
 
@@ -209,16 +207,41 @@ def card_of(record: Record) -> str | None:
 
 def across_cards(records: Sequence[Record]) -> Table | None:
     """The same cases on different cards beside each other; None where there are none."""
-    groups: dict[str, list[Record]] = {}
+    known = [record for record in records if record.alike is not None and card_of(record) is not None]
+    return _across(
+        known, lambda record: record.alike, card_of, Column("vs slowest GPU"), "The same cases on different GPUs"
+    )
+
+
+def across_eps(records: Sequence[Record]) -> Table | None:
+    """The same model and shape on different EPs of a machine beside each other; None where there are none."""
+
+    def same(record: Record) -> tuple[object, ...]:
+        return record.model, record.shape, record.node and record.node["name"], card_of(record)
+
+    return _across(
+        records, same, lambda record: record.provider, Column("vs slowest EP"), "The same models on different EPs"
+    )
+
+
+def _across(
+    records: Sequence[Record],
+    same: Callable[[Record], Hashable],
+    of: Callable[[Record], str | None],
+    slowest: Column,
+    title: str,
+) -> Table | None:
+    """What is the same but for one thing, such as its GPU; without doubtful figures."""
+    groups: dict[Hashable, list[Record]] = {}
     for record in records:
-        if record.alike is not None and card_of(record) is not None and _speed(record) is not None:
-            groups.setdefault(record.alike, []).append(record)
-    rows = [row for group in groups.values() if len({*map(card_of, group)}) > 1 for row in _card_rows(group)]
-    return filled(Table(_ACROSS, tuple(rows), title="The same cases on different GPUs")) if rows else None
+        if _speed(record) is not None and record.doubtful is None:
+            groups.setdefault(same(record), []).append(record)
+    rows = [row for group in groups.values() if len({*map(of, group)}) > 1 for row in _rows_across(group)]
+    return filled(Table((*_ACROSS, slowest), tuple(rows), title=title)) if rows else None
 
 
-def _card_rows(group: Sequence[Record]) -> list[tuple[str, ...]]:
-    """The fastest card first."""
+def _rows_across(group: Sequence[Record]) -> list[tuple[str, ...]]:
+    """The fastest first."""
     speeds = [(_speed(record) or 0.0, record) for record in group]
     slowest = min(speed for speed, _ in speeds)
     return [

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from ortbench.gate.baseline import BASELINE_CHAIN, LIVE_BASELINE, baseline_of, has_live_baseline
+from ortbench.gate.baseline import BASELINE_CHAIN, LIVE_BASELINE, baseline_of, candidate_of, has_live_baseline
 from ortbench.gate.contests import own_contests, regression_contests
 from ortbench.gate.limits import SLO, Limits, limits_of
 from ortbench.gate.live import check_live
@@ -19,7 +19,7 @@ from ortbench.plan.load_plan import check as check_load
 from ortbench.plan.loop_plan import Steps
 from ortbench.plan.options import BASELINE_SET, SWEPT, declared, make
 from ortbench.plan.plan import Plan, check
-from ortbench.plan.plan_builder import asked_modes, held_modes, is_library, live, plan_of, weighing
+from ortbench.plan.plan_builder import asked_modes, held_modes, is_library, live, weighing
 from ortbench.plan.sweep_plan import IN_SUITES, Shape, Swept, check_shapes, list_in, shapes_of
 from ortbench.suite import chain_file
 from ortbench.suite.cases import Suite, SuiteCase
@@ -189,7 +189,7 @@ class _Maker:
         if self._is_load:
             return plan_under_load(case.model, self._given, self._command, needed)
         if not case.of_chain:
-            return plan_of(case.model, self._given, self._command, needed)
+            return candidate_of(case.model, self._given, self._command, limits)
         return chain_file.gated_plan_of(Path(case.model), self._environ, self._given, self._command, needed)
 
     def _baseline(self, plan: Plan) -> Plan:

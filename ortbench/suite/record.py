@@ -10,6 +10,7 @@ from ortbench.analysis.host import cpu_time_ns
 from ortbench.analysis.loads.levels import CONCURRENCY, at, best_level, kept, knee_of, measured, rate_of
 from ortbench.analysis.memory import DEVICE, HOST, figure
 from ortbench.analysis.noise import sentence
+from ortbench.analysis.outputs import doubt_findings
 from ortbench.analysis.sweep import ITEMS, point_as_result
 from ortbench.core.errors import BENCHMARK_FAILED, CANNOT_TELL, DONE, NOT_COMPARABLE, REGRESSION
 from ortbench.core.parts import keys_of
@@ -77,6 +78,7 @@ class Record:
     best_shape: str | None = None  # of a sweep, the shape that gets most items done, of which the figures are, or None
     provider: str | None = None  # the EP's full name, or None where nothing was opened
     node: Node | None = None  # the machine that it was on, where the suite was spread over a cluster, or None
+    doubtful: str | None = None  # why its figures are left out of ratios, in a sentence, or None
     # of such a suite, the same for cases that differ in nothing but where they are carried out, or None
     alike: str | None = None
 
@@ -120,6 +122,7 @@ def figures(result: Result) -> Figures:
         "provider": result.target["ep"],
         "node": result.environment.get("node"),
         "noise": sentence(result.noise),
+        "doubtful": next((it.text for it in doubt_findings(result)), None),
     }
     return {**where, **_FIGURES.get(result.kind, _of_times)(result)}
 

@@ -146,7 +146,7 @@ class Copies:
         return {size: pair for (memory, size), pair in self._pairs.items() if memory == kind}
 
     def add(self, kind: str, size: int, free: int) -> str | None:
-        """Allocate a size; what is wrong with its data after a first copy up and down, in words, or None.
+        """Allocate a size; what is wrong with its data after a first copy to the device and back, in words, or None.
 
         The first copies belong to the allocation: some EPs find out only then that there is no memory (WebGPU does). Raises
         `BenchmarkFailed`: it would take too much of the host's memory; and whatever ORT or numpy raises where none is left.

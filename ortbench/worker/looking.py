@@ -24,7 +24,7 @@ from ortbench.worker.state import State
 if TYPE_CHECKING:
     from ortbench.model import protocol
     from ortbench.model.doctor_schema import Installed
-    from ortbench.model.schema import Measured, Warned
+    from ortbench.model.schema import Measured, Nodes, Warned
 
 _PROFILED_RUNS = 3
 _CLOSE_UPS, _CLOSE_UP_NS = 8, 1_000_000_000  # a slow model is looked at fewer times
@@ -37,6 +37,23 @@ def nodes(
     begin()
     found, profile = look_nodes.profile_nodes(model, target_from(target), inputs_from(inputs), runs)
     return {"found": found, "profile": _recorded(profile.last(_PROFILED_RUNS)) if timeline else None}
+
+
+def nodes_begin(state: State, model: str, target: dict[str, Any], inputs: dict[str, Any]) -> dict[str, object]:
+    """Open a session whose runs are profiled, in turns with those of another worker."""
+    begin()
+    state.profiling = look_nodes.Profiling(model, target_from(target), inputs_from(inputs))
+    return {}
+
+
+def nodes_run(state: State, runs: int) -> dict[str, object]:
+    """A round of runs; the first, with which others had the processor before, does not count."""
+    state.profiling.run(runs, warmup=1)
+    return {}
+
+
+def nodes_end(state: State) -> Nodes:
+    return state.profiling.end()[0]
 
 
 def forms(state: State) -> list[look_memory.Forms]:

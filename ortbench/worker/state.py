@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ortbench.worker.copies import Copies
     from ortbench.worker.load.clients import Clients
+    from ortbench.worker.looks.nodes import Profiling
     from ortbench.worker.modes.base import Mode
     from ortbench.worker.opened import Opened, Shared
     from ortbench.worker.timing import Capture, Ranges
@@ -24,6 +25,7 @@ class State:
     capture: Capture | None = None  # the range that tells a profiler what to record; None until it is asked for
     copies: Copies = field(init=False)  # of a bandwidth sweep; there once it is open
     clients: Clients | None = None  # of a load; None until they are asked for
+    profiling: Profiling = field(init=False)  # of nodes in turns; there once it has begun
     shared: Shared = field(init=False)  # of a sweep of shapes, what all of them have in common; there once it is open
     # of such a sweep, the states of its shapes, by their numbers; each has a model, modes and ranges of its own
     points: dict[int, State] = field(default_factory=dict)

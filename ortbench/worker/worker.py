@@ -16,14 +16,27 @@ from ortbench.core.interpreters import with_pip_of
 from ortbench.worker.state import Answer, State
 
 _REQUESTS = {
-    "opening": ("open", "save_outputs", "hold_outputs", "release", "open_sweep", "open_point", "index_sizes"),
+    "opening": (
+        "open",
+        "save_inputs",
+        "save_outputs",
+        "hold_outputs",
+        "release",
+        "open_sweep",
+        "open_point",
+        "index_sizes",
+    ),
     "loops.chain_opening": ("open_chain",),
     "freeing.requests": ("free_dims", "prove_freed"),
     "measuring": ("prepare", "block", "finish", "capture", "stretch", "switching"),
     "program": ("program",),
+    "reverting": ("revert",),
     "session.distributions": ("packages",),
     "looking": (
         "nodes",
+        "nodes_begin",
+        "nodes_run",
+        "nodes_end",
         "forms",
         "memory",
         "arenas",

@@ -281,7 +281,7 @@ def test_what_nobody_can_tell_is_left_out() -> None:
     assert works(facts)
     texts = [text for _, _, text, _ in said(facts, GOOD, KNOW, BAD)]
     assert texts[2:-1] == [
-        "frequency governor and turbo are not told here, as in most virtual machines: clocks may follow the load",
+        "this machine reports neither its frequency governor nor turbo, like most virtual machines: clocks may follow the load",
         "60.0 GB of 64.0 GB memory are free",
     ]
 

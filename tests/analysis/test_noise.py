@@ -195,13 +195,13 @@ def texts(result: Result) -> list[str]:
 def test_which_mode_is_faster_and_what_copies_take_cannot_be_told() -> None:
     result = noisy()
     assert texts(result)[:2] == [
-        "Cannot tell: how much of the latency of cpu-tensors copies take, on so busy a machine.",
-        "Cannot tell: whether device-resident is faster than cpu-tensors, on so busy a machine: device-resident is 1.02× as fast as "
+        "The machine was too busy to tell how much of the latency of cpu-tensors copies take.",
+        "The machine was too busy to tell whether device-resident is faster than cpu-tensors: device-resident is 1.02× as fast as "
         "cpu-tensors (95% CI 1.02 to 1.02), if tensors never cross the link.",
     ]
     assert (
         headline(result)
-        == "An inference takes 100 µs with cpu-tensors; cannot tell on so busy a machine what copies take"
+        == "An inference takes 100 µs with cpu-tensors; the machine was too busy to tell what copies take"
     )
     assert headline_of_many([result, result]) == "2 results side by side"
     result.noise = noise_of(2)
@@ -234,7 +234,7 @@ def test_on_the_host() -> None:
     result = noisy()
     result.target["memory"]["kind"] = "host"
     assert headline(result).startswith(
-        "An inference takes 100 µs with cpu-tensors; cannot tell on so busy a machine whether a mode is faster"
+        "An inference takes 100 µs with cpu-tensors; the machine was too busy to tell whether a mode is faster"
     )
 
 
@@ -244,9 +244,10 @@ def test_a_loop_and_a_chain() -> None:
     for result, what in ((loop, "device-resident is faster"), (linked, "links on the device make it faster")):
         result.noise = BUSY
         derive(result)
-        assert headline(result).endswith(f"; cannot tell on so busy a machine whether {what}")
+        assert headline(result).endswith(f"; the machine was too busy to tell whether {what}")
         assert any(
-            it.startswith("Cannot tell: whether device-resident is faster than cpu-tensors") for it in texts(result)
+            it.startswith("The machine was too busy to tell whether device-resident is faster than cpu-tensors")
+            for it in texts(result)
         )
 
 
@@ -254,11 +255,11 @@ def test_the_page_and_several_side_by_side() -> None:
     result = noisy()
     (fact,) = [it for it in facts(result) if it.name == "Tensors on the device"]
     assert fact.value == "cannot tell"
-    assert fact.note.startswith("cannot tell on so busy a machine: device-resident is 1.02× as fast as cpu-tensors")
+    assert fact.note.startswith("the machine was too busy to tell: device-resident is 1.02× as fast as cpu-tensors")
     assert "Copies" not in [it.name for it in facts(result)]
     (side,) = side_findings([result], ["a"])
     assert side.text == (
-        "Tensors on the device: cannot tell on so busy a machine whether device-resident is faster than cpu-tensors."
+        "Tensors on the device: the machine was too busy to tell whether device-resident is faster than cpu-tensors."
     )
 
 
@@ -268,8 +269,8 @@ def test_which_shape_is_the_best_cannot_be_told() -> None:
     assert headline(result).startswith("Most items/s")
     result.noise = BUSY
     assert is_noisy(result, CPU)
-    assert headline(result) == "Cannot tell: which shape has most items/s, on so busy a machine"
-    said = "Cannot tell: which shape has most items/s with cpu-tensors, on so busy a machine: 10.3k with cpu-tensors at batch=8."
+    assert headline(result) == "The machine was too busy to tell which shape has most items/s"
+    said = "The machine was too busy to tell which shape has most items/s with cpu-tensors: 10.3k with cpu-tensors at batch=8."
     assert said in texts(result)
 
 
@@ -278,6 +279,6 @@ def test_which_mode_completes_most_cannot_be_told() -> None:
     assert not any("annot tell" in it for it in texts(result))
     result.noise = BUSY
     assert (
-        "Cannot tell: which mode completes most inferences/s, on so busy a machine: cpu-tensors completes 400 with 8 clients."
+        "The machine was too busy to tell which mode completes most inferences/s: cpu-tensors completes 400 with 8 clients."
         in texts(result)
     )

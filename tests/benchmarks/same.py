@@ -70,7 +70,7 @@ SCENARIOS = {
     f" | {RUN} {FEW} --bandwidth b",
     "gate-live": f"gate --model {TINY} --baseline-model {TINY} --ep-library DEVICE --duration 2 --junit j.xml --json g.json",
     "gate-slower": f"gate --model {TINY} --ep-library DEVICE --ep-option compute_us=900 --baseline-set ep-option=compute_us=500"
-    " --duration 2 --json -",
+    " --duration 2 --no-why --json -",  # node times are real ones
     "gate-limits": f"gate --model {TINY} --ep-library DEVICE --duration 1 --min-speedup device-tensors=1.5 --max-copy-share 10%",
     "suite": "suite suite.toml --json s.json --junit j.xml | suite suite.toml | suite suite.toml --list"
     " | suite suite.toml --shard 1/2 --out s/1 | suite suite.toml --shard 2/2 --out s/2 | suite merge s/1 s/2 --out all --json -",

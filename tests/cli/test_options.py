@@ -27,7 +27,8 @@ from ortbench.gate.baseline import (
 from ortbench.gate.limits import Limits
 from ortbench.jobs import axes as load_job
 from ortbench.model.settings import OF_LOOP, OF_SESSION
-from ortbench.plan.compare_options import METRICS
+from ortbench.model.tuning import FIRST
+from ortbench.plan.compare_options import FIGURES, METRICS
 from ortbench.plan.list_syntax import REPEATED
 from ortbench.plan.load_plan import LoadPlan
 from ortbench.plan.loop_plan import Steps
@@ -76,6 +77,7 @@ from ortbench.plan.output_options import OutputOptions
 from ortbench.plan.plan import PLAN, Loop, Plan
 from ortbench.plan.plan_builder import plan_of
 from ortbench.plan.target import Inputs, Target
+from ortbench.plan.tune_plan import space_of
 from ortbench.suite.cases import read as read_suite
 from ortbench.suite.job import Job, jobs_of
 from ortbench.suite.layers import LOADS
@@ -111,9 +113,16 @@ WORDS: list[tuple[OptionType, str, str]] = [
     (RANGES, "x:1,2", "{x = [1, 2]}"),
     (METRICS, "cpu-tensors.latency.min", '"cpu-tensors.latency.min"'),
     (SPEEDUPS, "device-tensors=2", "{device-tensors = 2}"),
+    (FIGURES, "outputs.sqnr=30", '{"outputs.sqnr" = 30}'),
 ]
 OTHERS = {"ep": "webgpu", "opt-level": "basic", "execution-mode": "parallel", "input-memory": "numpy", "stream": "ort"}
-OTHERS |= {"python": "python", "baseline-python": "python", "optimized-model": "o.onnx"}
+OTHERS |= {
+    "python": "python",
+    "baseline-python": "python",
+    "optimized-model": "o.onnx",
+    "file-cache": "cold",
+    "compile-cache": "cold",
+}
 # What a baseline can have its own of, by what stands for it among what was given.
 TWINS = {twin(it).flag: it for it in SETTABLE.values()}
 # What must be typed besides, so that an option says something.
@@ -174,6 +183,9 @@ def asked(folder: Path, monkeypatch: pytest.MonkeyPatch, command: str, typed: li
         "run.run": lambda plans, wanted: found.append((plans, Limits(), wanted)),
         "gate.measure_until_decided": lambda held, wanted: found.append(([*held.plans], held.limits, wanted)),
         "profile.profile": lambda plan, attach_only, wanted: found.append(([plan], Limits(), wanted)),
+        "tune.tune": lambda model, given, asked, command, wanted: found.append(
+            ([space_of(given, 2).plan(model, FIRST, ())], Limits(), wanted)
+        ),
         "axes.sweep": lambda shapes, slo, wanted: found.append(([shapes[0].plan], Limits(), wanted)),
     }
     for name, stand_in in stand_ins.items():
@@ -208,7 +220,7 @@ COMMANDS = [
     (command, it._replace(**it.per.get(command, {})))
     for it in options_of(*PLAN)
     for command in SESSIONS
-    if command in it.commands
+    if command in it.commands and (command, it.flag) != ("tune", "mode")  # whose default is what is typed of it
 ]
 
 
@@ -220,7 +232,7 @@ def test_every_option_reaches_the_plan(
     (plan,), _, _ = asked(folder, monkeypatch, command, [*besides, *words(option)])
     fed = LOOPED if command == "loop" and not besides else besides  # a loop is one by what it is fed back
     (plain,), _, _ = asked(folder, monkeypatch, command, fed)
-    parts = (plan.target, plan.inputs, plan.loop, plan, *filter(None, [plan.steps]))
+    parts = (plan.target, plan.inputs, plan.loop, plan, *filter(None, [plan.steps, plan.start]))
     places = [(it, name) for it in parts for name, own in declared(type(it)).items() if own.flag == option.flag]
     assert plan != plain
     if option.lists is REPEATED and option.kind.entries is None:  # each of several is for a plan of its own
@@ -330,7 +342,7 @@ def test_what_says_how_to_measure_is_for_live_gates_alone(folder: Path) -> None:
     assert {it.flag for it in options_of(*PLAN) if "gate" in it.commands} - {it.flag for it in refused} == {"mode"}
     for option in refused:
         ran = ortbench_here("gate", "result.json", "--max-cpu-nodes", 0, *words(option), cwd=folder)
-        reason = "says how to measure: it is for a live gate (--model), not for a result file"
+        reason = "applies to a live gate (--model), not to a stored result"
         assert (ran.code, ran.error_line) == (2, f"{option.name} {reason}")
 
 
@@ -366,7 +378,7 @@ def test_errors_say_which_option_they_are_about() -> None:
 
 
 def test_whatever_says_what_runs_can_be_another_for_the_baseline() -> None:
-    said = {it.flag for it in options_of(Target, Inputs)} - {"seed", "rtol", "atol"}
+    said = {it.flag for it in options_of(Target, Inputs)} - {"seed", "rtol", "atol", "strict-outputs"}
     said |= {"depth", "items", "keep", "resident"}
     assert {*SETTABLE} == said - {"python"}
     assert {it.flag for it in LIVE_BASELINE} == {*TWINS, "baseline-model", "baseline-chain", "baseline-python"}

@@ -95,6 +95,8 @@ def quick(arguments: list[str]) -> list[str]:
         return [*arguments, "--duration", "0.05", "--warmup", "1"]
     if arguments[0] in ("run", "loop", "sweep"):
         return [*arguments, *(() if "--iterations" in arguments else ("--iterations", "1")), "--warmup", "1"]
+    if arguments[0] == "start":
+        return [*arguments, "--iterations", "1"]
     if arguments[0] == "profile":
         return [*arguments, "--iterations", "3", "--warmup", "1"]
     if arguments[0] == "bandwidth":

@@ -304,7 +304,7 @@ def test_links_that_do_not_fit(tmp_path: Path, links_: str, line: str) -> None:
     ("more", "line"),
     [
         ('    feedback = "nxt=state"', "chain.toml:12: stage[1].feedback: nxt=state: the model has no such output; it has next"),
-        ('    dim = {q = 2}', "chain.toml:13: stage[1].dim: q: the model has no such symbolic dimension; it has none"),
+        ('    dim = {q = 2}', "chain.toml:13: stage[1].dim: q: the model has no symbolic dimension"),
         ('    fill = {bias = 1}', "chain.toml:13: stage[1].fill: bias: a link gives it already"),
         ('    keep = "other"', "chain.toml:13: stage[1].keep: other: the model has no such output; it has next, aside"),
         ('    resident = "bias"', "chain.toml:13: stage[1].resident: bias: a link gives it"),

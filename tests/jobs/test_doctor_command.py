@@ -29,12 +29,12 @@ def test_the_page_of_this_machine() -> None:
     assert titles[:2] == ["ONNX Runtime", "Execution providers"]
     assert titles[-1] == "Noise"
     assert "Processor and memory" in titles
-    assert all(line[:5] in ("good ", "know ", "bad  ", "     ") for part in parts[:-1] for line in part[1:])
+    assert all(line[:5] in ("good ", "note ", "bad  ", "     ") for part in parts[:-1] for line in part[1:])
     assert parts[0][1].startswith(f"good ONNX Runtime {onnxruntime.__version__} of the package onnxruntime")
     assert parts[1][1].startswith(f"good CPUExecutionProvider {onnxruntime.__version__} loads and runs on CPU")
     assert "the same measurement taken twice differs by" in ran.out or "too few blocks to tell" in ran.out
     verdicts = [line[:4].strip() for part in parts[:-1] for line in part[1:] if line[:4].strip()]
-    good, know, bad = (verdicts.count(word) for word in ("good", "know", "bad"))
+    good, know, bad = (verdicts.count(word) for word in ("good", "note", "bad"))
     assert parts[-1] == [f"{good} good, {know} worth knowing, {bad} bad"]
 
 
@@ -96,13 +96,13 @@ def test_a_card_on_which_nothing_is_as_it_should_be(software_cuda: tuple[str, ..
     assert cuda[1].startswith("good NVIDIA's driver 999.99, for CUDA up to 13.0")
     (cards,) = [part.splitlines() for part in ran.out.split("\n\n") if part.startswith("NVIDIA GPUs\n")]
     assert cards[1].startswith(
-        "know GPU 0: softcuda (no GPU), SM clock 1000 of 1500 MHz, memory clock 2000 of 2000 MHz now"
+        "note GPU 0: softcuda (no GPU), SM clock 1000 of 1500 MHz, memory clock 2000 of 2000 MHz now"
     )
     assert cards[1].endswith("try: sudo nvidia-smi -i 0 -lgc 1500,1500")
     assert cards[2:] == [
         "bad  GPU 0: persistence mode is off, so the driver is loaded again whenever nothing has used the GPU; "
         "try: sudo nvidia-smi -i 0 -pm 1",
-        "know GPU 0: its power is limited to 200 W of 350 W; try: sudo nvidia-smi -i 0 -pl 350",
+        "note GPU 0: its power is limited to 200 W of 350 W; try: sudo nvidia-smi -i 0 -pl 350",
         "bad  GPU 0: it is slowed down now by its temperature (hardware); try: nvidia-smi -i 0 -q -d PERFORMANCE",
         f"bad  GPU 0: 1 other process on it: {Path(sys.executable).name} ({other.pid}, 64.0 MB); try: nvidia-smi -i 0",
     ]

@@ -277,7 +277,7 @@ def test_devices_and_doctor_list_what_run_takes(library: Path, tmp_path: Path) -
     lines = ortbench("doctor", "--no-noise", COLUMNS="300", **having(site)).out.splitlines()
     assert f"good {EP_NAME} 1.0.0 loads and runs on GPU ortbench" in lines
     assert any(line.startswith("bad  broken 1.5 does not load: import broken raises") for line in lines), lines
-    assert f"know {MISNAMED}" in lines
+    assert f"note {MISNAMED}" in lines
 
 
 @pytest.mark.parametrize("text", [PATH, PATH.replace("return ", "return str(").replace(".so'", ".so')"), ""])

@@ -134,9 +134,9 @@ BAD: list[tuple[list[object], str]] = [
     (["model", "base", "--load", "--max-host-memory", "1GB"], "limits of memory are for single inferences"),
     (["model", "base", "--load", "--mode", "pipelined"], "--mode pipelined: has several inferences in flight by itself"),
     (["--chain", "c.toml", "--baseline-chain", "d.toml", "--load"], "--load puts a load on one model"),
-    ([TINY, "--load", "--max-cpu-nodes", "0"], "--load says how to measure: it is for a live gate"),
-    ([TINY, "--concurrency", "2", "--max-cpu-nodes", "0"], "--concurrency says how to measure: it is for a live gate"),
-    ([TINY, "--duration", "2", "--max-cpu-nodes", "0"], "--duration says how to measure: it is for a live gate"),
+    ([TINY, "--load", "--max-cpu-nodes", "0"], "--load applies to a live gate"),
+    ([TINY, "--concurrency", "2", "--max-cpu-nodes", "0"], "--concurrency applies to a live gate"),
+    ([TINY, "--duration", "2", "--max-cpu-nodes", "0"], "--duration applies to a live gate"),
 ]  # fmt: skip
 
 

@@ -116,7 +116,7 @@ LIVE = ("--model", CELL, "--ep", "cpu")
 SIDES = (*LIVE, "--baseline-model", CELL)
 LOOPS = (*SIDES, "--feedback", "hidden_out=hidden")
 STORED = ("loop.json", "--max-cpu-nodes", "0")
-NOT_STORED = "says how to measure: it is for a live gate (--model), not for a result file"
+NOT_STORED = "applies to a live gate (--model), not to a stored result"
 NO_COPIES = "--max-copy-share is of single inferences; of a loop say --min-speedup device-resident=X"
 NO_LOOP = "say what is fed back with --feedback OUT=IN"
 

@@ -138,7 +138,7 @@ def test_a_live_gate_of_two_libraries(builds: Builds, tmp_path: Path) -> None:
 
 def test_a_live_gate_of_one_library_twice(builds: Builds, tmp_path: Path) -> None:
     ran = gate(builds, tmp_path, "--ep", builds.fast, "--baseline-set", f"ep-library={builds.fast}")
-    same = "! nothing that was recorded differs between the two: same model, EP, options, versions, machine"
+    same = "! the two differ in nothing that is recorded: same model, EP, options, versions, machine"
     assert same in ran.out.splitlines(), ran.err
 
 
@@ -247,7 +247,7 @@ def test_doctor_says_whose_each_is(cuda_package: Path) -> None:
     assert f"good {CUDA} 0.1.0 of {PACKAGE} loads and runs on GPU ortbench" in lines
     version = onnxruntime.__version__
     assert any(line[5:].startswith(f"{CUDA} {version} of onnxruntime-gpu ") for line in lines), ran.out
-    assert f"know {SHARED}" in lines
+    assert f"note {SHARED}" in lines
 
 
 OPTION, VALUE = "--ep-option", {"compute_us": str(SLOW_US)}

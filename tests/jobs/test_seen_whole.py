@@ -16,7 +16,7 @@ pytestmark = pytest.mark.process
 TINY, MULTI = (f"models/{name}.onnx" for name in ("tiny", "multi_output"))
 SHORT = ("--iterations", 3, "--warmup", 1)
 CPU, CPU_EP = ("--ep", "cpu", "--mode", "cpu-tensors"), "CPUExecutionProvider …"
-SAME = "nothing that was recorded differs between the two: same model, EP, options, versions, machine"
+SAME = "the two differ in nothing that is recorded: same model, EP, options, versions, machine"
 UNITS = {"ns", "µs", "ms", "s"}  # below the names of columns
 NOTHING_RAN = "! Nothing ran on RefDeviceExecutionProvider: all # nodes are on the CPU (Mul, Add, Clip)."
 _FIGURE = re.compile(r"(?<![=\w-])[≈×±]?\d[\d.]*[kM]?\b×?(?! %)(?: (?:[nµm]?s|[kMG]?B)(?:/s)?\b)?")
@@ -159,7 +159,7 @@ def test_a_batch_of_several_sizes(tmp_path: Path) -> None:
         *(line for cost in ("CPU time", *counts) for line in rows(cost)),
         *lacking,
         "• best: batch #, # items/s with cpu-tensors",
-        "ratio: of the figures beside it, above # is slower, of rates too, or more of a cost; interval from the rounds of one run; same: within ±2 % for certain.",
+        "ratio: of the figures beside it; above # is slower (of rates too), or costs more; #% CI: from the rounds of one run; same: within ±2 % for certain.",
         "ortbench explain ratio, #% CI, verdict … says what the words mean.",
         "Saved in …",
     ]

@@ -37,7 +37,7 @@ EXAMPLES = {
     "cpu-tensors.device_memory": (MetricName(CPU, "device_memory"), ""),
     "cpu-tensors.page_faults": (MetricName(CPU, "page_faults", "mean"), "cpu-tensors.page_faults.mean"),
     "outputs.sqnr": (MetricName(None, "outputs.sqnr"), ""),
-    "start.ready": (MetricName(None, "start.ready"), ""),
+    "start.ready": (MetricName(None, "start.ready", "median"), "start.ready.median"),
 }
 MORE = {
     "median": (MetricName(None, "latency", "median"), "latency.median"),

@@ -177,6 +177,8 @@ class Config:
     """Trigger: an inference whose first output has one item fewer than it should, in its first dimension."""
     unbound_type: int = 0
     """Runs fail with bound inputs of this element type of ONNX (6 is int32, which Flatten takes), and not with arrays."""
+    bfloat16: bool = False
+    """What each node computes is rounded to bfloat16."""
     fault: Fault = "none"
     """What goes wrong: it aborts, has a segmentation fault, exits with 3, returns an error (null, for an allocation), never
     returns, or prints a line to stdout ..."""

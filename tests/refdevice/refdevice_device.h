@@ -84,7 +84,7 @@ typedef struct {
 typedef struct {
   Link upload, download, device_copy;
   double compute_ns, item_ns, switch_ns, ha_copies, spin_ns, engines, servers, crowd, submit_ns, busy_ns;
-  double alignment, cpu, default_memory, host_memory, devices, eps, skew, unbound_type;
+  double alignment, cpu, default_memory, host_memory, devices, eps, skew, unbound_type, bfloat16;
   double later_runs; /* 0: never */
   Honesty honesty, later_honesty;
   Ways copies;
@@ -142,6 +142,7 @@ static const struct {
     {"wrong_copy", KNOB_TRIGGER, offsetof(Config, wrong_copy)},
     {"shape_run", KNOB_TRIGGER, offsetof(Config, shape_run)},
     {"unbound_type", KNOB_NUMBER, offsetof(Config, unbound_type)},
+    {"bfloat16", KNOB_NUMBER, offsetof(Config, bfloat16)},
     {"fault", KNOB_FAULT, offsetof(Config, fault)},
     {"fault_at", KNOB_PLACE, offsetof(Config, fault_at)},
     {"fault_when", KNOB_TRIGGER, offsetof(Config, fault_when)},

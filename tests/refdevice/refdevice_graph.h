@@ -335,6 +335,17 @@ static void publish(Inference *job, void (*copy)(char *, const char *, size_t)) 
   }
 }
 
+/* Rounds to the nearest bfloat16, of two equally near ones to the even one: knob `bfloat16`. */
+static void lower_precision(float *data, size_t bytes) {
+  for (size_t i = 0; i < bytes / sizeof *data; i++) {
+    uint32_t bits;
+    if (!isfinite(data[i])) continue;
+    memcpy(&bits, &data[i], sizeof bits);
+    bits = (bits + 0x7fffu + ((bits >> 16) & 1u)) & 0xffff0000u;
+    memcpy(&data[i], &bits, sizeof bits);
+  }
+}
+
 static void inference_work(Op *op) {
   Inference *job = (Inference *)op;
   for (size_t i = 0; i < job->graph->node_count; i++) {
@@ -343,6 +354,7 @@ static void inference_work(Op *op) {
     const float *data[MAX_INPUTS];
     node_operands(job, node, shapes, data);
     op_run(node, data, shapes, value_data(job, node->output), &job->shapes[node->output]);
+    if (device_config.bfloat16 != 0) lower_precision(value_data(job, node->output), value_bytes(job, node->output));
   }
   int first = job->graph->outputs[0];
   if (job->wrong && value_bytes(job, first)) value_data(job, first)[0] += 1 + fabsf(value_data(job, first)[0]);

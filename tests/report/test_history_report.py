@@ -115,10 +115,8 @@ def test_headlines() -> None:
 
 def test_remarks_say_what_was_left_out_and_what_is_too_short() -> None:
     few = of([*nights(noise(30)), night(3, 1, target__ep="OtherExecutionProvider")])
-    assert remarks(few, []) == [
-        "too few results: 1 of 2 series has fewer than 12, in which no change point can be told from chance"
-    ]
-    assert remarks(of(nights([1] * 3)), [])[0].startswith("too few results: all series have fewer than 12")
+    assert remarks(few, []) == ["too few results: 1 of 2 series has fewer than the 12 that a change point takes"]
+    assert remarks(of(nights([1] * 3)), [])[0].startswith("too few results: all series have fewer than the 12")
     assert remarks(of(nights(noise(30))), [f"file {number}" for number in range(7)]) == [
         *(f"left out: file {number}" for number in range(5)),
         "left out: 2 more",

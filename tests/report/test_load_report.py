@@ -305,5 +305,5 @@ def test_two_loads_on_one_page_are_side_by_side() -> None:
 
 def test_a_load_beside_a_run_on_one_page() -> None:
     found = Page(build_page([serving(), published()], ["load", "run"]))
-    assert "not comparable: they differ in kind, so a ratio of their figures says little" in " ".join(found.text("li"))
+    assert "ratios compare modes of one result; other results differ in kind" in " ".join(found.text("li"))
     assert "Latency and inf/s against clients" in found.text("h2")

@@ -264,7 +264,7 @@ def test_results_that_may_not_be_compared_are_not() -> None:
         result_of(measured("cpu-tensors", latency=steady([1])), model__sha256="b" * 64, environment__gpus=[]),
     )
     assert "Side by side" not in found.text("h2")
-    assert "not comparable: they differ in model, GPUs, so a ratio of their figures says little" in found.text("li")
+    assert "ratios compare modes of one result; other results differ in model, GPUs" in found.text("li")
 
 
 def test_nothing_from_outside_becomes_markup() -> None:

@@ -266,8 +266,8 @@ def test_a_comparison_at_80_columns() -> None:
         "                              ms         ms",
         "cpu-tensors  latency        1.00       1.20",
         "",
-        "ratio: of the figures beside it, above 1 is slower, of rates too, or more of a",
-        "cost; interval from the rounds of one run; same: within ±2 % for certain.",
+        "ratio: of the figures beside it; above 1 is slower (of rates too), or costs",
+        "more; 95% CI: from the rounds of one run; same: within ±2 % for certain.",
         "ortbench explain ratio, 95% CI, verdict … says what the words mean.",
     ]
 

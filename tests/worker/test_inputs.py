@@ -145,8 +145,8 @@ def test_sums_that_are_no_sizes(dims: dict[str, int | str], message: str) -> Non
             [spec("x", 1, None)],
             {},
             {"batch": 2},
-            "--dim batch: the model has no such symbolic dimension; it has none; "
-            "to measure a copy in which dimension 0 of x, fixed at 1, is batch: --free-dim x:0=batch",
+            "--dim batch: the model has no symbolic dimension; "
+            "to free dimension 0 of x, fixed at 1, in a copy of the model: --free-dim x:0=batch",
         ),
         (
             [spec("x", None, 3)],

@@ -15,12 +15,12 @@ from ortbench.model.result import OK
 if TYPE_CHECKING:
     from ortbench.model.result import Case, Result
 
-Claim = Literal["faster", "slower", "no measurable difference", "cannot tell", "cannot tell on so busy a machine"]
+Claim = Literal["faster", "slower", "no measurable difference", "cannot tell", "the machine was too busy to tell"]
 FASTER: Claim = "faster"
 SLOWER: Claim = "slower"
 ALIKE: Claim = "no measurable difference"
 UNKNOWN: Claim = "cannot tell"
-NOISY: Claim = "cannot tell on so busy a machine"
+NOISY: Claim = "the machine was too busy to tell"
 
 _CLEARLY_FASTER = 1.05  # without an interval; identical runs one after the other often differ by this much
 

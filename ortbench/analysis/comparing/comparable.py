@@ -11,9 +11,9 @@ from ortbench.analysis.findings.phrases import first_of
 from ortbench.analysis.loads.levels import asked_of, has_rates
 from ortbench.core.errors import NotComparable
 from ortbench.model.kinds import KINDS
-from ortbench.model.result import CHAIN, LOAD, LOOP, OK, SWEEP, Result
+from ortbench.model.result import CHAIN, LOAD, LOOP, OK, START, SWEEP, Result
 from ortbench.model.schema import Chain, ChainStage, Environment, Loop, Provider
-from ortbench.model.settings import OF_LOOP, OF_SESSION, changed
+from ortbench.model.settings import OF_LOOP, OF_SESSION, OF_START, changed
 
 
 def mismatches(one: Result, other: Result) -> list[str]:
@@ -32,7 +32,9 @@ Traits = dict[str, object]  # what something was measured on
 Difference = tuple[str, object, object]  # what differs, and what it is in one and in the other
 
 MODEL = "model"
+FORCED = "not comparable, forced: "  # how what makes two incomparable begins, where it was forced
 MACHINE = ("device", "CPU", "cores", "GPUs")  # the differences that are of the machine
+OF_EP = ("EP", "device")  # those of the EP, which can be held against another one on the same machine
 
 
 def apart(difference: Difference) -> str:
@@ -53,6 +55,18 @@ def differences(one: Result, other: Result) -> list[Difference]:
     mine, theirs = _identity(one), _identity(other)
     shared = [name for name in mine if name in theirs]  # of loads one may have no rates
     return found + [(name, mine[name], theirs[name]) for name in shared if mine[name] != theirs[name]]
+
+
+def alike_but_for_ep(results: Sequence[Result]) -> list[list[int]]:
+    """The numbers of results that a ratio is fair between: those of one model, work and machine, whatever EP each is on."""
+    groups: list[list[int]] = []
+    for number, result in enumerate(results):
+        fitting = (it for it in groups if all(name in OF_EP for name, *_ in unlike(results[it[0]], result)))
+        if (group := next(fitting, None)) is None:
+            groups.append([number])
+        else:
+            group.append(number)
+    return groups
 
 
 def _are_of_stages(*results: Result) -> bool:
@@ -149,7 +163,7 @@ def comparability(results: Sequence[Result], names: Sequence[str], force: bool) 
             raise NotComparable(
                 f"{names[0]} and {name} are not comparable: {found} (--force compares them all the same)"
             )
-        remarks += [f"not comparable, forced: {names[0]} and {name}: {difference}" for difference in differences]
+        remarks += [f"{FORCED}{names[0]} and {name}: {difference}" for difference in differences]
         remarks += [f"{names[0]} → {name}: {change}" for change in changes(results[0], result)]
         if not differences and (same := sameness(results[0], result)) is not None:
             remarks.append(f"{names[0]} and {name}: {same}")
@@ -209,6 +223,7 @@ def _load_changes(one: Result, other: Result) -> list[tuple[str, Any, Any]]:
 _CHANGES: dict[tuple[str, str], Callable[[Result, Result], list[tuple[str, Any, Any]]]] = {
     (LOOP, LOOP): lambda one, other: changed(OF_LOOP, one.part, other.part),
     (LOAD, LOAD): _load_changes,
+    (START, START): lambda one, other: changed(OF_START, one.part, other.part),
 }
 
 
@@ -245,7 +260,7 @@ def sameness(one: Result, other: Result) -> str | None:
     ]
     if sides[0] != sides[1] or changes(one, other):
         return None
-    return "nothing that was recorded differs between the two: same model, EP, options, versions, machine"
+    return "the two differ in nothing that is recorded: same model, EP, options, versions, machine"
 
 
 def depths_of(result: Result) -> dict[str, int]:

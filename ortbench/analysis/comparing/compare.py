@@ -30,6 +30,7 @@ from ortbench.analysis.comparing.series import (
     sizes_at,
 )
 from ortbench.analysis.loads.levels import FEWEST_BLOCKS, interval, is_full, paired_reach, quotient
+from ortbench.analysis.outputs import doubt
 from ortbench.core.resampling import ratio_of
 from ortbench.model.metrics import LATENCY, SIZE, Group
 from ortbench.model.result import Result
@@ -226,9 +227,11 @@ def rows(results: Sequence[Result], only: Selection = EVERYTHING) -> list[Row]:
 
 
 def _row(results: Sequence[Result], key: Key, found: Sequence[Series | None]) -> Row:
+    doubtful = [doubt(result) is not None for result in results]
+
     def change(base: int, number: int) -> RatioEstimate | None:
         one, other = found[base], found[number]
-        if one is None or other is None or base == number:
+        if one is None or other is None or base == number or doubtful[base] or doubtful[number]:
             return None
         if sizes_at(results[base], key.point) != sizes_at(results[number], key.point):
             return None

@@ -15,23 +15,26 @@ from ortbench.analysis.findings.node_advice import node_findings
 from ortbench.analysis.findings.phrases import times
 from ortbench.analysis.findings.run_advice import copy_share, run_findings, run_headline, where
 from ortbench.analysis.findings.speedups import condition, on_device
+from ortbench.analysis.findings.start_advice import start_findings, start_headline
 from ortbench.analysis.findings.sweep_advice import sweep_findings, sweep_headline
 from ortbench.analysis.host import host_findings
 from ortbench.analysis.loads.levels import is_measured, load_cases
 from ortbench.analysis.nodes.node_shares import bytes_inside, copies_inside, missed, mostly_on_cpu, placed_findings
+from ortbench.analysis.outputs import doubt_findings
 from ortbench.analysis.sums import sum_findings
 from ortbench.analysis.tensor_memory import elsewhere_findings
 from ortbench.core.units import duration, share, size
 from ortbench.model.kinds import KINDS
 from ortbench.model.modes import CPU, LATENCY
-from ortbench.model.result import CHAIN, LOAD, LOOP, SWEEP, Result
+from ortbench.model.result import CHAIN, LOAD, LOOP, START, SWEEP, Result
 
 
 def findings(result: Result) -> list[Finding]:
     """What the figures mean and what to do, most important first. Empty when nothing was measured."""
     if not _is_measured(result):
         return by_weight([*engine_findings(result), *node_findings(result)])
-    return by_weight(it for key in KINDS[result.kind].advice for it in _FINDINGS[key](result))
+    said = (it for key in KINDS[result.kind].advice for it in _FINDINGS[key](result))
+    return by_weight([*doubt_findings(result), *said])
 
 
 def superseded(result: Result) -> set[str]:
@@ -63,6 +66,7 @@ _FINDINGS: dict[str, Callable[[Result], list[Finding]]] = {
     "chain": lambda result: chain_findings(result, result.part),
     "load": load_findings,
     "sweep": sweep_findings,
+    "start": lambda result: start_findings(result, result.part),
     "host": host_findings,
     "humps": hump_findings,
     "engine": engine_findings,
@@ -91,6 +95,7 @@ _HEADLINES: dict[str, Callable[[Result], str]] = {
     CHAIN: lambda result: chain_headline(result, result.part),
     LOAD: load_headline,
     SWEEP: sweep_headline,
+    START: start_headline,
 }
 
 

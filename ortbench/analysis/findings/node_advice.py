@@ -141,7 +141,7 @@ def outlook(copies: InnerCopies) -> list[str]:
         return [f"Which nodes force Memcpy nodes is not known: {copies['problem']}."]
     if not copies["memcpy"]:
         return []
-    return ["They copy in every inference; ortbench run --measure-nodes says what that takes and what to do about it."]
+    return ["Memcpy nodes copy in each inference. ortbench run --measure-nodes shows their time and what to do."]
 
 
 def _none(nodes: Nodes, ep: str) -> Finding:

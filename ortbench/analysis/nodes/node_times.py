@@ -184,7 +184,7 @@ def summary(
         "outside_ns": round(median(run - nodes for run, nodes in zip(run_ns, inside, strict=True))),
         "operators": _by_time(operators),
         "eps": _by_time(eps),
-        **_inner_copies(graph, timed, total, problem),
+        **_inner_copies(graph, timed, total, problem),  # type: ignore[typeddict-item]  # what is not required is not there
     }
 
 

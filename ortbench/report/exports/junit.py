@@ -36,6 +36,7 @@ from ortbench.model.modes import (
     THROUGHPUT,
     WHOLE_CHAIN,
     WHOLE_LOOP,
+    WHOLE_START,
     is_rate,
     mode_of,
 )
@@ -153,6 +154,7 @@ _SAMPLES: dict[str, Callable[[Case], str]] = {
     LATENCY: lambda case: "runs",
     WHOLE_LOOP: lambda case: f"loops of {len(case.steps_ns or ())} steps",
     WHOLE_CHAIN: lambda case: f"chains of {len(case.stages)} stages",
+    WHOLE_START: lambda case: "starts",
 }
 
 
@@ -168,12 +170,16 @@ def _seconds(result: Result, check: Check) -> float:
 # JUnit XML
 
 
-def outcomes_of_gate(results: Sequence[Result], checks: Sequence[Check]) -> list[Outcome]:
-    """The candidate's modes, the gate's checks, and what failed of the baseline."""
+def outcomes_of_gate(results: Sequence[Result], checks: Sequence[Check], why: str = "") -> list[Outcome]:
+    """The candidate's modes, the gate's checks, those that failed with `why`, and what failed of the baseline."""
     candidate, *baselines = results
     broken = [outcome for it in baselines for outcome in outcomes_of_run(it) if outcome.verdict == ERROR]
     named = [replace(outcome, name=f"baseline {outcome.name}") for outcome in broken]
-    return [*outcomes_of_run(candidate), *outcomes_of_checks(candidate, checks), *named]
+    checked = [
+        replace(it, text=f"{it.text}\n{why}") if why and it.verdict == FAILED else it
+        for it in outcomes_of_checks(candidate, checks)
+    ]
+    return [*outcomes_of_run(candidate), *checked, *named]
 
 
 def junit(name: str, outcomes: Sequence[Outcome]) -> str:

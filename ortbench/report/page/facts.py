@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ortbench.analysis.comparing.claims import FASTER, NOISY, Fastest, fastest
-from ortbench.analysis.comparing.comparable import changes, unlike
+from ortbench.analysis.comparing.comparable import OF_EP, alike_but_for_ep, changes, unlike
 from ortbench.analysis.comparing.compare import lacks, rows
 from ortbench.analysis.comparing.pairs import TOO_FEW
+from ortbench.analysis.findings.best_advice import best_findings, bests
+from ortbench.analysis.findings.finding import Finding
 from ortbench.analysis.findings.load_advice import found_text, slo_text, tries_text
 from ortbench.analysis.findings.loop_advice import state_bytes
 from ortbench.analysis.findings.phrases import times, within
 from ortbench.analysis.findings.run_advice import copy_share
 from ortbench.analysis.findings.speedups import condition, on_device
 from ortbench.analysis.findings.sweep_advice import best_shapes
-from ortbench.analysis.items import best_mode, best_of
+from ortbench.analysis.items import best_mode
 from ortbench.analysis.loads.levels import (
     CONCURRENCY,
     RATE,
@@ -37,12 +39,26 @@ from ortbench.model.kinds import KINDS
 from ortbench.model.modes import ALL_MODES, COPY_TIME, CPU, LATENCY, STEP, THROUGHPUT, is_rate
 from ortbench.model.result import LOAD, LOOP, OK, SWEEP, Case, Result
 from ortbench.model.schema import Loop
-from ortbench.report.comparison import legend
+from ortbench.report.comparison import legend, setting_notes
 from ortbench.report.comparison import tables as side_by_side
-from ortbench.report.model import DERIVED, NOTHING, Column, Kind, Note, Paragraph, Table, columns, filled, maybe
+from ortbench.report.model import (
+    DERIVED,
+    NOTHING,
+    Block,
+    Column,
+    Findings,
+    Kind,
+    Note,
+    Paragraph,
+    Table,
+    columns,
+    filled,
+    maybe,
+)
+from ortbench.report.outputs import doubt_part, outputs_part
 from ortbench.report.page.chart_data.charts import charts_of_many
 from ortbench.report.page.parts import Drawn, Section, drawn, sections
-from ortbench.report.phrases import has_items, remark
+from ortbench.report.phrases import best_note, has_items, heading, remark
 
 
 @dataclass(frozen=True)
@@ -193,35 +209,25 @@ _SAME = 0.02  # up to which difference two results are called the same
 
 @dataclass(frozen=True)
 class Overview:
-    """Several results side by side: a row for each, pictures of all, and whether they may be compared."""
+    """Several results side by side: a row for each, pictures of all, or of each model in a column of its own, and those that may be
+    compared."""
 
     table: Table
-    notes: list[Note]
-    pictures: list[Drawn]
+    notes: list[Note | Finding]
+    pictures: list[list[Drawn]]
     sections: list[Section]
 
 
 def overview(results: Sequence[Result], names: Sequence[str]) -> Overview:
     """What a page says of several results together."""
     modes = [mode for mode in ALL_MODES if any(case.mode == mode for result in results for case in result.at_point())]
-    pictures = [drawn(picture, f"0 {at}") for at, picture in enumerate(charts_of_many(results, names))]
-    differences = [name for result in results[1:] for name, _, _ in unlike(results[0], result)]
-    compared: list[Section] = []
-    if differences:
-        listed = ", ".join(dict.fromkeys(differences))
-        said = [remark(f"not comparable: they differ in {listed}, so a ratio of their figures says little")]
-    else:
-        compared = sections(
-            [it, Paragraph(legend(results, _SAME))] for it in side_by_side(results, names, _SAME, in_order=False)
-        )
-        said = [
-            Note(f"{names[0]} → {name}: {change}")
-            for name, result in zip(names[1:], results[1:], strict=True)
-            for change in changes(results[0], result)
-        ]
-        said += [remark(f"cannot tell: {lack}") for lack in lacks(results, names, rows(results))]
-    if (best := best_of(results, names)) is not None:
-        said.append(Note(best))
+    groups = alike_but_for_ep(results)
+    compared, said = _compared(results, names, groups)
+    if len(groups) > 1:
+        said.append(Note(_why_apart(results, groups)))
+    best = bests(results, names)
+    said += [*best_findings(best), *setting_notes(results, names, best), *best_note(results, names)]
+    pictures = _multiples(results, names)
     if {result.kind for result in results} == {LOAD}:
         return Overview(_loads(results, names), said, pictures, compared)
     headed = (
@@ -233,6 +239,60 @@ def overview(results: Sequence[Result], names: Sequence[str]) -> Overview:
         headed = (*headed, Column("best items/s"))
         lines = tuple((*row, _items_cell(result)) for row, result in zip(lines, results, strict=True))
     return Overview(filled(Table(headed, lines)), said, pictures, compared)
+
+
+def _compared(
+    results: Sequence[Result], names: Sequence[str], groups: Sequence[Sequence[int]]
+) -> tuple[list[Section], list[Note | Finding]]:
+    """The tables of results that may be compared, a group a model or shape, and what there is to say of them."""
+    made: list[Section] = []
+    said: list[Note | Finding] = []
+    several = len(groups) > 1
+    for numbers in groups:
+        own, called = [results[number] for number in numbers], [names[number] for number in numbers]
+        for part in doubt_part(own, called):
+            said += [finding for block in part if isinstance(block, Findings) for finding in block.findings]
+        if len(own) < 2:
+            continue
+        tables = side_by_side(own, called, _SAME, in_order=False)
+        parts: list[Sequence[Block]] = [[it, Paragraph(legend(own, _SAME))] for it in tables]
+        titled = sections([*parts, *outputs_part(own, called)])
+        made += [replace(it, title=f"{it.title}: {_about(own[0])}") for it in titled] if several else titled
+        said += [
+            Note(f"{called[0]} → {name}: {change}")
+            for name, result in zip(called[1:], own[1:], strict=True)
+            for change in changes(own[0], result)
+        ]
+        said += [remark(f"cannot tell: {lack}") for lack in lacks(own, called, rows(own))]
+    return made, said
+
+
+def _why_apart(results: Sequence[Result], groups: Sequence[Sequence[int]]) -> str:
+    """What ratios are of, and why there are none between groups."""
+    apart = (
+        name for numbers in groups[1:] for name, *_ in unlike(results[0], results[numbers[0]]) if name not in OF_EP
+    )
+    eps = ", and results that differ in the EP alone" if len(groups) < len(results) else ""
+    return f"ratios compare modes of one result{eps}; other results differ in {', '.join(dict.fromkeys(apart))}"
+
+
+def _about(result: Result) -> str:
+    """What a group of results is of: the first line of their headings, without a note."""
+    return heading(replace(result, note=None))[0]
+
+
+def _multiples(results: Sequence[Result], names: Sequence[str]) -> list[list[Drawn]]:
+    """The charts of all results, of several models small ones beside each other, one a model: each has a scale of its own."""
+    models: dict[tuple[str, str], list[int]] = {}
+    for number, result in enumerate(results):
+        models.setdefault((result.model["path"], result.model["sha256"]), []).append(number)
+    kinds: dict[str, list[Drawn]] = {}
+    for count, ((path, _), numbers) in enumerate(models.items()):
+        own = charts_of_many([results[number] for number in numbers], [names[number] for number in numbers])
+        for chart in own:
+            title = chart.title if len(models) == 1 else f"{chart.title}: {path}"
+            kinds.setdefault(chart.title, []).append(drawn(replace(chart, title=title), f"0 {count} {chart.title}"))
+    return [*kinds.values()]
 
 
 def _loads(results: Sequence[Result], names: Sequence[str]) -> Table:

@@ -13,6 +13,7 @@ from markupsafe import Markup
 
 from ortbench.analysis.findings.advice import headline, headline_of_many
 from ortbench.analysis.findings.finding import Finding
+from ortbench.analysis.outputs import called
 from ortbench.core.safe_text import visible_lines
 from ortbench.core.version import __version__
 from ortbench.model.kinds import KINDS
@@ -22,7 +23,7 @@ from ortbench.report import history
 from ortbench.report.case_table import is_marked
 from ortbench.report.glossary import Entry, Group, entries
 from ortbench.report.history import Told
-from ortbench.report.model import DERIVED, Note, Report, Table
+from ortbench.report.model import DERIVED, Block, Note, Report, Table
 from ortbench.report.page.chart_data.charts import charts_of
 from ortbench.report.page.chart_data.times import over_time
 from ortbench.report.page.chart_svg.draw import draw
@@ -50,8 +51,13 @@ class Part:
     provenance: str
 
 
-def build_page(results: Sequence[Result], names: Sequence[str], errors: Sequence[str] = ()) -> str:
-    """The page. `errors` say what became of results that are not there."""
+def build_page(
+    results: Sequence[Result],
+    names: Sequence[str],
+    errors: Sequence[str] = (),
+    before: Sequence[Sequence[Block]] = (),
+) -> str:
+    """The page. `errors` say what became of results that are not there; `before` stands before the results."""
     many = len(results) > 1
     name = "" if many else result_name(results[0])
     names = [visible_lines(name) for name in names]
@@ -65,6 +71,7 @@ def build_page(results: Sequence[Result], names: Sequence[str], errors: Sequence
         name=name,
         headline=headline_of_many(results) if many else parts[0].headline,
         errors=errors,
+        before=sections(before),
         parts=parts,
         overview=overview(results, names) if many else None,
         words=_glossary(results, reports),
@@ -115,7 +122,7 @@ def _title(results: Sequence[Result], names: Sequence[str]) -> str:
 def _part(result: Result, report: Report, name: str, number: int) -> Part:
     interrupted = result.stopped is not None and result.stopped["reason"] == "interrupted"
     return Part(
-        name=name,
+        name=called(result, name),
         about=f"{result.model['path']} on {result.target['ep']}",
         anchor=f"result-{number}",
         headline=headline(result),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -18,21 +18,26 @@ from ortbench.core.errors import BenchmarkFailed
 from ortbench.core.safe_text import visible
 from ortbench.core.version import __version__
 from ortbench.model import kinds
-from ortbench.model.modes import CPU, HOST_ACCESSIBLE, LOOPS_DO, MODES_DO, PER_ITEM, SHARED, WHOLE_LOOP, mode_of
+from ortbench.model.modes import (
+    CPU,
+    HOST_ACCESSIBLE,
+    LOOPS_DO,
+    MODES_DO,
+    PER_ITEM,
+    SHARED,
+    WHOLE_LOOP,
+    WHOLE_START,
+    mode_of,
+)
 from ortbench.model.protocol import Opened, Prepared, Program, ProgramLoop, ProgramTensor, ProgramWait, StepInput
 from ortbench.plan.loop_plan import Steps
 from ortbench.plan.plan import Plan
 from ortbench.report.programs import literals
 from ortbench.report.programs.literals import by_step, dtype, random_array, shape_by_step
+from ortbench.report.programs.session_lines import LEVELS
 
 _WIDTH = 100
 RUN = "run"  # the sync that is the run itself
-_LEVELS = {
-    "disable": "ORT_DISABLE_ALL",
-    "basic": "ORT_ENABLE_BASIC",
-    "extended": "ORT_ENABLE_EXTENDED",
-    "layout": "ORT_ENABLE_LAYOUT",
-}
 
 
 @dataclass(frozen=True)
@@ -99,7 +104,7 @@ def _of_loop(mode: str) -> list[str]:
     return ["loop_inputs", "loop_cpu" if mode == CPU else "loop_bound", "loop_measure"]
 
 
-_NAMES = {WHOLE_LOOP: _of_loop}
+_NAMES: dict[str, Callable[[str], list[str]]] = {WHOLE_LOOP: _of_loop, WHOLE_START: lambda mode: ["start"]}
 
 
 def _own(mode: str) -> str:
@@ -159,7 +164,7 @@ def _context(plan: Plan, opened: Opened, prepared: Prepared, found: Program) -> 
         "mode": mode,
         "model": plan.model,
         "session": found["session"],
-        "level": _LEVELS.get(plan.target.opt_level),
+        "level": None if plan.target.opt_level == "all" else LEVELS[plan.target.opt_level],
         "target": plan.target,
         "seed": plan.inputs.seed,
         "seconds": plan.loop.duration_s,
@@ -200,6 +205,7 @@ def _context(plan: Plan, opened: Opened, prepared: Prepared, found: Program) -> 
         "exact": [it["name"] for it in found["outputs"] if it["tolerance"] is None],
         "nested": any(it["nested"] for it in found["outputs"]),
         "os_imported": known.figure == PER_ITEM,
+        "started": plan.work.whole == WHOLE_START,
         "steps": None,
     }
     if plan.steps and found["loop"]:

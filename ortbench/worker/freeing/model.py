@@ -43,7 +43,7 @@ def free(path: str, dims: Mapping[str, str], folder: str) -> tuple[str, Freed]:
         for name, (size, label) in sizes.items():
             freed["nodes"] += _free_one(model, name, size, {it: n for it, (n, _) in sizes.items() if it != name}, label)
         _name_outputs(model, {name: size for name, (size, _) in sizes.items()})
-    return _write(model, Path(path), Path(folder)), freed
+    return write(model, Path(path), Path(folder)), freed
 
 
 def _read(path: str, label: str) -> Any:
@@ -157,8 +157,8 @@ def _without_weights(model: Any) -> Iterator[None]:
 # The file
 
 
-def _write(model: Any, path: Path, folder: Path) -> str:
-    """Write the copy, with what its weights are in beside it; its path."""
+def write(model: Any, path: Path, folder: Path, what: str = "--free-dim") -> str:
+    """Write the copy, with what its weights are in beside it; its path. `what` says in an error what it is for."""
     copy = folder / path.name
     try:
         for location in sorted({*_locations(model)}):
@@ -166,7 +166,7 @@ def _write(model: Any, path: Path, folder: Path) -> str:
                 _link(path.parent / location, folder / location)
         onnx.save(model, str(copy))
     except OSError as error:
-        raise BenchmarkFailed(f"--free-dim: no copy of {path} can be made: {one_line(error)}") from None
+        raise BenchmarkFailed(f"{what}: no copy of {path} can be made: {one_line(error)}") from None
     return str(copy)
 
 

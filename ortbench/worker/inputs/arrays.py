@@ -38,11 +38,15 @@ def resolve_shapes(
     symbols = {dim for spec in inputs for dim in spec.shape if isinstance(dim, str)}
     for name in dims:
         if name not in symbols:
-            has = f"it has {', '.join(sorted(symbols))}" if symbols else "it has none"
+            lacks = (
+                f"no such symbolic dimension; it has {', '.join(sorted(symbols))}"
+                if symbols
+                else "no symbolic dimension"
+            )
             from ortbench.analysis.freed import to_free  # for a message alone
 
             hint = to_free([(spec.name, spec.shape) for spec in inputs], name)
-            raise BadInput(f"--dim {name}: the model has no such symbolic dimension; {has}{hint}")
+            raise BadInput(f"--dim {name}: the model has {lacks}{hint}")
     sizes = {name: size for name, size in dims.items() if isinstance(size, int)} | dict(known or {})
     for spec in inputs:  # what --shape says of a named dimension holds for every input that uses the name
         for dim, size in zip(spec.shape, shapes.get(spec.name, ()), strict=False):

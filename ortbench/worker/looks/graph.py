@@ -4,12 +4,13 @@ session wants an input or output in ordinary host memory though its EP computes 
 
 from __future__ import annotations
 
+import math
 import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ortbench.analysis.nodes.islands import Node, with_copies
 from ortbench.analysis.nodes.node_times import Timed, as_run, named_copies
@@ -21,6 +22,9 @@ from ortbench.worker.inputs.model_file import read
 from ortbench.worker.session import session
 from ortbench.worker.session.providers import Provider
 from ortbench.worker.session.tensors import NO_ONNX
+
+if TYPE_CHECKING:
+    from ortbench.model.schema import ModelContent
 
 Placed = Sequence[tuple[str, str, str]]  # EP, name and operator of each node
 
@@ -36,6 +40,14 @@ def with_names(path: str) -> bytes | None:
     except Exception:  # protobuf raises many kinds
         return None
     return content
+
+
+def named(path: str) -> Any:
+    """The model of a file, whose every node has the name that `with_names` gives it; None where it cannot be read."""
+    model = read(path)
+    if model is not None:
+        _name_nodes(model.graph, "", set())
+    return model
 
 
 def _name_nodes(graph: Any, prefix: str, taken: set[str]) -> bool:
@@ -60,6 +72,49 @@ def _name_nodes(graph: Any, prefix: str, taken: set[str]) -> bool:
 def _inner_graphs(node: Any) -> list[tuple[str, Any]]:
     """The branches or the body of a node, with the names that it has for them."""
     return [(attribute.name, attribute.g) for attribute in node.attribute if attribute.HasField("g")]
+
+
+def content(model: Any) -> ModelContent:
+    """What an onnx ModelProto has: operators, opsets, weights by type."""
+    operators: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
+    sizes: Counter[str] = Counter()
+
+    def add(tensor: Any) -> None:
+        name, size = _type_and_size(tensor)
+        counts[name] += 1
+        sizes[name] += size
+
+    graphs = [model.graph]
+    while graphs:
+        graph = graphs.pop()
+        for tensor in graph.initializer:
+            add(tensor)
+        for node in graph.node:
+            if node.op_type == "Constant":  # some exporters keep weights there
+                for attribute in node.attribute:
+                    if attribute.name == "value":
+                        add(attribute.t)
+            prefix = f"{node.domain}:" if node.domain not in ("", "ai.onnx") else ""
+            operators[prefix + node.op_type] += 1
+            for attribute in node.attribute:  # branches and loop bodies hold nodes too
+                graphs += [attribute.g] if attribute.HasField("g") else []
+                graphs += attribute.graphs
+    return {
+        "operators": dict(operators.most_common()),
+        "opsets": {entry.domain or "ai.onnx": entry.version for entry in model.opset_import},
+        "weights": [{"type": name, "count": counts[name], "bytes": sizes[name]} for name in counts],
+    }
+
+
+def _type_and_size(tensor: Any) -> tuple[str, int]:
+    from onnx import helper
+
+    try:
+        dtype = helper.tensor_dtype_to_np_dtype(tensor.data_type)
+    except (KeyError, ValueError):
+        return "other", 0
+    return str(dtype), int(dtype.itemsize) * math.prod(tensor.dims)
 
 
 def nodes_of(model: Any, placed: Placed) -> tuple[list[Node], list[str]]:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
-from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ortbench.core.errors import BadInput, OrtbenchError, Unsupported, one_line
 from ortbench.plan.ep_options import with_own
@@ -148,27 +146,6 @@ def _graph(path: str) -> Content:
         return nothing
     except Exception as error:
         raise BadInput(f"{path} is not an ONNX model: {one_line(error)}") from None
-    operators: Counter[str] = Counter()
-    weights = 0
-    graphs = [model.graph]
-    while graphs:
-        graph = graphs.pop()
-        weights += sum(_weight_bytes(onnx, tensor) for tensor in graph.initializer)
-        for node in graph.node:
-            if node.op_type == "Constant":  # some exporters keep weights there
-                weights += sum(_weight_bytes(onnx, it.t) for it in node.attribute if it.name == "value")
-            prefix = f"{node.domain}:" if node.domain not in ("", "ai.onnx") else ""
-            operators[prefix + node.op_type] += 1
-            for attribute in node.attribute:  # branches and loop bodies hold nodes too
-                graphs += [attribute.g] if attribute.HasField("g") else []
-                graphs += attribute.graphs
-    opsets = {entry.domain or "ai.onnx": entry.version for entry in model.opset_import}
-    return {"operators": dict(operators.most_common()), "opsets": opsets, "parameters_bytes": weights}
-
-
-def _weight_bytes(onnx: Any, tensor: Any) -> int:
-    try:
-        item = int(onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type).itemsize)
-    except (KeyError, ValueError):
-        return 0
-    return item * int(math.prod(tensor.dims))
+    found = looks_graph.content(model)
+    weights = sum(it["bytes"] for it in found["weights"])
+    return {"operators": found["operators"], "opsets": found["opsets"], "parameters_bytes": weights}

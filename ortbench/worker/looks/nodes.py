@@ -14,12 +14,13 @@ import time
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ortbench.analysis.nodes.each_node import by_round, each_node
 from ortbench.analysis.nodes.islands import Node
 from ortbench.analysis.nodes.node_times import Timed, counted, summary
 from ortbench.analysis.nodes.node_times import outline as without_times
@@ -62,9 +63,13 @@ class Profile:
 
     def last(self, count: int) -> Profile:
         """The last so many of its runs, or all where there are fewer, numbered from 0."""
-        first = max(0, len(self.runs) - count)
-        events = [replace(event, run=event.run - first) for event in self.events if event.run >= first]
-        return Profile(self.runs[first:], events)
+        return self.only(range(max(0, len(self.runs) - count), len(self.runs)))
+
+    def only(self, numbers: Sequence[int]) -> Profile:
+        """Some of its runs, numbered from 0."""
+        new = {number: at for at, number in enumerate(numbers)}
+        events = [replace(event, run=new[event.run]) for event in self.events if event.run in new]
+        return Profile([self.runs[number] for number in numbers], events)
 
 
 def profile_runs(
@@ -85,14 +90,29 @@ class Recorder:
 
     def take(self, arrays: dict[str, Array], runs: int, warmup: int = _WARMUP_RUNS) -> Profile:
         """Run, end the profile and read it; see `profile_runs`. It can be taken once."""
-        try:
-            for _ in range(warmup + runs):
+        self.run(arrays, warmup + runs)
+        return self.end(runs)
+
+    def run(self, arrays: dict[str, Array], runs: int) -> None:
+        with _failing():
+            for _ in range(runs):
                 first_run.run_once(self.model, arrays)
+
+    def end(self, runs: int) -> Profile:
+        """End the profile, and read its last runs."""
+        with _failing():
             return read(recorded(self.model), self.start_ns, runs)
-        except OrtbenchError:
-            raise
-        except Exception as error:
-            raise BenchmarkFailed(f"profiling failed: {ort_text(error)}") from None
+
+
+@contextmanager
+def _failing() -> Iterator[None]:
+    """What fails inside is a failure of profiling."""
+    try:
+        yield
+    except OrtbenchError:
+        raise
+    except Exception as error:
+        raise BenchmarkFailed(f"profiling failed: {ort_text(error)}") from None
 
 
 def recorded(model: session.Model) -> list[dict[str, Any]]:
@@ -171,20 +191,70 @@ def _node_event(event: dict[str, Any], start_ns: int, run: int) -> NodeEvent:
     )
 
 
+class Profiling:
+    """A session whose runs are profiled, in rounds: between them others may run. `end` it, or `close` it.
+
+    Raises `OrtbenchError`: the model cannot be opened or run.
+    """
+
+    def __init__(self, path: str, target: Target, request: Inputs) -> None:
+        self._path = path
+        self._provider = providers.find(target)
+        self._target = with_own(target, self._provider.name)
+        self._content = looks_graph.with_names(path)
+        self._stack = ExitStack()
+        self.close = self._stack.close
+        self._recorder: Recorder | None = self._stack.enter_context(
+            recording(path, self._target, self._provider, self._content)
+        )
+        self._arrays, _, _ = first_run.make_inputs(path, self._recorder.model, request)
+        self._placed = placement.placed(self._recorder.model)
+        self._kept: list[bool] = []  # of each run
+        self._rounds = 0
+
+    def run(self, runs: int, warmup: int, rounds: int = 1) -> None:
+        """Make so many runs that count, as so many rounds, after others that do not."""
+        assert self._recorder is not None
+        self._recorder.run(self._arrays, runs + warmup)
+        self._kept += [False] * warmup + [True] * runs
+        self._rounds += rounds
+
+    def end(self) -> tuple[Nodes, Profile]:
+        """What the nodes and the copies between them take: the key ``nodes`` of a result. Raises `OrtbenchError`: the
+        profile cannot be read."""
+        assert self._recorder is not None
+        profile = self._recorder.end(len(self._kept)).only([at for at, kept in enumerate(self._kept) if kept])
+        self._recorder = None
+        self._stack.close()  # and with it the session, before there is another one
+        timed = node_times(profile)
+        graph, problem = _graph(self._path, self._target, self._provider, self._content, self._placed, timed)
+        taken = [duration for _, duration in profile.runs]
+        found = summary(taken, timed, graph, problem)
+        model = looks_graph.named(self._path)
+        nodes = [] if model is None else looks_graph.nodes_of(model, ())[0]
+        wired = self._wired(timed) if graph == [] else graph  # of one EP it was not looked at until now
+        found["each"] = each_node(timed, wired, nodes, self._rounds)
+        found["rounds_ns"] = by_round(taken, self._rounds)
+        if model is not None:
+            found["content"] = looks_graph.content(model)
+        return found, profile
+
+    def _wired(self, timed: Sequence[Timed]) -> list[Node] | None:
+        """The graph that ran, of one EP: only for the names of its tensors."""
+        try:
+            return looks_graph.find(self._path, self._target, self._provider, self._content, self._placed, timed)
+        except looks_graph.NotKnown:
+            return None
+
+
 def profile_nodes(path: str, target: Target, request: Inputs, runs: int) -> tuple[Nodes, Profile]:
-    """Profile some runs and say what its nodes and the copies between them take: the key ``nodes`` of a result. Raises
-    `OrtbenchError`: the model cannot be opened or run, or its profile not be read."""
-    provider = providers.find(target)
-    target = with_own(target, provider.name)
-    content = looks_graph.with_names(path)
-    with recording(path, target, provider, content) as recorder:
-        arrays, _, _ = first_run.make_inputs(path, recorder.model, request)
-        placed = placement.placed(recorder.model)
-        profile = recorder.take(arrays, runs)
-    del recorder  # and with it the session, before there is another one
-    timed = node_times(profile)
-    graph, problem = _graph(path, target, provider, content, placed, timed)
-    return summary([duration for _, duration in profile.runs], timed, graph, problem), profile
+    """Profile some runs and say what its nodes and the copies between them take; raises as `Profiling` does."""
+    profiling = Profiling(path, target, request)
+    try:
+        profiling.run(runs, _WARMUP_RUNS, rounds=runs)
+        return profiling.end()
+    finally:
+        profiling.close()
 
 
 def outline(

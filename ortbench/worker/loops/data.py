@@ -171,8 +171,8 @@ def _check_names(model: Model, pairs: Sequence[Pair], steps: Steps, states_kept:
     symbols = sorted({dim for spec in model.inputs for dim in spec.shape if isinstance(dim, str)})
     for name in steps.first_dims:
         if name not in symbols:
-            has = f"it has {', '.join(symbols)}" if symbols else "it has none"
-            raise BadInput(f"--first-dim {name}: the model has no such symbolic dimension; {has}", "--first-dim")
+            lacks = f"no such symbolic dimension; it has {', '.join(symbols)}" if symbols else "no symbolic dimension"
+            raise BadInput(f"--first-dim {name}: the model has {lacks}", "--first-dim")
 
 
 def _check_resident(feeds: Sequence[Mapping[str, Array]], steps: Steps) -> None:

@@ -7,12 +7,12 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import onnxruntime as ort
 
-from ortbench.analysis.precision import likely_cause
+from ortbench.analysis.precision import likely_cause, lowered
 from ortbench.core.ep_names import CUDA_EP, PACKAGES
 from ortbench.core.errors import BadInput, BenchmarkFailed, OrtbenchError, Unsupported, ort_text
 from ortbench.plan.target import Inputs, Target
@@ -20,10 +20,12 @@ from ortbench.worker.inputs import arrays as input_arrays
 from ortbench.worker.inputs import model_file
 from ortbench.worker.inputs.model_file import index_sizes
 from ortbench.worker.messages import in_its_words
-from ortbench.worker.proofs import outputs as output_arrays
-from ortbench.worker.session.providers import Provider
+from ortbench.worker.proofs.distances import compared
 from ortbench.worker.session.session import Model
 from ortbench.worker.session.tensors import TensorSpec, Value, host_array, host_value
+
+if TYPE_CHECKING:
+    from ortbench.model import protocol
 
 
 @dataclass
@@ -33,7 +35,7 @@ class Data:
     guessed_dims: list[str]  # symbolic dimensions that were set to 1
     ranges: dict[str, tuple[float, float]]  # of the random values, by input
     first_inference_ns: int  # how long the first run took (with what EPs do once: kernel search, compilation)
-    expected: bool  # whether the reference was compared with expected outputs
+    expected: protocol.HeldOutputs | bool  # the reference beside expected outputs; of a loop whether there were some
 
 
 def no_data() -> Data:
@@ -70,16 +72,16 @@ def make_data(path: str, model: Model, request: Inputs, ways_out: str = _WAYS_OU
     except Exception as error:
         raise run_error(error, model.target, request, ways_out, guessed) from None
     took = time.perf_counter_ns() - start
-    if expected is not None:
-        for spec, got in zip(model.outputs, reference, strict=True):
-            wrong = output_arrays.difference(spec.name, got, expected[spec.name], request.rtol, request.atol)
-            if wrong is not None:
-                found = output_arrays.distance(got, expected[spec.name], request.rtol, request.atol)
-                told = output_arrays.with_distance(wrong, found)
-                cause = model_file.sentence(path) or _likely_cause(model.provider, found)
-                raise BenchmarkFailed(f"the outputs are not the expected ones: {told}{cause}")
-        reference = [expected[spec.name] for spec in model.outputs]
-    return Data(arrays, reference, guessed, ranges, took, expected is not None)
+    if expected is None:
+        return Data(arrays, reference, guessed, ranges, took, False)
+    wanted = [expected[spec.name] for spec in model.outputs]
+    held = compared(zip(model.output_names, reference, wanted, strict=True), request.rtol, request.atol)
+    if held["differs"] is None:
+        return Data(arrays, wanted, guessed, ranges, took, held)
+    if request.strict_outputs or lowered([model.provider.name], held["relative"]) is None:
+        cause = model_file.sentence(path) or likely_cause([model.provider.name], held["relative"])
+        raise BenchmarkFailed(f"the outputs are not the expected ones: {held['differs']}{cause}")
+    return Data(arrays, reference, guessed, ranges, took, held)  # modes are held against what the EP gives
 
 
 def refuse_foreign(specs: Sequence[TensorSpec]) -> None:
@@ -93,14 +95,6 @@ def refuse_foreign(specs: Sequence[TensorSpec]) -> None:
             f"{other.name!r} is {other.type} and {foreign.name!r} is {foreign.type}: ONNX Runtime's Python API takes the one "
             "as numpy's arrays and the other as an OrtValue, and never both in a run"
         )
-
-
-def _likely_cause(provider: Provider, found: output_arrays.Distance | None) -> str:
-    """What may be behind outputs that are nearly the expected ones."""
-    # https://onnxruntime.ai/docs/execution-providers/CUDA-ExecutionProvider.html#use_tf32
-    if provider.name == CUDA_EP:
-        return " (float32 may be computed as TF32: --ep-option use_tf32=0, or --rtol)"
-    return "" if found is None else likely_cause([provider.name], found.relative)
 
 
 # How EPs and their runtimes say it: ONNX Runtime's arena, CUDA, C++.

@@ -10,13 +10,14 @@ from ortbench.report.page.chart_data.copies import bandwidth
 from ortbench.report.page.chart_data.curves import by_clients, by_rate, rates_by_size, times_by_size
 from ortbench.report.page.chart_data.model import Chart
 from ortbench.report.page.chart_data.samples import distribution, drift
-from ortbench.report.page.chart_data.times import latencies, link_costs, phases, stage_times, step_times
+from ortbench.report.page.chart_data.times import latencies, link_costs, phases, stage_times, start_parts, step_times
 
 _OF_ONE: dict[str, Callable[[Result], Chart | None]] = {
     "phases": phases,
     "steps": step_times,
     "stages": stage_times,
     "links": link_costs,
+    "starts": start_parts,
     "distribution": distribution,
     "drift": drift,
     "rates_by_size": rates_by_size,

@@ -9,7 +9,7 @@ from ortbench.analysis.comparing.history import Figure, Series
 from ortbench.analysis.steps_and_stages import crosses, crossing_ns, growth_ns, is_first_apart
 from ortbench.core import units
 from ortbench.model.metrics import METRICS, TIME
-from ortbench.model.modes import D2H, H2D, LATENCY, is_rate
+from ortbench.model.modes import D2H, H2D, LATENCY, START_PARTS, is_rate
 from ortbench.model.result import Case, Result
 from ortbench.report.bars import COPIES, INFERENCE, PER_RUN, WHOLE, Segment, segments_of
 from ortbench.report.history import day, mode_cell, verdict
@@ -115,7 +115,7 @@ def _phase_cell(it: Segment | None, scale: float) -> str:
     return f"{DERIVED if it.derived else ''}{units.digits(it.ns / scale) if it.ns else 0}"
 
 
-# Chains
+# Chains and starts
 
 # Each stage has a colour and a hatching of its own, as far as there are some: labels and tips say which it is.
 _COLOURS = ("h2d", "d2h", "accent", "copies", "inference")
@@ -134,6 +134,20 @@ def stage_times(result: Result) -> Chart | None:
         for case, total in measured_cases(result)
         if case.stages
     ]
+    return _in_order(found, "chain", "stages")
+
+
+def start_parts(result: Result) -> Chart | None:
+    """How long each part of a start takes, from the start of the process to the first answer; None where nothing was measured."""
+    found = [
+        (case.mode, {METRICS[part].title: ns for part in START_PARTS if (ns := case.median(part))}, total.median)
+        for case, total in measured_cases(result)
+    ]
+    return _in_order(found, "start", "parts")
+
+
+def _in_order(found: Sequence[tuple[str, dict[str, float], float]], whole_is: str, parts_are: str) -> Chart | None:
+    """Of each mode the parts of a whole, one after the other, and the whole, ns."""
     if not found:
         return None
     names = list(dict.fromkeys(name for _, times, _ in found for name in times))
@@ -148,14 +162,14 @@ def stage_times(result: Result) -> Chart | None:
         rows.append((mode, *cells, units.digits(sum(times.values()) / scale), units.digits(ns / scale)))
         parts = tuple(_stage_part(mode, fills[name], its_ns) for name, its_ns in times.items())
         whole = units.duration(ns)
-        bars.append(Bar(mode, parts, whole, ns, f"{mode}: whole chain, median {whole}"))
-    headed = columns(Kind.TIME, *names, "together", "chain")
+        bars.append(Bar(mode, parts, whole, ns, f"{mode}: whole {whole_is}, median {whole}"))
+    headed = columns(Kind.TIME, *names, "together", whole_is)
     return Chart(
-        "Where the time of the chain goes",
-        "Stacked bars, one for each mode: the stages in their order, and a mark for the whole chain.",
+        f"Where the time of the {whole_is} goes",
+        f"Stacked bars, one for each mode: the {parts_are} in their order, and a mark for the whole {whole_is}.",
         " ".join(_stages_in_words(*it) for it in found),
         Table((Column("mode", Kind.NAME), *headed), tuple(rows), unit),
-        StackedBars(tuple(bars), tuple(fills.values()), "whole chain, median"),
+        StackedBars(tuple(bars), tuple(fills.values()), f"whole {whole_is}, median"),
     )
 
 

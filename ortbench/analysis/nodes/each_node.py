@@ -1,0 +1,108 @@
+"""Every node that ran, with its tensors and the model's nodes that it was made of: the key ``each`` of a result's ``nodes``. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import fmean
+
+from ortbench.analysis.nodes.islands import FROM_HOST, TO_HOST, Node
+from ortbench.analysis.nodes.node_times import Timed, same_nodes
+from ortbench.model.schema import ProfiledNode
+
+_REORDERING = (
+    "ReorderInput",
+    "ReorderOutput",
+)  # which are numbered anew in every session, so that no name tells which is which
+_PUT_IN = (TO_HOST, FROM_HOST, *_REORDERING)
+_MADE_CAST = "InsertedPrecisionFreeCast"
+_BLOCKED = "_nchwc"  # ONNX Runtime calls a convolution in a blocked layout by its output and this
+_FUSED = "fused "
+
+
+def is_put_in(op: str, name: str) -> bool:
+    """Whether ONNX Runtime put a node in that the model has not."""
+    return op in _PUT_IN or name.startswith(_MADE_CAST)
+
+
+def is_compiled(node: ProfiledNode) -> bool:
+    """Whether it stands for a graph that its EP compiled."""
+    return node["name"].startswith(f"{node['ep']}_")
+
+
+def each_node(
+    timed: Sequence[Timed], graph: Sequence[Node] | None, model: Sequence[Node], rounds: int
+) -> list[ProfiledNode]:
+    """The nodes of profiled runs, so many runs a round.
+
+    `graph` has the same nodes with their tensors, where that is known, and `model` is the graph of the model's file.
+    """
+    there = {} if graph is None else same_nodes(graph, timed)
+    wired = [
+        None if graph is None or at not in there or node.op in _REORDERING else graph[there[at]]
+        for at, node in enumerate(timed)
+    ]
+    made = made_of(timed, wired, model)
+    return [
+        {
+            "name": node.name,
+            "op": node.op,
+            "ep": node.ep,
+            "of": made[at],
+            "inputs": None if (edges := wired[at]) is None else list(edges.inputs),
+            "outputs": None if edges is None else list(edges.outputs),
+            "reads": list(node.reads),
+            "gives": list(node.gives),
+            "inside": node.inside,
+            "ns": by_round(node.ns, rounds),
+        }
+        for at, node in enumerate(timed)
+    ]
+
+
+def by_round(ns: Sequence[int], rounds: int) -> list[int]:
+    """What each round's runs took: the mean of the middle half, as single runs are recorded in whole µs, and some are held up."""
+    size = len(ns) // rounds
+    return [round(_middle(ns[at * size : (at + 1) * size])) for at in range(rounds)]
+
+
+def _middle(ns: Sequence[int]) -> float:
+    cut = len(ns) // 4
+    return fmean(sorted(ns)[cut : len(ns) - cut])
+
+
+def made_of(timed: Sequence[Timed], wired: Sequence[Node | None], model: Sequence[Node]) -> list[list[str]]:
+    """The names of the model's nodes that each node was made of.
+
+    A fused node stands for the nodes from where its output is made back to what other nodes give.
+    """
+    givers = {tensor: at for at, node in enumerate(model) if node.inside is None for tensor in node.outputs}
+    named = {node.name: at for at, node in enumerate(model) if node.inside is None}
+    ends: list[list[str]] = []
+    for node, edges in zip(timed, wired, strict=True):
+        given = node.name.removesuffix(_BLOCKED)
+        if node.inside is not None or is_put_in(node.op, node.name):
+            ends.append([])
+        elif given != node.name and given in givers:
+            ends.append([given])
+        else:
+            outputs = [] if edges is None else [it for it in edges.outputs if it in givers]
+            at = named.get(node.name.removeprefix(_FUSED))
+            ends.append(outputs or ([] if at is None else list(model[at].outputs)))
+    theirs = {tensor for own in ends for tensor in own}
+    taken: set[int] = set()
+    found: list[list[str]] = []
+    for node, own in zip(timed, ends, strict=True):
+        if node.inside is not None:
+            found.append([node.name])
+            continue
+        mine: list[int] = []
+        open_tensors = list(own)
+        while open_tensors:
+            at = givers[open_tensors.pop()]
+            if at in taken:
+                continue
+            taken.add(at)
+            mine.append(at)
+            open_tensors += [it for it in model[at].inputs if it in givers and it not in theirs]
+        found.append([model[at].name for at in sorted(mine)])
+    return found

@@ -1,0 +1,83 @@
+"""Outputs of a result beside those of others: how far they moved, and whether a lower precision makes the figures doubtful. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+from ortbench.analysis.findings.finding import Finding, Weight
+from ortbench.analysis.precision import lowered, mended
+from ortbench.model.metrics import metric
+from ortbench.model.protocol import HeldOutputs
+from ortbench.model.result import Result
+from ortbench.model.schema import Doubt, OutputDistance, OutputsCompared
+
+EXPECTED = "--expect"  # what outputs are compared with that are no other configuration's
+MEASURES = ("max_error", "mean_error", "sqnr", "cosine", "top1")  # of an `OutputDistance`, with metrics ``outputs.KEY``
+
+
+def told(against: str, held: HeldOutputs, eps: Sequence[str]) -> OutputsCompared:
+    """A comparison for a result.
+
+    Args:
+        eps: those whose choice of a lower precision may explain a difference; none where it is an error, or nobody's choice.
+    """
+    ep = lowered(eps, held["relative"]) if held["differs"] is not None and eps else None
+    doubt: Doubt | None = None if ep is None else {"ep": ep, "mends": mended(ep, held["accepts"])}
+    return {"against": against, "differs": held["differs"], "doubt": doubt, "distances": held["distances"]}
+
+
+def put(result: Result, found: OutputsCompared) -> None:
+    """Add a comparison to a result."""
+    result.outputs = [*(result.outputs or ()), found]
+
+
+def doubt(result: Result) -> Doubt | None:
+    """What makes the figures of a result doubtful; None where nothing does."""
+    return next((it["doubt"] for it in result.outputs or () if it["doubt"] is not None), None)
+
+
+def called(result: Result, name: str) -> str:
+    """What a table calls a result."""
+    return name if doubt(result) is None else f"{name} (doubtful)"
+
+
+def doubt_findings(result: Result, name: str = "") -> list[Finding]:
+    """That the figures of a result are doubtful, how far the outputs are from which others, and what mends it; at most one."""
+    for it in result.outputs or ():
+        if it["doubt"] is not None:
+            of = "the expected ones" if it["against"] == EXPECTED else f"those of {it['against']}"
+            whose = called(result, name) if name else "Doubtful"
+            what = f"{whose}: {it['doubt']['ep']} is likely to compute in a lower precision than the model's"
+            found = worst(it["distances"])
+            far = [f"SQNR {metric('outputs.sqnr').unit.text(found['sqnr'])}"] if "sqnr" in found else []
+            far += [f"largest error {metric('outputs.max_error').unit.text(found['max_error'])}"]
+            evidence = f"outputs differ from {of} ({', '.join(far)}), so these figures are left out of ratios and gates"
+            return [Finding(what, evidence, it["doubt"]["mends"], Weight.DOUBT, "unclear")]
+    return []
+
+
+def worst(distances: Sequence[OutputDistance]) -> dict[str, float]:
+    """Of each measure the worst of all outputs, by the direction that its metric has; those that no output has are left out.
+
+    An output without an error has an infinite SQNR, one that is an error alone one of minus infinity.
+    """
+    found: dict[str, float] = {}
+    for key in MEASURES:
+        values = [value for it in distances if (value := _measure(it, key)) is not None]
+        if values:
+            found[key] = max(values) if metric(f"outputs.{key}").better == "lower" else min(values)
+    return found
+
+
+def _measure(it: OutputDistance, key: str) -> float | None:
+    if key == "sqnr" and it["sqnr"] is None and it["max_error"] is not None:
+        return math.inf if it["max_error"] == 0 else -math.inf
+    value: float | None = it[key]  # type: ignore[literal-required]
+    return value
+
+
+def moved(it: OutputsCompared) -> Iterator[OutputDistance]:
+    """The outputs that are not the same to the last bit, those that moved most first."""
+    found = [one for one in it["distances"] if one["max_error"] != 0 and any(one[key] is not None for key in MEASURES)]  # type: ignore[literal-required]
+    yield from sorted(found, key=lambda one: _measure(one, "sqnr") or 0.0)

@@ -1,0 +1,141 @@
+"""The search for the best settings: which configurations to measure next, by what was found of those before. Pure.
+
+A full grid grows with every setting; most settings do not interact. So the search goes from one configuration, the incumbent, to
+those that differ from it in one setting, and to those of `joined` settings that belong together; the fastest of them is the next
+incumbent, until none is faster. A value that was at most `MARGIN` faster than the incumbent is not tried again beside others, unless
+one of the settings that it interacts with has changed since.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+
+from ortbench.analysis.comparing.elimination import MARGIN
+from ortbench.model.modes import CPU_TIME, LATENCY
+from ortbench.model.tuning import FIRST, Configuration, Tried, configuration
+
+ALPHA = 0.05  # the chance that the best of the configurations that are measured is dropped, for each goal, over the whole search
+TOGETHER = 8  # configurations whose sessions are open at the same time
+GOALS = (LATENCY, CPU_TIME)
+FINALISTS = 3  # of the fastest, that are measured once more with the first one and the best for other goals
+
+
+def canonical(
+    settings: Mapping[str, str], known: Sequence[str], is_idle: Callable[[Mapping[str, str], str], bool]
+) -> Configuration:
+    """A configuration without settings that do nothing beside the others."""
+    return tuple((name, settings[name]) for name in known if name in settings and not is_idle(settings, name))
+
+
+class Search:
+    """Says what to measure next.
+
+    Args:
+        values: of each setting the values to try besides the one that the search begins with, in the order to try them.
+        is_idle: whether a setting does nothing beside the others of a configuration.
+        interacting: the settings whose effects depend on each other.
+        joined: what goes with a value of a setting, as values of others: both are tried, alone and together.
+    """
+
+    def __init__(
+        self,
+        values: Mapping[str, Sequence[str]],
+        is_idle: Callable[[Mapping[str, str], str], bool] = lambda settings, name: False,
+        joined: Callable[[str, str], Mapping[str, str]] = lambda name, value: {},
+        interacting: Collection[str] = (),
+    ) -> None:
+        self._values, self._is_idle, self._joined, self._interacting = values, is_idle, joined, interacting
+        self.incumbent: Configuration = FIRST
+        self.races: list[list[Tried]] = []
+        self._known: dict[Configuration, dict[str, float]] = {FIRST: dict.fromkeys(GOALS, 1.0)}  # against the first
+        self.memory: dict[Configuration, int] = {}  # of their workers, bytes
+        self._failed: set[Configuration] = set()
+        self._ruled_out: set[tuple[str, str, Configuration]] = set()  # beside what
+
+    @property
+    def alpha(self) -> float:
+        """Of the next race: all of them together have `ALPHA`."""
+        number = len(self.races) + 1
+        return ALPHA / (number * (number + 1))
+
+    @property
+    def tried(self) -> list[Configuration]:
+        return [*self._known, *self._failed]
+
+    def candidates(self) -> list[Configuration]:
+        """What is to be measured with the incumbent, which comes first; nothing but that where the search is over."""
+        found = dict.fromkeys(it for it in self._neighbours() if it not in self._known and it not in self._failed)
+        found.pop(self.incumbent, None)
+        return [self.incumbent, *found]
+
+    def _neighbours(self) -> list[Configuration]:
+        now = dict(self.incumbent)
+        found = []
+        for name, values in self._values.items():
+            rest = {key: value for key, value in now.items() if key != name}
+            if name in now:
+                found.append(self._made(rest))
+            for value in values:
+                if (name, value, self._beside(name, now)) not in self._ruled_out:
+                    found.append(self._made({**rest, name: value}))
+                if also := self._joined(name, value):
+                    found.append(self._made({**rest, name: value, **also}))
+        return found
+
+    def _made(self, settings: Mapping[str, str]) -> Configuration:
+        return canonical(settings, list(self._values), self._is_idle)
+
+    def every(self) -> list[Configuration]:
+        """The whole grid, each configuration once."""
+        found: list[dict[str, str]] = [{}]
+        for name, values in self._values.items():
+            found = [{**it, **more} for it in found for more in ({}, *({name: value} for value in values))]
+        return list(dict.fromkeys(map(self._made, found)))
+
+    def tell(self, race: Sequence[Tried]) -> None:
+        """Take what a race found into account; its first is the incumbent."""
+        self.races.append(list(race))
+        base = configuration(race[0])
+        for it in race:
+            made = configuration(it)
+            if it["memory"] is not None:
+                self.memory[made] = it["memory"]
+            if it["failed"] is not None:
+                self._failed.add(made)
+            elif made != base and it["ratios"]:
+                known = {goal: found["ratio"] * self._known[base].get(goal, 1) for goal, found in it["ratios"].items()}
+                self._known[made] = known
+                self._rule_out(dict(base), dict(made), it["ratios"][LATENCY]["low"])
+        quickest = min((it for it in self._known if it not in self._failed), key=self._latency)
+        if self._latency(quickest) * (1 + MARGIN) < self._latency(self.incumbent):
+            self.incumbent = quickest
+
+    def _latency(self, of: Configuration) -> float:
+        return self._known[of][LATENCY]
+
+    def _rule_out(self, base: Mapping[str, str], made: Mapping[str, str], low: float | None) -> None:
+        changed = [it for it in made.items() if base.get(it[0]) != it[1]]
+        if len(changed) == 1 and low is not None and low > 1 / (1 + MARGIN):
+            self._ruled_out.add((*changed[0], self._beside(changed[0][0], base)))
+
+    def _beside(self, name: str, settings: Mapping[str, str]) -> Configuration:
+        """The values that decide what a setting does."""
+        others = [it for it in self._interacting if it != name and it in settings] if name in self._interacting else []
+        return tuple((it, settings[it]) for it in others)
+
+    def finalists(self) -> list[Configuration]:
+        """What is measured once more, side by side: the first, the fastest ones, the best for CPU time, and for memory."""
+        known = [it for it in self._known if it not in self._failed]
+        fastest = sorted(known, key=self._latency)[:FINALISTS]
+        cheapest = min(known, key=lambda it: self._known[it].get(CPU_TIME, 1.0))
+        least = min(self.memory.keys() & set(known), key=lambda it: self.memory[it], default=FIRST)
+        return list(dict.fromkeys([FIRST, *fastest, cheapest, least]))
+
+    def against_first(self, of: Configuration) -> dict[str, float]:
+        """The figures of a configuration divided by those of the first, by goal; none where it failed."""
+        return {} if of in self._failed else self._known[of]
+
+    @property
+    def failures(self) -> dict[Configuration, str]:
+        """What could not be measured, and why."""
+        return {configuration(it): it["failed"] for race in self.races for it in race if it["failed"] is not None}

@@ -1,0 +1,255 @@
+"""What changed from the nodes of one profile to those of another, and what each change takes. Pure."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from statistics import median
+
+from ortbench.analysis.nodes.each_node import is_compiled, is_put_in
+from ortbench.analysis.nodes.node_times import COMPILED
+from ortbench.analysis.why.matching import Traits, align
+from ortbench.core.resampling import Rounds
+from ortbench.model.schema import Nodes, ProfiledNode
+
+ADDED, GONE, REPLACED, FUSED, MOVED, CHANGED, SAME, REST = (
+    "added",
+    "gone",
+    "replaced",
+    "fused differently",
+    "on another EP",
+    "other types or shapes",
+    "same",
+    "all other nodes",
+)
+_CONVERTING = ("Cast", "Transpose")  # which ONNX Runtime also puts in
+_FEW = 0.02  # of the difference: what the same nodes of an operator take less is in one row with others
+_MOST = 0.9  # of an operator's difference: nodes that make so much of it stand for it
+
+Entry = tuple[ProfiledNode | None, ProfiledNode | None]
+
+
+@dataclass(frozen=True)
+class Change:
+    """Something that changed: the nodes of it on either side, and what they take, ns per inference."""
+
+    kind: str
+    # base, own: the nodes that the baseline and the candidate have; the same number where they are the same nodes
+    base: Sequence[ProfiledNode]
+    own: Sequence[ProfiledNode]
+    base_ns: float
+    own_ns: float
+    ci95: tuple[float, float] | None  # of the difference
+    after: str | None = None  # the node that the first of them reads from, or that runs before it
+    # where only some nodes of an operator make the difference, these: on the candidate's side
+    mainly: Sequence[ProfiledNode] = field(default=())
+
+    @property
+    def ns(self) -> float:
+        return self.own_ns - self.base_ns
+
+
+def changes(base: Nodes, own: Nodes) -> list[Change]:
+    """What changed, what makes most of the whole difference first, with all else as the last one."""
+    entries = _entries(base["each"], own["each"])
+    rounds = min(len(base["rounds_ns"]), len(own["rounds_ns"]))
+    alike: dict[Hashable, list[_Region]] = defaultdict(list)
+    for region in _regions(entries):
+        alike[region.signature].append(region)
+    made = [
+        _change(group[0].kind, [it for one in group for it in one.entries], rounds, group[0].after)
+        for group in alike.values()
+    ]
+    same = [(a, b) for a, b in entries if a is not None and b is not None and _kind(a, b) == SAME]
+    whole = sum(it.ns for it in made) + sum(_ns(b) - _ns(a) for a, b in same)
+    least = _FEW * max(abs(whole), 1.0)
+    rest: list[Entry] = []
+    by_op: dict[Hashable, list[Entry]] = defaultdict(list)
+    for a, b in same:
+        by_op[operator(b), b["ep"]].append((a, b))
+    for group in by_op.values():
+        change = _change(SAME, group, rounds, None)
+        if abs(change.ns) < least or (change.ci95 is not None and change.ci95[0] <= 0 <= change.ci95[1]):
+            rest += group
+        else:
+            made.append(_with_main(change))
+    made.sort(key=lambda it: -_weight(it) if whole >= 0 else _weight(it))
+    return [*made, _change(REST, rest, rounds, None)] if rest else made
+
+
+def _weight(change: Change) -> float:
+    """By what a change is put in order: of the same nodes, whose times scatter too, what they take at least for certain."""
+    if change.kind == SAME and change.ci95 is not None:
+        return min(change.ci95, key=abs)
+    return change.ns
+
+
+def _ns(node: ProfiledNode) -> float:
+    """What a node takes."""
+    return median(node["ns"])
+
+
+# Matching
+
+
+def _entries(base: Sequence[ProfiledNode], own: Sequence[ProfiledNode]) -> list[Entry]:
+    pairs = align(_traits(base), _traits(own))
+    return [(None if a is None else base[a], None if b is None else own[b]) for a, b in pairs]
+
+
+def _traits(nodes: Sequence[ProfiledNode]) -> list[Traits]:
+    readers: dict[str, list[str]] = defaultdict(list)
+    givers: dict[str, str] = {}
+    for node in nodes:
+        for tensor in node["inputs"] or ():
+            readers[tensor].append(node["op"])
+        givers.update(dict.fromkeys(node["outputs"] or (), node["op"]))
+    return [
+        Traits(
+            op=(operator(node), node["inside"] is None),
+            gives=tuple(node["gives"]),
+            reads=tuple(node["reads"][:1]),  # others may be weights, which are left out once they are packed
+            before=tuple(givers.get(it) for it in node["inputs"] or ()),
+            after=tuple(sorted(op for it in node["outputs"] or () for op in readers[it])),
+            name=tuple(node["of"]) or node["name"],
+            outputs=tuple(node["outputs"] or ()),
+        )
+        for node in nodes
+    ]
+
+
+def _kind(a: ProfiledNode, b: ProfiledNode) -> str:
+    """What makes a node another one, though it is the same node."""
+    if a["ep"] != b["ep"]:
+        return MOVED
+    if a["of"] and b["of"] and len(a["of"]) != len(b["of"]):
+        return FUSED
+    packed = len(a["reads"]) != len(b["reads"])
+    return CHANGED if a["gives"] != b["gives"] or (not packed and a["reads"] != b["reads"]) else SAME
+
+
+# Regions: what stands together
+
+
+@dataclass
+class _Region:
+    kind: str
+    entries: list[Entry]
+    after: str | None
+
+    @property
+    def signature(self) -> tuple[str, ...]:
+        """The same for changes that are alike, which are one row."""
+        sides = [sorted({f"{operator(it)} {it['ep']}" for it in side}) for side in _sides(self.entries)]
+        return (self.kind, ", ".join(sides[0]), ", ".join(sides[1]))
+
+
+def _sides(entries: Iterable[Entry]) -> tuple[list[ProfiledNode], list[ProfiledNode]]:
+    pairs = list(entries)
+    return [a for a, _ in pairs if a is not None], [b for _, b in pairs if b is not None]
+
+
+def _regions(entries: Sequence[Entry]) -> list[_Region]:
+    """What is not the same on both sides. Nodes that only one side has and that run behind each other are one region, as far as
+    they hang together; a node that changed takes the region beside it that came of its change."""
+    gaps = _gaps(entries)
+    taken: set[int] = set()
+    found = []
+    for at, (a, b) in enumerate(entries):
+        if a is None or b is None or (kind := _kind(a, b)) == SAME:
+            continue
+        beside = [gap for gap in gaps if (gap[0] == at + 1 or gap[-1] == at - 1) and gap[0] not in taken]
+        own = [gap for gap in beside if _came_with(kind, a, b, [entries[it] for it in gap])]
+        taken.update(gap[0] for gap in own)
+        members = sorted([at, *(it for gap in own for it in gap)])
+        found.append(_Region(kind, [entries[it] for it in members], _before(entries, members[0])))
+    for gap in gaps:
+        if gap[0] not in taken:
+            base, own_side = _sides(entries[it] for it in gap)
+            kind = REPLACED if base and own_side else ADDED if own_side else GONE
+            found.append(_Region(kind, [entries[it] for it in gap], _before(entries, gap[0])))
+    return found
+
+
+def _came_with(kind: str, a: ProfiledNode, b: ProfiledNode, gap: Sequence[Entry]) -> bool:
+    """Whether nodes beside one that changed came or went because it did."""
+    base, own = _sides(gap)
+    if all(is_put_in(it["op"], it["name"]) or it["op"] in _CONVERTING for it in (*base, *own)):
+        return True
+    split = len(a["of"]) > len(b["of"])
+    return kind == FUSED and not (base if split else own)
+
+
+def _gaps(entries: Sequence[Entry]) -> list[list[int]]:
+    """The numbers of entries that only one side has, those in a row together."""
+    found: list[list[int]] = []
+    for at, (a, b) in enumerate(entries):
+        if a is not None and b is not None:
+            continue
+        if found and found[-1][-1] == at - 1:
+            found[-1].append(at)
+        else:
+            found.append([at])
+    return found
+
+
+def _before(entries: Sequence[Entry], at: int) -> str | None:
+    """The model's node that gives what an entry reads, or where nodes that ONNX Runtime put in are between them, or tensors are not
+    known, the one that runs before it."""
+    side = 0 if entries[at][1] is None else 1
+    node = entries[at][side]
+    assert node is not None
+    earlier = [it for entry in entries[:at] if (it := entry[side]) is not None]
+    own = [it for it in earlier if not is_put_in(it["op"], it["name"])]
+    if node["inputs"] is not None and not (earlier and earlier[-1]["inputs"] is None):
+        own = [it for it in own if {*node["inputs"]} & {*(it["outputs"] or ())}]
+    return called(own[-1]) if own else None
+
+
+def operator(node: ProfiledNode) -> str:
+    """The operator of a node; an EP makes up another name for every graph that it compiles."""
+    return COMPILED if is_compiled(node) else node["op"]
+
+
+def called(node: ProfiledNode) -> str:
+    """The name of a node in the model, where it has one."""
+    return " + ".join(node["of"]) if 0 < len(node["of"]) <= _NAMED else node["name"]
+
+
+_NAMED = 3  # nodes of the model that stand for the one that was made of them
+
+
+# Times
+
+
+def _change(kind: str, entries: Sequence[Entry], rounds: int, after: str | None) -> Change:
+    base, own = _sides(entries)
+    sums = [[sum(it["ns"][at] for it in side) for at in range(rounds)] for side in (base, own)]
+    medians = [median(it) for it in sums]
+    return Change(kind, base, own, medians[0], medians[1], _interval(sums, medians[1] - medians[0]), after)
+
+
+def _interval(sums: Sequence[Sequence[float]], difference: float) -> tuple[float, float] | None:
+    """Of a difference, over the rounds; None where these are too few."""
+    rounds = Rounds(range(len(sums[0])))
+    if not rounds.are_enough:
+        return None
+    base, own = (rounds.figures({at: [value] for at, value in enumerate(side)}) for side in sums)
+    return rounds.interval(own - base, difference)
+
+
+def _with_main(change: Change) -> Change:
+    """The same, with the few nodes that make nearly all of the difference, where few do."""
+    signed: Callable[[float], float] = (lambda it: it) if change.ns >= 0 else (lambda it: -it)
+    each = sorted(
+        ((signed(_ns(b) - _ns(a)), b) for a, b in zip(change.base, change.own, strict=True)), key=lambda it: -it[0]
+    )
+    so_far, main = 0.0, list[ProfiledNode]()
+    for ns, node in each:
+        if so_far >= _MOST * abs(change.ns):
+            break
+        so_far += ns
+        main.append(node)
+    few = len(main) <= max(1, len(each) // 2)
+    return replace(change, mainly=tuple(main) if few else ())

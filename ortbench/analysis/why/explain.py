@@ -1,0 +1,324 @@
+"""Why a candidate is slower than its baseline: the changes between their nodes as shares of the difference, in words. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ortbench.analysis.comparing.comparable import changes as settings_changed
+from ortbench.analysis.comparing.compare import BETWEEN_RUNS, are_one_run
+from ortbench.analysis.comparing.pairs import ratio_of_medians
+from ortbench.analysis.nodes.each_node import is_compiled, is_put_in
+from ortbench.analysis.nodes.islands import FROM_HOST, TO_HOST
+from ortbench.analysis.why import changes as kinds
+from ortbench.analysis.why.changes import ADDED, REST, SAME, Change, called, changes, operator
+from ortbench.core.errors import BadInput
+from ortbench.core.safe_text import listed
+from ortbench.core.units import duration, share, size
+from ortbench.model.modes import LATENCY, MODES
+from ortbench.model.result import Result
+from ortbench.model.schema import ModelContent, Nodes, ProfiledNode
+
+_CLEAR = 0.5  # of the saving that a change claims: what must be saved at least when it is taken back
+_NAMES = 3  # that are listed; of more the first and the last
+_LEAST = 0.02  # of the difference: what is worth a sentence
+_MUCH = 0.5  # of the difference: what in no node is worth one
+
+
+@dataclass(frozen=True)
+class Confirmation:
+    """What taking a change back in the candidate's model did to its time, without the profiler."""
+
+    confirmed: bool
+    text: str
+    saved_ns: float | None = None
+    ci95: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True)
+class Why:
+    """What makes the difference of two results in a mode; times in ns per inference."""
+
+    mode: str
+    base_ns: float
+    own_ns: float
+    certain: bool  # whether the latencies differ for certain
+    changes: Sequence[Change]  # the largest first
+    profiled_ns: tuple[float, float]  # an inference under the profiler: the baseline's, the candidate's
+    others: Sequence[str]  # what else changed, in words
+    limits: Sequence[str]  # what is not known, in sentences
+    confirmation: Confirmation | None = None
+
+    @property
+    def ns(self) -> float:
+        return self.own_ns - self.base_ns
+
+    def share(self, ns: float) -> float | None:
+        """A time as a share of the difference; None where there is none for certain."""
+        return ns / self.ns if self.certain else None
+
+    @property
+    def unexplained_ns(self) -> float:
+        """What of the difference is in no node."""
+        return self.ns - sum(it.ns for it in self.changes)
+
+    @property
+    def culprit(self) -> Change | None:
+        """The first change; None where it makes nothing of the difference for certain."""
+        first = next(iter(self.changes), None)
+        if first is None or first.kind == REST or not self.certain or (self.share(first.ns) or 0.0) < _LEAST:
+            return None
+        return None if first.ci95 is None or first.ci95[0] <= 0 <= first.ci95[1] else first
+
+    def with_confirmation(self, found: Confirmation | None) -> Why:
+        return replace(self, confirmation=found)
+
+
+def explain(base: Result, own: Result, modes: Sequence[str] = ()) -> Why:
+    """Why a result differs from its baseline, in the first of some modes that both have, by default of all.
+
+    Raises:
+        BadInput: one has no nodes, or they have no mode in common.
+    """
+    for name, result in (("the baseline", base), ("the candidate", own)):
+        if result.nodes is None or "each" not in result.nodes:
+            reason = f"{name} has no nodes: measure it with --measure-nodes"
+            raise BadInput(f"--why: {reason}", "--why")
+    assert base.nodes is not None
+    assert own.nodes is not None
+    shared = [it for it in (*modes, *MODES) if base.case(it) is not None and own.case(it) is not None]
+    timed = [it for it in shared if base.median(it, LATENCY) and own.median(it, LATENCY)]
+    if not timed:
+        raise BadInput("--why: no mode was measured in both", "--why")
+    mode = timed[0]
+    found = ratio_of_medians(*((case, LATENCY) for result in (own, base) if (case := result.case(mode)) is not None))
+    ends = None if found is None else found.ci95
+    unseen = 0.0 if are_one_run(base, own) else BETWEEN_RUNS
+    base_ns, own_ns = base.median(mode, LATENCY), own.median(mode, LATENCY)
+    assert base_ns is not None
+    assert own_ns is not None
+    return Why(
+        mode,
+        base_ns,
+        own_ns,
+        ends is not None and (ends[0] > 1 + unseen or ends[1] < 1 - unseen),
+        changes(base.nodes, own.nodes),
+        (base.nodes["run_ns"], own.nodes["run_ns"]),
+        _others(base, own),
+        list(_limits(base, own)),
+    )
+
+
+# What else changed
+
+
+def _others(base: Result, own: Result) -> list[str]:
+    assert base.nodes is not None
+    assert own.nodes is not None
+    mine, theirs = (_content(one, other) for one, other in ((base, own), (own, base)))
+    counts = [
+        _counted("Memcpy nodes", *({"": _memcpy(it.nodes)} for it in (base, own))),
+        _counted("fused", _fused(base.nodes, mine), _fused(own.nodes, theirs)),
+    ]
+    if mine is not None and theirs is not None:
+        counts.append(_counted("opset", mine["opsets"], theirs["opsets"]))
+        counts.append(_counted("initializers", _weights(mine), _weights(theirs)))
+    return [*settings_changed(base, own), *(line for lines in counts for line in lines)]
+
+
+def _content(one: Result, other: Result) -> ModelContent | None:
+    """That of a model, which the worker of another environment may not have read."""
+    same = one.model["sha256"] == other.model["sha256"]
+    found = [it.nodes.get("content") for it in ((one, other) if same else (one,)) if it.nodes is not None]
+    return next((it for it in found if it is not None), None)
+
+
+def _memcpy(nodes: Nodes | None) -> int:
+    return 0 if nodes is None else sum(it["op"] in (TO_HOST, FROM_HOST) for it in nodes["each"])
+
+
+def _fused(nodes: Nodes, content: ModelContent | None) -> dict[str, int]:
+    """How many nodes of each operator ONNX Runtime made of others."""
+    known = {it.rpartition(":")[2] for it in content["operators"]} if content is not None else None
+    own = (
+        it["op"]
+        for it in nodes["each"]
+        if not is_put_in(it["op"], it["name"])
+        and not is_compiled(it)
+        and (len(it["of"]) > 1 or (known is not None and it["op"] not in known))
+    )
+    return dict(Counter(own))
+
+
+def _weights(content: ModelContent) -> dict[str, str]:
+    return {it["type"]: f"{it['count']} of {size(it['bytes'])}" for it in content["weights"]}
+
+
+def _counted(what: str, base: Mapping[str, Any], own: Mapping[str, Any]) -> list[str]:
+    """The entries that differ, in words."""
+    names = [name for name in {**base, **own} if base.get(name) != own.get(name)]
+    return [f"{' '.join(filter(None, (what, name)))}: {base.get(name, 0)} → {own.get(name, 0)}" for name in names]
+
+
+def _limits(base: Result, own: Result) -> Iterator[str]:
+    for name, result in (("baseline", base), ("candidate", own)):
+        assert result.nodes is not None
+        compiled = [it for it in result.nodes["each"] if is_compiled(it)]
+        if compiled:
+            what = "a graph" if len(compiled) == 1 else f"{len(compiled)} graphs"
+            yield f"{compiled[0]['ep']} compiled {what} of the {name} whole: what changed inside is not known"
+    if any(it.target["memory"]["kind"] != "host" for it in (base, own)):
+        yield (
+            "where the EP works asynchronously, a node's time is that of its launch: the device's own time is in the copies "
+            "to the host, or in no node"
+        )
+
+
+# Sentences
+
+
+def sentence(why: Why) -> str:
+    """The answer in a line, without a period."""
+    if not why.certain:
+        found = [it for it in why.changes if it.kind not in (REST, SAME)]
+        changed = f"; changed: {'; '.join(map(phrase, found[:2]))}" if found else ""
+        return f"the two do not differ for certain in {why.mode}{changed}"
+    difference = f"the {duration(abs(why.ns))} that {why.mode} takes {'more' if why.ns > 0 else 'less'}"
+    culprit = why.culprit
+    if culprit is None:
+        return f"no change of nodes makes any of {difference} for certain"
+    part, left = why.share(culprit.ns), why.share(why.unexplained_ns)
+    assert part is not None
+    assert left is not None
+    more = f"; {share(left)} is in no node" if left > _MUCH else ""
+    if part > 1:
+        return f"all of {difference} ({duration(abs(culprit.ns))} by the profile): {phrase(culprit)}"
+    return f"{share(part)} of {difference}: {phrase(culprit)}{more}"
+
+
+def phrase(change: Change) -> str:
+    """A change in words."""
+    own, base = change.own, change.base
+    after = f" after {change.after}" if change.after else ""
+    match change.kind:
+        case kinds.ADDED:
+            return f"{_nodes(own, 'added ')}{after}"
+        case kinds.GONE:
+            return f"{_nodes(base, '')} {'is' if len(base) == 1 else 'are'} gone{after}"
+        case kinds.REPLACED:
+            return f"{_nodes(own, '')} in place of {_nodes(base, '')}"
+        case kinds.FUSED:
+            return f"{_nodes(own, '')}, fused differently, in place of {_nodes(base, '')}"
+        case kinds.MOVED:
+            kept = [it for it in own if it["ep"] not in {b["ep"] for b in base}] or own
+            eps = " and ".join(sorted({it["ep"] for it in kept}))
+            was = " and ".join(sorted({it["ep"] for it in base}))
+            return f"{_nodes(kept, '')} on {eps} in place of {was}{_besides(own, kept)}"
+        case kinds.CHANGED:
+            a, b = _differing(base, own)
+            return f"{_nodes([b], '')} with {_types(a)} → {_types(b)}{_besides(own, [b])}"
+        case kinds.REST:
+            return f"all other nodes ({len(own)})"
+    few = change.mainly or own
+    of = f" of {len(own)}" if len(few) < len(own) else ""
+    return f"{len(few)}{of} node{'s' if len(own) > 1 else ''} {operator(own[0])} {names(few)} {'slower' if change.ns > 0 else 'faster'}, otherwise the same"
+
+
+def _differing(base: Sequence[ProfiledNode], own: Sequence[ProfiledNode]) -> tuple[ProfiledNode, ProfiledNode]:
+    """The first nodes of both of one operator whose types or shapes differ."""
+    pairs = [(a, b) for a in base for b in own if a["op"] == b["op"]]
+    return next(((a, b) for a, b in pairs if (a["reads"], a["gives"]) != (b["reads"], b["gives"])), (base[0], own[0]))
+
+
+def _besides(own: Sequence[ProfiledNode], named: Sequence[ProfiledNode]) -> str:
+    others = [it for it in own if it not in named]
+    return f", and {_nodes(others, '')}" if others else ""
+
+
+def _nodes(nodes: Sequence[ProfiledNode], what: str) -> str:
+    """Nodes in a few words: ``20 added nodes Clip (clip_1 … clip_20)``."""
+    ops = Counter(operator(it) for it in nodes)
+    told = listed([op if count == 1 or len(ops) == 1 else f"{op} ×{count}" for op, count in ops.items()])
+    return f"{len(nodes)} {what}node{'s' if len(nodes) > 1 else ''} {told} {names(nodes)}"
+
+
+def names(nodes: Sequence[ProfiledNode]) -> str:
+    """Their names in brackets, of many the first and the last."""
+    every = [called(it) for it in nodes]
+    return f"({', '.join(every) if len(every) <= _NAMES else f'{every[0]} … {every[-1]}'})"
+
+
+def _types(node: ProfiledNode) -> str:
+    return f"{' × '.join(node['reads']) or 'nothing'} to {', '.join(node['gives'])}"
+
+
+# Confirmation
+
+
+def confirmation(why: Why, change: Change, saved: tuple[float, float] | None, saved_ns: float) -> Confirmation:
+    """What it means that a candidate without a change was faster by so much, ns, with the interval of that."""
+    what = "without it" if change.kind == ADDED else "with the baseline's part in its place"
+    if saved is None:
+        return Confirmation(False, "not confirmed: too few rounds were measured", saved_ns)
+    took = "less" if saved_ns > 0 else "more"
+    text = f"{what} the candidate takes {duration(abs(saved_ns))} ({_signed(saved[0])} to {_signed(saved[1])}) {took}"
+    # What is saved must be what the change takes, and no more than the whole difference by much.
+    least, most = _CLEAR * change.ns, max(change.ns, why.ns) / _CLEAR
+    if saved[0] >= least > 0 and saved_ns <= most:
+        return Confirmation(True, f"confirmed: {text}", saved_ns, saved)
+    why_not = "" if saved[0] <= 0 else f", not the {duration(abs(change.ns))} of the profile"
+    return Confirmation(False, f"not confirmed: {text}{why_not}", saved_ns, saved)
+
+
+def _signed(ns: float) -> str:
+    return f"-{duration(-ns)}" if ns < 0 else duration(ns)
+
+
+def not_confirmed(reason: str) -> Confirmation:
+    return Confirmation(False, f"not confirmed: {reason}")
+
+
+# As data
+
+
+def why_data(why: Why) -> dict[str, Any]:
+    """All of it for JSON; times in ns per inference."""
+    return {
+        "sentence": sentence(why),
+        "mode": why.mode,
+        "baseline_ns": round(why.base_ns),
+        "candidate_ns": round(why.own_ns),
+        "certain": why.certain,
+        "changes": [_data(why, it) for it in why.changes],
+        "unexplained_ns": round(why.unexplained_ns),
+        "profiled_ns": {"baseline": round(why.profiled_ns[0]), "candidate": round(why.profiled_ns[1])},
+        "others": list(why.others),
+        "limits": list(why.limits),
+        "confirmation": None
+        if (told := why.confirmation) is None
+        else {
+            "confirmed": told.confirmed,
+            "text": told.text,
+            "saved_ns": None if told.saved_ns is None else round(told.saved_ns),
+            "ci95": None if told.ci95 is None else [round(it) for it in told.ci95],
+        },
+    }
+
+
+def _data(why: Why, change: Change) -> dict[str, Any]:
+    keys = ("name", "op", "ep", "of", "reads", "gives")
+    shown = [] if change.kind == REST else [change.base, change.own]
+    return {
+        "kind": change.kind,
+        "text": phrase(change),
+        "baseline_ns": round(change.base_ns),
+        "candidate_ns": round(change.own_ns),
+        "ci95": None if change.ci95 is None else [round(it) for it in change.ci95],
+        "share": None if (part := why.share(change.ns)) is None else round(part, 4),
+        "nodes": {
+            name: [{key: it[key] for key in keys} for it in side]  # type: ignore[literal-required]
+            for name, side in zip(("baseline", "candidate"), shown, strict=False)
+        },
+    }

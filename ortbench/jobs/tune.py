@@ -1,0 +1,281 @@
+"""What `ortbench tune` does: race configurations until none is faster, measure the best side by side, and say which is best.
+
+The folder of a search has ``tune.json`` from its first race on: what is searched, and what each race found. An interrupted search
+goes on from there; its last race, which was not over, begins anew.
+"""
+
+from __future__ import annotations
+
+import glob
+import math
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TypedDict
+
+from ortbench.analysis.tuning import ALPHA, FINALISTS, GOALS, TOGETHER, Search
+from ortbench.core.errors import INTERRUPTED, BadInput, BenchmarkFailed
+from ortbench.core.files import sha256, write_or_note
+from ortbench.core.parts import text
+from ortbench.core.safe_text import complain
+from ortbench.core.units import count
+from ortbench.core.version import __version__
+from ortbench.jobs.measuring import Measured, measure, measure_and_save, new_place, observed
+from ortbench.jobs.publishing import check_wanted
+from ortbench.jobs.run import publish_sides
+from ortbench.measure.environment import usable_cores
+from ortbench.measure.process import open_worker
+from ortbench.model.tuning import FIRST, Configuration, Tried, failed
+from ortbench.plan.options import RawOptions, options_of
+from ortbench.plan.output_options import OutputOptions
+from ortbench.plan.plan import PLAN, Observer, Plan, check
+from ortbench.plan.tune_plan import INTERACTING, Space, TuneOptions, name_of, space_of
+
+TUNE_FILE = "tune.json"
+_SHOWN = ("latency", "cpu_time", "host_memory")  # of the best ones
+_COPIES = 3  # of a model's files that a session has in memory, before one was measured
+_RACE_S = 1.0  # for which a configuration is measured in a race, at most
+_OPEN_S = 2.0  # that a configuration takes to open and prepare, before one did
+_WEIGH_S = 3.0  # that its memory takes
+
+
+class Said(TypedDict):
+    """What is best: by which figure, in a sentence, and where the configuration is better than the first its code."""
+
+    goal: str
+    configuration: str | None
+    text: str
+    python: list[str]
+    cpp: list[str]
+
+
+class Stored(TypedDict):
+    """``tune.json``: what was searched of which model, what the races found, and what is best."""
+
+    tool: str
+    command: list[str]
+    model: str
+    sha256: str
+    given: dict[str, str]  # options that all configurations have
+    settings: dict[str, list[str]]  # and the values that were tried of each
+    error_rate: float
+    races: list[list[Tried]]
+    best: list[Said]  # nothing before it is done
+
+
+class _Whole(Observer):
+    """Tells how long the whole search still takes, whichever race goes on."""
+
+    def __init__(self, told: Observer, ends: float) -> None:
+        self._told, self._ends = told, ends
+        self.shows_estimates = told.shows_estimates
+
+    def stage(self, text: str) -> None:
+        self._told.stage(text)
+
+    def left(self, seconds: float) -> None:
+        self._told.left(max(0.0, self._ends - time.monotonic()))
+
+
+@dataclass
+class Tuning:
+    """A search as it goes on."""
+
+    model: str
+    space: Space
+    command: tuple[str, ...]
+    search: Search
+    began: float  # by `time.monotonic`, as `ends`
+    ends: float
+    each_s: float = _OPEN_S + _RACE_S  # that a configuration of a race takes
+    together: int = TOGETHER  # whose sessions are open at the same time, at most
+
+    def plan(self, of: Configuration) -> Plan:
+        return self.space.plan(self.model, of, self.command)
+
+    def left_s(self) -> float:
+        """The time for races, which leaves some to measure the best ones."""
+        last = (FINALISTS + 3) * (self.plan(FIRST).loop.duration_s + _OPEN_S + _WEIGH_S)
+        return self.ends - time.monotonic() - min(last, (self.ends - self.began) / 2)
+
+
+def tune(model: str, given: RawOptions, asked: TuneOptions, command: tuple[str, ...], wanted: OutputOptions) -> int:
+    """Search, save and show what came of it; the exit code."""
+    space = space_of(given, usable_cores() or 1)
+    check_wanted(wanted, "json")
+    search = Search(space.names, space.is_idle, space.joined, INTERACTING)
+    first = space.plan(model, FIRST, command)
+    check(first)
+    if first.target.optimized_model is not None:
+        raise BadInput("--optimized-model: every configuration would write it: leave it out", "--optimized-model")
+    began = time.monotonic()
+    now = Tuning(model, space, command, search, began, began + asked.max_time_s)
+    stored = _stored(now)
+    folder = _resumed(asked.resume, stored, search) if asked.resume else _new_folder(wanted.out, first)
+    _save(folder, stored)
+    told = f"{count(sum(map(len, space.names.values())), 'value')} of {count(len(space.values), 'setting')}"
+    if not wanted.quiet:
+        most = (
+            f"{math.ceil(asked.max_time_s)} s" if asked.max_time_s < 120 else f"{math.ceil(asked.max_time_s / 60)} min"
+        )
+        complain(f"tuning {told} takes {most} at most (--max-time); --resume {folder} goes on if it is interrupted")
+    with ExitStack() as stack:
+        seen = observed(stack, wanted.quiet)
+        whole = _Whole(seen, now.ends) if seen is not None and sys.stderr.isatty() else Observer()
+        while len(found := _next(now)) > 1:
+            race = _race(now, found, whole)
+            if race is None:
+                return _interrupted(folder)
+            search.tell(race)
+            _save(folder, stored)
+        finalists = search.finalists()
+        done = _measure_best(now, finalists, folder, whole)
+    if done.interrupted:
+        return _interrupted(folder)
+    return _publish(now, done, stored, folder, wanted)
+
+
+def _next(now: Tuning) -> list[Configuration]:
+    """What is raced next: as many as can be open at the same time, and as there is time for."""
+    fitting = min(now.together, _room(now), int(now.left_s() / now.each_s))
+    return now.search.candidates()[: max(1, fitting)]
+
+
+def _room(now: Tuning) -> int:
+    """How many sessions have room in the host's memory: by what those before took, or by the model's files."""
+    import psutil
+
+    model = Path(now.model)
+    files = sum(it.stat().st_size for it in model.parent.glob(f"{glob.escape(model.name)}*") if it.is_file())
+    each = max([_COPIES * files, 1, *now.search.memory.values()])
+    return max(2, int(psutil.virtual_memory().available / each))
+
+
+def _race(now: Tuning, configurations: Sequence[Configuration], told: Observer) -> list[Tried] | None:
+    """What a race finds of configurations, the first of which must open; None where it was interrupted."""
+    began = time.monotonic()
+    plans = [_racing(now.plan(it)) for it in configurations]
+    names = [name_of(it) for it in configurations]
+    client = open_worker(plans[0])
+
+    from ortbench.measure.bench import RaceBench
+    from ortbench.measure.configuration import Configuration as Side
+
+    def begin(_: ExitStack, folder: Path | None, told: Observer | None) -> RaceBench:
+        sides.extend(Side(plan, None if at else client, name=names[at]) for at, plan in enumerate(plans))
+        return RaceBench(sides, now.search.alpha, time.monotonic() + now.left_s(), told)
+
+    sides: list[Side] = []
+    bench, _ = measure_and_save(client, None, begin, observer=told)
+    if bench.interrupted:
+        return None
+    why = {side.name: str(error) for side, error in bench.not_opened}
+    if names[0] in why:
+        raise BenchmarkFailed(why[names[0]])
+    cases = {side.name: case for side in sides if side.name not in why for case in side.cases.values()}
+    now.each_s = (time.monotonic() - began) / len(plans)
+    found: list[Tried] = []
+    for name, of in zip(names, configurations, strict=True):
+        case = cases.get(name)
+        reason = why.get(name) if case is None else case.reason
+        if reason is not None and of == configurations[0]:
+            raise BenchmarkFailed(f"{name}: {reason}")
+        if name in why and len(names) > 2:  # maybe there was no room for all: once more, beside fewer
+            now.together = len(names) // 2
+            continue
+        if reason is not None:
+            found.append(failed(of, reason))
+            continue
+        ratios = {goal: it for goal in GOALS if (it := bench.ratio(goal, name, names[0])) is not None}
+        found.append(Tried(settings=[list(it) for it in of], ratios=ratios, left=bench.left(name),
+                           memory=bench.memory.get(name), failed=None))  # fmt: skip
+    return found
+
+
+def _racing(plan: Plan) -> Plan:
+    """A plan as it is measured in a race."""
+    return replace(plan, loop=replace(plan.loop, duration_s=_RACE_S, precision=None, phases=("latency",)))
+
+
+def _measure_best(now: Tuning, finalists: Sequence[Configuration], folder: Path, told: Observer) -> Measured:
+    """The best ones side by side, as `ortbench run` would measure them, with their memory."""
+    plans = [replace(now.plan(it), memory=True) for it in finalists]
+    if len(plans) == 1:
+        return measure(plans, lambda: folder, observer=told)
+    return measure(plans, lambda: folder, [name_of(it) for it in finalists], observer=told)
+
+
+# The folder
+
+
+def _stored(now: Tuning) -> Stored:
+    flags = {it.flag for it in options_of(*PLAN)}
+    return Stored(
+        tool=__version__,
+        command=list(now.command),
+        model=now.model,
+        sha256=sha256(Path(now.model)),
+        given={flag: str(value) for flag, value in now.space.given.items() if flag in flags},
+        settings=now.space.names,
+        error_rate=ALPHA,
+        races=now.search.races,
+        best=[],
+    )
+
+
+def _new_folder(out: Path, first: Plan) -> Path:
+    place = new_place(out, [first], "tune")
+    assert place is not None
+    return place()
+
+
+def _save(folder: Path, stored: Stored) -> None:
+    write_or_note(folder / TUNE_FILE, text(stored))
+
+
+def _resumed(folder: Path, stored: Stored, search: Search) -> Path:
+    """The folder of an interrupted search, whose races the search is told; `BadInput` where it is none of these settings."""
+    from ortbench.model import door
+
+    file = folder / TUNE_FILE
+    if not file.is_file():
+        raise BadInput(f"--resume {folder}: is not the folder of a search: it has no {TUNE_FILE}", "--resume")
+    earlier = door.shape(door.parse(door.content_of(file), str(file)), str(file), Stored)
+    other = [key for key in ("sha256", "given", "settings") if earlier[key] != stored[key]]
+    if other:
+        reason = "searched another model, or with other options or cores: type the same command"
+        raise BadInput(f"--resume {folder}: {reason}", "--resume")
+    if earlier["best"]:
+        raise BadInput(f"--resume {folder}: the search is over: 'ortbench report {folder}' shows it", "--resume")
+    for race in earlier["races"]:
+        search.tell(race)
+    return folder
+
+
+def _interrupted(folder: Path) -> int:
+    complain(f"interrupted: the same command with --resume {folder} goes on")
+    return INTERRUPTED
+
+
+# What it came to
+
+
+def _publish(now: Tuning, done: Measured, stored: Stored, folder: Path, wanted: OutputOptions) -> int:
+    from ortbench.analysis.findings.best_advice import bests
+    from ortbench.report.programs.session_lines import session_lines
+    from ortbench.report.tune import left_out
+
+    for it in bests(done.results, done.names):
+        name = None if it.number is None else done.names[it.number]
+        python, cpp = ([], []) if it.number is None else session_lines(done.results[it.number].target)
+        stored["best"].append(Said(goal=it.what, configuration=name, text=it.text, python=python, cpp=cpp))
+    _save(folder, stored)
+    others = [it for it in now.search.tried if name_of(it) not in done.names]
+    before = left_out(
+        {name_of(it): now.search.against_first(it) for it in others},
+        {name_of(it): why for it, why in now.search.failures.items()},
+    )
+    return publish_sides(done, [now.plan(FIRST)] * len(done.results), wanted, before, lambda: text(stored), _SHOWN)

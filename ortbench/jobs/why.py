@@ -1,0 +1,147 @@
+"""Why a candidate is slower: its nodes and the baseline's under ONNX Runtime's profiler, in turns; and the change that makes the
+difference taken back in a copy of the candidate, timed in turns with it. All of it comes after the verdict's figures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ortbench.analysis.comparing.pairs import ratio_of_medians
+from ortbench.analysis.nodes.each_node import is_compiled
+from ortbench.analysis.why.changes import Change
+from ortbench.analysis.why.explain import Confirmation, Why, confirmation, explain, not_confirmed
+from ortbench.core.errors import BadInput, BenchmarkFailed
+from ortbench.core.stats import FEWEST
+from ortbench.measure.bench import Bench
+from ortbench.measure.configuration import Configuration
+from ortbench.measure.folder import temporary_folder
+from ortbench.measure.process import Client, ask_once, freed_path, request_of, worker_for
+from ortbench.model.modes import LATENCY
+from ortbench.model.result import Result
+from ortbench.plan.plan import Observer, Plan
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ortbench.model.schema import Nodes
+
+_ROUNDS = 16
+_RUNS = (1, 8)  # of each configuration in a round, beside the one that does not count
+_BUDGET_NS = 4_000_000_000  # for the profiled runs of both, about
+_EVENTS = 400_000  # of a profile: ONNX Runtime keeps a million
+_CONFIRM_S = 4.0
+
+
+def profile_in_turns(plans: Sequence[Plan], results: Sequence[Result], observer: Observer) -> None:
+    """Profile the nodes of several configurations in turns, each in a session of its own, into their results; `OrtbenchError`
+    where one cannot be."""
+    rounds, runs = _size(results)
+    with ExitStack() as stack:
+        clients: list[Client] = []
+        for plan in plans:
+            observer.stage(f"profiling nodes: loading {plan.model}")
+            client = stack.enter_context(worker_for(plan))
+            clients.append(client)
+            with _alone(client):
+                client.ask("nodes_begin", **request_of(plan))
+        observer.stage("profiling nodes in turns")
+        for number in range(rounds):
+            for client in clients if number % 2 else clients[::-1]:
+                with _alone(client):
+                    client.ask("nodes_run", runs=runs)
+        for client, result in zip(clients, results, strict=True):
+            with _alone(client):
+                found: Nodes = client.ask("nodes_end")
+            result.nodes = found
+
+
+@contextmanager
+def _alone(client: Client) -> Iterator[None]:
+    """All others are paused while it works."""
+    client.resume()
+    try:
+        yield
+    finally:
+        client.pause()
+
+
+def _size(results: Sequence[Result]) -> tuple[int, int]:
+    """How many rounds, and of how many runs each."""
+    slowest = max(max((ns for case in it.cases if (ns := case.median(LATENCY))), default=1) for it in results)
+    nodes = max(sum((it.placement["nodes"] or {"": 1}).values()) for it in results)
+    most = min(_BUDGET_NS / (2 * max(slowest, 1)), _EVENTS / max(nodes, 1))
+    rounds = int(min(_ROUNDS, max(FEWEST, most)))
+    return rounds, int(min(_RUNS[1], max(_RUNS[0], most // rounds - 1)))
+
+
+def why_slower(plans: Sequence[Plan], results: Sequence[Result], modes: Sequence[str], observer: Observer) -> Why:
+    """Why the candidate differs from the baseline, of plans and results in this order.
+
+    Raises:
+        BadInput, BenchmarkFailed: nodes cannot be profiled.
+    """
+    profile_in_turns(plans, results, observer)
+    candidate, baseline = results
+    why = explain(baseline, candidate, modes)
+    culprit = why.culprit
+    if culprit is None or not why.certain or why.ns < 0:
+        return why
+    return why.with_confirmation(_confirm(plans, results, why, culprit, observer))
+
+
+def _confirm(
+    plans: Sequence[Plan], results: Sequence[Result], why: Why, culprit: Change, observer: Observer
+) -> Confirmation:
+    """Time the candidate beside a copy of it in which the change is taken back."""
+    candidate, baseline = plans
+    if results[0].model["sha256"] == results[1].model["sha256"]:
+        return not_confirmed("both run the same model, so nothing of it can be taken back")
+    if any(map(is_compiled, culprit.own)):
+        return not_confirmed("an EP compiled it together with all else")
+    own, base = (
+        [name for node in side for name in node["of"] or [node["name"]]]
+        for side in (culprit.mainly or culprit.own, () if culprit.mainly else culprit.base)
+    )
+    try:
+        with temporary_folder() as folder:
+            observer.stage("confirming: a copy of the candidate without the change")
+            models = {"model": freed_path(candidate), "baseline": freed_path(baseline)}
+            made: dict[str, str] = ask_once(
+                candidate.timeout_s, None, "revert", **models, nodes=own, base_nodes=base, folder=folder
+            )
+            return _timed(candidate, made["path"], why, culprit, observer)
+    except (BadInput, BenchmarkFailed) as error:
+        return not_confirmed(str(error))
+
+
+def _timed(candidate: Plan, copy: str, why: Why, culprit: Change, observer: Observer) -> Confirmation:
+    loop = replace(candidate.loop, duration_s=_CONFIRM_S, precision=None, iterations=None, phases=(LATENCY,))
+    target = replace(candidate.target, free_dims={}, optimized_model=None, engine_cache=None)
+    plan = replace(
+        candidate,
+        modes=(why.mode,),
+        loop=loop,
+        target=target,
+        nodes=False,
+        measure_copies=False,
+        memory=False,
+        energy=False,
+        spin=False,
+    )
+    models = {"candidate": freed_path(candidate), "copy": copy}
+    sides = [Configuration(replace(plan, model=model), name=name) for name, model in models.items()]
+    bench = Bench(sides, observer)
+    cases = [result.case(why.mode) for result in bench.run()]
+    if bench.interrupted:
+        return not_confirmed("it was interrupted")
+    if len(cases) < 2 or cases[0] is None or cases[1] is None:
+        failed = next((error for _, error in bench.not_opened), None)
+        raise BenchmarkFailed(f"a copy without it does not run: {failed or sides[1].cases[why.mode].reason}")
+    found = ratio_of_medians((cases[1], LATENCY), (cases[0], LATENCY))
+    own_ns = cases[0].median(LATENCY)
+    if found is None or own_ns is None:
+        raise BenchmarkFailed("the copy was not timed beside the candidate")
+    saved = None if found.ci95 is None else (own_ns * (1 - found.ci95[1]), own_ns * (1 - found.ci95[0]))
+    return confirmation(why, culprit, saved, own_ns * (1 - found.ratio))

@@ -1,0 +1,1 @@
+"""Starts: fresh processes, one after the other, and what each took."""

@@ -1,0 +1,38 @@
+"""What a search for settings writes down: configurations, and what a race found of each."""
+
+from __future__ import annotations
+
+from typing import TypedDict
+
+from ortbench.core.errors import one_line
+
+Configuration = tuple[tuple[str, str], ...]  # setting and value of each that is not where the search began
+FIRST: Configuration = ()
+
+
+class Ratio(TypedDict):
+    """The median of pairs of blocks of two configurations, and where it lies; None where there were too few."""
+
+    ratio: float
+    low: float | None
+    high: float | None
+    rounds: int
+
+
+class Tried(TypedDict):
+    """What a race found of a configuration, against the first of the race."""
+
+    settings: list[list[str]]
+    ratios: dict[str, Ratio]  # by goal
+    left: list[str]  # the goals for which it was not dropped
+    memory: int | None  # resident set of its worker, bytes
+    failed: str | None  # why it was not measured
+
+
+def configuration(tried: Tried) -> Configuration:
+    return tuple((name, value) for name, value in tried["settings"])
+
+
+def failed(of: Configuration, why: BaseException | str) -> Tried:
+    """What a race has of a configuration that could not be measured."""
+    return Tried(settings=[list(it) for it in of], ratios={}, left=[], memory=None, failed=one_line(why))

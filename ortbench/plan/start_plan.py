@@ -1,0 +1,40 @@
+"""What starts are asked to be: fresh processes that open a model and run it, and what they find ready."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+from ortbench.model.unit_of_work import Part, StartWork, Work
+from ortbench.plan.list_syntax import CHOICES
+from ortbench.plan.options import MEASURED, one_of, option
+
+WARM, COLD = "warm", "cold"
+_cache = partial(
+    option, panel=MEASURED, check=one_of((WARM, COLD)), lists=CHOICES._replace(example=f"{WARM},{COLD}"), commands=("start",),
+    common=("start",), suite=False, only_live=True,
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Starts(Part):
+    """Fresh processes, one after the other.
+
+    Attributes:
+        file_cache: whether the system has the model's files in memory.
+        compile_cache: whether the EP has what it compiled in an earlier process; None where it is to keep nothing.
+    """
+
+    file_cache: str = _cache(
+        "file-cache", "STATE", "Have the model's files in the system's cache (warm) or not (cold).", default=WARM
+    )
+    compile_cache: str | None = _cache(
+        "compile-cache",
+        "STATE",
+        "Have the EP find what it compiled before (warm) or nothing (cold).",
+        shown="the EP keeps nothing",
+    )
+
+    @property
+    def work(self) -> Work:
+        return StartWork()

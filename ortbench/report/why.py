@@ -1,0 +1,131 @@
+"""Why a candidate is slower: the answer, the changes between the nodes, what else changed, as every medium shows it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from ortbench.analysis.findings.node_advice import MOST, short
+from ortbench.analysis.why.changes import REST, SAME, Change, operator
+from ortbench.analysis.why.explain import Why, names, sentence
+from ortbench.core.units import duration
+from ortbench.model.metrics import SHARE, TIME
+from ortbench.model.schema import ProfiledNode
+from ortbench.report.model import (
+    BAD,
+    GOOD,
+    KEY,
+    NOTHING,
+    PAGE,
+    UNCLEAR,
+    Block,
+    Column,
+    Kind,
+    Note,
+    Notes,
+    Table,
+    Title,
+    columns,
+    maybe,
+)
+
+_COLUMNS = (
+    Column("change", Kind.WORDS, KEY),
+    Column("share"),
+    *columns(Kind.TIME, "difference"),
+    *columns(Kind.NUMBER, "95% CI"),
+    *columns(Kind.TIME, "baseline", "candidate"),
+    Column("nodes", Kind.LONG_NAME, 2),
+    Column("on", Kind.WORDS, 2),
+    Column("gives", Kind.LONG_NAME, 2),
+)
+
+
+def why_parts(why: Why) -> list[Sequence[Block]]:
+    """All of it."""
+    confirmed = why.confirmation
+    told = [Note(f"Why: {sentence(why)}", "→", BAD if why.certain and why.ns > 0 else UNCLEAR)]
+    if confirmed is not None:
+        told.append(
+            Note(f"{confirmed.text[0].upper()}{confirmed.text[1:]}", "→", GOOD if confirmed.confirmed else UNCLEAR)
+        )
+    others = [[Title("What else changed"), Notes([Note(it) for it in why.others])]] if why.others else []
+    return [
+        [Title("Why", media=PAGE), Notes(told)],
+        [Title("Changes between nodes"), _table(why), Notes([Note(it) for it in _limits(why)])],
+        *others,
+    ]
+
+
+def told_in_lines(why: Why) -> str:
+    """The answer for media that have lines of text alone."""
+    return "\n".join([f"Why: {sentence(why)}", *([why.confirmation.text] if why.confirmation else [])])
+
+
+def _table(why: Why) -> Table:
+    shown = [*[it for it in why.changes if it.kind != REST][:MOST], *[it for it in why.changes if it.kind == REST]]
+    left = len(why.changes) - len(shown)
+    unexplained = why.unexplained_ns
+    unit, cell = TIME.column([it for change in shown for it in (change.base_ns, change.own_ns) if it])
+
+    def signed(ns: float) -> str:
+        return f"{'-' if ns < 0 else '+'}{cell(abs(ns))}"
+
+    rows = [
+        (
+            _change(it),
+            maybe(why.share(it.ns), SHARE.text),
+            signed(it.ns),
+            maybe(it.ci95, lambda ends: " to ".join(map(signed, ends))),
+            cell(it.base_ns) if it.base else NOTHING,
+            cell(it.own_ns) if it.own else NOTHING,
+            *((NOTHING,) * 3 if it.kind == REST else _about(it)),
+        )
+        for it in shown
+    ]
+    outside = ("in no node", maybe(why.share(unexplained), SHARE.text), signed(unexplained), *[NOTHING] * 6)
+    return Table(
+        _COLUMNS,
+        (*rows, outside),
+        unit,
+        title="Changes between nodes",
+        rest=f"and {left} more changes; result.json has all nodes" if left else "",
+    )
+
+
+def _change(it: Change) -> str:
+    side = it.own or it.base
+    if it.kind == REST:
+        return f"all other nodes ({len(side)})"
+    kind = it.kind if it.kind != SAME else "slower" if it.ns > 0 else "faster"
+    counts = Counter(operator(node) for node in it.mainly or side)
+    return f"{kind}: {', '.join(f'{count} {op}' if count > 1 else op for op, count in counts.items())}"
+
+
+def _about(it: Change) -> tuple[str, str, str]:
+    """Which nodes it is, where they run, and what they give."""
+    shown = names(it.mainly or it.own or it.base).strip("()")
+    eps = [[short(node["ep"]) for node in side] for side in (it.base, it.own)]
+    return shown, _moved(*eps), _moved(_gives(it.base), _gives(it.own))
+
+
+def _moved(base: Sequence[str], own: Sequence[str]) -> str:
+    """What the baseline has and what the candidate has, once where that is the same; the first of several."""
+    sides = [next(iter(side), "") for side in (base, own)]
+    different = next(((a, b) for a, b in zip(base, own, strict=False) if a != b), None)
+    if different is not None and base and own:
+        return " → ".join(different)
+    return sides[1] or sides[0] or NOTHING
+
+
+def _gives(nodes: Sequence[ProfiledNode]) -> list[str]:
+    return [", ".join(it["gives"]) for it in nodes]
+
+
+def _limits(why: Why) -> list[str]:
+    base, own = why.profiled_ns
+    return [
+        f"An inference takes {duration(base)} (baseline) and {duration(own)} (candidate) under ONNX Runtime's profiler, "
+        f"{duration(why.base_ns)} and {duration(why.own_ns)} in {why.mode} without",
+        *why.limits,
+    ]

@@ -1,0 +1,261 @@
+"""A copy of a candidate's model in which one change is taken back: nodes that the baseline's model has not are out, or its own are
+in their place. What that does to the time, measured without a profiler, shows whether the change makes the difference."""
+
+from __future__ import annotations
+
+import copy
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from ortbench.analysis.why.matching import Traits, align
+from ortbench.core.errors import BenchmarkFailed
+from ortbench.worker.freeing.model import write
+from ortbench.worker.looks import graph as looks_graph
+from ortbench.worker.state import State
+
+_PREFIX = "baseline/"  # of what comes from there
+_DEEP = 1 << 20  # bytes of a weight that is compared whole; of a longer one the type and the shape are
+
+
+def revert(
+    state: State, model: str, baseline: str, nodes: list[str], base_nodes: list[str], folder: str
+) -> dict[str, str]:
+    """Write a copy in which the changes are taken back that some nodes of the model, or of the baseline's, are part of.
+
+    Raises:
+        BenchmarkFailed: there is none in the files, or it cannot be taken back alone.
+    """
+    own, base = looks_graph.named(model), looks_graph.named(baseline)
+    if own is None or base is None:
+        raise BenchmarkFailed("a model cannot be read as ONNX")
+    _Reverting(own, base).revert({*nodes}, {*base_nodes})
+    return {"path": write(own, Path(model), Path(folder), "the copy")}
+
+
+class _Reverting:
+    def __init__(self, own: Any, base: Any) -> None:
+        self.own, self.base = own.graph, base.graph
+        if {it.domain: it.version for it in own.opset_import} != {it.domain: it.version for it in base.opset_import}:
+            raise BenchmarkFailed("the models have other opsets, so that no part of one fits into the other")
+        if len(_inputs(self.own)) != len(_inputs(self.base)) or len(self.own.output) != len(self.base.output):
+            raise BenchmarkFailed("the models have other inputs or outputs")
+        self.nodes = [it for it in self.own.node if it.op_type != "Constant"]
+        self.base_nodes = [it for it in self.base.node if it.op_type != "Constant"]
+        traits = [_Described(graph) for graph in (self.base, self.own)]
+        mine, theirs = [traits[0](it) for it in self.base_nodes], [traits[1](it) for it in self.nodes]
+        self.pairs = align(mine, theirs)
+        self.same = {
+            b: a for a, b in self.pairs if a is not None and b is not None and mine[a].reads == theirs[b].reads
+        }
+        while crossed := self._wired_otherwise():
+            for b in crossed:
+                del self.same[b]
+
+    def _wired_otherwise(self) -> list[int]:
+        """The nodes that read what another node gives than their counterparts do, though both of these have counterparts too."""
+        known = self._renamed(set())
+        own = set(known.values())
+
+        def is_crossed(inputs: Sequence[str], theirs: Sequence[str]) -> bool:
+            return len(inputs) != len(theirs) or any(
+                it in known and mine in own and known[it] != mine for mine, it in zip(inputs, theirs, strict=True)
+            )
+
+        return [b for b, a in self.same.items() if is_crossed(self.nodes[b].input, self.base_nodes[a].input)]
+
+    def revert(self, nodes: set[str], base_nodes: set[str]) -> None:
+        """Change the candidate's graph."""
+        out, into = self._chosen(nodes, base_nodes)
+        renamed = self._renamed(into)
+        lost = {it for at in out for it in self.nodes[at].output}
+        come = {it for at in into for it in self.base_nodes[at].output}
+        for b, a in self.same.items():  # what reads the change now reads what its counterpart in the baseline reads
+            _rewire(self.nodes[b], self.base_nodes[a], lost, come, renamed)
+        for given, theirs in zip(self.own.output, self.base.output, strict=True):
+            if given.name in lost or theirs.name in come:
+                self._rename(renamed.get(theirs.name, theirs.name), given.name, renamed)
+        made = self._moved(into, renamed)
+        dropped = {id(self.nodes[at]) for at in out}
+        kept = [copy.deepcopy(it) for it in self.own.node if id(it) not in dropped]
+        del self.own.node[:]
+        self.own.node.extend(_sorted([*kept, *made], self.own))
+        del self.own.value_info[:]
+
+    def _chosen(self, nodes: set[str], base_nodes: set[str]) -> tuple[set[int], set[int]]:
+        """What is out and what is in its place: all changes of the files that have one of the nodes, and what hangs on them."""
+        regions: list[tuple[set[int], set[int]]] = []
+        is_open = False
+        for a, b in self.pairs:
+            if b is not None and b in self.same:
+                is_open = False
+                continue
+            if not is_open:
+                regions.append((set(), set()))
+            is_open = True
+            regions[-1][0].update(() if b is None else (b,))
+            regions[-1][1].update(() if a is None else (a,))
+        out, into = set[int](), set[int]()
+        for gone, come in regions:
+            if {self.nodes[it].name for it in gone} & nodes or {self.base_nodes[it].name for it in come} & base_nodes:
+                out |= gone
+                into |= come
+        if not out and not into:
+            raise BenchmarkFailed("the nodes are the same in both models' files")
+        while True:  # what only the candidate has and reads what is out goes too
+            lost = {it for at in out for it in self.nodes[at].output}
+            more = {
+                at for at, it in enumerate(self.nodes) if at not in out and at not in self.same and lost & set(it.input)
+            }
+            if not more:
+                return out, into
+            for gone, come in regions:
+                if gone & more:
+                    out |= gone
+                    into |= come
+
+    def _renamed(self, into: set[int]) -> dict[str, str]:
+        """By the baseline's tensors those of the copy."""
+        found = {a.name: b.name for a, b in zip(_inputs(self.base), _inputs(self.own), strict=True)}
+        for b, a in self.same.items():
+            found.update(zip(self.base_nodes[a].output, self.nodes[b].output, strict=False))
+        for at in into:
+            found.update({it: _PREFIX + it for it in self.base_nodes[at].output if it})
+        return found
+
+    def _rename(self, tensor: str, name: str, renamed: dict[str, str]) -> None:
+        """Give a tensor the name of an output, which what is out gave until now."""
+        if tensor in {it.name for it in _inputs(self.own)}:
+            raise BenchmarkFailed("without it an output would be an input")
+        renamed.update({key: name for key, value in renamed.items() if value == tensor})
+        for node in self.own.node:
+            for names in (node.input, node.output):
+                for slot, it in enumerate(names):
+                    if it == name:
+                        names[slot] = f"{_PREFIX}{name}/gone"  # of what is out
+                    elif it == tensor:
+                        names[slot] = name
+
+    def _moved(self, into: set[int], renamed: dict[str, str]) -> list[Any]:
+        """The baseline's nodes for the copy, whose weights come with them."""
+        weights = {it.name: it for it in self.base.initializer}
+        constants = {it: node for node in self.base.node if node.op_type == "Constant" for it in node.output}
+        made, brought = [], set[str]()
+        for at in sorted(into):
+            node = copy.deepcopy(self.base_nodes[at])
+            if _captured(node):
+                raise BenchmarkFailed(f"the baseline's {node.name} has branches or a body")
+            node.name = _PREFIX + node.name
+            for slot, it in enumerate(node.input):
+                if not it:
+                    continue
+                if it in renamed:
+                    node.input[slot] = renamed[it]
+                    continue
+                node.input[slot] = _PREFIX + it
+                if it in brought:
+                    continue
+                brought.add(it)
+                if it in constants:
+                    constant = copy.deepcopy(constants[it])
+                    constant.name, constant.output[0] = _PREFIX + constant.name, _PREFIX + it
+                    made.append(constant)
+                elif it in weights:
+                    weight = copy.deepcopy(weights[it])
+                    if weight.external_data:
+                        raise BenchmarkFailed("weights of the baseline's part lie in a file of their own")
+                    weight.name = _PREFIX + it
+                    self.own.initializer.append(weight)
+                else:
+                    raise BenchmarkFailed(f"the baseline's {node.name} reads what the candidate has not")
+            for slot, it in enumerate(node.output):
+                node.output[slot] = renamed.get(it, it)
+            made.append(node)
+        return made
+
+
+def _rewire(node: Any, base: Any, lost: set[str], come: set[str], renamed: dict[str, str]) -> None:
+    if lost & _captured(node):
+        raise BenchmarkFailed(f"{node.name} reads it in a branch or a body")
+    for slot, name in enumerate(node.input):
+        theirs = base.input[slot] if slot < len(base.input) else ""
+        if name in lost or theirs in come:
+            if theirs not in renamed:
+                raise BenchmarkFailed(f"nothing of the baseline stands for what {node.name} reads")
+            node.input[slot] = renamed[theirs]
+
+
+class _Described:
+    """The traits of the nodes of a graph; ``reads`` is all that makes a node's work another one: attributes and weights."""
+
+    def __init__(self, graph: Any) -> None:
+        self._weights = {it.name: _weight(it) for it in graph.initializer}
+        self._weights |= {
+            it: node.attribute[0].SerializeToString()
+            for node in graph.node
+            if node.op_type == "Constant"
+            for it in node.output
+        }
+        self._givers = {it: node.op_type for node in graph.node for it in node.output}
+        self._readers: dict[str, list[str]] = defaultdict(list)
+        for node in graph.node:
+            for it in node.input:
+                self._readers[it].append(node.op_type)
+
+    def __call__(self, node: Any) -> Traits:
+        attributes = tuple(sorted(it.SerializeToString(deterministic=True) for it in node.attribute))
+        weights = tuple(self._weights.get(it) for it in node.input)
+        return Traits(
+            op=(node.domain, node.op_type),
+            gives=len(node.output),
+            reads=(attributes, weights),
+            before=tuple(self._givers.get(it) for it in node.input),
+            after=tuple(sorted(op for it in node.output for op in self._readers[it])),
+            name=node.name,
+            outputs=tuple(node.output),
+        )
+
+
+def _weight(tensor: Any) -> object:
+    form = tensor.data_type, tuple(tensor.dims)
+    if tensor.external_data or tensor.ByteSize() > _DEEP:
+        return form
+    named = copy.deepcopy(tensor)
+    named.name = ""
+    return named.SerializeToString(deterministic=True)
+
+
+def _inputs(graph: Any) -> list[Any]:
+    weights = {it.name for it in graph.initializer}
+    return [it for it in graph.input if it.name not in weights]
+
+
+def _captured(node: Any) -> set[str]:
+    """All that nodes in the branches or the body of a node read."""
+    graphs = [it.g for it in node.attribute if it.HasField("g")]
+    return {name for graph in graphs for it in graph.node for name in {*it.input, *_captured(it)}}
+
+
+def _sorted(nodes: Sequence[Any], graph: Any) -> Iterator[Any]:
+    """Nodes in an order in which each comes after what it reads."""
+    makers = {it: at for at, node in enumerate(nodes) for it in node.output if it}
+    done: set[int] = set()
+    for start in range(len(nodes)):
+        stack = [start]
+        while stack:
+            at = stack[-1]
+            needed = [
+                makers[it]
+                for it in {*nodes[at].input, *_captured(nodes[at])}
+                if it in makers and makers[it] not in done
+            ]
+            if at in done or not needed:
+                stack.pop()
+                if at not in done:
+                    done.add(at)
+                    yield nodes[at]
+            elif len(stack) > len(nodes):
+                raise BenchmarkFailed("the copy would be a circle")
+            else:
+                stack += needed

@@ -1,0 +1,135 @@
+"""Which of several configurations is called the best, and where none may be; and the code that sets it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from ortbench.analysis.findings.best_advice import best_findings, bests
+from ortbench.model.modes import CPU, RESIDENT
+from ortbench.model.result import Result
+from ortbench.model.settings import OF_SESSION
+from ortbench.report.programs.session_lines import session_lines
+from tests.results import US, measured, result_of, steady
+
+NAMES = ["default", "one", "two"]
+
+
+def configurations(*medians: Sequence[int], run_id: str = "one run", **more: Sequence[Sequence[int]]) -> list[Result]:
+    """Results of one run by the medians of their blocks, µs; of more modes too."""
+    found = []
+    for number, own in enumerate(medians):
+        cases = [measured(CPU, latency=steady([us * US for us in own]))]
+        cases += [measured(RESIDENT, latency=steady([us * US for us in it[number]])) for it in more.values()]
+        result = result_of(*cases)
+        result.setup["run_id"] = run_id
+        found.append(result)
+    return found
+
+
+def said(results: Sequence[Result]) -> list[str]:
+    return [it.text for it in best_findings(bests(results, NAMES[: len(results)]))]
+
+
+STEADY, FAST, SAME, NOISY = [100] * 12, [80] * 12, [99, 101] * 6, [60, 140, 95, 180, 40, 120, 75, 160, 90, 50, 130, 110]
+
+
+@pytest.mark.parametrize(
+    ("medians", "best", "sentence"),
+    [
+        ((STEADY, FAST), 1, "Best for latency: one, 80.0 µs; default takes 1.25× as much (95% CI 1.25 to 1.25)."),
+        ((FAST, STEADY), 0, "Best for latency: default, 80.0 µs; one takes 1.25× as much (95% CI 1.25 to 1.25)."),
+        (
+            (STEADY, FAST, [79, 81] * 6),
+            1,
+            "Best for latency: one, 80.0 µs; default takes 1.25× as much (95% CI 1.25 to 1.25); two is not measurably worse.",
+        ),
+        ((STEADY, SAME), None, "Best for latency: default, 100 µs; one is not measurably worse."),
+        ((SAME, [99, 100] * 6), None, "Best for latency: no difference, none is more than 2% better than default."),
+        ((STEADY, NOISY), None, "Best for latency: default, 100 µs; one is not measurably worse."),
+        (([110] * 12, NOISY), None, "Best for latency: cannot tell: default takes 1.07× as much (95% CI 0.786 to 1.83) as one."),
+    ],
+)  # fmt: skip
+def test_the_best_for_latency(medians: Sequence[Sequence[int]], best: int | None, sentence: str) -> None:
+    results = configurations(*medians)
+    assert said(results) == [sentence]
+    assert [it.number for it in bests(results, NAMES)] == [best]
+
+
+def test_of_too_few_blocks_nothing_is_best_for_the_comparison_says_that_they_are_too_few() -> None:
+    assert bests(configurations([100] * 2, [80] * 2), NAMES) == []
+
+
+def test_costs_are_said_of_one_mode_alone_and_memory_by_what_workers_differ() -> None:
+    results = configurations(FAST, STEADY)
+    for result, cpu, memory in zip(results, (400, 100), (100e6, 101e6), strict=True):
+        (case,) = result.cases
+        for key, value in (("cpu_time", cpu * US),):
+            blocks = measured(CPU, **{key: steady([value] * 12)})
+            case.samples |= blocks.samples
+            case.blocks |= blocks.blocks
+            case.metrics |= {key: blocks.metrics[key]}
+        case.put("host_memory", memory)
+    assert [(it.what, it.number) for it in bests(results, NAMES)] == [
+        ("latency", 0),
+        ("CPU time", 1),
+        ("host memory", None),
+    ]
+    results[1].cases[0].put("host_memory", 60e6)
+    assert bests(results, NAMES)[-1].number == 1
+
+
+def test_modes_of_which_the_same_is_said_share_a_line_and_others_have_their_own() -> None:
+    assert said(configurations(STEADY, FAST, more=(STEADY, FAST))) == [
+        f"Best for latency in {CPU} and {RESIDENT}: one, 80.0 µs; default takes 1.25× as much (95% CI 1.25 to 1.25)."
+    ]
+    one, other = said(configurations(STEADY, FAST, more=(FAST, STEADY)))
+    assert one.startswith(f"Best for latency in {CPU}: one")
+    assert other.startswith(f"Best for latency in {RESIDENT}: default")
+
+
+def test_nothing_is_best_of_what_did_other_work_or_did_not_take_turns() -> None:
+    results = configurations(STEADY, FAST)
+    assert bests(results[:1], NAMES) == []
+    results[1].setup["run_id"] = "another"
+    assert bests(results, NAMES) == []
+    results = configurations(STEADY, FAST)
+    results[1].model["sha256"] = "another"
+    assert bests(results, NAMES) == []
+    results = configurations(STEADY, FAST)
+    results[1].model["inputs"] = [{**it, "shape": [7]} for it in results[1].model["inputs"]]
+    assert bests(results, NAMES) == []
+
+
+def test_settings_as_lines_of_code() -> None:
+    assert session_lines({it.key: it.default for it in OF_SESSION}) == ([], [])
+    python, cpp = session_lines(
+        {
+            "intra_op_threads": 2, "inter_op_threads": 4, "execution_mode": "parallel", "cpu_mem_arena": False, "mem_pattern": False,
+            "opt_level": "basic", "session_config": {"session.intra_op.allow_spinning": "0"}, "run_config": {"a": 'b"'},
+            "ep_options": {"k": "v"},
+        }
+    )  # fmt: skip
+    assert python == [
+        'provider_options = {"k": "v"}',
+        'options.add_session_config_entry("session.intra_op.allow_spinning", "0")',
+        "options.intra_op_num_threads = 2",
+        "options.inter_op_num_threads = 4",
+        "options.execution_mode = ort.ExecutionMode.ORT_PARALLEL",
+        "options.enable_cpu_mem_arena = False",
+        "options.enable_mem_pattern = False",
+        "options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_BASIC",
+        'run_options.add_run_config_entry("a", "b\\"")',
+    ]
+    assert cpp == [
+        'std::unordered_map<std::string, std::string> provider_options{{"k", "v"}};',
+        'options.AddConfigEntry("session.intra_op.allow_spinning", "0");',
+        "options.SetIntraOpNumThreads(2);",
+        "options.SetInterOpNumThreads(4);",
+        "options.SetExecutionMode(ORT_PARALLEL);",
+        "options.DisableCpuMemArena();",
+        "options.DisableMemPattern();",
+        "options.SetGraphOptimizationLevel(ORT_ENABLE_BASIC);",
+        'run_options.AddConfigEntry("a", "b\\"");',
+    ]

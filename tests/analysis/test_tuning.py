@@ -1,0 +1,172 @@
+"""Successive elimination and the search for settings, on simulated blocks: how often they err, and what they find."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import pytest
+
+from ortbench.analysis.comparing.elimination import Elimination
+from ortbench.analysis.tuning import ALPHA, TOGETHER, Search
+from ortbench.model.modes import CPU_TIME, LATENCY
+from ortbench.model.tuning import FIRST, Configuration, Ratio, Tried
+
+Times = Mapping[str, float]
+
+
+def raced(
+    times: Times, seed: int, alpha: float, rounds: int = 60, noise: float = 0.05
+) -> tuple[Elimination, dict[str, int]]:
+    """A race of configurations with these true medians, with a machine that drifts and now and then is busy; and how many blocks
+    each had."""
+    dice = np.random.default_rng(seed)
+    found, taken = Elimination(list(times), [LATENCY], alpha), dict.fromkeys(times, 0)
+    for number in range(rounds):
+        drift = 1 + 0.3 * np.sin(number / 7)
+        wanted = [name for name in times if found.wants(name)]
+        for name in wanted:
+            burst = 3.0 if dice.random() < 0.1 else 1.0
+            found.add(
+                name, LATENCY, number, times[name] * drift * burst * float(np.exp(noise * dice.standard_normal()))
+            )
+            taken[name] += 1
+        found.look()
+    return found, taken
+
+
+def test_the_best_is_dropped_no_more_often_than_is_said() -> None:
+    alpha, races = 0.1, 120
+    equal = dict.fromkeys("abcdef", 1.0)  # the worst case: any of them is the best, `a` for one
+    lost = sum("a" not in raced(equal, seed, alpha, rounds=40)[0].left(LATENCY) for seed in range(races))
+    assert lost <= alpha * races
+    near = {"a": 1.0, "b": 1.005, "c": 1.01, "d": 1.3}
+    lost = sum("a" not in raced(near, seed, alpha)[0].left(LATENCY) for seed in range(races // 2))
+    assert lost <= alpha * races / 2
+
+
+def test_what_is_clearly_worse_takes_few_blocks_and_a_decided_race_none() -> None:
+    found, taken = raced({"best": 1.0, "slow": 1.5, "slower": 4.0}, seed=1, alpha=0.05)
+    assert found.left(LATENCY) == ["best"]
+    assert max(taken.values()) < 30
+    assert (found.leader(LATENCY), found.wants("best")) == ("best", False)
+    found, taken = raced({"one": 1.0, "same": 1.0, "slow": 2.0}, seed=1, alpha=0.05, rounds=200, noise=0.001)
+    assert "slow" not in found.left(LATENCY)
+    assert taken["slow"] < taken["one"] < 200  # which are the same, for certain
+
+
+def test_a_configuration_is_wanted_as_long_as_it_can_be_the_best_for_one_goal() -> None:
+    found = Elimination(["fast", "frugal"], [LATENCY, CPU_TIME], 0.05)
+    for number in range(30):
+        for name, latency, cpu in (("fast", 1, 8), ("frugal", 2, 4)):
+            found.add(name, LATENCY, number, latency)
+            found.add(name, CPU_TIME, number, cpu)
+        found.look()
+    assert (found.left(LATENCY), found.left(CPU_TIME)) == (["fast"], ["frugal"])
+    assert not found.wants("fast")
+    alone = Elimination(["alone"], [LATENCY], 0.05)
+    assert not alone.wants("alone")
+
+
+VALUES = {
+    "threads": ["t1", "t2"],
+    "spinning": ["off"],
+    "execution": ["p2"],
+    "level": ["basic", "none"],
+    "arena": ["no"],
+}
+
+
+def is_idle(settings: Mapping[str, str], name: str) -> bool:
+    return name == "spinning" and settings.get("threads") == "t1" and "execution" not in settings
+
+
+def joined(name: str, value: str) -> Mapping[str, str]:
+    return {"threads": "t1"} if name == "execution" else {}
+
+
+def searched(time_of: Callable[[dict[str, str]], float], together: int = TOGETHER) -> Search:
+    """A search whose races are exact."""
+    search = Search(VALUES, is_idle, joined, ("threads", "spinning", "execution"))
+    while len(found := search.candidates()[:together]) > 1:
+        base = time_of(dict(found[0]))
+        search.tell([tried(it, time_of(dict(it)) / base) for it in found])
+    return search
+
+
+def tried(of: Configuration, latency: float, why: str | None = None) -> Tried:
+    ratio = Ratio(ratio=latency, low=latency * 0.999, high=latency * 1.001, rounds=20)
+    found = {} if why else {LATENCY: ratio, CPU_TIME: ratio}
+    return Tried(settings=[list(it) for it in of], ratios=found, left=[], memory=None, failed=why)
+
+
+CASES: list[tuple[str, Callable[[dict[str, str]], float], dict[str, str]]] = [
+    ("nothing matters", lambda it: 1.0, {}),
+    ("one value", lambda it: 0.8 if it.get("level") == "basic" else 1.0, {"level": "basic"}),
+    (
+        "two that add up",
+        lambda it: (0.8 if it.get("level") == "basic" else 1) * (0.9 if it.get("arena") else 1),
+        {"level": "basic", "arena": "no"},
+    ),
+    (
+        "two that help together alone",
+        lambda it: 0.6 if (it.get("threads"), it.get("execution")) == ("t1", "p2") else 1 + 0.2 * len(it),
+        {"threads": "t1", "execution": "p2"},
+    ),
+    (
+        "one that is of use beside another",
+        lambda it: (0.9 if it.get("threads") == "t2" else 1) * (0.8 if it.get("spinning") and it.get("threads") == "t2" else 1),
+        {"threads": "t2", "spinning": "off"},
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("together", [2, 3, TOGETHER])
+@pytest.mark.parametrize(("time_of", "best"), [it[1:] for it in CASES], ids=[it[0] for it in CASES])
+def test_the_search_finds_the_best_of_the_grid(
+    time_of: Callable[[dict[str, str]], float], best: dict[str, str], together: int
+) -> None:
+    search = searched(time_of, together)
+    assert search.incumbent in search.finalists()
+    assert dict(search.incumbent) == best
+    assert min(map(time_of, map(dict, search.every()))) == pytest.approx(time_of(best))
+    assert len(search.tried) < len(search.every())
+
+
+def test_idle_settings_are_not_measured_twice() -> None:
+    every = Search(VALUES, is_idle, joined, ("threads", "spinning", "execution")).every()
+    assert len(every) == len(set(every)) == 3 * 2 * 2 * 3 * 2 - 6
+    assert (("threads", "t1"), ("spinning", "off")) not in every
+
+
+def test_what_fails_is_told_and_never_the_best() -> None:
+    search = Search({"level": ["basic", "none"]})
+    search.tell(
+        [tried(FIRST, 1.0), tried((("level", "basic"),), 0.5, why="outputs differ"), tried((("level", "none"),), 0.9)]
+    )
+    assert search.failures == {(("level", "basic"),): "outputs differ"}
+    assert search.incumbent == (("level", "none"),)
+    assert (("level", "basic"),) not in search.finalists()
+    assert search.candidates() == [search.incumbent]
+
+
+def test_all_races_share_the_error_rate() -> None:
+    search, spent = Search({"level": ["basic"]}), 0.0
+    for _ in range(200):
+        spent += search.alpha
+        search.races.append([])
+    assert 0.99 * ALPHA < spent < ALPHA
+
+
+def test_a_search_that_is_told_its_races_again_is_where_it_was() -> None:
+    search = searched(CASES[2][1], together=3)
+    again = Search(VALUES, is_idle, joined, ("threads", "spinning", "execution"))
+    for race in search.races[:-1]:
+        again.tell(race)
+    assert again.candidates()[:3] == [tuple(map(tuple, it["settings"])) for it in search.races[-1]]
+    again.tell(search.races[-1])
+    assert (again.incumbent, again.finalists(), again.candidates()) == (
+        search.incumbent,
+        search.finalists(),
+        search.candidates(),
+    )

@@ -1,0 +1,274 @@
+"""Why one profile takes longer than another: which nodes are the same, what changed, and what is said of it."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+
+from ortbench.analysis.nodes.each_node import by_round, made_of
+from ortbench.analysis.nodes.islands import Node
+from ortbench.analysis.why.changes import ADDED, CHANGED, FUSED, GONE, MOVED, REPLACED, REST, SAME, changes
+from ortbench.analysis.why.explain import Why, confirmation, explain, not_confirmed, sentence, why_data
+from ortbench.core.ep_names import CPU_EP
+from ortbench.core.errors import BadInput
+from ortbench.model.result import Result
+from ortbench.model.schema import Nodes, ProfiledNode
+from ortbench.report.comparison import build
+from ortbench.report.markdown import markdown
+from tests.results import EP, MS, US, measured, profiled, result_of, steady
+
+ROUNDS = 8
+WOBBLE = (1.0, 1.01, 0.99, 1.0, 1.02, 0.98, 1.0, 1.0)
+
+
+def node(op: str, name: str, ns: int, read: str = "", given: str = "", **changed: Any) -> ProfiledNode:
+    """A node of which only the first tensor that it reads and the one that it gives matter."""
+    made = {
+        "name": name, "op": op, "ep": EP, "of": [name], "inputs": [read] if read else None, "outputs": [given] if given else None,
+        "reads": ["float[8]"], "gives": ["float[8]"], "inside": None, "ns": [round(ns * it) for it in WOBBLE],
+    }  # fmt: skip
+    return cast(ProfiledNode, made | changed)
+
+
+def chain(*ops: tuple[str, int], first: int = 0, **changed: Any) -> list[ProfiledNode]:
+    """Nodes behind each other, numbered as exporters do it, each of an operator and a time."""
+    return [node(op, f"{op}_{at}", ns, f"t{at}", f"t{at + 1}", **changed) for at, (op, ns) in enumerate(ops, first)]
+
+
+def nodes_of(each: list[ProfiledNode]) -> Nodes:
+    taken = sum(it["ns"][0] for it in each)
+    return profiled(each=each, run_ns=taken, rounds_ns=[taken] * ROUNDS, memcpy=[], islands=[])
+
+
+Told = tuple[str, list[str], list[str], float]
+
+
+def told(base: list[ProfiledNode], own: list[ProfiledNode]) -> list[Told]:
+    """Each change but the rest: its kind, the nodes of both sides, and what it takes."""
+    found = changes(nodes_of(base), nodes_of(own))
+    return [
+        (it.kind, [a["name"] for a in it.base], [b["name"] for b in it.own], it.ns) for it in found if it.kind != REST
+    ]
+
+
+LAYERS = (("Conv", 100 * US), ("Relu", 10 * US))
+
+
+def test_an_inserted_node_is_found_though_all_that_follow_have_another_number() -> None:
+    base = chain(*LAYERS * 4)
+    own = chain(*LAYERS * 2, ("Clip", 50 * US), *LAYERS * 2)
+    assert told(base, own) == [(ADDED, [], ["Clip_4"], 50 * US)]
+    assert told(own, base) == [(GONE, ["Clip_4"], [], -50 * US)]
+
+
+def test_nodes_that_a_gap_splits_up_are_one_change_where_they_are_alike() -> None:
+    base = chain(*LAYERS * 4)
+    own = chain(*(*LAYERS, ("Clip", 20 * US)) * 4)
+    [(kind, _, names, ns)] = told(base, own)
+    assert (kind, names, ns) == (ADDED, ["Clip_2", "Clip_5", "Clip_8", "Clip_11"], 80 * US)
+
+
+def test_what_a_node_was_made_of_says_that_it_is_fused_no_longer() -> None:
+    base = [
+        node("Conv", "r0_nchwc", 100 * US, "x", "a", of=["Conv_0", "Relu_0"]),
+        node("Tanh", "Tanh_0", 10 * US, "a", "y"),
+    ]
+    own = [
+        node("Conv", "c0_nchwc", 100 * US, "x", "c", of=["Conv_0"]),
+        node("Relu", "Relu_0", 30 * US, "c", "a"),
+        node("Tanh", "Tanh_0", 10 * US, "a", "y"),
+    ]
+    assert told(base, own) == [(FUSED, ["r0_nchwc"], ["c0_nchwc", "Relu_0"], 30 * US)]
+
+
+def test_another_operator_is_in_place_of_several() -> None:
+    gelu = chain(("Div", 10 * US), ("Erf", 20 * US), ("Mul", 10 * US), first=1)
+    ends = [node("MatMul", "MatMul_0", 90 * US, "t0", "t1"), node("Softmax", "Softmax_9", 5 * US, "t4", "y")]
+    own = [ends[0], *gelu, ends[1]]
+    base = [ends[0], node("Gelu", "Gelu_1", 15 * US, "t1", "t4"), ends[1]]
+    assert told(base, own) == [(REPLACED, ["Gelu_1"], ["Div_1", "Erf_2", "Mul_3"], 25 * US)]
+
+
+def test_a_node_that_moved_takes_the_copies_with_it() -> None:
+    base = [
+        node("Relu", "Relu_0", 10 * US, "x", "a"),
+        node("Det", "Det_1", 5 * US, "a", "b"),
+        node("Relu", "Relu_2", 10 * US, "b", "y"),
+    ]
+    own = [
+        base[0],
+        node("MemcpyToHost", "Memcpy", 200 * US, of=[]),
+        node("Det", "Det_1", 50 * US, "a", "b", ep=CPU_EP),
+        node("MemcpyFromHost", "Memcpy_1", 100 * US, of=[]),
+        base[2],
+    ]
+    [(kind, _, names, ns)] = told(base, own)
+    assert (kind, names, ns) == (MOVED, ["Memcpy", "Det_1", "Memcpy_1"], 345 * US)
+
+
+def test_casts_go_with_the_node_whose_type_they_change() -> None:
+    base = chain(*LAYERS * 2)
+    double: Any = {"reads": ["double[8]"], "gives": ["double[8]"]}
+    own = [
+        *base[:2],
+        node("Cast", "Cast_a", 20 * US),
+        node("Conv", "Conv_2", 300 * US, **double),
+        node("Cast", "Cast_b", 20 * US),
+        base[3],
+    ]
+    [(kind, _, names, ns)] = told(base, own)
+    assert (kind, names, ns) == (CHANGED, ["Cast_a", "Conv_2", "Cast_b"], 240 * US)
+
+
+def test_the_same_nodes_are_told_by_operator_and_by_name_where_few_make_the_difference() -> None:
+    base = chain(*LAYERS * 6)
+    own = chain(*LAYERS * 6)
+    own[4] = node("Conv", "Conv_4", 900 * US, "t4", "t5")
+    [slower] = [it for it in changes(nodes_of(base), nodes_of(own)) if it.kind != REST]
+    assert (slower.kind, slower.ns, len(slower.own)) == (SAME, 800 * US, 6)
+    assert [it["name"] for it in slower.mainly] == ["Conv_4"]
+    assert slower.ci95 is not None and slower.ci95[0] > 0  # noqa: PT018
+
+
+def test_a_node_that_only_runs_at_another_time_is_the_same() -> None:
+    base = [node("Conv", "a", 10 * US), node("Tanh", "b", 10 * US), node("Erf", "c", 10 * US)]
+    assert told(base, [base[1], base[2], base[0]]) == []
+
+
+def test_nothing_is_left_out_of_the_sum() -> None:
+    base = chain(*LAYERS * 3, ("Sin", 7 * US))
+    own = chain(("Erf", 13 * US), *LAYERS * 3, ("Clip", 3 * US), ("Cos", 9 * US))
+    found = changes(nodes_of(base), nodes_of(own))
+    assert sum(it.ns for it in found) == sum(it["ns"][0] for it in own) - sum(it["ns"][0] for it in base)
+
+
+# What a node was made of
+
+
+def test_a_fused_node_stands_for_all_back_to_what_others_give() -> None:
+    from tests.analysis.test_node_times import timed
+
+    model = [Node(name, op, None, (reads,), (gives,)) for name, op, reads, gives in [
+        ("c0", "Conv", "x", "t0"), ("r0", "Relu", "t0", "t1"), ("c1", "Conv", "t1", "t2"), ("r1", "Relu", "t2", "y"),
+    ]]  # fmt: skip
+    ran = [
+        timed("ReorderInput", [1], op="ReorderInput"),
+        timed("t1_nchwc", [1], op="Conv"),
+        timed("fused c1", [1], op="FusedConv"),
+    ]
+    wired = [
+        None,
+        Node("t1_nchwc", "Conv", None, ("reorder",), ("token",)),
+        Node("fused c1", "FusedConv", None, ("t1",), ("y",)),
+    ]
+    assert made_of(ran, wired, model) == [[], ["c0", "r0"], ["c1", "r1"]]
+
+
+def test_a_round_is_what_lies_in_the_middle_of_its_runs() -> None:
+    assert by_round([1, 2, 3, 90, 10, 10, 10, 10], 2) == [2, 10]
+    assert by_round([5, 7], 2) == [5, 7]
+
+
+# The answer
+
+
+def result(each: list[ProfiledNode], ns: int, **changed: Any) -> Result:
+    blocks = steady(round(ns * it) for it in WOBBLE)
+    made = result_of(measured("cpu-tensors", latency=blocks), run_id="one", **changed)
+    made.nodes = nodes_of(each)
+    return made
+
+
+def why() -> Why:
+    clips = [("Clip", 20 * US)] * 20
+    base, own = chain(*LAYERS * 4), chain(*LAYERS * 4, *clips)
+    return explain(result(base, 440 * US), result(own, 870 * US))
+
+
+def test_the_sentence_says_share_difference_nodes_and_place() -> None:
+    assert (
+        sentence(why())
+        == "93% of the 430 µs that cpu-tensors takes more: 20 added nodes Clip (Clip_8 … Clip_27) after Relu_7"
+    )
+    assert why().unexplained_ns == pytest.approx(30 * US)
+
+
+def test_without_a_difference_there_is_no_share() -> None:
+    base, own = chain(*LAYERS), chain(*LAYERS, ("Clip", 20 * US))
+    found = explain(result(base, MS), result(own, MS))
+    assert (found.certain, found.culprit, found.share(1.0)) == (False, None, None)
+    assert (
+        sentence(found)
+        == "the two do not differ for certain in cpu-tensors; changed: 1 added node Clip (Clip_2) after Relu_1"
+    )
+
+
+def test_what_no_node_makes_is_said() -> None:
+    base = chain(*LAYERS)
+    found = explain(result(base, 440 * US), result(base, 870 * US))
+    assert found.culprit is None
+    assert sentence(found) == "no change of nodes makes any of the 430 µs that cpu-tensors takes more for certain"
+
+
+def test_a_graph_that_an_ep_compiled_whole_is_said_to_hide_its_nodes() -> None:
+    whole = [node(f"{EP}_1", f"{EP}_graph_1", 400 * US)]
+    found = explain(result(whole, 440 * US), result(whole, 870 * US))
+    assert f"{EP} compiled a graph of the candidate whole: what changed inside is not known" in found.limits
+
+
+def test_what_else_changed_is_content_fusions_copies_and_settings() -> None:
+    content: Any = {
+        "operators": {"Conv": 1, "Relu": 1},
+        "opsets": {"ai.onnx": 17},
+        "weights": [{"type": "float32", "count": 2, "bytes": 4000}],
+    }
+    other: Any = {**content, "opsets": {"ai.onnx": 18}, "weights": [{"type": "float16", "count": 2, "bytes": 2000}]}
+    base = [node("FusedConv", "Conv_0", 10 * US, of=["Conv_0", "Relu_0"])]
+    own = [*chain(*LAYERS), node("MemcpyToHost", "Memcpy", 5 * US, of=[])]
+    results = result(base, MS), result(own, 2 * MS)
+    for it, has in zip(results, (content, other), strict=True):
+        assert it.nodes is not None
+        it.nodes["content"] = has
+    results[1].target = {**results[1].target, "opt_level": "basic"}
+    found = explain(*results).others
+    for line in (
+        "Memcpy nodes: 0 → 1",
+        "fused FusedConv: 1 → 0",
+        "opset ai.onnx: 17 → 18",
+        "initializers float32: 2 of 4.00 kB → 0",
+        "initializers float16: 0 → 2 of 2.00 kB",
+    ):
+        assert line in found
+    assert any(it.endswith("→ basic") for it in found)
+
+
+def test_results_without_nodes_cannot_be_explained() -> None:
+    with pytest.raises(BadInput, match="has no nodes: measure it with --measure-nodes"):
+        explain(result_of(measured("cpu-tensors", latency=steady([MS] * 8))), result(chain(*LAYERS), MS))
+
+
+def test_only_what_is_saved_for_certain_and_is_about_the_claim_confirms() -> None:
+    found = why()
+    culprit = found.culprit
+    assert culprit is not None  # it claims 400 of 430 µs
+    for saved, ns, confirmed, text in [
+        ((380e3, 420e3), 400e3, True, "confirmed: without it the candidate takes 400 µs (380 µs to 420 µs) less"),
+        ((150e3, 420e3), 300e3, False, "not confirmed: without it the candidate takes 300 µs (150 µs to 420 µs) less, not the 400 µs of the profile"),
+        ((-20e3, 30e3), 5e3, False, "not confirmed: without it the candidate takes 5.00 µs (-20.0 µs to 30.0 µs) less"),
+        ((2e6, 4e6), 3e6, False, "not confirmed: without it the candidate takes 3.00 ms (2.00 ms to 4.00 ms) less, not the 400 µs of the profile"),
+        (None, 400e3, False, "not confirmed: too few rounds were measured"),
+    ]:  # fmt: skip
+        said = confirmation(found, culprit, saved, ns)
+        assert (said.confirmed, said.text) == (confirmed, text)
+
+
+def test_json_and_markdown_say_the_same() -> None:
+    found = why().with_confirmation(not_confirmed("a model cannot be read as ONNX"))
+    data = why_data(found)
+    assert data["sentence"] == sentence(found)
+    assert next((it["kind"], it["share"]) for it in data["changes"]) == (ADDED, pytest.approx(400 / 430, rel=1e-3))
+    results = [result(chain(*LAYERS), MS), result(chain(*LAYERS), MS)]
+    text = markdown(build(results, ["one", "other"], 0.02, in_order=False, why=found))
+    for words in (sentence(found), "Not confirmed: a model cannot be read as ONNX", "added: 20 Clip", "in no node"):
+        assert words in text

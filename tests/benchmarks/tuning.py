@@ -1,0 +1,145 @@
+"""Is what `ortbench tune` finds as good as the best of all combinations, and in what part of the time?
+
+    python -m tests.benchmarks.tuning --model tiny --model image_classifier --ep cpu --out reports/tune.json
+
+Of each model on each EP `ortbench tune` searches as a user has it; then every configuration of the same grid is measured as `ortbench run`
+does, 5 s each, 15 at a time in turns beside ONNX Runtime's defaults, so that drift hits all alike. The least of hundreds of medians is
+partly luck: so the best of both, and the defaults, are measured once more side by side, and the ratio printed is of those. Prints a
+line for each model and EP; asserts nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from ortbench.analysis.comparing.compare import estimate
+from ortbench.analysis.comparing.series import Key, series_at
+from ortbench.analysis.noise import summary
+from ortbench.analysis.tuning import Search
+from ortbench.core.errors import OrtbenchError
+from ortbench.jobs import tune
+from ortbench.jobs.measuring import Measured, measure
+from ortbench.measure.environment import usable_cores
+from ortbench.model.metrics import figure
+from ortbench.model.modes import CPU, LATENCY
+from ortbench.model.result_file import load
+from ortbench.model.tuning import FIRST, Configuration
+from ortbench.plan.output_options import OutputOptions
+from ortbench.plan.tune_plan import INTERACTING, Space, TuneOptions, name_of, space_of
+
+ROOT = Path(__file__).resolve().parents[2]
+_KEY = Key(CPU, (), figure(LATENCY))
+_TOGETHER = 15  # beside the defaults
+_AGAIN_S = 10.0
+
+
+def side_by_side(model: str, space: Space, of: Sequence[Configuration], duration_s: float) -> Measured:
+    """Configurations in turns, for so long each."""
+    plans = [space.plan(model, it, ()) for it in of]
+    plans = [replace(it, loop=replace(it.loop, duration_s=duration_s, precision=None)) for it in plans]
+    return measure(plans, None, [name_of(it) for it in of], quiet=True)
+
+
+def against_first(found: Measured) -> dict[str, tuple[float, float | None, float | None]]:
+    """The latency of each configuration divided by that of the first, and where that lies."""
+    base = series_at(found.results[0], _KEY)
+    ratios = {}
+    for name, result in zip(found.names, found.results, strict=True):
+        it = series_at(result, _KEY)
+        if base is not None and it is not None and (ratio := estimate(base, it, same_run=True)) is not None:
+            ratios[name] = (ratio.ratio, ratio.low, ratio.high)
+    return ratios
+
+
+def tuned(model: str, given: dict[str, Any], max_time_s: float) -> tuple[Configuration, float]:
+    """What the command finds best for latency, and how long it takes, s."""
+    space = space_of(given, usable_cores() or 1)
+    with tempfile.TemporaryDirectory() as folder:
+        out = OutputOptions(out=Path(folder), quiet=True)
+        began = time.monotonic()
+        tune.tune(model, given, TuneOptions(max_time_s=max_time_s), ("ortbench", "tune"), out)
+        took = time.monotonic() - began
+        (file,) = Path(folder).glob("*/tune.json")
+        stored = json.loads(file.read_text())
+        medians = {path.parent.name: load(path).median(CPU, LATENCY) for path in file.parent.rglob("result.json")}
+    print(f"  tune took {took:.0f} s; medians of its last measurement, ns: {medians}", flush=True)
+    best = next((it["configuration"] for it in stored["best"] if it["goal"] == "latency"), None)
+    search = Search(space.names, space.is_idle, space.joined, INTERACTING)
+    return next(it for it in search.every() if name_of(it) == (best or "default")), took
+
+
+def exhaustive(model: str, space: Space, duration_s: float) -> tuple[dict[Configuration, float], float]:
+    """The latency of every configuration against the defaults, and how long that takes, s."""
+    every = [it for it in Search(space.names, space.is_idle).every() if it != FIRST]
+    known: dict[Configuration, float] = {FIRST: 1.0}
+    began = time.monotonic()
+    for at in range(0, len(every), _TOGETHER):
+        some = [FIRST, *every[at : at + _TOGETHER]]
+        ratios = against_first(side_by_side(model, space, some, duration_s))
+        known |= {it: ratios[name_of(it)][0] for it in some if name_of(it) in ratios}
+        print(f"  {len(known)} of {len(every) + 1} configurations in {time.monotonic() - began:.0f} s", flush=True)
+    return known, time.monotonic() - began
+
+
+def compared(model: str, ep: str, max_time_s: float, duration_s: float) -> dict[str, Any]:
+    given: dict[str, Any] = {"ep": ep}
+    space = space_of(given, usable_cores() or 1)
+    found, took = tuned(model, given, max_time_s)
+    every, took_all = exhaustive(model, space, duration_s)
+    best = min(every, key=lambda it: every[it])
+    pair = list(dict.fromkeys([best, found, FIRST]))
+    again = side_by_side(model, space, pair, _AGAIN_S)
+    ratios = against_first(again)
+    noise = again.results[0].noise
+    row = {
+        "model": Path(model).stem,
+        "ep": ep,
+        "configurations": len(every),
+        "tune_s": round(took, 1),
+        "each_s": duration_s,
+        "exhaustive_s": round(took_all, 1),
+        "share_of_time": round(took / took_all, 4),
+        "found": name_of(found),
+        "best": name_of(best),
+        "found_to_best": ratios.get(name_of(found)),  # side by side, with its interval
+        "default_to_best": ratios.get("default"),
+        "others_used": None if noise is None else summary(noise).others,
+    }
+    print(json.dumps(row), flush=True)
+    return row
+
+
+def main(arguments: Sequence[str]) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", action="append", help="of models/, without .onnx")
+    parser.add_argument("--ep", action="append")
+    parser.add_argument("--max-time", type=float, default=300.0)
+    parser.add_argument(
+        "--duration", type=float, default=5.0, help="of each configuration of the grid, s; that of `ortbench run`"
+    )
+    parser.add_argument("--out", type=Path)
+    asked = parser.parse_args(arguments)
+    rows = []
+    for name in asked.model or ["image_classifier", "copy_bound", "tiny", "decoder"]:
+        for ep in asked.ep or ["cpu"]:
+            try:
+                rows.append(
+                    compared(os.path.relpath(ROOT / "models" / f"{name}.onnx"), ep, asked.max_time, asked.duration)
+                )
+            except OrtbenchError as error:
+                print(f"{name} on {ep}: {error}", flush=True)
+            if asked.out is not None:
+                asked.out.write_text(json.dumps(rows, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

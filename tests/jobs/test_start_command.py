@@ -1,0 +1,65 @@
+"""`ortbench start`, as its users have it. Each test starts real processes, so no duration is asserted here."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ortbench.gate.limits import limits_of
+from ortbench.jobs.gate import asked_gate
+from ortbench.model.metric_names import parse_metric
+from ortbench.model.modes import START_PARTS
+from tests.conftest import MODELS, ortbench
+
+TINY = MODELS / "tiny.onnx"
+REAL = ("nice", "-n", "0")  # the clock of a fork is not that of the processes that it starts
+
+
+@pytest.mark.process
+def test_a_start_is_measured_from_nothing_to_ready(tmp_path: Path) -> None:
+    more = ("--iterations", 2, "--file-cache", "warm,cold", "--html", tmp_path / "page.html")
+    ran = ortbench("start", TINY, "--ep", "cpu", *more, "--out", tmp_path / "out", prefix=REAL)
+    assert ran.code == 0, ran.err
+    assert "time to ready" in ran.out
+    assert "Where the time of the start goes" in (tmp_path / "page.html").read_text()
+    files = sorted((tmp_path / "out").glob("*/*/result.json"))
+    assert [it.parent.name for it in files] == ["file-cache-cold", "file-cache-warm"]
+    for file in files:
+        result = json.loads(file.read_text())
+        (case,) = result["cases"]
+        assert (result["kind"], case["mode"], case["status"]) == ("start", "cpu-tensors", "ok")
+        assert case["checks"]["outputs"]["verdict"] == "passed"
+        parts = [case["samples"][part] for part in START_PARTS]
+        assert case["samples"]["latency"] == [sum(each) for each in zip(*parts, strict=True)]
+        assert all(ns > 0 for part in parts for ns in part)
+        assert case["metrics"]["start.memory"]["min"] > 10_000_000
+        assert result["start"]["launch_ns"] > 0
+        assert "import onnxruntime" in result["start"]["program"]
+
+
+def test_a_gate_with_a_metric_of_starts_measures_starts() -> None:
+    limits = {"metric": (parse_metric("start.session"),), "baseline-set.intra-op-threads": 1}
+    asked = asked_gate({"model": str(TINY), "ep": "cpu", **limits}, False, ())
+    assert limits_of(limits, True, ()).of_starts
+    assert [plan.work.kind for plan in asked.plans] == ["start", "start"]
+    assert [plan.modes for plan in asked.plans] == [("cpu-tensors",)] * 2
+    asked = asked_gate({"model": str(TINY), "ep": "cpu", **limits, "metric": (parse_metric("latency"),)}, False, ())
+    assert [plan.work.kind for plan in asked.plans] == ["run", "run"]
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (("--compile-cache", "cold"), "--compile-cache: CPUExecutionProvider builds no engine"),
+        (("--file-cache", "hot"), "--file-cache 'hot': choose from warm, cold"),
+        (("--mode", "cpu-tensors"), "No such option: --mode"),
+    ],
+)
+def test_what_cannot_be_started_is_refused(tmp_path: Path, more: tuple[str, ...], said: str) -> None:
+    ran = ortbench("start", TINY, "--ep", "cpu", "--iterations", 1, *more, "--out", tmp_path / "out")
+    assert (ran.code, ran.out) == (2, "")
+    assert said in ran.err
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,147 @@
+"""`ortbench tune` as a user has it: a small search on a real model, what it leaves, and how it goes on after Ctrl-C."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ortbench.core.errors import BadInput
+from ortbench.model.tuning import FIRST, failed
+from ortbench.plan.list_syntax import Several
+from ortbench.plan.tune_plan import name_of, space_of
+from tests.conftest import MODELS, ortbench
+from tests.truth import relu_model
+
+TINY = MODELS / "tiny.onnx"
+FIXED = ("--ep", "cpu", "--no-cpu-mem-arena", "--no-mem-pattern", "--execution-mode", "sequential", "--session-config",
+         "session.intra_op.allow_spinning=0", "--intra-op-threads", 1)  # fmt: skip
+
+
+def saved(folder: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((folder / "tune.json").read_text())
+    return found
+
+
+@pytest.mark.process
+def test_a_small_search_and_what_it_leaves(tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    ran = ortbench("tune", TINY, *FIXED, "--opt-level", "all,basic", "--duration", 0.2, "--max-time", "2min", "--out", tmp_path / "out",
+                   "--json", tmp_path / "it.json", "--html", page, COLUMNS="120")  # fmt: skip
+    assert ran.code == 0, ran.err
+    (folder,) = (tmp_path / "out").glob("tune-tiny-cpu-*")
+    assert "tuning 1 value of 1 setting takes 2 min at most" in ran.err
+    assert f"--resume {folder}" in ran.err
+    found = saved(folder)
+    assert found == json.loads((tmp_path / "it.json").read_text())
+    ((first, other),) = found["races"]
+    assert (first["settings"], other["settings"]) == ([], [["opt-level", "opt-level=basic"]])
+    assert other["ratios"]["latency"]["rounds"] >= 1
+    assert [it["goal"] for it in found["best"]] == ["latency", "CPU time", "host memory"]
+    assert {path.parent.name for path in folder.glob("*/result.json")} == {"default", "opt-level-basic"}
+    for line in ("Best for latency: ", "Best for CPU time: ", "Best for host memory: "):
+        assert line in ran.out
+        assert line in page.read_text()
+    ran = ortbench("report", folder, "--html", "-")
+    assert ran.code == 0
+    assert "Best for latency: " in ran.out
+    ran = ortbench("tune", TINY, *FIXED, "--opt-level", "all,basic", "--duration", 0.2, "--resume", folder)
+    assert (ran.code, ran.error_line.partition(": the search is over")[0]) == (2, f"--resume {folder}")
+    ran = ortbench("tune", TINY, *FIXED, "--opt-level", "all,extended", "--resume", folder)
+    assert (ran.code, "type the same command" in ran.error_line) == (2, True)
+
+
+@pytest.mark.process
+def test_an_interrupted_search_goes_on_with_the_races_that_it_has(tmp_path: Path) -> None:
+    line = ("tune", TINY, *FIXED, "--opt-level", "all,basic", "--duration", 0.2)
+    assert ortbench(*line, "--out", tmp_path / "out", "--quiet").code == 0
+    (folder,) = (tmp_path / "out").glob("tune-*")
+    stored = saved(folder) | {"best": []}
+    stored["races"][0][1] = failed((("opt-level", "opt-level=basic"),), "it was not itself that day")
+    (folder / "tune.json").write_text(json.dumps(stored))
+    ran = ortbench(*line, "--resume", folder)
+    assert ran.code == 0, ran.err
+    assert "opt-level=basic: it was not itself that day" in ran.out  # what the races had found is believed
+    assert saved(folder)["races"] == stored["races"]
+    assert saved(folder)["best"] == []  # of one configuration
+
+
+@pytest.mark.process
+def test_what_cannot_be_tuned(tmp_path: Path) -> None:
+    for words, said in (
+        (("--opt-level", "all"), "nothing to tune: every setting is given"),
+        (("--resume", tmp_path), f"--resume {tmp_path}: is not the folder of a search: it has no tune.json"),
+        (("--opt-level", "all,basic", "--optimized-model", tmp_path / "it.onnx"), "--optimized-model: every configuration would write it"),
+        (("--mode", "every"), "--mode 'every'"),
+    ):  # fmt: skip
+        ran = ortbench("tune", TINY, *FIXED, *words)
+        assert (ran.code, ran.error_line[: len(said)]) == (2, said)
+
+
+# Which settings there are
+
+
+def test_only_settings_that_make_sense_on_the_machine() -> None:
+    one = space_of({}, cores=1)
+    assert set(one.values) == {"intra-op-threads", "cpu-mem-arena", "mem-pattern", "opt-level"}
+    four = space_of({}, cores=4)
+    assert four.names["intra-op-threads"] == [f"intra-op-threads={it}" for it in (1, 2, 4)]
+    assert four.names["execution-mode"] == [f"parallel inter-op-threads={it}" for it in (2, 4)]
+    assert "intra-op-threads=6" in space_of({}, cores=6).names["intra-op-threads"]
+    alone = {"intra-op-threads": "intra-op-threads=1", "spinning": "no spinning"}
+    assert four.is_idle(alone, "spinning")
+    assert not four.is_idle({**alone, "execution-mode": "parallel inter-op-threads=2"}, "spinning")
+    assert four.joined("execution-mode", "parallel inter-op-threads=2") == {"intra-op-threads": "intra-op-threads=2"}
+
+
+def test_what_is_given_is_fixed_and_of_lists_each_value_is_tried() -> None:
+    given = {"opt-level": Several(("all", "basic")), "cpu-mem-arena": False, "intra-op-threads": 2,
+             "ep-option": {"k": Several(("a", "b", "c")), "fixed": "1"}}  # fmt: skip
+    space = space_of(given, cores=8)
+    assert space.names["opt-level"] == ["opt-level=basic"]
+    assert space.names["k"] == ["k=b", "k=c"]
+    assert not {"cpu-mem-arena", "intra-op-threads"} & {*space.names}
+    assert space.plan("m.onnx", FIRST, ()).target.options == {"k": "a", "fixed": "1"}
+    of = (("k", "k=c"), ("spinning", "no spinning"))
+    target = space.plan("m.onnx", of, ()).target
+    assert target.options == {"k": "c", "fixed": "1"}
+    assert target.session_config == {"session.intra_op.allow_spinning": "0"}  # nothing runs between operators
+    assert (name_of(FIRST), name_of(of)) == ("default", "k=c + no spinning")
+    parallel = (("spinning", "no spinning"), ("execution-mode", "parallel inter-op-threads=2"))
+    assert len(space.plan("m.onnx", parallel, ()).target.session_config) == 2
+    assert space.plan("m.onnx", FIRST, ()).modes == ("cpu-tensors",)
+    assert space_of({"mode": ("device-tensors",)}, cores=2).plan("m.onnx", FIRST, ()).modes == ("device-tensors",)
+    with pytest.raises(BadInput, match="one mode"):
+        space_of({"mode": ("cpu-tensors", "device-tensors")}, cores=2)
+
+
+# In virtual time
+
+
+@pytest.mark.process
+def test_the_fastest_of_an_eps_options_is_found_and_the_code_that_sets_it(library: Path, tmp_path: Path) -> None:
+    model = relu_model(tmp_path / "relu.onnx", 4000)
+    values = [word for us in (3000, 5000, 1000, 8000, 1005) for word in ("--ep-option", f"compute_us={us}")]
+    ran = ortbench("tune", model, "--ep-library", library, *FIXED[2:], "--opt-level", "all", *values, "--duration", 0.3, "--out",
+                   tmp_path / "out", COLUMNS="160")  # fmt: skip
+    assert ran.code == 0, ran.err
+    (folder,) = (tmp_path / "out").glob("tune-*")
+    stored = saved(folder)
+    ((first, *others),) = stored["races"]
+    assert first["settings"] == []
+    ratios = {it["settings"][0][1]: it["ratios"]["latency"]["ratio"] for it in others}
+    assert ratios == pytest.approx(
+        {f"compute_us={us}": us / 3000 for us in (5000, 1000, 8000, 1005)}, rel=0.02
+    )  # and the host's calls
+    assert all("latency" not in it["left"] for it in others if ratios[it["settings"][0][1]] > 1)
+    best = next(it for it in stored["best"] if it["goal"] == "latency")
+    assert best["configuration"] == "compute_us=1000"
+    assert 'provider_options = {"compute_us": "1000"}' in best["python"]
+    assert 'provider_options{{"compute_us", "1000"}};' in " ".join(best["cpp"])
+    assert re.search(
+        r"^• Best for latency: compute_us=1000, 1\.0\d ms; default takes 2\.9\d× as much", ran.out, re.MULTILINE
+    )
+    assert re.search(r"^compute_us=8000 +×2\.6\d ", ran.out, re.MULTILINE)

@@ -1,0 +1,72 @@
+"""A change that is taken back: the copy is the baseline's model where the whole edit is, and one part of it where a part is."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+import pytest
+
+from ortbench.core.errors import BenchmarkFailed
+from ortbench.worker.reverting import revert
+from ortbench.worker.state import State
+from tests.gate.edited import CONVS, EDITS, Edit, Net
+
+pytestmark = pytest.mark.process
+
+
+def taken_back(base: Path, own: Path, nodes: list[str], base_nodes: list[str]) -> Path:
+    folder = own.parent / "copy"
+    folder.mkdir()
+    return Path(revert(State(), str(own), str(base), nodes, base_nodes, str(folder))["path"])
+
+
+def names(path: Path) -> list[str]:
+    return [node.name for node in onnx.load(path).graph.node]
+
+
+def operators(path: Path) -> Counter[str]:
+    return Counter(node.op_type for node in onnx.load(path).graph.node)
+
+
+def output(path: Path) -> np.ndarray:
+    session = ort.InferenceSession(path, providers=["CPUExecutionProvider"])
+    [given] = session.get_inputs()
+    data = np.random.default_rng(2).standard_normal(given.shape).astype(np.float32)
+    [found] = session.run(None, {given.name: data})
+    return np.asarray(found)
+
+
+@pytest.mark.parametrize("edit", EDITS, ids=lambda edit: edit.name.replace(" ", "-"))
+def test_an_edit_that_is_taken_back_leaves_the_baseline(edit: Edit, tmp_path: Path) -> None:
+    base, own = edit.base.save(tmp_path / "base.onnx"), edit.own.save(tmp_path / "own.onnx")
+    copy = taken_back(base, own, names(own), names(base))
+    assert operators(copy) == operators(base)
+    assert output(copy).shape == output(base).shape
+    if not any(
+        layer.startswith(("conv", "matmul", "gemm")) for layer in edit.own.layers
+    ):  # of others weights are random
+        np.testing.assert_allclose(output(copy), output(base), rtol=1e-3, atol=1e-4)
+
+
+def test_of_two_edits_one_is_taken_back(tmp_path: Path) -> None:
+    net = CONVS.insert(6, "Sin").insert(2, "Softplus", "Softplus")
+    base, own = CONVS.save(tmp_path / "base.onnx"), net.save(tmp_path / "own.onnx")
+    left = operators(taken_back(base, own, ["Softplus_0"], []))
+    assert (left["Softplus"], left["Sin"]) == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("own", "reason"),
+    [
+        (CONVS, "the nodes are the same in both models' files"),
+        (Net((1, 16, 64, 64), [*CONVS.layers, "Sin"], opset=18), "the models have other opsets"),
+    ],
+)
+def test_what_cannot_be_taken_back_says_why(own: Net, reason: str, tmp_path: Path) -> None:
+    base, other = CONVS.save(tmp_path / "base.onnx"), own.save(tmp_path / "own.onnx")
+    with pytest.raises(BenchmarkFailed, match=reason):
+        taken_back(base, other, names(other), names(base))
