@@ -30,6 +30,7 @@ from ortbench.api.values import (
     Model,
     Place,
     RunOptions,
+    SoakOptions,
     StartOptions,
     SweepOptions,
     Tell,
@@ -45,7 +46,7 @@ from ortbench.plan.loop_plan import steps_of
 from ortbench.plan.options import RawOptions, check_values, make
 from ortbench.plan.output_options import OutputOptions
 from ortbench.plan.plan import Plan, check, check_amount
-from ortbench.plan.plan_builder import inspection_of, plan_of, start_of, target_of
+from ortbench.plan.plan_builder import inspection_of, plan_of, soak_of, start_of, target_of
 from ortbench.plan.sweep_plan import Swept, check_shapes, shapes_of
 
 Measured = TypeVar("Measured", Result, Bandwidth)
@@ -142,6 +143,18 @@ def start(model: Model, *, progress: Tell | None = None, **options: Unpack[Start
     with _reading("start", options, model=model) as call:
         check_amount(call.given)
         return _measured(start_of(call.model, call.given, call.typed), call, progress)
+
+
+@takes(SoakOptions)
+def soak(model: Model, *, progress: Tell | None = None, **options: Unpack[SoakOptions]) -> Result:
+    """Measure a model for long: whether memory grows.
+
+    Returns:
+        what was measured, with the readings of memory; a mode that could not be measured says why, and raises nothing.
+    """
+    with _reading("soak", options, model=model) as call:
+        check_amount(call.given)
+        return _measured(soak_of(call.model, call.given, call.typed), call, progress)
 
 
 def _run(command: str, model: Model, options: Mapping[str, Any], tell: Tell | None) -> Result:
