@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, replace
+from pathlib import Path
 
 from ortbench.core.errors import BadInput
+from ortbench.model.modes import USUAL_LOOP_MODES
 from ortbench.model.tensor_patterns import matched, nearest
 from ortbench.plan.loop_plan import Decoder, Steps, steps_from, steps_of
 from ortbench.plan.parsing import parse_pairings
 from ortbench.plan.plan import Plan, check
-from ortbench.plan.plan_builder import asked_modes, plan_of
+from ortbench.plan.plan_builder import asked_modes, loop_of, plan_of
 from ortbench.plan.target import Inputs, Target
 from tests.conftest import MODELS
+from tests.decoders import genai_folder
 from tests.expect import refusal
 from tests.typed import typed
 
@@ -113,6 +116,23 @@ def test_modes_of_a_loop() -> None:
     assert plan.worker_request()["steps"] == asdict(Steps(FED, 3))
     assert "steps" not in plan_of(TINY, {}).worker_request()
     check(plan)
+
+
+def test_a_folder_whose_cache_is_shared_is_measured_so(tmp_path: Path) -> None:
+    for shared in (False, True):
+        folder = genai_folder(tmp_path / f"model-{shared}", "gpt", shared)
+        for given, modes, fixed in [
+            ({}, (*USUAL_LOOP_MODES, *["shared"] * shared), shared),
+            ({"mode": ["cpu-tensors"]}, ("cpu-tensors",), False),
+            ({"mode": ["shared"]}, ("shared",), True),
+            ({"feedback": FED}, (*USUAL_LOOP_MODES, *["shared"] * shared), None),
+        ]:
+            plan = loop_of(str(folder), given)
+            assert plan.model == str(folder / "model.onnx")
+            assert plan.modes == modes
+            assert plan.steps is not None
+            assert (plan.steps.decoder and plan.steps.decoder.shared) == fixed
+            check(plan)
 
 
 LOOP = Plan(TINY, steps=Steps(FED), modes=("cpu-tensors",))

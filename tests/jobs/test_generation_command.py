@@ -154,3 +154,19 @@ def test_a_batch_has_tokens_per_sequence_too(tmp_path: Path) -> None:
     metrics = result["cases"][0]["metrics"]
     both, each = (metrics[key]["value"] for key in ("decode_tokens_per_s", "sequence_tokens_per_s"))
     assert both == pytest.approx(2 * each)
+
+
+@pytest.mark.parametrize(("name", "fixed"), [("gpt", False), ("llama", True)])
+def test_memory_is_weighed_with_the_cache_that_was_measured(name: str, fixed: bool, tmp_path: Path) -> None:
+    folder = genai_folder(tmp_path / "model", name)
+    modes = ("--mode", "device-resident", "--mode", "shared", "--measure-memory")
+    line = ("--prompt-length", 4, "--generate", 3, *modes, "--iterations", 3, "--warmup", 1)
+    done = ortbench("loop", folder, *line, "--out", tmp_path / "out")
+    assert done.code == 0, done.err
+    (path,) = (tmp_path / "out").glob("*/result.json")
+    result = load(path)
+    assert result.generation is not None
+    assert result.generation["fixed_cache"] is fixed
+    assert [(case.status, case.memory and case.memory["failed"]) for case in result.cases if case.status == "ok"] == [
+        ("ok", None)
+    ] * (1 + fixed)

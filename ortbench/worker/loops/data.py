@@ -103,17 +103,16 @@ def make(
     `BenchmarkFailed`: a step fails, or its outputs are not the expected ones; `Unsupported`: inputs or outputs that
     cannot be held."""
     refuse_foreign((*model.inputs, *model.outputs))
-    told = None if steps.decoder is None else _generation(path, model, request, steps)
-    pairs = _pairs(model, steps if told is None else replace(steps, feedback=told[1]))
+    generated = None if steps.decoder is None else _generation(path, model, request, steps)
+    pairs = _pairs(model, steps if generated is None else replace(steps, feedback=generated.feedback))
     _check_names(model, pairs, steps, states_kept)
-    if told is None:
+    if generated is None:
         made = _Inputs(path, model, request, steps, pairs, linked or {})
     else:
-        made = _first_that_runs(path, model, request, steps, pairs, told[0])
-    generated = None if told is None else told[0]
+        made = _first_that_runs(path, model, request, steps, pairs, generated)
     held = {pair.out for pair in pairs}
     feeds, outputs, shapes = [], [], []
-    state, kept, took = made.first, 0, 0
+    state, kept, took = made.first, 0, 0 if generated is None else generated.first_ns
     singles: list[Data] = []  # of the first two steps and the last one
     expected = _expected(model, request, steps.count)
     for number in range(steps.count):
@@ -156,10 +155,8 @@ def _form_of(array: Array) -> Array:
     return np.broadcast_to(np.zeros((), array.dtype), array.shape)
 
 
-def _generation(
-    path: str, model: Model, request: Inputs, steps: Steps
-) -> tuple[generation.Generated, tuple[tuple[str, str], ...]]:
-    """What generates, and what it feeds back."""
+def _generation(path: str, model: Model, request: Inputs, steps: Steps) -> generation.Generated:
+    """A generation before its first step; what it feeds back is what was asked for, else what the folder or the names say."""
     assert steps.decoder is not None
     if steps.feedback:
         ins, outs = ([spec.name for spec in specs] for specs in (model.inputs, model.outputs))
@@ -167,7 +164,7 @@ def _generation(
     else:
         pairs = generation.pairs_of(path, model, steps.decoder)
     roles = generation.roles_of(path, model, steps.decoder, pairs)
-    return generation.begin(path, model, steps, roles, request.dims), tuple(pairs)
+    return generation.begin(path, model, replace(steps, feedback=tuple(pairs)), roles, request.dims)
 
 
 def _first_that_runs(
@@ -175,18 +172,23 @@ def _first_that_runs(
 ) -> _Prompted:
     """The inputs with a cache of fixed length, where that is wanted and the model takes it, else with one that grows."""
     assert steps.decoder is not None
-    if steps.decoder.shared and model.known is None:
+    if steps.decoder.shared:
         made = _Prompted(path, model, request, steps, pairs, told, told.prompt + steps.count)
-        try:
-            found = run_once(model, {**made.of_step(0, made.first), **_named(model, pairs, made.first)})
-            told.fixed = all(
-                found[pair.out].shape == array.shape for pair, array in zip(pairs, made.first, strict=True)
-            )
-        except Exception:  # a model that adds to its cache may refuse a mask that is shorter
-            told.fixed = False
+        told.fixed = model.known is not None or _keeps_its_shape(model, pairs, made, told)
         if told.fixed:
             return made
     return _Prompted(path, model, request, steps, pairs, told, 0)
+
+
+def _keeps_its_shape(model: Model, pairs: list[Pair], made: _Prompted, told: generation.Generated) -> bool:
+    """Whether a model gives a cache of fixed length back as long as it was."""
+    begun = time.perf_counter_ns()
+    try:
+        found = run_once(model, {**made.of_step(0, made.first), **_named(model, pairs, made.first)})
+    except Exception:  # a model that adds to its cache may refuse a mask that is shorter
+        return False
+    told.first_ns = time.perf_counter_ns() - begun
+    return all(found[pair.out].shape == array.shape for pair, array in zip(pairs, made.first, strict=True))
 
 
 def _named(model: Model, pairs: Sequence[Pair], state: Sequence[Array]) -> dict[str, Array]:

@@ -53,12 +53,14 @@ class Generated:
     """What a loop that generates is made of beside its feeds.
 
     Attributes:
+        feedback: the names of present and past of each state.
         given: the file's tokens [batch, n] int64: the prompt, then those that are forced; None without a file.
         tokens: those that the plain loop chose [batch, steps] int64, as its logits have them.
         near: for each whether its two best logits lie closer together than outputs may differ.
         next_ids: what each later step takes [batch, 1]: one array, written by the step before.
     """
 
+    feedback: tuple[tuple[str, str], ...]
     roles: Roles
     out: int  # the place of the logits
     prompt: int
@@ -68,6 +70,7 @@ class Generated:
     near: Array
     next_ids: Array
     fixed: bool = False  # the cache has a fixed length
+    first_ns: int = 0  # what the first run of all took, where that was a trial of it
     said_by: str = ""
     made: dict[tuple[str, int], Array] = field(default_factory=dict)
 
@@ -201,6 +204,7 @@ def begin(path: str, model: Model, steps: Steps, roles: Roles, dims: Mapping[str
         if name in own:
             raise BadInput(f"--fill {name}: the prompt and the tokens generated say what it holds", "--fill")
     return Generated(
+        steps.feedback,
         roles,
         [spec.name for spec in model.outputs].index(roles.logits.name),
         prompt,
