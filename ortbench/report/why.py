@@ -83,7 +83,7 @@ def _table(why: Why) -> Table:
         )
         for it in shown
     ]
-    outside = ("in no node", maybe(why.share(unexplained), SHARE.text), signed(unexplained), *[NOTHING] * 6)
+    outside = ("outside of nodes", maybe(why.share(unexplained), SHARE.text), signed(unexplained), *[NOTHING] * 6)
     return Table(
         _COLUMNS,
         (*rows, outside),

@@ -55,7 +55,7 @@ def test_all_of_open_loops() -> None:
 
 def test_where_the_knee_is() -> None:
     for rates, expected in [
-        ([100, 200, 398], ["The peak may lie beyond 4 clients with cpu-tensors: they complete 99% more inferences/s than 2 clients "
+        ([100, 200, 398], ["The peak may lie beyond 4 clients with cpu-tensors: 4 complete 99% more inferences/s than 2 clients "
                            "with cpu-tensors.", "Next: ortbench load m.onnx --concurrency 4,8,16"]),
         ([100, 99, 80], ["1 client reaches 100% of the peak, 100 inferences/s, with cpu-tensors: beyond, only latency grows: p99 20.0 ms "
                          "with 1 client, 80.0 ms with 4 clients; with 4 clients the rate falls to 80% of the peak."]),

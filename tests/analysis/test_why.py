@@ -270,5 +270,10 @@ def test_json_and_markdown_say_the_same() -> None:
     assert next((it["kind"], it["share"]) for it in data["changes"]) == (ADDED, pytest.approx(400 / 430, rel=1e-3))
     results = [result(chain(*LAYERS), MS), result(chain(*LAYERS), MS)]
     text = markdown(build(results, ["one", "other"], 0.02, in_order=False, why=found))
-    for words in (sentence(found), "Not confirmed: a model cannot be read as ONNX", "added: 20 Clip", "in no node"):
+    for words in (
+        sentence(found),
+        "Not confirmed: a model cannot be read as ONNX",
+        "added: 20 Clip",
+        "outside of nodes",
+    ):
         assert words in text

@@ -51,7 +51,7 @@ def test_two_results(files: Any) -> None:
         ["device-tensors", "latency"],
         ["device-tensors", "H2D"],
     ]
-    assert rows[0][2:5] == ["1.00", "1.20", "×1.20"]
+    assert rows[0][2:5] == ["1.00", "1.20", "1.20"]
     assert verdicts(ran.out) == ["slower"] * 3
 
 
@@ -67,8 +67,8 @@ def test_the_words(files: Any) -> None:
 def test_a_trend(files: Any) -> None:
     ran = ortbench("compare", *files(may=at(1.0), june=at(1.1), july=at(1.3)), "--mode", "cpu-tensors")
     lines = [line for line in ran.out.splitlines() if re.search(r"(may|june|july) +1\.\d\d", line)]
-    assert [line.split()[-2:] for line in lines] == [["–", "–"], ["×1.10", "slower"], ["×1.18", "slower"]]
-    assert "×1.30" in lines[2]
+    assert [line.split()[-2:] for line in lines] == [["–", "–"], ["1.10", "slower"], ["1.18", "slower"]]
+    assert "1.30" in lines[2]
 
 
 def test_too_few_blocks_are_said_with_what_gives_more(files: Any, tmp_path: Path) -> None:
@@ -111,7 +111,7 @@ def test_markdown_json_and_the_job_summary(files: Any, tmp_path: Path) -> None:
     paths = files(old=at(1.0), new=at(1.2))
     summary = tmp_path / "summary.md"
     ran = ortbench("compare", *paths, "--markdown", "-", GITHUB_STEP_SUMMARY=str(summary))
-    assert "| cpu-tensors | latency | 1.00 | 1.20 | ×1.20 |" in ran.out
+    assert "| cpu-tensors | latency | 1.00 | 1.20 | 1.20 |" in ran.out
     assert summary.read_text() == ran.out
     records = json.loads(ortbench("compare", *paths, "--json", "-", "--metric", "h2d").out)
     assert [(it["mode"], it["metric"], it["result"], round(it["value"])) for it in records] == [

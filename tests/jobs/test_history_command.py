@@ -32,17 +32,17 @@ WHOLE = """\
 m: m.onnx (x 1x3, y scalar) on SomeExecutionProvider
 
 series  mode            results    first     last  change  over time         scatter  change points
-m       cpu-tensors          30  4.01 ms  4.49 ms   ×1.12  ▃▃▃▃▃▃▃▃▃▃▇▇█▆▇█  ±0.532%              1
-m       device-tensors       30  2.98 ms  2.99 ms  ×1.006  ▄▄▅▅▅▅▄▅▃▄▄▅▄▅▄▄  ±0.899%              0
+m       cpu-tensors          30  4.01 ms  4.49 ms    1.12  ▃▃▃▃▃▃▃▃▃▃▇▇█▆▇█  ±0.532%              1
+m       device-tensors       30  2.98 ms  2.99 ms   1.006  ▄▄▅▅▅▅▄▅▃▄▄▅▄▅▄▄  ±0.899%              0
 
 Change points
 series  mode         since              before    after  ratio     95% CI  verdict  results
-m       cpu-tensors  2026-10-19 02:00  4.01 ms  4.47 ms  ×1.12  1.11–1.12  slower   18 + 12
-✗ since 2026-10-19 02:00 (reports/night-18/result.json): m cpu-tensors slower ×1.12; changed there: ONNX Runtime: 1.30.0 → 1.31.1; checkout: 0000011 → 0000012
+m       cpu-tensors  2026-10-19 02:00  4.01 ms  4.47 ms   1.12  1.11–1.12  slower   18 + 12
+✗ since 2026-10-19 02:00 (reports/night-18/result.json): m cpu-tensors slower, ratio 1.12; changed there: ONNX Runtime: 1.30.0 → 1.31.1; checkout: 0000011 → 0000012
 
-Times are medians. change: the last result against the first; scatter: of results between two change points; change points: by E-divisive means, which find one in 1 of 100 series without any, and
-beyond ±2 % for certain; ratio: of the median after a change point to the median before it, above 1 is slower.
-ortbench explain over time, scatter, change points … says what the words mean.
+Times are medians. change: the last result divided by the first; scatter: of results between two change points; change points: found by E-divisive means (a false one in 1 of 100 series), their 95% CI
+beyond ±2 %; ratio: of the median after a change point to the median before it, above 1 is slower.
+ortbench explain WORD explains over time, scatter, change points, …
 """
 
 

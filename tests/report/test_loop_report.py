@@ -38,9 +38,9 @@ device-resident  ▁▁▁▁▁▁▁▁       20    2.00k                     
 
 loop: the first state is copied to the device, then all steps run; step: any one of them.
 speedup: how many times as fast as cpu-tensors.
-the state stays on the device: only if the host does not need the state between steps.
+the state stays on the device: usable only if the host does not need the state between steps.
 Times are medians.
-ortbench explain sync, loop, growth per step, by step, state/step … says what the words mean.
+ortbench explain WORD explains sync, loop, growth per step, by step, state/step, …
 
 """
 

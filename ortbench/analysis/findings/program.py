@@ -62,7 +62,7 @@ def _without(typed: Sequence[str], flag: str) -> list[str]:
 
 _MOST_THREADS = 64
 _REPEATABLE = ("--session-config", "--ep-option")
-_FILES = ("--json", "--junit", "--action-json", "--bmf", "--trace", "--html")
+_FILES = ("--out", "--name", "--json", "--junit", "--action-json", "--bmf", "--markdown", "--trace", "--html")
 
 
 def lever(result: Result) -> str:

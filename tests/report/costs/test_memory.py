@@ -78,8 +78,8 @@ def test_a_comparison_has_a_table_of_it() -> None:
 
 | mode | cost | a | b | ratio | 95% CI | verdict |
 | --- | ---: | ---: | ---: | ---: | ---: | ---: |
-| cpu-tensors | device memory | 100 MB | 50.0 MB | ×0.500 | – | less |
-| cpu-tensors | host memory | 200 MB | 200 MB | ×1.000 | – | same |
+| cpu-tensors | device memory | 100 MB | 50.0 MB | 0.500 | – | less |
+| cpu-tensors | host memory | 200 MB | 200 MB | 1.000 | – | same |
 """ in markdown(found)
     records = comparison.records([result(), result(50 * MB)], ["a", "b"], 0.02)
     (line,) = (
