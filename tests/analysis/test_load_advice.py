@@ -172,6 +172,18 @@ def test_an_slo_that_no_rate_meets_and_one_that_all_do() -> None:
     ]
 
 
+def test_an_slo_that_too_few_requests_leave_open() -> None:
+    few, enough = opened("cpu-tensors", 10, 5.0, 30.0), opened("cpu-tensors", 90, 5.0, 30.0)
+    few.checks["slo"] = {"verdict": "unclear"}
+    assert told(load_result(few, slo={"p99": 20 * MS})) == [
+        "Whether cpu-tensors meets p99 ≤ 20 ms cannot be told: too few requests at 10 requests/s, p99 needs 100.",
+        "Next: measure longer with --duration",
+    ]
+    assert told(load_result(few, enough, slo={"p99": 20 * MS})) == [
+        "cpu-tensors violates p99 ≤ 20 ms at 90 requests/s: p99 30.0 ms; too few requests at 10 requests/s, p99 needs 100."
+    ]
+
+
 def test_a_few_late_requests_are_not_worth_a_finding() -> None:
     assert told(load_result(opened("cpu-tensors", 30, 5.0, late_share=0.0009))) == []
 

@@ -99,7 +99,7 @@ def test_what_is_said_of_a_sweep() -> None:
         "Switching shapes makes a call 2.00× as long (95% CI 2.00 to 2.00) with cpu-tensors: 1.27 ms more; most with batch=1, 2.00×.",
         "The first inference of a shape takes up to 12.5× as long as later ones: 20.0 ms with batch=4, not counting the first shape.",
         "Next: run each shape once at start-up",
-        "Switching shapes has no measurable cost with device-resident: 1.00× (95% CI 1.00 to 1.00).",
+        "Switching shapes has no measurable cost: device-resident 1.00× (95% CI 1.00 to 1.00).",
     ]
     nothing = sweep_result(failed={1: "no", 2: "no"}, switching=[])
     assert headline(nothing) == "1 shape in one session"

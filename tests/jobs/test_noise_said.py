@@ -161,7 +161,7 @@ def test_a_suite_says_which_cases(tmp_path: Path) -> None:
     assert ran.code == 0, ran.err
     said = "other processes used 61% of 2 cores"
     cases = f"! Busy machine in 2 of 2 cases: tiny--cpu ({said}); fp16--cpu ({said})."
-    assert ran.out.split("\n\n")[0] == f'{cases}\n  Next: wait-quiet = "60s" under [defaults]'
+    assert ran.out.split("\n\n")[0] == f'{cases}\n  Next: set wait-quiet = "60s" under [defaults] in the suite\'s file'
 
 
 # Waiting

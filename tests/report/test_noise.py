@@ -78,7 +78,6 @@ def test_of_configurations_that_took_turns_it_is_said_once_or_of_whom() -> None:
     assert lines(sides_part([busy, busy], ["one", "two"])) == [f"{BUSY}.", NEXT]
     assert lines(sides_part([busy, one(noise_of(2)), other], ["one", "two", "three"])) == [
         f"one: {BUSY}.",
-        NEXT,
         f"three: {BUSY}; {WAITED}.",
         NEXT,
     ]

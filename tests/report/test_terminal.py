@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import re
+import shlex
 import struct
 import subprocess
 import sys
@@ -27,7 +28,7 @@ from ortbench.model.result import FAILED, Case, Result
 from ortbench.model.result_file import load
 from ortbench.report import comparison, profile, run, suite
 from ortbench.report.model import Report
-from ortbench.report.terminal.console import shortened, wrapped
+from ortbench.report.terminal.console import Screen, shortened, wrapped
 from ortbench.report.terminal.listing import print_devices, print_model
 from ortbench.report.terminal.print import print_report
 from ortbench.suite import record
@@ -721,3 +722,14 @@ def test_a_report_that_nobody_reads_changes_no_exit_code(arguments: list[object]
     done = subprocess.run(command(*arguments), cwd=ROOT, stdout=writer, stderr=subprocess.PIPE, check=False)
     os.close(writer)
     assert (done.returncode, done.stderr) == (code, b"")
+
+
+@pytest.mark.parametrize("width", [60, 80])
+def test_a_shell_reads_a_command_of_several_lines_as_it_was(width: int) -> None:
+    """With quotes too: no line ends within them."""
+    text = "ortbench loop m.onnx --feedback 'present.*=past key.*' --fill a=1 --dim 'b=c + d'"
+    lines = screen(lambda: Screen().command(text, label="  Next: "), width=width)
+    assert all(cell_len(line) <= width for line in lines)
+    assert len(lines) > 1
+    read = "\n".join([lines[0].removeprefix("  Next: "), *lines[1:]])
+    assert shlex.split(read.replace(" \\\n", " ")) == shlex.split(text)

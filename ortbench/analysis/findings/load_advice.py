@@ -354,7 +354,7 @@ def _too_few(levels: Sequence[Case], asked: Mapping[str, int]) -> str:
     if not levels:
         return ""
     needed = max(SAMPLES_NEEDED.get(stat, 1) for stat in asked)
-    return f"too few requests at {_rates(levels)} requests/s, {listed([*asked])} takes {needed}"
+    return f"too few requests at {_rates(levels)} requests/s, {listed([*asked])} needs {needed}"
 
 
 def _keeps(level: Case, asked: Mapping[str, int]) -> bool | None:

@@ -133,7 +133,12 @@ def _unknown(result: Result) -> list[Finding]:
 
 
 def _switching(result: Result) -> list[Finding]:
-    return [_switched(it) for it in result.switching or []]
+    costs = [_switched(it) for it in result.switching or [] if has_a_cost(it) is not False]
+    free = [it for it in result.switching or [] if has_a_cost(it) is False]
+    if not free:
+        return costs
+    ratios = ", ".join(f"{it['mode']} {times(it['ratio'])}{within(it['ci95'], ratio)}" for it in free)
+    return [*costs, Finding("Switching shapes has no measurable cost", ratios, weight=Weight.DETAIL)]
 
 
 def _switched(it: Switching) -> Finding:
@@ -142,12 +147,6 @@ def _switched(it: Switching) -> Finding:
     what = f"Switching shapes makes a call {times(it['ratio'])} as long{within_} with {mode}"
     if cost is None:
         return Finding(what, "too few rounds for an interval", weight=Weight.COST, tone="unclear")
-    if not cost:
-        return Finding(
-            f"Switching shapes has no measurable cost with {mode}",
-            f"{times(it['ratio'])}{within_}",
-            weight=Weight.DETAIL,
-        )
     worst = max(it["shapes"], key=lambda shape: shape["ratio"])
     most = f"; most with {worst['shape']}, {times(worst['ratio'])}" if len(it["shapes"]) > 1 else ""
     return Finding(what, f"{duration(it['cost_ns'])} more{most}")
