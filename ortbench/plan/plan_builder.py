@@ -9,7 +9,7 @@ from dataclasses import replace
 from ortbench.core.errors import BadInput
 from ortbench.model.modes import ALL_MODES, CPU, EVERY, IN_FLIGHT, LOOP_MODES, MODES, named_modes
 from ortbench.plan.loop_plan import steps_of
-from ortbench.plan.options import RawOptions, declared, is_file, make
+from ortbench.plan.options import RawOptions, declared, make
 from ortbench.plan.plan import START_DURATION_S, Loop, Plan, check
 from ortbench.plan.start_plan import Starts
 from ortbench.plan.target import Inputs, Target
@@ -134,7 +134,6 @@ def library_apart(given: RawOptions, prefix: str = "") -> RawOptions:
     if library in given:
         named, other = (f"--{it.replace('.', ' ')}" for it in (ep, library))
         raise BadInput(f"{named} {given[ep]} is a library already: leave {other} out", named)
-    is_file(given[ep], f"--{ep.replace('.', ' ')}")
     return {**{name: value for name, value in given.items() if name != ep}, library: given[ep]}
 
 

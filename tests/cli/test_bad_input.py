@@ -129,7 +129,7 @@ def odd_folder(tmp_path: Path) -> Path:
         ("the model's path", ["suite", "SUITE"]),
         ("--ep-library", ["devices", "--ep-library", "MODEL"]),
         ("--ep-library", ["bandwidth", "--ep-library", "MODEL"]),
-        ("--ep", ["run", TINY, "--ep", "MODEL"]),
+        ("--ep-library", ["run", TINY, "--ep", "MODEL"]),
         ("--engine-cache", ["run", TINY, "--engine-cache", "MODEL"]),
         ("--ep-option", ["run", TINY, "--ep-option", "a=MODEL"]),
     ],
