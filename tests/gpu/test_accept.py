@@ -423,7 +423,7 @@ SHOWN: list[tuple[Callable[[], Check], str, str]] = [
     (lambda: engine(None, warm=True), FAIL, ""),
     *(
         (lambda word=word: checks.gate(NAME, {"verdict": word, "checks": [{"text": "1.00"}], "failed": []}), verdict,
-         f"{word}: ×1.00")
+         f"{word}: 1.00")
         for word, verdict in (("passed", PASS), ("failed", FAIL), ("cannot tell", NOT_RUN), ("benchmark failed", FAIL))
     ),
     (lambda: checks.profile(NAME, {"nsight": NSIGHT}), PASS,
