@@ -23,7 +23,7 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from fnmatch import fnmatch
 from pathlib import Path
@@ -48,6 +48,7 @@ PACKAGES = (
 )  # fmt: skip
 _TO_SAVE_S = 20.0  # for a command that is interrupted to save what it has
 _TOO_LATE_S = 5.0  # with less left no step is begun
+_NO_KERNEL = ("cudaErrorNotSupported", "cuDNN is unavailable")  # what the software CUDA runtime lacks
 _FOR_A_GUI = ("*.nsys-rep", "*.sqlite")  # large, and what is in them is in the other files too
 
 
@@ -132,10 +133,10 @@ class Acceptance:
         ran = self._run(step)
         data = _collect(folder, step, ran.code)
         if data is None:
-            return [checks.without_result(step.title, ran.code, ran.said, step.refusals)]
+            return [_excused(checks.without_result(step.title, ran.code, ran.said, step.refusals))]
         self.results[step.name] = data
         left = Left(step.name, step.title, data, self.results, _trace(folder))
-        shown = [_shown(show, left) for show in step.shows]
+        shown = [_excused(_shown(show, left)) for show in step.shows]
         if ran.code not in (0, None) and all(check.verdict == PASS for check in shown):
             shown.append(Check(f"{step.title}: exit code", FAIL, ran.said))
         return shown
@@ -251,6 +252,12 @@ def _shown(show: Show, left: Left) -> Check:
         return show(left)
     except Exception as error:
         return Check(f"{left.title}: the script itself", FAIL, f"{type(error).__name__}: {error}")
+
+
+def _excused(check: Check) -> Check:
+    """A check that failed for want of what the software CUDA runtime lacks was not run."""
+    lacks = "SOFTWARE_CUDA" in os.environ and any(words in check.figures for words in _NO_KERNEL)
+    return replace(check, verdict=NOT_RUN) if lacks and check.verdict == FAIL else check
 
 
 def _collect(folder: Path, step: Step, code: int | None) -> Any:
