@@ -107,6 +107,9 @@ class _Lengths(TypedDict, total=False):
 
 class _Expected(TypedDict, total=False):
     expect: Place | Arrays | None
+
+
+class _Strict(TypedDict, total=False):
     strict_outputs: bool
 
 
@@ -155,7 +158,7 @@ class _Compared(TypedDict, total=False):
 # Options of each function
 
 
-class RunOptions(_Runs, _SingleInferences, _Inputs, _Lengths, _Precise, _Spin, total=False):
+class RunOptions(_Runs, _SingleInferences, _Inputs, _Strict, _Lengths, _Precise, _Spin, total=False):
     """Of `ortbench.run`."""
 
     measure_nodes: bool
@@ -163,11 +166,11 @@ class RunOptions(_Runs, _SingleInferences, _Inputs, _Lengths, _Precise, _Spin, t
     bandwidth: Place | None
 
 
-class LoopOptions(_Runs, _Loop, _Inputs, _Precise, _Spin):
+class LoopOptions(_Runs, _Loop, _Inputs, _Strict, _Precise, _Spin):
     """Of `ortbench.loop`."""
 
 
-class ChainOptions(_Python, _Expected, _Precise):
+class ChainOptions(_Python, _Expected, _Strict, _Precise):
     """Of `ortbench.chain`."""
 
 
@@ -184,7 +187,7 @@ class StartOptions(_Runs, _Inputs, _Measured, _Iterations, total=False):
     note: str | None
 
 
-class LoadOptions(_Runs, _Inputs, _Lengths, _Results, _Load, _Slo):
+class LoadOptions(_Runs, _Inputs, _Strict, _Lengths, _Results, _Load, _Slo):
     """Of `ortbench.load`."""
 
 
@@ -232,7 +235,9 @@ class Baseline(TypedDict, total=False):
     items: int | str | None
 
 
-class GateOptions(_Runs, _SingleInferences, _Loop, _Inputs, _Lengths, _Results, _Load, _Slo, _Compared, total=False):
+class GateOptions(
+    _Runs, _SingleInferences, _Loop, _Inputs, _Strict, _Lengths, _Results, _Load, _Slo, _Compared, total=False
+):
     """Of `ortbench.gate`."""
 
     model: Model | None

@@ -129,9 +129,9 @@ def test_a_live_gate_of_two_libraries(builds: Builds, tmp_path: Path) -> None:
     ran = gate(builds, tmp_path, "--ep", builds.slow, "--baseline-set", f"ep={builds.fast}")
     assert (ran.code, "gate: failed" in ran.out) == (3, True), ran.out
     lines = ran.out.splitlines()
-    changed = f"baseline → candidate: EP library: {builds.fast} → {builds.slow}"
+    changed = f"EP library: {builds.fast} → {builds.slow}"
     assert f"• {changed}" in lines
-    assert "• baseline → candidate: EP version: 1.0.0 → 2.0.0" in lines
+    assert "• EP version: 1.0.0 → 2.0.0" in lines
     (markdown,) = tmp_path.glob("*/gate.md")
     assert f"- {changed}" in markdown.read_text().splitlines()
 

@@ -19,6 +19,7 @@ WRONG = [
     (result(device={}), "$.device"),
     (result(schema_version=None), "$.schema_version"),
 ]
+COMMITTED = [*(ROOT / "reports").rglob("result.json"), *(ROOT / "reports").rglob("bandwidth.json")]
 
 
 @pytest.mark.parametrize(("data", "place"), WRONG)
@@ -55,13 +56,23 @@ def test_the_schema_in_the_documentation_is_that_of_the_types() -> None:
     assert (ROOT / "docs" / "result.schema.json").read_text() == text(of_results())
 
 
-def test_committed_results_are_as_the_schema_says_and_come_through_the_door_unchanged() -> None:
-    wanted = of_results()
-    files = [*(ROOT / "reports").rglob("result.json"), *(ROOT / "reports").rglob("bandwidth.json")]
-    assert len(files) > 40
-    assert [problem for file in files for problem in problems(file, wanted)] == []
-    for file in files:
-        assert result_json(load(file, bandwidth=file.name == "bandwidth.json")) == file.read_text(encoding="utf-8")
+@pytest.mark.parametrize("file", COMMITTED, ids=lambda it: str(it.relative_to(ROOT / "reports")))
+def test_committed_results_are_as_the_schema_says_and_come_through_the_door_unchanged(
+    file: Path, tmp_path: Path
+) -> None:
+    assert result_json(load(file, bandwidth=file.name == "bandwidth.json")) == file.read_text(encoding="utf-8")
+    short = tmp_path / file.name
+    short.write_text(json.dumps(shortened(json.loads(file.read_bytes()))))
+    assert problems(short, of_results()) == []
+
+
+def shortened(data: Any) -> Any:
+    """The same with the ends of long lists: reading by the types has seen all of them, and jsonschema is slow."""
+    if isinstance(data, dict):
+        return {key: shortened(value) for key, value in data.items()}
+    if isinstance(data, list):
+        return [shortened(it) for it in (data if len(data) <= 20 else [*data[:10], *data[-10:]])]
+    return data
 
 
 def test_a_kind_needs_its_parts(tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ def moved(name: str, got: Value, reference: Value) -> schema.OutputDistance:
     """How far an output is from its reference; all None where nobody can tell: no numbers, another shape, or not finite in the
     same places.
 
-    The SQNR is 10 log10(Σ r² / Σ (g - r)²), as ONNX Runtime's quantization tools have it
+    The SQNR is 10 log10(sum(r^2) / sum((g - r)^2)), as ONNX Runtime's quantization tools have it
     (``compute_signal_to_quantization_noice_ratio`` in onnxruntime/quantization/qdq_loss_debug.py); None where there is no error.
     Top-1 agreement is the share of rows whose largest value is at the same place, of outputs that look like scores: those called
     so, those of two dimensions, and rows of probabilities. Of several largest values any will do.
