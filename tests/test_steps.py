@@ -7,7 +7,7 @@ from dataclasses import asdict, replace
 
 from ortbench.core.errors import BadInput
 from ortbench.model.tensor_patterns import matched, nearest
-from ortbench.plan.loop_plan import Steps, steps_from, steps_of
+from ortbench.plan.loop_plan import Decoder, Steps, steps_from, steps_of
 from ortbench.plan.parsing import parse_pairings
 from ortbench.plan.plan import Plan, check
 from ortbench.plan.plan_builder import asked_modes, plan_of
@@ -84,15 +84,23 @@ def test_the_options_of_a_loop() -> None:
     assert steps_of({"feedback": FED}) == Steps(FED) == steps_from(json.loads(json.dumps(asdict(Steps(FED)))))
     assert Steps().count == 16
     assert steps_of({}) is None
-    for flag in ["steps", "first-dim", "fill", "keep", "resident"]:
+    for flag in ["steps", "first-dim", "fill", "keep", "resident", "prompt-length", "generate", "tokens"]:
         assert (
             refusal(BadInput, steps_of, {flag: 3})
             == f"--{flag} is for a loop: say what is fed back with --feedback OUT=IN"
         )
-    assert (
-        refusal(BadInput, steps_of, {}, needed=True)
-        == "--feedback OUT=IN says which output is an input of the next step; 'ortbench inspect MODEL' suggests some"
-    )
+    generation = {"prompt-length": "8", "generate": "4", "tokens": "t.npy"}
+    told = Decoder("genai_config.json", FED, {"ids": "x"}, 64, True, 2, 16)
+    made = Steps(count=4, prompt_length=8, generate=4, tokens="t.npy", decoder=told)
+    assert steps_of(typed(generation, "loop"), told) == made == steps_from(json.loads(json.dumps(asdict(made))))
+    assert steps_of({}, told) == Steps(count=64, decoder=told)
+    assert steps_of({"feedback": FED}, told) == Steps(FED)
+    assert steps_of({"feedback": FED, "generate": 9}, told) == Steps(FED, 9, generate=9, decoder=told)
+    for flag in ["steps", "first-dim"]:
+        assert (
+            refusal(BadInput, steps_of, {flag: 3}, told)
+            == f"--{flag}: --generate and --prompt-length say it of a model that generates"
+        )
 
 
 def test_modes_of_a_loop() -> None:

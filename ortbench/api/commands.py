@@ -41,11 +41,10 @@ from ortbench.plan.bandwidth_plan import CopyPlan
 from ortbench.plan.bandwidth_plan import check as check_copies
 from ortbench.plan.compare_options import compared_of
 from ortbench.plan.load_plan import load_of, plan_under_load
-from ortbench.plan.loop_plan import steps_of
 from ortbench.plan.options import RawOptions, check_values, make
 from ortbench.plan.output_options import OutputOptions
 from ortbench.plan.plan import Plan, check, check_amount
-from ortbench.plan.plan_builder import inspection_of, plan_of, start_of, target_of
+from ortbench.plan.plan_builder import inspection_of, loop_of, plan_of, start_of, target_of
 from ortbench.plan.sweep_plan import Swept, check_shapes, shapes_of
 
 Measured = TypeVar("Measured", Result, Bandwidth)
@@ -147,9 +146,8 @@ def start(model: Model, *, progress: Tell | None = None, **options: Unpack[Start
 def _run(command: str, model: Model, options: Mapping[str, Any], tell: Tell | None) -> Result:
     with _reading(command, options, model=model) as call:
         check_amount(call.given)
-        if command == "loop":
-            steps_of(call.given, needed=True)
-        return _measured(plan_of(call.model, call.given, call.typed), call, tell)
+        made = loop_of if command == "loop" else plan_of
+        return _measured(made(call.model, call.given, call.typed), call, tell)
 
 
 @takes(ChainOptions)

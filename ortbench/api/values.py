@@ -84,6 +84,12 @@ class _Loop(TypedDict, total=False):
     resident: Texts | None
 
 
+class _Generation(TypedDict, total=False):
+    prompt_length: int | None
+    generate: int | None
+    tokens: Place | None
+
+
 class _Load(TypedDict, total=False):
     concurrency: int | str | Sequence[int] | None
     rate: float | str | Sequence[float] | None
@@ -166,7 +172,7 @@ class RunOptions(_Runs, _SingleInferences, _Inputs, _Strict, _Lengths, _Precise,
     bandwidth: Place | None
 
 
-class LoopOptions(_Runs, _Loop, _Inputs, _Strict, _Precise, _Spin):
+class LoopOptions(_Runs, _Loop, _Generation, _Inputs, _Strict, _Precise, _Spin):
     """Of `ortbench.loop`."""
 
 

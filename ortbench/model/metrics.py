@@ -79,6 +79,10 @@ TIME = Unit("ns", "_ns", "latency", units.duration, scale=units.table_unit, leas
 SIZE = Unit("B", "_bytes", "size", units.size, least=1)
 BANDWIDTH = Unit("B/s", "_bytes_per_s", "bandwidth", _per_second)
 INFERENCES, ITEMS, STEPS, REQUESTS = map(_rate, ("inf/s", "items/s", "steps/s", "requests/s"))
+PREFILL_TOKENS, DECODE_TOKENS, SEQUENCE_TOKENS = (
+    replace(_rate("tokens/s"), heading=heading)
+    for heading in ("prefill tokens/s", "decode tokens/s", "tokens/s a sequence")
+)
 ENERGY = Unit("J", "_j", "energy", units.energy)
 POWER = Unit("W", "_w", "power", partial(units.digits, most=2), "W")
 INFERENCES_PER_J, ITEMS_PER_J = (_rate(symbol, "efficiency", "") for symbol in ("inf/J", "items/J"))
@@ -199,6 +203,23 @@ _CATALOGUE = [
             "slope", "each adds"),
         _value("step_throughput", "step throughput", STEPS, "higher",
             "Steps per second: the steps of a loop divided by its median time.", "steps/s", "steps a second"),
+    ),
+    *_metrics(
+        Group.TIME, "generate.md#metrics",
+        _samples("time_to_first_token", "TTFT",
+            "Time of the first step of a loop that generates: it takes the prompt and ends with the choice of the first token.", "time to first token"),
+        _samples("inter_token_latency", "ITL",
+            "Time of a later step of a loop that generates, from one token to the next. Its statistics are over all later steps of all loops.",
+            "inter-token latency", "time per output token", "TPOT"),
+        _value("prefill_tokens_per_s", "prefill throughput", PREFILL_TOKENS, "higher",
+            "Tokens of the prompts of all sequences per second: divided by the median time to first token.", "pp"),
+        _value("decode_tokens_per_s", "decode throughput", DECODE_TOKENS, "higher",
+            "Tokens of all sequences per second behind the first: divided by the median time of a loop's later steps together.", "tg"),
+        _value("sequence_tokens_per_s", "decode throughput per sequence", SEQUENCE_TOKENS, "higher",
+            "Tokens per second behind the first in each sequence of a batch."),
+        _value("next_token", "next token", TIME, "lower",
+            "Time of the choice of a token on the host: the copy of its logits, where the run does not bring them, and the search for the "
+            "largest. It is timed alone, after the measurement, and is part of each step."),
     ),
     *_metrics(
         Group.TIME, "chains.md",

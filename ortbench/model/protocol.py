@@ -217,11 +217,13 @@ class HeldOutputs(Held):
 
 class Finished(Held):
     """``finish``: the outputs after the timed runs, the copies that are made only once, and the syncs, as phase and
-    kind, that have come to return before the device is done; of a chain also what copies of its links take alone."""
+    kind, that have come to return before the device is done; of a chain also what copies of its links take alone, of a loop that
+    generates what the choice of a token does."""
 
     once: Once | None
     early: list[str]
     links: NotRequired[list[LinkTimes]]
+    next_token_ns: NotRequired[int]
 
 
 class NodeEvent(TypedDict):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,6 +22,7 @@ from ortbench.worker.inputs import arrays as input_arrays
 from ortbench.worker.inputs import files
 from ortbench.worker.inputs.arrays import resolve_shapes
 from ortbench.worker.inputs.model_file import index_sizes
+from ortbench.worker.loops import generation
 from ortbench.worker.proofs import outputs as output_arrays
 from ortbench.worker.session.first_run import Data, refuse_foreign, run_error, run_once
 from ortbench.worker.session.session import Model
@@ -53,6 +54,9 @@ class LoopData:
     # device. It takes less room than the last one, and its state is not empty
     early: Data
     ranges: dict[str, tuple[float, float]]  # of random values, by input
+    generated: generation.Generated | None = (
+        None  # of a loop whose steps give tokens; its outputs are known in form alone
+    )
 
     @property
     def first_ns(self) -> int:
@@ -66,6 +70,14 @@ class LoopData:
     @property
     def count(self) -> int:
         return len(self.feeds)
+
+    def reference_feeds(self, number: int) -> dict[str, Array]:
+        """What the plain loop had in a step: where it generates, the tokens that it fed."""
+        told, feeds = self.generated, self.feeds[number]
+        if told is None or number == 0:
+            return feeds
+        ids = told.fed(number - 1).astype(told.next_ids.dtype).reshape(-1, 1)
+        return {**feeds, told.roles.ids.name: ids}
 
     def state_of(self, out: int) -> int | None:
         """The number of the state that an output is; None for one that is none."""
@@ -91,9 +103,14 @@ def make(
     `BenchmarkFailed`: a step fails, or its outputs are not the expected ones; `Unsupported`: inputs or outputs that
     cannot be held."""
     refuse_foreign((*model.inputs, *model.outputs))
-    pairs = _pairs(model, steps)
+    told = None if steps.decoder is None else _generation(path, model, request, steps)
+    pairs = _pairs(model, steps if told is None else replace(steps, feedback=told[1]))
     _check_names(model, pairs, steps, states_kept)
-    made = _Inputs(path, model, request, steps, pairs, linked or {})
+    if told is None:
+        made = _Inputs(path, model, request, steps, pairs, linked or {})
+    else:
+        made = _first_that_runs(path, model, request, steps, pairs, told[0])
+    generated = None if told is None else told[0]
     held = {pair.out for pair in pairs}
     feeds, outputs, shapes = [], [], []
     state, kept, took = made.first, 0, 0
@@ -115,8 +132,13 @@ def make(
             if (number, place) in expected:
                 name, wanted = f"{spec.name} of step {number}", expected[number, place]
                 output_arrays.refuse_unexpected(name, found[place], wanted, request.rtol, request.atol)
-        outputs.append([expected.get((number, it), array) for it, array in enumerate(found) if it not in held])
-        kept += sum(array.nbytes for array in outputs[-1])
+        if generated is not None:
+            arrays = {**arrays, generated.roles.ids.name: arrays[generated.roles.ids.name].copy()}
+            generated.take(number, found, request.rtol, request.atol)
+            outputs.append([_form_of(array) for it, array in enumerate(found) if it not in held])
+        else:
+            outputs.append([expected.get((number, it), array) for it, array in enumerate(found) if it not in held])
+            kept += sum(array.nbytes for array in outputs[-1])
         if kept > _MOST_BYTES:
             raise BadInput(
                 f"--steps {steps.count}: the outputs of {number + 1} steps take {kept / 1e9:.1f} GB; fewer steps, please"
@@ -125,7 +147,46 @@ def make(
         state = [found[pair.out] for pair in pairs]
     shapes.append([array.shape for array in state])
     _check_resident(feeds, steps)
-    return LoopData(pairs, feeds, made.first, shapes, outputs, state, singles[-1], singles[:2][-1], made.ranges)
+    early, single = singles[:2][-1], singles[-1]
+    return LoopData(pairs, feeds, made.first, shapes, outputs, state, single, early, made.ranges, generated)
+
+
+def _form_of(array: Array) -> Array:
+    """An array of the same shape and dtype that takes no memory."""
+    return np.broadcast_to(np.zeros((), array.dtype), array.shape)
+
+
+def _generation(
+    path: str, model: Model, request: Inputs, steps: Steps
+) -> tuple[generation.Generated, tuple[tuple[str, str], ...]]:
+    """What generates, and what it feeds back."""
+    assert steps.decoder is not None
+    if steps.feedback:
+        ins, outs = ([spec.name for spec in specs] for specs in (model.inputs, model.outputs))
+        pairs = matched(steps.feedback, outs, ins)
+    else:
+        pairs = generation.pairs_of(path, model, steps.decoder)
+    roles = generation.roles_of(path, model, steps.decoder, pairs)
+    return generation.begin(path, model, steps, roles, request.dims), tuple(pairs)
+
+
+def _first_that_runs(
+    path: str, model: Model, request: Inputs, steps: Steps, pairs: list[Pair], told: generation.Generated
+) -> _Prompted:
+    """The inputs with a cache of fixed length, where that is wanted and the model takes it, else with one that grows."""
+    assert steps.decoder is not None
+    if steps.decoder.shared and model.known is None:
+        made = _Prompted(path, model, request, steps, pairs, told, told.prompt + steps.count)
+        try:
+            found = run_once(model, {**made.of_step(0, made.first), **_named(model, pairs, made.first)})
+            told.fixed = all(
+                found[pair.out].shape == array.shape for pair, array in zip(pairs, made.first, strict=True)
+            )
+        except Exception:  # a model that adds to its cache may refuse a mask that is shorter
+            told.fixed = False
+        if told.fixed:
+            return made
+    return _Prompted(path, model, request, steps, pairs, told, 0)
 
 
 def _named(model: Model, pairs: Sequence[Pair], state: Sequence[Array]) -> dict[str, Array]:
@@ -298,6 +359,68 @@ class _Inputs:
         return filled
 
 
+class _Prompted(_Inputs):
+    """The inputs of a loop that generates, with a cache of so many tokens, or of none before its first step."""
+
+    def __init__(
+        self,
+        path: str,
+        model: Model,
+        request: Inputs,
+        steps: Steps,
+        pairs: Sequence[Pair],
+        told: generation.Generated,
+        cache: int,
+    ) -> None:
+        self._told, self._cache, self._number = told, cache, 0
+        self._prompt = np.zeros((told.batch, told.prompt), told.roles.ids.dtype)
+        super().__init__(path, model, request, steps, pairs, {})
+        if told.given is not None:
+            self._prompt = told.given[:, : told.prompt].astype(self._prompt.dtype)
+            self.ranges.pop(told.roles.ids.name, None)
+        else:
+            bounds = self.ranges.get(told.roles.ids.name, (0, 1))
+            generator = np.random.default_rng([request.seed, told.prompt])
+            self._prompt = input_arrays.random_array(told.roles.ids, self._prompt.shape, bounds, generator)
+        self._told_names = {name for name in told.roles[2:] if name is not None}
+        for name in self._told_names:
+            self.ranges.pop(name, None)
+
+    def _shapes(self) -> dict[str, Shape]:
+        told = generation.arrays_of(self._told, self._model, self._number, self._prompt)
+        return {**super()._shapes(), **{name: array.shape for name, array in told.items()}}
+
+    def _first_state(self) -> list[Array]:
+        states, decoder = super()._first_state(), self._steps.decoder
+        assert decoder is not None
+        sized = {1: decoder.heads, 3: decoder.head_size}
+        found = []
+        for array, spec, out in zip(states, self._state, self._outs, strict=True):
+            shape = list(array.shape)
+            for axis, dim in enumerate(spec.shape):
+                if isinstance(dim, int) or spec.name in self._given or spec.name in self._request.shapes:
+                    continue
+                grows = axis < len(out.shape) and (dim is None or dim != out.shape[axis])
+                if axis == 0:
+                    shape[axis] = self._told.batch
+                elif (grows and (dim is not None or axis == 2)) or (self._cache and len(shape) == 4 and axis == 2):
+                    shape[axis] = self._cache
+                elif len(shape) == 4 and (size := sized.get(axis)) is not None:
+                    shape[axis] = size
+            found.append(array if shape == list(array.shape) else np.zeros(shape, spec.dtype))
+        return found
+
+    def of_step(self, number: int, state: Sequence[Array]) -> dict[str, Array]:
+        self._number = number
+        told = generation.arrays_of(self._told, self._model, number, self._prompt)
+        return {**super().of_step(number, state), **told}
+
+    def _array(self, spec: TensorSpec, shape: Shape, known: Mapping[str, int]) -> Array:
+        if spec.name in self._told_names or spec.name == self._told.roles.ids.name:
+            return np.empty(0, spec.dtype)  # what `of_step` has
+        return super()._array(spec, shape, known)
+
+
 def _expected(model: Model, request: Inputs, count: int) -> dict[tuple[int, int], Array]:
     """Expected outputs by step and place: what the plain loop must give, and which then take its place."""
     if request.expect is None or model.known is not None:  # known in shape alone
@@ -311,7 +434,7 @@ def lockstep(model: Model, data: LoopData) -> Iterator[list[Array]]:
     """The outputs of one step of the plain loop after the other, state included, in the model's order."""
     state = data.first
     for number in range(data.count):
-        found = run_once(model, {**data.feeds[number], **_named(model, data.pairs, state)})
+        found = run_once(model, {**data.reference_feeds(number), **_named(model, data.pairs, state)})
         yield found
         state = [found[pair.out] for pair in data.pairs]
 
