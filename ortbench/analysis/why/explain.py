@@ -147,7 +147,7 @@ def _fused(nodes: Nodes, content: ModelContent | None) -> dict[str, int]:
         for it in nodes["each"]
         if not is_put_in(it["op"], it["name"])
         and not is_compiled(it)
-        and (len(it["of"]) > 1 or (known is not None and it["op"] not in known))
+        and (len(it["of"]) > 1 or (it["inputs"] is None and known is not None and it["op"] not in known))
     )
     return dict(Counter(own))
 
