@@ -108,12 +108,12 @@ def made_of(timed: Sequence[Timed], wired: Sequence[Node | None], model: Sequenc
                 inputs = [it for it in inputs if it != model[at].inputs[0] or model[givers[it]].op == _PAD]
             open_tensors += inputs
         found.append(mine)
-    own = [
+    unknown = [
         it is None
         for node, it in zip(timed, wired, strict=True)
         if not is_put_in(node.op, node.name) and node.inside is None
     ]
-    for at, left in enumerate(() if any(own) else model):  # only where all that is left behind is known
+    for at, left in enumerate(() if any(unknown) else model):  # only where all that is left behind is known
         giver = givers.get(next(iter(left.inputs), ""))
         if left.inside is None and at not in taken and giver in taken:
             behind = next(it for it, mine in enumerate(found) if giver in mine)
