@@ -336,7 +336,7 @@ def compare(results: Sequence[Result | StoredResult | Place] | Place, **options:
         names = called(loaded, places)
         why = explained(loaded, only) if call.given.get("why") else None
         report, records = held(loaded, names, only, "force" in call.given, why)
-        return Comparison(loaded, names, records, report)
+        return Comparison(loaded, names, records, report, why)
 
 
 @takes(BandwidthOptions)

@@ -197,7 +197,7 @@ class LoadOptions(_Runs, _Inputs, _Strict, _Lengths, _Results, _Load, _Slo):
     """Of `ortbench.load`."""
 
 
-class SweepOptions(_Runs, _SingleInferences, _Precise, _Spin, _Slo, total=False):
+class SweepOptions(_Runs, _SingleInferences, _Strict, _Precise, _Spin, _Slo, total=False):
     """Of `ortbench.sweep`: several sizes are shapes of their own."""
 
     shape: Mapping[str, str | Sequence[int] | Sequence[Sequence[int] | str]] | None

@@ -71,6 +71,15 @@ def _fixed(value: float, decimals: int) -> str:
     return f"{value:.{decimals}f}"
 
 
+def _small(value: float) -> str:
+    """Three digits, of what is far from 1 with an exponent."""
+    return units.digits(value) if value == 0 or 1e-3 <= abs(value) < 1e6 else f"{value:.2e}"
+
+
+def _decibel(value: float) -> str:
+    return f"{value:.{0 if abs(value) >= 99.95 else 1}f}"
+
+
 def _rate(symbol: str, measure: str = "throughput", suffix: str = "_per_s") -> Unit:
     return Unit(symbol, suffix, measure, units.rate, symbol)
 
@@ -90,11 +99,11 @@ SHARE = Unit("1", "", "share", _percent)
 RATIO = Unit("1", "", "ratio", _times)
 SIMILARITY = Unit("1", "", "similarity", partial(_fixed, decimals=5))
 INDEX = Unit("1", "", "index", units.digits)
-NUMBER = Unit("1", "", "value", units.digits)
+NUMBER = Unit("1", "", "value", _small)
 COUNT = Unit("1", "", "count", units.digits, least=0.01)
 CORES = Unit("cores", "_cores", "cores", units.digits, "cores")
 CLOCK = Unit("MHz", "_mhz", "clock", partial(_fixed, decimals=0), "MHz")
-DECIBEL = Unit("dB", "_db", "sqnr", partial(_fixed, decimals=1), "dB")
+DECIBEL = Unit("dB", "_db", "sqnr", _decibel, "dB")
 PLAIN = Unit("", "", "value", units.digits)
 
 

@@ -77,7 +77,7 @@ class Opened(OpenedEp):
     inputs: list[Tensor]
     outputs: list[Tensor]
     guessed_dims: list[str]
-    expected: HeldOutputs | bool  # the outputs beside the expected ones; of a loop and a chain whether there were some
+    expected: HeldOutputs | None  # the outputs beside the expected ones, where there are some
     session_ns: int
     engine_cache: EngineCache | None
     first_inference_ns: int

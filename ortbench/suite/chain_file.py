@@ -34,7 +34,7 @@ from ortbench.suite.layers import Layer, Tables, Value, merged, places_of
 from ortbench.suite.toml_file import SuiteFile, Where, dotted
 
 # Of a stage: what a loop's session and inputs have, but for what is said of the chain as a whole.
-_WHOLE = ("python", "engine-cache", "seed", "rtol", "atol", "expect", "steps", "optimized-model")
+_WHOLE = ("python", "engine-cache", "seed", "rtol", "atol", "expect", "strict-outputs", "steps", "optimized-model")
 OPTIONS = {
     it.flag: it._replace(lists=None)
     for it in options_of(Target, Inputs, Steps)

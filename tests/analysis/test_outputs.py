@@ -148,7 +148,7 @@ def test_outputs_that_did_not_move_or_were_not_compared() -> None:
     same = plain()
     put(same, told("cpu", {**held(None), "distances": [distance(max_error=0.0, sqnr=None)]}, []))
     (check,) = check_alone(same, limits(outputs={"outputs.sqnr": 100.0}))
-    assert (check.verdict, check.text) == (PASSED, "outputs.sqnr: no output moved, must be at least 100.0 dB")
+    assert (check.verdict, check.text) == (PASSED, "outputs.sqnr: no output moved, must be at least 100 dB")
     refused = refusal(BadInput, check_alone, plain(), limits(outputs={"outputs.sqnr": 30.0}))
     assert refused.startswith("--limit outputs.sqnr: the outputs were compared with none: ")
 

@@ -10,9 +10,12 @@ from typing import Any
 
 import pytest
 
+from ortbench import compare
 from ortbench.analysis.comparing.pairs import ROUNDS
+from ortbench.analysis.why.explain import why_data
 from ortbench.model.result import Result
 from ortbench.model.result_file import save
+from tests.analysis.test_why import LAYERS, chain, nodes_of
 from tests.conftest import MODELS, ONCE, ROOT, ortbench
 from tests.refdevice import EP_NAME
 from tests.results import measured, result_of, steady, tensor
@@ -105,6 +108,23 @@ def test_two_default_runs_can_be_compared(tmp_path: Path) -> None:
     told = json.loads(ortbench("compare", *files, "--json", "-").out)
     (record,) = [it for it in told if it["vs_first"] and it["metric"] == "latency"]
     assert record["vs_first"]["low"] is not None
+
+
+def test_why_is_in_the_text_the_json_and_from_python(files: Any, tmp_path: Path) -> None:
+    each = chain(*LAYERS, ("Clip", 200_000))
+    old, new = at(1.0), at(1.2)
+    old.nodes, new.nodes = nodes_of(each[:2]), nodes_of(each)
+    paths = files(old=old, new=new)
+    text = "Why: 100% of the 200 µs that cpu-tensors takes more: 1 added node Clip (Clip_2) after Relu_1"
+    assert text in " ".join(ortbench("compare", *paths, "--why").out.split())
+    found = json.loads(ortbench("compare", *paths, "--why", "--json", "-").out)
+    assert found["records"] == json.loads(ortbench("compare", *paths, "--json", "-").out)
+    assert f"Why: {found['why']['sentence']}" == text
+    why = compare(paths, why=True).why
+    assert why is not None
+    assert why_data(why) == found["why"]
+    ran = ortbench("compare", *paths, paths[0], "--why")
+    assert (ran.code, ran.error_line) == (2, "--why: is of two results, and there are 3")
 
 
 def test_markdown_json_and_the_job_summary(files: Any, tmp_path: Path) -> None:

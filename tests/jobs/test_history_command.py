@@ -10,9 +10,12 @@ from typing import Any
 
 import pytest
 
+from ortbench.analysis.outputs import put
 from ortbench.model.result import Result
-from ortbench.model.result_file import result_json, save
+from ortbench.model.result_file import load, result_json, save
+from tests.analysis.test_outputs import lower
 from tests.conftest import ROOT, ortbench
+from tests.expect import there
 from tests.results import night, nights, noise, save_nights, serving, stepped
 
 pytestmark = pytest.mark.process
@@ -70,6 +73,18 @@ def test_what_is_written(reports: Path, tmp_path: Path) -> None:
 def test_places_that_hold_the_same_files_count_them_once(reports: Path) -> None:
     ran = ortbench("history", reports, reports / "night-03", reports / "night-04" / "result.json")
     assert ran.out.startswith("30 results")
+
+
+def test_doubtful_figures_are_left_out(reports: Path) -> None:
+    path = reports / "night-03" / "result.json"
+    result = load(path)
+    put(result, there(lower().outputs)[0])
+    save(result, path)
+    found = " ".join(ortbench("history", reports).out.split())
+    assert "29 results" in found
+    assert (
+        "night-03/result.json: its figures are doubtful: OpenVINOExecutionProvider is likely to compute in a" in found
+    )
 
 
 def test_what_cannot_be_read_is_left_out_and_said(reports: Path) -> None:
