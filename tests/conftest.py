@@ -29,6 +29,7 @@ from tests import installed  # noqa: F401 - before anything of ortbench is
 from ortbench.cli import program, spelled_out
 from ortbench.model.result import Result
 from ortbench.model.result_file import save
+from ortbench.report.page import page, parts
 from tests import forks, nvtx, openvino, softcuda, virtual
 from tests.compiling import BuildError
 from tests.refdevice import build
@@ -241,6 +242,17 @@ def files(tmp_path: Path) -> Callable[[str, Result], Path]:
         return path
 
     return write
+
+
+@pytest.fixture
+def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pages whose pictures are left blank, for tests of their words and tables: drawing takes most of a page's time."""
+    for module in (page, parts):
+        monkeypatch.setattr(module, "draw", _blank)
+
+
+def _blank(*_: object) -> str:
+    return "<svg></svg>"
 
 
 @pytest.fixture(scope="session")
