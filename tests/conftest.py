@@ -29,7 +29,6 @@ from tests import installed  # noqa: F401 - before anything of ortbench is
 from ortbench.cli import program, spelled_out
 from ortbench.model.result import Result
 from ortbench.model.result_file import save
-from ortbench.report.page import page, parts
 from tests import forks, nvtx, openvino, softcuda, virtual
 from tests.compiling import BuildError
 from tests.refdevice import build
@@ -247,8 +246,8 @@ def files(tmp_path: Path) -> Callable[[str, Result], Path]:
 @pytest.fixture
 def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pages whose pictures are left blank, for tests of their words and tables: drawing takes most of a page's time."""
-    for module in (page, parts):
-        monkeypatch.setattr(module, "draw", _blank)
+    for module in ("page", "parts"):  # by name: loading them loads Matplotlib
+        monkeypatch.setattr(f"ortbench.report.page.{module}.draw", _blank)
 
 
 def _blank(*_: object) -> str:
