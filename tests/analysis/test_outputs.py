@@ -25,6 +25,8 @@ from tests.expect import refusal, there
 from tests.report.test_page import Page
 from tests.results import measured, result_of, said, steady
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 CPU, OPENVINO, CUDA, SOME = (f"{it}ExecutionProvider" for it in ("CPU", "OpenVINO", "CUDA", "Some"))
 
 

@@ -22,6 +22,8 @@ from tests.conftest import ortbench
 from tests.report.test_page import Page
 from tests.results import drawing, published
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 
 def with_energy(factor: float = 1.0) -> Result:
     """Of the two first modes what they draw is known, of the third why it is not."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+import pytest
+
 from ortbench.analysis.comparing.history import groups
 from ortbench.model.result import Result
 from ortbench.plan.compare_options import Compared
@@ -15,6 +17,8 @@ from ortbench.report.page.chart_data.times import over_time
 from ortbench.report.page.page import build_history
 from tests.report.test_page import Page
 from tests.results import night, nights, noise, runs, stepped, sweep_result
+
+pytestmark = pytest.mark.usefixtures("undrawn")
 
 SAME = 0.02
 

@@ -7,6 +7,8 @@ from dataclasses import replace
 from math import isnan
 from pathlib import Path
 
+import pytest
+
 from ortbench.analysis.items import put_throughput
 from ortbench.gate.limits import Check
 from ortbench.model.result import Result
@@ -226,6 +228,7 @@ def test_what_shapes_cost_besides_time_is_a_table_of_its_own() -> None:
     assert "Resource usage" not in markdown(build(sweep_result()))
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_page_has_the_curves_the_tables_and_the_words() -> None:
     text = build_page([sweep_result(slo=LIMIT, failed={2: "out of memory"})], ["m"])
     page = Page(text)
@@ -249,6 +252,7 @@ def test_a_page_has_the_curves_the_tables_and_the_words() -> None:
     assert "by shape" not in build_page([published()], ["m"])
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_two_sweeps_are_shown_side_by_side_shape_by_shape() -> None:
     other = without(sweep_result({**USUAL, "cpu-tensors": {1: 1000, 2: 1800, 4: 1600}}), 4)
     other.setup = {**other.setup, "run_id": "1" * 32}

@@ -24,6 +24,8 @@ from ortbench.suite.record import MISSING, Record, figures
 from tests.conftest import ortbench
 from tests.results import MS, US, broken, measured, result_of, steady, tensor
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 
 def batch(count: int, total: int, run_id: str | None = "r", resident: int | None = None) -> Result:
     """A run of so many items, with the medians of its modes in ns."""

@@ -6,6 +6,8 @@ import csv as csv_format
 import json
 from pathlib import Path
 
+import pytest
+
 from ortbench.analysis.derive import derive
 from ortbench.core.parts import text as json_text
 from ortbench.model.result import Result
@@ -25,6 +27,8 @@ from ortbench.suite.record import MEASURED, Record, figures, record_from
 from tests.report.test_page import Page
 from tests.report.test_terminal import screen, shown
 from tests.results import MS, US, decoding, hosted, measured, result_of, steady
+
+pytestmark = pytest.mark.usefixtures("undrawn")
 
 TITLE = "Resource usage: host CPU"
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from ortbench.model.result import Result
 from ortbench.model.result_file import parse, result_json
 from ortbench.report import comparison, run, suite
@@ -11,6 +13,8 @@ from ortbench.report.page.page import build_page
 from ortbench.suite.record import Record, figures
 from tests.report.test_page import Page
 from tests.results import measured, result_of, steady, weighed
+
+pytestmark = pytest.mark.usefixtures("undrawn")
 
 MB = 1_000_000
 
