@@ -110,7 +110,8 @@ def reasons(noise: MachineNoise) -> list[str]:
     if found.stopped >= _STOPPED:
         said.append(f"a CPU limit stopped this process for {share(found.stopped)} of the time")
     explained = found.others is None or others + found.stolen >= _SOME
-    if found.waited >= max(_FEWEST, _BLOCKS * found.blocks) and found.waits >= _WAITS and explained:
+    matter = found.waits >= _WAITS or bool(said)
+    if found.waited >= max(_FEWEST, _BLOCKS * found.blocks) and matter and explained:
         said.append(f"this process waited for a CPU in {share(found.waited / found.blocks)} of blocks")
     if computing := found.gpu_processes:
         said.append(f"{computing} other process{'' if computing == 1 else 'es'} computed on the GPU")
