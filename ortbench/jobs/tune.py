@@ -122,20 +122,27 @@ def tune(model: str, given: RawOptions, asked: TuneOptions, command: tuple[str, 
             f"{math.ceil(asked.max_time_s)} s" if asked.max_time_s < 120 else f"{math.ceil(asked.max_time_s / 60)} min"
         )
         complain(f"tuning {told} takes {most} at most (--max-time); --resume {folder} goes on if it is interrupted")
+    try:
+        done = _searched(now, stored, folder, wanted.quiet)
+    except KeyboardInterrupt:  # while models were opened
+        done = None
+    if done is None or done.interrupted:
+        return _interrupted(folder)
+    return _publish(now, done, stored, folder, wanted)
+
+
+def _searched(now: Tuning, stored: Stored, folder: Path, quiet: bool) -> Measured | None:
+    """The best ones measured, when races have found them; None where one was interrupted."""
     with ExitStack() as stack:
-        seen = observed(stack, wanted.quiet)
+        seen = observed(stack, quiet)
         whole = _Whole(seen, now.ends) if seen is not None and sys.stderr.isatty() else Observer()
         while len(found := _next(now)) > 1:
             race = _race(now, found, whole)
             if race is None:
-                return _interrupted(folder)
-            search.tell(race)
+                return None
+            now.search.tell(race)
             _save(folder, stored)
-        finalists = search.finalists()
-        done = _measure_best(now, finalists, folder, whole)
-    if done.interrupted:
-        return _interrupted(folder)
-    return _publish(now, done, stored, folder, wanted)
+        return _measure_best(now, now.search.finalists(), folder, whole)
 
 
 def _next(now: Tuning) -> list[Configuration]:
