@@ -28,6 +28,7 @@ from ortbench.report.model import (
     maybe,
 )
 
+_OPERATORS = 3  # of a change that a row has
 _LEAST = 0.001  # of the difference: less is nothing
 _COLUMNS = (
     Column("change", Kind.WORDS, KEY),
@@ -102,8 +103,8 @@ def _change(it: Change) -> str:
     if it.kind == REST:
         return f"all other nodes ({len(side)})"
     kind = it.kind if it.kind != SAME else "slower" if it.ns > 0 else "faster"
-    ops = by_time(it.mainly or side)
-    return f"{kind}: {', '.join(f'{len(of)} {op}' if len(of) > 1 else op for op, of in ops.items())}"
+    ops = [f"{len(of)} {op}" if len(of) > 1 else op for op, of in by_time(it.mainly or side).items()]
+    return f"{kind}: {', '.join([*ops[:_OPERATORS], *['…'] * (len(ops) > _OPERATORS)])}"
 
 
 def _about(it: Change) -> tuple[str, str, str]:
