@@ -195,7 +195,10 @@ def quiet_cases(result: Result) -> list[Quiet]:
 
 
 def leaves(result: Result, base: Case, case: Case, speedup: Value | None) -> bool:
-    """Whether noise leaves the claim that a speedup's interval makes: that a case is faster than another, or slower."""
+    """Whether noise leaves the claim that a speedup's interval makes: that a case is faster than another, or slower; without an
+    interval none on a busy machine."""
+    if speedup is not None and speedup.ci95 is None:
+        return result.noise is None or not reasons(result.noise)
     low, high = (1.0, 1.0) if speedup is None or speedup.ci95 is None else speedup.ci95
     if low > 1:
         return allows(result, case, base, low)
