@@ -16,7 +16,7 @@ from ortbench.report.run import build, write_run
 from tests.odd import ODD, page_of
 from tests.report.test_page import Page
 from tests.report.test_terminal import shown
-from tests.results import MS, US, decoding, loop_case, loop_result, published
+from tests.results import MS, US, decoding, generating, loop_case, loop_result, published
 
 TERMINAL = """\
 m.onnx (x 1x3, s scalar)
@@ -47,6 +47,27 @@ ortbench explain WORD explains sync, loop, growth per step, by step, state/step,
 
 def test_a_terminal_shows_the_whole_of_it() -> None:
     assert "\n".join(shown(build, decoding(), width=120)).startswith(TERMINAL)
+
+
+GENERATION = """\
+generation: 100 prompt tokens (pp100), 8 generated tokens (tg8); random prompt, argmax on the host; no tokenizing, no sampling;
+"""
+
+
+def test_a_loop_that_generates_has_tokens() -> None:
+    lines = shown(build, generating(), width=200)
+    assert lines[1].startswith(GENERATION.strip())
+    assert lines[1].endswith("cache of fixed length 108: present → past (named by genai_config.json)")
+    table = [line for line in lines if line.startswith(("mode", "cpu-tensors ", "shared "))][:3]
+    assert [line.split()[:9] for line in table] == [
+        ["mode", "TTFT", "ITL", "ITL", "p95", "ITL", "p99", "prefill", "tokens/s"],
+        ["cpu-tensors", "50.0", "5.00", "5.00", "5.00", "2.00k", "200", "3.00", "µs"],
+        ["shared", "50.0", "2.00", "2.00", "2.00", "2.00k", "500", "3.00", "µs"],
+    ]
+    assert not any(word in " ".join(lines) for word in ("first step", "steps/s", "ortbench code"))
+    both = " ".join(shown(build, generating(batch=2), width=240))
+    assert "in each of 2 sequences" in both
+    assert "tokens/s a sequence" in both
 
 
 @pytest.mark.parametrize(("width", "parts"), [(80, 4), (100, 3), (200, 1)])

@@ -269,6 +269,12 @@ def test_what_cannot_be_generated(tmp_path: Path) -> None:
     ]
     for more, message in refused:
         assert refusal(made, folder, **more) == message
+    _, _, steps = made(folder)
+    path = str(folder / "model.onnx")
+    assert (
+        refusal(data.make, path, opened(path), Inputs(dims={"past_length": 3}), steps)
+        == "--dim past_length: the prompt and the tokens generated say how long the cache is"
+    )
     assert refusal(made, folder, 3, tokens=tokens) == f"--tokens {tokens}: 4 tokens, and --prompt-length is 5"
     (tmp_path / "text.json").write_text('"no"')
     text = tmp_path / "text.json"

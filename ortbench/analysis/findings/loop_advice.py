@@ -49,12 +49,14 @@ def loop_headline(result: Result) -> str:
 def tokens_text(result: Result, case: Case) -> str | None:
     """What llama-bench prints of a mode, in a sentence, and the first token; None of a loop that generates nothing."""
     generation = result.generation
-    prefill, decode, first = (case.value(key) for key in ("prefill_tokens_per_s", "decode_tokens_per_s", "next_token"))
+    prefill, decode, choosing = (
+        case.value(key) for key in ("prefill_tokens_per_s", "decode_tokens_per_s", "next_token")
+    )
     ttft = case.median("time_to_first_token")
     if generation is None or prefill is None or decode is None or ttft is None:
         return None
     rates = f"pp{generation['prompt']} {rate(prefill)} tokens/s, tg{generation['tokens']} {rate(decode)} tokens/s"
-    choice = "" if first is None else f", of each token {duration(first)} to choose it on the host"
+    choice = "" if choosing is None else f"; the choice on the host takes {duration(choosing)} of each token"
     return f"{case.mode}: {rates}, first token after {duration(ttft)}{choice}"
 
 

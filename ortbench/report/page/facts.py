@@ -134,6 +134,14 @@ def _of_loop(result: Result, shown: Case) -> Iterator[Fact]:
     """The figures of a loop: a step and the whole of it in a mode, and the state that `cpu-tensors` copies."""
     loop: Loop = result.part
     count = loop["steps"]
+    if result.generation and (ttft := shown.median("time_to_first_token")) is not None:
+        yield Fact(
+            "First token",
+            units.duration(ttft),
+            f"{shown.mode}, behind a prompt of {result.generation['prompt']} tokens",
+        )
+        rates = [units.rate(shown.value(f"{it}_tokens_per_s") or 0) for it in ("decode", "prefill")]
+        yield Fact("Tokens/s", rates[0], f"{shown.mode}, of all sequences; {rates[1]} tokens/s of the prompt")
     step, whole = shown.median(STEP), shown.median(LATENCY)
     if step is not None:
         yield Fact("One step", units.duration(step), f"{shown.mode}, median of all steps")

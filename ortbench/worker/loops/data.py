@@ -379,6 +379,14 @@ class _Prompted(_Inputs):
         told: generation.Generated,
         cache: int,
     ) -> None:
+        grown = {
+            dim for pair in pairs for dim, after in zip(model.inputs[pair.into].shape, model.outputs[pair.out].shape, strict=False)
+            if dim != after
+        }  # fmt: skip
+        for name in request.dims:
+            if name in grown:
+                reason = "the prompt and the tokens generated say how long the cache is"
+                raise BadInput(f"--dim {name}: {reason}", "--dim")
         self._told, self._cache, self._number = told, cache, 0
         self._prompt = np.zeros((told.batch, told.prompt), told.roles.ids.dtype)
         super().__init__(path, model, request, steps, pairs, {})
