@@ -92,8 +92,9 @@ def made_of(timed: Sequence[Timed], wired: Sequence[Node | None], model: Sequenc
     theirs = {tensor for own in ends for tensor in own}
     taken: set[int] = set()
     found: list[list[int]] = []
-    for node, own in zip(timed, ends, strict=True):
+    for node, own, edges in zip(timed, ends, wired, strict=True):
         mine: list[int] = []
+        others = theirs | ({*edges.inputs} if edges is not None else set())  # what other nodes give
         open_tensors = list(own)
         while open_tensors:
             at = givers[open_tensors.pop()]
@@ -101,7 +102,7 @@ def made_of(timed: Sequence[Timed], wired: Sequence[Node | None], model: Sequenc
                 continue
             taken.add(at)
             mine.append(at)
-            inputs = [it for it in model[at].inputs if it in givers and it not in theirs]
+            inputs = [it for it in model[at].inputs if it in givers and it not in others]
             if (
                 node.name.endswith(_BLOCKED) and model[at].op == node.op
             ):  # before it there is at most a Pad that it took

@@ -13,6 +13,7 @@ from ortbench.analysis.comparing.compare import BETWEEN_RUNS, are_one_run
 from ortbench.analysis.comparing.pairs import ratio_of_medians
 from ortbench.analysis.nodes.each_node import is_compiled, is_put_in
 from ortbench.analysis.nodes.islands import FROM_HOST, TO_HOST
+from ortbench.analysis.nodes.node_times import COMPILED
 from ortbench.analysis.why import changes as kinds
 from ortbench.analysis.why.changes import ADDED, REST, SAME, Change, called, changes, operator
 from ortbench.core.errors import BadInput
@@ -203,7 +204,7 @@ def sentence(why: Why) -> str:
 def phrase(change: Change) -> str:
     """A change in words."""
     own, base = change.own, change.base
-    after = f" after {change.after}" if change.after else ""
+    after = f" after {'a ' if change.after == COMPILED else ''}{change.after}" if change.after else ""
     match change.kind:
         case kinds.ADDED:
             return f"{_nodes(own, 'added ')}{after}"
@@ -247,7 +248,7 @@ def _nodes(nodes: Sequence[ProfiledNode], what: str) -> str:
     begin = f"{len(nodes)} {what}node{'s' if len(nodes) > 1 else ''}"
     if len(nodes) <= _NAMES or len(ops) == 1:
         return f"{begin} {listed(list(counted.values()))} ({names(nodes)})"
-    named = [op for op in ops if not is_put_in(op, "")][:_OPERATORS]
+    named = [op for op in ops if op != COMPILED and not is_put_in(op, "")][:_OPERATORS]
     return f"{begin} {listed([f'{counted[op]} ({names(ops[op])})' if op in named else counted[op] for op in ops])}"
 
 
@@ -263,7 +264,8 @@ def few_names(nodes: Sequence[ProfiledNode]) -> str:
     """The names of some nodes, of many of several operators those of the one that takes most."""
     if len(nodes) <= _NAMES:
         return names(nodes)
-    first = next(iter(by_time(nodes).values()))
+    ops = by_time(nodes)
+    first = next((of for op, of in ops.items() if op != COMPILED and not is_put_in(op, "")), [nodes[0]])
     more = len(nodes) - len(first)
     return f"{names(first)} and {more} more" if more else names(first)
 
