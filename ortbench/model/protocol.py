@@ -33,6 +33,7 @@ from ortbench.model.schema import (
     Place,
     Placement,
     Places,
+    ProcessReading,
     Runtime,
     StageBytes,
     SuggestedLoop,
@@ -177,6 +178,7 @@ class Samples(TypedDict):
     enqueues: NotRequired[list[int]]
     cpu: NotRequired[CpuTime]
     counts: NotRequired[dict[str, int]]
+    reading: NotRequired[ProcessReading]  # ``soak_block``: what the worker's process holds then
 
 
 class TracedSamples(Samples):

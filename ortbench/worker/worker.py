@@ -29,6 +29,7 @@ _REQUESTS = {
     "loops.chain_opening": ("open_chain",),
     "freeing.requests": ("free_dims", "prove_freed"),
     "measuring": ("prepare", "block", "finish", "capture", "stretch", "switching"),
+    "soak": ("soak_begin", "soak_block"),
     "program": ("program",),
     "reverting": ("revert",),
     "session.distributions": ("packages",),

@@ -189,6 +189,18 @@ class Config:
     """... trigger: when ..."""
     fault_device: int = 0
     """... and on which device, counted from 1; 0 is any. Of allocations, sessions, runs and synchronizations."""
+    leak_bytes: float = 0.0
+    """So many bytes of host memory are never freed, of each inference ..."""
+    leak_every: int = 1
+    """... or of every Nth ..."""
+    leak_stop: int = 0
+    """... up to this one of the process; 0 is for ever."""
+    leak_shape_bytes: float = 0.0
+    """Bytes of host memory that are never freed, of each shape that is new to the process."""
+    leak_session_bytes: float = 0.0
+    """Bytes of host memory that are never freed, of each session."""
+    leak_handles: float = 0.0
+    """File descriptors that are never closed, of each inference; 0.01 is one in a hundred."""
     trace: Path | None = None
     """File for the trace; None keeps none."""
     trace_records: int = 1_000_000

@@ -61,7 +61,7 @@ def _without(typed: Sequence[str], flag: str) -> list[str]:
 
 
 _MOST_THREADS = 64
-_REPEATABLE = ("--session-config", "--ep-option")
+_REPEATABLE = ("--session-config", "--ep-option", "--run-config")
 _FILES = ("--out", "--name", "--json", "--junit", "--action-json", "--bmf", "--markdown", "--trace", "--html")
 
 
