@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ortbench.api.commands import load as load
     from ortbench.api.commands import loop as loop
     from ortbench.api.commands import run as run
+    from ortbench.api.commands import soak as soak
     from ortbench.api.commands import start as start
     from ortbench.api.commands import sweep as sweep
     from ortbench.api.results import Bandwidth as Bandwidth
@@ -44,6 +45,7 @@ _HOMES = {
         "chain",
         "load",
         "sweep",
+        "soak",
         "start",
         "gate",
         "compare",

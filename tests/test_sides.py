@@ -8,7 +8,7 @@ import pytest
 
 from ortbench.core.errors import BadInput
 from ortbench.plan.configurations import MAX_SIDES, differ_by_ep, side_names, sides_of
-from ortbench.plan.options import SESSIONS, SIDE_BY_SIDE, SWEPT, TUNED, options_of
+from ortbench.plan.options import SESSIONS, SHAPED, SIDE_BY_SIDE, TUNED, options_of
 from ortbench.plan.plan import PLAN, Plan
 from ortbench.plan.plan_builder import plan_of
 from tests.expect import refusal
@@ -91,7 +91,7 @@ def test_only_a_run_takes_lists() -> None:
         "file-cache",
         "compile-cache",
     }
-    for command in {*SESSIONS} - {*SIDE_BY_SIDE, SWEPT, TUNED}:  # of a sweep see tests/test_sweep_plan.py
+    for command in {*SESSIONS} - {*SIDE_BY_SIDE, *SHAPED, TUNED}:  # of a sweep see tests/test_sweep_plan.py
         taken = [it.of(command).lists for it in options_of(*PLAN)]
         assert not any(it and not it.refused for it in taken)
 

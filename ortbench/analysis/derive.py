@@ -7,6 +7,7 @@ from typing import Any
 
 from ortbench.analysis.bandwidth import add_shares
 from ortbench.analysis.comparing.pairs import ratio_of
+from ortbench.analysis.findings.growth_advice import put_growth
 from ortbench.analysis.host import put_host, put_spin_share
 from ortbench.analysis.items import put_throughput
 from ortbench.analysis.nodes.handing_on import is_only_host_accessible, shows_copies
@@ -32,7 +33,7 @@ from ortbench.model.modes import (
     is_rate,
     mode_of,
 )
-from ortbench.model.result import CHAIN, LOOP, OK, START, Case, Result, work_of
+from ortbench.model.result import CHAIN, LOOP, OK, SOAK, START, Case, Result, work_of
 
 
 def derive(result: Result) -> None:
@@ -60,6 +61,7 @@ _PARTS: dict[str, Callable[[Case, Any], None]] = {
     LOOP: lambda case, loop: summarise_steps(case, loop["steps"], bool(loop["first"]), loop.get("generation")),
     CHAIN: summarise_stages,
     START: lambda case, _: summarise_starts(case),
+    SOAK: put_growth,
 }
 
 

@@ -30,6 +30,7 @@ from ortbench.api.values import (
     Model,
     Place,
     RunOptions,
+    SoakOptions,
     StartOptions,
     SweepOptions,
     Tell,
@@ -44,7 +45,7 @@ from ortbench.plan.load_plan import load_of, plan_under_load
 from ortbench.plan.options import RawOptions, check_values, make
 from ortbench.plan.output_options import OutputOptions
 from ortbench.plan.plan import Plan, check, check_amount
-from ortbench.plan.plan_builder import inspection_of, loop_of, plan_of, start_of, target_of
+from ortbench.plan.plan_builder import inspection_of, loop_of, plan_of, soak_of, start_of, target_of
 from ortbench.plan.sweep_plan import Swept, check_shapes, shapes_of
 
 Measured = TypeVar("Measured", Result, Bandwidth)
@@ -141,6 +142,18 @@ def start(model: Model, *, progress: Tell | None = None, **options: Unpack[Start
     with _reading("start", options, model=model) as call:
         check_amount(call.given)
         return _measured(start_of(call.model, call.given, call.typed), call, progress)
+
+
+@takes(SoakOptions)
+def soak(model: Model, *, progress: Tell | None = None, **options: Unpack[SoakOptions]) -> Result:
+    """Measure a model for long: whether memory grows.
+
+    Returns:
+        what was measured, with the readings of memory; a mode that could not be measured says why, and raises nothing.
+    """
+    with _reading("soak", options, model=model) as call:
+        check_amount(call.given)
+        return _measured(soak_of(call.model, call.given, call.typed), call, progress)
 
 
 def _run(command: str, model: Model, options: Mapping[str, Any], tell: Tell | None) -> Result:
@@ -336,7 +349,7 @@ def compare(results: Sequence[Result | StoredResult | Place] | Place, **options:
         names = called(loaded, places)
         why = explained(loaded, only) if call.given.get("why") else None
         report, records = held(loaded, names, only, "force" in call.given, why)
-        return Comparison(loaded, names, records, report)
+        return Comparison(loaded, names, records, report, why)
 
 
 @takes(BandwidthOptions)

@@ -193,11 +193,21 @@ class StartOptions(_Runs, _Inputs, _Measured, _Iterations, total=False):
     note: str | None
 
 
+class SoakOptions(_Runs, _Expected, _Results, _Iterations, total=False):
+    """Of `ortbench.soak`: several sizes are one stream of shapes."""
+
+    input: Place | Arrays | None
+    shape: Mapping[str, str | Sequence[int] | Sequence[Sequence[int] | str]] | None
+    dim: Mapping[str, int | str | Sequence[int | str]] | None
+    shape_order: str | None
+    reopen: int | None
+
+
 class LoadOptions(_Runs, _Inputs, _Strict, _Lengths, _Results, _Load, _Slo):
     """Of `ortbench.load`."""
 
 
-class SweepOptions(_Runs, _SingleInferences, _Precise, _Spin, _Slo, total=False):
+class SweepOptions(_Runs, _SingleInferences, _Strict, _Precise, _Spin, _Slo, total=False):
     """Of `ortbench.sweep`: several sizes are shapes of their own."""
 
     shape: Mapping[str, str | Sequence[int] | Sequence[Sequence[int] | str]] | None
@@ -255,6 +265,7 @@ class GateOptions(
     max_cpu_nodes: int | None
     max_device_memory: int | str | None
     max_host_memory: int | str | None
+    max_growth: int | str | None
     limit: Mapping[str, float | str] | None
     require_mode: Texts | None
     baseline: Result | StoredResult | Place | None

@@ -21,6 +21,7 @@ GROUPS = {
         "chain": ("measure", "Measure models one after the other: what their links cost."),
         "sweep": ("axes", "Measure a model over shapes in one session: which is best."),
         "start": ("measure", "Measure fresh processes from nothing to their first inference."),
+        "soak": ("measure", "Measure a model for long: whether memory grows."),
         "tune": ("measure", "Search the session settings that are best for a model."),
         "bandwidth": ("axes", "Measure how fast tensors are copied to and from a device."),
         "suite": ("folders", "Measure models, EPs and shapes as a TOML file says."),
@@ -46,7 +47,7 @@ GROUPS = {
 }
 COMMANDS = {name: f"{__name__}.{module}" for group in GROUPS.values() for name, (module, _) in group.items()}
 SENTENCES = {name: sentence for group in GROUPS.values() for name, (_, sentence) in group.items()}
-_WAIT_FOR_A_WORKER = {"run", "sweep", "start"}
+_WAIT_FOR_A_WORKER = {"run", "sweep", "start", "soak"}
 _WITHOUT_ONE = {"-h", "--help", "--python"}  # none is needed, or one of another interpreter
 
 

@@ -1,4 +1,4 @@
-"""`ortbench run`, `loop`, `start`, `chain`, `tune`, `profile` and `code`: a model or a chain as one plan has it."""
+"""`ortbench run`, `loop`, `start`, `soak`, `chain`, `tune`, `profile` and `code`: a model or a chain as one plan has it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ortbench.plan.configurations import side_plans
 from ortbench.plan.options import MEASURED, WRITTEN, RawOptions, make
 from ortbench.plan.output_options import OutputOptions
 from ortbench.plan.plan import CODE_DURATION_S, PLAN, Plan, check, check_amount
-from ortbench.plan.plan_builder import loop_of, plan_of, start_of
+from ortbench.plan.plan_builder import loop_of, plan_of, soak_of, start_of
 from ortbench.plan.target import POLICIES
 from ortbench.plan.tune_plan import TuneOptions
 
@@ -50,6 +50,12 @@ def start(given: RawOptions, model: Model) -> None:
     _measure(model, given, "start", start_of)
 
 
+@takes(*PLAN, OutputOptions)
+def soak(given: RawOptions, model: Model) -> None:
+    """Several shapes (--dim NAME=16,64,512) are one stream of inferences. Ctrl-C ends it and keeps everything."""
+    _measure(model, given, "soak", soak_of)
+
+
 def _measure(model: str, given: RawOptions, command: str, plan_of: Callable[..., Plan] = plan_of) -> None:
     """Carry a command out that measures several settings side by side."""
     check_amount(given)
@@ -58,7 +64,8 @@ def _measure(model: str, given: RawOptions, command: str, plan_of: Callable[...,
 
     wanted = make(OutputOptions, given)
     check_wanted(wanted)
-    plans = side_plans(given, command, partial(plan_of, model, command=command_line()))
+    planned = partial(plan_of, model, command=command_line())
+    plans = [planned(given)] if command == "soak" else side_plans(given, command, planned)  # lists are its shapes
     refuse_json(plans, wanted)
     for plan in plans:
         check(plan)

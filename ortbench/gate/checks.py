@@ -6,10 +6,13 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 from ortbench.analysis.comparing.pairs import remedy
+from ortbench.analysis.findings.growth_advice import grown
 from ortbench.analysis.findings.load_advice import found_text, limit_text, slo_text, tries_text
+from ortbench.analysis.growth import UNCLEAR as CANNOT_TELL
 from ortbench.analysis.loads.levels import (
     FEWEST_BLOCKS,
     P50,
+    are_enough,
     by_name,
     interval,
     is_full,
@@ -48,6 +51,8 @@ def refuse_limits(kind: str, limits: Limits) -> None:
     known = KINDS[kind]
     if limits.slo and "slo" not in known.checks:
         raise BadInput("--slo is of requests at a rate, which a load has; 'ortbench load --rate' makes them", "--slo")
+    if limits.max_growth is not None and "max-growth" not in known.checks:
+        raise BadInput("--max-growth is of a soak: 'ortbench soak' makes a result to check", "--max-growth")
     refuse_copy_share(limits, kind, known.noun)
 
 
@@ -59,7 +64,7 @@ def check_facts(result: Result, limits: Limits) -> list[Check]:
     checks = [_check_mode(result, mode) for mode in limits.require_modes]
     if limits.max_cpu_nodes is not None:
         checks.append(_check_nodes(result, limits.max_cpu_nodes))
-    return [*checks, *_check_memory(result, limits), *check_outputs(result, limits)]
+    return [*checks, *_check_memory(result, limits), *_check_growth(result, limits), *check_outputs(result, limits)]
 
 
 def _check_mode(result: Result, mode: str) -> Check:
@@ -113,6 +118,22 @@ def _memory(case: Case, side: str, most: int) -> Check:
     else:
         verdict, said = PASSED if found <= most else FAILED, f"{units.size(found)}, {at_most}"
     return Check(name, verdict, f"{name}: {said}", metric=_METRIC[side], mode=case.mode, point=case.point)
+
+
+def _check_growth(result: Result, limits: Limits) -> Iterator[Check]:
+    """Whether the memory of a soak grows by more than it may."""
+    most = limits.max_growth
+    if most is None:
+        return
+    for it in grown(result.part):
+        if not it.is_memory:
+            continue
+        low, high = (0.0, 0.0) if it.growth is None else it.growth.ci95
+        verdict = FAILED if low > most else PASSED if high <= most else UNCLEAR
+        if it.verdict == CANNOT_TELL and verdict == PASSED:
+            verdict = UNCLEAR
+        text = f"{it.title}: {it.text}; at most {units.size(most)} per 1,000"
+        yield Check(f"growth of {it.title}", verdict, text, metric=it.metric)
 
 
 # Modes compared with each other
@@ -190,7 +211,7 @@ def _speedup(one: Case, base: Case, least: float) -> Check:
     low, high = found.ci95 or (None, None)
     verdict, where = verdict_on(low, high, least, at_most=False), between(low, high, few_blocks())
     point = tuple(one.point.items())
-    text = f"{named(one.mode, point)} has as much throughput as cpu-tensors: ×{units.ratio(found.ratio, 3)} ({where}), must be at least ×{least:.4g}"
+    text = f"throughput of {named(one.mode, point)} to that of cpu-tensors: ratio {units.ratio(found.ratio, 3)} ({where}), must be at least {least:.4g}"
     name = named(f"{one.mode} speedup", point)
     return Check(name, verdict, text, found.ratio, low, high, least, metric="speedup", mode=one.mode, point=one.point)
 
@@ -242,6 +263,8 @@ def _keeps(case: Case, stat: str, most: int) -> Check:
         verdict, said = FAILED, f"{FULL}, so the queue grows as long as they come"
     elif stat == "max":
         verdict, said = PASSED if value <= most else FAILED, units.duration(value)
+    elif not are_enough(case, [stat]):
+        said = f"{units.duration(value)} (too few requests for {stat})"
     elif inside is not None:
         low, high = inside
         verdict = PASSED if high <= most else FAILED if low > most else UNCLEAR

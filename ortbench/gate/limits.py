@@ -78,6 +78,10 @@ class Limits:
     max_host_memory: int | None = _limit(
         "max-host-memory", "SIZE", "Allow a mode so much host memory at most: 512MiB.", kind=SIZE
     )
+    # by how much memory may grow in 1,000 inferences of a soak, bytes
+    max_growth: int | None = _limit(
+        "max-growth", "SIZE", "Allow a soak so much growth of memory per 1,000 inferences: 1MB.", kind=SIZE
+    )
     # how far outputs may have moved: by metric of outputs, what it must be at least, or at most, as the metric has it
     outputs: Mapping[str, float] = _limit(
         "limit", "METRIC=X", "Limit how far outputs moved: outputs.sqnr=30, outputs.top1=99%.", kind=FIGURES, default={},
@@ -90,7 +94,13 @@ class Limits:
     @property
     def any(self) -> bool:
         """Whether there is anything to check."""
-        alone = (self.max_copy_share, self.max_cpu_nodes, self.max_regression, *self.most_memory.values())
+        alone = (
+            self.max_copy_share,
+            self.max_cpu_nodes,
+            self.max_growth,
+            self.max_regression,
+            *self.most_memory.values(),
+        )
         return bool(
             self.min_speedup
             or self.require_modes

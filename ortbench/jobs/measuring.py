@@ -20,6 +20,7 @@ from ortbench.measure.process import Client, open_worker
 
 if TYPE_CHECKING:
     from ortbench.analysis.loads.load_levels import LoadSamples
+    from ortbench.measure.bench import Bench
     from ortbench.measure.configuration import Configuration
     from ortbench.measure.experiment import Judge
     from ortbench.measure.load import LoadExperiment, LoadJudge
@@ -129,8 +130,6 @@ def measure(
     """
     client = open_worker(plans[0])
 
-    from ortbench.measure.bench import Bench
-    from ortbench.measure.configuration import Configuration
     from ortbench.model.timeline import Timeline
 
     sides: list[Configuration] = []
@@ -139,20 +138,14 @@ def measure(
 
     def begin(_: ExitStack, folder: Path | None, told: Observer | None) -> Bench | LoadExperiment:
         folders.extend(_folders(folder, names if len(plans) > 1 else ()))
-        if plans[0].start is not None:  # most commands have none, and would wait for it
-            from ortbench.measure.starts.bench import StartBench, StartSide
+        side_of, bench_of = _measures(plans[0])
         for number, plan in enumerate(plans):
             save = saves(folders[number] if folders else None)
             timeline = Timeline() if traced else None
             worker, name = client if number == 0 else None, names[number] if names else None
-            if plan.start is None:
-                sides.append(Configuration(plan, worker, save, name, timeline))
-            else:
-                sides.append(StartSide(plan, worker, save, name, write=_start_program))
-        if plans[0].start is not None:
-            return StartBench(sides, told, load_the_rest, judge, after_open)
+            sides.append(side_of(plan, worker, save, name, timeline))
         if load is None:
-            return Bench(sides, told, load_the_rest, judge, after_open)
+            return bench_of(sides, told, load_the_rest, judge, after_open)
         from ortbench.measure.load import LoadExperiment  # most runs have none, and would wait for it
 
         own = cast("LoadJudge", judge) if len(sides) > 1 else None
@@ -172,6 +165,22 @@ def measure(
         [("", side.result, side.timeline) for side in kept if side.timeline is not None],
         taken,
     )
+
+
+def _measures(plan: Plan) -> tuple[Callable[..., Configuration], type[Bench]]:
+    """What measures a plan: its configuration and the experiment. Most commands have neither starts nor a soak, and would wait for them."""
+    if plan.start is not None:
+        from ortbench.measure.starts.bench import StartBench, StartSide
+
+        return partial(StartSide, write=_start_program), StartBench
+    if plan.soak is not None:
+        from ortbench.measure.soaks.bench import SoakBench, SoakSide
+
+        return SoakSide, SoakBench
+    from ortbench.measure.bench import Bench
+    from ortbench.measure.configuration import Configuration
+
+    return Configuration, Bench
 
 
 def _start_program(plan: Plan, opened: Opened, prepared: Prepared, found: Program) -> str:

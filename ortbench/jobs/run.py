@@ -73,7 +73,7 @@ def measured(
             attach(results, out or Path(), bandwidth)
 
     names = side_names(plans) if len(plans) > 1 else ()
-    place = new_place(out, plans, "" if plans[0].start is None else "start")
+    place = new_place(out, plans, plans[0].folder)
     return measure(plans, place, names, after_open=when_open, quiet=quiet, traced=traced, observer=observer)
 
 

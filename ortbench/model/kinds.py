@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from ortbench.model.metrics import LATENCY, NAME, Figure, figure
-from ortbench.model.modes import SECOND_INFERENCE, START_MEMORY, START_PARTS, WHOLE_START
+from ortbench.model.modes import DEVICE_GROWTH, HOST_GROWTH, SECOND_INFERENCE, START_MEMORY, START_PARTS, WHOLE_START
 
 
 @dataclass(frozen=True)
@@ -75,6 +75,7 @@ BYTES = Axis("size", "B", whole=True)
 MEMORY = Axis("memory", "")
 
 _COSTS = ("enqueue", "cpu_time", "page_faults", "involuntary_switches", "device_memory", "host_memory", "energy")
+_GROWTHS = (HOST_GROWTH, DEVICE_GROWTH, "handle_growth", "thread_growth")
 _ANYWHERE = ("require-mode", "max-cpu-nodes", "max-device-memory", "max-host-memory", "min-speedup")
 _USUAL = _figures(LATENCY)
 _SPEEDUP = ("speedup", "speedup.ci95")
@@ -202,6 +203,20 @@ START = Kind(
     derives_copies=False,
     needed=(*RUN.needed, "start"),
 )  # fmt: skip
+SOAK = replace(
+    RUN,
+    key="soak", noun="a soak",
+    views=(View(
+        compared=_figures(LATENCY, "latency.p99", *_GROWTHS), several=_figures(LATENCY, *_GROWTHS), gated=_USUAL, history=_USUAL,
+        columns=(_tails(LATENCY), ("inferences",), ("host memory at first", "at last"), _GROWTHS, ("verdict",)),
+    ),),
+    charts=("memory", "distribution", "drift"),
+    advice=("placement", "soak", "engine"),
+    checks=("require-mode", "max-cpu-nodes", "max-growth"),
+    live=False,
+    times_nodes=False,
+    needed=(*RUN.needed, "soak"),
+)  # fmt: skip
 
-KINDS = {it.key: it for it in (RUN, LOOP, CHAIN, LOAD, SWEEP, BANDWIDTH, START)}
+KINDS = {it.key: it for it in (RUN, LOOP, CHAIN, LOAD, SWEEP, BANDWIDTH, START, SOAK)}
 AXES = {axis.name: axis for kind in KINDS.values() for axis in kind.axes}

@@ -161,7 +161,7 @@ def _unknown(part: str, mode: str | None, longer: str) -> str:
 def _nearest(word: str, names: Iterable[str]) -> list[str]:
     from difflib import get_close_matches  # for messages alone
 
-    return get_close_matches(word, list(names), n=2)
+    return get_close_matches(word, list(names), n=3)
 
 
 def _close(word: str, names: Collection[str]) -> str:

@@ -71,6 +71,15 @@ def _fixed(value: float, decimals: int) -> str:
     return f"{value:.{decimals}f}"
 
 
+def _small(value: float) -> str:
+    """Three digits, of what is far from 1 with an exponent."""
+    return units.digits(value) if value == 0 or 1e-3 <= abs(value) < 1e6 else f"{value:.2e}"
+
+
+def _decibel(value: float) -> str:
+    return f"{value:.{0 if abs(value) >= 99.95 else 1}f}"
+
+
 def _rate(symbol: str, measure: str = "throughput", suffix: str = "_per_s") -> Unit:
     return Unit(symbol, suffix, measure, units.rate, symbol)
 
@@ -86,15 +95,23 @@ PREFILL_TOKENS, DECODE_TOKENS, SEQUENCE_TOKENS = (
 ENERGY = Unit("J", "_j", "energy", units.energy)
 POWER = Unit("W", "_w", "power", partial(units.digits, most=2), "W")
 INFERENCES_PER_J, ITEMS_PER_J = (_rate(symbol, "efficiency", "") for symbol in ("inf/J", "items/J"))
+GROWTH = Unit(
+    "B/1000 inf",
+    "_bytes_per_1000",
+    "growth",
+    lambda value: f"{'−' if value < 0 else ''}{units.size(abs(value))}",
+    least=1000,
+)
+COUNTED_GROWTH = Unit("1/1000 inf", "_per_1000", "growth", units.digits, least=0.01)
 SHARE = Unit("1", "", "share", _percent)
 RATIO = Unit("1", "", "ratio", _times)
 SIMILARITY = Unit("1", "", "similarity", partial(_fixed, decimals=5))
 INDEX = Unit("1", "", "index", units.digits)
-NUMBER = Unit("1", "", "value", units.digits)
+NUMBER = Unit("1", "", "value", _small)
 COUNT = Unit("1", "", "count", units.digits, least=0.01)
 CORES = Unit("cores", "_cores", "cores", units.digits, "cores")
 CLOCK = Unit("MHz", "_mhz", "clock", partial(_fixed, decimals=0), "MHz")
-DECIBEL = Unit("dB", "_db", "sqnr", partial(_fixed, decimals=1), "dB")
+DECIBEL = Unit("dB", "_db", "sqnr", _decibel, "dB")
 PLAIN = Unit("", "", "value", units.digits)
 
 
@@ -354,6 +371,15 @@ _CATALOGUE = [
         _value("host_memory_before", "before the session", SIZE, "none", "Resident set of the worker with ONNX Runtime loaded, before the session.", "before"),
         _value("host_memory_session", "with the session", SIZE, "lower", "Resident set of the worker with the session.", "with session"),
         _value("pinned_memory", "pinned memory", SIZE, "lower", "HOST_ACCESSIBLE memory that ortbench allocates for a mode, at its peak.", "pinned"),
+    ),
+    *_metrics(
+        Group.MEMORY, "soak.md",
+        _value("host_growth", "host growth", GROWTH, "lower",
+            "Host memory by which the worker grows in 1,000 inferences: private memory where the system tells it, else the resident set.",
+            "leak", "memory leak"),
+        _value("device_growth", "device growth", GROWTH, "lower", "Device memory by which the worker grows in 1,000 inferences, by NVML."),
+        replace(_value("handle_growth", "handles", COUNTED_GROWTH, "lower", "Open files, sockets and other handles that the worker gains in 1,000 inferences."), often_zero=True),
+        replace(_value("thread_growth", "threads", COUNTED_GROWTH, "lower", "Threads that the worker gains in 1,000 inferences."), often_zero=True),
     ),
     *_metrics(
         Group.ENERGY, "",

@@ -45,6 +45,7 @@ COSTS = (ENQUEUE, *PER_BLOCK)
 THROUGHPUT, ITEM_THROUGHPUT, ITEM_TIME, COPY_TIME = "throughput", "item_throughput", "item_time", "copies"
 BYTES_H2D, BYTES_D2H, COPY_SHARE, COPY_RATE = "bytes_h2d", "bytes_d2h", "copy_share", "copy_rate"
 COPIES_HIDDEN, HIDDEN_SHARE, PIPELINE_SPEEDUP = "copies_hidden", "hidden_share", "pipeline_speedup"
+HOST_GROWTH, DEVICE_GROWTH = "host_growth", "device_growth"
 DEVICE_MEMORY, HOST_MEMORY, ENERGY = "device_memory", "host_memory", "energy"
 CPU_USER, CPU_SYSTEM, CPU_CORES, ENQUEUE_SHARE, SPIN_SHARE = (
     "cpu_user",

@@ -33,6 +33,7 @@ from ortbench.model.schema import (
     Place,
     Placement,
     Places,
+    ProcessReading,
     Runtime,
     StageBytes,
     SuggestedLoop,
@@ -77,7 +78,7 @@ class Opened(OpenedEp):
     inputs: list[Tensor]
     outputs: list[Tensor]
     guessed_dims: list[str]
-    expected: HeldOutputs | bool  # the outputs beside the expected ones; of a loop and a chain whether there were some
+    expected: HeldOutputs | None  # the outputs beside the expected ones, where there are some
     session_ns: int
     engine_cache: EngineCache | None
     first_inference_ns: int
@@ -177,6 +178,7 @@ class Samples(TypedDict):
     enqueues: NotRequired[list[int]]
     cpu: NotRequired[CpuTime]
     counts: NotRequired[dict[str, int]]
+    reading: NotRequired[ProcessReading]  # ``soak_block``: what the worker's process holds then
 
 
 class TracedSamples(Samples):

@@ -15,7 +15,7 @@ That of a loop also has ``kind``, which is ``loop``, and ``loop``; that of a cha
 that of a load ``kind``, which is ``load``, ``load`` (how it was put on), ``knee`` (by mode) and ``slo``, and its ``cases`` are
 first of one client alone, back to back, without a ``point``, then one for each mode and load point; that of a sweep ``kind``,
 which is ``sweep``, ``sweep``, ``shapes`` (see `Point`), ``switching`` and ``best``; that of starts ``kind``, which is ``start``,
-and ``start``. That of a bandwidth curve, whose ``kind`` is
+and ``start``, that of a soak ``soak`` likewise. That of a bandwidth curve, whose ``kind`` is
 ``bandwidth``, has no ``model`` and ``placement`` (see `ortbench.analysis.bandwidth`). The keys of each part are in
 `ortbench.model.schema`. Durations are integer nanoseconds, sizes bytes.
 """
@@ -59,6 +59,7 @@ from ortbench.model.schema import (
     Recorded,
     Setup,
     Slo,
+    Soak,
     StageBytes,
     Start,
     Stopped,
@@ -79,8 +80,17 @@ OK: Final = "ok"
 UNSUPPORTED: Final = "unsupported"
 FAILED: Final = "failed"
 NOT_MEASURED: Final = "not_measured"  # a load point of a load that was ended before its turn came
-# Kinds: of single inferences, of a loop, a chain, a load, a sweep, a bandwidth curve, starts.
-RUN, LOOP, CHAIN, LOAD, SWEEP, BANDWIDTH, START = "run", "loop", "chain", "load", "sweep", "bandwidth", "start"
+# Kinds: of single inferences, of a loop, a chain, a load, a sweep, a bandwidth curve, starts, a soak.
+RUN, LOOP, CHAIN, LOAD, SWEEP, BANDWIDTH, START, SOAK = (
+    "run",
+    "loop",
+    "chain",
+    "load",
+    "sweep",
+    "bandwidth",
+    "start",
+    "soak",
+)
 
 
 @dataclass
@@ -289,6 +299,7 @@ class Result:
     switching: list[Switching] | None = None
     best: Best | None = None
     start: Start | None = None
+    soak: Soak | None = None
     schema_version: int = SCHEMA_VERSION
 
     @property
@@ -299,7 +310,7 @@ class Result:
 
     @property
     def part(self) -> Any:
-        """What only results of its kind have: `loop`, `chain`, `load`, `sweep` or `start`; None where that is nothing."""
+        """What only results of its kind have: `loop`, `chain`, `load`, `sweep`, `start` or `soak`; None where that is nothing."""
         return getattr(self, self.kind, None)
 
     def at_point(self, point: Mapping[str, int | float | str] = NOWHERE) -> list[Case]:

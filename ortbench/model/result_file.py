@@ -13,7 +13,8 @@ from ortbench.model.result import BANDWIDTH, SCHEMA_VERSION, Case, Result
 
 # Of a result: what only some kinds have.
 _PARTS = {
-    "model", "placement", "loop", "chain", "load", "knee", "slo", "sweep", "shapes", "switching", "best", "start"
+    "model", "placement", "loop", "chain", "load", "knee", "slo", "sweep", "shapes", "switching", "best", "start",
+    "soak",
 }  # fmt: skip
 
 

@@ -563,6 +563,45 @@ class SwitchedShape(TypedDict):
     samples: dict[str, list[int]]
 
 
+class SoakedShape(TypedDict):
+    """A shape of a soak: how many of its inferences there were, and what one took."""
+
+    name: str
+    n: int
+    median_ns: int
+    p99_ns: int
+
+
+class ProcessReading(TypedDict):
+    """What a process holds: bytes of its resident set and of ``private`` memory, which is none of files that it maps (elsewhere than
+    on Linux: none that it shares); open ``handles``; ``threads``. Null where the system does not tell."""
+
+    resident: int | None
+    private: int | None
+    handles: int | None
+    threads: int | None
+
+
+class SoakReading(ProcessReading):
+    """What the worker's process held after so many inferences, ``at_ns`` after the first one began; also bytes of the ``device``, null
+    where NVML does not tell. ``median_ns``: of the latency in the block that ended then."""
+
+    inferences: int
+    at_ns: int
+    device: int | None
+    median_ns: int
+
+
+class Soak(TypedDict):
+    """How a soak went: ``order`` of the shapes, null of one; after how many inferences the session was ``reopened``, else null;
+    the ``shapes``, where there are several; and at most 2,000 ``readings``."""
+
+    order: str | None
+    reopened: int | None
+    shapes: list[SoakedShape]
+    readings: list[SoakReading]
+
+
 class Switching(TypedDict):
     """What it costs in a mode that each call has another shape than the one before: ``rounds`` of ``calls`` of each shape in
     turns and as many one shape at a time. ``ratio``: how many times as long a turn of all shapes takes; ``cost_ns``: what it

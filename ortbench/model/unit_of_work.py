@@ -150,6 +150,7 @@ class Part:
     """What a plan takes a sample of: an inference; the steps of a loop and a chain are classes of their own."""
 
     opened_by: ClassVar[str] = "open"  # the worker's command
+    folder: ClassVar[str] = ""  # what the name of its folder begins with
 
     @property
     def work(self) -> Work:

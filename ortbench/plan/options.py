@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from ortbench.core.errors import BadInput
-from ortbench.model.settings import OF_LOOP, OF_SESSION, OF_START
+from ortbench.model.settings import OF_LOOP, OF_SESSION, OF_SOAK, OF_START
 from ortbench.plan.list_syntax import REPEATED, Listed, Several, alone
 from ortbench.plan.option_types import SWITCH, TEXT, OptionType, or_default
 
@@ -31,7 +31,7 @@ RUNS, MODE, LOOP, LOAD, INPUT, MEASURED, LIMIT, BASELINE, WRITTEN = (
 OTHERS = "Options"  # the panel of those of one command
 PANELS = (RUNS, MODE, LOOP, LOAD, INPUT, MEASURED, LIMIT, BASELINE, WRITTEN)
 SINGLE = ("run", "gate", "profile", "tune")  # the commands that measure single inferences
-SESSIONS = (*SINGLE, "loop", "sweep", "start")  # those that measure a model
+SESSIONS = (*SINGLE, "loop", "sweep", "start", "soak")  # those that measure a model
 LOADED = (*SESSIONS, "load")  # those and the one that puts a load on it
 OPENED = (*LOADED, "code")  # those that open one
 CHAINED = (*LOADED, "chain")  # those and the one that measures several models one behind the other
@@ -42,6 +42,7 @@ OFTEN = (
     "load",
     "sweep",
     "start",
+    "soak",
     "profile",
     "code",
     "chain",
@@ -49,11 +50,12 @@ OFTEN = (
 )  # those in which the same options are `common`
 SIDE_BY_SIDE = ("run", "loop", "load", "start")  # those that measure several settings side by side
 SWEPT = "sweep"  # the one that measures several shapes in a session
+SHAPED = (SWEPT, "soak")  # those to which a list is of shapes
 TUNED = "tune"  # the one that searches settings, of lists among these values
 _OF_ONE_SHAPE = ("gate", "suite")  # those that say by themselves why they take no list of shapes
 BASELINE_SET = "baseline-set"  # the option of a live gate that gives its baseline other values of options
 
-_RECORDED = {it.option: it.key for it in (*OF_SESSION, *OF_LOOP, *OF_START)}
+_RECORDED = {it.option: it.key for it in (*OF_SESSION, *OF_LOOP, *OF_START, *OF_SOAK)}
 
 RawOptions = Mapping[str, Any]  # by their long names without dashes the values of what was given, and no more
 Check = Callable[[Any, str], None]  # of a value and its option's name
@@ -79,7 +81,7 @@ class Option(NamedTuple):
         only_live: says how to measure, so that it is nothing for a result that has been measured.
         twin: the baseline of a live gate can have another one, by ``--baseline-set``.
         lists: how `ortbench run` takes several values, each for a side of its own; None without.
-        of_shapes: says how inputs look, so that a sweep takes several values too, each for a shape of its own.
+        of_shapes: says how inputs look, so that a sweep and a soak take several values too, each for a shape of its own.
         of_ep: means something for the EP alone that it was given for.
         short: a name of one letter.
         instead: by command that does not take it although one might think so, what to do in its place.
@@ -141,11 +143,11 @@ class Option(NamedTuple):
         return " ".join(filter(None, (self.help, listed, again)))
 
     def of(self, command: str) -> Option:
-        """As a command has it, or a suite; all but `SIDE_BY_SIDE` take no lists, and a sweep takes those of shapes."""
+        """As a command has it, or a suite; all but `SIDE_BY_SIDE` take no lists, and `SHAPED` take those of shapes."""
         here = self._replace(**self.per[command]) if command in self.per else self
         if here.lists is None:
             return here
-        if command == SWEPT and here.of_shapes:
+        if command in SHAPED and here.of_shapes:
             told = f"{here.help} A list ({here.lists.example}): each is a shape."
             return here._replace(help=told, lists=here.lists._replace(example=""))
         if command in _OF_ONE_SHAPE and here.of_shapes:

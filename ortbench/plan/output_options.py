@@ -11,7 +11,7 @@ from ortbench.plan.options import MEASURED, OFTEN, RUNS, WRITTEN, is_file, optio
 
 REPORTS = Path("reports")
 
-_MEASURES = ("run", "loop", "chain", "load", "sweep", "start", "gate", "profile", "bandwidth", "tune")
+_MEASURES = ("run", "loop", "chain", "load", "sweep", "start", "soak", "gate", "profile", "bandwidth", "tune")
 _written = partial(option, panel=WRITTEN, kind=TEXT, suite=False)
 
 
@@ -48,17 +48,17 @@ class OutputOptions:
         "junit",
         "PATH",
         "Write JUnit XML, for CI systems.",
-        commands=("run", "loop", "chain", "load", "sweep", "start", "gate", "suite", "suite merge"),
+        commands=("run", "loop", "chain", "load", "sweep", "start", "soak", "gate", "suite", "suite merge"),
         common=("gate", "chain"),
     )
     action_json: str | None = _written(
         "action-json", "PATH", "Write JSON for github-action-benchmark (customSmallerIsBetter).",
-        commands=("run", "loop", "chain", "load", "sweep", "start", "gate", "suite", "suite merge"),
+        commands=("run", "loop", "chain", "load", "sweep", "start", "soak", "gate", "suite", "suite merge"),
         per={"gate": {"help": "Write the candidate's JSON for github-action-benchmark."}},
     )  # fmt: skip
     bmf: str | None = _written(
         "bmf", "PATH", "Write Bencher's metric format.",
-        commands=("run", "loop", "chain", "load", "sweep", "start", "gate", "suite", "suite merge"),
+        commands=("run", "loop", "chain", "load", "sweep", "start", "soak", "gate", "suite", "suite merge"),
         per={"gate": {"help": "Write the candidate's metrics in Bencher's format."}},
     )  # fmt: skip
     trace: str | None = _written(
@@ -69,7 +69,7 @@ class OutputOptions:
     )
     html: str | None = _written(
         "html", "PATH", "Write the report as HTML; '-' is standard output.",
-        commands=("run", "loop", "chain", "load", "sweep", "start", "gate", "suite", "suite merge", "compare", "report", "history", "tune"), common=OFTEN,
+        commands=("run", "loop", "chain", "load", "sweep", "start", "soak", "gate", "suite", "suite merge", "compare", "report", "history", "tune"), common=OFTEN,
         per={"report": {
             "help": "Write the page here; '-' is standard output.",
             "shown": "report.html, beside the result or in the folder, or for several right here",
@@ -84,5 +84,5 @@ class OutputOptions:
     )  # fmt: skip
     verbose: bool = _written(
         "verbose", "", "Print all findings, not the first few lines.", kind=FLAG, default=False, short="v",
-        commands=("run", "loop", "chain", "load", "sweep", "start", "compare", "tune"),
+        commands=("run", "loop", "chain", "load", "sweep", "start", "soak", "compare", "tune"),
     )  # fmt: skip

@@ -64,6 +64,7 @@ from ortbench.plan.options import (
     option,
     seconds,
 )
+from ortbench.plan.soak_plan import Soak
 from ortbench.plan.start_plan import Starts
 from ortbench.plan.target import PARALLEL, POLICIES, Inputs, Target
 
@@ -72,6 +73,7 @@ NO_SPIN = {"session.intra_op.allow_spinning": "0", "session.inter_op.allow_spinn
 MAX_DEPTH = 64  # of the pipeline: a sample is a round of so many inferences
 
 CODE_DURATION_S = 2.0  # how long a program that was written measures
+SOAK_DURATION_S = 60.0
 START_DURATION_S = 10.0  # what the starts of a configuration take
 TUNE_DURATION_S = 2.0  # what the best configurations of a search are measured for at its end
 LIVE_DURATION_S = 60.0  # what a live gate gives a mode, both sides together
@@ -143,13 +145,14 @@ class Loop:
 
     warmup: int | None = _measured(
         "warmup", "N", "Warm each mode up with N inferences.", kind=WHOLE, check=not_negative, shown="0.5 s",
-        commands=IN_MODES, per={"chain": {"help": "Warm each mode up with N chains."}},
+        commands=IN_MODES, per={"chain": {"help": "Warm each mode up with N chains."}, "soak": {"help": "Run N inferences before the first reading.", "shown": "1"}},
     )  # fmt: skip
     duration_s: float = _measured(
         "duration", "SECONDS", "Measure each mode for so long at most.", kind=NUMBER, default=5.0, check=seconds,
-        commands=("run", "gate", "loop", "chain", "sweep", "code", "start", "tune"), common=(*OFTEN, "gate"),
+        commands=("run", "gate", "loop", "chain", "sweep", "code", "start", "soak", "tune"), common=(*OFTEN, "gate"),
         per={
             "start": {"help": "Start each configuration for so long at most.", "default": START_DURATION_S},
+            "soak": {"help": "Run inferences for so long.", "default": SOAK_DURATION_S},
             "sweep": {"help": "Measure each shape and mode for so long at most.", "default": 2.0},
             "gate": {"default": LIVE_DURATION_S, "help": "Measure each mode or load point for so long at most."},
             "code": {"default": CODE_DURATION_S, "help": "Make the program measure for so long."},
@@ -157,9 +160,9 @@ class Loop:
         },
     )  # fmt: skip
     iterations: int | None = _measured(
-        "iterations", "N", "Measure exactly N inferences of each mode.", kind=WHOLE, commands=("run", "profile", "loop", "chain", "sweep", "start"),
-        check=at_least(1, "at least one iteration must be measured"), common=("run", "chain", "sweep", "profile", "start"),
-        per={"start": {"help": "Start each configuration exactly N times."}, "sweep": {"help": "Measure exactly N inferences of each shape and mode."}, "loop": {"help": "Measure exactly N loops of each mode."}, "chain": {"help": "Measure exactly N chains of each mode."}, "profile": {"help": "Run N inferences of each phase.", "shown": "a second's worth, 3 to 20"}},
+        "iterations", "N", "Measure exactly N inferences of each mode.", kind=WHOLE, commands=("run", "profile", "loop", "chain", "sweep", "start", "soak"),
+        check=at_least(1, "at least one iteration must be measured"), common=("run", "chain", "sweep", "profile", "start", "soak"),
+        per={"start": {"help": "Start each configuration exactly N times."}, "soak": {"help": "Run exactly N inferences."}, "sweep": {"help": "Measure exactly N inferences of each shape and mode."}, "loop": {"help": "Measure exactly N loops of each mode."}, "chain": {"help": "Measure exactly N chains of each mode."}, "profile": {"help": "Run N inferences of each phase.", "shown": "a second's worth, 3 to 20"}},
     )  # fmt: skip
     precision: float | None = _measured(
         "precision", "P", "Stop when each median is known this well (95 %); 0: never.", kind=PRECISION, default=0.01, shown="1%",
@@ -180,7 +183,7 @@ class Loop:
 
 @dataclass(frozen=True)
 class Plan:
-    """One run of one model on one EP, of single inferences or, with `steps`, of loops, with `start`, of fresh processes, or of the
+    """One run of one model on one EP, of single inferences or, with `steps`, of loops, with `start`, of fresh processes, with `soak`, of inferences whose memory is read, or of the
     models of a `chain`, whose file is `model` then and whose first stage has the `target`; `name` and `note` are for readers. `items` is how many a run has, or the dimension
     that says so; None looks for one that is called a batch. `called` is what the result has in place of the model's path, where
     that is a file that soon is gone.
@@ -204,6 +207,7 @@ class Plan:
             "load": {"help": _measure(LOAD_MODES)},
             "chain": {"help": _measure(CHAIN_MODES), "shown": "both"},
             "loop": {"help": _measure(LOOP_MODES), "shown": "all but shared"},
+            "soak": {"help": f"Measure in this mode: {', '.join(MODES)}.", "shown": CPU},
             "tune": {"help": f"Tune for this mode: {', '.join(MODES)}.", "shown": CPU},
             "code": {"help": f"Write the program of this mode: {', '.join(ALL_MODES)}.", "shown": f"{HOST_ACCESSIBLE}, else {DEVICE}", "kind": ONE_MODE},
         },
@@ -216,6 +220,7 @@ class Plan:
     steps: Steps | None = None
     chain: Chain | None = None
     start: Starts | None = None
+    soak: Soak | None = None
     called: str | None = None
     nodes: bool = _measured(
         "measure-nodes", "", "Profile the nodes of some more inferences.", kind=FLAG, default=False,
@@ -239,7 +244,7 @@ class Plan:
     )  # fmt: skip
     lock_clocks: str | int | None = _measured(
         "lock-clocks", "base/MHZ", "Lock the NVIDIA GPU's clocks meanwhile (needs the right to).", kind=CLOCK,
-        commands=("run", "gate", "loop", "chain", "load", "sweep"),
+        commands=("run", "gate", "loop", "chain", "load", "sweep", "soak"),
     )  # fmt: skip
     record_env: tuple[str, ...] = option(
         "record-env", "PATTERN", "Record environment variables, such as 'SOMEEP_*'.", WRITTEN, kind=TEXTS,
@@ -270,7 +275,7 @@ class Plan:
     @property
     def _part(self) -> Part:
         """What a sample is of, as it was asked for."""
-        return self.chain or self.steps or self.start or Part()
+        return self.chain or self.steps or self.start or self.soak or Part()
 
     @property
     def targets(self) -> list[Target]:
@@ -286,13 +291,18 @@ class Plan:
         """The worker's command that opens it."""
         return self._part.opened_by
 
+    @property
+    def folder(self) -> str:
+        """What the name of its folder begins with."""
+        return self._part.folder
+
     def sent(self, request: dict[str, Any]) -> list[tuple[Plan | Stage, dict[str, Any]]]:
         """Each model that is opened, with what `worker_request` has of it."""
         return [*zip(self.stages, self._part.sent(request), strict=True)] or [(self, request)]
 
 
 WHICH_MODES = (declared(Plan)["modes"], declared(Loop)["depth"])  # first in help, and before those of inputs
-PLAN = (Target, WHICH_MODES, Steps, Inputs, Starts, Loop, Plan)  # all that says what is measured, and how
+PLAN = (Target, WHICH_MODES, Steps, Inputs, Starts, Soak, Loop, Plan)  # all that says what is measured, and how
 
 
 def check_amount(given: RawOptions) -> None:
@@ -317,7 +327,7 @@ def check(plan: Plan) -> None:
         raise BadInput(f"{plan.model} is not a file: name the .onnx file itself")
     check_text(plan.model, "the model's path")
     _check_loop(plan)
-    for values in filter(None, (plan, plan.loop, plan.steps, plan.start, plan.target, plan.inputs)):
+    for values in filter(None, (plan, plan.loop, plan.steps, plan.start, plan.soak, plan.target, plan.inputs)):
         check_values(values)
     target = plan.target
     copying = modes_that(lambda mode: mode.recorded and (mode.of_cpu_tensors or mode.times_copies))

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from ortbench.core.errors import BadInput
-from ortbench.model.modes import ALL_MODES, CPU, EVERY, IN_FLIGHT, LOOP_MODES, MODES, SHARED, named_modes
+from ortbench.model.modes import ALL_MODES, CPU, EVERY, IN_FLIGHT, LATENCY, LOOP_MODES, MODES, SHARED, named_modes
+from ortbench.plan.configurations import sides_of
+from ortbench.plan.list_syntax import alone
 from ortbench.plan.loop_plan import Decoder, steps_of
-from ortbench.plan.options import RawOptions, declared, make
-from ortbench.plan.plan import START_DURATION_S, Loop, Plan, check
+from ortbench.plan.options import RawOptions, declared, make, options_of
+from ortbench.plan.plan import SOAK_DURATION_S, START_DURATION_S, Loop, Plan, check
+from ortbench.plan.soak_plan import MAX_SHAPES, Shape, Soak
 from ortbench.plan.start_plan import Starts
 from ortbench.plan.target import Inputs, Target
 
@@ -73,6 +76,46 @@ def start_of(model: str, given: RawOptions, command: tuple[str, ...] = (), neede
     """The plan of starts that options describe; see `plan_of`. A worker that opens the model first runs it once."""
     plan = plan_of(model, {"duration": START_DURATION_S, **given}, command, needed, (CPU,))
     return replace(plan, start=make(Starts, given), loop=replace(plan.loop, warmup=1))
+
+
+def soak_of(model: str, given: RawOptions, command: tuple[str, ...] = ()) -> Plan:
+    """The plan of a soak that options describe; see `plan_of`. Lists are its shapes.
+
+    Raises:
+        BadInput: besides, several modes, too many shapes, or what a mode cannot do.
+    """
+    given = {"mode": (CPU,), "duration": SOAK_DURATION_S, **given}
+    options = [it.of("soak") for it in options_of(Inputs) if it.of_shapes and "soak" in it.commands]
+    sides = sides_of(given, options, MAX_SHAPES, "shapes")
+    plans = [plan_of(model, side, command) for side in sides]
+    plan, several = plans[0], len(plans) > 1
+    if len(plan.modes) > 1:
+        raise BadInput(f"--mode: a soak has one mode, not {' and '.join(plan.modes)}", "--mode")
+    soak = make(Soak, given)
+    listed = next((it.name for it in options if len(alone(given.get(it.flag))) > 1), "")
+    for name, asked in ((listed, several), ("--reopen", soak.reopen is not None)):
+        if asked and plan.modes != (CPU,):
+            raise BadInput(f"{name}: is for mode {CPU}", name)
+    if not several and "shape-order" in given:
+        raise BadInput("--shape-order: there is one shape; --dim NAME=16,64,512 makes several", "--shape-order")
+    if several:
+        names = (_shape_name(it.inputs, plans) for it in plans)
+        soak = replace(soak, stream=tuple(Shape(name, it.inputs) for name, it in zip(names, plans, strict=True)))
+    loop = replace(plan.loop, warmup=given.get("warmup", 1), precision=0.0, phases=(LATENCY,))
+    return replace(plan, soak=soak, loop=loop)
+
+
+def _shape_name(inputs: Inputs, plans: Sequence[Plan]) -> str:
+    """The sizes of a shape that are not the same in all: ``batch=8 sequence=64``."""
+    found = []
+    for one, others in (
+        (inputs.dims, [it.inputs.dims for it in plans]),
+        (inputs.shapes, [it.inputs.shapes for it in plans]),
+    ):
+        for key, value in one.items():
+            if any(it[key] != value for it in others):
+                found.append(f"{key}={'x'.join(map(str, value)) if isinstance(value, tuple) else value}")
+    return " ".join(found)
 
 
 def check_depth(modes: Collection[str], option: str) -> None:

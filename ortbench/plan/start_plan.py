@@ -35,6 +35,8 @@ class Starts(Part):
         shown="the EP keeps nothing",
     )
 
+    folder = "start"
+
     @property
     def work(self) -> Work:
         return StartWork()

@@ -228,13 +228,13 @@ class Inputs:
         "Read inputs: an .npz, or a folder of input_0.pb, ...",
         kind=PATH,
         check=exists,
-        commands=(*SINGLE, "loop", "load", "start", "code"),
+        commands=(*SINGLE, "loop", "load", "start", "soak", "code"),
         common=OFTEN,
         per={"code": {"help": "Read inputs: an .npz whose keys are their names."}},
     )
     expect: str | None = _input(
         "expect", "PATH", "Compare outputs with these: an .npz, or a folder of output_0.pb, ...", kind=PATH, check=exists,
-        commands=(*SINGLE, "loop", "load", "start", "chain"), common=("chain",), per={"chain": {"help": "Compare outputs with these: an .npz with keys STAGE/NAME."}},
+        commands=(*SINGLE, "loop", "load", "start", "soak", "chain"), common=("chain",), per={"chain": {"help": "Compare outputs with these: an .npz with keys STAGE/NAME."}},
     )  # fmt: skip
     shapes: dict[str, tuple[int, ...]] = _input(
         "shape",
@@ -280,13 +280,16 @@ class Inputs:
         check=not_negative,
         twin=False,
         commands=(*CHAINED, "code"),
-        per={"code": {"help": "Seed synthetic inputs."}},
+        per={
+            "code": {"help": "Seed synthetic inputs."},
+            "soak": {"help": "Seed synthetic inputs and the order of shapes."},
+        },
     )
     rtol: float | None = _tolerance("rtol", "X", "Set the relative tolerance of the comparison of outputs.")
     atol: float | None = _tolerance("atol", "X", "Set the absolute tolerance of the comparison of outputs.")
     strict_outputs: bool = _input(
         "strict-outputs", "", "Refuse outputs that differ by a lower precision of the EP.", kind=FLAG, default=False, twin=False,
-        commands=(*SINGLE, "loop", "load", "chain"),
+        commands=(*SINGLE, "loop", "load", "chain", "sweep"),
     )  # fmt: skip
     index_sizes: dict[str, int] | None = None
 

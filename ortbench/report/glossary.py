@@ -29,6 +29,7 @@ class Group(Enum):
     LOAD = "Columns of a load", "a column of a load"
     CHAIN = "Columns of a chain", "a column of a chain"
     SWEEP = "Columns of a sweep", "a column of a sweep"
+    SOAK = "Columns of a soak", "a column of a soak"
     COMPARISON = "Columns of compare and gate", "a column of compare and gate"
     HISTORY = "Columns of history", "a column of history"
     SUITE = "Columns of a suite", "a column of a suite"

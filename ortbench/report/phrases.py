@@ -238,7 +238,7 @@ def measured_report(
 
 def hint(*words: str) -> Hint:
     """Where some words of a report are explained."""
-    return Hint(f"ortbench explain {', '.join(words)} … says what the words mean.")
+    return Hint(f"ortbench explain WORD explains {', '.join(words)}, …")
 
 
 def result_name(result: Result) -> str:
@@ -371,7 +371,7 @@ def ratio_cells(row: Row, found: RatioEstimate | None, same: float | None) -> li
     interval = NOTHING
     if found.low is not None and found.high is not None and not found.exact:
         interval = f"{units.change(found.low)}–{units.change(found.high)}"
-    cells = [f"×{units.change(found.ratio)}", interval]
+    cells = [units.change(found.ratio), interval]
     return cells if same is None else [*cells, verdict_cell(word(found, same, row.is_cost))]
 
 

@@ -14,12 +14,20 @@ from ortbench.core import units
 from ortbench.core.files import write_or_note
 from ortbench.model.kinds import KINDS
 from ortbench.model.modes import ITEM_THROUGHPUT, ITEM_TIME, LATENCY, mode_of
-from ortbench.model.result import CHAIN, LOAD, LOOP, SWEEP, Case, Result
+from ortbench.model.result import CHAIN, LOAD, LOOP, SOAK, SWEEP, Case, Result
 from ortbench.report import bandwidth, sweep
 from ortbench.report import load as report_load
 from ortbench.report.bars import COPIES, FILLS, PER_RUN, SPLIT, WHOLE, segments_of
 from ortbench.report.case_table import Own, case_table, in_groups, is_marked, legend
-from ortbench.report.composed import chain_columns, link_table, loop_columns, stage_table, steps_csv
+from ortbench.report.composed import (
+    chain_columns,
+    link_table,
+    loop_columns,
+    shape_table,
+    soak_columns,
+    stage_table,
+    steps_csv,
+)
 from ortbench.report.costs import cost_parts
 from ortbench.report.markdown import markdown
 from ortbench.report.model import (
@@ -69,8 +77,8 @@ def _own(result: Result) -> dict[str, Own]:
     )
 
 
-_OWN: dict[str, Callable[[Result], dict[str, Own]]] = {LOOP: loop_columns, CHAIN: chain_columns}
-_FURTHER: dict[str, tuple[Callable[[Result], Table], ...]] = {CHAIN: (stage_table, link_table)}
+_OWN: dict[str, Callable[[Result], dict[str, Own]]] = {LOOP: loop_columns, CHAIN: chain_columns, SOAK: soak_columns}
+_FURTHER: dict[str, tuple[Callable[[Result], Table], ...]] = {CHAIN: (stage_table, link_table), SOAK: (shape_table,)}
 
 
 def _copied(case: Case) -> str:

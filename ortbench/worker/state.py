@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from ortbench.worker.looks.nodes import Profiling
     from ortbench.worker.modes.base import Mode
     from ortbench.worker.opened import Opened, Shared
+    from ortbench.worker.stream import Stream
     from ortbench.worker.timing import Capture, Ranges
 
 Answer = dict[str, Any]
@@ -27,11 +28,12 @@ class State:
     clients: Clients | None = None  # of a load; None until they are asked for
     profiling: Profiling = field(init=False)  # of nodes in turns; there once it has begun
     shared: Shared = field(init=False)  # of a sweep of shapes, what all of them have in common; there once it is open
+    stream: Stream | None = None  # of a soak with several shapes, or whose session is closed now and then
     # of such a sweep, the states of its shapes, by their numbers; each has a model, modes and ranges of its own
     points: dict[int, State] = field(default_factory=dict)
 
     def release(self) -> None:
-        self.clients = None
+        self.clients = self.stream = None
         self.modes.clear()
         self.ranges.clear()
         if self.points:

@@ -122,11 +122,16 @@ OTHERS |= {
     "optimized-model": "o.onnx",
     "file-cache": "cold",
     "compile-cache": "cold",
+    "shape-order": "cycle",
 }
 # What a baseline can have its own of, by what stands for it among what was given.
 TWINS = {twin(it).flag: it for it in SETTABLE.values()}
 # What must be typed besides, so that an option says something.
-BESIDES = {"depth": ["--mode", "pipelined"], "inter-op-threads": ["--execution-mode", "parallel"]}
+BESIDES = {
+    "shape-order": ["--dim", "s=1,2"],
+    "depth": ["--mode", "pipelined"],
+    "inter-op-threads": ["--execution-mode", "parallel"],
+}
 BESIDES_IN_TOML = {"depth": 'mode = "pipelined"\n', "inter-op-threads": 'execution-mode = "parallel"\n'}
 
 
@@ -220,7 +225,8 @@ COMMANDS = [
     (command, it._replace(**it.per.get(command, {})))
     for it in options_of(*PLAN)
     for command in SESSIONS
-    if command in it.commands and (command, it.flag) != ("tune", "mode")  # whose default is what is typed of it
+    if command in it.commands
+    and (command, it.flag) not in [("tune", "mode"), ("soak", "mode")]  # whose default is what is typed of it
 ]
 
 
@@ -232,7 +238,7 @@ def test_every_option_reaches_the_plan(
     (plan,), _, _ = asked(folder, monkeypatch, command, [*besides, *words(option)])
     fed = LOOPED if command == "loop" and not besides else besides  # a loop is one by what it is fed back
     (plain,), _, _ = asked(folder, monkeypatch, command, fed)
-    parts = (plan.target, plan.inputs, plan.loop, plan, *filter(None, [plan.steps, plan.start]))
+    parts = (plan.target, plan.inputs, plan.loop, plan, *filter(None, [plan.steps, plan.start, plan.soak]))
     places = [(it, name) for it in parts for name, own in declared(type(it)).items() if own.flag == option.flag]
     assert plan != plain
     if option.lists is REPEATED and option.kind.entries is None:  # each of several is for a plan of its own

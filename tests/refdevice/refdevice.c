@@ -450,6 +450,7 @@ static Status *factory_create_ep(Factory *self, const void *const *devices, cons
     device_config.compute_ns = own.compute_ns;
     device_config.ha_copies = own.ha_copies;
     device_config.honesty = own.honesty;
+    leak(config.leak_session_bytes);
   }
   pthread_mutex_unlock(&config_lock);
   return status;

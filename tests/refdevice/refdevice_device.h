@@ -90,6 +90,7 @@ typedef struct {
   Ways copies;
   Fault fault;
   Place fault_at;
+  double leak_bytes, leak_every, leak_stop, leak_shape_bytes, leak_session_bytes, leak_handles;
   double fault_device; /* counted from 1; 0: any */
   Trigger fault_when, shape_run;
   Trigger fail_upload, fail_download, fail_alloc, fail_alloc_bytes, abort_run, hang_run, wrong_run, abort_copy, wrong_copy;
@@ -147,6 +148,12 @@ static const struct {
     {"fault_at", KNOB_PLACE, offsetof(Config, fault_at)},
     {"fault_when", KNOB_TRIGGER, offsetof(Config, fault_when)},
     {"fault_device", KNOB_NUMBER, offsetof(Config, fault_device)},
+    {"leak_bytes", KNOB_NUMBER, offsetof(Config, leak_bytes)},
+    {"leak_every", KNOB_NUMBER, offsetof(Config, leak_every)},
+    {"leak_stop", KNOB_NUMBER, offsetof(Config, leak_stop)},
+    {"leak_shape_bytes", KNOB_NUMBER, offsetof(Config, leak_shape_bytes)},
+    {"leak_session_bytes", KNOB_NUMBER, offsetof(Config, leak_session_bytes)},
+    {"leak_handles", KNOB_NUMBER, offsetof(Config, leak_handles)},
     {"trace", KNOB_TEXT, 0},         /* environment only, read by trace_open */
     {"trace_records", KNOB_TEXT, 0}, /* environment only, read by trace_open */
 };
@@ -213,7 +220,7 @@ static Config default_config(void) {
                   .device_copy = {5000, 8},
                   .compute_ns = COMPUTE_NS,
                   .spin_ns = 200000, .servers = 1, .alignment = 4096, .default_memory = 1,
-                  .devices = 1, .eps = 1, .fault_when = {.number = 1},
+                  .devices = 1, .eps = 1, .leak_every = 1, .fault_when = {.number = 1},
                   .later_honesty = ASYNC_OLD_API};
 }
 

@@ -569,6 +569,42 @@ static void hide_outputs(Inference *job) {
   }
 }
 
+/* Memory that is never freed, to the byte, and written to, so that it is resident. */
+static void leak(double bytes) {
+  enum { CHUNK = 1 << 20 };
+  static char *at;
+  static size_t left;
+  for (size_t wanted = (size_t)bytes; wanted;) {
+    if (!left) {
+      at = mmap(NULL, CHUNK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+      if (at == MAP_FAILED) abort();
+      left = CHUNK;
+    }
+    size_t part = wanted < left ? wanted : left;
+    memset(at, 1, part);
+    at += part, left -= part, wanted -= part;
+  }
+}
+
+/* What an inference leaks: knobs `leak_bytes` and below. `config_lock` is held. */
+static void leak_of_run(uint64_t shapes) {
+  enum { MOST = 1 << 16 };
+  static uint64_t runs, count, *seen;
+  static double handles;
+  runs++;
+  if (device_config.leak_bytes > 0 && (!device_config.leak_stop || (double)runs <= device_config.leak_stop)) {
+    if (runs % (uint64_t)device_config.leak_every == 0) leak(device_config.leak_bytes);
+  }
+  for (handles += device_config.leak_handles; handles >= 1; handles--) (void)!dup(2);
+  if (!device_config.leak_shape_bytes) return;
+  if (!seen) seen = zeroed(MOST * sizeof *seen);
+  for (uint64_t i = 0; i < count; i++) {
+    if (seen[i] == shapes) return;
+  }
+  if (count < MOST) seen[count++] = shapes;
+  leak(device_config.leak_shape_bytes);
+}
+
 /* What an inference takes because of its shapes: knobs `item_us` and `switch_us`. */
 static int64_t shape_ns(const Inference *job) {
   static uint64_t before;
@@ -584,6 +620,7 @@ static int64_t shape_ns(const Inference *job) {
   pthread_mutex_lock(&config_lock);
   bool switched = before && before != now;
   before = now;
+  leak_of_run(now);
   pthread_mutex_unlock(&config_lock);
   return (int64_t)((double)items * device_config.item_ns + (switched ? device_config.switch_ns : 0));
 }

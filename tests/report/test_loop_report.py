@@ -38,9 +38,9 @@ device-resident  ▁▁▁▁▁▁▁▁       20    2.00k                     
 
 loop: the first state is copied to the device, then all steps run; step: any one of them.
 speedup: how many times as fast as cpu-tensors.
-the state stays on the device: only if the host does not need the state between steps.
+the state stays on the device: usable only if the host does not need the state between steps.
 Times are medians.
-ortbench explain sync, loop, growth per step, by step, state/step … says what the words mean.
+ortbench explain WORD explains sync, loop, growth per step, by step, state/step, …
 
 """
 
@@ -173,6 +173,7 @@ def test_ci_systems_read_of_loops_and_steps() -> None:
 # The page
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_page_has_the_steps_where_a_run_has_its_phases() -> None:
     found = Page(page_of("loop"))
     assert found.text("h1") == ["The loop is 2.07× as fast with its state on the device (device-resident)"]
@@ -198,6 +199,7 @@ def test_a_page_has_the_steps_where_a_run_has_its_phases() -> None:
     assert "loop of 8 steps, the first with sequence=5: present → past; the state grows" in " ".join(found.text("p"))
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_page_explains_the_words_of_a_loop() -> None:
     text = build_page([decoding()], ["m"]).partition("<h2>Words</h2>")[2].partition("</section>")[0]
     words = Page(text).text("th")
@@ -222,6 +224,7 @@ def test_times_that_are_far_apart_are_on_a_logarithmic_axis() -> None:
     assert all(f">{tick}<" in ticks for tick in ("100 µs", "1 ms", "10 ms"))
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_loops_and_a_run_are_on_one_page() -> None:
     found = Page(page_of("loops"))
     assert "One inference or loop, result by result" in found.text("h2")

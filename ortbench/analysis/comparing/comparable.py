@@ -11,9 +11,9 @@ from ortbench.analysis.findings.phrases import first_of
 from ortbench.analysis.loads.levels import asked_of, has_rates
 from ortbench.core.errors import NotComparable
 from ortbench.model.kinds import KINDS
-from ortbench.model.result import CHAIN, LOAD, LOOP, OK, START, SWEEP, Result
+from ortbench.model.result import CHAIN, LOAD, LOOP, OK, SOAK, START, SWEEP, Result
 from ortbench.model.schema import Chain, ChainStage, Environment, Loop, Provider
-from ortbench.model.settings import OF_LOOP, OF_SESSION, OF_START, changed
+from ortbench.model.settings import OF_LOOP, OF_SESSION, OF_SOAK, OF_START, changed
 
 
 def mismatches(one: Result, other: Result) -> list[str]:
@@ -220,10 +220,18 @@ def _load_changes(one: Result, other: Result) -> list[tuple[str, Any, Any]]:
     ]
 
 
+def _shape_names(result: Result) -> list[str]:
+    return [it["name"] for it in result.part["shapes"]]
+
+
 _CHANGES: dict[tuple[str, str], Callable[[Result, Result], list[tuple[str, Any, Any]]]] = {
     (LOOP, LOOP): lambda one, other: changed(OF_LOOP, one.part, other.part),
     (LOAD, LOAD): _load_changes,
     (START, START): lambda one, other: changed(OF_START, one.part, other.part),
+    (SOAK, SOAK): lambda one, other: [
+        *changed(OF_SOAK, one.part, other.part),
+        ("shapes", _shape_names(one), _shape_names(other)),
+    ],
 }
 
 
@@ -260,7 +268,7 @@ def sameness(one: Result, other: Result) -> str | None:
     ]
     if sides[0] != sides[1] or changes(one, other):
         return None
-    return "the two differ in nothing that is recorded: same model, EP, options, versions, machine"
+    return "nothing recorded differs between the two: same model, EP, options, versions, machine"
 
 
 def depths_of(result: Result) -> dict[str, int]:

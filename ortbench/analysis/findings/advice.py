@@ -8,6 +8,7 @@ from ortbench.analysis.comparing.claims import FASTER, NOISY, fastest
 from ortbench.analysis.findings.chain_advice import chain_findings, chain_headline
 from ortbench.analysis.findings.engine_advice import engine_findings
 from ortbench.analysis.findings.finding import Finding, Weight, by_weight, merged
+from ortbench.analysis.findings.growth_advice import soak_findings, soak_headline
 from ortbench.analysis.findings.humps import hump_findings
 from ortbench.analysis.findings.load_advice import load_findings, load_headline
 from ortbench.analysis.findings.loop_advice import loop_findings, loop_headline
@@ -26,7 +27,7 @@ from ortbench.analysis.tensor_memory import elsewhere_findings
 from ortbench.core.units import duration, share, size
 from ortbench.model.kinds import KINDS
 from ortbench.model.modes import CPU, LATENCY
-from ortbench.model.result import CHAIN, LOAD, LOOP, START, SWEEP, Result
+from ortbench.model.result import CHAIN, LOAD, LOOP, SOAK, START, SWEEP, Result
 
 
 def findings(result: Result) -> list[Finding]:
@@ -66,6 +67,7 @@ _FINDINGS: dict[str, Callable[[Result], list[Finding]]] = {
     "chain": lambda result: chain_findings(result, result.part),
     "load": load_findings,
     "sweep": sweep_findings,
+    "soak": lambda result: soak_findings(result, result.part),
     "start": lambda result: start_findings(result, result.part),
     "host": host_findings,
     "humps": hump_findings,
@@ -96,6 +98,7 @@ _HEADLINES: dict[str, Callable[[Result], str]] = {
     LOAD: load_headline,
     SWEEP: sweep_headline,
     START: start_headline,
+    SOAK: soak_headline,
 }
 
 
@@ -126,7 +129,7 @@ def side_findings(results: Sequence[Result], names: Sequence[str]) -> list[Findi
         (True, "Tensors on the device"),
     ):
         pairs = [(name, said) for name, it in zip(names, results, strict=True) if (said := _side(it, group))]
-        said = "; ".join(f"{of}: {text}" if len(results) > 1 else text for of, _, text in merged(pairs))
+        said = "; ".join(f"{text} ({of})" if len(results) > 1 else text for of, _, text in merged(pairs))
         if said:
             found.append(Finding(title, said, weight=Weight.ANSWER))
     return found

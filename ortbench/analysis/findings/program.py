@@ -61,8 +61,8 @@ def _without(typed: Sequence[str], flag: str) -> list[str]:
 
 
 _MOST_THREADS = 64
-_REPEATABLE = ("--session-config", "--ep-option")
-_FILES = ("--json", "--junit", "--action-json", "--bmf", "--trace", "--html")
+_REPEATABLE = ("--session-config", "--ep-option", "--run-config")
+_FILES = ("--out", "--name", "--json", "--junit", "--action-json", "--bmf", "--markdown", "--trace", "--html")
 
 
 def lever(result: Result) -> str:

@@ -23,8 +23,7 @@ from ortbench.worker.inputs import files
 from ortbench.worker.inputs.arrays import resolve_shapes
 from ortbench.worker.inputs.model_file import index_sizes
 from ortbench.worker.loops import generation
-from ortbench.worker.proofs import outputs as output_arrays
-from ortbench.worker.session.first_run import Data, refuse_foreign, run_error, run_once
+from ortbench.worker.session.first_run import Data, beside_expected, refuse_foreign, run_error, run_once
 from ortbench.worker.session.session import Model
 from ortbench.worker.session.tensors import Array, TensorSpec
 
@@ -115,6 +114,7 @@ def make(
     state, kept, took = made.first, 0, 0 if generated is None else generated.first_ns
     singles: list[Data] = []  # of the first two steps and the last one
     expected = _expected(model, request, steps.count)
+    beside: list[tuple[str, Array, Array]] = []  # what is expected: its name, what there is, and what there should be
     for number in range(steps.count):
         _check_state(model, pairs, state, number)
         shapes.append([array.shape for array in state])
@@ -129,23 +129,30 @@ def make(
         feeds.append({name: array for name, array in arrays.items() if name in made.others})
         for place, spec in enumerate(model.outputs):
             if (number, place) in expected:
-                name, wanted = f"{spec.name} of step {number}", expected[number, place]
-                output_arrays.refuse_unexpected(name, found[place], wanted, request.rtol, request.atol)
+                beside.append((f"{spec.name} of step {number}", found[place], expected[number, place]))
         if generated is not None:
             arrays = {**arrays, generated.roles.ids.name: arrays[generated.roles.ids.name].copy()}
             generated.take(number, found, request.rtol, request.atol)
             outputs.append([_form_of(array) for it, array in enumerate(found) if it not in held])
         else:
-            outputs.append([expected.get((number, it), array) for it, array in enumerate(found) if it not in held])
+            outputs.append([array for it, array in enumerate(found) if it not in held])
             kept += sum(array.nbytes for array in outputs[-1])
         if kept > _MOST_BYTES:
             raise BadInput(
                 f"--steps {steps.count}: the outputs of {number + 1} steps take {kept / 1e9:.1f} GB; fewer steps, please"
             )
-        singles[2:] = [Data(arrays, found, made.guessed, made.ranges, took, bool(expected))]
+        singles[2:] = [Data(arrays, found, made.guessed, made.ranges, took, None)]
         state = [found[pair.out] for pair in pairs]
     shapes.append([array.shape for array in state])
     _check_resident(feeds, steps)
+    if beside:
+        singles[-1].expected = beside_expected(beside, request, [model], path)
+        if singles[-1].expected["differs"] is None and generated is None:
+            kept_places = [it for it in range(len(model.outputs)) if it not in held]
+            outputs = [
+                [expected.get((number, it), array) for it, array in zip(kept_places, of_step, strict=True)]
+                for number, of_step in enumerate(outputs)
+            ]
     early, single = singles[:2][-1], singles[-1]
     return LoopData(pairs, feeds, made.first, shapes, outputs, state, single, early, made.ranges, generated)
 

@@ -9,7 +9,7 @@ from ortbench.model.result import Result
 from ortbench.report.page.chart_data.copies import bandwidth
 from ortbench.report.page.chart_data.curves import by_clients, by_rate, rates_by_size, times_by_size
 from ortbench.report.page.chart_data.model import Chart
-from ortbench.report.page.chart_data.samples import distribution, drift
+from ortbench.report.page.chart_data.samples import distribution, drift, memory
 from ortbench.report.page.chart_data.times import latencies, link_costs, phases, stage_times, start_parts, step_times
 
 _OF_ONE: dict[str, Callable[[Result], Chart | None]] = {
@@ -20,6 +20,7 @@ _OF_ONE: dict[str, Callable[[Result], Chart | None]] = {
     "starts": start_parts,
     "distribution": distribution,
     "drift": drift,
+    "memory": memory,
     "rates_by_size": rates_by_size,
     "times_by_size": times_by_size,
 }

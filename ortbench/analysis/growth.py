@@ -1,0 +1,141 @@
+"""Whether memory grows with inferences, from readings of it. Pure.
+
+**What is estimated**: the slope of a straight line through the readings that follow the transient, by least squares of means of
+neighbouring readings. Readings resemble their neighbours (an allocator keeps pages for a while, an arena grows in steps), so fewer of
+them are independent: n (1 - r) / (1 + r), with the lag-1 correlation r of the residuals (Santer et al., J. Geophysical Research 105
+(2000) 7337), which is less biased with (1 + 4 r) / n more (Kendall, Biometrika 41 (1954) 403). The transient ends where what
+follows has the narrowest interval (White, Simulation 69 (1997) 323).
+
+**What is said**: growth only where it is more than memory goes down by itself, surely above 0, no slower in the last third than in the
+third before, and not in one step.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import fmean, median
+
+from ortbench.core.stats import FEWEST, t_quantile
+
+NONE, GROWS, STEADY, UNCLEAR = "none", "grows", "steady", "unclear"
+TOLERANCE = 512 * 1024  # bytes: a thread that wakes up, its stack and the heap it allocates from take as much, once
+PER = 1000  # inferences
+_FEWEST = 3 * FEWEST  # readings
+_MOST = 240  # means of readings that are looked at: what one look takes does not grow
+_BATCHES = 24  # of them that a line is laid through
+_STARTS = (1 / 12, 1 / 6, 1 / 3, 1 / 2, 2 / 3)  # where the transient may end
+_NARROWER = 0.7  # times an interval, from where on a later start is taken ...
+_CLOSER = 0.33  # ... if readings lie so many times as far from its line
+_SLOWER = 0.8  # below this share of the slope before, growth slows down
+_ONE_STEP = 0.6  # of the growth, from which on it is one step
+_FALLS = 1.5  # times the deepest fall, up to which a rise is one of the same ups and downs
+_QUIET = 0.02  # of the memory: with more ups and downs than that, no growth cannot be told from a little
+
+Readings = Sequence[tuple[float, float]]  # inferences, rising, and what there was after them
+
+
+@dataclass(frozen=True)
+class Growth:
+    """What readings tell: the slope after the transient and its 95 % interval, by `PER` inferences."""
+
+    verdict: str  # one of the four above
+    slope: float
+    ci95: tuple[float, float]
+    grew: float = 0  # from the first reading to the last ones
+    until: int = 0  # inferences, where it is `STEADY`
+    why: str = ""  # of `UNCLEAR`, what is in the way
+
+
+def growth(readings: Readings, tolerance: float = TOLERANCE) -> Growth | None:
+    """What readings tell of growth; None of too few. Growth by no more than `tolerance`, over all of them, is none."""
+    if len(readings) < _FEWEST or readings[-1][0] <= readings[0][0]:
+        return None
+    points = _means(readings, _MOST)
+    n, first = len(points), readings[0]
+    count = readings[-1][0] - first[0]
+    enough = max(tolerance, _FALLS * _deepest_fall(points))
+    start, fit = _after_transient(points)
+    middle, tail = (_fit(points[n * at // 3 : n * (at + 1) // 3]) for at in (1, 2))
+    end = median(y for _, y in points[-max(3, n // _BATCHES) :])
+    grew, until = end - first[1], max((x for x, y in points if end - y > enough), default=first[0])
+
+    def found(verdict: str, of: _Fit = fit, why: str = "") -> Growth:
+        high = max(of.high, tolerance / count)  # less than that cannot be told from none
+        ends = of.low * PER, high * PER
+        return Growth(verdict, of.slope * PER, ends, grew, round(until) if verdict == STEADY else 0, why)
+
+    if fit.low > 0 and fit.slope * count * (1 - start) > enough:
+        if tail.high < min(middle.slope * _SLOWER, grew / count):
+            return found(UNCLEAR, tail, "growth is slowing down")
+        if _largest_step(points) > _ONE_STEP:
+            return found(UNCLEAR, why="most of the growth came in one step")
+        return found(GROWS)
+    if grew > enough and until > points[n * 2 // 3][0]:
+        return found(UNCLEAR, tail, "the growth came late")
+    if fit.high * count > max(2 * enough, _QUIET * readings[-1][1]):
+        return found(UNCLEAR, why="memory goes up and down")
+    return found(STEADY if grew > enough else NONE)
+
+
+@dataclass(frozen=True)
+class _Fit:
+    """A slope by inference, with its 95 % interval."""
+
+    slope: float
+    low: float
+    high: float
+    scatter: float  # how far points lie from the line
+
+
+def _groups(points: Readings, most: int) -> list[Readings]:
+    count = min(most, len(points))
+    return [points[a:b] for a, b in pairwise(len(points) * at // count for at in range(count + 1))]
+
+
+def _means(points: Readings, most: int) -> list[tuple[float, float]]:
+    return [(fmean(x for x, _ in it), fmean(y for _, y in it)) for it in _groups(points, most)]
+
+
+def _fit(points: Readings) -> _Fit:
+    points = _means(points, _BATCHES)
+    n, mean_x, mean_y = len(points), fmean(x for x, _ in points), fmean(y for _, y in points)
+    spread = math.fsum((x - mean_x) ** 2 for x, _ in points)
+    slope = math.fsum((x - mean_x) * (y - mean_y) for x, y in points) / spread
+    off = [y - mean_y - slope * (x - mean_x) for x, y in points]
+    squares = math.fsum(it * it for it in off)
+    if squares <= 1e-18 * mean_y * mean_y * n:  # rounding
+        return _Fit(slope, slope, slope, 0)
+    r = math.fsum(a * b for a, b in pairwise(off)) / squares
+    r = min(max(r + (1 + 4 * r) / n, 0), 0.99)
+    free = max(n * (1 - r) / (1 + r) - 2, 3)
+    half = t_quantile(int(free)) * math.sqrt(squares / free / spread)
+    return _Fit(slope, slope - half, slope + half, math.sqrt(squares / n))
+
+
+def _deepest_fall(points: Readings) -> float:
+    """By how much memory goes down again at most, which no leak does."""
+    deepest, highest = 0.0, -math.inf
+    for _, y in points:
+        highest = max(highest, y)
+        deepest = max(deepest, highest - y)
+    return deepest
+
+
+def _after_transient(points: Readings) -> tuple[float, _Fit]:
+    """Where the line begins, as a share of the readings, and the line; later only where that tells more and scatters less."""
+    start, fit = 0.0, _fit(points)
+    for at in _STARTS:
+        other = _fit(points[round(len(points) * at) :])
+        if other.high - other.low < _NARROWER * (fit.high - fit.low) and other.scatter < _CLOSER * fit.scatter:
+            start, fit = at, other
+    return start, fit
+
+
+def _largest_step(points: Readings) -> float:
+    """The share of the growth in the last two thirds that came between two of a dozen neighbours."""
+    levels = [y for _, y in _means(points[len(points) // 3 :], 12)]
+    whole = levels[-1] - levels[0]
+    return max(b - a for a, b in pairwise(levels)) / whole if whole > 0 else 1.0

@@ -1,0 +1,198 @@
+"""Soaks: blocks of inferences one after the other, and what the worker's process holds after each."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from itertools import cycle, islice
+from statistics import median
+from typing import Any, Generic, TypeVar
+
+from ortbench.analysis.estimates import Row
+from ortbench.analysis.findings.growth_advice import verdicts
+from ortbench.core.errors import BenchmarkFailed
+from ortbench.core.stats import summarise
+from ortbench.measure.bench import Bench, Series
+from ortbench.measure.configuration import Configuration
+from ortbench.measure.gpus import close_nvml, is_on_nvidia, open_nvml
+from ortbench.measure.memory import held, read_cards
+from ortbench.measure.process import request_of
+from ortbench.measure.schedule import Block, Schedule
+from ortbench.model.modes import LATENCY
+from ortbench.model.protocol import Samples
+from ortbench.model.result import SOAK
+from ortbench.model.schema import Machine, SoakReading
+from ortbench.plan.soak_plan import CYCLE, Soak
+
+MOST_READINGS = 2000
+_MOST_OF_SHAPE = 1000  # samples of each shape that are kept
+_BLOCKS = 400  # of a soak, about
+_BLOCK_NS = 20_000_000, 1_000_000_000  # at least and at most
+_MOST = 10_000  # inferences in a block
+_MORE = 4  # times the inferences of the block before, at most
+
+T = TypeVar("T")
+
+
+class Thinned(Generic[T]):
+    """All that was added, or every nth of it where that would be more than `most`; and what was added last."""
+
+    def __init__(self, most: int) -> None:
+        self._most, self._every, self.count = most, 1, 0
+        self._kept: list[T] = []
+        self._last: list[T] = []  # where it is not among those
+
+    def add(self, item: T) -> None:
+        if self.count % self._every == 0:
+            self._kept.append(item)
+        if len(self._kept) > self._most:
+            del self._kept[1::2]
+            self._every *= 2
+        self._last = [item] if self.count % self._every else []
+        self.count += 1
+
+    @property
+    def items(self) -> list[T]:
+        """In order."""
+        return self._kept + self._last
+
+
+class SoakSide(Configuration):
+    """The plan of a soak."""
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        shapes = self._soak.stream
+        self._order = _order(len(shapes), self._soak.order, self.plan.inputs.seed)
+        self._of_shapes: list[Thinned[int]] = [Thinned(_MOST_OF_SHAPE) for _ in shapes]
+        self._readings: Thinned[SoakReading] = Thinned(MOST_READINGS)
+        self._asked: Sequence[int] | None = None
+        self._inferences = self._begun_ns = 0
+        self._nvml = open_nvml()
+        self._before = [] if self._nvml is None else read_cards(self._nvml)
+
+    @property
+    def _soak(self) -> Soak:
+        assert self.plan.soak is not None
+        return self.plan.soak
+
+    def open(self, machine: Machine, run_id: str) -> None:
+        super().open(machine, run_id)
+        self.result.kind = SOAK
+        order = self._soak.order if self._soak.stream else None
+        self.result.soak = {"order": order, "reopened": self._soak.reopen, "shapes": [], "readings": []}
+
+    def prepare(self, mode: str) -> None:
+        """Set the mode up, with the inputs of all shapes."""
+        super().prepare(mode)
+        if mode not in self.modes:
+            return
+        inputs = request_of(self.plan)["inputs"]
+        sizes = {"index_sizes": inputs["index_sizes"]}
+        shapes = [{**asdict(it.inputs), **sizes} for it in self._soak.stream]
+        try:
+            self.ask("soak_begin", mode=mode, inputs=shapes, reopen=self._soak.reopen)
+        except BenchmarkFailed as error:
+            self.fail(mode, str(error))
+
+    def ask(self, do: str, **arguments: Any) -> Any:
+        """Ask for a block with a reading behind it, where a block is asked for."""
+        if do != "block":
+            return super().ask(do, **arguments)
+        n = arguments["n"]
+        self._asked = list(islice(self._order, n)) if self._soak.stream else None
+        return super().ask("soak_block", mode=arguments["mode"], n=n, order=self._asked)
+
+    def block(self, mode: str, block: Block[Any]) -> Samples | None:
+        answer = super().block(mode, block)
+        if answer is None:
+            return None
+        for at, ns in zip(self._asked or (), answer["samples"], strict=False):
+            self._of_shapes[at].add(ns)
+        self._inferences += len(answer["samples"]) * self.cases[mode].inferences(LATENCY)
+        self._begun_ns = self._begun_ns or answer["start_ns"]
+        self._readings.add(
+            {
+                "inferences": self._inferences,
+                "at_ns": answer["start_ns"] + answer["spent_ns"] - self._begun_ns,
+                **answer["reading"],
+                "device": self._on_device(),
+                "median_ns": round(median(answer["samples"])),
+            }
+        )
+        return answer
+
+    def _on_device(self) -> int | None:
+        if self._nvml is None or not is_on_nvidia(self.result.target):
+            return None
+        return held(self._before, read_cards(self._nvml), self.worker.pid)[0]
+
+    def look(self) -> list[Row]:
+        """What is known of growth so far."""
+        self._put()
+        assert self.result.soak is not None
+        return verdicts(self.result.soak)
+
+    def _put(self) -> None:
+        if self.result.soak is not None:
+            self.result.soak["readings"] = self._readings.items
+
+    def keep(self) -> None:
+        self._put()
+        found = [
+            (shape.name, kept) for shape, kept in zip(self._soak.stream, self._of_shapes, strict=True) if kept.count
+        ]
+        if self.result.soak is not None:
+            self.result.soak["shapes"] = [
+                {"name": name, "n": kept.count, "median_ns": round(stats.median), "p99_ns": round(stats.p99)}
+                for name, kept in found
+                for stats in [summarise(kept.items)]
+            ]
+        super().keep()
+
+    def finish(self, mode: str) -> None:
+        """Check the outputs; not where the session was closed, and the mode with it."""
+        if self._soak.reopen is None:
+            super().finish(mode)
+
+    def close(self) -> None:
+        super().close()
+        close_nvml(self._nvml)
+        self._nvml = None
+
+
+def _order(count: int, order: str, seed: int) -> Iterator[int]:
+    """The shapes in the order in which they are run, by their numbers."""
+    if order == CYCLE or not count:
+        return cycle(range(count))
+    chance = random.Random(seed)
+    return iter(lambda: chance.randrange(count), None)
+
+
+class SoakSchedule(Schedule[Series]):
+    """Blocks of one series: each is a 400th of the soak, but for the first ones, which show growth from the first inference on."""
+
+    def _sizes(self) -> dict[tuple[Series, str], int]:
+        return {(series, phase): 1 for series, phases in self._estimates.items() for phase in phases}
+
+    def add(self, block: Block[Series], samples: Sequence[int], spent_ns: int, waited_ns: int = 0) -> None:
+        super().add(block, samples, spent_ns, waited_ns)
+        least, most = (ns * block.n // max(spent_ns, 1) for ns in _BLOCK_NS)
+        wanted = self._rule.iterations or self._rule.duration_ns * block.n // max(spent_ns, 1)
+        if self._rule.iterations is None:
+            wanted = max(wanted, least * _BLOCKS)
+        n = max(1, min(wanted // _BLOCKS, most, _MORE * block.n, _MOST))
+        if not block.n / 2 <= n < block.n * 2:  # what a block itself takes in the worker is to stay the same
+            self._size = dict.fromkeys(self._size, n)
+
+
+class SoakBench(Bench):
+    """One soak."""
+
+    _kind_of_schedule = SoakSchedule
+
+    def _estimated(self) -> Sequence[Row]:
+        (side,) = self._sides
+        assert isinstance(side, SoakSide)
+        return [*super()._estimated(), *side.look()]

@@ -1,0 +1,125 @@
+"""`ortbench soak`, as its users have it, on the reference device that leaks what it is told to."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ortbench.measure.soaks.bench import Thinned
+from tests.conftest import MODELS, ONCE, ortbench
+
+TINY, SHAPED = MODELS / "tiny.onnx", MODELS / "multi_output.onnx"
+MANY = "batch=" + ",".join(map(str, range(1, 301)))
+
+
+def soaked(tmp_path: Path, model: Path, *more: object) -> tuple[str, dict[str, Any]]:
+    """What the command printed, and the result."""
+    ran = ortbench("soak", model, *more, "--out", tmp_path / "out")
+    assert ran.code == 0, ran.err
+    (file,) = (tmp_path / "out").glob("*/result.json")
+    return ran.out, json.loads(file.read_text())
+
+
+def device(library: Path, **knobs: float) -> tuple[object, ...]:
+    options = [word for knob, value in knobs.items() for word in ("--ep-option", f"{knob}={value}")]
+    return ("--ep-library", library, "--ep-option", "compute_us=100", *options)
+
+
+@pytest.mark.process
+def test_a_leak_of_an_inference_is_found(library: Path, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    out, result = soaked(tmp_path, TINY, *device(library, leak_bytes=1000), "--iterations", 4000, "--html", page)
+    assert "grows by" in out
+    (case,) = result["cases"]
+    assert (result["kind"], case["mode"], case["status"]) == ("soak", "cpu-tensors", "ok")
+    assert case["metrics"]["host_growth"]["value"] == pytest.approx(1e6, rel=0.1)
+    readings = result["soak"]["readings"]
+    assert [it["inferences"] for it in readings[:3]] == [1, 5, 15]
+    assert readings[-1]["inferences"] == 4000 == len(case["samples"]["latency"])
+    assert "Memory over inferences" in page.read_text()
+    folder = next((tmp_path / "out").iterdir())
+    assert [ortbench("gate", folder, "--max-growth", most).code for most in ("2MB", "100kB")] == [0, 3]
+
+
+@pytest.mark.process
+def test_a_leak_of_each_new_shape_ends(library: Path, tmp_path: Path) -> None:
+    leaks = device(library, leak_shape_bytes=20_000)
+    out, result = soaked(tmp_path, SHAPED, *leaks, "--dim", MANY, "--iterations", 6000, "--seed", 3)
+    assert "grew until" in out
+    assert "12 slowest of 300 shapes" in out
+    soak = result["soak"]
+    assert (soak["order"], soak["reopened"]) == ("random", None)
+    assert sum(it["n"] for it in soak["shapes"]) == 6000
+    assert len(soak["shapes"]) == 300
+
+
+@pytest.mark.process
+def test_a_leak_of_each_session_is_found_where_sessions_end(library: Path, tmp_path: Path) -> None:
+    leaks = device(library, leak_session_bytes=1_000_000)
+    out, result = soaked(tmp_path, TINY, *leaks, "--iterations", 100, "--reopen", 2)
+    assert "grows by" in out
+    assert result["cases"][0]["metrics"]["host_growth"]["value"] == pytest.approx(5e8, rel=0.1)
+    assert result["soak"]["reopened"] == 2
+
+
+@pytest.mark.process
+def test_handles_that_stay_open_are_found(library: Path, tmp_path: Path) -> None:
+    out, result = soaked(tmp_path, TINY, *device(library, leak_handles=0.05), "--iterations", 2000)
+    assert "Open handles (" in out
+    assert result["cases"][0]["metrics"]["handle_growth"]["value"] == pytest.approx(50, rel=0.1)
+
+
+@pytest.mark.process
+def test_shapes_come_in_turns_where_that_is_asked_for(tmp_path: Path) -> None:
+    cycled = ("--dim", "batch=1,2,4", "--shape-order", "cycle", "--iterations", 31)
+    _, result = soaked(tmp_path, SHAPED, "--ep", "cpu", *cycled)
+    assert [(it["name"], it["n"]) for it in result["soak"]["shapes"]] == [
+        ("batch=1", 11),
+        ("batch=2", 10),
+        ("batch=4", 10),
+    ]
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (
+            ("--mode", "cpu-tensors", "--mode", "device-tensors"),
+            "--mode: a soak has one mode, not cpu-tensors and device-tensors",
+        ),
+        (("--mode", "device-tensors", "--reopen", 5), "--reopen: is for mode cpu-tensors"),
+        (("--mode", "device-tensors", "--dim", "batch=1,2"), "--dim: is for mode cpu-tensors"),
+        (("--shape-order", "cycle"), "--shape-order: there is one shape; --dim NAME=16,64,512 makes several"),
+        (("--reopen", 0), "--reopen 0: at least one inference lies between"),
+        (
+            ("--dim", "batch=" + ",".join(map(str, range(1, 1026)))),
+            "takes at most 1024 shapes, and 1025 were asked for",
+        ),
+        (
+            ("--dim", "batch=1,100000000"),
+            "the inputs of all 2 shapes take 25.6 GB, more than 2.00 GB: give fewer or smaller shapes",
+        ),
+    ],
+)
+def test_what_cannot_be_soaked_is_refused(tmp_path: Path, more: tuple[object, ...], said: str) -> None:
+    ran = ortbench("soak", SHAPED, "--ep", "cpu", *ONCE[:2], *more, "--out", tmp_path / "out")
+    assert (ran.code, ran.out) == (2, "")
+    assert said in ran.err
+    assert not (tmp_path / "out").exists() or not [*(tmp_path / "out").iterdir()]
+
+
+@pytest.mark.parametrize("count", [1, 7, 8, 9, 17, 1000, 1023])
+def test_what_is_thinned_keeps_the_first_and_the_last(count: int) -> None:
+    thinned: Thinned[int] = Thinned(8)
+    for number in range(count):
+        thinned.add(number)
+    found = thinned.items
+    assert (found[0], found[-1], thinned.count) == (0, count - 1, count)
+    assert len(found) <= 9
+    steps = {b - a for a, b in pairwise(found[:-1])}
+    assert len(steps) <= 1
