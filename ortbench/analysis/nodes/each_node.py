@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from statistics import fmean
 
 from ortbench.analysis.nodes.islands import FROM_HOST, TO_HOST, Node
@@ -103,25 +103,27 @@ def made_of(timed: Sequence[Timed], wired: Sequence[Node | None], model: Sequenc
             taken.add(at)
             mine.append(at)
             inputs = [it for it in model[at].inputs if it in givers and it not in others]
-            if (
-                node.name.endswith(_BLOCKED) and model[at].op == node.op
-            ):  # before it there is at most a Pad that it took
+            # A convolution takes in what is behind it, and before it a Pad at most.
+            if node.name.endswith(_BLOCKED) and model[at].op == node.op:
                 inputs = [it for it in inputs if it != model[at].inputs[0] or model[givers[it]].op == _PAD]
             open_tensors += inputs
         found.append(mine)
-    unknown = [
-        it is None
-        for node, it in zip(timed, wired, strict=True)
-        if not is_put_in(node.op, node.name) and node.inside is None
-    ]
-    for at, left in enumerate(() if any(unknown) else model):  # only where all that is left behind is known
-        giver = givers.get(next(iter(left.inputs), ""))
-        if left.inside is None and at not in taken and giver in taken:
-            behind = next(it for it, mine in enumerate(found) if giver in mine)
-            if timed[behind].name.endswith(_BLOCKED):
-                taken.add(at)
-                found[behind].append(at)
+    both = zip(timed, wired, strict=True)
+    if all(edges is not None or node.inside is not None or is_put_in(node.op, node.name) for node, edges in both):
+        _take_in_what_is_behind(timed, model, givers, found)
     return [
         [node.name] if node.inside is not None else [model[at].name for at in sorted(mine)]
         for node, mine in zip(timed, found, strict=True)
     ]
+
+
+def _take_in_what_is_behind(
+    timed: Sequence[Timed], model: Sequence[Node], givers: Mapping[str, int], found: Sequence[list[int]]
+) -> None:
+    """Give what no node was made of to the node in a blocked layout that it is behind."""
+    taken_by = {at: number for number, mine in enumerate(found) for at in mine}
+    for at, left in enumerate(model):
+        number = taken_by.get(givers.get(next(iter(left.inputs), ""), -1))
+        if left.inside is None and at not in taken_by and number is not None and timed[number].name.endswith(_BLOCKED):
+            taken_by[at] = number
+            found[number].append(at)
