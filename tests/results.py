@@ -17,6 +17,7 @@ from ortbench.analysis.comparing.series import Key, Series, value_of
 from ortbench.analysis.derive import derive, put_copies
 from ortbench.analysis.findings.advice import findings
 from ortbench.analysis.findings.finding import Finding
+from ortbench.analysis.findings.growth_advice import put_growth
 from ortbench.analysis.host import put_host, put_spin_share
 from ortbench.analysis.items import put_throughput
 from ortbench.analysis.loads.levels import knees, load_cases, put_scaling
@@ -45,6 +46,8 @@ from ortbench.model.schema import (
     Nodes,
     NoiseReading,
     SloRate,
+    Soak,
+    SoakReading,
     Start,
     Switching,
     Sync,
@@ -451,6 +454,24 @@ def start_result(*parts_ms: float, second_ms: float = 1, launch_ms: float = 1, *
     made = result_of(case, **changed)
     made.kind, made.start = "start", started
     made.target["memory"] = {"kind": "host", "default": None, "host_accessible": None}
+    return made
+
+
+def soak_result(private: Sequence[int], device: Sequence[int | None] = (), each: int = 100) -> Result:
+    """A soak whose process held so much after every `each` inferences, with the CPU EP."""
+    case = Case("cpu-tensors", samples={LATENCY: [MS] * len(private)}, blocks={LATENCY: [[0, len(private), 0]]})
+    case.metrics[LATENCY] = summarise(case.samples[LATENCY])
+    readings: list[SoakReading] = [
+        {
+            "inferences": each * number, "at_ns": MS * number, "resident": 2 * held, "private": held, "device": on, "handles": 9,
+            "threads": 4, "median_ns": MS,
+        }
+        for number, (held, on) in enumerate(zip(private, device or [None] * len(private), strict=True), 1)
+    ]  # fmt: skip
+    made = result_of(case)
+    made.kind, made.soak = "soak", Soak(order=None, reopened=None, shapes=[], readings=readings)
+    made.target["memory"] = {"kind": "host", "default": None, "host_accessible": None}
+    put_growth(case, made.soak)
     return made
 
 

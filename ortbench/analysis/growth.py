@@ -56,8 +56,8 @@ def growth(readings: Readings, tolerance: float = TOLERANCE) -> Growth | None:
     points = _means(readings, _MOST)
     n, first = len(points), readings[0]
     count = readings[-1][0] - first[0]
-    enough = max(tolerance, _FALLS * _deepest_fall(points))
     start, fit = _after_transient(points)
+    enough = max(tolerance, _FALLS * _deepest_fall(points[round(n * start) :]))
     middle, tail = (_fit(points[n * at // 3 : n * (at + 1) // 3]) for at in (1, 2))
     end = median(y for _, y in points[-max(3, n // _BATCHES) :])
     grew, until = end - first[1], max((x for x, y in points if end - y > enough), default=first[0])

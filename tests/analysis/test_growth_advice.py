@@ -1,0 +1,92 @@
+"""What is said of soaks: their headline, their findings and gates, of made-up readings whose truth is known."""
+
+from __future__ import annotations
+
+import pytest
+
+from ortbench.analysis.findings.advice import headline
+from ortbench.core.errors import BadInput
+from ortbench.gate.checks import check_alone
+from ortbench.gate.limits import Limits
+from ortbench.model.schema import SoakedShape
+from tests.results import result_of, sentences, soak_result
+
+MB = 1_000_000
+LEAK = [100 * MB + 50_000 * number for number in range(100)]
+FLAT = [100 * MB] * 100
+ARENA = [min(100 * MB + 2 * MB * number, 140 * MB) for number in range(100)]
+LATE = [100 * MB + 9 * MB * (number > 90) for number in range(100)]
+
+
+@pytest.mark.parametrize(
+    ("private", "verdict"),
+    [
+        (LEAK, "grows by 500 kB ± 0 B per 1,000 inferences"),
+        (FLAT, "no growth, at most 53.0 kB per 1,000 inferences"),
+        (ARENA, "grew until 2,000 inferences, steady since"),
+        (LATE, "cannot tell yet, the growth came late"),
+        (LEAK[:17], "cannot tell yet, there are too few readings"),
+    ],
+)
+def test_the_verdict_is_said_with_what_there_was(private: list[int], verdict: str) -> None:
+    made = soak_result(private)
+    assert headline(made) == f"Host memory: {verdict}"
+    first, last = (
+        f"{held / MB:.0f} MB" if held % MB == 0 else f"{held / MB:.3g} MB" for held in (private[0], private[-1])
+    )
+    assert (
+        sentences(made)[0]
+        == f"Host memory ({first} at first, {last} after {100 * len(private):,} inferences): {verdict}."
+    )
+
+
+def test_what_to_do_is_said_where_shapes_make_an_arena_grow() -> None:
+    shapes = [SoakedShape(name="s=1", n=2, median_ns=1, p99_ns=1)]
+    made = soak_result(ARENA, [2 * held for held in ARENA])
+    made.command = ["ortbench", "soak", "m.onnx", "--dim", "s=1,2"]
+    assert not any(it.startswith("Next") for it in sentences(made))
+    assert made.soak is not None
+    made.soak["shapes"] = shapes
+    said = [it for it in sentences(made) if it.startswith("Next")]
+    assert said == [
+        "Next: ortbench soak m.onnx --dim s=1,2 --no-cpu-mem-arena",
+        "Next: ortbench soak m.onnx --dim s=1,2 --run-config memory.enable_memory_arena_shrinkage=gpu:0",
+    ]
+    made.target["cpu_mem_arena"] = False
+    assert [it for it in sentences(made) if it.startswith("Next")] == said[1:]
+
+
+def test_a_soak_that_cannot_tell_is_to_be_longer() -> None:
+    made = soak_result(LATE)
+    made.command = ["ortbench", "soak", "m.onnx", "--duration", "15"]
+    made.stopped = {"reason": "duration", "value": 15.0, "per": "mode"}
+    assert "Next: ortbench soak m.onnx --duration 60" in sentences(made)
+
+
+def test_the_resident_set_decides_where_private_memory_is_not_known() -> None:
+    made = soak_result(LEAK)
+    assert made.soak is not None
+    for it in made.soak["readings"]:
+        it["private"] = None
+    assert headline(made) == "Host memory: grows by 1.00 MB ± 0 B per 1,000 inferences"
+
+
+@pytest.mark.parametrize(
+    ("private", "most", "verdict"),
+    [
+        (LEAK, 400_000, "failed"),
+        (LEAK, 600_000, "passed"),
+        (FLAT, 60_000, "passed"),
+        (FLAT, 10_000, "cannot tell"),
+        (ARENA, 60_000, "passed"),
+        (LATE, 100 * MB, "cannot tell"),
+    ],
+)
+def test_a_gate_limits_growth(private: list[int], most: int, verdict: str) -> None:
+    (check,) = check_alone(soak_result(private), Limits(max_growth=most))
+    assert (check.verdict, check.metric) == (verdict, "host_growth")
+
+
+def test_a_gate_of_what_is_no_soak_refuses_the_limit() -> None:
+    with pytest.raises(BadInput, match="--max-growth is of a soak"):
+        check_alone(result_of(), Limits(max_growth=1))
