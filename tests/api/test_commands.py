@@ -110,7 +110,7 @@ def test_a_function_has_the_options_of_its_command(name: str) -> None:
 
 def test_the_surface() -> None:
     assert ortbench.__all__ == [
-        "run", "loop", "chain", "load", "sweep", "start", "gate", "compare", "bandwidth", "devices", "inspect",
+        "run", "loop", "chain", "load", "sweep", "start", "soak", "gate", "compare", "bandwidth", "devices", "inspect",
         "Bandwidth", "Comparison", "Result", "Verdict", "read", "Interrupted", "NotSaved", "Progress",
         "BadInput", "BenchmarkFailed", "NotComparable", "OrtbenchError", "__version__",
     ]  # fmt: skip
