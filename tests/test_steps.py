@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 from ortbench.core.errors import BadInput
 from ortbench.model.modes import USUAL_LOOP_MODES
