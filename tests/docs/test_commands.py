@@ -96,7 +96,8 @@ def quick(arguments: list[str]) -> list[str]:
     if arguments[0] in ("run", "loop", "sweep"):
         return [*arguments, *(() if "--iterations" in arguments else ("--iterations", "1")), "--warmup", "1"]
     if arguments[0] == "tune":
-        return [*arguments, "--max-time", "3s", "--duration", "0.1"]
+        at = arguments.index("--max-time") if "--max-time" in arguments else len(arguments)
+        return [*arguments[:at], "--max-time", "3s", *arguments[at + 2 :], "--duration", "0.1"]
     if arguments[0] == "start":
         return [*arguments, "--iterations", "1"]
     if arguments[0] == "profile":

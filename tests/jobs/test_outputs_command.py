@@ -163,7 +163,7 @@ def test_doubtful_outputs_are_measured_and_said_once(relu: Path, library: Path, 
     accepts = compared["doubt"]["mends"].removesuffix(" accepts the difference").split()
     again = lowered(relu, library, *accepts, out=tmp_path / "accepted")
     assert "(doubtful)" not in again.out
-    assert re.findall(RATIO, again.out, re.MULTILINE)[0].startswith("×")
+    assert float(re.findall(RATIO, again.out, re.MULTILINE)[0]) > 0
 
 
 def test_strict_outputs_refuse_them(relu: Path, library: Path, tmp_path: Path) -> None:
