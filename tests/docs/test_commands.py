@@ -88,6 +88,12 @@ def quick(arguments: list[str]) -> list[str]:
     if any(word.startswith("--baseline-") for word in arguments):
         arguments = [*arguments, *(() if "--max-regression" in arguments else ("--max-regression", ""))]
         arguments[arguments.index("--max-regression") + 1] = "900%"
+    if arguments[0] == "soak":
+        return [
+            *arguments[: arguments.index("--duration") if "--duration" in arguments else None],
+            "--iterations",
+            "20",
+        ]
     if "--duration" in arguments:
         at = arguments.index("--duration")
         return [*arguments[:at], "--duration", "0.3", *arguments[at + 2 :], "--warmup", "1"]
