@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 from ortbench.core.errors import BadInput
 from ortbench.model.modes import USUAL_LOOP_MODES
@@ -121,12 +122,13 @@ def test_modes_of_a_loop() -> None:
 def test_a_folder_whose_cache_is_shared_is_measured_so(tmp_path: Path) -> None:
     for shared in (False, True):
         folder = genai_folder(tmp_path / f"model-{shared}", "gpt", shared)
-        for given, modes, fixed in [
+        expected: list[tuple[dict[str, Any], tuple[str, ...], bool | None]] = [
             ({}, (*USUAL_LOOP_MODES, *["shared"] * shared), shared),
             ({"mode": ["cpu-tensors"]}, ("cpu-tensors",), False),
             ({"mode": ["shared"]}, ("shared",), True),
             ({"feedback": FED}, (*USUAL_LOOP_MODES, *["shared"] * shared), None),
-        ]:
+        ]
+        for given, modes, fixed in expected:
             plan = loop_of(str(folder), given)
             assert plan.model == str(folder / "model.onnx")
             assert plan.modes == modes

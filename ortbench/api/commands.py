@@ -124,7 +124,7 @@ def run(model: Model, *, progress: Tell | None = None, **options: Unpack[RunOpti
 
 @takes(LoopOptions)
 def loop(model: Model, *, progress: Tell | None = None, **options: Unpack[LoopOptions]) -> Result:
-    """Measure a decoder that generates, or a model in a loop: what the copies of its state cost.
+    """Measure a decoder or loop: tokens/s, copies of its state.
 
     Returns:
         what was measured, all modes with all samples; a mode that could not be measured says why, and raises nothing.
