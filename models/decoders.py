@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+import onnx
+from onnx import parser
 
-from models.parts import Array, Case, Loop, Seeded, build
+from models.parts import Array, Case, Loop, Seeded, build, weighted
 
 VOCAB, HIDDEN, QUERY_HEADS, KEY_HEADS, HEAD, WIDE = 128, 32, 4, 2, 16, 64
 SLOTS = 64  # of the cache of fixed length
@@ -160,6 +162,47 @@ def decoder_shared() -> Case:
     inputs = {"input_ids": seeded.ids(VOCAB, 1, 1), "position_ids": np.array([[position]], np.int64), **cache}
     steps = [{"input_ids": _token(), "position_ids": np.array([[step]], np.int64)} for step in range(STEPS)]
     return Case(model, inputs, {"loop": Loop(FEEDBACK, _cache(1, SLOTS), steps)})
+
+
+# The attention of Llama as onnxruntime-genai exports it: rotary positions, and a cache that is written in place where past and
+# present are one buffer.
+GROUPED = """
+    one = Constant <value = int64 {1}> ()
+    along = Constant <value = int64[1] {1}> ()
+    x = Gather (words, input_ids)
+    normal0 = LayerNormalization <axis = -1> (x, gain0, bias0)
+    query = MatMul (normal0, wq)
+    key = MatMul (normal0, wk)
+    value = MatMul (normal0, wv)
+    counted = ReduceSum <keepdims = 0> (attention_mask, along)
+    behind = Sub (counted, one)
+    seqlens = Cast <to = 6> (behind)
+    sizes = Shape (attention_mask)
+    total0 = Gather (sizes, one)
+    total = Cast <to = 6> (total0)
+    joined, present_key, present_value = com.microsoft.GroupQueryAttention <
+        num_heads = 4, kv_num_heads = 2, do_rotary = 1
+    > (query, key, value, past_key, past_value, seqlens, total, cosines, sines)"""
+
+
+def llama_like() -> onnx.ModelProto:
+    """A decoder with GroupQueryAttention, which takes a cache that grows as well as one of a fixed length."""
+    angles = np.outer(np.arange(POSITIONS), 10000.0 ** -(np.arange(HEAD // 2) / (HEAD // 2)))
+    tables = {"cosines": np.cos(angles).astype(np.float32), "sines": np.sin(angles).astype(np.float32)}
+    unused = ("positions", "rates", "phases")
+    weights = {name: array for name, array in _weights(POSITIONS).items() if name not in unused}
+    model = parser.parse_model(
+        f"""<ir_version: 8, opset_import: ["" : 17, "com.microsoft" : 1], producer_name: "ortbench">
+        llama_like (
+            int64[batch,sequence] input_ids, int64[batch,total_length] attention_mask,
+            float[batch,2,past_length,16] past_key, float[batch,2,past_length,16] past_value
+        ) => (
+            float[batch,sequence,128] logits, float[batch,2,total_length,16] present_key,
+            float[batch,2,total_length,16] present_value
+        ) {{{GROUPED}{ATTEND[ATTEND.index("    attended") :]}
+        }}"""
+    )
+    return weighted(model, {**weights, **tables}, NAMES)
 
 
 def _weights(positions: int) -> dict[str, Array]:

@@ -51,9 +51,13 @@ def build(text: str, weights: Arrays | None = None, names: Mapping[str, str] | N
         weights: by name, as the text has it.
         names: name in the text → name in the model, for names with dots, which the text form does not have.
     """
-    model = parser.parse_model(HEADER + text)
-    model.graph.initializer.extend(numpy_helper.from_array(value, name) for name, value in (weights or {}).items())
-    _rename(model.graph, names or {})
+    return weighted(parser.parse_model(HEADER + text), weights or {}, names or {})
+
+
+def weighted(model: onnx.ModelProto, weights: Arrays, names: Mapping[str, str]) -> onnx.ModelProto:
+    """A parsed graph with its weights and the names of `build`."""
+    model.graph.initializer.extend(numpy_helper.from_array(value, name) for name, value in weights.items())
+    _rename(model.graph, names)
     onnx.checker.check_model(model, full_check=True)
     return model
 

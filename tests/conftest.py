@@ -243,6 +243,17 @@ def files(tmp_path: Path) -> Callable[[str, Result], Path]:
     return write
 
 
+@pytest.fixture
+def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pages whose pictures are left blank, for tests of their words and tables: drawing takes most of a page's time."""
+    for module in ("page", "parts"):  # by name: loading them loads Matplotlib
+        monkeypatch.setattr(f"ortbench.report.page.{module}.draw", _blank)
+
+
+def _blank(*_: object) -> str:
+    return "<svg></svg>"
+
+
 @pytest.fixture(scope="session")
 def software_gpu() -> tuple[str, ...]:
     """The prefix that gives a command a software GPU for the WebGPU EP."""

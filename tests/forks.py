@@ -123,10 +123,24 @@ def _load() -> None:
         if not module.name.endswith(("__main__", "bootstrap", "pytest_plugin")) and "cluster" not in module.name:
             importlib.import_module(module.name)
     import onnxruntime
+    from rich.cells import cell_len
 
     onnxruntime.disable_telemetry_events()  # of which a thread takes care that does not outlive a fork
-    for name in ("onnx", "pandas", "scipy.special", "matplotlib.figure", "jinja2", "rich.progress", "psutil"):
+    later = (
+        "onnx",
+        "pandas",
+        "scipy.special",
+        "matplotlib.style",
+        "jinja2",
+        "rich.progress",
+        "psutil",
+        "typer._click.decorators",
+    )
+    for name in later:
         importlib.import_module(name)
+    with contextlib.suppress(ImportError):  # not on every system
+        importlib.import_module("nvtx")
+    cell_len("…")  # Rich loads its table of widths
     gc.collect()
     gc.freeze()
 

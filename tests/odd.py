@@ -17,6 +17,7 @@ from ortbench.model.modes import MODES
 from ortbench.model.result import FAILED, UNSUPPORTED, Case, Result
 from ortbench.plan.compare_options import Compared
 from ortbench.report.history import told
+from ortbench.report.page import parts
 from ortbench.report.page.page import build_history, build_page
 from tests.results import (
     CROSSING,
@@ -28,6 +29,7 @@ from tests.results import (
     copying,
     decoding,
     failed_level,
+    generating,
     known_to,
     link,
     load_result,
@@ -238,6 +240,7 @@ ODD: dict[str, Callable[[], Result]] = {
     "evil": evil,
     "loop": lambda: decoding(first=True),
     "long-loop": long_loop,
+    "generation": lambda: generating(batch=2),
     "loop-of-one-step": lambda: loop_result(loop_case("cpu-tensors", [MS])),
     "chain": lambda: chain(STAYING, CROSSING),
     "chain-of-one-stage": lambda: chain(stages=(stage("text"),), resident_ms=(0, 0)),
@@ -258,9 +261,14 @@ ODD: dict[str, Callable[[], Result]] = {
 }
 
 
-@cache
 def page_of(name: str) -> str:
     """The page of one of them, or of all that are shown together in `SEVERAL`, `LOOPS` and `HISTORY`."""
+    return _page_of(name, vars(parts)["draw"])
+
+
+@cache
+def _page_of(name: str, draw: object) -> str:
+    """The same, once for each way to draw: a test may leave pictures blank."""
     if name == HISTORY:
         steps = [1.3 if 9 <= at < 20 else 1.2 if 40 <= at < 44 else 1.0 for at in range(60)]
         many = nights([a * b for a, b in zip(steps, noise(60), strict=True)], noise(60, 0.3))

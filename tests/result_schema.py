@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -79,9 +80,15 @@ def problems(file: Path, wanted: dict[str, Any]) -> list[str]:
 
 
 def _errors(data: Any, wanted: dict[str, Any]) -> Iterator[Any]:
+    yield from _validator(json.dumps(wanted)).iter_errors(data)
+
+
+@cache
+def _validator(wanted: str) -> Any:
+    """Checks data by a schema, which was checked itself."""
     checker = jsonschema.Draft202012Validator
-    checker.check_schema(wanted)
-    yield from checker(wanted).iter_errors(data)
+    checker.check_schema(json.loads(wanted))
+    return checker(json.loads(wanted))
 
 
 if __name__ == "__main__":

@@ -33,6 +33,7 @@ from ortbench.model.schema import (
     ChainLink,
     ChainStage,
     Direction,
+    Generation,
     Island,
     LoadBlock,
     LoadSetup,
@@ -512,6 +513,26 @@ def decoding(first: bool = False) -> Result:
     for it in made.cases[:2]:
         summarise_steps(it, 8, first)
     return made
+
+
+def generating(batch: int = 1, on_host: bool = False) -> Result:
+    """A prompt of 100 tokens in 50 ms and 8 tokens: each 5 ms with `cpu-tensors`, 2 ms where the cache stays on the device."""
+    made = Generation(
+        prompt=100, tokens=8, batch=batch, forced=0, from_file=False, fixed_cache=True, said_by="genai_config.json"
+    )
+    cases = [
+        loop_case("cpu-tensors", [50 * MS, *[5 * MS] * 7], (1.0, 1.0, 1.0), 108_000, 109_000),
+        loop_case("shared", [50 * MS, *[2 * MS] * 7], (1.328, 1.3, 1.35), 0, [1_000, *[500] * 7]),
+    ]
+    result = loop_result(
+        *cases, loop=loop_of(8, feedback=[["present", "past"]], first={"prompt": 100}, generation=made)
+    )
+    for case in result.cases:
+        summarise_steps(case, 8, True, made)
+        case.put("next_token", 3_000)
+    if on_host:
+        result.target["memory"] = {"kind": "host", "default": None, "host_accessible": None}
+    return result
 
 
 # What CUPTI measured

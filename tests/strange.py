@@ -31,7 +31,7 @@ from ortbench.model.result import FAILED, OK, Result
 from ortbench.model.result_file import load
 from tests import forks, virtual
 from tests.conftest import Ran, device_library, ortbench
-from tests.refdevice import Config, Trace
+from tests.refdevice import Config, Trace, counters
 
 
 @dataclass(frozen=True)
@@ -199,12 +199,14 @@ def hanging() -> None:
     from ortbench.measure import process
 
     trace, ahead, last = Path(sys.argv.pop()), 0.0, time.monotonic()
+    hung: list[int] = []
 
     def monotonic() -> float:
         nonlocal ahead, last
         now = time.monotonic()
         if trace.exists() and trace.stat().st_size > 0:
-            hung = Trace.read(trace).of("failure")["pid"]
+            if counters(trace)["failure"].count != len(hung):
+                hung[:] = Trace.read(trace).of("failure")["pid"]
             ahead += (now - last) * 1e5 * any(Path(f"/proc/{pid}").exists() for pid in hung)
         last = now
         return now + ahead

@@ -8,6 +8,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+import pytest
+
 import ortbench
 from ortbench.analysis import packages
 from ortbench.analysis.comparing.compare import CANNOT_TELL, FASTER, LESS, MORE, SAME, SLOWER
@@ -31,6 +33,8 @@ from tests.odd import ODD, usual
 from tests.report.test_page import Page
 from tests.results import measured, result_of, steady
 from tests.sources import nodes
+
+pytestmark = pytest.mark.usefixtures("undrawn")
 
 ENTRIES = {(entry.group, entry.word): entry for entry in entries()}
 CODE = re.compile(r"[a-z]+(-[a-z0-9]+)+")

@@ -56,8 +56,8 @@ def test_two_humps_are_said_in_one_sentence() -> None:
     (said,) = hump_findings(result)
     assert (
         said.text
-        == "Latency has two humps, and a median is of one of them: cpu-tensors 3.06 ms in 67% of samples and 11.0 ms in 33% of samples."
+        == "Latency is bimodal, so its median describes only one of two peaks: cpu-tensors 3.06 ms in 67% of samples and 11.0 ms in 33% of samples."
     )
-    assert said.next == "see on the page (--html) when each was"
+    assert said.next == "see the page (--html), which plots latency over time"
     assert said in findings(result)
     assert hump_findings(result_of(measured("cpu-tensors", latency=plain))) == []

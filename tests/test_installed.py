@@ -34,7 +34,7 @@ LINES = {
     "as tests do": command("--version"),
     "as users do": [str(Path(sysconfig.get_path("scripts"), "ortbench")), "--version"],
     "code": [sys.executable, "-c", "import ortbench"],
-    "a module of the tests": [sys.executable, "-m", "tests.gpu.accept", "--steps"],
+    "a module of the tests": [sys.executable, "-m", "tests.gpu.accept", "--plan"],
 }
 
 

@@ -42,6 +42,8 @@ from tests.conftest import MODELS
 from tests.results import copying, measured, result_of, sentences, steady
 from tests.sources import nodes
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 MS = 1_000_000
 TINY = str(MODELS / "tiny.onnx")
 

@@ -79,7 +79,7 @@ class ScriptedWorker(Client):
             "inputs": [tensor],
             "outputs": [tensor],
             "guessed_dims": ["n"],
-            "expected": False,
+            "expected": None,
             "session_ns": 1_000,
             "engine_cache": None,
             "first_inference_ns": 2_000,

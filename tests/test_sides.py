@@ -83,6 +83,8 @@ def test_only_a_run_takes_lists() -> None:
         "input-memory",
         "stream",
         "depth",
+        "prompt-length",
+        "generate",
         "shape",
         "dim",
         "sequence-tensors",

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
 
 from ortbench.core.errors import BadInput
+from ortbench.model.modes import USUAL_LOOP_MODES
 from ortbench.model.tensor_patterns import matched, nearest
-from ortbench.plan.loop_plan import Steps, steps_from, steps_of
+from ortbench.plan.loop_plan import Decoder, Steps, steps_from, steps_of
 from ortbench.plan.parsing import parse_pairings
 from ortbench.plan.plan import Plan, check
-from ortbench.plan.plan_builder import asked_modes, plan_of
+from ortbench.plan.plan_builder import asked_modes, loop_of, plan_of
 from ortbench.plan.target import Inputs, Target
 from tests.conftest import MODELS
+from tests.decoders import genai_folder
 from tests.expect import refusal
 from tests.typed import typed
 
@@ -84,15 +88,23 @@ def test_the_options_of_a_loop() -> None:
     assert steps_of({"feedback": FED}) == Steps(FED) == steps_from(json.loads(json.dumps(asdict(Steps(FED)))))
     assert Steps().count == 16
     assert steps_of({}) is None
-    for flag in ["steps", "first-dim", "fill", "keep", "resident"]:
+    for flag in ["steps", "first-dim", "fill", "keep", "resident", "prompt-length", "generate", "tokens"]:
         assert (
             refusal(BadInput, steps_of, {flag: 3})
             == f"--{flag} is for a loop: say what is fed back with --feedback OUT=IN"
         )
-    assert (
-        refusal(BadInput, steps_of, {}, needed=True)
-        == "--feedback OUT=IN says which output is an input of the next step; 'ortbench inspect MODEL' suggests some"
-    )
+    generation = {"prompt-length": "8", "generate": "4", "tokens": "t.npy"}
+    told = Decoder("genai_config.json", FED, {"ids": "x"}, 64, True, 2, 16)
+    made = Steps(count=4, prompt_length=8, generate=4, tokens="t.npy", decoder=told)
+    assert steps_of(typed(generation, "loop"), told) == made == steps_from(json.loads(json.dumps(asdict(made))))
+    assert steps_of({}, told) == Steps(count=64, decoder=told)
+    assert steps_of({"feedback": FED}, told) == Steps(FED)
+    assert steps_of({"feedback": FED, "generate": 9}, told) == Steps(FED, 9, generate=9, decoder=told)
+    for flag in ["steps", "first-dim"]:
+        assert (
+            refusal(BadInput, steps_of, {flag: 3}, told)
+            == f"--{flag}: --generate and --prompt-length say it of a model that generates"
+        )
 
 
 def test_modes_of_a_loop() -> None:
@@ -105,6 +117,24 @@ def test_modes_of_a_loop() -> None:
     assert plan.worker_request()["steps"] == asdict(Steps(FED, 3))
     assert "steps" not in plan_of(TINY, {}).worker_request()
     check(plan)
+
+
+def test_a_folder_whose_cache_is_shared_is_measured_so(tmp_path: Path) -> None:
+    for shared in (False, True):
+        folder = genai_folder(tmp_path / f"model-{shared}", "gpt", shared)
+        asked: list[tuple[dict[str, Any], tuple[str, ...], bool | None]] = [
+            ({}, (*USUAL_LOOP_MODES, *["shared"] * shared), shared),
+            ({"mode": ["cpu-tensors"]}, ("cpu-tensors",), False),
+            ({"mode": ["shared"]}, ("shared",), True),
+            ({"feedback": FED}, (*USUAL_LOOP_MODES, *["shared"] * shared), None),
+        ]
+        for given, modes, fixed in asked:
+            plan = loop_of(str(folder), given)
+            assert plan.model == str(folder / "model.onnx")
+            assert plan.modes == modes
+            assert plan.steps is not None
+            assert (plan.steps.decoder and plan.steps.decoder.shared) == fixed
+            check(plan)
 
 
 LOOP = Plan(TINY, steps=Steps(FED), modes=("cpu-tensors",))

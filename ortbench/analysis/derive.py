@@ -58,7 +58,7 @@ def derive(result: Result) -> None:
 
 
 _PARTS: dict[str, Callable[[Case, Any], None]] = {
-    LOOP: lambda case, loop: summarise_steps(case, loop["steps"], bool(loop["first"])),
+    LOOP: lambda case, loop: summarise_steps(case, loop["steps"], bool(loop["first"]), loop.get("generation")),
     CHAIN: summarise_stages,
     START: lambda case, _: summarise_starts(case),
     SOAK: put_growth,

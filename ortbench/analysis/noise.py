@@ -27,6 +27,7 @@ WAITED, WAITED_NS = 0.02, 100_000
 _OTHERS = 0.08  # of the cores, that others use on a busy machine; what the system itself does is some 1 %
 _SOME = 0.02  # below which others cannot be why blocks waited
 _BLOCKS, _FEWEST = 0.1, 2  # of all blocks, and of blocks, that wait on a busy machine
+_WAITS = 0.08  # of the time of all blocks, that they wait on a busy machine; a load waits some 5 % for itself
 _STOLEN, _STOPPED = 0.05, 0.02  # of the cores' time, that the hypervisor takes, and that a limit takes
 _DOUBT = 0.025  # that a claim by quiet rounds is chance
 _SLOWED = 1.25  # what others take besides the CPU: caches, memory bandwidth, clocks
@@ -45,6 +46,7 @@ class Summary(NamedTuple):
     stopped: float  # of whose time a limit of the control group stopped the worker
     blocks: int  # of which it is known
     waited: int  # of them that waited for a CPU
+    waits: float  # the part of the time of all of them that these waited
     gpu_processes: int  # others on the GPU, at most
 
 
@@ -54,14 +56,16 @@ def summary(noise: MachineNoise) -> Summary:
     used = sum(it["others"] * it["took_ns"] for it in readings)
     stolen = sum(it.get("stolen", 0.0) * it["took_ns"] for it in readings)
     stopped = sum(it.get("throttled_ns", 0) for it in readings)
-    waited = waiting(noise)
+    waited = list(filter(waiting(noise), noise["blocks"]))
+    time = sum(it[2] for it in noise["blocks"])
     return Summary(
         _mine(noise),
         _taken(used / took, noise) if took else None,
         stolen / took / cores if took else 0.0,
         stopped / took / cores if took else 0.0,
         len(noise["blocks"]),
-        sum(map(waited, noise["blocks"])),
+        len(waited),
+        sum(min(it[2], it[3]) for it in waited) / time if time else 0.0,
         max((it.get("gpu_processes", 0) for it in readings), default=0),
     )
 
@@ -106,7 +110,8 @@ def reasons(noise: MachineNoise) -> list[str]:
     if found.stopped >= _STOPPED:
         said.append(f"a CPU limit stopped this process for {share(found.stopped)} of the time")
     explained = found.others is None or others + found.stolen >= _SOME
-    if found.waited >= max(_FEWEST, _BLOCKS * found.blocks) and explained:
+    matter = found.waits >= _WAITS or bool(said)
+    if found.waited >= max(_FEWEST, _BLOCKS * found.blocks) and matter and explained:
         said.append(f"this process waited for a CPU in {share(found.waited / found.blocks)} of blocks")
     if computing := found.gpu_processes:
         said.append(f"{computing} other process{'' if computing == 1 else 'es'} computed on the GPU")
@@ -190,7 +195,10 @@ def quiet_cases(result: Result) -> list[Quiet]:
 
 
 def leaves(result: Result, base: Case, case: Case, speedup: Value | None) -> bool:
-    """Whether noise leaves the claim that a speedup's interval makes: that a case is faster than another, or slower."""
+    """Whether noise leaves the claim that a speedup's interval makes: that a case is faster than another, or slower; without an
+    interval none on a busy machine."""
+    if speedup is not None and speedup.ci95 is None:
+        return result.noise is None or not reasons(result.noise)
     low, high = (1.0, 1.0) if speedup is None or speedup.ci95 is None else speedup.ci95
     if low > 1:
         return allows(result, case, base, low)

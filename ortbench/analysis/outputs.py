@@ -32,6 +32,18 @@ def put(result: Result, found: OutputsCompared) -> None:
     result.outputs = [*(result.outputs or ()), found]
 
 
+def joined_outputs(several: Sequence[tuple[str, Result]]) -> list[OutputsCompared] | None:
+    """What results of parts were compared with as comparisons of the whole: of each part its outputs, with its name."""
+    found: dict[str, OutputsCompared] = {}
+    for name, result in several:
+        for it in result.outputs or ():
+            mine: list[OutputDistance] = [{**one, "name": f"{one['name']} at {name}"} for one in it["distances"]]
+            whole = found.setdefault(it["against"], {**it, "distances": []})
+            whole["differs"], whole["doubt"] = whole["differs"] or it["differs"], whole["doubt"] or it["doubt"]
+            whole["distances"] += mine
+    return [*found.values()] or None
+
+
 def doubt(result: Result) -> Doubt | None:
     """What makes the figures of a result doubtful; None where nothing does."""
     return next((it["doubt"] for it in result.outputs or () if it["doubt"] is not None), None)

@@ -24,13 +24,13 @@ from ortbench.model.modes import (
     stage_phase,
 )
 from ortbench.model.result import Case, Result
-from ortbench.model.schema import Chain, ChainLink
+from ortbench.model.schema import Chain, ChainLink, Generation
 
 COPIED_BY_STEPS: Final = ("state_h2d", "state_d2h", "step_h2d", "step_d2h")
 _TELLING = 0.02  # so much of a step's time must the loop's growth make up to be told
 
 
-def summarise_steps(case: Case, count: int, first: bool = False) -> None:
+def summarise_steps(case: Case, count: int, first: bool = False, generation: Generation | None = None) -> None:
     """Put the figures of a loop's case into it that follow from the times of its steps; its latency is there."""
     latency, samples = case.stats(LATENCY), case.samples.get(STEP)
     if latency is not None:
@@ -43,11 +43,27 @@ def summarise_steps(case: Case, count: int, first: bool = False) -> None:
         case.steps_ns = [round(median(samples[number::count])) for number in range(count)]
         case.put("last_step", case.steps_ns[-1])
         case.put("step_growth", slope_ns(case.steps_ns, first), derived=True)
+        if generation is not None:
+            _summarise_tokens(case, generation, samples)
     for key in COPIED_BY_STEPS:
         copied = case.step_copies(key)
         if copied is not None:
             of, way = key.split("_")
             case.metrics[f"{of}_bytes_{way}"] = summarise(copied if isinstance(copied, list) else [copied] * count)
+
+
+def _summarise_tokens(case: Case, generation: Generation, samples: Sequence[float]) -> None:
+    count, batch = generation["tokens"], generation["batch"]
+    sizes = [size // count for _, size, _ in case.blocks[STEP]]
+    first = case.metrics["time_to_first_token"] = summarise(samples[::count], sizes)
+    later = [ns for number, ns in enumerate(samples) if number % count]
+    case.metrics["inter_token_latency"] = summarise(later, [size * (count - 1) for size in sizes])
+    decoding = median(sum(samples[at + 1 : at + count]) for at in range(0, len(samples), count))
+    if first.median and decoding:
+        per_sequence = (count - 1) * 1e9 / decoding
+        case.put("prefill_tokens_per_s", round(batch * generation["prompt"] * 1e9 / first.median, 3), derived=True)
+        case.put("decode_tokens_per_s", round(batch * per_sequence, 3), derived=True)
+        case.put("sequence_tokens_per_s", round(per_sequence, 3) if batch > 1 else None, derived=True)
 
 
 def slope_ns(steps_ns: Sequence[int], first: bool) -> float | None:

@@ -11,6 +11,7 @@ from typing import Any, Protocol, TypedDict
 from ortbench.analysis.comparing.pairs import ratio_of_medians
 from ortbench.analysis.items import dim_sizes
 from ortbench.analysis.noise import allows, joined
+from ortbench.analysis.outputs import joined_outputs
 from ortbench.core.resampling import Blocks, Rounds
 from ortbench.model.modes import ALL_MODES, CPU, ITEM_THROUGHPUT, LATENCY, is_rate
 from ortbench.model.result import FAILED, RUN, SWEEP, Case, Point, Result
@@ -251,6 +252,9 @@ def merge(
         "inputs": _common([it.inputs for it in made.shapes if it.inputs]),
         "outputs": _common([it.outputs for it in made.shapes if it.outputs]),
     }
+    made.outputs = joined_outputs(
+        [(shape.name, result) for shape, result in zip(shapes, results, strict=True) if result is not None]
+    )
     made.noise = joined(result.noise for result in results if result is not None)
     made.sweep = {"slo": None if slo is None else {slo.statistic: slo.limit_ns}}
     _collect_warnings(made, shapes, results)

@@ -42,11 +42,10 @@ from ortbench.plan.bandwidth_plan import CopyPlan
 from ortbench.plan.bandwidth_plan import check as check_copies
 from ortbench.plan.compare_options import compared_of
 from ortbench.plan.load_plan import load_of, plan_under_load
-from ortbench.plan.loop_plan import steps_of
 from ortbench.plan.options import RawOptions, check_values, make
 from ortbench.plan.output_options import OutputOptions
 from ortbench.plan.plan import Plan, check, check_amount
-from ortbench.plan.plan_builder import inspection_of, plan_of, soak_of, start_of, target_of
+from ortbench.plan.plan_builder import inspection_of, loop_of, plan_of, soak_of, start_of, target_of
 from ortbench.plan.sweep_plan import Swept, check_shapes, shapes_of
 
 Measured = TypeVar("Measured", Result, Bandwidth)
@@ -125,7 +124,7 @@ def run(model: Model, *, progress: Tell | None = None, **options: Unpack[RunOpti
 
 @takes(LoopOptions)
 def loop(model: Model, *, progress: Tell | None = None, **options: Unpack[LoopOptions]) -> Result:
-    """Measure a model in a loop: what the copies of its state cost.
+    """Measure a decoder that generates, or a model in a loop.
 
     Returns:
         what was measured, all modes with all samples; a mode that could not be measured says why, and raises nothing.
@@ -160,9 +159,8 @@ def soak(model: Model, *, progress: Tell | None = None, **options: Unpack[SoakOp
 def _run(command: str, model: Model, options: Mapping[str, Any], tell: Tell | None) -> Result:
     with _reading(command, options, model=model) as call:
         check_amount(call.given)
-        if command == "loop":
-            steps_of(call.given, needed=True)
-        return _measured(plan_of(call.model, call.given, call.typed), call, tell)
+        made = loop_of if command == "loop" else plan_of
+        return _measured(made(call.model, call.given, call.typed), call, tell)
 
 
 @takes(ChainOptions)
@@ -351,7 +349,7 @@ def compare(results: Sequence[Result | StoredResult | Place] | Place, **options:
         names = called(loaded, places)
         why = explained(loaded, only) if call.given.get("why") else None
         report, records = held(loaded, names, only, "force" in call.given, why)
-        return Comparison(loaded, names, records, report)
+        return Comparison(loaded, names, records, report, why)
 
 
 @takes(BandwidthOptions)

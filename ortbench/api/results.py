@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
+    from ortbench.analysis.why.explain import Why
+
     Samples = Mapping[str, NDArray[np.int64]]
 
 
@@ -225,12 +227,14 @@ class Comparison:
         records: one for each mode, phase and result: ``mode``, ``phase``, ``result``, ``median_ns``, and ``vs_first`` and
             ``vs_previous`` with ``ratio`` (of times, above 1 is slower), its interval ``low`` to ``high`` and the ``verdict``
             "faster", "slower", "same" or "cannot tell"; None for the first result.
+        why: which changes between nodes make the difference, where that was asked for.
     """
 
     results: Sequence[Result]
     names: Sequence[str]
     records: Sequence[Mapping[str, Any]]
     _report: Report = field(compare=False)
+    why: Why | None = None
 
     def frame(self) -> pandas.DataFrame:
         """The records, a row for each; what is inside ``vs_first`` is in columns such as ``vs_first_ratio``."""

@@ -84,6 +84,12 @@ class _Loop(TypedDict, total=False):
     resident: Texts | None
 
 
+class _Generation(TypedDict, total=False):
+    prompt_length: int | None
+    generate: int | None
+    tokens: Place | None
+
+
 class _Load(TypedDict, total=False):
     concurrency: int | str | Sequence[int] | None
     rate: float | str | Sequence[float] | None
@@ -166,7 +172,7 @@ class RunOptions(_Runs, _SingleInferences, _Inputs, _Strict, _Lengths, _Precise,
     bandwidth: Place | None
 
 
-class LoopOptions(_Runs, _Loop, _Inputs, _Strict, _Precise, _Spin):
+class LoopOptions(_Runs, _Loop, _Generation, _Inputs, _Strict, _Precise, _Spin):
     """Of `ortbench.loop`."""
 
 
@@ -201,7 +207,7 @@ class LoadOptions(_Runs, _Inputs, _Strict, _Lengths, _Results, _Load, _Slo):
     """Of `ortbench.load`."""
 
 
-class SweepOptions(_Runs, _SingleInferences, _Precise, _Spin, _Slo, total=False):
+class SweepOptions(_Runs, _SingleInferences, _Strict, _Precise, _Spin, _Slo, total=False):
     """Of `ortbench.sweep`: several sizes are shapes of their own."""
 
     shape: Mapping[str, str | Sequence[int] | Sequence[Sequence[int] | str]] | None

@@ -17,7 +17,7 @@ GROUPS = {
     "Measure": {
         "run": ("measure", "Measure a model in its I/O modes: what the copies cost."),
         "load": ("axes", "Measure a model under load: clients, or requests at a rate."),
-        "loop": ("measure", "Measure a model in a loop: what the copies of its state cost."),
+        "loop": ("measure", "Measure a decoder that generates, or a model in a loop."),
         "chain": ("measure", "Measure models one after the other: what their links cost."),
         "sweep": ("axes", "Measure a model over shapes in one session: which is best."),
         "start": ("measure", "Measure fresh processes from nothing to their first inference."),

@@ -15,11 +15,10 @@ from ortbench.cli.options import Model, command_line, refuse_json, takes
 from ortbench.core.errors import BadInput
 from ortbench.model.modes import CPU, DEVICE, HOST_ACCESSIBLE, MODES
 from ortbench.plan.configurations import side_plans
-from ortbench.plan.loop_plan import steps_of
 from ortbench.plan.options import MEASURED, WRITTEN, RawOptions, make
 from ortbench.plan.output_options import OutputOptions
 from ortbench.plan.plan import CODE_DURATION_S, PLAN, Plan, check, check_amount
-from ortbench.plan.plan_builder import plan_of, soak_of, start_of
+from ortbench.plan.plan_builder import loop_of, plan_of, soak_of, start_of
 from ortbench.plan.target import POLICIES
 from ortbench.plan.tune_plan import TuneOptions
 
@@ -35,10 +34,14 @@ def run(given: RawOptions, model: Model) -> None:
 
 
 @takes(*PLAN, OutputOptions)
-def loop(given: RawOptions, model: Model) -> None:
-    """Outputs are inputs of the next step, as --feedback says: a decoder's KV cache, a recurrent state."""
-    steps_of(given, needed=True)
-    _measure(model, given, "loop")
+def loop(
+    given: RawOptions,
+    model: Annotated[
+        str, typer.Argument(metavar="MODEL", help="The model, or a folder with genai_config.json or an Optimum export.")
+    ],
+) -> None:
+    """A decoder generates tokens; with --feedback, outputs are inputs of the next step, as a recurrent state is."""
+    _measure(model, given, "loop", loop_of)
 
 
 @takes(*PLAN, OutputOptions)

@@ -149,6 +149,10 @@ def _instead(command: str, name: str) -> str | None:
     now = renames.option_now(name.removeprefix("--"), {it.flag: it for it in declared_for(command).values()})
     if now is not None:
         return f"{name} is now {now}"
+    if command == "chain":
+        from ortbench.suite.chain_file import refusal
+
+        return refusal(name)
     found = next((it for it in options_of(*PLAN) if it.name == name and command in it.instead), None)
     return None if found is None else f"{name}: {found.instead[command]}"
 

@@ -12,6 +12,7 @@ from ortbench.analysis.growth import UNCLEAR as CANNOT_TELL
 from ortbench.analysis.loads.levels import (
     FEWEST_BLOCKS,
     P50,
+    are_enough,
     by_name,
     interval,
     is_full,
@@ -210,7 +211,7 @@ def _speedup(one: Case, base: Case, least: float) -> Check:
     low, high = found.ci95 or (None, None)
     verdict, where = verdict_on(low, high, least, at_most=False), between(low, high, few_blocks())
     point = tuple(one.point.items())
-    text = f"{named(one.mode, point)} has as much throughput as cpu-tensors: ×{units.ratio(found.ratio, 3)} ({where}), must be at least ×{least:.4g}"
+    text = f"throughput of {named(one.mode, point)} to that of cpu-tensors: ratio {units.ratio(found.ratio, 3)} ({where}), must be at least {least:.4g}"
     name = named(f"{one.mode} speedup", point)
     return Check(name, verdict, text, found.ratio, low, high, least, metric="speedup", mode=one.mode, point=one.point)
 
@@ -262,6 +263,8 @@ def _keeps(case: Case, stat: str, most: int) -> Check:
         verdict, said = FAILED, f"{FULL}, so the queue grows as long as they come"
     elif stat == "max":
         verdict, said = PASSED if value <= most else FAILED, units.duration(value)
+    elif not are_enough(case, [stat]):
+        said = f"{units.duration(value)} (too few requests for {stat})"
     elif inside is not None:
         low, high = inside
         verdict = PASSED if high <= most else FAILED if low > most else UNCLEAR

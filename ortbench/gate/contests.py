@@ -67,12 +67,10 @@ class RatioTest:
         if found is None:
             return self.unclear(f"{self.what}: was not measured")
         verdict = verdict_on(found.low, found.high, self.limit, at_most=self.at_most)
-        bound = f"must be {'at most' if self.at_most else 'at least'} ×{self.limit:.4g}"
+        bound = f"must be {'at most' if self.at_most else 'at least'} {self.limit:.4g}"
         where = between(found.low, found.high, "too few rounds for an interval")
         rounds = units.count(found.rounds, "round")
-        text = (
-            f"{self.what}: median of pairs ×{units.ratio(found.ratio, 3)} (sequential test: {where}, {rounds}), {bound}"
-        )
+        text = f"{self.what}: median ratio of pairs {units.ratio(found.ratio, 3)} (sequential test: {where}, {rounds}), {bound}"
         doubt = None if verdict == UNCLEAR or medians is None else self._doubt(found.ratio, medians())
         return replace(
             self.unclear(text if doubt is None else f"{text}; {doubt}"),
@@ -88,7 +86,7 @@ class RatioTest:
         """Why nothing is told where the ratio of the medians lies on the other side of the limit; None where it does not."""
         if (of_pairs - self.limit) * (of_medians - self.limit) >= 0:
             return None
-        return f"cannot tell: the ratio of the medians is ×{units.ratio(of_medians, 3)}"
+        return f"cannot tell: the ratio of the medians is {units.ratio(of_medians, 3)}"
 
     def unclear(self, text: str) -> Check:
         """That nothing can be told, and why."""
@@ -177,7 +175,7 @@ def own_contests(limits: Limits, work: Work = INFERENCE, point: Point = ()) -> l
 
     found = []
     for mode, least in limits.min_speedup.items():
-        name, what = (named(it, point) for it in (f"{mode} speedup", f"{mode} is as fast as cpu-tensors"))
+        name, what = (named(it, point) for it in (f"{mode} speedup", f"speedup of {mode} over cpu-tensors"))
         found.append(RatioTest(name, latency_of(CPU), latency_of(mode), least, False, what, "speedup", mode, point))
     if limits.max_copy_share is not None:
         name, what = named(COPY_SHARE, point), "what is left of a run with CPU tensors without its copies"
@@ -257,8 +255,8 @@ class SequentialTests:
 def _short(contest: RatioTest, found: Interval) -> str:
     low, high = found.low, found.high
     ends = "" if low is None or high is None else f" ({units.ratio(low, 3)}–{units.ratio(high, 3)})"
-    bound = f"{'at most' if contest.at_most else 'at least'} ×{contest.limit:.4g}"
-    return f"×{units.ratio(found.ratio, 3)}{ends}, must be {bound}"
+    bound = f"{'at most' if contest.at_most else 'at least'} {contest.limit:.4g}"
+    return f"ratio {units.ratio(found.ratio, 3)}{ends}, must be {bound}"
 
 
 def _quotient(contest: RatioTest, over: float, under: float) -> float:

@@ -153,8 +153,8 @@ def _check(one: Series, base: Series, results: tuple[Result, Result], limits: Li
     if found is None:
         return made(*full(name, key, one.case, base.case))
     show = key.metric.unit.text
-    bound = f"must be at most ×{most:.4g}"
-    figures = f"{name}: {show(found.value)} against {show(found.base)}, ×{units.ratio(found.ratio, 3)}"
+    bound = f"must be at most {most:.4g}"
+    figures = f"{name}: {show(found.value)} against {show(found.base)}, ratio {units.ratio(found.ratio, 3)}"
     if found.low is None or found.high is None:
         return made(UNCLEAR, f"{figures} ({_lacking(one, base, results)}), {bound}", found)
     verdict = FAILED if found.low > most else PASSED if found.high <= most else UNCLEAR
@@ -212,7 +212,7 @@ def _unknown(
     if side == DEVICE and computes_on_host(one) and computes_on_host(base):
         return PASSED, f"{name}: none on either side, {why_unknown(one, side)}"
     who, case = unknown[0]
-    return UNCLEAR, f"{name} of the {who}: {why_unknown(case, side)}; must be at most ×{most:.4g}"
+    return UNCLEAR, f"{name} of the {who}: {why_unknown(case, side)}; must be at most {most:.4g}"
 
 
 def _why_none(metric: MetricName | None, result: Result, baseline: Result) -> str:

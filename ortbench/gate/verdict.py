@@ -138,7 +138,7 @@ def _confirmed(check: Check, again: Check | None, why_not: str | None) -> Check:
     if again is None or (again.ratio is None and again.verdict != FAILED):
         found = why_not or "it was not measured"
     else:
-        found = "too" if again.ratio is None else f"×{units.ratio(again.ratio, 3)}"
+        found = "too" if again.ratio is None else f"ratio {units.ratio(again.ratio, 3)}"
         if where := between(again.low, again.high, ""):
             found += f" ({where}, {again.rounds} rounds)"
         if again.verdict == FAILED:

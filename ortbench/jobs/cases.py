@@ -20,6 +20,7 @@ from ortbench.jobs.measuring import measure
 from ortbench.jobs.suite_folder import done, emptied, keep, saved_result
 from ortbench.measure.forecast import Forecast
 from ortbench.model.result import OK
+from ortbench.report.why import told_in_lines
 from ortbench.suite.job import Job
 from ortbench.suite.record import BROKEN, INCOMPARABLE, MEASURED, SKIPPED, Record, figures
 
@@ -113,7 +114,7 @@ def _measured(job: Job, folder: Path, quiet: bool) -> Verdict | None:
         return folder
 
     if len(job.plans) > 1:
-        return gate_live(AskedGate(job.limits, job.force, job.plans, load=job.load), place, quiet)
+        return gate_live(AskedGate(job.limits, job.force, job.plans, load=job.load, why=job.why), place, quiet)
     if job.shapes:
         found = swept(job.shapes, job.slo, place, quiet=quiet)
     else:
@@ -137,7 +138,7 @@ def _judged(verdict: Verdict) -> dict[str, Any]:
     failed = verdict.failed if len(verdict.results) > 1 else [failure for _, failure in verdict.failures]
     reasons = failed or [check.text for check in verdict.checks if check.verdict != PASSED]
     if reasons:
-        found["reason"] = "; ".join(reasons)
+        found["reason"] = "; ".join([*reasons, *(told_in_lines(verdict.why).splitlines() if verdict.why else [])])
     if not any(case.status == OK for case in verdict.results[0].cases) and not verdict.failed:
         reason = nothing_measured(verdict.results[0])
         found.update(outcome=BROKEN, exit_code=BENCHMARK_FAILED, reason=reason)

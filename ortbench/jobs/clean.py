@@ -27,7 +27,7 @@ _KINDS = {
     "suite.json": "suite",
     "gate.json": "gate",
     "profile.json": "profile",
-    "bandwidth.json": "sweep",
+    "bandwidth.json": "bandwidth",
     "tune.json": "tune",
     "result.json": "run",
 }

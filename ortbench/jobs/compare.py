@@ -11,7 +11,7 @@ from typing import Any
 from ortbench.analysis.comparing.comparable import FORCED, MODEL, comparability, mismatches, unlike
 from ortbench.analysis.comparing.naming import called, natural
 from ortbench.analysis.comparing.series import Selection
-from ortbench.analysis.why.explain import Why, explain
+from ortbench.analysis.why.explain import Why, explain, why_data
 from ortbench.core.errors import BadInput, NotComparable
 from ortbench.core.safe_text import visible
 from ortbench.jobs.publishing import check_place, check_wanted, json_text, page_of, publish, quieten_matplotlib, write
@@ -20,7 +20,7 @@ from ortbench.model.result_file import load
 from ortbench.plan.compare_options import Compared
 from ortbench.plan.output_options import OutputOptions
 from ortbench.report import comparison
-from ortbench.report.model import Block, Report
+from ortbench.report.model import Report
 from ortbench.report.why import why_parts
 
 
@@ -46,14 +46,13 @@ def compare(places: Sequence[Path], only: Compared, force: bool, wanted: OutputO
         comparability(loaded, called(loaded, paths), force)  # it says why they are not
     first = [group[0] for group in groups]
     about = called([loaded[number] for number in first], [paths[number] for number in first])
+    told = explained(loaded, only) if why else None
+    parts = [] if told is None else why_parts(told)
     reports, records = [], []
-    parts: list[Sequence[Block]] = []
     for what, group in zip(about, groups, strict=True):
         results = [loaded[number] for number in group]
         names = called(results, [paths[number] for number in group])
-        told = explained(results, only) if why else None
         found, lines = held(results, names, only, force, told)
-        parts += [] if told is None else why_parts(told)
         several = len(groups) > 1
         reports.append(replace(found, title=comparison.title(names, what)) if several else found)
         more = {"group": what} if several else {}
@@ -62,9 +61,8 @@ def compare(places: Sequence[Path], only: Compared, force: bool, wanted: OutputO
     if alone:
         names = called(loaded, paths)
         reports.append(comparison.build_alone([names[number] for number in alone]))
-    publish(
-        wanted, reports, lambda: json_text(records), page=lambda: page_of(loaded, called(loaded, paths), before=parts)
-    )  # fmt: skip
+    data = records if told is None else {"records": records, "why": why_data(told)}
+    publish(wanted, reports, lambda: json_text(data), page=lambda: page_of(loaded, called(loaded, paths), before=parts))
 
 
 def check_points(results: Sequence[Result], names: Sequence[str]) -> None:

@@ -75,6 +75,7 @@ def _everywhere(job: Job) -> dict[str, Any]:
         "plans": [_essence(plan) for plan in job.plans],
         "limits": asdict(job.limits),
         "force": job.force,
+        **({} if job.why is None else {"why": job.why}),
         **({} if job.load is None else {"load": _load(job.load)}),
         "shapes": [[it.name, _essence(it.plan)] for it in job.shapes],
         "slo": job.slo,

@@ -326,8 +326,9 @@ def _conclude(verdict: Verdict, wanted: OutputOptions) -> int:
     why = verdict.why
     outcomes = partial(outcomes_of_gate, verdict.results, verdict.checks, told_in_lines(why) if why else "")
     exports = Exports("ortbench gate", outcomes, verdict.results[:1])
-    wrong = [*verdict.failed, *(f"{it.verdict}: {it.text}" for it in verdict.checks if it.verdict != PASSED)]
-    page = partial(page_of, verdict.results, SIDES[: len(verdict.results)], wrong, why_parts(why) if why else ())
+    told = ((it.verdict, it.text) for it in verdict.checks if it.verdict != PASSED)
+    wrong = [*verdict.failed, *(text if word == FAILED else f"{word}: {text}" for word, text in told)]
+    page = partial(page_of, verdict.results[::-1], verdict.names[::-1], wrong, why_parts(why) if why else ())
     publish(wanted, [build_gate(verdict)], partial(verdict_json, verdict), exports=exports, page=page)
     for line in verdict.failed:
         complain(line)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TypedDict
 
 from ortbench.analysis.tuning import ALPHA, FINALISTS, GOALS, TOGETHER, Search
-from ortbench.core.errors import INTERRUPTED, BadInput, BenchmarkFailed
+from ortbench.core.errors import INTERRUPTED, BadInput, BenchmarkFailed, OrtbenchError
 from ortbench.core.files import sha256, write_or_note
 from ortbench.core.parts import text
 from ortbench.core.safe_text import complain
@@ -27,6 +27,7 @@ from ortbench.jobs.measuring import Measured, measure, measure_and_save, new_pla
 from ortbench.jobs.publishing import check_wanted
 from ortbench.jobs.run import publish_sides
 from ortbench.measure.environment import usable_cores
+from ortbench.measure.folder import discard_if_empty
 from ortbench.measure.process import open_worker
 from ortbench.model.tuning import FIRST, Configuration, Tried, failed
 from ortbench.plan.options import RawOptions, options_of
@@ -122,20 +123,32 @@ def tune(model: str, given: RawOptions, asked: TuneOptions, command: tuple[str, 
             f"{math.ceil(asked.max_time_s)} s" if asked.max_time_s < 120 else f"{math.ceil(asked.max_time_s / 60)} min"
         )
         complain(f"tuning {told} takes {most} at most (--max-time); --resume {folder} goes on if it is interrupted")
+    try:
+        done = _searched(now, stored, folder, wanted.quiet)
+    except KeyboardInterrupt:  # while models were opened
+        done = None
+    except OrtbenchError:
+        if not stored["races"]:  # there is nothing to go on from
+            (folder / TUNE_FILE).unlink(missing_ok=True)
+            discard_if_empty(folder)
+        raise
+    if done is None or done.interrupted:
+        return _interrupted(folder)
+    return _publish(now, done, stored, folder, wanted)
+
+
+def _searched(now: Tuning, stored: Stored, folder: Path, quiet: bool) -> Measured | None:
+    """The best ones measured, when races have found them; None where one was interrupted."""
     with ExitStack() as stack:
-        seen = observed(stack, wanted.quiet)
+        seen = observed(stack, quiet)
         whole = _Whole(seen, now.ends) if seen is not None and sys.stderr.isatty() else Observer()
         while len(found := _next(now)) > 1:
             race = _race(now, found, whole)
             if race is None:
-                return _interrupted(folder)
-            search.tell(race)
+                return None
+            now.search.tell(race)
             _save(folder, stored)
-        finalists = search.finalists()
-        done = _measure_best(now, finalists, folder, whole)
-    if done.interrupted:
-        return _interrupted(folder)
-    return _publish(now, done, stored, folder, wanted)
+        return _measure_best(now, now.search.finalists(), folder, whole)
 
 
 def _next(now: Tuning) -> list[Configuration]:

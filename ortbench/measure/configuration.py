@@ -358,6 +358,7 @@ class Configuration:
         if (once := answer["once"]) is not None:
             case.put("once_h2d", once["h2d_ns"])
             case.put("once_d2h", once["d2h_ns"])
+        case.put("next_token", answer.get("next_token_ns"))
         for link, times in zip(self.result.part["links"], answer["links"], strict=True) if "links" in answer else ():
             link["d2h_ns"], link["h2d_ns"] = times["d2h_ns"], times["h2d_ns"]
             if taken := [ns for ns in (times["d2h_ns"], times["h2d_ns"]) if ns is not None]:

@@ -77,10 +77,10 @@ def describe(result: Result, plan: Plan, machine: Machine, sha256: str, run_id: 
         "engine_cache": opened["engine_cache"],
         "first_inference_ns": opened["first_inference_ns"],
         "seed": plan.inputs.seed,
-        "expected_outputs": bool(opened["expected"]),
+        "expected_outputs": opened["expected"] is not None,
     }
-    if isinstance(held := opened["expected"], dict):
-        put(result, told(EXPECTED, held, [opened["ep"]]))
+    if (held := opened["expected"]) is not None:
+        put(result, told(EXPECTED, held, [opened["ep"], *(it["ep"] for it in opened["eps"])]))
     for note in opened["notes"]:
         result.warn(note["code"], note["message"])
     if opened["guessed_dims"]:

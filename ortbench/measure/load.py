@@ -27,6 +27,7 @@ from ortbench.analysis.loads.load_levels import (
     case_of,
     slo_rate,
     stretch_block,
+    try_met,
 )
 from ortbench.analysis.loads.rate_search import USUAL_TRIES, Search
 from ortbench.measure.configuration import Configuration
@@ -349,7 +350,7 @@ class LoadExperiment(Experiment[Any]):
             if taken.failed is not None:
                 break
             last = case_of(LoadSamples(mode, taken.key, stretches=taken.stretches[-1:], slo=self._load.slo))
-            search.tell(rate, "slo" in last.checks and last.checks["slo"]["verdict"] == "passed")
+            search.tell(rate, try_met(last, self._load.slo))
             taken.kept = search.meets(rate)
             own.found[mode] = slo_rate(search.found(), {it: point.taken[0] for it, point in points.items()})
             self._keep()

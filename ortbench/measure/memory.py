@@ -54,6 +54,8 @@ def weigh_modes(side: Configuration, tell: Callable[[str], None]) -> None:
 
 def _weigh(side: Configuration, mode: str, case: Case) -> CaseMemory:
     plan, asked = side.plan, request_of(side.plan)
+    if side.result.generation:  # the worker that measured has found out whether the model can do that
+        asked["steps"]["decoder"]["shared"] = side.result.generation["fixed_cache"]
     request = {"mode": mode, "depth": plan.loop.depth, "asked": asked, "known": side.forms}
     on_card = _uses_card(side.result)
     before = read_cards() if on_card else []

@@ -101,12 +101,15 @@ RUN = Kind(
     checks=(*_ANYWHERE, "max-copy-share"),
     times_nodes=True,
 )  # fmt: skip
+_TOKENS = ("time_to_first_token", "inter_token_latency", "prefill_tokens_per_s", "decode_tokens_per_s")
 LOOP = Kind(
     "loop", "a loop", "loop",
     (View(
-        compared=_figures("loop", "step", *_COSTS), several=_figures("loop", "step", *_COSTS), gated=_figures("loop"), history=_figures("loop"),
+        compared=_figures("loop", *_TOKENS, "step", *_COSTS), several=_figures("loop", *_TOKENS, "step", *_COSTS),
+        gated=_figures("loop"), history=_figures("loop"),
         columns=(
-            _tails("loop"), _SPEEDUP, _tails("step"), ("first_step", "last_step", "step_growth"), ("by step",),
+            ("time_to_first_token",), _tails("inter_token_latency"), ("prefill_tokens_per_s", "decode_tokens_per_s", "sequence_tokens_per_s"),
+            ("next_token",), _tails("loop"), _SPEEDUP, _tails("step"), ("first_step", "last_step", "step_growth"), ("by step",),
             ("loop.n", "step_throughput"), ("state/step", "copied/step"),
         ),
     ),),

@@ -71,6 +71,15 @@ def _fixed(value: float, decimals: int) -> str:
     return f"{value:.{decimals}f}"
 
 
+def _small(value: float) -> str:
+    """Three digits, of what is far from 1 with an exponent."""
+    return units.digits(value) if value == 0 or 1e-3 <= abs(value) < 1e6 else f"{value:.2e}"
+
+
+def _decibel(value: float) -> str:
+    return f"{value:.{0 if abs(value) >= 99.95 else 1}f}"
+
+
 def _rate(symbol: str, measure: str = "throughput", suffix: str = "_per_s") -> Unit:
     return Unit(symbol, suffix, measure, units.rate, symbol)
 
@@ -79,6 +88,10 @@ TIME = Unit("ns", "_ns", "latency", units.duration, scale=units.table_unit, leas
 SIZE = Unit("B", "_bytes", "size", units.size, least=1)
 BANDWIDTH = Unit("B/s", "_bytes_per_s", "bandwidth", _per_second)
 INFERENCES, ITEMS, STEPS, REQUESTS = map(_rate, ("inf/s", "items/s", "steps/s", "requests/s"))
+PREFILL_TOKENS, DECODE_TOKENS, SEQUENCE_TOKENS = (
+    replace(_rate("tokens/s"), heading=heading)
+    for heading in ("prefill tokens/s", "decode tokens/s", "tokens/s a sequence")
+)
 ENERGY = Unit("J", "_j", "energy", units.energy)
 POWER = Unit("W", "_w", "power", partial(units.digits, most=2), "W")
 INFERENCES_PER_J, ITEMS_PER_J = (_rate(symbol, "efficiency", "") for symbol in ("inf/J", "items/J"))
@@ -94,11 +107,11 @@ SHARE = Unit("1", "", "share", _percent)
 RATIO = Unit("1", "", "ratio", _times)
 SIMILARITY = Unit("1", "", "similarity", partial(_fixed, decimals=5))
 INDEX = Unit("1", "", "index", units.digits)
-NUMBER = Unit("1", "", "value", units.digits)
+NUMBER = Unit("1", "", "value", _small)
 COUNT = Unit("1", "", "count", units.digits, least=0.01)
 CORES = Unit("cores", "_cores", "cores", units.digits, "cores")
 CLOCK = Unit("MHz", "_mhz", "clock", partial(_fixed, decimals=0), "MHz")
-DECIBEL = Unit("dB", "_db", "sqnr", partial(_fixed, decimals=1), "dB")
+DECIBEL = Unit("dB", "_db", "sqnr", _decibel, "dB")
 PLAIN = Unit("", "", "value", units.digits)
 
 
@@ -207,6 +220,23 @@ _CATALOGUE = [
             "slope", "each adds"),
         _value("step_throughput", "step throughput", STEPS, "higher",
             "Steps per second: the steps of a loop divided by its median time.", "steps/s", "steps a second"),
+    ),
+    *_metrics(
+        Group.TIME, "generate.md#metrics",
+        _samples("time_to_first_token", "TTFT",
+            "Time of the first step of a loop that generates: it takes the prompt and ends with the choice of the first token.", "time to first token"),
+        _samples("inter_token_latency", "ITL",
+            "Time of a later step of a loop that generates, from one token to the next. Its statistics are over all later steps of all loops.",
+            "inter-token latency", "time per output token", "TPOT"),
+        _value("prefill_tokens_per_s", "prefill throughput", PREFILL_TOKENS, "higher",
+            "Tokens of the prompts of all sequences per second: divided by the median time to first token.", "pp"),
+        _value("decode_tokens_per_s", "decode throughput", DECODE_TOKENS, "higher",
+            "Tokens of all sequences per second behind the first: divided by the median time of a loop's later steps together.", "tg"),
+        _value("sequence_tokens_per_s", "decode throughput per sequence", SEQUENCE_TOKENS, "higher",
+            "Tokens per second behind the first in each sequence of a batch."),
+        _value("next_token", "next token", TIME, "lower",
+            "Time of the choice of a token on the host: the copy of its logits, where the run does not bring them, and the search for the "
+            "largest. It is timed alone, after the measurement, and is part of each step."),
     ),
     *_metrics(
         Group.TIME, "chains.md",

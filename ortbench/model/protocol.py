@@ -78,7 +78,7 @@ class Opened(OpenedEp):
     inputs: list[Tensor]
     outputs: list[Tensor]
     guessed_dims: list[str]
-    expected: HeldOutputs | bool  # the outputs beside the expected ones; of a loop and a chain whether there were some
+    expected: HeldOutputs | None  # the outputs beside the expected ones, where there are some
     session_ns: int
     engine_cache: EngineCache | None
     first_inference_ns: int
@@ -219,11 +219,13 @@ class HeldOutputs(Held):
 
 class Finished(Held):
     """``finish``: the outputs after the timed runs, the copies that are made only once, and the syncs, as phase and
-    kind, that have come to return before the device is done; of a chain also what copies of its links take alone."""
+    kind, that have come to return before the device is done; of a chain also what copies of its links take alone, of a loop that
+    generates what the choice of a token does."""
 
     once: Once | None
     early: list[str]
     links: NotRequired[list[LinkTimes]]
+    next_token_ns: NotRequired[int]
 
 
 class NodeEvent(TypedDict):

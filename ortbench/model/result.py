@@ -40,6 +40,7 @@ from ortbench.model.schema import (
     Downsampled,
     Energy,
     Environment,
+    Generation,
     HostTime,
     Items,
     Knee,
@@ -300,6 +301,12 @@ class Result:
     start: Start | None = None
     soak: Soak | None = None
     schema_version: int = SCHEMA_VERSION
+
+    @property
+    def generation(self) -> Generation | None:
+        """Of a loop that generates, what it is given and gives; else None."""
+        found: Generation | None = self.part.get("generation") if isinstance(self.part, dict) else None
+        return found
 
     @property
     def part(self) -> Any:

@@ -372,10 +372,24 @@ class Setup(TypedDict):
     profiler_listens: NotRequired[bool]
 
 
+class Generation(TypedDict):
+    """Of a loop that generates: tokens of its ``prompt`` and how many ``tokens`` come behind it, in each sequence of the ``batch``;
+    how many that are fed come from a file (``forced``), and whether the prompt does (``from_file``); whether the cache has a
+    ``fixed_cache`` length; the file that says what the model's inputs are (``said_by``), "" for their names alone."""
+
+    prompt: int
+    tokens: int
+    batch: int
+    forced: int
+    from_file: bool
+    fixed_cache: bool
+    said_by: str
+
+
 class Loop(TypedDict):
     """A loop: how many ``steps``, which outputs are fed back (``feedback``: [output, input]), what was given for the first
     step alone (``first``, null without), the inputs whose state ``grows``, and each state's shape before the first and after
-    the last step (``state_shapes``); ``fill``, ``keep``, ``resident``: as they were given."""
+    the last step (``state_shapes``); ``fill``, ``keep``, ``resident``: as they were given; ``generation`` where it makes tokens."""
 
     steps: int
     feedback: list[list[str]]
@@ -385,6 +399,7 @@ class Loop(TypedDict):
     fill: dict[str, str]
     keep: list[str]
     resident: list[str]
+    generation: NotRequired[Generation]
 
 
 class SuggestedLoop(TypedDict):

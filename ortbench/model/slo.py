@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from ortbench.core.errors import BadInput
@@ -18,7 +18,7 @@ LATENCY = "latency"  # the median of it
 _FIELDS = {
     LATENCY: "median", "p50": "median", "mean": "mean", "p90": "p90", "p95": "p95", "p99": "p99", "max": "max",
 }  # fmt: skip
-_NEEDED = {"p90": 10, **SAMPLES_FOR}
+SAMPLES_NEEDED: Mapping[str, int] = {"p90": 10, **SAMPLES_FOR}
 _UNITS = {"ns": 1, "us": 1e3, "µs": 1e3, "ms": 1e6, "s": 1e9}
 
 
@@ -30,7 +30,7 @@ class Slo(NamedTuple):
 
     def value_ns(self, stats: Stats) -> int | None:
         """The statistic, ns; None where there are too few samples for it."""
-        if stats.n < _NEEDED.get(self.statistic, 1):
+        if stats.n < SAMPLES_NEEDED.get(self.statistic, 1):
             return None
         value: int = getattr(stats, _FIELDS[self.statistic])
         return value
@@ -48,7 +48,7 @@ class Slo(NamedTuple):
     @property
     def needed(self) -> int:
         """How many samples it takes to tell."""
-        return _NEEDED.get(self.statistic, 1)
+        return SAMPLES_NEEDED.get(self.statistic, 1)
 
     def __str__(self) -> str:
         return f"{self.statistic} ≤ {duration(self.limit_ns)}"
@@ -61,7 +61,7 @@ def parse_limits(text: str, option: str, statistics: Collection[str]) -> dict[st
     for part in text.split(","):
         name, equals, limit = (it.strip() for it in part.partition("="))
         if not equals:
-            raise BadInput(f"{option} {part.strip()!r}: name the statistic, such as p99=20ms", option)
+            raise BadInput(f"{option} {part.strip()!r}: write it as STAT=TIME, such as p99=20ms", option)
         if name not in statistics:
             reason = f"there is no such statistic; choose from {', '.join(statistics)}"
             raise BadInput(f"{option} {name!r}: {reason}", option)

@@ -67,7 +67,6 @@ WHY = Option(
     SWITCH,
     commands=("gate", "compare"),
     common=("gate", "compare"),
-    suite=False,
 )
 COMPARED = (
     Option(

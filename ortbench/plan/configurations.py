@@ -15,6 +15,7 @@ from ortbench.core.errors import BadInput
 from ortbench.core.safe_text import plain_name
 from ortbench.plan.bandwidth_plan import CopyPlan
 from ortbench.plan.list_syntax import alone
+from ortbench.plan.loop_plan import Steps
 from ortbench.plan.options import Option, RawOptions, declared, options_of
 from ortbench.plan.plan import PLAN, Loop, Plan
 from ortbench.plan.start_plan import Starts
@@ -160,7 +161,9 @@ def _settings(plan: Plan, ep: str, several_eps: bool) -> Iterator[tuple[str, Any
     Where there are several EPs, what is for one of them alone goes without saying.
     """
     yield "ep", ep
-    owners = ((Target, plan.target), (Inputs, plan.inputs), (Starts, plan.start), (Loop, plan.loop), (Plan, plan))
+    owners = (
+        (Target, plan.target), (Inputs, plan.inputs), (Steps, plan.steps), (Starts, plan.start), (Loop, plan.loop), (Plan, plan),
+    )  # fmt: skip
     for owner, values in ((owner, values) for owner, values in owners if values is not None):
         for field, it in declared(owner).items():
             value = getattr(values, field)

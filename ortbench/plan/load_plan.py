@@ -238,7 +238,7 @@ def check(plan: Plan, load: LoadPlan) -> None:
             ("--arrivals", load.arrivals != POISSON),
         ):
             if given:
-                raise BadInput(f"{name}: is of requests that are due; give a --rate too", name)
+                raise BadInput(f"{name}: is for requests at a rate; give --rate too", name)
     if load.rate == AUTO and load.slo is None:
         raise BadInput("--rate auto: say what latency may be at most, such as --slo p99=20ms", "--rate")
     if load.sessions == PROCESS and os.name == "nt" and load.is_open:

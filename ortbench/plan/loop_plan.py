@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Any
 
 from ortbench.core.errors import BadInput
 from ortbench.core.expressions import INDEX, names_in
 from ortbench.model.unit_of_work import LoopWork, Part, Work
-from ortbench.plan.option_types import DIMS, PAIRINGS, PAIRS, TEXTS, WHOLE
-from ortbench.plan.options import LOOP, RawOptions, at_least, declared, make, option
+from ortbench.plan.list_syntax import WHOLES
+from ortbench.plan.option_types import DIMS, PAIRINGS, PAIRS, PATH, TEXTS, WHOLE
+from ortbench.plan.options import LOOP, RawOptions, at_least, declared, exists, make, option
 
 LOOPS = ("loop", "gate", "profile", "code")  # the commands that can measure one
 _steps = partial(option, panel=LOOP, commands=LOOPS, only_live=True)
@@ -22,6 +23,31 @@ def _fill(entries: dict[str, str], option: str) -> None:
         if names_in(text) is None:
             reason = f"{text!r} is neither a number nor a sum of numbers, dimensions, step and {INDEX}"
             raise BadInput(f"{option} {name}={text}: {reason}", option)
+
+
+_generating = partial(_steps, commands=("loop",), common=("loop",), suite=False)
+
+
+@dataclass(frozen=True)
+class Decoder:
+    """What is known of a model that generates before it is loaded; its own names say the rest.
+
+    Attributes:
+        said_by: the file that says so; "" for none.
+        feedback: as of `Steps`, where the file has some.
+        names: of its inputs and of its logits, by what they are.
+        context: how many tokens it can hold.
+        shared: its cache has a fixed length, so that past and present can be one buffer.
+        heads, head_size: of its keys and values.
+    """
+
+    said_by: str = ""
+    feedback: tuple[tuple[str, str], ...] = ()
+    names: dict[str, str] = field(default_factory=dict)
+    context: int | None = None
+    shared: bool = False
+    heads: int | None = None
+    head_size: int | None = None
 
 
 @dataclass(frozen=True)
@@ -35,6 +61,8 @@ class Steps(Part):
         fill: input name → the value of all its elements, an expression of dimensions, ``step`` and ``index``.
         keep: outputs that stay on the device.
         resident: inputs that are uploaded only once.
+        prompt_length, generate, tokens: of a model that generates; its first step takes the prompt, and each gives a token.
+        decoder: what is known of that model; None of a loop that generates nothing.
     """
 
     feedback: tuple[tuple[str, str], ...] = _steps(
@@ -43,7 +71,7 @@ class Steps(Part):
     )  # fmt: skip
     count: int = _steps(
         "steps", "N", "Run N steps in a loop.", kind=WHOLE, default=16, check=at_least(1, "a loop has at least one step"),
-        common=("loop", "code"),
+        common=("code",),
     )  # fmt: skip
     first_dims: dict[str, int | str] = _steps(
         "first-dim", "NAME=N", "Set the size of a dimension in the first step, as of a prompt.", kind=DIMS, default={}
@@ -69,6 +97,25 @@ class Steps(Part):
         twin=True,
     )
 
+    prompt_length: int | None = _generating(
+        "prompt-length", "N", "Set the prompt's length in tokens.", kind=WHOLE, shown="512, or all of --tokens",
+        check=at_least(1, "a prompt has at least one token"), lists=WHOLES._replace(example="64,512"),
+    )  # fmt: skip
+    generate: int = _generating(
+        "generate", "N", "Generate N tokens behind the prompt.", kind=WHOLE, default=64,
+        check=at_least(2, "at least two tokens, so that one is generated from the cache"),
+        lists=WHOLES._replace(example="64,256"),
+    )  # fmt: skip
+    tokens: str | None = _generating(
+        "tokens",
+        "PATH",
+        "Read token ids (.npy, .npz, .json): the prompt, then forced tokens.",
+        kind=PATH,
+        check=exists,
+        common=(),
+    )
+    decoder: Decoder | None = None
+
     @property
     def work(self) -> Work:
         return LoopWork(self.count)
@@ -77,23 +124,30 @@ class Steps(Part):
         return {**super().request(model, target), "steps": asdict(self)}
 
 
-def steps_of(given: RawOptions, needed: bool = False) -> Steps | None:
+GENERATION = ("prompt-length", "generate", "tokens")  # the options of a loop that generates
+_ELSE = ("steps", "first-dim")  # those of one that does not
+
+
+def steps_of(given: RawOptions, decoder: Decoder | None = None) -> Steps | None:
     """The loop that options describe; None where they describe none.
 
     Args:
         given: options.
-        needed: whether there must be one.
+        decoder: the model that generates, where there is one.
 
     Raises:
         BadInput: options of a loop without what makes it one.
     """
+    generates = decoder is not None and (not given.get("feedback") or any(it in given for it in GENERATION))
+    if generates:
+        for flag in _ELSE:
+            if flag in given:
+                raise BadInput(
+                    f"--{flag}: --generate and --prompt-length say it of a model that generates", f"--{flag}"
+                )
+        return make(Steps, given, decoder=decoder, count=given.get("generate", declared(Steps)["generate"].default))
     if given.get("feedback"):
         return make(Steps, given)
-    if needed:
-        raise BadInput(
-            "--feedback OUT=IN says which output is an input of the next step; 'ortbench inspect MODEL' suggests some",
-            "--feedback",
-        )
     for it in declared(Steps).values():
         if it.flag in given:
             raise BadInput(f"{it.name} is for a loop: say what is fed back with --feedback OUT=IN", it.name)
@@ -102,5 +156,12 @@ def steps_of(given: RawOptions, needed: bool = False) -> Steps | None:
 
 def steps_from(data: Mapping[str, Any]) -> Steps:
     """The inverse of `dataclasses.asdict` for `Steps`, after JSON turned its tuples into lists."""
-    feedback = tuple((out, into) for out, into in data["feedback"])
-    return Steps(**{**data, "feedback": feedback, "keep": tuple(data["keep"]), "resident": tuple(data["resident"])})
+    decoder = data.get("decoder")
+    if decoder is not None:
+        decoder = Decoder(**{**decoder, "feedback": _pairs(decoder["feedback"])})
+    made = {"feedback": _pairs(data["feedback"]), "keep": tuple(data["keep"]), "resident": tuple(data["resident"])}
+    return Steps(**{**data, **made, "decoder": decoder})
+
+
+def _pairs(feedback: Any) -> tuple[tuple[str, str], ...]:
+    return tuple((out, into) for out, into in feedback)

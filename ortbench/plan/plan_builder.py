@@ -7,10 +7,10 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from ortbench.core.errors import BadInput
-from ortbench.model.modes import ALL_MODES, CPU, EVERY, IN_FLIGHT, LATENCY, LOOP_MODES, MODES, named_modes
+from ortbench.model.modes import ALL_MODES, CPU, EVERY, IN_FLIGHT, LATENCY, LOOP_MODES, MODES, SHARED, named_modes
 from ortbench.plan.configurations import sides_of
 from ortbench.plan.list_syntax import alone
-from ortbench.plan.loop_plan import steps_of
+from ortbench.plan.loop_plan import Decoder, steps_of
 from ortbench.plan.options import RawOptions, declared, make, options_of
 from ortbench.plan.plan import SOAK_DURATION_S, START_DURATION_S, Loop, Plan, check
 from ortbench.plan.soak_plan import MAX_SHAPES, Shape, Soak
@@ -26,6 +26,7 @@ def plan_of(
     command: tuple[str, ...] = (),
     needed: Collection[str] = (),
     known: Collection[str] = (),
+    decoder: Decoder | None = None,
 ) -> Plan:
     """The plan that options describe.
 
@@ -35,11 +36,12 @@ def plan_of(
         command: what was typed, for the result.
         needed: modes to measure besides those that were asked for.
         known: the modes that there are to ask for; by default those of single inferences, or of loops.
+        decoder: the model that generates; see `loop_of`.
 
     Raises:
         BadInput: one that cannot be read, or that says nothing.
     """
-    steps = steps_of(given)
+    steps = steps_of(given, decoder)
     modes = asked_modes(given, known)
     modes = (*modes, *(name for name in ALL_MODES if name in needed and name not in modes))
     if "depth" in given:
@@ -55,6 +57,19 @@ def plan_of(
         steps=steps,
         command=command,
     )
+
+
+def loop_of(model: str, given: RawOptions, command: tuple[str, ...] = (), needed: Collection[str] = ()) -> Plan:
+    """The plan of a loop: of what is fed back, or of a model that generates, which may be a folder; see `plan_of`."""
+    from ortbench.plan.model_folder import found_in  # for loops alone
+
+    file, decoder = found_in(model)
+    asked = asked_modes(given, LOOP_MODES)
+    shared = SHARED.name in asked
+    if decoder.shared and "mode" not in given and not shared:
+        needed = (*needed, SHARED.name)
+    decoder = replace(decoder, shared=shared or SHARED.name in needed)
+    return plan_of(file, given, command, needed, LOOP_MODES, decoder)
 
 
 def start_of(model: str, given: RawOptions, command: tuple[str, ...] = (), needed: Collection[str] = ()) -> Plan:

@@ -289,7 +289,7 @@ class Inputs:
     atol: float | None = _tolerance("atol", "X", "Set the absolute tolerance of the comparison of outputs.")
     strict_outputs: bool = _input(
         "strict-outputs", "", "Refuse outputs that differ by a lower precision of the EP.", kind=FLAG, default=False, twin=False,
-        commands=(*SINGLE, "loop", "load", "chain"),
+        commands=(*SINGLE, "loop", "load", "chain", "sweep"),
     )  # fmt: skip
     index_sizes: dict[str, int] | None = None
 

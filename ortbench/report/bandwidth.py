@@ -205,11 +205,11 @@ def _accessible(result: Result) -> list[str]:
 def _times(ratio: Ratio) -> str:
     """How many times as fast, as far as that is known."""
     if ratio.ci95 is None:
-        return f"{ratio.ratio:.2f} times as fast (too few blocks for an interval)"
+        return f"{ratio.ratio:.2f}× as fast (too few blocks for an interval)"
     low, high = ratio.ci95
     if low <= 1 <= high:
         return "not measurably faster"
-    return f"{ratio.ratio:.2f} times as fast (95 %: {low:.2f} to {high:.2f})"
+    return f"{ratio.ratio:.2f}× as fast (95% CI {low:.2f} to {high:.2f})"
 
 
 _LEGEND = "Times are medians of single copies, each with its synchronization; GB/s: 1e9 bytes per second."

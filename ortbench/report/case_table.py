@@ -119,7 +119,7 @@ def _groups(result: Result, ordered: Sequence[Case]) -> tuple[tuple[int, str], .
 def legend(result: Result, table: Table) -> list[str]:
     """What a table of cases means, in lines: what a speedup is against, what its second group needs, what its times are."""
     said = [_SPEEDUP] if any(column.name == "speedup" for column in table.columns) else []
-    said += [f"{title}: only if {needs(result)}." for _, title in table.groups]
+    said += [f"{title}: usable only if {needs(result)}." for _, title in table.groups]
     return [*said, f"Times are medians{f'; {DERIVED} derived, not measured' if is_marked(table) else ''}."]
 
 

@@ -284,10 +284,8 @@ def legend(results: Sequence[Result], same: float | None) -> str:
     """What the columns of a comparison mean."""
     alternated = all(are_one_run(results[0], result) for result in results)
     how = "the rounds of one run" if alternated else "runs at different times, noise of both included"
-    within = "" if same is None else f"; same: within ±{same * 100:g} % for certain"
-    return (
-        f"ratio: of the figures beside it; above 1 is slower (of rates too), or costs more; 95% CI: from {how}{within}."
-    )
+    within = "" if same is None else f"; same: the 95% CI lies within ±{same * 100:g} %"
+    return f"ratio: of a figure to the first one (of rates the inverse); above 1 is slower or costs more; 95% CI: from {how}{within}."
 
 
 def records(

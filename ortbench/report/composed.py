@@ -23,16 +23,28 @@ _LEVELS = "▁▂▃▄▅▆▇█"
 _WIDTH = 16  # characters of a curve
 
 
+# What the table of a loop that generates shows by other names.
+_NOT_OF_TOKENS = ("loop.p95", "loop.p99", "step", "step.p95", "step.p99", "first_step", "last_step", "step_throughput")
+
+
 def loop_columns(result: Result) -> dict[str, Own]:
     """What the table of a loop shows that is not, or not only, a figure of the catalogue."""
     first = is_first_apart(result)
     every = [ns for case in result.cases if case.stats(LATENCY) is not None for ns in _curve(case, result)]
     span = (min(every, default=0), max(every, default=0))
+    per = "token" if result.generation else STEP
     return {
+        **(dict.fromkeys(_NOT_OF_TOKENS, Own(lambda _: NOTHING)) if result.generation else {}),
         "step_growth": Own(lambda case: maybe(growth_ns(case), _signed)),
         "by step": Own(lambda case: sparkline(_curve(case, result), span), Kind.WORD),
-        "state/step": Own(lambda case: copied(case.step_copies("state_h2d"), case.step_copies("state_d2h"), first)),
-        "copied/step": Own(lambda case: copied(case.step_copies("step_h2d"), case.step_copies("step_d2h"), first)),
+        "state/step": Own(
+            lambda case: copied(case.step_copies("state_h2d"), case.step_copies("state_d2h"), first),
+            header=f"state/{per}",
+        ),
+        "copied/step": Own(
+            lambda case: copied(case.step_copies("step_h2d"), case.step_copies("step_d2h"), first),
+            header=f"copied/{per}",
+        ),
     }
 
 

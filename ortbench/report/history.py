@@ -133,7 +133,7 @@ def _row(name: str, one: Series) -> tuple[str, ...]:
         str(len(values)),
         show(values[0]),
         show(values[-1]),
-        NOTHING if len(values) == 1 or not values[0] else f"×{units.change(values[-1] / values[0])}",
+        NOTHING if len(values) == 1 or not values[0] else units.change(values[-1] / values[0]),
         NOTHING if len(values) == 1 else sparkline(values, _span(values)),
         NOTHING if one.scatter is None else f"±{SHARE.text(one.scatter)}",
         str(len(one.steps)) if one.is_searched else NOTHING,
@@ -159,7 +159,7 @@ def _step_row(name: str, one: Series, step: Step) -> tuple[str, ...]:
         day(one.figures[step.at].run.at),
         one.key.metric.unit.text(step.before),
         one.key.metric.unit.text(step.after),
-        f"×{units.change(step.size.ratio)}",
+        units.change(step.size.ratio),
         NOTHING if ci95 is None else "–".join(units.change(it) for it in ci95),
         verdict_cell(verdict(one, step.size)),
         " + ".join(map(str, step.runs)),
@@ -188,7 +188,7 @@ def _note(steps: Sequence[tuple[Run, str, str, Step]]) -> Note:
     first, _, _, step = steps[0]
     more = len({run.place for run, *_ in steps}) - 1
     where = f"{first.place} and {more} more" if more else first.place
-    sizes = ", ".join(f"{name} {word} ×{units.change(it.size.ratio)}" for _, name, word, it in steps)
+    sizes = ", ".join(f"{name} {word}, ratio {units.change(it.size.ratio)}" for _, name, word, it in steps)
     what = "; ".join(step.changed) or "nothing that is recorded"
     worse = any(it.size.ratio > 1 for *_, it in steps)
     text = f"since {day(first.at)} ({where}): {sizes}; changed there: {what}"
@@ -205,15 +205,15 @@ def remarks(found: Sequence[Told], left_out: Sequence[str]) -> list[str]:
         which = (
             "all series have" if few == len(every) else f"{few} of {len(every)} series {'has' if few == 1 else 'have'}"
         )
-        said.append(f"too few results: {which} fewer than the {FEWEST} that a change point takes")
+        said.append(f"too few results: {which} fewer than the {FEWEST} that a change point needs")
     return said
 
 
 def legend(same: float) -> str:
     """What the figures mean."""
     return (
-        "Times are medians. change: the last result against the first; scatter: of results between two change points; change points: by E-divisive "
-        f"means, which find one in 1 of {round(1 / LEVEL)} series without any, and beyond ±{same * 100:g} % for certain; ratio: "
+        "Times are medians. change: the last result divided by the first; scatter: of results between two change points; change points: found by "
+        f"E-divisive means (a false one in 1 of {round(1 / LEVEL)} series), their 95% CI beyond ±{same * 100:g} %; ratio: "
         "of the median after a change point to the median before it, above 1 is slower."
     )
 

@@ -88,9 +88,12 @@ def open_table(result: Result) -> Table:
     return case_table(result, cases, [MODE, rate], own, RATE, title="By rate")
 
 
+_MET = {"passed": "met", "failed": "violated", "unclear": "cannot tell"}
+
+
 def _slo_cell(case: Case) -> str:
     found = case.checks.get("slo")
-    return NOTHING if found is None else "met" if found["verdict"] == "passed" else "violated"
+    return NOTHING if found is None else _MET[found["verdict"]]
 
 
 def _delay_cell(case: Case) -> str:

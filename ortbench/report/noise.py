@@ -27,9 +27,10 @@ def _quiet(result: Result) -> Iterator[Finding]:
     known, found = {} if result.noise is None else rounds(result.noise), quiet_cases(result)
     if known and not all(known.values()):
         figures = first_of([f"{_name(it.case)} {_figure(it)}" for it in found], _SHOWN)
-        yield Finding(
-            "Quiet rounds", f"{figures}; {sum(known.values())} of {len(known)}" if found else f"none of {len(known)}"
-        )
+        if found:
+            yield Finding(f"Figures of the quiet rounds ({sum(known.values())} of {len(known)})", figures)
+        else:
+            yield Finding(f"No quiet rounds (of {len(known)})", "all figures include the noise")
 
 
 def _name(case: Case) -> str:
@@ -50,6 +51,8 @@ def sides_part(results: Sequence[Result], names: Sequence[str], of_gate: bool = 
     found = [it if many == len(results) else replace(it, what=f"{of}: {it.what}") for of, many, it in said if it]
     if of_gate:
         found = [replace(it, evidence=f"{it.evidence}. {_SLOWED}", next="") for it in found]
+    last = {it.next: it for it in found}
+    found = [it if last[it.next] is it else replace(it, next="") for it in found]  # a command once
     return [[Findings(found)]] if found else []
 
 

@@ -22,6 +22,7 @@ from ortbench.model.schema import (
     ChainStage,
     Device,
     EpOfSession,
+    Generation,
     LoadSetup,
     Loop,
     Memory,
@@ -91,9 +92,26 @@ def loop_line(loop: Loop) -> str:
     """A loop: how many steps, and what is fed back."""
     pairs = [f"{shortened(out)} → {shortened(into)}" for out, into in loop["feedback"]]
     fed = ", ".join(pairs[:_PAIRS]) + (f" and {len(pairs) - _PAIRS} more" if len(pairs) > _PAIRS else "")
+    if (made := loop.get("generation")) is not None:
+        return _generation_line(made, fed)
     first = "" if not loop["first"] else f", the first with {', '.join(f'{k}={v}' for k, v in loop['first'].items())}"
     grows = "; the state grows" if loop["grows"] else ""
     return f"loop of {units.count(loop['steps'], 'step')}{first}: {fed}{grows}"
+
+
+def _generation_line(made: Generation, fed: str) -> str:
+    """What a loop that generates is given and gives, and who says so."""
+    batch = f" in each of {made['batch']} sequences" if made["batch"] > 1 else ""
+    forced = {0: "argmax on the host", made["tokens"] - 1: "forced tokens"}.get(
+        made["forced"], f"{made['forced']} forced tokens, then argmax on the host"
+    )
+    prompt = "prompt from a file" if made["from_file"] else "random prompt"
+    cache = f"cache of fixed length {made['prompt'] + made['tokens']}" if made["fixed_cache"] else "growing cache"
+    names = f"named by {made['said_by']}" if made["said_by"] else "found by the model's names"
+    return (
+        f"generation: {units.count(made['prompt'], 'prompt token')} (pp{made['prompt']}), {units.count(made['tokens'], 'generated token')} "
+        f"(tg{made['tokens']}){batch}; {prompt}, {forced}; no tokenizing, no sampling; {cache}: {fed} ({names})"
+    )
 
 
 def chain_line(chain: Chain) -> str:
@@ -220,7 +238,7 @@ def measured_report(
 
 def hint(*words: str) -> Hint:
     """Where some words of a report are explained."""
-    return Hint(f"ortbench explain {', '.join(words)} … says what the words mean.")
+    return Hint(f"ortbench explain WORD explains {', '.join(words)}, …")
 
 
 def result_name(result: Result) -> str:
@@ -353,7 +371,7 @@ def ratio_cells(row: Row, found: RatioEstimate | None, same: float | None) -> li
     interval = NOTHING
     if found.low is not None and found.high is not None and not found.exact:
         interval = f"{units.change(found.low)}–{units.change(found.high)}"
-    cells = [f"×{units.change(found.ratio)}", interval]
+    cells = [units.change(found.ratio), interval]
     return cells if same is None else [*cells, verdict_cell(word(found, same, row.is_cost))]
 
 

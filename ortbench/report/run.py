@@ -49,6 +49,10 @@ from ortbench.report.placement import placement_parts, titled
 from ortbench.report.records import records_csv
 
 WHAT_A_LOOP_IS = "loop: the first state is copied to the device, then all steps run; step: any one of them."
+WHAT_A_GENERATION_IS = (
+    "TTFT: the prompt, up to the choice of the first token; ITL: from one token to the next; loop: the first state is copied to the "
+    "device, then all tokens are made."
+)
 
 
 def mode_table(result: Result) -> Table:
@@ -75,7 +79,6 @@ def _own(result: Result) -> dict[str, Own]:
 
 _OWN: dict[str, Callable[[Result], dict[str, Own]]] = {LOOP: loop_columns, CHAIN: chain_columns, SOAK: soak_columns}
 _FURTHER: dict[str, tuple[Callable[[Result], Table], ...]] = {CHAIN: (stage_table, link_table), SOAK: (shape_table,)}
-_LEGENDS = {LOOP: WHAT_A_LOOP_IS}  # by kind, what the work is that is timed
 
 
 def _copied(case: Case) -> str:
@@ -149,7 +152,10 @@ def further_tables(result: Result) -> list[Table]:
     return [table for made in _FURTHER.get(result.kind, ()) if (table := made(result)).rows]
 
 
-_UNUSUAL = {LOOP: ("loop", "growth per step", "by step", "state/step")}  # by kind, what a reader may not know
+_LEGENDS = {LOOP: WHAT_A_LOOP_IS}  # by kind, what the work is that is timed
+_UNUSUAL = {
+    LOOP: ("TTFT", "loop", "growth per step", "by step", "state/step", "state/token")
+}  # by kind, what a reader may not know
 
 
 def _explained(result: Result, table: Table) -> list[Block]:
@@ -157,7 +163,10 @@ def _explained(result: Result, table: Table) -> list[Block]:
     bars = [Paragraph(split_legend(table.bars), fills=True, media=TERMINAL)] if table.bars else []
     shown = {column.name for column in table.columns} | ({SPLIT} if table.bars else set())
     unusual = [word for word in (SPLIT, *_UNUSUAL.get(result.kind, ())) if word in shown]
-    lines = [*filter(None, [_LEGENDS.get(result.kind, "")]), *legend(result, table)]
+    lines = [
+        *filter(None, [WHAT_A_GENERATION_IS if result.generation else _LEGENDS.get(result.kind, "")]),
+        *legend(result, table),
+    ]
     return [*bars, *map(Paragraph, lines), hint("sync", *unusual, *[DERIVED] * is_marked(table))]
 
 

@@ -51,7 +51,7 @@ def _rate_kept(rate_per_s: float) -> str:
 
 
 _ON_DEVICE = Column("tensors on the device", Kind.WORD)
-_THERE = f"tensors on the device: only if {RUN.on_device_needs}; all other figures are of modes with new inputs in each inference."
+_THERE = f"tensors on the device: usable only if {RUN.on_device_needs}; all other figures are of modes with new inputs in each inference."
 # Columns, the fields of a record that they show, and how.
 _COLUMNS: tuple[tuple[Column, str, Callable[[Any], str]], ...] = (
     (Column("case", Kind.NAME, KEY), "id", str),
@@ -74,7 +74,7 @@ _MORE = (
     (Column("steps"), "steps", str),  # of a loop, whose latency is all of them
     (Column("steps/s"), "step_throughput_per_s", rate),
     (Column("peak inf/s"), "throughput_per_s", rate),
-    (Column("clients"), "callers", str),
+    (Column("clients"), "clients", str),
     (Column("knee"), "knee", str),
     (Column("highest rate in SLO"), "slo_rate", _rate_kept),
     (Column("device memory"), "device_memory_bytes", size),
@@ -124,7 +124,20 @@ def _noise(records: Sequence[Record]) -> list[list[Block]]:
     shown = "; ".join(f"{it.id} ({str(it.noise).removeprefix('Busy machine: ').rstrip('.')})" for it in busy[:_NOISY])
     more = f"; and {len(busy) - _NOISY} more" if len(busy) > _NOISY else ""
     what = f"Busy machine in {len(busy)} of {count(len(records), 'case')}"
-    return [[Findings([Finding(what, f"{shown}{more}", 'wait-quiet = "60s" under [defaults]', tone=model.UNCLEAR)])]]
+    return [
+        [
+            Findings(
+                [
+                    Finding(
+                        what,
+                        f"{shown}{more}",
+                        'set wait-quiet = "60s" under [defaults] in the suite\'s file',
+                        tone=model.UNCLEAR,
+                    )
+                ]
+            )
+        ]
+    ]
 
 
 def _best(records: Sequence[Record]) -> list[str]:
@@ -150,7 +163,7 @@ _CSV_COLUMNS = (
 
 # Columns that are there where any record has one of them.
 _CSV_MORE = (
-    ("resident", "resident_ns", "resident_speedup"), ("best_shape",), ("steps", "step_throughput_per_s"), ("throughput_per_s", "callers", "knee", "slo_rate"), ("device_memory_bytes", "host_memory_bytes"), ("energy_j",),
+    ("resident", "resident_ns", "resident_speedup"), ("best_shape",), ("steps", "step_throughput_per_s"), ("throughput_per_s", "clients", "knee", "slo_rate"), ("device_memory_bytes", "host_memory_bytes"), ("energy_j",),
 )  # fmt: skip
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ortbench.analysis.findings.advice import findings
+from ortbench.analysis.findings.finding import Weight
 from ortbench.analysis.sweep import failures, has_a_cost, is_noisy, keeps
 from ortbench.core import units
 from ortbench.model.metrics import RATIO
@@ -21,6 +22,7 @@ from ortbench.report.model import (
     UNCLEAR,
     Block,
     Column,
+    Findings,
     Kind,
     Note,
     Notes,
@@ -31,6 +33,7 @@ from ortbench.report.model import (
     columns,
     filled,
 )
+from ortbench.report.outputs import own_outputs
 from ortbench.report.phrases import advice, hint, measured_report, warnings
 from ortbench.report.placement import on_page, placement_parts, titled
 
@@ -127,13 +130,15 @@ def not_measured(result: Result) -> list[Note]:
 def build(result: Result, folder: str | None = None) -> Report:
     """The report of a sweep."""
     table = mode_table(result)
-    parts: list[Sequence[Block]] = []
+    found = findings(result)
+    off = [it for it in found if it.weight is Weight.DOUBT and table.rows]
+    parts: list[Sequence[Block]] = [[Findings(off)]] if off else []
     if table.rows:
         parts += [[table], [*map(Paragraph, legend(result, table)), hint("best", "copy share", "first vs later")]]
     if (shapes := shape_table(result)).rows:
         parts.append(titled(shapes))
     if (switching := switching_table(result)).rows:
         parts.append([*titled(switching), Paragraph(WHAT_SWITCHING_IS)])
-    further = [*cost_parts(result), *on_page(placement_parts(result))]
-    said = [Notes(not_measured(result)), advice(findings(result)), Notes(warnings(result))]
+    further = [*own_outputs(result), *cost_parts(result), *on_page(placement_parts(result))]
+    said = [Notes(not_measured(result)), advice([it for it in found if it not in off]), Notes(warnings(result))]
     return measured_report("ortbench", result, parts, said, further, folder)

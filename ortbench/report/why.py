@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 
 from ortbench.analysis.findings.node_advice import MOST, short
-from ortbench.analysis.why.changes import REST, SAME, Change, operator
-from ortbench.analysis.why.explain import Why, names, sentence
+from ortbench.analysis.why.changes import REST, SAME, Change
+from ortbench.analysis.why.explain import Why, by_time, few_names, sentence
 from ortbench.core.units import duration
 from ortbench.model.metrics import SHARE, TIME
 from ortbench.model.schema import ProfiledNode
@@ -29,6 +28,8 @@ from ortbench.report.model import (
     maybe,
 )
 
+_OPERATORS = 3  # of a change that a row has
+_LEAST = 0.001  # of the difference: less is nothing
 _COLUMNS = (
     Column("change", Kind.WORDS, KEY),
     Column("share"),
@@ -74,7 +75,7 @@ def _table(why: Why) -> Table:
     rows = [
         (
             _change(it),
-            maybe(why.share(it.ns), SHARE.text),
+            maybe(why.share(it.ns), _share),
             signed(it.ns),
             maybe(it.ci95, lambda ends: " to ".join(map(signed, ends))),
             cell(it.base_ns) if it.base else NOTHING,
@@ -83,7 +84,7 @@ def _table(why: Why) -> Table:
         )
         for it in shown
     ]
-    outside = ("in no node", maybe(why.share(unexplained), SHARE.text), signed(unexplained), *[NOTHING] * 6)
+    outside = ("outside of nodes", maybe(why.share(unexplained), _share), signed(unexplained), *[NOTHING] * 6)
     return Table(
         _COLUMNS,
         (*rows, outside),
@@ -93,18 +94,22 @@ def _table(why: Why) -> Table:
     )
 
 
+def _share(part: float) -> str:
+    return SHARE.text(part if abs(part) >= _LEAST else 0.0)
+
+
 def _change(it: Change) -> str:
     side = it.own or it.base
     if it.kind == REST:
         return f"all other nodes ({len(side)})"
     kind = it.kind if it.kind != SAME else "slower" if it.ns > 0 else "faster"
-    counts = Counter(operator(node) for node in it.mainly or side)
-    return f"{kind}: {', '.join(f'{count} {op}' if count > 1 else op for op, count in counts.items())}"
+    ops = [f"{len(of)} {op}" if len(of) > 1 else op for op, of in by_time(it.mainly or side).items()]
+    return f"{kind}: {', '.join([*ops[:_OPERATORS], *['…'] * (len(ops) > _OPERATORS)])}"
 
 
 def _about(it: Change) -> tuple[str, str, str]:
     """Which nodes it is, where they run, and what they give."""
-    shown = names(it.mainly or it.own or it.base).strip("()")
+    shown = few_names(it.mainly or it.own or it.base)
     eps = [[short(node["ep"]) for node in side] for side in (it.base, it.own)]
     return shown, _moved(*eps), _moved(_gives(it.base), _gives(it.own))
 

@@ -34,7 +34,7 @@ from ortbench.suite.layers import Layer, Tables, Value, merged, places_of
 from ortbench.suite.toml_file import SuiteFile, Where, dotted
 
 # Of a stage: what a loop's session and inputs have, but for what is said of the chain as a whole.
-_WHOLE = ("python", "engine-cache", "seed", "rtol", "atol", "expect", "steps", "optimized-model")
+_WHOLE = ("python", "engine-cache", "seed", "rtol", "atol", "expect", "strict-outputs", "steps", "optimized-model")
 OPTIONS = {
     it.flag: it._replace(lists=None)
     for it in options_of(Target, Inputs, Steps)
@@ -47,6 +47,10 @@ KEYS = ("name", "model", REPEAT, *OPTIONS)
 
 def plan_of(path: Path, environ: Mapping[str, str], given: RawOptions, command: tuple[str, ...] = ()) -> Plan:
     """The plan of a chain's file with a command's options, which hold for all of it; `BadInput` with line and key."""
+    if path.suffix in (".onnx", ".ort"):
+        raise BadInput(
+            f"{path} is a model; name a chain's file, a TOML file that lists models: ortbench explain --more chains"
+        )
     inputs, target = make(Inputs, given), make(Target, given)
     chain = _Reader(SuiteFile(path, environ), inputs).chain()
     stages = tuple(replace(it, target=replace(it.target, python=target.python)) for it in chain.stages)
@@ -196,6 +200,12 @@ def refuse_others(given: RawOptions) -> None:
     for flag, it in _KNOWN.items():
         if flag in given and not is_for_chains(flag):
             raise BadInput(f"{it.name} {why_not(flag)}", it.name)
+
+
+def refusal(name: str) -> str | None:
+    """Why an option of other commands is not for a chain; None where it is, or where there is no such option."""
+    flag = name.removeprefix("--")
+    return f"{name} {why_not(flag)}" if flag in _KNOWN and not is_for_chains(flag) else None
 
 
 def why_not(flag: str) -> str:

@@ -13,6 +13,8 @@ from ortbench.gate.limits import SLO, Limits, limits_of
 from ortbench.gate.live import check_live
 from ortbench.model.modes import IN_FLIGHT
 from ortbench.model.slo import Slo
+from ortbench.model.unit_of_work import INFERENCE
+from ortbench.plan.compare_options import WHY
 from ortbench.plan.configurations import eps_of
 from ortbench.plan.load_plan import ARRIVALS, LoadPlan, live_load, plan_under_load
 from ortbench.plan.load_plan import check as check_load
@@ -53,6 +55,7 @@ class Job:
     load: LoadPlan | None = None  # that is put on the model, or None
     shapes: tuple[Shape, ...] = ()  # of a sweep, else none
     slo: Slo | None = None  # what the best of them has to keep, or None
+    why: bool | None = None  # whether a live gate says what makes the difference; None: where its candidate is slower
 
     @property
     def demand(self) -> Demand:
@@ -144,7 +147,8 @@ class _Maker:
                     regression_contests(limits, plan.modes, plan.work.shared(plans[1].work))
         plans = [replace(it, name=self._case.id) for it in plans]
         case = replace(self._case, ep=" and ".join(eps_of(plan))) if of_chain else self._case
-        return Job(case, tuple(plans), limits, "force" in given, self._earlier(), load)
+        why = self._why(is_live and not self._is_load and plan.work == INFERENCE)
+        return Job(case, tuple(plans), limits, "force" in given, self._earlier(), load, why=why)
 
     def _check(self, plan: Plan) -> None:
         """Refuse a plan that cannot be carried out, as far as this machine can tell."""
@@ -156,6 +160,7 @@ class _Maker:
             flag = next(it.flag for it in LIVE_BASELINE if it.flag in self._given)
             reason = "a sweep is compared with an earlier suite: write baseline, with the folder of that suite, instead"
             raise self._file.mistake(self._where(flag), reason)
+        self._why(can_be=False)
         case, given = self._case, self._given
         with self._blaming(case.where):
             slo = make(Swept, given).slo
@@ -221,6 +226,14 @@ class _Maker:
             if flag in self._case.given and not is_live and "baseline" not in self._case.given and not is_default:
                 message = "needs something to compare with: baseline, or live baseline-model, baseline-set …"
                 raise self._file.mistake(self._where(flag), message)
+
+    def _why(self, can_be: bool) -> bool | None:
+        """Whether the gate is to say what makes the difference, where it `can_be` said."""
+        wanted: bool | None = self._given.get(WHY.flag)
+        if wanted and not can_be and self._where(WHY.flag)[:1] != _DEFAULTS:
+            reason = "explains single inferences beside a live baseline: baseline-model, baseline-set …"
+            raise self._file.mistake(self._where(WHY.flag), reason)
+        return wanted if can_be else None
 
     def _earlier(self) -> Path | None:
         """The case's folder in the earlier suite that it is held against."""

@@ -70,9 +70,9 @@ class Record:
     host_memory_bytes: int | None = None
     noise: str | None = None  # what made the machine a busy one, in a sentence, or None
     energy_j: float | None = None  # what a run of that mode draws, J, or None
-    # throughput_per_s, callers: of a load, the most runs/s and with how many clients (`fastest` is their mode), or None
+    # throughput_per_s, clients: of a load, the most inferences/s and with how many clients (`fastest` is their mode), or None
     throughput_per_s: float | None = None
-    callers: int | None = None
+    clients: int | None = None
     knee: int | None = None  # how many clients are worth it in that mode, or None
     slo_rate: float | None = None  # the highest rate that keeps the SLO in any mode, or None
     best_shape: str | None = None  # of a sweep, the shape that gets most items done, of which the figures are, or None
@@ -186,7 +186,7 @@ def _of_load(result: Result) -> Figures:
         **found,
         "fastest": best.mode,
         "throughput_per_s": rate_of(best),
-        "callers": int(at(best).value),
+        "clients": int(at(best).value),
         "knee": knee and knee["concurrency"],
     }
 

@@ -52,8 +52,14 @@ def nodes_run(state: State, runs: int) -> dict[str, object]:
     return {}
 
 
-def nodes_end(state: State) -> Nodes:
-    return state.profiling.end()[0]
+def nodes_end(state: State, graph: str) -> Nodes:
+    """What was profiled; the graph is a file to write where this environment cannot read models."""
+    return state.profiling.end(graph)[0]
+
+
+def nodes_read(state: State, found: Nodes, model: str, graph: str) -> Nodes:
+    """What was profiled in an environment that cannot read models, with what that could not say."""
+    return look_nodes.read_elsewhere(found, model, graph)
 
 
 def forms(state: State) -> list[look_memory.Forms]:

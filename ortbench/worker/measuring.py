@@ -165,6 +165,8 @@ def finish(state: State, mode: str) -> Finished:
     links = made.link_times() if wrong is None else None
     early = [f"{phase} ({sync.kind})" for phase, sync in made.syncs().items() if sync.returns_early()]
     found: Finished = {"differs": wrong, "once": once, "early": early}
+    if wrong is None and (ns := made.next_token_ns(_ONCE_REPEATS)) is not None:
+        found["next_token_ns"] = ns
     return found if links is None else {**found, "links": links}
 
 

@@ -92,11 +92,12 @@ class OpenedLoop(Opened):
 
     def described_loop(self) -> dict[str, schema.Loop]:
         model, loop, steps = self.model, self.loop, self.steps
+        told = loop.generated
         return {
             "loop": {
                 "steps": steps.count,
                 "feedback": [[model.outputs[pair.out].name, model.inputs[pair.into].name] for pair in loop.pairs],
-                "first": dict(steps.first_dims) or None,
+                "first": dict(steps.first_dims) or None if told is None else {"prompt": told.prompt},
                 "grows": [model.inputs[pair.into].name for number, pair in enumerate(loop.pairs) if loop.grows(number)],
                 "state_shapes": [
                     [list(shape) for shape in (loop.shapes[0][n], loop.shapes[-1][n])] for n in range(len(loop.pairs))
@@ -104,6 +105,7 @@ class OpenedLoop(Opened):
                 "fill": dict(steps.fill),
                 "keep": list(steps.keep),
                 "resident": list(steps.resident),
+                **({} if told is None else {"generation": told.described()}),  # type: ignore[typeddict-item]
             }
         }
 

@@ -38,6 +38,7 @@ _REQUESTS = {
         "nodes_begin",
         "nodes_run",
         "nodes_end",
+        "nodes_read",
         "forms",
         "memory",
         "arenas",

@@ -48,7 +48,7 @@ STEADY, FAST, SAME, NOISY = [100] * 12, [80] * 12, [99, 101] * 6, [60, 140, 95, 
         ((STEADY, SAME), None, "Best for latency: default, 100 µs; one is not measurably worse."),
         ((SAME, [99, 100] * 6), None, "Best for latency: no difference, none is more than 2% better than default."),
         ((STEADY, NOISY), None, "Best for latency: default, 100 µs; one is not measurably worse."),
-        (([110] * 12, NOISY), None, "Best for latency: cannot tell: default takes 1.07× as much (95% CI 0.786 to 1.83) as one."),
+        (([110] * 12, NOISY), None, "Best for latency: cannot tell; default takes 1.07× as much (95% CI 0.786 to 1.83) as one."),
     ],
 )  # fmt: skip
 def test_the_best_for_latency(medians: Sequence[Sequence[int]], best: int | None, sentence: str) -> None:

@@ -81,8 +81,8 @@ def test_rows_of_chains_are_the_whole_and_its_stages() -> None:
     results = [chain(STAYING), chain(STAYING, stages=(stage("prompt"), stage("image", 4)))]
     (table,) = comparison.tables(results, ["a", "b"], 0.02, in_order=True, only=Selection(("cpu-tensors",)))
     assert [row[:5] for row in table.rows] == [
-        ("cpu-tensors", "chain", "10.0", "10.0", "×1.000"), ("cpu-tensors", "stage text", "2.00", "–", "–"),
-        ("cpu-tensors", "stage image", "8.00", "8.00", "×1.000"), ("cpu-tensors", "stage prompt", "–", "2.00", "–"),
+        ("cpu-tensors", "chain", "10.0", "10.0", "1.000"), ("cpu-tensors", "stage text", "2.00", "–", "–"),
+        ("cpu-tensors", "stage image", "8.00", "8.00", "1.000"), ("cpu-tensors", "stage prompt", "–", "2.00", "–"),
     ]  # fmt: skip
 
 

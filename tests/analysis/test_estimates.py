@@ -67,8 +67,8 @@ def test_the_interval_is_that_of_the_sign_test_to_a_rank(n: int) -> None:
     ("rounds", "row"),
     [
         (0, []),
-        (3, [("cpu-tensors latency", "×1.020, must be at most ×1.05")]),
-        (40, [("cpu-tensors latency", "×1.020 (1.020–1.020), must be at most ×1.05")]),
+        (3, [("cpu-tensors latency", "ratio 1.020, must be at most 1.05")]),
+        (40, [("cpu-tensors latency", "ratio 1.020 (1.020–1.020), must be at most 1.05")]),
     ],
 )
 def test_of_a_gate_the_ratio_is_known_and_no_look_decides_it(rounds: int, row: list[tuple[str, str]]) -> None:

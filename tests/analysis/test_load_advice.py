@@ -55,7 +55,7 @@ def test_all_of_open_loops() -> None:
 
 def test_where_the_knee_is() -> None:
     for rates, expected in [
-        ([100, 200, 398], ["The peak may lie beyond 4 clients with cpu-tensors: they complete 99% more inferences/s than 2 clients "
+        ([100, 200, 398], ["The peak may lie beyond 4 clients with cpu-tensors: 4 complete 99% more inferences/s than 2 clients "
                            "with cpu-tensors.", "Next: ortbench load m.onnx --concurrency 4,8,16"]),
         ([100, 99, 80], ["1 client reaches 100% of the peak, 100 inferences/s, with cpu-tensors: beyond, only latency grows: p99 20.0 ms "
                          "with 1 client, 80.0 ms with 4 clients; with 4 clients the rate falls to 80% of the peak."]),
@@ -169,6 +169,18 @@ def test_an_slo_that_no_rate_meets_and_one_that_all_do() -> None:
     ]
     assert told(load_result(*levels, slo={"p99": 30 * MS, "mean": 6 * MS})) == [
         "cpu-tensors meets p99 ≤ 30 ms and mean ≤ 6 ms at 10, 20 and 30 requests/s."
+    ]
+
+
+def test_an_slo_that_too_few_requests_leave_open() -> None:
+    few, enough = opened("cpu-tensors", 10, 5.0, 30.0), opened("cpu-tensors", 90, 5.0, 30.0)
+    few.checks["slo"] = {"verdict": "unclear"}
+    assert told(load_result(few, slo={"p99": 20 * MS})) == [
+        "Whether cpu-tensors meets p99 ≤ 20 ms cannot be told: too few requests at 10 requests/s, p99 needs 100.",
+        "Next: measure longer with --duration",
+    ]
+    assert told(load_result(few, enough, slo={"p99": 20 * MS})) == [
+        "cpu-tensors violates p99 ≤ 20 ms at 90 requests/s: p99 30.0 ms; too few requests at 10 requests/s, p99 needs 100."
     ]
 
 

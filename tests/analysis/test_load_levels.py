@@ -16,6 +16,7 @@ from ortbench.analysis.loads.load_levels import (
     blocks_of,
     case_of,
     counted,
+    try_met,
 )
 from ortbench.core.stats import summarise
 from tests.expect import there
@@ -105,6 +106,27 @@ def test_an_open_level_counts_from_when_requests_were_due() -> None:
     assert (found.value("late_share"), found.checks["slo"]) == (0.0, {"verdict": "passed"})
     assert found.value("utilisation") == pytest.approx(20 / 25)
     assert found.value("throughput") == pytest.approx(4 / 0.025)
+
+
+@pytest.mark.parametrize(
+    ("count", "slo", "verdict"),
+    [
+        (99, {"p99": MS}, "unclear"), (100, {"p99": MS}, "failed"), (100, {"p99": 9 * MS}, "passed"),
+        (19, {"p95": MS, "mean": MS}, "unclear"), (20, {"p95": MS}, "failed"), (1, {"p50": 9 * MS, "max": 9 * MS}, "passed"),
+    ],
+)  # fmt: skip
+def test_a_percentile_of_too_few_requests_has_no_verdict(count: int, slo: dict[str, int], verdict: str) -> None:
+    """Where a queue grew, or a search took many tries, there is one all the same."""
+    requests = served([number * 10 * MS for number in range(count)], steady(5 * MS))
+    taken = LoadSamples("cpu-tensors", ("rate", 100.0), stretches=[requests], slo=slo)
+    assert case_of(taken).checks["slo"] == {"verdict": verdict}
+    assert try_met(case_of(taken), slo) == (min(slo.values()) >= 5 * MS)
+    for kept, told in ((True, "passed"), (False, "failed")):
+        assert case_of(replace(taken, kept=kept)).checks["slo"] == {"verdict": told}
+    if count > 1:
+        cut = {name: getattr(requests, name)[:1] for name in ("start", "end", "free")}
+        grown = replace(taken, stretches=[replace(requests, **cut, cutoff_ns=10**9)])
+        assert case_of(grown).checks["slo"] == {"verdict": "failed"}
 
 
 def test_late_is_what_a_free_client_began_late_and_what_was_cut_off_counts() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ortbench.analysis.findings.advice import headline
 from ortbench.model.modes import SHARED
 from ortbench.model.result import Result
-from tests.results import MS, US, decoding, loop_case, loop_result, sentences
+from tests.results import MS, US, decoding, generating, loop_case, loop_result, sentences
 
 NEEDS = "if the host does not need the state between steps"
 STATE = "device-resident is 2.07× as fast as cpu-tensors (95% CI 2.00 to 2.10)"
@@ -122,3 +122,13 @@ def test_on_the_cpu_ep_it_is_about_steps_and_what_to_do() -> None:
     )
     assert not any("device" in it for it in found[3:])
     assert headline(result) == "The loop is 2.00× as fast (device-resident)"
+
+
+def test_of_tokens_the_rates_come_first() -> None:
+    rates = "shared: pp100 2.00k tokens/s, tg8 500 tokens/s, first token after 50.0 ms; the choice on the host takes 3.00 µs of each token"
+    assert headline(generating()) == rates
+    found = told(generating())
+    assert found[0] == f"{rates}."
+    assert not any(word in it for it in found for word in ("--keep", "--resident", "The first step"))
+    assert found != told(generating(on_host=True))
+    assert told(generating(on_host=True))[1].startswith("Next: ortbench loop m.onnx ")

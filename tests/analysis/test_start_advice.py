@@ -10,8 +10,8 @@ from ortbench.analysis.findings.advice import headline
 from ortbench.model.metrics import figure
 from tests.results import sentences, series_of, start_result
 
-SESSION = "71% of 2.00 s to ready is session (1.42 s): import 500 ms."
-LAUNCH = "Of that 1.00 ms pass until the system has made the process that ortbench asks for."
+SESSION = "session takes 71% of the time to ready (1.42 s of 2.00 s): import 500 ms."
+LAUNCH = "Creating the process takes 1.00 ms of the time to ready."
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,7 @@ LAUNCH = "Of that 1.00 ms pass until the system has made the process that ortben
                 LAUNCH,
             ],
         ),
-        ((30, 600, 0.01, 10, 1, 1), {"launch_ms": 0}, ["93% of 642 ms to ready is import (600 ms)."]),
+        ((30, 600, 0.01, 10, 1, 1), {"launch_ms": 0}, ["import takes 93% of the time to ready (600 ms of 642 ms)."]),
     ],
 )
 def test_the_longest_part_is_named_and_what_to_try(

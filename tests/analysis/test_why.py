@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, cast
 
 import pytest
@@ -165,6 +166,34 @@ def test_a_fused_node_stands_for_all_back_to_what_others_give() -> None:
     assert made_of(ran, wired, model) == [[], ["c0", "r0"], ["c1", "r1"]]
 
 
+def test_a_convolution_in_a_blocked_layout_takes_what_is_behind_it() -> None:
+    """It keeps the name of its own output; an older ONNX Runtime has nodes for the activation, which have no names."""
+    from ortbench.analysis.nodes.node_times import as_run
+    from tests.analysis.test_node_times import timed
+
+    model = [Node(name, op, None, (reads,), (gives,)) for name, op, reads, gives in [
+        ("c0", "Conv", "x", "t0"), ("h0", "HardSwish", "t0", "t1"), ("c1", "Conv", "t1", "t2"), ("h1", "HardSwish", "t2", "y"),
+    ]]  # fmt: skip
+    graph = [
+        Node("t0_nchwc", "Conv", None, ("x",), ("r0",)),
+        Node("t2_nchwc", "Conv", None, ("r0",), ("r1",)),
+        Node("ReorderOutput", "ReorderOutput", None, ("r1",), ("y",)),
+    ]
+    ran = [timed(node.name, [1], op=node.op) for node in graph]
+    assert made_of(ran, graph, model) == [["c0", "h0"], ["c1", "h1"], []]
+    old = [
+        graph[0],
+        Node("", "HardSigmoid", None, ("r0",), ("s0",)),
+        Node("", "Mul", None, ("r0", "s0"), ("t1",)),
+        Node("t2_nchwc", "Conv", None, ("t1",), ("t2",)),
+        Node("", "HardSigmoid", None, ("t2",), ("s1",)),
+        Node("", "Mul", None, ("t2", "s1"), ("y",)),
+    ]
+    ran = [timed(node.name or f"{node.op}_{9 * at}", [1], op=node.op) for at, node in enumerate(old)]
+    assert as_run(old, ran) == [replace(it, ep=node.ep) for it, node in zip(old, ran, strict=True)]
+    assert made_of(ran, old, model) == [["c0"], [], ["h0"], ["c1"], [], ["h1"]]
+
+
 def test_a_round_is_what_lies_in_the_middle_of_its_runs() -> None:
     assert by_round([1, 2, 3, 90, 10, 10, 10, 10], 2) == [2, 10]
     assert by_round([5, 7], 2) == [5, 7]
@@ -270,5 +299,10 @@ def test_json_and_markdown_say_the_same() -> None:
     assert next((it["kind"], it["share"]) for it in data["changes"]) == (ADDED, pytest.approx(400 / 430, rel=1e-3))
     results = [result(chain(*LAYERS), MS), result(chain(*LAYERS), MS)]
     text = markdown(build(results, ["one", "other"], 0.02, in_order=False, why=found))
-    for words in (sentence(found), "Not confirmed: a model cannot be read as ONNX", "added: 20 Clip", "in no node"):
+    for words in (
+        sentence(found),
+        "Not confirmed: a model cannot be read as ONNX",
+        "added: 20 Clip",
+        "outside of nodes",
+    ):
         assert words in text

@@ -188,7 +188,7 @@ def test_a_comparison() -> None:
     assert second["vs_first"]["verdict"] == "slower"
     frame = found.frame()
     assert list(frame["vs_first_verdict"].dropna()) == ["slower"]
-    assert "| cpu-tensors | latency | 1.00 | 2.00 | ×2.00 | 2.00–2.00 | slower |" in found.markdown()
+    assert "| cpu-tensors | latency | 1.00 | 2.00 | 2.00 | 2.00–2.00 | slower |" in found.markdown()
     assert '<td class="left">slower</td>' in found._repr_html_()
     assert found.plot().get_axes()
     assert repr(found) == "<ortbench.Comparison #1, #2>"

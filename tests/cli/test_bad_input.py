@@ -36,8 +36,7 @@ def check(code: int, words: str, *arguments: object, tmp_path: Path) -> None:
         ("is not a file", [str(MODELS)]),
         ("is not a model ONNX Runtime can load", [str(MODELS / "README.md")]),
         ("--ep 'nonsense': no such execution provider", [TINY, "--ep", "nonsense"]),
-        ("--ep 'SomeExecutionProvider': no such execution provider; the library of one that is no package is named with "
-         "--ep-library; known are ", [TINY, "--ep", "SomeExecutionProvider"]),
+        ("--ep 'SomeExecutionProvider': no such execution provider; known are ", [TINY, "--ep", "SomeExecutionProvider"]),
         ("--name: is empty; leave it out", [TINY, "--name", ""]),
         ("--name: is empty; leave it out", [TINY, "--name", " \u200b\t"]),
         ("--name: has 5000 characters, and a name at most 200; --note takes longer texts", [TINY, "--name", "x" * 5000]),

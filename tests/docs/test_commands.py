@@ -88,6 +88,12 @@ def quick(arguments: list[str]) -> list[str]:
     if any(word.startswith("--baseline-") for word in arguments):
         arguments = [*arguments, *(() if "--max-regression" in arguments else ("--max-regression", ""))]
         arguments[arguments.index("--max-regression") + 1] = "900%"
+    if arguments[0] == "soak":
+        return [
+            *arguments[: arguments.index("--duration") if "--duration" in arguments else None],
+            "--iterations",
+            "20",
+        ]
     if "--duration" in arguments:
         at = arguments.index("--duration")
         return [*arguments[:at], "--duration", "0.3", *arguments[at + 2 :], "--warmup", "1"]
@@ -95,6 +101,9 @@ def quick(arguments: list[str]) -> list[str]:
         return [*arguments, "--duration", "0.05", "--warmup", "1"]
     if arguments[0] in ("run", "loop", "sweep"):
         return [*arguments, *(() if "--iterations" in arguments else ("--iterations", "1")), "--warmup", "1"]
+    if arguments[0] == "tune":
+        at = arguments.index("--max-time") if "--max-time" in arguments else len(arguments)
+        return [*arguments[:at], "--max-time", "3s", *arguments[at + 2 :], "--duration", "0.1"]
     if arguments[0] == "start":
         return [*arguments, "--iterations", "1"]
     if arguments[0] == "profile":
@@ -154,9 +163,9 @@ def test_every_line_is_one_that_is_tested() -> None:
     assert all(f"```{language}\n" not in PAGES for language in ("bash", "shell", "console", "zsh"))
 
 
-def test_ci_runs_the_lines_of_the_readmes_start() -> None:
-    patterns = re.findall(r"readme_line '([^']+)'", CI)
-    lines = README.splitlines()
+def test_ci_runs_the_lines_of_the_readme_and_of_contributing() -> None:
+    patterns = re.findall(r"\(line '([^']+)'", CI)
+    lines = [*README.splitlines(), *(ROOT / "docs" / "contributing.md").read_text(encoding="utf-8").splitlines()]
     matched = [next(line for line in lines if re.match(pattern, line)) for pattern in patterns]
     assert matched == [
         "python3 -m venv .venv && . .venv/bin/activate && pip install . && ortbench run models/copy_bound.onnx",

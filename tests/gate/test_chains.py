@@ -91,8 +91,8 @@ def test_a_stored_gate_of_a_chain_and_its_files(tmp_path: Path) -> None:
     more = ("--junit", tmp_path / "junit.xml", "--json", tmp_path / "gate.json")
     ran = ortbench("gate", tmp_path / "new.json", "--baseline", tmp_path / "old.json", *metrics, *more)
     assert (ran.code, ran.err) == (3, "")
-    assert "✗ device-resident stage.text median: 2.00 ms against 1.00 ms, ×2.000" in ran.out
-    assert "✓ cpu-tensors chain median: 10.0 ms against 10.0 ms, ×1.000" in ran.out
+    assert "✗ device-resident stage.text median: 2.00 ms against 1.00 ms, ratio 2.000" in ran.out
+    assert "✓ cpu-tensors chain median: 10.0 ms against 10.0 ms, ratio 1.000" in ran.out
     assert ran.out.count("chain of 2 stages and 1 link: text, image ×4") == 1
     xml = (tmp_path / "junit.xml").read_text()
     assert 'testcase name="device-resident stage.text median"' in xml

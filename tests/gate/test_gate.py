@@ -120,13 +120,13 @@ def test_a_contest_on_both_sides_of_its_limit() -> None:
         assert contest(1.2, at_most=True).check(found).verdict == at_most
         assert contest(1.2, at_most=False).check(found).verdict == at_least
     check = contest(1.2).check(Interval(1.25, 1.1, 1.3, 20))
-    text = "cpu-tensors, candidate to baseline: median of pairs ×1.250 (sequential test: 1.100 to 1.300, 20 rounds), must be at most ×1.2"
+    text = "cpu-tensors, candidate to baseline: median ratio of pairs 1.250 (sequential test: 1.100 to 1.300, 20 rounds), must be at most 1.2"
     assert check == Check("cpu-tensors contest", UNCLEAR, text, 1.25, 1.1, 1.3, 1.2, 20, mode="cpu-tensors")
     assert check.to_dict()["low"] == 1.1
     check = contest(2, at_most=False).check(Interval(2.5, None, None, 3))
     assert (
         check.text
-        == "cpu-tensors, candidate to baseline: median of pairs ×2.500 (sequential test: too few rounds for an interval, 3 rounds), must be at least ×2"
+        == "cpu-tensors, candidate to baseline: median ratio of pairs 2.500 (sequential test: too few rounds for an interval, 3 rounds), must be at least 2"
     )
 
 
@@ -140,8 +140,8 @@ def test_nothing_is_decided_while_the_medians_say_otherwise() -> None:
     check = tests.check(it)
     assert check.high is not None
     assert check.high < 1.05
-    assert (check.verdict, check.doubt) == (UNCLEAR, "cannot tell: the ratio of the medians is ×1.191")
-    assert check.text.endswith(f"must be at most ×1.05; {check.doubt}")
+    assert (check.verdict, check.doubt) == (UNCLEAR, "cannot tell: the ratio of the medians is 1.191")
+    assert check.text.endswith(f"must be at most 1.05; {check.doubt}")
     for number in range(24, 60):  # the machine is quiet: both say the same
         tests.add(BASELINE, "cpu-tensors", "latency", number, [1000, 1000, 1000])
         tests.add(CANDIDATE, "cpu-tensors", "latency", number, [900, 900, 900])
@@ -404,7 +404,7 @@ def test_min_speedup() -> None:
         assert check.ratio == pytest.approx(3)
     for mode, other, reason in [("cpu-tensors", "device-tensors", "it broke"), ("device-tensors", "cpu-tensors", "")]:
         result = run_of(broken(mode, UNSUPPORTED, reason, latency=steady([1] * ENOUGH)), **{other: [3000] * ENOUGH})
-        text = f"device-tensors is as fast as cpu-tensors: {mode} is unsupported{reason and ': '}{reason}"
+        text = f"speedup of device-tensors over cpu-tensors: {mode} is unsupported{reason and ': '}{reason}"
         expected = [Check("device-tensors speedup", FAILED, text, limit=2.0, metric="speedup", mode="device-tensors")]
         assert check_alone(result, Limits(min_speedup={"device-tensors": 2.0})) == expected
     for limits in [Limits(min_speedup={"device-resident": 2.0}), Limits(max_copy_share=0.5)]:
@@ -484,16 +484,16 @@ def test_a_stored_baseline() -> None:
         )
     check = stored([1200] * 8, QUIET)
     assert (check.ratio, check.low, check.high) == pytest.approx((1.2, 1.2 / 1.02, 1.2 * 1.02))
-    figures = "cpu-tensors latency median: 1.20 µs against 1.00 µs, ×1.200"
-    assert check.text == f"{figures} (1.176 to 1.224 with the noise of both runs), must be at most ×1.05"
+    figures = "cpu-tensors latency median: 1.20 µs against 1.00 µs, ratio 1.200"
+    assert check.text == f"{figures} (1.176 to 1.224 with the noise of both runs), must be at most 1.05"
 
 
 def test_too_few_blocks_of_a_stored_result() -> None:
     check = stored([1200] * 7, QUIET)
     assert (check.ratio, check.low, check.high) == (1.2, None, None)
     assert check.text == (
-        "cpu-tensors latency median: 1.20 µs against 1.00 µs, ×1.200 (the candidate has 7 blocks and a comparison takes 8: measure it "
-        "again, a run has 9 or more now), must be at most ×1.05"
+        "cpu-tensors latency median: 1.20 µs against 1.00 µs, ratio 1.200 (the candidate has 7 blocks and a comparison takes 8: measure it "
+        "again, a run has 9 or more now), must be at most 1.05"
     )
     verdict = Verdict([result_of(), result_of()], [check])
     assert verdict.sentence == "cannot tell: too little is known, and the checks say what is lacking"
@@ -505,7 +505,7 @@ def test_too_few_blocks_of_a_stored_result() -> None:
         few = "too few rounds for an interval, 8 rounds"
         where = few if rounds < PAIRS else "2.000 to 2.000, 9 rounds"
         assert check.text == (
-            f"device-tensors is as fast as cpu-tensors: median of pairs ×2.000 (sequential test: {where}), must be at least ×1.5{lacking if rounds < PAIRS else ''}"
+            f"speedup of device-tensors over cpu-tensors: median ratio of pairs 2.000 (sequential test: {where}), must be at least 1.5{lacking if rounds < PAIRS else ''}"
         )
         assert check.verdict == (UNCLEAR if rounds < PAIRS else PASSED)
 

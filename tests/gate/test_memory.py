@@ -89,19 +89,19 @@ LIMITS = Limits(max_regression=0.05, metrics=(DEVICE,))
 
 def test_memory_against_a_stored_baseline_is_an_exact_ratio() -> None:
     for device, verdict, ratio in [
-        (105 * MB, PASSED, "×1.050"),
-        (105 * MB + 1, FAILED, "×1.050"),
-        (50 * MB, PASSED, "×0.500"),
+        (105 * MB, PASSED, "1.050"),
+        (105 * MB + 1, FAILED, "1.050"),
+        (50 * MB, PASSED, "0.500"),
     ]:
         (check,) = check_stored(result_of(cpu(device)), result_of(cpu()), LIMITS)
         assert (check.name, check.verdict, check.rounds) == ("cpu-tensors device_memory", verdict, None)
-        assert check.text.endswith(f"against 100 MB, {ratio}, must be at most ×1.05")
+        assert check.text.endswith(f"against 100 MB, ratio {ratio}, must be at most 1.05")
     unknown = cpu()
     assert unknown.memory is not None
     del unknown.metrics["device_memory"]
     checks = check_stored(result_of(unknown), result_of(cpu()), LIMITS)
     assert [(it.verdict, it.text) for it in checks] == [
-        (UNCLEAR, "cpu-tensors device_memory of the candidate: as it was scripted; must be at most ×1.05")
+        (UNCLEAR, "cpu-tensors device_memory of the candidate: as it was scripted; must be at most 1.05")
     ]
     assert Verdict([result_of(unknown)], checks).sentence.startswith("cannot tell: too little is known")
     on_host = result_of(cpu(device=None))
@@ -124,7 +124,7 @@ def test_a_live_gate_of_memory_needs_no_blocks() -> None:
     assert [(it.verdict, it.text) for it in checks] == [
         (
             FAILED,
-            "cpu-tensors device_memory: 200 MB against 100 MB, ×2.000, must be at most ×1.05",
+            "cpu-tensors device_memory: 200 MB against 100 MB, ratio 2.000, must be at most 1.05",
         ),
         (PASSED, "cpu-tensors host memory: 10.0 MB, at most 10.0 MB"),
     ]

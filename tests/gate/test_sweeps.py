@@ -39,8 +39,8 @@ def test_every_shape_is_held_against_the_baseline() -> None:
     }
     (check,) = [it for it in found if it.name == "cpu-tensors latency median batch=4"]
     assert check.text == (
-        "cpu-tensors latency median batch=4: 1.92 ms against 1.60 ms, ×1.200 (1.176 to 1.224 with the noise of both runs), must be at "
-        "most ×1.05"
+        "cpu-tensors latency median batch=4: 1.92 ms against 1.60 ms, ratio 1.200 (1.176 to 1.224 with the noise of both runs), must be at "
+        "most 1.05"
     )
     for metrics, names in [
         (["cpu-tensors.median@batch=4"], ["cpu-tensors latency median batch=4"]),
@@ -59,7 +59,7 @@ def test_the_best_shapes_are_compared_by_items_whichever_they_are() -> None:
     (check,) = check_stored(slower(2, 4), sweep_result(), limits("cpu-tensors.item_throughput@best"))
     assert check.verdict == FAILED
     assert check.text.startswith(
-        "best points (batch=2 against batch=4): best: cpu-tensors item_throughput: 1.67k items/s against 2.50k items/s, ×1.500 (1.471 to 1.530 "
+        "best points (batch=2 against batch=4): best: cpu-tensors item_throughput: 1.67k items/s against 2.50k items/s, ratio 1.500 (1.471 to 1.530 "
     )
 
 

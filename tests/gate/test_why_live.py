@@ -1,9 +1,13 @@
-"""Models edited in 30 ways: the edit is the first in the list, and nothing else is ever confirmed."""
+"""Models edited in 30 ways: the edit is the first in the list, and nothing else is ever confirmed; and an older ONNX Runtime that fuses
+less."""
 
 from __future__ import annotations
 
+import json
+import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,7 +17,9 @@ from ortbench.measure.bench import Bench
 from ortbench.measure.configuration import Configuration
 from ortbench.plan.plan import Loop, Observer, Plan
 from ortbench.plan.target import Target
-from tests.gate.edited import EDITS, Edit
+from tests.conftest import ortbench
+from tests.gate.edited import EDITS, Edit, Net
+from tests.versions import environment
 
 LEAST = 28  # of the edits that must be found
 
@@ -59,3 +65,36 @@ def test_an_edit_is_the_first_in_the_list_and_nothing_else_is_confirmed(tmp_path
     assert len(EDITS) == 30
     assert wrong == []
     assert len(EDITS) - len(missed) >= LEAST, "\n".join(missed)
+
+
+# ONNX Runtime 1.24.4 has nodes of their own for these activations; newer ones fuse HardSwish into a Conv and LeakyRelu into a Gemm.
+UNFUSED = Net((1, 16, 64, 64), ["conv 16 3", "HardSwish", "conv 16 3", "HardSwish", "conv 16 3"])
+LEAKY = Net((64, 256), ["gemm 2048", "LeakyRelu", "gemm 256", "LeakyRelu"])
+
+
+def beside_older(net: Net, folder: Path, *pythons: object) -> dict[str, Any]:
+    """Why the candidate differs from the baseline, of two interpreters in this order."""
+    model = net.save(folder / "model.onnx")
+    line = ("gate", "--model", model, "--ep", "cpu", "--mode", "cpu-tensors", "--intra-op-threads", 1, "--why")
+    candidate, baseline = pythons
+    where = ("--python", candidate, "--baseline-python", baseline, "--duration", 4, "--max-regression", "900%")
+    ran = ortbench(*line, *where, "--out", folder / "out", "--json", "-")
+    assert ran.code in (0, 4), ran.err
+    found: dict[str, Any] = json.loads(ran.out)["why"]
+    return found
+
+
+@pytest.mark.wide
+@pytest.mark.process
+def test_a_fusion_that_an_older_onnx_runtime_has_not_is_named(tmp_path: Path) -> None:
+    older, newer = environment("1.24.4") / "bin" / "python", sys.executable
+    names = "2 nodes Conv (Conv_0 + HardSwish_0, Conv_1 + HardSwish_1)"
+    for number, pythons in enumerate([(newer, older), (older, newer)]):
+        (folder := tmp_path / f"conv{number}").mkdir()
+        found = beside_older(UNFUSED, folder, *pythons)
+        assert names in found["sentence"]
+        assert ", fused differently, in place of " in found["sentence"]
+        assert any(it.startswith("fused Conv: ") for it in found["others"])
+        (folder := tmp_path / f"gemm{number}").mkdir()
+        changes = [it["text"] for it in beside_older(LEAKY, folder, *pythons)["changes"]]
+        assert any("2 nodes FusedGemm (Gemm_0 + LeakyRelu_0, Gemm_1 + LeakyRelu_1)" in it for it in changes)

@@ -1,6 +1,6 @@
 """Everything that only a GPU can show, in one run: measures, checks, and writes a folder to keep.
 
-    python -m tests.gpu.accept [--ep cuda] [--ep-library PATH] [--out DIR] [--minutes 9] [--only STEP] [--steps] [--quick]
+    python -m tests.gpu.accept [--ep cuda] [--ep-library PATH] [--out DIR] [--minutes 9] [--part 1|2] [--only STEP] [--plan] [--quick]
 
 It types the commands that users type, what matters most first (`tests.gpu.steps`), goes on after one that fails, and
 keeps what it has when time runs out. Exit code: 0 if no check failed, 1 if one did, 2 for a folder that it cannot use.
@@ -21,9 +21,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from fnmatch import fnmatch
 from pathlib import Path
@@ -38,6 +38,7 @@ from ortbench.measure.gpus import nvidia_gpus
 from ortbench.model.modes import LATENCY
 from tests.gpu import checks, subjects
 from tests.gpu.checks import FAIL, NOT_RUN, PASS, Check
+from tests.gpu.pack import CARRIED
 from tests.gpu.steps import COPY, FULL, IMAGE, QUICK, TRANSFORMER, Left, Show, Step, Steps, planned_s
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -47,6 +48,7 @@ PACKAGES = (
 )  # fmt: skip
 _TO_SAVE_S = 20.0  # for a command that is interrupted to save what it has
 _TOO_LATE_S = 5.0  # with less left no step is begun
+_NO_KERNEL = ("cudaErrorNotSupported", "cuDNN is unavailable")  # what the software CUDA runtime lacks
 _FOR_A_GUI = ("*.nsys-rep", "*.sqlite")  # large, and what is in them is in the other files too
 
 
@@ -131,10 +133,10 @@ class Acceptance:
         ran = self._run(step)
         data = _collect(folder, step, ran.code)
         if data is None:
-            return [checks.without_result(step.title, ran.code, ran.said, step.refusals)]
+            return [_excused(checks.without_result(step.title, ran.code, ran.said, step.refusals))]
         self.results[step.name] = data
         left = Left(step.name, step.title, data, self.results, _trace(folder))
-        shown = [_shown(show, left) for show in step.shows]
+        shown = [_excused(_shown(show, left)) for show in step.shows]
         if ran.code not in (0, None) and all(check.verdict == PASS for check in shown):
             shown.append(Check(f"{step.title}: exit code", FAIL, ran.said))
         return shown
@@ -252,6 +254,12 @@ def _shown(show: Show, left: Left) -> Check:
         return Check(f"{left.title}: the script itself", FAIL, f"{type(error).__name__}: {error}")
 
 
+def _excused(check: Check) -> Check:
+    """A check that failed for want of what the software CUDA runtime lacks was not run."""
+    lacks = "SOFTWARE_CUDA" in os.environ and any(words in check.figures for words in _NO_KERNEL)
+    return replace(check, verdict=NOT_RUN) if lacks and check.verdict == FAIL else check
+
+
 def _collect(folder: Path, step: Step, code: int | None) -> Any:
     """The main file of a step, parsed, when its folder has been put in order; None if there is none, or nothing in it."""
     for inner in [path.parent for path in folder.glob(f"*/{step.leaves}")] if step.leaves else ():
@@ -331,30 +339,41 @@ def _arguments(given: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--out", type=Path, metavar="DIR", help="a new folder (default: reports/gpu-EP-TIME)")
     parser.add_argument("--minutes", type=float, default=9.0, help="for everything; what is done by then is kept")
     parser.add_argument("--only", action="append", metavar="STEP", help="only steps whose names match; repeatable")
-    parser.add_argument("--steps", action="store_true", help="print the steps and what they may take, and run none")
+    parser.add_argument("--part", choices=("1", "2"), help="of the run: 2 is what the first run on a card left open")
+    parser.add_argument("--plan", action="store_true", help="print steps, minutes and what to carry, and run none")
     parser.add_argument("--quick", action="store_true", help="small models and few runs, to try the script itself")
     return parser.parse_args(given)
 
 
-def _print_steps(steps: Sequence[Step], minutes: float) -> None:
-    for step in steps:
-        words = " ".join(["python", "-m", *step.line, *step.inputs])
-        print(f"{step.name:22} {step.planned_s:4.0f} s, at most {step.limit_s:4.0f} s  {words}")
-    print(_budget(steps, minutes * 60 - _TO_SAVE_S))
+def _print_plan(parts: Mapping[str, Sequence[Step]], minutes: float) -> None:
+    for part, steps in parts.items():
+        print(f"part {part}: about {planned_s(steps) / 60:.1f} min")
+        for step in steps:
+            words = " ".join(["python", "-m", *step.line, *step.inputs])
+            print(f"{step.name:22} {step.planned_s:4.0f} s, at most {step.limit_s:4.0f} s  {words}")
+    print(_budget([step for steps in parts.values() for step in steps], minutes * 60 - _TO_SAVE_S))
+    print("to carry where there is no network (tests/gpu/README.md):")
+    for what, mib in CARRIED.items():
+        print(f"{mib:4} MB  {what}")
 
 
 def main(given: Sequence[str] | None = None) -> int:
     """The whole run; returns the exit code."""
     arguments = _arguments(given)
     library = arguments.ep_library and str(Path(arguments.ep_library).resolve())
-    made = Steps(arguments.ep if library is None else "auto", library, QUICK if arguments.quick else FULL).all()
+    made = Steps(arguments.ep if library is None else "auto", library, QUICK if arguments.quick else FULL).parts()
     wanted = arguments.only or ["*"]
-    steps = [step for step in made if any(fnmatch(step.name, pattern) for pattern in wanted)]
+    parts = {
+        part: [step for step in steps if any(fnmatch(step.name, pattern) for pattern in wanted)]
+        for part, steps in made.items()
+        if arguments.part in (part, None)
+    }
+    steps = [step for part in parts.values() for step in part]
     if not steps:
-        print(f"accept: --only {' '.join(wanted)}: there is no such step; --steps prints them", file=sys.stderr)
+        print(f"accept: --only {' '.join(wanted)}: there is no such step; --plan prints them", file=sys.stderr)
         return 2
-    if arguments.steps:
-        _print_steps(steps, arguments.minutes)
+    if arguments.plan:
+        _print_plan(parts, arguments.minutes)
         return 0
     stamp = datetime.now().strftime("%Y%m%d-%H%M%S")
     out: Path = (arguments.out or ROOT / "reports" / f"gpu-{Path(library or arguments.ep).stem}-{stamp}").resolve()

@@ -1,4 +1,4 @@
-"""What must be shown of costs, loads, sweeps, chains and printed programs. From files and numbers alone."""
+"""What must be shown of costs, loads, sweeps, chains, printed programs, starts, causes and settings. From files and numbers alone."""
 
 from __future__ import annotations
 
@@ -118,3 +118,50 @@ def programs(name: str, found: Mapping[str, Any]) -> Check:
     wrong = [f"{mode}: {it['said']}" for mode, it in found.items() if it["code"] != 0]
     said = [it["said"] for it in found.values() if it["code"] == 0]
     return Check(name, FAIL if wrong else PASS, "; ".join(wrong or said))
+
+
+def by_batch(name: str, result: Result) -> Check:
+    """The latency of each mode at each batch: figures alone, of which outputs decide whether they count."""
+    found: dict[str, list[str]] = {}
+    for case in result["cases"]:
+        if case["status"] == "ok" and (ns := checks.median(case, "latency")) is not None:
+            found.setdefault(case["mode"], []).append(f"{case['point'].get('batch')}: {duration(ns)}")
+    parts = [f"{mode} {', '.join(times)}" for mode, times in found.items()]
+    return Check(f"{name}: latency by batch", PASS if parts else FAIL, "; ".join(parts) or "no mode was measured")
+
+
+def starts(name: str, result: Result) -> Check:
+    """The parts of a start add up to it, within 1 %, and the outputs of a fresh process are those of the worker."""
+    (case,) = result["cases"]
+    if case["status"] != "ok" or not checks.proved(case, "outputs"):
+        return Check(name, FAIL, case["reason"] or "outputs differ")
+    means = {key: it["mean"] for key, it in case["metrics"].items() if key.startswith("start.")}
+    ready = means.pop("start.ready")
+    parts = {key: ns for key, ns in means.items() if key not in ("start.second_inference", "start.memory")}
+    shown = ", ".join(f"{key.removeprefix('start.')} {duration(ns)}" for key, ns in parts.items())
+    verdict = PASS if abs(sum(parts.values()) / ready - 1) <= 0.01 else FAIL
+    return Check(name, verdict, f"ready after {duration(ready)}: {shown}")
+
+
+def why(name: str, found: Result) -> Check:
+    """A gate of a model with useless nodes fails and names them; where they cost the device nothing it passes."""
+    if found["verdict"] == "passed":
+        return Check(name, NOT_RUN, "the nodes make it no slower here")
+    told = found.get("why")
+    if told is None:
+        return Check(name, FAIL, f"{found['verdict']}, and no cause is named")
+    if "Clip" not in told["sentence"] and "compiled graph" in told["sentence"]:
+        return Check(name, NOT_RUN, f"the EP compiles its nodes as one: {told['sentence']}")
+    return Check(name, PASS if "Clip" in told["sentence"] else FAIL, told["sentence"])
+
+
+def switching(name: str, result: Result) -> Check:
+    """How many times as long calls take that change shapes; figures alone."""
+    found = [f"{it['mode']} {it['ratio']:.2f}× ({duration(it['cost_ns'])} a call)" for it in result["switching"]]
+    return Check(name, PASS if found else FAIL, "; ".join(found) or "not measured")
+
+
+def tuned(name: str, found: Result) -> Check:
+    """A search that ended says what is best, or that nothing is."""
+    best = [it["text"] if isinstance(it, dict) else str(it) for it in found["best"]]
+    return Check(name, PASS if best else FAIL, "; ".join(best) or "it says of nothing whether it is best")

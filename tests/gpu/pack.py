@@ -26,6 +26,16 @@ PACKAGES = (
     "onnxruntime-gpu>=1.28", "onnx", "typer", "rich", "nvidia-ml-py", "psutil", "nvtx", "matplotlib", "jinja2",
     "cupti-python>=13",
 )  # fmt: skip
+# What is packed, in MB of November 2026, and what is not run without it.
+CARRIED = {
+    "onnxruntime-gpu for one architecture, flatbuffers: nothing runs without": 57,
+    "typer, rich, psutil, nvidia-ml-py and what they need: nothing runs without": 5,
+    "numpy, onnx, protobuf, ml_dtypes, typing_extensions, packaging, where they are not there: nothing runs without": 25,
+    "cupti-python, cuda-bindings, nvidia-cuda-cupti and what they need: CUPTI's checks, --stream cuda-python": 27,
+    "matplotlib, jinja2 and what they need: the page": 25,
+    "nvtx: ranges": 3,
+    "scipy, which is not packed: gate, why, tune": 35,
+}
 _MANYLINUX = ("2_28", "2_27", "2_25", "2_24", "2_17")
 _UNUSED = (
     "onnxruntime/capi/libonnxruntime_providers_tensorrt.so",

@@ -25,6 +25,8 @@ COPY, IMAGE, TRANSFORMER = "copy_4k", "resnet50", "transformer"
 ISLAND = "cpu_island"
 LOOPS = ("recurrent_cell", "decoder", "decoder_shared")  # as they are in models/, with what a loop of them gives
 CHAIN = "text_to_image"  # on the EP that ACCEPT_EP names
+BATCHED = ("resnet50_batch", "vit")  # whose batch is a symbolic dimension
+SLOWER = "resnet50_slower"  # with nodes in it that do nothing
 SMALL = (ISLAND, "fp16", "multi_output", "image_classifier", "tiny")  # as they are in models/
 
 # The EPs that NVIDIA's CUPTI sees, as they are typed.
@@ -39,6 +41,19 @@ _TF32 = ("--rtol", "1e-2", "--atol", "5e-3")
 # setting one mode up, which for 100 MB each way is mostly comparing.
 _START_S, _MODE_S, _LARGE_MODE_S = 2.5, 1.0, 2.0
 _MODELS_S = 10.0
+_SWITCHED = "multi_output"  # whose switch of shapes took up to 33 times a run on the first card
+# What may end it, and settings that are worth a search, as they are typed; of the CUDA EP.
+_REMEDIES = {
+    "search": ("cudnn_conv_algo_search=HEURISTIC",),
+    "arena": ("arena_extend_strategy=kSameAsRequested",),
+    "workspace": ("cudnn_conv_use_max_workspace=0",),
+}
+_TUNED = {
+    "cudnn_conv_algo_search": ("EXHAUSTIVE", "HEURISTIC", "DEFAULT"),
+    "use_tf32": ("1", "0"),
+    "prefer_nhwc": ("0", "1"),
+    "cudnn_conv_use_max_workspace": ("1", "0"),
+}
 _LOOP_STEPS = 6  # of which models/ has the outputs
 # The longest answer of a worker, so that a mode that hangs does not cost the others: of the first steps, which may load
 # gigabytes of libraries from a cold disk, and of the others.
@@ -118,6 +133,8 @@ class Scale:
         sweep: options of the bandwidth sweep; `sweep_s`: how long it takes.
         direct_s: of each measurement that no command makes.
         gate_s: of the gate.
+        batches: of the models whose batch can be chosen.
+        start_s: of fresh processes.
     """
 
     seconds: Mapping[str, float] = field(default_factory=lambda: {COPY: 5.0, IMAGE: 2.5, TRANSFORMER: 2.5})
@@ -127,12 +144,15 @@ class Scale:
     sweep_s: float = 15.0
     direct_s: float = 12.0
     gate_s: float = 8.0
+    batches: str = "1,8,64"
+    start_s: float = 15.0
 
 
 FULL = Scale()
 QUICK = Scale(
-    runs=8, sweep=("--max-size", "1MB", "--duration", "1"), sweep_s=1.0, direct_s=2.0, gate_s=4.0, option_s=0.3
-)
+    runs=8, sweep=("--max-size", "1MB", "--duration", "1"), sweep_s=1.0, direct_s=2.0, gate_s=4.0, option_s=0.3,
+    batches="1,2", start_s=3.0,
+)  # fmt: skip
 
 
 class Steps:
@@ -149,17 +169,15 @@ class Steps:
         self._target = ("--ep", ep) if library is None else ("--ep-library", library)
         self._cupti = library is None and ep in NVIDIA_EPS
 
+    def parts(self) -> dict[str, list[Step]]:
+        """Every step, by the part of the run that it is in; in each what matters most first."""
+        first = [*self._models(), *self._measurements(), *self._loops(), *self._options(), *self._further()]
+        second = [*self._profiles(), *self._batches(), self._starts(), self._why(), *self._switches(), *self._tuned()]
+        return {"1": [*first, *self._reports(), *self._last()], "2": second}
+
     def all(self) -> list[Step]:
-        """Every step, what matters most first."""
-        return [
-            *self._models(),
-            *self._measurements(),
-            *self._loops(),
-            *self._options(),
-            *self._further(),
-            *self._reports(),
-            *self._last(),
-        ]
+        """The steps of all parts."""
+        return [step for part in self.parts().values() for step in part]
 
     def _models(self) -> list[Step]:
         """Three models in all modes."""
@@ -501,15 +519,122 @@ class Steps:
                 2 * _START_S + self._scale.gate_s,
                 modules=("scipy",),
             ),
+        ]
+
+    # The second part: what the first run on a card left open
+
+    def _profiles(self) -> list[Step]:
+        """Nsight's sums by range beside ours, of a model with much to compute and of one with much to copy."""
+        return [
             Step(
-                "profile",
-                "ortbench profile: under Nsight Systems",
-                ("ortbench", "profile", model, *self._target, *self._inputs(COPY), "--out", "profile"),
+                f"profile-{model}",
+                f"ortbench profile: under Nsight Systems, {model}",
+                (
+                    "ortbench", "profile", f"models/{model}.onnx", *self._target, *self._inputs(model), "--out", f"profile-{model}",
+                ),
                 "profile.json",
                 (lambda left: checks.profile(left.title, left.data),),
                 4 * _START_S,
                 programs=("nsys",),
-            ),
+            )
+            for model in (IMAGE, COPY)
+        ]  # fmt: skip
+
+    def _batches(self) -> list[Step]:
+        """Real models at several batches in all modes: what pageable, pinned and zero-copy memory, a pipeline and a graph bring."""
+        seconds, shapes = self._scale.option_s, self._scale.batches.count(",") + 1
+        amount = (*self._amount(seconds), "--timeout", f"{_ANSWER_S:g}")
+        return [
+            Step(
+                f"{model}{'-graph' if graph else ''}",
+                f"{model} at batches {self._scale.batches}{' as a CUDA graph' if graph else ''}: outputs equal",
+                (
+                    "ortbench", "sweep", f"models/{model}.onnx", *self._target, "--dim", f"batch={self._scale.batches}",
+                    *_TF32, *(("--cuda-graph", "--mode", RESIDENT) if graph else ("--mode", "all")), *amount,
+                    "--out", f"{model}{'-graph' if graph else ''}",
+                ),
+                "result.json",
+                (lambda left: further.shapes(left.title, left.data), lambda left: further.by_batch(left.title, left.data)),
+                _START_S + shapes * (1 if graph else len(MODES)) * (seconds + _MODE_S),
+                refusals=("--cuda-graph: ", "cannot use the graph capture feature") if graph else (),
+            )
+            for model in BATCHED
+            for graph in (False, True)
+        ]  # fmt: skip
+
+    def _starts(self) -> Step:
+        line = ("ortbench", "start", f"models/{IMAGE}.onnx", *self._inputs(IMAGE), *self._target)
+        return Step(
+            "start",
+            f"ortbench start: from nothing to the first inference, {IMAGE}",
+            (*line, "--duration", f"{self._scale.start_s:g}", "--out", "start"),
+            "result.json",
+            (lambda left: further.starts(left.title, left.data),),
+            2 * _START_S + self._scale.start_s,
+        )
+
+    def _why(self) -> Step:
+        models = ("--model", f"models/{SLOWER}.onnx", "--baseline-model", f"models/{IMAGE}.onnx")
+        loop = ("--mode", RESIDENT, "--duration", f"{self._scale.gate_s:g}")
+        return Step(
+            "why",
+            f"ortbench gate: finds the nodes that make {SLOWER} slower",
+            ("ortbench", "gate", *models, *self._target, *loop, "--out", "why"),
+            "gate.json",
+            (lambda left: further.why(left.title, left.data),),
+            4 * _START_S + 3 * self._scale.gate_s,
+            modules=("scipy",),
+        )
+
+    def _switches(self) -> list[Step]:
+        """What a change of shapes costs with each option that may make it cheaper."""
+        modes = ("--mode", CPU, "--mode", RESIDENT)
+        line = ("ortbench", "sweep", f"models/{_SWITCHED}.onnx", *self._target, *modes, "--dim", "batch=1,64,1024")
+        options = {
+            "switching": (),
+            **({f"switching-{name}": it for name, it in _REMEDIES.items()} if self._ep == "cuda" else {}),
+        }
+        return [
+            Step(
+                name,
+                f"what a change of shapes costs, {' '.join(given) or 'default options'}",
+                (
+                    *line, *(word for it in given for word in ("--ep-option", it)), "--duration", f"{self._scale.option_s:g}",
+                    "--timeout", f"{_ANSWER_S:g}", "--out", name,
+                ),
+                "result.json",
+                (lambda left: further.switching(left.title, left.data),),
+                2 * _START_S + 6 * self._scale.option_s,
+            )
+            for name, given in options.items()
+        ]  # fmt: skip
+
+    def _tuned(self) -> list[Step]:
+        """The settings that are best, of those that the CUDA EP has for convolutions and matrix products."""
+        if self._ep != "cuda":
+            return []
+        options = (f"{key}={value}" for key, values in _TUNED.items() for value in values)
+        line = (
+            "ortbench",
+            "tune",
+            f"models/{IMAGE}.onnx",
+            *self._inputs(IMAGE),
+            *_TF32,
+            *self._target,
+            "--mode",
+            RESIDENT,
+        )
+        line += (*(word for it in options for word in ("--ep-option", it)), "--duration", "1", "--out", "tune")
+        return [
+            Step(
+                "tune",
+                f"ortbench tune: the best options of the EP, {IMAGE}",
+                line,
+                "tune.json",
+                (lambda left: further.tuned(left.title, left.data),),
+                60.0,
+                modules=("scipy",),
+            )
         ]
 
     def _engines(self, ep: str) -> list[Step]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import shutil
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from onnx.reference import ReferenceEvaluator
 
 from models.parts import Array, Arrays, Seeded, picture
 from models.single import copy_bound, image_classifier, transformer_ids
-from tests.gpu.steps import CHAIN, COPY, IMAGE, LOOPS, SMALL, TRANSFORMER
+from tests.gpu.steps import BATCHED, CHAIN, COPY, IMAGE, LOOPS, SLOWER, SMALL, TRANSFORMER
 
 _LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
 _MODELS = Path(__file__).resolve().parent.parent.parent / "models"
@@ -34,6 +35,8 @@ def write(folder: Path, quick: bool) -> None:
         _classifier(folder)
     else:
         _resnet50(folder)
+    _with_useless_nodes(folder)
+    _batched(folder, quick)
     _transformer(folder, quick)
     for name in SMALL:
         inputs, expected = (np.load(_MODELS / f"{name}.{kind}.npz") for kind in ("inputs", "expected"))
@@ -116,6 +119,92 @@ def _classifier(folder: Path) -> None:
     inputs = {"image": picture(32, 32)}
     expected = _evaluate(model, inputs)
     _save(folder, IMAGE, model, inputs, {"probabilities": expected})
+
+
+def _with_useless_nodes(folder: Path) -> None:
+    """The image model with 20 nodes in it that leave what they get as it is."""
+    model = onnx.load(folder / f"{IMAGE}.onnx")
+    nodes = list(model.graph.node)
+    at = next(number for number, node in enumerate(nodes) if node.op_type == "Conv")
+    given = nodes[at].output[0]
+    names = [f"{given}_clipped_{number}" for number in range(20)] + [given]
+    nodes[at].output[0] = names[0]
+    bounds = [
+        numpy_helper.from_array(np.array(value, np.float32), name) for name, value in (("least", -3e38), ("most", 3e38))
+    ]
+    model.graph.initializer.extend(bounds)
+    clips = [
+        onnx.helper.make_node("Clip", [source, "least", "most"], [target], name=f"useless_clip_{number}")
+        for number, (source, target) in enumerate(pairwise(names), 1)
+    ]
+    del model.graph.node[:]
+    model.graph.node.extend([*nodes[: at + 1], *clips, *nodes[at + 1 :]])
+    onnx.save(model, folder / f"{SLOWER}.onnx")
+
+
+def _batched(folder: Path, quick: bool) -> None:
+    """The image model, and a vision transformer of the size of ViT-Base, each with a batch to choose."""
+    model = onnx.load(folder / f"{IMAGE}.onnx")
+    for value in (*model.graph.input, *model.graph.output):
+        value.type.tensor_type.shape.dim[0].dim_param = "batch"
+    del model.graph.value_info[:]  # which have the batch of before
+    image, vit = BATCHED
+    onnx.save(model, folder / f"{image}.onnx")
+    onnx.save(_vit(*((32, 16, 32, 1, 2) if quick else (224, 16, 768, 12, 12))), folder / f"{vit}.onnx")
+
+
+def _vit(size: int, patch: int, width: int, layers: int, heads: int) -> onnx.ModelProto:
+    """A vision transformer: patches, blocks of attention and of two products, the mean of all patches, ten classes. After
+    Dosovitskiy et al., An Image is Worth 16x16 Words (2021), with random weights and without its class token."""
+    seeded = Seeded(0)
+    nodes: list[onnx.NodeProto] = []
+    weights: list[onnx.TensorProto] = []
+    patches, each = (size // patch) ** 2, width // heads
+
+    def constant(name: str, array: Array) -> str:
+        weights.append(numpy_helper.from_array(array, name))
+        return name
+
+    def node(op: str, *inputs: str, **attributes: Any) -> str:
+        name = f"{op}_{len(nodes)}"
+        nodes.append(onnx.helper.make_node(op, inputs, [f"{name}_out"], name=name, **attributes))
+        return f"{name}_out"
+
+    def product(x: str, name: str, rows: int, columns: int) -> str:
+        weight = constant(f"{name}.weight", seeded.weight(rows, columns, fan_in=rows))
+        return node("Add", node("MatMul", x, weight), constant(f"{name}.bias", np.zeros(columns, np.float32)))
+
+    def normalized(x: str, name: str) -> str:
+        scale, bias = np.ones(width, np.float32), np.zeros(width, np.float32)
+        return node("LayerNormalization", x, constant(f"{name}.scale", scale), constant(f"{name}.bias", bias))
+
+    flat = constant("flat", np.array([0, width, patches], np.int64))
+    split = constant("split", np.array([0, patches, heads, each], np.int64))
+    joined = constant("joined", np.array([0, patches, width], np.int64))
+    root, half = (constant(name, np.array(value, np.float32)) for name, value in (("root", 2**0.5), ("half", 0.5)))
+    scale, one = (constant(name, np.array(value, np.float32)) for name, value in (("scale", each**-0.5), ("one", 1.0)))
+    kernel = constant("patches.weight", seeded.weight(width, 3, patch, patch, fan_in=3 * patch * patch))
+    x = node("Reshape", node("Conv", "image", kernel, strides=[patch, patch]), flat)
+    x = node("Transpose", x, perm=[0, 2, 1])
+    for number in range(layers):
+        block = f"block{number}"
+        y = normalized(x, f"{block}.before")
+        query, key, value = (node("Reshape", product(y, f"{block}.{name}", width, width), split) for name in "qkv")
+        scores = node("MatMul", node("Transpose", query, perm=[0, 2, 1, 3]), node("Transpose", key, perm=[0, 2, 3, 1]))
+        taken = node("Softmax", node("Mul", scores, scale), axis=-1)
+        y = node("MatMul", taken, node("Transpose", value, perm=[0, 2, 1, 3]))
+        y = node("Reshape", node("Transpose", y, perm=[0, 2, 1, 3]), joined)
+        x = node("Add", x, product(y, f"{block}.out", width, width))
+        y = product(normalized(x, f"{block}.behind"), f"{block}.wide", width, 4 * width)
+        gelu = node("Mul", node("Mul", y, half), node("Add", node("Erf", node("Div", y, root)), one))
+        x = node("Add", x, product(gelu, f"{block}.narrow", 4 * width, width))
+    x = node("ReduceMean", normalized(x, "last"), axes=[1], keepdims=0)
+    scores = product(x, "classes", width, 10)
+    nodes.append(onnx.helper.make_node("Softmax", [scores], ["probabilities"], name="Softmax_last", axis=-1))
+    image = onnx.helper.make_tensor_value_info("image", onnx.TensorProto.FLOAT, ["batch", 3, size, size])
+    given = onnx.helper.make_tensor_value_info("probabilities", onnx.TensorProto.FLOAT, ["batch", 10])
+    graph = onnx.helper.make_graph(nodes, "vit", [image], [given], weights)
+    return onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8)
 
 
 def _transformer(folder: Path, quick: bool) -> None:

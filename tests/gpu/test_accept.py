@@ -422,8 +422,8 @@ SHOWN: list[tuple[Callable[[], Check], str, str]] = [
     (lambda: engine({"warm": True}, warm=False), FAIL, ""),
     (lambda: engine(None, warm=True), FAIL, ""),
     *(
-        (lambda word=word: checks.gate(NAME, {"verdict": word, "checks": [{"text": "×1.00"}], "failed": []}), verdict,
-         f"{word}: ×1.00")
+        (lambda word=word: checks.gate(NAME, {"verdict": word, "checks": [{"text": "1.00"}], "failed": []}), verdict,
+         f"{word}: 1.00")
         for word, verdict in (("passed", PASS), ("failed", FAIL), ("cannot tell", NOT_RUN), ("benchmark failed", FAIL))
     ),
     (lambda: checks.profile(NAME, {"nsight": NSIGHT}), PASS,
@@ -522,11 +522,11 @@ def test_the_results_of_a_gpu_that_are_kept_pass_today() -> None:
 
 
 def test_the_whole_run_fits_into_its_time() -> None:
-    steps = Steps("cuda", None, FULL).all()
-    assert planned_s(steps) <= 9 * 60 - 20  # what is left is for a command that is stopped to save what it has
-    for step in steps:
-        assert step.planned_s < step.limit_s <= 120
-    first = [step.name for step in steps[:5]]
+    for steps in Steps("cuda", None, FULL).parts().values():
+        assert planned_s(steps) <= 9 * 60 - 20  # what is left is for a command that is stopped to save what it has
+        for step in steps:
+            assert step.planned_s < step.limit_s <= 120
+    first = [step.name for step in Steps("cuda", None, FULL).parts()["1"][:5]]
     assert first == ["copy_4k", "resnet50", "transformer", "fence-and-loop", "bandwidth"]
 
 
@@ -596,7 +596,10 @@ ON_THE_DEVICE = {
     ),
     "copy_4k: asynchronous": (PASS, "1.00 ms a run in bursts of 19, 1.00 ms waited for one by one (1.00×)"),
     "the EP's device and its memory": (PASS, "RefDeviceExecutionProvider 1.0.0 from "),
-    "host-accessible: zero-copy": (PASS, "proved: bound addresses are used; a run takes 1.00 µs longer than one of"),
+    "host-accessible: zero-copy": (
+        PASS,
+        "proved: bound addresses are used; an inference takes 1.00 µs longer than with",
+    ),
     "CUPTI's copies against h2d and d2h of device-tensors-pinned": (NOT_RUN, UNASKED),
     "cpu-tensors less device-resident agrees": (NOT_RUN, UNASKED),
     "the published sample's shape": (PASS, "≈200 ms of copies with CPU tensors, 2.00 ms when copied once, 100 times"),
@@ -732,12 +735,15 @@ def test_a_folder_that_is_there_is_left_alone(tmp_path: Path, capsys: pytest.Cap
     assert list(tmp_path.iterdir()) == []
 
 
-def test_steps_are_printed_and_chosen_by_their_names(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--steps", "--only", "stream-*", "--only", "gate"]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in lines[:-1]] == ["stream-ort", "stream-cuda-python", "gate"]
-    assert main(["--only", "no-such-step", "--out", str(tmp_path / "out")]) == 2
-    assert capsys.readouterr().err == "accept: --only no-such-step: there is no such step; --steps prints them\n"
+def test_the_plan_is_printed_and_steps_are_chosen_by_part_and_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["--plan", "--only", "stream-*", "--only", "start"]) == 0
+    lines = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
+    assert lines[:5] == ["part", "stream-ort", "stream-cuda-python", "part", "start"]
+    assert "57" in lines  # MB to carry
+    assert main(["--plan", "--part", "2", "--only", "gate", "--out", str(tmp_path / "out")]) == 2
+    assert capsys.readouterr().err == "accept: --only gate: there is no such step; --plan prints them\n"
     assert not (tmp_path / "out").exists()
 
 

@@ -78,7 +78,7 @@ def test_what_is_listed_and_removed(tmp_path: Path) -> None:
     ran = ortbench("clean", out, COLUMNS="200")
     assert ran.code == 2
     assert {name: row[:3] for name, row in listed(ran.out).items()} == {
-        "a": ["run", "2", "w"], "nightly": ["suite", "3", "d"], "sweep": ["sweep", "2", "h"],
+        "a": ["run", "2", "w"], "nightly": ["suite", "3", "d"], "sweep": ["bandwidth", "2", "h"],
     }  # fmt: skip
     assert ran.error_line.startswith(
         "nothing was removed, because there is no terminal to ask on: give --yes to remove 3 folders, "

@@ -9,13 +9,16 @@ import onnx.defs
 import pytest
 
 from ortbench.report.glossary import Group, entries
-from tests.conftest import ortbench
+from tests.conftest import Ran, ortbench, ortbench_here
 
 pytestmark = pytest.mark.process
 
 
 def explained(*words: str, width: str = "80") -> list[str]:
-    ran = ortbench("explain", *words, COLUMNS=width)
+    return lines_of(ortbench("explain", *words, COLUMNS=width))
+
+
+def lines_of(ran: Ran) -> list[str]:
     assert (ran.code, ran.err) == (0, "")
     return ran.out.splitlines()
 
@@ -46,7 +49,11 @@ def test_a_word_that_means_several_things() -> None:
 
 
 def headings(*words: str) -> list[str]:
-    return [line for line in explained(*words) if line and not line.startswith(" ") and ": see " not in line]
+    return headings_in(explained(*words))
+
+
+def headings_in(lines: list[str]) -> list[str]:
+    return [line for line in lines if line and not line.startswith(" ") and ": see " not in line]
 
 
 @pytest.mark.parametrize(
@@ -139,7 +146,8 @@ def test_more_on_a_terminal_is_rendered() -> None:
 
 @pytest.mark.parametrize("word", [entry.word for entry in entries()])
 def test_every_word_can_be_typed(word: str) -> None:
-    assert any(re.split(r", an? ", line)[0] == word for line in headings(*word.split()))
+    found = headings_in(lines_of(ortbench_here("explain", *word.split(), COLUMNS="80")))
+    assert any(re.split(r", an? ", line)[0] == word for line in found)
 
 
 def test_alone_it_lists_the_words_in_groups() -> None:

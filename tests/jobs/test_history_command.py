@@ -10,9 +10,12 @@ from typing import Any
 
 import pytest
 
+from ortbench.analysis.outputs import put
 from ortbench.model.result import Result
-from ortbench.model.result_file import result_json, save
+from ortbench.model.result_file import load, result_json, save
+from tests.analysis.test_outputs import lower
 from tests.conftest import ROOT, ortbench
+from tests.expect import there
 from tests.results import night, nights, noise, save_nights, serving, stepped
 
 pytestmark = pytest.mark.process
@@ -32,17 +35,17 @@ WHOLE = """\
 m: m.onnx (x 1x3, y scalar) on SomeExecutionProvider
 
 series  mode            results    first     last  change  over time         scatter  change points
-m       cpu-tensors          30  4.01 ms  4.49 ms   ×1.12  ▃▃▃▃▃▃▃▃▃▃▇▇█▆▇█  ±0.532%              1
-m       device-tensors       30  2.98 ms  2.99 ms  ×1.006  ▄▄▅▅▅▅▄▅▃▄▄▅▄▅▄▄  ±0.899%              0
+m       cpu-tensors          30  4.01 ms  4.49 ms    1.12  ▃▃▃▃▃▃▃▃▃▃▇▇█▆▇█  ±0.532%              1
+m       device-tensors       30  2.98 ms  2.99 ms   1.006  ▄▄▅▅▅▅▄▅▃▄▄▅▄▅▄▄  ±0.899%              0
 
 Change points
 series  mode         since              before    after  ratio     95% CI  verdict  results
-m       cpu-tensors  2026-10-19 02:00  4.01 ms  4.47 ms  ×1.12  1.11–1.12  slower   18 + 12
-✗ since 2026-10-19 02:00 (reports/night-18/result.json): m cpu-tensors slower ×1.12; changed there: ONNX Runtime: 1.30.0 → 1.31.1; checkout: 0000011 → 0000012
+m       cpu-tensors  2026-10-19 02:00  4.01 ms  4.47 ms   1.12  1.11–1.12  slower   18 + 12
+✗ since 2026-10-19 02:00 (reports/night-18/result.json): m cpu-tensors slower, ratio 1.12; changed there: ONNX Runtime: 1.30.0 → 1.31.1; checkout: 0000011 → 0000012
 
-Times are medians. change: the last result against the first; scatter: of results between two change points; change points: by E-divisive means, which find one in 1 of 100 series without any, and
-beyond ±2 % for certain; ratio: of the median after a change point to the median before it, above 1 is slower.
-ortbench explain over time, scatter, change points … says what the words mean.
+Times are medians. change: the last result divided by the first; scatter: of results between two change points; change points: found by E-divisive means (a false one in 1 of 100 series), their 95% CI
+beyond ±2 %; ratio: of the median after a change point to the median before it, above 1 is slower.
+ortbench explain WORD explains over time, scatter, change points, …
 """
 
 
@@ -70,6 +73,18 @@ def test_what_is_written(reports: Path, tmp_path: Path) -> None:
 def test_places_that_hold_the_same_files_count_them_once(reports: Path) -> None:
     ran = ortbench("history", reports, reports / "night-03", reports / "night-04" / "result.json")
     assert ran.out.startswith("30 results")
+
+
+def test_doubtful_figures_are_left_out(reports: Path) -> None:
+    path = reports / "night-03" / "result.json"
+    result = load(path)
+    put(result, there(lower().outputs)[0])
+    save(result, path)
+    found = " ".join(ortbench("history", reports).out.split())
+    assert "29 results" in found
+    assert (
+        "night-03/result.json: its figures are doubtful: OpenVINOExecutionProvider is likely to compute in a" in found
+    )
 
 
 def test_what_cannot_be_read_is_left_out_and_said(reports: Path) -> None:

@@ -99,7 +99,7 @@ def test_both_loops_on_the_cpu_ep(tmp_path: Path) -> None:
             is_whole(level, scaling=True)
             n = there(level.stats("latency")).n
             if "rate" in level.point:
-                assert (level.checks["slo"]["verdict"], n) == ("passed", 12)
+                assert (level.checks["slo"]["verdict"], n) == ("unclear", 12)  # a p99 takes 100
                 assert samples[f"{number}/due_ns"].tolist() == [it * 25_000_000 for it in range(12)]
                 assert (samples[f"{number}/start_ns"] >= samples[f"{number}/due_ns"]).all()
                 assert (samples[f"{number}/end_ns"] > samples[f"{number}/start_ns"]).all()

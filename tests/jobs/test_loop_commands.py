@@ -24,11 +24,16 @@ FED = ("--feedback", "state_out=state")
 @pytest.mark.parametrize(
     ("metric", "factor", "code", "said"),
     [
-        ((), 1.0, 0, "✓ device-resident loop median: 4.00 ms against 4.00 ms, ×1.000"),
-        ((), 1.5, 3, "✗ device-resident loop median: 6.00 ms against 4.00 ms, ×1.500"),
-        (("device-resident.step.median",), 1.5, 3, "✗ device-resident step median: 1.50 ms against 1.00 ms, ×1.500"),
-        (("step.p95",), 1.0, 0, "✓ device-resident step p95: 1.00 ms against 1.00 ms, ×1.000"),
-        (("cpu-tensors.loop",), 1.5, 0, "✓ cpu-tensors loop median: 4.00 ms against 4.00 ms, ×1.000"),
+        ((), 1.0, 0, "✓ device-resident loop median: 4.00 ms against 4.00 ms, ratio 1.000"),
+        ((), 1.5, 3, "✗ device-resident loop median: 6.00 ms against 4.00 ms, ratio 1.500"),
+        (
+            ("device-resident.step.median",),
+            1.5,
+            3,
+            "✗ device-resident step median: 1.50 ms against 1.00 ms, ratio 1.500",
+        ),
+        (("step.p95",), 1.0, 0, "✓ device-resident step p95: 1.00 ms against 1.00 ms, ratio 1.000"),
+        (("cpu-tensors.loop",), 1.5, 0, "✓ cpu-tensors loop median: 4.00 ms against 4.00 ms, ratio 1.000"),
     ],
 )
 def test_a_stored_loop_against_another(
@@ -64,10 +69,10 @@ def test_two_loops_side_by_side(files: Any) -> None:
     assert ran.out.count("loop of 4 steps: hidden_out → hidden") == 1  # what both have in common is said once
     rows = [line.split() for line in ran.out.splitlines() if line.startswith(("cpu-tensors ", "device-resident "))]
     assert [row[:5] for row in rows] == [
-        ["cpu-tensors", "loop", "4.00", "4.00", "×1.000"],
-        ["cpu-tensors", "step", "1.00", "1.00", "×1.000"],
-        ["device-resident", "loop", "4.00", "2.00", "×0.500"],
-        ["device-resident", "step", "1.00", "0.500", "×0.500"],
+        ["cpu-tensors", "loop", "4.00", "4.00", "1.000"],
+        ["cpu-tensors", "step", "1.00", "1.00", "1.000"],
+        ["device-resident", "loop", "4.00", "2.00", "0.500"],
+        ["device-resident", "step", "1.00", "0.500", "0.500"],
     ]
     assert "copied once: none → x" in ran.out
     only = ortbench("compare", one, other, "--metric", "step", "--mode", "device-resident", "--json", "-")
@@ -109,7 +114,7 @@ def test_a_live_gate_tells_that_a_state_is_copied(library: Path, tmp_path: Path)
     limits = ("--min-speedup", "device-resident=1.5", "--require-mode", "shared")
     ran = live(library, tmp_path, *limits, upload_gbps=0.1, download_gbps=0.1)
     assert "✓ shared is ok" in ran.out
-    assert "✓ device-resident is as fast as cpu-tensors: median of pairs ×2.0" in ran.out
+    assert "✓ speedup of device-resident over cpu-tensors: median ratio of pairs 2.0" in ran.out
 
 
 LIVE = ("--model", CELL, "--ep", "cpu")

@@ -183,7 +183,7 @@ def test_a_live_gate_weighs_both_sides(library: Path, tmp_path: Path) -> None:
     assert ran.code == 3, ran.err
     lines = [line for line in ran.out.splitlines() if line.startswith(("✓", "✗", "?"))]
     assert lines[:2] == [
-        "✗ device-resident device_memory: 16.4 kB against 8.20 kB, ×2.000, must be at most ×1.05",
+        "✗ device-resident device_memory: 16.4 kB against 8.20 kB, ratio 2.000, must be at most 1.05",
         "✗ device-resident device memory: 16.4 kB, at most 16.4 kB",
     ]
     assert lines[2].startswith("✓ device-resident host memory: ")

@@ -55,16 +55,16 @@ TWO = ("--mode", "cpu-tensors", "--mode", "device-resident", "--iterations", 200
     [
         ("run", TWO, [
             f"{OTHERS}; this process waited for a CPU in 14% of blocks.",
-            "Quiet rounds: cpu-tensors 1.03 ms, device-resident 1.00 ms; 9 of 11."]),
+            "Figures of the quiet rounds (9 of 11): cpu-tensors 1.03 ms, device-resident 1.00 ms."]),
         ("loop", (*FED, *TWO), [
-            f"{OTHERS}.", "Quiet rounds: cpu-tensors 25.7 ms, device-resident 17.2 ms; 65 of 67."]),
+            f"{OTHERS}.", "Figures of the quiet rounds (65 of 67): cpu-tensors 25.7 ms, device-resident 17.2 ms."]),
         ("sweep", ("--dim", "batch=1,4", *TWO), [
             f"{OTHERS}.",
-            "Quiet rounds: cpu-tensors at batch=1 1.03 ms, device-resident at batch=1 1.00 ms, cpu-tensors at batch=4 1.03 ms, "
-            "device-resident at batch=4 1.00 ms; 10 of 11."]),
+            "Figures of the quiet rounds (10 of 11): cpu-tensors at batch=1 1.03 ms, device-resident at batch=1 1.00 ms, cpu-tensors at batch=4 1.03 ms, "
+            "device-resident at batch=4 1.00 ms."]),
         ("load", ("--mode", "device-resident", "--concurrency", 1, "--duration", 1), [
             f"{OTHERS}; this process waited for a CPU in 19% of blocks.",
-            "Quiet rounds: device-resident 1.00 ms, device-resident with 1 client 997 inf/s; 6 of 8."]),
+            "Figures of the quiet rounds (6 of 8): device-resident 1.00 ms, device-resident with 1 client 997 inf/s."]),
     ],
 )  # fmt: skip
 def test_what_is_said_first(
@@ -82,7 +82,7 @@ def test_what_is_said_first(
 def test_a_quiet_machine_is_not_mentioned(library: Path, tmp_path: Path) -> None:
     result, out = run(library, tmp_path, *TWO)
     assert "Busy" not in out
-    assert "Quiet rounds" not in out
+    assert "quiet rounds" not in out
     assert result.noise is not None
     assert {block[3] for block in result.noise["blocks"]} == {0}
     assert [block[1] for block in result.noise["blocks"]] == sorted(
@@ -161,7 +161,7 @@ def test_a_suite_says_which_cases(tmp_path: Path) -> None:
     assert ran.code == 0, ran.err
     said = "other processes used 61% of 2 cores"
     cases = f"! Busy machine in 2 of 2 cases: tiny--cpu ({said}); fp16--cpu ({said})."
-    assert ran.out.split("\n\n")[0] == f'{cases}\n  Next: wait-quiet = "60s" under [defaults]'
+    assert ran.out.split("\n\n")[0] == f'{cases}\n  Next: set wait-quiet = "60s" under [defaults] in the suite\'s file'
 
 
 # Waiting

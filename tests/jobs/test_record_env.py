@@ -14,7 +14,7 @@ from tests.results import measured, result_of, steady
 
 pytestmark = pytest.mark.process
 
-SAME = "the two differ in nothing that is recorded: same model, EP, options, versions, machine"
+SAME = "nothing recorded differs between the two: same model, EP, options, versions, machine"
 
 
 def saved(folder: Path, name: str, **variables: str) -> Path:

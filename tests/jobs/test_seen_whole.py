@@ -16,7 +16,7 @@ pytestmark = pytest.mark.process
 TINY, MULTI = (f"models/{name}.onnx" for name in ("tiny", "multi_output"))
 SHORT = ("--iterations", 3, "--warmup", 1)
 CPU, CPU_EP = ("--ep", "cpu", "--mode", "cpu-tensors"), "CPUExecutionProvider …"
-SAME = "the two differ in nothing that is recorded: same model, EP, options, versions, machine"
+SAME = "nothing recorded differs between the two: same model, EP, options, versions, machine"
 UNITS = {"ns", "µs", "ms", "s"}  # below the names of columns
 NOTHING_RAN = "! Nothing ran on RefDeviceExecutionProvider: all # nodes are on the CPU (Mul, Add, Clip)."
 _FIGURE = re.compile(r"(?<![=\w-])[≈×±]?\d[\d.]*[kM]?\b×?(?! %)(?: (?:[nµm]?s|[kMG]?B)(?:/s)?\b)?")
@@ -63,7 +63,7 @@ def test_a_run_with_a_node_on_the_cpu(clock: Clock, tmp_path: Path) -> None:
         "breakdown of latency: ░ H2D, █ inference, ━ not known.",
         "speedup: how many times as fast as cpu-tensors.",
         "Times are medians; ≈ derived, not measured.",
-        "ortbench explain sync, breakdown, ≈ … says what the words mean.",
+        "ortbench explain WORD explains sync, breakdown, ≈, …",
         "! device-tensors is # as fast as cpu-tensors with new inputs and outputs in each inference: too few blocks for an interval.",
         "Next: measure it again without --iterations",
         "• # Memcpy node copies # to the host in each inference, in every mode: # of # nodes is on the CPU (Clip); counted as "
@@ -74,7 +74,7 @@ def test_a_run_with_a_node_on_the_cpu(clock: Clock, tmp_path: Path) -> None:
         "mode CPU time user system CPU cores page faults involuntary switches",
         "cpu-tensors # # # # # #",
         "device-tensors # # # # # #",
-        "ortbench explain CPU time, user, system … says what the words mean.",
+        "ortbench explain WORD explains CPU time, user, system, …",
         "Saved in …",
     ]
 
@@ -90,12 +90,12 @@ def test_one_mode_on_the_host(tmp_path: Path) -> None:
         "cpu-tensors # # # # #",
         "speedup: how many times as fast as cpu-tensors.",
         "Times are medians.",
-        "ortbench explain sync … says what the words mean.",
+        "ortbench explain WORD explains sync, …",
         "• An inference takes # with cpu-tensors on CPUExecutionProvider: # inferences/s.",
         "Resource usage: host CPU",
         "mode CPU time user system CPU cores page faults involuntary switches",
         "cpu-tensors # # # # # #",
-        "ortbench explain CPU time, user, system … says what the words mean.",
+        "ortbench explain WORD explains CPU time, user, system, …",
         "Saved in …",
     ]
 
@@ -110,7 +110,7 @@ def test_a_gate_whose_sides_are_the_same_and_run_nothing_on_the_ep(clock: Clock,
         "RefDeviceExecutionProvider …",
         "mode metric baseline candidate ratio #% CI baseline p95 baseline p99 candidate p95 candidate p99",
         "device-tensors latency # # # – # # # #",
-        "? device-tensors latency median, candidate to baseline: median of pairs # (sequential test: too few rounds for an interval, # rounds), must be at most #; a "
+        "? device-tensors latency median, candidate to baseline: median ratio of pairs # (sequential test: too few rounds for an interval, # rounds), must be at most #; a "
         "verdict takes # rounds: measure it again with --duration #",
         f"! {SAME}",
         "gate: cannot tell: too little is known, and the checks say what is lacking",
@@ -159,8 +159,8 @@ def test_a_batch_of_several_sizes(tmp_path: Path) -> None:
         *(line for cost in ("CPU time", *counts) for line in rows(cost)),
         *lacking,
         "• best: batch #, # items/s with cpu-tensors",
-        "ratio: of the figures beside it; above # is slower (of rates too), or costs more; #% CI: from the rounds of one run; same: within ±2 % for certain.",
-        "ortbench explain ratio, #% CI, verdict … says what the words mean.",
+        "ratio: of a figure to the first one (of rates the inverse); above # is slower or costs more; #% CI: from the rounds of one run; same: the #% CI lies within ±2 %.",
+        "ortbench explain WORD explains ratio, #% CI, verdict, …",
         "Saved in …",
     ]
 

@@ -45,6 +45,8 @@ PRINTED = [
     (metrics.CORES, 1.987, "1.99 cores", "1.99", "cores"),
     (metrics.CLOCK, 1410, "1410 MHz", "1410", "MHz"),
     (metrics.DECIBEL, 41.26, "41.3 dB", "41.3", "dB"),
+    (metrics.DECIBEL, 134.04, "134 dB", "134", "dB"),
+    (metrics.NUMBER, 0.0000000745, "7.45e-08", "7.45e-08", ""),
     (metrics.PLAIN, 0.00412, "0.00412", "0.00412", ""),
 ]
 COLUMNS = {

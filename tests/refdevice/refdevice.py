@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, Literal
+from typing import IO, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -328,14 +328,11 @@ class Trace:
     def read(cls, path: Path) -> Trace:
         """Read a trace file, at any time: its processes may be alive or dead."""
         with path.open("rb") as file:
-            head = np.frombuffer(file.read(_HEADER_BYTES), dtype=_HEADER, count=1)[0]
-            if head["magic"] != b"REFDEVTR" or head["version"] != 1 or head["record_bytes"] != EVENT.itemsize:
-                raise ValueError(f"{path} is not a trace of this reference device")
+            head = _head(file)
             started, capacity = int(head["next"]), int(head["capacity"])
             records = file.read(min(started, capacity) * EVENT.itemsize)
         events: Events = np.frombuffer(records, dtype=EVENT)
-        counters = {name: Counter(*(int(n) for n in head["counters"][kind])) for kind, name in KINDS.items()}
-        return cls(counters, events[events["sequence"] > 0], max(0, started - capacity))
+        return cls(_counters(head), events[events["sequence"] > 0], max(0, started - capacity))
 
     def of(self, *kinds: str, memory: str | None = None) -> Events:
         """The events of these kinds, and of this memory if one is named."""
@@ -364,6 +361,23 @@ class Trace:
     def failures(self) -> list[str]:
         """The knobs whose injected failures happened, in order."""
         return [KNOBS[int(event["bytes"])] for event in self.of("failure")]
+
+
+def _head(file: IO[bytes]) -> Any:
+    head = np.frombuffer(file.read(_HEADER_BYTES), dtype=_HEADER, count=1)[0]
+    if head["magic"] != b"REFDEVTR" or head["version"] != 1 or head["record_bytes"] != EVENT.itemsize:
+        raise ValueError(f"{file.name} is not a trace of this reference device")
+    return head
+
+
+def _counters(head: Any) -> dict[str, Counter]:
+    return {name: Counter(*(int(n) for n in head["counters"][kind])) for kind, name in KINDS.items()}
+
+
+def counters(path: Path) -> dict[str, Counter]:
+    """Those of a trace, without its events, of which there can be many."""
+    with path.open("rb") as file:
+        return _counters(_head(file))
 
 
 def failures_so_far(path: Path) -> list[str]:

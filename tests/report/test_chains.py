@@ -76,7 +76,7 @@ def test_what_is_said_of_it() -> None:
         "Next: bind each output's OrtValue as the next stage's input, see ortbench explain --more chains",
         "Stage image takes 83% of the chain with device-resident: 5.00 ms.",
         "text.mask → image.mask (8 B) is copied in every mode: text has it in host memory, image wants it in Mem (DEFAULT).",
-        "Links through the host copy for text.condition → image.condition 110 µs: each alone.",
+        "Copies of links through the host, each measured alone: text.condition → image.condition 110 µs.",
     ]
 
 

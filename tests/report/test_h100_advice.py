@@ -23,6 +23,7 @@ H100 = ROOT / "reports" / "copy_bound-cuda-h100"
 STORED = sorted((ROOT / "reports").rglob("result.json"))
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_the_two_speedups_are_named_for_what_they_are() -> None:
     result = load(H100 / "result.json")
     assert headline(result) == (
@@ -49,6 +50,7 @@ def test_the_two_speedups_are_named_for_what_they_are() -> None:
 
 
 @pytest.mark.parametrize("path", STORED, ids=lambda path: path.parent.name)
+@pytest.mark.usefixtures("undrawn")
 def test_a_terminal_shows_seven_lines_and_a_page_all(path: Path) -> None:
     result = load(path)
     every = findings(result)
@@ -76,3 +78,9 @@ def test_every_command_to_copy_is_one(path: Path) -> None:
             _, command, *words = shlex.split(found.next)
             known = {it.name for it in declared_for(command).values()}
             assert {word for word in words if word.startswith("--")} <= known
+
+
+@pytest.mark.wide
+@pytest.mark.parametrize("path", STORED, ids=lambda path: path.parent.name)
+def test_every_page_can_be_drawn(path: Path) -> None:
+    build_page([load(path)], [""])

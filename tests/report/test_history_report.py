@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+import pytest
+
 from ortbench.analysis.comparing.history import groups
 from ortbench.model.result import Result
 from ortbench.plan.compare_options import Compared
@@ -15,6 +17,8 @@ from ortbench.report.page.chart_data.times import over_time
 from ortbench.report.page.page import build_history
 from tests.report.test_page import Page
 from tests.results import night, nights, noise, runs, stepped, sweep_result
+
+pytestmark = pytest.mark.usefixtures("undrawn")
 
 SAME = 0.02
 
@@ -68,7 +72,7 @@ def test_steps_of_one_night_are_one_sentence() -> None:
     assert note.tone == BAD
     start, _, changed = note.text.partition("; changed there: ")
     assert re.fullmatch(
-        r"since 2026-10-19 02:00 \(reports/18/result\.json\): m cpu-tensors slower ×1\.1\d, m device-tensors slower ×1\.(19|20)",
+        r"since 2026-10-19 02:00 \(reports/18/result\.json\): m cpu-tensors slower, ratio 1\.1\d, m device-tensors slower, ratio 1\.(19|20)",
         start,
     )
     assert changed == "ONNX Runtime: 1.30.0 → 1.31.1; checkout: 0000011 → 0000012"
@@ -100,7 +104,7 @@ def test_what_got_faster_is_good_and_that_nothing_changed_is_said() -> None:
         result.environment["git_commit"] = None
     (note,) = step_notes(of(results))
     assert note.tone == GOOD
-    assert "m cpu-tensors faster ×0.797" in note.text
+    assert "m cpu-tensors faster, ratio 0.797" in note.text
     assert note.text.endswith("changed there: nothing that is recorded")
 
 
@@ -115,7 +119,7 @@ def test_headlines() -> None:
 
 def test_remarks_say_what_was_left_out_and_what_is_too_short() -> None:
     few = of([*nights(noise(30)), night(3, 1, target__ep="OtherExecutionProvider")])
-    assert remarks(few, []) == ["too few results: 1 of 2 series has fewer than the 12 that a change point takes"]
+    assert remarks(few, []) == ["too few results: 1 of 2 series has fewer than the 12 that a change point needs"]
     assert remarks(of(nights([1] * 3)), [])[0].startswith("too few results: all series have fewer than the 12")
     assert remarks(of(nights(noise(30))), [f"file {number}" for number in range(7)]) == [
         *(f"left out: file {number}" for number in range(5)),
@@ -141,7 +145,7 @@ def test_the_picture_says_in_words_and_numbers_what_it_shows() -> None:
     (found,) = of(nights(stepped(30, 18, 1.12)))
     picture = over_time("m cpu-tensors", found.series[0])
     assert "vertical lines the change points" in picture.label
-    assert re.search(r"; slower since 2026-10-19 02:00, ×1\.1\d\.$", picture.caption)
+    assert re.search(r"; slower since 2026-10-19 02:00, ratio 1\.1\d\.$", picture.caption)
     assert len(picture.table.rows) == 30
     assert picture.table.rows[18][-1] == "reports/18/result.json"
 

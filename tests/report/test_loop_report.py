@@ -16,7 +16,7 @@ from ortbench.report.run import build, write_run
 from tests.odd import ODD, page_of
 from tests.report.test_page import Page
 from tests.report.test_terminal import shown
-from tests.results import MS, US, decoding, loop_case, loop_result, published
+from tests.results import MS, US, decoding, generating, loop_case, loop_result, published
 
 TERMINAL = """\
 m.onnx (x 1x3, s scalar)
@@ -38,15 +38,36 @@ device-resident  ▁▁▁▁▁▁▁▁       20    2.00k                     
 
 loop: the first state is copied to the device, then all steps run; step: any one of them.
 speedup: how many times as fast as cpu-tensors.
-the state stays on the device: only if the host does not need the state between steps.
+the state stays on the device: usable only if the host does not need the state between steps.
 Times are medians.
-ortbench explain sync, loop, growth per step, by step, state/step … says what the words mean.
+ortbench explain WORD explains sync, loop, growth per step, by step, state/step, …
 
 """
 
 
 def test_a_terminal_shows_the_whole_of_it() -> None:
     assert "\n".join(shown(build, decoding(), width=120)).startswith(TERMINAL)
+
+
+GENERATION = """\
+generation: 100 prompt tokens (pp100), 8 generated tokens (tg8); random prompt, argmax on the host; no tokenizing, no sampling;
+"""
+
+
+def test_a_loop_that_generates_has_tokens() -> None:
+    lines = shown(build, generating(), width=200)
+    assert lines[1].startswith(GENERATION.strip())
+    assert lines[1].endswith("cache of fixed length 108: present → past (named by genai_config.json)")
+    table = [line for line in lines if line.startswith(("mode", "cpu-tensors ", "shared "))][:3]
+    assert [line.split()[:9] for line in table] == [
+        ["mode", "TTFT", "ITL", "ITL", "p95", "ITL", "p99", "prefill", "tokens/s"],
+        ["cpu-tensors", "50.0", "5.00", "5.00", "5.00", "2.00k", "200", "3.00", "µs"],
+        ["shared", "50.0", "2.00", "2.00", "2.00", "2.00k", "500", "3.00", "µs"],
+    ]
+    assert not any(word in " ".join(lines) for word in ("first step", "steps/s", "ortbench code"))
+    both = " ".join(shown(build, generating(batch=2), width=240))
+    assert "in each of 2 sequences" in both
+    assert "tokens/s a sequence" in both
 
 
 @pytest.mark.parametrize(("width", "parts"), [(80, 4), (100, 3), (200, 1)])
@@ -152,6 +173,7 @@ def test_ci_systems_read_of_loops_and_steps() -> None:
 # The page
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_page_has_the_steps_where_a_run_has_its_phases() -> None:
     found = Page(page_of("loop"))
     assert found.text("h1") == ["The loop is 2.07× as fast with its state on the device (device-resident)"]
@@ -177,6 +199,7 @@ def test_a_page_has_the_steps_where_a_run_has_its_phases() -> None:
     assert "loop of 8 steps, the first with sequence=5: present → past; the state grows" in " ".join(found.text("p"))
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_page_explains_the_words_of_a_loop() -> None:
     text = build_page([decoding()], ["m"]).partition("<h2>Words</h2>")[2].partition("</section>")[0]
     words = Page(text).text("th")
@@ -201,6 +224,7 @@ def test_times_that_are_far_apart_are_on_a_logarithmic_axis() -> None:
     assert all(f">{tick}<" in ticks for tick in ("100 µs", "1 ms", "10 ms"))
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_loops_and_a_run_are_on_one_page() -> None:
     found = Page(page_of("loops"))
     assert "One inference or loop, result by result" in found.text("h2")

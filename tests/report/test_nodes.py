@@ -187,7 +187,7 @@ def test_islands_that_are_little_each_are_judged_together() -> None:
 def test_no_hidden_copies() -> None:
     none: dict[str, Any] = {"memcpy": [], "islands": []}
     one_ep = {"eps": [{"ep": EP, "nodes": 7, "ns": 1, "share": 1.0}]}
-    nothing = "No Memcpy node ran: no copies between CPU and device inside the model"
+    nothing = "No Memcpy node copies between CPU and device"
     assert told(with_nodes(**none, **one_ep)) == [f"{nothing}: all 7 nodes that ran are on {EP}."]
     one_ep["eps"][0]["nodes"] = 1
     assert told(with_nodes(**none, **one_ep)) == [f"{nothing}: the one node that ran is on {EP}."]

@@ -46,17 +46,17 @@ def one(noise: MachineNoise | None, mode: str = CPU) -> Result:
         (one(None), []),
         (one(noise_of(2)), []),
         (one(noise_of(2, 1.0)), [f"{BUSY}.", NEXT]),
-        (one(noise_of(2, 1.0, HALF)), [f"{BUSY}; {WAITED}.", NEXT, "Quiet rounds: cpu-tensors 100 µs; 20 of 40."]),
+        (one(noise_of(2, 1.0, HALF)), [f"{BUSY}; {WAITED}.", NEXT, "Figures of the quiet rounds (20 of 40): cpu-tensors 100 µs."]),
         (one(noise_of(2, 1.0, [0.5] * 40)), [
-            f"{BUSY}; this process waited for a CPU in 100% of blocks.", NEXT, "Quiet rounds: none of 40."]),
+            f"{BUSY}; this process waited for a CPU in 100% of blocks.", NEXT, "No quiet rounds (of 40): all figures include the noise."]),
         (of(sweep_result({CPU: {1: 100, 8: 780, 16: 1500}, RESIDENT: {1: 90, 8: 700, 16: 1400}}), noise_of(2, 1.0, HALF)), [
             f"{BUSY}; {WAITED}.", "Next: ortbench sweep m.onnx --dim batch=1,2,4 --wait-quiet 60s",
-            "Quiet rounds: cpu-tensors at batch=1 100 µs, device-resident at batch=1 90.0 µs, cpu-tensors at batch=8 780 µs, "
-            "device-resident at batch=8 700 µs and 2 more; 20 of 40."]),
+            "Figures of the quiet rounds (20 of 40): cpu-tensors at batch=1 100 µs, device-resident at batch=1 90.0 µs, cpu-tensors at batch=8 780 µs, "
+            "device-resident at batch=8 700 µs and 2 more."]),
         (of(serving(), noise_of(2, 1.0, HALF)), [
             f"{BUSY}; {WAITED}.", "Next: ortbench load m.onnx --ep some --wait-quiet 60s",
-            "Quiet rounds: cpu-tensors 1.00 ms, device-tensors 1.00 ms, cpu-tensors with 1 client 99.0 inf/s, cpu-tensors with 2 "
-            "clients 192 inf/s and 6 more; 20 of 40."]),
+            "Figures of the quiet rounds (20 of 40): cpu-tensors 1.00 ms, device-tensors 1.00 ms, cpu-tensors with 1 client 99.0 inf/s, cpu-tensors with 2 "
+            "clients 192 inf/s and 6 more."]),
     ],
 )  # fmt: skip
 def test_what_is_said(result: Result, said: list[str]) -> None:
@@ -78,7 +78,6 @@ def test_of_configurations_that_took_turns_it_is_said_once_or_of_whom() -> None:
     assert lines(sides_part([busy, busy], ["one", "two"])) == [f"{BUSY}.", NEXT]
     assert lines(sides_part([busy, one(noise_of(2)), other], ["one", "two", "three"])) == [
         f"one: {BUSY}.",
-        NEXT,
         f"three: {BUSY}; {WAITED}.",
         NEXT,
     ]

@@ -181,10 +181,12 @@ def test_the_verdict_comes_first() -> None:
         ("three-samples", "An inference takes 5.05 ms with device-tensors"),
     ],
 )
+@pytest.mark.usefixtures("undrawn")
 def test_headlines(name: str, said: str) -> None:
     assert Page(page_of(name)).text("h1") == [said]
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_what_went_wrong_is_said_in_a_word_not_by_colour_alone() -> None:
     result = ODD["failed"]()
     result.stopped = {"reason": "interrupted"}
@@ -220,6 +222,7 @@ def test_the_command_can_be_copied() -> None:
     assert page(result).text("code") == ["ortbench run 'a b.onnx' --ep cuda"]
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_several_results_have_an_overview_with_links() -> None:
     found = page(
         without_samples(),
@@ -248,6 +251,7 @@ def test_several_results_have_an_overview_with_links() -> None:
     assert {"failed", "unsupported"} <= set(found.text("td"))
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_results_that_may_be_compared_are() -> None:
     old, new = without_samples(), without_samples()
     new.environment["onnxruntime"] = "1.29.0"
@@ -258,6 +262,7 @@ def test_results_that_may_be_compared_are() -> None:
     assert "old → new: ONNX Runtime: 1.28.0 → 1.29.0" in found.text("li")
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_results_that_may_not_be_compared_are_not() -> None:
     found = page(
         ODD["nothing"](),

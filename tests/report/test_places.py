@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from ortbench.core.ep_names import CPU_EP
 from ortbench.gate.verdict import Verdict
 from ortbench.model.result import Result
@@ -12,6 +14,8 @@ from tests.analysis.test_places import made_on_the_cpu
 from tests.report.test_page import Page
 from tests.report.test_terminal import shown
 from tests.results import EP, MB, published
+
+pytestmark = pytest.mark.usefixtures("undrawn")
 
 
 def with_a_copy_inside() -> Result:

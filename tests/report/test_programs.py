@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from ortbench.analysis.findings.program import program_command
+from ortbench.analysis.findings.program import again, program_command
 from ortbench.core.errors import BenchmarkFailed
 from ortbench.model.modes import DEVICE, RESIDENT
 from ortbench.model.protocol import Opened, Prepared, Program
@@ -260,3 +260,9 @@ def test_the_command_of_a_loop() -> None:
         "ortbench code m.onnx --mode device-resident --feedback hidden_out=hidden --steps 4 --fill mask=1 --keep logits "
         "--dim latency=past+1 --dim batch=2"
     )
+
+
+def test_the_next_command_measures_the_same_again_and_says_not_where_to_write() -> None:
+    result = published()
+    result.command = ["ortbench", "run", "m.onnx", "--out", "there", "--name=mine", "--json", "r.json", "--dim", "n=2"]
+    assert again(result, "--wait-quiet", "60s") == "ortbench run m.onnx --dim n=2 --wait-quiet 60s"

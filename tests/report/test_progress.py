@@ -104,14 +104,16 @@ LONG = ("run", MODELS / "tiny.onnx", "--ep", "cpu", "--mode", "cpu-tensors", "--
     ("more", "said"),
     [
         ((), ""),
-        (("--mode", "device-resident", "--duration", 30, "--precision", "30%"), "ortbench: measuring takes about 62 s at most"),
+        (("--mode", "device-resident", "--duration", 30, "--precision", "30%"), "ortbench: measuring takes about N s at most"),
         (("--duration", 30, "--precision", "30%", "--quiet"), ""),
     ],
 )  # fmt: skip
 def test_the_line_is_at_the_start_and_quiet_says_nothing(more: tuple[object, ...], said: str, tmp_path: Path) -> None:
     line = LONG if not more else LONG[:-2]
     ran = ortbench(*line, *more, "--out", tmp_path / "out", "--json", tmp_path / "json")
-    assert (ran.code, ran.err, ran.forecast) == (0, "", said)
+    seconds = re.compile(r"(?<=about )\d+(?= s)")
+    assert (ran.code, ran.err, seconds.sub("N", ran.forecast)) == (0, "", said)
+    assert all(int(it) >= 60 for it in seconds.findall(ran.forecast))  # twice 30, and what the machine takes besides
 
 
 @pytest.mark.process
@@ -121,7 +123,9 @@ def test_a_suite_says_it_once_for_all_cases(tmp_path: Path) -> None:
     suite.write_text(cases + cases.replace("one", "two"))
     ran = ortbench("suite", suite, "--out", tmp_path / "out")
     assert ran.code == 0, ran.err
-    assert ran.forecast == "ortbench: the suite takes about 43 s at most"
+    found = re.fullmatch(r"ortbench: the suite takes about (\d+) s at most", ran.forecast)
+    assert found is not None
+    assert int(found[1]) >= 40  # twice 20, and what the machine takes besides
     assert [line[:5] for line in ran.err.splitlines()] == ["[1/2]", "[2/2]"]
 
 

@@ -81,7 +81,9 @@ STAYS = (
     "device-resident is 2.40× as fast as cpu-tensors and 1.33× as fast as host-accessible, if tensors never cross the link: 3.00 ms "
     "instead of 7.20 ms."
 )
-ONCE = "Copying in and out once pays off from inference 2 on with device-resident: 4.20 ms once; 4.20 ms in each inference of cpu-tensors."
+ONCE = (
+    "device-resident pays off from inference 2 on: copies take 4.20 ms once, 4.20 ms in each inference of cpu-tensors."
+)
 ZERO_COPY = "host-accessible is verified as zero-copy: bound addresses are used."
 NONE = "Copies take no measurable part of the latency of cpu-tensors: device-resident is"
 
@@ -125,7 +127,7 @@ def test_markdown_of_four_modes() -> None:
         "\n"
         "speedup: how many times as fast as cpu-tensors.\n"
         "\n"
-        "tensors stay on the device: only if tensors never cross the link.\n"
+        "tensors stay on the device: usable only if tensors never cross the link.\n"
         "\n"
         "Times are medians; ≈ derived, not measured.\n"
         "\n"
@@ -369,8 +371,8 @@ def test_copies_that_seem_to_take_less_than_nothing() -> None:
 def test_the_run_from_which_residency_pays(upload: int, download: int, first: int) -> None:
     made = published()
     once(made.cases[2], upload * US, download * US)
-    once_paid = [it for it in sentences(made) if it.startswith("Copying in and out once")]
-    expected = f"Copying in and out once pays off from inference {first} on with device-resident: "
+    once_paid = [it for it in sentences(made) if it.startswith("device-resident pays off")]
+    expected = f"device-resident pays off from inference {first} on: "
     assert [it.startswith(expected) for it in once_paid] == [True] * (upload + download > 0)
 
 

@@ -7,6 +7,8 @@ from dataclasses import replace
 from math import isnan
 from pathlib import Path
 
+import pytest
+
 from ortbench.analysis.items import put_throughput
 from ortbench.gate.limits import Check
 from ortbench.model.result import Result
@@ -49,9 +51,9 @@ device-resident  batch=1           –  met           120
 device-resident  batch=4           –  violated      120
 
 speedup: how many times as fast as cpu-tensors.
-tensors stay on the device: only if tensors never cross the link.
+tensors stay on the device: usable only if tensors never cross the link.
 Times are medians; ≈ derived, not measured.
-ortbench explain best, copy share, first vs later … says what the words mean.
+ortbench explain WORD explains best, copy share, first vs later, …
 
 Shapes
 shape    items   inputs  outputs  first inference  first vs later
@@ -226,6 +228,7 @@ def test_what_shapes_cost_besides_time_is_a_table_of_its_own() -> None:
     assert "Resource usage" not in markdown(build(sweep_result()))
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_page_has_the_curves_the_tables_and_the_words() -> None:
     text = build_page([sweep_result(slo=LIMIT, failed={2: "out of memory"})], ["m"])
     page = Page(text)
@@ -249,20 +252,21 @@ def test_a_page_has_the_curves_the_tables_and_the_words() -> None:
     assert "by shape" not in build_page([published()], ["m"])
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_two_sweeps_are_shown_side_by_side_shape_by_shape() -> None:
     other = without(sweep_result({**USUAL, "cpu-tensors": {1: 1000, 2: 1800, 4: 1600}}), 4)
     other.setup = {**other.setup, "run_id": "1" * 32}
     out = "\n".join([*shown(comparison.build, [sweep_result(), other], ["a", "b"], 0.02, True, width=120), ""])
     assert (
         """
-mode             point        a      b   ratio       95% CI  verdict  a p95  a p99  b p95  b p99
-                             ms     ms                                   ms     ms     ms     ms
-cpu-tensors      batch=1   1.00   1.00  ×1.000  0.980–1.020  same      1.00   1.00   1.00   1.00
-cpu-tensors      batch=2   1.20   1.80   ×1.50    1.47–1.53  slower    1.20   1.20   1.80   1.80
-cpu-tensors      batch=4   1.60      –       –            –  –         1.60   1.60      –      –
-device-resident  batch=1  0.500  0.500  ×1.000  0.980–1.020  same     0.500  0.500  0.500  0.500
-device-resident  batch=2  0.600  0.600  ×1.000  0.980–1.020  same     0.600  0.600  0.600  0.600
-device-resident  batch=4   1.50      –       –            –  –         1.50   1.50      –      –
+mode             point        a      b  ratio       95% CI  verdict  a p95  a p99  b p95  b p99
+                             ms     ms                                  ms     ms     ms     ms
+cpu-tensors      batch=1   1.00   1.00  1.000  0.980–1.020  same      1.00   1.00   1.00   1.00
+cpu-tensors      batch=2   1.20   1.80   1.50    1.47–1.53  slower    1.20   1.20   1.80   1.80
+cpu-tensors      batch=4   1.60      –      –            –  –         1.60   1.60      –      –
+device-resident  batch=1  0.500  0.500  1.000  0.980–1.020  same     0.500  0.500  0.500  0.500
+device-resident  batch=2  0.600  0.600  1.000  0.980–1.020  same     0.600  0.600  0.600  0.600
+device-resident  batch=4   1.50      –      –            –  –         1.50   1.50      –      –
 """
         in out
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import re
+import shlex
 import struct
 import subprocess
 import sys
@@ -27,7 +28,7 @@ from ortbench.model.result import FAILED, Case, Result
 from ortbench.model.result_file import load
 from ortbench.report import comparison, profile, run, suite
 from ortbench.report.model import Report
-from ortbench.report.terminal.console import shortened, wrapped
+from ortbench.report.terminal.console import Screen, shortened, wrapped
 from ortbench.report.terminal.listing import print_devices, print_model
 from ortbench.report.terminal.print import print_report
 from ortbench.suite import record
@@ -119,9 +120,9 @@ def test_a_run_at_80_columns() -> None:
         "",
         "breakdown of latency: ░ H2D, █ inference, ▒ D2H, ≈ copies (H2D and D2H).",
         "speedup: how many times as fast as cpu-tensors.",
-        "tensors stay on the device: only if tensors never cross the link.",
+        "tensors stay on the device: usable only if tensors never cross the link.",
         "Times are medians; ≈ derived, not measured.",
-        "ortbench explain sync, breakdown, ≈ … says what the words mean.",
+        "ortbench explain WORD explains sync, breakdown, ≈, …",
         "",
         "• Copies take ≈58% of the latency of cpu-tensors: ≈4.20 ms of 7.20 ms, the",
         "  latency less that of device-resident.",
@@ -131,8 +132,8 @@ def test_a_run_at_80_columns() -> None:
         "• device-resident is 2.40× as fast as cpu-tensors and 1.33× as fast as",
         "  host-accessible, if tensors never cross the link: 3.00 ms instead of 7.20 ms.",
         "  Next: ortbench code m.onnx --mode device-resident",
-        "• Copying in and out once pays off from inference 2 on with device-resident:",
-        "  4.20 ms once; 4.20 ms in each inference of cpu-tensors.",
+        "• device-resident pays off from inference 2 on: copies take 4.20 ms once,",
+        "  4.20 ms in each inference of cpu-tensors.",
         "• host-accessible is verified as zero-copy: bound addresses are used.",
         "! warning: 1 node stays on the CPU: Det",
         "",
@@ -179,8 +180,7 @@ def test_a_run_at_60_columns_with_failures() -> None:
         "known.",
         "speedup: how many times as fast as cpu-tensors.",
         "Times are medians; ≈ derived, not measured.",
-        "ortbench explain sync, breakdown, ≈ … says what the words",
-        "mean.",
+        "ortbench explain WORD explains sync, breakdown, ≈, …",
         "",
         "✗ device-tensors: failed: after the timed runs: output y: 1",
         "  of 2 values differ",
@@ -213,7 +213,7 @@ def test_one_mode_on_host_memory_has_no_empty_column_and_nothing_on_other_modes(
         "",
         "speedup: how many times as fast as cpu-tensors.",
         "Times are medians.",
-        "ortbench explain sync … says what the words mean.",
+        "ortbench explain WORD explains sync, …",
         "",
         "• An inference takes 2.00 ms with cpu-tensors on CPUExecutionProvider: 500",
         "  inferences/s.",
@@ -260,15 +260,16 @@ def test_a_comparison_at_80_columns() -> None:
         "",
         "mode         metric   before  after  ratio     95% CI  verdict",
         "                          ms     ms",
-        "cpu-tensors  latency    1.00   1.20  ×1.20  1.20–1.20  slower",
+        "cpu-tensors  latency    1.00   1.20   1.20  1.20–1.20  slower",
         "",
         "mode         metric   before p95  after p95",
         "                              ms         ms",
         "cpu-tensors  latency        1.00       1.20",
         "",
-        "ratio: of the figures beside it; above 1 is slower (of rates too), or costs",
-        "more; 95% CI: from the rounds of one run; same: within ±2 % for certain.",
-        "ortbench explain ratio, 95% CI, verdict … says what the words mean.",
+        "ratio: of a figure to the first one (of rates the inverse); above 1 is slower or",
+        "costs more; 95% CI: from the rounds of one run; same: the 95% CI lies within",
+        "±2 %.",
+        "ortbench explain WORD explains ratio, 95% CI, verdict, …",
     ]
 
 
@@ -281,7 +282,7 @@ def test_results_with_long_names_are_numbered_where_there_is_no_room() -> None:
     assert lines[6:9] == [
         "mode         metric     #1    #2  ratio     95% CI  verdict  #1 p95  #2 p95",
         "                        ms    ms                                 ms      ms",
-        "cpu-tensors  latency  1.00  1.20  ×1.20  1.20–1.20  slower     1.00    1.20",
+        "cpu-tensors  latency  1.00  1.20   1.20  1.20–1.20  slower     1.00    1.20",
     ]
     in_a_pipe = shown(comparison.build, two(), LONG[:2], 0.02, True)
     assert in_a_pipe[0] == "m.onnx (x 1x3, y scalar)"  # what both have in common is said once
@@ -294,13 +295,13 @@ def test_a_trend_of_results_with_long_names_is_numbered() -> None:
         "mode         result  median   p95  vs first       95% CI  verdict",
         "                         ms    ms",
         "cpu-tensors  #1        1.00  1.00         –            –  –",
-        "             #2        1.20  1.20     ×1.20    1.20–1.20  slower",
-        "             #3        1.00  1.00    ×1.000  1.000–1.000  same",
+        "             #2        1.20  1.20      1.20    1.20–1.20  slower",
+        "             #3        1.00  1.00     1.000  1.000–1.000  same",
         "",
         "mode         result  vs previous  verdict vs previous",
         "cpu-tensors  #1                –  –",
-        "             #2            ×1.20  slower",
-        "             #3           ×0.833  faster",
+        "             #2             1.20  slower",
+        "             #3            0.833  faster",
     ]
 
 
@@ -319,7 +320,7 @@ def test_a_gate_at_80_columns() -> None:
         "",
         "mode         metric   baseline  candidate  ratio     95% CI",
         "                            ms         ms",
-        "cpu-tensors  latency      1.00       1.20  ×1.20  1.20–1.20",
+        "cpu-tensors  latency      1.00       1.20   1.20  1.20–1.20",
         "",
         "mode         metric   baseline p95  candidate p95",
         "                                ms             ms",
@@ -362,7 +363,7 @@ def test_a_summary_folds_long_names() -> None:
         "CUDAExecutionProvider-",
         "-batch-128-sequence-",
         "4096",
-        "ortbench explain measured, benchmark failed … says what the words mean.",
+        "ortbench explain WORD explains measured, benchmark failed, …",
         "",
         "✗ a_model_with_a_rather_long_name--CUDAExecutionProvider--batch-128-sequence-",
         "  4096: benchmark failed: it broke",
@@ -721,3 +722,14 @@ def test_a_report_that_nobody_reads_changes_no_exit_code(arguments: list[object]
     done = subprocess.run(command(*arguments), cwd=ROOT, stdout=writer, stderr=subprocess.PIPE, check=False)
     os.close(writer)
     assert (done.returncode, done.stderr) == (code, b"")
+
+
+@pytest.mark.parametrize("width", [60, 80])
+def test_a_shell_reads_a_command_of_several_lines_as_it_was(width: int) -> None:
+    """With quotes too: no line ends within them."""
+    text = "ortbench loop m.onnx --feedback 'present.*=past key.*' --fill a=1 --dim 'b=c + d'"
+    lines = screen(lambda: Screen().command(text, label="  Next: "), width=width)
+    assert all(cell_len(line) <= width for line in lines)
+    assert len(lines) > 1
+    read = "\n".join([lines[0].removeprefix("  Next: "), *lines[1:]])
+    assert shlex.split(read.replace(" \\\n", " ")) == shlex.split(text)

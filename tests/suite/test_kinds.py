@@ -166,8 +166,8 @@ def test_a_mistake_is_told_with_its_line(tmp_path: Path) -> None:
         (LOAD + "concurrency = 0", "bench.toml:5: bench[0].concurrency: 0: from 1 to 256 clients"),
         (LOAD + "concurrency = true", "bench.toml:5: bench[0].concurrency: must be a number, a list of numbers or text"),
         (LOAD + "rate = 'auto'", "bench.toml:5: bench[0].rate: auto: say what latency may be at most, such as --slo p99=20ms"),
-        (LOAD + "rate = 30\nslo = '20ms'", "bench.toml:6: bench[0].slo: '20ms': name the statistic, such as p99=20ms"),
-        (LOAD + "slo = 'p99=20ms'", "bench.toml:5: bench[0].slo: is of requests that are due; give a --rate too"),
+        (LOAD + "rate = 30\nslo = '20ms'", "bench.toml:6: bench[0].slo: '20ms': write it as STAT=TIME, such as p99=20ms"),
+        (LOAD + "slo = 'p99=20ms'", "bench.toml:5: bench[0].slo: is for requests at a rate; give --rate too"),
         (LOAD + "concurrency = 2\nmeasure-memory = true", "bench.toml:6: bench[0].measure-memory: is not for a load; 'ortbench load --help' lists what is"),
         (LOAD + "concurrency = 2\nmode = 'shared'", "bench.toml:6: bench[0].mode: 'shared': is no mode of single inferences; choose from cpu-tensors, "
          "device-tensors, device-resident, host-accessible, cpu-tensors-pinned, device-tensors-pinned, pipelined, device-resident-async"),
@@ -257,7 +257,7 @@ def test_a_load_has_its_peak_and_its_knee_in_the_summary() -> None:
         PLAIN_RECORD,
         record("none", load_result(failed_level(closed("cpu-tensors", 1, 1, 1.0)))),
     ]
-    assert (records[0].fastest, records[0].throughput_per_s, records[0].callers, records[0].knee) == (
+    assert (records[0].fastest, records[0].throughput_per_s, records[0].clients, records[0].knee) == (
         "cpu-tensors",
         400,
         8,
@@ -277,7 +277,7 @@ def test_a_load_has_its_peak_and_its_knee_in_the_summary() -> None:
     )
     assert "| peak inf/s | clients | knee | highest rate in SLO |" in markdown(build("nightly", records))
     head, first, *_ = csv(records).splitlines()
-    assert head.endswith(",throughput_per_s,callers,knee,slo_rate")
+    assert head.endswith(",throughput_per_s,clients,knee,slo_rate")
     assert first.endswith(",400.0,8,4,")
 
 

@@ -245,6 +245,23 @@ def test_a_gate_becomes_limits(tmp_path: Path) -> None:
     assert job.limits.metrics == (parse_metric("device-tensors.latency.median"), parse_metric("latency.p95"))
 
 
+def test_a_live_gate_of_inferences_is_explained_as_its_table_says(tmp_path: Path) -> None:
+    def why(text: str, *, more: str = "", table: str = "bench") -> list[bool | None]:
+        gate = f"[{table}.gate]\nmax-cpu-nodes = 0\n"
+        own = f"{BENCH}{more}\n" + ("[bench.gate]\nbaseline-set.ep = 'cpu'\n" if table != "bench" else "")
+        given = f"{gate}{text}\n"
+        return [it.why for it in jobs(tmp_path, given + own if table != "bench" else own + given).values()]
+
+    live = "baseline-set.ep = 'cpu'\n"
+    assert why(live) == [None]
+    assert why(f"{live}why = true") == [True]
+    assert why(f"{live}why = false") == [False]
+    assert why("why = true", table="defaults") == [True]
+    assert why("why = true", table="defaults", more="concurrency = 2\nmode = 'cpu-tensors'") == [None]
+    once = fingerprint(jobs(tmp_path, f"{BENCH}[bench.gate]\n{live}")["a--auto"])
+    assert once != fingerprint(jobs(tmp_path, f"{BENCH}[bench.gate]\n{live}why = true")["a--auto"])
+
+
 def test_a_live_gate_has_a_plan_for_each_side(tmp_path: Path) -> None:
     (tmp_path / "old").mkdir()
     for name in "ab":
@@ -350,6 +367,8 @@ MISTAKES = [
     (BENCH + "[bench.gate]\nmin-speedup = {device-tensors = 0}", "bench.toml:4: bench[0].gate.min-speedup.device-tensors: device-tensors=0.0: write how many times"),
     (BENCH + "[bench.gate]\nmax-cpu-nodes = -1", "bench.toml:4: bench[0].gate.max-cpu-nodes: -1: cannot be negative"),
     (BENCH + "[bench.gate]\nmax-copy-share = 0", "bench.toml:4: bench[0].gate.max-copy-share: '0.0': write a share"),
+    (BENCH + "[bench.gate]\nmax-cpu-nodes = 0\nwhy = true", "bench.toml:5: bench[0].gate.why: explains single inferences beside a live baseline"),
+    (BENCH + "sweep = true\ndim = {n = [1, 2]}\n[bench.gate]\nwhy = true", "bench.toml:6: bench[0].gate.why: explains single inferences"),
     (BENCH + "[bench.gate]\nbaseline = 'gone'", "bench.toml:4: bench[0].gate.baseline: no such folder: gone"),
     (BENCH + "[bench.gate]\nbaseline-model = 'old/{model}.onnx'", "bench.toml:4: bench[0].gate.baseline-model: no such file: old/a.onnx"),
     (BENCH + "[bench.gate]\nbaseline-set.ep = 'gone.so'", "bench.toml:4: bench[0].gate.baseline-set.ep: no such file: gone.so"),

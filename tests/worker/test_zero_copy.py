@@ -38,16 +38,16 @@ def test_thresholds(extra: float, copies: float, noise: float, proved: bool) -> 
 def test_what_is_said_of_a_proof() -> None:
     assert verdict(-1_234.0, 150_000.0, 2_000.0) == ZeroCopy(
         True,
-        "bound addresses are used; a run takes 1.23 µs less than one of device-resident, so it is not slower; "
-        "copying in and out takes 150 µs",
+        "bound addresses are used; an inference takes 1.23 µs less than with device-resident, so it is not slower; "
+        "copies in and out would take 150 µs",
     )
 
 
 def test_what_is_said_of_a_copy_inside_the_run() -> None:
     assert verdict(140_000.0, 150_000.0, 2_000.0) == ZeroCopy(
         False,
-        "bound addresses are used, but a run takes 140 µs longer than one of device-resident; "
-        "copying in and out takes 150 µs",
+        "bound addresses are used, but an inference takes 140 µs longer than with device-resident; "
+        "copies in and out would take 150 µs",
     )
 
 
@@ -55,7 +55,7 @@ def test_what_is_said_when_noise_hides_a_copy() -> None:
     assert verdict(100.0, 3_000.0, 2_000.0) == ZeroCopy(
         False,
         "bound addresses are used, but a copy would not show in the noise: "
-        "a run takes 100 ns longer than one of device-resident; copying in and out takes 3.00 µs",
+        "an inference takes 100 ns longer than with device-resident; copies in and out would take 3.00 µs",
     )
 
 
@@ -129,16 +129,16 @@ def prove(shared: tuple[int, ...], resident: tuple[int, ...] = (100 * US,)) -> Z
 def test_runs_as_fast_as_device_resident_prove_it() -> None:
     assert prove((100 * US,)) == ZeroCopy(
         True,
-        "bound addresses are used; a run takes 0 ns less than one of device-resident, so it is not slower; "
-        "copying in and out takes 50.0 µs",
+        "bound addresses are used; an inference takes 0 ns less than with device-resident, so it is not slower; "
+        "copies in and out would take 50.0 µs",
     )
 
 
 def test_runs_that_take_as_long_as_the_copies_do_not() -> None:
     assert prove((150 * US,)) == ZeroCopy(
         False,
-        "bound addresses are used, but a run takes 50.0 µs longer than one of device-resident; "
-        "copying in and out takes 50.0 µs",
+        "bound addresses are used, but an inference takes 50.0 µs longer than with device-resident; "
+        "copies in and out would take 50.0 µs",
     )
 
 
@@ -155,7 +155,7 @@ def test_noise_of_either_mode_is_doubt(noisy: str) -> None:
     times = {"shared": (100 * US,), "resident": (100 * US,), noisy: bursts}
     found = prove(times["shared"], times["resident"])
     assert not found.verified
-    assert "would not show in the noise: a run takes 0 ns less" in found.how
+    assert "would not show in the noise: an inference takes 0 ns less" in found.how
 
 
 def test_other_addresses_are_no_zero_copy() -> None:
@@ -196,11 +196,11 @@ def test_a_run_that_is_shorter_than_a_copy_has_none(run: int, h2d: int, d2h: int
 
 def test_what_is_said_of_a_run_without_room_for_copies() -> None:
     assert alone(1_250_000, 1_700_000, 1_690_000, "used") == ZeroCopy(
-        True, "used; a run takes 1.25 ms, copying in 1.70 ms, copying out 1.69 ms"
+        True, "used; an inference takes 1.25 ms, copying in 1.70 ms, copying out 1.69 ms"
     )
     assert alone(9_000, 500, 500, "used") == ZeroCopy(
         False,
-        "used, but a copy inside the EP cannot be excluded: a run takes 9.00 µs, copying in 500 ns, copying out 500 ns, and "
+        "used, but a copy inside the EP cannot be excluded: an inference takes 9.00 µs, copying in 500 ns, copying out 500 ns, and "
         "there is no other memory to compare it with",
     )
 

@@ -223,7 +223,13 @@ def rows(results: Sequence[Result], only: Selection = EVERYTHING) -> list[Row]:
     every = [series(result, of, only) for result in results]
     keys = ordered(key for of_result in every for key in of_result)
     found = [_row(results, key, [series_at(result, key) for result in results]) for key in keys]
-    return [row for row in found if any(row.values) or not row.key.metric.often_zero]
+    return [row for row in found if not row.key.metric.often_zero or _is_there(row, 0 if only.metrics else None)]
+
+
+def _is_there(row: Row, least: float | None) -> bool:
+    """Whether a figure is above the least that ratios of it tell apart, or above `least`, in one of the results."""
+    floor = row.key.metric.unit.least if least is None else least
+    return any(value is not None and value > floor for value in row.values)
 
 
 def _row(results: Sequence[Result], key: Key, found: Sequence[Series | None]) -> Row:

@@ -13,6 +13,7 @@ from ortbench.analysis.comparing.change_points import Shift, change_points, shif
 from ortbench.analysis.comparing.comparable import MACHINE, MODEL, changes, depths_of, differences, settings_of, short
 from ortbench.analysis.comparing.series import Key, Selection, ordered
 from ortbench.analysis.comparing.series import series as series_of
+from ortbench.analysis.outputs import doubt
 from ortbench.core.errors import BadInput
 from ortbench.model.result import Result
 
@@ -83,7 +84,10 @@ class Series:
 
 
 def run_of(result: Result, place: str) -> Run:
-    """A result as part of a history; `BadInput` where it does not say when it was measured."""
+    """A result as part of a history; `BadInput` where it does not say when it was measured, or its figures are doubtful."""
+    if (found := doubt(result)) is not None:
+        reason = f"{found['ep']} is likely to compute in a lower precision than the model's; {found['mends']}"
+        raise BadInput(f"{place}: its figures are doubtful: {reason}")
     try:
         at = datetime.fromisoformat(result.created)
     except ValueError:

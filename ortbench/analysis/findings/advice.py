@@ -129,7 +129,7 @@ def side_findings(results: Sequence[Result], names: Sequence[str]) -> list[Findi
         (True, "Tensors on the device"),
     ):
         pairs = [(name, said) for name, it in zip(names, results, strict=True) if (said := _side(it, group))]
-        said = "; ".join(f"{of}: {text}" if len(results) > 1 else text for of, _, text in merged(pairs))
+        said = "; ".join(f"{text} ({of})" if len(results) > 1 else text for of, _, text in merged(pairs))
         if said:
             found.append(Finding(title, said, weight=Weight.ANSWER))
     return found

@@ -95,7 +95,7 @@ def _best(results: Sequence[Result], names: Sequence[str], mode: str, metric: st
         return Best(what, mode, None, f"no difference, none is more than {most}% better than {names[reference]}")
     found = estimate(there[top], there[reference], same_run=True)
     why = f", {BUSY}" if found is not None and found.low is not None and found.low > 1 else ""
-    return Best(what, mode, None, f"cannot tell{why}: {names[reference]} takes {_times(against)} as {names[top]}")
+    return Best(what, mode, None, f"cannot tell{why}; {names[reference]} takes {_times(against)} as {names[top]}")
 
 
 def _are_ties(names: Sequence[str]) -> str:

@@ -72,7 +72,7 @@ def _through_host(chain: Chain) -> list[Finding]:
     if not known:
         return []
     named = first_of([f"{one} → {other} {duration(ns)}" for ns, one, other in known], _MOST)
-    return [Finding(f"Links through the host copy for {named}", "each alone", weight=Weight.DETAIL)]
+    return [Finding("Copies of links through the host, each measured alone", named, weight=Weight.DETAIL)]
 
 
 def _copied(chain: Chain) -> list[Finding]:

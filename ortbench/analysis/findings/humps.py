@@ -15,9 +15,9 @@ def hump_findings(result: Result) -> list[Finding]:
     found = {mode: humps for mode, times in timed.items() if (humps := two_humps(times)) is not None}
     if not found:
         return []
-    what = "Latency has two humps, and a median is of one of them"
+    what = "Latency is bimodal, so its median describes only one of two peaks"
     listed = "; ".join(f"{mode} {_text(low)} and {_text(high)}" for mode, (low, high) in found.items())
-    return [Finding(what, listed, "see on the page (--html) when each was", Weight.ANSWER, "unclear")]
+    return [Finding(what, listed, "see the page (--html), which plots latency over time", Weight.ANSWER, "unclear")]
 
 
 def _text(hump: Hump) -> str:

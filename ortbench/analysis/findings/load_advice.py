@@ -13,6 +13,7 @@ from ortbench.analysis.findings.speedups import claims_text, condition
 from ortbench.analysis.loads.levels import (
     CONCURRENCY,
     RATE,
+    are_enough,
     asked_of,
     at,
     by_name,
@@ -49,6 +50,7 @@ from ortbench.model.modes import (
 )
 from ortbench.model.result import Case, Result
 from ortbench.model.schema import PROCESS, Knee, SloRate
+from ortbench.model.slo import SAMPLES_NEEDED
 
 _UNFAIR = 0.95  # of Jain's index: below it some clients are clearly done with fewer inferences
 _STRETCHED = 1.1  # how many times as long as back to back an inference must take to be told
@@ -167,7 +169,7 @@ def _best(result: Result) -> list[Finding]:
         return found
     claims = {mode: _claim(result, peaks[base], it) for mode, it in peaks.items() if mode != base}
     if NOISY in claims.values():
-        what = cannot_tell("which mode completes most inferences/s")
+        what = cannot_tell("which mode completes the most inferences/s")
         return [Finding(what, f"{base} completes {of_base}", weight=Weight.ANSWER, tone="unclear")]
     what = f"No mode completes measurably more inferences/s than {base}, {of_base}"
     return [Finding(what, claims_text(claims.items()), weight=Weight.ANSWER)]
@@ -197,7 +199,7 @@ def _beyond(result: Result) -> list[Finding]:
     return [
         Finding(
             f"The peak may lie beyond {tried.partition(',')[0]} clients with {modes}",
-            f"they complete {listed([found[mode][0] for mode in found if found[mode][1] == tried])}",
+            f"{tried.partition(',')[0]} complete {listed([found[mode][0] for mode in found if found[mode][1] == tried])}",
             again(result, "--concurrency", tried),
         )
         for modes, _, tried in merged((mode, tried) for mode, (_, tried) in found.items())
@@ -328,20 +330,39 @@ def _held(result: Result, mode: str, text: str, asked: Mapping[str, int]) -> Fin
     levels = measured(result, RATE, mode)
     if not levels:
         return None
-    good = [level for level in levels if _keeps(level, asked)]
-    broken = [level for level in levels if not _keeps(level, asked)]
+    told = [(level, _keeps(level, asked)) for level in levels]
+    good, broken, unknown = ([level for level, kept in told if kept is it] for it in (True, False, None))
+    few = _too_few(unknown, asked)
     first = ", ".join(f"{stat} {duration(by_name(latency_of(it), stat))}" for it in broken[:1] for stat in asked)
     if not good:
+        if not broken:
+            what = f"Whether {mode} meets {text} cannot be told"
+            return Finding(what, few, _LONGER, weight=Weight.ANSWER, tone="unclear")
+        evidence = "; ".join(filter(None, (first, few)))
         return Finding(
-            f"{mode} violates {text} at {_rates(broken)} requests/s", first, weight=Weight.ANSWER, tone="bad"
+            f"{mode} violates {text} at {_rates(broken)} requests/s", evidence, weight=Weight.ANSWER, tone="bad"
         )
-    evidence = f"violated at {_rates(broken)} ({first})" if broken else ""
+    evidence = "; ".join(filter(None, (f"violated at {_rates(broken)} ({first})" if broken else "", few)))
     return Finding(f"{mode} meets {text} at {_rates(good)} requests/s", evidence, weight=Weight.ANSWER, tone="good")
 
 
-def _keeps(level: Case, asked: Mapping[str, int]) -> bool:
+_LONGER = "measure longer with --duration"
+
+
+def _too_few(levels: Sequence[Case], asked: Mapping[str, int]) -> str:
+    """At which rates there were too few requests for the statistics of an SLO."""
+    if not levels:
+        return ""
+    needed = max(SAMPLES_NEEDED.get(stat, 1) for stat in asked)
+    return f"too few requests at {_rates(levels)} requests/s, {listed([*asked])} needs {needed}"
+
+
+def _keeps(level: Case, asked: Mapping[str, int]) -> bool | None:
+    """Whether a load point meets an SLO; None where it has too few requests to tell."""
     check = level.checks.get("slo")
-    return holds(level, asked) if check is None else check["verdict"] == "passed"
+    if check is None:
+        return holds(level, asked) if are_enough(level, asked) else None
+    return {"passed": True, "failed": False}.get(check["verdict"])
 
 
 def _late(result: Result) -> list[Finding]:

@@ -22,6 +22,8 @@ RESIDENT = mode_of(CPU).without_copies  # in which the state stays on the device
 
 
 def loop_findings(result: Result, loop: Loop) -> list[Finding]:
+    if result.generation:
+        return [*_tokens(result), *_speedups(result, loop), *_shared(result), *_growth(result, loop)]
     return [
         *_rate(result), *_speedups(result, loop), *_shared(result), *_beside_state(result), *_growth(result, loop),
         *_first(result, loop),
@@ -32,6 +34,8 @@ def loop_headline(result: Result) -> str:
     found = quickest(result)
     if found is None:
         return NOTHING
+    if (said := tokens_text(result, found[0])) is not None:
+        return said
     best = fastest(result)
     if best is not None and best.claim == FASTER:
         state = " with its state on the device" if mode_of(best.mode).on_device and not is_on_host(result) else ""
@@ -40,6 +44,29 @@ def loop_headline(result: Result) -> str:
     if best is not None and best.claim == NOISY:
         same = f"; {NOISY} whether {best.mode} is faster"
     return f"{rate(found[0].value('step_throughput') or 0)} steps/s with {found[0].mode}{same}"
+
+
+def tokens_text(result: Result, case: Case) -> str | None:
+    """What llama-bench prints of a mode, in a sentence, and the first token; None of a loop that generates nothing."""
+    generation = result.generation
+    prefill, decode, choosing = (
+        case.value(key) for key in ("prefill_tokens_per_s", "decode_tokens_per_s", "next_token")
+    )
+    ttft = case.median("time_to_first_token")
+    if generation is None or prefill is None or decode is None or ttft is None:
+        return None
+    rates = f"pp{generation['prompt']} {rate(prefill)} tokens/s, tg{generation['tokens']} {rate(decode)} tokens/s"
+    choice = "" if choosing is None else f"; the choice on the host takes {duration(choosing)} of each token"
+    return f"{case.mode}: {rates}, first token after {duration(ttft)}{choice}"
+
+
+def _tokens(result: Result) -> list[Finding]:
+    """The rates of the fastest mode."""
+    found = quickest(result)
+    said = None if found is None else tokens_text(result, found[0])
+    return (
+        [] if said is None else [Finding(said, next=lever(result) if is_on_host(result) else "", weight=Weight.ANSWER)]
+    )
 
 
 def _rate(result: Result) -> list[Finding]:

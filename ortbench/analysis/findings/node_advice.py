@@ -148,7 +148,7 @@ def _none(nodes: Nodes, ep: str) -> Finding:
     on_cpu = sum(row["nodes"] for row in nodes["eps"] if row["ep"] == CPU_EP)
     ran = sum(row["nodes"] for row in nodes["eps"])
     where = f"{count(on_cpu, 'node')} of {ep}'s graph ran on the CPU" if on_cpu else _all_on(ran, ep)
-    return Finding("No Memcpy node ran: no copies between CPU and device inside the model", where, weight=Weight.DETAIL)
+    return Finding("No Memcpy node copies between CPU and device", where, weight=Weight.DETAIL)
 
 
 def _all_on(ran: int, ep: str) -> str:

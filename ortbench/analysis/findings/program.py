@@ -23,7 +23,7 @@ def how_to_write(result: Result, mode: str) -> str:
     target = result.target
     if mode == CPU or any(target.get(key) for key in _NOT_WRITTEN) or KINDS[result.kind].of_stages:
         return ""
-    if any("tensors" in it for it in result.model["inputs"]):
+    if any("tensors" in it for it in result.model["inputs"]) or result.generation:
         return ""
     return program_command(result, mode)
 
@@ -62,7 +62,7 @@ def _without(typed: Sequence[str], flag: str) -> list[str]:
 
 _MOST_THREADS = 64
 _REPEATABLE = ("--session-config", "--ep-option", "--run-config")
-_FILES = ("--json", "--junit", "--action-json", "--bmf", "--trace", "--html")
+_FILES = ("--out", "--name", "--json", "--junit", "--action-json", "--bmf", "--markdown", "--trace", "--html")
 
 
 def lever(result: Result) -> str:

@@ -231,8 +231,12 @@ def _break_even(result: Result) -> list[Finding]:
         return []
     if (saved := cpu.value(COPY_TIME) or 0) <= 0:
         return []
-    what = f"Copying in and out once pays off from inference {math.floor(once / saved) + 1} on with {resident.mode}"
-    return [Finding(what, f"{duration(once)} once; {duration(saved)} in each inference of {CPU}", weight=Weight.COST)]
+    what = f"{resident.mode} pays off from inference {math.floor(once / saved) + 1} on"
+    return [
+        Finding(
+            what, f"copies take {duration(once)} once, {duration(saved)} in each inference of {CPU}", weight=Weight.COST
+        )
+    ]
 
 
 # Modes with several inferences in a call, pinned memory
@@ -284,6 +288,9 @@ def _bursts(result: Result) -> list[Finding]:
     return found
 
 
+_PINNED_PAYS = 1.02  # times as fast that copies must be for a program to be proposed
+
+
 def _pinned(result: Result) -> list[Finding]:
     found = []
     for mode in MODES.values():
@@ -291,7 +298,7 @@ def _pinned(result: Result) -> list[Finding]:
         taken, pinned = [None if case is None else case.copy_ns() for case in both] or (None, None)
         if taken is not None and pinned is not None:
             what = f"Copies take {duration(pinned)} from and to pinned memory, {duration(taken)} from and to pageable memory"
-            pays = pinned < taken
+            pays = pinned * _PINNED_PAYS <= taken
             found.append(
                 Finding(
                     what, f"{times(taken / max(pinned, 1))} as fast", how_to_write(result, mode.name) if pays else ""

@@ -99,7 +99,7 @@ _CLAIMS = {
     SLOWER: ("is slower", "are slower"),
     ALIKE: ("does not differ measurably", "do not differ measurably"),
     UNKNOWN: ("has too few blocks to tell", "have too few blocks to tell"),
-    NOISY: ("may be faster or slower", "may be faster or slower"),
+    NOISY: ("was disturbed too much to tell", "were disturbed too much to tell"),
 }
 
 
@@ -153,5 +153,11 @@ def _instead(result: Result, case: Case) -> str:
 def unsure(result: Result, case: Case, what: str) -> Finding:
     """That nobody can tell whether a mode is faster than `cpu-tensors`, of which its figures say `what`."""
     if case.noisy:
-        return Finding(cannot_tell(f"whether {case.mode} is faster than {CPU}"), what, "", Weight.ANSWER, "unclear")
+        return Finding(
+            cannot_tell(f"whether {case.mode} is faster than {CPU}"),
+            f"{what}; the disturbed rounds may have made the difference",
+            "",
+            Weight.ANSWER,
+            "unclear",
+        )
     return Finding(what, TOO_FEW, remedy(result, PAIRS), Weight.ANSWER, "unclear")

@@ -37,7 +37,7 @@ def _parts(result: Result, case: Case) -> Finding | None:
     beside = [f"{title} {duration(ns)}" for ns, title in rest if ns >= _TELLING * whole]
     is_session = longest == _SESSION and result.target.get("opt_level") == "all"
     tried = again(result, "--opt-level", "all,basic,disable") if is_session else ""
-    what = f"{share(most / whole)} of {duration(whole)} to ready is {longest} ({duration(most)})"
+    what = f"{longest} takes {share(most / whole)} of the time to ready ({duration(most)} of {duration(whole)})"
     return Finding(what, ", ".join(beside), tried, Weight.ANSWER)
 
 
@@ -51,5 +51,5 @@ def _first(case: Case) -> Finding | None:
 def _launch(start: Start) -> Finding | None:
     if not start["launch_ns"]:
         return None
-    what = f"Of that {duration(start['launch_ns'])} pass until the system has made the process that ortbench asks for"
+    what = f"Creating the process takes {duration(start['launch_ns'])} of the time to ready"
     return Finding(what, weight=Weight.DETAIL)

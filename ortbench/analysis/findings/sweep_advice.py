@@ -47,7 +47,7 @@ def sweep_headline(result: Result) -> str:
         return f"Most items/s{kept}: {', '.join(said)}"
     for mode, one in (result.best or {"modes": {}})["modes"].items():
         if one is not None and one["by"] == ITEMS:  # of which noise leaves no best one
-            return cannot_tell("which shape has most items/s")
+            return cannot_tell("which shape has the most items/s")
         if one is not None:
             return f"{one['shape']} is the largest shape that meets {_slo(result)}, with {mode}"
     costly = [it for it in result.switching or [] if has_a_cost(it)]
@@ -89,11 +89,11 @@ def _best(result: Result) -> list[Finding]:
             noisy.append((mode, f"{rate(_items_per_s(it))} with {mode} at {it['shape']}"))
         else:
             kept = f" of those that meet {slo}" if slo else ""
-            what = f"{it['shape']} has most items/s{kept} with {mode}{needs}"
+            what = f"{it['shape']} has the most items/s{kept} with {mode}{needs}"
             tied = f"; {listed(it['ties'])}: no measurable difference" if it["ties"] else ""
             found.append(Finding(what, f"{rate(_items_per_s(it))}{within(it['ci95'], rate)}{tied}", weight=weight))
     if noisy:
-        what = cannot_tell(f"which shape has most items/s with {listed([mode for mode, _ in noisy])}")
+        what = cannot_tell(f"which shape has the most items/s with {listed([mode for mode, _ in noisy])}")
         found.append(Finding(what, ", ".join(said for _, said in noisy), weight=Weight.ANSWER, tone="unclear"))
     for modes, _, (what, next_) in merged(missed):
         found.append(Finding(what.format(modes=modes), next=next_, weight=Weight.ANSWER, tone="bad"))
@@ -133,7 +133,12 @@ def _unknown(result: Result) -> list[Finding]:
 
 
 def _switching(result: Result) -> list[Finding]:
-    return [_switched(it) for it in result.switching or []]
+    costs = [_switched(it) for it in result.switching or [] if has_a_cost(it) is not False]
+    free = [it for it in result.switching or [] if has_a_cost(it) is False]
+    if not free:
+        return costs
+    ratios = ", ".join(f"{it['mode']} {times(it['ratio'])}{within(it['ci95'], ratio)}" for it in free)
+    return [*costs, Finding("Switching shapes has no measurable cost", ratios, weight=Weight.DETAIL)]
 
 
 def _switched(it: Switching) -> Finding:
@@ -142,12 +147,6 @@ def _switched(it: Switching) -> Finding:
     what = f"Switching shapes makes a call {times(it['ratio'])} as long{within_} with {mode}"
     if cost is None:
         return Finding(what, "too few rounds for an interval", weight=Weight.COST, tone="unclear")
-    if not cost:
-        return Finding(
-            f"Switching shapes has no measurable cost with {mode}",
-            f"{times(it['ratio'])}{within_}",
-            weight=Weight.DETAIL,
-        )
     worst = max(it["shapes"], key=lambda shape: shape["ratio"])
     most = f"; most with {worst['shape']}, {times(worst['ratio'])}" if len(it["shapes"]) > 1 else ""
     return Finding(what, f"{duration(it['cost_ns'])} more{most}")
@@ -165,5 +164,7 @@ def _first_inferences(result: Result) -> list[Finding]:
     name, first, later = max(slow, key=lambda it: it[1] / it[2])
     if first < _OFTEN * later:
         return []
-    what = f"The first inference of a shape takes up to {ratio(first / later, 1)} times as long as later ones"
-    return [Finding(what, f"{duration(first)} with {name}", "run each shape once at start-up")]
+    what = f"The first inference of a shape takes up to {times(first / later)} as long as later ones"
+    return [
+        Finding(what, f"{duration(first)} with {name}, not counting the first shape", "run each shape once at start-up")
+    ]

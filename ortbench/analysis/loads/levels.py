@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from statistics import stdev
 from typing import NamedTuple
 
@@ -13,6 +13,7 @@ from ortbench.core.stats import Stats, Value, t_quantile
 from ortbench.model.modes import LATENCY, THROUGHPUT, UTILISATION, mode_of
 from ortbench.model.result import OK, Case, Result
 from ortbench.model.schema import Knee, LoadBlock, LoadSetup, SloRate
+from ortbench.model.slo import SAMPLES_NEEDED
 
 CONCURRENCY, RATE = "concurrency", "rate"  # what a load point is of: so many clients, or so many requests a second
 P50 = "p50"  # what the median is called too
@@ -121,6 +122,11 @@ def by_name(latency: Stats, stat: str) -> int:
 def holds(case: Case, slo: Mapping[str, int]) -> bool:
     """Whether the latency of a case that was measured keeps an SLO, by its figures."""
     return all(by_name(latency_of(case), stat) <= most_ns for stat, most_ns in slo.items())
+
+
+def are_enough(case: Case, slo: Collection[str]) -> bool:
+    """Whether a case has as many samples as the statistics of an SLO take."""
+    return latency_of(case).n >= max((SAMPLES_NEEDED.get(stat, 1) for stat in slo), default=1)
 
 
 def block_figure(block: LoadBlock, stat: str) -> float:

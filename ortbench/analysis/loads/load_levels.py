@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from statistics import median_high
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
-from ortbench.analysis.loads.levels import RATE, LoadPoint, by_name, holds, latency_of
+from ortbench.analysis.loads.levels import RATE, LoadPoint, are_enough, by_name, holds, latency_of
 from ortbench.analysis.loads.queueing import cycle_interval, fairness, rate_interval
 from ortbench.analysis.loads.rate_search import Found
 from ortbench.core.stats import summarise
@@ -202,8 +202,25 @@ def _open(case: Case, taken: LoadSamples) -> None:
     _put_host(case, stretches)
     if taken.slo is not None:
         all_served = all(it.cutoff_ns is None for it in stretches)
-        kept = (holds(case, taken.slo) and all_served) if taken.kept is None else taken.kept
-        case.checks["slo"] = {"verdict": "passed" if kept else "failed"}
+        case.checks["slo"] = {"verdict": _slo_verdict(case, taken.slo, all_served, taken.kept)}
+
+
+def try_met(case: Case, slo: Mapping[str, int] | None) -> bool:
+    """Whether one try of a rate met an SLO, by its figures, however few requests there were: a search takes many tries."""
+    check = case.checks.get("slo")
+    return check is not None and (
+        check["verdict"] == "passed" or (check["verdict"] == "unclear" and holds(case, slo or {}))
+    )
+
+
+def _slo_verdict(
+    case: Case, slo: Mapping[str, int], all_served: bool, kept: bool | None
+) -> Literal["passed", "failed", "unclear"]:
+    """Whether the load point meets an SLO; `kept` is what its tries came to in a search for the highest rate. A percentile of too few
+    requests for it tells nothing, unless the queue grew."""
+    if kept is None and all_served and not are_enough(case, slo):
+        return "unclear"
+    return "passed" if ((holds(case, slo) and all_served) if kept is None else kept) else "failed"
 
 
 def _put_host(case: Case, parts: Sequence[ClosedLoopBlock | Requests]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from statistics import fmean
 
 from ortbench.analysis.nodes.islands import FROM_HOST, TO_HOST, Node
@@ -16,7 +16,7 @@ _REORDERING = (
 _PUT_IN = (TO_HOST, FROM_HOST, *_REORDERING)
 _MADE_CAST = "InsertedPrecisionFreeCast"
 _BLOCKED = "_nchwc"  # ONNX Runtime calls a convolution in a blocked layout by its output and this
-_FUSED = "fused "
+_FUSED, _PAD = "fused ", "Pad"
 
 
 def is_put_in(op: str, name: str) -> bool:
@@ -73,7 +73,8 @@ def _middle(ns: Sequence[int]) -> float:
 def made_of(timed: Sequence[Timed], wired: Sequence[Node | None], model: Sequence[Node]) -> list[list[str]]:
     """The names of the model's nodes that each node was made of.
 
-    A fused node stands for the nodes from where its output is made back to what other nodes give.
+    A fused node stands for the nodes from where its output is made back to what other nodes give. A convolution in a blocked
+    layout that takes an activation in keeps its name, and so stands for what is left behind it too.
     """
     givers = {tensor: at for at, node in enumerate(model) if node.inside is None for tensor in node.outputs}
     named = {node.name: at for at, node in enumerate(model) if node.inside is None}
@@ -90,12 +91,10 @@ def made_of(timed: Sequence[Timed], wired: Sequence[Node | None], model: Sequenc
             ends.append(outputs or ([] if at is None else list(model[at].outputs)))
     theirs = {tensor for own in ends for tensor in own}
     taken: set[int] = set()
-    found: list[list[str]] = []
-    for node, own in zip(timed, ends, strict=True):
-        if node.inside is not None:
-            found.append([node.name])
-            continue
+    found: list[list[int]] = []
+    for node, own, edges in zip(timed, ends, wired, strict=True):
         mine: list[int] = []
+        others = theirs | ({*edges.inputs} if edges is not None else set())  # what other nodes give
         open_tensors = list(own)
         while open_tensors:
             at = givers[open_tensors.pop()]
@@ -103,6 +102,28 @@ def made_of(timed: Sequence[Timed], wired: Sequence[Node | None], model: Sequenc
                 continue
             taken.add(at)
             mine.append(at)
-            open_tensors += [it for it in model[at].inputs if it in givers and it not in theirs]
-        found.append([model[at].name for at in sorted(mine)])
-    return found
+            inputs = [it for it in model[at].inputs if it in givers and it not in others]
+            # A convolution takes in what is behind it, and before it a Pad at most.
+            if node.name.endswith(_BLOCKED) and model[at].op == node.op:
+                inputs = [it for it in inputs if it != model[at].inputs[0] or model[givers[it]].op == _PAD]
+            open_tensors += inputs
+        found.append(mine)
+    both = zip(timed, wired, strict=True)
+    if all(edges is not None or node.inside is not None or is_put_in(node.op, node.name) for node, edges in both):
+        _take_in_what_is_behind(timed, model, givers, found)
+    return [
+        [node.name] if node.inside is not None else [model[at].name for at in sorted(mine)]
+        for node, mine in zip(timed, found, strict=True)
+    ]
+
+
+def _take_in_what_is_behind(
+    timed: Sequence[Timed], model: Sequence[Node], givers: Mapping[str, int], found: Sequence[list[int]]
+) -> None:
+    """Give what no node was made of to the node in a blocked layout that it is behind."""
+    taken_by = {at: number for number, mine in enumerate(found) for at in mine}
+    for at, left in enumerate(model):
+        number = taken_by.get(givers.get(next(iter(left.inputs), ""), -1))
+        if left.inside is None and at not in taken_by and number is not None and timed[number].name.endswith(_BLOCKED):
+            taken_by[at] = number
+            found[number].append(at)

@@ -6,6 +6,7 @@ and the waiting shows in the next Memcpy node to the host.
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -91,12 +92,28 @@ def same_nodes(graph: Sequence[Node], timed: Sequence[Timed]) -> dict[int, int]:
             found[index] = fitting[0]
         elif fitting:
             unclear[index] = fitting
+    found |= _without_names(graph, timed, found)
     taken = {(graph[index].inside, graph[index].branch) for index in found.values()}
     for index, fitting in unclear.items():  # nodes of two branches can have one name: then it is of the branch that ran
         of_taken = [it for it in fitting if (graph[it].inside, graph[it].branch) in taken]
         if len(of_taken) == 1:
             found[index] = of_taken[0]
     return found
+
+
+def _without_names(graph: Sequence[Node], timed: Sequence[Timed], found: Mapping[int, int]) -> dict[int, int]:
+    """The same of nodes that have no name, such as those of a function's body: ONNX Runtime writes them in the order in which it
+    runs them, and its profile calls them ``<operator>_<index>``."""
+    there: dict[tuple[int | None, str], list[int]] = defaultdict(list)
+    ran: dict[tuple[int | None, str], list[int]] = defaultdict(list)
+    for index, node in enumerate(graph):
+        if not node.name:
+            there[node.inside, node.op].append(index)
+    for index, it in enumerate(timed):
+        if index not in found and re.fullmatch(rf"{re.escape(it.op)}_\d+", it.name):
+            ran[None if it.inside is None else found.get(it.inside, -1), it.op].append(index)
+    alike = (key for key, indices in ran.items() if len(indices) == len(there[key]))
+    return {a: b for key in alike for a, b in zip(ran[key], there[key], strict=True)}
 
 
 def as_run(graph: Sequence[Node], timed: Sequence[Timed]) -> list[Node]:

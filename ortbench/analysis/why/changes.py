@@ -214,6 +214,8 @@ def operator(node: ProfiledNode) -> str:
 
 def called(node: ProfiledNode) -> str:
     """The name of a node in the model, where it has one."""
+    if is_compiled(node):
+        return COMPILED
     return " + ".join(node["of"]) if 0 < len(node["of"]) <= _NAMED else node["name"]
 
 

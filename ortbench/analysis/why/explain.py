@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from statistics import median
 from typing import Any
 
 from ortbench.analysis.comparing.comparable import changes as settings_changed
@@ -12,6 +13,7 @@ from ortbench.analysis.comparing.compare import BETWEEN_RUNS, are_one_run
 from ortbench.analysis.comparing.pairs import ratio_of_medians
 from ortbench.analysis.nodes.each_node import is_compiled, is_put_in
 from ortbench.analysis.nodes.islands import FROM_HOST, TO_HOST
+from ortbench.analysis.nodes.node_times import COMPILED
 from ortbench.analysis.why import changes as kinds
 from ortbench.analysis.why.changes import ADDED, REST, SAME, Change, called, changes, operator
 from ortbench.core.errors import BadInput
@@ -23,6 +25,7 @@ from ortbench.model.schema import ModelContent, Nodes, ProfiledNode
 
 _CLEAR = 0.5  # of the saving that a change claims: what must be saved at least when it is taken back
 _NAMES = 3  # that are listed; of more the first and the last
+_OPERATORS = 2  # of many nodes: those whose nodes are named
 _LEAST = 0.02  # of the difference: what is worth a sentence
 _MUCH = 0.5  # of the difference: what in no node is worth one
 
@@ -147,7 +150,7 @@ def _fused(nodes: Nodes, content: ModelContent | None) -> dict[str, int]:
         for it in nodes["each"]
         if not is_put_in(it["op"], it["name"])
         and not is_compiled(it)
-        and (len(it["of"]) > 1 or (known is not None and it["op"] not in known))
+        and (len(it["of"]) > 1 or (it["inputs"] is None and known is not None and it["op"] not in known))
     )
     return dict(Counter(own))
 
@@ -201,7 +204,7 @@ def sentence(why: Why) -> str:
 def phrase(change: Change) -> str:
     """A change in words."""
     own, base = change.own, change.base
-    after = f" after {change.after}" if change.after else ""
+    after = f" after {'a ' if change.after == COMPILED else ''}{change.after}" if change.after else ""
     match change.kind:
         case kinds.ADDED:
             return f"{_nodes(own, 'added ')}{after}"
@@ -223,7 +226,7 @@ def phrase(change: Change) -> str:
             return f"all other nodes ({len(own)})"
     few = change.mainly or own
     of = f" of {len(own)}" if len(few) < len(own) else ""
-    return f"{len(few)}{of} node{'s' if len(own) > 1 else ''} {operator(own[0])} {names(few)} {'slower' if change.ns > 0 else 'faster'}, otherwise the same"
+    return f"{len(few)}{of} node{'s' if len(own) > 1 else ''} {operator(own[0])} ({names(few)}) {'slower' if change.ns > 0 else 'faster'}, otherwise the same"
 
 
 def _differing(base: Sequence[ProfiledNode], own: Sequence[ProfiledNode]) -> tuple[ProfiledNode, ProfiledNode]:
@@ -238,16 +241,39 @@ def _besides(own: Sequence[ProfiledNode], named: Sequence[ProfiledNode]) -> str:
 
 
 def _nodes(nodes: Sequence[ProfiledNode], what: str) -> str:
-    """Nodes in a few words: ``20 added nodes Clip (clip_1 … clip_20)``."""
-    ops = Counter(operator(it) for it in nodes)
-    told = listed([op if count == 1 or len(ops) == 1 else f"{op} ×{count}" for op, count in ops.items()])
-    return f"{len(nodes)} {what}node{'s' if len(nodes) > 1 else ''} {told} {names(nodes)}"
+    """Nodes in a few words: ``20 added nodes Clip (clip_1 … clip_20)``; of many of several operators those that take most first,
+    ``9 nodes Clip ×8 (clip_1 … clip_8) and Relu``."""
+    ops = by_time(nodes)
+    counted = {op: op if len(of) == 1 or len(ops) == 1 else f"{op} ×{len(of)}" for op, of in ops.items()}
+    begin = f"{len(nodes)} {what}node{'s' if len(nodes) > 1 else ''}"
+    if len(nodes) <= _NAMES or len(ops) == 1:
+        return f"{begin} {listed(list(counted.values()))} ({names(nodes)})"
+    named = [op for op in ops if op != COMPILED and not is_put_in(op, "")][:_OPERATORS]
+    return f"{begin} {listed([f'{counted[op]} ({names(ops[op])})' if op in named else counted[op] for op in ops])}"
+
+
+def by_time(nodes: Sequence[ProfiledNode]) -> dict[str, list[ProfiledNode]]:
+    """Nodes by operator, those of the one that takes most first."""
+    ops: dict[str, list[ProfiledNode]] = {}
+    for it in nodes:
+        ops.setdefault(operator(it), []).append(it)
+    return dict(sorted(ops.items(), key=lambda it: -sum(median(node["ns"]) for node in it[1])))
+
+
+def few_names(nodes: Sequence[ProfiledNode]) -> str:
+    """The names of some nodes, of many of several operators those of the one that takes most."""
+    if len(nodes) <= _NAMES:
+        return names(nodes)
+    ops = by_time(nodes)
+    first = next((of for op, of in ops.items() if op != COMPILED and not is_put_in(op, "")), [nodes[0]])
+    more = len(nodes) - len(first)
+    return f"{names(first)} and {more} more" if more else names(first)
 
 
 def names(nodes: Sequence[ProfiledNode]) -> str:
-    """Their names in brackets, of many the first and the last."""
+    """Their names, of many the first and the last."""
     every = [called(it) for it in nodes]
-    return f"({', '.join(every) if len(every) <= _NAMES else f'{every[0]} … {every[-1]}'})"
+    return ", ".join(every) if len(every) <= _NAMES else f"{every[0]} … {every[-1]}"
 
 
 def _types(node: ProfiledNode) -> str:

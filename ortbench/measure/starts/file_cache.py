@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import mmap
 import os
+import sys
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -21,7 +22,7 @@ def files_of(model: Path) -> list[Path]:
 
 def empty(files: Iterable[Path]) -> bool:
     """Ask the system to drop files from its cache; whether it can be asked. What others have mapped may stay."""
-    if not hasattr(os, "posix_fadvise"):
+    if sys.platform != "linux":
         return False
     for file in files:
         with suppress(OSError), file.open("rb") as opened:
@@ -53,7 +54,7 @@ def share_cached(files: Sequence[Path]) -> float | None:
 
 def _pages(file: Path) -> bytes | None:
     """Of each page of a file whether it is in memory."""
-    if not hasattr(os, "posix_fadvise"):
+    if sys.platform != "linux":
         return None
     libc = ctypes.CDLL(None, use_errno=True)
     libc.mmap.restype = ctypes.c_void_p

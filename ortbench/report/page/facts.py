@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from ortbench.analysis.comparing.claims import FASTER, NOISY, Fastest, fastest
 from ortbench.analysis.comparing.comparable import OF_EP, alike_but_for_ep, changes, unlike
@@ -132,6 +134,14 @@ def _of_loop(result: Result, shown: Case) -> Iterator[Fact]:
     """The figures of a loop: a step and the whole of it in a mode, and the state that `cpu-tensors` copies."""
     loop: Loop = result.part
     count = loop["steps"]
+    if result.generation and (ttft := shown.median("time_to_first_token")) is not None:
+        yield Fact(
+            "First token",
+            units.duration(ttft),
+            f"{shown.mode}, behind a prompt of {result.generation['prompt']} tokens",
+        )
+        rates = [units.rate(shown.value(f"{it}_tokens_per_s") or 0) for it in ("decode", "prefill")]
+        yield Fact("Tokens/s", rates[0], f"{shown.mode}, of all sequences; {rates[1]} tokens/s of the prompt")
     step, whole = shown.median(STEP), shown.median(LATENCY)
     if step is not None:
         yield Fact("One step", units.duration(step), f"{shown.mode}, median of all steps")
@@ -227,7 +237,7 @@ def overview(results: Sequence[Result], names: Sequence[str]) -> Overview:
         said.append(Note(_why_apart(results, groups)))
     best = bests(results, names)
     said += [*best_findings(best), *setting_notes(results, names, best), *best_note(results, names)]
-    pictures = _multiples(results, names)
+    pictures = _multiples(results, names, len(groups) > 1)
     if {result.kind for result in results} == {LOAD}:
         return Overview(_loads(results, names), said, pictures, compared)
     headed = (
@@ -281,16 +291,20 @@ def _about(result: Result) -> str:
     return heading(replace(result, note=None))[0]
 
 
-def _multiples(results: Sequence[Result], names: Sequence[str]) -> list[list[Drawn]]:
-    """The charts of all results, of several models small ones beside each other, one a model: each has a scale of its own."""
+def _multiples(results: Sequence[Result], names: Sequence[str], apart: bool) -> list[list[Drawn]]:
+    """The charts of all results; of several models that are not compared with each other small ones, one a model: each has a scale of
+    its own."""
     models: dict[tuple[str, str], list[int]] = {}
     for number, result in enumerate(results):
-        models.setdefault((result.model["path"], result.model["sha256"]), []).append(number)
+        key = (result.model["path"], result.model["sha256"]) if apart else ("", "")
+        models.setdefault(key, []).append(number)
+    files = Counter(Path(path).name for path, _ in models)
     kinds: dict[str, list[Drawn]] = {}
     for count, ((path, _), numbers) in enumerate(models.items()):
         own = charts_of_many([results[number] for number in numbers], [names[number] for number in numbers])
         for chart in own:
-            title = chart.title if len(models) == 1 else f"{chart.title}: {path}"
+            name = Path(path).name if files[Path(path).name] == 1 else path
+            title = chart.title if len(models) == 1 else f"{chart.title}: {name}"
             kinds.setdefault(chart.title, []).append(drawn(replace(chart, title=title), f"0 {count} {chart.title}"))
     return [*kinds.values()]
 

@@ -11,7 +11,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import IO
 
 from rich.cells import cell_len, chop_cells, set_cell_size
@@ -23,6 +23,7 @@ from ortbench.core import safe_text
 
 _ENDLESS = 10_000  # columns: a pipe or a file has no edge to wrap at
 _NARROWEST = 20
+_WORD = re.compile(r"(?:[^\s'\"\\]|\\.|'[^']*'|\"[^\"]*\")+")  # of a shell: what is within quotes is one
 _BREAK = re.compile(r"(?<!\d) | (?!(?:%|[nµum]?s|[kMG]?B)(?:\W|$))")  # a space, but not between a number and its unit
 # Of the eight standard colours those that stand out on black and on white. Nothing is said by colour alone.
 _THEME = Theme(
@@ -106,8 +107,9 @@ class Screen:
     def command(self, text: str, label: str = "", label_style: str = "") -> None:
         """Print a command that can be copied: a line that it does not fit ends with the shell's sign that it goes on."""
         label, text = shown(label), shown(text)
-        goes_on = "" if "'" in text else " \\"  # within quotes it would be a part of the text
-        first, *more = wrapped(text, self.width - cell_len(label) - len(goes_on))
+        goes_on = " \\"
+        width = self.width - cell_len(label) - len(goes_on)
+        first, *more = lines_of_words(_WORD.findall(text), width) or wrapped(text, width)
         lines = [Text.assemble((label, label_style), first), *(Text(" " * cell_len(label) + line) for line in more)]
         for line in lines[:-1]:
             self._line(line.append(goes_on))
@@ -162,6 +164,20 @@ def wrapped(text: str, width: int) -> list[str]:
             else:
                 lines.append(piece)
             space = ""
+    return lines
+
+
+def lines_of_words(words: Sequence[str], width: int) -> list[str]:
+    """The words of a shell in lines of at most `width` cells; none where one is longer than a line."""
+    if any(cell_len(word) > width for word in words):
+        return []
+    lines = [""]
+    for word in words:
+        space = " " if lines[-1] else ""
+        if cell_len(lines[-1] + space + word) <= width:
+            lines[-1] += space + word
+        else:
+            lines.append(word)
     return lines
 
 

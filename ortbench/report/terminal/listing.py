@@ -138,7 +138,7 @@ def _print_loop(screen: Screen, loop: SuggestedLoop | None) -> None:
     fed = ", ".join(f"{shortened(out)} → {shortened(into)}" for out, into in loop["patterns"])
     why = "by their names" if loop["sure"] else "maybe: the only pair of one type and shape"
     screen.text(visible(f"{fed} ({why}); to measure it:"), label="  loop    ")
-    screen.text(visible(loop["command"]), label=" " * 10)
+    screen.command(visible(loop["command"]), label=" " * 10)
 
 
 def _print_placement(screen: Screen, found: Inspected) -> None:

@@ -14,7 +14,7 @@ import time
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -22,12 +22,13 @@ from typing import TYPE_CHECKING, Any
 
 from ortbench.analysis.nodes.each_node import by_round, each_node
 from ortbench.analysis.nodes.islands import Node
-from ortbench.analysis.nodes.node_times import Timed, counted, summary
+from ortbench.analysis.nodes.node_times import Timed, as_run, counted, summary
 from ortbench.analysis.nodes.node_times import outline as without_times
 from ortbench.core.ep_names import CPU_EP
 from ortbench.core.errors import BenchmarkFailed, OrtbenchError, ort_text
 from ortbench.plan.ep_options import with_own
 from ortbench.plan.target import Inputs, Target
+from ortbench.worker.inputs.model_file import read as read_model
 from ortbench.worker.looks import graph as looks_graph
 from ortbench.worker.session import first_run, placement, providers, session
 from ortbench.worker.session.providers import Provider
@@ -219,9 +220,10 @@ class Profiling:
         self._kept += [False] * warmup + [True] * runs
         self._rounds += rounds
 
-    def end(self) -> tuple[Nodes, Profile]:
-        """What the nodes and the copies between them take: the key ``nodes`` of a result. Raises `OrtbenchError`: the
-        profile cannot be read."""
+    def end(self, graph_path: str | None = None) -> tuple[Nodes, Profile]:
+        """What the nodes and the copies between them take: the key ``nodes`` of a result. Where this environment cannot read
+        models, the graph that ran goes to `graph_path`, for `read_elsewhere`. Raises `OrtbenchError`: the profile cannot be
+        read."""
         assert self._recorder is not None
         profile = self._recorder.end(len(self._kept)).only([at for at, kept in enumerate(self._kept) if kept])
         self._recorder = None
@@ -237,6 +239,9 @@ class Profiling:
         found["rounds_ns"] = by_round(taken, self._rounds)
         if model is not None:
             found["content"] = looks_graph.content(model)
+        elif graph_path is not None:
+            with suppress(OrtbenchError):
+                session.open_model(self._path, self._target, self._provider, graph_path=graph_path)
         return found, profile
 
     def _wired(self, timed: Sequence[Timed]) -> list[Node] | None:
@@ -245,6 +250,21 @@ class Profiling:
             return looks_graph.find(self._path, self._target, self._provider, self._content, self._placed, timed)
         except looks_graph.NotKnown:
             return None
+
+
+def read_elsewhere(found: Nodes, path: str, graph_path: str) -> Nodes:
+    """The same nodes with their tensors and those of the model that they were made of, where the environment that profiled them
+    could not read that, and ONNX Runtime wrote its graph out there."""
+    model, written = looks_graph.named(path), read_model(graph_path)
+    if model is None:
+        return found
+    timed = [
+        Timed(it["name"], it["op"], it["ep"], -1, it["inside"], (*it["ns"],), 0, (*it["reads"],), (*it["gives"],))
+        for it in found["each"]
+    ]
+    graph = None if written is None else as_run(looks_graph.nodes_of(written, ())[0], timed)
+    each = each_node(timed, graph, looks_graph.nodes_of(model, ())[0], len(found["rounds_ns"]))
+    return {**found, "each": each, "content": looks_graph.content(model)}
 
 
 def profile_nodes(path: str, target: Target, request: Inputs, runs: int) -> tuple[Nodes, Profile]:

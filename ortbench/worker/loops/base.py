@@ -8,16 +8,19 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from ortbench.core.errors import BenchmarkFailed, OrtbenchError, WrongOutputs, ort_text
 from ortbench.core.units import duration
 from ortbench.model.modes import LATENCY, WHOLE_LOOP
 from ortbench.worker.loops.data import LoopData, by_step, lockstep
-from ortbench.worker.modes.base import Mode, OneAtATime, Proof, Step
+from ortbench.worker.loops.generation import last_position
+from ortbench.worker.modes.base import Mode, OneAtATime, Proof, Step, then
 from ortbench.worker.proofs.outputs import difference
 from ortbench.worker.session.memory import Copy
 from ortbench.worker.session.session import Model
 from ortbench.worker.session.tensors import Array, Value
-from ortbench.worker.timing import Ranges, TimedCall
+from ortbench.worker.timing import Ranges, TimedCall, took
 
 if TYPE_CHECKING:
     from ortbench.model.schema import LoopBytes
@@ -90,6 +93,9 @@ class LoopMode(PartsMode):
         self._held = loop.held
         self._free = [place for place in range(len(model.outputs)) if place not in self._held]
         self._calls = []
+        # Of a loop that generates: its own tokens, and whether it goes on with those of the plain loop.
+        self._chosen = None if loop.generated is None else np.zeros_like(loop.generated.tokens)
+        self._follows = False
         # What is copied in each step, a number where it is the same in all: because of the state, and in all.
         self._by_step: LoopBytes = {"state_h2d": None, "state_d2h": None, "step_h2d": None, "step_d2h": None}
 
@@ -104,6 +110,49 @@ class LoopMode(PartsMode):
     @abstractmethod
     def left_by(self, number: int) -> list[Array | None]:
         """What a step left of the outputs that are no state, in host memory; None where it is not read there."""
+
+    @abstractmethod
+    def logits(self, number: int) -> Array:
+        """Of a loop that generates, the logits of a step, the last one that was made, in host memory."""
+
+    @abstractmethod
+    def read_logits(self) -> Copy | None:
+        """Copies the logits of a step that is no first one to the host; None where the run itself brings them."""
+
+    # Tokens
+
+    def _with_choice(self, calls: Sequence[Copy]) -> list[Copy]:
+        """The steps, each of which ends with the choice of its token where the loop generates."""
+        if self._loop.generated is None:
+            return list(calls)
+        return [then(call, partial(self._choose, number)) for number, call in enumerate(calls)]
+
+    def _choose(self, number: int) -> None:
+        told, chosen = self._loop.generated, self._chosen
+        assert told is not None
+        assert chosen is not None
+        chosen[:, number] = last_position(self.logits(number), told.batch).argmax(-1)
+        if number + 1 < self._loop.count:
+            own = not self._follows and not told.is_forced(number)
+            told.next_ids[:, 0] = chosen[:, number] if own else told.fed(number)
+
+    def next_token_ns(self, repeats: int) -> int | None:
+        told = self._loop.generated
+        if told is None:
+            return None
+        last, copy = self._loop.count - 1, self.read_logits()
+        choose = partial(self._choose, last)
+        return sorted(took(choose if copy is None else then(copy, choose)) for _ in range(repeats))[repeats // 2]
+
+    def _agreed(self) -> int:
+        """How many tokens must be those of the plain loop: all, but behind one of two that are as good as each other."""
+        told, chosen = self._loop.generated, self._chosen
+        assert told is not None
+        assert chosen is not None
+        differs = (chosen != told.tokens).any(0)
+        at = int(differs.argmax())
+        rows = chosen[:, at] != told.tokens[:, at]
+        return at if differs.any() and told.near[rows, at].all() else self._loop.count
 
     def run_whole(self, _a: object = None, _b: object = None) -> None:
         done = len(self._times)
@@ -134,10 +183,30 @@ class LoopMode(PartsMode):
         ]
 
     def outputs(self) -> list[Value]:
+        if self._chosen is not None:
+            return [value for _, value, _ in self._generated()]
         found = [array for number in range(self._loop.count) for array in self.left_by(number) if array is not None]
         return [*found, *self.state(self._loop.count - 1)]
 
+    def _generated(self) -> list[tuple[str, Value, Value]]:
+        """What is compared of a loop that generates when it is over, and what it must be: tokens, and what the last step left."""
+        loop, model, chosen = self._loop, self._model, self._chosen
+        assert loop.generated is not None
+        assert chosen is not None
+        count, last = self._agreed(), loop.count - 1
+        found: list[tuple[str, Value, Value]] = [("tokens", chosen[:, :count], loop.generated.tokens[:, :count])]
+        if count < loop.count:
+            return found
+        free = zip(self._free, self.left_by(last), strict=True)
+        found += [
+            (model.outputs[place].name, got, loop.single.reference[place]) for place, got in free if got is not None
+        ]
+        states = zip(loop.pairs, self.state(last), loop.last, strict=True)
+        return [*found, *((model.outputs[pair.out].name, got, wanted) for pair, got, wanted in states)]
+
     def expected(self) -> list[tuple[str, Value]]:
+        if self._chosen is not None:
+            return [(f"{name} after the last step", wanted) for name, _, wanted in self._generated()]
         loop, specs = self._loop, self._model.outputs
         found: list[tuple[str, Value]] = []
         for number, wanted in enumerate(loop.outputs):
@@ -157,6 +226,13 @@ class LoopMode(PartsMode):
         """Go through the loop once more beside the plain one, and hold every output of every step against it. Raises
         `WrongOutputs`: they differ."""
         self.poison()
+        self._follows = True
+        try:
+            self._compare_steps(rtol, atol)
+        finally:
+            self._follows = False
+
+    def _compare_steps(self, rtol: float | None, atol: float | None) -> None:
         self.begin()
         names = self._model.output_names
         for number, (call, reference) in enumerate(zip(self._calls, lockstep(self._model, self._loop), strict=True)):

@@ -67,6 +67,7 @@ class BoundLoop(LoopMode):
         self.sync: Sync = self._single.sync
         self.refused = self._single.refused
         self._values: dict[tuple[str, Shape], Any] = {}
+        self._shared: dict[tuple[str, Shape], Slot] = {}  # of a loop that generates: outputs of steps of one shape
         self._ins = [list(self._in_slots(number)) for number in range(loop.count)]
         self._outs = [list(self._out_slots(number)) for number in range(loop.count)]
         self._states = [self._state_of(number, pair) for number, pair in enumerate(loop.pairs)]
@@ -81,9 +82,10 @@ class BoundLoop(LoopMode):
         upload([slot for slot in self._ins[0] if slot.spec.name in steps.resident])()
         if any(not state.buffers for state in self._states):
             self.left_to_ort = self.leaves_to_ort and self._can_leave_to_ort()
-            self._calls = [self._growing(number) for number in range(loop.count)]
+            calls = [self._growing(number) for number in range(loop.count)]
         else:
-            self._calls = [self._in_turns(number) for number in range(loop.count)]
+            calls = [self._in_turns(number) for number in range(loop.count)]
+        self._calls = self._with_choice(calls)
         self._count_bytes(*self._bytes(), first=self._first_bytes())
 
     # What is bound
@@ -107,7 +109,14 @@ class BoundLoop(LoopMode):
 
     def _out_slots(self, number: int) -> Iterator[Slot]:
         for place, reference in zip(self._free, self._loop.outputs[number], strict=True):
-            yield self._slot(self._model.outputs[place], self._model.places.outputs[place], np.empty_like(reference))
+            spec, key = self._model.outputs[place], (self._model.outputs[place].name, reference.shape)
+            if key in self._shared:
+                yield self._shared[key]
+                continue
+            slot = self._slot(spec, self._model.places.outputs[place], np.empty(reference.shape, reference.dtype))
+            if self._loop.generated is not None:  # each step's are read before the next one runs
+                self._shared[key] = slot
+            yield slot
 
     def _slot(self, spec: TensorSpec, place: Place, array: Array) -> Slot:
         memory = self._single.memory_for(spec, place)
@@ -308,9 +317,19 @@ class BoundLoop(LoopMode):
             download(kept)()
         return [slot.array if slot not in kept or last else None for slot in self._outs[number]]
 
+    def _logits_slot(self, number: int) -> Slot:
+        assert self._loop.generated is not None
+        return self._outs[number][self._free.index(self._loop.generated.out)]
+
+    def logits(self, number: int) -> Array:
+        return self._logits_slot(number).array
+
+    def read_logits(self) -> Copy | None:
+        return self._down([self._logits_slot(self._loop.count - 1)])
+
     def poison(self) -> None:
         # The last step that has a buffer says what is poison there; buffers are shared by all steps.
-        for slots in self._outs:
+        for slots in [list(self._shared.values())] if self._shared else self._outs:
             overwrite(slots, [output_arrays.poison(slot.array) for slot in slots])
         for state, last in zip(self._states, self._loop.last, strict=True):
             if state.buffers:

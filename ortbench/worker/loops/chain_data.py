@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ortbench.analysis.freed import TO_FREE
 from ortbench.core.errors import BadInput, OrtbenchError, from_data, to_data
@@ -21,12 +22,15 @@ from ortbench.plan.target import POLICIES, Inputs
 from ortbench.worker.inputs.files import load_chain
 from ortbench.worker.loops import data as loops
 from ortbench.worker.loops.data import LoopData
-from ortbench.worker.proofs.outputs import refuse_unexpected
 from ortbench.worker.session import providers
+from ortbench.worker.session.first_run import beside_expected
 from ortbench.worker.session.providers import Provider
 from ortbench.worker.session.session import Model, open_model
 from ortbench.worker.session.tensor_memory import Place
 from ortbench.worker.session.tensors import Array, TensorSpec
+
+if TYPE_CHECKING:
+    from ortbench.model import protocol
 
 
 @dataclass(eq=False)
@@ -196,21 +200,22 @@ def run(stage: OpenStage, joints: Sequence[Joint]) -> None:
         stage.loop = loops.make(asked.model, stage.model, asked.inputs, steps, linked, states_kept=True)
 
 
-def hold_expected(stages: Sequence[OpenStage], inputs: Inputs) -> bool:
-    """Hold what plain runs gave against expected outputs; false where there are none. Raises `BadInput`: they are of
-    other stages or outputs; `BenchmarkFailed`: they differ."""
+def hold_expected(stages: Sequence[OpenStage], inputs: Inputs) -> protocol.HeldOutputs | None:
+    """What plain runs gave beside expected outputs; None where there are none. Raises `BadInput`: they are of other stages or
+    outputs; `BenchmarkFailed`: they differ."""
     if inputs.expect is None:
-        return False
+        return None
     known = {
         f"{stage.name}/{spec.name}": (stage, place)
         for stage in stages
         for place, spec in enumerate(stage.model.outputs)
     }
-    for key, array in load_chain(Path(inputs.expect), known).items():
-        stage, place = known[key]
-        name = str(End(stage.name, stage.model.outputs[place].name))
-        refuse_unexpected(name, stage.last(place), array, inputs.rtol, inputs.atol)
-    return True
+    beside = [
+        (str(End(stage.name, stage.model.outputs[place].name)), stage.last(place), array)
+        for key, array in load_chain(Path(inputs.expect), known).items()
+        for stage, place in (known[key],)
+    ]
+    return beside_expected(beside, inputs, [stage.model for stage in stages])
 
 
 @contextmanager

@@ -54,7 +54,7 @@ def open_chain(state: State, chain: dict[str, Any], inputs: dict[str, Any]) -> p
     # Also where the first run fails: the sessions then end with the process.
     opened = OpenedChain(first.asked.model, first.asked.target, request, first.model, first_run.no_data(), chain=data)
     state.opened = opened
-    unsupported, expected = None, False
+    unsupported, expected = None, None
     try:
         for it in stages:
             run(it, data.taken_by(it))

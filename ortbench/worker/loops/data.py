@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,8 +22,8 @@ from ortbench.worker.inputs import arrays as input_arrays
 from ortbench.worker.inputs import files
 from ortbench.worker.inputs.arrays import resolve_shapes
 from ortbench.worker.inputs.model_file import index_sizes
-from ortbench.worker.proofs import outputs as output_arrays
-from ortbench.worker.session.first_run import Data, refuse_foreign, run_error, run_once
+from ortbench.worker.loops import generation
+from ortbench.worker.session.first_run import Data, beside_expected, refuse_foreign, run_error, run_once
 from ortbench.worker.session.session import Model
 from ortbench.worker.session.tensors import Array, TensorSpec
 
@@ -53,6 +53,9 @@ class LoopData:
     # device. It takes less room than the last one, and its state is not empty
     early: Data
     ranges: dict[str, tuple[float, float]]  # of random values, by input
+    generated: generation.Generated | None = (
+        None  # of a loop whose steps give tokens; its outputs are known in form alone
+    )
 
     @property
     def first_ns(self) -> int:
@@ -66,6 +69,14 @@ class LoopData:
     @property
     def count(self) -> int:
         return len(self.feeds)
+
+    def reference_feeds(self, number: int) -> dict[str, Array]:
+        """What the plain loop had in a step: where it generates, the tokens that it fed."""
+        told, feeds = self.generated, self.feeds[number]
+        if told is None or number == 0:
+            return feeds
+        ids = told.fed(number - 1).astype(told.next_ids.dtype).reshape(-1, 1)
+        return {**feeds, told.roles.ids.name: ids}
 
     def state_of(self, out: int) -> int | None:
         """The number of the state that an output is; None for one that is none."""
@@ -91,14 +102,19 @@ def make(
     `BenchmarkFailed`: a step fails, or its outputs are not the expected ones; `Unsupported`: inputs or outputs that
     cannot be held."""
     refuse_foreign((*model.inputs, *model.outputs))
-    pairs = _pairs(model, steps)
+    generated = None if steps.decoder is None else _generation(path, model, request, steps)
+    pairs = _pairs(model, steps if generated is None else replace(steps, feedback=generated.feedback))
     _check_names(model, pairs, steps, states_kept)
-    made = _Inputs(path, model, request, steps, pairs, linked or {})
+    if generated is None:
+        made = _Inputs(path, model, request, steps, pairs, linked or {})
+    else:
+        made = _first_that_runs(path, model, request, steps, pairs, generated)
     held = {pair.out for pair in pairs}
     feeds, outputs, shapes = [], [], []
-    state, kept, took = made.first, 0, 0
+    state, kept, took = made.first, 0, 0 if generated is None else generated.first_ns
     singles: list[Data] = []  # of the first two steps and the last one
     expected = _expected(model, request, steps.count)
+    beside: list[tuple[str, Array, Array]] = []  # what is expected: its name, what there is, and what there should be
     for number in range(steps.count):
         _check_state(model, pairs, state, number)
         shapes.append([array.shape for array in state])
@@ -113,19 +129,73 @@ def make(
         feeds.append({name: array for name, array in arrays.items() if name in made.others})
         for place, spec in enumerate(model.outputs):
             if (number, place) in expected:
-                name, wanted = f"{spec.name} of step {number}", expected[number, place]
-                output_arrays.refuse_unexpected(name, found[place], wanted, request.rtol, request.atol)
-        outputs.append([expected.get((number, it), array) for it, array in enumerate(found) if it not in held])
-        kept += sum(array.nbytes for array in outputs[-1])
+                beside.append((f"{spec.name} of step {number}", found[place], expected[number, place]))
+        if generated is not None:
+            arrays = {**arrays, generated.roles.ids.name: arrays[generated.roles.ids.name].copy()}
+            generated.take(number, found, request.rtol, request.atol)
+            outputs.append([_form_of(array) for it, array in enumerate(found) if it not in held])
+        else:
+            outputs.append([array for it, array in enumerate(found) if it not in held])
+            kept += sum(array.nbytes for array in outputs[-1])
         if kept > _MOST_BYTES:
             raise BadInput(
                 f"--steps {steps.count}: the outputs of {number + 1} steps take {kept / 1e9:.1f} GB; fewer steps, please"
             )
-        singles[2:] = [Data(arrays, found, made.guessed, made.ranges, took, bool(expected))]
+        singles[2:] = [Data(arrays, found, made.guessed, made.ranges, took, None)]
         state = [found[pair.out] for pair in pairs]
     shapes.append([array.shape for array in state])
     _check_resident(feeds, steps)
-    return LoopData(pairs, feeds, made.first, shapes, outputs, state, singles[-1], singles[:2][-1], made.ranges)
+    if beside:
+        singles[-1].expected = beside_expected(beside, request, [model], path)
+        if singles[-1].expected["differs"] is None and generated is None:
+            kept_places = [it for it in range(len(model.outputs)) if it not in held]
+            outputs = [
+                [expected.get((number, it), array) for it, array in zip(kept_places, of_step, strict=True)]
+                for number, of_step in enumerate(outputs)
+            ]
+    early, single = singles[:2][-1], singles[-1]
+    return LoopData(pairs, feeds, made.first, shapes, outputs, state, single, early, made.ranges, generated)
+
+
+def _form_of(array: Array) -> Array:
+    """An array of the same shape and dtype that takes no memory."""
+    return np.broadcast_to(np.zeros((), array.dtype), array.shape)
+
+
+def _generation(path: str, model: Model, request: Inputs, steps: Steps) -> generation.Generated:
+    """A generation before its first step; what it feeds back is what was asked for, else what the folder or the names say."""
+    assert steps.decoder is not None
+    if steps.feedback:
+        ins, outs = ([spec.name for spec in specs] for specs in (model.inputs, model.outputs))
+        pairs = matched(steps.feedback, outs, ins)
+    else:
+        pairs = generation.pairs_of(path, model, steps.decoder)
+    roles = generation.roles_of(path, model, steps.decoder, pairs)
+    return generation.begin(path, model, replace(steps, feedback=tuple(pairs)), roles, request.dims)
+
+
+def _first_that_runs(
+    path: str, model: Model, request: Inputs, steps: Steps, pairs: list[Pair], told: generation.Generated
+) -> _Prompted:
+    """The inputs with a cache of fixed length, where that is wanted and the model takes it, else with one that grows."""
+    assert steps.decoder is not None
+    if steps.decoder.shared:
+        made = _Prompted(path, model, request, steps, pairs, told, told.prompt + steps.count)
+        told.fixed = model.known is not None or _keeps_its_shape(model, pairs, made, told)
+        if told.fixed:
+            return made
+    return _Prompted(path, model, request, steps, pairs, told, 0)
+
+
+def _keeps_its_shape(model: Model, pairs: list[Pair], made: _Prompted, told: generation.Generated) -> bool:
+    """Whether a model gives a cache of fixed length back as long as it was."""
+    begun = time.perf_counter_ns()
+    try:
+        found = run_once(model, {**made.of_step(0, made.first), **_named(model, pairs, made.first)})
+    except Exception:  # a model that adds to its cache may refuse a mask that is shorter
+        return False
+    told.first_ns = time.perf_counter_ns() - begun
+    return all(found[pair.out].shape == array.shape for pair, array in zip(pairs, made.first, strict=True))
 
 
 def _named(model: Model, pairs: Sequence[Pair], state: Sequence[Array]) -> dict[str, Array]:
@@ -298,6 +368,76 @@ class _Inputs:
         return filled
 
 
+class _Prompted(_Inputs):
+    """The inputs of a loop that generates, with a cache of so many tokens, or of none before its first step."""
+
+    def __init__(
+        self,
+        path: str,
+        model: Model,
+        request: Inputs,
+        steps: Steps,
+        pairs: Sequence[Pair],
+        told: generation.Generated,
+        cache: int,
+    ) -> None:
+        grown = {
+            dim for pair in pairs for dim, after in zip(model.inputs[pair.into].shape, model.outputs[pair.out].shape, strict=False)
+            if dim != after
+        }  # fmt: skip
+        for name in request.dims:
+            if name in grown:
+                reason = "the prompt and the tokens generated say how long the cache is"
+                raise BadInput(f"--dim {name}: {reason}", "--dim")
+        self._told, self._cache, self._number = told, cache, 0
+        self._prompt = np.zeros((told.batch, told.prompt), told.roles.ids.dtype)
+        super().__init__(path, model, request, steps, pairs, {})
+        if told.given is not None:
+            self._prompt = told.given[:, : told.prompt].astype(self._prompt.dtype)
+            self.ranges.pop(told.roles.ids.name, None)
+        else:
+            bounds = self.ranges.get(told.roles.ids.name, (0, 1))
+            generator = np.random.default_rng([request.seed, told.prompt])
+            self._prompt = input_arrays.random_array(told.roles.ids, self._prompt.shape, bounds, generator)
+        self._told_names = {name for name in told.roles[2:] if name is not None}
+        for name in self._told_names:
+            self.ranges.pop(name, None)
+
+    def _shapes(self) -> dict[str, Shape]:
+        told = generation.arrays_of(self._told, self._model, self._number, self._prompt)
+        return {**super()._shapes(), **{name: array.shape for name, array in told.items()}}
+
+    def _first_state(self) -> list[Array]:
+        states, decoder = super()._first_state(), self._steps.decoder
+        assert decoder is not None
+        sized = {1: decoder.heads, 3: decoder.head_size}
+        found = []
+        for array, spec, out in zip(states, self._state, self._outs, strict=True):
+            shape = list(array.shape)
+            for axis, dim in enumerate(spec.shape):
+                if isinstance(dim, int) or spec.name in self._given or spec.name in self._request.shapes:
+                    continue
+                grows = axis < len(out.shape) and (dim is None or dim != out.shape[axis])
+                if axis == 0:
+                    shape[axis] = self._told.batch
+                elif (grows and (dim is not None or axis == 2)) or (self._cache and len(shape) == 4 and axis == 2):
+                    shape[axis] = self._cache
+                elif len(shape) == 4 and (size := sized.get(axis)) is not None:
+                    shape[axis] = size
+            found.append(array if shape == list(array.shape) else np.zeros(shape, spec.dtype))
+        return found
+
+    def of_step(self, number: int, state: Sequence[Array]) -> dict[str, Array]:
+        self._number = number
+        told = generation.arrays_of(self._told, self._model, number, self._prompt)
+        return {**super().of_step(number, state), **told}
+
+    def _array(self, spec: TensorSpec, shape: Shape, known: Mapping[str, int]) -> Array:
+        if spec.name in self._told_names or spec.name == self._told.roles.ids.name:
+            return np.empty(0, spec.dtype)  # what `of_step` has
+        return super()._array(spec, shape, known)
+
+
 def _expected(model: Model, request: Inputs, count: int) -> dict[tuple[int, int], Array]:
     """Expected outputs by step and place: what the plain loop must give, and which then take its place."""
     if request.expect is None or model.known is not None:  # known in shape alone
@@ -311,7 +451,7 @@ def lockstep(model: Model, data: LoopData) -> Iterator[list[Array]]:
     """The outputs of one step of the plain loop after the other, state included, in the model's order."""
     state = data.first
     for number in range(data.count):
-        found = run_once(model, {**data.feeds[number], **_named(model, data.pairs, state)})
+        found = run_once(model, {**data.reference_feeds(number), **_named(model, data.pairs, state)})
         yield found
         state = [found[pair.out] for pair in data.pairs]
 

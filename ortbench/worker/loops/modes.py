@@ -47,7 +47,8 @@ class CpuLoop(LoopMode):
             }
             for step in loop.feeds
         ]
-        self._calls = [partial(self._step, number, feed, names) for number, feed in enumerate(self._feeds)]
+        steps = [partial(self._step, number, feed, names) for number, feed in enumerate(self._feeds)]
+        self._calls = self._with_choice(steps)
         self._count()
 
     def _given(self, place: int, array: Array) -> Any:
@@ -70,6 +71,8 @@ class CpuLoop(LoopMode):
             found = model.native.run_with_ort_values(given, model.output_names, model.plain_options)
         self._state = [found[pair.out] for pair in self._loop.pairs]
         self._got[number] = [None if place in self._held else array for place, array in enumerate(found)]
+        if self._chosen is not None and number:
+            self._got[number - 1] = None  # those of a long one would not fit
 
     def state(self, number: int) -> list[Array]:
         left: list[Any] = [None] * len(self._model.outputs)
@@ -81,6 +84,17 @@ class CpuLoop(LoopMode):
     def left_by(self, number: int) -> list[Array | None]:
         found = cpu_arrays(self._model, self._got[number])
         return [found[place] for place in self._free]
+
+    def logits(self, number: int) -> Array:
+        told, got = self._loop.generated, self._got[number]
+        assert told is not None
+        if self._native:
+            found: Array = got[told.out]
+            return found
+        return host_array(told.roles.logits, ort.OrtValue(got[told.out]))
+
+    def read_logits(self) -> Copy | None:
+        return None
 
     def poison(self) -> None:
         """Nothing to do: every run makes new arrays."""

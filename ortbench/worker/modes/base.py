@@ -140,6 +140,10 @@ class Mode(ABC):
         """Of a chain whose links are on a device, what copies of each take alone; else None. It is asked for last."""
         return None
 
+    def next_token_ns(self, repeats: int) -> int | None:
+        """Of a loop that generates, what the choice of a token takes alone, with the copy of its logits; else None."""
+        return None
+
     def pipeline(self) -> Depth | None:
         """What is in flight, where several inferences are: ``depth``, ``items``, ``distinct`` and ``host_memory``; see
         `ortbench.model.result.Case`."""

@@ -55,9 +55,8 @@ def named(name: str) -> Named:
     if ep is not None:
         return Named(ep, None)
     raise BadInput(
-        f"--ep {name!r}: no such execution provider; the library of one that is no package is named with --ep-library; "
-        f"known are {', '.join(sorted(SHORT_NAMES))}, full names such as "
-        f"{CPU_EP}, and installed plugin packages ('ortbench devices' lists them)"
+        f"--ep {name!r}: no such execution provider; known are {', '.join(sorted(SHORT_NAMES))}, full names such as "
+        f"{CPU_EP}, installed plugin packages ('ortbench devices' lists them) and paths of EP libraries"
     )
 
 

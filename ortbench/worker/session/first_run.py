@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -35,11 +35,11 @@ class Data:
     guessed_dims: list[str]  # symbolic dimensions that were set to 1
     ranges: dict[str, tuple[float, float]]  # of the random values, by input
     first_inference_ns: int  # how long the first run took (with what EPs do once: kernel search, compilation)
-    expected: protocol.HeldOutputs | bool  # the reference beside expected outputs; of a loop whether there were some
+    expected: protocol.HeldOutputs | None  # what was given beside expected outputs, where there are some
 
 
 def no_data() -> Data:
-    return Data({}, [], [], {}, 0, False)
+    return Data({}, [], [], {}, 0, None)
 
 
 def make_inputs(
@@ -73,15 +73,24 @@ def make_data(path: str, model: Model, request: Inputs, ways_out: str = _WAYS_OU
         raise run_error(error, model.target, request, ways_out, guessed) from None
     took = time.perf_counter_ns() - start
     if expected is None:
-        return Data(arrays, reference, guessed, ranges, took, False)
+        return Data(arrays, reference, guessed, ranges, took, None)
     wanted = [expected[spec.name] for spec in model.outputs]
-    held = compared(zip(model.output_names, reference, wanted, strict=True), request.rtol, request.atol)
-    if held["differs"] is None:
-        return Data(arrays, wanted, guessed, ranges, took, held)
-    if request.strict_outputs or lowered([model.provider.name], held["relative"]) is None:
-        cause = model_file.sentence(path) or likely_cause([model.provider.name], held["relative"])
+    held = beside_expected(zip(model.output_names, reference, wanted, strict=True), request, [model], path)
+    # Modes are held against what the EP gives, where that is not what was expected.
+    return Data(arrays, wanted if held["differs"] is None else reference, guessed, ranges, took, held)
+
+
+def beside_expected(
+    outputs: Iterable[tuple[str, Value, Value]], request: Inputs, models: Sequence[Model], path: str | None = None
+) -> protocol.HeldOutputs:
+    """Outputs of models beside expected ones, as `compared` has them; `path`: of the model's file, where there is one. Raises
+    `BenchmarkFailed`: they differ, and by more than a lower precision of an EP explains, or strictly."""
+    held = compared(outputs, request.rtol, request.atol)
+    eps = list(dict.fromkeys(model.provider.name for model in models))
+    if held["differs"] is not None and (request.strict_outputs or lowered(eps, held["relative"]) is None):
+        cause = (path and model_file.sentence(path)) or likely_cause(eps, held["relative"])
         raise BenchmarkFailed(f"the outputs are not the expected ones: {held['differs']}{cause}")
-    return Data(arrays, reference, guessed, ranges, took, held)  # modes are held against what the EP gives
+    return held
 
 
 def refuse_foreign(specs: Sequence[TensorSpec]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from ortbench.model.result import Result
 from ortbench.model.result_file import parse, result_json
 from ortbench.report import comparison, run, suite
@@ -11,6 +13,8 @@ from ortbench.report.page.page import build_page
 from ortbench.suite.record import Record, figures
 from tests.report.test_page import Page
 from tests.results import measured, result_of, steady, weighed
+
+pytestmark = pytest.mark.usefixtures("undrawn")
 
 MB = 1_000_000
 
@@ -78,8 +82,8 @@ def test_a_comparison_has_a_table_of_it() -> None:
 
 | mode | cost | a | b | ratio | 95% CI | verdict |
 | --- | ---: | ---: | ---: | ---: | ---: | ---: |
-| cpu-tensors | device memory | 100 MB | 50.0 MB | ×0.500 | – | less |
-| cpu-tensors | host memory | 200 MB | 200 MB | ×1.000 | – | same |
+| cpu-tensors | device memory | 100 MB | 50.0 MB | 0.500 | – | less |
+| cpu-tensors | host memory | 200 MB | 200 MB | 1.000 | – | same |
 """ in markdown(found)
     records = comparison.records([result(), result(50 * MB)], ["a", "b"], 0.02)
     (line,) = (

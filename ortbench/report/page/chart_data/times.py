@@ -325,8 +325,8 @@ def over_time(title: str, series: Series) -> Chart:
     uprights = []
     for step in series.steps:
         it = figures[step.at]
-        tip = f"{verdict(series, step.size)} since {day(it.run.at)}, ×{units.change(step.size.ratio)}"
-        uprights.append(Upright(times[step.at], "accent", tip, f"×{units.ratio(step.size.ratio)}"))
+        tip = f"{verdict(series, step.size)} since {day(it.run.at)}, ratio {units.change(step.size.ratio)}"
+        uprights.append(Upright(times[step.at], "accent", tip, units.ratio(step.size.ratio)))
         said.append(tip)
     ends = f"{show(figures[0].value)} to {show(figures[-1].value)}"
     points = tuple((at, it.value) for at, it in zip(times, figures, strict=True))

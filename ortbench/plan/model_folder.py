@@ -1,0 +1,102 @@
+"""The decoder in a folder, and what the folder says of it: onnxruntime-genai's ``genai_config.json``, or Optimum's layout."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ortbench.core.errors import BadInput
+from ortbench.plan.loop_plan import Decoder
+
+GENAI, OPTIMUM = "genai_config.json", "config.json"
+_OPTIMUM_FILES = ("decoder_model_merged.onnx", "decoder_with_past_model.onnx", "model.onnx")
+_NO_CACHE = "decoder_model.onnx"
+_CONTEXT = ("max_position_embeddings", "n_positions", "n_ctx")
+_OTHER_STAGES = ("encoder", "embedding", "vision", "speech")
+_ROLES = {
+    "input_ids": "ids", "attention_mask": "mask", "position_ids": "positions", "past_sequence_length": "past",
+    "current_sequence_length": "total", "total_sequence_length": "total", "logits": "logits",
+}  # fmt: skip
+
+
+def found_in(path: str) -> tuple[str, Decoder]:
+    """The decoder's file, and what is known of it before it is loaded; of a file nothing.
+
+    Raises:
+        BadInput: a folder without one, with stages that are not decoders, or whose description cannot be read.
+    """
+    folder = Path(path)
+    if not folder.is_dir():
+        return path, Decoder()
+    if (folder / GENAI).is_file():
+        return _genai(folder)
+    inside = next((it for it in (folder, folder / "onnx") if any(map(str, it.glob("*.onnx")))), folder)
+    if (folder / OPTIMUM).is_file():
+        return _optimum(folder, inside)
+    models = sorted(map(str, inside.glob("*.onnx")))
+    if len(models) != 1:
+        there = f"{len(models)} models: name one of them" if models else "no .onnx file"
+        raise BadInput(f"{path}: a folder without {GENAI} and {OPTIMUM}, and with {there}")
+    return models[0], Decoder()
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise BadInput(f"{path} cannot be read as JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise BadInput(f"{path} is no JSON object")
+    return found
+
+
+def _table(holder: Mapping[str, Any], key: str) -> dict[str, Any]:
+    found = holder.get(key)
+    return found if isinstance(found, dict) else {}
+
+
+def _genai(folder: Path) -> tuple[str, Decoder]:
+    config = _read(folder / GENAI)
+    model = _table(config, "model")
+    decoder = _table(model, "decoder")
+    _refuse_stages(folder / GENAI, [stage for stage in _OTHER_STAGES if _table(model, stage).get("filename")])
+    file = decoder.get("filename")
+    if not isinstance(file, str) or decoder.get("pipeline"):
+        raise BadInput(f"{folder / GENAI}: the decoder is not in one file; ortbench loop takes one model")
+    ins, outs = _table(decoder, "inputs"), _table(decoder, "outputs")
+    feedback = [
+        (outs[present].replace("%d", "*"), past.replace("%d", "*"))
+        for key, past in ins.items()
+        if key.startswith("past") and isinstance(past, str) and "%d" in past
+        if isinstance(outs.get(present := key.replace("past", "present", 1)), str)
+    ]
+    names = {role: name for key, role in _ROLES.items() if isinstance(name := {**ins, **outs}.get(key), str)}
+    shared = _table(config, "search").get("past_present_share_buffer") is True
+    heads = _whole(decoder, "num_key_value_heads"), _whole(decoder, "head_size")
+    context = _whole(model, "context_length")
+    return str(folder / file), Decoder(GENAI, tuple(feedback), names, context, shared, *heads)
+
+
+def _optimum(folder: Path, inside: Path) -> tuple[str, Decoder]:
+    config = _read(folder / OPTIMUM)
+    if config.get("is_encoder_decoder") is True:
+        _refuse_stages(folder / OPTIMUM, ["encoder"])
+    file = next((it for it in _OPTIMUM_FILES if (inside / it).is_file()), None)
+    if file is None:
+        what = f"{_NO_CACHE} has no KV cache: export it with one" if (inside / _NO_CACHE).is_file() else "none is there"
+        raise BadInput(f"{folder}: {OPTIMUM} stands beside one of {', '.join(_OPTIMUM_FILES)}; {what}")
+    context = next((size for key in _CONTEXT if (size := _whole(config, key))), None)
+    return str(inside / file), Decoder(f"{OPTIMUM} and {file}", context=context)
+
+
+def _whole(table: Mapping[str, Any], key: str) -> int | None:
+    found = table.get(key)
+    return found if type(found) is int and found > 0 else None
+
+
+def _refuse_stages(path: Path, others: list[str]) -> None:
+    if others:
+        reason = f"the model has other stages too ({', '.join(others)})"
+        raise BadInput(f"{path}: {reason}; name the decoder's .onnx file, or measure all stages with 'ortbench chain'")

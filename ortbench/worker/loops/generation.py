@@ -1,0 +1,273 @@
+"""A loop that generates: which inputs of a decoder are what, the arrays of its steps, and its next tokens.
+
+The first step takes the prompt; each step gives one token a sequence, the largest logit of the last position, which the next step
+takes unless a file forces another.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from ortbench.analysis.feedback_pairs import by_name
+from ortbench.core.errors import BadInput
+from ortbench.model.tensor_patterns import expanded
+from ortbench.plan.loop_plan import Decoder, Steps
+from ortbench.worker.proofs.outputs import FLOAT8, TOLERANCES
+from ortbench.worker.session.session import Model
+from ortbench.worker.session.tensors import Array, TensorSpec
+
+if TYPE_CHECKING:
+    from ortbench.model.schema import Generation, Tensor
+
+_PROMPT = 512  # tokens, where nobody says how many
+_IDS = ("input_ids", "decoder_input_ids", "ids", "tokens")
+_WORDS = {"mask": ("mask",), "positions": ("position",), "logits": ("logits",)}
+_LENGTHS = {
+    "past": ("past_sequence_length", "past_seq_len", "past_key_values_length"),
+    "total": ("total_sequence_length", "total_seq_len", "current_sequence_length"),
+    "branch": ("use_cache_branch",),
+}
+_FLAG, _OF_A_LOOP = "--feedback", "say what is fed back with --feedback OUT=IN ('ortbench inspect MODEL' suggests some)"
+
+
+class Roles(NamedTuple):
+    """The names of a decoder's inputs and of its logits, by what they are; None where it has none."""
+
+    ids: TensorSpec
+    logits: TensorSpec
+    mask: str | None
+    positions: str | None
+    past: str | None
+    total: str | None
+    branch: str | None
+
+
+@dataclass
+class Generated:
+    """What a loop that generates is made of beside its feeds.
+
+    Attributes:
+        feedback: the names of present and past of each state.
+        given: the file's tokens [batch, n] int64: the prompt, then those that are forced; None without a file.
+        tokens: those that the plain loop chose [batch, steps] int64, as its logits have them.
+        near: for each whether its two best logits lie closer together than outputs may differ.
+        next_ids: what each later step takes [batch, 1]: one array, written by the step before.
+    """
+
+    feedback: tuple[tuple[str, str], ...]
+    roles: Roles
+    out: int  # the place of the logits
+    prompt: int
+    batch: int
+    given: Array | None
+    tokens: Array
+    near: Array
+    next_ids: Array
+    fixed: bool = False  # the cache has a fixed length
+    first_ns: int = 0  # what the first run of all took, where that was a trial of it
+    said_by: str = ""
+    made: dict[tuple[str, int], Array] = field(default_factory=dict)
+
+    def fed(self, number: int) -> Array:
+        """The tokens [batch] that the plain loop fed to the step behind this one."""
+        at = self.prompt + number
+        chosen: Array = self.tokens[:, number] if self.given is None or at >= self.given.shape[1] else self.given[:, at]
+        return chosen
+
+    @property
+    def forced(self) -> int:
+        """How many of the fed tokens come from the file."""
+        behind = 0 if self.given is None else self.given.shape[1] - self.prompt
+        return min(behind, int(self.tokens.shape[1]) - 1)
+
+    def is_forced(self, number: int) -> bool:
+        return number < self.forced
+
+    def take(self, number: int, found: Sequence[Any], rtol: float | None, atol: float | None) -> None:
+        """What the plain loop's step gave: its choice, and the next one's ids."""
+        logits = last_position(found[self.out], self.batch)
+        limits = TOLERANCES.get(logits.dtype.name, FLOAT8)
+        best = np.partition(logits.astype(np.float64), -2, axis=-1)[:, -2:] if logits.shape[-1] > 1 else None
+        if best is not None:
+            apart = (limits[1] if atol is None else atol) + (limits[0] if rtol is None else rtol) * np.abs(best).max(-1)
+            self.near[:, number] = best[:, 1] - best[:, 0] <= 2 * apart
+        self.tokens[:, number] = logits.argmax(-1)
+        if number + 1 < self.tokens.shape[1]:
+            self.next_ids[:, 0] = self.fed(number)
+
+    def described(self) -> Generation:
+        return {
+            "prompt": self.prompt,
+            "tokens": self.tokens.shape[1],
+            "batch": self.batch,
+            "forced": self.forced,
+            "from_file": self.given is not None,
+            "fixed_cache": self.fixed,
+            "said_by": self.said_by,
+        }
+
+
+def last_position(logits: Array, batch: int) -> Array:
+    """The logits [batch, vocabulary] of the last position of each sequence."""
+    return logits.reshape(batch, -1, logits.shape[-1])[:, -1]
+
+
+def _as_tensor(spec: TensorSpec) -> Tensor:
+    shape = list(spec.shape)
+    return {"name": spec.name, "type": spec.type, "model_shape": shape, "shape": None, "bytes": None, "range": None}
+
+
+def pairs_of(path: str, model: Model, decoder: Decoder) -> list[tuple[str, str]]:
+    """The names of present and past of a decoder's states: those that the folder says, else those that are alike.
+
+    Raises:
+        BadInput: there are none.
+    """
+    ins, outs = ({spec.name: spec for spec in specs} for specs in (model.inputs, model.outputs))
+    said = [pair for out, into in decoder.feedback for pair in expanded(out, into, list(outs)) if pair[1] in ins]
+    rest = (
+        [_as_tensor(spec) for name, spec in side.items() if name not in {pair[at] for pair in said}]
+        for at, side in ((1, ins), (0, outs))
+    )
+    found = {**dict(said), **{out["name"]: into["name"] for out, into in by_name(*rest)}}
+    if not found:
+        raise BadInput(f"{path}: no output looks like the next step's state; {_OF_A_LOOP}", _FLAG)
+    return [(name, found[name]) for name in outs if name in found]
+
+
+def roles_of(path: str, model: Model, decoder: Decoder, pairs: Sequence[tuple[str, str]]) -> Roles:
+    """Which inputs are what, and which output has the logits.
+
+    Raises:
+        BadInput: no input of token ids, no logits, or ids that are not [batch, sequence].
+    """
+    state_out, state_in = ({pair[at] for pair in pairs} for at in (0, 1))
+    ins = {spec.name: spec for spec in model.inputs if spec.name not in state_in}
+    outs = {spec.name: spec for spec in model.outputs if spec.name not in state_out}
+
+    def named(role: str, there: Mapping[str, TensorSpec]) -> str | None:
+        said = decoder.names.get(role)
+        if said in there:
+            return said
+        exact = _LENGTHS.get(role, _IDS if role == "ids" else ())
+        parts = _WORDS.get(role, ())
+        return next(
+            (name for name in there if name.lower() in exact or any(part in name.lower() for part in parts)), None
+        )
+
+    ids, logits = named("ids", ins), named("logits", outs)
+    if ids is None or logits is None:
+        lacks = "input of token ids (input_ids)" if ids is None else "output of logits (logits)"
+        raise BadInput(f"{path}: no {lacks} is there; {_OF_A_LOOP}", _FLAG)
+    if len(ins[ids].shape) != 2:
+        raise BadInput(f"{path}: {ids} is not [batch, sequence]; {_OF_A_LOOP}", _FLAG)
+    rest = (named(role, ins) for role in ("mask", "positions", "past", "total", "branch"))
+    return Roles(ins[ids], outs[logits], *rest)
+
+
+def begin(path: str, model: Model, steps: Steps, roles: Roles, dims: Mapping[str, int | str]) -> Generated:
+    """A generation before its first step.
+
+    Raises:
+        BadInput: tokens that cannot be read or are too few, a prompt that the model cannot take or hold.
+    """
+    decoder = steps.decoder
+    assert decoder is not None
+    given = None if steps.tokens is None else _read_tokens(Path(steps.tokens))
+    axis, length = roles.ids.shape
+    batch = axis if isinstance(axis, int) else dims.get(str(axis), 1)
+    if not isinstance(batch, int):
+        raise BadInput(f"--dim {axis}={batch}: the batch of a model that generates is a number", "--dim")
+    if given is not None:
+        if given.shape[0] not in (1, batch):
+            raise BadInput(f"--tokens {steps.tokens}: {given.shape[0]} sequences, and the batch is {batch}", "--tokens")
+        given = np.repeat(given, batch, 0) if given.shape[0] < batch else given
+    prompt = steps.prompt_length or (given.shape[1] if given is not None else _usual(decoder, length, steps.count))
+    if given is not None and given.shape[1] < prompt:
+        reason = f"{given.shape[1]} tokens, and --prompt-length is {prompt}"
+        raise BadInput(f"--tokens {steps.tokens}: {reason}", "--tokens")
+    if isinstance(length, int) and length != prompt:
+        raise BadInput(f"--prompt-length {prompt}: the model takes {length} in a step", "--prompt-length")
+    if decoder.context is not None and prompt + steps.count > decoder.context:
+        reason = f"with --generate {steps.count} more than the {decoder.context} tokens of the model's context"
+        raise BadInput(f"--prompt-length {prompt}: {reason}", "--prompt-length")
+    if roles.logits.name in steps.keep:
+        raise BadInput(f"--keep {roles.logits.name}: the host chooses the next token by it", "--keep")
+    own = {roles.ids.name, *roles[2:]}
+    for name in steps.fill:
+        if name in own:
+            raise BadInput(f"--fill {name}: the prompt and the tokens generated say what it holds", "--fill")
+    return Generated(
+        steps.feedback,
+        roles,
+        [spec.name for spec in model.outputs].index(roles.logits.name),
+        prompt,
+        batch,
+        given,
+        np.zeros((batch, steps.count), np.int64),
+        np.zeros((batch, steps.count), np.bool_),
+        np.zeros((batch, 1), roles.ids.dtype),
+        said_by=decoder.said_by,
+    )
+
+
+def _usual(decoder: Decoder, length: object, count: int) -> int:
+    if isinstance(length, int):
+        return length
+    return _PROMPT if decoder.context is None else max(1, min(_PROMPT, decoder.context - count))
+
+
+def _read_tokens(path: Path) -> Array:
+    """Token ids [sequences, n] int64 of a file. Raises `BadInput`."""
+    refusal = BadInput(f"--tokens {path}: is no .npy, .npz or .json with rows of token ids of one length", "--tokens")
+    try:
+        if path.suffix == ".json":
+            found = np.asarray(json.loads(path.read_text(encoding="utf-8")))
+        else:
+            loaded = np.load(path, allow_pickle=False)
+            found = loaded if isinstance(loaded, np.ndarray) else loaded[loaded.files[0]]
+    except (OSError, ValueError, IndexError):
+        raise refusal from None
+    if found.dtype.kind not in "iu" or found.ndim not in (1, 2) or not found.size:
+        raise refusal
+    return np.atleast_2d(found).astype(np.int64)
+
+
+def arrays_of(told: Generated, model: Model, number: int, prompt: Array) -> dict[str, Array]:
+    """Ids, mask, positions and lengths of a step; `prompt` [batch, n] are the ids of the first."""
+    roles, specs = told.roles, {spec.name: spec for spec in model.inputs}
+    past = 0 if number == 0 else told.prompt + number - 1
+    total = told.prompt + number
+    ids = prompt if number == 0 else told.next_ids
+    found = {roles.ids.name: ids}
+    if roles.mask is not None:
+        found[roles.mask] = _mask(told, specs[roles.mask], total)
+    if roles.positions is not None:
+        spec = specs[roles.positions]
+        shape = (*(dim if isinstance(dim, int) else 1 for dim in spec.shape[:-2]), *ids.shape)[-len(spec.shape) :]
+        found[roles.positions] = np.ascontiguousarray(np.broadcast_to(np.arange(past, total), shape), spec.dtype)
+    values = {roles.past: past, roles.total: total, roles.branch: number > 0}
+    for name, value in values.items():
+        if name is not None:
+            spec = specs[name]
+            shape = tuple(dim if isinstance(dim, int) else 1 for dim in spec.shape)
+            found[name] = told.made.setdefault((name, value), np.full(shape, value, spec.dtype))
+    return found
+
+
+def _mask(told: Generated, spec: TensorSpec, total: int) -> Array:
+    """A mask of all tokens so far, which takes no memory of its own where its length grows; of a fixed length 0 behind them."""
+    length = spec.shape[-1]
+    if isinstance(length, int):
+        mask = np.zeros((told.batch, length), spec.dtype)
+        mask[:, :total] = 1
+        return mask
+    most = told.batch * (told.prompt + told.tokens.shape[1])
+    ones = told.made.setdefault((spec.name, -1), np.ones(most, spec.dtype))
+    return ones[: told.batch * total].reshape(told.batch, total)

@@ -1,0 +1,88 @@
+"""Decoders in folders as people have them, and what a plain loop of `session.run` generates, without anything of ortbench's."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+import onnxruntime
+
+from models.decoders import decoder, llama_like
+
+Array = npt.NDArray[Any]
+VOCAB = 128
+
+
+def gpt_like() -> onnx.ModelProto:
+    """A decoder whose cache grows, with an input for positions."""
+    return decoder().model
+
+
+MODELS = {"gpt": gpt_like, "llama": llama_like}
+
+
+def genai_folder(folder: Path, name: str, shared: bool = False, context: int = 512) -> Path:
+    """A decoder with the ``genai_config.json`` of onnxruntime-genai."""
+    folder.mkdir()
+    onnx.save(MODELS[name](), folder / "model.onnx")
+    inputs = {"input_ids": "input_ids", "attention_mask": "attention_mask", "position_ids": "position_ids"}
+    kinds = ("key", "value")
+    config = {
+        "model": {
+            "type": name,
+            "bos_token_id": 1,
+            "eos_token_id": 2,
+            "pad_token_id": 2,
+            "context_length": context,
+            "vocab_size": VOCAB,
+            "decoder": {
+                "filename": "model.onnx",
+                "head_size": 16,
+                "hidden_size": 32,
+                "num_attention_heads": 4,
+                "num_key_value_heads": 2,
+                "num_hidden_layers": 1,
+                "session_options": {"provider_options": []},
+                "inputs": {
+                    **{role: it for role, it in inputs.items() if name == "gpt" or role != "position_ids"},
+                    **{f"past_{kind}_names": f"past_key_values.%d.{kind}" for kind in kinds},
+                },
+                "outputs": {"logits": "logits", **{f"present_{kind}_names": f"present.%d.{kind}" for kind in kinds}},
+            },
+        },
+        "search": {"past_present_share_buffer": shared, "max_length": context},
+    }
+    (folder / "genai_config.json").write_text(json.dumps(config))
+    return folder
+
+
+class Plain(NamedTuple):
+    logits: list[Array]  # by step
+    tokens: Array  # that each step chose [batch, steps]
+    cache: dict[str, Array]  # after the last step, by the names of the inputs
+
+
+def plain(model: onnx.ModelProto, prompt: Array, count: int, forced: Array | None = None) -> Plain:
+    """Generate with arrays alone: the prompt [batch, n], then one token after the other."""
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    names = [it.name for it in session.get_inputs()]
+    batch, length = prompt.shape
+    cache = {name: np.zeros((batch, 2, 0, 16), np.float32) for name in names if name.startswith("past")}
+    ids, past, logits, tokens = prompt, 0, [], []
+    for number in range(count):
+        total = past + ids.shape[1]
+        feeds = {"input_ids": ids, "attention_mask": np.ones((batch, total), np.int64), **cache}
+        if "position_ids" in names:
+            feeds["position_ids"] = np.tile(np.arange(past, total), (batch, 1))
+        found = dict(zip((it.name for it in session.get_outputs()), session.run(None, feeds), strict=True))
+        cache = {name: found[name.replace("past_key_values", "present")] for name in cache}
+        logits.append(found["logits"])
+        tokens.append(found["logits"][:, -1].argmax(-1))
+        ids = (tokens[-1] if forced is None else forced[:, number])[:, None]
+        past = total
+    assert past == length + count - 1
+    return Plain(logits, np.stack(tokens, 1), cache)

@@ -1,0 +1,172 @@
+"""`ortbench loop FOLDER` as its users have it; in virtual time its figures are those of the reference device's own trace."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+from ortbench.model.result import Case, Result
+from ortbench.model.result_file import load
+from tests.conftest import ortbench
+from tests.decoders import genai_folder
+from tests.loop_truth import differences
+from tests.refdevice import HONESTY, Config, Honesty, Trace
+from tests.truth import What, run_on_device
+from tests.virtual import CALL_NS
+
+pytestmark = pytest.mark.process
+
+PROMPT, TOKENS, VOCAB = 4, 6, 8
+CACHE_BYTES = PROMPT * VOCAB * 4  # behind the prompt
+COPY_NS = 10_000  # what a copy takes beside its bytes
+RESIDENT_FIRST = ("device-resident", "step 0")
+# The next token is the one behind, by nodes of the CPU; the device has the logits and the cache.
+COUNTS_UP = f"""<ir_version: 8, opset_import: ["" : 17]>
+    g (int64[batch,sequence] input_ids, float[batch,1,past,{VOCAB}] past) =>
+      (float[batch,sequence,{VOCAB}] logits, float[batch,1,total,{VOCAB}] present) {{
+        one = Constant <value = int64 {{1}}> ()
+        size = Constant <value = int64 {{{VOCAB}}}> ()
+        ends = Constant <value = float[2] {{0.0, 1.0}}> ()
+        axis = Constant <value = int64[1] {{1}}> ()
+        behind = Add (input_ids, one)
+        next = Mod (behind, size)
+        hot = OneHot <axis = -1> (next, size, ends)
+        logits = Relu (hot)
+        wide = Unsqueeze (hot, axis)
+        present = Concat <axis = 2> (past, wide)
+    }}"""
+
+
+def generated(library: Path, folder: Path, honesty: Honesty, *line: object) -> tuple[Result, Trace]:
+    onnx.save(onnx.parser.parse_model(COUNTS_UP), folder / "model.onnx")
+    (folder / "ids.json").write_text("[3, 1, 4, 1]")
+    config = Config(trace=folder / "trace", honesty=honesty, compute_us=3000, upload_gbps=0.0001, download_gbps=0.0001)
+    arguments = ("--generate", TOKENS, "--tokens", folder / "ids.json", "--iterations", 4, "--warmup", 1, *line)
+    code, result, _, errors = run_on_device(library, folder / "model.onnx", config, folder, *arguments, command="loop")
+    assert code == 0, errors
+    return result, Trace.read(folder / "trace")
+
+
+@pytest.mark.parametrize("honesty", HONESTY)
+def test_times_to_tokens_are_exact(honesty: Honesty, library: Path, tmp_path: Path) -> None:
+    modes = ("--mode", "cpu-tensors", "--mode", "device-resident")
+    result, trace = generated(library, tmp_path, honesty, *modes)
+    parts = {f"step {number}": 1 for number in range(TOKENS)}
+    steps: dict[What, int] = {(mode, name): 1 for mode in ("cpu-tensors", "device-resident") for name in parts}
+    # ONNX Runtime is asked for a copy of the empty cache where it is bound.
+    calls: dict[What, int] = {
+        **steps,
+        ("cpu-tensors", "latency"): 3,
+        RESIDENT_FIRST: 2,
+        ("device-resident", "latency"): 4,
+    }
+    assert differences(result, trace, parts, calls) == {}
+    for case in result.cases:
+        samples = case.samples["step"]
+        first, later = samples[::TOKENS], [ns for number, ns in enumerate(samples) if number % TOKENS]
+        ttft, itl = (case.stats(key) for key in ("time_to_first_token", "inter_token_latency"))
+        assert ttft is not None
+        assert itl is not None
+        assert (ttft.n, ttft.median) == (4, median(first))
+        assert (itl.n, itl.median, itl.max) == (4 * (TOKENS - 1), median(later), max(later))
+        assert case.value("prefill_tokens_per_s") == round(PROMPT * 1e9 / median(first), 3)
+        whole = sum(samples[1:TOKENS])
+        assert case.value("decode_tokens_per_s") == round((TOKENS - 1) * 1e9 / whole, 3)
+        assert case.value("sequence_tokens_per_s") is None
+
+
+def test_steps_over_depth_rise_by_what_the_cache_takes_on_the_link(library: Path, tmp_path: Path) -> None:
+    result, _ = generated(library, tmp_path, "sync", "--mode", "cpu-tensors", "--mode", "device-resident")
+    cpu, resident = result.cases
+    row = VOCAB * 4  # bytes that a token adds to the cache, which cross the link twice
+    assert cpu.value("step_growth") == pytest.approx(2 * row / 0.0001, rel=1e-6)
+    assert resident.value("step_growth") in (None, 0)
+    assert cpu.step_copies("state_h2d") == [0, *(CACHE_BYTES + row * step for step in range(TOKENS - 1))]
+    assert resident.step_copies("state_h2d") == resident.step_copies("state_d2h") == 0
+
+
+def test_what_is_chosen_alone_is_the_copy_of_its_logits(library: Path, tmp_path: Path) -> None:
+    result, _ = generated(library, tmp_path, "sync", "--mode", "cpu-tensors", "--mode", "device-resident")
+    cpu, resident = result.cases
+    copy = round(VOCAB * 4 / 0.0001) + COPY_NS
+    assert cpu.value("next_token") == CALL_NS
+    assert resident.value("next_token") == copy + 2 * CALL_NS
+
+
+def case_of(result: Result, mode: str) -> Case:
+    return next(case for case in result.cases if case.mode == mode)
+
+
+def test_a_folder_alone_prints_the_table(tmp_path: Path) -> None:
+    folder = genai_folder(tmp_path / "model", "llama", shared=True, context=128)
+    done = ortbench("loop", folder, "--out", tmp_path / "out", "--iterations", 3, "--warmup", 1)
+    assert done.code == 0, done.err
+    text = " ".join(done.out.split())
+    for said in [
+        "generation: 64 prompt tokens (pp64), 64 generated tokens (tg64); random prompt, argmax on the host; "
+        "no tokenizing, no sampling; cache of fixed length 128: present.0.key → past_key_values.0.key",
+        "(named by genai_config.json)",
+        "TTFT ITL ITL p95 ITL p99 prefill tokens/s decode tokens/s",
+        "TTFT: the prompt, up to the choice of the first token; ITL: from one token to the next;",
+        "pp64 ",
+        "tg64 ",
+    ]:
+        assert said in text
+    assert "ortbench code" not in text
+    (path,) = (tmp_path / "out").glob("*/result.json")
+    result = load(path)
+    assert [case.mode for case in result.cases] == ["cpu-tensors", "device-resident", "host-accessible", "shared"]
+    assert {(case.status, case.checks["outputs"]["verdict"]) for case in result.cases} == {("ok", "passed")}
+    assert result.generation is not None
+    assert result.generation["fixed_cache"]
+    assert case_of(result, "shared").stats("inter_token_latency") is not None
+
+
+def test_prompts_of_several_lengths_are_side_by_side(tmp_path: Path) -> None:
+    folder = genai_folder(tmp_path / "model", "gpt")
+    line = ("--prompt-length", "8,16", "--generate", 4, "--mode", "cpu-tensors", "--iterations", 3, "--warmup", 1)
+    done = ortbench("loop", folder, *line, "--out", tmp_path / "out")
+    assert done.code == 0, done.err
+    found = [load(path).generation for path in sorted((tmp_path / "out").rglob("result.json"))]
+    assert sorted(it["prompt"] for it in found if it) == [8, 16]
+    assert "prompt-length=8" in done.out
+    assert "prompt-length=16" in done.out
+    assert "TTFT" in done.out
+
+
+def test_a_batch_has_tokens_per_sequence_too(tmp_path: Path) -> None:
+    folder = genai_folder(tmp_path / "model", "gpt")
+    np.save(tmp_path / "ids.npy", np.arange(10).reshape(2, 5))
+    line = ("--tokens", tmp_path / "ids.npy", "--generate", 4, "--dim", "batch=2", "--mode", "cpu-tensors")
+    done = ortbench("loop", folder, *line, "--iterations", 3, "--warmup", 1, "--json", "-", "--out", tmp_path / "out")
+    assert done.code == 0, done.err
+    result: dict[str, Any] = json.loads(done.out)
+    assert result["loop"]["generation"] == {
+        "prompt": 5, "tokens": 4, "batch": 2, "forced": 0, "from_file": True, "fixed_cache": False,
+        "said_by": "genai_config.json",
+    }  # fmt: skip
+    metrics = result["cases"][0]["metrics"]
+    both, each = (metrics[key]["value"] for key in ("decode_tokens_per_s", "sequence_tokens_per_s"))
+    assert both == pytest.approx(2 * each)
+
+
+@pytest.mark.parametrize(("name", "fixed"), [("gpt", False), ("llama", True)])
+def test_memory_is_weighed_with_the_cache_that_was_measured(name: str, fixed: bool, tmp_path: Path) -> None:
+    folder = genai_folder(tmp_path / "model", name)
+    modes = ("--mode", "device-resident", "--mode", "shared", "--measure-memory")
+    line = ("--prompt-length", 4, "--generate", 3, *modes, "--iterations", 3, "--warmup", 1)
+    done = ortbench("loop", folder, *line, "--out", tmp_path / "out")
+    assert done.code == 0, done.err
+    (path,) = (tmp_path / "out").glob("*/result.json")
+    result = load(path)
+    assert result.generation is not None
+    assert result.generation["fixed_cache"] is fixed
+    assert [(case.status, case.memory and case.memory["failed"]) for case in result.cases if case.status == "ok"] == [
+        ("ok", None)
+    ] * (1 + fixed)

@@ -1,0 +1,308 @@
+"""Loops that generate on the CPU EP, in this process, held against a plain loop that is written without ortbench."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+from models.parts import Seeded
+from ortbench.core.errors import BadInput, Unsupported, WrongOutputs
+from ortbench.model.modes import LATENCY, LOOP_MODES
+from ortbench.plan.loop_plan import Decoder, Steps
+from ortbench.plan.model_folder import found_in
+from ortbench.plan.target import Inputs, Target
+from ortbench.worker.loops import data
+from ortbench.worker.loops.base import LoopMode
+from ortbench.worker.loops.data import LoopData
+from ortbench.worker.loops.modes import make_loop
+from ortbench.worker.proofs.outputs import check_outputs, differences
+from ortbench.worker.session import providers, session
+from ortbench.worker.session.session import Model
+from tests.decoders import MODELS, VOCAB, Array, Plain, genai_folder, gpt_like, plain
+
+PROMPT, COUNT = 5, 7
+BATCHES = (1, 2)
+FORMS = [("gpt", False), ("llama", False), ("llama", True)]
+
+
+def opened(path: str) -> Model:
+    target = Target(ep="cpu")
+    return session.open_model(path, target, providers.find(target))
+
+
+def made(folder: Path, batch: int = 1, shared: bool = False, **more: Any) -> tuple[Model, LoopData, Steps]:
+    path, decoder = found_in(str(folder))
+    steps = Steps(prompt_length=PROMPT, count=COUNT, generate=COUNT, decoder=replace(decoder, shared=shared))
+    steps = replace(steps, **more)
+    model = opened(path)
+    return model, data.make(path, model, Inputs(dims={"batch": batch}), steps), steps
+
+
+def ids(batch: int, count: int) -> Array:
+    return Seeded(3).ids(VOCAB, batch, count)
+
+
+def saved(path: Path, tokens: Array) -> str:
+    if path.suffix == ".json":
+        path.write_text(json.dumps(tokens.tolist()))
+    elif path.suffix == ".npz":
+        np.savez(path, tokens=tokens)
+    else:
+        np.save(path, tokens)
+    return str(path)
+
+
+def after_each_step(mode: LoopMode, count: int) -> list[Array]:
+    """The logits of each step of a loop, as the mode leaves them on the host."""
+    mode.begin()
+    found = []
+    for number, (_, call) in enumerate(mode.steps()[1:]):
+        call()
+        found.append(mode.logits(number).copy())
+    assert len(found) == count
+    return found
+
+
+def check_mode(name: str, model: Model, loop: LoopData, steps: Steps, wanted: Plain) -> None:
+    mode = make_loop(name, model, loop, steps, Inputs())
+    check_outputs(mode, None, None)
+    mode.compare_steps(None, None)
+    for got, logits in zip(after_each_step(mode, COUNT), wanted.logits, strict=True):
+        np.testing.assert_allclose(got, logits, rtol=1e-4, atol=1e-5)
+    call, a, b = mode.phases()[LATENCY]
+    call(a, b)
+    assert differences(mode, None, None) is None
+    assert mode._chosen is not None
+    assert mode._chosen.tolist() == wanted.tokens.tolist()
+    for pair, state in zip(loop.pairs, mode.state(COUNT - 1), strict=True):
+        cache = wanted.cache[model.inputs[pair.into].name]
+        np.testing.assert_allclose(state[:, :, : cache.shape[2]], cache, rtol=1e-4, atol=1e-5)
+    assert (mode.next_token_ns(3) or 0) > 0
+
+
+@pytest.mark.parametrize("batch", BATCHES)
+@pytest.mark.parametrize(("name", "shared"), FORMS)
+def test_own_tokens_are_those_of_a_plain_loop_in_every_mode(
+    name: str, shared: bool, batch: int, tmp_path: Path
+) -> None:
+    folder = genai_folder(tmp_path / "model", name)
+    model, loop, steps = made(folder, batch, shared)
+    told = loop.generated
+    assert told is not None
+    prompt = loop.feeds[0]["input_ids"]
+    assert prompt.shape == (batch, PROMPT)
+    wanted = plain(MODELS[name](), prompt, COUNT)
+    assert told.tokens.tolist() == wanted.tokens.tolist()
+    assert not told.near.any()
+    assert told.fixed == shared
+    for mode in LOOP_MODES:
+        if mode == "shared" and not shared:
+            with pytest.raises(Unsupported, match="changes its shape"):
+                make_loop(mode, model, loop, steps, Inputs())
+        else:
+            check_mode(mode, model, loop, steps, wanted)
+
+
+@pytest.mark.parametrize("batch", BATCHES)
+@pytest.mark.parametrize(("name", "shared"), FORMS)
+def test_on_forced_tokens_the_logits_are_those_of_a_plain_loop(
+    name: str, shared: bool, batch: int, tmp_path: Path
+) -> None:
+    folder, tokens = genai_folder(tmp_path / "model", name), ids(batch, PROMPT + COUNT - 1)
+    model, loop, steps = made(folder, batch, shared, tokens=saved(tmp_path / "tokens.npy", tokens))
+    assert loop.generated is not None
+    assert loop.generated.forced == COUNT - 1
+    last = np.zeros((batch, 1), np.int64)
+    wanted = plain(MODELS[name](), tokens[:, :PROMPT], COUNT, np.hstack([tokens[:, PROMPT:], last]))
+    for mode in LOOP_MODES:
+        if mode != "shared" or shared:
+            check_mode(mode, model, loop, steps, wanted)
+
+
+@pytest.mark.parametrize("kind", ["npy", "npz", "json"])
+def test_tokens_of_a_file_are_the_prompt_and_what_is_forced(kind: str, tmp_path: Path) -> None:
+    folder, tokens = genai_folder(tmp_path / "model", "gpt"), ids(1, PROMPT + 2)
+    path = saved(tmp_path / f"tokens.{kind}", tokens[0])
+    _, loop, _ = made(folder, tokens=path)
+    assert loop.generated is not None
+    assert loop.generated.forced == 2
+    first = plain(gpt_like(), tokens, COUNT - 2)  # the first own token comes behind those of the file
+    assert loop.generated.tokens[0, 2:].tolist() == first.tokens[0].tolist()[: COUNT - 2]
+    _, alone, _ = made(folder, tokens=path, prompt_length=None)
+    assert alone.generated is not None
+    assert (alone.generated.prompt, alone.generated.forced) == (PROMPT + 2, 0)
+
+
+def test_a_mode_that_takes_the_wrong_token_is_found_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model, loop, steps = made(genai_folder(tmp_path / "model", "gpt"))
+    mode = make_loop("device-resident", model, loop, steps, Inputs())
+    right = mode.logits
+    monkeypatch.setattr(mode, "logits", lambda number: -right(number) if number == 3 else right(number))
+    with pytest.raises(WrongOutputs, match="tokens after the last step: "):
+        check_outputs(mode, None, None)
+    assert loop.generated is not None
+    loop.generated.near[:, 3] = True  # the two best are as good as each other: what comes behind cannot be compared
+    check_outputs(mode, None, None)
+    assert [name for name, _ in mode.expected()] == ["tokens after the last step"]
+
+
+def test_outputs_of_a_long_generation_are_let_go(tmp_path: Path) -> None:
+    model, loop, steps = made(genai_folder(tmp_path / "model", "gpt"), count=40, generate=40)
+    for name in ("cpu-tensors", "device-resident", "host-accessible"):
+        mode = make_loop(name, model, loop, steps, Inputs())
+        call, a, b = mode.phases()[LATENCY]
+        call(a, b)
+        if name == "cpu-tensors":
+            assert [it is None for it in mode._got] == [True] * 39 + [False]  # type: ignore[attr-defined]
+        else:
+            assert len({id(slots[0].array) for slots in mode._outs}) == 2  # type: ignore[attr-defined]
+    assert {array.strides for step in loop.outputs for array in step} == {(0, 0, 0)}
+
+
+# What the model is
+
+
+def test_names_alone_say_as_much_as_a_file(tmp_path: Path) -> None:
+    folder = genai_folder(tmp_path / "model", "gpt")
+    _, loop, _ = made(folder)
+    (folder / "genai_config.json").unlink()
+    assert found_in(str(folder)) == (str(folder / "model.onnx"), Decoder())
+    _, other, _ = made(folder)
+    assert other.pairs == loop.pairs
+    assert other.generated is not None
+    assert loop.generated is not None
+    assert other.generated.tokens.tolist() == loop.generated.tokens.tolist()
+    assert (other.generated.said_by, loop.generated.said_by) == ("", "genai_config.json")
+
+
+def test_what_genai_config_says(tmp_path: Path) -> None:
+    folder = genai_folder(tmp_path / "model", "gpt", shared=True)
+    path, decoder = found_in(str(folder))
+    assert path == str(folder / "model.onnx")
+    assert decoder == Decoder(
+        "genai_config.json",
+        (("present.*.key", "past_key_values.*.key"), ("present.*.value", "past_key_values.*.value")),
+        {"ids": "input_ids", "mask": "attention_mask", "positions": "position_ids", "logits": "logits"},
+        512, True, 2, 16,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("file", "inside"), [("model.onnx", "onnx"), ("decoder_with_past_model.onnx", ".")])
+def test_an_export_of_optimum(file: str, inside: str, tmp_path: Path) -> None:
+    (tmp_path / inside).mkdir(exist_ok=True)
+    onnx.save(gpt_like(), tmp_path / inside / file)
+    (tmp_path / "config.json").write_text('{"model_type": "gpt2", "n_positions": 64}')
+    path, decoder = found_in(str(tmp_path))
+    assert path == str(tmp_path / inside / file)
+    assert decoder == Decoder(f"config.json and {file}", context=64)
+
+
+def test_a_merged_decoder_is_told_which_branch_it_takes(tmp_path: Path) -> None:
+    text = """<ir_version: 8, opset_import: ["" : 17]>
+        g (int64[batch,sequence] input_ids, bool[1] use_cache_branch, float[batch,1,past,2] past)
+        => (float[batch,sequence,4] logits, float[batch,1,total,2] present) {
+            four = Constant <value = int64 {4}> ()  zero = Constant <value = float[2] {0.0, 1.0}> ()
+            later = Cast <to = 7> (use_cache_branch)  moved = Add (input_ids, later)  kept = Mod (moved, four)
+            logits = OneHot <axis = -1> (kept, four, zero)
+            ones = Cast <to = 1> (input_ids)
+            one = Constant <value = int64[2] {1, 3}> ()
+            wide = Unsqueeze (ones, one)
+            two = Concat <axis = 3> (wide, wide)
+            present = Concat <axis = 2> (past, two)
+        }"""
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "decoder_model_merged.onnx")
+    (tmp_path / "config.json").write_text("{}")
+    tokens = saved(tmp_path / "tokens.npy", np.array([0, 3, 1, 2, 2]))
+    _, loop, _ = made(tmp_path, tokens=tokens, prompt_length=None)
+    assert [bool(step["use_cache_branch"][0]) for step in loop.feeds] == [False] + [True] * (COUNT - 1)
+    assert loop.generated is not None
+    assert loop.generated.tokens.tolist() == [[2, 3, 0, 1, 2, 3, 0]]  # each one more, but for the prompt's
+
+
+def refusal(call: Any, *arguments: Any, **more: Any) -> str:
+    with pytest.raises(BadInput) as caught:
+        call(*arguments, **more)
+    return str(caught.value)
+
+
+def test_folders_that_are_not_taken(tmp_path: Path) -> None:
+    assert refusal(found_in, str(tmp_path)).endswith("and with no .onnx file")
+    (tmp_path / "a.onnx").touch()
+    (tmp_path / "b.onnx").touch()
+    assert refusal(found_in, str(tmp_path)).endswith("and with 2 models: name one of them")
+    config = tmp_path / "config.json"
+    config.write_text('{"is_encoder_decoder": true}')
+    other = "name the decoder's .onnx file, or measure all stages with 'ortbench chain'"
+    assert refusal(found_in, str(tmp_path)) == f"{config}: the model has other stages too (encoder); {other}"
+    config.write_text("{}")
+    (tmp_path / "decoder_model.onnx").touch()
+    assert refusal(found_in, str(tmp_path)).endswith("decoder_model.onnx has no KV cache: export it with one")
+    genai = tmp_path / "genai_config.json"
+    genai.write_text('{"model": {"decoder": {"filename": "a.onnx"}, "vision": {"filename": "b.onnx"}}}')
+    assert refusal(found_in, str(tmp_path)) == f"{genai}: the model has other stages too (vision); {other}"
+    genai.write_text('{"model": {"decoder": {"pipeline": [{}]}}}')
+    assert refusal(found_in, str(tmp_path)) == f"{genai}: the decoder is not in one file; ortbench loop takes one model"
+    genai.write_text("[]")
+    assert refusal(found_in, str(tmp_path)) == f"{genai} is no JSON object"
+    genai.write_text("{")
+    assert refusal(found_in, str(tmp_path)).startswith(f"{genai} cannot be read as JSON: ")
+
+
+def test_what_cannot_be_generated(tmp_path: Path) -> None:
+    folder = genai_folder(tmp_path / "model", "gpt", context=32)
+    tokens = saved(tmp_path / "tokens.npy", ids(3, 4))
+    refused: list[tuple[dict[str, Any], str]] = [
+        ({"prompt_length": 30}, "--prompt-length 30: with --generate 7 more than the 32 tokens of the model's context"),
+        ({"tokens": tokens}, f"--tokens {tokens}: 3 sequences, and the batch is 1"),
+        ({"keep": ("logits",)}, "--keep logits: the host chooses the next token by it"),
+        (
+            {"fill": {"attention_mask": "1"}},
+            "--fill attention_mask: the prompt and the tokens generated say what it holds",
+        ),
+    ]
+    for more, message in refused:
+        assert refusal(made, folder, **more) == message
+    _, _, steps = made(folder)
+    path = str(folder / "model.onnx")
+    assert (
+        refusal(data.make, path, opened(path), Inputs(dims={"past_length": 3}), steps)
+        == "--dim past_length: the prompt and the tokens generated say how long the cache is"
+    )
+    assert refusal(made, folder, 3, tokens=tokens) == f"--tokens {tokens}: 4 tokens, and --prompt-length is 5"
+    (tmp_path / "text.json").write_text('"no"')
+    text = tmp_path / "text.json"
+    reason = "is no .npy, .npz or .json with rows of token ids of one length"
+    assert refusal(made, folder, tokens=str(text)) == f"--tokens {text}: {reason}"
+    _, usual, _ = made(folder, prompt_length=None)
+    assert usual.generated is not None
+    assert usual.generated.prompt == 32 - COUNT
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("g (float[1,4] x) => (float[1,4] y) { y = Relu(x) }", "no output looks like the next step's state"),
+        (
+            "g (float[1,4] x, float[1,4] past) => (float[1,4] logits, float[1,4] present) "
+            "{ logits = Relu(x)  present = Relu(past) }",
+            "no input of token ids (input_ids) is there",
+        ),
+        (
+            "g (int64[4] input_ids, float[1,4] past) => (float[4] logits, float[1,4] present) "
+            "{ logits = Cast<to=1>(input_ids)  present = Relu(past) }",
+            "input_ids is not [batch, sequence]",
+        ),
+    ],
+)
+def test_models_that_do_not_generate(text: str, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    onnx.save(onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]> {text}'), path)
+    with pytest.raises(BadInput, match=re.escape(f"{path}: {message}; say what is fed back with --feedback OUT=IN")):
+        made(path)
