@@ -93,20 +93,20 @@ def loop_line(loop: Loop) -> str:
     pairs = [f"{shortened(out)} → {shortened(into)}" for out, into in loop["feedback"]]
     fed = ", ".join(pairs[:_PAIRS]) + (f" and {len(pairs) - _PAIRS} more" if len(pairs) > _PAIRS else "")
     if (made := loop.get("generation")) is not None:
-        return _generation_line(made, fed)
+        return _generation_line(made, loop, fed)
     first = "" if not loop["first"] else f", the first with {', '.join(f'{k}={v}' for k, v in loop['first'].items())}"
     grows = "; the state grows" if loop["grows"] else ""
     return f"loop of {units.count(loop['steps'], 'step')}{first}: {fed}{grows}"
 
 
-def _generation_line(made: Generation, fed: str) -> str:
+def _generation_line(made: Generation, loop: Loop, fed: str) -> str:
     """What a loop that generates is given and gives, and who says so."""
     batch = f" in each of {made['batch']} sequences" if made["batch"] > 1 else ""
     forced = {0: "argmax on the host", made["tokens"] - 1: "forced tokens"}.get(
         made["forced"], f"{made['forced']} forced tokens, then argmax on the host"
     )
     prompt = "prompt from a file" if made["from_file"] else "random prompt"
-    cache = f"cache of fixed length {made['prompt'] + made['tokens']}" if made["fixed_cache"] else "growing cache"
+    cache = "growing cache" if loop["grows"] else "cache of fixed length"
     names = f"named by {made['said_by']}" if made["said_by"] else "found by the model's names"
     return (
         f"generation: {units.count(made['prompt'], 'prompt token')} (pp{made['prompt']}), {units.count(made['tokens'], 'generated token')} "

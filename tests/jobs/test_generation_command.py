@@ -11,6 +11,7 @@ import numpy as np
 import onnx
 import pytest
 
+from ortbench.model.modes import USUAL_LOOP_MODES
 from ortbench.model.result import Case, Result
 from ortbench.model.result_file import load
 from tests.conftest import ortbench
@@ -25,7 +26,6 @@ pytestmark = pytest.mark.process
 PROMPT, TOKENS, VOCAB = 4, 6, 8
 CACHE_BYTES = PROMPT * VOCAB * 4  # behind the prompt
 COPY_NS = 10_000  # what a copy takes beside its bytes
-RESIDENT_FIRST = ("device-resident", "step 0")
 # The next token is the one behind, by nodes of the CPU; the device has the logits and the cache.
 COUNTS_UP = f"""<ir_version: 8, opset_import: ["" : 17]>
     g (int64[batch,sequence] input_ids, float[batch,1,past,{VOCAB}] past) =>
@@ -55,17 +55,14 @@ def generated(library: Path, folder: Path, honesty: Honesty, *line: object) -> t
 
 @pytest.mark.parametrize("honesty", HONESTY)
 def test_times_to_tokens_are_exact(honesty: Honesty, library: Path, tmp_path: Path) -> None:
-    modes = ("--mode", "cpu-tensors", "--mode", "device-resident")
-    result, trace = generated(library, tmp_path, honesty, *modes)
+    result, trace = generated(library, tmp_path, honesty)
     parts = {f"step {number}": 1 for number in range(TOKENS)}
-    steps: dict[What, int] = {(mode, name): 1 for mode in ("cpu-tensors", "device-resident") for name in parts}
-    # ONNX Runtime is asked for a copy of the empty cache where it is bound.
-    calls: dict[What, int] = {
-        **steps,
-        ("cpu-tensors", "latency"): 3,
-        RESIDENT_FIRST: 2,
-        ("device-resident", "latency"): 4,
-    }
+    calls: dict[What, int] = {(mode, name): 1 for mode in USUAL_LOOP_MODES for name in parts}
+    calls |= {(mode, "latency"): 3 for mode in USUAL_LOOP_MODES}
+    for mode in USUAL_LOOP_MODES[1:]:  # ONNX Runtime is asked for a copy of the empty cache where it is bound
+        calls[mode, "step 0"] += 1
+        calls[mode, "latency"] += 1
+    assert [case.mode for case in result.cases] == list(USUAL_LOOP_MODES)
     assert differences(result, trace, parts, calls) == {}
     for case in result.cases:
         samples = case.samples["step"]
@@ -110,7 +107,7 @@ def test_a_folder_alone_prints_the_table(tmp_path: Path) -> None:
     text = " ".join(done.out.split())
     for said in [
         "generation: 64 prompt tokens (pp64), 64 generated tokens (tg64); random prompt, argmax on the host; "
-        "no tokenizing, no sampling; cache of fixed length 128: present.0.key → past_key_values.0.key",
+        "no tokenizing, no sampling; cache of fixed length: present.0.key → past_key_values.0.key",
         "(named by genai_config.json)",
         "TTFT ITL ITL p95 ITL p99 prefill tokens/s decode tokens/s",
         "TTFT: the prompt, up to the choice of the first token; ITL: from one token to the next;",

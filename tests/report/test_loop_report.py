@@ -57,7 +57,7 @@ generation: 100 prompt tokens (pp100), 8 generated tokens (tg8); random prompt, 
 def test_a_loop_that_generates_has_tokens() -> None:
     lines = shown(build, generating(), width=200)
     assert lines[1].startswith(GENERATION.strip())
-    assert lines[1].endswith("cache of fixed length 108: present → past (named by genai_config.json)")
+    assert lines[1].endswith("cache of fixed length: present → past (named by genai_config.json)")
     table = [line for line in lines if line.startswith(("mode", "cpu-tensors ", "shared "))][:3]
     assert [line.split()[:9] for line in table] == [
         ["mode", "TTFT", "ITL", "ITL", "p95", "ITL", "p99", "prefill", "tokens/s"],

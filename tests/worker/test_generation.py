@@ -182,6 +182,15 @@ def test_names_alone_say_as_much_as_a_file(tmp_path: Path) -> None:
     assert (other.generated.said_by, loop.generated.said_by) == ("", "genai_config.json")
 
 
+def test_pairs_that_were_asked_for_are_taken(tmp_path: Path) -> None:
+    folder = genai_folder(tmp_path / "model", "gpt")
+    _, loop, _ = made(folder)
+    _, other, _ = made(folder, feedback=(("present.0.*", "past_key_values.0.*"),))
+    assert other.pairs == loop.pairs
+    refused = refusal(made, folder, feedback=(("present.7", "past.7"),))
+    assert refused.startswith("--feedback present.7=past.7: the model has no such output")
+
+
 def test_what_genai_config_says(tmp_path: Path) -> None:
     folder = genai_folder(tmp_path / "model", "gpt", shared=True)
     path, decoder = found_in(str(folder))
