@@ -39,6 +39,7 @@ TUNE_FILE = "tune.json"
 _SHOWN = ("latency", "cpu_time", "host_memory")  # of the best ones
 _COPIES = 3  # of a model's files that a session has in memory, before one was measured
 _RACE_S = 1.0  # for which a configuration is measured in a race, at most
+_LEAST_S = 1.0  # for which each of the best is measured at the end
 _OPEN_S = 2.0  # that a configuration takes to open and prepare, before one did
 _WEIGH_S = 3.0  # that its memory takes
 
@@ -214,8 +215,11 @@ def _racing(plan: Plan) -> Plan:
 
 
 def _measure_best(now: Tuning, finalists: Sequence[Configuration], folder: Path, told: Observer) -> Measured:
-    """The best ones side by side, as `ortbench run` would measure them, with their memory."""
+    """The best ones side by side, as `ortbench run` would measure them but for no longer than there is time, with their memory."""
     plans = [replace(now.plan(it), memory=True) for it in finalists]
+    open_s = min(_OPEN_S, max(0.0, now.each_s - _RACE_S))
+    each_s = max(_LEAST_S, (now.ends - time.monotonic()) / len(plans) - open_s - _WEIGH_S)
+    plans = [replace(it, loop=replace(it.loop, duration_s=min(it.loop.duration_s, each_s))) for it in plans]
     if len(plans) == 1:
         return measure(plans, lambda: folder, observer=told)
     return measure(plans, lambda: folder, [name_of(it) for it in finalists], observer=told)
