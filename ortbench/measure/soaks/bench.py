@@ -19,7 +19,7 @@ from ortbench.measure.gpus import close_nvml, is_on_nvidia, open_nvml
 from ortbench.measure.memory import held, read_cards
 from ortbench.measure.process import request_of
 from ortbench.measure.schedule import Block, Schedule
-from ortbench.model.modes import LATENCY
+from ortbench.model.modes import BYTES_D2H, BYTES_H2D, LATENCY
 from ortbench.model.protocol import Samples
 from ortbench.model.result import SOAK
 from ortbench.model.schema import Machine, SoakReading
@@ -80,7 +80,9 @@ class SoakSide(Configuration):
     def open(self, machine: Machine, run_id: str) -> None:
         super().open(machine, run_id)
         self.result.kind = SOAK
-        order = self._soak.order if self._soak.stream else None
+        order = None
+        if self._soak.stream:
+            order, self.result.items = self._soak.order, None  # shapes have different ones
         self.result.soak = {"order": order, "reopened": self._soak.reopen, "shapes": [], "readings": []}
 
     def prepare(self, mode: str) -> None:
@@ -88,6 +90,9 @@ class SoakSide(Configuration):
         super().prepare(mode)
         if mode not in self.modes:
             return
+        if self._soak.stream:
+            self.cases[mode].put(BYTES_H2D, None)
+            self.cases[mode].put(BYTES_D2H, None)
         inputs = request_of(self.plan)["inputs"]
         sizes = {"index_sizes": inputs["index_sizes"]}
         shapes = [{**asdict(it.inputs), **sizes} for it in self._soak.stream]
