@@ -45,7 +45,7 @@ class Growth:
     slope: float
     ci95: tuple[float, float]
     grew: float = 0  # from the first reading to the last ones
-    until: int = 0  # inferences, where it is `STEADY`
+    until: int = 0  # inferences after which it is `STEADY`
     why: str = ""  # of `UNCLEAR`, what is in the way
 
 
@@ -60,7 +60,8 @@ def growth(readings: Readings, tolerance: float = TOLERANCE) -> Growth | None:
     enough = max(tolerance, _FALLS * _deepest_fall(points[round(n * start) :]))
     middle, tail = (_fit(points[n * at // 3 : n * (at + 1) // 3]) for at in (1, 2))
     end = median(y for _, y in points[-max(3, n // _BATCHES) :])
-    grew, until = end - first[1], max((x for x, y in points if end - y > enough), default=first[0])
+    grew, settled = end - first[1], max((at for at, (_, y) in enumerate(points, 1) if end - y > enough), default=0)
+    until = points[min(settled, n - 1)][0]
 
     def found(verdict: str, of: _Fit = fit, why: str = "") -> Growth:
         high = max(of.high, tolerance / count)  # less than that cannot be told from none

@@ -29,7 +29,7 @@ MOST_READINGS = 2000
 _MOST_OF_SHAPE = 1000  # samples of each shape that are kept
 _BLOCKS = 400  # of a soak, about
 _BLOCK_NS = 20_000_000, 1_000_000_000  # at least and at most
-_MOST = 10_000  # inferences in a block
+_MOST = 2_000  # inferences in a block, whose durations the worker holds
 _MORE = 4  # times the inferences of the block before, at most
 
 T = TypeVar("T")
