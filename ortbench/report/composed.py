@@ -198,7 +198,7 @@ def soak_columns(result: Result) -> dict[str, Own]:
     }
     own = {name: Own(lambda _, cell=cell: cell) for name, cell in cells.items()}  # type: ignore[misc]
     own |= dict.fromkeys(hidden, Own(lambda _: NOTHING))
-    return {**own, "verdict": Own(lambda _: host.text, Kind.WORD)}
+    return {**own, "verdict": Own(lambda _: host.text, Kind.WORDS)}
 
 
 def shape_table(result: Result) -> Table:

@@ -11,6 +11,8 @@ import pytest
 
 from ortbench.measure.soaks.bench import Thinned
 from tests.conftest import MODELS, ONCE, ortbench
+from tests.softcuda import Config
+from tests.worker.test_cuda import with_knobs
 
 TINY, SHAPED = MODELS / "tiny.onnx", MODELS / "multi_output.onnx"
 MANY = "batch=" + ",".join(map(str, range(1, 301)))
@@ -123,3 +125,13 @@ def test_what_is_thinned_keeps_the_first_and_the_last(count: int) -> None:
     assert len(found) <= 9
     steps = {b - a for a, b in pairwise(found[:-1])}
     assert len(steps) <= 1
+
+
+@pytest.mark.parametrize("by_process", [True, False])
+def test_device_memory_is_read_by_nvml(software_cuda: tuple[str, ...], by_process: bool, tmp_path: Path) -> None:
+    prefix = with_knobs(software_cuda, Config(used=tmp_path / "used", processes=by_process))
+    ran = ortbench("soak", TINY, "--ep", "cuda", "--iterations", 30, "--out", tmp_path / "out", prefix=prefix)
+    assert ran.code == 0, ran.err
+    assert "Device memory (" in ran.out
+    (file,) = (tmp_path / "out").glob("*/result.json")
+    assert {it["device"] > 0 for it in json.loads(file.read_text())["soak"]["readings"]} == {True}
