@@ -178,7 +178,9 @@ def _carry_out(typed: list[str]) -> int:
             raise
         instead = _instead(typed[0], getattr(error, "option_name", None) or "")
         if "extra argument" in error.format_message() and typed[0] in ("run", "load", "loop", "sweep"):
-            instead = f"{typed[0]} takes one model; ortbench suite FILE takes several (ortbench explain --more suites.md)"
+            instead = (
+                f"{typed[0]} takes one model; ortbench suite FILE takes several (ortbench explain --more suites.md)"
+            )
         message = f"{one_line(error.format_message())} (see --help)" if instead is None else instead
         complain(message)
         _tell_ci(typed[0], message)
