@@ -13,6 +13,7 @@ from tests.results import (
     failed_level,
     load_result,
     measured,
+    noise_of,
     opened,
     paced,
     said,
@@ -64,6 +65,20 @@ def test_where_the_knee_is() -> None:
         result = load_result(*levels)
         result.command = ["ortbench", "load", "m.onnx", "--concurrency", "1,2,4", "--json", "a.json"]
         assert told(result) == expected
+
+
+def test_a_knee_that_noise_may_have_made_is_none() -> None:
+    for second, expected in [
+        (108, "The machine was too busy to tell how many clients reach the peak with cpu-tensors: 108 inferences/s with 2 clients."),
+        (300, "2 clients reach 100% of the peak, 300 inferences/s, with cpu-tensors: more clients complete no more; with 4 clients the "
+              "rate falls to 33% of the peak."),
+    ]:  # fmt: skip
+        result = load_result(
+            *(closed("cpu-tensors", 2**at, per_s, 10.0) for at, per_s in enumerate((100, second, 100)))
+        )
+        result.noise = noise_of(2, 1.0, [0.4] * 8)
+        assert told(result)[-1] == expected
+        assert ("of the peak" in load_headline(result)) == (second == 300)
 
 
 def test_several_modes_whose_peak_may_lie_beyond_are_one_finding() -> None:

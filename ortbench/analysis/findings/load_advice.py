@@ -32,7 +32,7 @@ from ortbench.analysis.loads.levels import (
     rate_text,
 )
 from ortbench.analysis.loads.load_levels import LOCK_MATTERS
-from ortbench.analysis.noise import cannot_tell
+from ortbench.analysis.noise import cannot_tell, is_busy
 from ortbench.core.safe_text import listed
 from ortbench.core.stats import Value
 from ortbench.core.units import digits, duration, rate, ratio, share
@@ -78,8 +78,9 @@ def load_headline(result: Result) -> str:
         said = [f"{rate(rate_of(peaks[mode]))} inferences/s with {mode}{needs}" for mode, needs in leaders]
         best = peaks[leaders[0][0]]
         knee = knee_of(points := measured(result, CONCURRENCY, best.mode))
-        inside = knee is not None and knee["concurrency"] != at(points[-1]).value
-        clients = f"{_reach(knee)} of the peak" if knee is not None and inside else at(best).text
+        bend = next((it for it in points[:-1] if knee is not None and at(it).value == knee["concurrency"]), None)
+        told = knee is not None and bend is not None and not _is_noise(result, points, bend)
+        clients = f"{_reach(knee)} of the peak" if knee is not None and told else at(best).text
         return f"{clients}: {', '.join(said)}"
     opened = [level for level in measured(result, RATE) if not is_full(level)]
     if opened:
@@ -213,6 +214,11 @@ def _knee(result: Result, mode: str) -> Finding | None:
     if knee is None or knee["concurrency"] == at(levels[-1]).value:
         return None
     last, bend = levels[-1], next(level for level in levels if at(level).value == knee["concurrency"])
+    if _is_noise(result, levels, bend):
+        what = cannot_tell(f"how many clients reach the peak with {mode}")
+        return Finding(
+            what, f"{rate(rate_of(bend))} inferences/s {at(bend).phrase}", weight=Weight.ANSWER, tone="unclear"
+        )
     there, then, peak = latency_of(bend).p99, latency_of(last).p99, max(map(rate_of, levels))
     evidence = "more clients complete no more"
     if then > there * _GROWN:
@@ -224,6 +230,12 @@ def _knee(result: Result, mode: str) -> Finding | None:
     return Finding(
         f"{_reach(knee)} of the peak, {rate(peak)} inferences/s, with {mode}", evidence, weight=Weight.ANSWER
     )
+
+
+def _is_noise(result: Result, levels: Sequence[Case], bend: Case) -> bool:
+    """Whether noise of the machine may have made the knee: it does not complete more for certain than fewer clients do."""
+    before = levels.index(bend) - 1
+    return before >= 0 and is_busy(result) and _claim(result, levels[before], bend) != FASTER
 
 
 def _gil(result: Result, mode: str) -> Finding | None:
