@@ -303,6 +303,15 @@ def test_a_sync_that_waits_is_taken_though_the_host_is_held_up_in_most_that_it_r
     assert Simulator(work, sync_leaves=0, held_up_reading=held_up).prove().kind == SYNCHRONIZE
 
 
+@pytest.mark.parametrize("work", [8 * US, 10 * US, 10_500, 12 * US])
+def test_a_run_that_waits_for_nothing_is_refused_though_the_device_keeps_up_with_the_host(work: int) -> None:
+    """As a software GPU does with a tiny model, and reading back takes now 14 µs, now 32."""
+    device = Simulator(
+        work, launch_cost=10 * US, readback_cost=14 * US, held_up_reading=lambda nth: 18 * US if nth % 7 else 0
+    )
+    assert prove(device.launch, [(RUN, None)], device.readback, None, device.clock).kind == READBACK
+
+
 def test_what_noise_may_have_left_is_tried_again() -> None:
     """Here the first 25 trials have one undisturbed reading, of the idle device: all others seem to leave something."""
     assert Simulator(MS, run_leaves=0, held_up_reading=all_but_each(28, 150 * US)).prove().kind == RUN
