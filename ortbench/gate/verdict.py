@@ -6,17 +6,19 @@ import json
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ortbench.analysis import sweep
 from ortbench.analysis.loads.levels import at, load_cases
-from ortbench.analysis.why.explain import Why, why_data
 from ortbench.core import units
 from ortbench.core.errors import BENCHMARK_FAILED
 from ortbench.gate.limits import CODES, FAILED, PASSED, UNCLEAR, Check, between, overall
 from ortbench.model.kinds import KINDS
 from ortbench.model.result import FAILED as CASE_FAILED
 from ortbench.model.result import Result, not_ok
+
+if TYPE_CHECKING:
+    from ortbench.analysis.why.explain import Why
 
 SIDES = ("candidate", "baseline")
 AGAIN = "again"  # the folder of what was measured once more
@@ -114,6 +116,8 @@ def verdict_json(verdict: Verdict) -> str:
         if result.outputs:
             data[name] |= {"outputs": result.outputs}
     if verdict.why is not None:
+        from ortbench.analysis.why.explain import why_data
+
         data["why"] = why_data(verdict.why)
     return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
 
