@@ -92,7 +92,7 @@ def why_slower(plans: Sequence[Plan], results: Sequence[Result], modes: Sequence
     candidate, baseline = results
     why = explain(baseline, candidate, modes)
     culprit = why.culprit
-    if culprit is None or not why.certain or why.ns < 0:
+    if culprit is None or why.ns < 0:
         return why
     return why.with_confirmation(_confirm(plans, results, why, culprit, observer))
 
