@@ -33,11 +33,8 @@ START_PARTS = (
     "start.inputs",
     "start.first_inference",
 )
-WHOLES = (
-    WHOLE_LOOP,
-    WHOLE_CHAIN,
-    WHOLE_START,
-)  # what the latency of a unit of work is called that is more than an inference
+# What the latency of a unit of work is called that is more than an inference.
+WHOLES = (WHOLE_LOOP, WHOLE_CHAIN, WHOLE_START)
 # What the host takes: no parts of an inference, and timed in the blocks of another phase, see `comes_with`.
 ENQUEUE, CPU_TIME = "enqueue", "cpu_time"
 COSTS = (ENQUEUE, *PER_BLOCK)
@@ -70,7 +67,7 @@ LOAD = "load"  # in the place of a phase: levels of a load, and in that of a sta
 
 # What the latency of a mode is.
 PER_INFERENCE = "latency"  # of one inference
-PER_ITEM = "time per item"  # of several in flight, which go through their phases one behind the other
+PER_ITEM = "time per item"  # of several in flight, which go through their phases one after the other
 PER_RUN = "time per run"  # of many with one wait, which have no phases
 
 
@@ -86,7 +83,7 @@ class Mode:
     only: str = ""
     figure: str = PER_INFERENCE  # what its latency is: `PER_INFERENCE`, `PER_ITEM` or `PER_RUN`
     extra: bool = False  # is measured only where --mode names it
-    like: str = ""  # the mode that it is like in all but one thing, and is held against; "" where there is none
+    like: str = ""  # the mode that it is like in all but one thing, and is compared with; "" where there is none
     # of a mode of CPU tensors: the mode whose latency is this one's without its copies, which are known by that
     # difference only; "" for other modes
     without_copies: str = ""
@@ -218,7 +215,7 @@ SHARED = Mode(
 LOOP_MODES = {name: MODES.get(name, SHARED) for name in (CPU, RESIDENT, HOST_ACCESSIBLE, SHARED.name)}
 USUAL_LOOP_MODES = tuple(name for name, mode in LOOP_MODES.items() if not mode.extra)
 ALL_MODES = {**MODES, **LOOP_MODES}
-# Of models one behind the other, see `ortbench.plan.chain_plan`: links through the host, and where they are.
+# Of models one after the other, see `ortbench.plan.chain_plan`: links through the host, and where they are.
 CHAIN_MODES = (CPU, RESIDENT)
 # Of a load: a client has one inference after the other.
 LOAD_MODES = tuple(name for name, mode in MODES.items() if not mode.is_rate)
@@ -292,9 +289,8 @@ def is_rate(mode: str, phase: str) -> bool:
 
 
 USUAL_MODES = modes_that(lambda mode: not mode.extra)  # what is measured where nothing is asked for
-IN_FLIGHT = modes_that(
-    lambda mode: mode.figure == PER_ITEM
-)  # those of which several are in flight, as many as --depth says
+# Those of which several are in flight, as many as --depth says.
+IN_FLIGHT = modes_that(lambda mode: mode.figure == PER_ITEM)
 IN_BURSTS = modes_that(lambda mode: mode.in_bursts)
 
 # What each does, for a reader of a program who knows no other mode; and what it does in a loop.

@@ -124,20 +124,8 @@ def _noise(records: Sequence[Record]) -> list[list[Block]]:
     shown = "; ".join(f"{it.id} ({str(it.noise).removeprefix('Busy machine: ').rstrip('.')})" for it in busy[:_NOISY])
     more = f"; and {len(busy) - _NOISY} more" if len(busy) > _NOISY else ""
     what = f"Busy machine in {len(busy)} of {count(len(records), 'case')}"
-    return [
-        [
-            Findings(
-                [
-                    Finding(
-                        what,
-                        f"{shown}{more}",
-                        'set wait-quiet = "60s" under [defaults] in the suite\'s file',
-                        tone=model.UNCLEAR,
-                    )
-                ]
-            )
-        ]
-    ]
+    action = 'set wait-quiet = "60s" under [defaults] in the suite\'s file'
+    return [[Findings([Finding(what, f"{shown}{more}", action, tone=model.UNCLEAR)])]]
 
 
 def _best(records: Sequence[Record]) -> list[str]:
