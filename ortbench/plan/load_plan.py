@@ -17,6 +17,7 @@ from ortbench.model.schema import OWN, PROCESS, SHARED
 from ortbench.model.slo import LATENCY, parse_limits
 from ortbench.plan.option_types import NUMBER, TEXT, WHOLE
 from ortbench.plan.options import LOAD, MEASURED, RawOptions, check_values, make, one_of, option, seconds
+from ortbench.plan.parsing import finite
 from ortbench.plan.plan import Plan
 from ortbench.plan.plan import check as check_plan
 from ortbench.plan.plan_builder import live_duration_s, plan_of
@@ -202,11 +203,8 @@ def read_timestamps(path: str, option: str = "--arrivals") -> list[float]:
         text = line.strip()
         if not text or text.startswith("#"):
             continue
-        try:
-            moment = float(text)
-        except ValueError:
-            moment = math.nan
-        if not math.isfinite(moment):
+        moment = finite(text)
+        if math.isnan(moment):
             raise BadInput(f"{option} {path}, line {number}: {text[:40]!r} is no time in seconds", option)
         if found and moment < found[-1]:
             raise BadInput(f"{option} {path}, line {number}: {text} is before the line above it; sort the file", option)

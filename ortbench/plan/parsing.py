@@ -10,6 +10,15 @@ from ortbench.core.errors import BadInput
 from ortbench.core.expressions import names_in
 
 
+def finite(text: str) -> float:
+    """The finite number that a text is; NaN for any other text."""
+    try:
+        value = float(text)
+    except ValueError:
+        return math.nan
+    return value if math.isfinite(value) else math.nan
+
+
 def parse_shape(name: str, text: str, option: str) -> tuple[int, ...]:
     """``1x3x224x224``, or an empty text for a scalar.
 
@@ -224,11 +233,8 @@ def parse_above_zero(wanted: str) -> Callable[[str, str, str], float]:
     """A reader of numbers above zero; `wanted` is what to write instead, with the name of the entry as ``{name}``."""
 
     def parse(name: str, text: str, option: str) -> float:
-        try:
-            value = float(text)
-        except ValueError:
-            value = math.nan
-        if not 0 < value < math.inf:
+        value = finite(text)
+        if not value > 0:
             raise BadInput(f"{option} {name}={text}: write {wanted.format(name=name)}", option)
         return value
 
