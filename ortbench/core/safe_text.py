@@ -97,6 +97,11 @@ def listed(words: Sequence[str]) -> str:
     return " and ".join(filter(None, (", ".join(words[:-1]), words[-1]))) if words else ""
 
 
+def capitalized(text: str) -> str:
+    """A text with a capital letter in front; the rest as it is."""
+    return text[:1].upper() + text[1:]
+
+
 def complain(text: str) -> None:
     """Say something on standard error, in a line."""
     print(f"ortbench: {visible(text)}", file=sys.stderr)

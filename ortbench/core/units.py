@@ -89,6 +89,8 @@ def share(value: float, decimals: int = 0) -> str:
 
 def size(count: float) -> str:
     """Bytes in decimal units, for example ``24.9 MB``."""
+    if count < 0:
+        return f"−{size(-count)}"
     for name, unit in _SIZE_UNITS:
         if count >= unit * 0.9995:
             return f"{digits(count / unit)} {name}"

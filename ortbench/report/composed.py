@@ -5,8 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ortbench.analysis.findings.growth_advice import grown
-from ortbench.analysis.growth import GROWS
+from ortbench.analysis.growth import GROWS, grown
 from ortbench.analysis.steps_and_stages import LINKED, crosses, crossing_ns, growth_ns, is_first_apart, law
 from ortbench.core import units
 from ortbench.core.stats import SAMPLES_FOR, percentile

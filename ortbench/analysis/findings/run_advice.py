@@ -22,6 +22,7 @@ from ortbench.analysis.nodes.gpu_activity import cupti_findings
 from ortbench.analysis.nodes.handing_on import COPIED, HANDED_ON, UNCLEAR, handing_on, is_only_host_accessible, once_ns
 from ortbench.analysis.nodes.node_shares import copies_inside
 from ortbench.analysis.noise import cannot_tell
+from ortbench.core.safe_text import capitalized
 from ortbench.core.stats import SAMPLES_FOR, Value
 from ortbench.core.units import count, digits, duration, rate, share, size
 from ortbench.model.modes import (
@@ -374,7 +375,7 @@ def _link(result: Result) -> list[Finding]:
         f"compared with single copies of that size and with the peak, bandwidth curve of {result.link['created'][:10]}"
     )
     again_ = "measure the bandwidth curve again, copies are faster than it: ortbench bandwidth" if stale else ""
-    return [Finding(f"{text[0].upper()}{text[1:]}", evidence, again_, Weight.DETAIL)]
+    return [Finding(capitalized(text), evidence, again_, Weight.DETAIL)]
 
 
 def _copied(way: str, share: LinkShare) -> str:
