@@ -51,7 +51,7 @@ class Limits:
         "metric", "M", "Gate a metric: latency.p95, throughput@concurrency=4.", kind=METRICS,
         default=(), shown="latency; of a load throughput of clients, latency.p99 at a rate", common=("gate",),
     )  # fmt: skip
-    modes: tuple[str, ...] = ()  # the modes that are held against the baseline; empty for all that were measured
+    modes: tuple[str, ...] = ()  # the modes that are compared with the baseline; empty for all that were measured
     # the most that statistics of the latency may be at every rate of a load, ns
     slo: Mapping[str, int] = field(default_factory=dict)
     # mode → how many times as fast as `cpu-tensors` it must be
@@ -135,7 +135,7 @@ class Limits:
         return needed | set(self.require_modes)
 
     def held(self, mode: str) -> bool:
-        """Whether a mode is held against the baseline."""
+        """Whether a mode is compared with the baseline."""
         return not self.modes or mode in self.modes
 
     def phases(self) -> set[str]:

@@ -1,6 +1,6 @@
 """The arrays of a loop: what goes in at every step, and what a plain loop of `session.run` with arrays gives.
 
-That plain loop is what every mode is held against. It is run before anything is measured, and tells which state grows.
+Every mode is compared with that plain loop. It is run before anything is measured, and tells which state grows.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from ortbench.worker.session.tensors import Array, TensorSpec
 if TYPE_CHECKING:
     from ortbench.model.schema import Generation, Tensor
 
-_PROMPT = 512  # tokens, where nobody says how many
+_PROMPT = 512  # tokens, where no option says how many
 _IDS = ("input_ids", "decoder_input_ids", "ids", "tokens")
 _WORDS = {"mask": ("mask",), "positions": ("position",), "logits": ("logits",)}
 _LENGTHS = {
