@@ -44,11 +44,8 @@ def explain(typed: Sequence[str]) -> None:
 
 
 def show_pages(typed: Sequence[str]) -> None:
-    """Print the sections of the documentation that say more of words, or pages by their names; without any the list of pages.
-
-    Raises:
-        BadInput: there is no such word or page, or no page says more of it.
-    """
+    """Print the sections of the documentation that say more of words, or pages by their names; without any the list of pages;
+    `BadInput`: there is no such word or page, or no page says more of it."""
     found = [it for it in map(page_of, typed) if it is not None]
     if not typed:
         found = [INDEX]

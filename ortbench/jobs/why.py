@@ -83,11 +83,8 @@ def _size(results: Sequence[Result]) -> tuple[int, int]:
 
 
 def why_slower(plans: Sequence[Plan], results: Sequence[Result], modes: Sequence[str], observer: Observer) -> Why:
-    """Why the candidate differs from the baseline, of plans and results in this order.
-
-    Raises:
-        BadInput, BenchmarkFailed: nodes cannot be profiled.
-    """
+    """Why the candidate differs from the baseline, of plans and results in this order; `BadInput` or `BenchmarkFailed`: nodes
+    cannot be profiled."""
     profile_in_turns(plans, results, observer)
     candidate, baseline = results
     why = explain(baseline, candidate, modes)

@@ -76,11 +76,7 @@ class MetricName:
 
 
 def parse_metric(text: str, option: str = "--metric") -> MetricName:
-    """The metric that a text names; see the module.
-
-    Raises:
-        BadInput: it names none, or a part does not fit.
-    """
+    """The metric that a text names; see the module; `BadInput`: it names none, or a part does not fit."""
     try:
         what, *places = _split(text, "@")
         if len(places) > 1:

@@ -89,11 +89,7 @@ class Compared(NamedTuple):
 
 
 def compared_of(given: RawOptions) -> Compared:
-    """What options say of it.
-
-    Raises:
-        BadInput: a mode or a metric that there is not, or no share.
-    """
+    """What options say of it; `BadInput`: a mode or a metric that there is not, or no share."""
     names = given.get("mode", ())
     modes = () if not names or EVERY in names else named_modes(names, ALL_MODES)
     for name in modes:

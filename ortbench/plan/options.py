@@ -149,11 +149,7 @@ class Option(NamedTuple):
         return here._replace(kind=here.kind._replace(word=str)) if several else here._replace(lists=None)
 
     def read(self, given: Any) -> Any:
-        """The value, from what a command line gives.
-
-        Raises:
-            BadInput: it cannot be read, or two entries have one name.
-        """
+        """The value, from what a command line gives; `BadInput`: it cannot be read, or two entries have one name."""
         entries = self.kind.entries
         if entries is None:
             if self.lists is None:
@@ -170,11 +166,7 @@ class Option(NamedTuple):
         return found
 
     def entry(self, name: str, text: str) -> Any:
-        """The value of an entry, from the text behind its name.
-
-        Raises:
-            BadInput: it cannot be read.
-        """
+        """The value of an entry, from the text behind its name; `BadInput`: it cannot be read."""
         assert self.kind.entries is not None
         if not name:
             self.kind.entries.split(self.word(name, text), self.name)  # which refuses it
@@ -188,11 +180,7 @@ class Option(NamedTuple):
         return f"{name}{self.kind.entries.joint}{text}"
 
     def text_of_entry(self, name: str, value: Any) -> str:
-        """The text of an entry, from its value in TOML or Python.
-
-        Raises:
-            BadInput: there is no such value.
-        """
+        """The text of an entry, from its value in TOML or Python; `BadInput`: there is no such value."""
         assert self.kind.entries is not None
         return self.kind.entries.text(name, value, self.name)
 
@@ -237,24 +225,13 @@ T = TypeVar("T")
 
 
 def make(owner: type[T], given: RawOptions, **more: Any) -> T:
-    """An object of a dataclass with what was given; the rest has its defaults.
-
-    Args:
-        owner: the dataclass.
-        given: options; those of others are left alone.
-        more: fields by their names.
-
-    """
+    """An object of a dataclass with what was given of its options, and fields by their names; the rest has its defaults."""
     values = {name: given[it.flag] for name, it in declared(owner).items() if it.flag in given}
     return owner(**{**values, **more})
 
 
 def check_values(values: Any) -> None:
-    """Refuse what a dataclass's options may not be, each by itself; None is always allowed.
-
-    Raises:
-        BadInput: with the reason.
-    """
+    """Refuse what a dataclass's options may not be, each by itself; None is always allowed (`BadInput`)."""
     for name, it in declared(type(values)).items():
         value = getattr(values, name)
         if it.check is not None and value is not None:
@@ -310,11 +287,8 @@ def is_text(value: Any, option: str) -> None:
 
 
 def check_text(text: str, what: str, option: str | None = None) -> None:
-    """Refuse what ONNX Runtime cannot be given: it takes UTF-8 alone, and a file's name can be any bytes.
-
-    Raises:
-        BadInput: bytes that are not UTF-8, which are lone surrogates here.
-    """
+    """Refuse what ONNX Runtime cannot be given: it takes UTF-8 alone, and a file's name can be any bytes; `BadInput`: bytes that
+    are not UTF-8, which are lone surrogates here."""
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -93,11 +93,7 @@ class Space:
 
 def space_of(given: RawOptions, cores: int) -> Space:
     """The settings to search on a machine of so many cores. An option that is given is fixed; of a list these values are tried, from
-    the first on.
-
-    Raises:
-        BadInput: several modes, or nothing to search.
-    """
+    the first on. `BadInput`: several modes, or nothing to search."""
     fixed: dict[str, Any] = {"mode": (CPU,), **given}
     if len(asked_modes(fixed)) > 1:
         raise BadInput("--mode: one mode is tuned at a time, name one", "--mode")

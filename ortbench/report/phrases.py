@@ -185,12 +185,7 @@ _ENDS = {
 
 
 def ended(stopped: Stopped, took_ns: int | None) -> str:
-    """How a measurement ended, and after how long: ``done after 0.15 s: every median known to ±1 %``.
-
-    Args:
-        stopped: why.
-        took_ns: what it took, ns; None where that is not known.
-    """
+    """How a measurement ended, and after so many ns, if that is known: ``done after 0.15 s: every median known to ±1 %``."""
     reason, value, what = stopped["reason"], stopped.get("value", 0.0), stopped.get("per", "")
     after = "" if took_ns is None else f" after {units.seconds(took_ns)}"
     if reason == "interrupted" or (reason == "completed" and not what):

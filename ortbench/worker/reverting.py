@@ -22,11 +22,8 @@ _DEEP = 1 << 20  # bytes of a weight that is compared whole; of a longer one the
 def revert(
     state: State, model: str, baseline: str, nodes: list[str], base_nodes: list[str], folder: str
 ) -> dict[str, str]:
-    """Write a copy in which the changes are taken back that some nodes of the model, or of the baseline's, are part of.
-
-    Raises:
-        BenchmarkFailed: there is none in the files, or it cannot be taken back alone.
-    """
+    """Write a copy in which the changes are taken back that some nodes of the model, or of the baseline's, are part of;
+    `BenchmarkFailed`: there is none in the files, or it cannot be taken back alone."""
     own, base = looks_graph.named(model), looks_graph.named(baseline)
     if own is None or base is None:
         raise BenchmarkFailed("a model cannot be read as ONNX")

@@ -80,11 +80,8 @@ class Why:
 
 
 def explain(base: Result, own: Result, modes: Sequence[str] = ()) -> Why:
-    """Why a result differs from its baseline, in the first of some modes that both have, by default of all.
-
-    Raises:
-        BadInput: one has no nodes, or they have no mode in common.
-    """
+    """Why a result differs from its baseline, in the first of some modes that both have, by default of all; `BadInput`: one has no
+    nodes, or they have no mode in common."""
     for name, result in (("the baseline", base), ("the candidate", own)):
         if result.nodes is None or "each" not in result.nodes:
             reason = f"{name} has no nodes: measure it with --measure-nodes"
