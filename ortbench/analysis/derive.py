@@ -59,7 +59,6 @@ def derive(result: Result) -> None:
 
 
 def put_growth(case: Case, soak: Soak) -> None:
-    """Put into a case how much grows."""
     for it in grown(soak):
         if it.growth is not None:
             case.put(it.metric, it.growth.slope, it.growth.ci95, derived=True)

@@ -113,16 +113,13 @@ class Grown:
 
     @property
     def verdict(self) -> str:
-        """One of the four."""
         return UNCLEAR if self.growth is None else self.growth.verdict
 
     def show(self, value: float) -> str:
-        """A figure of it with its unit."""
         return size(value) if self.is_memory else digits(value)
 
     @property
     def text(self) -> str:
-        """The verdict in words."""
         found = self.growth
         if found is None:
             return "cannot tell yet, there are too few readings"

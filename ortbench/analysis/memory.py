@@ -33,7 +33,6 @@ def device_total(bound: int, arenas: Sequence[Arena], card: int | None, card_how
 
 
 def failed(reason: str) -> CaseMemory:
-    """Where there are no figures."""
     return {"failed": reason, "device": None, "host": None, "arenas": [], "arenas_how": reason}
 
 

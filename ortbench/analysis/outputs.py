@@ -24,7 +24,6 @@ def told(against: str, held: HeldOutputs, eps: Sequence[str]) -> OutputsCompared
 
 
 def put(result: Result, found: OutputsCompared) -> None:
-    """Add a comparison to a result."""
     result.outputs = [*(result.outputs or ()), found]
 
 
@@ -46,7 +45,6 @@ def doubt(result: Result) -> Doubt | None:
 
 
 def called(result: Result, name: str) -> str:
-    """What a table calls a result."""
     return name if doubt(result) is None else f"{name} (doubtful)"
 
 

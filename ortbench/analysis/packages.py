@@ -22,7 +22,6 @@ class Overwritten(NamedTuple):
 
     @property
     def message(self) -> str:
-        """All of it in one line."""
         return f"{self.sentence}; mend it with: {' && '.join(self.commands)}"
 
 

@@ -113,7 +113,6 @@ def _parameter(parameter: str, option: Option, command: str) -> inspect.Paramete
 
 
 def _show_all(ctx: typer.Context, asked: bool) -> None:
-    """Show every option of a command."""
     if asked:
         ctx.meta[HELP_ALL] = True
         print(ctx.get_help())

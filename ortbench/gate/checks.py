@@ -83,7 +83,6 @@ def _at(case: Case) -> str:
 
 
 def because(reason: str | None) -> str:
-    """A reason behind what it explains."""
     return f": {reason}" if reason else ""
 
 

@@ -47,7 +47,6 @@ class Gate:
 
     @property
     def takes(self) -> int:
-        """How many rounds a verdict takes, at least."""
         return self._jury.takes
 
     def so_far(self) -> list[tuple[str, str]]:
@@ -145,7 +144,6 @@ class LiveLoadGate(Gate):
         super().__init__(limits, [*self._contests.values()])
 
     def least_runs(self, mode: str, place: LoadPoint) -> int:
-        """How many runs a block takes."""
         stats = [key.figure.statistic for key, _ in self._of(mode, place)]
         needed = max((fewest_samples(it) for it in stats if it in PERCENTILES), default=1)
         return max(needed, _FEWEST_RUNS) if place.kind == RATE.name else needed

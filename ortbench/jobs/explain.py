@@ -76,7 +76,6 @@ def _list(screen: Screen) -> None:
 
 
 def _entries(names: Iterable[str]) -> list[Entry]:
-    """The entries of names, each once."""
     return list(dict.fromkeys(entry for name in names for entry in _known(name)))
 
 

@@ -84,8 +84,6 @@ class _Whole(Observer):
 
 @dataclass
 class Tuning:
-    """A search as it goes on."""
-
     model: str
     space: Space
     command: tuple[str, ...]
@@ -210,7 +208,6 @@ def _race(now: Tuning, configurations: Sequence[Configuration], told: Observer) 
 
 
 def _racing(plan: Plan) -> Plan:
-    """A plan as it is measured in a race."""
     return replace(plan, loop=replace(plan.loop, duration_s=_RACE_S, precision=None, phases=("latency",)))
 
 

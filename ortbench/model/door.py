@@ -103,7 +103,6 @@ def _loads(content: bytes) -> Any:
 
 
 def _place(error: json.JSONDecodeError) -> str:
-    """Why a text is no JSON."""
     if not error.doc.strip():
         return "it is empty"
     if error.pos >= len(error.doc.rstrip()) or error.msg.startswith("Unterminated string"):
@@ -224,7 +223,6 @@ def _failing_key(data: Any, within: dict[str, Any], type: type[Any], message: st
 
 
 def _reason(why: str, value: Any) -> str:
-    """What msgspec says, in other words."""
     if found := re.match(r"Object missing required field `(.+)`", why):
         return f"the key {shown(found[1])} is missing"
     if why.startswith("Invalid enum value"):

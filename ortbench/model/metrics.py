@@ -122,14 +122,11 @@ class Group(Enum):
 
     @property
     def title(self) -> str:
-        """Of the group."""
         return self.value[0]
 
 
 @dataclass(frozen=True)
 class Metric:
-    """A metric."""
-
     key: str  # in result files and gates; of a family with ``NAME`` for the name
     title: str  # in tables and texts
     unit: Unit  # of its figures
@@ -148,7 +145,6 @@ class Metric:
 
     @property
     def docs(self) -> str:
-        """The page of docs/ that explains it."""
         return self.page or str(self.group.value[1])
 
     @property

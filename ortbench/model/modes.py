@@ -73,8 +73,6 @@ PER_RUN = "time per run"  # of many with one wait, which have no phases
 
 @dataclass(frozen=True)
 class Mode:
-    """An I/O mode."""
-
     name: str  # as it is asked for, and in results
     sentence: str = ""  # what it does, in a few words
     # what can be timed of it; inside a run with CPU tensors the phases cannot be told apart

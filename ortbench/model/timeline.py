@@ -26,14 +26,11 @@ class Span:
 
     @property
     def end_ns(self) -> int:
-        """When it was over."""
         return self.start_ns + self.duration_ns
 
 
 @dataclass(frozen=True)
 class TimedBlock:
-    """A block as it was timed."""
-
     # mode, phase, round: which
     mode: str
     phase: str
@@ -53,7 +50,6 @@ class TimedBlock:
 
     @property
     def size(self) -> int:
-        """Samples and steps."""
         return self.n + len(self.steps_ns)
 
 
@@ -82,14 +78,11 @@ class LoadBlock:
 
     @property
     def size(self) -> int:
-        """Runs and requests."""
         return len(self.due_ns) + sum(len(it.starts_ns) for it in self.runs)
 
 
 @dataclass(frozen=True)
 class Failure:
-    """A mode was given up."""
-
     mode: str
     at_ns: int
     reason: str

@@ -110,7 +110,6 @@ class Option(NamedTuple):
 
     @property
     def parameter(self) -> str:
-        """Its name in Python."""
         return self.flag.replace("-", "_")
 
     @property
@@ -175,7 +174,6 @@ class Option(NamedTuple):
         return values[0] if len(values) == 1 else Several(values)
 
     def word(self, name: str, text: str) -> str:
-        """An entry as it is typed."""
         assert self.kind.entries is not None
         return f"{name}{self.kind.entries.joint}{text}"
 

@@ -67,7 +67,6 @@ class Shape:
 
     @property
     def modes(self) -> tuple[str, ...]:
-        """Those of its plan."""
         return self.plan.modes
 
     @property

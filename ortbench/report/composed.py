@@ -184,7 +184,6 @@ _MOST_SHAPES = 12  # that are shown
 
 
 def soak_columns(result: Result) -> dict[str, Own]:
-    """The columns of memory."""
     soak: Soak = result.part
     if not (found := grown(soak)):
         return {}

@@ -306,7 +306,6 @@ def memory_name(memory: Memory) -> str:
 
 
 def device_name(result: Result) -> str:
-    """The device in a few words."""
     return hardware_name(result.target["device"], result)
 
 

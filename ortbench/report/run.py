@@ -110,7 +110,6 @@ _TITLES = {"h2d": "H2D", "d2h": "D2H", COPIES: "copies (H2D and D2H)", PER_RUN: 
 
 
 def split_legend(parts: Sequence[Bar]) -> str:
-    """What bars mean."""
     used = {fill for row in parts for fill, size in row if size > 0}
     fills = ", ".join(f"{fill} {_TITLES.get(kind, kind)}" for kind, fill in FILLS.items() if fill in used)
     return f"{SPLIT} of latency: {fills}."
@@ -159,7 +158,6 @@ _UNUSUAL = {
 
 
 def _explained(result: Result, table: Table) -> list[Block]:
-    """What stands right below the table."""
     bars = [Paragraph(split_legend(table.bars), fills=True, media=TERMINAL)] if table.bars else []
     shown = {column.name for column in table.columns} | ({SPLIT} if table.bars else set())
     unusual = [word for word in (SPLIT, *_UNUSUAL.get(result.kind, ())) if word in shown]

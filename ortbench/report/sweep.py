@@ -128,7 +128,6 @@ def not_measured(result: Result) -> list[Note]:
 
 
 def build(result: Result, folder: str | None = None) -> Report:
-    """The report of a sweep."""
     table = mode_table(result)
     found = findings(result)
     off = [it for it in found if it.weight is Weight.DOUBT and table.rows]

@@ -44,7 +44,6 @@ _COLUMNS = (
 
 
 def why_parts(why: Why) -> list[Sequence[Block]]:
-    """All of it."""
     confirmed = why.confirmation
     told = [Note(f"Why: {sentence(why)}", "→", BAD if why.certain and why.ns > 0 else UNCLEAR)]
     if confirmed is not None:

@@ -63,7 +63,6 @@ class _Reverting:
         return [b for b, a in self.same.items() if is_crossed(self.nodes[b].input, self.base_nodes[a].input)]
 
     def revert(self, nodes: set[str], base_nodes: set[str]) -> None:
-        """Change the candidate's graph."""
         out, into = self._chosen(nodes, base_nodes)
         renamed = self._renamed(into)
         lost = {it for at in out for it in self.nodes[at].output}

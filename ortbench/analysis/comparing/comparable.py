@@ -336,7 +336,6 @@ def _essence(chain: Chain) -> list[dict[str, Any]]:
 
 
 def _pairs(one: Chain, other: Chain) -> Iterator[tuple[ChainStage, ChainStage]]:
-    """The stages that both have."""
     others = {stage["name"]: stage for stage in other["stages"]}
     return ((stage, others[stage["name"]]) for stage in one["stages"] if stage["name"] in others)
 

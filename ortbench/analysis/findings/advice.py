@@ -136,7 +136,6 @@ def side_findings(results: Sequence[Result], names: Sequence[str]) -> list[Findi
 
 
 def _side(result: Result, group: bool) -> str:
-    """The best of one group of a result."""
     if result.axes:
         return ""
     best, other = fastest(result, on_device=group), fastest(result, on_device=False)

@@ -86,7 +86,6 @@ def _weight(change: Change) -> float:
 
 
 def _ns(node: ProfiledNode) -> float:
-    """What a node takes."""
     return median(node["ns"])
 
 

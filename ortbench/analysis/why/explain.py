@@ -199,7 +199,6 @@ def sentence(why: Why) -> str:
 
 
 def phrase(change: Change) -> str:
-    """A change in words."""
     own, base = change.own, change.base
     after = f" after {'a ' if change.after == COMPILED else ''}{change.after}" if change.after else ""
     match change.kind:

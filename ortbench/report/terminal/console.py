@@ -116,7 +116,6 @@ class Screen:
         self._line(lines[-1])
 
     def blank(self) -> None:
-        """Print an empty line."""
         self._line(Text())
 
     def show(self, rendered: RenderableType) -> None:

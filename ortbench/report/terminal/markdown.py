@@ -7,7 +7,6 @@ from ortbench.report.terminal.console import Screen
 
 
 def show_markdown(text: str) -> None:
-    """Print Markdown."""
     screen = Screen()
     if not screen.is_terminal:
         print(visible_lines(text))

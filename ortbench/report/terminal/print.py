@@ -73,8 +73,6 @@ def stacked(
 
 
 class Grid:
-    """A table as it will look on a screen."""
-
     def __init__(self, table: Table, screen: Screen) -> None:
         rows = table.cut_rows(WIDE if screen.width >= _ROOMY else NARROW)
         self._screen = screen
