@@ -55,6 +55,11 @@ def duration(ns: float) -> str:
     return f"{time(ns, size)} {name}"
 
 
+def difference(ns: float) -> str:
+    """A duration with its sign, for example ``+4.21 ms``."""
+    return f"{'+' if ns >= 0 else '−'}{duration(abs(ns))}"
+
+
 def energy(joules: float) -> str:
     """An energy, for example ``4.21 mJ``."""
     for name, size in (("J", 1.0), ("mJ", 1e-3)):

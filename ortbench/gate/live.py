@@ -14,7 +14,7 @@ from ortbench.analysis.comparing.series import PERCENTILES, Key, Point, is_of, p
 from ortbench.analysis.loads.levels import LoadPoint, is_full, is_measured, load_cases
 from ortbench.analysis.loads.queueing import own_rate
 from ortbench.core.errors import BadInput, BenchmarkFailed, NotComparable
-from ortbench.gate.checks import check_alone, check_contest, check_facts, refuse_limits, with_remedy
+from ortbench.gate.checks import check_alone, check_contest, check_facts, refuse_limits, with_remedy, without_doubtful
 from ortbench.gate.contests import (
     BASELINE,
     CANDIDATE,
@@ -28,7 +28,6 @@ from ortbench.gate.contests import (
 )
 from ortbench.gate.limits import FAILED as UNFIT
 from ortbench.gate.limits import Check, Limits
-from ortbench.gate.outputs import without_doubtful
 from ortbench.gate.stored import check_lost, check_values, full, refuse_statistic
 from ortbench.model.kinds import CONCURRENCY, KINDS, LOAD, RATE
 from ortbench.model.metrics import LATENCY, Figure

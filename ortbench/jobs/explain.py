@@ -11,8 +11,7 @@ from functools import cache
 from ortbench.core.errors import BadInput
 from ortbench.report.glossary import Entry, Group, entries
 from ortbench.report.pages import INDEX, page_of, section
-from ortbench.report.terminal.console import Screen
-from ortbench.report.terminal.markdown import show_markdown
+from ortbench.report.terminal.console import Screen, show_markdown
 
 _LONGEST = 5  # words that a term has at most
 

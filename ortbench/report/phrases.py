@@ -12,7 +12,7 @@ from ortbench.analysis.findings.load_advice import slo_text
 from ortbench.analysis.items import best_of, is_batch
 from ortbench.analysis.loads.levels import CONCURRENCY, RATE, asked_of, at, load_cases, rate_text
 from ortbench.core import units
-from ortbench.core.safe_text import shortened
+from ortbench.core.safe_text import first_of, shortened
 from ortbench.model.hardware_names import NVIDIA, kind
 from ortbench.model.kinds import KINDS
 from ortbench.model.metrics import known_or_plain
@@ -91,7 +91,7 @@ def mode_name(case: Case) -> str:
 def loop_line(loop: Loop) -> str:
     """A loop: how many steps, and what is fed back."""
     pairs = [f"{shortened(out)} → {shortened(into)}" for out, into in loop["feedback"]]
-    fed = ", ".join(pairs[:_PAIRS]) + (f" and {len(pairs) - _PAIRS} more" if len(pairs) > _PAIRS else "")
+    fed = first_of(pairs, _PAIRS)
     if (made := loop.get("generation")) is not None:
         return _generation_line(made, loop, fed)
     first = "" if not loop["first"] else f", the first with {', '.join(f'{k}={v}' for k, v in loop['first'].items())}"

@@ -7,9 +7,9 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from ortbench.analysis.findings.load_advice import slo_text
-from ortbench.analysis.findings.phrases import first_of
 from ortbench.analysis.loads.levels import asked_of, has_rates
 from ortbench.core.errors import NotComparable
+from ortbench.core.safe_text import first_of
 from ortbench.model.kinds import KINDS
 from ortbench.model.result import CHAIN, LOAD, LOOP, OK, SOAK, START, SWEEP, Result
 from ortbench.model.schema import Chain, ChainStage, Environment, Loop, Provider
