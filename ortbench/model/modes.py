@@ -44,13 +44,8 @@ BYTES_H2D, BYTES_D2H, COPY_SHARE, COPY_RATE = "bytes_h2d", "bytes_d2h", "copy_sh
 COPIES_HIDDEN, HIDDEN_SHARE, PIPELINE_SPEEDUP = "copies_hidden", "hidden_share", "pipeline_speedup"
 HOST_GROWTH, DEVICE_GROWTH = "host_growth", "device_growth"
 DEVICE_MEMORY, HOST_MEMORY, ENERGY = "device_memory", "host_memory", "energy"
-CPU_USER, CPU_SYSTEM, CPU_CORES, ENQUEUE_SHARE, SPIN_SHARE = (
-    "cpu_user",
-    "cpu_system",
-    "cpu_cores",
-    "enqueue_share",
-    "spin_share",
-)
+CPU_USER, CPU_SYSTEM, CPU_CORES = "cpu_user", "cpu_system", "cpu_cores"
+ENQUEUE_SHARE, SPIN_SHARE = "enqueue_share", "spin_share"
 NO_SPIN = "spin_off"  # ends the key of a metric of inferences whose threads do not spin
 # Of a load.
 QUEUE_DELAY, SERVICE_TIME, GENERATOR_LAG, LATE_SHARE = "queue_delay", "service_time", "generator_lag", "late_share"

@@ -38,9 +38,7 @@ def save(result: Result, path: Path) -> None:
 def load(path: Path, *, bandwidth: bool = False) -> Result:
     """Read a result file: a bandwidth curve where that is wanted, else any other, which has a model; `BadInput`: it cannot be read,
     or is not a result of a version that is known."""
-    from ortbench.model import (
-        door,  # here and below: it takes msgspec, which whoever only writes a result would wait for
-    )
+    from ortbench.model import door  # here and below: who only writes a result would wait for its msgspec
 
     return parse(door.content_of(path), str(path), bandwidth=bandwidth)
 

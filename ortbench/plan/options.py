@@ -17,17 +17,8 @@ from ortbench.plan.list_syntax import REPEATED, Listed, Several, alone
 from ortbench.plan.option_types import SWITCH, TEXT, OptionType, or_default
 
 # The panels, in the order in which help shows them.
-RUNS, MODE, LOOP, LOAD, INPUT, MEASURED, LIMIT, BASELINE, WRITTEN = (
-    "What runs",
-    "Modes",
-    "Loop",
-    "Load",
-    "Inputs",
-    "How it is measured",
-    "Gate",
-    "Baseline",
-    "What is written",
-)
+RUNS, MODE, LOOP, LOAD, INPUT = "What runs", "Modes", "Loop", "Load", "Inputs"
+MEASURED, LIMIT, BASELINE, WRITTEN = "How it is measured", "Gate", "Baseline", "What is written"
 OTHERS = "Options"  # the panel of those of one command
 PANELS = (RUNS, MODE, LOOP, LOAD, INPUT, MEASURED, LIMIT, BASELINE, WRITTEN)
 SINGLE = ("run", "gate", "profile", "tune")  # the commands that measure single inferences

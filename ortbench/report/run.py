@@ -152,9 +152,8 @@ def further_tables(result: Result) -> list[Table]:
 
 
 _LEGENDS = {LOOP: WHAT_A_LOOP_IS}  # by kind, what the work is that is timed
-_UNUSUAL = {
-    LOOP: ("TTFT", "loop", "growth per step", "by step", "state/step", "state/token")
-}  # by kind, what a reader may not know
+# By kind, what a reader may not know.
+_UNUSUAL = {LOOP: ("TTFT", "loop", "growth per step", "by step", "state/step", "state/token")}
 
 
 def _explained(result: Result, table: Table) -> list[Block]:

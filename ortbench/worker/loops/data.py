@@ -53,9 +53,7 @@ class LoopData:
     # device. It takes less room than the last one, and its state is not empty
     early: Data
     ranges: dict[str, tuple[float, float]]  # of random values, by input
-    generated: generation.Generated | None = (
-        None  # of a loop whose steps give tokens; its outputs are known in form alone
-    )
+    generated: generation.Generated | None = None  # where steps give tokens; its outputs are known in form alone
 
     @property
     def first_ns(self) -> int:

@@ -248,10 +248,8 @@ def times_to(longest: float) -> FuncFormatter:
     return FuncFormatter(lambda value, _: f"{value / scale:g} {unit}" if value else "0")
 
 
-_BESIDE, _OVER = (
-    1.35,
-    1.12,
-)  # what an upright axis leaves beside the values, on a logarithmic scale and on one from nothing
+# What an upright axis leaves beside the values, on a logarithmic scale and on one from nothing.
+_BESIDE, _OVER = 1.35, 1.12
 
 
 def upright_axis(axes: Axes, low: float, high: float, show: Callable[[float], str] | None) -> None:
@@ -319,9 +317,7 @@ _DOT = re.compile(r"M (\S+ \S+) L \1(?= |$)")
 _NUMBERS = ("d", "x", "y", "width", "height", "transform", "points", "font-size", "stroke-width", "stroke-dasharray")
 _PAINTS = ("fill", "stroke")
 _FONT = "system-ui, sans-serif"
-MARGIN = (
-    16  # px, of a picture by itself: on a page what is written beyond the edge is shown, elsewhere it would be cut off
-)
+MARGIN = 16  # px, of a picture by itself: on a page what is written beyond the edge is shown, elsewhere it would be cut
 
 
 def inline(text: str, palette: Mapping[str, str], tips: Mapping[str, str]) -> str:
