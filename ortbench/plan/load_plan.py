@@ -172,9 +172,10 @@ class LoadPlan:
         return _DURATION_S if file_s is None or self.rate is not None else file_s
 
 
-def read_timestamps(path: str, option: str = "--arrivals") -> list[float]:
+def read_timestamps(path: str) -> list[float]:
     """The moments of a file, s from the first on; empty lines and those that begin with # say nothing; `BadInput`: it cannot be
     read, has fewer than two moments, or not in order."""
+    option = "--arrivals"
     try:
         lines = Path(path).read_text(encoding="utf-8").splitlines()
     except (OSError, ValueError) as error:

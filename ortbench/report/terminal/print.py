@@ -52,7 +52,7 @@ Name = TypeVar("Name", bound=Hashable)
 
 
 def stacked(
-    key: Sequence[Name], groups: Sequence[Sequence[Name]], widths: Mapping[Name, int], width: int, gap: int = _GAP
+    key: Sequence[Name], groups: Sequence[Sequence[Name]], widths: Mapping[Name, int], width: int
 ) -> list[tuple[Name, ...]]:
     """The columns of tables to print one below the other, each within a width, all with those of `key` first.
 
@@ -61,7 +61,7 @@ def stacked(
     """
 
     def fits(columns: Sequence[Name]) -> bool:
-        return sum(widths[name] for name in (*key, *columns)) + gap * (len(key) + len(columns) - 1) <= width
+        return sum(widths[name] for name in (*key, *columns)) + _GAP * (len(key) + len(columns) - 1) <= width
 
     stack: list[list[Name]] = [[]]
     for group in groups:
