@@ -31,14 +31,12 @@ class Span:
 
 @dataclass(frozen=True)
 class TimedBlock:
-    # mode, phase, round: which
     mode: str
     phase: str
     round: int
     dropped: int  # iterations before the first sample, which are not recorded
     first: int  # index of its first sample among those of the phase
     n: int  # samples
-    # start_ns, duration_ns: of the whole block
     start_ns: int
     duration_ns: int
     # starts_ns, samples_ns: when the call of each sample began and how long it took; empty where they are left out
@@ -70,7 +68,6 @@ class LoadBlock:
     mode: str
     name: str
     round: int
-    # start_ns, duration_ns: of the whole block
     start_ns: int
     duration_ns: int
     runs: Sequence[ClientRuns]  # of each client

@@ -37,6 +37,7 @@ from ortbench.report.model import (
     Report,
     Table,
     Title,
+    between,
     columns,
     filled,
 )
@@ -148,7 +149,6 @@ def step_table(found: Sequence[Told]) -> Table:
 
 
 def _step_row(name: str, one: Series, step: Step) -> tuple[str, ...]:
-    ci95 = step.size.ci95
     return (
         name,
         mode_cell(one),
@@ -156,7 +156,7 @@ def _step_row(name: str, one: Series, step: Step) -> tuple[str, ...]:
         one.key.metric.unit.text(step.before),
         one.key.metric.unit.text(step.after),
         units.change(step.size.ratio),
-        NOTHING if ci95 is None else "–".join(units.change(it) for it in ci95),
+        between(step.size.ci95, units.change),
         verdict_cell(verdict(one, step.size)),
         " + ".join(map(str, step.runs)),
     )

@@ -119,7 +119,7 @@ def split_legend(parts: Sequence[Bar]) -> str:
 
 
 def build(result: Result, folder: str | None = None) -> Report:
-    """The report of a run, and the tables in a folder of results: ``table.md``, ``table.csv``, a loop's ``steps.csv``, and the plot of a bandwidth curve."""
+    """The report of any result but a bandwidth curve; `folder` is where it was saved, which is said in a terminal."""
     return _REPORTS.get(result.kind, _build)(result, folder)
 
 
