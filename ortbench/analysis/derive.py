@@ -7,7 +7,7 @@ from typing import Any
 
 from ortbench.analysis.bandwidth import add_shares
 from ortbench.analysis.comparing.pairs import ratio_of
-from ortbench.analysis.findings.growth_advice import put_growth
+from ortbench.analysis.growth import grown
 from ortbench.analysis.host import put_host, put_spin_share
 from ortbench.analysis.items import put_throughput
 from ortbench.analysis.nodes.handing_on import is_only_host_accessible, shows_copies
@@ -34,6 +34,7 @@ from ortbench.model.modes import (
     mode_of,
 )
 from ortbench.model.result import CHAIN, LOOP, OK, SOAK, START, Case, Result, work_of
+from ortbench.model.schema import Soak
 
 
 def derive(result: Result) -> None:
@@ -55,6 +56,12 @@ def derive(result: Result) -> None:
         put_copies(case)
     _describe_pipeline(result)
     add_shares(result)
+
+
+def put_growth(case: Case, soak: Soak) -> None:
+    for it in grown(soak):
+        if it.growth is not None:
+            case.put(it.metric, it.growth.slope, it.growth.ci95, derived=True)
 
 
 _PARTS: dict[str, Callable[[Case, Any], None]] = {

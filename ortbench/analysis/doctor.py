@@ -154,7 +154,6 @@ def _power(index: int, card: Card) -> Iterator[Finding]:
 
 
 def _company(index: int, card: Card) -> Iterator[Finding]:
-    """Who else uses the card."""
     processes, busy = card.get("processes"), card.get("busy")
     if processes:
         said = []
@@ -348,7 +347,6 @@ def _missing(names: Sequence[str], others: Sequence[str], stops: bool) -> Findin
 
 
 def profiler(facts: Facts) -> Iterator[Finding]:
-    """Nsight Systems and nvtx."""
     found = facts["profiler"]
     if found["problem"] is not None:
         yield Finding(BAD, f"Nsight Systems does not start: {found['problem']}", "nsys --version")

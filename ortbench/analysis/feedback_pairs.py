@@ -150,7 +150,6 @@ def _pattern(
 
 
 def _start(texts: Sequence[str]) -> str:
-    """What all of them begin with."""
     alike = takewhile(lambda characters: len(set(characters)) == 1, zip(*texts, strict=False))
     return "".join(characters[0] for characters in alike)
 

@@ -180,11 +180,7 @@ _REPLACEABLE = (HOST_ACCESSIBLE, DEVICE, CPU)  # from the one that copies least
 
 
 def _check_code(plan: Plan) -> None:
-    """Refuse what no program is written for.
-
-    Raises:
-        BadInput: why.
-    """
+    """Refuse what no program is written for (`BadInput`)."""
     if plan.target.ep in POLICIES:
         reason = "'ortbench run' with it says which EP ONNX Runtime chooses: name that one"
         raise BadInput(f"--ep {plan.target.ep}: a program names its EP; {reason}", "--ep")

@@ -119,11 +119,7 @@ def _complete() -> NoReturn:
 
 
 def main(typed: Sequence[str]) -> NoReturn:
-    """The program: a user's error is one line on stderr and its exit code, never a traceback.
-
-    Args:
-        typed: what stands behind the program's name, spelled out.
-    """
+    """The program, of what is typed behind its name: a user's error is one line on stderr and its exit code, never a traceback."""
     if COMPLETING in os.environ:
         _complete()
     _offer(typed)

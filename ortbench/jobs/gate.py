@@ -60,9 +60,7 @@ class AskedGate:
     plans: tuple[Plan, ...] = ()  # of a live gate: of the candidate and, where there is one, of the baseline
     baseline: Path | None = None  # the stored result that a stored one is compared with
     load: LoadPlan | None = None  # that a live gate puts on its models
-    why: bool | None = (
-        None  # whether to say what makes the difference; None: where the candidate of a live gate is slower
-    )
+    why: bool | None = None  # whether to say what makes the difference; None: of a live gate whose candidate is slower
 
 
 def asked_gate(given: RawOptions, is_stored: bool, typed: tuple[str, ...]) -> AskedGate:

@@ -224,7 +224,6 @@ def await_junit(path: str | None) -> None:
 
 
 def write_junit(path: str, name: str, outcomes: Sequence[Outcome]) -> None:
-    """Write what a command came to, as `write` does."""
     from ortbench.report.exports.junit import junit
 
     await_junit(None)

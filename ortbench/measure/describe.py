@@ -40,12 +40,8 @@ def new_result(command: Sequence[str], **known: Any) -> Result:
 
 
 def describe(result: Result, plan: Plan, machine: Machine, sha256: str, run_id: str, opened: Opened) -> None:
-    """Describe a run whose model is open.
-
-    Raises:
-        BadInput: CUPTI is to look into an EP that is not NVIDIA's, or items are to be what they cannot be.
-        BenchmarkFailed: nodes stay on the CPU where none may.
-    """
+    """Describe a run whose model is open. `BadInput`: CUPTI is to look into an EP that is not NVIDIA's, or items are to be what they
+    cannot be. `BenchmarkFailed`: nodes stay on the CPU where none may."""
     result.environment = {**machine, **opened["runtime"]}
     if plan.record_env:
         result.environment["record_env"] = list(plan.record_env)

@@ -98,11 +98,8 @@ class Experiment(Generic[SeriesT]):
         self.not_opened: list[tuple[Configuration, OrtbenchError]] = []
 
     def run(self) -> list[Result]:
-        """Measure, and return the result of every configuration that opened; after Ctrl-C or a lost worker what there is of them.
-
-        Raises:
-            BadInput, BenchmarkFailed: before anything could be measured.
-        """
+        """Measure, and return the result of every configuration that opened; after Ctrl-C or a lost worker what there is of them;
+        `BadInput` or `BenchmarkFailed`: before anything could be measured."""
         why: Stopped | None = {"reason": "interrupted"}
         try:
             self._open()

@@ -11,8 +11,6 @@ from ortbench.model.modes import DEVICE_GROWTH, HOST_GROWTH, SECOND_INFERENCE, S
 
 @dataclass(frozen=True)
 class Axis:
-    """An axis that a kind gives its points."""
-
     name: str  # in points and gates
     unit: str  # of its values, as result files have it
     whole: bool = False  # its values are whole numbers
@@ -34,8 +32,6 @@ class View:
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of measurement."""
-
     key: str  # in result files (``kind``)
     noun: str  # what its results are, in a sentence
     work: str  # the unit of work that is timed
@@ -61,7 +57,6 @@ class Kind:
     samples: str = ""  # the file that has its samples, where that is not the result file
 
     def view(self, axes: Collection[str] = ()) -> View:
-        """The view of a point with these axes."""
         return next((it for it in self.views if it.axis in axes), self.views[0])
 
 

@@ -95,13 +95,7 @@ PREFILL_TOKENS, DECODE_TOKENS, SEQUENCE_TOKENS = (
 ENERGY = Unit("J", "_j", "energy", units.energy)
 POWER = Unit("W", "_w", "power", partial(units.digits, most=2), "W")
 INFERENCES_PER_J, ITEMS_PER_J = (_rate(symbol, "efficiency", "") for symbol in ("inf/J", "items/J"))
-GROWTH = Unit(
-    "B/1000 inf",
-    "_bytes_per_1000",
-    "growth",
-    lambda value: f"{'−' if value < 0 else ''}{units.size(abs(value))}",
-    least=1000,
-)
+GROWTH = Unit("B/1000 inf", "_bytes_per_1000", "growth", units.size, least=1000)
 COUNTED_GROWTH = Unit("1/1000 inf", "_per_1000", "growth", units.digits, least=0.01)
 SHARE = Unit("1", "", "share", _percent)
 RATIO = Unit("1", "", "ratio", _times)
@@ -128,14 +122,11 @@ class Group(Enum):
 
     @property
     def title(self) -> str:
-        """Of the group."""
         return self.value[0]
 
 
 @dataclass(frozen=True)
 class Metric:
-    """A metric."""
-
     key: str  # in result files and gates; of a family with ``NAME`` for the name
     title: str  # in tables and texts
     unit: Unit  # of its figures
@@ -154,7 +145,6 @@ class Metric:
 
     @property
     def docs(self) -> str:
-        """The page of docs/ that explains it."""
         return self.page or str(self.group.value[1])
 
     @property

@@ -129,15 +129,8 @@ _ELSE = ("steps", "first-dim")  # those of one that does not
 
 
 def steps_of(given: RawOptions, decoder: Decoder | None = None) -> Steps | None:
-    """The loop that options describe; None where they describe none.
-
-    Args:
-        given: options.
-        decoder: the model that generates, where there is one.
-
-    Raises:
-        BadInput: options of a loop without what makes it one.
-    """
+    """The loop that options describe, or that of a model that generates; None where there is none. `BadInput`: options of a loop
+    without what makes it one."""
     generates = decoder is not None and (not given.get("feedback") or any(it in given for it in GENERATION))
     if generates:
         for flag in _ELSE:

@@ -22,11 +22,8 @@ _ROLES = {
 
 
 def found_in(path: str) -> tuple[str, Decoder]:
-    """The decoder's file, and what is known of it before it is loaded; of a file nothing.
-
-    Raises:
-        BadInput: a folder without one, with stages that are not decoders, or whose description cannot be read.
-    """
+    """The decoder's file, and what is known of it before it is loaded; of a file nothing; `BadInput`: a folder without one, with
+    stages that are not decoders, or whose description cannot be read."""
     folder = Path(path)
     if not folder.is_dir():
         return path, Decoder()

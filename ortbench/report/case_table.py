@@ -61,13 +61,8 @@ def case_table(
     axis: str = "",
     title: str = "Table",
 ) -> Table:
-    """The table of a kind: a row for each case, in groups; only columns that hold something.
-
-    Args:
-        keys: the columns that name a row.
-        own: columns that are not, or not only, what the catalogue says, by their names in the record of the kind.
-        axis: the axis that the cases lie on, where the kind has a table for each.
-    """
+    """The table of a kind, of one axis where it has a table for each: a row for each case, in groups; only columns that hold something.
+    `keys` name a row; `own` columns are not, or not only, what the catalogue says, by their names in the record of the kind."""
     ordered, columns = in_groups(cases), KINDS[result.kind].view((axis,)).columns
     return replace(figure_table(columns, ordered, keys, own, title), groups=_groups(result, ordered))
 

@@ -143,7 +143,6 @@ _UNUSUAL = ("scaling", "GIL wait", "Jain's fairness index", "mean queue delay", 
 
 
 def build(result: Result, folder: str | None = None) -> Report:
-    """The report of a load."""
     tables = load_tables(result)
     said = [
         Notes(level_failures(result)),

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from ortbench.analysis.findings.finding import Finding, merged
-from ortbench.analysis.findings.phrases import first_of
 from ortbench.analysis.loads.levels import at
 from ortbench.analysis.noise import Quiet, busy_finding, quiet_cases, rounds
 from ortbench.core import units
+from ortbench.core.safe_text import first_of
 from ortbench.model.result import Case, Result
 from ortbench.report.model import Block, Findings
 

@@ -12,7 +12,7 @@ from ortbench.analysis.findings.load_advice import slo_text
 from ortbench.analysis.items import best_of, is_batch
 from ortbench.analysis.loads.levels import CONCURRENCY, RATE, asked_of, at, load_cases, rate_text
 from ortbench.core import units
-from ortbench.core.safe_text import shortened
+from ortbench.core.safe_text import first_of, shortened
 from ortbench.model.hardware_names import NVIDIA, kind
 from ortbench.model.kinds import KINDS
 from ortbench.model.metrics import known_or_plain
@@ -91,7 +91,7 @@ def mode_name(case: Case) -> str:
 def loop_line(loop: Loop) -> str:
     """A loop: how many steps, and what is fed back."""
     pairs = [f"{shortened(out)} → {shortened(into)}" for out, into in loop["feedback"]]
-    fed = ", ".join(pairs[:_PAIRS]) + (f" and {len(pairs) - _PAIRS} more" if len(pairs) > _PAIRS else "")
+    fed = first_of(pairs, _PAIRS)
     if (made := loop.get("generation")) is not None:
         return _generation_line(made, loop, fed)
     first = "" if not loop["first"] else f", the first with {', '.join(f'{k}={v}' for k, v in loop['first'].items())}"
@@ -185,12 +185,7 @@ _ENDS = {
 
 
 def ended(stopped: Stopped, took_ns: int | None) -> str:
-    """How a measurement ended, and after how long: ``done after 0.15 s: every median known to ±1 %``.
-
-    Args:
-        stopped: why.
-        took_ns: what it took, ns; None where that is not known.
-    """
+    """How a measurement ended, and after so many ns, if that is known: ``done after 0.15 s: every median known to ±1 %``."""
     reason, value, what = stopped["reason"], stopped.get("value", 0.0), stopped.get("per", "")
     after = "" if took_ns is None else f" after {units.seconds(took_ns)}"
     if reason == "interrupted" or (reason == "completed" and not what):
@@ -311,7 +306,6 @@ def memory_name(memory: Memory) -> str:
 
 
 def device_name(result: Result) -> str:
-    """The device in a few words."""
     return hardware_name(result.target["device"], result)
 
 

@@ -185,7 +185,6 @@ def placement_parts(result: Result) -> list[Sequence[Block]]:
 
 
 def on_page(parts: Sequence[Sequence[Block]]) -> list[Sequence[Block]]:
-    """Parts that only a page has."""
     return [[replace(block, media=PAGE) for block in part if block.media & PAGE] for part in parts]
 
 

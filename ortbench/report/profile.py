@@ -151,7 +151,6 @@ def _of(copies: Copies, runs: int) -> str:
 
 
 def _totals(recording: Recording) -> list[str]:
-    """The whole capture."""
     if recording.gpu is None:
         return ["No CUDA work was recorded: the ranges are all that Nsight Systems has of this EP."]
     parts = [

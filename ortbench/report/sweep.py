@@ -109,12 +109,11 @@ def switching_table(result: Result) -> Table:
 def _switched(found: Switching) -> tuple[str, ...]:
     worst = max(found["shapes"], key=lambda it: it["ratio"])
     most = f"{worst['shape']} ({RATIO.text(worst['ratio'])})" if has_a_cost(found) else NOTHING
-    sign = "+" if found["cost_ns"] >= 0 else "−"
     return (
         found["mode"],
         RATIO.text(found["ratio"]),
         between(found["ci95"], units.digits),
-        f"{sign}{units.duration(abs(found['cost_ns']))}",
+        units.difference(found["cost_ns"]),
         most,
     )
 
@@ -128,7 +127,6 @@ def not_measured(result: Result) -> list[Note]:
 
 
 def build(result: Result, folder: str | None = None) -> Report:
-    """The report of a sweep."""
     table = mode_table(result)
     found = findings(result)
     off = [it for it in found if it.weight is Weight.DOUBT and table.rows]

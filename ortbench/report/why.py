@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from ortbench.analysis.findings.node_advice import MOST, short
 from ortbench.analysis.why.changes import REST, SAME, Change
 from ortbench.analysis.why.explain import Why, by_time, few_names, sentence
+from ortbench.core.safe_text import capitalized
 from ortbench.core.units import duration
 from ortbench.model.metrics import SHARE, TIME
 from ortbench.model.schema import ProfiledNode
@@ -43,13 +44,10 @@ _COLUMNS = (
 
 
 def why_parts(why: Why) -> list[Sequence[Block]]:
-    """All of it."""
     confirmed = why.confirmation
     told = [Note(f"Why: {sentence(why)}", "→", BAD if why.certain and why.ns > 0 else UNCLEAR)]
     if confirmed is not None:
-        told.append(
-            Note(f"{confirmed.text[0].upper()}{confirmed.text[1:]}", "→", GOOD if confirmed.confirmed else UNCLEAR)
-        )
+        told.append(Note(capitalized(confirmed.text), "→", GOOD if confirmed.confirmed else UNCLEAR))
     others = [[Title("What else changed"), Notes([Note(it) for it in why.others])]] if why.others else []
     return [
         [Title("Why", media=PAGE), Notes(told)],

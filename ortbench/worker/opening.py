@@ -187,12 +187,7 @@ def open_sweep(state: State, model: str, target: dict[str, Any]) -> protocol.Ope
 
 
 def open_point(state: State, point: int, inputs: dict[str, Any]) -> protocol.Opened:
-    """Make the inputs of a shape and its reference outputs, by a first run of it in the session.
-
-    Args:
-        point: its number, by which requests are about it from then on.
-        inputs: as of `ortbench.plan.plan.Inputs`.
-    """
+    """Make the inputs of a shape, by whose number requests are about it from then on, and its reference outputs, by a first run of it."""
     stages = Stages()
     shared, request = state.shared, inputs_from(inputs)
     # What is proved of the syncs of one shape is not taken for granted of another, whose work is longer or shorter.

@@ -1,4 +1,4 @@
-"""What is said of soaks: their headline, their findings and gates, of made-up readings whose truth is known."""
+"""What is said of soaks: their headline, their findings and gates, of synthetic readings whose truth is known."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loops that generate on the CPU EP, in this process, held against a plain loop that is written without ortbench."""
+"""Loops that generate on the CPU EP, in this process, compared with a plain loop that is written without ortbench."""
 
 from __future__ import annotations
 

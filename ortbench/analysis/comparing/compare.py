@@ -46,7 +46,6 @@ BETWEEN_RUNS = 0.02  # what two runs differ by that neither can see; measured: r
 class RatioEstimate:
     """Two figures and how many times as bad the second is: above 1 is slower, or more of a cost."""
 
-    # base, value: the figures
     base: float
     value: float
     ratio: float  # of value to base; of base to value where more is better

@@ -41,8 +41,6 @@ class Figure:
 
 @dataclass(frozen=True)
 class Step:
-    """A change of level."""
-
     at: int  # the number of the first figure of the new level
     # before, after: the medians of both levels
     before: float
@@ -67,7 +65,6 @@ class Series:
 
     @property
     def levels(self) -> list[tuple[Figure, ...]]:
-        """The figures between steps."""
         bounds = [0, *(step.at for step in self.steps), len(self.figures)]
         return [self.figures[a:b] for a, b in pairwise(bounds)]
 

@@ -337,16 +337,13 @@ def _held(result: Result, mode: str, text: str, asked: Mapping[str, int]) -> Fin
     if not good:
         if not broken:
             what = f"Whether {mode} meets {text} cannot be told"
-            return Finding(what, few, _LONGER, weight=Weight.ANSWER, tone="unclear")
+            return Finding(what, few, "measure longer with --duration", weight=Weight.ANSWER, tone="unclear")
         evidence = "; ".join(filter(None, (first, few)))
         return Finding(
             f"{mode} violates {text} at {_rates(broken)} requests/s", evidence, weight=Weight.ANSWER, tone="bad"
         )
     evidence = "; ".join(filter(None, (f"violated at {_rates(broken)} ({first})" if broken else "", few)))
     return Finding(f"{mode} meets {text} at {_rates(good)} requests/s", evidence, weight=Weight.ANSWER, tone="good")
-
-
-_LONGER = "measure longer with --duration"
 
 
 def _too_few(levels: Sequence[Case], asked: Mapping[str, int]) -> str:

@@ -27,7 +27,7 @@ _CLEAR = 0.5  # of the saving that a change claims: what must be saved at least 
 _NAMES = 3  # that are listed; of more the first and the last
 _OPERATORS = 2  # of many nodes: those whose nodes are named
 _LEAST = 0.02  # of the difference: what is worth a sentence
-_MUCH = 0.5  # of the difference: what in no node is worth one
+_MUCH = 0.5  # of the difference: what outside of nodes is worth one
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Why:
 
     @property
     def unexplained_ns(self) -> float:
-        """What of the difference is in no node."""
+        """What of the difference is outside of nodes."""
         return self.ns - sum(it.ns for it in self.changes)
 
     @property
@@ -80,11 +80,8 @@ class Why:
 
 
 def explain(base: Result, own: Result, modes: Sequence[str] = ()) -> Why:
-    """Why a result differs from its baseline, in the first of some modes that both have, by default of all.
-
-    Raises:
-        BadInput: one has no nodes, or they have no mode in common.
-    """
+    """Why a result differs from its baseline, in the first of some modes that both have, by default of all; `BadInput`: one has no
+    nodes, or they have no mode in common."""
     for name, result in (("the baseline", base), ("the candidate", own)):
         if result.nodes is None or "each" not in result.nodes:
             reason = f"{name} has no nodes: measure it with --measure-nodes"
@@ -175,7 +172,7 @@ def _limits(base: Result, own: Result) -> Iterator[str]:
     if any(it.target["memory"]["kind"] != "host" for it in (base, own)):
         yield (
             "where the EP works asynchronously, a node's time is that of its launch: the device's own time is in the copies "
-            "to the host, or in no node"
+            "to the host, or outside of nodes"
         )
 
 
@@ -195,14 +192,13 @@ def sentence(why: Why) -> str:
     part, left = why.share(culprit.ns), why.share(why.unexplained_ns)
     assert part is not None
     assert left is not None
-    more = f"; {share(left)} is in no node" if left > _MUCH else ""
+    more = f"; {share(left)} is outside of nodes" if left > _MUCH else ""
     if part > 1:
         return f"all of {difference} ({duration(abs(culprit.ns))} by the profile): {phrase(culprit)}"
     return f"{share(part)} of {difference}: {phrase(culprit)}{more}"
 
 
 def phrase(change: Change) -> str:
-    """A change in words."""
     own, base = change.own, change.base
     after = f" after {'a ' if change.after == COMPILED else ''}{change.after}" if change.after else ""
     match change.kind:
@@ -289,17 +285,13 @@ def confirmation(why: Why, change: Change, saved: tuple[float, float] | None, sa
     if saved is None:
         return Confirmation(False, "not confirmed: too few rounds were measured", saved_ns)
     took = "less" if saved_ns > 0 else "more"
-    text = f"{what} the candidate takes {duration(abs(saved_ns))} ({_signed(saved[0])} to {_signed(saved[1])}) {took}"
+    text = f"{what} the candidate takes {duration(abs(saved_ns))} ({duration(saved[0])} to {duration(saved[1])}) {took}"
     # What is saved must be what the change takes, and no more than the whole difference by much.
     least, most = _CLEAR * change.ns, max(change.ns, why.ns) / _CLEAR
     if saved[0] >= least > 0 and saved_ns <= most:
         return Confirmation(True, f"confirmed: {text}", saved_ns, saved)
     why_not = "" if saved[0] <= 0 else f", not the {duration(abs(change.ns))} of the profile"
     return Confirmation(False, f"not confirmed: {text}{why_not}", saved_ns, saved)
-
-
-def _signed(ns: float) -> str:
-    return f"-{duration(-ns)}" if ns < 0 else duration(ns)
 
 
 def not_confirmed(reason: str) -> Confirmation:

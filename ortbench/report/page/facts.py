@@ -229,7 +229,6 @@ class Overview:
 
 
 def overview(results: Sequence[Result], names: Sequence[str]) -> Overview:
-    """What a page says of several results together."""
     modes = [mode for mode in ALL_MODES if any(case.mode == mode for result in results for case in result.at_point())]
     groups = alike_but_for_ep(results)
     compared, said = _compared(results, names, groups)
@@ -336,7 +335,6 @@ def _row(name: str, result: Result, modes: Sequence[str]) -> tuple[str, ...]:
 
 
 def _fastest_cells(result: Result, on_device: bool) -> tuple[str, str]:
-    """The fastest mode of a group, and its speedup."""
     best = fastest(result, on_device)
     if best is None:
         return NOTHING, NOTHING

@@ -39,8 +39,6 @@ _WARMING_RUNS = 3  # in the client's own thread: EPs keep handles and workspaces
 
 @dataclass
 class Seat:
-    """What a client has of one mode."""
-
     number: int  # of the client among all
     mode: Mode  # its own, set up and checked, with its outputs poisoned
     model: Model

@@ -215,7 +215,6 @@ class BoundLoop(LoopMode):
         return state.buffers[number % 2]
 
     def _next_value(self, state: State, number: int) -> Any:
-        """The same for its output."""
         return state.buffers[(number + 1) % 2]
 
     def _outputs_of(self, binding: Any, number: int) -> list[Copy]:

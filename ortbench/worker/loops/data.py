@@ -1,6 +1,6 @@
 """The arrays of a loop: what goes in at every step, and what a plain loop of `session.run` with arrays gives.
 
-That plain loop is what every mode is held against. It is run before anything is measured, and tells which state grows.
+Every mode is compared with that plain loop. It is run before anything is measured, and tells which state grows.
 """
 
 from __future__ import annotations
@@ -53,9 +53,7 @@ class LoopData:
     # device. It takes less room than the last one, and its state is not empty
     early: Data
     ranges: dict[str, tuple[float, float]]  # of random values, by input
-    generated: generation.Generated | None = (
-        None  # of a loop whose steps give tokens; its outputs are known in form alone
-    )
+    generated: generation.Generated | None = None  # where steps give tokens; its outputs are known in form alone
 
     @property
     def first_ns(self) -> int:

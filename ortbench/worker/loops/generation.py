@@ -25,7 +25,7 @@ from ortbench.worker.session.tensors import Array, TensorSpec
 if TYPE_CHECKING:
     from ortbench.model.schema import Generation, Tensor
 
-_PROMPT = 512  # tokens, where nobody says how many
+_PROMPT = 512  # tokens, where no option says how many
 _IDS = ("input_ids", "decoder_input_ids", "ids", "tokens")
 _WORDS = {"mask": ("mask",), "positions": ("position",), "logits": ("logits",)}
 _LENGTHS = {
@@ -124,11 +124,8 @@ def _as_tensor(spec: TensorSpec) -> Tensor:
 
 
 def pairs_of(path: str, model: Model, decoder: Decoder) -> list[tuple[str, str]]:
-    """The names of present and past of a decoder's states: those that the folder says, else those that are alike.
-
-    Raises:
-        BadInput: there are none.
-    """
+    """The names of present and past of a decoder's states: those that the folder says, else those that are alike; `BadInput`: there
+    are none."""
     ins, outs = ({spec.name: spec for spec in specs} for specs in (model.inputs, model.outputs))
     said = [pair for out, into in decoder.feedback for pair in expanded(out, into, list(outs)) if pair[1] in ins]
     rest = (
@@ -142,11 +139,8 @@ def pairs_of(path: str, model: Model, decoder: Decoder) -> list[tuple[str, str]]
 
 
 def roles_of(path: str, model: Model, decoder: Decoder, pairs: Sequence[tuple[str, str]]) -> Roles:
-    """Which inputs are what, and which output has the logits.
-
-    Raises:
-        BadInput: no input of token ids, no logits, or ids that are not [batch, sequence].
-    """
+    """Which inputs are what, and which output has the logits; `BadInput`: no input of token ids, no logits, or ids that are not
+    [batch, sequence]."""
     state_out, state_in = ({pair[at] for pair in pairs} for at in (0, 1))
     ins = {spec.name: spec for spec in model.inputs if spec.name not in state_in}
     outs = {spec.name: spec for spec in model.outputs if spec.name not in state_out}
@@ -172,11 +166,8 @@ def roles_of(path: str, model: Model, decoder: Decoder, pairs: Sequence[tuple[st
 
 
 def begin(path: str, model: Model, steps: Steps, roles: Roles, dims: Mapping[str, int | str]) -> Generated:
-    """A generation before its first step.
-
-    Raises:
-        BadInput: tokens that cannot be read or are too few, a prompt that the model cannot take or hold.
-    """
+    """A generation before its first step; `BadInput`: tokens that cannot be read or are too few, a prompt that the model cannot
+    take or hold."""
     decoder = steps.decoder
     assert decoder is not None
     given = None if steps.tokens is None else _read_tokens(Path(steps.tokens))

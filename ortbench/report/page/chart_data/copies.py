@@ -100,7 +100,6 @@ def _from_to(low: str, high: str) -> str:
 
 
 def copies_of(case: Case, prefix: str = "") -> Iterator[Copy]:
-    """The copies of a case whose bytes are known."""
     for kind, count in ((H2D, case.bytes_h2d), (D2H, case.bytes_d2h)):
         ns = case.median(kind)
         if count and ns:

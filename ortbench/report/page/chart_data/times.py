@@ -8,6 +8,7 @@ from statistics import median
 from ortbench.analysis.comparing.history import Figure, Series
 from ortbench.analysis.steps_and_stages import crosses, crossing_ns, growth_ns, is_first_apart
 from ortbench.core import units
+from ortbench.core.safe_text import first_of
 from ortbench.model.metrics import METRICS, TIME
 from ortbench.model.modes import D2H, H2D, LATENCY, START_PARTS, is_rate
 from ortbench.model.result import Case, Result
@@ -197,8 +198,7 @@ def link_costs(result: Result) -> Chart | None:
     said = []
     for there, about in ((True, "Staying on the device saves the copies of"), (False, "Copied all the same")):
         own = [f"{name} {units.duration(ns)}" for name, ns, stays in found if stays == there]
-        more = f" and {len(own) - FEW} more" if len(own) > FEW else ""
-        said += [f"{about}: {', '.join(own[:FEW])}{more}."] if own else []
+        said += [f"{about}: {first_of(own, FEW)}."] if own else []
     said.append("Copies are timed by themselves; what staying saves as a whole is the difference of the modes.")
     rows = tuple((name, units.duration(ns), "stays" if stays else "copied") for name, ns, stays in found)
     bars = tuple(
