@@ -114,11 +114,11 @@ class Group(Enum):
 
     TIME = "time", "measuring.md#what-a-time-is"
     COPIES = "copies", "measuring.md#what-a-time-is"
-    HOST = "host CPU", "costs.md#host-cpu"
-    MEMORY = "memory", "costs.md#memory"
-    ENERGY = "energy", "costs.md#energy"
-    LOAD = "load", "load.md#reading-the-table"
-    OUTPUTS = "outputs", "measuring.md#what-is-checked"
+    HOST = "host CPU", "cpu-time.md"
+    MEMORY = "memory", "memory.md"
+    ENERGY = "energy", "energy.md"
+    LOAD = "load", "load-tables.md"
+    OUTPUTS = "outputs", "validation.md#what-is-checked"
 
     @property
     def title(self) -> str:
@@ -198,7 +198,7 @@ _CATALOGUE = [
             "total", "response time"),
     ),
     *_metrics(
-        Group.TIME, "loops.md#what-is-timed",
+        Group.TIME, "measuring.md#a-loop",
         _samples("loop", "loop", "Time of a whole loop: the first state is copied to the device, then all steps run."),
         _samples("first_step", "first step", "Time of the first step of a loop, which has its own shape with --first-dim.", "prefill"),
         _samples("step", "step",
@@ -252,7 +252,7 @@ _CATALOGUE = [
             "counts whole loops, of a chain whole chains.", "inf/s", "QPS", "runs/s", "chains/s"),
     ),
     *_metrics(
-        Group.TIME, "running.md#items",
+        Group.TIME, "inputs.md#items",
         _value("item_throughput", "item throughput", ITEMS, "higher",
             "Items per second: the items of an inference, such as the images of a batch, divided by its median time.", "items/s"),
         _value("item_time", "time per item", TIME, "lower", "Median latency divided by the items of an inference.", "per item"),
@@ -332,7 +332,7 @@ _CATALOGUE = [
         _value("step_cpu_time", "CPU time per step", TIME, "lower", "CPU time of a loop divided by its steps.", "per step"),
     ),
     *_metrics(
-        Group.HOST, "costs.md#threads-that-spin",
+        Group.HOST, "cpu-time.md#threads-that-spin",
         _value("spin_share", "spinning", SHARE, "lower",
             "The share of the CPU time that threads of ONNX Runtime spend spinning while they wait for work. It is derived from inferences "
             "whose threads do not spin.", "spin", "--measure-spin"),

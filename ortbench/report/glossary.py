@@ -68,7 +68,7 @@ def _mode(mode: Mode) -> Entry:
     said = [f"--mode {mode.name} asks for this mode."] if mode.extra else []
     said += [f"Compare it with {mode.like}."] if mode.like else []
     said += [] if mode.figure == PER_INFERENCE else [f"Its figure is {mode.figure}: throughput, not latency."]
-    page = "loops.md#modes" if mode.name not in MODES else "modes.md"
+    page = "modes.md#in-a-loop" if mode.name not in MODES else "modes.md"
     return Entry(mode.name, Group.MODES, mode.sentence, " ".join(said), page)
 
 

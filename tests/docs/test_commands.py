@@ -172,6 +172,7 @@ def test_ci_runs_the_lines_of_the_readme_and_of_contributing() -> None:
         ". .venv/bin/activate && pip install '.[test]' && pytest",
         ". .venv/bin/activate && pytest -m wide",
         ". .venv/bin/activate && pytest -m timing",
+        ". .venv/bin/activate && pip install '.[docs]' && sphinx-build -W -c docs/site . build/site",
     ]
     assert matched == SET_UP
 

@@ -19,6 +19,7 @@ PAGES = [
     *(path for path in DOCS.glob("*.md") if path != INDEX),
 ]
 MAX_README_LINES = 200
+MAX_HOW_TO_LINES = 120
 PACKAGE = Path(ortbench.__file__).parent
 
 
@@ -74,10 +75,17 @@ def test_the_readme_fits() -> None:
     assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= MAX_README_LINES
 
 
-def test_the_index_lists_every_page() -> None:
-    assert {link for link in links_of(INDEX) if "/" not in link} == {path.name for path in DOCS.glob("*.md")} - {
-        INDEX.name
-    }
+def test_the_index_lists_every_page_once() -> None:
+    pages = [path.name for path in DOCS.glob("*.md") if path != INDEX]
+    assert sorted(link for link in links_of(INDEX) if "/" not in link) == sorted(pages)
+
+
+def test_how_to_pages_are_short() -> None:
+    group = INDEX.read_text(encoding="utf-8").partition("\n## How-to\n")[2].partition("\n## ")[0]
+    pages = [DOCS / name for name in re.findall(r"\]\(([\w-]+\.md)\)", group)]
+    assert len(pages) >= 30
+    long = {page.name: len(page.read_text(encoding="utf-8").splitlines()) for page in pages}
+    assert {name: lines for name, lines in long.items() if lines > MAX_HOW_TO_LINES} == {}
 
 
 def test_the_map_of_the_code_has_every_room() -> None:

@@ -33,7 +33,7 @@ def test_a_word() -> None:
         "  names it, with its own cost.",
         "  More: ortbench explain --more sync",
     ]
-    assert explained("Jain's fairness index")[-1] == "  More: ortbench explain --more load.md#reading-the-table"
+    assert explained("Jain's fairness index")[-1] == "  More: ortbench explain --more load-tables.md"
 
 
 def test_a_word_that_means_several_things() -> None:
@@ -130,7 +130,7 @@ def pages(*words: str) -> list[str]:
         (["sync,", "≈"], ["## Synchronization", "## What a time is"]),
         (["modes.md#limits"], ["## Limits"]),
         (["measuring.md#synchronization", "docs/modes.md#limits"], ["## Synchronization", "## Limits"]),
-        ([], ["# Documentation"]),
+        ([], ["# Documentation", "## Tutorials", "## How-to", "## Reference", "## Explanation", "## Contributing"]),
     ],
 )
 def test_more_shows_sections_of_the_documentation(typed: list[str], headings: list[str]) -> None:

@@ -66,7 +66,7 @@ def source(mode: str = RESIDENT, **changed: Any) -> str:
 
 
 def test_the_program_in_the_documentation_is_what_is_printed() -> None:
-    (example,) = blocks("python", (ROOT / "docs" / "code.md").read_text(encoding="utf-8"))
+    (example,) = blocks("python", (ROOT / "docs" / "program.md").read_text(encoding="utf-8"))
     assert source() == example
 
 
