@@ -11,7 +11,7 @@ from ortbench.report.model import BAD, KEY, Column, Kind, Note, Notes, Paragraph
 _COLUMNS = (Column("left out", Kind.NAME, KEY), *columns(Kind.NUMBER, "latency vs first", "CPU time vs first"))
 
 
-_RATIOS = "Figures are those of the search, divided by default's; above 1 is slower."
+_RATIOS = "Ratios to the default, from the search; above 1 is slower or costs more."
 
 
 def left_out(found: Mapping[str, Mapping[str, float]], failures: Mapping[str, str]) -> list[Report]:

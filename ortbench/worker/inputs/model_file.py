@@ -121,7 +121,7 @@ def sentence(path: str) -> str:
         return ""
     more = f" and {len(found) - _MOST} more" if len(found) > _MOST else ""
     return (
-        f"; the model has random nodes, which draw anew in every run: {', '.join(found[:_MOST])}{more} (a seed makes "
+        f"; the model has random nodes, which draw anew in each inference: {', '.join(found[:_MOST])}{more} (a seed makes "
         "sessions begin alike, not their runs)"
     )
 
