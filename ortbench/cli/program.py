@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from difflib import SequenceMatcher
 from functools import partial
 from typing import Annotated, NoReturn
 
@@ -153,6 +154,9 @@ def _instead(command: str, name: str) -> str | None:
     return None if found is None else f"{name}: {found.instead[command]}"
 
 
+_ALIKE = 0.6  # of two names: less is no slip of the fingers
+
+
 def _carry_out(typed: list[str]) -> int:
     """Have a command carried out, and say what was wrong with it; its exit code."""
     try:
@@ -172,7 +176,10 @@ def _carry_out(typed: list[str]) -> int:
         # Typer keeps the class of its usage errors to itself; what they share is this method.
         if not hasattr(error, "format_message"):
             raise
-        instead = _instead(typed[0], getattr(error, "option_name", None) or "")
+        name = getattr(error, "option_name", None) or ""
+        instead = _instead(typed[0], name)
+        if found := getattr(error, "possibilities", None):  # the dashes alone make names alike
+            error.possibilities = [it for it in found if SequenceMatcher(None, name[2:], it[2:]).ratio() >= _ALIKE]
         message = f"{one_line(error.format_message())} (see --help)" if instead is None else instead
         complain(message)
         _tell_ci(typed[0], message)

@@ -25,7 +25,7 @@ AGAIN = "again"  # the folder of what was measured once more
 _SAID = {
     PASSED: "passed",
     FAILED: "failed",
-    UNCLEAR: "cannot tell: too noisy for a verdict; {}a longer --duration or a quieter machine may tell",
+    UNCLEAR: "cannot tell: too noisy for a verdict. Next: {}a longer --duration or a quieter machine{}",
 }
 
 
@@ -72,7 +72,10 @@ class Verdict:
         lacking = found == UNCLEAR and all(check.low is None for check in self.checks if check.verdict == UNCLEAR)
         if lacking:
             return "cannot tell: too little is known, and the checks say what is lacking"
-        return _SAID[found].format("a live gate, " if KINDS[self.results[0].kind].live else "")
+        kind = KINDS[self.results[0].kind]
+        explains = kind.times_nodes and self.results[1:] and self.why is None and not self.alike
+        also = "; --why shows which nodes differ" if explains else ""
+        return _SAID[found].format("a live gate, " if kind.live and self.folder is None else "", also)
 
     @property
     def code(self) -> int:

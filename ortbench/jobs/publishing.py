@@ -105,7 +105,7 @@ def publish_results(
 
     def page() -> str:
         names = found.names or [folder.name for folder in found.folders]
-        return page_of(found.results, names, [f"{name}: {error}" for name, error in found.not_opened])
+        return page_of(found.results, names, [f"{name} failed: {error}" for name, error in found.not_opened])
 
     publish(
         wanted,

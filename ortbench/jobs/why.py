@@ -100,7 +100,7 @@ def _confirm(
     """Time the candidate beside a copy of it in which the change is taken back."""
     candidate, baseline = plans
     if results[0].model["sha256"] == results[1].model["sha256"]:
-        return not_confirmed("both run the same model, so nothing of it can be taken back")
+        return not_confirmed("baseline and candidate are the same model, so no change of it can be undone")
     if any(map(is_compiled, culprit.own)):
         return not_confirmed("an EP compiled it together with all else")
     own, base = (

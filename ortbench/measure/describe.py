@@ -122,7 +122,7 @@ def _check_placement(result: Result, required: bool) -> None:
     listed = ", ".join(f"{name} ({n})" if n > 1 else name for name, n in operators.items())
     memcpy = result.placement["memcpy_nodes"]
     verb = "node copies" if memcpy == 1 else "nodes copy"
-    copies = f"; {memcpy} Memcpy {verb} between them in every run" if memcpy else ""
+    copies = f"; {memcpy} Memcpy {verb} between them in each inference" if memcpy else ""
     message = f"{nodes_stay(count)} on the CPU: {listed}{copies}"
     if required:
         raise BenchmarkFailed(f"{message} (--no-cpu-fallback)")

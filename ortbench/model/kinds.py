@@ -127,7 +127,7 @@ CHAIN = Kind(
     advice=("placement", "places", "chain", "humps", "sums", "host", "engine", "nodes"),
     checks=_ANYWHERE,
     derives_copies=False,
-    on_device_needs="the host does not need what the links carry",
+    on_device_needs="the host does not need the intermediate tensors",
     counts_crossings=True,
     of_stages=True,
     needed=(*RUN.needed, "chain"),
@@ -203,7 +203,7 @@ SOAK = replace(
     key="soak", noun="a soak",
     views=(View(
         compared=_figures(LATENCY, "latency.p99", *_GROWTHS), several=_figures(LATENCY, *_GROWTHS), gated=_USUAL, history=_USUAL,
-        columns=(_tails(LATENCY), ("inferences",), ("host memory at first", "at last"), _GROWTHS, ("verdict",)),
+        columns=(_tails(LATENCY), ("inferences",), ("host memory at start", "at end"), _GROWTHS, ("verdict",)),
     ),),
     charts=("memory", "distribution", "drift"),
     advice=("placement", "soak", "engine"),

@@ -240,8 +240,8 @@ _CATALOGUE = [
         _samples("h2d", "H2D", "Time of the host to device copy of the inputs, with its synchronization.", "upload"),
         _samples("inference", "inference", "Time of an inference whose tensors are in place, with its synchronization.", "compute"),
         _samples("d2h", "D2H", "Time of the device to host copy of the outputs, with its synchronization.", "download"),
-        _value("remainder", "in no part", TIME, "lower",
-            "Latency that is in none of its parts. Of a loop it is the time between its steps, of a chain that between its stages, both "
+        _value("remainder", "remainder", TIME, "lower",
+            "Latency less all of its parts. Of a loop it is the time between its steps, of a chain that between its stages, both "
             "measured; of an inference it is latency less H2D, inference and D2H, and below 0 where those add up to more.", "between steps"),
         _value("speedup", "speedup", RATIO, "higher",
             "How many times as fast as cpu-tensors a mode is: the ratio of the medians of their latency. Above 1 is faster.", "vs cpu"),
@@ -266,12 +266,12 @@ _CATALOGUE = [
     ),
     *_metrics(
         Group.TIME, "sweeps.md#what-switching-costs",
-        _value("same_shape", "same shape", TIME, "lower", "Median latency of calls that all have the same shape as the call before."),
-        _value("other_shape", "other shape", TIME, "lower", "Median latency of calls that each have another shape than the call before."),
+        _value("same_shape", "same shape", TIME, "lower", "Median latency of inferences that have the same shape as the one before."),
+        _value("other_shape", "other shape", TIME, "lower", "Median latency of inferences that have another shape than the one before."),
         _value("switching_ratio", "switching", RATIO, "lower",
-            "How many times as long calls take that each have another shape, compared with calls of one shape at a time."),
+            "Latency where each inference has another shape, divided by latency with one shape at a time."),
         _value("switching_cost", "switching cost", TIME, "lower",
-            "Time by which a call takes longer because the call before had another shape.", "adds/call"),
+            "Time by which an inference takes longer because the one before had another shape.", "adds/call"),
     ),
     *_of_starts(
         _samples("start.ready", "time to ready", "Time from the start of a process to the outputs of its first inference.", "cold start", "startup", "start-up"),
@@ -287,7 +287,7 @@ _CATALOGUE = [
     *_metrics(
         Group.COPIES, "",
         _value("copies", "copies", TIME, "lower",
-            "Time of the copies in an inference, both directions together. With CPU tensors it is derived: latency less that of "
+            "Time of the copies in an inference, both directions together. With cpu-tensors it is derived: latency less that of "
             "device-resident."),
         _value("copy_share", "copy share", SHARE, "lower", "Copies as a share of latency."),
         _value("copies_hidden", "hidden copies", TIME, "higher",
@@ -325,9 +325,9 @@ _CATALOGUE = [
         _value("enqueue_share", "enqueue share", SHARE, "none",
             "Enqueue as a share of inference. Near 100% the host takes the time, and a faster device would not help.", "of inference"),
         replace(_samples("cpu_time", "CPU time",
-            "CPU time of one inference: of all threads of the worker, those that spin while they wait among them."), per_block=True),
-        _value("cpu_user", "user", TIME, "lower", "The part of the CPU time outside of the system's kernel."),
-        _value("cpu_system", "system", TIME, "lower", "The part of the CPU time inside of the system's kernel, with its drivers."),
+            "CPU time per inference of all threads of the worker, also those that spin while they wait."), per_block=True),
+        _value("cpu_user", "user", TIME, "lower", "CPU time in user mode."),
+        _value("cpu_system", "system", TIME, "lower", "CPU time in kernel mode, drivers included."),
         _value("cpu_cores", "CPU cores", CORES, "lower", "CPU cores in use on average: CPU time divided by wall time.", "cores"),
         _value("step_cpu_time", "CPU time per step", TIME, "lower", "CPU time of a loop divided by its steps.", "per step"),
     ),
@@ -338,15 +338,15 @@ _CATALOGUE = [
             "whose threads do not spin.", "spin", "--measure-spin"),
         _value("latency_spin_off", "latency, no spin", TIME, "lower", "Median latency of inferences whose threads do not spin.", "latency without"),
         _value("cpu_time_spin_off", "CPU time, no spin", TIME, "lower", "CPU time of an inference whose threads do not spin.", "without"),
-        _value("cpu_user_spin_off", "user, no spin", TIME, "lower", "The part of the CPU time outside of the system's kernel where threads do not spin."),
-        _value("cpu_system_spin_off", "system, no spin", TIME, "lower", "The part of the CPU time inside of the system's kernel where threads do not spin."),
+        _value("cpu_user_spin_off", "user, no spin", TIME, "lower", "CPU time in user mode where threads do not spin."),
+        _value("cpu_system_spin_off", "system, no spin", TIME, "lower", "CPU time in kernel mode where threads do not spin."),
         _value("cpu_cores_spin_off", "CPU cores, no spin", CORES, "lower", "CPU cores in use on average where threads do not spin."),
     ),
     *_metrics(
         Group.HOST, "",
         _count("page_faults", "page faults", "Page faults of the worker per inference, minor and major together."),
         _count("involuntary_switches", "involuntary switches",
-            "How often per inference the system takes the CPU from a thread of the worker that could go on."),
+            "Involuntary context switches of the worker's threads per inference: the system gave the CPU to another thread."),
     ),
     *_metrics(
         Group.MEMORY, "",

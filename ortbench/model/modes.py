@@ -119,14 +119,14 @@ class Mode:
 _RECORDS = (
     Mode(
         CPU,
-        "session.run with arrays in host memory; ONNX Runtime copies in and out inside every run",
+        "session.run with arrays in host memory; ONNX Runtime copies inputs and outputs inside every call",
         without_copies=RESIDENT,
         recorded=True,
         mark=("o", "ink"),
     ),
     Mode(
         DEVICE,
-        "inputs copied to device tensors, run through IO binding, outputs copied back, every run",
+        "inputs copied to device tensors, run through IO binding, outputs copied back, in every inference",
         phases=PHASE_NAMES,
         dynamic_outputs=True,
         external_inputs=True,
@@ -136,7 +136,7 @@ _RECORDS = (
     ),
     Mode(
         RESIDENT,
-        "as device-tensors, but copied in once before and out once after all runs",
+        "as device-tensors, but inputs are copied once before all inferences and outputs once after them",
         phases=("inference", LATENCY),
         only="inference",
         on_device=True,
@@ -147,7 +147,7 @@ _RECORDS = (
     ),
     Mode(
         HOST_ACCESSIBLE,
-        "inputs and outputs live in the EP's HOST_ACCESSIBLE memory and are bound as they are",
+        "inputs and outputs are bound in the EP's HOST_ACCESSIBLE memory, without copies",
         phases=("inference", LATENCY),
         only="inference",
         recorded=True,
@@ -186,7 +186,7 @@ _RECORDS = (
     ),
     Mode(
         ASYNC,
-        "as device-resident, with one wait for many runs",
+        "as device-resident, with one synchronization for many inferences",
         figure=PER_RUN,
         extra=True,
         like=RESIDENT,

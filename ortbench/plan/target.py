@@ -37,7 +37,6 @@ from ortbench.plan.options import (
     SINGLE,
     at_least,
     exists,
-    is_file,
     is_text,
     not_negative,
     one_of,
@@ -74,6 +73,13 @@ def _written(value: str, option: str) -> None:
     is_text(value, option)
     if Path(value).is_dir() or not Path(value).parent.is_dir():
         raise BadInput(f"{option} {value}: name a file in a folder that is there", option)
+
+
+def _library(value: str, option: str) -> None:
+    """Of a library that may be named by --ep too, so that no option is named."""
+    if not Path(value).is_file():
+        raise BadInput(f"no such EP library: {value}", option)
+    is_text(value, option)
 
 
 def _run_config(entries: dict[str, str], option: str) -> None:
@@ -123,7 +129,7 @@ class Target:
         },
     )  # fmt: skip
     library: str | None = _runs(
-        "ep-library", "PATH", "Load a plugin EP from this library.", kind=PATH, check=is_file, of_ep=True,
+        "ep-library", "PATH", "Load a plugin EP from this library.", kind=PATH, check=_library, of_ep=True,
         commands=(*_PLACED, "bandwidth", "devices"),
     )  # fmt: skip
     device: int | None = _runs(

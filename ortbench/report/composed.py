@@ -187,8 +187,8 @@ def soak_columns(result: Result) -> dict[str, Own]:
     hidden = {it.metric for it in found if not it.is_memory and it.verdict != GROWS}
     cells = {
         "inferences": f"{host.points[-1][0]:.0f}",
-        "host memory at first": units.size(host.points[0][1]),
-        "at last": units.size(host.points[-1][1]),
+        "host memory at start": units.size(host.points[0][1]),
+        "at end": units.size(host.points[-1][1]),
     }
     own = {name: Own(lambda _, cell=cell: cell) for name, cell in cells.items()}  # type: ignore[misc]
     own |= dict.fromkeys(hidden, Own(lambda _: NOTHING))

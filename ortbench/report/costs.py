@@ -71,7 +71,7 @@ _NODE_COLUMNS = (
     Column("operator", Kind.WORDS),
     *columns(Kind.NUMBER, "allocated", "outputs", "weights"),
 )
-_ABOUT = "Each mode alone in a worker of its own, after the measurement: session, buffers, inferences."
+_ABOUT = "Each mode alone in a worker of its own, after the timing."
 
 
 def memory_blocks(result: Result) -> list[Block]:
@@ -155,9 +155,7 @@ def energy_blocks(result: Result) -> list[Block]:
     if not known:
         return lacking
     of = dict.fromkeys(_HOW[found["how"]].format(of=found["of"]) for _, found in known)
-    said = (
-        f"energy: of one inference, {'; '.join(of)}, in a stretch after the measurement, less the idle draw beside it."
-    )
+    said = f"energy: of one inference, {'; '.join(of)}, measured after the timing, less idle power."
     table = figure_table(_ENERGY, [case for case, _ in known], title="Energy")
     return [table, Paragraph(said), *lacking, hint("energy", "idle power")]
 
@@ -172,9 +170,9 @@ _SHAPES = (
 _SAID = {
     SPIN_SHARE: "spinning: the share of the CPU time that threads spend waiting for work; no spin: of inferences, in sessions of "
     "their own, whose threads do not.",
-    DEVICE_MEMORY: "memory: each shape and mode alone, in a worker of its own, after the measurement.",
-    HOST_MEMORY: "memory: each shape and mode alone, in a worker of its own, after the measurement.",
-    ENERGY: "energy: of one inference, in a stretch after the measurement, less the idle draw beside it.",
+    DEVICE_MEMORY: "memory: each shape and mode alone, in a worker of its own, after the timing.",
+    HOST_MEMORY: "memory: each shape and mode alone, in a worker of its own, after the timing.",
+    ENERGY: "energy: of one inference, measured after the timing, less idle power.",
 }
 
 

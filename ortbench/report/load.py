@@ -49,8 +49,8 @@ from ortbench.report.phrases import advice, hint, measured_report, warnings
 from ortbench.report.placement import on_page, placement_parts, titled
 
 WHAT_A_LATENCY_IS = {
-    CONCURRENCY: "latency with so many clients: from the start of an inference to its outputs.",
-    RATE: "latency at a rate: from the moment when a request was due to its outputs, queue delay included.",
+    CONCURRENCY: "latency (closed loop): from the start of an inference to its outputs.",
+    RATE: "latency (open loop): from the moment when a request was due to its outputs, queue delay included.",
 }
 BACK_TO_BACK = "back to back"
 GROWS = "grows"  # in the place of a mean delay that would only say how long the load point lasted

@@ -72,7 +72,7 @@ def _part(
     return [[filled(table), *said]]
 
 
-_SYNTHETIC = "Inputs are synthetic: how far outputs move with real ones, --input PATH shows."
+_SYNTHETIC = "Inputs are synthetic; --input PATH shows how far outputs move with real ones."
 
 
 def _is_synthetic(result: Result) -> bool:

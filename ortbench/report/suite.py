@@ -59,8 +59,8 @@ _COLUMNS: tuple[tuple[Column, str, Callable[[Any], str]], ...] = (
     (Column("latency"), "fastest_ns", duration),
     (Column("speedup"), "speedup", RATIO.text),
     (_ON_DEVICE, "resident", str),
-    (Column("latency there"), "resident_ns", duration),
-    (Column("speedup there"), "resident_speedup", RATIO.text),
+    (Column("latency on device"), "resident_ns", duration),
+    (Column("speedup on device"), "resident_speedup", RATIO.text),
     (Column("CPU time"), "cpu_time_ns", duration),
 )
 _BEST_SHAPE = "best shape"  # of a sweep, of which the other figures are

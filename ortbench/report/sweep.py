@@ -46,7 +46,9 @@ _SWITCHING = (
     *columns(Kind.NUMBER, "switching", "95% CI", "switching cost", group=1),
     Column("most with", Kind.WORDS, 2),
 )
-WHAT_SWITCHING_IS = "switching: latency of calls that each have another shape, divided by that of one shape at a time."
+WHAT_SWITCHING_IS = (
+    "switching: latency where each inference has another shape, divided by latency with one shape at a time."
+)
 
 
 def mode_table(result: Result) -> Table:

@@ -39,7 +39,7 @@ _COLUMNS = (
     *columns(Kind.TIME, "baseline", "candidate"),
     Column("nodes", Kind.LONG_NAME, 2),
     Column("on", Kind.WORDS, 2),
-    Column("gives", Kind.LONG_NAME, 2),
+    Column("output", Kind.LONG_NAME, 2),
 )
 
 
@@ -129,6 +129,6 @@ def _limits(why: Why) -> list[str]:
     base, own = why.profiled_ns
     return [
         f"An inference takes {duration(base)} (baseline) and {duration(own)} (candidate) under ONNX Runtime's profiler, "
-        f"{duration(why.base_ns)} and {duration(why.own_ns)} in {why.mode} without",
+        f"{duration(why.base_ns)} and {duration(why.own_ns)} without ({why.mode})",
         *why.limits,
     ]

@@ -36,7 +36,7 @@ def test_the_verdict_is_said_with_what_there_was(private: list[int], verdict: st
     )
     assert (
         sentences(made)[0]
-        == f"Host memory ({first} at first, {last} after {100 * len(private):,} inferences): {verdict}."
+        == f"Host memory ({first} at the start, {last} after {100 * len(private):,} inferences): {verdict}."
     )
 
 

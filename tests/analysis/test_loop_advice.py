@@ -67,7 +67,7 @@ def test_state_of_one_shape() -> None:
         (
             (2.0,),
             [f"device-resident is 2.00× as fast as cpu-tensors, {NEEDS}: too few blocks for an interval.",
-             "Next: measure it again, a run has 9 or more now"],
+             "Next: measure it again; a measurement now takes 9 rounds or more"],
             "2.00k steps/s with device-resident",
         ),
     ]:  # fmt: skip

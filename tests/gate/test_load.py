@@ -113,7 +113,7 @@ def test_a_latency_without_blocks_cannot_be_told_and_says_why() -> None:
     noisy = gate_stored(serving(1.05), serving(), limits("throughput@concurrency=2"), force=False)
     assert (
         noisy.sentence
-        == "cannot tell: too noisy for a verdict; a live gate, a longer --duration or a quieter machine may tell"
+        == "cannot tell: too noisy for a verdict. Next: a live gate, a longer --duration or a quieter machine"
     )
 
 

@@ -234,7 +234,7 @@ def pipelined(model: str, result: Result) -> Check:
         return Check(name, FAIL, f"hidden: {hidden and hidden['value']}, {found['distinct']} items of their own")
     low, high = hidden["ci95"]
     figures = (
-        f"≈{hidden['value']:.0%} of {duration(copies['value'])} hidden (95 %: {low:.0%} to {high:.0%}), "
+        f"≈{hidden['value']:.0%} of {duration(copies['value'])} hidden (95% CI {low:.0%} to {high:.0%}), "
         f"{found['depth']} in flight"
     )
     if against:

@@ -333,8 +333,8 @@ SHOWN: list[tuple[Callable[[], Check], str, str]] = [
     (lambda: chosen({"type": "CPU"}, H200), FAIL, ""),
     (lambda: chosen({**GPU, "vendor_id": None}), FAIL, ""),
     (lambda: chosen(GPU, policy="MAX_PERFORMANCE"), FAIL, ""),
-    (lambda: hiding(), PASS, "≈90% of 3.00 ms hidden (95 %: 84% to 100%), 3 in flight, 1.43 times as fast as device-tensors; 4 of 4 items"),
-    (lambda: hiding("pipeline_speedup"), PASS, "≈90% of 3.00 ms hidden (95 %: 84% to 100%), 3 in flight; 4 of 4 items"),
+    (lambda: hiding(), PASS, "≈90% of 3.00 ms hidden (95% CI 84% to 100%), 3 in flight, 1.43 times as fast as device-tensors; 4 of 4 items"),
+    (lambda: hiding("pipeline_speedup"), PASS, "≈90% of 3.00 ms hidden (95% CI 84% to 100%), 3 in flight; 4 of 4 items"),
     (lambda: hiding("hidden_share"), FAIL, ""),
     (lambda: hiding(distinct=1), FAIL, ""),
     (lambda: checks.pipelined("m", result(case("pipelined", pipeline=PIPELINE))), NOT_RUN, ""),  # interrupted
@@ -586,7 +586,7 @@ ON_THE_DEVICE = {
     "copy_4k: outputs": (PASS, f"{ALL} equal to expected outputs"),
     "copy_4k: pipelined": (
         PASS,
-        "≈75% of 4.00 ms hidden (95 %: 75% to 75%), 3 in flight, 1.50 times as fast as device-tensors; 4 of 4 items have inputs of "
+        "≈75% of 4.00 ms hidden (95% CI 75% to 75%), 3 in flight, 1.50 times as fast as device-tensors; 4 of 4 items have inputs of "
         "their own",
     ),
     "copy_4k: pinned": (
@@ -598,7 +598,7 @@ ON_THE_DEVICE = {
     "the EP's device and its memory": (PASS, "RefDeviceExecutionProvider 1.0.0 from "),
     "host-accessible: zero-copy": (
         PASS,
-        "proved: bound addresses are used; an inference takes 1.00 µs longer than with",
+        "proved: bound addresses are used; in this check an inference takes 1.00 µs longer than with",
     ),
     "CUPTI's copies against h2d and d2h of device-tensors-pinned": (NOT_RUN, UNASKED),
     "cpu-tensors less device-resident agrees": (NOT_RUN, UNASKED),

@@ -123,7 +123,7 @@ def test_what_is_no_size(text: str) -> None:
         ("--seed -1", {"seed": -1}),
         ("--timeout 0", {"timeout_s": 0.0}),
         ("--device -1", {"target": Target(device=-1)}),
-        ("--ep-library: no such file", {"target": Target(library="nowhere.so")}),
+        ("no such EP library: nowhere.so", {"target": Target(library="nowhere.so")}),
     ],
 )
 def test_a_plan_that_cannot_be_carried_out(words: str, changed: dict[str, Any]) -> None:
@@ -326,7 +326,7 @@ def test_the_sentences() -> None:
         "The link's peak is 7.98 GB/s H2D, with 16.0 MB from HOST_ACCESSIBLE memory; "
         "2.00 GB/s D2H, with 16.0 MB from ordinary memory.",
         "Ordinary memory reaches half of its peak rate at 39.8 kB H2D and 39.8 kB D2H; smaller copies are mostly latency.",
-        "HOST_ACCESSIBLE memory against ordinary memory: H2D 2.00× as fast (95% CI 2.00 to 2.00), with 16.0 MB; "
+        "HOST_ACCESSIBLE memory compared with ordinary memory: H2D 2.00× as fast (95% CI 2.00 to 2.00), with 16.0 MB; "
         "D2H not measurably faster, with 16.0 MB.",
     ]
 
@@ -344,7 +344,7 @@ def test_the_sentences_of_less() -> None:
     )
     few = [Copied(H2D, memory, MB, ns, rounds=2) for memory, ns in ((ORDINARY, 300), (HOST_ACCESSIBLE, 200))]
     assert report_bandwidth.conclusions(curve_of(*few))[-1] == (
-        "HOST_ACCESSIBLE memory against ordinary memory: H2D 1.50× as fast (too few blocks for an interval), "
+        "HOST_ACCESSIBLE memory compared with ordinary memory: H2D 1.50× as fast (too few blocks for an interval), "
         "with 1.00 MB."
     )
 

@@ -196,11 +196,11 @@ def test_what_other_programs_read() -> None:
     cpu, row = records(result)
     assert (cpu["hidden_share"], row["hidden_share"]) == (None, 1.0)
     texts = {outcome.name: outcome.text for outcome in outcomes_of_run(result)}
-    assert texts["cpu-tensors"].endswith("median of 24 runs")
+    assert texts["cpu-tensors"].endswith("median of 24 samples")
     assert texts[PIPELINED].endswith("median of 120 rounds with 3 items in flight, time per item")
     extras = {entry["name"].rpartition(": ")[2]: entry["extra"] for entry in json.loads(action_json([result]))}
     assert extras["pipelined latency"].startswith("median of 120 rounds with 3 items in flight, time per item, p95 –\n")
-    assert extras["pipelined h2d"].startswith("median of 120 runs, p95 2.00 ms\n")
+    assert extras["pipelined h2d"].startswith("median of 120 samples, p95 2.00 ms\n")
 
 
 def test_another_depth_is_a_change() -> None:

@@ -32,6 +32,7 @@ from ortbench.analysis.comparing.series import (
 from ortbench.analysis.loads.levels import FEWEST_BLOCKS, interval, is_full, paired_reach, quotient
 from ortbench.analysis.outputs import doubt
 from ortbench.core.resampling import ratio_of
+from ortbench.core.safe_text import listed
 from ortbench.model.metrics import LATENCY, SIZE, Group
 from ortbench.model.result import Result
 
@@ -286,7 +287,11 @@ def lacks(results: Sequence[Result], names: Sequence[str], found: Sequence[Row])
         few = f"a latency has an interval where its load point has at least {FEWEST_BLOCKS} blocks in both results"
         return [f"{few}: give a longer --duration"]
     runs = [result.setup.get("run_id") or number for number, result in enumerate(results)]
+    alike: dict[tuple[object, int], list[int]] = {}
+    for side, count in sorted(fewest.items()):
+        alike.setdefault((runs[side], count), []).append(side)
     sentences = (
-        lack(names[side], results[side], count, runs.count(runs[side])) for side, count in sorted(fewest.items())
+        lack(listed([names[it] for it in sides]), results[sides[0]], count, runs.count(run), len(sides) > 1)
+        for (run, count), sides in alike.items()
     )
     return [sentence for sentence in sentences if sentence is not None]

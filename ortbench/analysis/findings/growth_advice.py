@@ -38,7 +38,7 @@ _TONES = {NONE: "good", STEADY: "good", GROWS: "bad", UNCLEAR: "unclear"}
 
 def _finding(result: Result, it: Grown) -> Finding:
     (_, first), (count, last) = it.points[0], it.points[-1]
-    what = f"{capitalized(it.title)} ({it.show(first)} at first, {it.show(last)} after {count:,} inferences)"
+    what = f"{capitalized(it.title)} ({it.show(first)} at the start, {it.show(last)} after {count:,} inferences)"
     return Finding(what, it.text, _next(result, it), Weight.ANSWER, _TONES[it.verdict])
 
 

@@ -333,7 +333,8 @@ def _held(result: Result, mode: str, text: str, asked: Mapping[str, int]) -> Fin
     told = [(level, _keeps(level, asked)) for level in levels]
     good, broken, unknown = ([level for level, kept in told if kept is it] for it in (True, False, None))
     few = _too_few(unknown, asked)
-    first = ", ".join(f"{stat} {duration(by_name(latency_of(it), stat))}" for it in broken[:1] for stat in asked)
+    where = f" {at(broken[0]).phrase}" if len(broken) > 1 else ""
+    first = ", ".join(f"{stat} {duration(by_name(latency_of(it), stat))}{where}" for it in broken[:1] for stat in asked)
     if not good:
         if not broken:
             what = f"Whether {mode} meets {text} cannot be told"

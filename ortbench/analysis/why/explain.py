@@ -171,7 +171,7 @@ def _limits(base: Result, own: Result) -> Iterator[str]:
             yield f"{compiled[0]['ep']} compiled {what} of the {name} whole: what changed inside is not known"
     if any(it.target["memory"]["kind"] != "host" for it in (base, own)):
         yield (
-            "where the EP works asynchronously, a node's time is that of its launch: the device's own time is in the copies "
+            "Where the EP works asynchronously, a node's time is that of its launch: the device's own time is in the copies "
             "to the host, or outside of nodes"
         )
 
@@ -184,18 +184,18 @@ def sentence(why: Why) -> str:
     if not why.certain:
         found = [it for it in why.changes if it.kind not in (REST, SAME)]
         changed = f"; changed: {'; '.join(map(phrase, found[:2]))}" if found else ""
-        return f"the two do not differ for certain in {why.mode}{changed}"
-    difference = f"the {duration(abs(why.ns))} that {why.mode} takes {'more' if why.ns > 0 else 'less'}"
+        return f"no measurable difference in {why.mode}{changed}"
+    difference = f"{why.mode} takes {duration(abs(why.ns))} {'longer' if why.ns > 0 else 'less'}"
     culprit = why.culprit
     if culprit is None:
-        return f"no change of nodes makes any of {difference} for certain"
+        return f"{difference}; no changed nodes explain a measurable part of that"
     part, left = why.share(culprit.ns), why.share(why.unexplained_ns)
     assert part is not None
     assert left is not None
     more = f"; {share(left)} is outside of nodes" if left > _MUCH else ""
     if part > 1:
-        return f"all of {difference} ({duration(abs(culprit.ns))} by the profile): {phrase(culprit)}"
-    return f"{share(part)} of {difference}: {phrase(culprit)}{more}"
+        return f"{difference}; all of it ({duration(abs(culprit.ns))} by the profile): {phrase(culprit)}"
+    return f"{difference}; {share(part)} of it: {phrase(culprit)}{more}"
 
 
 def phrase(change: Change) -> str:
@@ -222,7 +222,7 @@ def phrase(change: Change) -> str:
             return f"all other nodes ({len(own)})"
     few = change.mainly or own
     of = f" of {len(own)}" if len(few) < len(own) else ""
-    return f"{len(few)}{of} node{'s' if len(own) > 1 else ''} {operator(own[0])} ({names(few)}) {'slower' if change.ns > 0 else 'faster'}, otherwise the same"
+    return f"{len(few)}{of} node{'s' if len(own) > 1 else ''} {operator(own[0])} ({names(few)}) {'slower' if change.ns > 0 else 'faster'}, otherwise unchanged"
 
 
 def _differing(base: Sequence[ProfiledNode], own: Sequence[ProfiledNode]) -> tuple[ProfiledNode, ProfiledNode]:

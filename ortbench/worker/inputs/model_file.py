@@ -121,7 +121,7 @@ def sentence(path: str) -> str:
     if not found:
         return ""
     return (
-        f"; the model has random nodes, which draw anew in every run: {first_of(found, _MOST)} (a seed makes "
+        f"; the model has random nodes, which draw anew in each inference: {first_of(found, _MOST)} (a seed makes "
         "sessions begin alike, not their runs)"
     )
 

@@ -192,7 +192,7 @@ def is_on_host(slot: Slot) -> bool:
 
 _LINK_NS = 50_000_000  # so long is each copy of a link repeated, as long as there are some and not too many
 _LEAST, _MOST = 5, 200
-_WANTED = "the session wants it there"
+_WANTED = "the session's memory info"
 
 
 class ChainMode(PartsMode):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ortbench.analysis.feedback_pairs import by_name
+from ortbench.analysis.feedback_pairs import TOKEN_IDS, by_name
 from ortbench.core.errors import BadInput
 from ortbench.model.tensor_patterns import expanded
 from ortbench.plan.loop_plan import Decoder, Steps
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from ortbench.model.schema import Generation, Tensor
 
 _PROMPT = 512  # tokens, where no option says how many
-_IDS = ("input_ids", "decoder_input_ids", "ids", "tokens")
 _WORDS = {"mask": ("mask",), "positions": ("position",), "logits": ("logits",)}
 _LENGTHS = {
     "past": ("past_sequence_length", "past_seq_len", "past_key_values_length"),
@@ -149,7 +148,7 @@ def roles_of(path: str, model: Model, decoder: Decoder, pairs: Sequence[tuple[st
         said = decoder.names.get(role)
         if said in there:
             return said
-        exact = _LENGTHS.get(role, _IDS if role == "ids" else ())
+        exact = _LENGTHS.get(role, TOKEN_IDS if role == "ids" else ())
         parts = _WORDS.get(role, ())
         return next(
             (name for name in there if name.lower() in exact or any(part in name.lower() for part in parts)), None

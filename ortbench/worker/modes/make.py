@@ -94,7 +94,7 @@ class CpuMode(OneAtATime, SingleMode):
 
 
 def arrays_of(model: Model) -> tuple[list[Bound], list[Bound]]:
-    sides = (model.inputs, "an array that is given to run"), (model.outputs, "an array that run makes")
+    sides = (model.inputs, "NumPy array passed to session.run"), (model.outputs, "NumPy array returned by session.run")
     ins, outs = ([Bound(spec.name, HostMemory.label, why, usual=True) for spec in specs] for specs, why in sides)
     return ins, outs
 
