@@ -13,6 +13,7 @@ import uuid
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Generic, Protocol
 
@@ -88,7 +89,8 @@ class Experiment(Generic[SeriesT]):
         self._observer = observer or Observer()
         self._meanwhile, self._after_open, self._must_open = meanwhile, after_open, must_open
         self._so_far = Estimates()
-        self._look: Callable[..., None] = lambda now=False: None  # at the GPUs, while they are watched
+        self._look: Callable[[], None] = lambda: None  # at the GPUs, while they are watched
+        self._watch: Watch | None = None
         self._kept_at, self._keep_took = time.monotonic(), 0.0
         self._took_ns: int | None = None
         self._noise = Meter()
@@ -253,6 +255,8 @@ class Experiment(Generic[SeriesT]):
             self._tell_progress(schedule.progress)
             whose, pids = self._timed_by(block)
             before = self._noise.begin(pids)
+            if self._watch is not None and self._watch.is_due:
+                self._sides[whose].meanwhile(self._watch.look_inside)
             answer = self._time(block)
             if answer is None:
                 for series in self._gone(block):
@@ -305,12 +309,12 @@ class Experiment(Generic[SeriesT]):
     @contextmanager
     def _looking(self, watch: Watch) -> Iterator[None]:
         """The GPUs are read inside, between blocks and while they last."""
-        self._look = watch.look
+        self._watch, self._look = watch, partial(watch.look, between=True)
         try:
             yield
         finally:
             watch.look(now=True)
-            self._look = lambda now=False: None
+            self._watch, self._look = None, lambda: None
 
     # What is told and saved meanwhile
 

@@ -24,7 +24,8 @@ from tests.forks import MAIN
 from tests.gpu import checks, further, pack
 from tests.gpu.accept import Acceptance, _shown, _trace, main
 from tests.gpu.checks import FAIL, NOT_RUN, PASS, Check
-from tests.gpu.steps import ENGINE_EPS, FULL, QUICK, Left, Scale, Steps, planned_s
+from tests.gpu.later import Steps
+from tests.gpu.steps import ENGINE_EPS, FULL, QUICK, Left, Scale, planned_s
 from tests.refdevice import Config
 
 
@@ -113,7 +114,7 @@ BEFORE = {
 }
 AFTER = {**BEFORE, "at_s": 42.5, "temperature_c": 47, "power_w": 301.6}
 CAPPED = {**AFTER, "reasons": 4}
-SPANS = "2 readings over 42 s: 1980 to 1980 MHz SM, 3201 to 3201 MHz memory, 31 to 47 °C, 118 to 302 W; "
+SPANS = "2 readings over 42 s, 0 in blocks: 1980 to 1980 MHz SM, 3201 to 3201 MHz memory, 31 to 47 °C, 118 to 302 W; "
 SLOWED = "GPU 0: it was slowed down by the power cap in 50% of the readings"
 COPIES = {
     "point": {"memory": "host-accessible", "size": 256_000_000}, "status": "ok", "reason": None,
@@ -549,10 +550,10 @@ Found = dict[str, tuple[str, str]]  # verdict and figures by check
 def accept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[int, Found]]:
     """Goes through steps, each in a fork: exit code, and what the summary says."""
 
-    def fork(self: Acceptance, line: Sequence[str], _: float) -> tuple[int, str]:
+    def fork(self: Acceptance, line: Sequence[str], _: float, environ: Mapping[str, str]) -> tuple[int, str]:
         module, *arguments = line[2:]
         own = {} if module == "ortbench" else {MAIN: "tests.gpu.direct:forked_main"}
-        ran = ortbench(*arguments, cwd=self.out, ACCEPT_EP=self.ep, COLUMNS="200", **own, **DEVICE.environ())
+        ran = ortbench(*arguments, cwd=self.out, ACCEPT_EP=self.ep, COLUMNS="200", **environ, **own, **DEVICE.environ())
         return ran.code, ran.err.strip()
 
     def run(*arguments: object, steps: Sequence[str]) -> tuple[int, Found]:
