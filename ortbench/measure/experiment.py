@@ -13,7 +13,6 @@ import uuid
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Generic, Protocol
 
@@ -89,8 +88,7 @@ class Experiment(Generic[SeriesT]):
         self._observer = observer or Observer()
         self._meanwhile, self._after_open, self._must_open = meanwhile, after_open, must_open
         self._so_far = Estimates()
-        self._look: Callable[[], None] = lambda: None  # at the GPUs, while they are watched
-        self._watch: Watch | None = None
+        self._watch: Watch | None = None  # while GPUs are looked at
         self._kept_at, self._keep_took = time.monotonic(), 0.0
         self._took_ns: int | None = None
         self._noise = Meter()
@@ -255,8 +253,6 @@ class Experiment(Generic[SeriesT]):
             self._tell_progress(schedule.progress)
             whose, pids = self._timed_by(block)
             before = self._noise.begin(pids)
-            if self._watch is not None and self._watch.is_due:
-                self._sides[whose].meanwhile(self._watch.look_inside)
             answer = self._time(block)
             if answer is None:
                 for series in self._gone(block):
@@ -272,7 +268,8 @@ class Experiment(Generic[SeriesT]):
             self._noise.look()
             self._add(block, answer)
             self._tell_estimates()
-            self._look()
+            if self._watch is not None:
+                self._watch.look(between=True)
             self._keep_now_and_then()
 
     def _time(self, block: Block[SeriesT]) -> Samples | None:
@@ -309,12 +306,12 @@ class Experiment(Generic[SeriesT]):
     @contextmanager
     def _looking(self, watch: Watch) -> Iterator[None]:
         """The GPUs are read inside, between blocks and while they last."""
-        self._watch, self._look = watch, partial(watch.look, between=True)
+        self._watch = watch
         try:
             yield
         finally:
             watch.look(now=True)
-            self._watch, self._look = None, lambda: None
+            self._watch = None
 
     # What is told and saved meanwhile
 
@@ -344,7 +341,8 @@ class Experiment(Generic[SeriesT]):
 
     def _while_waiting(self) -> None:
         self._tell_left()
-        self._look()
+        if self._watch is not None:
+            self._watch.look()
 
     def _keep_now_and_then(self) -> None:
         if time.monotonic() - self._kept_at > max(_KEEP_EVERY_S, self._keep_took / _KEEP_SHARE):

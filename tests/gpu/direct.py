@@ -7,7 +7,7 @@
     python -m tests.gpu.direct launch MODEL EP LIBRARY SECONDS DIMS OUT
     python -m tests.gpu.direct memcpy EP LIBRARY SECONDS BYTES,… OUT
     python -m tests.gpu.direct threads MODEL INPUTS EP LIBRARY SECONDS THREADS OUT
-    python -m tests.gpu.direct genai FOLDER PROMPT GENERATE OUT
+    python -m tests.gpu.direct genai FOLDER EP PROMPT GENERATE OUT
     python -m tests.gpu.direct nsight FOLDER FOLDER/profile.json
 
 LIBRARY is "-" where there is none. OUT is the JSON file that is written.
@@ -314,13 +314,14 @@ def threads(path: str, inputs: str, ep: str, library: str, seconds: str, count: 
     return {"threads": len(clients), "runs": sum(done), "seconds": time.perf_counter() - start}
 
 
-def genai(folder: str, prompt: str, generate: str) -> dict[str, Any]:
+def genai(folder: str, ep: str, prompt: str, generate: str) -> dict[str, Any]:
     """onnxruntime-genai on a folder that `ortbench loop` ran: medians of three generations, ns."""
     import onnxruntime_genai as og
 
     config = og.Config(folder)
     config.clear_providers()
-    config.append_provider("cuda")
+    if ep != "cpu":
+        config.append_provider(ep)
     model, length = og.Model(config), int(prompt) + int(generate)
     ids = np.random.default_rng(0).integers(3, 100, int(prompt)).astype(np.int32)
     firsts, rest = [], []

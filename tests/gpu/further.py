@@ -227,7 +227,7 @@ def generated(name: str, result: Result) -> Check:
         metrics = case["metrics"]
         if case["status"] != "ok" or "decode_tokens_per_s" not in metrics:
             continue
-        copied = sum(metrics[f"state_bytes_{way}"]["value"] for way in ("h2d", "d2h"))
+        copied = sum(checks.median(case, f"state_bytes_{way}") or 0 for way in ("h2d", "d2h"))
         parts.append(
             f"{case['mode']} TTFT {duration(metrics['time_to_first_token']['median'])}, "
             f"{rate(metrics['decode_tokens_per_s']['value'])} tokens/s, {size(copied)} of state a token"

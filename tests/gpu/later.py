@@ -72,8 +72,16 @@ class Steps(FirstPart):
         """ONNX Runtime's bug, and ortbench's figures beside those of plain programs and CUPTI."""
         scale, ep = self._scale, (self._ep, self._library or "-")
         seconds = f"{scale.option_s * 4:g}"
-        clients = ("threads", f"models/{IMAGE}.onnx", f"models/{IMAGE}", *ep, seconds, "4")
-        load = ("ortbench", "load", f"models/{IMAGE}.onnx", *self._inputs(IMAGE), *self._target, "--mode", CPU)
+        clients = ("threads", f"models/{self._real}.onnx", f"models/{self._real}", *ep, seconds, "4")
+        load = (
+            "ortbench",
+            "load",
+            f"models/{self._real}.onnx",
+            *self._inputs(self._real),
+            *self._target,
+            "--mode",
+            CPU,
+        )
         load += ("--concurrency", "4", "--duration", seconds, "--timeout", f"{ANSWER_S:g}", "--out", "load-4")
         plain: list[Step] = [
             Step(
@@ -177,12 +185,12 @@ class Steps(FirstPart):
 
     def _starts(self) -> list[Step]:
         """Fresh processes: as they are, without cuDNN's search, without CUDA's cache of compiled kernels, all kernels loaded at once."""
-        line = ("ortbench", "start", f"models/{IMAGE}.onnx", *self._inputs(IMAGE), *self._target)
+        line = ("ortbench", "start", f"models/{self._real}.onnx", *self._inputs(self._real), *self._target)
         duration = ("--duration", f"{self._scale.start_s:g}")
         return [
             Step(
                 name,
-                f"ortbench start: {' '.join([*given[1:], *(f'{key}={it}' for key, it in environ.items())]) or 'default options'}, {IMAGE}",
+                f"ortbench start: {' '.join([*given[1:], *(f'{key}={it}' for key, it in environ.items())]) or 'default options'}, {self._real}",
                 (*line, *given, *duration, "--out", name),
                 "result.json",
                 (lambda left: further.starts(left.title, left.data, left.results.get("start")),),
@@ -245,7 +253,7 @@ class Steps(FirstPart):
             f"{self._scale.option_s * 3:g}",
         )
         past = str(int(prompt) + int(tokens) - 1)
-        dims = (f"batch={1}", "sequence=1", f"past_length={past}", f"total_length={int(past) + 1}")
+        dims = ("batch=1", "sequence=1", f"past_length={past}", f"total_length={int(past) + 1}")
         one = (
             *(word for it in dims for word in ("--dim", it)),
             "--mode",
@@ -266,8 +274,6 @@ class Steps(FirstPart):
                 *self._target,
                 *tolerances,
                 *one,
-                "--range",
-                f"input_ids=0:{99}",
             )
             found += [
                 Step(
@@ -312,13 +318,13 @@ class Steps(FirstPart):
                     for more in ("", "--cuda-graph")
                 ),
             ]
-        if self._ep == "cuda":
+        if self._ep in ("cuda", "cpu"):
             found.insert(
                 3,
                 self._direct(
                     "genai",
                     f"onnxruntime-genai on the same folder, {LLAMA}",
-                    ("genai", f"models/{LLAMA}", prompt, tokens),
+                    ("genai", f"models/{LLAMA}", self._ep, prompt, tokens),
                     (lambda left: further.genai(left.title, left.data, left.results.get(f"generate-{LLAMA}")),),
                     15.0,
                     modules=("onnxruntime_genai",),
@@ -328,15 +334,20 @@ class Steps(FirstPart):
 
     def _soak(self) -> Step:
         """Device memory over thousands of inferences whose shapes change."""
-        shapes = ("--dim", f"batch={self._scale.soak_batches}", "--dim", f"sequence={self._scale.soak_lengths}")
-        line = ("ortbench", "soak", f"models/{TRANSFORMER}.onnx", *self._target, *shapes, "--mode", CPU)
+        scale = self._scale
+        batches, lengths = scale.soaked_shapes
+        model = (
+            TRANSFORMER if scale.runs is None or self._ep != "cuda" else COPY
+        )  # which the software CUDA runtime can do
+        shapes = ("--dim", f"batch={batches}", "--dim", f"sequence={lengths}") if model == TRANSFORMER else ()
+        line = ("ortbench", "soak", f"models/{model}.onnx", *self._target, *shapes, "--mode", CPU)
         return Step(
             "soak",
-            f"ortbench soak: memory over {self._scale.soaked:,} inferences of mixed shapes, {TRANSFORMER}",
-            (*line, "--iterations", str(self._scale.soaked), "--timeout", "120", "--out", "soak"),
+            f"ortbench soak: memory over {scale.soaked:,} inferences of mixed shapes, {model}",
+            (*line, "--iterations", str(scale.soaked), "--timeout", "120", "--out", "soak"),
             "result.json",
-            (lambda left: further.soaked(left.title, left.data, self._scale.soaked),),
-            self._scale.soak_s,
+            (lambda left: further.soaked(left.title, left.data, scale.soaked),),
+            scale.soak_s,
         )
 
     def _tuned(self) -> list[Step]:

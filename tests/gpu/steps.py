@@ -129,7 +129,7 @@ class Scale:
         start_s: of fresh processes.
         memcpy: bytes of the copies that are held against cudaMemcpy.
         generated: tokens of prompts, and behind them; `generate_s`: how long a generation is planned to take.
-        soaked: inferences of the soak, of so many batches and lengths; `soak_s`: how long it takes.
+        soaked: inferences of the soak, whose shapes have `soaked_shapes`, batches and lengths; `soak_s`: how long it takes.
     """
 
     seconds: Mapping[str, float] = field(default_factory=lambda: {COPY: 5.0, IMAGE: 2.5, TRANSFORMER: 2.5})
@@ -145,16 +145,14 @@ class Scale:
     generated: tuple[str, str] = ("512", "512")
     generate_s: float = 100.0
     soaked: int = 5000
-    soak_batches: str = "1..16"
-    soak_lengths: str = "16..512"
+    soaked_shapes: tuple[str, str] = ("1..16", "16..512")
     soak_s: float = 60.0
 
 
 FULL = Scale()
 QUICK = Scale(
     runs=8, sweep=("--max-size", "1MB", "--duration", "1"), sweep_s=1.0, direct_s=2.0, gate_s=4.0, option_s=0.3,
-    batches="1,2", start_s=3.0, memcpy="65536,1000000", generated=("8", "6"), generate_s=20.0, soaked=200, soak_batches="1..2",
-    soak_lengths="16..32", soak_s=15.0,
+    batches="1,2", start_s=3.0, memcpy="65536,1000000", generated=("8", "6"), generate_s=20.0, soaked=200, soaked_shapes=("1..2", "16..32"), soak_s=15.0,
 )  # fmt: skip
 
 
@@ -171,6 +169,8 @@ class FirstPart:
         self._ep, self._library, self._scale = ep, library, scale
         self._target = ("--ep", ep) if library is None else ("--ep-library", library)
         self._cupti = library is None and ep in NVIDIA_EPS
+        # A real model, so that launching it is nothing beside it; a device whose arithmetic is slow would drown in noise.
+        self._real = IMAGE if scale.runs is None else "tiny"
 
     def first(self) -> list[Step]:
         """What matters most first."""
@@ -204,9 +204,7 @@ class FirstPart:
 
     def _measurements(self) -> list[Step]:
         scale, ep = self._scale, (self._ep, self._library or "-")
-        # A real model, so that launching it is nothing beside it; one whose arithmetic is slow would drown in noise.
-        fenced = IMAGE if scale.runs is None else "tiny"
-        direct = ("tests.gpu.direct", "fence-and-loop", f"models/{fenced}.onnx", "models/tiny.onnx", *ep)
+        direct = ("tests.gpu.direct", "fence-and-loop", f"models/{self._real}.onnx", "models/tiny.onnx", *ep)
         return [
             Step(
                 "fence-and-loop",
