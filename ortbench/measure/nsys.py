@@ -87,7 +87,8 @@ def import_stream(nsys: str, report: Path) -> bool:
     stream = file_of(report, ".qdstrm")
     if not stream.exists():
         return False
-    found = next(iter(sorted(Path(nsys).resolve().parents[1].glob("*/QdstrmImporter"))), None)
+    beside = sorted(Path(nsys).resolve().parents[1].glob("*/QdstrmImporter"))
+    found = shutil.which("QdstrmImporter") or next(iter(beside), None)
     if found is None:
         raise BenchmarkFailed(
             f"Nsight Systems left {stream.name} and has no QdstrmImporter here; where the same version is whole: "

@@ -172,7 +172,8 @@ def tuned(name: str, found: Result) -> Check:
     return Check(name, PASS if best else FAIL, "; ".join(best) or "it says of nothing whether it is best")
 
 
-MEMCPY_LEAST, MEMCPY_FROM, LAUNCH_APART, THREADS_APART = 0.95, 1_000_000, 0.02, 0.05
+MEMCPY_LEAST, MEMCPY_FROM, LAUNCH_APART = 0.95, 1_000_000, 0.02
+THREADS_APART, THREADS_FROM_S = 0.05, 0.002
 BUG = "dst_data != src_data"
 
 
@@ -208,7 +209,8 @@ def launch(name: str, found: Mapping[str, Any]) -> Check:
 
 
 def plain_threads(name: str, found: Mapping[str, Any], loaded: Result | None) -> Check:
-    """As many inferences a second as plain threads make, within 5 %."""
+    """As many inferences a second as plain threads make, within 5 %; of short ones, for which threads wait for each other in Python, it
+    is a figure without a limit."""
     cases = (
         [] if loaded is None else [it for it in loaded["cases"] if it["point"].get("concurrency") == found["threads"]]
     )
@@ -216,8 +218,9 @@ def plain_threads(name: str, found: Mapping[str, Any], loaded: Result | None) ->
         return Check(name, NOT_RUN, f"ortbench load left nothing of {found['threads']} clients")
     ours, theirs = checks.value(cases[0], "throughput"), found["runs"] / found["seconds"]
     figures = f"{rate(ours)} inf/s by ortbench, {rate(theirs)} by {found['threads']} threads, ratio {ours / theirs:.3f}"
-    verdict = PASS if abs(ours / theirs - 1) <= THREADS_APART else FAIL
-    return Check(name, verdict, f"{figures}; limit 1 ± {THREADS_APART:g}")
+    short = found["threads"] / theirs < THREADS_FROM_S
+    verdict = PASS if short or abs(ours / theirs - 1) <= THREADS_APART else FAIL
+    return Check(name, verdict, f"{figures}; limit 1 ± {THREADS_APART:g} where an inference takes 2 ms or more")
 
 
 def generated(name: str, result: Result) -> Check:
