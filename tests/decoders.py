@@ -29,23 +29,39 @@ def genai_folder(folder: Path, name: str, shared: bool = False, context: int = 5
     """A decoder with the ``genai_config.json`` of onnxruntime-genai."""
     folder.mkdir()
     onnx.save(MODELS[name](), folder / "model.onnx")
+    (folder / "genai_config.json").write_text(json.dumps(genai_config(name, VOCAB, context, shared)))
+    return folder
+
+
+def genai_config(
+    name: str,
+    words: int,
+    context: int,
+    shared: bool,
+    layers: int = 1,
+    width: int = 32,
+    heads: int = 4,
+    key_heads: int = 2,
+    head: int = 16,
+) -> dict[str, Any]:
+    """What onnxruntime-genai wants to know of a decoder, ``gpt`` (with an input for positions) or ``llama``."""
     inputs = {"input_ids": "input_ids", "attention_mask": "attention_mask", "position_ids": "position_ids"}
     kinds = ("key", "value")
-    config = {
+    return {
         "model": {
             "type": name,
             "bos_token_id": 1,
             "eos_token_id": 2,
             "pad_token_id": 2,
             "context_length": context,
-            "vocab_size": VOCAB,
+            "vocab_size": words,
             "decoder": {
                 "filename": "model.onnx",
-                "head_size": 16,
-                "hidden_size": 32,
-                "num_attention_heads": 4,
-                "num_key_value_heads": 2,
-                "num_hidden_layers": 1,
+                "head_size": head,
+                "hidden_size": width,
+                "num_attention_heads": heads,
+                "num_key_value_heads": key_heads,
+                "num_hidden_layers": layers,
                 "session_options": {"provider_options": []},
                 "inputs": {
                     **{role: it for role, it in inputs.items() if name == "gpt" or role != "position_ids"},
@@ -56,8 +72,6 @@ def genai_folder(folder: Path, name: str, shared: bool = False, context: int = 5
         },
         "search": {"past_present_share_buffer": shared, "max_length": context},
     }
-    (folder / "genai_config.json").write_text(json.dumps(config))
-    return folder
 
 
 class Plain(NamedTuple):

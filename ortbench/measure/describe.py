@@ -22,8 +22,9 @@ from ortbench.core.ep_names import is_nvidia
 from ortbench.core.errors import BadInput, BenchmarkFailed
 from ortbench.core.files import sha256
 from ortbench.core.version import __version__
-from ortbench.measure.gpus import is_on_nvidia, known_card, to_warn_of
+from ortbench.measure.gpus import known_card, to_warn_of
 from ortbench.measure.process import freed_model
+from ortbench.model.hardware_names import is_on_nvidia
 from ortbench.model.modes import CPU, MODES
 from ortbench.model.protocol import Opened, OpenedChain
 from ortbench.model.result import CHAIN, LOOP, UNSUPPORTED, Result

@@ -86,7 +86,8 @@ class Cpu(TypedDict):
 
 
 class Gpu(TypedDict, total=False):
-    """An NVIDIA GPU by NVML: clocks in MHz. What a card does not tell is left out; only `error` where NVML fails."""
+    """An NVIDIA GPU by NVML: clocks in MHz, and what its PCI Express link carries at most in a direction. What a card does not tell is
+    left out; only `error` where NVML fails."""
 
     error: str
     name: str
@@ -96,6 +97,7 @@ class Gpu(TypedDict, total=False):
     sm_mhz_max: int
     memory_mhz: int
     memory_mhz_max: int
+    link_bytes_per_s: float
 
 
 class GpuState(TypedDict, total=False):
@@ -112,11 +114,13 @@ class GpuState(TypedDict, total=False):
 
 
 class GpuReading(GpuState):
-    """The state of GPU number `gpu` at `at_s` seconds after the first reading, `at_ns` on the clock on which blocks begin."""
+    """The state of GPU number `gpu` at `at_s` seconds after the first reading, `at_ns` on the clock on which blocks begin; ``in_block``:
+    while a block lasted, not between two."""
 
     at_s: float
     gpu: int
     at_ns: NotRequired[int]
+    in_block: NotRequired[bool]
 
 
 class Load(TypedDict):

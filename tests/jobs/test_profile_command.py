@@ -163,8 +163,10 @@ def test_attach_only_starts_nothing_and_says_how_to(tmp_path: Path) -> None:
     assert "no profiler is attached; start it as: nsys profile --trace=cuda,nvtx" in ran.out
 
 
-def test_attach_only_under_a_listener_needs_no_advice(recorder: Path, tmp_path: Path) -> None:
-    listener = nvtx.environ(recorder, tmp_path / "record")
+@pytest.mark.parametrize("tool", [{}, {"NVTX_RECORD_OLD": "1"}])
+def test_attach_only_under_a_listener_needs_no_advice(tool: dict[str, str], recorder: Path, tmp_path: Path) -> None:
+    """Also under one that does not know the question whether it listens, as Nsight Systems 2024.2."""
+    listener = nvtx.environ(recorder, tmp_path / "record") | tool
     ran, _, _ = profile(*TINY, "--attach-only", out=tmp_path / "out", **listener)
     assert "profiler" not in ran.out
     record = nvtx.Record.read(tmp_path / "record", "ortbench")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ortbench.analysis.bandwidth import TITLES, gbps, measured, size_of
 from ortbench.core import units
-from ortbench.model.modes import COPY_TIME, D2H, DIRECTIONS, H2D, MEMORIES, ORDINARY, mode_of
+from ortbench.model.modes import COPY_RATE, COPY_TIME, D2H, DIRECTIONS, H2D, MEMORIES, ORDINARY, mode_of
 from ortbench.model.result import Case, Result
 from ortbench.report.bars import COPIES
 from ortbench.report.model import DERIVED, Column, Kind, Table, columns
@@ -112,7 +112,7 @@ def copies_of(case: Case, prefix: str = "") -> Iterator[Copy]:
             yield Copy(f"{prefix}{case.mode} {kind.upper()}", kind, count, ns)
     copied = (case.bytes_h2d or 0) + (case.bytes_d2h or 0)
     took = case.value(COPY_TIME) or 0
-    if mode_of(case.mode).of_cpu_tensors and took > 0 and copied:
+    if mode_of(case.mode).of_cpu_tensors and COPY_RATE in case.metrics:  # else it is more than the link can do
         yield Copy(f"{prefix}inside {case.mode}", COPIES, copied, round(took))
 
 
