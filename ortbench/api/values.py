@@ -87,6 +87,7 @@ class _Loop(TypedDict, total=False):
 class _Generation(TypedDict, total=False):
     prompt_length: int | None
     generate: int | None
+    context: int | None
     tokens: Place | None
 
 

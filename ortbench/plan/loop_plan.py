@@ -62,6 +62,7 @@ class Steps(Part):
         keep: outputs that stay on the device.
         resident: inputs that are uploaded only once.
         prompt_length, generate, tokens: of a model that generates; its first step takes the prompt, and each gives a token.
+        context: how many tokens its cache holds before.
         decoder: what is known of that model; None of a loop that generates nothing.
     """
 
@@ -106,10 +107,14 @@ class Steps(Part):
         check=at_least(2, "at least two tokens, so that one is generated from the cache"),
         lists=WHOLES._replace(example="64,256"),
     )  # fmt: skip
+    context: int = _generating(
+        "context", "N", "Fill the cache with N tokens before the prompt.", kind=WHOLE, default=0,
+        check=at_least(0, "a cache holds no fewer than 0 tokens"), lists=WHOLES._replace(example="0,2048"),
+    )  # fmt: skip
     tokens: str | None = _generating(
         "tokens",
         "PATH",
-        "Read token ids (.npy, .npz, .json): the prompt, then forced tokens.",
+        "Read token ids (.npy, .npz, .json): --context, the prompt, then forced tokens.",
         kind=PATH,
         check=exists,
         common=(),
@@ -124,7 +129,7 @@ class Steps(Part):
         return {**super().request(model, target), "steps": asdict(self)}
 
 
-GENERATION = ("prompt-length", "generate", "tokens")  # the options of a loop that generates
+GENERATION = ("prompt-length", "generate", "context", "tokens")  # the options of a loop that generates
 _ELSE = ("steps", "first-dim")  # those of one that does not
 
 

@@ -108,9 +108,11 @@ def _generation_line(made: Generation, loop: Loop, fed: str) -> str:
     prompt = "prompt from a file" if made["from_file"] else "random prompt"
     cache = "growing cache" if loop["grows"] else "cache of fixed length"
     names = f"named by {made['said_by']}" if made["said_by"] else "found by the model's names"
+    context = made.get("context", 0)
+    depth, behind = (f" @ d{context}", f" behind {units.count(context, 'token')} in the cache") if context else ("", "")
     return (
-        f"generation: {units.count(made['prompt'], 'prompt token')} (pp{made['prompt']}), {units.count(made['tokens'], 'generated token')} "
-        f"(tg{made['tokens']}){batch}; {prompt}, {forced}; no tokenizing, no sampling; {cache}: {fed} ({names})"
+        f"generation: {units.count(made['prompt'], 'prompt token')} (pp{made['prompt']}{depth}){behind}, "
+        f"{units.count(made['tokens'], 'generated token')} (tg{made['tokens']}{depth}){batch}; {prompt}, {forced}; no tokenizing, no sampling; {cache}: {fed} ({names})"
     )
 
 

@@ -11,6 +11,8 @@ import numpy as np
 import onnx
 import pytest
 
+from ortbench.analysis.steps_and_stages import jumps
+from ortbench.core.units import duration
 from ortbench.model.modes import USUAL_LOOP_MODES
 from ortbench.model.result import Case, Result
 from ortbench.model.result_file import load
@@ -43,9 +45,11 @@ COUNTS_UP = f"""<ir_version: 8, opset_import: ["" : 17]>
     }}"""
 
 
-def generated(library: Path, folder: Path, honesty: Honesty, *line: object) -> tuple[Result, Trace]:
+def generated(
+    library: Path, folder: Path, honesty: Honesty, *line: object, ids: tuple[int, ...] = (3, 1, 4, 1)
+) -> tuple[Result, Trace]:
     onnx.save(onnx.parser.parse_model(COUNTS_UP), folder / "model.onnx")
-    (folder / "ids.json").write_text("[3, 1, 4, 1]")
+    (folder / "ids.json").write_text(str([*ids]))
     config = Config(trace=folder / "trace", honesty=honesty, compute_us=3000, upload_gbps=0.0001, download_gbps=0.0001)
     arguments = ("--generate", TOKENS, "--tokens", folder / "ids.json", "--iterations", 4, "--warmup", 1, *line)
     code, result, _, errors = run_on_device(library, folder / "model.onnx", config, folder, *arguments, command="loop")
@@ -86,6 +90,63 @@ def test_steps_over_depth_rise_by_what_the_cache_takes_on_the_link(library: Path
     assert resident.value("step_growth") in (None, 0)
     assert cpu.step_copies("state_h2d") == [0, *(CACHE_BYTES + row * step for step in range(TOKENS - 1))]
     assert resident.step_copies("state_h2d") == resident.step_copies("state_d2h") == 0
+
+
+@pytest.mark.parametrize("honesty", HONESTY)
+def test_a_cache_that_is_filled_before_is_copied_in_each_step_and_exact(
+    honesty: Honesty, library: Path, tmp_path: Path
+) -> None:
+    line = ("--context", 7, "--prompt-length", PROMPT, "--mode", "cpu-tensors", "--mode", "device-resident")
+    result, trace = generated(library, tmp_path, honesty, *line, ids=(*range(7), 3, 1, 4, 1))
+    assert result.generation is not None
+    assert (result.generation["context"], result.generation["prompt"]) == (7, PROMPT)
+    parts = {f"step {number}": 1 for number in range(TOKENS)}
+    row = VOCAB * 4
+    cpu, resident = result.cases
+    calls: dict[What, int] = {(case.mode, name): 1 for case in result.cases for name in parts}
+    calls |= {(case.mode, "latency"): 3 for case in result.cases}
+    assert differences(result, trace, parts, calls, first_bytes=7 * row) == {}
+    assert cpu.step_copies("state_h2d") == [7 * row, *((7 + PROMPT + step) * row for step in range(TOKENS - 1))]
+    assert resident.step_copies("state_h2d") == 0
+
+
+def test_a_step_over_depth_that_jumps_is_found_where_it_is(library: Path, tmp_path: Path) -> None:
+    depth, small, large, count = 64, 1, 1001, 40
+    text = COUNTS_UP.replace("float[batch,1,past", "int64[batch,sequence] position_ids, float[batch,1,past")
+    text = text.replace("present)", "present, float[n] more)").replace(
+        "behind =",
+        f"""last = ReduceMax <keepdims = 0> (position_ids)
+        place = Constant <value = int64[1] {{0}}> ()
+        at = Unsqueeze (last, place)
+        bound = Constant <value = int64[1] {{{depth}}}> ()
+        is_deep = GreaterOrEqual (at, bound)
+        small = Constant <value = int64[1] {{{small}}}> ()
+        large = Constant <value = int64[1] {{{large}}}> ()
+        length = Where (is_deep, large, small)
+        zeros = ConstantOfShape (length)
+        more = Relu (zeros)
+        behind =""",
+    )
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "model.onnx")
+    config = Config(trace=tmp_path / "trace", compute_us=3000, upload_gbps=0.0001, download_gbps=0.0001)
+    filled = ("--context", depth - 20, "--prompt-length", 1, "--generate", count)
+    line = (*filled, "--mode", "cpu-tensors", "--mode", "device-resident", "--iterations", 3, "--warmup", 1, "-v")
+    code, result, out, errors = run_on_device(library, tmp_path / "model.onnx", config, tmp_path, *line, command="loop")
+    assert code == 0, errors
+    cpu, resident = result.cases
+    added = (large - small) * 4 / 0.0001
+    for case, slope in ((cpu, 2 * VOCAB * 4 / 0.0001), (resident, 0)):
+        assert case.steps_ns is not None
+        (jump,) = jumps(case, first=True)
+        assert case.steps_ns[jump.step] - case.steps_ns[jump.step - 1] == pytest.approx(added + slope)
+        assert jump.step == 20
+        assert jump.before == pytest.approx(case.steps_ns[19] + slope)
+        assert jump.after == pytest.approx(case.steps_ns[20])
+    ends = ", ".join(
+        f"from {duration(jumps(case, True)[0].before)} to {duration(jumps(case, True)[0].after)} with {case.mode}"
+        for case in result.cases
+    )
+    assert f"Inter-token latency jumps {ends}, at depth 64" in " ".join(out.split())
 
 
 def test_what_is_chosen_alone_is_the_copy_of_its_logits(library: Path, tmp_path: Path) -> None:
@@ -137,6 +198,21 @@ def test_prompts_of_several_lengths_are_side_by_side(tmp_path: Path) -> None:
     assert "TTFT" in done.out
 
 
+def test_caches_of_several_lengths_are_side_by_side(tmp_path: Path) -> None:
+    folder = genai_folder(tmp_path / "model", "llama", shared=True)
+    line = ("--context", "0,16", "--prompt-length", 2, "--generate", 3, "--iterations", 3, "--warmup", 1)
+    done = ortbench("loop", folder, *line, "--out", tmp_path / "out")
+    assert done.code == 0, done.err
+    results = [load(path) for path in sorted((tmp_path / "out").rglob("result.json"))]
+    assert sorted(it.generation["context"] for it in results if it.generation) == [0, 16]
+    assert {case.status for it in results for case in it.cases} == {"ok"}
+    assert "context=16" in done.out
+    (deep,) = (path for path in (tmp_path / "out").rglob("table.md") if "@ d16" in path.read_text())
+    assert (
+        "2 prompt tokens (pp2 @ d16) behind 16 tokens in the cache, 3 generated tokens (tg3 @ d16)" in deep.read_text()
+    )
+
+
 def test_a_batch_has_tokens_per_sequence_too(tmp_path: Path) -> None:
     folder = genai_folder(tmp_path / "model", "gpt")
     np.save(tmp_path / "ids.npy", np.arange(10).reshape(2, 5))
@@ -145,7 +221,7 @@ def test_a_batch_has_tokens_per_sequence_too(tmp_path: Path) -> None:
     assert done.code == 0, done.err
     result: dict[str, Any] = json.loads(done.out)
     assert result["loop"]["generation"] == {
-        "prompt": 5, "tokens": 4, "batch": 2, "forced": 0, "from_file": True, "fixed_cache": False,
+        "prompt": 5, "context": 0, "tokens": 4, "batch": 2, "forced": 0, "from_file": True, "fixed_cache": False,
         "said_by": "genai_config.json",
     }  # fmt: skip
     metrics = result["cases"][0]["metrics"]

@@ -18,7 +18,7 @@ from ortbench.model.modes import LATENCY, LOOP_MODES
 from ortbench.plan.loop_plan import Decoder, Steps
 from ortbench.plan.model_folder import found_in
 from ortbench.plan.target import Inputs, Target
-from ortbench.worker.loops import data
+from ortbench.worker.loops import data, generation
 from ortbench.worker.loops.base import LoopMode
 from ortbench.worker.loops.data import LoopData
 from ortbench.worker.loops.modes import make_loop
@@ -71,17 +71,18 @@ def after_each_step(mode: LoopMode, count: int) -> list[Array]:
 
 
 def check_mode(name: str, model: Model, loop: LoopData, steps: Steps, wanted: Plain) -> None:
+    count = steps.count
     mode = make_loop(name, model, loop, steps, Inputs())
     check_outputs(mode, None, None)
     mode.compare_steps(None, None)
-    for got, logits in zip(after_each_step(mode, COUNT), wanted.logits, strict=True):
-        np.testing.assert_allclose(got, logits, rtol=1e-4, atol=1e-5)
+    for got, logits in zip(after_each_step(mode, count), wanted.logits, strict=True):
+        np.testing.assert_allclose(got, logits[:, -got.shape[1] :], rtol=1e-4, atol=1e-5)
     call, a, b = mode.phases()[LATENCY]
     call(a, b)
     assert differences(mode, None, None) is None
     assert mode._chosen is not None
     assert mode._chosen.tolist() == wanted.tokens.tolist()
-    for pair, state in zip(loop.pairs, mode.state(COUNT - 1), strict=True):
+    for pair, state in zip(loop.pairs, mode.state(count - 1), strict=True):
         cache = wanted.cache[model.inputs[pair.into].name]
         np.testing.assert_allclose(state[:, :, : cache.shape[2]], cache, rtol=1e-4, atol=1e-5)
     assert (mode.next_token_ns(3) or 0) > 0
@@ -124,6 +125,38 @@ def test_on_forced_tokens_the_logits_are_those_of_a_plain_loop(
     for mode in LOOP_MODES:
         if mode != "shared" or shared:
             check_mode(mode, model, loop, steps, wanted)
+
+
+@pytest.mark.parametrize("forced", [False, True])
+@pytest.mark.parametrize(("batch", "prompt"), [(1, PROMPT), (2, 1)])
+@pytest.mark.parametrize(("name", "shared"), FORMS)
+def test_behind_a_context_the_tokens_are_those_of_one_long_prompt(
+    name: str, shared: bool, batch: int, prompt: int, forced: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(generation, "PART", 4)  # so that the cache is filled in several runs, the last a short one
+    context, begun = 10, 10 + prompt
+    folder, tokens = genai_folder(tmp_path / "model", name), ids(batch, begun + COUNT - 1)
+    file = saved(tmp_path / "tokens.npy", tokens if forced else tokens[:, :begun])
+    model, loop, steps = made(folder, batch, shared, tokens=file, context=context, prompt_length=prompt)
+    assert loop.generated is not None
+    assert loop.generated.forced == (COUNT - 1 if forced else 0)
+    assert loop.generated.described()["context"] == context
+    assert loop.feeds[0]["input_ids"].shape == (batch, prompt)
+    assert loop.feeds[1]["attention_mask"].shape == (batch, begun + 1)
+    rest = np.hstack([tokens[:, begun:], np.zeros((batch, 1), np.int64)]) if forced else None
+    wanted = plain(MODELS[name](), tokens[:, :begun], COUNT, rest)
+    for mode in LOOP_MODES:
+        if mode != "shared" or shared:
+            check_mode(mode, model, loop, steps, wanted)
+
+
+def test_a_context_is_random_without_a_file(tmp_path: Path) -> None:
+    folder = genai_folder(tmp_path / "model", "gpt")
+    _, loop, _ = made(folder, context=9)
+    assert {array.shape[2] for array in loop.first} == {9}
+    assert len(np.unique(loop.first[0][0, 0, :, 0])) > 1
+    _, again, _ = made(folder, context=9)
+    assert all(np.array_equal(one, other) for one, other in zip(loop.first, again.first, strict=True))
 
 
 @pytest.mark.parametrize("kind", ["npy", "npz", "json"])
@@ -269,6 +302,10 @@ def test_what_cannot_be_generated(tmp_path: Path) -> None:
     tokens = saved(tmp_path / "tokens.npy", ids(3, 4))
     refused: list[tuple[dict[str, Any], str]] = [
         ({"prompt_length": 30}, "--prompt-length 30: with --generate 7 more than the 32 tokens of the model's context"),
+        (
+            {"context": 21},
+            "--prompt-length 5: with --context 21 and --generate 7 more than the 32 tokens of the model's context",
+        ),
         ({"tokens": tokens}, f"--tokens {tokens}: 3 sequences, and the batch is 1"),
         ({"keep": ("logits",)}, "--keep logits: the host chooses the next token by it"),
         (
@@ -285,6 +322,8 @@ def test_what_cannot_be_generated(tmp_path: Path) -> None:
         == "--dim past_length: the prompt and the tokens generated say how long the cache is"
     )
     assert refusal(made, folder, 3, tokens=tokens) == f"--tokens {tokens}: 4 tokens, and --prompt-length is 5"
+    reason = "4 tokens, and --context 4 and --prompt-length is 1"
+    assert refusal(made, folder, 3, tokens=tokens, context=4, prompt_length=None) == f"--tokens {tokens}: {reason}"
     (tmp_path / "text.json").write_text('"no"')
     text = tmp_path / "text.json"
     reason = "is no .npy, .npz or .json with rows of token ids of one length"

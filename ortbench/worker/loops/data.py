@@ -109,6 +109,7 @@ def make(
         made = _Inputs(path, model, request, steps, pairs, linked or {})
     else:
         made = _first_that_runs(path, model, request, steps, pairs, generated)
+        made.fill(pairs)
     held = {pair.out for pair in pairs}
     feeds, outputs, shapes = [], [], []
     state, kept, took = made.first, 0, 0 if generated is None else generated.first_ns
@@ -180,11 +181,11 @@ def _first_that_runs(
     """The inputs with a cache of fixed length, where that is wanted and the model takes it, else with one that grows."""
     assert steps.decoder is not None
     if steps.decoder.shared:
-        made = _Prompted(path, model, request, steps, pairs, told, told.prompt + steps.count)
+        made = _Prompted(path, model, request, steps, pairs, told, told.depth(steps.count + 1))
         told.fixed = model.known is not None or _keeps_its_shape(model, pairs, made, told)
         if told.fixed:
             return made
-    return _Prompted(path, model, request, steps, pairs, told, 0)
+    return _Prompted(path, model, request, steps, pairs, told, told.context if model.known is not None else 0)
 
 
 def _keeps_its_shape(model: Model, pairs: list[Pair], made: _Prompted, told: generation.Generated) -> bool:
@@ -389,22 +390,46 @@ class _Prompted(_Inputs):
             if name in grown:
                 reason = "the prompt and the tokens generated say how long the cache is"
                 raise BadInput(f"--dim {name}: {reason}", "--dim")
-        self._told, self._cache, self._number = told, cache, 0
-        self._prompt = np.zeros((told.batch, told.prompt), told.roles.ids.dtype)
+        self._told, self._cache = told, cache
+        self._now = 0, np.zeros((told.batch, told.prompt), told.roles.ids.dtype)  # what is cached, and the ids behind
         super().__init__(path, model, request, steps, pairs, {})
+        self._context = self._ids(told.context, 0)
+        self._prompt = self._ids(told.prompt, told.context)
         if told.given is not None:
-            self._prompt = told.given[:, : told.prompt].astype(self._prompt.dtype)
             self.ranges.pop(told.roles.ids.name, None)
-        else:
-            bounds = self.ranges.get(told.roles.ids.name, (0, 1))
-            generator = np.random.default_rng([request.seed, told.prompt])
-            self._prompt = input_arrays.random_array(told.roles.ids, self._prompt.shape, bounds, generator)
         self._told_names = {name for name in told.roles[2:] if name is not None}
         for name in self._told_names:
             self.ranges.pop(name, None)
 
+    def _ids(self, count: int, at: int) -> Array:
+        """Tokens [batch, count]: those of the file from a place on, else random ones."""
+        told, spec = self._told, self._told.roles.ids
+        if told.given is not None:
+            return told.given[:, at : at + count].astype(spec.dtype)
+        generator = np.random.default_rng([self._request.seed, count, *([at] if at else [])])
+        return input_arrays.random_array(spec, (told.batch, count), self.ranges.get(spec.name, (0, 1)), generator)
+
+    def fill(self, pairs: Sequence[Pair]) -> None:
+        """Have the first state hold the context. Raises as `make` does."""
+        told, model, length = self._told, self._model, self._told.roles.ids.shape[1]
+        # GroupQueryAttention takes several tokens behind others of one sequence alone.
+        part = length if isinstance(length, int) else generation.PART if told.batch == 1 else max(told.context, 1)
+        for at in range(0, told.context if model.known is None else 0, part):
+            arrays = {
+                **self._of_run(at, self._context[:, at : at + part], 0, self.first),
+                **_named(model, pairs, self.first),
+            }
+            begun = time.perf_counter_ns()
+            try:
+                found = run_once(model, arrays)
+            except Exception as error:
+                failed = run_error(error, model.target, self._request, _WAYS_OUT, self.guessed)
+                raise type(failed)(f"filling the cache with --context {told.context}: {failed}") from None
+            told.first_ns = told.first_ns or time.perf_counter_ns() - begun
+            self.first = [found[pair.out] for pair in pairs]
+
     def _shapes(self) -> dict[str, Shape]:
-        told = generation.arrays_of(self._told, self._model, self._number, self._prompt)
+        told = generation.arrays_of(self._told, self._model, *self._now)
         return {**super()._shapes(), **{name: array.shape for name, array in told.items()}}
 
     def _first_state(self) -> list[Array]:
@@ -428,9 +453,12 @@ class _Prompted(_Inputs):
         return found
 
     def of_step(self, number: int, state: Sequence[Array]) -> dict[str, Array]:
-        self._number = number
-        told = generation.arrays_of(self._told, self._model, number, self._prompt)
-        return {**super().of_step(number, state), **told}
+        ids = self._prompt if number == 0 else self._told.next_ids
+        return self._of_run(self._told.depth(number), ids, number, state)
+
+    def _of_run(self, past: int, ids: Array, number: int, state: Sequence[Array]) -> dict[str, Array]:
+        self._now = past, ids
+        return {**super().of_step(number, state), **generation.arrays_of(self._told, self._model, past, ids)}
 
     def _array(self, spec: TensorSpec, shape: Shape, known: Mapping[str, int]) -> Array:
         if spec.name in self._told_names or spec.name == self._told.roles.ids.name:

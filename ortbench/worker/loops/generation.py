@@ -25,7 +25,7 @@ from ortbench.worker.session.tensors import Array, TensorSpec
 if TYPE_CHECKING:
     from ortbench.model.schema import Generation, Tensor
 
-_PROMPT = 512  # tokens, where nobody says how many
+PART = 512  # tokens of a prompt where nobody says how many, and of a run that fills the cache
 _IDS = ("input_ids", "decoder_input_ids", "ids", "tokens")
 _WORDS = {"mask": ("mask",), "positions": ("position",), "logits": ("logits",)}
 _LENGTHS = {
@@ -54,7 +54,8 @@ class Generated:
 
     Attributes:
         feedback: the names of present and past of each state.
-        given: the file's tokens [batch, n] int64: the prompt, then those that are forced; None without a file.
+        context: how many tokens the cache holds before the prompt.
+        given: the file's tokens [batch, n] int64: the context, the prompt, then those that are forced; None without a file.
         tokens: those that the plain loop chose [batch, steps] int64, as its logits have them.
         near: for each whether its two best logits lie closer together than outputs may differ.
         next_ids: what each later step takes [batch, 1]: one array, written by the step before.
@@ -63,6 +64,7 @@ class Generated:
     feedback: tuple[tuple[str, str], ...]
     roles: Roles
     out: int  # the place of the logits
+    context: int
     prompt: int
     batch: int
     given: Array | None
@@ -70,20 +72,24 @@ class Generated:
     near: Array
     next_ids: Array
     fixed: bool = False  # the cache has a fixed length
-    first_ns: int = 0  # what the first run of all took, where that was a trial of it
+    first_ns: int = 0  # what the first run of all took, where that was a trial of it, or filled the cache
     said_by: str = ""
     made: dict[tuple[str, int], Array] = field(default_factory=dict)
 
+    def depth(self, number: int) -> int:
+        """How many tokens the cache holds before a step."""
+        return self.context + (self.prompt + number - 1 if number else 0)
+
     def fed(self, number: int) -> Array:
         """The tokens [batch] that the plain loop fed to the step behind this one."""
-        at = self.prompt + number
+        at = self.depth(number + 1)
         chosen: Array = self.tokens[:, number] if self.given is None or at >= self.given.shape[1] else self.given[:, at]
         return chosen
 
     @property
     def forced(self) -> int:
         """How many of the fed tokens come from the file."""
-        behind = 0 if self.given is None else self.given.shape[1] - self.prompt
+        behind = 0 if self.given is None else self.given.shape[1] - self.depth(1)
         return min(behind, int(self.tokens.shape[1]) - 1)
 
     def is_forced(self, number: int) -> bool:
@@ -104,6 +110,7 @@ class Generated:
     def described(self) -> Generation:
         return {
             "prompt": self.prompt,
+            "context": self.context,
             "tokens": self.tokens.shape[1],
             "batch": self.batch,
             "forced": self.forced,
@@ -188,14 +195,18 @@ def begin(path: str, model: Model, steps: Steps, roles: Roles, dims: Mapping[str
         if given.shape[0] not in (1, batch):
             raise BadInput(f"--tokens {steps.tokens}: {given.shape[0]} sequences, and the batch is {batch}", "--tokens")
         given = np.repeat(given, batch, 0) if given.shape[0] < batch else given
-    prompt = steps.prompt_length or (given.shape[1] if given is not None else _usual(decoder, length, steps.count))
-    if given is not None and given.shape[1] < prompt:
-        reason = f"{given.shape[1]} tokens, and --prompt-length is {prompt}"
+    context, most = steps.context, decoder.context
+    read = None if given is None else given.shape[1] - context
+    prompt = steps.prompt_length or (_usual(most, length, context + steps.count) if read is None else max(1, read))
+    if read is not None and read < prompt:
+        filled = f"--context {context} and " if context else ""
+        reason = f"{read + context} tokens, and {filled}--prompt-length is {prompt}"
         raise BadInput(f"--tokens {steps.tokens}: {reason}", "--tokens")
     if isinstance(length, int) and length != prompt:
         raise BadInput(f"--prompt-length {prompt}: the model takes {length} in a step", "--prompt-length")
-    if decoder.context is not None and prompt + steps.count > decoder.context:
-        reason = f"with --generate {steps.count} more than the {decoder.context} tokens of the model's context"
+    if most is not None and context + prompt + steps.count > most:
+        others = f"{f'--context {context} and ' if context else ''}--generate {steps.count}"
+        reason = f"with {others} more than the {most} tokens of the model's context"
         raise BadInput(f"--prompt-length {prompt}: {reason}", "--prompt-length")
     if roles.logits.name in steps.keep:
         raise BadInput(f"--keep {roles.logits.name}: the host chooses the next token by it", "--keep")
@@ -207,6 +218,7 @@ def begin(path: str, model: Model, steps: Steps, roles: Roles, dims: Mapping[str
         steps.feedback,
         roles,
         [spec.name for spec in model.outputs].index(roles.logits.name),
+        context,
         prompt,
         batch,
         given,
@@ -217,10 +229,10 @@ def begin(path: str, model: Model, steps: Steps, roles: Roles, dims: Mapping[str
     )
 
 
-def _usual(decoder: Decoder, length: object, count: int) -> int:
+def _usual(most: int | None, length: object, others: int) -> int:
     if isinstance(length, int):
         return length
-    return _PROMPT if decoder.context is None else max(1, min(_PROMPT, decoder.context - count))
+    return PART if most is None else max(1, min(PART, most - others))
 
 
 def _read_tokens(path: Path) -> Array:
@@ -239,12 +251,10 @@ def _read_tokens(path: Path) -> Array:
     return np.atleast_2d(found).astype(np.int64)
 
 
-def arrays_of(told: Generated, model: Model, number: int, prompt: Array) -> dict[str, Array]:
-    """Ids, mask, positions and lengths of a step; `prompt` [batch, n] are the ids of the first."""
+def arrays_of(told: Generated, model: Model, past: int, ids: Array) -> dict[str, Array]:
+    """Ids [batch, n], mask, positions and lengths of a run behind `past` tokens in the cache."""
     roles, specs = told.roles, {spec.name: spec for spec in model.inputs}
-    past = 0 if number == 0 else told.prompt + number - 1
-    total = told.prompt + number
-    ids = prompt if number == 0 else told.next_ids
+    total = past + ids.shape[1]
     found = {roles.ids.name: ids}
     if roles.mask is not None:
         found[roles.mask] = _mask(told, specs[roles.mask], total)
@@ -252,7 +262,7 @@ def arrays_of(told: Generated, model: Model, number: int, prompt: Array) -> dict
         spec = specs[roles.positions]
         shape = (*(dim if isinstance(dim, int) else 1 for dim in spec.shape[:-2]), *ids.shape)[-len(spec.shape) :]
         found[roles.positions] = np.ascontiguousarray(np.broadcast_to(np.arange(past, total), shape), spec.dtype)
-    values = {roles.past: past, roles.total: total, roles.branch: number > 0}
+    values = {roles.past: past, roles.total: total, roles.branch: past > 0}
     for name, value in values.items():
         if name is not None:
             spec = specs[name]
@@ -268,6 +278,6 @@ def _mask(told: Generated, spec: TensorSpec, total: int) -> Array:
         mask = np.zeros((told.batch, length), spec.dtype)
         mask[:, :total] = 1
         return mask
-    most = told.batch * (told.prompt + told.tokens.shape[1])
+    most = told.batch * told.depth(told.tokens.shape[1] + 1)
     ones = told.made.setdefault((spec.name, -1), np.ones(most, spec.dtype))
     return ones[: told.batch * total].reshape(told.batch, total)
