@@ -25,7 +25,7 @@ def _fill(entries: dict[str, str], option: str) -> None:
             raise BadInput(f"{option} {name}={text}: {reason}", option)
 
 
-_generating = partial(_steps, commands=("loop",), common=("loop",), suite=False)
+_generating = partial(_steps, commands=("loop", "load"), common=("loop",), suite=False)
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ class Steps(Part):
     )  # fmt: skip
     context: int = _generating(
         "context", "N", "Fill the cache with N tokens before the prompt.", kind=WHOLE, default=0,
-        check=at_least(0, "a cache holds no fewer than 0 tokens"), lists=WHOLES._replace(example="0,2048"),
+        check=at_least(0, "a cache holds no fewer than 0 tokens"), lists=WHOLES._replace(example="0,2048"), common=(),
     )  # fmt: skip
     tokens: str | None = _generating(
         "tokens",

@@ -160,7 +160,7 @@ def sweep_line(result: Result) -> str:
 _LINES: dict[str, Callable[[Result], str]] = {
     LOOP: lambda result: loop_line(result.part),
     CHAIN: lambda result: chain_line(result.part),
-    LOAD: lambda result: load_line(result, result.part),
+    LOAD: lambda result: "; ".join([load_line(result, result.part), *(loop_line(it) for it in [result.loop] if it)]),
     SWEEP: sweep_line,
 }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -41,6 +41,12 @@ class Opened:
         from ortbench.worker.modes.make import make_mode
 
         return make_mode(mode, self.model, self.data, depth)
+
+    def again(self, model: Model, seed: int) -> Opened:
+        """The same in a session with inputs of another seed, which has run; nothing is expected of its outputs."""
+        other = replace(self, model=model, request=replace(self.request, seed=seed, expect=None))
+        other.run_first()
+        return other
 
     def described_loop(self) -> dict[str, schema.Loop]:
         """The loop for the result, by its key; empty where there is none."""

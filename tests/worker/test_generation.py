@@ -18,12 +18,15 @@ from ortbench.model.modes import LATENCY, LOOP_MODES
 from ortbench.plan.loop_plan import Decoder, Steps
 from ortbench.plan.model_folder import found_in
 from ortbench.plan.target import Inputs, Target
+from ortbench.worker.load.clients import Clients
 from ortbench.worker.loops import data, generation
 from ortbench.worker.loops.base import LoopMode
 from ortbench.worker.loops.data import LoopData
 from ortbench.worker.loops.modes import make_loop
+from ortbench.worker.opened import OpenedLoop
 from ortbench.worker.proofs.outputs import check_outputs, differences
 from ortbench.worker.session import providers, session
+from ortbench.worker.session.first_run import no_data
 from ortbench.worker.session.session import Model
 from tests.decoders import MODELS, VOCAB, Array, Plain, genai_folder, gpt_like, plain
 
@@ -184,6 +187,35 @@ def test_a_mode_that_takes_the_wrong_token_is_found_out(tmp_path: Path, monkeypa
     loop.generated.near[:, 3] = True  # the two best are as good as each other: what comes behind cannot be compared
     check_outputs(mode, None, None)
     assert [name for name, _ in mode.expected()] == ["tokens after the last step"]
+
+
+@pytest.mark.parametrize("name", ["cpu-tensors", "device-resident", "shared"])
+def test_clients_of_a_load_have_sequences_of_their_own_and_are_checked(name: str, tmp_path: Path) -> None:
+    path, decoder = found_in(str(genai_folder(tmp_path / "model", "llama", shared=True)))
+    steps = Steps(prompt_length=PROMPT, count=COUNT, generate=COUNT, decoder=decoder)
+    model = opened(path)
+    whole = OpenedLoop(path, model.target, Inputs(), model, no_data(), steps=steps)
+    whole.run_first()
+    clients = Clients(whole, own=False, first=0)
+    try:
+        clients.add(name, 2)
+        seats = clients.seats(name, 2)
+        for number, seat in enumerate(seats):
+            call, a, b = seat.call
+            clients.thread(number).submit(call, a, b).result()
+        prompts = [seat.mode._loop.feeds[0]["input_ids"] for seat in seats]  # type: ignore[attr-defined]
+        assert not np.array_equal(*prompts)
+        for seat, prompt in zip(seats, prompts, strict=True):
+            assert len(seat.mode.take_times(1) or ()) == len(seat.mode.take_starts(1)) == COUNT
+            wanted = plain(MODELS["llama"](), prompt, COUNT)
+            assert seat.mode._chosen.tolist() == wanted.tokens.tolist()  # type: ignore[attr-defined]
+            assert seat.differs(None, None) is None
+        call, a, b = seats[1].call
+        call(a, b)
+        seats[1].mode._chosen[:, 2] += 1  # type: ignore[attr-defined]
+        assert "tokens after the last step" in (seats[1].differs(None, None) or "")
+    finally:
+        clients.close()
 
 
 def test_outputs_of_a_long_generation_are_let_go(tmp_path: Path) -> None:
