@@ -178,7 +178,8 @@ def _is_alike(loop: Sequence[float], jump: Jump) -> bool:
 
 def depth_of(made: Generation, step: int) -> int:
     """How many tokens the cache holds before a step of a loop that generates."""
-    return made.get("context", 0) + (made["prompt"] + step - 1 if step else 0)
+    prompt = 1 if made.get("encoder") else made["prompt"]  # of the decoder
+    return made.get("context", 0) + (prompt + step - 1 if step else 0)
 
 
 def law(values: Sequence[int], first: bool) -> tuple[int, int] | None:

@@ -29,6 +29,21 @@ _generating = partial(_steps, commands=("loop", "load"), common=("loop",), suite
 
 
 @dataclass(frozen=True)
+class Encoder:
+    """The model that runs once in front of a decoder.
+
+    Attributes:
+        model: its path.
+        links: patterns of its outputs and the decoder's inputs that take them, beside those of one name.
+        start: the token with which the decoder begins.
+    """
+
+    model: str
+    links: tuple[tuple[str, str], ...] = ()
+    start: int = 0
+
+
+@dataclass(frozen=True)
 class Decoder:
     """What is known of a model that generates before it is loaded; its own names say the rest.
 
@@ -39,6 +54,7 @@ class Decoder:
         context: how many tokens it can hold.
         shared: its cache has a fixed length, so that past and present can be one buffer.
         heads, head_size: of its keys and values.
+        encoder: what runs in front of it; None for nothing.
     """
 
     said_by: str = ""
@@ -48,6 +64,7 @@ class Decoder:
     shared: bool = False
     heads: int | None = None
     head_size: int | None = None
+    encoder: Encoder | None = None
 
 
 @dataclass(frozen=True)
@@ -150,6 +167,10 @@ def steps_of(given: RawOptions, decoder: Decoder | None = None) -> Steps | None:
                 raise BadInput(
                     f"--{flag}: --generate and --prompt-length say it of a model that generates", f"--{flag}"
                 )
+        if decoder is not None and decoder.encoder is not None:
+            for flag in ("context", "measure-memory"):
+                if given.get(flag):
+                    raise BadInput(f"--{flag}: is not for a model with an encoder", f"--{flag}")
         return make(Steps, given, decoder=decoder, count=given.get("generate", declared(Steps)["generate"].default))
     if given.get("feedback"):
         return make(Steps, given)
@@ -163,7 +184,10 @@ def steps_from(data: Mapping[str, Any]) -> Steps:
     """The inverse of `dataclasses.asdict` for `Steps`, after JSON turned its tuples into lists."""
     decoder = data.get("decoder")
     if decoder is not None:
-        decoder = Decoder(**{**decoder, "feedback": _pairs(decoder["feedback"])})
+        encoder = decoder["encoder"]
+        if encoder is not None:
+            encoder = Encoder(**{**encoder, "links": _pairs(encoder["links"])})
+        decoder = Decoder(**{**decoder, "feedback": _pairs(decoder["feedback"]), "encoder": encoder})
     made = {"feedback": _pairs(data["feedback"]), "keep": tuple(data["keep"]), "resident": tuple(data["resident"])}
     return Steps(**{**data, **made, "decoder": decoder})
 

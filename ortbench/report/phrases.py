@@ -106,6 +106,7 @@ def _generation_line(made: Generation, loop: Loop, fed: str) -> str:
         made["forced"], f"{made['forced']} forced tokens, then argmax on the host"
     )
     prompt = "prompt from a file" if made["from_file"] else "random prompt"
+    prompt += ", encoded once" if made.get("encoder") else ""
     cache = "growing cache" if loop["grows"] else "cache of fixed length"
     names = f"named by {made['said_by']}" if made["said_by"] else "found by the model's names"
     context = made.get("context", 0)

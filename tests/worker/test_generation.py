@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,18 @@ from ortbench.worker.proofs.outputs import check_outputs, differences
 from ortbench.worker.session import providers, session
 from ortbench.worker.session.first_run import no_data
 from ortbench.worker.session.session import Model
-from tests.decoders import MODELS, VOCAB, Array, Plain, genai_folder, gpt_like, plain
+from tests.decoders import (
+    MODELS,
+    VOCAB,
+    Array,
+    Plain,
+    genai_encoder_decoder,
+    genai_folder,
+    gpt_like,
+    optimum_encoder_decoder,
+    plain,
+    plain_encoder_decoder,
+)
 
 PROMPT, COUNT = 5, 7
 BATCHES = (1, 2)
@@ -75,7 +87,10 @@ def after_each_step(mode: LoopMode, count: int) -> list[Array]:
 
 def check_mode(name: str, model: Model, loop: LoopData, steps: Steps, wanted: Plain) -> None:
     count = steps.count
-    mode = make_loop(name, model, loop, steps, Inputs())
+    check_loop(make_loop(name, model, loop, steps, Inputs()), model, loop, count, wanted)
+
+
+def check_loop(mode: LoopMode, model: Model, loop: LoopData, count: int, wanted: Plain) -> None:
     check_outputs(mode, None, None)
     mode.compare_steps(None, None)
     for got, logits in zip(after_each_step(mode, count), wanted.logits, strict=True):
@@ -187,6 +202,59 @@ def test_a_mode_that_takes_the_wrong_token_is_found_out(tmp_path: Path, monkeypa
     loop.generated.near[:, 3] = True  # the two best are as good as each other: what comes behind cannot be compared
     check_outputs(mode, None, None)
     assert [name for name, _ in mode.expected()] == ["tokens after the last step"]
+
+
+@pytest.mark.parametrize("forced", [False, True])
+@pytest.mark.parametrize("batch", BATCHES)
+@pytest.mark.parametrize("layout", [genai_encoder_decoder, optimum_encoder_decoder])
+def test_behind_an_encoder_the_tokens_are_those_of_a_plain_loop_in_every_mode(
+    layout: Callable[[Path], Path], batch: int, forced: bool, tmp_path: Path
+) -> None:
+    folder = layout(tmp_path / "model")
+    tokens = ids(batch, PROMPT + COUNT - 1)
+    file = saved(tmp_path / "tokens.npy", tokens) if forced else None
+    path, decoder = found_in(str(folder))
+    steps = Steps(prompt_length=PROMPT, count=COUNT, generate=COUNT, decoder=decoder, tokens=file)
+    model = opened(path)
+    whole = OpenedLoop(path, model.target, Inputs(dims={"batch": batch}), model, no_data(), steps=steps)
+    whole.run_first()
+    prompt = whole.encoded.stages[0].loop.feeds[0]["input_ids"]
+    assert prompt.shape == (batch, PROMPT)
+    rest = np.hstack([tokens[:, PROMPT:], np.zeros((batch, 1), np.int64)]) if forced else None
+    wanted = plain_encoder_decoder(folder, prompt, COUNT, rest)
+    told = whole.loop.generated
+    assert told is not None
+    assert told.tokens.tolist() == wanted.tokens.tolist()
+    assert told.forced == (COUNT - 1 if forced else 0)
+    made = told.described()
+    assert (made["prompt"], made.get("encoder"), made["from_file"]) == (PROMPT, True, forced)
+    for name in LOOP_MODES:
+        if name == "shared":
+            with pytest.raises(Unsupported, match="changes its shape"):
+                whole.make(name, 1)
+            continue
+        mode = whole.make(name, 1)
+        assert isinstance(mode, LoopMode)
+        check_loop(mode, model, whole.loop, COUNT, wanted)
+        times = mode.take_times(1)
+        assert len(times) == COUNT
+
+
+def test_an_encoder_that_gives_something_else_is_found_out(tmp_path: Path) -> None:
+    path, decoder = found_in(str(optimum_encoder_decoder(tmp_path / "model")))
+    steps = Steps(prompt_length=PROMPT, count=COUNT, generate=COUNT, decoder=decoder)
+    model = opened(path)
+    whole = OpenedLoop(path, model.target, Inputs(), model, no_data(), steps=steps)
+    whole.run_first()
+    for name in ("cpu-tensors", "device-resident", "host-accessible"):
+        mode = whole.make(name, 1)
+        assert isinstance(mode, LoopMode)
+        prompt = whole.encoded.stages[0].loop.feeds[0]["input_ids"]
+        prompt[:] = (prompt + 1) % VOCAB  # what the encoder reads in each run
+        with pytest.raises(WrongOutputs):
+            mode.compare_steps(None, None)
+        prompt[:] = (prompt - 1) % VOCAB
+        mode.compare_steps(None, None)
 
 
 @pytest.mark.parametrize("name", ["cpu-tensors", "device-resident", "shared"])
@@ -314,7 +382,10 @@ def test_folders_that_are_not_taken(tmp_path: Path) -> None:
     config = tmp_path / "config.json"
     config.write_text('{"is_encoder_decoder": true}')
     other = "name the decoder's .onnx file, or measure all stages with 'ortbench chain'"
-    assert refusal(found_in, str(tmp_path)) == f"{config}: the model has other stages too (encoder); {other}"
+    assert refusal(found_in, str(tmp_path)).endswith("there is an encoder, and encoder_model.onnx is not there")
+    (tmp_path / "encoder_model.onnx").touch()
+    assert refusal(found_in, str(tmp_path)).endswith("one of decoder_model_merged.onnx; none is there")
+    (tmp_path / "encoder_model.onnx").unlink()
     config.write_text("{}")
     (tmp_path / "decoder_model.onnx").touch()
     assert refusal(found_in, str(tmp_path)).endswith("decoder_model.onnx has no KV cache: export it with one")

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ortbench.model.schema import Generation, Tensor
 
 PART = 512  # tokens of a prompt where nobody says how many, and of a run that fills the cache
-_IDS = ("input_ids", "decoder_input_ids", "ids", "tokens")
+IDS = ("input_ids", "decoder_input_ids", "ids", "tokens")
 _WORDS = {"mask": ("mask",), "positions": ("position",), "logits": ("logits",)}
 _LENGTHS = {
     "past": ("past_sequence_length", "past_seq_len", "past_key_values_length"),
@@ -71,6 +71,8 @@ class Generated:
     tokens: Array
     near: Array
     next_ids: Array
+    from_file: bool = False  # whether tokens of a file are among them
+    encoded: int | None = None  # how many tokens the encoder takes, or 1 where it takes none; None without one
     fixed: bool = False  # the cache has a fixed length
     first_ns: int = 0  # what the first run of all took, where that was a trial of it, or filled the cache
     said_by: str = ""
@@ -109,12 +111,13 @@ class Generated:
 
     def described(self) -> Generation:
         return {
-            "prompt": self.prompt,
+            "prompt": self.prompt if self.encoded is None else self.encoded,
             "context": self.context,
             "tokens": self.tokens.shape[1],
             "batch": self.batch,
             "forced": self.forced,
-            "from_file": self.given is not None,
+            "from_file": self.from_file,
+            "encoder": self.encoded is not None,
             "fixed_cache": self.fixed,
             "said_by": self.said_by,
         }
@@ -155,6 +158,8 @@ def roles_of(path: str, model: Model, decoder: Decoder, pairs: Sequence[tuple[st
         BadInput: no input of token ids, no logits, or ids that are not [batch, sequence].
     """
     state_out, state_in = ({pair[at] for pair in pairs} for at in (0, 1))
+    if decoder.encoder is not None:
+        state_in |= {spec.name for spec in model.inputs if spec.name.startswith("encoder_")}
     ins = {spec.name: spec for spec in model.inputs if spec.name not in state_in}
     outs = {spec.name: spec for spec in model.outputs if spec.name not in state_out}
 
@@ -162,7 +167,7 @@ def roles_of(path: str, model: Model, decoder: Decoder, pairs: Sequence[tuple[st
         said = decoder.names.get(role)
         if said in there:
             return said
-        exact = _LENGTHS.get(role, _IDS if role == "ids" else ())
+        exact = _LENGTHS.get(role, IDS if role == "ids" else ())
         parts = _WORDS.get(role, ())
         return next(
             (name for name in there if name.lower() in exact or any(part in name.lower() for part in parts)), None
@@ -178,26 +183,50 @@ def roles_of(path: str, model: Model, decoder: Decoder, pairs: Sequence[tuple[st
     return Roles(ins[ids], outs[logits], *rest)
 
 
-def begin(path: str, model: Model, steps: Steps, roles: Roles, dims: Mapping[str, int | str]) -> Generated:
-    """A generation before its first step.
+def batch_of(ids: TensorSpec, dims: Mapping[str, int | str]) -> int:
+    """The batch of token ids. Raises `BadInput`: it is no number."""
+    axis = ids.shape[0]
+    batch = axis if isinstance(axis, int) else dims.get(str(axis), 1)
+    if not isinstance(batch, int):
+        raise BadInput(f"--dim {axis}={batch}: the batch of a model that generates is a number", "--dim")
+    return batch
+
+
+def tokens_of(steps: Steps, batch: int) -> Array | None:
+    """The file's tokens [batch, n] int64; None without a file. Raises `BadInput`: they cannot be read, or are of another batch."""
+    if steps.tokens is None:
+        return None
+    given = _read_tokens(Path(steps.tokens))
+    if given.shape[0] not in (1, batch):
+        raise BadInput(f"--tokens {steps.tokens}: {given.shape[0]} sequences, and the batch is {batch}", "--tokens")
+    return np.repeat(given, batch, 0) if given.shape[0] < batch else given
+
+
+def begin(
+    path: str,
+    model: Model,
+    steps: Steps,
+    roles: Roles,
+    dims: Mapping[str, int | str],
+    encoded_tokens: int | None = None,
+) -> Generated:
+    """A generation before its first step; `encoded_tokens` are those that an encoder takes, None where it takes something else.
 
     Raises:
         BadInput: tokens that cannot be read or are too few, a prompt that the model cannot take or hold.
     """
     decoder = steps.decoder
     assert decoder is not None
-    given = None if steps.tokens is None else _read_tokens(Path(steps.tokens))
-    axis, length = roles.ids.shape
-    batch = axis if isinstance(axis, int) else dims.get(str(axis), 1)
-    if not isinstance(batch, int):
-        raise BadInput(f"--dim {axis}={batch}: the batch of a model that generates is a number", "--dim")
-    if given is not None:
-        if given.shape[0] not in (1, batch):
-            raise BadInput(f"--tokens {steps.tokens}: {given.shape[0]} sequences, and the batch is {batch}", "--tokens")
-        given = np.repeat(given, batch, 0) if given.shape[0] < batch else given
+    length, batch = roles.ids.shape[1], batch_of(roles.ids, dims)
+    given, encoded, wanted = tokens_of(steps, batch), None, steps.prompt_length
+    if decoder.encoder is not None:
+        start = np.full((batch, 1), decoder.encoder.start, np.int64)
+        encoded = 1 if encoded_tokens is None else encoded_tokens
+        rest = [] if given is None else [given[:, 0 if encoded_tokens is None else encoded :]]
+        given, wanted = np.concatenate([start, *rest], 1), 1
     context, most = steps.context, decoder.context
     read = None if given is None else given.shape[1] - context
-    prompt = steps.prompt_length or (_usual(most, length, context + steps.count) if read is None else max(1, read))
+    prompt = wanted or (_usual(most, length, context + steps.count) if read is None else max(1, read))
     if read is not None and read < prompt:
         filled = f"--context {context} and " if context else ""
         reason = f"{read + context} tokens, and {filled}--prompt-length is {prompt}"
@@ -225,8 +254,15 @@ def begin(path: str, model: Model, steps: Steps, roles: Roles, dims: Mapping[str
         np.zeros((batch, steps.count), np.int64),
         np.zeros((batch, steps.count), np.bool_),
         np.zeros((batch, 1), roles.ids.dtype),
+        steps.tokens is not None,
+        encoded,
         said_by=decoder.said_by,
     )
+
+
+def usual(given: Array | None, decoder: Decoder, steps: Steps) -> int:
+    """How many tokens an encoder takes where nobody says it."""
+    return _usual(decoder.context, None, steps.count) if given is None else int(given.shape[1])
 
 
 def _usual(most: int | None, length: object, others: int) -> int:
