@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from ortbench.cli.options import Model, command_line, refuse_json, takes
+from ortbench.cli.options import Model, ModelOrFolder, command_line, refuse_json, takes
 from ortbench.core.errors import BadInput
 from ortbench.model.modes import CPU, DEVICE, HOST_ACCESSIBLE, MODES
 from ortbench.plan.configurations import side_plans
@@ -34,12 +34,7 @@ def run(given: RawOptions, model: Model) -> None:
 
 
 @takes(*PLAN, OutputOptions)
-def loop(
-    given: RawOptions,
-    model: Annotated[
-        str, typer.Argument(metavar="MODEL", help="The model, or a folder with genai_config.json or an Optimum export.")
-    ],
-) -> None:
+def loop(given: RawOptions, model: ModelOrFolder) -> None:
     """A decoder generates tokens; with --feedback, outputs are inputs of the next step, as a recurrent state is."""
     _measure(model, given, "loop", loop_of)
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ortbench.plan.plan import Plan
 
 Model = Annotated[str, typer.Argument(metavar="MODEL", help="The model, an .onnx or .ort file.")]
+ModelOrFolder = Annotated[str, typer.Argument(metavar="MODEL", help="The model, or the folder of a decoder.")]
 GIVEN = "given"  # the parameter of a command that takes what was given
 FEW = 15  # options, at most, that --help shows
 

@@ -94,6 +94,8 @@ class ClientPool:
             max(it["wall_ns"] for it in answers),
             begin,
             round=round,
+            steps=[unpack(it) for answer in answers for it in answer["steps"]],
+            step_starts=[unpack(it) for answer in answers for it in answer["step_starts"]],
         )
         return burst if watch is None else replace(burst, lock=watch.seen(begin, burst.end_ns))
 

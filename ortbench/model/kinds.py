@@ -139,6 +139,8 @@ LOAD = Kind(
             compared=_figures("throughput", LATENCY, "latency.p99"), several=_figures("throughput"), gated=_figures("throughput"),
             history=_figures("throughput"), axis=CONCURRENCY.name,
             columns=(
+                ("output_tokens_per_s", "sequence_tokens_per_s"), ("time_to_first_token", "time_to_first_token.p95"),
+                ("inter_token_latency", "inter_token_latency.p95"), ("prefill_slowdown", "prefill_slowdown.ci95"),
                 ("throughput", "throughput.ci95"), ("scaling", "scaling.ci95"), _tails(LATENCY), ("cpu_cores", "gil_wait"), ("fairness",),
                 ("sm_clock",),
             ),

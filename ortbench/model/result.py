@@ -297,8 +297,7 @@ class Result:
     @property
     def generation(self) -> Generation | None:
         """Of a loop that generates, what it is given and gives; else None."""
-        found: Generation | None = self.part.get("generation") if isinstance(self.part, dict) else None
-        return found
+        return self.loop.get("generation") if isinstance(self.loop, dict) else None
 
     @property
     def part(self) -> Any:

@@ -377,15 +377,18 @@ class Setup(TypedDict):
 
 
 class Generation(TypedDict):
-    """Of a loop that generates: tokens of its ``prompt`` and how many ``tokens`` come behind it, in each sequence of the ``batch``;
+    """Of a loop that generates: tokens of its ``prompt``, how many are in the cache before it (``context``; not in older files, for none),
+    and how many ``tokens`` come behind it, in each sequence of the ``batch``;
     how many that are fed come from a file (``forced``), and whether the prompt does (``from_file``); whether the cache has a
-    ``fixed_cache`` length; the file that says what the model's inputs are (``said_by``), "" for their names alone."""
+    ``fixed_cache`` length; whether an ``encoder`` takes the prompt (not in older files, for none); the file that says what the model's inputs are (``said_by``), "" for their names alone."""
 
     prompt: int
+    context: NotRequired[int]
     tokens: int
     batch: int
     forced: int
     from_file: bool
+    encoder: NotRequired[bool]
     fixed_cache: bool
     said_by: str
 

@@ -106,11 +106,14 @@ def _generation_line(made: Generation, loop: Loop, fed: str) -> str:
         made["forced"], f"{made['forced']} forced tokens, then argmax on the host"
     )
     prompt = "prompt from a file" if made["from_file"] else "random prompt"
+    prompt += ", encoded once" if made.get("encoder") else ""
     cache = "growing cache" if loop["grows"] else "cache of fixed length"
     names = f"named by {made['said_by']}" if made["said_by"] else "found by the model's names"
+    context = made.get("context", 0)
+    depth, behind = (f" @ d{context}", f" behind {units.count(context, 'token')} in the cache") if context else ("", "")
     return (
-        f"generation: {units.count(made['prompt'], 'prompt token')} (pp{made['prompt']}), {units.count(made['tokens'], 'generated token')} "
-        f"(tg{made['tokens']}){batch}; {prompt}, {forced}; no tokenizing, no sampling; {cache}: {fed} ({names})"
+        f"generation: {units.count(made['prompt'], 'prompt token')} (pp{made['prompt']}{depth}){behind}, "
+        f"{units.count(made['tokens'], 'generated token')} (tg{made['tokens']}{depth}){batch}; {prompt}, {forced}; no tokenizing, no sampling; {cache}: {fed} ({names})"
     )
 
 
@@ -158,7 +161,7 @@ def sweep_line(result: Result) -> str:
 _LINES: dict[str, Callable[[Result], str]] = {
     LOOP: lambda result: loop_line(result.part),
     CHAIN: lambda result: chain_line(result.part),
-    LOAD: lambda result: load_line(result, result.part),
+    LOAD: lambda result: "; ".join([load_line(result, result.part), *(loop_line(it) for it in [result.loop] if it)]),
     SWEEP: sweep_line,
 }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -42,6 +42,12 @@ class Opened:
 
         return make_mode(mode, self.model, self.data, depth)
 
+    def again(self, model: Model, seed: int) -> Opened:
+        """The same in a session with inputs of another seed, which has run; nothing is expected of its outputs."""
+        other = replace(self, model=model, request=replace(self.request, seed=seed, expect=None))
+        other.run_first()
+        return other
+
     def described_loop(self) -> dict[str, schema.Loop]:
         """The loop for the result, by its key; empty where there is none."""
         return {}
@@ -78,14 +84,30 @@ class OpenedLoop(Opened):
 
     steps: Steps
     loop: LoopData = field(init=False)
+    encoder: Model | None = None  # of a decoder that has one; there after the first run
+    encoded: ChainData = field(init=False)  # then both
 
     def run_first(self) -> None:
         from ortbench.worker.loops import data  # most runs have none, and would wait for it
 
-        self.loop = data.make(self.path, self.model, self.request, self.steps)
+        decoder = self.steps.decoder
+        if decoder is None or decoder.encoder is None:
+            self.loop = data.make(self.path, self.model, self.request, self.steps)
+        else:
+            from ortbench.worker.loops import encoded
+            from ortbench.worker.session.session import open_model
+
+            if self.encoder is None:
+                self.encoder = open_model(decoder.encoder.model, self.target, self.model.provider)
+            self.encoded = encoded.make(self.path, self.model, self.encoder, self.request, self.steps)
+            self.loop = self.encoded.stages[-1].loop
         self.data = self.loop.single
 
     def make(self, mode: str, depth: int) -> Mode:
+        if self.encoder is not None:
+            from ortbench.worker.loops.encoded import make_encoded
+
+            return make_encoded(mode, self.encoded, self.request)
         from ortbench.worker.loops.modes import make_loop
 
         return make_loop(mode, self.model, self.loop, self.steps, self.request)

@@ -19,8 +19,9 @@ from ortbench.plan.target import Inputs, Target
 from ortbench.worker.loops import data
 from ortbench.worker.loops.base import LoopMode
 from ortbench.worker.loops.bound import BoundLoop
-from ortbench.worker.loops.data import LoopData, Pair, by_step
+from ortbench.worker.loops.data import LoopData, by_step
 from ortbench.worker.loops.modes import CpuLoop, ResidentLoop, make_loop
+from ortbench.worker.loops.step_inputs import Pair
 from ortbench.worker.proofs.outputs import check_outputs
 from ortbench.worker.session import providers, session
 from ortbench.worker.session.session import Model
