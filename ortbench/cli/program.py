@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from difflib import SequenceMatcher
 from functools import partial
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -178,9 +178,10 @@ def _carry_out(typed: list[str]) -> int:
             raise
         name = getattr(error, "option_name", None) or ""
         instead = _instead(typed[0], name)
+        usage: Any = error
         if found := getattr(error, "possibilities", None):  # the dashes alone make names alike
-            error.possibilities = [it for it in found if SequenceMatcher(None, name[2:], it[2:]).ratio() >= _ALIKE]
-        message = f"{one_line(error.format_message())} (see --help)" if instead is None else instead
+            usage.possibilities = [it for it in found if SequenceMatcher(None, name[2:], it[2:]).ratio() >= _ALIKE]
+        message = f"{one_line(usage.format_message())} (see --help)" if instead is None else instead
         complain(message)
         _tell_ci(typed[0], message)
         return BAD_INPUT
