@@ -6,9 +6,10 @@ from collections.abc import Callable, Sequence
 
 from ortbench.analysis.host import cpu_time_ns
 from ortbench.analysis.memory import is_weighed
+from ortbench.analysis.sweep import mode_by_mode
 from ortbench.core import units
 from ortbench.model.metrics import METRICS, Group
-from ortbench.model.modes import ALL_MODES, CPU_TIME, DEVICE_MEMORY, ENERGY, ENQUEUE, HOST_MEMORY, NO_SPIN, SPIN_SHARE
+from ortbench.model.modes import CPU_TIME, DEVICE_MEMORY, ENERGY, ENQUEUE, HOST_MEMORY, NO_SPIN, SPIN_SHARE
 from ortbench.model.result import Case, Point, Result
 from ortbench.model.schema import CaseMemory
 from ortbench.report.case_table import MODE, KeyColumn, Own, figure_table, in_groups
@@ -178,13 +179,7 @@ _SAID = {
 
 def shape_blocks(result: Result) -> list[Block]:
     """The table with what it says and what is not known; nothing of what is no sweep or was not asked for it."""
-    asked = [
-        (shape, case)
-        for mode in ALL_MODES
-        for shape in result.shapes
-        for case in result.at_point(shape.point)
-        if case.mode == mode and _is_asked(case)
-    ]
+    asked = [(shape, case) for shape, case in mode_by_mode(result) if _is_asked(case)]
     if not asked:
         return []
     found: list[Block] = []

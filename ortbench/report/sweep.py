@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from ortbench.analysis.findings.advice import findings
 from ortbench.analysis.findings.finding import Weight
-from ortbench.analysis.sweep import failures, has_a_cost, is_noisy, keeps
+from ortbench.analysis.sweep import failures, has_a_cost, is_noisy, keeps, mode_by_mode
 from ortbench.core import units
 from ortbench.model.metrics import RATIO
-from ortbench.model.modes import ALL_MODES, CPU, LATENCY, is_rate
+from ortbench.model.modes import CPU, LATENCY, is_rate
 from ortbench.model.result import UNSUPPORTED, Case, Point, Result
 from ortbench.model.schema import BestShape, Switching
 from ortbench.model.slo import slo_of
@@ -54,13 +54,7 @@ WHAT_SWITCHING_IS = (
 def mode_table(result: Result) -> Table:
     """A row for each mode and shape that was measured; only columns that hold something."""
     # A mode that failed keeps what was measured.
-    found = [
-        (case, shape.name)
-        for mode in ALL_MODES
-        for shape in result.shapes
-        for case in result.at_point(shape.point)
-        if case.mode == mode and case.stats(LATENCY) is not None
-    ]
+    found = [(case, shape.name) for shape, case in mode_by_mode(result) if case.stats(LATENCY) is not None]
     names = {id(case): shape for case, shape in found}
     best, slo = result.best["modes"] if result.best else {}, slo_of(result.sweep)
 

@@ -110,7 +110,7 @@ def test_a_live_gate_of_a_loop_has_metrics_of_loops_and_steps(library: Path, tmp
 
 
 def test_a_live_gate_tells_that_a_state_is_copied(library: Path, tmp_path: Path) -> None:
-    """The state crosses twice a step in cpu, never in device-resident: each is held against the other by a limit."""
+    """The state crosses twice a step in cpu, never in device-resident: each is compared with the other by a limit."""
     limits = ("--min-speedup", "device-resident=1.5", "--require-mode", "shared")
     ran = live(library, tmp_path, *limits, upload_gbps=0.1, download_gbps=0.1)
     assert "✓ shared is ok" in ran.out

@@ -1,4 +1,4 @@
-"""Where tensors are, and what is copied inside the graph, on EPs with a node on the CPU; held against the device's trace."""
+"""Where tensors are, and what is copied inside the graph, on EPs with a node on the CPU; compared with the device's trace."""
 
 from __future__ import annotations
 

@@ -126,7 +126,7 @@ def test_two_settings_are_shown_with_their_phases(tmp_path: Path) -> None:
 
 
 def test_sides_with_the_same_inputs_must_give_the_same_outputs(tmp_path: Path) -> None:
-    """And those with others are not held against each other."""
+    """And those with others are not compared with each other."""
     model = tmp_path / "model.onnx"
     text = '<ir_version: 8, opset_import: ["" : 17]> g (float[N] x) => (float[N] y) { y = RandomNormalLike(x) }'
     onnx.save(onnx.parser.parse_model(text), model)

@@ -325,7 +325,7 @@ def test_junit_of_real_results(name: str, times: tuple[int, ...]) -> None:
 
 
 def entries(*results: Result) -> list[dict[str, Any]]:
-    """What the action reads, held against its schema: src/extract.ts and src/extractRangeInfo.ts."""
+    """What the action reads, compared with its schema: src/extract.ts and src/extractRangeInfo.ts."""
     found: list[dict[str, Any]] = json.loads(action_json(results))
     assert isinstance(found, list)
     for entry in found:

@@ -67,7 +67,7 @@ def made_of(path: Path, request: Inputs, steps: Steps) -> LoopData:
 
 
 def loop_of(name: str) -> tuple[Model, LoopData, Steps, Inputs]:
-    """A loop of a model of ours, held against the recorded outputs of every step."""
+    """A loop of a model of ours, compared with the recorded outputs of every step."""
     steps, request = LOOPS[name]
     path = MODELS / f"{name}.onnx"
     given = replace(request, path=str(MODELS / f"{name}.loop.inputs.npz"), expect=str(MODELS / f"{name}.loop.npz"))

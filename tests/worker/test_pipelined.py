@@ -1,4 +1,4 @@
-"""Mode `pipelined`: what it reports, held against the reference device's trace, and what it refuses and survives."""
+"""Mode `pipelined`: what it reports, compared with the reference device's trace, and what it refuses and survives."""
 
 from __future__ import annotations
 
