@@ -288,7 +288,7 @@ def lacks(results: Sequence[Result], names: Sequence[str], found: Sequence[Row])
         few = f"a latency has an interval where its load point has at least {FEWEST_BLOCKS} blocks in both results"
         return [f"{few}: give a longer --duration"]
     runs = [result.setup.get("run_id") or number for number, result in enumerate(results)]
-    alike: dict[tuple[object, int], list[int]] = {}
+    alike: dict[tuple[str | int, int], list[int]] = {}
     for side, count in sorted(fewest.items()):
         alike.setdefault((runs[side], count), []).append(side)
     sentences = (
