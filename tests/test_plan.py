@@ -197,7 +197,7 @@ def test_a_plan_that_cannot_be_carried_out(model: Path, tmp_path: Path) -> None:
         (plan(timeout_s=0.0), "--timeout 0: must be above zero seconds"),
         (plan(timeout_s=float("nan")), "--timeout nan: must be above zero seconds"),
         (target(opt_level="o3"), "--opt-level 'o3': choose from disable, basic, extended, layout, all"),
-        (target(intra_op_threads=0), "--intra-op-threads 0: at least one"),
+        (target(intra_op_threads=0), "--intra-op-threads 0: must be at least one"),
         (
             target(inter_op_threads=2),
             "--inter-op-threads: operators run one at a time, unless --execution-mode parallel is given too",

@@ -77,7 +77,7 @@ def _cores(cpu: Cpu) -> Iterator[Finding]:
         )
         yield Finding(BAD, text, f"ortbench run MODEL --ep cpu --intra-op-threads {threads}")
     elif usable is not None:
-        yield Finding(GOOD, "no container limits how much of its cores' time it may take")
+        yield Finding(GOOD, "no container limits its CPU time")
 
 
 def _clocks(cpu: Cpu) -> Iterator[Finding]:
@@ -190,7 +190,7 @@ def _noise(found: Noise) -> Finding:
         return Finding(GOOD, text)
     if seen <= _COARSE:
         return Finding(KNOW, text)
-    return Finding(BAD, f"{text}: measure when nothing else runs", WHO)
+    return Finding(BAD, f"{text}; measure when nothing else runs", WHO)
 
 
 def visible(found: Noise) -> float | None:
@@ -353,9 +353,11 @@ def profiler(facts: Facts) -> Iterator[Finding]:
     elif found["nsys"] is not None:
         yield _nsight(found, found["nsys"])
     else:
-        yield Finding(KNOW, f"Nsight Systems is not there: 'ortbench profile' records nothing by itself ({_NSIGHT})")
+        yield Finding(
+            KNOW, f"Nsight Systems is not installed, without which 'ortbench profile' records nothing ({_NSIGHT})"
+        )
     if found["nvtx"] is None and (found["nsys"] is not None or facts["nvidia"]["present"]):
-        yield Finding(KNOW, "the package nvtx is not there: profilers are shown no ranges", "pip install nvtx")
+        yield Finding(KNOW, "the package nvtx is not installed: profilers see no ranges", "pip install nvtx")
 
 
 def _nsight(found: Profiler, nsys: str) -> Finding:

@@ -6,6 +6,7 @@ Nothing here imports onnxruntime, rich, scipy or pandas at start-up: `ortbench -
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Sequence
 from difflib import SequenceMatcher
@@ -154,7 +155,8 @@ def _instead(command: str, name: str) -> str | None:
     return None if found is None else f"{name}: {found.instead[command]}"
 
 
-_ALIKE = 0.6  # of two names: less is no slip of the fingers
+_NO_NUMBER = r"Invalid value for '(.+)': Input should be a valid \w+, unable to parse .*"
+_ALIKE = 0.75  # of two names: less is no slip of the fingers
 
 
 def _carry_out(typed: list[str]) -> int:
@@ -181,7 +183,8 @@ def _carry_out(typed: list[str]) -> int:
         usage: Any = error
         if found := getattr(error, "possibilities", None):  # the dashes alone make names alike
             usage.possibilities = [it for it in found if SequenceMatcher(None, name[2:], it[2:]).ratio() >= _ALIKE]
-        message = f"{one_line(usage.format_message())} (see --help)" if instead is None else instead
+        said = re.sub(_NO_NUMBER, r"\1: write a number", one_line(usage.format_message()))
+        message = f"{said} (see --help)" if instead is None else instead
         complain(message)
         _tell_ci(typed[0], message)
         return BAD_INPUT

@@ -90,7 +90,7 @@ class LiveGate(Gate):
                 set_by = "the chains' files set" if of_stages else "--shape, --dim and --sequence-tensors set"
                 raise NotComparable(
                     f"the inputs differ: the candidate takes {pair[0]}, the baseline {pair[1]} ({set_by} them, --force "
-                    "compares them all the same)"
+                    "compares them anyway)"
                 )
 
     def checks(self, results: Sequence[Result]) -> list[Check]:

@@ -29,7 +29,7 @@ _KINDS = {
     "profile.json": "profile",
     "bandwidth.json": "bandwidth",
     "tune.json": "tune",
-    "result.json": "run",
+    "result.json": "measurement",
 }
 _WRITTEN = re.compile(
     r"result\.json|table\.(md|csv)|steps\.csv|load-samples\.npz|comparison\.md|report\.html|gate\.(json|md)|bandwidth\.(json|svg)"

@@ -288,14 +288,14 @@ IN_BURSTS = modes_that(lambda mode: mode.in_bursts)
 
 # What each does, for a reader of a program who knows no other mode; and what it does in a loop.
 MODES_DO = {
-    CPU: "Arrays in, arrays out: onnxruntime copies them to the device and back inside every run.",
+    CPU: "Arrays in, arrays out: ONNX Runtime copies them to the device and back inside every call.",
     CPU_PINNED: "Arrays in, arrays out, the inputs in host memory that the device reaches itself (pinned).",
-    DEVICE: "Inputs are copied to device tensors, the run is bound to them, outputs are copied back: every time.",
-    DEVICE_PINNED: "Inputs are copied from pinned memory to device tensors and outputs back to it, every time.",
-    RESIDENT: "Tensors stay on the device: copied in once before all runs, and out once after them.",
-    HOST_ACCESSIBLE: "Tensors are in memory that host and device both reach, bound as they are: nothing is copied.",
-    PIPELINED: "Several inferences are in flight: copies of others go on behind the one that runs, on streams.",
-    ASYNC: "Tensors stay on the device, many runs are started, and one wait is for all of them.",
+    DEVICE: "Inputs are copied to device tensors, which are bound; outputs are copied back: in every inference.",
+    DEVICE_PINNED: "Inputs are copied from pinned memory to device tensors and outputs back to it, in every inference.",
+    RESIDENT: "Tensors stay on the device: copied in once before all inferences, and out once after them.",
+    HOST_ACCESSIBLE: "Tensors are bound in memory that host and device both reach: nothing is copied.",
+    PIPELINED: "Several inferences are in flight: copies of the others overlap the one that runs, on streams of their own.",
+    ASYNC: "Tensors stay on the device; one synchronization waits for many inferences.",
 }
 LOOPS_DO = {
     CPU: "A loop with arrays: its state goes to the device and back in every step.",

@@ -71,7 +71,9 @@ def parse_rate(text: str, option: str) -> tuple[float, ...] | str:
                 f"{option} {text!r}: write requests per second, such as 30 or 10,20,30, or auto", option
             ) from None
         if not 0 < rate <= _MOST_RATE:
-            raise BadInput(f"{option} {part.strip()}: must be above zero, and at most {_MOST_RATE:g} a second", option)
+            raise BadInput(
+                f"{option} {part.strip()}: must be above zero, and at most {_MOST_RATE:g} requests/s", option
+            )
         found.add(rate)
     return tuple(sorted(found))
 

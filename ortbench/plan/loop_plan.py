@@ -157,9 +157,8 @@ def steps_of(given: RawOptions, decoder: Decoder | None = None) -> Steps | None:
     if generates:
         for flag in _ELSE:
             if flag in given:
-                raise BadInput(
-                    f"--{flag}: --generate and --prompt-length say it of a model that generates", f"--{flag}"
-                )
+                instead = "give --feedback OUT=IN too; a model that generates takes --generate and --prompt-length"
+                raise BadInput(f"--{flag}: {instead}", f"--{flag}")
         if decoder is not None and decoder.encoder is not None:
             for flag in ("context", "measure-memory"):
                 if given.get(flag):

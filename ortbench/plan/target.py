@@ -146,12 +146,12 @@ class Target:
         lists=REPEATED, commands=_PLACED,
     )  # fmt: skip
     intra_op_threads: int | None = _runs(
-        "intra-op-threads", "N", "Use N threads within an operator.", kind=WHOLE, check=at_least(1, "at least one"),
+        "intra-op-threads", "N", "Use N threads within an operator.", kind=WHOLE, check=at_least(1, "must be at least one"),
         shown="ONNX Runtime's", lists=WHOLES, commands=OPENED, common=OFTEN,
     )  # fmt: skip
     inter_op_threads: int | None = _runs(
         "inter-op-threads", "N", f"Use N threads between operators, with --execution-mode {PARALLEL}.", kind=WHOLE,
-        check=at_least(1, "at least one"), shown="ONNX Runtime's", lists=WHOLES, commands=OPENED,
+        check=at_least(1, "must be at least one"), shown="ONNX Runtime's", lists=WHOLES, commands=OPENED,
     )  # fmt: skip
     execution_mode: str = _runs(
         "execution-mode", "MODE", f"Run operators one after the other or in parallel: {', '.join(EXECUTION_MODES)}.", default=SEQUENTIAL,

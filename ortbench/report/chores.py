@@ -47,7 +47,7 @@ def _note(finding: Finding) -> Note:
 
 def _conclusion(sections: Sequence[Section]) -> Conclusion:
     verdicts = [finding.verdict for section in sections for finding in section.findings]
-    counts = ", ".join(f"{verdicts.count(verdict)} {verdict}" for verdict in VERDICTS)
+    counts = ", ".join(f"{verdicts.count(verdict)} {_SIGNS[verdict][0]}" for verdict in VERDICTS)
     tone = BAD if IS_BAD in verdicts else GOOD
     return Conclusion(counts, tone=tone)
 

@@ -208,7 +208,7 @@ def legend(same: float) -> str:
     return (
         "Times are medians. change: the last result divided by the first; scatter: of results between two change points; change points: found by "
         f"E-divisive means (a false one in 1 of {round(1 / LEVEL)} series), their 95% CI beyond ±{same * 100:g} %; ratio: "
-        "of the median after a change point to the median before it, above 1 is slower."
+        "of the results after a change point to those before it, above 1 is slower."
     )
 
 

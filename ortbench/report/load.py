@@ -177,7 +177,7 @@ def level_failures(result: Result) -> list[Note]:
     """Why modes and load points have no figures, or none that count."""
     modes = {case.mode: case for case in result.at_point() if case.status != OK}
     found = [
-        Note(f"{mode}: {case.status}: {case.reason}", "✗", BAD if case.status == "failed" else UNCLEAR)
+        Note(f"{mode}: {case.status}: {case.reason}", *(("✗", BAD) if case.status == "failed" else ("–", UNCLEAR)))
         for mode, case in modes.items()
     ]
     found += [

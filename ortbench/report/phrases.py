@@ -328,7 +328,7 @@ def not_measured(result: Result, name: str = "") -> list[Note]:
     """Why modes have no figures, or none that count; after the result's name, where there is one."""
     before = f"{name}: " if name else ""
     return [
-        Note(f"{before}{modes}: {status}: {reason}", "✗", BAD if status == FAILED else UNCLEAR)
+        Note(f"{before}{modes}: {status}: {reason}", *(("✗", BAD) if status == FAILED else ("–", UNCLEAR)))
         for modes, status, reason in not_ok(result.cases)
     ]
 

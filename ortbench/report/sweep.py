@@ -118,7 +118,7 @@ def not_measured(result: Result) -> list[Note]:
     """Which modes of which shapes have no figures, or none that count, and why."""
     return [
         *(Note(text, "✗", BAD) for text in failures(result)),
-        *(Note(text, "✗", UNCLEAR) for text in failures(result, UNSUPPORTED)),
+        *(Note(text, "–", UNCLEAR) for text in failures(result, UNSUPPORTED)),
     ]
 
 

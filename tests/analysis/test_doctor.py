@@ -30,7 +30,7 @@ def test_a_quiet_machine_is_good_in_every_line() -> None:
             "Processor and memory",
             [
                 (GOOD, "Intel Xeon: this process may run on 8 cores", ""),
-                (GOOD, "no container limits how much of its cores' time it may take", ""),
+                (GOOD, "no container limits its CPU time", ""),
                 (GOOD, "the frequency governor is performance", ""),
                 (GOOD, "turbo is off", ""),
                 (GOOD, "other processes used 1.00% of 8 cores in the last second", ""),
@@ -106,7 +106,7 @@ def test_what_is_wrong_on_a_machine_without_a_card() -> None:
          "6.00 GB of 64.0 GB memory are free: what does not fit is paged, which takes longest of all",
          "ps -eo rss,pid,comm --sort=-rss | head"),
         (change(noise__ci95=(0.9, 1.3), noise__ratio=1.1), BAD,
-         "the same measurement taken twice differs by 10.0% over 100 pairs of blocks: with 5 s per mode a run can detect differences of about 20.0% or more: measure when nothing else runs",
+         "the same measurement taken twice differs by 10.0% over 100 pairs of blocks: with 5 s per mode a run can detect differences of about 20.0% or more; measure when nothing else runs",
          TOP),
         (change(noise={"problem": "the worker ended", "seconds": 2.0}), BAD,
          "a small model does not run on the CPU: the worker ended"),
@@ -125,7 +125,7 @@ def test_what_is_wrong_on_a_machine_without_a_card() -> None:
          "the package is onnxruntime 1.31.1, and the module's files are those of onnxruntime-gpu",
          "pip install --force-reinstall --no-deps onnxruntime==1.31.1"),
         (change(profiler__nsys=None), KNOW,
-         "Nsight Systems is not there: 'ortbench profile' records nothing by itself (https://developer.nvidia.com/nsight-systems)"),
+         "Nsight Systems is not installed, without which 'ortbench profile' records nothing (https://developer.nvidia.com/nsight-systems)"),
         (change(nvidia__present=True), BAD,
          "there is an NVIDIA GPU without a working driver: install the driver, or give the container access to the GPU",
          "nvidia-smi"),
@@ -174,8 +174,8 @@ def test_what_is_wrong_on_a_machine_with_a_card() -> None:
         (change(profiler__nsys="2024.2.3"), KNOW,
          "Nsight Systems 2024.2.3 takes ortbench's ranges; other programs' with nvtx 0.2.17 it does not take"),
         (change(profiler__nsys=None), KNOW,
-         "Nsight Systems is not there: 'ortbench profile' records nothing by itself (https://developer.nvidia.com/nsight-systems)"),
-        (change(profiler__nvtx=None), KNOW, "the package nvtx is not there: profilers are shown no ranges",
+         "Nsight Systems is not installed, without which 'ortbench profile' records nothing (https://developer.nvidia.com/nsight-systems)"),
+        (change(profiler__nvtx=None), KNOW, "the package nvtx is not installed: profilers see no ranges",
          "pip install nvtx"),
     ]  # fmt: skip
     for made, *finding in cases:

@@ -147,7 +147,7 @@ def test_a_level_that_failed_or_is_of_another_load() -> None:
         baseline.model, baseline.target, baseline.environment = serving().model, serving().target, serving().environment
         assert (
             refusal(NotComparable, gate_stored, serving(), baseline, limits(), force=False)
-            == f"baseline and candidate are not comparable: {reason} (--force compares them all the same)"
+            == f"baseline and candidate are not comparable: {reason} (--force compares them anyway)"
         )
 
 

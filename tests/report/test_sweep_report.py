@@ -156,8 +156,8 @@ def test_curves_are_by_mode_over_the_sizes_with_the_best_marked() -> None:
     ]
     assert picture is not None
     assert picture.caption == (
-        "cpu-tensors: 1.00k/s with 1, 2.50k/s with 4; best 2.50k/s with 4; "
-        "device-resident: 2.00k/s with 1, 2.67k/s with 4; best 2.67k/s with 4."
+        "cpu-tensors: 1.00k/s with batch=1, 2.50k/s with batch=4; best 2.50k/s with batch=4; "
+        "device-resident: 2.00k/s with batch=1, 2.67k/s with batch=4; best 2.67k/s with batch=4."
     )
     times = panel_of(times_by_size(sweep_result(slo=LIMIT)))
     assert [it.y for it in times.limits] == [LIMIT.limit_ns]

@@ -54,8 +54,8 @@ def test_what_is_said_of_a_copy_inside_the_run() -> None:
 def test_what_is_said_when_noise_hides_a_copy() -> None:
     assert verdict(100.0, 3_000.0, 2_000.0) == ZeroCopy(
         False,
-        "bound addresses are used, but a copy would not show in the noise: "
-        "an inference takes 100 ns longer than with device-resident; copies in and out would take 3.00 µs",
+        "bound addresses are used, but a copy would not show in the noise; "
+        "in this check an inference takes 100 ns longer than with device-resident; copies in and out would take 3.00 µs",
     )
 
 
@@ -196,7 +196,7 @@ def test_a_run_that_is_shorter_than_a_copy_has_none(run: int, h2d: int, d2h: int
 
 def test_what_is_said_of_a_run_without_room_for_copies() -> None:
     assert alone(1_250_000, 1_700_000, 1_690_000, "used") == ZeroCopy(
-        True, "used; an inference takes 1.25 ms, copying in 1.70 ms, copying out 1.69 ms"
+        True, "used; in this check an inference takes 1.25 ms, copying in 1.70 ms, copying out 1.69 ms"
     )
     assert alone(9_000, 500, 500, "used") == ZeroCopy(
         False,

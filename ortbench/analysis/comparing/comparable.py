@@ -160,9 +160,7 @@ def comparability(results: Sequence[Result], names: Sequence[str], force: bool) 
         differences = mismatches(results[0], result)
         if differences and not force:
             found = "; ".join(differences)
-            raise NotComparable(
-                f"{names[0]} and {name} are not comparable: {found} (--force compares them all the same)"
-            )
+            raise NotComparable(f"{names[0]} and {name} are not comparable: {found} (--force compares them anyway)")
         remarks += [f"{FORCED}{names[0]} and {name}: {difference}" for difference in differences]
         remarks += [f"{names[0]} → {name}: {change}" for change in changes(results[0], result)]
         if not differences and (same := sameness(results[0], result)) is not None:

@@ -222,7 +222,9 @@ def phrase(change: Change) -> str:
             return f"all other nodes ({len(own)})"
     few = change.mainly or own
     of = f" of {len(own)}" if len(few) < len(own) else ""
-    return f"{len(few)}{of} node{'s' if len(own) > 1 else ''} {operator(own[0])} ({names(few)}) {'slower' if change.ns > 0 else 'faster'}, otherwise unchanged"
+    named = "" if names(few) == operator(own[0]) else f" ({names(few)})"
+    verdict = f"{'slower' if change.ns > 0 else 'faster'}, otherwise unchanged"
+    return f"{len(few)}{of} node{'s' if len(own) > 1 else ''} {operator(own[0])}{named} {verdict}"
 
 
 def _differing(base: Sequence[ProfiledNode], own: Sequence[ProfiledNode]) -> tuple[ProfiledNode, ProfiledNode]:

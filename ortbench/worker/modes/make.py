@@ -66,7 +66,7 @@ class CpuMode(OneAtATime, SingleMode):
     name = CPU
     binds = False
     # Outputs are arrays in host memory when `run` returns: nothing is left that the host could wait for.
-    sync = Sync(RUN, None, 0, "run returns the outputs in host memory")
+    sync = Sync(RUN, None, 0, "session.run returns the outputs in host memory")
 
     def __init__(self, model: Model, data: Data) -> None:
         super().__init__(model, data)

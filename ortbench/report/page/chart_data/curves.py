@@ -342,10 +342,13 @@ def _line(curve: _ShapeCurve, places: _Places, show: Callable[[float], str]) -> 
 
 def _in_words(curve: _ShapeCurve, places: _Places, show: Callable[[float], str], rates: bool) -> str:
     there = [(name, it[0]) for name, it in zip(places.names, curve.values, strict=True) if it is not None]
+    if places.sizes is not None:
+        there = [(f"{places.name}={name}", value) for name, value in there]
     (first, low), (last, high) = there[0], there[-1]
     said = f"{curve.name}: {show(low)} with {first}" + (f", {show(high)} with {last}" if len(there) > 1 else "")
     if rates and curve.best is not None and (best := curve.values[curve.best]) is not None:
-        said += f"; best {show(best[0])} with {places.names[curve.best]}"
+        at = places.names[curve.best]
+        said += f"; best {show(best[0])} with {at if places.sizes is None else f'{places.name}={at}'}"
     return said
 
 

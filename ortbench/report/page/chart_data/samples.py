@@ -133,7 +133,7 @@ def drift(result: Result) -> Chart | None:
         LineChart(
             _panels(modes),
             height=84,
-            band="the middle 90 % of many",
+            band="middle 90 % over time",
             dots=f"the {_SLOWEST} slowest" if many else f"one {one}",
             beyond="above the panel",
         ),
@@ -160,7 +160,7 @@ def _panel(it: Samples, median: float, span: tuple[float, float], end: float) ->
         ends = [tuple(map(float, np.quantile(ns[part], (0.05, 0.5, 0.95)))) for part in parts]
         middle = tuple((float(seconds[part].mean()) * 1e9, ends[at][1]) for at, part in enumerate(parts))
         band = tuple((low, high) for low, _, high in ends)
-        lines = [Line("their median", Look("accent"), middle, band=band)]
+        lines = [Line("median over time", Look("accent"), middle, band=band)]
         shown = np.sort(np.argsort(ns, kind="stable")[-_SLOWEST:])
         seconds, ns = seconds[shown], ns[shown]
     inside = ns <= top
