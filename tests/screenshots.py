@@ -1,10 +1,11 @@
-"""The pages in reports/ and their pictures: ``python -m tests.screenshots`` makes them anew."""
+"""The pages in reports/, and pictures of pages there and in docs/img/: ``python -m tests.screenshots`` makes them anew."""
 
 from __future__ import annotations
 
 import io
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 from PIL import Image
@@ -17,7 +18,7 @@ from ortbench.report.page.page import build_page
 from tests import browser
 from tests.conftest import ROOT
 
-REPORTS = ROOT / "reports"
+REPORTS, PICTURES = ROOT / "reports", ROOT / "docs" / "img"
 NAMES = (
     "copy_bound-cpu", "copy_bound-webgpu-swiftshader", "copy_bound-openvino", "copy_bound-refdevice", "copy_bound-cuda-h100",
 )  # fmt: skip
@@ -40,7 +41,7 @@ def main() -> None:
     path = browser.find()
     if path is None:
         sys.exit("no Chromium")
-    with browser.Browser(path) as chromium:
+    with browser.Browser(path) as chromium, TemporaryDirectory() as folder:
         for name in NAMES:
             page = REPORTS / name / "report.html"
             page.write_text(build_page([load(page.with_name("result.json"))], [name]))
@@ -52,7 +53,13 @@ def main() -> None:
             ("light", DESK, 1420, False, 1.0), ("dark", DESK, 1420, True, 1.0), ("phone", PHONE, 1500, False, 1.5),
         ):  # fmt: skip
             chromium.look(width, dark, scale=scale)
-            save(chromium.picture(height), REPORTS / f"report-{kind}.png")
+            save(chromium.picture(height), PICTURES / f"report-{kind}.png")
+        for name in ("sweep", "load"):
+            page = Path(folder) / f"{name}.html"
+            page.write_text(build_page([load(REPORTS / f"{name}-resnet50-cuda-h100" / "result.json")], [name]))
+            chromium.look(DESK)
+            chromium.open(page)
+            save(chromium.picture(1500), PICTURES / f"{name}.png")
 
 
 if __name__ == "__main__":

@@ -190,6 +190,15 @@ def test_every_warning_has_an_entry_and_no_entry_is_of_none() -> None:
     none_left_over(words(Group.WARNINGS), codes)
 
 
+def test_troubleshooting_mends_every_warning_once() -> None:
+    page = (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
+    rows = page.partition("\n## Warnings\n")[2].partition("\n## ")[0]
+    codes = [
+        code for cell in re.findall(r"^\| (`.+?) \|", rows, re.MULTILINE) for code in re.findall(r"`([^`]+)`", cell)
+    ]
+    assert sorted(codes) == sorted(words(Group.WARNINGS))
+
+
 def test_the_pages_say_what_the_entries_say() -> None:
     assert (ROOT / "docs" / "words.md").read_text(encoding="utf-8") == document()
 

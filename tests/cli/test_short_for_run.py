@@ -52,6 +52,14 @@ def test_other_words_keep_their_error(word: str, message: str, tmp_path: Path) -
     assert (ran.code, ran.out, ran.error_line) == (2, "", message)
 
 
+def test_several_models_are_for_a_suite() -> None:
+    ran = ortbench("run", MODELS / "tiny.onnx", MODELS / "fp16.onnx")
+    assert ran.code == 2
+    assert (
+        ran.error_line == "run takes one model; ortbench suite FILE takes several (ortbench explain --more suites.md)"
+    )
+
+
 def test_a_command_is_a_command_whatever_files_there_are(tmp_path: Path) -> None:
     (tmp_path / "clean").write_text("")
     assert ortbench("clean", cwd=tmp_path).out == "Nothing to remove: there is no folder reports\n"
