@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,7 +27,9 @@ def gpt_like() -> onnx.ModelProto:
 MODELS = {"gpt": gpt_like, "llama": llama_like}
 
 
-def genai_folder(folder: Path, name: str, shared: bool = False, context: int = 512) -> Path:
+def genai_folder(
+    folder: Path, name: str, shared: bool = False, context: int = 512, providers: Sequence[object] = ()
+) -> Path:
     """A decoder with the ``genai_config.json`` of onnxruntime-genai."""
     folder.mkdir()
     onnx.save(MODELS[name](), folder / "model.onnx")
@@ -47,7 +50,7 @@ def genai_folder(folder: Path, name: str, shared: bool = False, context: int = 5
                 "num_attention_heads": 4,
                 "num_key_value_heads": 2,
                 "num_hidden_layers": 1,
-                "session_options": {"provider_options": []},
+                "session_options": {"provider_options": [*providers]},
                 "inputs": {
                     **{role: it for role, it in inputs.items() if name == "gpt" or role != "position_ids"},
                     **{f"past_{kind}_names": f"past_key_values.%d.{kind}" for kind in kinds},
