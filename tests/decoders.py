@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,7 +27,9 @@ def gpt_like() -> onnx.ModelProto:
 MODELS = {"gpt": gpt_like, "llama": llama_like}
 
 
-def genai_folder(folder: Path, name: str, shared: bool = False, context: int = 512) -> Path:
+def genai_folder(
+    folder: Path, name: str, shared: bool = False, context: int = 512, providers: Sequence[object] = ()
+) -> Path:
     """A decoder with the ``genai_config.json`` of onnxruntime-genai."""
     folder.mkdir()
     onnx.save(MODELS[name](), folder / "model.onnx")
@@ -63,7 +66,7 @@ def genai_config(
                 "num_attention_heads": heads,
                 "num_key_value_heads": key_heads,
                 "num_hidden_layers": layers,
-                "session_options": {"provider_options": []},
+                "session_options": {"provider_options": [*providers]},
                 "inputs": {
                     **{role: it for role, it in inputs.items() if name == "gpt" or role != "position_ids"},
                     **{f"past_{kind}_names": f"past_key_values.%d.{kind}" for kind in kinds},

@@ -380,7 +380,8 @@ class Generation(TypedDict):
     """Of a loop that generates: tokens of its ``prompt``, how many are in the cache before it (``context``; not in older files, for none),
     and how many ``tokens`` come behind it, in each sequence of the ``batch``;
     how many that are fed come from a file (``forced``), and whether the prompt does (``from_file``); whether the cache has a
-    ``fixed_cache`` length; whether an ``encoder`` takes the prompt (not in older files, for none); the file that says what the model's inputs are (``said_by``), "" for their names alone."""
+    ``fixed_cache`` length; the ``eps`` that the folder asks for, where it does, and whether one of them is used (``ep_used``); whether an
+    ``encoder`` takes the prompt (not in older files, for none); the file that says what the model's inputs are (``said_by``), "" for their names alone."""
 
     prompt: int
     context: NotRequired[int]
@@ -389,6 +390,8 @@ class Generation(TypedDict):
     forced: int
     from_file: bool
     encoder: NotRequired[bool]
+    eps: NotRequired[list[str]]
+    ep_used: NotRequired[bool]
     fixed_cache: bool
     said_by: str
 

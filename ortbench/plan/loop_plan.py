@@ -55,6 +55,7 @@ class Decoder:
         shared: its cache has a fixed length, so that past and present can be one buffer.
         heads, head_size: of its keys and values.
         encoder: what runs in front of it; None for nothing.
+        providers: the EPs that it asks for, as `Target.ep` names them, with their options.
     """
 
     said_by: str = ""
@@ -65,6 +66,7 @@ class Decoder:
     heads: int | None = None
     head_size: int | None = None
     encoder: Encoder | None = None
+    providers: tuple[tuple[str, dict[str, str]], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -179,7 +181,9 @@ def steps_from(data: Mapping[str, Any]) -> Steps:
         encoder = decoder["encoder"]
         if encoder is not None:
             encoder = Encoder(**{**encoder, "links": _pairs(encoder["links"])})
-        decoder = Decoder(**{**decoder, "feedback": _pairs(decoder["feedback"]), "encoder": encoder})
+        providers = tuple((ep, options) for ep, options in decoder["providers"])
+        made = {"feedback": _pairs(decoder["feedback"]), "encoder": encoder, "providers": providers}
+        decoder = Decoder(**{**decoder, **made})
     made = {"feedback": _pairs(data["feedback"]), "keep": tuple(data["keep"]), "resident": tuple(data["resident"])}
     return Steps(**{**data, **made, "decoder": decoder})
 

@@ -16,6 +16,7 @@ _NO_CACHE = "decoder_model.onnx"
 _CONTEXT = ("max_position_embeddings", "n_positions", "n_ctx")
 _OTHER_STAGES = ("embedding", "vision", "speech")
 _ENCODER = "encoder_model.onnx"
+_EPS = {"nvtensorrtrtx": "nv-tensorrt-rtx"}  # others are called alike but for capitals
 _ROLES = {
     "input_ids": "ids", "attention_mask": "mask", "position_ids": "positions", "past_sequence_length": "past",
     "current_sequence_length": "total", "total_sequence_length": "total", "logits": "logits",
@@ -75,7 +76,20 @@ def _genai(folder: Path) -> tuple[str, Decoder]:
     heads = _whole(decoder, "num_key_value_heads"), _whole(decoder, "head_size")
     context = _whole(model, "context_length")
     encoder = _genai_encoder(folder, model, ins)
-    return str(folder / file), Decoder(GENAI, tuple(feedback), names, context, shared, *heads, encoder)
+    return str(folder / file), Decoder(
+        GENAI, tuple(feedback), names, context, shared, *heads, encoder, _providers(decoder)
+    )
+
+
+def _providers(decoder: Mapping[str, Any]) -> tuple[tuple[str, dict[str, str]], ...]:
+    """The EPs of ``session_options.provider_options``, the first one first, with their options."""
+    listed = _table(decoder, "session_options").get("provider_options")
+    named = [it for each in listed if isinstance(each, dict) for it in each.items()] if isinstance(listed, list) else []
+    return tuple(
+        (_EPS.get(ep.lower(), ep.lower()), {key: str(value) for key, value in options.items()})
+        for ep, options in named
+        if isinstance(options, dict)
+    )
 
 
 def _genai_encoder(folder: Path, model: Mapping[str, Any], taken: Mapping[str, Any]) -> Encoder | None:

@@ -109,6 +109,8 @@ def _generation_line(made: Generation, loop: Loop, fed: str) -> str:
     prompt += ", encoded once" if made.get("encoder") else ""
     cache = "growing cache" if loop["grows"] else "cache of fixed length"
     names = f"named by {made['said_by']}" if made["said_by"] else "found by the model's names"
+    if eps := made.get("eps"):
+        names += f"; EP by {made['said_by']}" if made.get("ep_used") else f"; its EP {', '.join(eps)} is not used"
     context = made.get("context", 0)
     depth, behind = (f" @ d{context}", f" behind {units.count(context, 'token')} in the cache") if context else ("", "")
     return (

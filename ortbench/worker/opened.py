@@ -127,9 +127,14 @@ class OpenedLoop(Opened):
                 "fill": dict(steps.fill),
                 "keep": list(steps.keep),
                 "resident": list(steps.resident),
-                **({} if told is None else {"generation": told.described()}),  # type: ignore[typeddict-item]
+                **({} if told is None else {"generation": {**told.described(), **self._eps()}}),  # type: ignore[typeddict-item]
             }
         }
+
+    def _eps(self) -> dict[str, object]:
+        """The EPs that the folder asks for, and whether one of them is used."""
+        named = [] if self.steps.decoder is None else [ep for ep, _ in self.steps.decoder.providers]
+        return {"eps": named, "ep_used": self.target.ep in named} if named else {}
 
     @property
     def loops(self) -> list[LoopData]:

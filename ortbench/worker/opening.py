@@ -37,7 +37,7 @@ def open(
     """Load the EP, create the session, make inputs and reference outputs; with steps those of a loop."""
     stages = Stages()
     begin()
-    request, wanted = inputs_from(inputs), target_from(target)
+    request, wanted = inputs_from(inputs), providers.of_folder(target_from(target), steps)
     if wanted.input_memory is not None:
         external_inputs.check(wanted.input_memory)
     wanted, made, cache = _open_session(model, wanted, stages)

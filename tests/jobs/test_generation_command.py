@@ -223,6 +223,32 @@ def test_clients_generate_a_sequence_each(tmp_path: Path) -> None:
     assert "ortbench code" not in text
 
 
+@pytest.mark.parametrize(
+    ("asked", "line", "said"),
+    [
+        ({"CPU": {}}, (), "(named by genai_config.json; EP by genai_config.json)"),
+        ({"cuda": {}}, (), "(named by genai_config.json; its EP cuda is not used)"),
+        ({"cuda": {}}, ("--ep", "cpu"), "(named by genai_config.json; its EP cuda is not used)"),
+    ],
+)
+def test_the_ep_of_the_folder_is_used_where_it_is_here(
+    asked: dict[str, object], line: tuple[str, ...], said: str, tmp_path: Path
+) -> None:
+    folder = genai_folder(tmp_path / "model", "gpt", providers=[asked])
+    own = ("--generate", 3, "--prompt-length", 4, "--iterations", 3, "--warmup", 1, "--mode", "cpu-tensors")
+    done = ortbench("loop", folder, *own, *line, "--measure-memory", "--out", tmp_path / "out")
+    assert done.code == 0, done.err
+    assert said in " ".join(done.out.split())
+    (path,) = (tmp_path / "out").glob("*/result.json")
+    result = load(path)
+    assert result.target["ep"] == "CPUExecutionProvider"
+    assert result.generation is not None
+    assert (result.generation.get("eps"), result.generation.get("ep_used")) == (
+        [it.lower() for it in asked],
+        "CPU" in asked,
+    )
+
+
 @pytest.mark.parametrize("option", [("--rate", 10), ("--sessions", "process")])
 def test_sequences_have_clients_in_one_session(option: tuple[object, ...], tmp_path: Path) -> None:
     folder = genai_folder(tmp_path / "model", "gpt")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ import pytest
 from models.parts import Seeded
 from ortbench.core.errors import BadInput, Unsupported, WrongOutputs
 from ortbench.model.modes import LATENCY, LOOP_MODES
-from ortbench.plan.loop_plan import Decoder, Steps
+from ortbench.plan.loop_plan import Decoder, Steps, steps_from
 from ortbench.plan.model_folder import found_in
 from ortbench.plan.target import Inputs, Target
 from ortbench.worker.load.clients import Clients
@@ -334,6 +334,23 @@ def test_what_genai_config_says(tmp_path: Path) -> None:
         {"ids": "input_ids", "mask": "attention_mask", "positions": "position_ids", "logits": "logits"},
         512, True, 2, 16,
     )  # fmt: skip
+
+
+def test_eps_that_genai_config_asks_for(tmp_path: Path) -> None:
+    asked = [{"NvTensorRtRtx": {"device_id": 0}}, {"cuda": {"enable_cuda_graph": "1"}}, {"CPU": {}}]
+    _, decoder = found_in(str(genai_folder(tmp_path / "model", "gpt", providers=asked)))
+    assert decoder.providers == (
+        ("nv-tensorrt-rtx", {"device_id": "0"}),
+        ("cuda", {"enable_cuda_graph": "1"}),
+        ("cpu", {}),
+    )
+    steps = asdict(Steps(decoder=decoder))
+    assert steps_from(json.loads(json.dumps(steps))).decoder == decoder
+    assert providers.of_folder(Target(), steps) == Target(ep="cpu")  # the others are not here
+    assert providers.of_folder(Target(ep="webgpu"), steps) == Target(ep="webgpu")
+    _, other = found_in(str(genai_folder(tmp_path / "other", "gpt", providers=asked[:2])))
+    assert providers.of_folder(Target(), asdict(Steps(decoder=other))) == Target()
+    assert providers.of_folder(Target(), None) == Target()
 
 
 @pytest.mark.parametrize(("file", "inside"), [("model.onnx", "onnx"), ("decoder_with_past_model.onnx", ".")])
