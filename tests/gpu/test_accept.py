@@ -299,9 +299,16 @@ GENAI = {"version": "0.18", "first_ns": 10_000_000, "token_ns": 2_000_000}
 
 def soaked(grows: int, wanted: int = 5000) -> Check:
     """A soak whose device memory grows by so many bytes an inference."""
-    held = {"resident": None, "private": 80_000_000, "handles": 10, "threads": 4, "at_ns": 0, "median_ns": 1}
+    held: dict[str, Any] = {
+        "resident": None,
+        "private": 80_000_000,
+        "handles": 10,
+        "threads": 4,
+        "at_ns": 0,
+        "median_ns": 1,
+    }
     readings = [{**held, "inferences": n, "device": 10**9 + n * grows * 100} for n in range(0, 5001, 50)]
-    soak = {"order": "random", "reopened": None, "shapes": [{}] * 28, "readings": readings}
+    soak: dict[str, Any] = {"order": "random", "reopened": None, "shapes": [{}] * 28, "readings": readings}
     return further.soaked(NAME, {**result(case("cpu-tensors")), "soak": soak}, wanted)
 
 
