@@ -366,7 +366,7 @@ def _nsight(found: Profiler, nsys: str) -> Finding:
         return Finding(GOOD, f"Nsight Systems {nsys}")
     if version <= _NSIGHT_OLD and nvtx >= _NVTX_NEW:
         return Finding(
-            GOOD,
+            KNOW,
             f"Nsight Systems {nsys} takes ortbench's ranges; other programs' with nvtx {found['nvtx']} it does not take",
         )
     return Finding(GOOD, f"Nsight Systems {nsys} takes ranges from nvtx {found['nvtx']}")

@@ -182,7 +182,10 @@ class Watch:
         reasons, last = state.get("reasons"), self._reasons.get(number)
         if None not in (last, reasons) and _held(reasons) != _held(last) and before > self._last:
             self.readings.append({**self._when(number, before), "reasons": last or 0})
-        self.readings.append({**self._when(number, at), **state, **({"in_block": True} if in_block else {})})
+        kept: GpuReading = {**self._when(number, at), **state}
+        if in_block:
+            kept["in_block"] = True
+        self.readings.append(kept)
         self._reasons[number] = reasons
 
     def _when(self, number: int, at: int) -> GpuReading:

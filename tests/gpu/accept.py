@@ -40,7 +40,7 @@ from tests.gpu import checks, subjects
 from tests.gpu.checks import FAIL, NOT_RUN, PASS, Check
 from tests.gpu.later import Steps
 from tests.gpu.pack import CARRIED
-from tests.gpu.steps import COPY, FULL, GPT, IMAGE, LLAMA, QUICK, TRANSFORMER, Left, Show, Step, planned_s
+from tests.gpu.steps import COPY, FULL, IMAGE, QUICK, TRANSFORMER, Left, Show, Step, planned_s
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PACKAGES = (
@@ -102,7 +102,7 @@ class Acceptance:
             link = self.out / "models"  # so that what is large is not kept, and paths in results are short
             link.symlink_to(models)
             try:
-                subjects.write(Path(models), quick, decoders=any(_generates(step) for step in self.steps))
+                subjects.write(Path(models), quick, decoders=any(step.generates for step in self.steps))
                 for step in self.steps:
                     self._attempt(step)
             finally:
@@ -154,7 +154,7 @@ class Acceptance:
     def _run(self, step: Step) -> Ran:
         """Run a step's command in the folder of the run, so that its paths are short and none of this machine's."""
         line = [*step.line, *(name for name in step.inputs if name in self.results)]
-        words = " ".join([*(f"{key}={it}" for key, it in step.environ.items()), "python", "-m", *line])
+        words = _typed(step, line)
         limit = min(step.limit_s, self.left_s)
         print(f"\n== {step.name}: {words}", flush=True)
         begun = time.monotonic()
@@ -256,9 +256,9 @@ class Acceptance:
         return ["| step | exit code | time | planned | command |", "|---|---|---|---|---|", *rows, ""]
 
 
-def _generates(step: Step) -> bool:
-    """Whether a step needs a decoder of the folders that have gigabytes."""
-    return any(word.startswith((f"models/{LLAMA}", f"models/{GPT}")) for word in step.line)
+def _typed(step: Step, line: Sequence[str]) -> str:
+    """A step's command as it is typed."""
+    return " ".join([*(f"{key}={it}" for key, it in step.environ.items()), "python", "-m", *line])
 
 
 def _shown(show: Show, left: Left) -> Check:
@@ -371,11 +371,10 @@ def _arguments(given: Sequence[str] | None) -> argparse.Namespace:
 
 def _print_plan(parts: Mapping[str, Sequence[Step]], minutes: float) -> None:
     for part, steps in parts.items():
-        print(f"part {part}: about {planned_s(steps) / 60:.1f} min")
+        print(f"part {part}: {_budget(steps, minutes * 60 - _TO_SAVE_S)}")
         for step in steps:
-            words = " ".join(["python", "-m", *step.line, *step.inputs])
+            words = _typed(step, [*step.line, *step.inputs])
             print(f"{step.name:22} {step.planned_s:4.0f} s, at most {step.limit_s:4.0f} s  {words}")
-    print(_budget([step for steps in parts.values() for step in steps], minutes * 60 - _TO_SAVE_S))
     print("to carry where there is no network (tests/gpu/README.md):")
     for what, mib in CARRIED.items():
         print(f"{mib:4} MB  {what}")

@@ -299,6 +299,13 @@ def gpu_state(result: Result) -> Check:
     return Check(name, PASS, f"{figures}; {'; '.join(said) or 'nothing to warn of'}")
 
 
+def first_process(result: Result) -> Check:
+    """What the first process on the GPU took, with a cold driver and a cold disk; figures without a limit."""
+    setup = result["setup"]
+    figures = f"session {duration(setup['session_ns'])}, first inference {duration(setup['first_inference_ns'])}"
+    return Check("the first process on the GPU", PASS, figures)
+
+
 def ep_device(result: Result) -> Check:
     """The EP was used by its EP device, which is what tells its memory; the classic way has a reason."""
     name = "the EP's device and its memory"

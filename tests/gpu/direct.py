@@ -274,7 +274,9 @@ def _succeed(code: int) -> None:
 
 def _in_turns(pair: CopyPair, way: str, plain: Callable[[], None], seconds: float) -> tuple[float, float]:
     """The medians of a copy, ours and a plain one, ns."""
-    ranges, ours, theirs = timing.Ranges(pair), [], []
+    ranges = timing.Ranges(pair)
+    ours: list[int] = []
+    theirs: list[int] = []
     plain()
     n = max(1, min(50, round(2e7 / max(timing.took(plain), 1))))
     end = time.perf_counter() + seconds
@@ -290,7 +292,8 @@ def threads(path: str, inputs: str, ep: str, library: str, seconds: str, count: 
     target = Target(ep=ep, library=None if library == "-" else library)
     model = session.open_model(path, target, providers.find(target))
     data = first_run.make_data(path, model, Inputs(path=inputs))
-    until, done = [0.0], []
+    until: list[float] = [0.0]
+    done: list[int] = []
 
     def work() -> None:
         feeds, runs = {name: array.copy() for name, array in data.arrays.items()}, 0

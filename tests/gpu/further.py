@@ -265,7 +265,7 @@ def soaked(name: str, result: Result, wanted: int) -> Check:
         first, last = readings[0][key], readings[-1][key]
         if first is not None and last is not None:
             parts.append(f"{what} memory {size(first)} to {size(last)}")
-    told = verdicts(result["soak"])  # type: ignore[arg-type]
+    told = verdicts(result["soak"])
     parts += [f"{title}: {text}" for title, text in told]
     grows = [title for title, text in told if text.startswith("grows")]
     return Check(name, FAIL if grows or done < wanted else PASS, "; ".join(parts))

@@ -41,7 +41,7 @@ TF32 = ("--rtol", "1e-2", "--atol", "5e-3")
 # What a command costs besides what it measures, in seconds, generously: Python, ONNX Runtime, the EP and the model;
 # setting one mode up, which for 100 MB each way is mostly comparing.
 START_S, MODE_S, _LARGE_MODE_S = 2.5, 1.0, 2.0
-_MODELS_S = 10.0
+_MODELS_S, _DECODERS_S = 10.0, 30.0
 _LOOP_STEPS = 6  # of which models/ has the outputs
 # The longest answer of a worker, so that a mode that hangs does not cost the others: of the first steps, which may load
 # gigabytes of libraries from a cold disk, and of the others.
@@ -107,6 +107,11 @@ class Step:
     programs: tuple[str, ...] = ()
     basic: bool = False
     environ: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def generates(self) -> bool:
+        """Whether it needs the decoders, which are gigabytes."""
+        return any(word.startswith((f"models/{LLAMA}", f"models/{GPT}")) for word in self.line)
 
     @property
     def limit_s(self) -> float:
@@ -195,6 +200,7 @@ class FirstPart:
             lambda left: checks.derived_copies(left.data),
             lambda left: checks.published_sample(left.data),
             lambda left: checks.gpu_state(left.data),
+            lambda left: checks.first_process(left.data),
         )
         shows = {COPY: (*of_all, *of_copies), IMAGE: of_all, TRANSFORMER: of_all}
         return [
@@ -590,4 +596,5 @@ class FirstPart:
 
 def planned_s(steps: Sequence[Step]) -> float:
     """How long all of them take, generously, in seconds, with the writing of the models."""
-    return _MODELS_S + sum(step.planned_s for step in steps)
+    models = _MODELS_S + (_DECODERS_S if any(step.generates for step in steps) else 0)
+    return models + sum(step.planned_s for step in steps)

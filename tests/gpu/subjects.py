@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -22,7 +22,7 @@ from tests.decoders import genai_config
 from tests.gpu.steps import BATCHED, CHAIN, COPY, IMAGE, LOOPS, SLOWER, SMALL, TRANSFORMER
 
 _FLOAT, _HALF, _INT64 = onnx.TensorProto.FLOAT, onnx.TensorProto.FLOAT16, onnx.TensorProto.INT64
-_Form = tuple[int, list[str | int]]  # of an input or output: type and shape
+_Form = tuple[Any, Any]  # of an input or output: type and shape
 _BLOCK = 1_000_003  # values of a large weight that are random, a prime, so that no two rows are alike
 _LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
 _MODELS = Path(__file__).resolve().parent.parent.parent / "models"
@@ -203,8 +203,9 @@ class _Build:
     def shaped(self, x: str, *shape: int) -> str:
         return self.node("Reshape", x, self.constant(f"shape {shape}", shape, np.int64))
 
-    def attended(self, query: str, key: str, value: str, width: int, heads: int, mask: str | None = None) -> str:
+    def attended(self, query_key_value: Iterable[str], width: int, heads: int, mask: str | None = None) -> str:
         """Attention of heads [batch, heads, n, width / heads], side by side again: [batch, n, width]."""
+        query, key, value = query_key_value
         scale = self.constant("scale", (width // heads) ** -0.5)
         scores = self.node("Mul", self.node("MatMul", query, self.node("Transpose", key, perm=[0, 1, 3, 2])), scale)
         taken = self.node("Softmax", scores if mask is None else self.node("Add", scores, mask), axis=-1)
@@ -248,7 +249,7 @@ def _vit(size: int, patch: int, width: int, layers: int, heads: int) -> onnx.Mod
         block = f"block{number}"
         y = b.normalized(x, f"{block}.before", width)
         heads_of = (b.split_heads(b.product(y, f"{block}.{name}", width, width), heads, width) for name in "qkv")
-        x = b.node("Add", x, b.product(b.attended(*heads_of, width, heads), f"{block}.out", width, width))
+        x = b.node("Add", x, b.product(b.attended(heads_of, width, heads), f"{block}.out", width, width))
         x = b.node("Add", x, b.mlp(b.normalized(x, f"{block}.behind", width), block, width))
     x = b.node("ReduceMean", b.normalized(x, "last", width), axes=[1], keepdims=0)
     b.node("Softmax", b.product(x, "classes", width, 10), out="probabilities", axis=-1)
@@ -329,7 +330,7 @@ def _gpt(sizes: _Sizes) -> onnx.ModelProto:
             b.node("Concat", f"past_key_values.{layer}.{kind}", it, out=f"present.{layer}.{kind}", axis=2)
             for kind, it in zip(("key", "value"), new, strict=True)
         ]
-        x = b.node("Add", x, b.product(b.attended(query, *state, width, heads, mask), f"{block}.out", width, width))
+        x = b.node("Add", x, b.product(b.attended([query, *state], width, heads, mask), f"{block}.out", width, width))
         x = b.node("Add", x, b.mlp(b.normalized(x, f"{block}.behind", width), block, width))
     b.node("MatMul", b.normalized(x, "last", width), b.node("Transpose", words, perm=[1, 0]), out="logits")
     past, present = _caches(sizes, _FLOAT)
@@ -358,13 +359,13 @@ def _llama(sizes: _Sizes) -> onnx.ModelProto:
         y = normalized(x, f"{block}.before")
         query = b.product(y, f"{block}.q", width, width, bias=False)
         new = [b.product(y, f"{block}.{name}", width, sizes.key_heads * sizes.head, bias=False) for name in "kv"]
-        past, present = (
+        old, changed = (
             [f"{when}.{layer}.{kind}" for kind in ("key", "value")] for when in ("past_key_values", "present")
         )
         taken = f"{block}.attended"
         b.nodes.append(
             onnx.helper.make_node(
-                "GroupQueryAttention", [query, *new, *past, seqlens, total, *tables], [taken, *present], f"{block}.attention",
+                "GroupQueryAttention", [query, *new, *old, seqlens, total, *tables], [taken, *changed], f"{block}.attention",
                 domain="com.microsoft", num_heads=sizes.heads, kv_num_heads=sizes.key_heads, do_rotary=1,
             )
         )  # fmt: skip
