@@ -33,7 +33,9 @@ def genai_folder(
     """A decoder with the ``genai_config.json`` of onnxruntime-genai."""
     folder.mkdir()
     onnx.save(MODELS[name](), folder / "model.onnx")
-    (folder / "genai_config.json").write_text(json.dumps(genai_config(name, VOCAB, context, shared)))
+    (folder / "genai_config.json").write_text(
+        json.dumps(genai_config(name, VOCAB, context, shared, providers=providers))
+    )
     return folder
 
 
@@ -47,6 +49,7 @@ def genai_config(
     heads: int = 4,
     key_heads: int = 2,
     head: int = 16,
+    providers: Sequence[object] = (),
 ) -> dict[str, Any]:
     """What onnxruntime-genai wants to know of a decoder, ``gpt`` (with an input for positions) or ``llama``."""
     inputs = {"input_ids": "input_ids", "attention_mask": "attention_mask", "position_ids": "position_ids"}

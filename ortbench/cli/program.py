@@ -185,7 +185,9 @@ def _carry_out(typed: list[str]) -> int:
             usage.possibilities = [it for it in found if SequenceMatcher(None, name[2:], it[2:]).ratio() >= _ALIKE]
         said = re.sub(_NO_NUMBER, r"\1: write a number", one_line(usage.format_message()))
         if "extra argument" in said and typed[0] in ("run", "load", "loop", "sweep"):
-            instead = f"{typed[0]} takes one model; ortbench suite FILE takes several (ortbench explain --more suites.md)"
+            instead = (
+                f"{typed[0]} takes one model; ortbench suite FILE takes several (ortbench explain --more suites.md)"
+            )
         message = f"{said} (see --help)" if instead is None else instead
         complain(message)
         _tell_ci(typed[0], message)
