@@ -19,7 +19,7 @@ def main() -> None:
     except KeyboardInterrupt:  # in the milliseconds that this takes; before them only Python itself has run
         os._exit(130)
 
-    gc.set_threshold(100_000)  # looking for rubbish among modules, which stay, takes a tenth of loading them
+    gc.set_threshold(500_000)  # looking for rubbish among modules, which stay, takes a tenth of loading them
     from ortbench.cli import COMPLETING, HELP, spelled_out, waits_for_a_worker
 
     typed = spelled_out(sys.argv[1:])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,6 +13,7 @@ import onnx
 import onnxruntime
 
 from models.decoders import decoder, llama_like
+from models.parts import Seeded
 
 Array = npt.NDArray[Any]
 VOCAB = 128
@@ -25,28 +27,49 @@ def gpt_like() -> onnx.ModelProto:
 MODELS = {"gpt": gpt_like, "llama": llama_like}
 
 
-def genai_folder(folder: Path, name: str, shared: bool = False, context: int = 512) -> Path:
+def genai_folder(
+    folder: Path, name: str, shared: bool = False, context: int = 512, providers: Sequence[object] = ()
+) -> Path:
     """A decoder with the ``genai_config.json`` of onnxruntime-genai."""
     folder.mkdir()
     onnx.save(MODELS[name](), folder / "model.onnx")
+    (folder / "genai_config.json").write_text(
+        json.dumps(genai_config(name, VOCAB, context, shared, providers=providers))
+    )
+    return folder
+
+
+def genai_config(
+    name: str,
+    words: int,
+    context: int,
+    shared: bool,
+    layers: int = 1,
+    width: int = 32,
+    heads: int = 4,
+    key_heads: int = 2,
+    head: int = 16,
+    providers: Sequence[object] = (),
+) -> dict[str, Any]:
+    """What onnxruntime-genai wants to know of a decoder, ``gpt`` (with an input for positions) or ``llama``."""
     inputs = {"input_ids": "input_ids", "attention_mask": "attention_mask", "position_ids": "position_ids"}
     kinds = ("key", "value")
-    config = {
+    return {
         "model": {
             "type": name,
             "bos_token_id": 1,
             "eos_token_id": 2,
             "pad_token_id": 2,
             "context_length": context,
-            "vocab_size": VOCAB,
+            "vocab_size": words,
             "decoder": {
                 "filename": "model.onnx",
-                "head_size": 16,
-                "hidden_size": 32,
-                "num_attention_heads": 4,
-                "num_key_value_heads": 2,
-                "num_hidden_layers": 1,
-                "session_options": {"provider_options": []},
+                "head_size": head,
+                "hidden_size": width,
+                "num_attention_heads": heads,
+                "num_key_value_heads": key_heads,
+                "num_hidden_layers": layers,
+                "session_options": {"provider_options": [*providers]},
                 "inputs": {
                     **{role: it for role, it in inputs.items() if name == "gpt" or role != "position_ids"},
                     **{f"past_{kind}_names": f"past_key_values.%d.{kind}" for kind in kinds},
@@ -56,8 +79,169 @@ def genai_folder(folder: Path, name: str, shared: bool = False, context: int = 5
         },
         "search": {"past_present_share_buffer": shared, "max_length": context},
     }
+
+
+# A decoder that attends to itself and to what an encoder gave, with and without branches as Optimum merges them.
+_WIDE = 8
+_ENCODE = "hidden = Gather (words, ids)  keys0 = MatMul (hidden, wk)  values0 = MatMul (hidden, wv)"
+_ENCODE += "  behind = Constant <value = int64[1] {1}> ()  keys = Unsqueeze (keys0, behind)  values = Unsqueeze (values0, behind)"
+_DECODE = """
+    axis = Constant <value = int64[1] {1}> ()
+    x0 = Gather (words, ids)  x = Unsqueeze (x0, axis)
+    query = MatMul (x, wq)  key = MatMul (x, wk)  value = MatMul (x, wv)
+    present_key = Concat <axis = 2> (past_key, key)  present_value = Concat <axis = 2> (past_value, value)
+    turned = Transpose <perm = [0, 1, 3, 2]> (present_key)  scores = MatMul (query, turned)
+    share = Softmax <axis = -1> (scores)  own = MatMul (share, present_value)
+    cross = Transpose <perm = [0, 1, 3, 2]> (cross_key)  seen = MatMul (query, cross)
+    weight = Softmax <axis = -1> (seen)  other = MatMul (weight, cross_value)
+    y0 = Add (x, own)  y1 = Add (y0, other)  y = Squeeze (y1, axis)
+    turn = Transpose <perm = [1, 0]> (words)  logits = MatMul (y, turn)"""
+_SELF = f"float[batch,1,past,{_WIDE}] past_key, float[batch,1,past,{_WIDE}] past_value"
+_PRESENT = f"float[batch,1,total,{_WIDE}] present_key, float[batch,1,total,{_WIDE}] present_value"
+_CROSS = f"float[batch,1,length,{_WIDE}]"
+
+
+def _weighted(graph: str, names: dict[str, str]) -> onnx.ModelProto:
+    """A model of a text, with weights, whose inputs and outputs have other names."""
+    seeded = Seeded(5)
+    weights = {
+        "words": seeded.values(VOCAB, _WIDE),
+        **{name: seeded.values(_WIDE, _WIDE) for name in ("wq", "wk", "wv")},
+    }
+    model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]> {graph}')
+    used = {name for node in model.graph.node for name in node.input} | {
+        name for node in model.graph.node for it in node.attribute for inner in it.g.node for name in inner.input
+    }
+    model.graph.initializer.extend(
+        onnx.numpy_helper.from_array(it, name) for name, it in weights.items() if name in used
+    )
+    for holder in [*model.graph.input, *model.graph.output]:
+        for node in model.graph.node:
+            graphs = [node, *(inner for it in node.attribute for inner in it.g.node)]
+            for one in graphs:
+                for side in (one.input, one.output):
+                    side[:] = [names.get(name, name) for name in side]
+        holder.name = names.get(holder.name, holder.name)
+    return model
+
+
+def genai_encoder_decoder(folder: Path) -> Path:
+    """As onnxruntime-genai has them: the encoder gives the keys and values that the decoder attends to."""
+    folder.mkdir()
+    encoder = _weighted(
+        f"g (int64[batch,length] ids, int64[batch,length] attention_mask) => (float[batch,length,{_WIDE}] hidden, {_CROSS} keys, "
+        f"{_CROSS} values) {{ {_ENCODE} }}",
+        {
+            "ids": "input_ids",
+            "hidden": "encoder_hidden_states",
+            "keys": "present_key_cross_0",
+            "values": "present_value_cross_0",
+        },
+    )
+    decoder = _weighted(
+        f"g (int64[batch,sequence] ids, {_SELF}, {_CROSS} cross_key, {_CROSS} cross_value) => "
+        f"(float[batch,sequence,{VOCAB}] logits, {_PRESENT}) {{ {_DECODE} }}",
+        {
+            "ids": "input_ids", "past_key": "past_key_self_0", "past_value": "past_value_self_0", "cross_key": "past_key_cross_0",
+            "cross_value": "past_value_cross_0", "present_key": "present_key_self_0", "present_value": "present_value_self_0",
+        },
+    )  # fmt: skip
+    onnx.save(encoder, folder / "encoder.onnx")
+    onnx.save(decoder, folder / "decoder.onnx")
+    both = {"key": "key", "value": "value"}
+    config = {
+        "model": {
+            "decoder_start_token_id": 3,
+            "context_length": 64,
+            "encoder": {
+                "filename": "encoder.onnx",
+                "inputs": {"input_ids": "input_ids", "attention_mask": "attention_mask"},
+                "outputs": {
+                    "encoder_hidden_states": "encoder_hidden_states",
+                    **{f"cross_present_{it}_names": f"present_{it}_cross_%d" for it in both},
+                },
+            },
+            "decoder": {
+                "filename": "decoder.onnx",
+                "inputs": {
+                    "input_ids": "input_ids",
+                    **{f"past_{it}_names": f"past_{it}_self_%d" for it in both},
+                    **{f"cross_past_{it}_names": f"past_{it}_cross_%d" for it in both},
+                },
+                "outputs": {"logits": "logits", **{f"present_{it}_names": f"present_{it}_self_%d" for it in both}},
+            },
+        }
+    }
     (folder / "genai_config.json").write_text(json.dumps(config))
     return folder
+
+
+def optimum_encoder_decoder(folder: Path) -> Path:
+    """As Optimum exports them: the first step makes keys and values of what the encoder gave, later ones give empty ones."""
+    folder.mkdir()
+    encoder = _weighted(
+        f"g (int64[batch,length] ids, int64[batch,length] attention_mask) => (float[batch,length,{_WIDE}] hidden) "
+        "{ word = Gather (words, ids)  hidden = MatMul (word, wq) }",
+        {"ids": "input_ids", "hidden": "last_hidden_state"},
+    )
+    branches = f"""
+        cross_key, cross_value, crossed_key, crossed_value = If (use_cache_branch) <
+            then_branch = later () => (float[b,1,l,{_WIDE}] a, float[b,1,l,{_WIDE}] c, float[n,1,l,{_WIDE}] d, float[n,1,l,{_WIDE}] e) {{
+                a = Identity (kept_key)  c = Identity (kept_value)
+                nought = Constant <value = int64[1] {{0}}> ()
+                d = Slice (kept_key, nought, nought, nought)  e = Slice (kept_value, nought, nought, nought)
+            }},
+            else_branch = first () => (float[b,1,l,{_WIDE}] f, float[b,1,l,{_WIDE}] g, float[b,1,l,{_WIDE}] h, float[b,1,l,{_WIDE}] i) {{
+                one = Constant <value = int64[1] {{1}}> ()
+                masked = Cast <to = 1> (encoder_attention_mask)  two = Constant <value = int64[1] {{2}}> ()
+                ones = Unsqueeze (masked, two)  real = Mul (hidden, ones)
+                k = MatMul (real, wk)  v = MatMul (real, wv)
+                f = Unsqueeze (k, one)  g = Unsqueeze (v, one)  h = Identity (f)  i = Identity (g)
+            }}
+        >"""
+    names = {f"past_{it}": f"past_key_values.0.decoder.{it}" for it in ("key", "value")}
+    names |= {f"present_{it}": f"present.0.decoder.{it}" for it in ("key", "value")}
+    names |= {f"kept_{it}": f"past_key_values.0.encoder.{it}" for it in ("key", "value")}
+    names |= {f"crossed_{it}": f"present.0.encoder.{it}" for it in ("key", "value")}
+    decoder = _weighted(
+        f"g (int64[batch,length] encoder_attention_mask, int64[batch,sequence] ids, float[batch,length,{_WIDE}] hidden, {_SELF}, "
+        f"float[batch,1,crossed,{_WIDE}] kept_key, float[batch,1,crossed,{_WIDE}] kept_value, bool[1] use_cache_branch) => "
+        f"(float[batch,sequence,{VOCAB}] logits, {_PRESENT}, float[batch,1,crossed,{_WIDE}] crossed_key, "
+        f"float[batch,1,crossed,{_WIDE}] crossed_value) {{ {branches} {_DECODE} }}",
+        {**names, "ids": "input_ids", "hidden": "encoder_hidden_states"},
+    )
+    onnx.save(encoder, folder / "encoder_model.onnx")
+    onnx.save(decoder, folder / "decoder_model_merged.onnx")
+    (folder / "config.json").write_text(json.dumps({"is_encoder_decoder": True, "decoder_start_token_id": 3}))
+    return folder
+
+
+def plain_encoder_decoder(folder: Path, prompt: Array, count: int, forced: Array | None = None) -> Plain:
+    """Encode the prompt [batch, n], and generate from token 3 on, with arrays alone."""
+    merged = (folder / "encoder_model.onnx").exists()
+    files = ("encoder_model.onnx", "decoder_model_merged.onnx") if merged else ("encoder.onnx", "decoder.onnx")
+    encoder, decoder = (
+        onnxruntime.InferenceSession(str(folder / file), providers=["CPUExecutionProvider"]) for file in files
+    )
+    ones, batch = np.ones_like(prompt), len(prompt)
+    encoded = encoder.run(None, {"input_ids": prompt, "attention_mask": ones})
+    names, outs = ([it.name for it in side] for side in (decoder.get_inputs(), decoder.get_outputs()))
+    pasts = [name for name in names if name.startswith("past") and "cross" not in name]
+    cache = {name: np.zeros((batch, 1, 1 if "encoder" in name else 0, _WIDE), np.float32) for name in pasts}
+    fixed = dict(zip(("past_key_cross_0", "past_value_cross_0"), encoded[1:], strict=False))
+    if merged:
+        fixed = {"encoder_hidden_states": encoded[0], "encoder_attention_mask": ones}
+    ids, logits, tokens = np.full((batch, 1), 3, np.int64), [], []
+    for number in range(count):
+        branch = {"use_cache_branch": np.array([number > 0])} if merged else {}
+        found = dict(zip(outs, decoder.run(None, {"input_ids": ids, **cache, **fixed, **branch}), strict=True))
+        for name in pasts:
+            if number == 0 or "encoder" not in name:
+                cache[name] = found[name.replace("past_key_values", "present").replace("past", "present")]
+        logits.append(found["logits"])
+        tokens.append(found["logits"][:, -1].argmax(-1))
+        ids = (tokens[-1] if forced is None else forced[:, number])[:, None]
+    return Plain(logits, np.stack(tokens, 1), cache)
 
 
 class Plain(NamedTuple):

@@ -48,7 +48,7 @@ _DROPPED = {
 }  # keys of JSON
 # Pictures, samples in another form, and what a scenario was given.
 _LEFT_OUT = (".svg", ".npz", "suite.toml", "chain.toml", ".gitignore")
-_MACHINE = re.compile(r"\nCPU\n(?:.*\n)*?(?=Reproduce it\n)")  # of a page, what it says of machine and packages
+_MACHINE = re.compile(r"\nCPU\n(?:.*\n)*?(?=Command\n)")  # of a page, what it says of machine and packages
 _WIDTH = 150  # of a line of JSON that could be several
 _LONG = 200  # characters of a text that is not repeated where another file has the same
 _LONGEST = 6  # items of a list of numbers that is written whole

@@ -14,10 +14,9 @@ import numpy as np
 from ortbench.analysis.bandwidth import copies, fail, put_samples
 from ortbench.analysis.comparing.history import Run, run_of
 from ortbench.analysis.comparing.series import Key, Series, value_of
-from ortbench.analysis.derive import derive, put_copies
+from ortbench.analysis.derive import derive, put_copies, put_growth
 from ortbench.analysis.findings.advice import findings
 from ortbench.analysis.findings.finding import Finding
-from ortbench.analysis.findings.growth_advice import put_growth
 from ortbench.analysis.host import put_host, put_spin_share
 from ortbench.analysis.items import put_throughput
 from ortbench.analysis.loads.levels import knees, load_cases, put_scaling

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ortbench.analysis.findings.advice import findings
-from ortbench.analysis.findings.humps import hump_findings
+from ortbench.analysis.findings.run_advice import hump_findings
 from ortbench.core.humps import dip, two_humps
 from tests.benchmarks.coverage import NOISE, a_run
 from tests.expect import there

@@ -197,7 +197,7 @@ def test_a_plan_that_cannot_be_carried_out(model: Path, tmp_path: Path) -> None:
         (plan(timeout_s=0.0), "--timeout 0: must be above zero seconds"),
         (plan(timeout_s=float("nan")), "--timeout nan: must be above zero seconds"),
         (target(opt_level="o3"), "--opt-level 'o3': choose from disable, basic, extended, layout, all"),
-        (target(intra_op_threads=0), "--intra-op-threads 0: at least one"),
+        (target(intra_op_threads=0), "--intra-op-threads 0: must be at least one"),
         (
             target(inter_op_threads=2),
             "--inter-op-threads: operators run one at a time, unless --execution-mode parallel is given too",
@@ -208,7 +208,7 @@ def test_a_plan_that_cannot_be_carried_out(model: Path, tmp_path: Path) -> None:
             "--optimized-model nowhere/m.onnx: name a file in a folder that is there",
         ),
         (target(device=-1), "--device -1: cannot be negative"),
-        (target(library="no/such.so"), "--ep-library: no such file: no/such.so"),
+        (target(library="no/such.so"), "no such EP library: no/such.so"),
         (inputs(seed=-1), "--seed -1: cannot be negative"),
         (inputs(rtol=-0.5), "--rtol -0.5: cannot be negative"),
         (inputs(atol=-1.0), "--atol -1: cannot be negative"),
@@ -221,8 +221,7 @@ def test_a_plan_that_cannot_be_carried_out(model: Path, tmp_path: Path) -> None:
     assert refusal(BadInput, check, Plan(str(missing))) == f"no such file: {missing}"
     assert refusal(BadInput, check, Plan(str(tmp_path))) == f"{tmp_path} is not a file: name the .onnx file itself"
     assert (
-        refusal(BadInput, check, Plan(str(model), Target(library=str(tmp_path))))
-        == f"--ep-library: no such file: {tmp_path}"
+        refusal(BadInput, check, Plan(str(model), Target(library=str(tmp_path)))) == f"no such EP library: {tmp_path}"
     )
     assert BadInput("").exit_code == 2
 

@@ -38,7 +38,7 @@ CASE_KEYS = {"mode", "status", "reason", "point", "checks", "metrics", "speedup"
 STATS_KEYS = {"n", "min", "mean", "median", "p90", "p95", "p99", "max", "stdev", "mad", "ci95"}
 
 TIMES = {"cpu-tensors": 9_000_000, "device-tensors": 9_500_000, "device-resident": 3_000_000, "pipelined": 4_000_000}
-HELD = {"name": "x", "memory": "Some", "why": "the session wants it there", "usual": True}
+HELD = {"name": "x", "memory": "Some", "why": "the session's memory info", "usual": True}
 PLACES = {"inputs": [HELD], "outputs": [HELD]}
 PHASE_TIMES = {"device-tensors": 3_166_666, "pipelined": 3_000_000}
 

@@ -103,7 +103,7 @@ def test_the_options_of_a_loop() -> None:
     for flag in ["steps", "first-dim"]:
         assert (
             refusal(BadInput, steps_of, {flag: 3}, told)
-            == f"--{flag}: --generate and --prompt-length say it of a model that generates"
+            == f"--{flag}: give --feedback OUT=IN too; a model that generates takes --generate and --prompt-length"
         )
 
 

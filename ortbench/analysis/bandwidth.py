@@ -24,8 +24,10 @@ from ortbench.core import units
 from ortbench.core.errors import BadInput
 from ortbench.core.resampling import Ratio
 from ortbench.core.stats import summarise
+from ortbench.model.hardware_names import is_on_nvidia
 from ortbench.model.modes import (
     COPY,
+    COPY_RATE,
     COPY_TIME,
     D2H,
     DIRECTIONS,
@@ -249,9 +251,35 @@ def add_shares(result: Result) -> None:
         found = {way: _share(result, case, (way,), case.median(way)) for way in DIRECTIONS}
         shares[case.mode] = {way: share for way, share in found.items() if share is not None}
     for case in (case for case in cases if mode_of(case.mode).of_cpu_tensors and COPY_TIME in case.metrics):
-        both = _share(result, case, DIRECTIONS, case.value(COPY_TIME))
+        known = COPY_RATE in case.metrics  # else the difference is less than the copies can take
+        both = _share(result, case, DIRECTIONS, case.value(COPY_TIME) if known else None)
         shares[case.mode] = {} if both is None else {"both": both}
     result.link["shares"] = shares
+
+
+def least_ns(result: Result, case: Case) -> float:
+    """What a case's copies take at the highest rate that is known of the link: by its curve, else by its PCI Express, or by copies
+    that were timed; 0 where neither is known."""
+    rates = {way: _highest_gbps(result, way) for way in DIRECTIONS}
+    return sum(_bytes_of(case, way) / rate for way, rate in rates.items() if rate)
+
+
+def _highest_gbps(result: Result, way: Direction) -> float:
+    """The highest rate of a direction that is known, GB/s (bytes per ns); 0 where none is, or where there is no limit."""
+    link = result.link
+    if link is not None:
+        known = [_peak_gbps(link, way)]
+        if len(link[way]) > 1:  # beyond the last size: the slope of the line that ends there
+            (low, low_ns), (high, high_ns) = link[way][-2:]
+            if high_ns <= low_ns:
+                return 0.0
+            known.append((high - low) / (high_ns - low_ns))
+    else:
+        known = [it["link_bytes_per_s"] / 1e9 for it in result.environment.get("gpus", []) if "link_bytes_per_s" in it]
+        if not known or not is_on_nvidia(result.target):
+            return 0.0
+    timed = [(_bytes_of(case, way), case.median(way)) for case in result.cases]
+    return max(*known, *(count / ns for count, ns in timed if count and ns), 0.0)
 
 
 def _share(result: Result, case: Case, ways: Sequence[Direction], took_ns: float | None) -> LinkShare | None:
@@ -279,9 +307,13 @@ def _peak_gbps(link: Link, way: Direction) -> float:
     return peak["gbps"]
 
 
+def _bytes_of(case: Case, way: Direction) -> int:
+    return (case.bytes_h2d if way == H2D else case.bytes_d2h) or 0
+
+
 def _copied(result: Result, case: Case, way: Direction) -> list[int]:
     """The bytes of each tensor that a case copies; all as one where some, which the result does not name, stay on the host."""
-    copied = (case.bytes_h2d if way == H2D else case.bytes_d2h) or 0
+    copied = _bytes_of(case, way)
     sizes = _tensor_sizes(result, way)
     return sizes if sum(sizes) == copied else [copied] if copied else []
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ortbench.analysis.bandwidth import add_shares
+from ortbench.analysis.bandwidth import add_shares, least_ns
 from ortbench.analysis.comparing.pairs import ratio_of
-from ortbench.analysis.findings.growth_advice import put_growth
+from ortbench.analysis.growth import grown
 from ortbench.analysis.host import put_host, put_spin_share
 from ortbench.analysis.items import put_throughput
 from ortbench.analysis.nodes.handing_on import is_only_host_accessible, shows_copies
@@ -34,6 +34,7 @@ from ortbench.model.modes import (
     mode_of,
 )
 from ortbench.model.result import CHAIN, LOOP, OK, SOAK, START, Case, Result, work_of
+from ortbench.model.schema import Soak
 
 
 def derive(result: Result) -> None:
@@ -52,9 +53,15 @@ def derive(result: Result) -> None:
     _compare_with_cpu(result)
     _derive_copies(result)
     for case in cases:
-        put_copies(case)
+        put_copies(case, least_ns(result, case))
     _describe_pipeline(result)
     add_shares(result)
+
+
+def put_growth(case: Case, soak: Soak) -> None:
+    for it in grown(soak):
+        if it.growth is not None:
+            case.put(it.metric, it.growth.slope, it.growth.ci95, derived=True)
 
 
 _PARTS: dict[str, Callable[[Case, Any], None]] = {
@@ -103,8 +110,9 @@ def _derive_copies(result: Result) -> None:
             case.put(COPY_SHARE, max(copies, 0) / total, derived=True)
 
 
-def put_copies(case: Case) -> None:
-    """What its copies take where they are timed by themselves, and how fast they are."""
+def put_copies(case: Case, least_ns: float = 0) -> None:
+    """What its copies take where they are timed by themselves, and how fast they are; that of a difference of medians only where the
+    link can do it, by which they take `least_ns`."""
     timed, latency = case.copy_ns(), case.median(LATENCY)
     if timed is not None:
         case.put(COPY_TIME, timed, derived=True)
@@ -112,6 +120,7 @@ def put_copies(case: Case) -> None:
             case.put(COPY_SHARE, min(timed / latency, 1.0), derived=True)
     took, copied = case.value(COPY_TIME) or 0, (case.bytes_h2d or 0) + (case.bytes_d2h or 0)
     known = took > 0 and copied > 0 and None not in (case.bytes_h2d, case.bytes_d2h)
+    known = known and (timed is not None or took >= least_ns)
     case.put(COPY_RATE, round(copied / took * 1e9) if known else None, derived=True)
 
 

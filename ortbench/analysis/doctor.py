@@ -77,7 +77,7 @@ def _cores(cpu: Cpu) -> Iterator[Finding]:
         )
         yield Finding(BAD, text, f"ortbench run MODEL --ep cpu --intra-op-threads {threads}")
     elif usable is not None:
-        yield Finding(GOOD, "no container limits how much of its cores' time it may take")
+        yield Finding(GOOD, "no container limits its CPU time")
 
 
 def _clocks(cpu: Cpu) -> Iterator[Finding]:
@@ -154,7 +154,6 @@ def _power(index: int, card: Card) -> Iterator[Finding]:
 
 
 def _company(index: int, card: Card) -> Iterator[Finding]:
-    """Who else uses the card."""
     processes, busy = card.get("processes"), card.get("busy")
     if processes:
         said = []
@@ -191,7 +190,7 @@ def _noise(found: Noise) -> Finding:
         return Finding(GOOD, text)
     if seen <= _COARSE:
         return Finding(KNOW, text)
-    return Finding(BAD, f"{text}: measure when nothing else runs", WHO)
+    return Finding(BAD, f"{text}; measure when nothing else runs", WHO)
 
 
 def visible(found: Noise) -> float | None:
@@ -212,7 +211,7 @@ def visible(found: Noise) -> float | None:
 # The oldest driver for a major version of CUDA on Linux, from the table in CUDA's release notes.
 _DRIVERS = {12: "525", 13: "580"}
 _TO_LOAD = ("libcudart", "libcublas", "libcurand", "cudart", "cublas", "curand")  # the others are opened when wanted
-_NSIGHT_TOO_OLD, _NVTX_NEW = (2024, 2), (0, 2, 12)  # no newer Nsight Systems takes no ranges from nvtx since then
+_NSIGHT_OLD, _NVTX_NEW = (2024, 2), (0, 2, 12)  # which nvtx since then takes for listening to nothing
 _NSIGHT = "https://developer.nvidia.com/nsight-systems"
 
 
@@ -348,25 +347,28 @@ def _missing(names: Sequence[str], others: Sequence[str], stops: bool) -> Findin
 
 
 def profiler(facts: Facts) -> Iterator[Finding]:
-    """Nsight Systems and nvtx."""
     found = facts["profiler"]
     if found["problem"] is not None:
         yield Finding(BAD, f"Nsight Systems does not start: {found['problem']}", "nsys --version")
     elif found["nsys"] is not None:
         yield _nsight(found, found["nsys"])
     else:
-        yield Finding(KNOW, f"Nsight Systems is not there: 'ortbench profile' records nothing by itself ({_NSIGHT})")
+        yield Finding(
+            KNOW, f"Nsight Systems is not installed, without which 'ortbench profile' records nothing ({_NSIGHT})"
+        )
     if found["nvtx"] is None and (found["nsys"] is not None or facts["nvidia"]["present"]):
-        yield Finding(KNOW, "the package nvtx is not there: profilers are shown no ranges", "pip install nvtx")
+        yield Finding(KNOW, "the package nvtx is not installed: profilers see no ranges", "pip install nvtx")
 
 
 def _nsight(found: Profiler, nsys: str) -> Finding:
     version, nvtx = number(nsys), number(found["nvtx"], 3)
     if version is None or nvtx is None:
         return Finding(GOOD, f"Nsight Systems {nsys}")
-    if version <= _NSIGHT_TOO_OLD and nvtx >= _NVTX_NEW:
-        text = f"Nsight Systems {nsys} takes no ranges from nvtx {found['nvtx']}; install a newer one from {_NSIGHT}"
-        return Finding(BAD, text)
+    if version <= _NSIGHT_OLD and nvtx >= _NVTX_NEW:
+        return Finding(
+            KNOW,
+            f"Nsight Systems {nsys} takes ortbench's ranges; other programs' with nvtx {found['nvtx']} it does not take",
+        )
     return Finding(GOOD, f"Nsight Systems {nsys} takes ranges from nvtx {found['nvtx']}")
 
 

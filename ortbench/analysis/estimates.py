@@ -28,7 +28,6 @@ class Running:
         self._ordered: list[float] = []
 
     def add(self, value: float) -> None:
-        """What another block gave."""
         if len(self._ordered) == _MOST:
             del self._ordered[::2]
         insort(self._ordered, value)
@@ -85,5 +84,4 @@ class Estimates:
         return True
 
     def rows(self) -> list[Row]:
-        """What is known of each series."""
         return [(name, running.text(is_rate)) for name, (running, is_rate) in self._series.items()]

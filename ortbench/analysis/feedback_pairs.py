@@ -21,6 +21,7 @@ _BEHIND = {"present", "out", "o", "output", "new", "next", "updated"}
 _CACHE = "key values"  # past_key_values.0.key is present.0.key
 _COUPLES = ({"past", "present"}, {"old", "new"}, {"prev", "next"}, {"previous", "next"})  # names that are nothing else
 _MEANT_OTHERWISE = set("*=,")  # in an option's value
+TOKEN_IDS = ("input_ids", "decoder_input_ids", "ids", "tokens")  # what the input of a decoder may be called
 _FLOATS = {f"tensor({name})" for name in ("float16", "bfloat16", "float", "double")}
 
 
@@ -35,15 +36,23 @@ def suggested(path: str, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) ->
     names = [(out["name"], into["name"]) for out, into in pairs]
     shown = patterns(names, [it["name"] for it in outputs], [it["name"] for it in inputs])
     words = ["ortbench", "loop", path]
-    for out, into in shown:
-        words += ["--feedback", f"{out}={into}"]
-    words += _settings(inputs, pairs)
+    if not (sure and _generates(inputs, outputs, pairs)):
+        for out, into in shown:
+            words += ["--feedback", f"{out}={into}"]
+        words += _settings(inputs, pairs)
     return {
         "feedback": [list(pair) for pair in names],
         "patterns": [list(pair) for pair in shown],
         "sure": sure,
         "command": shlex.join(words),
     }
+
+
+def _generates(inputs: Sequence[Tensor], outputs: Sequence[Tensor], pairs: Sequence[Pair]) -> bool:
+    """Whether it is a decoder, of which 'ortbench loop MODEL' finds all by itself."""
+    state = [it for pair in pairs for it in pair]
+    ids = any(it["name"].lower() in TOKEN_IDS and len(it["model_shape"]) == 2 for it in inputs if it not in state)
+    return ids and any("logits" in it["name"].lower() for it in outputs if it not in state)
 
 
 # Pairs
@@ -150,7 +159,6 @@ def _pattern(
 
 
 def _start(texts: Sequence[str]) -> str:
-    """What all of them begin with."""
     alike = takewhile(lambda characters: len(set(characters)) == 1, zip(*texts, strict=False))
     return "".join(characters[0] for characters in alike)
 

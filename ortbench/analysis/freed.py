@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from ortbench.core.safe_text import first_of
+
 if TYPE_CHECKING:  # a worker loads neither for a message
     from ortbench.model.schema import Freed, Tensor
 
@@ -16,8 +18,7 @@ def sentence(freed: Freed, done: str = "measured") -> str:
     dims = ", ".join(f"{it['input']}:{it['axis']} is {it['name']} (fixed at {it['size']})" for it in freed["dims"])
     sizes = ", ".join(dict.fromkeys(f"{it['name']}={it['size']}" for it in freed["dims"]))
     nodes = freed["nodes"]
-    more = f" and {len(nodes) - _MOST} more" if len(nodes) > _MOST else ""
-    changed = f"; changed for it: {', '.join(nodes[:_MOST])}{more}" if nodes else ""
+    changed = f"; changed for it: {first_of(nodes, _MOST)}" if nodes else ""
     return f"a copy of the model was {done}, in which {dims}{changed}; verified: with {sizes} its outputs are those of the model"
 
 

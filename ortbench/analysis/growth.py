@@ -15,13 +15,18 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from statistics import fmean, median
 
 from ortbench.core.stats import FEWEST, t_quantile
+from ortbench.core.units import digits, size
+from ortbench.model.modes import DEVICE_GROWTH, HOST_GROWTH
+from ortbench.model.schema import Soak
 
 NONE, GROWS, STEADY, UNCLEAR = "none", "grows", "steady", "unclear"
 TOLERANCE = 512 * 1024  # bytes: a thread that wakes up, its stack and the heap it allocates from take as much, once
+_FEW = 3  # handles or threads that a process may come to have besides
 PER = 1000  # inferences
 _FEWEST = 3 * FEWEST  # readings
 _MOST = 240  # means of readings that are looked at: what one look takes does not grow
@@ -33,6 +38,13 @@ _SLOWER = 0.8  # below this share of the slope before, growth slows down
 _ONE_STEP = 0.6  # of the growth, from which on it is one step
 _FALLS = 1.5  # times the deepest fall, up to which a rise is one of the same ups and downs
 _QUIET = 0.02  # of the memory: with more ups and downs than that, no growth cannot be told from a little
+_KEYS = {
+    "private": (HOST_GROWTH, "host memory"),
+    "resident": (HOST_GROWTH, "host memory"),
+    "device": (DEVICE_GROWTH, "device memory"),
+    "handles": ("handle_growth", "open handles"),
+    "threads": ("thread_growth", "threads"),
+}
 
 Readings = Sequence[tuple[float, float]]  # inferences, rising, and what there was after them
 
@@ -79,6 +91,56 @@ def growth(readings: Readings, tolerance: float = TOLERANCE) -> Growth | None:
     if fit.high * count > max(2 * enough, _QUIET * readings[-1][1]):
         return found(UNCLEAR, why="memory goes up and down")
     return found(STEADY if grew > enough else NONE)
+
+
+@dataclass(frozen=True)
+class Grown:
+    """Something that was read throughout a soak: inferences, and how much of it there was after them."""
+
+    metric: str
+    title: str
+    points: Sequence[tuple[float, float]]
+
+    @property
+    def is_memory(self) -> bool:
+        """Else it is counted."""
+        return self.metric in (HOST_GROWTH, DEVICE_GROWTH)
+
+    @cached_property
+    def growth(self) -> Growth | None:
+        """Whether it grows; None of too few readings."""
+        return growth(self.points, TOLERANCE if self.is_memory else _FEW)
+
+    @property
+    def verdict(self) -> str:
+        return UNCLEAR if self.growth is None else self.growth.verdict
+
+    def show(self, value: float) -> str:
+        return size(value) if self.is_memory else digits(value)
+
+    @property
+    def text(self) -> str:
+        found = self.growth
+        if found is None:
+            return "cannot tell yet, there are too few readings"
+        if found.verdict == GROWS:
+            half = (found.ci95[1] - found.ci95[0]) / 2
+            return f"grows by {self.show(found.slope)} ± {self.show(half)} per 1,000 inferences"
+        if found.verdict == STEADY:
+            return f"grew until {found.until:,} inferences, steady since"
+        if found.verdict == UNCLEAR:
+            return f"cannot tell yet, {found.why}"
+        return f"no growth, at most {self.show(found.ci95[1])} per 1,000 inferences"
+
+
+def grown(soak: Soak) -> list[Grown]:
+    """What was read throughout, the host's memory first: private memory where the system tells it, else the resident set."""
+    found: dict[str, Grown] = {}
+    for key, (metric, title) in _KEYS.items():
+        points = [(it["inferences"], it[key]) for it in soak["readings"]]  # type: ignore[literal-required]
+        if points and metric not in found and all(held is not None for _, held in points):
+            found[metric] = Grown(metric, title, points)
+    return list(found.values())
 
 
 @dataclass(frozen=True)

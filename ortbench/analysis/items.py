@@ -117,5 +117,5 @@ def best(rates: Sequence[Rate], of: str = "") -> str | None:
         return None
     top = max(rates, key=lambda it: it.items_per_s)
     alone = sum(it.items == top.items for it in rates) == 1
-    what = f"{top.items['dim']} {top.items['count']}" if alone and top.items["dim"] else top.name
-    return f"best{f' of {of}' if of else ''}: {what}, {rate(top.items_per_s)} items/s with {top.mode}"
+    what = f"{top.items['dim']}={top.items['count']}" if alone and top.items["dim"] else top.name
+    return f"Most items/s{f' of {of}' if of else ''}: {rate(top.items_per_s)} at {what}, with {top.mode}"

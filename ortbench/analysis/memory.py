@@ -33,7 +33,6 @@ def device_total(bound: int, arenas: Sequence[Arena], card: int | None, card_how
 
 
 def failed(reason: str) -> CaseMemory:
-    """Where there are no figures."""
     return {"failed": reason, "device": None, "host": None, "arenas": [], "arenas_how": reason}
 
 
@@ -102,7 +101,7 @@ def together(sessions: Iterable[Sequence[Arena]]) -> list[Arena]:
     return list(found.values())
 
 
-def heaviest(events: Iterable[Event], most: int = MOST_NODES) -> list[NodeMemory]:
+def heaviest(events: Iterable[Event]) -> list[NodeMemory]:
     """The nodes that hold most: by what they allocate where that is known, else by their outputs."""
     found: dict[tuple[str, str], NodeMemory] = {}
     for name, args in events:
@@ -118,7 +117,7 @@ def heaviest(events: Iterable[Event], most: int = MOST_NODES) -> list[NodeMemory
             added = int(args.get("mem_requested_in_use_delta", 0)) or int(args["mem_in_use_delta"])
             it["allocated"] = max(it["allocated"] or 0, added)
     order = sorted(found.values(), key=_weight, reverse=True)
-    return [it for it in order if _weight(it)][:most]
+    return [it for it in order if _weight(it)][:MOST_NODES]
 
 
 def _weight(node: NodeMemory) -> int:

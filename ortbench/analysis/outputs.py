@@ -17,18 +17,13 @@ MEASURES = ("max_error", "mean_error", "sqnr", "cosine", "top1")  # of an `Outpu
 
 
 def told(against: str, held: HeldOutputs, eps: Sequence[str]) -> OutputsCompared:
-    """A comparison for a result.
-
-    Args:
-        eps: those whose choice of a lower precision may explain a difference; none where it is an error, or nobody's choice.
-    """
+    """A comparison for a result; `eps` are those whose choice of a lower precision may explain a difference, if any."""
     ep = lowered(eps, held["relative"]) if held["differs"] is not None and eps else None
     doubt: Doubt | None = None if ep is None else {"ep": ep, "mends": mended(ep, held["accepts"])}
     return {"against": against, "differs": held["differs"], "doubt": doubt, "distances": held["distances"]}
 
 
 def put(result: Result, found: OutputsCompared) -> None:
-    """Add a comparison to a result."""
     result.outputs = [*(result.outputs or ()), found]
 
 
@@ -50,7 +45,6 @@ def doubt(result: Result) -> Doubt | None:
 
 
 def called(result: Result, name: str) -> str:
-    """What a table calls a result."""
     return name if doubt(result) is None else f"{name} (doubtful)"
 
 

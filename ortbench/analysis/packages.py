@@ -22,24 +22,22 @@ class Overwritten(NamedTuple):
 
     @property
     def message(self) -> str:
-        """All of it in one line."""
         return f"{self.sentence}; mend it with: {' && '.join(self.commands)}"
 
 
-def overwritten(distributions: Sequence[Distribution], python: str = "") -> Overwritten | None:
-    """What to say of two packages or more in one folder, for `python` or whichever ``pip`` is; None of fewer."""
+def overwritten(distributions: Sequence[Distribution]) -> Overwritten | None:
+    """What to say of two packages or more in one folder; None of fewer."""
     if len(distributions) < 2:
         return None
     names = sorted(it["name"] for it in distributions)
     # Who has another package beside the plain one wanted what only that one has.
     kept = next((it for it in sorted(distributions, key=lambda it: it["name"]) if it["name"] != "onnxruntime"), None)
     assert kept is not None, "a folder holds one package of a name"
-    pip = f"{python} -m pip" if python else "pip"
     said = ", ".join(f"{it['name']} {it['version']}" for it in sorted(distributions, key=lambda it: it["name"]))
     return Overwritten(
         f"{said} bring the same module onnxruntime, and the one installed last has overwritten files of the other"
         f"{'s' if len(names) > 2 else ''}",
-        (f"{pip} uninstall -y {' '.join(names)}", f"{pip} install {kept['name']}=={kept['version']}"),
+        (f"pip uninstall -y {' '.join(names)}", f"pip install {kept['name']}=={kept['version']}"),
     )
 
 

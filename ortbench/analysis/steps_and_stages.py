@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import pairwise
 from statistics import median
 from typing import Final
 
+from ortbench.analysis.comparing.change_points import Shift, certain_steps, shift
 from ortbench.core.stats import summarise, t_quantile
 from ortbench.model.modes import (
     CHAIN_MODES,
@@ -28,6 +31,9 @@ from ortbench.model.schema import Chain, ChainLink, Generation
 
 COPIED_BY_STEPS: Final = ("state_h2d", "state_d2h", "step_h2d", "step_d2h")
 _TELLING = 0.02  # so much of a step's time must the loop's growth make up to be told
+# Of jumps over depth: the share of a step's time that is one, how many steps it takes to look for them, how many loops, the share
+# of these that must show one, how many steps on either side say its size, and among how many parts at most it is looked for.
+_JUMP, _FEWEST_STEPS, _FEWEST_LOOPS, _MOST_LOOPS, _AROUND, _MOST_PARTS = 0.05, 12, 2, 0.75, 16, 128
 
 
 def summarise_steps(case: Case, count: int, first: bool = False, generation: Generation | None = None) -> None:
@@ -88,6 +94,92 @@ def growth_ns(case: Case) -> float | None:
     """The growth per step that is worth telling: None too where all steps together make up less than 2 % of the last one."""
     each, medians = case.value("step_growth"), case.steps_ns
     return each if each is not None and medians and abs(each) * len(medians) > _TELLING * medians[-1] else None
+
+
+@dataclass(frozen=True)
+class Jump:
+    """Where the steps of a loop take longer or shorter at once.
+
+    Attributes:
+        step: the first one of the new level, from 0.
+        before, after: what it would take, and what it takes, ns.
+        size: how many times as long.
+        each: by how much a step around it takes longer than the one before, ns.
+    """
+
+    step: int
+    before: float
+    after: float
+    size: Shift
+    each: float
+
+
+def jumps(case: Case, first: bool) -> list[Jump]:
+    """The change points of the steps' medians over depth, without their slope, that most loops show by themselves."""
+    medians = tuple(case.steps_ns or ())[first:]
+    samples, count = case.samples.get(STEP, []), len(medians) + first
+    loops = [samples[at + first : at + count] for at in range(0, len(samples), max(count, 1))]
+    if len(medians) < _FEWEST_STEPS or len(loops) < _FEWEST_LOOPS:
+        return []
+    most = _MOST_LOOPS * len(loops)
+    found = [it for it in _jumps(medians) if sum(_is_alike(loop, it) for loop in loops) >= most]
+    return [replace(it, step=it.step + first) for it in found]
+
+
+@lru_cache(maxsize=64)
+def _jumps(medians: tuple[int, ...]) -> list[Jump]:
+    n = len(medians)
+    each = _slope(medians, max(1, n // 8))
+    level = _level(medians, (n - 1) / 2, each)
+    width = -(-n // _MOST_PARTS)  # the search takes the square of the time
+    parts = [median(level[at : at + width]) for at in range(0, n, width)]
+    places = [_exact(level, place * width, width) for place in certain_steps(parts, _JUMP)[0]]
+    bounds = zip([0, *places], places, [*places[1:], n], strict=False)
+    found = [
+        _jump(medians[max(begin, at - _AROUND) : at], medians[at : min(end, at + _AROUND)], at)
+        for begin, at, end in bounds
+    ]
+    return [it for it in found if it.size.is_beyond(_JUMP)]  # what bends is no jump
+
+
+def _jump(before: Sequence[int], after: Sequence[int], at: int) -> Jump:
+    """What is between the steps on either side of a place, by the slope that they have."""
+    each = sum(_slope(side, max(1, len(side) // 2)) for side in (before, after)) / 2
+    old, new = _level(before, len(before), each), _level(after, 0, each)
+    return Jump(at, median(old), median(new), shift(old, new), each)
+
+
+def _slope(values: Sequence[float], apart: int) -> float:
+    """By how much each takes longer than the one before it; few jumps change nothing of it."""
+    return median((after - before) / apart for before, after in zip(values, values[apart:], strict=False))
+
+
+def _level(values: Sequence[float], at: float, each: float) -> list[float]:
+    """What steps would take at a place."""
+    return [max(value - each * (number - at), 1.0) for number, value in enumerate(values)]
+
+
+def _exact(level: Sequence[float], at: int, width: int) -> int:
+    """The step at which a level changes near `at`, where parts of so many steps begin."""
+    if width == 1:
+        return at
+    begin, end = at - width, min(len(level) - 1, at + width)
+    before, after = median(level[max(0, begin - _AROUND) : begin]), median(level[end : end + _AROUND])
+    is_new = [abs(value - after) < abs(value - before) for value in level[begin:end]]
+    return begin + max(range(len(is_new) + 1), key=lambda it: is_new[it:].count(True) + is_new[:it].count(False))
+
+
+def _is_alike(loop: Sequence[float], jump: Jump) -> bool:
+    """Whether one loop by itself jumps the same way."""
+    before, after = loop[max(0, jump.step - _AROUND) : jump.step], loop[jump.step : jump.step + _AROUND]
+    ratio = median(_level(after, 0, jump.each)) / median(_level(before, len(before), jump.each))
+    return max(ratio, 1 / ratio) > 1 + _JUMP / 2 and (ratio > 1) == (jump.size.ratio > 1)
+
+
+def depth_of(made: Generation, step: int) -> int:
+    """How many tokens the cache holds before a step of a loop that generates."""
+    prompt = 1 if made.get("encoder") else made["prompt"]  # of the decoder
+    return made.get("context", 0) + (prompt + step - 1 if step else 0)
 
 
 def law(values: Sequence[int], first: bool) -> tuple[int, int] | None:

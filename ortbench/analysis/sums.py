@@ -60,10 +60,10 @@ def _of_parts(result: Result, case: Case) -> Finding | None:
         return None
     work = work_of(result)
     part = work.part
-    parts = [f"{count(len(usual), f'typical {part}')} {duration(sum(usual))}"]
+    parts = [f"the medians of {count(len(usual), part)} add up to {duration(sum(usual))}"]
     longer = whole - sum(usual) - between
-    parts += [f"slow {part}s {duration(longer)} more"] if longer >= _TELLING * whole else []
-    parts += [f"between {part}s {duration(between)}"] if between >= _TELLING * whole or len(parts) == 1 else []
+    parts += [f"slow {part}s add {duration(longer)}"] if longer >= _TELLING * whole else []
+    parts += [f"{duration(between)} lie between {part}s"] if between >= _TELLING * whole or len(parts) == 1 else []
     what = f"A {work.whole} takes {duration(whole)} with {case.mode}"
     return Finding(what, f"{listed(parts)}{_because(result)}", weight=Weight.COST)
 
@@ -78,12 +78,12 @@ def _of_phases(result: Result, case: Case) -> Finding | None:
     if abs(left) < _TELLING_PHASES * latency.median or (latency.ci95[0] <= ends[1] and ends[0] <= latency.ci95[1]):
         return None
     named = listed([_TITLES[name] for name in phases])
-    what = f"{named} add up to {duration(total)} with {case.mode}, and its latency is {duration(latency.median)}"
-    why = f"between them {duration(left)}; they are timed in blocks of their own, with caches and clocks of their own"
+    what = f"{named} add up to {duration(total)} with {case.mode}, whose latency is {duration(latency.median)}"
+    why = f"{duration(left)} more; each is timed in blocks of its own, so caches and clocks differ"
     if left < 0:
-        why = f"each ends with a synchronization of its own, which takes {duration(-left)} in all"
+        why = f"each ends with a synchronization of its own, {duration(-left)} in all"
     return Finding(what, f"{why}{_because(result)}", weight=Weight.COST)
 
 
 def _because(result: Result) -> str:
-    return "; the machine was busy, and its noise differs between blocks" if is_busy(result) else ""
+    return "; noise of the busy machine may be the reason" if is_busy(result) else ""

@@ -50,6 +50,12 @@ def cases_of(result: Result, mode: str) -> list[tuple[Point, Case]]:
     return [(it, case) for it in result.shapes if (case := result.case(mode, it.point)) is not None]
 
 
+def mode_by_mode(result: Result) -> list[tuple[Point, Case]]:
+    """All cases with their shapes, whatever came of them, mode after mode."""
+    cases = [(shape, case) for shape in result.shapes for case in result.at_point(shape.point)]
+    return [it for mode in ALL_MODES for it in cases if it[1].mode == mode]
+
+
 def _best(result: Result, mode: str, slo: Slo | None, by: str) -> BestShape | None:
     there = [it for it in cases_of(result, mode) if it[1].stats(LATENCY) and (slo is None or keeps(it[1], slo))]
     if not there:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ortbench.analysis.findings.finding import Finding, Weight
-from ortbench.core.safe_text import listed, shortened
+from ortbench.core.safe_text import capitalized, listed, shortened
 from ortbench.core.units import duration, size
 from ortbench.model.metrics import METRICS
 from ortbench.model.modes import DEVICE, MODES, mode_of
@@ -75,8 +75,7 @@ def elsewhere_findings(result: Result) -> list[Finding]:
 def _finding(result: Result, it: Held) -> Finding:
     bound = [case.mode for case in result.at_point() if case.status == OK and not mode_of(case.mode).of_cpu_tensors]
     where = "" if list(it.modes) == bound else f" (in {listed(it.modes)})"
-    said = f"{named(it)} {'is' if len(it.names) == 1 else 'are'} bound in {it.memory}"
-    said = f"{said[0].upper()}{said[1:]}"
+    said = capitalized(f"{named(it)} {'is' if len(it.names) == 1 else 'are'} bound in {it.memory}")
     if it.memory != HOST:
         return Finding(f"{said}{where}", it.why, weight=Weight.COST)
     each = "would cost" if len(it.names) == 1 else "each would cost"

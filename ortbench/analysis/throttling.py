@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterator, Sequence
 from itertools import pairwise
 
 from ortbench.analysis.comparing.pairs import ROUNDS, block_spans, taken_blocks
+from ortbench.core.safe_text import first_of
 from ortbench.model.result import OK, Case
 from ortbench.model.schema import GpuReading, Throttled
 
@@ -148,6 +149,5 @@ def _ranges(rounds: Sequence[int]) -> str:
             runs[-1].append(number)
         else:
             runs.append([number])
-    shown = [str(run[0]) if len(run) == 1 else f"{run[0]}–{run[-1]}" for run in runs[:_SHOWN]]
-    more = f" and {len(runs) - _SHOWN} more spans" if len(runs) > _SHOWN else ""
-    return f"round{'' if len(rounds) == 1 else 's'} {', '.join(shown)}{more}"
+    spans = [str(run[0]) if len(run) == 1 else f"{run[0]}–{run[-1]}" for run in runs]
+    return f"round{'' if len(rounds) == 1 else 's'} {first_of(spans, _SHOWN, 'more spans')}"

@@ -6,7 +6,7 @@ An option is that of the command of the same name and means what it means there;
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -129,7 +129,7 @@ def loop(model: Model, *, progress: Tell | None = None, **options: Unpack[LoopOp
     Returns:
         what was measured, all modes with all samples; a mode that could not be measured says why, and raises nothing.
     """
-    return _run("loop", model, options, progress)
+    return _run("loop", model, options, progress, loop_of)
 
 
 @takes(StartOptions)
@@ -139,9 +139,7 @@ def start(model: Model, *, progress: Tell | None = None, **options: Unpack[Start
     Returns:
         what was measured, with all samples; where no process could be measured it says why, and raises nothing.
     """
-    with _reading("start", options, model=model) as call:
-        check_amount(call.given)
-        return _measured(start_of(call.model, call.given, call.typed), call, progress)
+    return _run("start", model, options, progress, start_of)
 
 
 @takes(SoakOptions)
@@ -151,15 +149,14 @@ def soak(model: Model, *, progress: Tell | None = None, **options: Unpack[SoakOp
     Returns:
         what was measured, with the readings of memory; a mode that could not be measured says why, and raises nothing.
     """
-    with _reading("soak", options, model=model) as call:
-        check_amount(call.given)
-        return _measured(soak_of(call.model, call.given, call.typed), call, progress)
+    return _run("soak", model, options, progress, soak_of)
 
 
-def _run(command: str, model: Model, options: Mapping[str, Any], tell: Tell | None) -> Result:
+def _run(
+    command: str, model: Model, options: Mapping[str, Any], tell: Tell | None, made: Callable[..., Plan] = plan_of
+) -> Result:
     with _reading(command, options, model=model) as call:
         check_amount(call.given)
-        made = loop_of if command == "loop" else plan_of
         return _measured(made(call.model, call.given, call.typed), call, tell)
 
 

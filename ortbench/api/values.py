@@ -87,6 +87,7 @@ class _Loop(TypedDict, total=False):
 class _Generation(TypedDict, total=False):
     prompt_length: int | None
     generate: int | None
+    context: int | None
     tokens: Place | None
 
 
@@ -203,7 +204,7 @@ class SoakOptions(_Runs, _Expected, _Results, _Iterations, total=False):
     reopen: int | None
 
 
-class LoadOptions(_Runs, _Inputs, _Strict, _Lengths, _Results, _Load, _Slo):
+class LoadOptions(_Runs, _Generation, _Inputs, _Strict, _Lengths, _Results, _Load, _Slo):
     """Of `ortbench.load`."""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from ortbench.cli.options import Model, command_line, refuse_json, takes
+from ortbench.cli.options import Model, ModelOrFolder, command_line, refuse_json, takes
 from ortbench.plan.bandwidth_plan import CopyPlan, check
 from ortbench.plan.configurations import side_plans
 from ortbench.plan.load_plan import LoadPlan, load_of, plan_under_load
@@ -17,7 +17,7 @@ from ortbench.plan.target import Target
 
 
 @takes(*PLAN, LoadPlan, OutputOptions)
-def load(given: RawOptions, model: Model) -> None:
+def load(given: RawOptions, model: ModelOrFolder) -> None:
     """For each load point throughput, latency and queue delay, and the SLO met or violated."""
     plans = side_plans(given, "load", partial(plan_under_load, model, command=command_line()))
     put, wanted = load_of(plans, given), make(OutputOptions, given)

@@ -24,11 +24,8 @@ _WORDS, _NUMBER = "COMP_WORDS", "COMP_CWORD"
 
 
 def install() -> None:
-    """Write the script of the shell that the program was started from where that shell finds it, and say where.
-
-    Raises:
-        BadInput: it is none that is known, or its files cannot be written.
-    """
+    """Write the script of the shell that the program was started from where that shell finds it, and say where; `BadInput`: it is
+    none that is known, or its files cannot be written."""
     shell = _shell("--install-completion")
     try:
         _, path = _TYPERS.install(shell=shell, prog_name=PROGRAM, complete_var=COMPLETING)
@@ -38,11 +35,7 @@ def install() -> None:
 
 
 def show() -> None:
-    """Print that script.
-
-    Raises:
-        BadInput: the shell is none that is known.
-    """
+    """Print that script; `BadInput`: the shell is none that is known."""
     print(_TYPERS.get_completion_script(prog_name=PROGRAM, complete_var=COMPLETING, shell=_shell("--show-completion")))
 
 

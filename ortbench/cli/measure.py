@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from ortbench.cli.options import Model, command_line, refuse_json, takes
+from ortbench.cli.options import Model, ModelOrFolder, command_line, refuse_json, takes
 from ortbench.core.errors import BadInput
 from ortbench.model.modes import CPU, DEVICE, HOST_ACCESSIBLE, MODES
 from ortbench.plan.configurations import side_plans
@@ -34,12 +34,7 @@ def run(given: RawOptions, model: Model) -> None:
 
 
 @takes(*PLAN, OutputOptions)
-def loop(
-    given: RawOptions,
-    model: Annotated[
-        str, typer.Argument(metavar="MODEL", help="The model, or a folder with genai_config.json or an Optimum export.")
-    ],
-) -> None:
+def loop(given: RawOptions, model: ModelOrFolder) -> None:
     """A decoder generates tokens; with --feedback, outputs are inputs of the next step, as a recurrent state is."""
     _measure(model, given, "loop", loop_of)
 
@@ -180,11 +175,7 @@ _REPLACEABLE = (HOST_ACCESSIBLE, DEVICE, CPU)  # from the one that copies least
 
 
 def _check_code(plan: Plan) -> None:
-    """Refuse what no program is written for.
-
-    Raises:
-        BadInput: why.
-    """
+    """Refuse what no program is written for (`BadInput`)."""
     if plan.target.ep in POLICIES:
         reason = "'ortbench run' with it says which EP ONNX Runtime chooses: name that one"
         raise BadInput(f"--ep {plan.target.ep}: a program names its EP; {reason}", "--ep")

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ortbench.plan.plan import Plan
 
 Model = Annotated[str, typer.Argument(metavar="MODEL", help="The model, an .onnx or .ort file.")]
+ModelOrFolder = Annotated[str, typer.Argument(metavar="MODEL", help="The model, or the folder of a decoder.")]
 GIVEN = "given"  # the parameter of a command that takes what was given
 FEW = 15  # options, at most, that --help shows
 
@@ -113,7 +114,6 @@ def _parameter(parameter: str, option: Option, command: str) -> inspect.Paramete
 
 
 def _show_all(ctx: typer.Context, asked: bool) -> None:
-    """Show every option of a command."""
     if asked:
         ctx.meta[HELP_ALL] = True
         print(ctx.get_help())
@@ -194,11 +194,8 @@ class Command(_HelpReadPlainly, TyperCommand):
             _read_plainly(param)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Read the words of a command line; what is wrong in it is told to CI too, if `--junit` is in it.
-
-        Raises:
-            BadInput: an option is there twice that can be given once; the parser itself would take the last one.
-        """
+        """Read the words of a command line; what is wrong in it is told to CI too, if `--junit` is in it; `BadInput`: an option is
+        there twice that can be given once; the parser itself would take the last one."""
         if ctx.resilient_parsing:  # a shell asks what could follow, and nothing can be wrong yet
             return super().parse_args(ctx, args)
         if any(param.name == "junit" for param in self.params):

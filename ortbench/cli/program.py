@@ -6,10 +6,12 @@ Nothing here imports onnxruntime, rich, scipy or pandas at start-up: `ortbench -
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Sequence
+from difflib import SequenceMatcher
 from functools import partial
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -119,11 +121,7 @@ def _complete() -> NoReturn:
 
 
 def main(typed: Sequence[str]) -> NoReturn:
-    """The program: a user's error is one line on stderr and its exit code, never a traceback.
-
-    Args:
-        typed: what stands behind the program's name, spelled out.
-    """
+    """The program, of what is typed behind its name: a user's error is one line on stderr and its exit code, never a traceback."""
     if COMPLETING in os.environ:
         _complete()
     _offer(typed)
@@ -157,6 +155,10 @@ def _instead(command: str, name: str) -> str | None:
     return None if found is None else f"{name}: {found.instead[command]}"
 
 
+_NO_NUMBER = r"Invalid value for '(.+)': Input should be a valid \w+, unable to parse .*"
+_ALIKE = 0.75  # of two names: less is no slip of the fingers
+
+
 def _carry_out(typed: list[str]) -> int:
     """Have a command carried out, and say what was wrong with it; its exit code."""
     try:
@@ -176,12 +178,17 @@ def _carry_out(typed: list[str]) -> int:
         # Typer keeps the class of its usage errors to itself; what they share is this method.
         if not hasattr(error, "format_message"):
             raise
-        instead = _instead(typed[0], getattr(error, "option_name", None) or "")
-        if "extra argument" in error.format_message() and typed[0] in ("run", "load", "loop", "sweep"):
+        name = getattr(error, "option_name", None) or ""
+        instead = _instead(typed[0], name)
+        usage: Any = error
+        if found := getattr(error, "possibilities", None):  # the dashes alone make names alike
+            usage.possibilities = [it for it in found if SequenceMatcher(None, name[2:], it[2:]).ratio() >= _ALIKE]
+        said = re.sub(_NO_NUMBER, r"\1: write a number", one_line(usage.format_message()))
+        if "extra argument" in said and typed[0] in ("run", "load", "loop", "sweep"):
             instead = (
                 f"{typed[0]} takes one model; ortbench suite FILE takes several (ortbench explain --more suites.md)"
             )
-        message = f"{one_line(error.format_message())} (see --help)" if instead is None else instead
+        message = f"{said} (see --help)" if instead is None else instead
         complain(message)
         _tell_ci(typed[0], message)
         return BAD_INPUT

@@ -13,11 +13,7 @@ INTERRUPTED = 130  # 128 + SIGINT, what a shell reports for a program ended by C
 
 
 class OrtbenchError(Exception):
-    """An error with a message for the user: what is wrong and what to do, in one line.
-
-    Args:
-        message: the line.
-    """
+    """An error with a message for the user: what is wrong and what to do, in one line."""
 
     exit_code = BENCHMARK_FAILED
 

@@ -123,22 +123,15 @@ MADE_FILE = ".ortbench"
 
 
 def make_marked(folder: Path) -> Path:
-    """Make a folder, if it is not there, and mark it as one of ortbench's by an empty file, which `ortbench clean` goes by.
-
-    Raises:
-        OSError: it cannot be made, or not be written.
-    """
+    """Make a folder, if it is not there, and mark it as one of ortbench's by an empty file, which `ortbench clean` goes by;
+    `OSError`: it cannot be made, or not be written."""
     folder.mkdir(parents=True, exist_ok=True)
     write_atomically(folder / MADE_FILE, "")
     return folder
 
 
 def discard_marked(folder: Path) -> None:
-    """Remove a folder that `make_marked` has made.
-
-    Raises:
-        OSError: something else is in it.
-    """
+    """Remove a folder that `make_marked` has made; `OSError`: something else is in it."""
     if [*folder.iterdir()] == [folder / MADE_FILE]:
         (folder / MADE_FILE).unlink()
     folder.rmdir()

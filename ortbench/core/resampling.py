@@ -88,11 +88,7 @@ def figure_of(blocks: Blocks, q: float | None = 0.5) -> float:
 
 
 class Rounds:
-    """Rounds from which resamples are drawn: the same ones for every figure that is asked for, so that figures stay paired.
-
-    Args:
-        shared: the rounds, in each of which everything that is asked for has a block.
-    """
+    """Rounds that all blocks share, from which resamples are drawn: the same ones for every figure, so that figures stay paired."""
 
     def __init__(self, shared: Collection[int]) -> None:
         ordered = sorted(shared)

@@ -97,6 +97,16 @@ def listed(words: Sequence[str]) -> str:
     return " and ".join(filter(None, (", ".join(words[:-1]), words[-1]))) if words else ""
 
 
+def first_of(words: Sequence[str], most: int, more: str = "more") -> str:
+    """So many words at most, and how many more there are: ``a, b and 7 more``."""
+    return ", ".join(words[:most]) + (f" and {len(words) - most} {more}" if len(words) > most else "")
+
+
+def capitalized(text: str) -> str:
+    """A text with a capital letter in front; the rest as it is."""
+    return text[:1].upper() + text[1:]
+
+
 def complain(text: str) -> None:
     """Say something on standard error, in a line."""
     print(f"ortbench: {visible(text)}", file=sys.stderr)

@@ -55,6 +55,11 @@ def duration(ns: float) -> str:
     return f"{time(ns, size)} {name}"
 
 
+def difference(ns: float) -> str:
+    """A duration with its sign, for example ``+4.21 ms``."""
+    return f"{'+' if ns >= 0 else '−'}{duration(abs(ns))}"
+
+
 def energy(joules: float) -> str:
     """An energy, for example ``4.21 mJ``."""
     for name, size in (("J", 1.0), ("mJ", 1e-3)):
@@ -89,6 +94,8 @@ def share(value: float, decimals: int = 0) -> str:
 
 def size(count: float) -> str:
     """Bytes in decimal units, for example ``24.9 MB``."""
+    if count < 0:
+        return f"−{size(-count)}"
     for name, unit in _SIZE_UNITS:
         if count >= unit * 0.9995:
             return f"{digits(count / unit)} {name}"

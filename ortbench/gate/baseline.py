@@ -1,4 +1,4 @@
-"""What a gate holds, and what it is held against: an earlier result, or what a live gate measures in turns with it."""
+"""What a gate checks, and what it compares with: an earlier result, or what a live gate measures in turns with it."""
 
 from __future__ import annotations
 

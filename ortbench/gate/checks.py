@@ -1,14 +1,15 @@
-"""What finished results show by themselves: modes that work, nodes on the CPU, memory, speedups, copies, SLOs. Pure."""
+"""What finished results show by themselves: modes that work, nodes on the CPU, memory, speedups, copies, SLOs, outputs. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from ortbench.analysis.comparing.pairs import remedy
-from ortbench.analysis.findings.growth_advice import grown
 from ortbench.analysis.findings.load_advice import found_text, limit_text, slo_text, tries_text
 from ortbench.analysis.growth import UNCLEAR as CANNOT_TELL
+from ortbench.analysis.growth import grown
 from ortbench.analysis.loads.levels import (
     FEWEST_BLOCKS,
     P50,
@@ -24,14 +25,14 @@ from ortbench.analysis.loads.levels import (
 from ortbench.analysis.memory import DEVICE, computes_on_host, figure, why_unknown
 from ortbench.analysis.nodes.handing_on import HANDED_ON, handing_on
 from ortbench.analysis.nodes.node_shares import nodes_stay
+from ortbench.analysis.outputs import doubt, worst
 from ortbench.analysis.sweep import best_of, cases_of, keeps, point_as_result
 from ortbench.core import units
 from ortbench.core.errors import BadInput
 from ortbench.gate.contests import CANDIDATE, RatioTest, SequentialTests, fill, named, own_contests, refuse_copy_share
 from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Check, Limits, between, verdict_on
-from ortbench.gate.outputs import check_outputs
 from ortbench.model.kinds import CONCURRENCY, KINDS, LOAD, RATE, SWEEP
-from ortbench.model.metrics import LATENCY
+from ortbench.model.metrics import LATENCY, metric
 from ortbench.model.modes import ALL_MODES, CPU, DEVICE_MEMORY, HOST_MEMORY, MEMORY_SIDES, THROUGHPUT, is_rate
 from ortbench.model.result import OK, Case, Result, work_of
 from ortbench.model.schema import SloRate
@@ -83,7 +84,6 @@ def _at(case: Case) -> str:
 
 
 def because(reason: str | None) -> str:
-    """A reason behind what it explains."""
     return f": {reason}" if reason else ""
 
 
@@ -186,14 +186,14 @@ def _as_share(check: Check) -> Check:
     assert check.limit is not None
     most = units.share(1 - check.limit, 1)
     if check.ratio is None:
-        text = f"copies in a run with CPU tensors: was not measured, at most {most}"
+        text = f"copies of cpu-tensors: was not measured, at most {most}"
         return replace(check, verdict=UNCLEAR, text=text, limit=None)
     share = f"≈{units.share(max(0.0, 1 - check.ratio), 1)}"
     if check.low is not None and check.high is not None:
         low, high = (units.share(max(0.0, 1 - end), 1) for end in (check.high, check.low))
         share += f" (sequential test: {low} to {high}, {check.rounds} rounds)"
     doubt = f"; {check.doubt}" if check.doubt else ""
-    return replace(check, text=f"copies in a run with CPU tensors: {share}, at most {most}{doubt}")
+    return replace(check, text=f"copies of cpu-tensors: {share}, at most {most}{doubt}")
 
 
 def _speedups(result: Result, mode: str, least: float) -> list[Check]:
@@ -298,3 +298,41 @@ def _of_sweep(result: Result, limits: Limits) -> Iterator[Check]:
 
 _RATE = "slo_rate"
 _OF_KIND: dict[str, Callable[[Result, Limits], Iterator[Check]]] = {LOAD.key: _of_load, SWEEP.key: _of_sweep}
+
+
+# Outputs
+
+
+def check_outputs(result: Result, limits: Limits) -> Iterator[Check]:
+    """How far the outputs of a candidate moved; `BadInput` where they were compared with none."""
+    for key, limit in limits.outputs.items():
+        if not result.outputs:
+            reason = "the outputs were compared with none: give a --baseline-model with the same inputs, or --expect"
+            raise BadInput(f"--limit {key}: {reason}", "--limit")
+        yield _check_output(key, limit, result)
+
+
+def _check_output(key: str, limit: float, result: Result) -> Check:
+    assert result.outputs is not None
+    it = metric(key)
+    found = worst([one for compared in result.outputs for one in compared["distances"]]).get(key.partition(".")[2])
+    at_most = it.better == "lower"
+    bound = f"must be at {'most' if at_most else 'least'} {it.unit.text(limit)}"
+    if found is None or found == -math.inf:
+        wrong = next((compared["differs"] for compared in result.outputs if compared["differs"]), "no output has it")
+        return Check(key, FAILED if found is not None else UNCLEAR, f"{key}: {wrong}; {bound}", metric=key)
+    passed = found <= limit if at_most else found >= limit
+    said = "no output moved" if found == math.inf else it.unit.text(found)
+    return Check(key, PASSED if passed else FAILED, f"{key}: {said}, {bound}", metric=key)
+
+
+def without_doubtful(checks: Sequence[Check], *results: Result) -> list[Check]:
+    """Checks of a candidate and its baseline, of which nothing is told where the figures of either are doubtful."""
+    if not any(map(doubt, results)):
+        return [*checks]
+    return [it if it.limit is None else _left_out(it) for it in checks]
+
+
+def _left_out(check: Check) -> Check:
+    text = f"{check.name}: not judged, as the outputs differ by a lower precision"
+    return replace(check, verdict=UNCLEAR, text=text, ratio=None, low=None, high=None, rounds=None, doubt=None)

@@ -203,7 +203,6 @@ class SequentialTests:
         self._timed: dict[str, set[str]] = {}
 
     def add(self, side: int, mode: str, phase: str, round: int, samples: Sequence[float]) -> None:
-        """Take the samples of a block, ns, into account."""
         self._timed.setdefault(mode, set()).add(phase)
         for stream, values in self._values.items():
             if (stream.side, stream.mode, stream.phase) == (side, mode, phase):

@@ -39,8 +39,6 @@ _limit = partial(option, panel=LIMIT, commands=("gate",))
 
 @dataclass(frozen=True)
 class Limits:
-    """What a candidate must keep to."""
-
     # by what share it may be slower than the baseline: 0.05 is 5 %
     max_regression: float | None = _limit(
         "max-regression", "P", "Allow so much regression against the baseline.", kind=SHARE, shown=f"with a baseline {USUAL_REGRESSION}",
@@ -51,7 +49,7 @@ class Limits:
         "metric", "M", "Gate a metric: latency.p95, throughput@concurrency=4.", kind=METRICS,
         default=(), shown="latency; of a load throughput of clients, latency.p99 at a rate", common=("gate",),
     )  # fmt: skip
-    modes: tuple[str, ...] = ()  # the modes that are held against the baseline; empty for all that were measured
+    modes: tuple[str, ...] = ()  # the modes that are compared with the baseline; empty for all that were measured
     # the most that statistics of the latency may be at every rate of a load, ns
     slo: Mapping[str, int] = field(default_factory=dict)
     # mode → how many times as fast as `cpu-tensors` it must be
@@ -93,7 +91,6 @@ class Limits:
 
     @property
     def any(self) -> bool:
-        """Whether there is anything to check."""
         alone = (
             self.max_copy_share,
             self.max_cpu_nodes,
@@ -116,13 +113,11 @@ class Limits:
 
     @property
     def of_memory(self) -> bool:
-        """Whether memory must be measured."""
         compared = self.max_regression is not None and any(metric.metric in _MEMORY for metric in self.metrics)
         return compared or any(most is not None for most in self.most_memory.values())
 
     @property
     def of_starts(self) -> bool:
-        """Whether a metric is of fresh processes."""
         return any(metric.metric in STARTS.parts for metric in self.metrics)
 
     def needed(self) -> set[str]:
@@ -135,7 +130,6 @@ class Limits:
         return needed | set(self.require_modes)
 
     def held(self, mode: str) -> bool:
-        """Whether a mode is held against the baseline."""
         return not self.modes or mode in self.modes
 
     def phases(self) -> set[str]:
@@ -177,8 +171,6 @@ class CheckData(TypedDict):
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that was checked."""
-
     name: str  # what, in a few words; the same from run to run
     verdict: str  # `PASSED`, `FAILED` or `UNCLEAR`
     text: str  # the figures and the limit, for people

@@ -14,7 +14,7 @@ from ortbench.analysis.comparing.series import PERCENTILES, Key, Point, is_of, p
 from ortbench.analysis.loads.levels import LoadPoint, is_full, is_measured, load_cases
 from ortbench.analysis.loads.queueing import own_rate
 from ortbench.core.errors import BadInput, BenchmarkFailed, NotComparable
-from ortbench.gate.checks import check_alone, check_contest, check_facts, refuse_limits, with_remedy
+from ortbench.gate.checks import check_alone, check_contest, check_facts, refuse_limits, with_remedy, without_doubtful
 from ortbench.gate.contests import (
     BASELINE,
     CANDIDATE,
@@ -28,7 +28,6 @@ from ortbench.gate.contests import (
 )
 from ortbench.gate.limits import FAILED as UNFIT
 from ortbench.gate.limits import Check, Limits
-from ortbench.gate.outputs import without_doubtful
 from ortbench.gate.stored import check_lost, check_values, full, refuse_statistic
 from ortbench.model.kinds import CONCURRENCY, KINDS, LOAD, RATE
 from ortbench.model.metrics import LATENCY, Figure
@@ -47,7 +46,6 @@ class Gate:
 
     @property
     def takes(self) -> int:
-        """How many rounds a verdict takes, at least."""
         return self._jury.takes
 
     def so_far(self) -> list[tuple[str, str]]:
@@ -92,7 +90,7 @@ class LiveGate(Gate):
                 set_by = "the chains' files set" if of_stages else "--shape, --dim and --sequence-tensors set"
                 raise NotComparable(
                     f"the inputs differ: the candidate takes {pair[0]}, the baseline {pair[1]} ({set_by} them, --force "
-                    "compares them all the same)"
+                    "compares them anyway)"
                 )
 
     def checks(self, results: Sequence[Result]) -> list[Check]:
@@ -145,7 +143,6 @@ class LiveLoadGate(Gate):
         super().__init__(limits, [*self._contests.values()])
 
     def least_runs(self, mode: str, place: LoadPoint) -> int:
-        """How many runs a block takes."""
         stats = [key.figure.statistic for key, _ in self._of(mode, place)]
         needed = max((fewest_samples(it) for it in stats if it in PERCENTILES), default=1)
         return max(needed, _FEWEST_RUNS) if place.kind == RATE.name else needed

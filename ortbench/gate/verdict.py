@@ -6,11 +6,10 @@ import json
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ortbench.analysis import sweep
 from ortbench.analysis.loads.levels import at, load_cases
-from ortbench.analysis.why.explain import Why, why_data
 from ortbench.core import units
 from ortbench.core.errors import BENCHMARK_FAILED
 from ortbench.gate.limits import CODES, FAILED, PASSED, UNCLEAR, Check, between, overall
@@ -18,12 +17,15 @@ from ortbench.model.kinds import KINDS
 from ortbench.model.result import FAILED as CASE_FAILED
 from ortbench.model.result import Result, not_ok
 
+if TYPE_CHECKING:
+    from ortbench.analysis.why.explain import Why
+
 SIDES = ("candidate", "baseline")
 AGAIN = "again"  # the folder of what was measured once more
 _SAID = {
     PASSED: "passed",
     FAILED: "failed",
-    UNCLEAR: "cannot tell: too noisy for a verdict; {}a longer --duration or a quieter machine may tell",
+    UNCLEAR: "cannot tell: too noisy for a verdict. Next: {}a longer --duration or a quieter machine{}",
 }
 
 
@@ -70,7 +72,10 @@ class Verdict:
         lacking = found == UNCLEAR and all(check.low is None for check in self.checks if check.verdict == UNCLEAR)
         if lacking:
             return "cannot tell: too little is known, and the checks say what is lacking"
-        return _SAID[found].format("a live gate, " if KINDS[self.results[0].kind].live else "")
+        kind = KINDS[self.results[0].kind]
+        explains = kind.times_nodes and self.results[1:] and self.why is None and not self.alike
+        also = "; --why shows which nodes differ" if explains else ""
+        return _SAID[found].format("a live gate, " if kind.live and self.folder is None else "", also)
 
     @property
     def code(self) -> int:
@@ -114,6 +119,8 @@ def verdict_json(verdict: Verdict) -> str:
         if result.outputs:
             data[name] |= {"outputs": result.outputs}
     if verdict.why is not None:
+        from ortbench.analysis.why.explain import why_data
+
         data["why"] = why_data(verdict.why)
     return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
 

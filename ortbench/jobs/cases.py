@@ -131,7 +131,6 @@ def _measured(job: Job, folder: Path, quiet: bool) -> Verdict | None:
 
 
 def _judged(verdict: Verdict) -> dict[str, Any]:
-    """A verdict as a `Record` has it."""
     outcome = MEASURED if verdict.word == PASSED and not verdict.checks else verdict.word
     found: dict[str, Any] = {"outcome": outcome, "exit_code": verdict.code, "reason": None}
     found["checks"] = [check.to_dict() for check in verdict.checks]
@@ -146,7 +145,6 @@ def _judged(verdict: Verdict) -> dict[str, Any]:
 
 
 def broken(record: Record, error: Exception) -> Record:
-    """The record of a case that could not be carried out."""
     if isinstance(error, NotComparable):
         return replace(record, outcome=INCOMPARABLE, exit_code=NOT_COMPARABLE, reason=str(error))
     text = str(error) if isinstance(error, OrtbenchError) else one_line(f"{type(error).__name__}: {error}")

@@ -90,7 +90,6 @@ def _of_device(
 
 @contextmanager
 def _opened(model: str, target: Target, python: str | None) -> Iterator[tuple[Client, dict[str, Any]]]:
-    """A worker that has opened a model, and what it says of it."""
     with Client(_LIMIT_S, python) as client:
         answer = client.ask("open", model=model, target=asdict(target), inputs=asdict(Inputs()))
         if answer["unsupported"] is not None:

@@ -29,7 +29,7 @@ _KINDS = {
     "profile.json": "profile",
     "bandwidth.json": "bandwidth",
     "tune.json": "tune",
-    "result.json": "run",
+    "result.json": "measurement",
 }
 _WRITTEN = re.compile(
     r"result\.json|table\.(md|csv)|steps\.csv|load-samples\.npz|comparison\.md|report\.html|gate\.(json|md)|bandwidth\.(json|svg)"
@@ -42,8 +42,6 @@ _BEGINNING = 4096  # bytes of a page
 
 @dataclass
 class Made:
-    """A folder that ortbench made."""
-
     path: Path
     kind: str = "unfinished"
     files: list[Path] = field(default_factory=list)  # that ortbench wrote; at the end those that mark its folders
@@ -52,7 +50,6 @@ class Made:
 
     @property
     def size(self) -> int:
-        """Of the files, bytes."""
         return sum(path.lstat().st_size for path in self.files)
 
     @property

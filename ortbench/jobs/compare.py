@@ -120,7 +120,6 @@ def report(places: Sequence[Path], html: str | None) -> None:
 
 
 def _page_of(places: Sequence[Path]) -> Path:
-    """Where a page goes by default."""
     if len(places) > 1:
         return Path("report.html")
     return places[0] / "report.html" if places[0].is_dir() else places[0].with_name("report.html")

@@ -11,8 +11,7 @@ from functools import cache
 from ortbench.core.errors import BadInput
 from ortbench.report.glossary import Entry, Group, entries
 from ortbench.report.pages import INDEX, page_of, section
-from ortbench.report.terminal.console import Screen
-from ortbench.report.terminal.markdown import show_markdown
+from ortbench.report.terminal.console import Screen, show_markdown
 
 _LONGEST = 5  # words that a term has at most
 
@@ -44,11 +43,8 @@ def explain(typed: Sequence[str]) -> None:
 
 
 def show_pages(typed: Sequence[str]) -> None:
-    """Print the sections of the documentation that say more of words, or pages by their names; without any the list of pages.
-
-    Raises:
-        BadInput: there is no such word or page, or no page says more of it.
-    """
+    """Print the sections of the documentation that say more of words, or pages by their names; without any the list of pages;
+    `BadInput`: there is no such word or page, or no page says more of it."""
     found = [it for it in map(page_of, typed) if it is not None]
     if not typed:
         found = [INDEX]
@@ -79,7 +75,6 @@ def _list(screen: Screen) -> None:
 
 
 def _entries(names: Iterable[str]) -> list[Entry]:
-    """The entries of names, each once."""
     return list(dict.fromkeys(entry for name in names for entry in _known(name)))
 
 

@@ -28,8 +28,6 @@ Put = Callable[[str], str]  # gives something in place of a path
 
 
 class Machine(Protocol):
-    """Another machine that a case can be carried out on."""
-
     @property
     def packages(self) -> Sequence[str]:
         """Name and version of every package beside ortbench."""

@@ -60,9 +60,7 @@ class AskedGate:
     plans: tuple[Plan, ...] = ()  # of a live gate: of the candidate and, where there is one, of the baseline
     baseline: Path | None = None  # the stored result that a stored one is compared with
     load: LoadPlan | None = None  # that a live gate puts on its models
-    why: bool | None = (
-        None  # whether to say what makes the difference; None: where the candidate of a live gate is slower
-    )
+    why: bool | None = None  # whether to say what makes the difference; None: of a live gate whose candidate is slower
 
 
 def asked_gate(given: RawOptions, is_stored: bool, typed: tuple[str, ...]) -> AskedGate:
@@ -213,7 +211,7 @@ def gate_live(
     if folder is not None and results[1:]:
         folder = folder.parent
     if held.regressions:
-        again = _hold_again(once, folder)
+        again = _hold_again(partial(_hold, asked, quiet, _confirming(quiet, observer)), folder)
         if again is None:
             return None
         checks = confirmed(checks, held.regressions, *again)
@@ -268,6 +266,15 @@ def _hold(asked: AskedGate, quiet: bool, observer: Observer | None, place: Place
     is_load_alone = not in_turns and asked.load is not None
     checks = check_alone(found.result, asked.limits) if is_load_alone else judge.checks(found.results)
     return _Held(found.results, found.folders, checks, judge.regressions(checks))
+
+
+def _confirming(quiet: bool, observer: Observer | None) -> Observer | None:
+    """Who is told of the second time: what is no terminal gets a line of its own."""
+    if observer is not None or quiet or sys.stderr.isatty():
+        return observer
+    from ortbench.report.terminal.progress import ForecastLine
+
+    return ForecastLine("confirming with fresh workers")
 
 
 def _hold_again(
@@ -326,8 +333,8 @@ def _conclude(verdict: Verdict, wanted: OutputOptions) -> int:
     why = verdict.why
     outcomes = partial(outcomes_of_gate, verdict.results, verdict.checks, told_in_lines(why) if why else "")
     exports = Exports("ortbench gate", outcomes, verdict.results[:1])
-    told = ((it.verdict, it.text) for it in verdict.checks if it.verdict != PASSED)
-    wrong = [*verdict.failed, *(text if word == FAILED else f"{word}: {text}" for word, text in told)]
+    told = (f"{it.verdict}: {it.text}" for it in verdict.checks if it.verdict != PASSED)
+    wrong = [*(f"benchmark failed: {it}" for it in verdict.failed), *told]
     page = partial(page_of, verdict.results[::-1], verdict.names[::-1], wrong, why_parts(why) if why else ())
     publish(wanted, [build_gate(verdict)], partial(verdict_json, verdict), exports=exports, page=page)
     for line in verdict.failed:

@@ -36,8 +36,6 @@ Save = Callable[["Result"], None]
 
 @dataclass(frozen=True)
 class Measured:
-    """What came of a measurement."""
-
     results: list[Result]  # of the configurations that opened; of a sweep one
     folders: list[Path]  # where each was saved; none where nothing is to be saved
     interrupted: bool  # by Ctrl-C or its like, see `ortbench.core.signals`
@@ -59,8 +57,6 @@ class Measured:
 
 
 class Experiment(Protocol):
-    """What measures."""
-
     interrupted: bool
 
     def run(self) -> Any:

@@ -105,7 +105,7 @@ def publish_results(
 
     def page() -> str:
         names = found.names or [folder.name for folder in found.folders]
-        return page_of(found.results, names, [f"{name}: {error}" for name, error in found.not_opened])
+        return page_of(found.results, names, [f"{name} failed: {error}" for name, error in found.not_opened])
 
     publish(
         wanted,
@@ -224,7 +224,6 @@ def await_junit(path: str | None) -> None:
 
 
 def write_junit(path: str, name: str, outcomes: Sequence[Outcome]) -> None:
-    """Write what a command came to, as `write` does."""
     from ortbench.report.exports.junit import junit
 
     await_junit(None)

@@ -109,7 +109,6 @@ def _page(records: Sequence[Record], place: Path) -> str:
 
 
 def _exports(name: str, records: Sequence[Record], place: Path) -> Exports:
-    """What CI systems read."""
     from ortbench.report.exports import junit
 
     outcomes, results = [], []

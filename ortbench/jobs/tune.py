@@ -84,8 +84,6 @@ class _Whole(Observer):
 
 @dataclass
 class Tuning:
-    """A search as it goes on."""
-
     model: str
     space: Space
     command: tuple[str, ...]
@@ -210,7 +208,6 @@ def _race(now: Tuning, configurations: Sequence[Configuration], told: Observer) 
 
 
 def _racing(plan: Plan) -> Plan:
-    """A plan as it is measured in a race."""
     return replace(plan, loop=replace(plan.loop, duration_s=_RACE_S, precision=None, phases=("latency",)))
 
 
@@ -282,8 +279,8 @@ def _interrupted(folder: Path) -> int:
 
 def _publish(now: Tuning, done: Measured, stored: Stored, folder: Path, wanted: OutputOptions) -> int:
     from ortbench.analysis.findings.best_advice import bests
+    from ortbench.report.chores import left_out
     from ortbench.report.programs.session_lines import session_lines
-    from ortbench.report.tune import left_out
 
     for it in bests(done.results, done.names):
         name = None if it.number is None else done.names[it.number]

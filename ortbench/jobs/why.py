@@ -83,16 +83,13 @@ def _size(results: Sequence[Result]) -> tuple[int, int]:
 
 
 def why_slower(plans: Sequence[Plan], results: Sequence[Result], modes: Sequence[str], observer: Observer) -> Why:
-    """Why the candidate differs from the baseline, of plans and results in this order.
-
-    Raises:
-        BadInput, BenchmarkFailed: nodes cannot be profiled.
-    """
+    """Why the candidate differs from the baseline, of plans and results in this order; `BadInput` or `BenchmarkFailed`: nodes
+    cannot be profiled."""
     profile_in_turns(plans, results, observer)
     candidate, baseline = results
     why = explain(baseline, candidate, modes)
     culprit = why.culprit
-    if culprit is None or not why.certain or why.ns < 0:
+    if culprit is None or why.ns < 0:
         return why
     return why.with_confirmation(_confirm(plans, results, why, culprit, observer))
 
@@ -103,7 +100,7 @@ def _confirm(
     """Time the candidate beside a copy of it in which the change is taken back."""
     candidate, baseline = plans
     if results[0].model["sha256"] == results[1].model["sha256"]:
-        return not_confirmed("both run the same model, so nothing of it can be taken back")
+        return not_confirmed("baseline and candidate are the same model, so no change of it can be undone")
     if any(map(is_compiled, culprit.own)):
         return not_confirmed("an EP compiled it together with all else")
     own, base = (

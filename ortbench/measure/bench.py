@@ -152,6 +152,8 @@ class Bench(Experiment[Series]):
     def _time(self, block: Block[Series]) -> Samples | None:
         side = self._sides[block.series.side]
         with self._awake(side):
+            if self._watch is not None and self._timed_by(block)[1] and self._watch.is_due:
+                side.meanwhile(self._watch.look_inside)
             return side.block(block.series.mode, block)
 
     def _timed_by(self, block: Block[Series]) -> tuple[int, Sequence[int]]:

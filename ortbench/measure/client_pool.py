@@ -47,12 +47,8 @@ class ClientPool:
     # Having clients
 
     def prepare(self, mode: str, count: int) -> None:
-        """Have so many clients of a mode, each checked by itself.
-
-        Raises:
-            WorkerLost: a worker was lost; `reset` is to follow.
-            BenchmarkFailed: they cannot be had.
-        """
+        """Have so many clients of a mode, each checked by itself. `WorkerLost`: a worker was lost; `reset` is to follow.
+        `BenchmarkFailed`: they cannot be had."""
         if self._sessions != PROCESS:
             own = self._sessions == OWN
             self._clients = self._side.ask("load_clients", mode=mode, count=count, own=own)
@@ -84,13 +80,8 @@ class ClientPool:
     # Having them do something
 
     def closed(self, mode: str, count: int, duration_ns: int, round: int) -> ClosedLoopBlock:
-        """A block of a closed loop: so long, and `LEAST_RUNS` runs of each client.
-
-        Raises:
-            WorkerLost: a worker was lost; `reset` is to follow.
-            WrongOutputs: a client was left with wrong outputs.
-            BenchmarkFailed: a client died.
-        """
+        """A block of a closed loop: so long, and `LEAST_RUNS` runs of each client. `WorkerLost`: a worker was lost; `reset` is to
+        follow. `WrongOutputs`: a client was left with some. `BenchmarkFailed`: a client died."""
         asked = {"mode": mode, "duration_ns": duration_ns, "least": LEAST_RUNS}
         answers: list[LoadRuns]
         answers, watch = self._have("load_closed", count, duration_ns, _LEAD_NS, ("board", count + 1), asked)
@@ -103,6 +94,8 @@ class ClientPool:
             max(it["wall_ns"] for it in answers),
             begin,
             round=round,
+            steps=[unpack(it) for answer in answers for it in answer["steps"]],
+            step_starts=[unpack(it) for answer in answers for it in answer["step_starts"]],
         )
         return burst if watch is None else replace(burst, lock=watch.seen(begin, burst.end_ns))
 

@@ -12,7 +12,8 @@ from typing import Any
 
 from ortbench.core import signals
 from ortbench.core.errors import BadInput, Unsupported
-from ortbench.measure.gpus import card_of, is_on_nvidia, opened_nvml
+from ortbench.measure.gpus import card_of, opened_nvml
+from ortbench.model.hardware_names import is_on_nvidia
 from ortbench.model.result import Result
 from ortbench.plan.plan import Plan
 

@@ -22,8 +22,9 @@ from ortbench.core.ep_names import is_nvidia
 from ortbench.core.errors import BadInput, BenchmarkFailed
 from ortbench.core.files import sha256
 from ortbench.core.version import __version__
-from ortbench.measure.gpus import is_on_nvidia, known_card, to_warn_of
+from ortbench.measure.gpus import known_card, to_warn_of
 from ortbench.measure.process import freed_model
+from ortbench.model.hardware_names import is_on_nvidia
 from ortbench.model.modes import CPU, MODES
 from ortbench.model.protocol import Opened, OpenedChain
 from ortbench.model.result import CHAIN, LOOP, UNSUPPORTED, Result
@@ -40,12 +41,8 @@ def new_result(command: Sequence[str], **known: Any) -> Result:
 
 
 def describe(result: Result, plan: Plan, machine: Machine, sha256: str, run_id: str, opened: Opened) -> None:
-    """Describe a run whose model is open.
-
-    Raises:
-        BadInput: CUPTI is to look into an EP that is not NVIDIA's, or items are to be what they cannot be.
-        BenchmarkFailed: nodes stay on the CPU where none may.
-    """
+    """Describe a run whose model is open. `BadInput`: CUPTI is to look into an EP that is not NVIDIA's, or items are to be what they
+    cannot be. `BenchmarkFailed`: nodes stay on the CPU where none may."""
     result.environment = {**machine, **opened["runtime"]}
     if plan.record_env:
         result.environment["record_env"] = list(plan.record_env)
@@ -126,7 +123,7 @@ def _check_placement(result: Result, required: bool) -> None:
     listed = ", ".join(f"{name} ({n})" if n > 1 else name for name, n in operators.items())
     memcpy = result.placement["memcpy_nodes"]
     verb = "node copies" if memcpy == 1 else "nodes copy"
-    copies = f"; {memcpy} Memcpy {verb} between them in every run" if memcpy else ""
+    copies = f"; {memcpy} Memcpy {verb} between them in each inference" if memcpy else ""
     message = f"{nodes_stay(count)} on the CPU: {listed}{copies}"
     if required:
         raise BenchmarkFailed(f"{message} (--no-cpu-fallback)")

@@ -88,7 +88,7 @@ class Experiment(Generic[SeriesT]):
         self._observer = observer or Observer()
         self._meanwhile, self._after_open, self._must_open = meanwhile, after_open, must_open
         self._so_far = Estimates()
-        self._look: Callable[..., None] = lambda now=False: None  # at the GPUs, while they are watched
+        self._watch: Watch | None = None  # while GPUs are looked at
         self._kept_at, self._keep_took = time.monotonic(), 0.0
         self._took_ns: int | None = None
         self._noise = Meter()
@@ -98,11 +98,8 @@ class Experiment(Generic[SeriesT]):
         self.not_opened: list[tuple[Configuration, OrtbenchError]] = []
 
     def run(self) -> list[Result]:
-        """Measure, and return the result of every configuration that opened; after Ctrl-C or a lost worker what there is of them.
-
-        Raises:
-            BadInput, BenchmarkFailed: before anything could be measured.
-        """
+        """Measure, and return the result of every configuration that opened; after Ctrl-C or a lost worker what there is of them;
+        `BadInput` or `BenchmarkFailed`: before anything could be measured."""
         why: Stopped | None = {"reason": "interrupted"}
         try:
             self._open()
@@ -268,7 +265,8 @@ class Experiment(Generic[SeriesT]):
             self._noise.look()
             self._add(block, answer)
             self._tell_estimates()
-            self._look()
+            if self._watch is not None:
+                self._watch.look(between=True)
             self._keep_now_and_then()
 
     def _time(self, block: Block[SeriesT]) -> Samples | None:
@@ -305,12 +303,12 @@ class Experiment(Generic[SeriesT]):
     @contextmanager
     def _looking(self, watch: Watch) -> Iterator[None]:
         """The GPUs are read inside, between blocks and while they last."""
-        self._look = watch.look
+        self._watch = watch
         try:
             yield
         finally:
             watch.look(now=True)
-            self._look = lambda now=False: None
+            self._watch = None
 
     # What is told and saved meanwhile
 
@@ -340,7 +338,8 @@ class Experiment(Generic[SeriesT]):
 
     def _while_waiting(self) -> None:
         self._tell_left()
-        self._look()
+        if self._watch is not None:
+            self._watch.look()
 
     def _keep_now_and_then(self) -> None:
         if time.monotonic() - self._kept_at > max(_KEEP_EVERY_S, self._keep_took / _KEEP_SHARE):

@@ -40,11 +40,7 @@ def _stamped(*parts: str) -> str:
 
 
 def new_folder(out: Path, name: str) -> Path:
-    """Make a folder of its own for a run.
-
-    Raises:
-        BadInput: it cannot be written. Better now than after the measurement.
-    """
+    """Make a folder of its own for a run; `BadInput` where it cannot be written: better now than after the measurement."""
     try:
         make_ignored(out)
         path = make_marked(_unused(out, name))

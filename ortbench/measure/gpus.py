@@ -11,14 +11,15 @@ from contextlib import suppress
 from typing import Any, Literal, cast
 
 from ortbench.analysis.throttling import IDLE, THROTTLES, WATCHED, throttling_bits
-from ortbench.core.ep_names import is_nvidia
 from ortbench.core.errors import Unsupported
-from ortbench.model.hardware_names import NVIDIA
-from ortbench.model.schema import ChainStage, EpOfSession, Gpu, GpuReading, GpuState, Provider, Throttled
+from ortbench.model.hardware_names import is_on_nvidia
+from ortbench.model.schema import Gpu, GpuReading, GpuState, Provider, Throttled
 
 _NVML = "libnvidia-ml.so.1"  # where the package looks for it too
 EVERY_S = 1.0  # a reading is kept, and whenever what holds a card back has changed
 _GLANCE_S = 0.1  # that is looked at so often: NVML tells it at once
+_INSIDE_S = 0.002  # behind the beginning of a block that is read while it lasts
+Calls = dict[str, Callable[[], Any]]
 _STEADY = 0.05  # how far clocks may move before it is said
 _CLOCKS: tuple[tuple[Literal["sm_mhz", "memory_mhz"], str], ...] = (("sm_mhz", "SM"), ("memory_mhz", "memory"))
 
@@ -77,10 +78,30 @@ def _describe(nvml: Any, index: int, driver: str) -> Gpu:
         "driver": driver,
         "memory_bytes": nvml.nvmlDeviceGetMemoryInfo(handle).total,
     }
-    return cast(Gpu, {**known, **told(nvml, clocks(nvml, handle))})  # the keys are those of its fields
+    return cast(
+        Gpu, {**known, **told(nvml, {**clocks(nvml, handle), **_link(nvml, handle)})}
+    )  # the keys are those of its fields
 
 
-Calls = dict[str, Callable[[], Any]]
+# What a lane of PCI Express carries in a direction, bytes/s, by generation: transfers less their coding.
+_LANE = {
+    1: 0.25e9,
+    2: 0.5e9,
+    3: 8e9 / 8 * 128 / 130,
+    4: 16e9 / 8 * 128 / 130,
+    5: 32e9 / 8 * 128 / 130,
+    6: 64e9 / 8 * 242 / 256,
+}
+
+
+def _link(nvml: Any, handle: Any) -> Calls:
+    """What tells how much the link of a card carries at most, bytes/s in a direction."""
+
+    def carries() -> float | None:
+        lane = _LANE.get(nvml.nvmlDeviceGetMaxPcieLinkGeneration(handle))
+        return None if lane is None else lane * int(nvml.nvmlDeviceGetMaxPcieLinkWidth(handle))
+
+    return {"link_bytes_per_s": carries}
 
 
 def clocks(nvml: Any, handle: Any) -> Calls:
@@ -108,11 +129,11 @@ def told_by(nvml: Any, call: Callable[[], Any]) -> Any:
 
 
 class Watch:
-    """Reads the state of every NVIDIA GPU now and then, between blocks; where there is none it does nothing.
+    """Reads the state of every NVIDIA GPU now and then; where there is none it does nothing.
 
     Attributes:
-        readings: one each second, and wherever what holds a GPU back has changed: from when on it says something else, and
-            until when it said the same.
+        readings: one each second, while a block lasts where there is one: between blocks a GPU idles, and its clocks say nothing.
+            And wherever what holds a GPU back has changed: from when on it says something else, and until when it said the same.
     """
 
     def __init__(self, nvml: Any = None, clock: Callable[[], int] = time.perf_counter_ns) -> None:
@@ -127,14 +148,28 @@ class Watch:
                 count = self._nvml.nvmlDeviceGetCount()
                 self._handles = [self._nvml.nvmlDeviceGetHandleByIndex(index) for index in range(count)]
 
-    def look(self, now: bool = False) -> None:
+    @property
+    def is_due(self) -> bool:
+        """Whether the next block is one to look into."""
+        return bool(self._handles) and self._clock() - self._last >= EVERY_S * 1e9
+
+    def look_inside(self) -> None:
+        """Take a reading of every GPU while a block lasts that has just begun."""
+        time.sleep(_INSIDE_S)
+        before, self._glanced = self._glanced, self._clock()
+        for number, handle in enumerate(self._handles):
+            self._keep(number, handle, before, self._glanced, in_block=True)
+        self._last = self._glanced
+
+    def look(self, now: bool = False, between: bool = False) -> None:
         """Take a reading of every GPU if the last is `EVERY_S` old, or in any case; of one that was never read, or that is
-        held back by something else than before, ten times as soon."""
+        held back by something else than before, ten times as soon. Where it is `between` blocks that are looked into, half as
+        often."""
         at = self._clock()
         if not self._handles or (not now and at - self._glanced < _GLANCE_S * 1e9):
             return
         before, self._glanced = self._glanced, at
-        full = now or at - self._last >= EVERY_S * 1e9
+        full = now or at - self._last >= (2 if between else 1) * EVERY_S * 1e9
         for number, handle in enumerate(self._handles):
             new = number not in self._reasons
             if full or new or _held(self._ask_reasons(handle)) != _held(self._reasons[number]):
@@ -142,12 +177,15 @@ class Watch:
         if full:
             self._last = at
 
-    def _keep(self, number: int, handle: Any, before: int, at: int) -> None:
+    def _keep(self, number: int, handle: Any, before: int, at: int, in_block: bool = False) -> None:
         state = self._read(handle)
         reasons, last = state.get("reasons"), self._reasons.get(number)
         if None not in (last, reasons) and _held(reasons) != _held(last) and before > self._last:
             self.readings.append({**self._when(number, before), "reasons": last or 0})
-        self.readings.append({**self._when(number, at), **state})
+        kept: GpuReading = {**self._when(number, at), **state}
+        if in_block:
+            kept["in_block"] = True
+        self.readings.append(kept)
         self._reasons[number] = reasons
 
     def _when(self, number: int, at: int) -> GpuReading:
@@ -188,7 +226,8 @@ def what_moved(readings: Sequence[GpuReading]) -> list[str]:
     said = []
     for number in sorted({reading["gpu"] for reading in readings}):
         own = [reading for reading in readings if reading["gpu"] == number]
-        busy = [reading for reading in own if not reading.get("reasons", 0) & IDLE]
+        inside = [reading for reading in own if reading.get("in_block")]
+        busy = [reading for reading in inside or own if not reading.get("reasons", 0) & IDLE]
         for key, name in _CLOCKS:
             clocks = [reading[key] for reading in busy if key in reading]
             if clocks and max(clocks) > min(clocks) * (1 + _STEADY):
@@ -214,13 +253,6 @@ def to_warn_of(readings: Sequence[GpuReading], throttled: Throttled | None) -> l
 
 
 _BUS = re.compile(r"(?:([0-9a-f]+):)?([0-9a-f]+):([0-9a-f]+)(?:\.[0-9a-f]+)?", re.IGNORECASE | re.ASCII)
-
-
-def is_on_nvidia(it: Provider | EpOfSession | ChainStage) -> bool:
-    """Whether an EP's device is one of NVIDIA's GPUs; where the EP offers no EP device, by its name."""
-    device = it["device"]
-    of_nvidia = device["vendor_id"] == NVIDIA if "vendor_id" in device else is_nvidia(it["ep"])
-    return of_nvidia and device["type"] == "GPU"
 
 
 def card_of(target: Provider, nvml: Any) -> int:

@@ -13,9 +13,11 @@ from ortbench.analysis.loads.load_levels import (
     ClosedLoopBlock,
     LoadSamples,
     Requests,
+    block_of_steps,
     case_of,
     put_clock,
 )
+from ortbench.analysis.loads.sequences import put_slowdown
 from ortbench.core.errors import OrtbenchError, WrongOutputs
 from ortbench.measure.client_pool import ClientPool
 from ortbench.measure.configuration import Configuration
@@ -82,7 +84,7 @@ class LoadSide:
 
     def add(self, mode: str, key: tuple[str, float]) -> LoadSamples:
         """Another load point, of which nothing was taken yet."""
-        taken = LoadSamples(mode, key, slo=self._load.slo)
+        taken = LoadSamples(mode, key, slo=self._load.slo, generation=self.side.result.generation)
         self.taken.append(taken)
         return taken
 
@@ -201,6 +203,10 @@ class LoadSide:
         values = {name: sorted({it.key[1] for it in self.taken if it.key[0] == name}) for name in _UNITS}
         result.axes = [{"name": it, "unit": _UNITS[it], "values": [*found]} for it, found in values.items() if found]
         put_scaling(result)
+        if (made := result.generation) is not None:
+            for taken, case in zip(self.taken, load_cases(result), strict=True):
+                blocks = [block_of_steps(it) for it in taken.bursts]
+                put_slowdown(case, blocks, side.cases[taken.mode], made)
         result.knee = knees(result)
         for mode, readings in self._alone_clocks.items():
             put_clock(side.cases[mode], readings)

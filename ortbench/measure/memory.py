@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ortbench.analysis.memory import device_total, failed
 from ortbench.core.errors import OrtbenchError
 from ortbench.measure.configuration import Configuration
-from ortbench.measure.gpus import is_on_nvidia, opened_nvml
+from ortbench.measure.gpus import opened_nvml
 from ortbench.measure.process import request_of, worker_for
+from ortbench.model.hardware_names import is_on_nvidia
 from ortbench.model.kinds import KINDS
 from ortbench.model.modes import DEVICE_MEMORY, HOST_MEMORY, WHOLE_CHAIN
 from ortbench.model.result import OK, Case, Result

@@ -36,9 +36,8 @@ class Waits(NamedTuple):
     at_ns: int
     cpu_ns: int  # of all their threads
     own_ns: int  # CPU time of this process
-    threads: dict[
-        int, tuple[int, int, int]
-    ]  # of those that are read: CPU time, time on the run queue, how often it got a CPU
+    # of those that are read: CPU time, time on the run queue, how often it got a CPU
+    threads: dict[int, tuple[int, int, int]]
     every: float = 1.0  # how many threads there are for each of them
 
 

@@ -36,11 +36,7 @@ class Wrong(Exception):
 
 
 def read(path: Path, type: type[T]) -> T:
-    """What a file holds, as `decode` gives it.
-
-    Raises:
-        BadInput: the file cannot be read, or is larger than 256 MiB.
-    """
+    """What a file holds, as `decode` gives it; `BadInput`: the file cannot be read, or is larger than 256 MiB."""
     return decode(content_of(path), str(path), type)
 
 
@@ -55,11 +51,8 @@ def content_of(path: Path) -> bytes:
 
 
 def decode(content: bytes, name: str, type: type[T]) -> T:
-    """What the content of a JSON file holds, as parts, dicts and lists of them; `name` is what messages call the file.
-
-    Raises:
-        BadInput: it is not JSON, or not what the type says.
-    """
+    """What the content of a JSON file holds, as parts, dicts and lists of them; `name` is what messages call the file; `BadInput`:
+    it is not JSON, or not what the type says."""
     return shape(parse(content, name), name, type)
 
 
@@ -110,7 +103,6 @@ def _loads(content: bytes) -> Any:
 
 
 def _place(error: json.JSONDecodeError) -> str:
-    """Why a text is no JSON."""
     if not error.doc.strip():
         return "it is empty"
     if error.pos >= len(error.doc.rstrip()) or error.msg.startswith("Unterminated string"):
@@ -231,7 +223,6 @@ def _failing_key(data: Any, within: dict[str, Any], type: type[Any], message: st
 
 
 def _reason(why: str, value: Any) -> str:
-    """What msgspec says, in other words."""
     if found := re.match(r"Object missing required field `(.+)`", why):
         return f"the key {shown(found[1])} is missing"
     if why.startswith("Invalid enum value"):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ortbench.model.schema import Device
+from ortbench.core.ep_names import is_nvidia
+from ortbench.model.schema import ChainStage, Device, EpOfSession, Provider
 
 NVIDIA = 0x10DE
 # Of those whose devices ONNX Runtime knows: `OrtDevice::VendorIds` in its include/onnxruntime/core/framework/ortdevice.h,
@@ -21,3 +22,10 @@ def vendor_name(device: Device) -> str:
 def kind(device: Device) -> str:
     """Type and vendor, for example ``GPU NVIDIA``."""
     return f"{device['type']} {vendor_name(device)}".rstrip()
+
+
+def is_on_nvidia(it: Provider | EpOfSession | ChainStage) -> bool:
+    """Whether an EP's device is one of NVIDIA's GPUs; where the EP offers no EP device, by its name."""
+    device = it["device"]
+    of_nvidia = device["vendor_id"] == NVIDIA if "vendor_id" in device else is_nvidia(it["ep"])
+    return of_nvidia and device["type"] == "GPU"

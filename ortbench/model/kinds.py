@@ -11,8 +11,6 @@ from ortbench.model.modes import DEVICE_GROWTH, HOST_GROWTH, SECOND_INFERENCE, S
 
 @dataclass(frozen=True)
 class Axis:
-    """An axis that a kind gives its points."""
-
     name: str  # in points and gates
     unit: str  # of its values, as result files have it
     whole: bool = False  # its values are whole numbers
@@ -34,8 +32,6 @@ class View:
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of measurement."""
-
     key: str  # in result files (``kind``)
     noun: str  # what its results are, in a sentence
     work: str  # the unit of work that is timed
@@ -61,7 +57,6 @@ class Kind:
     samples: str = ""  # the file that has its samples, where that is not the result file
 
     def view(self, axes: Collection[str] = ()) -> View:
-        """The view of a point with these axes."""
         return next((it for it in self.views if it.axis in axes), self.views[0])
 
 
@@ -132,7 +127,7 @@ CHAIN = Kind(
     advice=("placement", "places", "chain", "humps", "sums", "host", "engine", "nodes"),
     checks=_ANYWHERE,
     derives_copies=False,
-    on_device_needs="the host does not need what the links carry",
+    on_device_needs="the host does not need the intermediate tensors",
     counts_crossings=True,
     of_stages=True,
     needed=(*RUN.needed, "chain"),
@@ -144,6 +139,8 @@ LOAD = Kind(
             compared=_figures("throughput", LATENCY, "latency.p99"), several=_figures("throughput"), gated=_figures("throughput"),
             history=_figures("throughput"), axis=CONCURRENCY.name,
             columns=(
+                ("output_tokens_per_s", "sequence_tokens_per_s"), ("time_to_first_token", "time_to_first_token.p95"),
+                ("inter_token_latency", "inter_token_latency.p95"), ("prefill_slowdown", "prefill_slowdown.ci95"),
                 ("throughput", "throughput.ci95"), ("scaling", "scaling.ci95"), _tails(LATENCY), ("cpu_cores", "gil_wait"), ("fairness",),
                 ("sm_clock",),
             ),
@@ -208,7 +205,7 @@ SOAK = replace(
     key="soak", noun="a soak",
     views=(View(
         compared=_figures(LATENCY, "latency.p99", *_GROWTHS), several=_figures(LATENCY, *_GROWTHS), gated=_USUAL, history=_USUAL,
-        columns=(_tails(LATENCY), ("inferences",), ("host memory at first", "at last"), _GROWTHS, ("verdict",)),
+        columns=(_tails(LATENCY), ("inferences",), ("host memory at start", "at end"), _GROWTHS, ("verdict",)),
     ),),
     charts=("memory", "distribution", "drift"),
     advice=("placement", "soak", "engine"),

@@ -52,8 +52,6 @@ _NUMBER = re.compile(r"-?(?:[0-9]{1,18}|[0-9]*\.[0-9]+(?:[eE][-+]?[0-9]+)?|[0-9]
 
 @dataclass(frozen=True)
 class MetricName:
-    """What a gate compares."""
-
     mode: str | None  # of one mode; None for all, and of a metric without modes
     metric: str  # its key in the catalogue
     statistic: str = ""  # of its samples; "" of one number
@@ -76,11 +74,7 @@ class MetricName:
 
 
 def parse_metric(text: str, option: str = "--metric") -> MetricName:
-    """The metric that a text names; see the module.
-
-    Raises:
-        BadInput: it names none, or a part does not fit.
-    """
+    """The metric that a text names; see the module; `BadInput`: it names none, or a part does not fit."""
     try:
         what, *places = _split(text, "@")
         if len(places) > 1:
@@ -170,7 +164,6 @@ def _close(word: str, names: Collection[str]) -> str:
 
 
 def _point(places: Sequence[str]) -> tuple[tuple[str, AxisValue], ...]:
-    """Values of axes."""
     found: dict[str, AxisValue] = {}
     for place in places:
         axis, *values = _split(place, "=")
@@ -208,7 +201,6 @@ def _split(text: str, mark: str) -> list[str]:
 
 
 def _label(part: str) -> str:
-    """A label without its quotes."""
     part = part.strip()
     if re.fullmatch(_QUOTED, part):
         return part[1:-1].replace('""', '"')
@@ -218,7 +210,6 @@ def _label(part: str) -> str:
 
 
 def _quoted(label: str) -> str:
-    """A label with quotes where it needs them."""
     plain = label and label == label.strip() and not set(label) & set('.,=@"')
     return label if plain else '"' + label.replace('"', '""') + '"'
 

@@ -88,20 +88,14 @@ TIME = Unit("ns", "_ns", "latency", units.duration, scale=units.table_unit, leas
 SIZE = Unit("B", "_bytes", "size", units.size, least=1)
 BANDWIDTH = Unit("B/s", "_bytes_per_s", "bandwidth", _per_second)
 INFERENCES, ITEMS, STEPS, REQUESTS = map(_rate, ("inf/s", "items/s", "steps/s", "requests/s"))
-PREFILL_TOKENS, DECODE_TOKENS, SEQUENCE_TOKENS = (
+PREFILL_TOKENS, DECODE_TOKENS, SEQUENCE_TOKENS, OUTPUT_TOKENS = (
     replace(_rate("tokens/s"), heading=heading)
-    for heading in ("prefill tokens/s", "decode tokens/s", "tokens/s a sequence")
+    for heading in ("prefill tokens/s", "decode tokens/s", "tokens/s a sequence", "tokens/s")
 )
 ENERGY = Unit("J", "_j", "energy", units.energy)
 POWER = Unit("W", "_w", "power", partial(units.digits, most=2), "W")
 INFERENCES_PER_J, ITEMS_PER_J = (_rate(symbol, "efficiency", "") for symbol in ("inf/J", "items/J"))
-GROWTH = Unit(
-    "B/1000 inf",
-    "_bytes_per_1000",
-    "growth",
-    lambda value: f"{'−' if value < 0 else ''}{units.size(abs(value))}",
-    least=1000,
-)
+GROWTH = Unit("B/1000 inf", "_bytes_per_1000", "growth", units.size, least=1000)
 COUNTED_GROWTH = Unit("1/1000 inf", "_per_1000", "growth", units.digits, least=0.01)
 SHARE = Unit("1", "", "share", _percent)
 RATIO = Unit("1", "", "ratio", _times)
@@ -128,14 +122,11 @@ class Group(Enum):
 
     @property
     def title(self) -> str:
-        """Of the group."""
         return self.value[0]
 
 
 @dataclass(frozen=True)
 class Metric:
-    """A metric."""
-
     key: str  # in result files and gates; of a family with ``NAME`` for the name
     title: str  # in tables and texts
     unit: Unit  # of its figures
@@ -154,7 +145,6 @@ class Metric:
 
     @property
     def docs(self) -> str:
-        """The page of docs/ that explains it."""
         return self.page or str(self.group.value[1])
 
     @property
@@ -234,6 +224,12 @@ _CATALOGUE = [
             "Tokens of all sequences per second behind the first: divided by the median time of a loop's later steps together.", "tg"),
         _value("sequence_tokens_per_s", "decode throughput per sequence", SEQUENCE_TOKENS, "higher",
             "Tokens per second behind the first in each sequence of a batch."),
+        _value("output_tokens_per_s", "output throughput", OUTPUT_TOKENS, "higher",
+            "Tokens that all clients of a load generate per second, with the prefills between them.", "tokens/s"),
+        _samples("inter_token_latency_beside_prefill", "ITL beside prefill",
+            "Inter-token latency of steps that start while the prefill of another client runs."),
+        _value("prefill_slowdown", "prefill slowdown", RATIO, "lower",
+            "How many times as long the 95th percentile of inter-token latency beside another client's prefill is as that of one client alone."),
         _value("next_token", "next token", TIME, "lower",
             "Time of the choice of a token on the host: the copy of its logits, where the run does not bring them, and the search for the "
             "largest. It is timed alone, after the measurement, and is part of each step."),
@@ -250,8 +246,8 @@ _CATALOGUE = [
         _samples("h2d", "H2D", "Time of the host to device copy of the inputs, with its synchronization.", "upload"),
         _samples("inference", "inference", "Time of an inference whose tensors are in place, with its synchronization.", "compute"),
         _samples("d2h", "D2H", "Time of the device to host copy of the outputs, with its synchronization.", "download"),
-        _value("remainder", "in no part", TIME, "lower",
-            "Latency that is in none of its parts. Of a loop it is the time between its steps, of a chain that between its stages, both "
+        _value("remainder", "remainder", TIME, "lower",
+            "Latency less all of its parts. Of a loop it is the time between its steps, of a chain that between its stages, both "
             "measured; of an inference it is latency less H2D, inference and D2H, and below 0 where those add up to more.", "between steps"),
         _value("speedup", "speedup", RATIO, "higher",
             "How many times as fast as cpu-tensors a mode is: the ratio of the medians of their latency. Above 1 is faster.", "vs cpu"),
@@ -276,12 +272,12 @@ _CATALOGUE = [
     ),
     *_metrics(
         Group.TIME, "sweeps.md#what-switching-costs",
-        _value("same_shape", "same shape", TIME, "lower", "Median latency of calls that all have the same shape as the call before."),
-        _value("other_shape", "other shape", TIME, "lower", "Median latency of calls that each have another shape than the call before."),
+        _value("same_shape", "same shape", TIME, "lower", "Median latency of inferences that have the same shape as the one before."),
+        _value("other_shape", "other shape", TIME, "lower", "Median latency of inferences that have another shape than the one before."),
         _value("switching_ratio", "switching", RATIO, "lower",
-            "How many times as long calls take that each have another shape, compared with calls of one shape at a time."),
+            "Latency where each inference has another shape, divided by latency with one shape at a time."),
         _value("switching_cost", "switching cost", TIME, "lower",
-            "Time by which a call takes longer because the call before had another shape.", "adds/call"),
+            "Time by which an inference takes longer because the one before had another shape.", "adds/call"),
     ),
     *_of_starts(
         _samples("start.ready", "time to ready", "Time from the start of a process to the outputs of its first inference.", "cold start", "startup", "start-up"),
@@ -297,7 +293,7 @@ _CATALOGUE = [
     *_metrics(
         Group.COPIES, "",
         _value("copies", "copies", TIME, "lower",
-            "Time of the copies in an inference, both directions together. With CPU tensors it is derived: latency less that of "
+            "Time of the copies in an inference, both directions together. With cpu-tensors it is derived: latency less that of "
             "device-resident."),
         _value("copy_share", "copy share", SHARE, "lower", "Copies as a share of latency."),
         _value("copies_hidden", "hidden copies", TIME, "higher",
@@ -335,9 +331,9 @@ _CATALOGUE = [
         _value("enqueue_share", "enqueue share", SHARE, "none",
             "Enqueue as a share of inference. Near 100% the host takes the time, and a faster device would not help.", "of inference"),
         replace(_samples("cpu_time", "CPU time",
-            "CPU time of one inference: of all threads of the worker, those that spin while they wait among them."), per_block=True),
-        _value("cpu_user", "user", TIME, "lower", "The part of the CPU time outside of the system's kernel."),
-        _value("cpu_system", "system", TIME, "lower", "The part of the CPU time inside of the system's kernel, with its drivers."),
+            "CPU time per inference of all threads of the worker, also those that spin while they wait."), per_block=True),
+        _value("cpu_user", "user", TIME, "lower", "CPU time in user mode."),
+        _value("cpu_system", "system", TIME, "lower", "CPU time in kernel mode, drivers included."),
         _value("cpu_cores", "CPU cores", CORES, "lower", "CPU cores in use on average: CPU time divided by wall time.", "cores"),
         _value("step_cpu_time", "CPU time per step", TIME, "lower", "CPU time of a loop divided by its steps.", "per step"),
     ),
@@ -348,15 +344,15 @@ _CATALOGUE = [
             "whose threads do not spin.", "spin", "--measure-spin"),
         _value("latency_spin_off", "latency, no spin", TIME, "lower", "Median latency of inferences whose threads do not spin.", "latency without"),
         _value("cpu_time_spin_off", "CPU time, no spin", TIME, "lower", "CPU time of an inference whose threads do not spin.", "without"),
-        _value("cpu_user_spin_off", "user, no spin", TIME, "lower", "The part of the CPU time outside of the system's kernel where threads do not spin."),
-        _value("cpu_system_spin_off", "system, no spin", TIME, "lower", "The part of the CPU time inside of the system's kernel where threads do not spin."),
+        _value("cpu_user_spin_off", "user, no spin", TIME, "lower", "CPU time in user mode where threads do not spin."),
+        _value("cpu_system_spin_off", "system, no spin", TIME, "lower", "CPU time in kernel mode where threads do not spin."),
         _value("cpu_cores_spin_off", "CPU cores, no spin", CORES, "lower", "CPU cores in use on average where threads do not spin."),
     ),
     *_metrics(
         Group.HOST, "",
         _count("page_faults", "page faults", "Page faults of the worker per inference, minor and major together."),
         _count("involuntary_switches", "involuntary switches",
-            "How often per inference the system takes the CPU from a thread of the worker that could go on."),
+            "Involuntary context switches of the worker's threads per inference: the system gave the CPU to another thread."),
     ),
     *_metrics(
         Group.MEMORY, "",

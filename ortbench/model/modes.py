@@ -33,11 +33,8 @@ START_PARTS = (
     "start.inputs",
     "start.first_inference",
 )
-WHOLES = (
-    WHOLE_LOOP,
-    WHOLE_CHAIN,
-    WHOLE_START,
-)  # what the latency of a unit of work is called that is more than an inference
+# What the latency of a unit of work is called that is more than an inference.
+WHOLES = (WHOLE_LOOP, WHOLE_CHAIN, WHOLE_START)
 # What the host takes: no parts of an inference, and timed in the blocks of another phase, see `comes_with`.
 ENQUEUE, CPU_TIME = "enqueue", "cpu_time"
 COSTS = (ENQUEUE, *PER_BLOCK)
@@ -47,13 +44,8 @@ BYTES_H2D, BYTES_D2H, COPY_SHARE, COPY_RATE = "bytes_h2d", "bytes_d2h", "copy_sh
 COPIES_HIDDEN, HIDDEN_SHARE, PIPELINE_SPEEDUP = "copies_hidden", "hidden_share", "pipeline_speedup"
 HOST_GROWTH, DEVICE_GROWTH = "host_growth", "device_growth"
 DEVICE_MEMORY, HOST_MEMORY, ENERGY = "device_memory", "host_memory", "energy"
-CPU_USER, CPU_SYSTEM, CPU_CORES, ENQUEUE_SHARE, SPIN_SHARE = (
-    "cpu_user",
-    "cpu_system",
-    "cpu_cores",
-    "enqueue_share",
-    "spin_share",
-)
+CPU_USER, CPU_SYSTEM, CPU_CORES = "cpu_user", "cpu_system", "cpu_cores"
+ENQUEUE_SHARE, SPIN_SHARE = "enqueue_share", "spin_share"
 NO_SPIN = "spin_off"  # ends the key of a metric of inferences whose threads do not spin
 # Of a load.
 QUEUE_DELAY, SERVICE_TIME, GENERATOR_LAG, LATE_SHARE = "queue_delay", "service_time", "generator_lag", "late_share"
@@ -70,14 +62,12 @@ LOAD = "load"  # in the place of a phase: levels of a load, and in that of a sta
 
 # What the latency of a mode is.
 PER_INFERENCE = "latency"  # of one inference
-PER_ITEM = "time per item"  # of several in flight, which go through their phases one behind the other
+PER_ITEM = "time per item"  # of several in flight, which go through their phases one after the other
 PER_RUN = "time per run"  # of many with one wait, which have no phases
 
 
 @dataclass(frozen=True)
 class Mode:
-    """An I/O mode."""
-
     name: str  # as it is asked for, and in results
     sentence: str = ""  # what it does, in a few words
     # what can be timed of it; inside a run with CPU tensors the phases cannot be told apart
@@ -86,7 +76,7 @@ class Mode:
     only: str = ""
     figure: str = PER_INFERENCE  # what its latency is: `PER_INFERENCE`, `PER_ITEM` or `PER_RUN`
     extra: bool = False  # is measured only where --mode names it
-    like: str = ""  # the mode that it is like in all but one thing, and is held against; "" where there is none
+    like: str = ""  # the mode that it is like in all but one thing, and is compared with; "" where there is none
     # of a mode of CPU tensors: the mode whose latency is this one's without its copies, which are known by that
     # difference only; "" for other modes
     without_copies: str = ""
@@ -129,14 +119,14 @@ class Mode:
 _RECORDS = (
     Mode(
         CPU,
-        "session.run with arrays in host memory; ONNX Runtime copies in and out inside every run",
+        "session.run with arrays in host memory; ONNX Runtime copies inputs and outputs inside every call",
         without_copies=RESIDENT,
         recorded=True,
         mark=("o", "ink"),
     ),
     Mode(
         DEVICE,
-        "inputs copied to device tensors, run through IO binding, outputs copied back, every run",
+        "inputs copied to device tensors, run through IO binding, outputs copied back, in every inference",
         phases=PHASE_NAMES,
         dynamic_outputs=True,
         external_inputs=True,
@@ -146,7 +136,7 @@ _RECORDS = (
     ),
     Mode(
         RESIDENT,
-        "as device-tensors, but copied in once before and out once after all runs",
+        "as device-tensors, but inputs are copied once before all inferences and outputs once after them",
         phases=("inference", LATENCY),
         only="inference",
         on_device=True,
@@ -157,7 +147,7 @@ _RECORDS = (
     ),
     Mode(
         HOST_ACCESSIBLE,
-        "inputs and outputs live in the EP's HOST_ACCESSIBLE memory and are bound as they are",
+        "inputs and outputs are bound in the EP's HOST_ACCESSIBLE memory, without copies",
         phases=("inference", LATENCY),
         only="inference",
         recorded=True,
@@ -196,7 +186,7 @@ _RECORDS = (
     ),
     Mode(
         ASYNC,
-        "as device-resident, with one wait for many runs",
+        "as device-resident, with one synchronization for many inferences",
         figure=PER_RUN,
         extra=True,
         like=RESIDENT,
@@ -218,7 +208,7 @@ SHARED = Mode(
 LOOP_MODES = {name: MODES.get(name, SHARED) for name in (CPU, RESIDENT, HOST_ACCESSIBLE, SHARED.name)}
 USUAL_LOOP_MODES = tuple(name for name, mode in LOOP_MODES.items() if not mode.extra)
 ALL_MODES = {**MODES, **LOOP_MODES}
-# Of models one behind the other, see `ortbench.plan.chain_plan`: links through the host, and where they are.
+# Of models one after the other, see `ortbench.plan.chain_plan`: links through the host, and where they are.
 CHAIN_MODES = (CPU, RESIDENT)
 # Of a load: a client has one inference after the other.
 LOAD_MODES = tuple(name for name, mode in MODES.items() if not mode.is_rate)
@@ -292,21 +282,20 @@ def is_rate(mode: str, phase: str) -> bool:
 
 
 USUAL_MODES = modes_that(lambda mode: not mode.extra)  # what is measured where nothing is asked for
-IN_FLIGHT = modes_that(
-    lambda mode: mode.figure == PER_ITEM
-)  # those of which several are in flight, as many as --depth says
+# Those of which several are in flight, as many as --depth says.
+IN_FLIGHT = modes_that(lambda mode: mode.figure == PER_ITEM)
 IN_BURSTS = modes_that(lambda mode: mode.in_bursts)
 
 # What each does, for a reader of a program who knows no other mode; and what it does in a loop.
 MODES_DO = {
-    CPU: "Arrays in, arrays out: onnxruntime copies them to the device and back inside every run.",
+    CPU: "Arrays in, arrays out: ONNX Runtime copies them to the device and back inside every call.",
     CPU_PINNED: "Arrays in, arrays out, the inputs in host memory that the device reaches itself (pinned).",
-    DEVICE: "Inputs are copied to device tensors, the run is bound to them, outputs are copied back: every time.",
-    DEVICE_PINNED: "Inputs are copied from pinned memory to device tensors and outputs back to it, every time.",
-    RESIDENT: "Tensors stay on the device: copied in once before all runs, and out once after them.",
-    HOST_ACCESSIBLE: "Tensors are in memory that host and device both reach, bound as they are: nothing is copied.",
-    PIPELINED: "Several inferences are in flight: copies of others go on behind the one that runs, on streams.",
-    ASYNC: "Tensors stay on the device, many runs are started, and one wait is for all of them.",
+    DEVICE: "Inputs are copied to device tensors, which are bound; outputs are copied back: in every inference.",
+    DEVICE_PINNED: "Inputs are copied from pinned memory to device tensors and outputs back to it, in every inference.",
+    RESIDENT: "Tensors stay on the device: copied in once before all inferences, and out once after them.",
+    HOST_ACCESSIBLE: "Tensors are bound in memory that host and device both reach: nothing is copied.",
+    PIPELINED: "Several inferences are in flight: copies of the others overlap the one that runs, on streams of their own.",
+    ASYNC: "Tensors stay on the device; one synchronization waits for many inferences.",
 }
 LOOPS_DO = {
     CPU: "A loop with arrays: its state goes to the device and back in every step.",

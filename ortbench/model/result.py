@@ -81,16 +81,8 @@ UNSUPPORTED: Final = "unsupported"
 FAILED: Final = "failed"
 NOT_MEASURED: Final = "not_measured"  # a load point of a load that was ended before its turn came
 # Kinds: of single inferences, of a loop, a chain, a load, a sweep, a bandwidth curve, starts, a soak.
-RUN, LOOP, CHAIN, LOAD, SWEEP, BANDWIDTH, START, SOAK = (
-    "run",
-    "loop",
-    "chain",
-    "load",
-    "sweep",
-    "bandwidth",
-    "start",
-    "soak",
-)
+RUN, LOOP, CHAIN, LOAD = "run", "loop", "chain", "load"
+SWEEP, BANDWIDTH, START, SOAK = "sweep", "bandwidth", "start", "soak"
 
 
 @dataclass
@@ -305,8 +297,7 @@ class Result:
     @property
     def generation(self) -> Generation | None:
         """Of a loop that generates, what it is given and gives; else None."""
-        found: Generation | None = self.part.get("generation") if isinstance(self.part, dict) else None
-        return found
+        return self.loop.get("generation") if isinstance(self.loop, dict) else None
 
     @property
     def part(self) -> Any:

@@ -31,23 +31,14 @@ def _case_keys(case: Case) -> dict[str, object]:
 
 
 def save(result: Result, path: Path) -> None:
-    """Write the result file so that a reader never sees half of it.
-
-    Raises:
-        OSError: the folder cannot be written.
-    """
+    """Write the result file so that a reader never sees half of it; `OSError`: the folder cannot be written."""
     write_atomically(path, result_json(result))
 
 
 def load(path: Path, *, bandwidth: bool = False) -> Result:
-    """Read a result file: a bandwidth curve where that is wanted, else any other, which has a model.
-
-    Raises:
-        BadInput: it cannot be read, or is not a result of a version that is known.
-    """
-    from ortbench.model import (
-        door,  # here and below: it takes msgspec, which whoever only writes a result would wait for
-    )
+    """Read a result file: a bandwidth curve where that is wanted, else any other, which has a model; `BadInput`: it cannot be read,
+    or is not a result of a version that is known."""
+    from ortbench.model import door  # here and below: who only writes a result would wait for its msgspec
 
     return parse(door.content_of(path), str(path), bandwidth=bandwidth)
 

@@ -86,7 +86,8 @@ class Cpu(TypedDict):
 
 
 class Gpu(TypedDict, total=False):
-    """An NVIDIA GPU by NVML: clocks in MHz. What a card does not tell is left out; only `error` where NVML fails."""
+    """An NVIDIA GPU by NVML: clocks in MHz, and what its PCI Express link carries at most in a direction. What a card does not tell is
+    left out; only `error` where NVML fails."""
 
     error: str
     name: str
@@ -96,6 +97,7 @@ class Gpu(TypedDict, total=False):
     sm_mhz_max: int
     memory_mhz: int
     memory_mhz_max: int
+    link_bytes_per_s: float
 
 
 class GpuState(TypedDict, total=False):
@@ -112,11 +114,13 @@ class GpuState(TypedDict, total=False):
 
 
 class GpuReading(GpuState):
-    """The state of GPU number `gpu` at `at_s` seconds after the first reading, `at_ns` on the clock on which blocks begin."""
+    """The state of GPU number `gpu` at `at_s` seconds after the first reading, `at_ns` on the clock on which blocks begin; ``in_block``:
+    while a block lasted, not between two."""
 
     at_s: float
     gpu: int
     at_ns: NotRequired[int]
+    in_block: NotRequired[bool]
 
 
 class Load(TypedDict):
@@ -373,15 +377,21 @@ class Setup(TypedDict):
 
 
 class Generation(TypedDict):
-    """Of a loop that generates: tokens of its ``prompt`` and how many ``tokens`` come behind it, in each sequence of the ``batch``;
+    """Of a loop that generates: tokens of its ``prompt``, how many are in the cache before it (``context``; not in older files, for none),
+    and how many ``tokens`` come behind it, in each sequence of the ``batch``;
     how many that are fed come from a file (``forced``), and whether the prompt does (``from_file``); whether the cache has a
-    ``fixed_cache`` length; the file that says what the model's inputs are (``said_by``), "" for their names alone."""
+    ``fixed_cache`` length; the ``eps`` that the folder asks for, where it does, and whether one of them is used (``ep_used``); whether an
+    ``encoder`` takes the prompt (not in older files, for none); the file that says what the model's inputs are (``said_by``), "" for their names alone."""
 
     prompt: int
+    context: NotRequired[int]
     tokens: int
     batch: int
     forced: int
     from_file: bool
+    encoder: NotRequired[bool]
+    eps: NotRequired[list[str]]
+    ep_used: NotRequired[bool]
     fixed_cache: bool
     said_by: str
 
@@ -1021,7 +1031,7 @@ class Nodes(InnerCopies):
 
     Its times are the host's, profiling has slowed them, and on an EP that works asynchronously a node's time is that of
     its launch: they are shares and hints, and nothing of them is in any case. Medians over the runs: ``ns`` in a run,
-    ``share`` of a run. ``runs``: how many; ``run_ns``: one of them; ``outside_ns``: what of a run is in no node.
+    ``share`` of a run. ``runs``: how many; ``run_ns``: one of them; ``outside_ns``: what of a run is outside of nodes.
     ``each`` are all nodes, ``rounds_ns`` a run in each round: one run, or what of several runs in a row lies in the middle.
     ``content`` is of the model's file, where it can be read.
     """

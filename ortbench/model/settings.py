@@ -7,8 +7,6 @@ from typing import Any, NamedTuple
 
 
 class Setting(NamedTuple):
-    """A setting of a session or of a loop."""
-
     key: str  # in ``target`` or ``loop`` of the result
     title: str  # what a difference in it is called
     option: str  # the long name of the option that sets it, without dashes

@@ -47,7 +47,6 @@ class Slo(NamedTuple):
 
     @property
     def needed(self) -> int:
-        """How many samples it takes to tell."""
         return SAMPLES_NEEDED.get(self.statistic, 1)
 
     def __str__(self) -> str:

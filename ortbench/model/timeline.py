@@ -26,22 +26,17 @@ class Span:
 
     @property
     def end_ns(self) -> int:
-        """When it was over."""
         return self.start_ns + self.duration_ns
 
 
 @dataclass(frozen=True)
 class TimedBlock:
-    """A block as it was timed."""
-
-    # mode, phase, round: which
     mode: str
     phase: str
     round: int
     dropped: int  # iterations before the first sample, which are not recorded
     first: int  # index of its first sample among those of the phase
     n: int  # samples
-    # start_ns, duration_ns: of the whole block
     start_ns: int
     duration_ns: int
     # starts_ns, samples_ns: when the call of each sample began and how long it took; empty where they are left out
@@ -53,7 +48,6 @@ class TimedBlock:
 
     @property
     def size(self) -> int:
-        """Samples and steps."""
         return self.n + len(self.steps_ns)
 
 
@@ -74,7 +68,6 @@ class LoadBlock:
     mode: str
     name: str
     round: int
-    # start_ns, duration_ns: of the whole block
     start_ns: int
     duration_ns: int
     runs: Sequence[ClientRuns]  # of each client
@@ -82,14 +75,11 @@ class LoadBlock:
 
     @property
     def size(self) -> int:
-        """Runs and requests."""
         return len(self.due_ns) + sum(len(it.starts_ns) for it in self.runs)
 
 
 @dataclass(frozen=True)
 class Failure:
-    """A mode was given up."""
-
     mode: str
     at_ns: int
     reason: str

@@ -85,8 +85,6 @@ class _OfParts(Work):
 
 
 class LoopWork(_OfParts):
-    """A loop of steps."""
-
     kind = whole = WHOLE_LOOP
     name = "a loop"
 
@@ -103,8 +101,6 @@ class LoopWork(_OfParts):
 
 
 class ChainWork(_OfParts):
-    """A chain of stages."""
-
     kind = whole = WHOLE_CHAIN
     part = STAGE
     name = "a chain"

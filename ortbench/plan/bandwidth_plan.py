@@ -24,11 +24,8 @@ def sizes(low: int, high: int) -> tuple[int, ...]:
 
 
 def parse_size(text: str, option: str) -> int:
-    """A size such as ``64kB`` (1000 bytes each), ``64KiB`` (1024 bytes each) or ``4096`` in bytes.
-
-    Raises:
-        BadInput: not a size, or not a whole number of bytes above zero.
-    """
+    """A size such as ``64kB`` (1000 bytes each), ``64KiB`` (1024 bytes each) or ``4096`` in bytes; `BadInput`: not a size, or not a
+    whole number of bytes above zero."""
     found = re.fullmatch(r"(\d+(?:\.\d+)?) ?([kmg]i?)?b?", text.strip(), re.ASCII | re.IGNORECASE)
     size = float(found[1]) * _UNITS[(found[2] or "").lower()] if found else 0.0
     if size < 1 or size != int(size) or size > 2**50:
@@ -90,11 +87,7 @@ class CopyPlan:
 
 
 def check(plan: CopyPlan) -> None:
-    """Refuse a sweep that cannot be carried out, before anything is started.
-
-    Raises:
-        BadInput: with the reason.
-    """
+    """Refuse a sweep that cannot be carried out, before anything is started (`BadInput`)."""
     if plan.min_bytes > plan.max_bytes:
         reason = f"is above --max-size: {plan.min_bytes} and {plan.max_bytes} bytes"
         raise BadInput(f"--min-size {reason}", "--min-size")

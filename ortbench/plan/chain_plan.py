@@ -1,4 +1,4 @@
-"""What a chain is asked to do: models one behind the other, and which output is an input of which. Plain data; pure."""
+"""What a chain is asked to do: models one after the other, and which output is an input of which. Plain data; pure."""
 
 from __future__ import annotations
 

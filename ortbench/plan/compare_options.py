@@ -13,7 +13,7 @@ from ortbench.model.metrics import Group
 from ortbench.model.modes import ALL_MODES, EVERY, named_modes, no_such
 from ortbench.plan.option_types import SHARE, SWITCH, TEXTS, Entries, OptionType, table_of
 from ortbench.plan.options import LIMIT, OTHERS, Option, RawOptions
-from ortbench.plan.parsing import parse_share
+from ortbench.plan.parsing import finite, parse_share
 from ortbench.plan.plan import SAME
 
 
@@ -30,11 +30,8 @@ def _figure(name: str, text: str, option: str) -> float:
         raise BadInput(f"{option} {name}: choose from {', '.join(_OF_OUTPUTS)}", option)
     if name == _TOP1:
         return parse_share(text, f"{option} {name}")
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not math.isfinite(value):
+    value = finite(text)
+    if math.isnan(value):
         raise BadInput(f"{option} {name}={text}: write a number, such as {option} outputs.sqnr=30", option)
     return value
 
@@ -92,11 +89,7 @@ class Compared(NamedTuple):
 
 
 def compared_of(given: RawOptions) -> Compared:
-    """What options say of it.
-
-    Raises:
-        BadInput: a mode or a metric that there is not, or no share.
-    """
+    """What options say of it; `BadInput`: a mode or a metric that there is not, or no share."""
     names = given.get("mode", ())
     modes = () if not names or EVERY in names else named_modes(names, ALL_MODES)
     for name in modes:

@@ -27,20 +27,8 @@ MAX_SIDES = 16  # each is a process with a session of its own, and gets its turn
 def sides_of(
     given: RawOptions, options: Iterable[Option], most: int = MAX_SIDES, called: str = "configurations"
 ) -> list[RawOptions]:
-    """What was given for each side: every combination of the values of all lists, the first list's slowest.
-
-    Args:
-        given: options.
-        options: of the command, in the order of the lists.
-        most: that there may be.
-        called: what they are.
-
-    Returns:
-        As many as there are combinations, one without lists.
-
-    Raises:
-        BadInput: too many sides.
-    """
+    """What was given for each side, at least one: every combination of the values of all lists, the first list's slowest, in the order
+    of `options`. `BadInput`: more than `most`, which are `called` something."""
     several = [(it, alone(given[it.flag])) for it in options if it.flag in given]
     count = prod(len(values) for _, values in several)
     if count > most:
@@ -53,11 +41,8 @@ def sides_of(
 
 
 def side_plans(given: RawOptions, command: str, plan_of: Callable[[RawOptions], Plan]) -> list[Plan]:
-    """A plan for each side of a command, as `plan_of` makes it of what was given for the side.
-
-    Raises:
-        BadInput: an option that cannot be read, or that is for one EP where there are several.
-    """
+    """A plan for each side of a command, as `plan_of` makes it of what was given for the side; `BadInput`: an option that cannot be
+    read, or that is for one EP where there are several."""
     sides = sides_of(given, [it.of(command) for it in options_of(*PLAN) if command in it.commands])
     eps = list(dict.fromkeys(side["ep"] for side in sides if "ep" in side))
     if len(eps) > 1 and ("ep-library" in given or "device" in given):
@@ -119,12 +104,8 @@ def ep_names(plans: Sequence[Plan]) -> list[str]:
 
 
 def _ends(paths: Collection[str], least: int) -> dict[str, str]:
-    """The ends of some paths, without the suffix, as long as tells all of them apart; else the paths.
-
-    Args:
-        paths: at least one.
-        least: how many parts an end has at least.
-    """
+    """The ends of some paths, at least so many parts of each and without the suffix, as long as tells all of them apart; else the
+    paths."""
     parts = {path: Path(os.path.abspath(path)).with_suffix("").parts for path in paths}
     for length in range(least, max(map(len, parts.values())) + 1):
         ends = {path: "/".join(it[-length:]) for path, it in parts.items()}

@@ -22,11 +22,7 @@ _OPTION = "--ep-option"
 
 
 def prefixes(ep: str) -> tuple[str, ...]:
-    """What the options of an EP may begin with, in small letters: of CUDA's ``ep.cuda.`` and ``ep.cudaexecutionprovider.``.
-
-    Args:
-        ep: its full name.
-    """
+    """What the options of an EP, by its full name, may begin with, in small letters: of CUDA's ``ep.cuda.`` and ``ep.cudaexecutionprovider.``."""
     full = ep.lower()
     names = (
         *(short for short, name in SHORT_NAMES.items() if name == ep),
@@ -42,16 +38,8 @@ def has_prefix(option: str) -> bool:
 
 
 def own(options: Mapping[str, str], ep: str, several_eps: bool = False) -> dict[str, str]:
-    """The options of an EP, each as the EP calls it.
-
-    Args:
-        options: as they were given.
-        ep: the full name of the EP that runs.
-        several_eps: options that say that they are another EP's are for that one, which runs beside it.
-
-    Raises:
-        BadInput: an option of another EP where there is none beside it, or one that is there in two spellings.
-    """
+    """The options of an EP, by its full name, each as the EP calls it. With `several_eps` those that say that they are another EP's are
+    for that one, which runs beside it. `BadInput`: an option of another EP where there is none, or one in two spellings."""
     found: dict[str, str] = {}
     spelt: dict[str, str] = {}
     for option, value in options.items():
@@ -74,15 +62,7 @@ def with_own(target: Target, ep: str) -> Target:
 
 
 def refuse_unclaimed(options: Iterable[str], eps: Collection[str]) -> None:
-    """Refuse options that are of none of the EPs that run beside each other.
-
-    Args:
-        options: as they were given to any of them.
-        eps: the full names of all of them.
-
-    Raises:
-        BadInput: the first such option.
-    """
+    """Refuse (`BadInput`) options that are of none of the EPs, by their full names, that run beside each other."""
     begins = tuple(prefix for ep in eps for prefix in prefixes(ep))
     for option in options:
         if has_prefix(option) and not option.lower().startswith(begins):

@@ -69,11 +69,7 @@ def _each_size(text: str, said: str, option: str) -> list[str]:
 
 
 def _doubled(low: int, high: int, said: str, option: str) -> list[str]:
-    """Both ends of a range, and between them what doubling the lower one gives.
-
-    Raises:
-        BadInput: it is empty, or begins with 0.
-    """
+    """Both ends of a range, and between them what doubling the lower one gives; `BadInput`: it is empty, or begins with 0."""
     if not 0 < low < high:
         raise BadInput(f"{option} {said}: {low}..{high} is no range: write the smaller size first, above 0", option)
     found = [low]
@@ -90,11 +86,7 @@ def _each_shape(text: str, said: str, option: str) -> list[str]:
 
 
 def _parts(text: str, said: str, option: str) -> list[str]:
-    """The parts of a list, each once.
-
-    Raises:
-        BadInput: one is there twice, and would be measured against itself.
-    """
+    """The parts of a list, each once; `BadInput`: one is there twice, and would be measured against itself."""
     parts = [part.strip() for part in text.split(",")]
     for number, part in enumerate(parts):
         if part in parts[:number]:

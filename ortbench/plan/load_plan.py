@@ -12,14 +12,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ortbench.core.errors import BadInput
+from ortbench.model.modes import LATENCY as INFERENCE
 from ortbench.model.modes import LOAD_MODES
 from ortbench.model.schema import OWN, PROCESS, SHARED
 from ortbench.model.slo import LATENCY, parse_limits
+from ortbench.plan.loop_plan import GENERATION
 from ortbench.plan.option_types import NUMBER, TEXT, WHOLE
 from ortbench.plan.options import LOAD, MEASURED, RawOptions, check_values, make, one_of, option, seconds
+from ortbench.plan.parsing import finite
 from ortbench.plan.plan import Plan
 from ortbench.plan.plan import check as check_plan
-from ortbench.plan.plan_builder import live_duration_s, plan_of
+from ortbench.plan.plan_builder import live_duration_s, loop_of, plan_of
 
 if TYPE_CHECKING:
     from ortbench.model.schema import LoadSetup
@@ -43,11 +46,7 @@ def usual_concurrency(cores: int) -> tuple[int, ...]:
 
 
 def parse_concurrency(text: str, option: str) -> tuple[int, ...]:
-    """``1,2,4`` as whole numbers, each once, ascending.
-
-    Raises:
-        BadInput: no whole number, or one that no level can have.
-    """
+    """``1,2,4`` as whole numbers, each once, ascending; `BadInput`: no whole number, or one that no level can have."""
     found = set()
     for part in text.split(","):
         if not re.fullmatch(r"\d{1,6}", part.strip(), re.ASCII):
@@ -59,11 +58,8 @@ def parse_concurrency(text: str, option: str) -> tuple[int, ...]:
 
 
 def parse_rate(text: str, option: str) -> tuple[float, ...] | str:
-    """``30`` or ``10,20.5`` requests a second, each once, ascending; or ``auto``.
-
-    Raises:
-        BadInput: no number, or one that no level can have.
-    """
+    """``30`` or ``10,20.5`` requests a second, each once, ascending; or ``auto``; `BadInput`: no number, or one that no level can
+    have."""
     if text.strip() == AUTO:
         return AUTO
     found = set()
@@ -75,17 +71,16 @@ def parse_rate(text: str, option: str) -> tuple[float, ...] | str:
                 f"{option} {text!r}: write requests per second, such as 30 or 10,20,30, or auto", option
             ) from None
         if not 0 < rate <= _MOST_RATE:
-            raise BadInput(f"{option} {part.strip()}: must be above zero, and at most {_MOST_RATE:g} a second", option)
+            raise BadInput(
+                f"{option} {part.strip()}: must be above zero, and at most {_MOST_RATE:g} requests/s", option
+            )
         found.add(rate)
     return tuple(sorted(found))
 
 
 def parse_slo(text: str, option: str) -> dict[str, int]:
-    """``p99=20ms`` or ``p99=20ms,mean=5ms`` as ns by statistic; ``latency`` is the median, as of a sweep.
-
-    Raises:
-        BadInput: no statistic, or no time.
-    """
+    """``p99=20ms`` or ``p99=20ms,mean=5ms`` as ns by statistic; ``latency`` is the median, as of a sweep; `BadInput`: no statistic,
+    or no time."""
     found = parse_limits(text, option, (LATENCY, *STATISTICS))
     return {_P50 if name == LATENCY else name: limit for name, limit in found.items()}
 
@@ -175,22 +170,16 @@ class LoadPlan:
         return self.concurrency or ()
 
     def level_s(self, file_s: float | None) -> float:
-        """How long a level is, s.
-
-        Args:
-            file_s: how long the file of timestamps is at the rate that is asked for; None where there is none.
-        """
+        """How long a level is, s; `file_s` is the length of the file of timestamps at the rate that is asked for, if there is one."""
         if self.duration_s is not None:
             return self.duration_s
         return _DURATION_S if file_s is None or self.rate is not None else file_s
 
 
-def read_timestamps(path: str, option: str = "--arrivals") -> list[float]:
-    """The moments of a file, s from the first on; empty lines and those that begin with # say nothing.
-
-    Raises:
-        BadInput: it cannot be read, has fewer than two moments, or not in order.
-    """
+def read_timestamps(path: str) -> list[float]:
+    """The moments of a file, s from the first on; empty lines and those that begin with # say nothing; `BadInput`: it cannot be
+    read, has fewer than two moments, or not in order."""
+    option = "--arrivals"
     try:
         lines = Path(path).read_text(encoding="utf-8").splitlines()
     except (OSError, ValueError) as error:
@@ -202,11 +191,8 @@ def read_timestamps(path: str, option: str = "--arrivals") -> list[float]:
         text = line.strip()
         if not text or text.startswith("#"):
             continue
-        try:
-            moment = float(text)
-        except ValueError:
-            moment = math.nan
-        if not math.isfinite(moment):
+        moment = finite(text)
+        if math.isnan(moment):
             raise BadInput(f"{option} {path}, line {number}: {text[:40]!r} is no time in seconds", option)
         if found and moment < found[-1]:
             raise BadInput(f"{option} {path}, line {number}: {text} is before the line above it; sort the file", option)
@@ -217,13 +203,9 @@ def read_timestamps(path: str, option: str = "--arrivals") -> list[float]:
 
 
 def check(plan: Plan, load: LoadPlan) -> None:
-    """Refuse a load that cannot be put on, before anything is started; the plan itself is checked elsewhere.
-
-    Raises:
-        BadInput: with the reason.
-    """
+    """Refuse a load that cannot be put on, before anything is started; the plan itself is checked elsewhere (`BadInput`)."""
     check_values(load)
-    for mode in plan.modes:
+    for mode in plan.modes if plan.work.whole == INFERENCE else ():
         if mode not in LOAD_MODES:
             reason = (
                 f"has several inferences in flight by itself, and a client has one; choose from {', '.join(LOAD_MODES)}"
@@ -231,6 +213,10 @@ def check(plan: Plan, load: LoadPlan) -> None:
             raise BadInput(f"--mode {mode}: {reason}", "--mode")
     if load.file is not None:
         read_timestamps(load.file)
+    if plan.work.whole != INFERENCE:
+        for name, said in (("--rate", load.is_open), ("--sessions", load.sessions != SHARED)):
+            if said:
+                raise BadInput(f"{name}: sequences are generated by --concurrency clients in one session", name)
     if not load.is_open:
         for name, given in (
             ("--slo", load.slo is not None),
@@ -248,17 +234,17 @@ def check(plan: Plan, load: LoadPlan) -> None:
 
 
 def plan_under_load(model: str, given: RawOptions, command: tuple[str, ...] = (), needed: Collection[str] = ()) -> Plan:
-    """The plan that options describe of a model on which a load is put, whose duration is that of a load point; see `plan_of`."""
+    """The plan that options describe of a model on which a load is put, whose duration is that of a load point; see `plan_of`. Of a
+    folder, and with options of a model that generates, clients have sequences generated."""
     given = {flag: value for flag, value in given.items() if flag != "duration"}
+    if Path(model).is_dir() or any(it in given for it in GENERATION):
+        return loop_of(model, given, command, needed)
     return plan_of(model, given, command, needed, LOAD_MODES)
 
 
 def load_of(plans: Sequence[Plan], given: RawOptions) -> LoadPlan:
-    """The load that is to be put on plans, checked with them.
-
-    Raises:
-        BadInput: an option that cannot be read, or a load that cannot be put on.
-    """
+    """The load that is to be put on plans, checked with them; `BadInput`: an option that cannot be read, or a load that cannot be
+    put on."""
     put = make(LoadPlan, given)
     for plan in plans:
         check_plan(plan)

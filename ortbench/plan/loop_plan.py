@@ -25,7 +25,22 @@ def _fill(entries: dict[str, str], option: str) -> None:
             raise BadInput(f"{option} {name}={text}: {reason}", option)
 
 
-_generating = partial(_steps, commands=("loop",), common=("loop",), suite=False)
+_generating = partial(_steps, commands=("loop", "load"), common=("loop",), suite=False)
+
+
+@dataclass(frozen=True)
+class Encoder:
+    """The model that runs once in front of a decoder.
+
+    Attributes:
+        model: its path.
+        links: patterns of its outputs and the decoder's inputs that take them, beside those of one name.
+        start: the token with which the decoder begins.
+    """
+
+    model: str
+    links: tuple[tuple[str, str], ...] = ()
+    start: int = 0
 
 
 @dataclass(frozen=True)
@@ -39,6 +54,8 @@ class Decoder:
         context: how many tokens it can hold.
         shared: its cache has a fixed length, so that past and present can be one buffer.
         heads, head_size: of its keys and values.
+        encoder: what runs in front of it; None for nothing.
+        providers: the EPs that it asks for, as `Target.ep` names them, with their options.
     """
 
     said_by: str = ""
@@ -48,6 +65,8 @@ class Decoder:
     shared: bool = False
     heads: int | None = None
     head_size: int | None = None
+    encoder: Encoder | None = None
+    providers: tuple[tuple[str, dict[str, str]], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -62,6 +81,7 @@ class Steps(Part):
         keep: outputs that stay on the device.
         resident: inputs that are uploaded only once.
         prompt_length, generate, tokens: of a model that generates; its first step takes the prompt, and each gives a token.
+        context: how many tokens its cache holds before.
         decoder: what is known of that model; None of a loop that generates nothing.
     """
 
@@ -106,10 +126,14 @@ class Steps(Part):
         check=at_least(2, "at least two tokens, so that one is generated from the cache"),
         lists=WHOLES._replace(example="64,256"),
     )  # fmt: skip
+    context: int = _generating(
+        "context", "N", "Fill the cache with N tokens before the prompt.", kind=WHOLE, default=0,
+        check=at_least(0, "a cache holds no fewer than 0 tokens"), lists=WHOLES._replace(example="0,2048"), common=(),
+    )  # fmt: skip
     tokens: str | None = _generating(
         "tokens",
         "PATH",
-        "Read token ids (.npy, .npz, .json): the prompt, then forced tokens.",
+        "Read token ids (.npy, .npz, .json): --context, the prompt, then forced tokens.",
         kind=PATH,
         check=exists,
         common=(),
@@ -124,27 +148,23 @@ class Steps(Part):
         return {**super().request(model, target), "steps": asdict(self)}
 
 
-GENERATION = ("prompt-length", "generate", "tokens")  # the options of a loop that generates
+GENERATION = ("prompt-length", "generate", "context", "tokens")  # the options of a loop that generates
 _ELSE = ("steps", "first-dim")  # those of one that does not
 
 
 def steps_of(given: RawOptions, decoder: Decoder | None = None) -> Steps | None:
-    """The loop that options describe; None where they describe none.
-
-    Args:
-        given: options.
-        decoder: the model that generates, where there is one.
-
-    Raises:
-        BadInput: options of a loop without what makes it one.
-    """
+    """The loop that options describe, or that of a model that generates; None where there is none. `BadInput`: options of a loop
+    without what makes it one."""
     generates = decoder is not None and (not given.get("feedback") or any(it in given for it in GENERATION))
     if generates:
         for flag in _ELSE:
             if flag in given:
-                raise BadInput(
-                    f"--{flag}: --generate and --prompt-length say it of a model that generates", f"--{flag}"
-                )
+                instead = "give --feedback OUT=IN too; a model that generates takes --generate and --prompt-length"
+                raise BadInput(f"--{flag}: {instead}", f"--{flag}")
+        if decoder is not None and decoder.encoder is not None:
+            for flag in ("context", "measure-memory"):
+                if given.get(flag):
+                    raise BadInput(f"--{flag}: is not for a model with an encoder", f"--{flag}")
         return make(Steps, given, decoder=decoder, count=given.get("generate", declared(Steps)["generate"].default))
     if given.get("feedback"):
         return make(Steps, given)
@@ -158,7 +178,12 @@ def steps_from(data: Mapping[str, Any]) -> Steps:
     """The inverse of `dataclasses.asdict` for `Steps`, after JSON turned its tuples into lists."""
     decoder = data.get("decoder")
     if decoder is not None:
-        decoder = Decoder(**{**decoder, "feedback": _pairs(decoder["feedback"])})
+        encoder = decoder["encoder"]
+        if encoder is not None:
+            encoder = Encoder(**{**encoder, "links": _pairs(encoder["links"])})
+        providers = tuple((ep, options) for ep, options in decoder["providers"])
+        made = {"feedback": _pairs(decoder["feedback"]), "encoder": encoder, "providers": providers}
+        decoder = Decoder(**{**decoder, **made})
     made = {"feedback": _pairs(data["feedback"]), "keep": tuple(data["keep"]), "resident": tuple(data["resident"])}
     return Steps(**{**data, **made, "decoder": decoder})
 

@@ -8,13 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from ortbench.core.errors import BadInput
-from ortbench.plan.loop_plan import Decoder
+from ortbench.plan.loop_plan import Decoder, Encoder
 
 GENAI, OPTIMUM = "genai_config.json", "config.json"
 _OPTIMUM_FILES = ("decoder_model_merged.onnx", "decoder_with_past_model.onnx", "model.onnx")
 _NO_CACHE = "decoder_model.onnx"
 _CONTEXT = ("max_position_embeddings", "n_positions", "n_ctx")
-_OTHER_STAGES = ("encoder", "embedding", "vision", "speech")
+_OTHER_STAGES = ("embedding", "vision", "speech")
+_ENCODER = "encoder_model.onnx"
+_EPS = {"nvtensorrtrtx": "nv-tensorrt-rtx"}  # others are called alike but for capitals
 _ROLES = {
     "input_ids": "ids", "attention_mask": "mask", "position_ids": "positions", "past_sequence_length": "past",
     "current_sequence_length": "total", "total_sequence_length": "total", "logits": "logits",
@@ -22,11 +24,8 @@ _ROLES = {
 
 
 def found_in(path: str) -> tuple[str, Decoder]:
-    """The decoder's file, and what is known of it before it is loaded; of a file nothing.
-
-    Raises:
-        BadInput: a folder without one, with stages that are not decoders, or whose description cannot be read.
-    """
+    """The decoder's file, and what is known of it before it is loaded; of a file nothing; `BadInput`: a folder without one, with
+    stages that are not decoders, or whose description cannot be read."""
     folder = Path(path)
     if not folder.is_dir():
         return path, Decoder()
@@ -76,19 +75,54 @@ def _genai(folder: Path) -> tuple[str, Decoder]:
     shared = _table(config, "search").get("past_present_share_buffer") is True
     heads = _whole(decoder, "num_key_value_heads"), _whole(decoder, "head_size")
     context = _whole(model, "context_length")
-    return str(folder / file), Decoder(GENAI, tuple(feedback), names, context, shared, *heads)
+    encoder = _genai_encoder(folder, model, ins)
+    return str(folder / file), Decoder(
+        GENAI, tuple(feedback), names, context, shared, *heads, encoder, _providers(decoder)
+    )
+
+
+def _providers(decoder: Mapping[str, Any]) -> tuple[tuple[str, dict[str, str]], ...]:
+    """The EPs of ``session_options.provider_options``, the first one first, with their options."""
+    listed = _table(decoder, "session_options").get("provider_options")
+    named = [it for each in listed if isinstance(each, dict) for it in each.items()] if isinstance(listed, list) else []
+    return tuple(
+        (_EPS.get(ep.lower(), ep.lower()), {key: str(value) for key, value in options.items()})
+        for ep, options in named
+        if isinstance(options, dict)
+    )
+
+
+def _genai_encoder(folder: Path, model: Mapping[str, Any], taken: Mapping[str, Any]) -> Encoder | None:
+    """The encoder, and which of its outputs the decoder's inputs take: names of keys that are alike but for present and past."""
+    encoder = _table(model, "encoder")
+    if not isinstance(file := encoder.get("filename"), str):
+        return None
+    links = [
+        (out.replace("%d", "*"), into.replace("%d", "*"))
+        for key, out in _table(encoder, "outputs").items()
+        if isinstance(out, str) and isinstance(into := taken.get(key.replace("present", "past", 1)), str)
+    ]
+    start = model.get("decoder_start_token_id", model.get("bos_token_id"))
+    return Encoder(str(folder / file), tuple(links), start if type(start) is int else 0)
 
 
 def _optimum(folder: Path, inside: Path) -> tuple[str, Decoder]:
     config = _read(folder / OPTIMUM)
+    encoder: Encoder | None = None
+    files: tuple[str, ...] = _OPTIMUM_FILES
     if config.get("is_encoder_decoder") is True:
-        _refuse_stages(folder / OPTIMUM, ["encoder"])
-    file = next((it for it in _OPTIMUM_FILES if (inside / it).is_file()), None)
+        files = files[:1]
+        if not (inside / _ENCODER).is_file():
+            raise BadInput(f"{folder}: {OPTIMUM} says that there is an encoder, and {_ENCODER} is not there")
+        start = config.get("decoder_start_token_id")
+        links = (("last_hidden_state", "encoder_hidden_states"),)
+        encoder = Encoder(str(inside / _ENCODER), links, start if type(start) is int else 0)
+    file = next((it for it in files if (inside / it).is_file()), None)
     if file is None:
         what = f"{_NO_CACHE} has no KV cache: export it with one" if (inside / _NO_CACHE).is_file() else "none is there"
-        raise BadInput(f"{folder}: {OPTIMUM} stands beside one of {', '.join(_OPTIMUM_FILES)}; {what}")
+        raise BadInput(f"{folder}: {OPTIMUM} stands beside one of {', '.join(files)}; {what}")
     context = next((size for key in _CONTEXT if (size := _whole(config, key))), None)
-    return str(inside / file), Decoder(f"{OPTIMUM} and {file}", context=context)
+    return str(inside / file), Decoder(f"{OPTIMUM} and {file}", context=context, encoder=encoder)
 
 
 def _whole(table: Mapping[str, Any], key: str) -> int | None:

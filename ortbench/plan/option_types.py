@@ -54,7 +54,6 @@ class Entries(NamedTuple):
     last: bool = False
 
     def split(self, word: str, option: str) -> tuple[str, str]:
-        """The name and the text of a word."""
         name, joint, text = word.rpartition(self.joint) if self.last else word.partition(self.joint)
         if not joint or not name:
             raise BadInput(f"{option} {word!r}: write it as {self.form}", option)
@@ -106,7 +105,6 @@ def texts_of(value: Any, option: str = "") -> list[str]:
 
 
 def whole_of(value: Any, option: str = "") -> int:
-    """A whole number."""
     if not isinstance(value, int) or isinstance(value, bool):
         raise BadInput("must be a whole number")
     return value

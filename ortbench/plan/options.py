@@ -17,37 +17,18 @@ from ortbench.plan.list_syntax import REPEATED, Listed, Several, alone
 from ortbench.plan.option_types import SWITCH, TEXT, OptionType, or_default
 
 # The panels, in the order in which help shows them.
-RUNS, MODE, LOOP, LOAD, INPUT, MEASURED, LIMIT, BASELINE, WRITTEN = (
-    "What runs",
-    "Modes",
-    "Loop",
-    "Load",
-    "Inputs",
-    "How it is measured",
-    "Gate",
-    "Baseline",
-    "What is written",
-)
+RUNS, MODE, LOOP, LOAD, INPUT = "What runs", "Modes", "Loop", "Load", "Inputs"
+MEASURED, LIMIT, BASELINE, WRITTEN = "How it is measured", "Gate", "Baseline", "What is written"
 OTHERS = "Options"  # the panel of those of one command
 PANELS = (RUNS, MODE, LOOP, LOAD, INPUT, MEASURED, LIMIT, BASELINE, WRITTEN)
 SINGLE = ("run", "gate", "profile", "tune")  # the commands that measure single inferences
 SESSIONS = (*SINGLE, "loop", "sweep", "start", "soak")  # those that measure a model
 LOADED = (*SESSIONS, "load")  # those and the one that puts a load on it
 OPENED = (*LOADED, "code")  # those that open one
-CHAINED = (*LOADED, "chain")  # those and the one that measures several models one behind the other
+CHAINED = (*LOADED, "chain")  # those and the one that measures several models one after the other
 IN_MODES = tuple(it for it in CHAINED if it != "start")  # those that measure modes of a session that is open
-OFTEN = (
-    "run",
-    "loop",
-    "load",
-    "sweep",
-    "start",
-    "soak",
-    "profile",
-    "code",
-    "chain",
-    "tune",
-)  # those in which the same options are `common`
+# Those in which the same options are `common`.
+OFTEN = ("run", "loop", "load", "sweep", "start", "soak", "profile", "code", "chain", "tune")
 SIDE_BY_SIDE = ("run", "loop", "load", "start")  # those that measure several settings side by side
 SWEPT = "sweep"  # the one that measures several shapes in a session
 SHAPED = (SWEPT, "soak")  # those to which a list is of shapes
@@ -120,7 +101,6 @@ class Option(NamedTuple):
 
     @property
     def parameter(self) -> str:
-        """Its name in Python."""
         return self.flag.replace("-", "_")
 
     @property
@@ -159,11 +139,7 @@ class Option(NamedTuple):
         return here._replace(kind=here.kind._replace(word=str)) if several else here._replace(lists=None)
 
     def read(self, given: Any) -> Any:
-        """The value, from what a command line gives.
-
-        Raises:
-            BadInput: it cannot be read, or two entries have one name.
-        """
+        """The value, from what a command line gives; `BadInput`: it cannot be read, or two entries have one name."""
         entries = self.kind.entries
         if entries is None:
             if self.lists is None:
@@ -180,11 +156,7 @@ class Option(NamedTuple):
         return found
 
     def entry(self, name: str, text: str) -> Any:
-        """The value of an entry, from the text behind its name.
-
-        Raises:
-            BadInput: it cannot be read.
-        """
+        """The value of an entry, from the text behind its name; `BadInput`: it cannot be read."""
         assert self.kind.entries is not None
         if not name:
             self.kind.entries.split(self.word(name, text), self.name)  # which refuses it
@@ -193,16 +165,11 @@ class Option(NamedTuple):
         return values[0] if len(values) == 1 else Several(values)
 
     def word(self, name: str, text: str) -> str:
-        """An entry as it is typed."""
         assert self.kind.entries is not None
         return f"{name}{self.kind.entries.joint}{text}"
 
     def text_of_entry(self, name: str, value: Any) -> str:
-        """The text of an entry, from its value in TOML or Python.
-
-        Raises:
-            BadInput: there is no such value.
-        """
+        """The text of an entry, from its value in TOML or Python; `BadInput`: there is no such value."""
         assert self.kind.entries is not None
         return self.kind.entries.text(name, value, self.name)
 
@@ -247,24 +214,13 @@ T = TypeVar("T")
 
 
 def make(owner: type[T], given: RawOptions, **more: Any) -> T:
-    """An object of a dataclass with what was given; the rest has its defaults.
-
-    Args:
-        owner: the dataclass.
-        given: options; those of others are left alone.
-        more: fields by their names.
-
-    """
+    """An object of a dataclass with what was given of its options, and fields by their names; the rest has its defaults."""
     values = {name: given[it.flag] for name, it in declared(owner).items() if it.flag in given}
     return owner(**{**values, **more})
 
 
 def check_values(values: Any) -> None:
-    """Refuse what a dataclass's options may not be, each by itself; None is always allowed.
-
-    Raises:
-        BadInput: with the reason.
-    """
+    """Refuse what a dataclass's options may not be, each by itself; None is always allowed (`BadInput`)."""
     for name, it in declared(type(values)).items():
         value = getattr(values, name)
         if it.check is not None and value is not None:
@@ -320,11 +276,8 @@ def is_text(value: Any, option: str) -> None:
 
 
 def check_text(text: str, what: str, option: str | None = None) -> None:
-    """Refuse what ONNX Runtime cannot be given: it takes UTF-8 alone, and a file's name can be any bytes.
-
-    Raises:
-        BadInput: bytes that are not UTF-8, which are lone surrogates here.
-    """
+    """Refuse what ONNX Runtime cannot be given: it takes UTF-8 alone, and a file's name can be any bytes; `BadInput`: bytes that
+    are not UTF-8, which are lone surrogates here."""
     try:
         text.encode()
     except UnicodeEncodeError:

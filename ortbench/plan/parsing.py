@@ -1,4 +1,5 @@
-"""Texts as the values that they stand for: of options, and by name and text of the entries of tables. Pure."""
+"""Texts as the values that they stand for: of options, and by name and text of the entries of tables; what is none raises
+`BadInput`. Pure."""
 
 from __future__ import annotations
 
@@ -10,33 +11,30 @@ from ortbench.core.errors import BadInput
 from ortbench.core.expressions import names_in
 
 
-def parse_shape(name: str, text: str, option: str) -> tuple[int, ...]:
-    """``1x3x224x224``, or an empty text for a scalar.
+def finite(text: str) -> float:
+    """The finite number that a text is; NaN for any other text."""
+    try:
+        value = float(text)
+    except ValueError:
+        return math.nan
+    return value if math.isfinite(value) else math.nan
 
-    Raises:
-        BadInput: a dimension that is none, or below 1.
-    """
+
+def parse_shape(name: str, text: str, option: str) -> tuple[int, ...]:
+    """``1x3x224x224``, or an empty text for a scalar."""
     parts = re.split(r"[x,]", text) if text else []
     return tuple(parse_dimension(part, f"{option} {f'{name}:{text}'!r}", option) for part in parts)
 
 
 def parse_dim(name: str, text: str, option: str) -> int | str:
-    """``8``, or an expression such as ``past+1`` as it is.
-
-    Raises:
-        BadInput: neither, or below 0.
-    """
+    """``8``, or an expression such as ``past+1`` as it is."""
     if names_in(text):
         return text
     return 0 if re.fullmatch("0+", text, re.ASCII) else parse_dimension(text, f"{option} {name}={text}", option)
 
 
 def parse_freed(name: str, text: str, option: str) -> str:
-    """The name that a dimension of an input, such as ``image:0``, gets.
-
-    Raises:
-        BadInput: that is no dimension of an input, or no name.
-    """
+    """The name that a dimension of an input, such as ``image:0``, gets."""
     where = f"{option} {name}={text}"
     if not re.fullmatch(r".+:\d+", name, re.ASCII):
         raise BadInput(f"{where}: write it as input:axis=name, such as image:0=batch", option)
@@ -46,11 +44,7 @@ def parse_freed(name: str, text: str, option: str) -> str:
 
 
 def parse_pairings(items: Iterable[str], option: str = "--feedback") -> tuple[tuple[str, str], ...]:
-    """``out=in`` items as pairs; a * in one stands for the same text as that in the other.
-
-    Raises:
-        BadInput: an item that is not of that form.
-    """
+    """``out=in`` items as pairs; a * in one stands for the same text as that in the other."""
     found = []
     for item in items:
         one, equals, other = item.partition("=")
@@ -63,27 +57,14 @@ def parse_pairings(items: Iterable[str], option: str = "--feedback") -> tuple[tu
 
 
 def parse_length(name: str, text: str, option: str) -> int:
-    """How many tensors there are.
-
-    Raises:
-        BadInput: not a whole number from 0 on.
-    """
+    """How many tensors there are."""
     if not re.fullmatch(r"\d+", text, re.ASCII):
         raise BadInput(f"{option} {name}={text}: {text!r} is not a number of tensors", option)
     return int(text)
 
 
 def parse_dimension(text: str, where: str, option: str | None = None) -> int:
-    """A dimension's size.
-
-    Args:
-        text: it is written as.
-        where: it stands, for messages.
-        option: that it belongs to.
-
-    Raises:
-        BadInput: not a whole number, or below 1.
-    """
+    """A dimension's size, as it is written in a place that messages name."""
     if not re.fullmatch(r"-?\d+", text, re.ASCII):
         several = (
             ", and one is taken here: 'ortbench run' and 'ortbench sweep' take several, a suite's 'shapes' gates each"
@@ -102,11 +83,7 @@ def parse_dimension(text: str, where: str, option: str | None = None) -> int:
 
 
 def parse_clock(text: str, option: str = "--lock-clocks") -> int | str:
-    """``1200`` as 1200, in MHz; ``base`` as it is.
-
-    Raises:
-        BadInput: neither.
-    """
+    """``1200`` as 1200, in MHz; ``base`` as it is."""
     if text == "base":
         return text
     if not re.fullmatch(r"\d+", text, re.ASCII) or not 0 < int(text) < 100_000:
@@ -115,11 +92,7 @@ def parse_clock(text: str, option: str = "--lock-clocks") -> int | str:
 
 
 def parse_items(text: str, option: str = "--items") -> int | str:
-    """``8`` as 8, ``batch`` as it is: how many items a run has, or the dimension whose size that is.
-
-    Raises:
-        BadInput: a number that is not a whole one above zero, or no text.
-    """
+    """``8`` as 8, ``batch`` as it is: how many items a run has, or the dimension whose size that is."""
     try:
         float(text)
     except ValueError:
@@ -132,11 +105,7 @@ def parse_items(text: str, option: str = "--items") -> int | str:
 
 
 def parse_range(name: str, text: str, option: str) -> tuple[float, float]:
-    """``0,1.5``, both included.
-
-    Raises:
-        BadInput: not two finite numbers, or low above high.
-    """
+    """``0,1.5``, both included."""
     item = f"{name}:{text}"
     low, _, high = text.partition(",")
     try:
@@ -151,11 +120,7 @@ def parse_range(name: str, text: str, option: str) -> tuple[float, float]:
 
 
 def parse_share(text: str, option: str) -> float:
-    """``1%`` or ``0.01`` as 0.01.
-
-    Raises:
-        BadInput: not a number above 0.
-    """
+    """``1%`` or ``0.01`` as 0.01."""
     try:
         value = float(text[:-1]) / 100 if text.endswith("%") else float(text)
     except ValueError:
@@ -173,11 +138,7 @@ _BYTES: dict[str, int] = {"": 1, "b": 1} | {
 
 
 def parse_size(text: str, option: str) -> int:
-    """``2GB``, ``512MiB`` or ``4096`` in bytes: kB, MB, GB, TB are decimal, KiB, MiB, GiB, TiB binary; case does not matter.
-
-    Raises:
-        BadInput: something else.
-    """
+    """``2GB``, ``512MiB`` or ``4096`` in bytes: kB, MB, GB, TB are decimal, KiB, MiB, GiB, TiB binary; case does not matter."""
     found = re.fullmatch(r"(\d+(?:\.\d+)?) ?([a-z]*)", text.strip(), re.ASCII | re.IGNORECASE)
     if not found or found[2].lower() not in _BYTES:
         raise BadInput(f"{option} {text!r}: write a size such as 2GB, 512MiB or a number of bytes", option)
@@ -185,11 +146,7 @@ def parse_size(text: str, option: str) -> int:
 
 
 def parse_precision(text: str, option: str = "--precision") -> float:
-    """As `parse_share`; 0 is a precision that is never reached.
-
-    Raises:
-        BadInput: not a number from 0 on.
-    """
+    """As `parse_share`; 0 is a precision that is never reached."""
     return 0.0 if text.strip() in ("0", "0%", "0.0") else parse_share(text, option)
 
 
@@ -197,11 +154,7 @@ _SECONDS = {"h": 3600, "d": 86400, "w": 7 * 86400}
 
 
 def parse_age(text: str, option: str) -> float:
-    """``12h``, ``7d`` or ``2w`` in seconds.
-
-    Raises:
-        BadInput: something else.
-    """
+    """``12h``, ``7d`` or ``2w`` in seconds."""
     found = re.fullmatch(r"(\d+(?:\.\d+)?)([hdw])", text, re.ASCII)
     if not found:
         raise BadInput(f"{option} {text!r}: write it as 12h, 7d or 2w", option)
@@ -209,11 +162,7 @@ def parse_age(text: str, option: str) -> float:
 
 
 def parse_time(text: str, option: str) -> float:
-    """``60s``, ``5min`` (or ``5m``) or a number of seconds, in seconds.
-
-    Raises:
-        BadInput: something else.
-    """
+    """``60s``, ``5min`` (or ``5m``) or a number of seconds, in seconds."""
     found = re.fullmatch(r"(\d+(?:\.\d+)?) ?(s|m|min|)", text.strip(), re.ASCII)
     if not found or not 0 < float(found[1]) < 1e6:
         raise BadInput(f"{option} {text!r}: write it as 60s or 5min", option)
@@ -224,11 +173,8 @@ def parse_above_zero(wanted: str) -> Callable[[str, str, str], float]:
     """A reader of numbers above zero; `wanted` is what to write instead, with the name of the entry as ``{name}``."""
 
     def parse(name: str, text: str, option: str) -> float:
-        try:
-            value = float(text)
-        except ValueError:
-            value = math.nan
-        if not 0 < value < math.inf:
+        value = finite(text)
+        if not value > 0:
             raise BadInput(f"{option} {name}={text}: write {wanted.format(name=name)}", option)
         return value
 

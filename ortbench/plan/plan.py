@@ -306,21 +306,13 @@ PLAN = (Target, WHICH_MODES, Steps, Inputs, Starts, Soak, Loop, Plan)  # all tha
 
 
 def check_amount(given: RawOptions) -> None:
-    """Refuse two ways of saying how much is measured.
-
-    Raises:
-        BadInput: both were given.
-    """
+    """Refuse two ways of saying how much is measured; `BadInput`: both were given."""
     if "iterations" in given and ("duration" in given or "precision" in given):
         raise BadInput("--iterations fixes how much is measured: leave --duration and --precision out", "--iterations")
 
 
 def check(plan: Plan) -> None:
-    """Refuse a plan that cannot be carried out, before anything is started.
-
-    Raises:
-        BadInput: with the reason.
-    """
+    """Refuse a plan that cannot be carried out, before anything is started (`BadInput`)."""
     if not Path(plan.model).exists():
         raise BadInput(f"no such file: {plan.model}")
     if not Path(plan.model).is_file():
@@ -392,12 +384,7 @@ def _check_loop(plan: Plan) -> None:
 
 
 def check_sizes(dims: Mapping[str, int | str], option: str) -> None:
-    """Refuse dimensions of 0, which only a loop begins with.
-
-    Args:
-        dims: sizes, or sums, by the dimension's name.
-        option: that they were given by.
-    """
+    """Refuse dimensions of 0, sizes or sums by name, which only a loop begins with."""
     for name, size in dims.items():
         if size == 0:
             reason = "a dimension of 0 leaves nothing to measure; a model that needs one takes it by --input"

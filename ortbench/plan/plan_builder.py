@@ -28,19 +28,8 @@ def plan_of(
     known: Collection[str] = (),
     decoder: Decoder | None = None,
 ) -> Plan:
-    """The plan that options describe.
-
-    Args:
-        model: its path.
-        given: options; those that say nothing of a plan are left alone.
-        command: what was typed, for the result.
-        needed: modes to measure besides those that were asked for.
-        known: the modes that there are to ask for; by default those of single inferences, or of loops.
-        decoder: the model that generates; see `loop_of`.
-
-    Raises:
-        BadInput: one that cannot be read, or that says nothing.
-    """
+    """The plan that options describe, of `known` modes, by default those of single inferences or of loops, and those that are `needed`
+    besides what was asked for; for the `decoder` see `loop_of`. `BadInput`: an option that cannot be read, or says nothing."""
     steps = steps_of(given, decoder)
     modes = asked_modes(given, known)
     modes = (*modes, *(name for name in ALL_MODES if name in needed and name not in modes))
@@ -79,11 +68,8 @@ def start_of(model: str, given: RawOptions, command: tuple[str, ...] = (), neede
 
 
 def soak_of(model: str, given: RawOptions, command: tuple[str, ...] = ()) -> Plan:
-    """The plan of a soak that options describe; see `plan_of`. Lists are its shapes.
-
-    Raises:
-        BadInput: besides, several modes, too many shapes, or what a mode cannot do.
-    """
+    """The plan of a soak that options describe; see `plan_of`. Lists are its shapes. `BadInput`: besides, several modes, too many
+    shapes, or what a mode cannot do."""
     given = {"mode": (CPU,), "duration": SOAK_DURATION_S, **given}
     options = [it.of("soak") for it in options_of(Inputs) if it.of_shapes and "soak" in it.commands]
     sides = sides_of(given, options, MAX_SHAPES, "shapes")
@@ -129,11 +115,8 @@ _PLACING = ("ep-option", "session-config", "device", "engine-cache")  # what say
 
 
 def inspection_of(model: str, given: RawOptions) -> tuple[Plan, bool]:
-    """What of a model is to be looked at, and whether it is to be placed on an EP.
-
-    Raises:
-        BadInput: options that cannot be, or that say how to place a model that is not placed.
-    """
+    """What of a model is to be looked at, and whether it is to be placed on an EP; `BadInput`: options that cannot be, or that say
+    how to place a model that is not placed."""
     placed = "ep" in given or "ep-library" in given
     if not placed and any(flag in given for flag in _PLACING):
         options = "--ep-option, --session-config, --device and --engine-cache"
@@ -172,20 +155,14 @@ def held_modes(given: RawOptions) -> tuple[str, ...]:
 
 
 def target_of(given: RawOptions) -> Target:
-    """The target that options describe. An EP that is a path is a plugin EP's library.
-
-    Raises:
-        BadInput: options that are not K=V, or a library named twice.
-    """
+    """The target that options describe. An EP that is a path is a plugin EP's library; `BadInput`: options that are not K=V, or a
+    library named twice."""
     return make(Target, library_apart(given))
 
 
 def library_apart(given: RawOptions, prefix: str = "") -> RawOptions:
-    """The same options with the library that ``--ep`` names as one; with a prefix those that it begins.
-
-    Raises:
-        BadInput: a library named twice.
-    """
+    """The same options with the library that ``--ep`` names as one; with a prefix those that it begins; `BadInput`: a library named
+    twice."""
     ep, library = f"{prefix}ep", f"{prefix}ep-library"
     if not is_library(given.get(ep, "")):
         return given

@@ -67,7 +67,6 @@ class Shape:
 
     @property
     def modes(self) -> tuple[str, ...]:
-        """Those of its plan."""
         return self.plan.modes
 
     @property
@@ -77,17 +76,8 @@ class Shape:
 
 
 def shapes_of(model: str, given: RawOptions, command: tuple[str, ...], needed: Collection[str] = ()) -> list[Shape]:
-    """The shapes that options ask for, the first list's sizes slowest.
-
-    Args:
-        model: its path.
-        given: options.
-        command: what was typed.
-        needed: modes to measure besides those that were asked for.
-
-    Raises:
-        BadInput: an option that cannot be read, fewer than two shapes, or too many.
-    """
+    """The shapes that options ask for, the first list's sizes slowest, in modes as `plan_of` has them; `BadInput`: an option that cannot
+    be read, fewer than two shapes, or too many."""
     given = {"duration": declared(Loop)["duration_s"].of(SWEPT).default, **given}
     if swept := make(Swept, given).data:
         _refuse_shapes(given)
@@ -107,11 +97,7 @@ def list_in(given: RawOptions) -> str | None:
 
 
 def check_shapes(shapes: Sequence[Shape]) -> None:
-    """Refuse what cannot be carried out, before anything is started.
-
-    Raises:
-        BadInput: with the reason.
-    """
+    """Refuse what cannot be carried out, before anything is started (`BadInput`)."""
     for shape in shapes:
         check(shape.plan)
 
@@ -138,11 +124,7 @@ def _of_data(plan: Plan, places: Sequence[str]) -> list[Shape]:
 
 
 def _test_sets(place: Path) -> list[Path]:
-    """A file, a test set, or the test sets and files in a folder.
-
-    Raises:
-        BadInput: there is nothing.
-    """
+    """A file, a test set, or the test sets and files in a folder; `BadInput`: there is nothing."""
     if not place.exists():
         raise BadInput(f"--data: no such file or folder: {place}", "--data")
     if not place.is_dir() or _is_test_set(place):

@@ -37,7 +37,6 @@ from ortbench.plan.options import (
     SINGLE,
     at_least,
     exists,
-    is_file,
     is_text,
     not_negative,
     one_of,
@@ -74,6 +73,13 @@ def _written(value: str, option: str) -> None:
     is_text(value, option)
     if Path(value).is_dir() or not Path(value).parent.is_dir():
         raise BadInput(f"{option} {value}: name a file in a folder that is there", option)
+
+
+def _library(value: str, option: str) -> None:
+    """Of a library that may be named by --ep too, so that no option is named."""
+    if not Path(value).is_file():
+        raise BadInput(f"no such EP library: {value}", option)
+    is_text(value, option)
 
 
 def _run_config(entries: dict[str, str], option: str) -> None:
@@ -123,7 +129,7 @@ class Target:
         },
     )  # fmt: skip
     library: str | None = _runs(
-        "ep-library", "PATH", "Load a plugin EP from this library.", kind=PATH, check=is_file, of_ep=True,
+        "ep-library", "PATH", "Load a plugin EP from this library.", kind=PATH, check=_library, of_ep=True,
         commands=(*_PLACED, "bandwidth", "devices"),
     )  # fmt: skip
     device: int | None = _runs(
@@ -140,12 +146,12 @@ class Target:
         lists=REPEATED, commands=_PLACED,
     )  # fmt: skip
     intra_op_threads: int | None = _runs(
-        "intra-op-threads", "N", "Use N threads within an operator.", kind=WHOLE, check=at_least(1, "at least one"),
+        "intra-op-threads", "N", "Use N threads within an operator.", kind=WHOLE, check=at_least(1, "must be at least one"),
         shown="ONNX Runtime's", lists=WHOLES, commands=OPENED, common=OFTEN,
     )  # fmt: skip
     inter_op_threads: int | None = _runs(
         "inter-op-threads", "N", f"Use N threads between operators, with --execution-mode {PARALLEL}.", kind=WHOLE,
-        check=at_least(1, "at least one"), shown="ONNX Runtime's", lists=WHOLES, commands=OPENED,
+        check=at_least(1, "must be at least one"), shown="ONNX Runtime's", lists=WHOLES, commands=OPENED,
     )  # fmt: skip
     execution_mode: str = _runs(
         "execution-mode", "MODE", f"Run operators one after the other or in parallel: {', '.join(EXECUTION_MODES)}.", default=SEQUENTIAL,

@@ -30,8 +30,6 @@ _SPINS = (NO_SPIN, {"session.force_spinning_stop": "1"})
 
 @dataclass(frozen=True)
 class TuneOptions:
-    """What a search has besides a plan."""
-
     max_time_s: float = option(
         "max-time", "TIME", "Search for so long at most.", MEASURED, kind=TIME, default=300.0, shown="5min", commands=(TUNED,),
         common=(TUNED,), suite=False,
@@ -58,11 +56,9 @@ class Space:
 
     @property
     def names(self) -> dict[str, list[str]]:
-        """The values of each setting."""
         return {name: list(values) for name, values in self.values.items()}
 
     def options(self, of: Configuration) -> RawOptions:
-        """The options of a configuration."""
         made: dict[str, Any] = dict(self.given)
         for name, value in of:
             for flag, one in self.values[name][value].items():
@@ -93,11 +89,7 @@ class Space:
 
 def space_of(given: RawOptions, cores: int) -> Space:
     """The settings to search on a machine of so many cores. An option that is given is fixed; of a list these values are tried, from
-    the first on.
-
-    Raises:
-        BadInput: several modes, or nothing to search.
-    """
+    the first on. `BadInput`: several modes, or nothing to search."""
     fixed: dict[str, Any] = {"mode": (CPU,), **given}
     if len(asked_modes(fixed)) > 1:
         raise BadInput("--mode: one mode is tuned at a time, name one", "--mode")

@@ -199,7 +199,7 @@ def _accessible(result: Result) -> list[str]:
     if not said:
         return []
     parts = [f"{' and '.join(ways)} {text}" for text, ways in said.items()]
-    return [f"HOST_ACCESSIBLE memory against ordinary memory: {'; '.join(parts)}."]
+    return [f"HOST_ACCESSIBLE memory compared with ordinary memory: {'; '.join(parts)}."]
 
 
 def _times(ratio: Ratio) -> str:

@@ -12,7 +12,7 @@ from ortbench.model.result import Case
 SPLIT = "breakdown"  # what the column of bars is called
 INFERENCE = "inference"
 COPIES = "copies"  # derived, and known only in sum: H2D and D2H
-WHOLE = "not known"  # its parts are not known
+WHOLE = "no breakdown"  # its parts are not known
 PER_RUN = "time per inference"  # there are no parts: many runs and one wait, copied outside of them
 # A fill for each, told apart without colour. They are block elements, which fonts for terminals have.
 FILLS = {H2D: "░", INFERENCE: "█", D2H: "▒", COPIES: "≈", PER_RUN: "┅", WHOLE: "━"}

@@ -29,7 +29,7 @@ from ortbench.report.phrases import mode_name
 _WHOLE = {LATENCY, *WHOLES}  # what all of a unit of work takes
 # What stands above the modes that keep tensors on the device.
 ON_DEVICE, IN_PLACE = "tensors stay on the device", "tensors stay in place"
-_OF_KINDS = {LOOP: "the state stays on the device", CHAIN: "what links carry stays on the device"}
+_OF_KINDS = {LOOP: "the state stays on the device", CHAIN: "intermediate tensors stay on the device"}
 _SPEEDUP = "speedup: how many times as fast as cpu-tensors."
 
 
@@ -59,15 +59,10 @@ def case_table(
     keys: Sequence[KeyColumn] = (MODE,),
     own: Mapping[str, Own] | None = None,
     axis: str = "",
-    title: str = "Table",
+    title: str = "By mode",
 ) -> Table:
-    """The table of a kind: a row for each case, in groups; only columns that hold something.
-
-    Args:
-        keys: the columns that name a row.
-        own: columns that are not, or not only, what the catalogue says, by their names in the record of the kind.
-        axis: the axis that the cases lie on, where the kind has a table for each.
-    """
+    """The table of a kind, of one axis where it has a table for each: a row for each case, in groups; only columns that hold something.
+    `keys` name a row; `own` columns are not, or not only, what the catalogue says, by their names in the record of the kind."""
     ordered, columns = in_groups(cases), KINDS[result.kind].view((axis,)).columns
     return replace(figure_table(columns, ordered, keys, own, title), groups=_groups(result, ordered))
 
@@ -77,7 +72,7 @@ def figure_table(
     cases: Sequence[Case],
     keys: Sequence[KeyColumn] = (MODE,),
     own: Mapping[str, Own] | None = None,
-    title: str = "Table",
+    title: str = "By mode",
 ) -> Table:
     """A row for each case, with figures by groups of columns; only columns that hold something. Times that are not small fractions
     of the unit of latency are in that unit, others have their own."""

@@ -1,4 +1,4 @@
-"""The reports of `ortbench doctor`, a line for each finding, and of `ortbench clean`, before anything is removed."""
+"""The reports of `ortbench doctor`, of `ortbench clean` before anything is removed, and of what `ortbench tune` left out."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from ortbench.analysis.doctor import BAD as IS_BAD
 from ortbench.analysis.doctor import GOOD as IS_GOOD
 from ortbench.analysis.doctor import KNOW, VERDICTS, Finding, Section
 from ortbench.core import units
+from ortbench.core.safe_text import first_of
+from ortbench.model.modes import CPU_TIME, LATENCY
 from ortbench.report.model import (
     BAD,
     GOOD,
@@ -19,9 +21,12 @@ from ortbench.report.model import (
     Kind,
     Note,
     Notes,
+    Paragraph,
     Report,
     Table,
     Title,
+    columns,
+    maybe,
 )
 
 _SIGNS = {IS_GOOD: ("good", GOOD), KNOW: ("note", UNCLEAR), IS_BAD: ("bad", BAD)}
@@ -42,7 +47,7 @@ def _note(finding: Finding) -> Note:
 
 def _conclusion(sections: Sequence[Section]) -> Conclusion:
     verdicts = [finding.verdict for section in sections for finding in section.findings]
-    counts = ", ".join(f"{verdicts.count(verdict)} {verdict}" for verdict in VERDICTS)
+    counts = ", ".join(f"{verdicts.count(verdict)} {_SIGNS[verdict][0]}" for verdict in VERDICTS)
     tone = BAD if IS_BAD in verdicts else GOOD
     return Conclusion(counts, tone=tone)
 
@@ -65,14 +70,14 @@ def build_clean(
     (`foreign`) and beside them (`others`) ortbench did not make, and how many of its own are kept."""
     table = Table(_COLUMNS, tuple((name, kind, age(old), units.size(size)) for name, kind, old, size in rows))
     notes = [
-        Note(f"{name} stays with what ortbench did not make: {listed(names)}", "!", UNCLEAR)
+        Note(f"{name} stays with what ortbench did not make: {first_of(names, _LISTED)}", "!", UNCLEAR)
         for name, names in foreign.items()
         if names
     ]
     if kept:
         notes.append(Note(f"kept: {kept} that {'is' if kept == 1 else 'are'} newer"))
     if others:
-        notes.append(Note(f"left alone, not made by ortbench: {listed(others)}"))
+        notes.append(Note(f"left alone, not made by ortbench: {first_of(others, _LISTED)}"))
     if not rows:
         notes.insert(0, Note("nothing to remove"))
     return Report("ortbench clean", [[table], [Notes(notes)]])
@@ -84,7 +89,15 @@ def age(seconds: float) -> str:
     return f"{max(0, seconds) // length:.0f} {unit}"
 
 
-def listed(names: Sequence[str]) -> str:
-    """Names in a sentence, the first of many."""
-    more = len(names) - _LISTED
-    return ", ".join(names) if more <= 0 else f"{', '.join(names[:_LISTED])} and {more} more"
+_LEFT_OUT = (Column("left out", Kind.NAME, KEY), *columns(Kind.NUMBER, "latency vs first", "CPU time vs first"))
+
+
+def left_out(found: Mapping[str, Mapping[str, float]], failures: Mapping[str, str]) -> list[Report]:
+    """The configurations that were tried and are not among the best, with their figures against the first, the fastest first; and
+    those that could not be measured."""
+    order = sorted((name for name in found if name not in failures), key=lambda name: found[name].get(LATENCY, 0))
+    rows = tuple((name, *(maybe(found[name].get(goal), units.ratio) for goal in (LATENCY, CPU_TIME))) for name in order)
+    notes = Notes([Note(f"{name}: {why}", "✗", BAD) for name, why in failures.items()])
+    legend = Paragraph("Ratios to the default, from the search; above 1 is slower or costs more.")
+    table = [Table(_LEFT_OUT, rows, title="Left out"), legend] if rows else []
+    return [Report("ortbench tune: left out", ([*table, notes],))] if rows or failures else []

@@ -18,7 +18,7 @@ from ortbench.core.stats import SAMPLES_FOR, percentile
 from ortbench.gate.limits import FAILED, PASSED, overall
 from ortbench.gate.limits import UNCLEAR as UNDECIDED
 from ortbench.gate.verdict import Verdict
-from ortbench.model.metrics import LATENCY, USUAL, Figure, Group, Metric, figure
+from ortbench.model.metrics import COUNT, LATENCY, USUAL, Figure, Group, Metric, figure
 from ortbench.model.modes import is_rate
 from ortbench.model.result import Result
 from ortbench.report.costs import TITLE
@@ -200,10 +200,12 @@ def build(
 ) -> Report:
     """The report of a comparison; see `tables`. `remarks` say what the results differ in; `doubt_on` media it says which figures
     are doubtful, where nothing else does; `why` is of the first two; `best` says which is best for what."""
-    remarked = map(remark, [*lacks(results, names, rows(results, only)), *remarks, *only_in(results, names)])
+    figures = rows(results, only)
+    remarked = map(remark, [*lacks(results, names, figures), *remarks, *only_in(results, names)])
     notes = [*why_missing(results, names), *remarked, *best_note(results, names, only.modes)]
     sides = side_by_side(results, names, same, in_order, only)
-    explained = [Paragraph(legend(results, same)), hint("ratio", "95% CI", "verdict")]
+    counts = any(it.key.metric.often_zero for it in figures)
+    explained = [Paragraph(legend(results, same, counts)), hint("ratio", "95% CI", "verdict")]
     off = off_target(results, names)
     found = [*best_findings(best), *(side_findings(results, names) if len(results) <= _FEW else [])]
     last: list[Block] = [
@@ -280,12 +282,14 @@ def why_missing(results: Sequence[Result], names: Sequence[str]) -> list[Note]:
     return [note for name, result in zip(names, results, strict=True) for note in not_measured(result, name)]
 
 
-def legend(results: Sequence[Result], same: float | None) -> str:
-    """What the columns of a comparison mean."""
+def legend(results: Sequence[Result], same: float | None, counts: bool = False) -> str:
+    """What the columns of a comparison mean, which may have `counts` of what happens seldom."""
     alternated = all(are_one_run(results[0], result) for result in results)
     how = "the rounds of one run" if alternated else "runs at different times, noise of both included"
     within = "" if same is None else f"; same: the 95% CI lies within ±{same * 100:g} %"
-    return f"ratio: of a figure to the first one (of rates the inverse); above 1 is slower or costs more; 95% CI: from {how}{within}."
+    ratio = "ratio: of a figure to the first one (of rates the inverse); above 1 is slower or costs more"
+    floor = f"; a count below {COUNT.least:g} is compared as {COUNT.least:g}" if counts else ""
+    return f"{ratio}{floor}; 95% CI: from {how}{within}."
 
 
 def records(

@@ -5,8 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ortbench.analysis.findings.growth_advice import grown
-from ortbench.analysis.growth import GROWS
+from ortbench.analysis.growth import GROWS, grown
 from ortbench.analysis.steps_and_stages import LINKED, crosses, crossing_ns, growth_ns, is_first_apart, law
 from ortbench.core import units
 from ortbench.core.stats import SAMPLES_FOR, percentile
@@ -35,7 +34,7 @@ def loop_columns(result: Result) -> dict[str, Own]:
     per = "token" if result.generation else STEP
     return {
         **(dict.fromkeys(_NOT_OF_TOKENS, Own(lambda _: NOTHING)) if result.generation else {}),
-        "step_growth": Own(lambda case: maybe(growth_ns(case), _signed)),
+        "step_growth": Own(lambda case: maybe(growth_ns(case), units.difference)),
         "by step": Own(lambda case: sparkline(_curve(case, result), span), Kind.WORD),
         "state/step": Own(
             lambda case: copied(case.step_copies("state_h2d"), case.step_copies("state_d2h"), first),
@@ -52,10 +51,6 @@ def _curve(case: Case, result: Result) -> Sequence[int]:
     """The steps that a curve is of: without the first one where that has a shape of its own."""
     steps = case.steps_ns or []
     return steps[1:] if is_first_apart(result) else steps
-
-
-def _signed(ns: float) -> str:
-    return f"{'+' if ns >= 0 else '−'}{units.duration(abs(ns))}"
 
 
 def sparkline(values: Sequence[float], span: tuple[float, float]) -> str:
@@ -185,7 +180,6 @@ _MOST_SHAPES = 12  # that are shown
 
 
 def soak_columns(result: Result) -> dict[str, Own]:
-    """The columns of memory."""
     soak: Soak = result.part
     if not (found := grown(soak)):
         return {}
@@ -193,8 +187,8 @@ def soak_columns(result: Result) -> dict[str, Own]:
     hidden = {it.metric for it in found if not it.is_memory and it.verdict != GROWS}
     cells = {
         "inferences": f"{host.points[-1][0]:.0f}",
-        "host memory at first": units.size(host.points[0][1]),
-        "at last": units.size(host.points[-1][1]),
+        "host memory at start": units.size(host.points[0][1]),
+        "at end": units.size(host.points[-1][1]),
     }
     own = {name: Own(lambda _, cell=cell: cell) for name, cell in cells.items()}  # type: ignore[misc]
     own |= dict.fromkeys(hidden, Own(lambda _: NOTHING))

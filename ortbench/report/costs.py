@@ -6,9 +6,10 @@ from collections.abc import Callable, Sequence
 
 from ortbench.analysis.host import cpu_time_ns
 from ortbench.analysis.memory import is_weighed
+from ortbench.analysis.sweep import mode_by_mode
 from ortbench.core import units
 from ortbench.model.metrics import METRICS, Group
-from ortbench.model.modes import ALL_MODES, CPU_TIME, DEVICE_MEMORY, ENERGY, ENQUEUE, HOST_MEMORY, NO_SPIN, SPIN_SHARE
+from ortbench.model.modes import CPU_TIME, DEVICE_MEMORY, ENERGY, ENQUEUE, HOST_MEMORY, NO_SPIN, SPIN_SHARE
 from ortbench.model.result import Case, Point, Result
 from ortbench.model.schema import CaseMemory
 from ortbench.report.case_table import MODE, KeyColumn, Own, figure_table, in_groups
@@ -71,7 +72,7 @@ _NODE_COLUMNS = (
     Column("operator", Kind.WORDS),
     *columns(Kind.NUMBER, "allocated", "outputs", "weights"),
 )
-_ABOUT = "Each mode alone in a worker of its own, after the measurement: session, buffers, inferences."
+_ABOUT = "Each mode alone in a worker of its own, after the timing."
 
 
 def memory_blocks(result: Result) -> list[Block]:
@@ -155,9 +156,7 @@ def energy_blocks(result: Result) -> list[Block]:
     if not known:
         return lacking
     of = dict.fromkeys(_HOW[found["how"]].format(of=found["of"]) for _, found in known)
-    said = (
-        f"energy: of one inference, {'; '.join(of)}, in a stretch after the measurement, less the idle draw beside it."
-    )
+    said = f"energy: of one inference, {'; '.join(of)}, measured after the timing, less idle power."
     table = figure_table(_ENERGY, [case for case, _ in known], title="Energy")
     return [table, Paragraph(said), *lacking, hint("energy", "idle power")]
 
@@ -172,21 +171,15 @@ _SHAPES = (
 _SAID = {
     SPIN_SHARE: "spinning: the share of the CPU time that threads spend waiting for work; no spin: of inferences, in sessions of "
     "their own, whose threads do not.",
-    DEVICE_MEMORY: "memory: each shape and mode alone, in a worker of its own, after the measurement.",
-    HOST_MEMORY: "memory: each shape and mode alone, in a worker of its own, after the measurement.",
-    ENERGY: "energy: of one inference, in a stretch after the measurement, less the idle draw beside it.",
+    DEVICE_MEMORY: "memory: each shape and mode alone, in a worker of its own, after the timing.",
+    HOST_MEMORY: "memory: each shape and mode alone, in a worker of its own, after the timing.",
+    ENERGY: "energy: of one inference, measured after the timing, less idle power.",
 }
 
 
 def shape_blocks(result: Result) -> list[Block]:
     """The table with what it says and what is not known; nothing of what is no sweep or was not asked for it."""
-    asked = [
-        (shape, case)
-        for mode in ALL_MODES
-        for shape in result.shapes
-        for case in result.at_point(shape.point)
-        if case.mode == mode and _is_asked(case)
-    ]
+    asked = [(shape, case) for shape, case in mode_by_mode(result) if _is_asked(case)]
     if not asked:
         return []
     found: list[Block] = []

@@ -47,7 +47,6 @@ class Group(Enum):
 
     @property
     def title(self) -> str:
-        """Of the list."""
         return self.value[0]
 
     @property
@@ -57,8 +56,6 @@ class Group(Enum):
 
 
 class Entry(NamedTuple):
-    """A word of reports."""
-
     word: str  # as reports have it
     group: Group  # what it is of
     sentence: str  # what it means, in a few words that go on after it, without an end

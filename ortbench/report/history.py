@@ -37,6 +37,7 @@ from ortbench.report.model import (
     Report,
     Table,
     Title,
+    between,
     columns,
     filled,
 )
@@ -72,7 +73,6 @@ class Told:
         return " ".join((self.of(one), mode_cell(one)))
 
     def of(self, one: Series) -> str:
-        """What its rows are called."""
         return " ".join(filter(None, (self.name, point_text(one.key.point))))
 
 
@@ -111,7 +111,6 @@ def mode_cell(one: Series) -> str:
 
 
 def verdict(one: Series, size: Shift) -> str:
-    """What a step is."""
     worse, better = (MORE, LESS) if one.key.metric.group in COSTS else (SLOWER, FASTER)
     return worse if size.ratio > 1 else better
 
@@ -120,7 +119,6 @@ def verdict(one: Series, size: Shift) -> str:
 
 
 def series_table(found: Sequence[Told]) -> Table:
-    """A row for each series."""
     rows = tuple(_row(group.of(one), one) for group in found for one in group.series)
     return filled(Table(_COLUMNS, rows, title="Over time"))
 
@@ -146,13 +144,11 @@ def _span(values: Sequence[float]) -> tuple[float, float]:
 
 
 def step_table(found: Sequence[Told]) -> Table:
-    """A row for each step."""
     rows = tuple(_step_row(group.of(one), one, step) for group in found for one in group.series for step in one.steps)
     return Table(_STEPS, rows, title="Change points")
 
 
 def _step_row(name: str, one: Series, step: Step) -> tuple[str, ...]:
-    ci95 = step.size.ci95
     return (
         name,
         mode_cell(one),
@@ -160,7 +156,7 @@ def _step_row(name: str, one: Series, step: Step) -> tuple[str, ...]:
         one.key.metric.unit.text(step.before),
         one.key.metric.unit.text(step.after),
         units.change(step.size.ratio),
-        NOTHING if ci95 is None else "–".join(units.change(it) for it in ci95),
+        between(step.size.ci95, units.change),
         verdict_cell(verdict(one, step.size)),
         " + ".join(map(str, step.runs)),
     )
@@ -196,7 +192,6 @@ def _note(steps: Sequence[tuple[Run, str, str, Step]]) -> Note:
 
 
 def remarks(found: Sequence[Told], left_out: Sequence[str]) -> list[str]:
-    """What to bear in mind."""
     every = [one for group in found for one in group.series]
     few = sum(not one.is_searched for one in every)
     said = [f"left out: {error}" for error in left_out[:_MOST]]
@@ -210,11 +205,10 @@ def remarks(found: Sequence[Told], left_out: Sequence[str]) -> list[str]:
 
 
 def legend(same: float) -> str:
-    """What the figures mean."""
     return (
         "Times are medians. change: the last result divided by the first; scatter: of results between two change points; change points: found by "
         f"E-divisive means (a false one in 1 of {round(1 / LEVEL)} series), their 95% CI beyond ±{same * 100:g} %; ratio: "
-        "of the median after a change point to the median before it, above 1 is slower."
+        "of the results after a change point to those before it, above 1 is slower."
     )
 
 

@@ -49,9 +49,13 @@ from ortbench.report.phrases import advice, hint, measured_report, warnings
 from ortbench.report.placement import on_page, placement_parts, titled
 
 WHAT_A_LATENCY_IS = {
-    CONCURRENCY: "latency with so many clients: from the start of an inference to its outputs.",
-    RATE: "latency at a rate: from the moment when a request was due to its outputs, queue delay included.",
+    CONCURRENCY: "latency (closed loop): from the start of an inference to its outputs.",
+    RATE: "latency (open loop): from the moment when a request was due to its outputs, queue delay included.",
 }
+WHAT_A_SEQUENCE_IS = (
+    "latency with so many clients: a sequence, from its prompt to its last token; TTFT: the prompt, up to the choice of the first token; "
+    "ITL: from one token to the next; prefill slowdown: p95 of ITL while another client's prefill runs, compared with one client alone."
+)
 BACK_TO_BACK = "back to back"
 GROWS = "grows"  # in the place of a mean delay that would only say how long the load point lasted
 BY_MODE = (
@@ -72,7 +76,12 @@ def load_tables(result: Result) -> list[Table]:
 def closed_table(result: Result) -> Table:
     """A row for each mode and number of clients; only columns that hold something."""
     clients: KeyColumn = (Column("clients", Kind.NUMBER, KEY), lambda case: f"{at(case).value:g}")
-    return case_table(result, of_kind(result, CONCURRENCY), [MODE, clients], axis=CONCURRENCY, title="By clients")
+    own = {"throughput": Own(_rate_cell, header="sequences/s")} if result.generation else {}
+    return case_table(result, of_kind(result, CONCURRENCY), [MODE, clients], own, CONCURRENCY, "By clients")
+
+
+def _rate_cell(case: Case) -> str:
+    return units.rate(rate_of(case))
 
 
 def open_table(result: Result) -> Table:
@@ -143,7 +152,6 @@ _UNUSUAL = ("scaling", "GIL wait", "Jain's fairness index", "mean queue delay", 
 
 
 def build(result: Result, folder: str | None = None) -> Report:
-    """The report of a load."""
     tables = load_tables(result)
     said = [
         Notes(level_failures(result)),
@@ -153,6 +161,7 @@ def build(result: Result, folder: str | None = None) -> Report:
     parts: list[Sequence[Block]] = [titled(table) if len(tables) > 1 else [table] for table in tables]
     if tables:
         of_kinds = [text for kind, text in WHAT_A_LATENCY_IS.items() if of_kind(result, kind)]
+        of_kinds = [WHAT_A_SEQUENCE_IS] if result.generation else of_kinds
         lines = dict.fromkeys([*of_kinds, *(line for table in tables for line in legend(result, table))])
         there = {column.name for table in tables for column in table.columns}
         parts.append([*map(Paragraph, lines), hint(*(word for word in _UNUSUAL if word in there))])
@@ -168,7 +177,7 @@ def level_failures(result: Result) -> list[Note]:
     """Why modes and load points have no figures, or none that count."""
     modes = {case.mode: case for case in result.at_point() if case.status != OK}
     found = [
-        Note(f"{mode}: {case.status}: {case.reason}", "✗", BAD if case.status == "failed" else UNCLEAR)
+        Note(f"{mode}: {case.status}: {case.reason}", *(("✗", BAD) if case.status == "failed" else ("–", UNCLEAR)))
         for mode, case in modes.items()
     ]
     found += [

@@ -19,8 +19,6 @@ GOOD, BAD, UNCLEAR = "good", "bad", "unclear"  # tones, which a terminal shows a
 
 
 class Medium(Enum):
-    """What reports are shown on."""
-
     TERMINAL = auto()
     MARKDOWN = auto()
     PAGE = auto()
@@ -74,15 +72,12 @@ class Cell(str):
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table."""
-
     name: str  # its heading, without a unit
     kind: Kind = Kind.NUMBER  # of its cells
     group: int = 1  # columns of one group stay together where a table has to be shown in parts; `KEY` is in all of them
 
 
 def columns(kind: Kind, *names: str, group: int = 1) -> tuple[Column, ...]:
-    """Several columns of a kind, of one group."""
     return tuple(Column(name, kind, group) for name in names)
 
 
@@ -129,8 +124,6 @@ class Hint(Block):
 
 @dataclass(frozen=True)
 class Table(Block):
-    """A table of text."""
-
     columns: tuple[Column, ...]  # one at least, but for a list of words and what they mean
     rows: tuple[tuple[str, ...], ...]  # a cell for each column, a `Cell` where it has a tone
     unit: str = ""  # of the columns that hold times
@@ -196,8 +189,6 @@ class Note:
 
 @dataclass(frozen=True)
 class Notes(Block):
-    """A list of things to know."""
-
     notes: Sequence[Note]
 
 
@@ -244,7 +235,5 @@ class Command(Block):
 
 @dataclass(frozen=True)
 class Report:
-    """A report."""
-
     title: str  # of all of it; a terminal, where the command stands above, does without
     parts: Sequence[Sequence[Block]]  # blocks that stand together, set apart from those of the other parts

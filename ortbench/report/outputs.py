@@ -32,12 +32,10 @@ _COLUMNS = tuple(
 )
 
 
-def outputs_part(
-    results: Sequence[Result], names: Sequence[str], media: frozenset[Medium] = EVERYWHERE
-) -> list[Sequence[Block]]:
+def outputs_part(results: Sequence[Result], names: Sequence[str]) -> list[Sequence[Block]]:
     """The outputs that moved, those that moved most first; no part where all are the same to the last bit, or compared with none."""
     found = [(name, result, it) for name, result in zip(names, results, strict=True) for it in result.outputs or ()]
-    return _part(found, len(results) > 1, media)
+    return _part(found, len(results) > 1, EVERYWHERE)
 
 
 def own_outputs(result: Result) -> list[Sequence[Block]]:
@@ -74,7 +72,7 @@ def _part(
     return [[filled(table), *said]]
 
 
-_SYNTHETIC = "Inputs are synthetic: how far outputs move with real ones, --input PATH shows."
+_SYNTHETIC = "Inputs are synthetic; --input PATH shows how far outputs move with real ones."
 
 
 def _is_synthetic(result: Result) -> bool:

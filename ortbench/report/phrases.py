@@ -12,7 +12,7 @@ from ortbench.analysis.findings.load_advice import slo_text
 from ortbench.analysis.items import best_of, is_batch
 from ortbench.analysis.loads.levels import CONCURRENCY, RATE, asked_of, at, load_cases, rate_text
 from ortbench.core import units
-from ortbench.core.safe_text import shortened
+from ortbench.core.safe_text import first_of, shortened
 from ortbench.model.hardware_names import NVIDIA, kind
 from ortbench.model.kinds import KINDS
 from ortbench.model.metrics import known_or_plain
@@ -91,7 +91,7 @@ def mode_name(case: Case) -> str:
 def loop_line(loop: Loop) -> str:
     """A loop: how many steps, and what is fed back."""
     pairs = [f"{shortened(out)} → {shortened(into)}" for out, into in loop["feedback"]]
-    fed = ", ".join(pairs[:_PAIRS]) + (f" and {len(pairs) - _PAIRS} more" if len(pairs) > _PAIRS else "")
+    fed = first_of(pairs, _PAIRS)
     if (made := loop.get("generation")) is not None:
         return _generation_line(made, loop, fed)
     first = "" if not loop["first"] else f", the first with {', '.join(f'{k}={v}' for k, v in loop['first'].items())}"
@@ -106,11 +106,16 @@ def _generation_line(made: Generation, loop: Loop, fed: str) -> str:
         made["forced"], f"{made['forced']} forced tokens, then argmax on the host"
     )
     prompt = "prompt from a file" if made["from_file"] else "random prompt"
+    prompt += ", encoded once" if made.get("encoder") else ""
     cache = "growing cache" if loop["grows"] else "cache of fixed length"
     names = f"named by {made['said_by']}" if made["said_by"] else "found by the model's names"
+    if eps := made.get("eps"):
+        names += f"; EP by {made['said_by']}" if made.get("ep_used") else f"; its EP {', '.join(eps)} is not used"
+    context = made.get("context", 0)
+    depth, behind = (f" @ d{context}", f" behind {units.count(context, 'token')} in the cache") if context else ("", "")
     return (
-        f"generation: {units.count(made['prompt'], 'prompt token')} (pp{made['prompt']}), {units.count(made['tokens'], 'generated token')} "
-        f"(tg{made['tokens']}){batch}; {prompt}, {forced}; no tokenizing, no sampling; {cache}: {fed} ({names})"
+        f"generation: {units.count(made['prompt'], 'prompt token')} (pp{made['prompt']}{depth}){behind}, "
+        f"{units.count(made['tokens'], 'generated token')} (tg{made['tokens']}{depth}){batch}; {prompt}, {forced}; no tokenizing, no sampling; {cache}: {fed} ({names})"
     )
 
 
@@ -158,7 +163,7 @@ def sweep_line(result: Result) -> str:
 _LINES: dict[str, Callable[[Result], str]] = {
     LOOP: lambda result: loop_line(result.part),
     CHAIN: lambda result: chain_line(result.part),
-    LOAD: lambda result: load_line(result, result.part),
+    LOAD: lambda result: "; ".join([load_line(result, result.part), *(loop_line(it) for it in [result.loop] if it)]),
     SWEEP: sweep_line,
 }
 
@@ -185,12 +190,7 @@ _ENDS = {
 
 
 def ended(stopped: Stopped, took_ns: int | None) -> str:
-    """How a measurement ended, and after how long: ``done after 0.15 s: every median known to ±1 %``.
-
-    Args:
-        stopped: why.
-        took_ns: what it took, ns; None where that is not known.
-    """
+    """How a measurement ended, and after so many ns, if that is known: ``done after 0.15 s: every median known to ±1 %``."""
     reason, value, what = stopped["reason"], stopped.get("value", 0.0), stopped.get("per", "")
     after = "" if took_ns is None else f" after {units.seconds(took_ns)}"
     if reason == "interrupted" or (reason == "completed" and not what):
@@ -311,7 +311,6 @@ def memory_name(memory: Memory) -> str:
 
 
 def device_name(result: Result) -> str:
-    """The device in a few words."""
     return hardware_name(result.target["device"], result)
 
 
@@ -331,7 +330,7 @@ def not_measured(result: Result, name: str = "") -> list[Note]:
     """Why modes have no figures, or none that count; after the result's name, where there is one."""
     before = f"{name}: " if name else ""
     return [
-        Note(f"{before}{modes}: {status}: {reason}", "✗", BAD if status == FAILED else UNCLEAR)
+        Note(f"{before}{modes}: {status}: {reason}", *(("✗", BAD) if status == FAILED else ("–", UNCLEAR)))
         for modes, status, reason in not_ok(result.cases)
     ]
 

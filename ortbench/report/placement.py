@@ -174,7 +174,7 @@ def placement_parts(result: Result) -> list[Sequence[Block]]:
     """All of it, with what `--measure-nodes` found."""
     parts: list[Sequence[Block]] = [_placement(result)]
     if (places := places_table(result)).rows:
-        said = "The memory that each mode had each input and output in, as ONNX Runtime says of the session, and why."
+        said = "Where each mode bound each input and output, and why: the memory infos of the session say so."
         parts.append([Paragraph(said, media=PAGE), places])
     if result.nodes is not None:
         about = nodes_heading(result)
@@ -185,7 +185,6 @@ def placement_parts(result: Result) -> list[Sequence[Block]]:
 
 
 def on_page(parts: Sequence[Sequence[Block]]) -> list[Sequence[Block]]:
-    """Parts that only a page has."""
     return [[replace(block, media=PAGE) for block in part if block.media & PAGE] for part in parts]
 
 
@@ -244,11 +243,11 @@ def _environment(result: Result) -> Table:
         "CPU arena": _off(target.get("cpu_mem_arena")),
         "memory pattern": _off(target.get("mem_pattern")),
         "optimized model": target.get("optimized_model"),
-        "graph optimisation": target.get("opt_level"),
+        "graph optimization": target.get("opt_level"),
         "sync": sync and f"{sync['kind']}: {sync.get('how') or ''}".removesuffix(": "),
         "inputs": _tensors(result.model["inputs"]),
         "outputs": _tensors(result.model["outputs"]),
-        "session created in": setup.get("session_ns") and units.duration(setup["session_ns"]),
+        "session creation": setup.get("session_ns") and units.duration(setup["session_ns"]),
         "first inference": setup.get("first_inference_ns") and units.duration(setup["first_inference_ns"]),
         "CPU": f"{cpu['model']}, {cpu.get('usable_cores')} of {cpu.get('cores')} cores usable",
         "GPUs": "; ".join(map(_gpu, environment["gpus"])),

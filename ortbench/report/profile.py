@@ -122,7 +122,7 @@ def _agreement(profile: Profile, recording: Recording) -> list[str]:
         if off >= worst:
             worst, where = off, name
     if missing:
-        return [f"Nsight Systems has not as many ranges as ortbench has samples of {', '.join(missing)}."]
+        return [f"Nsight Systems has fewer ranges than ortbench has samples of {', '.join(missing)}."]
     if not where:
         return []
     how = "agree" if worst < APART else "differ"
@@ -132,16 +132,16 @@ def _agreement(profile: Profile, recording: Recording) -> list[str]:
 def _copy_share(session: Result, recording: Recording) -> list[str]:
     """What a run, loop or chain with CPU tensors spends on copies by the GPU's own clock."""
     whole = work_of(session).whole
-    what, found = "run" if whole == LATENCY else whole, recording.ranges.get(f"{CPU}/{whole}")
+    what, found = "an inference" if whole == LATENCY else f"a {whole}", recording.ranges.get(f"{CPU}/{whole}")
     if found is None or recording.gpu is None:
         return []
     moved = [copies for copies in (found.copied(UP), found.copied(DOWN)) if copies is not None]
     if not moved:
-        return [f"With CPU tensors Nsight recorded no copies inside a {what}."]
+        return [f"Nsight recorded no copies inside {what} with {CPU}."]
     n, spent = len(found.durations_ns), sum(copies.time_ns for copies in moved)
     parts = [f"{copies.kind} {units.duration(copies.time_ns / n)} ({_of(copies, n)})" for copies in moved]
     share = spent / max(sum(found.durations_ns), 1)
-    return [f"With CPU tensors {share:.0%} of a {what} is copies by the GPU's clock: {', '.join(parts)}."]
+    return [f"Copies take {share:.0%} of {what} with {CPU}, by the GPU's clock: {', '.join(parts)}."]
 
 
 def _of(copies: Copies, runs: int) -> str:
@@ -151,7 +151,6 @@ def _of(copies: Copies, runs: int) -> str:
 
 
 def _totals(recording: Recording) -> list[str]:
-    """The whole capture."""
     if recording.gpu is None:
         return ["No CUDA work was recorded: the ranges are all that Nsight Systems has of this EP."]
     parts = [

@@ -102,7 +102,6 @@ def _figure(found: Stats | Value | None, statistic: str) -> float | None:
 
 
 def records_csv(result: Result) -> str:
-    """The records of a result as CSV."""
     found = records(result)
     return csv_text(list(found[0]) if found else _FIRST, found)
 

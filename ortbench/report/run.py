@@ -51,7 +51,7 @@ from ortbench.report.records import records_csv
 WHAT_A_LOOP_IS = "loop: the first state is copied to the device, then all steps run; step: any one of them."
 WHAT_A_GENERATION_IS = (
     "TTFT: the prompt, up to the choice of the first token; ITL: from one token to the next; loop: the first state is copied to the "
-    "device, then all tokens are made."
+    "device, then all tokens are generated."
 )
 
 
@@ -110,7 +110,6 @@ _TITLES = {"h2d": "H2D", "d2h": "D2H", COPIES: "copies (H2D and D2H)", PER_RUN: 
 
 
 def split_legend(parts: Sequence[Bar]) -> str:
-    """What bars mean."""
     used = {fill for row in parts for fill, size in row if size > 0}
     fills = ", ".join(f"{fill} {_TITLES.get(kind, kind)}" for kind, fill in FILLS.items() if fill in used)
     return f"{SPLIT} of latency: {fills}."
@@ -120,7 +119,7 @@ def split_legend(parts: Sequence[Bar]) -> str:
 
 
 def build(result: Result, folder: str | None = None) -> Report:
-    """The report of a run, and the tables in a folder of results: ``table.md``, ``table.csv``, a loop's ``steps.csv``, and the plot of a bandwidth curve."""
+    """The report of any result but a bandwidth curve; `folder` is where it was saved, which is said in a terminal."""
     return _REPORTS.get(result.kind, _build)(result, folder)
 
 
@@ -153,13 +152,11 @@ def further_tables(result: Result) -> list[Table]:
 
 
 _LEGENDS = {LOOP: WHAT_A_LOOP_IS}  # by kind, what the work is that is timed
-_UNUSUAL = {
-    LOOP: ("TTFT", "loop", "growth per step", "by step", "state/step", "state/token")
-}  # by kind, what a reader may not know
+# By kind, what a reader may not know.
+_UNUSUAL = {LOOP: ("TTFT", "loop", "growth per step", "by step", "state/step", "state/token")}
 
 
 def _explained(result: Result, table: Table) -> list[Block]:
-    """What stands right below the table."""
     bars = [Paragraph(split_legend(table.bars), fills=True, media=TERMINAL)] if table.bars else []
     shown = {column.name for column in table.columns} | ({SPLIT} if table.bars else set())
     unusual = [word for word in (SPLIT, *_UNUSUAL.get(result.kind, ())) if word in shown]

@@ -40,7 +40,6 @@ from ortbench.suite.record import BROKEN, INCOMPARABLE, MEASURED, MISSING, SKIPP
 
 
 def headline(records: Sequence[Record]) -> str:
-    """How many cases came to what."""
     counts = Counter(record.outcome for record in records)
     order = (PASSED, MEASURED, FAILED, UNCLEAR, INCOMPARABLE, BROKEN, MISSING, SKIPPED)
     return f"{count(len(records), 'case')}: {', '.join(f'{counts[word]} {word}' for word in order if counts[word]) or 'nothing to do'}"
@@ -60,8 +59,8 @@ _COLUMNS: tuple[tuple[Column, str, Callable[[Any], str]], ...] = (
     (Column("latency"), "fastest_ns", duration),
     (Column("speedup"), "speedup", RATIO.text),
     (_ON_DEVICE, "resident", str),
-    (Column("latency there"), "resident_ns", duration),
-    (Column("speedup there"), "resident_speedup", RATIO.text),
+    (Column("latency on device"), "resident_ns", duration),
+    (Column("speedup on device"), "resident_speedup", RATIO.text),
     (Column("CPU time"), "cpu_time_ns", duration),
 )
 _BEST_SHAPE = "best shape"  # of a sweep, of which the other figures are
@@ -124,20 +123,8 @@ def _noise(records: Sequence[Record]) -> list[list[Block]]:
     shown = "; ".join(f"{it.id} ({str(it.noise).removeprefix('Busy machine: ').rstrip('.')})" for it in busy[:_NOISY])
     more = f"; and {len(busy) - _NOISY} more" if len(busy) > _NOISY else ""
     what = f"Busy machine in {len(busy)} of {count(len(records), 'case')}"
-    return [
-        [
-            Findings(
-                [
-                    Finding(
-                        what,
-                        f"{shown}{more}",
-                        'set wait-quiet = "60s" under [defaults] in the suite\'s file',
-                        tone=model.UNCLEAR,
-                    )
-                ]
-            )
-        ]
-    ]
+    action = 'set wait-quiet = "60s" under [defaults] in the suite\'s file'
+    return [[Findings([Finding(what, f"{shown}{more}", action, tone=model.UNCLEAR)])]]
 
 
 def _best(records: Sequence[Record]) -> list[str]:
@@ -151,7 +138,6 @@ def _best(records: Sequence[Record]) -> list[str]:
 
 
 def _reason(record: Record) -> Note:
-    """Why a case did not pass."""
     text = f"{record.id}: {record.outcome}: {record.reason}"
     return Note(text, "✗", BAD) if record.exit_code else Note(text)
 
@@ -207,7 +193,6 @@ def is_spread(records: Sequence[Record]) -> bool:
 
 
 def _machine_cells(record: Record) -> tuple[str, str]:
-    """Of `_MACHINE`."""
     return (NOTHING, NOTHING) if record.node is None else (record.node["name"], card_of(record) or NOTHING)
 
 
@@ -254,7 +239,6 @@ def _across(
 
 
 def _rows_across(group: Sequence[Record]) -> list[tuple[str, ...]]:
-    """The fastest first."""
     speeds = [(_speed(record) or 0.0, record) for record in group]
     slowest = min(speed for speed, _ in speeds)
     return [

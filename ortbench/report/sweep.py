@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from ortbench.analysis.findings.advice import findings
 from ortbench.analysis.findings.finding import Weight
-from ortbench.analysis.sweep import failures, has_a_cost, is_noisy, keeps
+from ortbench.analysis.sweep import failures, has_a_cost, is_noisy, keeps, mode_by_mode
 from ortbench.core import units
 from ortbench.model.metrics import RATIO
-from ortbench.model.modes import ALL_MODES, CPU, LATENCY, is_rate
+from ortbench.model.modes import CPU, LATENCY, is_rate
 from ortbench.model.result import UNSUPPORTED, Case, Point, Result
 from ortbench.model.schema import BestShape, Switching
 from ortbench.model.slo import slo_of
@@ -46,19 +46,15 @@ _SWITCHING = (
     *columns(Kind.NUMBER, "switching", "95% CI", "switching cost", group=1),
     Column("most with", Kind.WORDS, 2),
 )
-WHAT_SWITCHING_IS = "switching: latency of calls that each have another shape, divided by that of one shape at a time."
+WHAT_SWITCHING_IS = (
+    "switching: latency where each inference has another shape, divided by latency with one shape at a time."
+)
 
 
 def mode_table(result: Result) -> Table:
     """A row for each mode and shape that was measured; only columns that hold something."""
     # A mode that failed keeps what was measured.
-    found = [
-        (case, shape.name)
-        for mode in ALL_MODES
-        for shape in result.shapes
-        for case in result.at_point(shape.point)
-        if case.mode == mode and case.stats(LATENCY) is not None
-    ]
+    found = [(case, shape.name) for shape, case in mode_by_mode(result) if case.stats(LATENCY) is not None]
     names = {id(case): shape for case, shape in found}
     best, slo = result.best["modes"] if result.best else {}, slo_of(result.sweep)
 
@@ -109,12 +105,11 @@ def switching_table(result: Result) -> Table:
 def _switched(found: Switching) -> tuple[str, ...]:
     worst = max(found["shapes"], key=lambda it: it["ratio"])
     most = f"{worst['shape']} ({RATIO.text(worst['ratio'])})" if has_a_cost(found) else NOTHING
-    sign = "+" if found["cost_ns"] >= 0 else "−"
     return (
         found["mode"],
         RATIO.text(found["ratio"]),
         between(found["ci95"], units.digits),
-        f"{sign}{units.duration(abs(found['cost_ns']))}",
+        units.difference(found["cost_ns"]),
         most,
     )
 
@@ -123,12 +118,11 @@ def not_measured(result: Result) -> list[Note]:
     """Which modes of which shapes have no figures, or none that count, and why."""
     return [
         *(Note(text, "✗", BAD) for text in failures(result)),
-        *(Note(text, "✗", UNCLEAR) for text in failures(result, UNSUPPORTED)),
+        *(Note(text, "–", UNCLEAR) for text in failures(result, UNSUPPORTED)),
     ]
 
 
 def build(result: Result, folder: str | None = None) -> Report:
-    """The report of a sweep."""
     table = mode_table(result)
     found = findings(result)
     off = [it for it in found if it.weight is Weight.DOUBT and table.rows]

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from ortbench.analysis.findings.node_advice import MOST, short
 from ortbench.analysis.why.changes import REST, SAME, Change
 from ortbench.analysis.why.explain import Why, by_time, few_names, sentence
+from ortbench.core.safe_text import capitalized
 from ortbench.core.units import duration
 from ortbench.model.metrics import SHARE, TIME
 from ortbench.model.schema import ProfiledNode
@@ -38,18 +39,15 @@ _COLUMNS = (
     *columns(Kind.TIME, "baseline", "candidate"),
     Column("nodes", Kind.LONG_NAME, 2),
     Column("on", Kind.WORDS, 2),
-    Column("gives", Kind.LONG_NAME, 2),
+    Column("output", Kind.LONG_NAME, 2),
 )
 
 
 def why_parts(why: Why) -> list[Sequence[Block]]:
-    """All of it."""
     confirmed = why.confirmation
     told = [Note(f"Why: {sentence(why)}", "→", BAD if why.certain and why.ns > 0 else UNCLEAR)]
     if confirmed is not None:
-        told.append(
-            Note(f"{confirmed.text[0].upper()}{confirmed.text[1:]}", "→", GOOD if confirmed.confirmed else UNCLEAR)
-        )
+        told.append(Note(capitalized(confirmed.text), "→", GOOD if confirmed.confirmed else UNCLEAR))
     others = [[Title("What else changed"), Notes([Note(it) for it in why.others])]] if why.others else []
     return [
         [Title("Why", media=PAGE), Notes(told)],
@@ -131,6 +129,6 @@ def _limits(why: Why) -> list[str]:
     base, own = why.profiled_ns
     return [
         f"An inference takes {duration(base)} (baseline) and {duration(own)} (candidate) under ONNX Runtime's profiler, "
-        f"{duration(why.base_ns)} and {duration(why.own_ns)} in {why.mode} without",
+        f"{duration(why.base_ns)} and {duration(why.own_ns)} without ({why.mode})",
         *why.limits,
     ]

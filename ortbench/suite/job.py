@@ -236,7 +236,7 @@ class _Maker:
         return wanted if can_be else None
 
     def _earlier(self) -> Path | None:
-        """The case's folder in the earlier suite that it is held against."""
+        """The case's folder in the earlier suite that it is compared with."""
         if "baseline" not in self._given:
             return None
         folder = Path(self._given["baseline"])

@@ -111,7 +111,7 @@ def _make_checked(state: State, mode: str, depth: int, stages: Stages) -> tuple[
 def _places(state: State, made: Mode) -> Places:
 
     def described(it: Bound) -> TensorPlace:
-        why = it.why or state.opened.host_reasons.get(it.name, "the session wants it there")
+        why = it.why or state.opened.host_reasons.get(it.name, "the session's memory info")
         return {"name": it.name, "memory": it.memory, "why": why, "usual": it.usual}
 
     ins, outs = made.bound()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -42,6 +42,12 @@ class Opened:
 
         return make_mode(mode, self.model, self.data, depth)
 
+    def again(self, model: Model, seed: int) -> Opened:
+        """The same in a session with inputs of another seed, which has run; nothing is expected of its outputs."""
+        other = replace(self, model=model, request=replace(self.request, seed=seed, expect=None))
+        other.run_first()
+        return other
+
     def described_loop(self) -> dict[str, schema.Loop]:
         """The loop for the result, by its key; empty where there is none."""
         return {}
@@ -78,14 +84,30 @@ class OpenedLoop(Opened):
 
     steps: Steps
     loop: LoopData = field(init=False)
+    encoder: Model | None = None  # of a decoder that has one; there after the first run
+    encoded: ChainData = field(init=False)  # then both
 
     def run_first(self) -> None:
         from ortbench.worker.loops import data  # most runs have none, and would wait for it
 
-        self.loop = data.make(self.path, self.model, self.request, self.steps)
+        decoder = self.steps.decoder
+        if decoder is None or decoder.encoder is None:
+            self.loop = data.make(self.path, self.model, self.request, self.steps)
+        else:
+            from ortbench.worker.loops import encoded
+            from ortbench.worker.session.session import open_model
+
+            if self.encoder is None:
+                self.encoder = open_model(decoder.encoder.model, self.target, self.model.provider)
+            self.encoded = encoded.make(self.path, self.model, self.encoder, self.request, self.steps)
+            self.loop = self.encoded.stages[-1].loop
         self.data = self.loop.single
 
     def make(self, mode: str, depth: int) -> Mode:
+        if self.encoder is not None:
+            from ortbench.worker.loops.encoded import make_encoded
+
+            return make_encoded(mode, self.encoded, self.request)
         from ortbench.worker.loops.modes import make_loop
 
         return make_loop(mode, self.model, self.loop, self.steps, self.request)
@@ -105,9 +127,14 @@ class OpenedLoop(Opened):
                 "fill": dict(steps.fill),
                 "keep": list(steps.keep),
                 "resident": list(steps.resident),
-                **({} if told is None else {"generation": told.described()}),  # type: ignore[typeddict-item]
+                **({} if told is None else {"generation": {**told.described(), **self._eps()}}),  # type: ignore[typeddict-item]
             }
         }
+
+    def _eps(self) -> dict[str, object]:
+        """The EPs that the folder asks for, and whether one of them is used."""
+        named = [] if self.steps.decoder is None else [ep for ep, _ in self.steps.decoder.providers]
+        return {"eps": named, "ep_used": self.target.ep in named} if named else {}
 
     @property
     def loops(self) -> list[LoopData]:

@@ -37,7 +37,7 @@ def open(
     """Load the EP, create the session, make inputs and reference outputs; with steps those of a loop."""
     stages = Stages()
     begin()
-    request, wanted = inputs_from(inputs), target_from(target)
+    request, wanted = inputs_from(inputs), providers.of_folder(target_from(target), steps)
     if wanted.input_memory is not None:
         external_inputs.check(wanted.input_memory)
     wanted, made, cache = _open_session(model, wanted, stages)
@@ -187,12 +187,7 @@ def open_sweep(state: State, model: str, target: dict[str, Any]) -> protocol.Ope
 
 
 def open_point(state: State, point: int, inputs: dict[str, Any]) -> protocol.Opened:
-    """Make the inputs of a shape and its reference outputs, by a first run of it in the session.
-
-    Args:
-        point: its number, by which requests are about it from then on.
-        inputs: as of `ortbench.plan.plan.Inputs`.
-    """
+    """Make the inputs of a shape, by whose number requests are about it from then on, and its reference outputs, by a first run of it."""
     stages = Stages()
     shared, request = state.shared, inputs_from(inputs)
     # What is proved of the syncs of one shape is not taken for granted of another, whose work is longer or shorter.

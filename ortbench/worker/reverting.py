@@ -22,11 +22,8 @@ _DEEP = 1 << 20  # bytes of a weight that is compared whole; of a longer one the
 def revert(
     state: State, model: str, baseline: str, nodes: list[str], base_nodes: list[str], folder: str
 ) -> dict[str, str]:
-    """Write a copy in which the changes are taken back that some nodes of the model, or of the baseline's, are part of.
-
-    Raises:
-        BenchmarkFailed: there is none in the files, or it cannot be taken back alone.
-    """
+    """Write a copy in which the changes are taken back that some nodes of the model, or of the baseline's, are part of;
+    `BenchmarkFailed`: there is none in the files, or it cannot be taken back alone."""
     own, base = looks_graph.named(model), looks_graph.named(baseline)
     if own is None or base is None:
         raise BenchmarkFailed("a model cannot be read as ONNX")
@@ -66,7 +63,6 @@ class _Reverting:
         return [b for b, a in self.same.items() if is_crossed(self.nodes[b].input, self.base_nodes[a].input)]
 
     def revert(self, nodes: set[str], base_nodes: set[str]) -> None:
-        """Change the candidate's graph."""
         out, into = self._chosen(nodes, base_nodes)
         renamed = self._renamed(into)
         lost = {it for at in out for it in self.nodes[at].output}

@@ -28,7 +28,7 @@ from contextlib import contextmanager
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ortbench.core.profiler import CAPTURE, DOMAIN
+from ortbench.core.profiler import CAPTURE, DOMAIN, is_profiled
 from ortbench.model.modes import LATENCY, PHASE_NAMES, STEP
 
 if TYPE_CHECKING:
@@ -178,7 +178,23 @@ def _domain() -> Any:
     except ImportError:
         return None
     domain = nvtx.get_domain(DOMAIN)  # of another class where no tool listens to it
-    return domain if nvtx.enabled() and isinstance(domain, nvtx.Domain) else None
+    if not nvtx.enabled() or isinstance(domain, nvtx.Domain):
+        return domain if nvtx.enabled() else None
+    return _unasked_domain(nvtx) if is_profiled() else None
+
+
+def _unasked_domain(nvtx: Any) -> Any:
+    """The domain for a tool that does not know the question whether it listens, as Nsight Systems 2024.2 and older, which nvtx 0.2.12 and
+    newer take for a no; None where nvtx is made otherwise."""
+    try:
+        from nvtx._lib.lib import DomainHandle
+
+        domain = object.__new__(nvtx.Domain)
+        domain.handle = DomainHandle(DOMAIN)
+        domain.__init__(DOMAIN)
+    except Exception:
+        return None
+    return domain
 
 
 class Capture:

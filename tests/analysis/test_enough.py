@@ -32,9 +32,17 @@ def test_what_is_lacking_and_what_gives_it() -> None:
     assert fewest(ALPHA) == PAIRS
     assert max(PARTS, PAIRS) == ROUNDS == MIN_ROUNDS
     for blocks, stopped, sentence in [
-        (6, PRECISE, "a has 6 blocks and a comparison takes 8: measure it again, a run has 9 or more now"),
+        (
+            6,
+            PRECISE,
+            "a has 6 blocks and a comparison takes 8: measure it again; a measurement now takes 9 rounds or more",
+        ),
         (1, COUNTED, "a has 1 block and a comparison takes 8: measure it again without --iterations"),
-        (0, None, "a has 0 blocks and a comparison takes 8: measure it again, a run has 9 or more now"),
+        (
+            0,
+            None,
+            "a has 0 blocks and a comparison takes 8: measure it again; a measurement now takes 9 rounds or more",
+        ),
         (PARTS, COUNTED, None),
     ]:
         assert lack("a", ended(1, stopped), blocks) == sentence
@@ -54,7 +62,7 @@ def test_a_duration_that_is_long_enough() -> None:
     assert [it.rpartition(" ")[2] for it in lacks(sides, "ab", rows(sides))] == ["9", "9"]
     for side in sides:
         side.setup["run_id"] = "one"
-    assert [it.rpartition(" ")[2] for it in lacks(sides, "ab", rows(sides))] == ["5", "5"]
+    assert [it.rpartition(" ")[2] for it in lacks(sides, "ab", rows(sides))] == ["5"]  # of both in a line
     # As a gate of several limits takes them.
     words = "measure it again with --precision 0, which lasts as long as --duration"
     assert remedy(ended(ROUNDS, PRECISE), ROUNDS + 1) == words

@@ -48,18 +48,28 @@ def test_a_decoder_with_a_cache_of_named_lengths() -> None:
     assert found["feedback"] == [
         [f"present.{layer}.{kind}", f"past_key_values.{layer}.{kind}"] for layer in (0, 1) for kind in ("key", "value")
     ]
-    assert found["command"] == (
-        "ortbench loop 'my decoder.onnx' --feedback 'present.*=past_key_values.*' --dim total_length=past_length+sequence "
-        "--fill attention_mask=1 --fill position_ids=past_length+index"
-    )
+    assert found["command"] == "ortbench loop 'my decoder.onnx'"  # which finds the rest by itself
 
 
 def test_lengths_of_caches() -> None:
+    state = [tensor("hidden", ["batch", "sequence", 64])]
+    masks = ids("total_length")[1:]
+    found = there(
+        suggested(
+            "m.onnx",
+            [*state, *masks, *caches("past_key_values", "past_length")],
+            [LOGITS, *caches("present", "total_length")],
+        )
+    )
+    assert found["command"] == (
+        "ortbench loop m.onnx --feedback 'present.*=past_key_values.*' --dim total_length=past_length+sequence "
+        "--fill attention_mask=1 --fill position_ids=past_length+index"
+    )
     total = "past_sequence_length + 1"
     found = there(
         suggested(
             "m.onnx",
-            [*ids(total), *caches("past_key_values", "past_sequence_length")],
+            [*state, *ids(total)[1:], *caches("past_key_values", "past_sequence_length")],
             [LOGITS, *caches("present", total)],
         )
     )

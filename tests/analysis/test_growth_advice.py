@@ -1,4 +1,4 @@
-"""What is said of soaks: their headline, their findings and gates, of made-up readings whose truth is known."""
+"""What is said of soaks: their headline, their findings and gates, of synthetic readings whose truth is known."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_the_verdict_is_said_with_what_there_was(private: list[int], verdict: st
     )
     assert (
         sentences(made)[0]
-        == f"Host memory ({first} at first, {last} after {100 * len(private):,} inferences): {verdict}."
+        == f"Host memory ({first} at the start, {last} after {100 * len(private):,} inferences): {verdict}."
     )
 
 

@@ -87,11 +87,11 @@ def test_every_mode_of_a_result_has_them_and_they_are_saved() -> None:
 
 def test_the_best_of_several() -> None:
     results = [with_items(1, cpu=500 * US), with_items(8, cpu=2 * MS, device=3 * MS), with_items(32, cpu=16 * MS)]
-    assert best_of(results, ["a", "b", "c"]) == "best: batch 8, 4.00k items/s with cpu-tensors"
+    assert best_of(results, ["a", "b", "c"]) == "Most items/s: 4.00k at batch=8, with cpu-tensors"
     assert best_of(results, ["a", "b", "c"], ["device-tensors"]) is None  # of one there is no best
     assert best_of(results[:1], ["a"]) is None
     results = [with_items(8, cpu=2 * MS), with_items(8, resident=1 * MS)]
-    assert best_of(results, ["threads=1", "threads=2"]) == "best: threads=2, 8.00k items/s with device-resident"
+    assert best_of(results, ["threads=1", "threads=2"]) == "Most items/s: 8.00k at threads=2, with device-resident"
     assert best_of([with_items(1, cpu=MS), with_items(1, cpu=MS)], ["a", "b"]) is None
     other = with_items(8, cpu=MS)
     other.model["sha256"] = "b" * 64
@@ -100,4 +100,4 @@ def test_the_best_of_several() -> None:
         Rate("m--1", {"count": 1, "dim": None}, 10.0, "cpu-tensors"),
         Rate("m--8", {"count": 8, "dim": None}, 6620.4, "cpu-tensors"),
     ]
-    assert best(rates, "m") == "best of m: m--8, 6.62k items/s with cpu-tensors"
+    assert best(rates, "m") == "Most items/s of m: 6.62k at m--8, with cpu-tensors"

@@ -180,7 +180,7 @@ def test_the_highest_rate_that_meets_the_slo() -> None:
 def test_an_slo_that_no_rate_meets_and_one_that_all_do() -> None:
     levels = [opened("cpu-tensors", rate, 5.0, 30.0) for rate in (10, 20, 30)]
     assert told(load_result(*levels, slo={"p99": 20 * MS})) == [
-        "cpu-tensors violates p99 ≤ 20 ms at 10, 20 and 30 requests/s: p99 30.0 ms."
+        "cpu-tensors violates p99 ≤ 20 ms at 10, 20 and 30 requests/s: p99 30.0 ms at 10 requests/s."
     ]
     assert told(load_result(*levels, slo={"p99": 30 * MS, "mean": 6 * MS})) == [
         "cpu-tensors meets p99 ≤ 30 ms and mean ≤ 6 ms at 10, 20 and 30 requests/s."

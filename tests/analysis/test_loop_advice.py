@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
+import pytest
+from numpy.typing import ArrayLike
+
 from ortbench.analysis.findings.advice import headline
+from ortbench.analysis.steps_and_stages import jumps
 from ortbench.model.modes import SHARED
-from ortbench.model.result import Result
+from ortbench.model.result import Case, Result
 from tests.results import MS, US, decoding, generating, loop_case, loop_result, sentences
 
 NEEDS = "if the host does not need the state between steps"
@@ -67,7 +72,7 @@ def test_state_of_one_shape() -> None:
         (
             (2.0,),
             [f"device-resident is 2.00× as fast as cpu-tensors, {NEEDS}: too few blocks for an interval.",
-             "Next: measure it again, a run has 9 or more now"],
+             "Next: measure it again; a measurement now takes 9 rounds or more"],
             "2.00k steps/s with device-resident",
         ),
     ]:  # fmt: skip
@@ -122,6 +127,60 @@ def test_on_the_cpu_ep_it_is_about_steps_and_what_to_do() -> None:
     )
     assert not any("device" in it for it in found[3:])
     assert headline(result) == "The loop is 2.00× as fast (device-resident)"
+
+
+def stepping(steps: ArrayLike, loops: int = 4, noise: float = 0.01, seed: int = 1) -> Case:
+    """A case of loops whose steps take so many ns, and one of a shape of its own before them."""
+    random = np.random.default_rng(seed)
+    case = loop_case("cpu-tensors", [1], rounds=1)
+    values = np.asarray(steps)
+    times = [[50 * MS, *values * random.normal(1, noise, values.size)] for _ in range(loops)]
+    case.samples["step"] = [round(ns) for loop in times for ns in loop]
+    case.steps_ns = [round(float(ns)) for ns in np.median(times, 0)]
+    return case
+
+
+@pytest.mark.parametrize(("count", "at"), [(63, 20), (63, 50), (200, 100), (4095, 2047), (4095, 100)])
+def test_a_jump_over_depth_is_found_where_it_is(count: int, at: int) -> None:
+    for each in (0, 0.0002):  # steps that also grow, in all by up to 80 %
+        steps = MS * (1 + each * np.arange(count) + 0.5 * (np.arange(count) >= at))
+        (found,) = jumps(stepping(steps), first=True)
+        assert found.step == at + 1
+        assert found.before == pytest.approx(MS * (1 + each * at), rel=0.02)
+        assert found.after == pytest.approx(MS * (1.5 + each * at), rel=0.02)
+
+
+def test_what_is_no_jump_is_none() -> None:
+    number = np.arange(300)
+    for seed in range(10):
+        for steps in (
+            MS * np.ones(300),
+            MS * (1 + 0.01 * number),
+            MS * (1 + 0.01 * np.maximum(0, number - 150)),  # it bends
+            MS * (1 + 0.03 * (number >= 150)),  # too little
+        ):
+            assert jumps(stepping(steps, noise=0.02, seed=seed), first=True) == []
+    steps = MS * (1 + 0.5 * (number >= 150))
+    assert jumps(stepping(steps, loops=1), first=True) == []  # the machine may have been busy from there on
+    assert jumps(stepping(steps[:8]), first=True) == []
+    alone = stepping(MS * np.ones(300), loops=3)
+    alone.steps_ns = [round(ns) for ns in (50 * MS, *steps)]  # loops do not show what their medians do
+    assert jumps(alone, first=True) == []
+
+
+def test_a_jump_is_said_with_its_depth() -> None:
+    result = generating()
+    assert result.generation is not None
+    result.generation["context"] = 900
+    for case, ms in zip(result.cases, (5, 2), strict=True):
+        made = stepping([ms * MS] * 20 + [1.5 * ms * MS] * 20, noise=0)
+        case.steps_ns, case.samples["step"] = made.steps_ns, made.samples["step"]
+    said = (
+        "Inter-token latency jumps from 5.00 ms to 7.50 ms with cpu-tensors, from 2.00 ms to 3.00 ms with shared, at depth 1,020: "
+        "cpu-tensors 1.50× (95% CI 1.50 to 1.50); shared 1.50× (95% CI 1.50 to 1.50)."
+    )
+    assert said in told(result)
+    assert headline(result).startswith("shared: pp100 @ d900 2.00k tokens/s, tg8 @ d900 500 tokens/s")
 
 
 def test_of_tokens_the_rates_come_first() -> None:

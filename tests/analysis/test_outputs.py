@@ -180,9 +180,9 @@ def test_a_page_of_two_models_has_ratios_and_small_multiples_of_each() -> None:
     titles = found.text("h2")
     sides = [it for it in titles if it.startswith("Side by side: ")]
     assert [it.partition(" (")[0] for it in sides] == ["Side by side: a.onnx", "Side by side: b.onnx"]
-    assert [it for it in titles if it.startswith("One inference")] == [
-        "One inference, result by result: a.onnx",
-        "One inference, result by result: b.onnx",
+    assert [it for it in titles if it.startswith("Time per inference by result")] == [
+        "Time per inference by result: a.onnx",
+        "Time per inference by result: b.onnx",
     ]
     assert text.count('class="multiples"') == 1
     assert found.text("td").count("0.500") == 2 * 2  # of each model in both modes
@@ -194,7 +194,7 @@ def test_a_page_of_two_models_has_ratios_and_small_multiples_of_each() -> None:
     assert "not comparable" not in text
     one = Page(build_page(results[:2], ["cpu", "some"]))
     assert "Side by side" in one.text("h2")
-    assert "One inference, result by result" in one.text("h2")
+    assert "Time per inference by result" in one.text("h2")
 
 
 def test_a_suite_holds_eps_against_each_other() -> None:

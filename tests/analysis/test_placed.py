@@ -12,7 +12,7 @@ from ortbench.model.result import Result
 from tests.results import EP, MB, copying, island, profiled, published, sentences, tensor, with_failures
 
 INSPECT = "Next: ortbench inspect m.onnx --ep auto"
-WARNING = ("cpu-nodes", "1 node stays on the CPU: Clip; 1 Memcpy node copies between them in every run")
+WARNING = ("cpu-nodes", "1 node stays on the CPU: Clip; 1 Memcpy node copies between them in each inference")
 
 
 def placed(there: int, on_cpu: int, copies: int | None = 0, **more: Any) -> Result:

@@ -10,7 +10,7 @@ from ortbench.model.schema import TensorPlace
 from tests.results import MB, MS, case, once, published, result_of, said, sentences, tensor, with_bytes
 
 DEVICE, HOST = "Mem (DEFAULT)", "host memory"
-WANTED = "the session wants it there"
+WANTED = "the session's memory info"
 MADE = "Clip makes it on the CPU"
 
 
@@ -32,7 +32,10 @@ def placed(made: Case, ins: Sequence[TensorPlace], outs: Sequence[TensorPlace]) 
 
 def arrays() -> Case:
     """Mode cpu-tensors."""
-    given, made = at("image", HOST, "an array that is given to run"), at("adjusted", HOST, "an array that run makes")
+    given, made = (
+        at("image", HOST, "NumPy array passed to session.run"),
+        at("adjusted", HOST, "NumPy array returned by session.run"),
+    )
     return placed(case("cpu-tensors", latency=30 * MS), [given], [made])
 
 
@@ -56,9 +59,9 @@ def told(result: Result) -> list[str]:
 
 def test_where_every_tensor_was_in_each_mode() -> None:
     assert held(made_on_the_cpu()) == [
-        Held("inputs", ("image",), ("cpu-tensors",), HOST, "an array that is given to run", usual=True),
+        Held("inputs", ("image",), ("cpu-tensors",), HOST, "NumPy array passed to session.run", usual=True),
         Held("inputs", ("image",), ("device-tensors", "device-resident"), DEVICE, WANTED, usual=True),
-        Held("outputs", ("adjusted",), ("cpu-tensors",), HOST, "an array that run makes", usual=True),
+        Held("outputs", ("adjusted",), ("cpu-tensors",), HOST, "NumPy array returned by session.run", usual=True),
         Held("outputs", ("adjusted",), ("device-tensors", "device-resident"), HOST, MADE, usual=False),
     ]
 
@@ -117,7 +120,7 @@ def test_only_some_modes_and_other_memory() -> None:
     made = made_on_the_cpu()
     for number in (1, 2):
         placed(made.cases[number], [at("image")], [off("adjusted", WANTED, "Other (DEFAULT)")])
-    assert told(made) == ["Output adjusted is bound in Other (DEFAULT): the session wants it there."]
+    assert told(made) == ["Output adjusted is bound in Other (DEFAULT): the session's memory info."]
     assert held(published()) == []
     assert told(published()) == []
     made = made_on_the_cpu()

@@ -32,7 +32,7 @@ STEPS = [round(41.6 * US)] * 64
 def test_what_is_between_the_steps_of_a_loop_is_a_part_of_its_own() -> None:
     result = loop_result(of_steps([11 * MS] * 9, [STEPS] * 9), loop=loop_of(64))
     assert said(result) == [
-        "A loop takes 11.0 ms with device-resident: 64 typical steps 2.66 ms and between steps 8.34 ms."
+        "A loop takes 11.0 ms with device-resident: the medians of 64 steps add up to 2.66 ms and 8.34 ms lie between steps."
     ]
     assert result.cases[0].value(REMAINDER) == 11 * MS - sum(STEPS)
 
@@ -42,7 +42,7 @@ def test_a_few_steps_that_take_longer_are_a_part_too() -> None:
     steps = [[*STEPS[:number], 5 * MS, *STEPS[number + 1 :]] for number in range(9)]
     wholes = [sum(of_one) + 3 * MS for of_one in steps]
     (text,) = said(loop_result(of_steps(wholes, steps), loop=loop_of(64)))
-    parts = "64 typical steps 2.66 ms, slow steps 4.96 ms more and between steps 3.00 ms"
+    parts = "the medians of 64 steps add up to 2.66 ms, slow steps add 4.96 ms and 3.00 ms lie between steps"
     assert text == f"A loop takes 10.6 ms with device-resident: {parts}."
 
 
@@ -55,7 +55,7 @@ def test_what_is_between_the_stages_of_a_chain() -> None:
     result = chain()
     result.cases = [of_steps([9 * MS] * 9, [[2 * MS, 3 * MS]] * 9, STAGE)]
     assert said(result) == [
-        "A chain takes 9.00 ms with device-resident: 2 typical stages 5.00 ms and between stages 4.00 ms."
+        "A chain takes 9.00 ms with device-resident: the medians of 2 stages add up to 5.00 ms and 4.00 ms lie between stages."
     ]
 
 
@@ -71,11 +71,11 @@ def of_phases(latency: int, *phases: int) -> Result:
     [
         (of_phases(6750, 2000, 1000, 3150), []),  # 9 % apart
         (of_phases(6750, 2000, 1000, 1970), [
-            "H2D, inference and D2H add up to 4.97 ms with device-tensors, and its latency is 6.75 ms: between them 1.78 ms; they are "
-            "timed in blocks of their own, with caches and clocks of their own."]),
+            "H2D, inference and D2H add up to 4.97 ms with device-tensors, whose latency is 6.75 ms: 1.78 ms more; each is "
+            "timed in blocks of its own, so caches and clocks differ."]),
         (of_phases(4000, 2000, 1000, 2000), [
-            "H2D, inference and D2H add up to 5.00 ms with device-tensors, and its latency is 4.00 ms: each ends with a "
-            "synchronization of its own, which takes 1.00 ms in all."]),
+            "H2D, inference and D2H add up to 5.00 ms with device-tensors, whose latency is 4.00 ms: each ends with a "
+            "synchronization of its own, 1.00 ms in all."]),
     ],
 )  # fmt: skip
 def test_phases_against_latency(result: Result, text: list[str]) -> None:
@@ -85,6 +85,6 @@ def test_phases_against_latency(result: Result, text: list[str]) -> None:
 def test_a_busy_machine_is_a_reason_of_its_own() -> None:
     result = of_phases(6750, 2000, 1000, 1970)
     result.noise = noise_of(2, 1.0)
-    assert said(result)[0].endswith("; the machine was busy, and its noise differs between blocks.")
+    assert said(result)[0].endswith("; noise of the busy machine may be the reason.")
     assert result.cases[0].value(REMAINDER) == 1780 * US
     assert LATENCY in result.cases[0].metrics

@@ -16,8 +16,7 @@ from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
 
-from ortbench.analysis.findings.growth_advice import grown
-from ortbench.analysis.growth import GROWS, NONE, STEADY
+from ortbench.analysis.growth import GROWS, NONE, STEADY, grown
 from tests.conftest import MODELS
 from tests.refdevice import build
 

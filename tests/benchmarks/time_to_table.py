@@ -72,7 +72,7 @@ def budget_s(result: Result, inference_s: float | None) -> float:
 
 
 def chain(path: Path, products: int) -> Path:
-    """A model of so many matrix products, one behind the other."""
+    """A model of so many matrix products, one after the other."""
     names = ["x", *(f"h{number}" for number in range(1, products)), "y"]
     nodes = " ".join(f"{b} = MatMul({a}, w)" for a, b in pairwise(names))
     graph = f"""<ir_version: 8, opset_import: ["" : 17]>

@@ -90,8 +90,8 @@ def exhaustive(model: str, space: Space, duration_s: float) -> tuple[dict[Config
     return known, time.monotonic() - began
 
 
-def compared(model: str, ep: str, max_time_s: float, duration_s: float) -> dict[str, Any]:
-    given: dict[str, Any] = {"ep": ep}
+def compared(model: str, ep: str, max_time_s: float, duration_s: float, fixed: Sequence[str]) -> dict[str, Any]:
+    given: dict[str, Any] = {"ep": ep, **dict.fromkeys(fixed, True)}
     space = space_of(given, usable_cores() or 1)
     found, took = tuned(model, given, max_time_s)
     every, took_all = exhaustive(model, space, duration_s)
@@ -103,6 +103,7 @@ def compared(model: str, ep: str, max_time_s: float, duration_s: float) -> dict[
     row = {
         "model": Path(model).stem,
         "ep": ep,
+        "fixed": list(fixed),
         "configurations": len(every),
         "tune_s": round(took, 1),
         "each_s": duration_s,
@@ -124,6 +125,9 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--ep", action="append")
     parser.add_argument("--max-time", type=float, default=300.0)
     parser.add_argument(
+        "--fix", action="append", default=[], help="a setting that stays on, such as cpu-mem-arena: fewer combinations"
+    )
+    parser.add_argument(
         "--duration", type=float, default=5.0, help="of each configuration of the grid, s; that of `ortbench run`"
     )
     parser.add_argument("--out", type=Path)
@@ -132,9 +136,8 @@ def main(arguments: Sequence[str]) -> None:
     for name in asked.model or ["image_classifier", "copy_bound", "tiny", "decoder"]:
         for ep in asked.ep or ["cpu"]:
             try:
-                rows.append(
-                    compared(os.path.relpath(ROOT / "models" / f"{name}.onnx"), ep, asked.max_time, asked.duration)
-                )
+                model = os.path.relpath(ROOT / "models" / f"{name}.onnx")
+                rows.append(compared(model, ep, asked.max_time, asked.duration, asked.fix))
             except OrtbenchError as error:
                 print(f"{name} on {ep}: {error}", flush=True)
             if asked.out is not None:

@@ -426,7 +426,7 @@ def test_what_the_candidate_writes_is_not_written_twice() -> None:
 @pytest.mark.parametrize(
     ("word", "message"),
     [
-        ("intra-op-threads=0", "intra-op-threads 0: at least one"),
+        ("intra-op-threads=0", "intra-op-threads 0: must be at least one"),
         ("intra-op-threads=x", "intra-op-threads 'x': is not a whole number"),
         ("opt-level=best", "opt-level 'best': choose from disable, basic, extended, layout, all"),
         ("cuda-graph=true", "cuda-graph 'true': write on or off"),

@@ -421,10 +421,10 @@ def test_copy_share() -> None:
         [check] = check_alone(copying, Limits(max_copy_share=most))
         assert (check.name, check.verdict) == ("copy share", verdict)
         share = "≈25.0% (sequential test: 25.0% to 25.0%, 9 rounds)"
-        assert check.text == f"copies in a run with CPU tensors: {share}, at most {most:.1%}"
+        assert check.text == f"copies of cpu-tensors: {share}, at most {most:.1%}"
     limit = Limits(max_copy_share=0.3)
     [check] = check_alone(run_of(cpu_tensors=[1000], device_resident=[1100]), limit)
-    assert check.text.startswith("copies in a run with CPU tensors: ≈0.0%, at most 30.0%; a verdict takes 9 rounds: ")
+    assert check.text.startswith("copies of cpu-tensors: ≈0.0%, at most 30.0%; a verdict takes 9 rounds: ")
     assert check.verdict == UNCLEAR
     # There is no round that both modes have.
     [check] = check_alone(
@@ -493,7 +493,7 @@ def test_too_few_blocks_of_a_stored_result() -> None:
     assert (check.ratio, check.low, check.high) == (1.2, None, None)
     assert check.text == (
         "cpu-tensors latency median: 1.20 µs against 1.00 µs, ratio 1.200 (the candidate has 7 blocks and a comparison takes 8: measure it "
-        "again, a run has 9 or more now), must be at most 1.05"
+        "again; a measurement now takes 9 rounds or more), must be at most 1.05"
     )
     verdict = Verdict([result_of(), result_of()], [check])
     assert verdict.sentence == "cannot tell: too little is known, and the checks say what is lacking"

@@ -113,7 +113,7 @@ def test_a_latency_without_blocks_cannot_be_told_and_says_why() -> None:
     noisy = gate_stored(serving(1.05), serving(), limits("throughput@concurrency=2"), force=False)
     assert (
         noisy.sentence
-        == "cannot tell: too noisy for a verdict; a live gate, a longer --duration or a quieter machine may tell"
+        == "cannot tell: too noisy for a verdict. Next: a live gate, a longer --duration or a quieter machine"
     )
 
 
@@ -147,7 +147,7 @@ def test_a_level_that_failed_or_is_of_another_load() -> None:
         baseline.model, baseline.target, baseline.environment = serving().model, serving().target, serving().environment
         assert (
             refusal(NotComparable, gate_stored, serving(), baseline, limits(), force=False)
-            == f"baseline and candidate are not comparable: {reason} (--force compares them all the same)"
+            == f"baseline and candidate are not comparable: {reason} (--force compares them anyway)"
         )
 
 

@@ -114,7 +114,7 @@ def test_another_loop_is_not_comparable_unless_forced() -> None:
     ]:
         with pytest.raises(NotComparable) as caught:
             gate_stored(loop_result(level("cpu-tensors")), baseline, limits(), force=False)
-        said = f"baseline and candidate are not comparable: {reason} (--force compares them all the same)"
+        said = f"baseline and candidate are not comparable: {reason} (--force compares them anyway)"
         assert (str(caught.value), caught.value.exit_code) == (said, 5)
         verdict = gate_stored(loop_result(level("cpu-tensors")), baseline, limits(), force=True)
         assert verdict.remarks[0] == f"not comparable, forced: baseline and candidate: {reason}"

@@ -1,4 +1,4 @@
-"""Gates on memory: sizes, limits, and what is held against a baseline, live and stored."""
+"""Gates on memory: sizes, limits, and what is compared with a baseline, live and stored."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Everything that only a GPU can show, in one run: measures, checks, and writes a folder to keep.
 
-    python -m tests.gpu.accept [--ep cuda] [--ep-library PATH] [--out DIR] [--minutes 9] [--part 1|2] [--only STEP] [--plan] [--quick]
+    python -m tests.gpu.accept [--ep cuda] [--ep-library PATH] [--out DIR] [--minutes 9] [--part 1|2|3] [--only STEP] [--plan] [--quick]
 
 It types the commands that users type, what matters most first (`tests.gpu.steps`), goes on after one that fails, and
 keeps what it has when time runs out. Exit code: 0 if no check failed, 1 if one did, 2 for a folder that it cannot use.
@@ -38,8 +38,9 @@ from ortbench.measure.gpus import nvidia_gpus
 from ortbench.model.modes import LATENCY
 from tests.gpu import checks, subjects
 from tests.gpu.checks import FAIL, NOT_RUN, PASS, Check
+from tests.gpu.later import Steps
 from tests.gpu.pack import CARRIED
-from tests.gpu.steps import COPY, FULL, IMAGE, QUICK, TRANSFORMER, Left, Show, Step, Steps, planned_s
+from tests.gpu.steps import COPY, FULL, IMAGE, QUICK, TRANSFORMER, Left, Show, Step, planned_s
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PACKAGES = (
@@ -49,6 +50,12 @@ PACKAGES = (
 _TO_SAVE_S = 20.0  # for a command that is interrupted to save what it has
 _TOO_LATE_S = 5.0  # with less left no step is begun
 _NO_KERNEL = ("cudaErrorNotSupported", "cuDNN is unavailable")  # what the software CUDA runtime lacks
+# Where nsys lies that is not on the PATH: Nsight Systems, or its part in Nsight Compute; installed, or in the pack.
+_TOOLS = (
+    "nsight-systems*/target-linux-x64",
+    "nsight-systems/*/target-linux-x64",
+    "nsight-compute/*/host/target-linux-x64",
+)
 _FOR_A_GUI = ("*.nsys-rep", "*.sqlite")  # large, and what is in them is in the other files too
 
 
@@ -95,7 +102,7 @@ class Acceptance:
             link = self.out / "models"  # so that what is large is not kept, and paths in results are short
             link.symlink_to(models)
             try:
-                subjects.write(Path(models), quick)
+                subjects.write(Path(models), quick, decoders=any(step.generates for step in self.steps))
                 for step in self.steps:
                     self._attempt(step)
             finally:
@@ -121,7 +128,8 @@ class Acceptance:
         if basic and not step.basic and not set(basic) & set(self.results):
             return f"the EP ran nothing yet: {', '.join(basic)} left no result"
         modules = [name for name in step.modules if importlib.util.find_spec(name) is None]
-        programs = [f"{name} on the PATH" for name in step.programs if shutil.which(name) is None]
+        path = _environment(self.ep)["PATH"]
+        programs = [f"{name} on the PATH" for name in step.programs if shutil.which(name, path=path) is None]
         if modules or programs:
             return f"not installed: {', '.join(modules + programs)}"
         return step.lacks(self.results) or ("no time was left" if self.left_s < _TOO_LATE_S else None)
@@ -135,7 +143,7 @@ class Acceptance:
         if data is None:
             return [_excused(checks.without_result(step.title, ran.code, ran.said, step.refusals))]
         self.results[step.name] = data
-        left = Left(step.name, step.title, data, self.results, _trace(folder))
+        left = Left(step.name, step.title, data, self.results, _trace(folder), any(folder.glob("*.qdstrm")))
         shown = [_excused(_shown(show, left)) for show in step.shows]
         if ran.code not in (0, None) and all(check.verdict == PASS for check in shown):
             shown.append(Check(f"{step.title}: exit code", FAIL, ran.said))
@@ -146,11 +154,11 @@ class Acceptance:
     def _run(self, step: Step) -> Ran:
         """Run a step's command in the folder of the run, so that its paths are short and none of this machine's."""
         line = [*step.line, *(name for name in step.inputs if name in self.results)]
-        words = " ".join(["python", "-m", *line])
+        words = _typed(step, line)
         limit = min(step.limit_s, self.left_s)
         print(f"\n== {step.name}: {words}", flush=True)
         begun = time.monotonic()
-        ended, said = self._wait([sys.executable, "-m", *line], limit)
+        ended, said = self._wait([sys.executable, "-m", *line], limit, step.environ)
         last = said.splitlines()[-1].removeprefix("ortbench: ") if said else ""
         if ended is None:
             last = f"it was stopped after {limit:.0f} s{': ' if last else ''}{last}"
@@ -161,13 +169,15 @@ class Acceptance:
         self.ran.append(ran)
         return ran
 
-    def _wait(self, line: Sequence[str], limit_s: float) -> tuple[int | None, str]:
+    def _wait(
+        self, line: Sequence[str], limit_s: float, environ: Mapping[str, str] | None = None
+    ) -> tuple[int | None, str]:
         """Exit code and standard error; a command that is not done in time is interrupted, so that it saves what it has."""
         with tempfile.TemporaryFile() as errors:
             process = subprocess.Popen(
                 line,
                 cwd=self.out,
-                env=_environment(self.ep),
+                env={**_environment(self.ep), **(environ or {})},
                 stderr=errors,
                 stdout=subprocess.DEVNULL,
                 stdin=subprocess.DEVNULL,
@@ -246,6 +256,11 @@ class Acceptance:
         return ["| step | exit code | time | planned | command |", "|---|---|---|---|---|", *rows, ""]
 
 
+def _typed(step: Step, line: Sequence[str]) -> str:
+    """A step's command as it is typed."""
+    return " ".join([*(f"{key}={it}" for key, it in step.environ.items()), "python", "-m", *line])
+
+
 def _shown(show: Show, left: Left) -> Check:
     """A check; one that goes wrong itself has failed and costs no other."""
     try:
@@ -296,7 +311,14 @@ def _trace(folder: Path) -> Any:
 
 def _environment(ep: str) -> dict[str, str]:
     path = os.pathsep.join(filter(None, [installed.importable, os.environ.get("PYTHONPATH")]))
-    return {**os.environ, "PYTHONPATH": path, "COLUMNS": "200", "PYTHONUNBUFFERED": "1", "ACCEPT_EP": ep}
+    tools = (
+        folder
+        for pattern in _TOOLS
+        for root in ("/opt/nvidia", *sys.path)
+        for folder in Path(root or ".").glob(pattern)
+    )
+    found = os.pathsep.join([os.environ["PATH"], *(str(folder) for folder in tools)])
+    return {**os.environ, "PATH": found, "PYTHONPATH": path, "COLUMNS": "200", "PYTHONUNBUFFERED": "1", "ACCEPT_EP": ep}
 
 
 def _budget(steps: Sequence[Step], available_s: float) -> str:
@@ -339,7 +361,9 @@ def _arguments(given: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--out", type=Path, metavar="DIR", help="a new folder (default: reports/gpu-EP-TIME)")
     parser.add_argument("--minutes", type=float, default=9.0, help="for everything; what is done by then is kept")
     parser.add_argument("--only", action="append", metavar="STEP", help="only steps whose names match; repeatable")
-    parser.add_argument("--part", choices=("1", "2"), help="of the run: 2 is what the first run on a card left open")
+    parser.add_argument(
+        "--part", choices=("1", "2", "3"), help="of the run: 2 and 3 are what the first run on a card left open"
+    )
     parser.add_argument("--plan", action="store_true", help="print steps, minutes and what to carry, and run none")
     parser.add_argument("--quick", action="store_true", help="small models and few runs, to try the script itself")
     return parser.parse_args(given)
@@ -347,11 +371,10 @@ def _arguments(given: Sequence[str] | None) -> argparse.Namespace:
 
 def _print_plan(parts: Mapping[str, Sequence[Step]], minutes: float) -> None:
     for part, steps in parts.items():
-        print(f"part {part}: about {planned_s(steps) / 60:.1f} min")
+        print(f"part {part}: {_budget(steps, minutes * 60 - _TO_SAVE_S)}")
         for step in steps:
-            words = " ".join(["python", "-m", *step.line, *step.inputs])
+            words = _typed(step, [*step.line, *step.inputs])
             print(f"{step.name:22} {step.planned_s:4.0f} s, at most {step.limit_s:4.0f} s  {words}")
-    print(_budget([step for steps in parts.values() for step in steps], minutes * 60 - _TO_SAVE_S))
     print("to carry where there is no network (tests/gpu/README.md):")
     for what, mib in CARRIED.items():
         print(f"{mib:4} MB  {what}")

@@ -29,6 +29,7 @@ from ortbench.model.modes import (
 PASS, FAIL, NOT_RUN = "PASS", "FAIL", "NOT RUN"
 
 RUNS = 100  # of the published device tensor sample
+NSIGHT_APART, NSIGHT_APART_NS = 0.05, 20_000
 CUPTI_APART, DERIVED_APART, FENCE_APART, LOOP_COST = 0.05, 0.10, 0.03, 1.05
 SAMPLE_RATIO = (RUNS / 2, RUNS * 2)  # copies in every run against copies once
 
@@ -234,7 +235,7 @@ def pipelined(model: str, result: Result) -> Check:
         return Check(name, FAIL, f"hidden: {hidden and hidden['value']}, {found['distinct']} items of their own")
     low, high = hidden["ci95"]
     figures = (
-        f"≈{hidden['value']:.0%} of {duration(copies['value'])} hidden (95 %: {low:.0%} to {high:.0%}), "
+        f"≈{hidden['value']:.0%} of {duration(copies['value'])} hidden (95% CI {low:.0%} to {high:.0%}), "
         f"{found['depth']} in flight"
     )
     if against:
@@ -290,12 +291,19 @@ def gpu_state(result: Result) -> Check:
     moved = to_warn_of(readings, result.get("throttled"))
     if said != moved:
         return Check(name, FAIL, f"{moved} moved, and the warnings are {said}")
-    spans = []
+    spans, inside = [], [reading for reading in readings if reading.get("in_block")]
     for key, unit in (("sm_mhz", "MHz SM"), ("memory_mhz", "MHz memory"), ("temperature_c", "°C"), ("power_w", "W")):
-        values = [reading[key] for reading in readings if key in reading]
+        values = [reading[key] for reading in inside or readings if key in reading]
         spans.append(f"{min(values):.0f} to {max(values):.0f} {unit}")
-    figures = f"{len(readings)} readings over {readings[-1]['at_s']:.0f} s: {', '.join(spans)}"
+    figures = f"{len(readings)} readings over {readings[-1]['at_s']:.0f} s, {len(inside)} in blocks: {', '.join(spans)}"
     return Check(name, PASS, f"{figures}; {'; '.join(said) or 'nothing to warn of'}")
+
+
+def first_process(result: Result) -> Check:
+    """What the first process on the GPU took, with a cold driver and a cold disk; figures without a limit."""
+    setup = result["setup"]
+    figures = f"session {duration(setup['session_ns'])}, first inference {duration(setup['first_inference_ns'])}"
+    return Check("the first process on the GPU", PASS, figures)
 
 
 def ep_device(result: Result) -> Check:
@@ -545,14 +553,34 @@ def gate(name: str, verdict: Mapping[str, Any]) -> Check:
     return Check(name, words.get(verdict["verdict"], FAIL), f"{verdict['verdict']}: {said}")
 
 
-def profile(name: str, found: Mapping[str, Any]) -> Check:
-    """Nsight Systems recorded the ranges of every phase."""
+def profile(name: str, found: Mapping[str, Any], streamed: bool = False) -> Check:
+    """Nsight Systems recorded every phase, and its ranges take in sum what ortbench's samples take; `streamed`: what it recorded
+    is still to be imported."""
     nsight = found["nsight"]
+    if nsight is None and streamed:
+        return Check(
+            name, NOT_RUN, "report.qdstrm came back, to be imported elsewhere: python -m tests.gpu.direct nsight"
+        )
     if nsight is None or not nsight["ranges"]:
         return Check(name, FAIL, "Nsight Systems recorded nothing that can be read")
+    samples = {
+        f"{case['mode']}/{phase}": sum(case["samples"][phase])
+        for case in found["session"]["cases"]
+        for phase in (*PHASE_NAMES, LATENCY)
+        if phase in case["samples"]
+    }
+    sums = {of: (ns, sum(nsight["ranges"].get(of, {"durations_ns": []})["durations_ns"])) for of, ns in samples.items()}
+    apart = {of: abs(theirs - ours) / max(ours, 1) for of, (ours, theirs) in sums.items()}
+    wrong = [
+        f"{of} {duration(ours)} by ortbench, {duration(theirs)} by Nsight"
+        for of, (ours, theirs) in sums.items()
+        if abs(theirs - ours) > max(NSIGHT_APART * ours, NSIGHT_APART_NS)
+    ]
     copied = sum(it["size"] for it in nsight["copies"])
     work = f"{nsight['kernels']} kernels, {size(copied)} copied" if nsight["gpu"] else "no CUDA work"
-    return Check(name, PASS, f"Nsight Systems {nsight['version']}: {len(nsight['ranges'])} kinds of ranges, {work}")
+    most = f"sums at most {max(apart.values(), default=0):.1%} apart, limit {NSIGHT_APART:.0%} or {duration(NSIGHT_APART_NS)}"
+    figures = f"Nsight Systems {nsight['version']}: {len(nsight['ranges'])} kinds of ranges, {work}; {most}"
+    return Check(name, FAIL if wrong else PASS, "; ".join([*wrong, figures]))
 
 
 def exit_code(checks: Sequence[Check]) -> int:

@@ -3,32 +3,50 @@
     python -m tests.gpu.direct fence-and-loop MODEL TINY EP LIBRARY SECONDS OUT
     python -m tests.gpu.direct named-device MODEL INPUTS EP LIBRARY OUT
     python -m tests.gpu.direct programs MODEL EP LIBRARY OUT
+    python -m tests.gpu.direct report OUT
+    python -m tests.gpu.direct launch MODEL EP LIBRARY SECONDS DIMS OUT
+    python -m tests.gpu.direct memcpy EP LIBRARY SECONDS BYTES,… OUT
+    python -m tests.gpu.direct threads MODEL INPUTS EP LIBRARY SECONDS THREADS OUT
+    python -m tests.gpu.direct genai FOLDER EP PROMPT GENERATE OUT
+    python -m tests.gpu.direct nsight FOLDER FOLDER/profile.json
 
 LIBRARY is "-" where there is none. OUT is the JSON file that is written.
 
 The first tries the fence on MODEL and the loop on TINY: ``sync``, null where the EP computes in host memory, and
 ``loop``; see `fence_figures` and `tests.benchmarks.harness_cost.loop_figures`. The second uses the EP by its name alone:
-see `named_figures`. The third runs what `ortbench code` prints: see `programs`.
+see `named_figures`. The third runs what `ortbench code` prints: see `programs`. The others are what ortbench's figures are held
+against: a program for a bug report, CUPTI, cudaMemcpy, threads of Python, onnxruntime-genai.
 """
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import json
+import re
 import subprocess
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from pathlib import Path
 from statistics import median
 from typing import Any
 
+import numpy as np
+
+from ortbench.analysis.nodes.gpu_activity import GAP_NS, KERNEL, Activity, Moment, on_our_clock
 from ortbench.core.ep_names import NAMED_DEVICES
-from ortbench.core.errors import OrtbenchError, Unsupported
-from ortbench.model.modes import CPU, DEVICE, HOST_ACCESSIBLE, LATENCY, PIPELINED, RESIDENT
+from ortbench.core.errors import BenchmarkFailed, OrtbenchError, Unsupported
+from ortbench.measure import nsys
+from ortbench.measure.environment import free_memory
+from ortbench.model.modes import CPU, DEVICE, DIRECTIONS, HOST_ACCESSIBLE, LATENCY, PIPELINED, RESIDENT
 from ortbench.plan.target import Inputs, Target
 from ortbench.worker import timing
+from ortbench.worker.copies import Copies, CopyPair
+from ortbench.worker.looks import cupti
 from ortbench.worker.modes.make import ResidentMode, make_mode
 from ortbench.worker.proofs import outputs
 from ortbench.worker.session import ep_by_name, first_run, libraries, memory, providers, session
@@ -39,10 +57,10 @@ from tests.benchmarks.harness_cost import loop_figures
 _TURN_NS = 30_000_000  # long against a readback, short against what else a machine does
 
 
-def resident(path: str, target: Target, provider: Provider) -> ResidentMode:
+def resident(path: str, target: Target, provider: Provider, inputs: Inputs | None = None) -> ResidentMode:
     """A model with its tensors on the device."""
     model = session.open_model(path, target, provider)
-    mode = make_mode(RESIDENT, model, first_run.make_data(path, model, Inputs()))
+    mode = make_mode(RESIDENT, model, first_run.make_data(path, model, inputs or Inputs()))
     assert isinstance(mode, ResidentMode)
     return mode
 
@@ -148,6 +166,193 @@ def programs(model: str, ep: str, library: str) -> dict[str, Any]:
     return found
 
 
+REPORT = Path(__file__).resolve().parent.parent.parent / "docs" / "host-accessible-outputs.md"
+
+
+def report() -> dict[str, Any]:
+    """The program of docs for ONNX Runtime's bug: its exit ``code``, and what it ``said``, versions first."""
+    (program,) = re.findall(r"^```python\n(.*?)^```$", REPORT.read_text(), re.DOTALL | re.MULTILINE)
+    done = _ran("-c", program)
+    return {"code": done.returncode, "said": (done.stdout.strip() or done.stderr.strip()).splitlines()}
+
+
+def launch(path: str, ep: str, library: str, seconds: str, dims: str) -> dict[str, Any]:
+    """What a resident inference takes by ortbench, and the kernels of as many by CUPTI, behind each other.
+
+    Returns:
+        medians, ns: ``latency_ns`` without CUPTI; with it ``recorded_ns`` of an inference, ``span_ns`` from the start of its first
+        kernel to the end of its last, and ``launch_ns``, what comes before and behind that.
+    """
+    target, given = Target(ep=ep, library=None if library == "-" else library), Inputs(dims=_dims(dims))
+    mode = resident(path, target, providers.find(target), given)
+    ranges = timing.Ranges(mode)
+    first = median(timing.time_block(mode, ranges, LATENCY, 5, 5))
+    runs = max(10, min(500, round(float(seconds) * 1e9 / 2 / (first + GAP_NS))))
+    latency = median(timing.time_block(mode, ranges, LATENCY, runs, 5))
+    recorder = cupti.Recorder(cupti._load())
+    call, a, b = mode.phases()[LATENCY]
+    with recorder.recording() as found:
+        call(a, b)
+        before, times = recorder.moment(), []
+        for _ in range(runs):
+            time.sleep(GAP_NS / 1e9)
+            start = time.perf_counter_ns()
+            call(a, b)
+            times.append((start, time.perf_counter_ns()))
+        time.sleep(GAP_NS / 1e9)
+        after = recorder.moment()
+    spans = list(_kernel_spans(times, found, before, after))
+    return {
+        "runs": runs,
+        "latency_ns": latency,
+        "recorded_ns": median(end - start for start, end in times),
+        "span_ns": median(spans),
+        "launch_ns": median(end - start - span for (start, end), span in zip(times, spans, strict=True)),
+    }
+
+
+def _kernel_spans(times: list[tuple[int, int]], found: list[Activity], before: Moment, after: Moment) -> Iterator[int]:
+    """From the start of each run's first kernel to the end of its last, ns."""
+    kernels = [it for it in found if it.what == KERNEL]
+    for start, end in times:
+        own = [it for it in kernels if start - GAP_NS // 2 <= on_our_clock(it.start_ns, before, after) <= end]
+        if not own:
+            raise BenchmarkFailed("CUPTI recorded no kernel of an inference")
+        yield max(it.end_ns for it in own) - min(it.start_ns for it in own)
+
+
+def _dims(text: str) -> dict[str, int | str]:
+    return {name: int(size) for name, _, size in (it.partition("=") for it in text.split(",") if it)}
+
+
+def memcpy(ep: str, library: str, seconds: str, sizes: str) -> dict[str, Any]:
+    """Copies as `ortbench bandwidth` makes them, and cudaMemcpy's, in turns.
+
+    Returns:
+        ``copies``: ``way``, ``memory``, ``bytes`` of each, ``ours_ns`` and ``theirs_ns``, medians.
+    """
+    target = Target(ep=ep, library=None if library == "-" else library)
+    copies, wanted = Copies(target, seed=0), [int(it) for it in sizes.split(",")]
+    runtime = ctypes.CDLL("libcudart.so.13")  # which is loaded by now
+    found = []
+    for kind in copies.kinds:
+        for size in wanted:
+            copies.add(kind, size, free_memory())
+        copies.prove(kind)
+        for size, pair in copies.pairs(kind).items():
+            plain = _plain_copies(runtime, size, pinned=kind == HOST_ACCESSIBLE)
+            for way in DIRECTIONS:
+                each_s = float(seconds) / len(wanted) / len(copies.kinds) / len(DIRECTIONS)
+                ours, theirs = _in_turns(pair, way, plain[way], each_s)
+                found.append({"way": way, "memory": kind, "bytes": size, "ours_ns": ours, "theirs_ns": theirs})
+    return {"copies": found}
+
+
+def _plain_copies(runtime: ctypes.CDLL, size: int, pinned: bool) -> dict[str, Callable[[], None]]:
+    """cudaMemcpy from host memory to the device's, and back; the memory is kept until the process ends."""
+    device, host = ctypes.c_void_p(), ctypes.c_void_p()
+    _succeed(runtime.cudaMalloc(ctypes.byref(device), ctypes.c_size_t(size)))
+    if pinned:
+        _succeed(runtime.cudaHostAlloc(ctypes.byref(host), ctypes.c_size_t(size), 0))
+    else:
+        _HELD.append(np.ones(size, np.uint8))
+        host.value = _HELD[-1].ctypes.data
+    count = ctypes.c_size_t(size)
+    return {
+        "h2d": lambda: _succeed(runtime.cudaMemcpy(device, host, count, 1)),
+        "d2h": lambda: _succeed(runtime.cudaMemcpy(host, device, count, 2)),
+    }
+
+
+_HELD: list[Any] = []
+
+
+def _succeed(code: int) -> None:
+    if code:
+        raise BenchmarkFailed(f"the CUDA runtime says error {code}")
+
+
+def _in_turns(pair: CopyPair, way: str, plain: Callable[[], None], seconds: float) -> tuple[float, float]:
+    """The medians of a copy, ours and a plain one, ns."""
+    ranges = timing.Ranges(pair)
+    ours: list[int] = []
+    theirs: list[int] = []
+    plain()
+    n = max(1, min(50, round(2e7 / max(timing.took(plain), 1))))
+    end = time.perf_counter() + seconds
+    while not ours or time.perf_counter() < end:
+        ours += timing.time_block(pair, ranges, way, n, 1)
+        plain()
+        theirs += [timing.took(plain) for _ in range(n)]
+    return median(ours), median(theirs)
+
+
+def threads(path: str, inputs: str, ep: str, library: str, seconds: str, count: str) -> dict[str, Any]:
+    """Plain threads that call `session.run` with arrays of their own: ``runs`` together in ``seconds``."""
+    target = Target(ep=ep, library=None if library == "-" else library)
+    model = session.open_model(path, target, providers.find(target))
+    data = first_run.make_data(path, model, Inputs(path=inputs))
+    until: list[float] = [0.0]
+    done: list[int] = []
+
+    def work() -> None:
+        feeds, runs = {name: array.copy() for name, array in data.arrays.items()}, 0
+        model.session.run(None, feeds)
+        begin.wait()
+        while time.perf_counter() < until[0]:
+            model.session.run(None, feeds)
+            runs += 1
+        done.append(runs)
+
+    begin = threading.Barrier(int(count) + 1)
+    clients = [threading.Thread(target=work) for _ in range(int(count))]
+    for client in clients:
+        client.start()
+    until[0] = time.perf_counter() + 3600
+    begin.wait()
+    start = time.perf_counter()
+    until[0] = start + float(seconds)
+    for client in clients:
+        client.join()
+    return {"threads": len(clients), "runs": sum(done), "seconds": time.perf_counter() - start}
+
+
+def genai(folder: str, ep: str, prompt: str, generate: str) -> dict[str, Any]:
+    """onnxruntime-genai on a folder that `ortbench loop` ran: medians of three generations, ns."""
+    import onnxruntime_genai as og
+
+    config = og.Config(folder)
+    config.clear_providers()
+    if ep != "cpu":
+        config.append_provider(ep)
+    model, length = og.Model(config), int(prompt) + int(generate)
+    ids = np.random.default_rng(0).integers(3, 100, int(prompt)).astype(np.int32)
+    firsts, rest = [], []
+    for _ in range(3):
+        options = og.GeneratorParams(model)
+        options.set_search_options(max_length=length, min_length=length, do_sample=False)
+        generator = og.Generator(model, options)
+        start = time.perf_counter_ns()
+        generator.append_tokens(ids)
+        generator.generate_next_token()
+        first = time.perf_counter_ns()
+        for _ in range(int(generate) - 1):
+            generator.generate_next_token()
+        firsts.append(first - start)
+        rest.append((time.perf_counter_ns() - first) / (int(generate) - 1))
+    return {"version": og.__version__, "first_ns": median(firsts), "token_ns": median(rest)}
+
+
+def nsight(folder: str) -> dict[str, Any]:
+    """What ``profile.json`` of a folder was to hold that came back with ``report.qdstrm`` or ``report.nsys-rep`` alone."""
+    tool, report = nsys.find(), Path(folder) / "report"
+    if tool is None:
+        raise BenchmarkFailed("nsys is not on the PATH")
+    nsys.import_stream(tool, report)
+    recording = nsys.read_export(nsys.summarise(tool, report), nsys.version(tool), report)
+    return {**json.loads((Path(folder) / "profile.json").read_text()), "nsight": asdict(recording)}
+
+
 def _ran(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, *words], capture_output=True, text=True, check=False, timeout=60)
 
@@ -156,6 +361,12 @@ _MEASUREMENTS: dict[str, Callable[..., dict[str, Any]]] = {
     "fence-and-loop": fence_and_loop,
     "named-device": named_figures,
     "programs": programs,
+    "report": report,
+    "launch": launch,
+    "memcpy": memcpy,
+    "threads": threads,
+    "genai": genai,
+    "nsight": nsight,
 }
 
 

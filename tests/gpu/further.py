@@ -1,10 +1,12 @@
-"""What must be shown of costs, loads, sweeps, chains, printed programs, starts, causes and settings. From files and numbers alone."""
+"""What must be shown of costs, loads, sweeps, chains, printed programs, starts, causes, settings and decoders,
+and of figures beside those of plain programs. From files and numbers alone."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
+from ortbench.analysis.findings.growth_advice import verdicts
 from ortbench.core.units import duration, energy, rate, size
 from tests.gpu import checks
 from tests.gpu.checks import FAIL, NOT_RUN, PASS, Check, Result
@@ -130,7 +132,7 @@ def by_batch(name: str, result: Result) -> Check:
     return Check(f"{name}: latency by batch", PASS if parts else FAIL, "; ".join(parts) or "no mode was measured")
 
 
-def starts(name: str, result: Result) -> Check:
+def starts(name: str, result: Result, plain: Result | None = None) -> Check:
     """The parts of a start add up to it, within 1 %, and the outputs of a fresh process are those of the worker."""
     (case,) = result["cases"]
     if case["status"] != "ok" or not checks.proved(case, "outputs"):
@@ -140,7 +142,10 @@ def starts(name: str, result: Result) -> Check:
     parts = {key: ns for key, ns in means.items() if key not in ("start.second_inference", "start.memory")}
     shown = ", ".join(f"{key.removeprefix('start.')} {duration(ns)}" for key, ns in parts.items())
     verdict = PASS if abs(sum(parts.values()) / ready - 1) <= 0.01 else FAIL
-    return Check(name, verdict, f"ready after {duration(ready)}: {shown}")
+    before = (
+        "" if plain in (None, result) else f" (else {duration(plain['cases'][0]['metrics']['start.ready']['mean'])})"
+    )
+    return Check(name, verdict, f"ready after {duration(ready)}{before}: {shown}")
 
 
 def why(name: str, found: Result) -> Check:
@@ -165,3 +170,102 @@ def tuned(name: str, found: Result) -> Check:
     """A search that ended says what is best, or that nothing is."""
     best = [it["text"] if isinstance(it, dict) else str(it) for it in found["best"]]
     return Check(name, PASS if best else FAIL, "; ".join(best) or "it says of nothing whether it is best")
+
+
+MEMCPY_LEAST, MEMCPY_FROM, LAUNCH_APART = 0.95, 1_000_000, 0.02
+THREADS_APART, THREADS_FROM_S = 0.05, 0.002
+BUG = "dst_data != src_data"
+
+
+def reported(name: str, found: Mapping[str, Any]) -> Check:
+    """The program of a bug report fails as the report says, or ONNX Runtime is mended, which the line then tells."""
+    said = "; ".join(found["said"])
+    if found["code"] == 0:
+        return Check(name, PASS, f"mended, so that docs and ortbench can do without: {said}")
+    return Check(name, PASS if BUG in said else FAIL, said)
+
+
+def plain_copies(name: str, found: Mapping[str, Any]) -> Check:
+    """Copies are at least 95 % as fast as cudaMemcpy's; below a megabyte it is a figure without a limit."""
+    parts, slow = [], False
+    for it in found["copies"]:
+        share = it["theirs_ns"] / max(it["ours_ns"], 1)
+        slow |= share < MEMCPY_LEAST and it["bytes"] >= MEMCPY_FROM
+        where = f"{it['way']} {size(it['bytes'])} {it['memory']}"
+        parts.append(f"{where} {it['bytes'] / it['ours_ns']:.3g} GB/s, {share:.0%} of cudaMemcpy's")
+    limit = f"limit {MEMCPY_LEAST:.0%} from {size(MEMCPY_FROM)} on"
+    return Check(name, PASS if parts and not slow else FAIL, f"{'; '.join(parts) or 'nothing was copied'}; {limit}")
+
+
+def launch(name: str, found: Mapping[str, Any]) -> Check:
+    """A resident inference takes what its kernels and their launch take by CUPTI, within 2 %."""
+    ours, span, around = found["latency_ns"], found["span_ns"], found["launch_ns"]
+    apart = abs(ours / (span + around) - 1)
+    figures = (
+        f"{duration(ours)} by ortbench, {duration(span)} from first to last kernel and {duration(around)} around them by CUPTI "
+        f"({apart:.1%} apart); limit {LAUNCH_APART:.0%}"
+    )
+    return Check(name, PASS if apart <= LAUNCH_APART else FAIL, figures)
+
+
+def plain_threads(name: str, found: Mapping[str, Any], loaded: Result | None) -> Check:
+    """As many inferences a second as plain threads make, within 5 %; of short ones, for which threads wait for each other in Python, it
+    is a figure without a limit."""
+    cases = (
+        [] if loaded is None else [it for it in loaded["cases"] if it["point"].get("concurrency") == found["threads"]]
+    )
+    if not cases:
+        return Check(name, NOT_RUN, f"ortbench load left nothing of {found['threads']} clients")
+    ours, theirs = checks.value(cases[0], "throughput"), found["runs"] / found["seconds"]
+    figures = f"{rate(ours)} inf/s by ortbench, {rate(theirs)} by {found['threads']} threads, ratio {ours / theirs:.3f}"
+    short = found["threads"] / theirs < THREADS_FROM_S
+    verdict = PASS if short or abs(ours / theirs - 1) <= THREADS_APART else FAIL
+    return Check(name, verdict, f"{figures}; limit 1 ± {THREADS_APART:g} where an inference takes 2 ms or more")
+
+
+def generated(name: str, result: Result) -> Check:
+    """Time to first token, tokens a second, and bytes of the state that each token copies, by mode; figures alone."""
+    parts = []
+    for case in result["cases"]:
+        metrics = case["metrics"]
+        if case["status"] != "ok" or "decode_tokens_per_s" not in metrics:
+            continue
+        copied = sum(checks.median(case, f"state_bytes_{way}") or 0 for way in ("h2d", "d2h"))
+        parts.append(
+            f"{case['mode']} TTFT {duration(metrics['time_to_first_token']['median'])}, "
+            f"{rate(metrics['decode_tokens_per_s']['value'])} tokens/s, {size(copied)} of state a token"
+        )
+    return Check(name, PASS if parts else FAIL, "; ".join(parts) or "no mode generated")
+
+
+def genai(name: str, found: Mapping[str, Any], ours: Result | None) -> Check:
+    """onnxruntime-genai's figures, beside those of ortbench's fastest mode; figures alone."""
+    theirs = f"onnxruntime-genai {found['version']}: TTFT {duration(found['first_ns'])}, {rate(1e9 / found['token_ns'])} tokens/s"
+    best = max(
+        (case for case in (ours or {"cases": []})["cases"] if "decode_tokens_per_s" in case["metrics"]),
+        key=lambda case: case["metrics"]["decode_tokens_per_s"]["value"],
+        default=None,
+    )
+    if best is None:
+        return Check(name, PASS, theirs)
+    speed = rate(best["metrics"]["decode_tokens_per_s"]["value"])
+    first = duration(best["metrics"]["time_to_first_token"]["median"])
+    return Check(name, PASS, f"{theirs}; ortbench's {best['mode']}: TTFT {first}, {speed} tokens/s")
+
+
+def soaked(name: str, result: Result, wanted: int) -> Check:
+    """All inferences were made, and neither the host's memory nor the device's grows."""
+    (case,) = result["cases"]
+    if case["status"] != "ok":
+        return Check(name, FAIL, case["reason"] or case["status"])
+    readings = result["soak"]["readings"]
+    done = readings[-1]["inferences"]
+    parts = [f"{done:,} inferences of {max(1, len(result['soak']['shapes']))} shapes"]
+    for key, what in (("private", "host"), ("device", "device")):
+        first, last = readings[0][key], readings[-1][key]
+        if first is not None and last is not None:
+            parts.append(f"{what} memory {size(first)} to {size(last)}")
+    told = verdicts(result["soak"])
+    parts += [f"{title}: {text}" for title, text in told]
+    grows = [title for title, text in told if text.startswith("grows")]
+    return Check(name, FAIL if grows or done < wanted else PASS, "; ".join(parts))

@@ -1,11 +1,12 @@
 """All packages that the run needs on a machine without a network, in one archive that is as small as it can be.
 
-    python -m tests.gpu.pack OUT_DIR [--python 3.12] [--sm 90] [--there NAME …] [--part MIB]
+    python -m tests.gpu.pack OUT_DIR [--python 3.12] [--sm 90] [--there NAME …] [--also NAME …] [--nsys FOLDER] [--part MIB]
 
 pip downloads them, with what they need, for the Python of that machine. onnxruntime-gpu is by far the largest: it has
 CUDA code for many architectures, of which a machine needs that of its own card (`--sm 90`: H100, H200). The images of all
 others are blanked, which the driver never loads, and TensorRT's part is left out. What is there already need not travel
-(`--there numpy --there onnx`). Writes ``site.tar.xz``, in parts of so many MiB where more cannot be sent at a time.
+(`--there numpy --there onnx`). `--also onnxruntime-genai-cuda` adds a package, `--nsys` what `nsys profile` needs of Nsight Systems: its
+report is imported elsewhere. Writes ``site.tar.xz``, in parts of so many MiB where more cannot be sent at a time.
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ CARRIED = {
     "cupti-python, cuda-bindings, nvidia-cuda-cupti and what they need: CUPTI's checks, --stream cuda-python": 27,
     "matplotlib, jinja2 and what they need: the page": 25,
     "nvtx: ranges": 3,
+    "nsys, with --nsys: profile, unless Nsight Systems is there": 18,
+    "onnxruntime-genai-cuda, with --also: genai": 17,
     "scipy, which is not packed: gate, why, tune": 35,
 }
 _MANYLINUX = ("2_28", "2_27", "2_25", "2_24", "2_17")
@@ -45,6 +48,11 @@ _UNUSED = (
     "onnxruntime/quantization",
     "onnxruntime/datasets",
 )
+# Of Nsight Systems' folder target-linux-x64: what traces CUDA and NVTX.
+_NSYS = (
+    "nsys", "nsys-launcher", "launcher", "libToolsInjection64.so", "libToolsInjectionProxy64.so", "libToolsInjectionMemoryAllocator.so",
+    "libPreRunProcessInjector.so", "libLauncher64.so", "libnvlog.so", "nvgpucs", "CudaGpuInfoDumper", "GpuMetrics", "NvTraceFormat",
+)  # fmt: skip
 _CUDA = "onnxruntime/capi/libonnxruntime_providers_cuda.so"
 
 # The container of CUDA's images, as `cuobjdump` shows it: a header, then entries, each with a header of its own.
@@ -52,7 +60,7 @@ _MAGIC = 0xBA55ED50
 _ELF_IMAGE = 2  # the other kinds are PTX and the like, which the driver would compile
 
 
-def install(site: Path, python: str) -> None:
+def install(site: Path, python: str, also: Sequence[str] = ()) -> None:
     """Have pip put the packages and what they need into a folder, for a Python on 64-bit x86 Linux."""
     platforms = [word for tag in _MANYLINUX for word in ("--platform", f"manylinux_{tag}_x86_64")]
     line = [
@@ -67,7 +75,7 @@ def install(site: Path, python: str) -> None:
         str(site),
     ]
     line += ["--python-version", python, "--implementation", "cp", *platforms, "--platform", "manylinux2014_x86_64"]
-    subprocess.run([*line, *PACKAGES], check=True)
+    subprocess.run([*line, *PACKAGES, *also], check=True)
 
 
 def leave_out(site: Path, names: Sequence[str]) -> None:
@@ -97,6 +105,24 @@ def slim(site: Path, sm: int) -> None:
                 path.unlink()
     library = site / _CUDA
     library.write_bytes(with_one_architecture(library.read_bytes(), sm))
+
+
+def add_nsys(site: Path, folder: Path) -> None:
+    """What `nsys profile` needs of Nsight Systems' folder target-linux-x64, with the newest CUPTI in it.
+
+    Raises:
+        SystemExit: it is no such folder.
+    """
+    libraries = sorted(folder.glob("libcupti.so.*"), key=lambda path: [*map(int, path.name.split(".")[2:])])
+    if not libraries or not (folder / "nsys").is_file():
+        sys.exit(f"--nsys {folder}: it is no target-linux-x64 of Nsight Systems")
+    there = site / "nsight-systems" / folder.name
+    there.mkdir(parents=True)
+    for path in (libraries[-1], *(folder / name for name in _NSYS)):
+        if path.is_dir():
+            shutil.copytree(path, there / path.name)
+        elif path.is_file():
+            shutil.copy2(path, there / path.name)
 
 
 def with_one_architecture(library: bytes, sm: int) -> bytes:
@@ -171,14 +197,18 @@ def main() -> None:
     parser.add_argument(
         "--there", action="append", default=[], metavar="NAME", help="a package that it has; repeatable"
     )
+    parser.add_argument("--also", action="append", default=[], metavar="NAME", help="one more package; repeatable")
+    parser.add_argument("--nsys", type=Path, metavar="FOLDER", help="target-linux-x64 of Nsight Systems")
     parser.add_argument("--part", type=int, metavar="MIB", help="the largest file that can be sent")
     given = parser.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
         site = Path(folder)
-        install(site, given.python)
+        install(site, given.python, given.also)
         leave_out(site, given.there)
         slim(site, given.sm)
+        if given.nsys is not None:
+            add_nsys(site, given.nsys)
         for path in pack(site, given.out, given.part):
             print(f"{path}: {path.stat().st_size / 2**20:.1f} MiB")
 

@@ -27,6 +27,7 @@ LOOPS = ("recurrent_cell", "decoder", "decoder_shared")  # as they are in models
 CHAIN = "text_to_image"  # on the EP that ACCEPT_EP names
 BATCHED = ("resnet50_batch", "vit")  # whose batch is a symbolic dimension
 SLOWER = "resnet50_slower"  # with nodes in it that do nothing
+LLAMA, GPT = "llama", "gpt"  # folders of decoders that generate
 SMALL = (ISLAND, "fp16", "multi_output", "image_classifier", "tiny")  # as they are in models/
 
 # The EPs that NVIDIA's CUPTI sees, as they are typed.
@@ -35,29 +36,16 @@ ENGINE_EPS = ("tensorrt", "nv-tensorrt-rtx")
 
 # CUDA's matrix products are in TF32 unless that is switched off. Of the outputs here, which are of size 1, that is some
 # 0.001 off (emulated); the outputs of the other two big models are not touched by it.
-_TF32 = ("--rtol", "1e-2", "--atol", "5e-3")
+TF32 = ("--rtol", "1e-2", "--atol", "5e-3")
 
 # What a command costs besides what it measures, in seconds, generously: Python, ONNX Runtime, the EP and the model;
 # setting one mode up, which for 100 MB each way is mostly comparing.
-_START_S, _MODE_S, _LARGE_MODE_S = 2.5, 1.0, 2.0
-_MODELS_S = 10.0
-_SWITCHED = "multi_output"  # whose switch of shapes took up to 33 times a run on the first card
-# What may end it, and settings that are worth a search, as they are typed; of the CUDA EP.
-_REMEDIES = {
-    "search": ("cudnn_conv_algo_search=HEURISTIC",),
-    "arena": ("arena_extend_strategy=kSameAsRequested",),
-    "workspace": ("cudnn_conv_use_max_workspace=0",),
-}
-_TUNED = {
-    "cudnn_conv_algo_search": ("EXHAUSTIVE", "HEURISTIC", "DEFAULT"),
-    "use_tf32": ("1", "0"),
-    "prefer_nhwc": ("0", "1"),
-    "cudnn_conv_use_max_workspace": ("1", "0"),
-}
+START_S, MODE_S, _LARGE_MODE_S = 2.5, 1.0, 2.0
+_MODELS_S, _DECODERS_S = 10.0, 30.0
 _LOOP_STEPS = 6  # of which models/ has the outputs
 # The longest answer of a worker, so that a mode that hangs does not cost the others: of the first steps, which may load
 # gigabytes of libraries from a cold disk, and of the others.
-_FIRST_ANSWER_S, _ANSWER_S = 90.0, 40.0
+_FIRST_ANSWER_S, ANSWER_S = 90.0, 40.0
 
 Show = Callable[["Left"], Check]
 
@@ -71,6 +59,7 @@ class Left:
         data: its main file, parsed.
         results: those of the steps before it, by name.
         trace: a timeline, parsed; None where it made none.
+        streamed: Nsight Systems left what it recorded, and no report.
     """
 
     name: str
@@ -78,6 +67,7 @@ class Left:
     data: Result
     results: Mapping[str, Result]
     trace: Any = None
+    streamed: bool = False
 
 
 def _ready(_: Mapping[str, Result]) -> str | None:
@@ -101,6 +91,7 @@ class Step:
         inputs: folders of earlier steps that the line ends with, as far as they have left a result.
         modules, programs: that must be installed.
         basic: that the EP works at all; without any of these the others are not tried.
+        environ: what is set for it.
     """
 
     name: str
@@ -115,6 +106,12 @@ class Step:
     modules: tuple[str, ...] = ()
     programs: tuple[str, ...] = ()
     basic: bool = False
+    environ: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def generates(self) -> bool:
+        """Whether it needs the decoders, which are gigabytes."""
+        return any(word.startswith((f"models/{LLAMA}", f"models/{GPT}")) for word in self.line)
 
     @property
     def limit_s(self) -> float:
@@ -135,6 +132,9 @@ class Scale:
         gate_s: of the gate.
         batches: of the models whose batch can be chosen.
         start_s: of fresh processes.
+        memcpy: bytes of the copies that are held against cudaMemcpy.
+        generated: tokens of prompts, and behind them; `generate_s`: how long a generation is planned to take.
+        soaked: inferences of the soak, whose shapes have `soaked_shapes`, batches and lengths; `soak_s`: how long it takes.
     """
 
     seconds: Mapping[str, float] = field(default_factory=lambda: {COPY: 5.0, IMAGE: 2.5, TRANSFORMER: 2.5})
@@ -145,18 +145,24 @@ class Scale:
     direct_s: float = 12.0
     gate_s: float = 8.0
     batches: str = "1,8,64"
-    start_s: float = 15.0
+    start_s: float = 12.0
+    memcpy: str = "1000000,16000000,256000000"
+    generated: tuple[str, str] = ("512", "512")
+    generate_s: float = 100.0
+    soaked: int = 5000
+    soaked_shapes: tuple[str, str] = ("1..16", "16..512")
+    soak_s: float = 60.0
 
 
 FULL = Scale()
 QUICK = Scale(
     runs=8, sweep=("--max-size", "1MB", "--duration", "1"), sweep_s=1.0, direct_s=2.0, gate_s=4.0, option_s=0.3,
-    batches="1,2", start_s=3.0,
+    batches="1,2", start_s=3.0, memcpy="65536,1000000", generated=("8", "6"), generate_s=20.0, soaked=200, soaked_shapes=("1..2", "16..32"), soak_s=15.0,
 )  # fmt: skip
 
 
-class Steps:
-    """Makes the steps for one EP.
+class FirstPart:
+    """Makes the steps for one EP that the first run on a card had; `tests.gpu.later.Steps` has the others.
 
     Args:
         ep: as it is typed.
@@ -168,16 +174,13 @@ class Steps:
         self._ep, self._library, self._scale = ep, library, scale
         self._target = ("--ep", ep) if library is None else ("--ep-library", library)
         self._cupti = library is None and ep in NVIDIA_EPS
+        # A real model, so that launching it is nothing beside it; a device whose arithmetic is slow would drown in noise.
+        self._real = IMAGE if scale.runs is None else "tiny"
 
-    def parts(self) -> dict[str, list[Step]]:
-        """Every step, by the part of the run that it is in; in each what matters most first."""
-        first = [*self._models(), *self._measurements(), *self._loops(), *self._options(), *self._further()]
-        second = [*self._profiles(), *self._batches(), self._starts(), self._why(), *self._switches(), *self._tuned()]
-        return {"1": [*first, *self._reports(), *self._last()], "2": second}
-
-    def all(self) -> list[Step]:
-        """The steps of all parts."""
-        return [step for part in self.parts().values() for step in part]
+    def first(self) -> list[Step]:
+        """What matters most first."""
+        measured = [*self._models(), *self._measurements(), *self._loops(), *self._options(), *self._further()]
+        return [*measured, *self._reports(), *self._last()]
 
     def _models(self) -> list[Step]:
         """Three models in all modes."""
@@ -197,6 +200,7 @@ class Steps:
             lambda left: checks.derived_copies(left.data),
             lambda left: checks.published_sample(left.data),
             lambda left: checks.gpu_state(left.data),
+            lambda left: checks.first_process(left.data),
         )
         shows = {COPY: (*of_all, *of_copies), IMAGE: of_all, TRANSFORMER: of_all}
         return [
@@ -206,9 +210,7 @@ class Steps:
 
     def _measurements(self) -> list[Step]:
         scale, ep = self._scale, (self._ep, self._library or "-")
-        # A real model, so that launching it is nothing beside it; one whose arithmetic is slow would drown in noise.
-        fenced = IMAGE if scale.runs is None else "tiny"
-        direct = ("tests.gpu.direct", "fence-and-loop", f"models/{fenced}.onnx", "models/tiny.onnx", *ep)
+        direct = ("tests.gpu.direct", "fence-and-loop", f"models/{self._real}.onnx", "models/tiny.onnx", *ep)
         return [
             Step(
                 "fence-and-loop",
@@ -216,7 +218,7 @@ class Steps:
                 (*direct, str(scale.direct_s), "fence-and-loop/figures.json"),
                 "figures.json",
                 (lambda left: checks.fence(left.data["sync"]), lambda left: checks.loop_cost(left.data["loop"])),
-                2 * _START_S + scale.direct_s,
+                2 * START_S + scale.direct_s,
                 basic=True,
             ),
             Step(
@@ -225,7 +227,7 @@ class Steps:
                 ("ortbench", "bandwidth", *self._target, *scale.sweep, "--out", "bandwidth"),
                 "bandwidth.json",
                 (lambda left: checks.bandwidth(left.title, left.data),),
-                _START_S + scale.sweep_s,
+                START_S + scale.sweep_s,
                 refusals=("bandwidth is unsupported: ",),
             ),
         ]
@@ -246,7 +248,7 @@ class Steps:
     def _loop(self, model: str, options: Sequence[str], more: Sequence[str] = ()) -> Step:
         """`ortbench loop` of a model, held against the outputs of every step."""
         modes = (*USUAL_LOOP_MODES, *more)
-        given = ("--input", f"models/{model}.loop.inputs.npz", "--expect", f"models/{model}.loop.npz", *_TF32)
+        given = ("--input", f"models/{model}.loop.inputs.npz", "--expect", f"models/{model}.loop.npz", *TF32)
         line = (
             "ortbench",
             "loop",
@@ -257,14 +259,14 @@ class Steps:
             "--steps",
             str(_LOOP_STEPS),
         )
-        line += (*self._amount(self._scale.option_s), "--timeout", f"{_ANSWER_S:g}", "--out", f"loop-{model}")
+        line += (*self._amount(self._scale.option_s), "--timeout", f"{ANSWER_S:g}", "--out", f"loop-{model}")
         return Step(
             f"loop-{model}",
             f"loop of {model}: outputs of every step equal, the state stays on the device",
             line,
             "result.json",
             (lambda left: checks.loop(left.title, left.data),),
-            _START_S + len(modes) * (self._scale.option_s + _MODE_S),
+            START_S + len(modes) * (self._scale.option_s + MODE_S),
         )
 
     def _amount(self, seconds: float) -> tuple[str, ...]:
@@ -381,7 +383,7 @@ class Steps:
             ("tests.gpu.direct", "named-device", *model, self._ep, self._library or "-", "named-device/figures.json"),
             "figures.json",
             (lambda left: checks.named_device(left.title, left.data),),
-            2 * _START_S,
+            2 * START_S,
         )
 
     def _further(self) -> list[Step]:
@@ -392,12 +394,12 @@ class Steps:
         load = ("ortbench", "load", f"models/{IMAGE}.onnx", *self._inputs(IMAGE), *self._target)
 
         def loaded(name: str, title: str, point_s: float, *options: str) -> Step:
-            line = (*load, *options, "--duration", f"{point_s:g}", "--timeout", f"{_ANSWER_S:g}", "--out", name)
+            line = (*load, *options, "--duration", f"{point_s:g}", "--timeout", f"{ANSWER_S:g}", "--out", name)
             shows: tuple[Show, ...] = (lambda left: further.load_points(left.title, left.data),)
-            return Step(name, title, line, "result.json", shows, 2 * _START_S + 2 * load_s)
+            return Step(name, title, line, "result.json", shows, 2 * START_S + 2 * load_s)
 
         sweep = ("ortbench", "sweep", "models/multi_output.onnx", *self._target, *wanted, "--dim", "batch=1,64,1024")
-        chain = ("ortbench", "chain", f"models/{CHAIN}.toml", "--expect", f"models/{CHAIN}.expected.npz", *_TF32)
+        chain = ("ortbench", "chain", f"models/{CHAIN}.toml", "--expect", f"models/{CHAIN}.expected.npz", *TF32)
         programs = ("tests.gpu.direct", "programs", "models/image_classifier.onnx")
         amount = ("--duration", f"{self._scale.option_s:g}")
         return [
@@ -422,18 +424,18 @@ class Steps:
             Step(
                 "sweep",
                 "ortbench sweep: shapes in one session",
-                (*sweep, *amount, "--timeout", f"{_ANSWER_S:g}", "--out", "sweep"),
+                (*sweep, *amount, "--timeout", f"{ANSWER_S:g}", "--out", "sweep"),
                 "result.json",
                 (lambda left: further.shapes(left.title, left.data),),
-                2 * _START_S + 6 * self._scale.option_s,
+                2 * START_S + 6 * self._scale.option_s,
             ),
             Step(
                 "chain",
                 "ortbench chain: outputs of all stages equal, links stay on the device",
-                (*chain, *amount, "--timeout", f"{_ANSWER_S:g}", "--out", "chain"),
+                (*chain, *amount, "--timeout", f"{ANSWER_S:g}", "--out", "chain"),
                 "result.json",
                 (lambda left: further.chain(left.title, left.data),),
-                2 * _START_S,
+                2 * START_S,
             ),
             Step(
                 "code",
@@ -469,7 +471,7 @@ class Steps:
                 ("ortbench", "devices", *library, "--json", "devices/devices.json"),
                 "devices.json",
                 (lambda left: checks.devices(left.title, left.data, left.results.get(COPY)),),
-                _START_S,
+                START_S,
             ),
             Step(
                 "inspect",
@@ -477,7 +479,7 @@ class Steps:
                 ("ortbench", "inspect", f"models/{ISLAND}.onnx", *self._target, "--json", "inspect/inspect.json"),
                 "inspect.json",
                 (lambda left: checks.inspection(left.title, left.data, left.results.get("island")),),
-                _START_S,
+                START_S,
             ),
             Step(
                 "page",
@@ -516,125 +518,9 @@ class Steps:
                 ),
                 "gate.json",
                 (lambda left: checks.gate(left.title, left.data),),
-                2 * _START_S + self._scale.gate_s,
+                2 * START_S + self._scale.gate_s,
                 modules=("scipy",),
             ),
-        ]
-
-    # The second part: what the first run on a card left open
-
-    def _profiles(self) -> list[Step]:
-        """Nsight's sums by range beside ours, of a model with much to compute and of one with much to copy."""
-        return [
-            Step(
-                f"profile-{model}",
-                f"ortbench profile: under Nsight Systems, {model}",
-                (
-                    "ortbench", "profile", f"models/{model}.onnx", *self._target, *self._inputs(model), "--out", f"profile-{model}",
-                ),
-                "profile.json",
-                (lambda left: checks.profile(left.title, left.data),),
-                4 * _START_S,
-                programs=("nsys",),
-            )
-            for model in (IMAGE, COPY)
-        ]  # fmt: skip
-
-    def _batches(self) -> list[Step]:
-        """Real models at several batches in all modes: what pageable, pinned and zero-copy memory, a pipeline and a graph bring."""
-        seconds, shapes = self._scale.option_s, self._scale.batches.count(",") + 1
-        amount = (*self._amount(seconds), "--timeout", f"{_ANSWER_S:g}")
-        return [
-            Step(
-                f"{model}{'-graph' if graph else ''}",
-                f"{model} at batches {self._scale.batches}{' as a CUDA graph' if graph else ''}: outputs equal",
-                (
-                    "ortbench", "sweep", f"models/{model}.onnx", *self._target, "--dim", f"batch={self._scale.batches}",
-                    *_TF32, *(("--cuda-graph", "--mode", RESIDENT) if graph else ("--mode", "all")), *amount,
-                    "--out", f"{model}{'-graph' if graph else ''}",
-                ),
-                "result.json",
-                (lambda left: further.shapes(left.title, left.data), lambda left: further.by_batch(left.title, left.data)),
-                _START_S + shapes * (1 if graph else len(MODES)) * (seconds + _MODE_S),
-                refusals=("--cuda-graph: ", "cannot use the graph capture feature") if graph else (),
-            )
-            for model in BATCHED
-            for graph in (False, True)
-        ]  # fmt: skip
-
-    def _starts(self) -> Step:
-        line = ("ortbench", "start", f"models/{IMAGE}.onnx", *self._inputs(IMAGE), *self._target)
-        return Step(
-            "start",
-            f"ortbench start: from nothing to the first inference, {IMAGE}",
-            (*line, "--duration", f"{self._scale.start_s:g}", "--out", "start"),
-            "result.json",
-            (lambda left: further.starts(left.title, left.data),),
-            2 * _START_S + self._scale.start_s,
-        )
-
-    def _why(self) -> Step:
-        models = ("--model", f"models/{SLOWER}.onnx", "--baseline-model", f"models/{IMAGE}.onnx")
-        loop = ("--mode", RESIDENT, "--duration", f"{self._scale.gate_s:g}")
-        return Step(
-            "why",
-            f"ortbench gate: finds the nodes that make {SLOWER} slower",
-            ("ortbench", "gate", *models, *self._target, *loop, "--out", "why"),
-            "gate.json",
-            (lambda left: further.why(left.title, left.data),),
-            4 * _START_S + 3 * self._scale.gate_s,
-            modules=("scipy",),
-        )
-
-    def _switches(self) -> list[Step]:
-        """What a change of shapes costs with each option that may make it cheaper."""
-        modes = ("--mode", CPU, "--mode", RESIDENT)
-        line = ("ortbench", "sweep", f"models/{_SWITCHED}.onnx", *self._target, *modes, "--dim", "batch=1,64,1024")
-        options = {
-            "switching": (),
-            **({f"switching-{name}": it for name, it in _REMEDIES.items()} if self._ep == "cuda" else {}),
-        }
-        return [
-            Step(
-                name,
-                f"what a change of shapes costs, {' '.join(given) or 'default options'}",
-                (
-                    *line, *(word for it in given for word in ("--ep-option", it)), "--duration", f"{self._scale.option_s:g}",
-                    "--timeout", f"{_ANSWER_S:g}", "--out", name,
-                ),
-                "result.json",
-                (lambda left: further.switching(left.title, left.data),),
-                2 * _START_S + 6 * self._scale.option_s,
-            )
-            for name, given in options.items()
-        ]  # fmt: skip
-
-    def _tuned(self) -> list[Step]:
-        """The settings that are best, of those that the CUDA EP has for convolutions and matrix products."""
-        if self._ep != "cuda":
-            return []
-        options = (f"{key}={value}" for key, values in _TUNED.items() for value in values)
-        line = (
-            "ortbench",
-            "tune",
-            f"models/{IMAGE}.onnx",
-            *self._inputs(IMAGE),
-            *_TF32,
-            *self._target,
-            "--mode",
-            RESIDENT,
-        )
-        line += (*(word for it in options for word in ("--ep-option", it)), "--duration", "1", "--out", "tune")
-        return [
-            Step(
-                "tune",
-                f"ortbench tune: the best options of the EP, {IMAGE}",
-                line,
-                "tune.json",
-                (lambda left: further.tuned(left.title, left.data),),
-                60.0,
-                modules=("scipy",),
-            )
         ]
 
     def _engines(self, ep: str) -> list[Step]:
@@ -679,7 +565,7 @@ class Steps:
         ]
 
     def _inputs(self, model: str) -> tuple[str, ...]:
-        tolerances = () if model in (COPY, IMAGE) else _TF32
+        tolerances = () if model in (COPY, IMAGE) else TF32
         return ("--input", f"models/{model}", *tolerances)
 
     def _run(
@@ -700,14 +586,15 @@ class Steps:
         scale = self._scale
         seconds = scale.seconds[model] if basic else scale.option_s
         wanted = () if basic else tuple(word for mode in modes for word in ("--mode", mode))
-        answer = _FIRST_ANSWER_S if basic else _ANSWER_S + more_s
+        answer = _FIRST_ANSWER_S if basic else ANSWER_S + more_s
         line = ("ortbench", "run", f"models/{model}.onnx", *self._inputs(model), *(target or self._target), *wanted)
         line += (*options, *self._amount(seconds), "--timeout", f"{answer:g}", "--out", name)
-        mode_s = seconds + (_LARGE_MODE_S if model == COPY else _MODE_S)
-        planned = starts * _START_S + len(modes) * mode_s + more_s
+        mode_s = seconds + (_LARGE_MODE_S if model == COPY else MODE_S)
+        planned = starts * START_S + len(modes) * mode_s + more_s
         return Step(name, title, line, "result.json", shows, planned, basic=basic, **more)
 
 
 def planned_s(steps: Sequence[Step]) -> float:
     """How long all of them take, generously, in seconds, with the writing of the models."""
-    return _MODELS_S + sum(step.planned_s for step in steps)
+    models = _MODELS_S + (_DECODERS_S if any(step.generates for step in steps) else 0)
+    return models + sum(step.planned_s for step in steps)

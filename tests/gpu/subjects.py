@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import math
 import shutil
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -15,13 +18,17 @@ from onnx.reference import ReferenceEvaluator
 
 from models.parts import Array, Arrays, Seeded, picture
 from models.single import copy_bound, image_classifier, transformer_ids
+from tests.decoders import genai_config
 from tests.gpu.steps import BATCHED, CHAIN, COPY, IMAGE, LOOPS, SLOWER, SMALL, TRANSFORMER
 
+_FLOAT, _HALF, _INT64 = onnx.TensorProto.FLOAT, onnx.TensorProto.FLOAT16, onnx.TensorProto.INT64
+_Form = tuple[Any, Any]  # of an input or output: type and shape
+_BLOCK = 1_000_003  # values of a large weight that are random, a prime, so that no two rows are alike
 _LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
 _MODELS = Path(__file__).resolve().parent.parent.parent / "models"
 
 
-def write(folder: Path, quick: bool) -> None:
+def write(folder: Path, quick: bool, decoders: bool = True) -> None:
     """Write every model as NAME.onnx, with inputs and expected outputs in the folder NAME, as ONNX test sets have them.
 
     Those for loops lie beside what their steps take and give.
@@ -29,7 +36,10 @@ def write(folder: Path, quick: bool) -> None:
     Args:
         folder: to write into, there already.
         quick: smaller ones of the same kinds, for a device whose arithmetic is slow.
+        decoders: those that generate too, which are gigabytes.
     """
+    if decoders:
+        _decoders(folder, quick)
     _copies(folder, *((270, 480) if quick else (2160, 3840)))
     if quick:
         _classifier(folder)
@@ -153,58 +163,225 @@ def _batched(folder: Path, quick: bool) -> None:
     onnx.save(_vit(*((32, 16, 32, 1, 2) if quick else (224, 16, 768, 12, 12))), folder / f"{vit}.onnx")
 
 
+class _Build:
+    """A graph as it grows: nodes one behind the other, and weights, of `dtype` unless another is said."""
+
+    def __init__(self, dtype: Any = np.float32) -> None:
+        self.nodes: list[onnx.NodeProto] = []
+        self.weights: dict[str, onnx.TensorProto] = {}
+        self._dtype, self._seeded = dtype, Seeded(0)
+        self._block = self._seeded.weight(_BLOCK, fan_in=1)
+
+    def constant(self, name: str, array: Any, dtype: Any = None) -> str:
+        """A weight by its name, one of that name for all."""
+        if name not in self.weights:
+            self.weights[name] = numpy_helper.from_array(
+                np.asarray(array, self._dtype if dtype is None else dtype), name
+            )
+        return name
+
+    def weight(self, name: str, *shape: int, fan_in: int) -> str:
+        """Random; beyond a million values they repeat, so that gigabytes of them are there in seconds."""
+        if math.prod(shape) < _BLOCK:
+            return self.constant(name, self._seeded.weight(*shape, fan_in=fan_in))
+        scaled = (self._block * np.float32(fan_in**-0.5)).astype(self._dtype)
+        return self.constant(name, np.resize(np.roll(scaled, len(self.weights) * 1009), shape))
+
+    def node(self, op: str, *inputs: str, out: str = "", **attributes: Any) -> str:
+        name = f"{op}_{len(self.nodes)}"
+        self.nodes.append(onnx.helper.make_node(op, inputs, [out or f"{name}_out"], name=name, **attributes))
+        return out or f"{name}_out"
+
+    def product(self, x: str, name: str, rows: int, columns: int, bias: bool = True) -> str:
+        found = self.node("MatMul", x, self.weight(f"{name}.weight", rows, columns, fan_in=rows))
+        return self.node("Add", found, self.constant(f"{name}.bias", np.zeros(columns))) if bias else found
+
+    def normalized(self, x: str, name: str, width: int) -> str:
+        scale, bias = self.constant(f"{name}.scale", np.ones(width)), self.constant(f"{name}.bias", np.zeros(width))
+        return self.node("LayerNormalization", x, scale, bias)
+
+    def shaped(self, x: str, *shape: int) -> str:
+        return self.node("Reshape", x, self.constant(f"shape {shape}", shape, np.int64))
+
+    def attended(self, query_key_value: Iterable[str], width: int, heads: int, mask: str | None = None) -> str:
+        """Attention of heads [batch, heads, n, width / heads], side by side again: [batch, n, width]."""
+        query, key, value = query_key_value
+        scale = self.constant("scale", (width // heads) ** -0.5)
+        scores = self.node("Mul", self.node("MatMul", query, self.node("Transpose", key, perm=[0, 1, 3, 2])), scale)
+        taken = self.node("Softmax", scores if mask is None else self.node("Add", scores, mask), axis=-1)
+        mixed = self.node("Transpose", self.node("MatMul", taken, value), perm=[0, 2, 1, 3])
+        return self.shaped(mixed, 0, -1, width)
+
+    def gelu(self, x: str) -> str:
+        root, half, one = (self.constant(f"value {it}", it) for it in (2**0.5, 0.5, 1.0))
+        return self.node(
+            "Mul", self.node("Mul", x, half), self.node("Add", self.node("Erf", self.node("Div", x, root)), one)
+        )
+
+    def mlp(self, x: str, name: str, width: int) -> str:
+        """Four times as wide, and back."""
+        return self.product(
+            self.gelu(self.product(x, f"{name}.wide", width, 4 * width)), f"{name}.narrow", 4 * width, width
+        )
+
+    def split_heads(self, x: str, heads: int, width: int) -> str:
+        return self.node("Transpose", self.shaped(x, 0, -1, heads, width // heads), perm=[0, 2, 1, 3])
+
+    def model(self, title: str, inputs: Mapping[str, _Form], outputs: Mapping[str, _Form]) -> onnx.ModelProto:
+        """Whole, with the types and shapes of what goes in and comes out."""
+        ins, outs = (
+            [onnx.helper.make_tensor_value_info(name, form, shape) for name, (form, shape) in values.items()]
+            for values in (inputs, outputs)
+        )
+        graph = onnx.helper.make_graph(self.nodes, title, ins, outs, list(self.weights.values()))
+        opsets = [onnx.helper.make_opsetid("", 17), onnx.helper.make_opsetid("com.microsoft", 1)]
+        return onnx.helper.make_model(graph, opset_imports=opsets, ir_version=8)
+
+
 def _vit(size: int, patch: int, width: int, layers: int, heads: int) -> onnx.ModelProto:
     """A vision transformer: patches, blocks of attention and of two products, the mean of all patches, ten classes. After
     Dosovitskiy et al., An Image is Worth 16x16 Words (2021), with random weights and without its class token."""
-    seeded = Seeded(0)
-    nodes: list[onnx.NodeProto] = []
-    weights: list[onnx.TensorProto] = []
-    patches, each = (size // patch) ** 2, width // heads
-
-    def constant(name: str, array: Array) -> str:
-        weights.append(numpy_helper.from_array(array, name))
-        return name
-
-    def node(op: str, *inputs: str, **attributes: Any) -> str:
-        name = f"{op}_{len(nodes)}"
-        nodes.append(onnx.helper.make_node(op, inputs, [f"{name}_out"], name=name, **attributes))
-        return f"{name}_out"
-
-    def product(x: str, name: str, rows: int, columns: int) -> str:
-        weight = constant(f"{name}.weight", seeded.weight(rows, columns, fan_in=rows))
-        return node("Add", node("MatMul", x, weight), constant(f"{name}.bias", np.zeros(columns, np.float32)))
-
-    def normalized(x: str, name: str) -> str:
-        scale, bias = np.ones(width, np.float32), np.zeros(width, np.float32)
-        return node("LayerNormalization", x, constant(f"{name}.scale", scale), constant(f"{name}.bias", bias))
-
-    flat = constant("flat", np.array([0, width, patches], np.int64))
-    split = constant("split", np.array([0, patches, heads, each], np.int64))
-    joined = constant("joined", np.array([0, patches, width], np.int64))
-    root, half = (constant(name, np.array(value, np.float32)) for name, value in (("root", 2**0.5), ("half", 0.5)))
-    scale, one = (constant(name, np.array(value, np.float32)) for name, value in (("scale", each**-0.5), ("one", 1.0)))
-    kernel = constant("patches.weight", seeded.weight(width, 3, patch, patch, fan_in=3 * patch * patch))
-    x = node("Reshape", node("Conv", "image", kernel, strides=[patch, patch]), flat)
-    x = node("Transpose", x, perm=[0, 2, 1])
+    b, patches = _Build(), (size // patch) ** 2
+    kernel = b.weight("patches.weight", width, 3, patch, patch, fan_in=3 * patch * patch)
+    x = b.shaped(b.node("Conv", "image", kernel, strides=[patch, patch]), 0, width, patches)
+    x = b.node("Transpose", x, perm=[0, 2, 1])
     for number in range(layers):
         block = f"block{number}"
+        y = b.normalized(x, f"{block}.before", width)
+        heads_of = (b.split_heads(b.product(y, f"{block}.{name}", width, width), heads, width) for name in "qkv")
+        x = b.node("Add", x, b.product(b.attended(heads_of, width, heads), f"{block}.out", width, width))
+        x = b.node("Add", x, b.mlp(b.normalized(x, f"{block}.behind", width), block, width))
+    x = b.node("ReduceMean", b.normalized(x, "last", width), axes=[1], keepdims=0)
+    b.node("Softmax", b.product(x, "classes", width, 10), out="probabilities", axis=-1)
+    image, given = (_FLOAT, ["batch", 3, size, size]), (_FLOAT, ["batch", 10])
+    return b.model("vit", {"image": image}, {"probabilities": given})
+
+
+@dataclass(frozen=True)
+class _Sizes:
+    """Of a decoder: layers, width, heads of queries and of keys, width between its products, words, positions."""
+
+    layers: int
+    width: int
+    heads: int
+    key_heads: int
+    wide: int
+    words: int
+    positions: int
+
+    @property
+    def head(self) -> int:
+        return self.width // self.heads
+
+
+# GPT-2 (124 million weights, 498 MB) and TinyLlama (1.1 billion, 2.2 GB), and small ones of their kind.
+_GPT = {False: _Sizes(12, 768, 12, 12, 3072, 50257, 1024), True: _Sizes(2, 64, 4, 4, 256, 128, 64)}
+_LLAMA = {False: _Sizes(22, 2048, 32, 4, 5632, 32000, 2048), True: _Sizes(2, 64, 4, 2, 128, 128, 64)}
+
+
+def _decoders(folder: Path, quick: bool) -> None:
+    """Folders as onnxruntime-genai has them: a decoder whose cache grows, and one whose cache has a fixed length."""
+    for name, made, sizes, shared in (("gpt", _gpt, _GPT[quick], False), ("llama", _llama, _LLAMA[quick], True)):
+        (folder / name).mkdir()
+        model = made(sizes)
+        onnx.save_model(model, folder / name / "model.onnx", save_as_external_data=True, location="model.onnx.data")
+        config = genai_config(
+            name,
+            sizes.words,
+            sizes.positions,
+            shared,
+            sizes.layers,
+            sizes.width,
+            sizes.heads,
+            sizes.key_heads,
+            sizes.head,
+        )
+        (folder / name / "genai_config.json").write_text(json.dumps(config))
+
+
+def _caches(sizes: _Sizes, form: int) -> tuple[dict[str, _Form], dict[str, _Form]]:
+    """Past and present of all layers."""
+    names = [f"{layer}.{kind}" for layer in range(sizes.layers) for kind in ("key", "value")]
+    shapes = (["batch", sizes.key_heads, length, sizes.head] for length in ("past_length", "total_length"))
+    past, present = ((form, shape) for shape in shapes)
+    return {f"past_key_values.{it}": past for it in names}, {f"present.{it}": present for it in names}
+
+
+def _gpt(sizes: _Sizes) -> onnx.ModelProto:
+    """GPT-2 in single precision of ONNX's own operators, as Optimum exports it, with random weights."""
+    b, width, heads = _Build(), sizes.width, sizes.heads
+    words = b.weight("words", sizes.words, width, fan_in=4)
+    places = b.weight("places", sizes.positions, width, fan_in=4)
+    x = b.node("Add", b.node("Gather", words, "input_ids"), b.node("Gather", places, "position_ids"))
+    # A key is hidden from the queries before it, and from all where the mask is 0.
+    zero, one = b.constant("value 0.0", 0.0), b.constant("value 1.0", 1.0)
+    kept = b.node("Cast", "attention_mask", to=onnx.TensorProto.FLOAT)
+    counted = b.node("Sub", b.node("CumSum", kept, b.constant("one", 1, np.int64)), one)
+    second, third = (b.constant(f"axis {it}", [it], np.int64) for it in (1, 2))
+    asked = b.node("Unsqueeze", b.node("Cast", "position_ids", to=onnx.TensorProto.FLOAT), third)
+    ahead = b.node("Clip", b.node("Sub", b.node("Unsqueeze", counted, second), asked), zero, one)
+    hidden = b.node("Add", ahead, b.node("Unsqueeze", b.node("Sub", one, kept), second))
+    mask = b.node("Unsqueeze", b.node("Mul", hidden, b.constant("penalty", -10000.0)), second)
+    for layer in range(sizes.layers):
+        block = f"block{layer}"
+        y = b.normalized(x, f"{block}.before", width)
+        query, *new = (b.split_heads(b.product(y, f"{block}.{name}", width, width), heads, width) for name in "qkv")
+        state = [
+            b.node("Concat", f"past_key_values.{layer}.{kind}", it, out=f"present.{layer}.{kind}", axis=2)
+            for kind, it in zip(("key", "value"), new, strict=True)
+        ]
+        x = b.node("Add", x, b.product(b.attended([query, *state], width, heads, mask), f"{block}.out", width, width))
+        x = b.node("Add", x, b.mlp(b.normalized(x, f"{block}.behind", width), block, width))
+    b.node("MatMul", b.normalized(x, "last", width), b.node("Transpose", words, perm=[1, 0]), out="logits")
+    past, present = _caches(sizes, _FLOAT)
+    ids = (_INT64, ["batch", "sequence"])
+    given = {"input_ids": ids, "attention_mask": (_INT64, ["batch", "total_length"]), "position_ids": ids, **past}
+    return b.model("gpt", given, {"logits": (_FLOAT, ["batch", "sequence", sizes.words]), **present})
+
+
+def _llama(sizes: _Sizes) -> onnx.ModelProto:
+    """Llama in half precision with GroupQueryAttention, as onnxruntime-genai exports it, with random weights."""
+    b, width = _Build(np.float16), sizes.width
+    angles = np.outer(np.arange(sizes.positions), 10000.0 ** -(np.arange(sizes.head // 2) / (sizes.head // 2)))
+    tables = b.constant("cosines", np.cos(angles)), b.constant("sines", np.sin(angles))
+    # How long the cache is: seqlens on the device, the total on the host.
+    one, along = b.constant("one", 1, np.int64), b.constant("along", [1], np.int64)
+    behind = b.node("Sub", b.node("ReduceSum", "attention_mask", along, keepdims=0), one)
+    seqlens = b.node("Cast", behind, to=onnx.TensorProto.INT32)
+    total = b.node("Cast", b.node("Gather", b.node("Shape", "attention_mask"), one), to=onnx.TensorProto.INT32)
+    x = b.node("Gather", b.weight("words", sizes.words, width, fan_in=4), "input_ids")
+
+    def normalized(x: str, name: str) -> str:
+        return b.node("SimplifiedLayerNormalization", x, b.constant(f"{name}.scale", np.ones(width)), epsilon=1e-5)
+
+    for layer in range(sizes.layers):
+        block = f"block{layer}"
         y = normalized(x, f"{block}.before")
-        query, key, value = (node("Reshape", product(y, f"{block}.{name}", width, width), split) for name in "qkv")
-        scores = node("MatMul", node("Transpose", query, perm=[0, 2, 1, 3]), node("Transpose", key, perm=[0, 2, 3, 1]))
-        taken = node("Softmax", node("Mul", scores, scale), axis=-1)
-        y = node("MatMul", taken, node("Transpose", value, perm=[0, 2, 1, 3]))
-        y = node("Reshape", node("Transpose", y, perm=[0, 2, 1, 3]), joined)
-        x = node("Add", x, product(y, f"{block}.out", width, width))
-        y = product(normalized(x, f"{block}.behind"), f"{block}.wide", width, 4 * width)
-        gelu = node("Mul", node("Mul", y, half), node("Add", node("Erf", node("Div", y, root)), one))
-        x = node("Add", x, product(gelu, f"{block}.narrow", 4 * width, width))
-    x = node("ReduceMean", normalized(x, "last"), axes=[1], keepdims=0)
-    scores = product(x, "classes", width, 10)
-    nodes.append(onnx.helper.make_node("Softmax", [scores], ["probabilities"], name="Softmax_last", axis=-1))
-    image = onnx.helper.make_tensor_value_info("image", onnx.TensorProto.FLOAT, ["batch", 3, size, size])
-    given = onnx.helper.make_tensor_value_info("probabilities", onnx.TensorProto.FLOAT, ["batch", 10])
-    graph = onnx.helper.make_graph(nodes, "vit", [image], [given], weights)
-    return onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8)
+        query = b.product(y, f"{block}.q", width, width, bias=False)
+        new = [b.product(y, f"{block}.{name}", width, sizes.key_heads * sizes.head, bias=False) for name in "kv"]
+        old, changed = (
+            [f"{when}.{layer}.{kind}" for kind in ("key", "value")] for when in ("past_key_values", "present")
+        )
+        taken = f"{block}.attended"
+        b.nodes.append(
+            onnx.helper.make_node(
+                "GroupQueryAttention", [query, *new, *old, seqlens, total, *tables], [taken, *changed], f"{block}.attention",
+                domain="com.microsoft", num_heads=sizes.heads, kv_num_heads=sizes.key_heads, do_rotary=1,
+            )
+        )  # fmt: skip
+        x = b.node("Add", x, b.product(taken, f"{block}.out", width, width, bias=False))
+        y = normalized(x, f"{block}.behind")
+        gate, up = (b.product(y, f"{block}.{name}", width, sizes.wide, bias=False) for name in ("gate", "up"))
+        y = b.node("Mul", b.node("Mul", gate, b.node("Sigmoid", gate)), up)
+        x = b.node("Add", x, b.product(y, f"{block}.down", sizes.wide, width, bias=False))
+    b.node("MatMul", normalized(x, "last"), b.weight("classes", width, sizes.words, fan_in=width), out="logits")
+    past, present = _caches(sizes, _HALF)
+    given = {
+        "input_ids": (_INT64, ["batch", "sequence"]),
+        "attention_mask": (_INT64, ["batch", "total_length"]),
+        **past,
+    }
+    return b.model("llama", given, {"logits": (_HALF, ["batch", "sequence", sizes.words]), **present})
 
 
 def _transformer(folder: Path, quick: bool) -> None:

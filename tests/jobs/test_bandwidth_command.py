@@ -188,7 +188,7 @@ def test_an_ep_that_computes_in_host_memory_has_nothing_to_copy_over(tmp_path: P
             (f"--ep {policy}: ONNX Runtime chooses an EP for a model, and a sweep has none", ["--ep", policy])
             for policy in ("prefer-gpu", "min-overall-power")
         ),
-        ("--ep-library: no such file", ["--ep-library", "nowhere.so"]),
+        ("no such EP library: nowhere.so", ["--ep-library", "nowhere.so"]),
         ("--device 3", ["--ep", "cpu", "--device", "3"]),
         ("No such option", ["--ep-option", "a=b"]),
     ],

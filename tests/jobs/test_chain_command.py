@@ -151,9 +151,9 @@ def test_the_example_gives_what_is_expected_of_it(tmp_path: Path) -> None:
     (table,) = (tmp_path / "out").glob("*/table.md")
     assert "| denoise.denoised → image.latent | 16.4 kB | in host memory |" in table.read_text()
     page = (tmp_path / "page.html").read_text()
-    words = ("Stages", "Links", "denoise.denoised → image.latent", "Where the time of the chain goes")
+    words = ("Stages", "Links", "denoise.denoised → image.latent", "Breakdown of the chain")
     assert [word in page for word in words] == [True] * 4
-    assert "What a link costs through the host" not in page  # on the CPU none does
+    assert "Copies of links through the host" not in page  # on the CPU none does
     check_timeline(traceformat.load(tmp_path / "trace"), result)
     xml = (tmp_path / "junit").read_text()
     assert re.findall(r'testcase name="([^"]+)" classname="ortbench chain\.', xml) == ["cpu-tensors", "device-resident"]

@@ -78,7 +78,7 @@ def test_what_is_listed_and_removed(tmp_path: Path) -> None:
     ran = ortbench("clean", out, COLUMNS="200")
     assert ran.code == 2
     assert {name: row[:3] for name, row in listed(ran.out).items()} == {
-        "a": ["run", "2", "w"], "nightly": ["suite", "3", "d"], "sweep": ["bandwidth", "2", "h"],
+        "a": ["measurement", "2", "w"], "nightly": ["suite", "3", "d"], "sweep": ["bandwidth", "2", "h"],
     }  # fmt: skip
     assert ran.error_line.startswith(
         "nothing was removed, because there is no terminal to ask on: give --yes to remove 3 folders, "
@@ -158,7 +158,7 @@ def test_half_written_folders_of_killed_commands(tmp_path: Path) -> None:
     assert (made.kind, made.foreign) == ("unfinished", [])
     ran = ortbench("clean", tmp_path, COLUMNS="200")
     assert {name: row[0] for name, row in listed(ran.out).items()} == {
-        empty.name: "unfinished", torn.name: "unfinished", sides.name: "unfinished", "with-result": "run",
+        empty.name: "unfinished", torn.name: "unfinished", sides.name: "unfinished", "with-result": "measurement",
     }  # fmt: skip
     assert ortbench("clean", tmp_path, "--yes").code == 0
     assert list(tmp_path.iterdir()) == []
@@ -308,7 +308,7 @@ def test_what_real_commands_leave_is_gone_and_an_out_folder_is_ignored(library: 
     assert (out / ".gitignore").read_text().startswith("# ")
     ran = ortbench("clean", cwd=tmp_path, COLUMNS="200")
     assert ran.code == 2
-    assert sorted(row[0] for row in listed(ran.out).values()) == ["gate", "profile", "run", "run"]
+    assert sorted(row[0] for row in listed(ran.out).values()) == ["gate", "measurement", "measurement", "profile"]
     assert "stays with" not in ran.out
     assert "left alone" not in ran.out
     assert ortbench("clean", "--yes", cwd=tmp_path).code == 0

@@ -82,7 +82,9 @@ def test_too_few_blocks_are_said_with_what_gives_more(files: Any, tmp_path: Path
     ran = ortbench("compare", *paths[:2], COLUMNS="200")
     assert (ran.code, verdicts(ran.out)) == (0, ["cannot tell"])
     lines = ran.out.splitlines()
-    first = lines.index("! old has 6 blocks and a comparison takes 8: measure it again, a run has 9 or more now")
+    first = lines.index(
+        "! old has 6 blocks and a comparison takes 8: measure it again; a measurement now takes 9 rounds or more"
+    )
     assert lines[first + 1] == "! few has 3 blocks and a comparison takes 8: measure it again without --iterations"
     trend = ortbench("compare", *paths, COLUMNS="200").out
     assert (trend.count("old has 6 blocks"), trend.count("few has 3"), trend.count("fine has")) == (1, 1, 0)
@@ -115,7 +117,7 @@ def test_why_is_in_the_text_the_json_and_from_python(files: Any, tmp_path: Path)
     old, new = at(1.0), at(1.2)
     old.nodes, new.nodes = nodes_of(each[:2]), nodes_of(each)
     paths = files(old=old, new=new)
-    text = "Why: 100% of the 200 µs that cpu-tensors takes more: 1 added node Clip (Clip_2) after Relu_1"
+    text = "Why: cpu-tensors takes 200 µs longer; 100% of it: 1 added node Clip (Clip_2) after Relu_1"
     assert text in " ".join(ortbench("compare", *paths, "--why").out.split())
     found = json.loads(ortbench("compare", *paths, "--why", "--json", "-").out)
     assert found["records"] == json.loads(ortbench("compare", *paths, "--json", "-").out)

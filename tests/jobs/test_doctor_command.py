@@ -35,7 +35,7 @@ def test_the_page_of_this_machine() -> None:
     assert "the same measurement taken twice differs by" in ran.out or "too few blocks to tell" in ran.out
     verdicts = [line[:4].strip() for part in parts[:-1] for line in part[1:] if line[:4].strip()]
     good, know, bad = (verdicts.count(word) for word in ("good", "note", "bad"))
-    assert parts[-1] == [f"{good} good, {know} worth knowing, {bad} bad"]
+    assert parts[-1] == [f"{good} good, {know} note, {bad} bad"]
 
 
 def test_json_has_facts_and_findings() -> None:

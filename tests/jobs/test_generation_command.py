@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -11,11 +12,14 @@ import numpy as np
 import onnx
 import pytest
 
+from ortbench.analysis.loads.levels import load_cases
+from ortbench.analysis.steps_and_stages import jumps
+from ortbench.core.units import duration
 from ortbench.model.modes import USUAL_LOOP_MODES
 from ortbench.model.result import Case, Result
 from ortbench.model.result_file import load
 from tests.conftest import ortbench
-from tests.decoders import genai_folder
+from tests.decoders import genai_encoder_decoder, genai_folder, optimum_encoder_decoder
 from tests.loop_truth import differences
 from tests.refdevice import HONESTY, Config, Honesty, Trace
 from tests.truth import What, run_on_device
@@ -43,9 +47,11 @@ COUNTS_UP = f"""<ir_version: 8, opset_import: ["" : 17]>
     }}"""
 
 
-def generated(library: Path, folder: Path, honesty: Honesty, *line: object) -> tuple[Result, Trace]:
+def generated(
+    library: Path, folder: Path, honesty: Honesty, *line: object, ids: tuple[int, ...] = (3, 1, 4, 1)
+) -> tuple[Result, Trace]:
     onnx.save(onnx.parser.parse_model(COUNTS_UP), folder / "model.onnx")
-    (folder / "ids.json").write_text("[3, 1, 4, 1]")
+    (folder / "ids.json").write_text(str([*ids]))
     config = Config(trace=folder / "trace", honesty=honesty, compute_us=3000, upload_gbps=0.0001, download_gbps=0.0001)
     arguments = ("--generate", TOKENS, "--tokens", folder / "ids.json", "--iterations", 4, "--warmup", 1, *line)
     code, result, _, errors = run_on_device(library, folder / "model.onnx", config, folder, *arguments, command="loop")
@@ -88,12 +94,216 @@ def test_steps_over_depth_rise_by_what_the_cache_takes_on_the_link(library: Path
     assert resident.step_copies("state_h2d") == resident.step_copies("state_d2h") == 0
 
 
+@pytest.mark.parametrize("honesty", HONESTY)
+def test_a_cache_that_is_filled_before_is_copied_in_each_step_and_exact(
+    honesty: Honesty, library: Path, tmp_path: Path
+) -> None:
+    line = ("--context", 7, "--prompt-length", PROMPT, "--mode", "cpu-tensors", "--mode", "device-resident")
+    result, trace = generated(library, tmp_path, honesty, *line, ids=(*range(7), 3, 1, 4, 1))
+    assert result.generation is not None
+    assert (result.generation["context"], result.generation["prompt"]) == (7, PROMPT)
+    parts = {f"step {number}": 1 for number in range(TOKENS)}
+    row = VOCAB * 4
+    cpu, resident = result.cases
+    calls: dict[What, int] = {(case.mode, name): 1 for case in result.cases for name in parts}
+    calls |= {(case.mode, "latency"): 3 for case in result.cases}
+    assert differences(result, trace, parts, calls, first_bytes=7 * row) == {}
+    assert cpu.step_copies("state_h2d") == [7 * row, *((7 + PROMPT + step) * row for step in range(TOKENS - 1))]
+    assert resident.step_copies("state_h2d") == 0
+
+
+def test_a_step_over_depth_that_jumps_is_found_where_it_is(library: Path, tmp_path: Path) -> None:
+    depth, small, large, count = 64, 1, 1001, 40
+    text = COUNTS_UP.replace("float[batch,1,past", "int64[batch,sequence] position_ids, float[batch,1,past")
+    text = text.replace("present)", "present, float[n] more)").replace(
+        "behind =",
+        f"""last = ReduceMax <keepdims = 0> (position_ids)
+        place = Constant <value = int64[1] {{0}}> ()
+        at = Unsqueeze (last, place)
+        bound = Constant <value = int64[1] {{{depth}}}> ()
+        is_deep = GreaterOrEqual (at, bound)
+        small = Constant <value = int64[1] {{{small}}}> ()
+        large = Constant <value = int64[1] {{{large}}}> ()
+        length = Where (is_deep, large, small)
+        zeros = ConstantOfShape (length)
+        more = Relu (zeros)
+        behind =""",
+    )
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "model.onnx")
+    config = Config(trace=tmp_path / "trace", compute_us=3000, upload_gbps=0.0001, download_gbps=0.0001)
+    filled = ("--context", depth - 20, "--prompt-length", 1, "--generate", count)
+    line = (*filled, "--mode", "cpu-tensors", "--mode", "device-resident", "--iterations", 3, "--warmup", 1, "-v")
+    code, result, out, errors = run_on_device(library, tmp_path / "model.onnx", config, tmp_path, *line, command="loop")
+    assert code == 0, errors
+    cpu, resident = result.cases
+    added = (large - small) * 4 / 0.0001
+    for case, slope in ((cpu, 2 * VOCAB * 4 / 0.0001), (resident, 0)):
+        assert case.steps_ns is not None
+        (jump,) = jumps(case, first=True)
+        assert case.steps_ns[jump.step] - case.steps_ns[jump.step - 1] == pytest.approx(added + slope)
+        assert jump.step == 20
+        assert jump.before == pytest.approx(case.steps_ns[19] + slope)
+        assert jump.after == pytest.approx(case.steps_ns[20])
+    ends = ", ".join(
+        f"from {duration(jumps(case, True)[0].before)} to {duration(jumps(case, True)[0].after)} with {case.mode}"
+        for case in result.cases
+    )
+    assert f"Inter-token latency jumps {ends}, at depth 64" in " ".join(out.split())
+
+
 def test_what_is_chosen_alone_is_the_copy_of_its_logits(library: Path, tmp_path: Path) -> None:
     result, _ = generated(library, tmp_path, "sync", "--mode", "cpu-tensors", "--mode", "device-resident")
     cpu, resident = result.cases
     copy = round(VOCAB * 4 / 0.0001) + COPY_NS
     assert cpu.value("next_token") == CALL_NS
     assert resident.value("next_token") == copy + 2 * CALL_NS
+
+
+def test_one_client_of_a_load_has_the_times_of_a_loop(library: Path, tmp_path: Path) -> None:
+    modes = ("--mode", "cpu-tensors", "--mode", "device-resident")
+    (tmp_path / "loop").mkdir()
+    loop, _ = generated(library, tmp_path / "loop", "sync", *modes)
+    config = Config(trace=tmp_path / "trace", compute_us=3000, upload_gbps=0.0001, download_gbps=0.0001)
+    line = (
+        "--generate",
+        TOKENS,
+        "--tokens",
+        tmp_path / "loop" / "ids.json",
+        "--concurrency",
+        1,
+        "--duration",
+        0.5,
+        *modes,
+    )
+    model = tmp_path / "loop" / "model.onnx"
+    code, result, out, errors = run_on_device(library, model, config, tmp_path, *line, command="load")
+    assert code == 0, errors
+    points = load_cases(result)
+    assert [case.mode for case in points] == ["cpu-tensors", "device-resident"]
+    for case, alone in zip(points, loop.cases, strict=True):
+        for key in ("time_to_first_token", "inter_token_latency"):
+            ours, theirs = case.stats(key), alone.stats(key)
+            assert ours is not None
+            assert theirs is not None
+            assert (ours.min, ours.median, ours.max) == (theirs.min, theirs.median, theirs.max)
+        assert case.value("sequence_tokens_per_s") == alone.value("decode_tokens_per_s")
+        per_s = case.value("throughput")
+        assert per_s is not None
+        assert case.value("output_tokens_per_s") == pytest.approx(per_s * TOKENS)
+        assert case.value("prefill_slowdown") is None
+    assert "tokens/s with 1 client" in out
+
+
+def test_clients_generate_a_sequence_each(tmp_path: Path) -> None:
+    folder = genai_folder(tmp_path / "model", "llama", shared=True)
+    line = ("--prompt-length", 64, "--context", 3, "--generate", 8, "--concurrency", "1,2", "--duration", 0.4, "-v")
+    done = ortbench("load", folder, *line, "--out", tmp_path / "out")
+    assert done.code == 0, done.err
+    (path,) = (tmp_path / "out").glob("*/result.json")
+    result = load(path)
+    assert result.kind == "load"
+    assert result.generation is not None
+    points = load_cases(result)
+    assert {case.mode for case in points} == {*USUAL_LOOP_MODES, "shared"}
+    assert {(case.status, case.checks["outputs"]["verdict"]) for case in points} == {("ok", "passed")}
+    for case in points:
+        both = case.point["concurrency"] == 2
+        found = case.stats("inter_token_latency_beside_prefill")
+        assert (found is not None and found.n > 0) is both
+        assert (case.value("prefill_slowdown") is not None) is both
+    text = " ".join(done.out.split())
+    for said in (
+        "load in one session: 1, 2 clients; 0.4 s per load point; generation: 64 prompt tokens (pp64 @ d3) behind 3 tokens",
+        "mode clients tokens/s tokens/s a sequence TTFT",
+        "sequences/s",
+        "p95 of TTFT",
+    ):
+        assert said in text
+    assert "inferences/s" not in text
+    assert "ortbench code" not in text
+
+
+@pytest.mark.parametrize(
+    ("asked", "line", "said"),
+    [
+        ({"CPU": {}}, (), "(named by genai_config.json; EP by genai_config.json)"),
+        ({"cuda": {}}, (), "(named by genai_config.json; its EP cuda is not used)"),
+        ({"cuda": {}}, ("--ep", "cpu"), "(named by genai_config.json; its EP cuda is not used)"),
+    ],
+)
+def test_the_ep_of_the_folder_is_used_where_it_is_here(
+    asked: dict[str, object], line: tuple[str, ...], said: str, tmp_path: Path
+) -> None:
+    folder = genai_folder(tmp_path / "model", "gpt", providers=[asked])
+    own = ("--generate", 3, "--prompt-length", 4, "--iterations", 3, "--warmup", 1, "--mode", "cpu-tensors")
+    done = ortbench("loop", folder, *own, *line, "--measure-memory", "--out", tmp_path / "out")
+    assert done.code == 0, done.err
+    assert said in " ".join(done.out.split())
+    (path,) = (tmp_path / "out").glob("*/result.json")
+    result = load(path)
+    assert result.target["ep"] == "CPUExecutionProvider"
+    assert result.generation is not None
+    assert (result.generation.get("eps"), result.generation.get("ep_used")) == (
+        [it.lower() for it in asked],
+        "CPU" in asked,
+    )
+
+
+@pytest.mark.parametrize("option", [("--rate", 10), ("--sessions", "process")])
+def test_sequences_have_clients_in_one_session(option: tuple[object, ...], tmp_path: Path) -> None:
+    folder = genai_folder(tmp_path / "model", "gpt")
+    done = ortbench("load", folder, *option)
+    assert done.code == 2
+    assert f"{option[0]}: sequences are generated by --concurrency clients in one session" in done.err
+
+
+@pytest.mark.parametrize("layout", [genai_encoder_decoder, optimum_encoder_decoder])
+def test_an_encoder_runs_once_in_front_and_counts_into_the_first_token(
+    layout: Callable[[Path], Path], library: Path, tmp_path: Path
+) -> None:
+    folder = layout(tmp_path / "model")
+    line = ("--ep-library", library, "--prompt-length", 9, "--generate", 4, "--iterations", 3, "--warmup", 1)
+    config = Config(trace=tmp_path / "trace", compute_us=3000)
+    done = ortbench("loop", folder, *line, "--out", tmp_path / "out", **config.environ())
+    assert done.code == 0, done.err
+    (path,) = (tmp_path / "out").glob("*/result.json")
+    result = load(path)
+    made = result.generation
+    assert made is not None
+    assert (made["prompt"], made.get("encoder"), made["tokens"]) == (9, True, 4)
+    assert "9 prompt tokens (pp9), 4 generated tokens (tg4); random prompt, encoded once, argmax" in " ".join(
+        done.out.split()
+    )
+    for case in result.cases:
+        assert (case.status, case.checks["outputs"]["verdict"]) == ("ok", "passed"), case.reason
+        first, later = (case.stats(key) for key in ("time_to_first_token", "inter_token_latency"))
+        assert first is not None
+        assert later is not None
+        assert first.min > later.max + 3_000_000  # the encoder's run
+
+
+def test_an_encoder_is_part_of_a_load_and_of_no_memory(tmp_path: Path) -> None:
+    folder = genai_encoder_decoder(tmp_path / "model")
+    line = (
+        "--generate",
+        4,
+        "--prompt-length",
+        5,
+        "--concurrency",
+        "1,2",
+        "--duration",
+        0.2,
+        "--mode",
+        "device-resident",
+    )
+    done = ortbench("load", folder, *line, "--out", tmp_path / "out")
+    assert done.code == 0, done.err
+    (path,) = (tmp_path / "out").glob("*/result.json")
+    assert {case.status for case in load_cases(load(path))} == {"ok"}
+    for option in (("--context", 3), ("--measure-memory",)):
+        done = ortbench("loop", folder, *option)
+        assert done.code == 2
+        assert f"{option[0]}: is not for a model with an encoder" in done.err
 
 
 def case_of(result: Result, mode: str) -> Case:
@@ -137,6 +347,21 @@ def test_prompts_of_several_lengths_are_side_by_side(tmp_path: Path) -> None:
     assert "TTFT" in done.out
 
 
+def test_caches_of_several_lengths_are_side_by_side(tmp_path: Path) -> None:
+    folder = genai_folder(tmp_path / "model", "llama", shared=True)
+    line = ("--context", "0,16", "--prompt-length", 2, "--generate", 3, "--iterations", 3, "--warmup", 1)
+    done = ortbench("loop", folder, *line, "--out", tmp_path / "out")
+    assert done.code == 0, done.err
+    results = [load(path) for path in sorted((tmp_path / "out").rglob("result.json"))]
+    assert sorted(it.generation["context"] for it in results if it.generation) == [0, 16]
+    assert {case.status for it in results for case in it.cases} == {"ok"}
+    assert "context=16" in done.out
+    (deep,) = (path for path in (tmp_path / "out").rglob("table.md") if "@ d16" in path.read_text())
+    assert (
+        "2 prompt tokens (pp2 @ d16) behind 16 tokens in the cache, 3 generated tokens (tg3 @ d16)" in deep.read_text()
+    )
+
+
 def test_a_batch_has_tokens_per_sequence_too(tmp_path: Path) -> None:
     folder = genai_folder(tmp_path / "model", "gpt")
     np.save(tmp_path / "ids.npy", np.arange(10).reshape(2, 5))
@@ -145,7 +370,7 @@ def test_a_batch_has_tokens_per_sequence_too(tmp_path: Path) -> None:
     assert done.code == 0, done.err
     result: dict[str, Any] = json.loads(done.out)
     assert result["loop"]["generation"] == {
-        "prompt": 5, "tokens": 4, "batch": 2, "forced": 0, "from_file": True, "fixed_cache": False,
+        "prompt": 5, "context": 0, "tokens": 4, "batch": 2, "forced": 0, "from_file": True, "encoder": False, "fixed_cache": False,
         "said_by": "genai_config.json",
     }  # fmt: skip
     metrics = result["cases"][0]["metrics"]

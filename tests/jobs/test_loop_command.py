@@ -1,4 +1,4 @@
-"""`ortbench loop` as its users have it, held against the reference device's own trace."""
+"""`ortbench loop` as its users have it, compared with the reference device's own trace."""
 
 from __future__ import annotations
 

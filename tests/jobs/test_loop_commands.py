@@ -56,7 +56,7 @@ def test_a_loop_is_not_held_against_a_run_or_another_loop(files: Any) -> None:
         for line in (gate, ("compare", other, loop)):
             ran = ortbench(*line)
             assert (ran.code, ran.out) == (5, "")
-            assert ran.error_line.endswith(f" are not comparable: {kind} (--force compares them all the same)")
+            assert ran.error_line.endswith(f" are not comparable: {kind} (--force compares them anyway)")
         assert ortbench(*gate, "--max-regression", "900%", "--force").code in (0, 3)
 
 
@@ -110,7 +110,7 @@ def test_a_live_gate_of_a_loop_has_metrics_of_loops_and_steps(library: Path, tmp
 
 
 def test_a_live_gate_tells_that_a_state_is_copied(library: Path, tmp_path: Path) -> None:
-    """The state crosses twice a step in cpu, never in device-resident: each is held against the other by a limit."""
+    """The state crosses twice a step in cpu, never in device-resident: each is compared with the other by a limit."""
     limits = ("--min-speedup", "device-resident=1.5", "--require-mode", "shared")
     ran = live(library, tmp_path, *limits, upload_gbps=0.1, download_gbps=0.1)
     assert "✓ shared is ok" in ran.out

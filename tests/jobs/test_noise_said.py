@@ -131,7 +131,7 @@ def test_a_gates_verdict_is_the_same_and_says_what_noise_did(
     clock.restart()
     busy = gated(library, tmp_path, factor, **machine(others=[1.22]))
     assert (quiet.code, busy.code) == (code, code)
-    effect = "A gate takes longer then, or cannot tell; its verdict still holds: the sequential test counts the noise."
+    effect = 'The gate\'s verdict holds nevertheless: noise only makes a gate take longer or end with "cannot tell".'
     assert f"! {OTHERS}. {effect}\n" in busy.out
     assert "Busy" not in quiet.out
     assert busy.out.splitlines()[-2].split(" ")[:2] == quiet.out.splitlines()[-2].split(" ")[:2]

@@ -1,4 +1,4 @@
-"""Where tensors are, and what is copied inside the graph, on EPs with a node on the CPU; held against the device's trace."""
+"""Where tensors are, and what is copied inside the graph, on EPs with a node on the CPU; compared with the device's trace."""
 
 from __future__ import annotations
 
@@ -62,7 +62,11 @@ def test_an_output_of_a_node_on_the_cpu(image: Path, clock: Clock, tmp_path: Pat
         "from_host": {"nodes": 0, "bytes": 0},
     }
     default, shared = "RefDevice (DEFAULT)", "RefDeviceHostAccessible (HOST_ACCESSIBLE)"
-    given, made, wanted = "an array that is given to run", "an array that run makes", "the session wants it there"
+    given, made, wanted = (
+        "NumPy array passed to session.run",
+        "NumPy array returned by session.run",
+        "the session's memory info",
+    )
     own, clip = "the mode's own memory", "Clip makes it on the CPU"
     assert places(result) == {
         "cpu-tensors": [("host memory", given, True), ("host memory", made, True)],

@@ -163,8 +163,10 @@ def test_attach_only_starts_nothing_and_says_how_to(tmp_path: Path) -> None:
     assert "no profiler is attached; start it as: nsys profile --trace=cuda,nvtx" in ran.out
 
 
-def test_attach_only_under_a_listener_needs_no_advice(recorder: Path, tmp_path: Path) -> None:
-    listener = nvtx.environ(recorder, tmp_path / "record")
+@pytest.mark.parametrize("tool", [{}, {"NVTX_RECORD_OLD": "1"}])
+def test_attach_only_under_a_listener_needs_no_advice(tool: dict[str, str], recorder: Path, tmp_path: Path) -> None:
+    """Also under one that does not know the question whether it listens, as Nsight Systems 2024.2."""
+    listener = nvtx.environ(recorder, tmp_path / "record") | tool
     ran, _, _ = profile(*TINY, "--attach-only", out=tmp_path / "out", **listener)
     assert "profiler" not in ran.out
     record = nvtx.Record.read(tmp_path / "record", "ortbench")
@@ -192,6 +194,27 @@ def test_a_session_outlives_a_recording_that_is_none(
     assert found["nsight"] is None
     assert said in ran.out
     assert "cpu-tensors/latency" in ran.out
+
+
+@pytest.mark.parametrize("has_importer", [True, False])
+def test_a_stream_without_a_report_is_imported_where_there_is_an_importer(
+    has_importer: bool, recorder: Path, tmp_path: Path
+) -> None:
+    """As Nsight Systems leaves it that does not find its own."""
+    nsys = Nsys(tmp_path, recorder)
+    script = tmp_path / "bin" / "nsys"
+    tool = f'{shlex.quote(sys.executable)} -m tests.nsys "$@"'
+    report = "for word; do case $word in --output=*) report=${word#*=};; esac; done"
+    moved = 'mv "$report.nsys-rep" "$report.qdstrm"'
+    script.write_text(f"#!/bin/sh\n[ $1 = profile ] || exec {tool}\n{report}\n{tool} && {moved}\n")
+    if has_importer:
+        importer = tmp_path / "bin" / "QdstrmImporter"
+        importer.write_text('#!/bin/sh\nmv "$2" "${2%.qdstrm}.nsys-rep"\n')
+        importer.chmod(0o755)
+    ran = ortbench("profile", *TINY, *SHORT, "--out", tmp_path / "out", **nsys.environ)
+    (path,) = (tmp_path / "out").glob("*/profile.json")
+    assert (json.loads(path.read_text())["nsight"] is not None) == has_importer
+    assert (ran.code, "QdstrmImporter -i report.qdstrm" in ran.err) == (int(not has_importer), not has_importer)
 
 
 def test_what_went_wrong_under_nsys_is_said_in_one_line(recorder: Path, tmp_path: Path) -> None:

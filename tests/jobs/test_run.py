@@ -41,7 +41,7 @@ def test_a_model_gives_its_expected_outputs_in_every_mode(tmp_path: Path) -> Non
 
 
 def light_test_set(name: str, folder: Path) -> Path:
-    """The test set that onnx's own runner makes of a light model: made-up inputs, expected outputs as shipped."""
+    """The test set that onnx's own runner makes of a light model: synthetic inputs, expected outputs as shipped."""
     model = onnx.load(LIGHT / f"{name}.onnx")
     weights = {tensor.name for tensor in model.graph.initializer}
     inputs = [value for value in model.graph.input if value.name not in weights]

@@ -79,7 +79,7 @@ def test_a_batch_of_several_sizes(tmp_path: Path) -> None:
     assert re.findall(r"^mode +(\w+) ", ran.out, re.MULTILINE) == ["metric", "cost"]
     assert [re.search(rf" batch={count} +[\d.]+[kM]? items/s ", ran.out, re.MULTILINE) is not None
             for count in (1, 8, 32)] == [True] * 3  # fmt: skip
-    assert re.search(r"^• best: batch \d+, [\d.]+[kM]? items/s with cpu-tensors$", ran.out, re.MULTILINE)
+    assert re.search(r"^• Most items/s: [\d.]+[kM]? at batch=\d+, with cpu-tensors$", ran.out, re.MULTILINE)
     (folder,) = out.glob("[!.]*")
     assert ran.out.endswith(f"Timeline in {tmp_path / 'trace'}; open it at ui.perfetto.dev or in chrome://tracing\n")
     assert f"Savedin{folder}" in "".join(ran.out.split())  # a long path is broken where the line ends
@@ -126,7 +126,7 @@ def test_two_settings_are_shown_with_their_phases(tmp_path: Path) -> None:
 
 
 def test_sides_with_the_same_inputs_must_give_the_same_outputs(tmp_path: Path) -> None:
-    """And those with others are not held against each other."""
+    """And those with others are not compared with each other."""
     model = tmp_path / "model.onnx"
     text = '<ir_version: 8, opset_import: ["" : 17]> g (float[N] x) => (float[N] y) { y = RandomNormalLike(x) }'
     onnx.save(onnx.parser.parse_model(text), model)

@@ -23,7 +23,7 @@ def test_a_start_is_measured_from_nothing_to_ready(tmp_path: Path) -> None:
     ran = ortbench("start", TINY, "--ep", "cpu", *more, "--out", tmp_path / "out", prefix=REAL)
     assert ran.code == 0, ran.err
     assert "time to ready" in ran.out
-    assert "Where the time of the start goes" in (tmp_path / "page.html").read_text()
+    assert "Breakdown of the start" in (tmp_path / "page.html").read_text()
     files = sorted((tmp_path / "out").glob("*/*/result.json"))
     assert [it.parent.name for it in files] == ["file-cache-cold", "file-cache-warm"]
     for file in files:

@@ -91,7 +91,7 @@ def test_what_a_sweep_prints_and_saves(tmp_path: Path) -> None:
         (str(n), mode) for n in (1, 2, 4) for mode in ("cpu-tensors", "device-tensors")
     ]
     assert (folder / "table.md").read_text().startswith(f"# ortbench: {IDS}")
-    assert "Items a second by shape" in files["html"].read_text()
+    assert "Items/s by shape" in files["html"].read_text()
     assert load_trace(files["trace"])
     names = [it.get("name") for it in ElementTree.parse(files["junit"]).iter("testcase")]
     assert names == [f"batch={n}: {mode}" for n in (1, 2, 4) for mode in ("cpu-tensors", "device-tensors")]

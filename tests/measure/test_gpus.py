@@ -94,6 +94,20 @@ def test_a_first_look_within_a_second_is_a_reading() -> None:
     assert watch.readings == [{"at_s": 0.2, "at_ns": 200_000_000, "gpu": 0, "sm_mhz": 1980, "reasons": 0}]
 
 
+def test_readings_are_taken_while_blocks_last_where_there_are_blocks() -> None:
+    """Due each second: in the next block, else, a second later, between two."""
+    tenths = iter([0, 0, 9, 11, 11, 15, 22, 31])
+    watch = gpus.Watch(nvml([{"sm_mhz": 345}, {"sm_mhz": 1980}, {"sm_mhz": 1965}]), lambda: next(tenths) * 100_000_000)
+    watch.look(now=True)
+    assert [watch.is_due, watch.is_due] == [False, True]
+    watch.look_inside()
+    watch.look(between=True)
+    watch.look(between=True)
+    watch.look(between=True)
+    found = [(it["at_s"], it.get("sm_mhz"), it.get("in_block", False)) for it in watch.readings]
+    assert found == [(0.0, 345, False), (1.1, 1980, True), (3.1, 1965, False)]
+
+
 def test_without_a_card_there_is_nothing_to_read() -> None:
     broken = nvml([])
 
@@ -117,6 +131,7 @@ def reading(gpu: int = 0, **state: int) -> GpuReading:
         ([reading(sm_mhz=1980, memory_mhz=3201, reasons=0)] * 3, []),
         ([reading(sm_mhz=1980), reading(sm_mhz=1900)], []),  # within 5 %
         ([reading(sm_mhz=1980), reading(sm_mhz=345, reasons=1)], []),  # idle: between runs, not in one
+        ([reading(sm_mhz=345), reading(sm_mhz=1980, in_block=True), reading(sm_mhz=405)], []),  # likewise
         (
             [reading(sm_mhz=1980), reading(sm_mhz=1400), reading(gpu=1, memory_mhz=3201)],
             ["GPU 0: its SM clock moved between 1400 and 1980 MHz"],

@@ -328,8 +328,9 @@ EXPORT int InitializeInjectionNvtx2(NvtxGetExportTableFunc_t export_table) {
            subscribe(table, NVTX_CB_MODULE_CORE2, core2, sizeof core2 / sizeof *core2);
 }
 
-/* Asked for before a domain is said to be listened to; nothing of the extensions is taken. */
+/* Asked for before a domain is said to be listened to; nothing of the extensions is taken. With NVTX_RECORD_OLD as of a tool that does
+   not know the question. */
 EXPORT int InitializeInjectionNvtxExtension(nvtxExtModuleInfo_t *module) {
     (void)module;
-    return 1;
+    return getenv("NVTX_RECORD_OLD") == NULL;
 }

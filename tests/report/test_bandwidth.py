@@ -24,6 +24,7 @@ from ortbench.analysis.bandwidth import (
     failures,
     gbps,
     half_rate_bytes,
+    least_ns,
     memory_of,
     misfits,
     peak,
@@ -32,6 +33,7 @@ from ortbench.analysis.bandwidth import (
     sync_of,
 )
 from ortbench.analysis.bandwidth import measured as copies_measured
+from ortbench.analysis.derive import put_copies
 from ortbench.core.errors import BadInput, BenchmarkFailed
 from ortbench.measure.bandwidth import CopyBench
 from ortbench.measure.process import Client, WorkerLost
@@ -44,11 +46,11 @@ from ortbench.plan.bandwidth_plan import CopyPlan, check, parse_size, sizes
 from ortbench.plan.target import Target
 from ortbench.report import bandwidth as report_bandwidth
 from ortbench.report.markdown import markdown
-from ortbench.report.page.chart_data.copies import bandwidth_curve
+from ortbench.report.page.chart_data.copies import bandwidth_curve, copies_of
 from ortbench.report.page.chart_svg import sheet
 from ortbench.report.page.chart_svg.draw import svg_file
 from ortbench.report.records import records_csv
-from tests.results import Copied, add_copied, curve_of, measured, result_of, sentences, steady, tensor
+from tests.results import Copied, add_copied, curve_of, measured, nvidia_result, result_of, sentences, steady, tensor
 
 kB, MB = 1_000, 1_000_000
 
@@ -123,7 +125,7 @@ def test_what_is_no_size(text: str) -> None:
         ("--seed -1", {"seed": -1}),
         ("--timeout 0", {"timeout_s": 0.0}),
         ("--device -1", {"target": Target(device=-1)}),
-        ("--ep-library: no such file", {"target": Target(library="nowhere.so")}),
+        ("no such EP library: nowhere.so", {"target": Target(library="nowhere.so")}),
     ],
 )
 def test_a_plan_that_cannot_be_carried_out(words: str, changed: dict[str, Any]) -> None:
@@ -326,7 +328,7 @@ def test_the_sentences() -> None:
         "The link's peak is 7.98 GB/s H2D, with 16.0 MB from HOST_ACCESSIBLE memory; "
         "2.00 GB/s D2H, with 16.0 MB from ordinary memory.",
         "Ordinary memory reaches half of its peak rate at 39.8 kB H2D and 39.8 kB D2H; smaller copies are mostly latency.",
-        "HOST_ACCESSIBLE memory against ordinary memory: H2D 2.00× as fast (95% CI 2.00 to 2.00), with 16.0 MB; "
+        "HOST_ACCESSIBLE memory compared with ordinary memory: H2D 2.00× as fast (95% CI 2.00 to 2.00), with 16.0 MB; "
         "D2H not measurably faster, with 16.0 MB.",
     ]
 
@@ -344,7 +346,7 @@ def test_the_sentences_of_less() -> None:
     )
     few = [Copied(H2D, memory, MB, ns, rounds=2) for memory, ns in ((ORDINARY, 300), (HOST_ACCESSIBLE, 200))]
     assert report_bandwidth.conclusions(curve_of(*few))[-1] == (
-        "HOST_ACCESSIBLE memory against ordinary memory: H2D 1.50× as fast (too few blocks for an interval), "
+        "HOST_ACCESSIBLE memory compared with ordinary memory: H2D 1.50× as fast (too few blocks for an interval), "
         "with 1.00 MB."
     )
 
@@ -419,6 +421,8 @@ def put(folder: Path, found: Result) -> Path:
 def linked(result: Result, found: Result, tmp_path: Path) -> Link:
     put(tmp_path / "sweep", found)
     attach([result], tmp_path, None)
+    for case in result.cases:
+        put_copies(case, least_ns(result, case))
     add_shares(result)
     assert result.link is not None
     return result.link
@@ -447,6 +451,28 @@ def test_a_run_gets_the_curves_and_the_shares(tmp_path: Path) -> None:
         "copies inside an inference with cpu-tensors run at ≈1.60 GB/s (≈60% of the curve, ≈50% of the link's peak): compared with "
         "single copies of that size and with the peak, bandwidth curve of 2026-01-02."
     )
+
+
+def test_no_rate_is_told_that_the_link_cannot_do(tmp_path: Path) -> None:
+    """A difference of two medians can be shorter than its copies at the peak of the curve: 8 MB each way."""
+    least = 8 * MB / 7.98005 + 8 * MB / 2
+    for name, took, told in (("a", least + 5_000, True), ("b", least - 5_000, False)):
+        result = run_of()
+        result.cases[0].put("copies", took, derived=True)
+        shares = linked(result, usual(), tmp_path / name)["shares"]
+        assert least_ns(result, result.cases[0]) == pytest.approx(least, rel=1e-3)
+        assert ("copy_rate" in result.cases[0].metrics, "both" in shares["cpu-tensors"]) == (told, told)
+        assert ("inside cpu-tensors" in [copy.name for copy in copies_of(result.cases[0])]) == told
+
+
+def test_without_a_curve_the_link_of_the_card_and_timed_copies_tell_what_it_can_do() -> None:
+    cpu, device = run_of(h2d=400_000, d2h=200_000).cases
+    result = nvidia_result(cpu, device)
+    assert least_ns(result, cpu) == 0
+    result.environment["gpus"] = [{"name": "H100", "link_bytes_per_s": 32e9}]
+    assert least_ns(result, cpu) == 8 * MB / 32 + 8 * MB / 40  # as fast as D2H was timed
+    result.target["device"]["vendor_id"] = 0x1002
+    assert least_ns(result, cpu) == 0
 
 
 def test_several_tensors_are_held_against_a_copy_each(tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ def test_the_tables() -> None:
     assert [column.name for column in mode_table(result).columns] == [
         "mode", "chain", "speedup", "95% CI", "samples", "chains/s", "copied/chain",
     ]  # fmt: skip
-    assert mode_table(result).groups == ((1, "what links carry stays on the device"),)
+    assert mode_table(result).groups == ((1, "intermediate tensors stay on the device"),)
     assert mode_table(result).rows == (
         ("cpu-tensors", "10.0", "1.00×", "–", "18", "100", "7.00 kB"),
         ("device-resident", "6.00", "1.67×", "1.67–1.67", "18", "167", "4.00 kB"),
@@ -71,7 +71,7 @@ def test_the_tables() -> None:
 def test_what_is_said_of_it() -> None:
     assert headline(chain(STAYING)) == "The chain is 1.67× as fast with its links on the device"
     assert sentences(chain(STAYING, CROSSING)) == [
-        "device-resident is 1.67× as fast as cpu-tensors (95% CI 1.67 to 1.67), if the host does not need what the links carry: keeping "
+        "device-resident is 1.67× as fast as cpu-tensors (95% CI 1.67 to 1.67), if the host does not need the intermediate tensors: keeping "
         "1 link (64.0 kB) on the device saves 4.00 ms per chain, 40% of it.",
         "Next: bind each output's OrtValue as the next stage's input, see ortbench explain --more chains",
         "Stage image takes 83% of the chain with device-resident: 5.00 ms.",
@@ -137,8 +137,8 @@ def test_a_bar_is_cut_into_stages() -> None:
         ("device-resident", [("text", 1 * MS), ("image", 5 * MS)], 6 * MS),
     ]
     assert found.caption == (
-        "cpu-tensors: text 2.00 ms, image 8.00 ms; 10.0 ms from end to end. "
-        "device-resident: text 1.00 ms, image 5.00 ms; 6.00 ms from end to end."
+        "cpu-tensors: text 2.00 ms, image 8.00 ms; 10.0 ms in all. "
+        "device-resident: text 1.00 ms, image 5.00 ms; 6.00 ms in all."
     )
     assert found.table.headings == ["mode", "text (ms)", "image (ms)", "together (ms)", "chain (ms)"]
     assert found.table.rows == (
@@ -162,18 +162,18 @@ def test_a_bar_for_each_link_that_is_copied() -> None:
         ("text.condition → image.condition", "110 µs", "stays"), ("text.mask → image.mask", "20.0 µs", "copied"),
     )  # fmt: skip
     assert found.caption == (
-        "Staying on the device saves the copies of: text.condition → image.condition 110 µs. Copied all the same: text.mask → "
-        "image.mask 20.0 µs. Copies are timed by themselves; what staying saves as a whole is the difference of the modes."
+        "Copies saved by staying on the device: text.condition → image.condition 110 µs. Copied in every mode: text.mask → "
+        "image.mask 20.0 µs. Each copy is timed alone; the difference between the modes says what all of them cost together."
     )
     assert link_costs(chain(inside)) is None
 
 
 def test_the_page_has_both_pictures() -> None:
     page = build_page([chain(STAYING, CROSSING)], ["a"])
-    assert [
-        page.count(f">{title}</h")
-        for title in ("Where the time of the chain goes", "What a link costs through the host")
-    ] == [1, 1]
+    assert [page.count(f">{title}</h") for title in ("Breakdown of the chain", "Copies of links through the host")] == [
+        1,
+        1,
+    ]
     for said in (
         "cpu-tensors: text, 2.00 ms",
         "cpu-tensors: whole chain, median 10.0 ms",
@@ -181,4 +181,4 @@ def test_the_page_has_both_pictures() -> None:
     ):
         assert page.count(f"<title>{said}</title>") == 2  # for a screen and for a phone
     several = build_page([chain(STAYING), chain(STAYING, resident_ms=(1, 3))], ["a", "b"])
-    assert "One chain, result by result" in several
+    assert "Time per chain by result" in several

@@ -38,7 +38,7 @@ good cuDNN 9.14.0 is loaded
 
 Processor and memory
 good Intel Xeon: this process may run on 8 cores
-good no container limits how much of its cores' time it may take
+good no container limits its CPU time
 bad  the frequency governor is powersave (8 cores): clocks follow the load, and
      short runs are timed at low ones; try: sudo cpupower frequency-set -g
      performance
@@ -54,6 +54,6 @@ good the same measurement taken twice differs by 0.200% over 100 pairs of
      blocks: with 5 s per mode a run can detect differences of about 1.0% or
      more
 
-13 good, 0 worth knowing, 1 bad
+13 good, 0 note, 1 bad
 """
     )

@@ -42,7 +42,7 @@ MARKDOWN = """\
 | cpu-tensors | 312 mJ | 306 mJ–318 mJ | 214 W | 72.1 W | 3.21 |
 | device-tensors | 12.0 mJ | 11.8 mJ–12.2 mJ | 214 W | 72.1 W | 83.3 |
 
-energy: of one inference, by the energy counter of GPU 0, in a stretch after the measurement, less the idle draw beside it.
+energy: of one inference, by the energy counter of GPU 0, measured after the timing, less idle power.
 
 unsupported (device-resident): the stretch failed: it broke.
 """

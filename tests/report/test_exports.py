@@ -61,7 +61,7 @@ def test_outcomes_of_a_run() -> None:
     )
     group = "models/m.onnx on SomeExecutionProvider"
     assert outcomes_of_run(made) == [
-        Outcome(group, "cpu-tensors", PASSED, "3.00 ms (95 %: 2.00 ms to 4.00 ms), median of 9 runs", 0.003),
+        Outcome(group, "cpu-tensors", PASSED, "3.00 ms (95% CI 2.00 ms to 4.00 ms), median of 9 samples", 0.003),
         Outcome(group, "device-tensors", ERROR, "output y: 1 of 2 values differ", 0.0),
         Outcome(group, "device-resident", ERROR, "no reason is known", 0.0),
         Outcome(group, "host-accessible", SKIPPED, "no HOST_ACCESSIBLE memory", 0.0),
@@ -325,7 +325,7 @@ def test_junit_of_real_results(name: str, times: tuple[int, ...]) -> None:
 
 
 def entries(*results: Result) -> list[dict[str, Any]]:
-    """What the action reads, held against its schema: src/extract.ts and src/extractRangeInfo.ts."""
+    """What the action reads, compared with its schema: src/extract.ts and src/extractRangeInfo.ts."""
     found: list[dict[str, Any]] = json.loads(action_json(results))
     assert isinstance(found, list)
     for entry in found:
@@ -359,14 +359,14 @@ WHERE = {
             "refdevice",
             [(20.268857, "± 0.034982"), (20.127107, "± 0.048913"), (6.269093, "± 0.005999"), (7.39941, "± 0.062313"),
              (6.28078, "± 0.006579"), (7.455733, "± 0.043425"), (7.411538, "± 0.102983")],
-            "median of 99 runs, p95 22.6 ms\nortbench 0.1.0, ONNX Runtime 1.31.1, RefDeviceExecutionProvider 1.0.0\n"
+            "median of 99 samples, p95 22.6 ms\nortbench 0.1.0, ONNX Runtime 1.31.1, RefDeviceExecutionProvider 1.0.0\n"
             "ortbench run models/copy_bound.onnx --ep-library build/librefdevice-7e1b4eddc7b6.so",
         ),
         (
             "cpu",
             [(5.285603, "± 0.232636"), (8.47068, "± 0.114299"), (1.529229, "± 0.027832"), (5.172561, "± 0.25921"),
              (1.663128, "± 0.031647"), (5.133978, "± 0.274788"), (5.108170, "± 0.224563")],
-            "median of 495 runs, p95 6.92 ms\nortbench 0.1.0, ONNX Runtime 1.31.1, CPUExecutionProvider 1.31.1\n"
+            "median of 495 samples, p95 6.92 ms\nortbench 0.1.0, ONNX Runtime 1.31.1, CPUExecutionProvider 1.31.1\n"
             "ortbench run models/copy_bound.onnx --ep cpu -q",
         ),
     ],
@@ -499,7 +499,7 @@ def test_total_comes_first() -> None:
 def test_p95_needs_samples_as_in_the_table(n: int, text: str) -> None:
     assert SAMPLES_FOR["p95"] == 20
     (entry,) = entries(on_host(measured("cpu-tensors", latency={0: [MS] * n})))
-    assert entry["extra"].splitlines()[0] == f"median of {n} runs, p95 {text}"
+    assert entry["extra"].splitlines()[0] == f"median of {n} samples, p95 {text}"
 
 
 @pytest.mark.parametrize(

@@ -46,13 +46,13 @@ def test_bars_hold_phases_derived_copies_and_the_whole() -> None:
     assert found is not None
     assert bars(found) == [
         ("cpu-tensors", [("≈ copies, both directions (derived)", 12 * MS), ("≈ inference (derived)", 8 * MS)], 20 * MS),
-        ("device-tensors", [("h2d", 6 * MS), ("inference", 7 * MS), ("d2h", 5 * MS)], 20 * MS),
+        ("device-tensors", [("H2D", 6 * MS), ("inference", 7 * MS), ("D2H", 5 * MS)], 20 * MS),
         ("device-resident", [("inference", 8 * MS)], 8 * MS),
     ]
     assert found.caption == (
-        "cpu-tensors: ≈12.0 ms of copies, both directions together, and ≈8.00 ms of inference make up 20.0 ms. "
-        "device-tensors: 6.00 ms h2d, 7.00 ms inference, 5.00 ms d2h: 18.0 ms together, timed in blocks of their own; "
-        "20.0 ms from end to end. Inference only: device-resident 8.00 ms."
+        "cpu-tensors: ≈12.0 ms of copies in both directions and ≈8.00 ms of inference make up 20.0 ms. "
+        "device-tensors: H2D 6.00 ms, inference 7.00 ms, D2H 5.00 ms, together 18.0 ms, each timed in blocks of its own; "
+        "latency 20.0 ms. Inference only: device-resident 8.00 ms."
     )
     table = found.table
     assert table.headings == [
@@ -74,7 +74,7 @@ def test_bars_hold_phases_derived_copies_and_the_whole() -> None:
 def test_a_run_that_nobody_split_is_whole() -> None:
     found = phases(result_of(measured("cpu-tensors", latency=steady([20 * MS]))))
     assert found is not None
-    assert bars(found) == [("cpu-tensors", [("not known", 20 * MS)], 20 * MS)]
+    assert bars(found) == [("cpu-tensors", [("no breakdown", 20 * MS)], 20 * MS)]
     assert found.caption == "Not split into phases: cpu-tensors 20.0 ms."
 
 
@@ -86,9 +86,7 @@ def test_a_run_whose_copies_are_too_short_to_be_seen_is_inference(copies: int) -
     found = phases(result_of(cpu))
     assert found is not None
     assert bars(found) == [("cpu-tensors", [("≈ inference (derived)", 20 * MS)], 20 * MS)]
-    assert found.caption == (
-        "cpu-tensors: ≈0 of copies, both directions together, and ≈20.0 ms of inference make up 20.0 ms."
-    )
+    assert found.caption == ("cpu-tensors: ≈0 of copies in both directions and ≈20.0 ms of inference make up 20.0 ms.")
     assert found.table.rows == (("cpu-tensors", "–", "≈20.0", "–", "≈0", "20.0", "20.0"),)
 
 
@@ -97,13 +95,13 @@ def test_many_runs_with_one_wait_are_a_time_per_run() -> None:
     assert found is not None
     assert bars(found) == [("device-resident-async", [("time per inference", 2 * MS)], 2 * MS)]
     assert found.caption == (
-        "Time per run of many with one wait, which is throughput and not latency, copied once outside: "
+        "Time per inference of many with one synchronization (throughput, not latency), copied once outside: "
         "device-resident-async 2.00 ms."
     )
     drawn = draw(found.drawing, WIDE, "it")
     assert ">time per inference 2.00 ms<" in drawn
     assert "<title>device-resident-async: time per inference, median 2.00 ms</title>" in drawn
-    assert "not known" not in drawn
+    assert "no breakdown" not in drawn
 
 
 def test_only_modes_that_are_ok_are_pictured() -> None:
@@ -126,11 +124,11 @@ def test_spread_in_words_and_figures() -> None:
     )
     assert found is not None
     assert found.caption == (
-        "Half of all inferences took at most, and 95 % at most: cpu-tensors 10.0 ms and 11.5 ms; device-tensors 8.00 ms (too few for a "
-        "p95). The slowest beside its median is one of cpu-tensors: 40.0 ms, 4.00 times as long."
+        "Median and p95: cpu-tensors 10.0 ms and 11.5 ms; device-tensors 8.00 ms (too few samples for a "
+        "p95). Farthest above its median: 40.0 ms with cpu-tensors, 4.00 times its median."
     )
     assert found.table.headings == [
-        "mode", "samples", "min (ms)", "median (ms)", "95 % of the median (ms)", "p90 (ms)", "p95 (ms)", "p99 (ms)",
+        "mode", "samples", "min (ms)", "median (ms)", "95% CI (ms)", "p90 (ms)", "p95 (ms)", "p99 (ms)",
         "max (ms)", "std dev (ms)",
     ]  # fmt: skip
     assert found.table.rows[0] == (
@@ -164,7 +162,7 @@ def test_drift_in_words_and_figures() -> None:
     found = drift(result_of(cpu))
     assert found is not None
     assert found.caption == (
-        "From the first to the last quarter of its samples the median moved: cpu-tensors +20 %. 1 of 16 inferences took more than "
+        "Change of the median from the first to the last quarter of the samples: cpu-tensors +20 %. 1 of 16 inferences took more than "
         "1.5 times their mode's median."
     )
     assert found.table.headings == [
@@ -195,13 +193,13 @@ def test_copies_by_size_and_rate() -> None:
     assert found is not None
     assert isinstance(found.drawing, Scatter)
     assert [(it.name, it.x, it.y) for it in found.drawing.marks] == [
-        ("≈ copies, both directions (derived)", 36_000_000, 3e9), ("h2d", 30_000_000, 5e9), ("d2h", 6_000_000, 1.2e9),
+        ("≈ copies, both directions (derived)", 36_000_000, 3e9), ("H2D", 30_000_000, 5e9), ("D2H", 6_000_000, 1.2e9),
     ]  # fmt: skip
     assert found.caption == (
-        "inside cpu-tensors: 36.0 MB in both directions in ≈12.0 ms, ≈3.00 GB/s. device-tensors h2d: 30.0 MB in 6.00 ms, 5.00 GB/s. "
-        "device-tensors d2h: 6.00 MB in 5.00 ms, 1.20 GB/s."
+        "inside cpu-tensors: 36.0 MB in both directions in ≈12.0 ms, ≈3.00 GB/s. device-tensors H2D: 30.0 MB in 6.00 ms, 5.00 GB/s. "
+        "device-tensors D2H: 6.00 MB in 5.00 ms, 1.20 GB/s."
     )
-    assert found.table.rows[1] == ("device-tensors h2d", "30.0 MB", "6.00 ms", "5.00")
+    assert found.table.rows[1] == ("device-tensors H2D", "30.0 MB", "6.00 ms", "5.00")
     assert bandwidth([result_of(measured("cpu-tensors", latency=steady([MS])))], [""]) is None
     assert bandwidth([result_of(device_case())], [""]) is None  # bytes are not known
 
@@ -212,10 +210,10 @@ def test_copies_of_several_results_are_told_by_their_range() -> None:
     other.cases[1].put("bytes_h2d", 15_000_000)
     found = bandwidth([published(), other], ["a", "b"])
     assert found is not None
-    assert [row[0] for row in found.table.rows][:2] == ["a: inside cpu-tensors", "a: device-tensors h2d"]
+    assert [row[0] for row in found.table.rows][:2] == ["a: inside cpu-tensors", "a: device-tensors H2D"]
     assert found.caption == (
-        "copies inside runs with CPU tensors, both directions: 36.0 MB, ≈3.00 to ≈6.00 GB/s. h2d: 15.0 MB to 30.0 MB, 2.50 to 5.00 GB/s. "
-        "d2h: 6.00 MB, 1.20 GB/s."
+        "copies inside cpu-tensors, both directions: 36.0 MB, ≈3.00 to ≈6.00 GB/s. H2D: 15.0 MB to 30.0 MB, 2.50 to 5.00 GB/s. "
+        "D2H: 6.00 MB, 1.20 GB/s."
     )
 
 
@@ -224,10 +222,10 @@ def test_the_sweep_of_the_link_is_behind_the_copies_of_one_result() -> None:
     assert found is not None
     assert isinstance(found.drawing, Scatter)
     assert [(it.name, it.points[0], len(it.points)) for it in found.drawing.lines] == [
-        (f"{way}, measured sweep", (1024, 1e9 * 1024 / ns), 19) for way, ns in (("h2d", 10171), ("d2h", 15256))
+        (f"{way}, bandwidth curve", (1024, 1e9 * 1024 / ns), 19) for way, ns in (("H2D", 10171), ("D2H", 15256))
     ]
     assert found.caption.endswith(
-        "Sweep, h2d: at best 6.00 GB/s, with 268 MB. Sweep, d2h: at best 4.00 GB/s, with 268 MB."
+        "Bandwidth curve, H2D: at most 6.00 GB/s, with 268 MB. Bandwidth curve, D2H: at most 4.00 GB/s, with 268 MB."
     )
     many = bandwidth([swept(), usual()], ["a", "b"])
     assert many is not None

@@ -56,7 +56,7 @@ mode            knee  share of peak  peak inf/s  inf/s by clients  p99 by client
 cpu-tensors        4          97.0%         400  ▃▄██              ▄▅▅█
 device-tensors     2          97.4%         390  ▅███              ▃▃▅█
 
-latency with so many clients: from the start of an inference to its outputs.
+latency (closed loop): from the start of an inference to its outputs.
 Times are medians.
 ortbench explain WORD explains scaling, GIL wait, Jain's fairness index, knee, …
 
@@ -157,7 +157,7 @@ def test_markdown_has_the_tables_and_what_latencies_are() -> None:
         "| cpu-tensors | 4 | 388 | 384–392 | 3.88× | 3.81–3.95 | 10.3 | 15.4 | 20.6 | 2.00 | 1.00% | 1.00 |\n" in text
     )
     assert "| device-tensors | 2 | 97.4% | 390 | ▅███ | ▃▃▅█ |\n" in text
-    assert "latency with so many clients: from the start of an inference" in text
+    assert "latency (closed loop): from the start of an inference" in text
 
 
 @pytest.mark.parametrize(
@@ -209,14 +209,14 @@ def test_ci_systems_read_of_levels() -> None:
         (
             "cpu-tensors with 4 clients",
             "passed",
-            "400 inf/s (95 %: 396 to 404), p50 10.0 ms, p99 20.0 ms, of 800 inferences",
+            "400 inf/s (95% CI 396 to 404), p50 10.0 ms, p99 20.0 ms, of 800 inferences",
             0.01,
         ),
         ("cpu-tensors with 8 clients", "error", "the worker was ended by SIGSEGV", 0.0),
         (
             "cpu-tensors at 30 requests/s",
             "passed",
-            "30.0 inf/s (95 %: 29.7 to 30.3), p50 5.00 ms, p99 10.0 ms, of 800 inferences",
+            "30.0 inf/s (95% CI 29.7 to 30.3), p50 5.00 ms, p99 10.0 ms, of 800 inferences",
             0.005,
         ),
     ]
@@ -227,7 +227,7 @@ def test_ci_systems_read_of_levels() -> None:
         ("m.onnx (concurrency=4) latency.p99", 20.0), ("m.onnx (rate=30) latency.p99", 10.0), ("m.onnx (rate=30) latency", 5.0),
     ]  # fmt: skip
     assert entries[0]["range"] == "± 0.025253"
-    assert entries[1]["extra"].splitlines()[0] == "median of 800 runs, p95 15.0 ms"
+    assert entries[1]["extra"].splitlines()[0] == "median of 800 samples, p95 15.0 ms"
 
 
 # The page
@@ -237,7 +237,7 @@ def test_a_page_of_closed_loops() -> None:
     found = Page(build_page([serving()], ["m"]))
     assert found.text("h1") == ["4 clients reach 97% of the peak: 400 inferences/s with cpu-tensors"]
     assert found.text("h2") == [
-        "Latency and inf/s against clients", "By clients", "By mode", "Placement", "Environment", "Reproduce it", "Words",
+        "Latency and inf/s against clients", "By clients", "By mode", "Placement", "Environment", "Command", "Words",
     ]  # fmt: skip
     told = zip(found.text("dt"), zip(found.text("dd")[::2], found.text("dd")[1::2], strict=True), strict=True)
     assert dict(told) == {
@@ -255,7 +255,7 @@ def test_a_page_of_open_loops() -> None:
     assert found.text("h1") == ["p99 ≤ 20 ms is met with device-tensors up to 70.0 requests/s"]
     assert "Latency against rate" in found.text("h2")
     assert found.text("figcaption") == [
-        "device-tensors: p99 12.0 ms at 10 a second, 1.90 s at 90; p99 ≤ 20 ms up to 70.0 a second."
+        "device-tensors: p99 12.0 ms at 10 requests/s, 1.90 s at 90; p99 ≤ 20 ms up to 70.0 requests/s."
     ]
     assert found.text("dd") == [
         "70.0 requests/s",
@@ -275,7 +275,7 @@ def test_the_marks_of_the_pictures() -> None:
     assert ">queue grows<" in text
     assert "device-tensors: p99 12.0 ms at 10 to 1.90 s at 90" in text
     found = {"device-tensors": slo_rate(70.0, 66.0, 74.0)}
-    assert "device-tensors: p99 ≤ 20 ms up to 70.0 a second" in build_page([paced(found=found)], ["m"])
+    assert "device-tensors: p99 ≤ 20 ms up to 70.0 requests/s" in build_page([paced(found=found)], ["m"])
     assert ">queue grows<" not in build_page([serving()], ["m"])
 
 

@@ -166,7 +166,7 @@ def test_ci_systems_read_of_loops_and_steps() -> None:
         "median of 160 steps",
     ]
     first = outcomes_of_run(decoding())[0]
-    assert first.text == "8.28 ms (95 %: 8.28 ms to 8.28 ms), median of 20 loops of 8 steps"
+    assert first.text == "8.28 ms (95% CI 8.28 ms to 8.28 ms), median of 20 loops of 8 steps"
     assert first.seconds == 0.00828
 
 
@@ -178,7 +178,7 @@ def test_a_page_has_the_steps_where_a_run_has_its_phases() -> None:
     found = Page(page_of("loop"))
     assert found.text("h1") == ["The loop is 2.07× as fast with its state on the device (device-resident)"]
     assert found.text("h2") == [
-        "Time of each step", "How long loops take", "Over the run", "Table", "Placement", "Environment", "Reproduce it",
+        "Time of each step", "Distribution of the time per loop", "Time per loop during the measurement", "By mode", "Placement", "Environment", "Command",
         "Words",
     ]  # fmt: skip
     assert dict(
@@ -227,5 +227,5 @@ def test_times_that_are_far_apart_are_on_a_logarithmic_axis() -> None:
 @pytest.mark.usefixtures("undrawn")
 def test_loops_and_a_run_are_on_one_page() -> None:
     found = Page(page_of("loops"))
-    assert "One inference or loop, result by result" in found.text("h2")
+    assert "Time per inference or loop by result" in found.text("h2")
     assert found.text("h1")

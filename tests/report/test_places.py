@@ -27,7 +27,7 @@ def with_a_copy_inside() -> Result:
         "memcpy": {"to_host": {"nodes": 1, "bytes": 25 * MB}, "from_host": {"nodes": 0, "bytes": 0}},
         "cpu_operators": {"Clip": 1},
     }
-    made.warn("cpu-nodes", "1 node stays on the CPU: Clip; 1 Memcpy node copies between them in every run")
+    made.warn("cpu-nodes", "1 node stays on the CPU: Clip; 1 Memcpy node copies between them in each inference")
     return made
 
 
@@ -65,9 +65,9 @@ def test_markdown_says_it_of_every_tensor() -> None:
     assert lines[start : start + 7] == [
         "| tensor | bytes | in modes | memory | why |",
         "| --- | ---: | --- | --- | --- |",
-        "| input image | 25.0 MB | cpu-tensors | host memory | an array that is given to run |",
-        "| input image | 25.0 MB | device-tensors, device-resident | Mem (DEFAULT) | the session wants it there |",
-        "| output adjusted | 25.0 MB | cpu-tensors | host memory | an array that run makes |",
+        "| input image | 25.0 MB | cpu-tensors | host memory | NumPy array passed to session.run |",
+        "| input image | 25.0 MB | device-tensors, device-resident | Mem (DEFAULT) | the session's memory info |",
+        "| output adjusted | 25.0 MB | cpu-tensors | host memory | NumPy array returned by session.run |",
         "| output adjusted | 25.0 MB | device-tensors, device-resident | host memory | Clip makes it on the CPU |",
         "",
     ]
@@ -82,10 +82,10 @@ def test_a_page_says_it_of_every_tensor() -> None:
     assert "25.0 MB in and 0 B out, with device-tensors; 25.0 MB more inside the graph" in found.text("dd")
     assert "1 Memcpy node copies 25.0 MB to the host in each inference." in " ".join(found.text("p"))
     cells = found.text("td")
-    at = cells.index("an array that is given to run") - 3
+    at = cells.index("NumPy array passed to session.run") - 3
     assert cells[at : at + 8] == [
-        "25.0 MB", "cpu-tensors", "host memory", "an array that is given to run",
-        "25.0 MB", "device-tensors, device-resident", "Mem (DEFAULT)", "the session wants it there",
+        "25.0 MB", "cpu-tensors", "host memory", "NumPy array passed to session.run",
+        "25.0 MB", "device-tensors, device-resident", "Mem (DEFAULT)", "the session's memory info",
     ]  # fmt: skip
     assert found.text("li")[0].startswith("1 Memcpy node copies")
     assert not any("stay on the CPU" in text for text in found.text("li"))
@@ -137,7 +137,7 @@ def test_sides_say_what_is_copied_inside_the_graph_in_place_of_the_warning() -> 
 
 def test_words_of_a_page_wrap_and_what_explains_a_table_is_below_it() -> None:
     text = build_page([with_a_copy_inside()], ["a"])
-    assert '<td class="left prose">the session wants it there</td>' in text
+    assert '<td class="left prose">the session&#39;s memory info</td>' in text
 
 
 def test_a_result_of_an_earlier_version_has_no_such_table() -> None:

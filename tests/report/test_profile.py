@@ -77,7 +77,7 @@ def test_what_the_gpu_did_stands_beside_what_was_measured() -> None:
     assert table.rows[1] == ("device-tensors/h2d", "3", "1.00", "1.00", "–", "–", "–")
     assert report_profile.nsight_says(made) == [
         "Nsight's ranges and ortbench's samples agree: at most 0.0% apart in sum (device-tensors/latency).",
-        "With CPU tensors 33% of a run is copies by the GPU's clock: Host-to-Device 1.00 ms (1.00 MB in 1 copy, "
+        "Copies take 33% of an inference with cpu-tensors, by the GPU's clock: Host-to-Device 1.00 ms (1.00 MB in 1 copy, "
         "pageable memory), Device-to-Host 333 µs (100 B in 1 copy, pageable memory).",
         "In the whole capture on NVIDIA H200: Host-to-Device 6 × 1.00 ms, 6.00 MB (pageable); Device-to-Host "
         "3 × 1.00 µs, 3.00 kB; 9 kernels, 18.0 ms.",
@@ -91,7 +91,7 @@ def test_ranges_that_do_not_fit_the_samples_are_named() -> None:
     )
     fewer = Range("device-tensors/h2d", (1 * MS,), (), 0, 0)
     assert report_profile.nsight_says(Profile(session(), recording(device__h2d=fewer)))[0] == (
-        "Nsight Systems has not as many ranges as ortbench has samples of device-tensors/h2d."
+        "Nsight Systems has fewer ranges than ortbench has samples of device-tensors/h2d."
     )
 
 
@@ -116,7 +116,7 @@ def test_the_markdown_holds_the_table_and_the_sentences() -> None:
     text = markdown(report_profile.build(Profile(session(), recording())))
     assert "| phase | samples | ortbench (ms) | range (ms) | H2D (ms) | D2H (ms) | kernels (ms) |" in text
     assert "- host-accessible: unsupported: no such memory" in text
-    assert "- With CPU tensors Nsight recorded no copies inside a run." in text
+    assert "- Nsight recorded no copies inside an inference with cpu-tensors." in text
 
 
 # The export

@@ -345,7 +345,7 @@ def test_too_few_blocks_for_an_interval() -> None:
     assert sentences(made) == [
         f"{COPIES[:-1]}; too few blocks for an interval.",
         "device-resident is 2.40× as fast as cpu-tensors, if tensors never cross the link: too few blocks for an interval.",
-        "Next: measure it again, a run has 9 or more now",
+        "Next: measure it again; a measurement now takes 9 rounds or more",
     ]
     made.stopped = {"reason": "iterations", "value": 20, "per": "mode"}
     assert sentences(made)[2] == "Next: measure it again without --iterations"

@@ -64,7 +64,7 @@ Switching shapes
 mode             switching     95% CI  switching cost  most with
 cpu-tensors          2.00×  2.00–2.00        +1.30 ms  batch=1 (2.00×)
 device-resident      1.00×  1.00–1.00           +0 ns  –
-switching: latency of calls that each have another shape, divided by that of one shape at a time.
+switching: latency where each inference has another shape, divided by latency with one shape at a time.
 
 """
 LIMIT = Slo("p99", 1_300 * US)
@@ -156,8 +156,8 @@ def test_curves_are_by_mode_over_the_sizes_with_the_best_marked() -> None:
     ]
     assert picture is not None
     assert picture.caption == (
-        "cpu-tensors: 1.00k/s with 1, 2.50k/s with 4; best 2.50k/s with 4; "
-        "device-resident: 2.00k/s with 1, 2.67k/s with 4; best 2.67k/s with 4."
+        "cpu-tensors: 1.00k/s with batch=1, 2.50k/s with batch=4; best 2.50k/s with batch=4; "
+        "device-resident: 2.00k/s with batch=1, 2.67k/s with batch=4; best 2.67k/s with batch=4."
     )
     times = panel_of(times_by_size(sweep_result(slo=LIMIT)))
     assert [it.y for it in times.limits] == [LIMIT.limit_ns]
@@ -203,10 +203,10 @@ def test_a_grid_has_a_line_for_each_size_of_the_other_dimension() -> None:
 def test_the_times_are_those_that_an_slo_is_of() -> None:
     picture = times_by_size(sweep_result(slo=Slo("max", 5_000_000)))
     assert picture is not None
-    assert (picture.title, panel_of(picture).lines[0].points[0]) == ("max of calls by shape", (1, 1_000_000.0))
+    assert (picture.title, panel_of(picture).lines[0].points[0]) == ("max of latency by shape", (1, 1_000_000.0))
     few = times_by_size(sweep_result(slo=LIMIT, rounds=3))  # of which there is no p99
     assert few is not None
-    assert (few.title, panel_of(few).limits) == ("Time of a call by shape", ())
+    assert (few.title, panel_of(few).limits) == ("Latency by shape", ())
 
 
 def test_what_shapes_cost_besides_time_is_a_table_of_its_own() -> None:
@@ -237,10 +237,10 @@ def test_a_page_has_the_curves_the_tables_and_the_words() -> None:
         "cross the link"
     ]
     titles = page.text("h2")
-    assert [it for it in titles if it not in ("Placement", "Environment", "Words", "Reproduce it")] == [
-        "Items a second by shape",
-        "p99 of calls by shape",
-        "Table",
+    assert [it for it in titles if it not in ("Placement", "Environment", "Words", "Command")] == [
+        "Items/s by shape",
+        "p99 of latency by shape",
+        "By mode",
         "Shapes",
         "Switching shapes",
     ]

@@ -108,7 +108,7 @@ def test_other_metrics_of_two_results_have_none() -> None:
 def test_a_comparison_says_which_is_best() -> None:
     results = [batch(1, 500 * US), batch(8, 2 * MS, resident=MS), batch(32, 16 * MS)]
     report = comparison.build(results, ["x", "y", "z"], 0.02, in_order=False)
-    best = "best: batch 8, 8.00k items/s with device-resident"
+    best = "Most items/s: 8.00k at batch=8, with device-resident"
     assert [best] in [notes([*it.notes]) for part in report.parts for it in part if isinstance(it, Notes)]
     assert f"\n- {best}\n" in markdown(report)
     assert f"<li>{best}</li>" in build_page(results, ["x", "y", "z"])
@@ -121,7 +121,9 @@ def test_sides_of_a_run_warn_once_of_what_all_of_them_have() -> None:
     results[1].warn("gpu-state", "the GPU became slower")
     report = comparison.build_sides(results, ["batch=8", "batch=32"], 0.02, "reports/it")
     (said,) = [
-        notes([*it.notes]) for it in report.parts[-1] if isinstance(it, Notes) and "best" not in it.notes[0].text
+        notes([*it.notes])
+        for it in report.parts[-1]
+        if isinstance(it, Notes) and "Most items/s" not in it.notes[0].text
     ]
     assert said == [
         "warning: 1 node stays on the CPU: Det",
@@ -141,7 +143,7 @@ def test_compare_prints_and_writes_them(tmp_path: Path) -> None:
     ran = ortbench("compare", *files, COLUMNS="140")
     assert ran.code == 0
     assert re.search(r"^cpu-tensors +item throughput +2.00k items/s +4.00k items/s +0.500 ", ran.out, re.MULTILINE)
-    assert "• best: batch 8, 4.00k items/s with cpu-tensors\n" in ran.out
+    assert "• Most items/s: 4.00k at batch=8, with cpu-tensors\n" in ran.out
     records = json.loads(ortbench("compare", *files, "--json", "-").out)
     assert [it["value"] for it in records if it["metric"] == "item_throughput"] == [2000.0, 4000.0]
 
@@ -150,7 +152,7 @@ def test_a_pages_overview_has_the_best_of_each(tmp_path: Path) -> None:
     page = build_page([batch(1, 500 * US, None), batch(8, 2 * MS, None, resident=MS)], ["x", "y"])
     assert "best items/s</th>" in page
     assert "<td>8.00k</td></tr>" in page
-    assert "<li>best: batch 8, 8.00k items/s with device-resident</li>" in page
+    assert "<li>Most items/s: 8.00k at batch=8, with device-resident</li>" in page
     assert "best items/s" not in build_page([batch(1, MS), batch(1, MS)], ["x", "y"])
 
 
@@ -182,7 +184,7 @@ def test_the_summary_of_a_suite() -> None:
         ("2.00k", "500 µs", "passed"), ("4.00k", "250 µs", "passed"), ("–", "–", "missing")
     ]  # fmt: skip
     text = markdown(suite.build("s", records))
-    assert "\n- best of m: batch 8, 4.00k items/s with cpu-tensors\n" in text
+    assert "\n- Most items/s of m: 4.00k at batch=8, with cpu-tensors\n" in text
     (_, eight, missing) = csv_module.DictReader(io.StringIO(suite.csv(records)))
     assert (eight["items"], eight["item_throughput_per_s"], eight["item_time_ns"]) == ("8", "4000.0", "250000.0")
     assert missing["items"] == ""
@@ -191,9 +193,9 @@ def test_the_summary_of_a_suite() -> None:
 
 def test_a_suite_names_the_best_of_each_model_that_has_several() -> None:
     both = [record("a--1", batch(8, MS), "a"), record("a--2", batch(8, 2 * MS), "a"), record("b", batch(8, MS), "b")]
-    assert "- best of a: a--1, 8.00k items/s with cpu-tensors\n" in markdown(suite.build("s", both))
+    assert "- Most items/s of a: 8.00k at a--1, with cpu-tensors\n" in markdown(suite.build("s", both))
     assert "best of b" not in markdown(suite.build("s", both))
-    assert "- best: a--1, 8.00k items/s with cpu-tensors\n" in markdown(suite.build("s", both[:2]))
+    assert "- Most items/s: 8.00k at a--1, with cpu-tensors\n" in markdown(suite.build("s", both[:2]))
 
 
 def test_a_suite_without_a_batch_has_nothing_more() -> None:

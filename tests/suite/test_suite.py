@@ -355,7 +355,7 @@ MISTAKES = [
     (BENCH + "input = '{model}.npz'", "bench.toml:3: bench[0].input: no such file or folder: a.npz"),
     (BENCH + "expect = '{modell}.npz'", "bench.toml:3: bench[0].expect: {modell} means nothing; there are {model} and {folder}"),
     (BENCH + "ep = 'gone.so'", "bench.toml:3: bench[0].ep: no such file: gone.so"),
-    (BENCH + "ep-library = 'gone.so'", "bench.toml:3: bench[0].ep-library: no such file: gone.so"),
+    (BENCH + "ep-library = 'gone.so'", "bench.toml:3: bench[0].ep-library: no such EP library: gone.so"),
     (BENCH + "ep = ['cpu', '${HERE}/x.so', '${NOWHERE}']", "bench.toml:3: bench[0].ep[2]: the environment variable NOWHERE is not set"),
     # of gates
     (BENCH + "[bench.gate]\nmax-regression = 'x%'\nbaseline-set.ep = 'cpu'", "bench.toml:4: bench[0].gate.max-regression: 'x%': write a share"),

@@ -140,7 +140,7 @@ def test_throughput_is_never_taken_for_latency() -> None:
     ) in said
     assert (figures(result)["fastest"], figures(result)["resident"]) == ("cpu-tensors", "device-resident")
     texts = {outcome.name: outcome.text for outcome in outcomes_of_run(result)}
-    assert "median of 120 bursts of 20 runs, time per run" in texts[ASYNC]
+    assert "median of 120 bursts of 20 inferences, time per inference" in texts[ASYNC]
     entries = {entry["name"]: entry["extra"] for entry in json.loads(action_json([result]))}
     assert "p95 –" in next(text for name, text in entries.items() if ASYNC in name)
     assert [is_rate(mode, "latency") for mode in ("cpu-tensors", "device-resident", ASYNC)] == [False, False, True]

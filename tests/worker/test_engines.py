@@ -14,7 +14,7 @@ import pytest
 
 from ortbench.analysis import engines
 from ortbench.analysis.engines import TENSORRT, TENSORRT_RTX, File, is_warm
-from ortbench.analysis.findings.engine_advice import engine_findings
+from ortbench.analysis.findings.start_advice import engine_findings
 from ortbench.core import files
 from ortbench.core.ep_names import CPU_EP
 from ortbench.core.errors import BadInput, BenchmarkFailed

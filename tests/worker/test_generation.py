@@ -1,10 +1,11 @@
-"""Loops that generate on the CPU EP, in this process, held against a plain loop that is written without ortbench."""
+"""Loops that generate on the CPU EP, in this process, compared with a plain loop that is written without ortbench."""
 
 from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,17 +16,31 @@ import pytest
 from models.parts import Seeded
 from ortbench.core.errors import BadInput, Unsupported, WrongOutputs
 from ortbench.model.modes import LATENCY, LOOP_MODES
-from ortbench.plan.loop_plan import Decoder, Steps
+from ortbench.plan.loop_plan import Decoder, Steps, steps_from
 from ortbench.plan.model_folder import found_in
 from ortbench.plan.target import Inputs, Target
-from ortbench.worker.loops import data
+from ortbench.worker.load.clients import Clients
+from ortbench.worker.loops import data, generation
 from ortbench.worker.loops.base import LoopMode
 from ortbench.worker.loops.data import LoopData
 from ortbench.worker.loops.modes import make_loop
+from ortbench.worker.opened import OpenedLoop
 from ortbench.worker.proofs.outputs import check_outputs, differences
 from ortbench.worker.session import providers, session
+from ortbench.worker.session.first_run import no_data
 from ortbench.worker.session.session import Model
-from tests.decoders import MODELS, VOCAB, Array, Plain, genai_folder, gpt_like, plain
+from tests.decoders import (
+    MODELS,
+    VOCAB,
+    Array,
+    Plain,
+    genai_encoder_decoder,
+    genai_folder,
+    gpt_like,
+    optimum_encoder_decoder,
+    plain,
+    plain_encoder_decoder,
+)
 
 PROMPT, COUNT = 5, 7
 BATCHES = (1, 2)
@@ -71,17 +86,21 @@ def after_each_step(mode: LoopMode, count: int) -> list[Array]:
 
 
 def check_mode(name: str, model: Model, loop: LoopData, steps: Steps, wanted: Plain) -> None:
-    mode = make_loop(name, model, loop, steps, Inputs())
+    count = steps.count
+    check_loop(make_loop(name, model, loop, steps, Inputs()), model, loop, count, wanted)
+
+
+def check_loop(mode: LoopMode, model: Model, loop: LoopData, count: int, wanted: Plain) -> None:
     check_outputs(mode, None, None)
     mode.compare_steps(None, None)
-    for got, logits in zip(after_each_step(mode, COUNT), wanted.logits, strict=True):
-        np.testing.assert_allclose(got, logits, rtol=1e-4, atol=1e-5)
+    for got, logits in zip(after_each_step(mode, count), wanted.logits, strict=True):
+        np.testing.assert_allclose(got, logits[:, -got.shape[1] :], rtol=1e-4, atol=1e-5)
     call, a, b = mode.phases()[LATENCY]
     call(a, b)
     assert differences(mode, None, None) is None
     assert mode._chosen is not None
     assert mode._chosen.tolist() == wanted.tokens.tolist()
-    for pair, state in zip(loop.pairs, mode.state(COUNT - 1), strict=True):
+    for pair, state in zip(loop.pairs, mode.state(count - 1), strict=True):
         cache = wanted.cache[model.inputs[pair.into].name]
         np.testing.assert_allclose(state[:, :, : cache.shape[2]], cache, rtol=1e-4, atol=1e-5)
     assert (mode.next_token_ns(3) or 0) > 0
@@ -126,6 +145,38 @@ def test_on_forced_tokens_the_logits_are_those_of_a_plain_loop(
             check_mode(mode, model, loop, steps, wanted)
 
 
+@pytest.mark.parametrize("forced", [False, True])
+@pytest.mark.parametrize(("batch", "prompt"), [(1, PROMPT), (2, 1)])
+@pytest.mark.parametrize(("name", "shared"), FORMS)
+def test_behind_a_context_the_tokens_are_those_of_one_long_prompt(
+    name: str, shared: bool, batch: int, prompt: int, forced: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(generation, "PART", 4)  # so that the cache is filled in several runs, the last a short one
+    context, begun = 10, 10 + prompt
+    folder, tokens = genai_folder(tmp_path / "model", name), ids(batch, begun + COUNT - 1)
+    file = saved(tmp_path / "tokens.npy", tokens if forced else tokens[:, :begun])
+    model, loop, steps = made(folder, batch, shared, tokens=file, context=context, prompt_length=prompt)
+    assert loop.generated is not None
+    assert loop.generated.forced == (COUNT - 1 if forced else 0)
+    assert loop.generated.described()["context"] == context
+    assert loop.feeds[0]["input_ids"].shape == (batch, prompt)
+    assert loop.feeds[1]["attention_mask"].shape == (batch, begun + 1)
+    rest = np.hstack([tokens[:, begun:], np.zeros((batch, 1), np.int64)]) if forced else None
+    wanted = plain(MODELS[name](), tokens[:, :begun], COUNT, rest)
+    for mode in LOOP_MODES:
+        if mode != "shared" or shared:
+            check_mode(mode, model, loop, steps, wanted)
+
+
+def test_a_context_is_random_without_a_file(tmp_path: Path) -> None:
+    folder = genai_folder(tmp_path / "model", "gpt")
+    _, loop, _ = made(folder, context=9)
+    assert {array.shape[2] for array in loop.first} == {9}
+    assert len(np.unique(loop.first[0][0, 0, :, 0])) > 1
+    _, again, _ = made(folder, context=9)
+    assert all(np.array_equal(one, other) for one, other in zip(loop.first, again.first, strict=True))
+
+
 @pytest.mark.parametrize("kind", ["npy", "npz", "json"])
 def test_tokens_of_a_file_are_the_prompt_and_what_is_forced(kind: str, tmp_path: Path) -> None:
     folder, tokens = genai_folder(tmp_path / "model", "gpt"), ids(1, PROMPT + 2)
@@ -151,6 +202,88 @@ def test_a_mode_that_takes_the_wrong_token_is_found_out(tmp_path: Path, monkeypa
     loop.generated.near[:, 3] = True  # the two best are as good as each other: what comes behind cannot be compared
     check_outputs(mode, None, None)
     assert [name for name, _ in mode.expected()] == ["tokens after the last step"]
+
+
+@pytest.mark.parametrize("forced", [False, True])
+@pytest.mark.parametrize("batch", BATCHES)
+@pytest.mark.parametrize("layout", [genai_encoder_decoder, optimum_encoder_decoder])
+def test_behind_an_encoder_the_tokens_are_those_of_a_plain_loop_in_every_mode(
+    layout: Callable[[Path], Path], batch: int, forced: bool, tmp_path: Path
+) -> None:
+    folder = layout(tmp_path / "model")
+    tokens = ids(batch, PROMPT + COUNT - 1)
+    file = saved(tmp_path / "tokens.npy", tokens) if forced else None
+    path, decoder = found_in(str(folder))
+    steps = Steps(prompt_length=PROMPT, count=COUNT, generate=COUNT, decoder=decoder, tokens=file)
+    model = opened(path)
+    whole = OpenedLoop(path, model.target, Inputs(dims={"batch": batch}), model, no_data(), steps=steps)
+    whole.run_first()
+    prompt = whole.encoded.stages[0].loop.feeds[0]["input_ids"]
+    assert prompt.shape == (batch, PROMPT)
+    rest = np.hstack([tokens[:, PROMPT:], np.zeros((batch, 1), np.int64)]) if forced else None
+    wanted = plain_encoder_decoder(folder, prompt, COUNT, rest)
+    told = whole.loop.generated
+    assert told is not None
+    assert told.tokens.tolist() == wanted.tokens.tolist()
+    assert told.forced == (COUNT - 1 if forced else 0)
+    made = told.described()
+    assert (made["prompt"], made.get("encoder"), made["from_file"]) == (PROMPT, True, forced)
+    for name in LOOP_MODES:
+        if name == "shared":
+            with pytest.raises(Unsupported, match="changes its shape"):
+                whole.make(name, 1)
+            continue
+        mode = whole.make(name, 1)
+        assert isinstance(mode, LoopMode)
+        check_loop(mode, model, whole.loop, COUNT, wanted)
+        times = mode.take_times(1)
+        assert len(times) == COUNT
+
+
+def test_an_encoder_that_gives_something_else_is_found_out(tmp_path: Path) -> None:
+    path, decoder = found_in(str(optimum_encoder_decoder(tmp_path / "model")))
+    steps = Steps(prompt_length=PROMPT, count=COUNT, generate=COUNT, decoder=decoder)
+    model = opened(path)
+    whole = OpenedLoop(path, model.target, Inputs(), model, no_data(), steps=steps)
+    whole.run_first()
+    for name in ("cpu-tensors", "device-resident", "host-accessible"):
+        mode = whole.make(name, 1)
+        assert isinstance(mode, LoopMode)
+        prompt = whole.encoded.stages[0].loop.feeds[0]["input_ids"]
+        prompt[:] = (prompt + 1) % VOCAB  # what the encoder reads in each run
+        with pytest.raises(WrongOutputs):
+            mode.compare_steps(None, None)
+        prompt[:] = (prompt - 1) % VOCAB
+        mode.compare_steps(None, None)
+
+
+@pytest.mark.parametrize("name", ["cpu-tensors", "device-resident", "shared"])
+def test_clients_of_a_load_have_sequences_of_their_own_and_are_checked(name: str, tmp_path: Path) -> None:
+    path, decoder = found_in(str(genai_folder(tmp_path / "model", "llama", shared=True)))
+    steps = Steps(prompt_length=PROMPT, count=COUNT, generate=COUNT, decoder=decoder)
+    model = opened(path)
+    whole = OpenedLoop(path, model.target, Inputs(), model, no_data(), steps=steps)
+    whole.run_first()
+    clients = Clients(whole, own=False, first=0)
+    try:
+        clients.add(name, 2)
+        seats = clients.seats(name, 2)
+        for number, seat in enumerate(seats):
+            call, a, b = seat.call
+            clients.thread(number).submit(call, a, b).result()
+        prompts = [seat.mode._loop.feeds[0]["input_ids"] for seat in seats]  # type: ignore[attr-defined]
+        assert not np.array_equal(*prompts)
+        for seat, prompt in zip(seats, prompts, strict=True):
+            assert len(seat.mode.take_times(1) or ()) == len(seat.mode.take_starts(1)) == COUNT
+            wanted = plain(MODELS["llama"](), prompt, COUNT)
+            assert seat.mode._chosen.tolist() == wanted.tokens.tolist()  # type: ignore[attr-defined]
+            assert seat.differs(None, None) is None
+        call, a, b = seats[1].call
+        call(a, b)
+        seats[1].mode._chosen[:, 2] += 1  # type: ignore[attr-defined]
+        assert "tokens after the last step" in (seats[1].differs(None, None) or "")
+    finally:
+        clients.close()
 
 
 def test_outputs_of_a_long_generation_are_let_go(tmp_path: Path) -> None:
@@ -203,6 +336,23 @@ def test_what_genai_config_says(tmp_path: Path) -> None:
     )  # fmt: skip
 
 
+def test_eps_that_genai_config_asks_for(tmp_path: Path) -> None:
+    asked = [{"NvTensorRtRtx": {"device_id": 0}}, {"cuda": {"enable_cuda_graph": "1"}}, {"CPU": {}}]
+    _, decoder = found_in(str(genai_folder(tmp_path / "model", "gpt", providers=asked)))
+    assert decoder.providers == (
+        ("nv-tensorrt-rtx", {"device_id": "0"}),
+        ("cuda", {"enable_cuda_graph": "1"}),
+        ("cpu", {}),
+    )
+    steps = asdict(Steps(decoder=decoder))
+    assert steps_from(json.loads(json.dumps(steps))).decoder == decoder
+    assert providers.of_folder(Target(), steps) == Target(ep="cpu")  # the others are not here
+    assert providers.of_folder(Target(ep="webgpu"), steps) == Target(ep="webgpu")
+    _, other = found_in(str(genai_folder(tmp_path / "other", "gpt", providers=asked[:2])))
+    assert providers.of_folder(Target(), asdict(Steps(decoder=other))) == Target()
+    assert providers.of_folder(Target(), None) == Target()
+
+
 @pytest.mark.parametrize(("file", "inside"), [("model.onnx", "onnx"), ("decoder_with_past_model.onnx", ".")])
 def test_an_export_of_optimum(file: str, inside: str, tmp_path: Path) -> None:
     (tmp_path / inside).mkdir(exist_ok=True)
@@ -249,7 +399,10 @@ def test_folders_that_are_not_taken(tmp_path: Path) -> None:
     config = tmp_path / "config.json"
     config.write_text('{"is_encoder_decoder": true}')
     other = "name the decoder's .onnx file, or measure all stages with 'ortbench chain'"
-    assert refusal(found_in, str(tmp_path)) == f"{config}: the model has other stages too (encoder); {other}"
+    assert refusal(found_in, str(tmp_path)).endswith("there is an encoder, and encoder_model.onnx is not there")
+    (tmp_path / "encoder_model.onnx").touch()
+    assert refusal(found_in, str(tmp_path)).endswith("one of decoder_model_merged.onnx; none is there")
+    (tmp_path / "encoder_model.onnx").unlink()
     config.write_text("{}")
     (tmp_path / "decoder_model.onnx").touch()
     assert refusal(found_in, str(tmp_path)).endswith("decoder_model.onnx has no KV cache: export it with one")
@@ -269,6 +422,10 @@ def test_what_cannot_be_generated(tmp_path: Path) -> None:
     tokens = saved(tmp_path / "tokens.npy", ids(3, 4))
     refused: list[tuple[dict[str, Any], str]] = [
         ({"prompt_length": 30}, "--prompt-length 30: with --generate 7 more than the 32 tokens of the model's context"),
+        (
+            {"context": 21},
+            "--prompt-length 5: with --context 21 and --generate 7 more than the 32 tokens of the model's context",
+        ),
         ({"tokens": tokens}, f"--tokens {tokens}: 3 sequences, and the batch is 1"),
         ({"keep": ("logits",)}, "--keep logits: the host chooses the next token by it"),
         (
@@ -285,6 +442,8 @@ def test_what_cannot_be_generated(tmp_path: Path) -> None:
         == "--dim past_length: the prompt and the tokens generated say how long the cache is"
     )
     assert refusal(made, folder, 3, tokens=tokens) == f"--tokens {tokens}: 4 tokens, and --prompt-length is 5"
+    reason = "4 tokens, and --context 4 and --prompt-length is 1"
+    assert refusal(made, folder, 3, tokens=tokens, context=4, prompt_length=None) == f"--tokens {tokens}: {reason}"
     (tmp_path / "text.json").write_text('"no"')
     text = tmp_path / "text.json"
     reason = "is no .npy, .npz or .json with rows of token ids of one length"

@@ -19,8 +19,9 @@ from ortbench.plan.target import Inputs, Target
 from ortbench.worker.loops import data
 from ortbench.worker.loops.base import LoopMode
 from ortbench.worker.loops.bound import BoundLoop
-from ortbench.worker.loops.data import LoopData, Pair, by_step
+from ortbench.worker.loops.data import LoopData, by_step
 from ortbench.worker.loops.modes import CpuLoop, ResidentLoop, make_loop
+from ortbench.worker.loops.step_inputs import Pair
 from ortbench.worker.proofs.outputs import check_outputs
 from ortbench.worker.session import providers, session
 from ortbench.worker.session.session import Model
@@ -66,7 +67,7 @@ def made_of(path: Path, request: Inputs, steps: Steps) -> LoopData:
 
 
 def loop_of(name: str) -> tuple[Model, LoopData, Steps, Inputs]:
-    """A loop of a model of ours, held against the recorded outputs of every step."""
+    """A loop of a model of ours, compared with the recorded outputs of every step."""
     steps, request = LOOPS[name]
     path = MODELS / f"{name}.onnx"
     given = replace(request, path=str(MODELS / f"{name}.loop.inputs.npz"), expect=str(MODELS / f"{name}.loop.npz"))

@@ -1,4 +1,4 @@
-"""Mode `pipelined`: what it reports, held against the reference device's trace, and what it refuses and survives."""
+"""Mode `pipelined`: what it reports, compared with the reference device's trace, and what it refuses and survives."""
 
 from __future__ import annotations
 
@@ -196,11 +196,11 @@ def test_what_other_programs_read() -> None:
     cpu, row = records(result)
     assert (cpu["hidden_share"], row["hidden_share"]) == (None, 1.0)
     texts = {outcome.name: outcome.text for outcome in outcomes_of_run(result)}
-    assert texts["cpu-tensors"].endswith("median of 24 runs")
+    assert texts["cpu-tensors"].endswith("median of 24 samples")
     assert texts[PIPELINED].endswith("median of 120 rounds with 3 items in flight, time per item")
     extras = {entry["name"].rpartition(": ")[2]: entry["extra"] for entry in json.loads(action_json([result]))}
     assert extras["pipelined latency"].startswith("median of 120 rounds with 3 items in flight, time per item, p95 –\n")
-    assert extras["pipelined h2d"].startswith("median of 120 runs, p95 2.00 ms\n")
+    assert extras["pipelined h2d"].startswith("median of 120 samples, p95 2.00 ms\n")
 
 
 def test_another_depth_is_a_change() -> None:
@@ -405,7 +405,7 @@ def test_where_there_is_no_copy_to_hide(tmp_path: Path) -> None:
     ran = ortbench(*line, "--out", tmp_path)
     assert ran.code == 0, ran.err
     reason = "CPUExecutionProvider computes in host memory: there are no copies to hide behind inference"
-    assert f"✗ pipelined: unsupported: {reason}" in ran.out
+    assert f"– pipelined: unsupported: {reason}" in ran.out
     alone = ortbench("run", MODELS / "tiny.onnx", "--ep", "cpu", "--mode", PIPELINED, "--quiet", "--out", tmp_path)
     assert alone.code == 1
     assert alone.error_line == f"nothing was measured: no mode that was asked for is supported ({reason})"
@@ -416,5 +416,5 @@ def test_where_there_are_no_streams(software_gpu: tuple[str, ...], tmp_path: Pat
     line = ("run", MODELS / "tiny.onnx", "--ep", "webgpu", "--mode", PIPELINED, "--iterations", 1)
     ran = ortbench(*line, "--out", tmp_path, COLUMNS="200", prefix=software_gpu)
     assert ran.code == 1
-    assert "✗ pipelined: unsupported: WebGpuExecutionProvider offers no streams on this device (" in ran.out
+    assert "– pipelined: unsupported: WebGpuExecutionProvider offers no streams on this device (" in ran.out
     assert "nothing was measured: no mode that was asked for is supported (WebGpuExecutionProvider" in ran.error_line

@@ -1,4 +1,4 @@
-"""Sequences, optionals and values of four bits: what ONNX's own test sets hold, made-up ones, and what refuses them."""
+"""Sequences, optionals and values of four bits: what ONNX's own test sets hold, synthetic ones, and what refuses them."""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ def test_arrays_that_are_handed_on_are_the_finding(library: Path, tmp_path: Path
     result, said = run(library, on_cpu(**SLOW), tmp_path, *FEW)
     found = {case.mode: case for case in result.cases}
     assert found["host-accessible"].checks["zero_copy"]["verdict"] == "passed"
-    how = "bound addresses are used and the outputs followed inputs that were written in place; an inference takes"
+    how = "bound addresses are used and the outputs followed inputs that were written in place; in this check an inference takes"
     assert found["host-accessible"].checks["zero_copy"]["how"].startswith(how)
     assert found["cpu-tensors"].value("copies") is None
     assert (
@@ -110,7 +110,10 @@ def test_copies_inside_the_ep_are_not_called_zero_copy(library: Path, tmp_path: 
     result, said = run(library, on_cpu(ha_copies=True, **SLOW), tmp_path, *FEW)
     shared = next(case for case in result.cases if case.mode == "host-accessible")
     assert shared.checks["zero_copy"]["verdict"] == "unclear"
-    assert "but a copy inside the EP cannot be excluded: an inference takes" in shared.checks["zero_copy"]["how"]
+    assert (
+        "but a copy inside the EP cannot be excluded; in this check an inference takes"
+        in shared.checks["zero_copy"]["how"]
+    )
     assert "passes arrays through without a copy, RefDeviceExecutionProvider may still copy them itself" in said
     assert "cpu-tensors is zero-copy" not in said
 

@@ -73,7 +73,7 @@ def test_nodes_left_on_the_cpu_are_a_warning_or_an_error(software_gpu: tuple[str
     assert result["placement"]["memcpy_nodes"] == 2
     (warning,) = result["warnings"]
     assert warning["code"] == "cpu-nodes"
-    assert warning["message"] == "1 node stays on the CPU: Det; 2 Memcpy nodes copy between them in every run"
+    assert warning["message"] == "1 node stays on the CPU: Det; 2 Memcpy nodes copy between them in each inference"
     ran = ortbench("run", island, "--ep", "webgpu", "--no-cpu-fallback", "--out", tmp_path / "b", prefix=software_gpu)
     assert ran.code == 1
     assert "1 node stays on the CPU: Det" in ran.error_line

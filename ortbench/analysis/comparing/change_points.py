@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from statistics import NormalDist, median
 from typing import TYPE_CHECKING
 
@@ -45,6 +46,20 @@ def change_points(values: Sequence[float]) -> list[int]:
             found.append(begin + at)
             stretches += [(begin, begin + at), (begin + at, end)]
     return sorted(found)
+
+
+def certain_steps(values: Sequence[float], same: float, turned: bool = False) -> tuple[list[int], list[Shift]]:
+    """The change points of positive figures that are beyond `same` and beyond the noise for certain, and the change at each, of
+    the inverse where `turned`: the least of the others is none, and its levels are one."""
+    places = change_points([math.log(value) for value in values])
+    while True:
+        bounds = [0, *places, len(values)]
+        levels = [values[a:b] for a, b in pairwise(bounds)]
+        sizes = [shift(after, before) if turned else shift(before, after) for before, after in pairwise(levels)]
+        doubtful = [at for at, size in enumerate(sizes) if not size.is_beyond(same)]
+        if not doubtful:
+            return places, sizes
+        del places[min(doubtful, key=lambda at: abs(math.log(sizes[at].ratio)))]
 
 
 def _change_point(values: Floats, random: np.random.Generator) -> int | None:

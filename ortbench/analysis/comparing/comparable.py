@@ -7,9 +7,9 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from ortbench.analysis.findings.load_advice import slo_text
-from ortbench.analysis.findings.phrases import first_of
 from ortbench.analysis.loads.levels import asked_of, has_rates
 from ortbench.core.errors import NotComparable
+from ortbench.core.safe_text import first_of
 from ortbench.model.kinds import KINDS
 from ortbench.model.result import CHAIN, LOAD, LOOP, OK, SOAK, START, SWEEP, Result
 from ortbench.model.schema import Chain, ChainStage, Environment, Loop, Provider
@@ -34,7 +34,7 @@ Difference = tuple[str, object, object]  # what differs, and what it is in one a
 MODEL = "model"
 FORCED = "not comparable, forced: "  # how what makes two incomparable begins, where it was forced
 MACHINE = ("device", "CPU", "cores", "GPUs")  # the differences that are of the machine
-OF_EP = ("EP", "device")  # those of the EP, which can be held against another one on the same machine
+OF_EP = ("EP", "device")  # those of the EP, which can be compared with another one on the same machine
 
 
 def apart(difference: Difference) -> str:
@@ -160,9 +160,7 @@ def comparability(results: Sequence[Result], names: Sequence[str], force: bool) 
         differences = mismatches(results[0], result)
         if differences and not force:
             found = "; ".join(differences)
-            raise NotComparable(
-                f"{names[0]} and {name} are not comparable: {found} (--force compares them all the same)"
-            )
+            raise NotComparable(f"{names[0]} and {name} are not comparable: {found} (--force compares them anyway)")
         remarks += [f"{FORCED}{names[0]} and {name}: {difference}" for difference in differences]
         remarks += [f"{names[0]} → {name}: {change}" for change in changes(results[0], result)]
         if not differences and (same := sameness(results[0], result)) is not None:
@@ -336,7 +334,6 @@ def _essence(chain: Chain) -> list[dict[str, Any]]:
 
 
 def _pairs(one: Chain, other: Chain) -> Iterator[tuple[ChainStage, ChainStage]]:
-    """The stages that both have."""
     others = {stage["name"]: stage for stage in other["stages"]}
     return ((stage, others[stage["name"]]) for stage in one["stages"] if stage["name"] in others)
 

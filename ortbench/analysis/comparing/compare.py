@@ -32,6 +32,7 @@ from ortbench.analysis.comparing.series import (
 from ortbench.analysis.loads.levels import FEWEST_BLOCKS, interval, is_full, paired_reach, quotient
 from ortbench.analysis.outputs import doubt
 from ortbench.core.resampling import ratio_of
+from ortbench.core.safe_text import listed
 from ortbench.model.metrics import LATENCY, SIZE, Group
 from ortbench.model.result import Result
 
@@ -46,7 +47,6 @@ BETWEEN_RUNS = 0.02  # what two runs differ by that neither can see; measured: r
 class RatioEstimate:
     """Two figures and how many times as bad the second is: above 1 is slower, or more of a cost."""
 
-    # base, value: the figures
     base: float
     value: float
     ratio: float  # of value to base; of base to value where more is better
@@ -287,7 +287,11 @@ def lacks(results: Sequence[Result], names: Sequence[str], found: Sequence[Row])
         few = f"a latency has an interval where its load point has at least {FEWEST_BLOCKS} blocks in both results"
         return [f"{few}: give a longer --duration"]
     runs = [result.setup.get("run_id") or number for number, result in enumerate(results)]
+    alike: dict[tuple[str | int, int], list[int]] = {}
+    for side, count in sorted(fewest.items()):
+        alike.setdefault((runs[side], count), []).append(side)
     sentences = (
-        lack(names[side], results[side], count, runs.count(runs[side])) for side, count in sorted(fewest.items())
+        lack(listed([names[it] for it in sides]), results[sides[0]], count, runs.count(run), len(sides) > 1)
+        for (run, count), sides in alike.items()
     )
     return [sentence for sentence in sentences if sentence is not None]

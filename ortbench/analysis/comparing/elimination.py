@@ -36,12 +36,6 @@ class Elimination:
         """Take the figure of a block into account."""
         self._figures[goal, name][round] = max(figure, 1e-9)
 
-    def lose(self, name: str) -> None:
-        """A configuration failed: it is nothing's best."""
-        for left in self._left.values():
-            if name in left:
-                left.remove(name)
-
     def look(self) -> None:
         """After a round: drop what is clearly worse, and close the goals for which nothing is left to decide."""
         for goal in sorted(self._open):

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import pairwise
 from statistics import median
 
-from ortbench.analysis.comparing.change_points import Shift, change_points, shift
+from ortbench.analysis.comparing.change_points import Shift, certain_steps
 from ortbench.analysis.comparing.comparable import MACHINE, MODEL, changes, depths_of, differences, settings_of, short
 from ortbench.analysis.comparing.series import Key, Selection, ordered
 from ortbench.analysis.comparing.series import series as series_of
@@ -41,8 +40,6 @@ class Figure:
 
 @dataclass(frozen=True)
 class Step:
-    """A change of level."""
-
     at: int  # the number of the first figure of the new level
     # before, after: the medians of both levels
     before: float
@@ -67,7 +64,6 @@ class Series:
 
     @property
     def levels(self) -> list[tuple[Figure, ...]]:
-        """The figures between steps."""
         bounds = [0, *(step.at for step in self.steps), len(self.figures)]
         return [self.figures[a:b] for a, b in pairwise(bounds)]
 
@@ -157,21 +153,13 @@ def series(group: Sequence[Run], only: Selection, same: float) -> list[Series]:
 
 
 def _steps(key: Key, figures: Sequence[Figure], same: float) -> Iterator[Step]:
-    """The steps beyond `same` and beyond the noise for certain: the least of the others is none, and its levels are one."""
+    """The steps beyond `same` and beyond the noise for certain."""
     if len(figures) < FEWEST:
         return
     least = key.metric.unit.least
     values = [max(it.value, least) for it in figures]
-    turned = key.metric.better == "higher"
-    places = change_points([math.log(value) for value in values])
-    while True:
-        bounds = [0, *places, len(values)]
-        levels = [values[a:b] for a, b in pairwise(bounds)]
-        sizes = [shift(after, before) if turned else shift(before, after) for before, after in pairwise(levels)]
-        doubtful = [at for at, size in enumerate(sizes) if not size.is_beyond(same)]
-        if not doubtful:
-            break
-        del places[min(doubtful, key=lambda at: abs(math.log(sizes[at].ratio)))]
+    places, sizes = certain_steps(values, same, turned=key.metric.better == "higher")
+    levels = [values[a:b] for a, b in pairwise([0, *places, len(values)])]
     for place, size, (before, after) in zip(places, sizes, pairwise(levels), strict=True):
         changed = tuple(_changes(figures[place - 1].run.result, figures[place].run.result))
         yield Step(place, median(before), median(after), (len(before), len(after)), size, changed)

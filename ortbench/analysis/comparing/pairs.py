@@ -88,11 +88,13 @@ ROUNDS = max(PARTS, PAIRS)  # that a run has at least, unless it was told to mea
 TOO_FEW = "too few blocks for an interval"
 
 
-def lack(name: str, result: Result, blocks: int, together: int = 1) -> str | None:
-    """That a result, one of so many `together`, has too few blocks for a comparison, and what gives them; None if it has not."""
+def lack(name: str, result: Result, blocks: int, together: int = 1, many: bool = False) -> str | None:
+    """That a result, one of so many `together`, has too few blocks for a comparison, and what gives them; None if it has not.
+    `many`: the name is that of several."""
     if blocks >= PARTS:
         return None
-    return f"{name} has {count(blocks, 'block')} and a comparison takes {PARTS}: {remedy(result, PARTS, together)}"
+    has = "have" if many else "has"
+    return f"{name} {has} {count(blocks, 'block')} and a comparison takes {PARTS}: {remedy(result, PARTS, together)}"
 
 
 def remedy(result: Result, rounds: int, together: int = 1) -> str:
@@ -102,9 +104,11 @@ def remedy(result: Result, rounds: int, together: int = 1) -> str:
         return "measure it again without --iterations"
     if ended_by == "duration":
         return f"measure it again with --duration {_duration_s(result, rounds, together)}"
+    if ended_by == "verdict":
+        return "measure it with 'ortbench run'; a gate stops at its verdict"
     if rounds > ROUNDS:
         return "measure it again with --precision 0, which lasts as long as --duration"
-    return f"measure it again, a run has {ROUNDS} or more now"
+    return f"measure it again; a measurement now takes {ROUNDS} rounds or more"
 
 
 def _duration_s(result: Result, rounds: int, together: int) -> int:

@@ -50,15 +50,12 @@ RESAMPLED = {"median": 0.5, "mean": None, **PERCENTILES}  # what resamples of ro
 
 
 class Key(NamedTuple):
-    """What a series is of."""
-
     mode: str
     point: Point
     figure: Figure
 
     @property
     def metric(self) -> Metric:
-        """The metric in the catalogue."""
         return known_or_plain(self.figure.metric)
 
 

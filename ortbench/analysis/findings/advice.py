@@ -6,17 +6,15 @@ from collections.abc import Callable, Sequence
 
 from ortbench.analysis.comparing.claims import FASTER, NOISY, fastest
 from ortbench.analysis.findings.chain_advice import chain_findings, chain_headline
-from ortbench.analysis.findings.engine_advice import engine_findings
 from ortbench.analysis.findings.finding import Finding, Weight, by_weight, merged
 from ortbench.analysis.findings.growth_advice import soak_findings, soak_headline
-from ortbench.analysis.findings.humps import hump_findings
 from ortbench.analysis.findings.load_advice import load_findings, load_headline
 from ortbench.analysis.findings.loop_advice import loop_findings, loop_headline
 from ortbench.analysis.findings.node_advice import node_findings
 from ortbench.analysis.findings.phrases import times
-from ortbench.analysis.findings.run_advice import copy_share, run_findings, run_headline, where
+from ortbench.analysis.findings.run_advice import copy_share, hump_findings, run_findings, run_headline, where
 from ortbench.analysis.findings.speedups import condition, on_device
-from ortbench.analysis.findings.start_advice import start_findings, start_headline
+from ortbench.analysis.findings.start_advice import engine_findings, start_findings, start_headline
 from ortbench.analysis.findings.sweep_advice import sweep_findings, sweep_headline
 from ortbench.analysis.host import host_findings
 from ortbench.analysis.loads.levels import is_measured, load_cases
@@ -136,7 +134,6 @@ def side_findings(results: Sequence[Result], names: Sequence[str]) -> list[Findi
 
 
 def _side(result: Result, group: bool) -> str:
-    """The best of one group of a result."""
     if result.axes:
         return ""
     best, other = fastest(result, on_device=group), fastest(result, on_device=False)

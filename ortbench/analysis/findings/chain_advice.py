@@ -5,9 +5,10 @@ from __future__ import annotations
 from ortbench.analysis.comparing.claims import ALIKE, FASTER, NOISY, UNKNOWN, claim_of
 from ortbench.analysis.comparing.pairs import TOO_FEW
 from ortbench.analysis.findings.finding import Finding, Weight, merged
-from ortbench.analysis.findings.phrases import NOTHING, first_of, quickest, times, times_as_fast
+from ortbench.analysis.findings.phrases import NOTHING, quickest, times, times_as_fast
 from ortbench.analysis.findings.speedups import condition, unsure
 from ortbench.analysis.steps_and_stages import LINKED, crosses, crossing_ns, saved_ns
+from ortbench.core.safe_text import first_of
 from ortbench.core.units import count, duration, share, size
 from ortbench.model.modes import CPU, LATENCY
 from ortbench.model.result import OK, Result

@@ -22,8 +22,6 @@ class Weight(IntEnum):
 
 @dataclass(frozen=True)
 class Finding:
-    """One finding."""
-
     what: str  # the finding with its figure: a sentence without a period
     evidence: str = ""  # what it rests on, without a period
     next: str = ""  # what to do: a command to copy, or a sentence without a period

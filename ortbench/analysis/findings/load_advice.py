@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from operator import itemgetter
 
 from ortbench.analysis.comparing.claims import FASTER, NOISY, Claim, claim_between
@@ -32,6 +33,7 @@ from ortbench.analysis.loads.levels import (
     rate_text,
 )
 from ortbench.analysis.loads.load_levels import LOCK_MATTERS
+from ortbench.analysis.loads.sequences import BESIDE_PREFILL, SLOWDOWN
 from ortbench.analysis.noise import cannot_tell, is_busy
 from ortbench.core.safe_text import listed
 from ortbench.core.stats import Value
@@ -63,11 +65,29 @@ _DROPPED = 0.9  # below which part of the peak inferences/s have dropped
 def load_findings(result: Result) -> list[Finding]:
     """What the load points mean; nothing where none was measured."""
     modes = modes_of(result)
-    of_modes = [find(result, mode) for find in (_knee, _gil, _unfair, _stretched, _full) for mode in modes]
-    return [*_best(result), *_slo(result), *_beyond(result), *(it for it in of_modes if it is not None), *_late(result)]
+    of_modes = [
+        find(result, mode) for find in (_sequences, _prefill, _knee, _gil, _unfair, _stretched, _full) for mode in modes
+    ]
+    found = [
+        *_best(result),
+        *_slo(result),
+        *_beyond(result),
+        *(it for it in of_modes if it is not None),
+        *_late(result),
+    ]
+    return [replace(it, what=_named(result, it.what), evidence=_named(result, it.evidence)) for it in found]
+
+
+def _named(result: Result, text: str) -> str:
+    """A text with what clients have done by its name."""
+    return text.replace("inferences", "sequences") if result.generation else text
 
 
 def load_headline(result: Result) -> str:
+    return _named(result, _headline(result))
+
+
+def _headline(result: Result) -> str:
     rates = kept(result)
     if rates:
         met = {mode: it["rate"] for mode, it in rates.items()}
@@ -238,13 +258,41 @@ def _is_noise(result: Result, levels: Sequence[Case], bend: Case) -> bool:
     return before >= 0 and is_busy(result) and _claim(result, levels[before], bend) != FASTER
 
 
+def _sequences(result: Result, mode: str) -> Finding | None:
+    """The tokens of clients that have sequences generated, at the load point with most."""
+    level = most(measured(result, CONCURRENCY, mode))
+    of_all, of_one = (
+        None if level is None else level.value(it) for it in ("output_tokens_per_s", "sequence_tokens_per_s")
+    )
+    first, later = (None if level is None else level.stats(it) for it in ("time_to_first_token", "inter_token_latency"))
+    if level is None or of_all is None or of_one is None or first is None or later is None:
+        return None
+    what = f"{mode}: {rate(of_all)} tokens/s {at(level).phrase}, {rate(of_one)} tokens/s in each sequence"
+    return Finding(what, f"p95 of TTFT {duration(first.p95)}, of ITL {duration(later.p95)}", weight=Weight.ANSWER)
+
+
+def _prefill(result: Result, mode: str) -> Finding | None:
+    """How much longer decoding takes while another client's prefill runs, at the load point where it is most."""
+    slow, level = max(_with(measured(result, CONCURRENCY, mode), SLOWDOWN), key=itemgetter(0), default=(0.0, None))
+    beside = None if level is None else level.stats(BESIDE_PREFILL)
+    if level is None or beside is None:
+        return None
+    found = level.metrics[SLOWDOWN]
+    ci95 = found.ci95 if isinstance(found, Value) else None
+    if ci95 is not None and ci95[0] <= 1 <= ci95[1]:
+        return None
+    what = f"{mode}: ITL p95 while another client's prefill runs is {times(slow)} that of one client alone{within(ci95, digits)}"
+    evidence = f"{duration(beside.p95)} instead of {duration(beside.p95 / slow)}, {at(level).phrase}"
+    return Finding(what, evidence, weight=Weight.COST)
+
+
 def _gil(result: Result, mode: str) -> Finding | None:
     """How much of the clients' time went into waiting for the GIL, at the load point where it is most."""
     levels = [*measured(result, CONCURRENCY, mode), *measured(result, RATE, mode)]
     waited, level = max(_with(levels, GIL_WAIT), key=itemgetter(0), default=(0.0, None))
     if level is None or waited <= LOCK_MATTERS:
         return None
-    apart = result.part["sessions"] == PROCESS
+    apart = result.part["sessions"] == PROCESS or result.generation is not None
     next_ = "" if apart else again(result, "--sessions", PROCESS)
     return Finding(f"{mode}: clients waited for the GIL {share(waited)} of the time {at(level).phrase}", next=next_)
 
@@ -345,20 +393,18 @@ def _held(result: Result, mode: str, text: str, asked: Mapping[str, int]) -> Fin
     told = [(level, _keeps(level, asked)) for level in levels]
     good, broken, unknown = ([level for level, kept in told if kept is it] for it in (True, False, None))
     few = _too_few(unknown, asked)
-    first = ", ".join(f"{stat} {duration(by_name(latency_of(it), stat))}" for it in broken[:1] for stat in asked)
+    where = f" {at(broken[0]).phrase}" if len(broken) > 1 else ""
+    first = ", ".join(f"{stat} {duration(by_name(latency_of(it), stat))}{where}" for it in broken[:1] for stat in asked)
     if not good:
         if not broken:
             what = f"Whether {mode} meets {text} cannot be told"
-            return Finding(what, few, _LONGER, weight=Weight.ANSWER, tone="unclear")
+            return Finding(what, few, "measure longer with --duration", weight=Weight.ANSWER, tone="unclear")
         evidence = "; ".join(filter(None, (first, few)))
         return Finding(
             f"{mode} violates {text} at {_rates(broken)} requests/s", evidence, weight=Weight.ANSWER, tone="bad"
         )
     evidence = "; ".join(filter(None, (f"violated at {_rates(broken)} ({first})" if broken else "", few)))
     return Finding(f"{mode} meets {text} at {_rates(good)} requests/s", evidence, weight=Weight.ANSWER, tone="good")
-
-
-_LONGER = "measure longer with --duration"
 
 
 def _too_few(levels: Sequence[Case], asked: Mapping[str, int]) -> str:

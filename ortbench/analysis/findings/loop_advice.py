@@ -10,7 +10,7 @@ from ortbench.analysis.findings.finding import Finding, Weight, merged
 from ortbench.analysis.findings.phrases import NOTHING, quickest, times, times_as_fast
 from ortbench.analysis.findings.program import lever
 from ortbench.analysis.findings.speedups import is_on_host, speedup_findings
-from ortbench.analysis.steps_and_stages import growth_ns, is_first_apart, law
+from ortbench.analysis.steps_and_stages import Jump, depth_of, growth_ns, is_first_apart, jumps, law
 from ortbench.core.units import duration, rate, size
 from ortbench.model.modes import CPU, LATENCY, SHARED, mode_of
 from ortbench.model.result import OK, Case, Result
@@ -23,10 +23,10 @@ RESIDENT = mode_of(CPU).without_copies  # in which the state stays on the device
 
 def loop_findings(result: Result, loop: Loop) -> list[Finding]:
     if result.generation:
-        return [*_tokens(result), *_speedups(result, loop), *_shared(result), *_growth(result, loop)]
+        return [*_tokens(result), *_speedups(result, loop), *_shared(result), *_growth(result, loop), *_jumps(result)]
     return [
         *_rate(result), *_speedups(result, loop), *_shared(result), *_beside_state(result), *_growth(result, loop),
-        *_first(result, loop),
+        *_jumps(result), *_first(result, loop),
     ]  # fmt: skip
 
 
@@ -55,7 +55,9 @@ def tokens_text(result: Result, case: Case) -> str | None:
     ttft = case.median("time_to_first_token")
     if generation is None or prefill is None or decode is None or ttft is None:
         return None
-    rates = f"pp{generation['prompt']} {rate(prefill)} tokens/s, tg{generation['tokens']} {rate(decode)} tokens/s"
+    depth = f" @ d{context}" if (context := generation.get("context", 0)) else ""
+    pp, tg = f"pp{generation['prompt']}{depth}", f"tg{generation['tokens']}{depth}"
+    rates = f"{pp} {rate(prefill)} tokens/s, {tg} {rate(decode)} tokens/s"
     choice = "" if choosing is None else f"; the choice on the host takes {duration(choosing)} of each token"
     return f"{case.mode}: {rates}, first token after {duration(ttft)}{choice}"
 
@@ -142,11 +144,11 @@ def _growth(result: Result, loop: Loop) -> list[Finding]:
     for case in result.cases:
         if case.status != OK or not case.steps_ns or len(case.steps_ns) - apart < _ENOUGH_STEPS:
             continue
-        each = growth_ns(case)
+        each = None if jumps(case, apart) else growth_ns(case)
         if each is not None and each > 0:
             found.append(f"{duration(each)} with {case.mode}")
         else:
-            steady.append((case.mode, "no growth can be measured"))
+            steady.append((case.mode, "it jumps" if jumps(case, apart) else "no growth can be measured"))
     if not found:
         return []
     cpu = result.case(CPU)
@@ -159,6 +161,28 @@ def _growth(result: Result, loop: Loop) -> list[Finding]:
             f"Each step takes longer than the last, by {', '.join(found)}", "; ".join([*why, *rest]), weight=Weight.COST
         )
     ]
+
+
+def _jumps(result: Result) -> list[Finding]:
+    """Where steps take longer or shorter at once, over depth."""
+    made, of_place = result.generation, dict[tuple[int, bool], list[tuple[str, Jump]]]()
+    for case in result.cases:
+        for it in jumps(case, is_first_apart(result)) if case.status == OK else ():
+            of_place.setdefault((it.step, it.after > it.before), []).append((case.mode, it))
+    found = []
+    for (step, longer), there in sorted(of_place.items()):
+        what, place = "The time of a step", f"step {step:,}"
+        if made is not None:
+            what, place = "Inter-token latency", f"depth {depth_of(made, step):,}"
+        sizes = ", ".join(f"from {duration(it.before)} to {duration(it.after)} with {mode}" for mode, it in there)
+        ratios = "; ".join(f"{mode} {it.size.ratio:.2f}×{_between(it.size.ci95)}" for mode, it in there)
+        said = f"{what} {'jumps' if longer else 'drops'} {sizes}, at {place}"
+        found.append(Finding(said, ratios, weight=Weight.COST))
+    return found
+
+
+def _between(ci95: tuple[float, float] | None) -> str:
+    return "" if ci95 is None else f" (95% CI {ci95[0]:.2f} to {ci95[1]:.2f})"
 
 
 def _first(result: Result, loop: Loop) -> list[Finding]:

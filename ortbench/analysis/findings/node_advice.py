@@ -23,7 +23,6 @@ _RARE_TYPES = ("double", "int64", "uint64", "int16", "uint16", "int8", "uint8")
 
 
 def short(ep: str | None) -> str:
-    """An EP in a word."""
     return "between EPs" if ep is None else ep.removesuffix("ExecutionProvider") or ep
 
 
@@ -41,7 +40,6 @@ def _called(node: NodeReference) -> str:
 
 
 def _part(share: float) -> str:
-    """A share in a sentence."""
     return f"≈{share:.0%}" if share >= _LEAST else "less than 1%"
 
 

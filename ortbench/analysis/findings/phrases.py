@@ -31,8 +31,3 @@ def quickest(result: Result) -> tuple[Case, float] | None:
     """The case with the shortest latency of those that are ok, and that latency, ns; None where nothing was measured."""
     timed = [(case, ns) for case in result.cases if case.status == OK and (ns := case.median(LATENCY))]
     return min(timed, key=lambda it: it[1], default=None)
-
-
-def first_of(names: Sequence[str], most: int) -> str:
-    """So many names at most, and how many more there are."""
-    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")

@@ -22,6 +22,8 @@ from ortbench.analysis.nodes.gpu_activity import cupti_findings
 from ortbench.analysis.nodes.handing_on import COPIED, HANDED_ON, UNCLEAR, handing_on, is_only_host_accessible, once_ns
 from ortbench.analysis.nodes.node_shares import copies_inside
 from ortbench.analysis.noise import cannot_tell
+from ortbench.core.humps import Hump, two_humps
+from ortbench.core.safe_text import capitalized
 from ortbench.core.stats import SAMPLES_FOR, Value
 from ortbench.core.units import count, digits, duration, rate, share, size
 from ortbench.model.modes import (
@@ -374,7 +376,7 @@ def _link(result: Result) -> list[Finding]:
         f"compared with single copies of that size and with the peak, bandwidth curve of {result.link['created'][:10]}"
     )
     again_ = "measure the bandwidth curve again, copies are faster than it: ortbench bandwidth" if stale else ""
-    return [Finding(f"{text[0].upper()}{text[1:]}", evidence, again_, Weight.DETAIL)]
+    return [Finding(capitalized(text), evidence, again_, Weight.DETAIL)]
 
 
 def _copied(way: str, share: LinkShare) -> str:
@@ -395,3 +397,18 @@ def _reach(share: LinkShare, mark: str) -> str:
     return (
         f"run at {rate} ({mark}{share['of_sweep']:.0%} of the curve, {mark}{share['of_peak']:.0%} of the link's peak)"
     )
+
+
+def hump_findings(result: Result) -> list[Finding]:
+    """Of all modes with two humps in one finding: where these are, and how many of the samples each has."""
+    timed = {it.mode: it.samples[LATENCY] for it in result.at_point() if it.status == OK and LATENCY in it.samples}
+    found = {mode: humps for mode, times in timed.items() if (humps := two_humps(times)) is not None}
+    if not found:
+        return []
+    what = "Latency is bimodal, so its median describes only one of two peaks"
+    listed = "; ".join(f"{mode} {_hump(low)} and {_hump(high)}" for mode, (low, high) in found.items())
+    return [Finding(what, listed, "see the page (--html), which plots latency over time", Weight.ANSWER, "unclear")]
+
+
+def _hump(hump: Hump) -> str:
+    return f"{duration(hump.place)} in {share(hump.share)} of samples"

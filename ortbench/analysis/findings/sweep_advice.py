@@ -53,7 +53,7 @@ def sweep_headline(result: Result) -> str:
     costly = [it for it in result.switching or [] if has_a_cost(it)]
     if costly:
         most = max(costly, key=lambda it: it["ratio"])
-        return f"Switching shapes makes a call {times(most['ratio'])} as long with {most['mode']}"
+        return f"Switching shapes makes an inference {times(most['ratio'])} as long with {most['mode']}"
     ran = sum(any(case.median(LATENCY) for case in result.at_point(it.point)) for it in result.shapes)
     return f"{count(ran, 'shape')} in one session" if ran else NOTHING
 
@@ -144,7 +144,7 @@ def _switching(result: Result) -> list[Finding]:
 def _switched(it: Switching) -> Finding:
     mode, cost = it["mode"], has_a_cost(it)
     within_ = within(it["ci95"], ratio)
-    what = f"Switching shapes makes a call {times(it['ratio'])} as long{within_} with {mode}"
+    what = f"Switching shapes makes an inference {times(it['ratio'])} as long{within_} with {mode}"
     if cost is None:
         return Finding(what, "too few rounds for an interval", weight=Weight.COST, tone="unclear")
     worst = max(it["shapes"], key=lambda shape: shape["ratio"])

@@ -17,13 +17,8 @@ from ortbench.model.slo import SAMPLES_NEEDED
 
 CONCURRENCY, RATE = "concurrency", "rate"  # what a load point is of: so many clients, or so many requests a second
 P50 = "p50"  # what the median is called too
-STATISTICS = (
-    THROUGHPUT,
-    "median",
-    "p95",
-    "p99",
-    "mean",
-)  # that may be compared; the largest of all says nothing that comes again
+# That may be compared; the largest of all says nothing that comes again.
+STATISTICS = (THROUGHPUT, "median", "p95", "p99", "mean")
 FEWEST_BLOCKS = 3  # of which an interval is made
 FULL = 0.98  # from which busy share of the clients on a queue grows as long as requests come
 

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Literal
 from ortbench.analysis.loads.levels import RATE, LoadPoint, are_enough, by_name, holds, latency_of
 from ortbench.analysis.loads.queueing import cycle_interval, fairness, rate_interval
 from ortbench.analysis.loads.rate_search import Found
+from ortbench.analysis.loads.sequences import Block, put_tokens
 from ortbench.core.stats import summarise
 from ortbench.model import timeline
 from ortbench.model.modes import (
@@ -35,8 +36,8 @@ from ortbench.model.modes import (
     THROUGHPUT,
     UTILISATION,
 )
-from ortbench.model.result import FAILED, NOT_MEASURED, Case
-from ortbench.model.schema import LoadBlock, SloRate
+from ortbench.model.result import FAILED, NOT_MEASURED, OK, Case
+from ortbench.model.schema import Generation, LoadBlock, SloRate
 
 if TYPE_CHECKING:
     import numpy as np
@@ -65,6 +66,9 @@ class ClosedLoopBlock:
     # how many clients were seen waiting for the GIL, and how many were looked at; None where nobody looked
     lock: tuple[int, int] | None = None
     round: int = 0  # in which it was taken, from 0
+    # steps, step_starts: of loops what each step of each client's runs took, and when it started, ns, run after run
+    steps: Sequence[Moments] = ()
+    step_starts: Sequence[Moments] = ()
 
     @property
     def end_ns(self) -> int:
@@ -74,12 +78,14 @@ class ClosedLoopBlock:
 
 @dataclass(frozen=True)
 class Counted:
-    """What of a block counts: latencies in ns of each client, runs per second, runs of each client, and from when to when, ns."""
+    """What of a block counts: latencies in ns of each client, runs per second, runs of each client, from when to when, ns, and of each
+    client from which run to which."""
 
     latencies: list[Moments]
     throughput: float | None
     each: list[int]
     span: tuple[int, int] = (0, 0)
+    runs: Sequence[slice] = ()
 
 
 def counted(burst: ClosedLoopBlock) -> Counted:
@@ -91,16 +97,22 @@ def counted(burst: ClosedLoopBlock) -> Counted:
         return nothing
     begin = max(int(ends[0]) for ends in burst.ends)
     until = max(burst.until_ns, begin + 1)
-    latencies, each, rate, until_last = [], [], 0.0, begin
-    for starts, ends in zip(burst.starts, burst.ends, strict=True):
+    each, runs, rate, until_last = [], [], 0.0, begin
+    for ends in burst.ends:
         first = int(np.searchsorted(ends, begin))
         last = min(int(np.searchsorted(ends, until)), ends.size - 1)
-        latencies.append((ends - starts)[first + 1 : last + 1])
+        runs.append(slice(first + 1, last + 1))
         each.append(int(np.searchsorted(ends, until, side="right")) - first)
         until_last = max(until_last, int(ends[last]))
         if last > first:
             rate += (last - first) * 1e9 / float(ends[last] - ends[first])
-    return Counted(latencies, rate, each, (begin, until_last)) if rate else nothing
+    latencies = [(ends - starts)[run] for starts, ends, run in zip(burst.starts, burst.ends, runs, strict=True)]
+    return Counted(latencies, rate, each, (begin, until_last), runs) if rate else nothing
+
+
+def block_of_steps(burst: ClosedLoopBlock) -> Block:
+    """The steps of a block of loops."""
+    return Block(burst.round, counted(burst).runs, burst.steps, burst.step_starts)
 
 
 @dataclass
@@ -115,6 +127,7 @@ class LoadSamples:
     outputs_match: bool | None = None  # None where they were not compared
     clock_mhz: list[int] = field(default_factory=list)  # readings while it ran
     slo: Mapping[str, int] | None = None  # what was asked for, ns by statistic
+    generation: Generation | None = None  # of sequences that are generated
     # whether most tries of a search kept the `slo`; None where the figures say whether it is kept
     kept: bool | None = None
 
@@ -135,6 +148,8 @@ def case_of(taken: LoadSamples) -> Case:
         _open(case, taken)
     elif taken.bursts:
         _closed(case, taken.bursts)
+        if taken.generation is not None and case.status == OK:
+            put_tokens(case, [block_of_steps(it) for it in taken.bursts], taken.generation)
     elif taken.failed is None:
         case.status, case.reason = NOT_MEASURED, "the load was ended before its turn came"
     return case

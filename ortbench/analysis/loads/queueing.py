@@ -39,9 +39,7 @@ BATCHES = (32, 16, 8)  # from the most to the fewest: each step merges two neigh
 FEWEST = BATCHES[-1]
 _LEAST_BATCH = 4  # requests in a batch
 _TEST = 0.9  # confidence with which correlation must be seen for batches to be merged
-_TEST_OF_CYCLES = (
-    0.99  # and for cycles not to be taken for independent, which they are but for the machine and for bursts
-)
+_TEST_OF_CYCLES = 0.99  # and for cycles not to be taken for independent: they are, but for the machine and for bursts
 
 
 FEWEST_CYCLES = 100  # below that the ratio of sums is biased, and one long cycle decides

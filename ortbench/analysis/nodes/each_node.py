@@ -9,10 +9,8 @@ from ortbench.analysis.nodes.islands import FROM_HOST, TO_HOST, Node
 from ortbench.analysis.nodes.node_times import Timed, same_nodes
 from ortbench.model.schema import ProfiledNode
 
-_REORDERING = (
-    "ReorderInput",
-    "ReorderOutput",
-)  # which are numbered anew in every session, so that no name tells which is which
+# Nodes that are numbered anew in every session, so that no name tells which is which.
+_REORDERING = ("ReorderInput", "ReorderOutput")
 _PUT_IN = (TO_HOST, FROM_HOST, *_REORDERING)
 _MADE_CAST = "InsertedPrecisionFreeCast"
 _BLOCKED = "_nchwc"  # ONNX Runtime calls a convolution in a blocked layout by its output and this

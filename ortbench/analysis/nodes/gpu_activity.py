@@ -51,7 +51,7 @@ def measured(
     by_run: list[list[Activity]] = [[] for _ in runs]
     outside = 0
     for activity in activities:
-        middle = _on_our_clock((activity.start_ns + activity.end_ns) // 2, before, after)
+        middle = on_our_clock((activity.start_ns + activity.end_ns) // 2, before, after)
         if middle < runs[0][0] - GAP_NS // 2:
             continue
         number = next((number for number, span in enumerate(runs) if _holds(span, middle)), None)
@@ -72,7 +72,7 @@ def measured(
     }
 
 
-def _on_our_clock(theirs_ns: int, before: Moment, after: Moment) -> int:
+def on_our_clock(theirs_ns: int, before: Moment, after: Moment) -> int:
     rate = (after.ours_ns - before.ours_ns) / max(after.theirs_ns - before.theirs_ns, 1)
     return before.ours_ns + round((theirs_ns - before.theirs_ns) * rate)
 

@@ -22,8 +22,6 @@ _CALL_NS = 20_000  # a run with arrays costs some µs more than a bound one: cop
 
 @dataclass(frozen=True)
 class Handing:
-    """What the times say."""
-
     verdict: str  # one of the three above
     # with_arrays, without: what a run takes with arrays, and with tensors that are where they belong, ns
     with_arrays: float

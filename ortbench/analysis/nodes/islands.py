@@ -31,12 +31,10 @@ class Node:
 
     @property
     def is_copy(self) -> bool:
-        """Whether it copies between EPs."""
         return self.op in (TO_HOST, FROM_HOST)
 
     @property
     def on_cpu(self) -> bool:
-        """Whether it computes on the CPU."""
         return self.ep == CPU_EP and not self.is_copy
 
 

@@ -23,8 +23,6 @@ APART = 0.05  # a range holds the reading of the clock too; beyond this somethin
 
 @dataclass(frozen=True)
 class Copies:
-    """GPU memory copies of one kind."""
-
     kind: str  # such as ``Host-to-Device``
     memory: str | None  # the host's side of it: ``Pageable``, ``Pinned``, …; None where neither side is the host's
     count: int  # how many

@@ -13,16 +13,8 @@ from ortbench.analysis.why.matching import Traits, align
 from ortbench.core.resampling import Rounds
 from ortbench.model.schema import Nodes, ProfiledNode
 
-ADDED, GONE, REPLACED, FUSED, MOVED, CHANGED, SAME, REST = (
-    "added",
-    "gone",
-    "replaced",
-    "fused differently",
-    "on another EP",
-    "other types or shapes",
-    "same",
-    "all other nodes",
-)
+ADDED, GONE, REPLACED, FUSED = "added", "gone", "replaced", "fused differently"
+MOVED, CHANGED, SAME, REST = "on another EP", "other types or shapes", "same", "all other nodes"
 _CONVERTING = ("Cast", "Transpose")  # which ONNX Runtime also puts in
 _FEW = 0.02  # of the difference: what the same nodes of an operator take less is in one row with others
 _MOST = 0.9  # of an operator's difference: nodes that make so much of it stand for it
@@ -86,7 +78,6 @@ def _weight(change: Change) -> float:
 
 
 def _ns(node: ProfiledNode) -> float:
-    """What a node takes."""
     return median(node["ns"])
 
 

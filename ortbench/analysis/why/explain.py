@@ -27,7 +27,7 @@ _CLEAR = 0.5  # of the saving that a change claims: what must be saved at least 
 _NAMES = 3  # that are listed; of more the first and the last
 _OPERATORS = 2  # of many nodes: those whose nodes are named
 _LEAST = 0.02  # of the difference: what is worth a sentence
-_MUCH = 0.5  # of the difference: what in no node is worth one
+_MUCH = 0.5  # of the difference: what outside of nodes is worth one
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Why:
 
     @property
     def unexplained_ns(self) -> float:
-        """What of the difference is in no node."""
+        """What of the difference is outside of nodes."""
         return self.ns - sum(it.ns for it in self.changes)
 
     @property
@@ -80,11 +80,8 @@ class Why:
 
 
 def explain(base: Result, own: Result, modes: Sequence[str] = ()) -> Why:
-    """Why a result differs from its baseline, in the first of some modes that both have, by default of all.
-
-    Raises:
-        BadInput: one has no nodes, or they have no mode in common.
-    """
+    """Why a result differs from its baseline, in the first of some modes that both have, by default of all; `BadInput`: one has no
+    nodes, or they have no mode in common."""
     for name, result in (("the baseline", base), ("the candidate", own)):
         if result.nodes is None or "each" not in result.nodes:
             reason = f"{name} has no nodes: measure it with --measure-nodes"
@@ -174,8 +171,8 @@ def _limits(base: Result, own: Result) -> Iterator[str]:
             yield f"{compiled[0]['ep']} compiled {what} of the {name} whole: what changed inside is not known"
     if any(it.target["memory"]["kind"] != "host" for it in (base, own)):
         yield (
-            "where the EP works asynchronously, a node's time is that of its launch: the device's own time is in the copies "
-            "to the host, or in no node"
+            "Where the EP works asynchronously, a node's time is that of its launch: the device's own time is in the copies "
+            "to the host, or outside of nodes"
         )
 
 
@@ -187,22 +184,21 @@ def sentence(why: Why) -> str:
     if not why.certain:
         found = [it for it in why.changes if it.kind not in (REST, SAME)]
         changed = f"; changed: {'; '.join(map(phrase, found[:2]))}" if found else ""
-        return f"the two do not differ for certain in {why.mode}{changed}"
-    difference = f"the {duration(abs(why.ns))} that {why.mode} takes {'more' if why.ns > 0 else 'less'}"
+        return f"no measurable difference in {why.mode}{changed}"
+    difference = f"{why.mode} takes {duration(abs(why.ns))} {'longer' if why.ns > 0 else 'less'}"
     culprit = why.culprit
     if culprit is None:
-        return f"no change of nodes makes any of {difference} for certain"
+        return f"{difference}; no changed nodes explain a measurable part of that"
     part, left = why.share(culprit.ns), why.share(why.unexplained_ns)
     assert part is not None
     assert left is not None
-    more = f"; {share(left)} is in no node" if left > _MUCH else ""
+    more = f"; {share(left)} is outside of nodes" if left > _MUCH else ""
     if part > 1:
-        return f"all of {difference} ({duration(abs(culprit.ns))} by the profile): {phrase(culprit)}"
-    return f"{share(part)} of {difference}: {phrase(culprit)}{more}"
+        return f"{difference}; all of it ({duration(abs(culprit.ns))} by the profile): {phrase(culprit)}"
+    return f"{difference}; {share(part)} of it: {phrase(culprit)}{more}"
 
 
 def phrase(change: Change) -> str:
-    """A change in words."""
     own, base = change.own, change.base
     after = f" after {'a ' if change.after == COMPILED else ''}{change.after}" if change.after else ""
     match change.kind:
@@ -226,7 +222,9 @@ def phrase(change: Change) -> str:
             return f"all other nodes ({len(own)})"
     few = change.mainly or own
     of = f" of {len(own)}" if len(few) < len(own) else ""
-    return f"{len(few)}{of} node{'s' if len(own) > 1 else ''} {operator(own[0])} ({names(few)}) {'slower' if change.ns > 0 else 'faster'}, otherwise the same"
+    named = "" if names(few) == operator(own[0]) else f" ({names(few)})"
+    verdict = f"{'slower' if change.ns > 0 else 'faster'}, otherwise unchanged"
+    return f"{len(few)}{of} node{'s' if len(own) > 1 else ''} {operator(own[0])}{named} {verdict}"
 
 
 def _differing(base: Sequence[ProfiledNode], own: Sequence[ProfiledNode]) -> tuple[ProfiledNode, ProfiledNode]:
@@ -289,17 +287,13 @@ def confirmation(why: Why, change: Change, saved: tuple[float, float] | None, sa
     if saved is None:
         return Confirmation(False, "not confirmed: too few rounds were measured", saved_ns)
     took = "less" if saved_ns > 0 else "more"
-    text = f"{what} the candidate takes {duration(abs(saved_ns))} ({_signed(saved[0])} to {_signed(saved[1])}) {took}"
+    text = f"{what} the candidate takes {duration(abs(saved_ns))} ({duration(saved[0])} to {duration(saved[1])}) {took}"
     # What is saved must be what the change takes, and no more than the whole difference by much.
     least, most = _CLEAR * change.ns, max(change.ns, why.ns) / _CLEAR
     if saved[0] >= least > 0 and saved_ns <= most:
         return Confirmation(True, f"confirmed: {text}", saved_ns, saved)
     why_not = "" if saved[0] <= 0 else f", not the {duration(abs(change.ns))} of the profile"
     return Confirmation(False, f"not confirmed: {text}{why_not}", saved_ns, saved)
-
-
-def _signed(ns: float) -> str:
-    return f"-{duration(-ns)}" if ns < 0 else duration(ns)
 
 
 def not_confirmed(reason: str) -> Confirmation:

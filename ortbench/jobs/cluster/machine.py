@@ -54,11 +54,7 @@ def tidy(suite: str, place: str) -> None:
 
 def carry_out(order: Order, fetch: Callable[[Any], bytes], cards: Sequence[str]) -> Done:
     """Carry a case out on this machine, on the cards that Ray has given it; `fetch` gives a part of a file's content.
-
-    Raises:
-        BenchmarkFailed: there was no room for the result.
-        OSError: there was none for the case's files.
-    """
+    `BenchmarkFailed`: there was no room for the result. `OSError`: there was none for the case's files."""
     here, base, work = scratch(order.suite, order.place.id), order.joining.base, order.work
     for parcel in order.parcels:
         _unpack(parcel, here / _FILES, fetch)

@@ -22,8 +22,6 @@ class Unusable(Exception):
 
 @dataclass(frozen=True)
 class Place:
-    """A machine of the cluster."""
-
     id: str  # that the cluster knows it by
     name: str  # for people
     address: str
@@ -32,7 +30,6 @@ class Place:
     pythons: Mapping[str, Sequence[str]] = field(default_factory=dict)  # packages of the interpreters that it has
 
     def packages_of(self, python: str) -> Sequence[str]:
-        """Those of an interpreter's environment."""
         return self.pythons.get(python, ())
 
     def takes(self, demand: Demand) -> Amounts | None:
@@ -69,7 +66,6 @@ def place_of(machine: Mapping[str, Any], facts: Mapping[str, Any], version: str)
 
 
 def able(demand: Demand, places: Iterable[Place]) -> list[Place]:
-    """The machines that a case can be on."""
     return [place for place in places if place.takes(demand) is not None]
 
 

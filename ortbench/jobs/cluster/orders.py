@@ -35,7 +35,6 @@ class Work(NamedTuple):
 
     @property
     def id(self) -> str:
-        """Of the case."""
         return self.job.case.id
 
 

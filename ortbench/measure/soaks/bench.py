@@ -15,10 +15,11 @@ from ortbench.core.errors import BenchmarkFailed
 from ortbench.core.stats import summarise
 from ortbench.measure.bench import Bench, Series
 from ortbench.measure.configuration import Configuration
-from ortbench.measure.gpus import close_nvml, is_on_nvidia, open_nvml
+from ortbench.measure.gpus import close_nvml, open_nvml
 from ortbench.measure.memory import held, read_cards
 from ortbench.measure.process import request_of
 from ortbench.measure.schedule import Block, Schedule
+from ortbench.model.hardware_names import is_on_nvidia
 from ortbench.model.modes import BYTES_D2H, BYTES_H2D, LATENCY
 from ortbench.model.protocol import Samples
 from ortbench.model.result import SOAK

@@ -32,11 +32,8 @@ class Start:
 
 
 def start(folder: Path, python: str | None, timeout_s: float, outputs: Path | None = None) -> Start:
-    """Start the program in a folder once; it leaves its outputs in another folder where one is named.
-
-    Raises:
-        BenchmarkFailed: it failed, or took too long.
-    """
+    """Start the program in a folder once; it leaves its outputs in another folder where one is named; `BenchmarkFailed`: it failed,
+    or took too long."""
     line = [sys.executable if python is None else program(python), str(folder / PROGRAM)]
     found = folder / FOUND
     found.unlink(missing_ok=True)

@@ -86,7 +86,7 @@ def _outcome_of_case(group: str, case: Case) -> Outcome:
     if stats is None:  # interrupted before its turn; green would say that it works
         return Outcome(group, case.mode, ERROR, "nothing was measured", 0.0)
     low, high = map(duration, stats.ci95)
-    text = f"{duration(stats.median)} (95 %: {low} to {high}), median of {samples_text(case, LATENCY, stats)}"
+    text = f"{duration(stats.median)} (95% CI {low} to {high}), median of {samples_text(case, LATENCY, stats)}"
     if costs := _costs(case):
         text += f"\n{', '.join(costs)}"
     return Outcome(group, case.mode, PASSED, text, stats.median / 1e9)
@@ -98,7 +98,7 @@ def _costs(case: Case) -> list[str]:
     found = [] if enqueue is None else [f"enqueue {duration(enqueue)}"]
     found += [] if spent is None else [f"CPU time {duration(spent)}"]
     found += [f"{side} memory {size(held)}" for side in MEMORY_SIDES if (held := figure(case, side)) is not None]
-    return found if joules is None else [*found, f"energy/run {energy(joules)}"]
+    return found if joules is None else [*found, f"energy per inference {energy(joules)}"]
 
 
 def _outcomes_of_modes(group: str, result: Result) -> list[Outcome]:
@@ -129,7 +129,7 @@ def _outcome_of_level(group: str, level: Case) -> Outcome:
     if not is_measured(level):
         return Outcome(group, name, ERROR, level.reason or "no reason is known", 0.0)
     latency, inside = latency_of(level), level.metrics[THROUGHPUT].ci95
-    sure = "" if inside is None else f" (95 %: {rate(inside[0])} to {rate(inside[1])})"
+    sure = "" if inside is None else f" (95% CI {rate(inside[0])} to {rate(inside[1])})"
     tails = f"p50 {duration(latency.median)}, p99 {duration(latency.p99)}"
     text = f"{rate(rate_of(level))} inf/s{sure}, {tails}, of {latency.n} inferences"
     return Outcome(group, name, PASSED, text, latency.median / 1e9)
@@ -140,18 +140,18 @@ def samples_text(case: Case, phase: str, stats: Stats) -> str:
     if phase in PER_BLOCK:
         return f"{stats.n} blocks"
     if phase == ENQUEUE and mode_of(case.mode).in_bursts:
-        return f"{stats.n} bursts, time per run"
+        return f"{stats.n} bursts, time per inference"
     if case.pipeline is not None and is_rate(case.mode, phase):
         return f"{stats.n} rounds with {case.pipeline['depth']} items in flight, time per item"
     if is_rate(case.mode, phase):
-        return f"{stats.n} bursts of {case.inferences_per_sample} runs, time per run"
+        return f"{stats.n} bursts of {case.inferences_per_sample} inferences, time per inference"
     if phase == STEP:
         return f"{stats.n} steps"
     return f"{stats.n} {_SAMPLES[case.whole](case)}"
 
 
 _SAMPLES: dict[str, Callable[[Case], str]] = {
-    LATENCY: lambda case: "runs",
+    LATENCY: lambda case: "samples",
     WHOLE_LOOP: lambda case: f"loops of {len(case.steps_ns or ())} steps",
     WHOLE_CHAIN: lambda case: f"chains of {len(case.stages)} stages",
     WHOLE_START: lambda case: "starts",

@@ -128,12 +128,10 @@ def _entry(name: str, result: Result, it: Series) -> dict[str, str | float]:
 
 
 def _decimal(value: float) -> str:
-    """A number without an exponent; of a time to the last nanosecond."""
     return f"{value:.6f}".rstrip("0").rstrip(".")
 
 
 def _about(it: Series) -> str:
-    """What a figure is of, in a line."""
     metric, statistic = it.key.figure
     stats = it.case.stats(metric)
     if stats is None:

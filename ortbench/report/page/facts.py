@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ortbench.analysis.comparing.claims import FASTER, NOISY, Fastest, fastest
+from ortbench.analysis.comparing.claims import ALIKE, FASTER, NOISY, SLOWER, Fastest, fastest
 from ortbench.analysis.comparing.comparable import OF_EP, alike_but_for_ep, changes, unlike
 from ortbench.analysis.comparing.compare import lacks, rows
 from ortbench.analysis.comparing.pairs import TOO_FEW
@@ -90,10 +90,10 @@ def _of_times(result: Result) -> Iterator[Fact]:
     if best is not None:
         yield Fact("Fastest mode", _speedup(best), _fastest_note(result, best))
     if kept is not None and (best is None or kept.claim == FASTER):
-        note = (
-            f"{kept.mode}, {on_device(result, kept, best)[0]}" if kept.claim == FASTER else _fastest_note(result, kept)
+        note = f"{kept.mode}, {on_device(result, kept, best)[0]}{condition(result, kept.mode)}"
+        yield Fact(
+            "Tensors on the device", _speedup(kept), note if kept.claim == FASTER else _fastest_note(result, kept)
         )
-        yield Fact("Tensors on the device", _speedup(kept), f"{note}{condition(result, kept.mode)}")
     shown = next((it.case for it in (best, kept) if it is not None and it.is_faster), timed[0])
     yield from _WORK.get(result.kind, _of_whole)(result, shown)
 
@@ -104,11 +104,12 @@ def _speedup(best: Fastest) -> str:
 
 def _fastest_note(result: Result, best: Fastest) -> str:
     interval = best.speedup.ci95
-    sure = within(interval, units.digits) if interval else f"; {TOO_FEW}"
-    new = "" if condition(result, best.mode) else ", with new inputs and outputs in each inference"
+    sure = within(interval, units.digits) if interval else f" ({TOO_FEW})"
+    new = condition(result, best.mode) or " with new inputs and outputs in each inference"
     if best.claim == NOISY:
-        return f"{NOISY}: {best.mode} is {times(best.speedup)} as fast as {CPU}{sure}{new}"
-    return f"{best.mode} compared with {CPU}{sure}{new}{'' if best.is_faster else ', not measurably faster'}"
+        return f"{NOISY}: {best.mode} is {times(best.speedup)} as fast as {CPU}{new}{sure}"
+    verdict = ", not measurably faster" if best.claim in (ALIKE, SLOWER) else ""
+    return f"{best.mode} compared with {CPU}{new}{sure}{verdict}"
 
 
 def _timed(result: Result) -> list[Case]:
@@ -136,12 +137,12 @@ def _of_loop(result: Result, shown: Case) -> Iterator[Fact]:
     count = loop["steps"]
     if result.generation and (ttft := shown.median("time_to_first_token")) is not None:
         yield Fact(
-            "First token",
+            "TTFT",
             units.duration(ttft),
-            f"{shown.mode}, behind a prompt of {result.generation['prompt']} tokens",
+            f"{shown.mode}, after a prompt of {result.generation['prompt']} tokens",
         )
         rates = [units.rate(shown.value(f"{it}_tokens_per_s") or 0) for it in ("decode", "prefill")]
-        yield Fact("Tokens/s", rates[0], f"{shown.mode}, of all sequences; {rates[1]} tokens/s of the prompt")
+        yield Fact("Decode tokens/s", rates[0], f"{shown.mode}, all sequences together; prefill {rates[1]} tokens/s")
     step, whole = shown.median(STEP), shown.median(LATENCY)
     if step is not None:
         yield Fact("One step", units.duration(step), f"{shown.mode}, median of all steps")
@@ -191,7 +192,7 @@ def _of_load(result: Result) -> Iterator[Fact]:
         level = max(opened, key=lambda it: at(it).value)
         latency = latency_of(level)
         note = f"{level.mode} {at(level).phrase}, median {units.duration(latency.median)}"
-        yield Fact("p99 of latency", units.duration(latency.p99), note)
+        yield Fact("p99 latency", units.duration(latency.p99), note)
 
 
 def _of_sweep(result: Result) -> Iterator[Fact]:
@@ -202,7 +203,9 @@ def _of_sweep(result: Result) -> Iterator[Fact]:
     costly = [it for it in result.switching or [] if has_a_cost(it)]
     if costly:
         most = max(costly, key=lambda it: it["ratio"])
-        note = f"{most['mode']}: a call takes {units.duration(most['cost_ns'])} longer where each has another shape"
+        note = (
+            f"{most['mode']}: an inference takes {units.duration(most['cost_ns'])} longer where each has another shape"
+        )
         yield Fact("Switching shapes", f"{units.ratio(most['ratio'])}×", note)
     yield Fact("Shapes", str(len(result.shapes)), "in one session, in turns")
 
@@ -229,7 +232,6 @@ class Overview:
 
 
 def overview(results: Sequence[Result], names: Sequence[str]) -> Overview:
-    """What a page says of several results together."""
     modes = [mode for mode in ALL_MODES if any(case.mode == mode for result in results for case in result.at_point())]
     groups = alike_but_for_ep(results)
     compared, said = _compared(results, names, groups)
@@ -242,7 +244,9 @@ def overview(results: Sequence[Result], names: Sequence[str]) -> Overview:
         return Overview(_loads(results, names), said, pictures, compared)
     headed = (
         Column("result", Kind.NAME),
-        *columns(Kind.NUMBER, "copies", "fastest mode", "speedup", "tensors on the device", "speedup there", *modes),
+        *columns(
+            Kind.NUMBER, "copies", "fastest mode", "speedup", "tensors on the device", "speedup on device", *modes
+        ),
     )
     lines = tuple(_row(name, result, modes) for name, result in zip(names, results, strict=True))
     if has_items(results):
@@ -336,11 +340,10 @@ def _row(name: str, result: Result, modes: Sequence[str]) -> tuple[str, ...]:
 
 
 def _fastest_cells(result: Result, on_device: bool) -> tuple[str, str]:
-    """The fastest mode of a group, and its speedup."""
     best = fastest(result, on_device)
     if best is None:
         return NOTHING, NOTHING
-    return best.mode if best.is_faster else "none for certain", times(best.speedup)
+    return best.mode if best.is_faster else "none measurably", times(best.speedup)
 
 
 def _items_cell(result: Result) -> str:

@@ -37,7 +37,6 @@ def listed(values: Sequence[Any], indent: int = 0) -> str:
 
 
 def dtype(name: str) -> str:
-    """A dtype as source."""
     if name in FOUR_BITS:
         return FOUR_BITS[name]
     return name if name in ("object", "bool") else f"{ML_DTYPES}.{name}" if name.startswith(_ML_NAMES) else f"np.{name}"

@@ -50,15 +50,12 @@ class Part:
 
 @dataclass(frozen=True)
 class Written:
-    """A program."""
-
     title: str  # what it does, in a line
     about: str  # the same in some lines
     parts: list[Part]  # its text
 
     @property
     def source(self) -> str:
-        """The program as one file."""
         doc = f'"""{_in_docstring(self.title)}\n\n{_in_docstring(self.about)}\n"""\n'
         texts = [doc, *(part.text for part in self.parts)]
         gaps = ["\n\n" if is_definition(*pair) else "\n" for pair in pairwise(texts)]
@@ -108,7 +105,6 @@ _NAMES: dict[str, Callable[[str], list[str]]] = {WHOLE_LOOP: _of_loop, WHOLE_STA
 
 
 def _own(mode: str) -> str:
-    """The template of a mode's own part."""
     known = mode_of(mode)
     return "cpu" if known.of_cpu_tensors else "pipeline" if known.figure == PER_ITEM else "bound"
 
@@ -117,7 +113,6 @@ _DO = {WHOLE_LOOP: LOOPS_DO}
 
 
 def _about(plan: Plan, found: Program, command: Sequence[str]) -> str:
-    """What a reader should know first."""
     (mode,) = plan.modes
     cuda = ["cuda-python"] * (found["session"]["stream"] == "cuda-python")
     needs = ["onnxruntime", "numpy", *filter(None, [found["session"]["module"]]), *_packages(found), *cuda]
@@ -153,7 +148,6 @@ def _in_docstring(text: str) -> str:
 
 
 def _context(plan: Plan, opened: Opened, prepared: Prepared, found: Program) -> dict[str, Any]:
-    """What the templates are filled with."""
     (mode,) = plan.modes
     moved = _moved(found, mode)
     known = mode_of(mode)

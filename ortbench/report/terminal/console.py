@@ -20,6 +20,7 @@ from rich.text import Text
 from rich.theme import Theme
 
 from ortbench.core import safe_text
+from ortbench.core.safe_text import visible_lines
 
 _ENDLESS = 10_000  # columns: a pipe or a file has no edge to wrap at
 _NARROWEST = 20
@@ -116,7 +117,6 @@ class Screen:
         self._line(lines[-1])
 
     def blank(self) -> None:
-        """Print an empty line."""
         self._line(Text())
 
     def show(self, rendered: RenderableType) -> None:
@@ -185,3 +185,14 @@ def _pieces(word: str, width: int) -> list[str]:
     """Where a long word may be broken: pieces of at most `width` cells."""
     pieces = re.findall(r"[^/\\_.-]*[/\\_.-]+|[^/\\_.-]+", word)
     return [part for piece in pieces for part in chop_cells(piece, width)]
+
+
+def show_markdown(text: str) -> None:
+    """Markdown as a terminal shows it; a pipe or a file has it as it is written."""
+    screen = Screen()
+    if not screen.is_terminal:
+        print(visible_lines(text))
+        return
+    from rich.markdown import Markdown
+
+    screen.show(Markdown(visible_lines(text), hyperlinks=False))

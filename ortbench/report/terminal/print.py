@@ -52,7 +52,7 @@ Name = TypeVar("Name", bound=Hashable)
 
 
 def stacked(
-    key: Sequence[Name], groups: Sequence[Sequence[Name]], widths: Mapping[Name, int], width: int, gap: int = _GAP
+    key: Sequence[Name], groups: Sequence[Sequence[Name]], widths: Mapping[Name, int], width: int
 ) -> list[tuple[Name, ...]]:
     """The columns of tables to print one below the other, each within a width, all with those of `key` first.
 
@@ -61,7 +61,7 @@ def stacked(
     """
 
     def fits(columns: Sequence[Name]) -> bool:
-        return sum(widths[name] for name in (*key, *columns)) + gap * (len(key) + len(columns) - 1) <= width
+        return sum(widths[name] for name in (*key, *columns)) + _GAP * (len(key) + len(columns) - 1) <= width
 
     stack: list[list[Name]] = [[]]
     for group in groups:
@@ -73,8 +73,6 @@ def stacked(
 
 
 class Grid:
-    """A table as it will look on a screen."""
-
     def __init__(self, table: Table, screen: Screen) -> None:
         rows = table.cut_rows(WIDE if screen.width >= _ROOMY else NARROW)
         self._screen = screen

@@ -22,11 +22,8 @@ _LARGE = 4096  # bytes of a weight that shape inference does without
 
 
 def free(path: str, dims: Mapping[str, str], folder: str) -> tuple[str, Freed]:
-    """Write a copy of a model in which dimensions, such as ``image:0``, are symbolic; its path, and what was done.
-
-    Raises:
-        BadInput: it is no such model, or a dimension cannot be freed, with the node that keeps it.
-    """
+    """Write a copy of a model in which dimensions, such as ``image:0``, are symbolic; its path, and what was done; `BadInput`: it
+    is no such model, or a dimension cannot be freed, with the node that keeps it."""
     model = _read(path, next(iter(dims)))
     freed: Freed = {"dims": [], "nodes": []}
     sizes: dict[str, tuple[int, str]] = {}

@@ -29,7 +29,6 @@ class Refused(Exception):
 
 
 def called(node: Any) -> str:
-    """A node in words."""
     return f"{node.op_type} {node.name or node.output[0]!r}" if not node.name else f"{node.op_type} {node.name!r}"
 
 

@@ -35,11 +35,8 @@ def free_dims(state: State, model: str, dims: dict[str, str], folder: str) -> pr
 def prove_freed(
     state: State, model: str, copy: str, target: dict[str, Any], inputs: dict[str, Any], freed: Freed
 ) -> dict[str, object]:
-    """Run the model and its copy on the same inputs, and the copy at another size.
-
-    Raises:
-        BadInput: the outputs differ, or at the other size the copy does not run, or its outputs have another.
-    """
+    """Run the model and its copy on the same inputs, and the copy at another size; `BadInput`: the outputs differ, or at the other
+    size the copy does not run, or its outputs have another."""
     begin()
     # What is captured, kept or bound is of no account for outputs.
     wanted = replace(target_from(target), engine_cache=None, cuda_graph=False, stream=None)

@@ -111,8 +111,6 @@ def following(at: tuple[Shape | None, Shape | None, Shape | None], sizes: Sizes)
 
 
 class Constants:
-    """The constants of a graph."""
-
     def __init__(self, graph: Any) -> None:
         self._initializers = {it.name: it for it in graph.initializer}
         self._makers = {output: node for node in graph.node for output in node.output}

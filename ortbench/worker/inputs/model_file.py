@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ortbench.core.errors import Unsupported
+from ortbench.core.safe_text import first_of
 from ortbench.worker.session.tensors import TensorSpec
 
 
@@ -119,9 +120,8 @@ def sentence(path: str) -> str:
     found = [] if model is None else list(random_nodes(model))
     if not found:
         return ""
-    more = f" and {len(found) - _MOST} more" if len(found) > _MOST else ""
     return (
-        f"; the model has random nodes, which draw anew in every run: {', '.join(found[:_MOST])}{more} (a seed makes "
+        f"; the model has random nodes, which draw anew in each inference: {first_of(found, _MOST)} (a seed makes "
         "sessions begin alike, not their runs)"
     )
 

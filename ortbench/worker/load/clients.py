@@ -17,11 +17,10 @@ import threading
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ortbench.model.modes import LATENCY, MODES
-from ortbench.worker.modes.make import make_mode
+from ortbench.model.modes import LATENCY, mode_of
 from ortbench.worker.proofs import outputs
 from ortbench.worker.session import first_run, session
 from ortbench.worker.timing import Ranges
@@ -29,18 +28,15 @@ from ortbench.worker.timing import Ranges
 if TYPE_CHECKING:
     from ortbench.worker.modes.base import Mode
     from ortbench.worker.opened import Opened
-    from ortbench.worker.session.first_run import Data
     from ortbench.worker.session.session import Model
     from ortbench.worker.timing import TimedCall
 
 WHOLE = "load"  # what ranges call a run of a client
-_WARMING_RUNS = 3  # in the client's own thread: EPs keep handles and workspaces by thread
+_WARMING_RUNS = 3  # in the client's own thread, where each is one inference: EPs keep handles and workspaces by thread
 
 
 @dataclass
 class Seat:
-    """What a client has of one mode."""
-
     number: int  # of the client among all
     mode: Mode  # its own, set up and checked, with its outputs poisoned
     model: Model
@@ -56,7 +52,7 @@ class Seat:
 
         Runs with CPU tensors return new arrays: there it is what the last one returned.
         """
-        if MODES[self.mode.name].of_cpu_tensors:
+        if mode_of(self.mode.name).of_cpu_tensors and not self.mode.notes_starts:
             if self.kept is None:
                 return None
             arrays, self.kept = first_run.cpu_arrays(self.model, self.kept), None
@@ -69,12 +65,11 @@ class Seat:
 
 
 class Client(NamedTuple):
-    """What a client has whatever the mode: a thread with the system's number of it, a session, and arrays."""
+    """What a client has whatever the mode: a thread with the system's number of it, and a model with its session and arrays."""
 
     thread: ThreadPoolExecutor
     native: int
-    model: Model
-    data: Data
+    opened: Opened
 
 
 class Clients:
@@ -96,10 +91,11 @@ class Clients:
             if number == len(self._clients):
                 self._clients.append(self._another(number))
             client = self._clients[number]
-            made = make_mode(mode, client.model, client.data)
+            made = client.opened.make(mode, depth=1)
             outputs.check_outputs(made, request.rtol, request.atol)
             made.whole = WHOLE
-            seat = Seat(self.first + number, made, client.model, made.listen(Ranges(made)))
+            made.notes_starts = bool(client.opened.loops)  # a sequence is generated step by step
+            seat = Seat(self.first + number, made, client.opened.model, made.listen(Ranges(made)))
             client.thread.submit(_warm_up, seat).result()
             seat.mode.poison()
             seats.append(seat)
@@ -124,16 +120,15 @@ class Clients:
         if self._own and number:
             model = session.open_model(opened.path, opened.target, opened.model.provider)
             model.syncs = opened.model.syncs  # what was proved of this EP need only be confirmed
-        request = replace(opened.request, seed=opened.request.seed + place, expect=None)
         # Inputs that were given are the same for all; those that are made up differ, so that mixed-up buffers show.
-        data = first_run.make_data(opened.path, model, request) if place or self._own else opened.data
+        own = opened.again(model, opened.request.seed + place) if place or self._own else opened
         thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"client-{place}")
-        return Client(thread, thread.submit(threading.get_native_id).result(), model, data)
+        return Client(thread, thread.submit(threading.get_native_id).result(), own)
 
 
 def _warm_up(seat: Seat) -> None:
     call, a, b = seat.call
-    for _ in range(_WARMING_RUNS):
+    for _ in range(1 if seat.mode.notes_starts else _WARMING_RUNS):
         call(a, b)
 
 

@@ -143,6 +143,7 @@ Open = Callable[[str | None], OpenSessions]
 def open_model(
     path: str, target: Target, request: Inputs, steps: dict[str, Any] | None, known: Sequence[Forms], prefix: str | None
 ) -> OpenSessions:
+    target = providers.of_folder(target, steps)
     provider = providers.find(target)
     model = session.open_model(path, with_own(target, provider.name), provider, profile_prefix=prefix)
     model.known = known_outputs(known[0])

@@ -63,7 +63,7 @@ def _describe(
     if needs_run or not all(map(_is_static, model.outputs)):
         try:
             data = first_run.make_data(path, model, request, _WAYS_OUT)
-        except OrtbenchError as error:  # made-up inputs need not be valid: then some things stay unknown
+        except OrtbenchError as error:  # synthetic inputs need not be valid: then some things stay unknown
             why = str(error)
     inputs = [_tensor(spec, _made(spec, shapes[spec.name], request)) for spec in model.inputs]
     outputs = [_tensor(spec, _given(spec, index, data)) for index, spec in enumerate(model.outputs)]

@@ -43,8 +43,6 @@ KERNEL_TIME = "_kernel_time"
 
 @dataclass(frozen=True)
 class NodeEvent:
-    """One node of one run."""
-
     name: str  # of the node; ONNX Runtime calls a node without one ``<operator>_<index>``
     op: str  # its operator; for a graph that the EP compiled, the EP's name for it
     ep: str  # where it ran. Some plugin EPs have their Memcpy nodes counted as the CPU's
@@ -84,8 +82,6 @@ def profile_runs(
 
 @dataclass(frozen=True)
 class Recorder:
-    """A session that is being profiled."""
-
     model: session.Model
     start_ns: int  # when the profile began, on the clock of `time.perf_counter_ns`
 

@@ -17,7 +17,8 @@ import onnxruntime as ort
 
 from ortbench.plan.loop_plan import Steps
 from ortbench.worker.loops.base import LoopMode
-from ortbench.worker.loops.data import LoopData, Pair
+from ortbench.worker.loops.data import LoopData
+from ortbench.worker.loops.step_inputs import Pair
 from ortbench.worker.modes.base import then
 from ortbench.worker.modes.bound import BoundMode
 from ortbench.worker.modes.slots import (
@@ -215,7 +216,6 @@ class BoundLoop(LoopMode):
         return state.buffers[number % 2]
 
     def _next_value(self, state: State, number: int) -> Any:
-        """The same for its output."""
         return state.buffers[(number + 1) % 2]
 
     def _outputs_of(self, binding: Any, number: int) -> list[Copy]:
@@ -249,7 +249,9 @@ class BoundLoop(LoopMode):
         bind_outputs = self._outputs_of(binding, number)
         before, behind = self._copies(number, binding.synchronize_outputs)
         run, options, held = self._model.native.run_with_iobinding, self._options, self._grown
-        bind, places = native.bind_ortvalue_input, [(place, state.pair.out) for place, state in grown]
+        bind = native.bind_ortvalue_input
+        kept = self._loop.kept if number else frozenset()
+        places = [(place, state.pair.out) for place, state in grown if place not in kept]
         found_by_ort, allocated = self.left_to_ort, self._allocated
 
         def step() -> None:
@@ -276,7 +278,9 @@ class BoundLoop(LoopMode):
 
     def _bind_grown(self, state: State, place: int, number: int) -> None:
         """The output of a state that grows, in memory of its own."""
-        if self.left_to_ort:
+        if number and place in self._loop.kept:  # nobody reads it
+            self._binding._iobinding.bind_output(state.name_out, ort.OrtDevice.make("cpu", 0)._get_c_device())
+        elif self.left_to_ort:
             self._binding._iobinding.bind_output(state.name_out, state.memory.ort_device())
         else:
             value = state.memory.allocate(state.spec, self._loop.shapes[number + 1][place])

@@ -51,6 +51,8 @@ class Links:
 class ResidentStage(ResidentLoop):
     """Device tensors. What no link gives is copied in, what none takes is copied out; `keep` leaves it where it is."""
 
+    takes_first = True  # as of `CpuStage`
+
     def __init__(self, model: Model, loop: LoopData, steps: Steps, links: Links) -> None:
         self._links = links
         # By the number of the state: what its last step leaves, where somebody wants it.
@@ -67,8 +69,13 @@ class ResidentStage(ResidentLoop):
 
     def begin(self) -> None:
         super().begin()
+        if self.takes_first:
+            self.take()
+
+    def take(self) -> None:
+        """Copy what links give and is not taken where it is."""
         if self._take is None:
-            self._take = upload(self._taken_slots())
+            self._take = self._up(self._taken_slots())
         self._take()
 
     def _taken_slots(self) -> list[Slot]:
@@ -192,7 +199,7 @@ def is_on_host(slot: Slot) -> bool:
 
 _LINK_NS = 50_000_000  # so long is each copy of a link repeated, as long as there are some and not too many
 _LEAST, _MOST = 5, 200
-_WANTED = "the session wants it there"
+_WANTED = "the session's memory info"
 
 
 class ChainMode(PartsMode):
@@ -298,7 +305,7 @@ def make_chain(name: str, data: ChainData) -> ChainMode:
     made: dict[int, LoopMode] = {}  # by the id of the stage
     for stage in data.stages:
         try:
-            made[id(stage)] = _cpu(stage, data, made) if name == CPU else _resident(stage, data, made)
+            made[id(stage)] = cpu_stage(stage, data, made) if name == CPU else bound_stage(stage, data, made)
         except OrtbenchError as error:
             raise of_stage(stage.name, error) from None
     return ChainMode(name, data, list(made.values()), main_of(data.stages))
@@ -310,7 +317,8 @@ def main_of(stages: list[OpenStage]) -> int:
     return next(on_device, 0)
 
 
-def _cpu(stage: OpenStage, data: ChainData, made: dict[int, LoopMode]) -> CpuStage:
+def cpu_stage(stage: OpenStage, data: ChainData, made: Mapping[int, LoopMode]) -> CpuStage:
+    """A stage with CPU tensors; `made` are those before it, by their ids."""
     taken = []
     for joint in data.taken_by(stage):
         source = made[id(joint.source)]
@@ -319,8 +327,11 @@ def _cpu(stage: OpenStage, data: ChainData, made: dict[int, LoopMode]) -> CpuSta
     return CpuStage(stage.model, stage.loop, taken)
 
 
-def _resident(stage: OpenStage, data: ChainData, made: dict[int, LoopMode]) -> ResidentStage:
-    ResidentStage.single.check(stage.model)
+def bound_stage(
+    stage: OpenStage, data: ChainData, made: Mapping[int, LoopMode], kind: type[ResidentStage] = ResidentStage
+) -> ResidentStage:
+    """The same with IO binding, which has run."""
+    kind.single.check(stage.model)
     taken = {}
     for joint in data.taken_by(stage):
         source = made[id(joint.source)]
@@ -330,6 +341,6 @@ def _resident(stage: OpenStage, data: ChainData, made: dict[int, LoopMode]) -> R
     crossing = [joint for joint in given if joint.why_copied() is not None]
     read = {it.given.name for it in crossing if it.given.is_packed or not it.places()[0].on_host}
     links = Links(taken, {joint.given.name for joint in given}, read)
-    made_stage = ResidentStage(stage.model, stage.loop, stage.asked.steps, links)
+    made_stage = kind(stage.model, stage.loop, stage.asked.steps, links)
     made_stage.run_whole()  # so that the next is set up with something to take
     return made_stage

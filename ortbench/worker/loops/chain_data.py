@@ -1,7 +1,7 @@
 """The stages of a chain, the links between them, and what the whole of it gives with plain arrays.
 
 Every stage is a loop, one that runs once where it is none: it has the arrays of `ortbench.worker.loops.data`, and what links
-give it is what the plain runs of the stages before it gave. Modes are held against those.
+give it is what the plain runs of the stages before it gave. Modes are compared with those.
 """
 
 from __future__ import annotations

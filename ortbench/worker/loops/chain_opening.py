@@ -34,12 +34,7 @@ if TYPE_CHECKING:
 
 
 def open_chain(state: State, chain: dict[str, Any], inputs: dict[str, Any]) -> protocol.Opened:
-    """Load the EPs, create the sessions of all stages, join them, and run the whole once with plain arrays.
-
-    Args:
-        chain: `ortbench.plan.chain_plan.Chain` as data.
-        inputs: with the seed, the tolerances and the expected outputs of the whole.
-    """
+    """Load the EPs, create the sessions of all stages of a `Chain` as data, join them, and run the whole once with plain arrays."""
     parts = Stages()
     begin()
     asked, request = chain_from(chain), inputs_from(inputs)

@@ -1,6 +1,6 @@
 """The arrays of a loop: what goes in at every step, and what a plain loop of `session.run` with arrays gives.
 
-That plain loop is what every mode is held against. It is run before anything is measured, and tells which state grows.
+Every mode is compared with that plain loop. It is run before anything is measured, and tells which state grows.
 """
 
 from __future__ import annotations
@@ -9,34 +9,22 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ortbench.core.errors import BadInput
-from ortbench.core.expressions import INDEX, STEP, value_of
 from ortbench.model.tensor_patterns import matched, nearest
 from ortbench.plan.loop_plan import Steps
 from ortbench.plan.target import Inputs
-from ortbench.worker.inputs import arrays as input_arrays
 from ortbench.worker.inputs import files
-from ortbench.worker.inputs.arrays import resolve_shapes
-from ortbench.worker.inputs.model_file import index_sizes
 from ortbench.worker.loops import generation
+from ortbench.worker.loops.step_inputs import WAYS_OUT, Pair, PromptedInputs, Shape, StepInputs, named
 from ortbench.worker.session.first_run import Data, beside_expected, refuse_foreign, run_error, run_once
 from ortbench.worker.session.session import Model
 from ortbench.worker.session.tensors import Array, TensorSpec
 
 _MOST_BYTES = 2 << 30  # of the outputs of all steps, which are kept to be compared
-_WAYS_OUT = "--dim, --shape, --fill and --range change them, --input gives real ones"
-Shape = tuple[int, ...]
-
-
-class Pair(NamedTuple):
-    """A state: the output and the input that takes it in the next step, by their places in the model."""
-
-    out: int
-    into: int
 
 
 @dataclass
@@ -53,9 +41,8 @@ class LoopData:
     # device. It takes less room than the last one, and its state is not empty
     early: Data
     ranges: dict[str, tuple[float, float]]  # of random values, by input
-    generated: generation.Generated | None = (
-        None  # of a loop whose steps give tokens; its outputs are known in form alone
-    )
+    kept: frozenset[int]  # the states, by number, of which the first step alone gives what all later ones take
+    generated: generation.Generated | None = None  # where steps give tokens; its outputs are known in form alone
 
     @property
     def first_ns(self) -> int:
@@ -97,19 +84,23 @@ def make(
     steps: Steps,
     linked: Mapping[str, Array] | None = None,
     states_kept: bool = False,
+    encoded: int | None = None,
 ) -> LoopData:
     """What goes into a loop, and what comes of it. Raises `BadInput`: what does not fit the model, or what it refuses;
     `BenchmarkFailed`: a step fails, or its outputs are not the expected ones; `Unsupported`: inputs or outputs that
     cannot be held."""
     refuse_foreign((*model.inputs, *model.outputs))
-    generated = None if steps.decoder is None else _generation(path, model, request, steps)
+    generated = None if steps.decoder is None else _generation(path, model, request, steps, encoded)
     pairs = _pairs(model, steps if generated is None else replace(steps, feedback=generated.feedback))
     _check_names(model, pairs, steps, states_kept)
     if generated is None:
-        made = _Inputs(path, model, request, steps, pairs, linked or {})
+        made = StepInputs(path, model, request, steps, pairs, linked or {})
     else:
-        made = _first_that_runs(path, model, request, steps, pairs, generated)
+        made = _first_that_runs(path, model, request, steps, pairs, generated, linked or {})
+        made.fill(pairs)
     held = {pair.out for pair in pairs}
+    has_encoder = steps.decoder is not None and steps.decoder.encoder is not None
+    once = frozenset(it for it, pair in enumerate(pairs) if has_encoder and "encoder" in model.inputs[pair.into].name)
     feeds, outputs, shapes = [], [], []
     state, kept, took = made.first, 0, 0 if generated is None else generated.first_ns
     singles: list[Data] = []  # of the first two steps and the last one
@@ -118,12 +109,12 @@ def make(
     for number in range(steps.count):
         _check_state(model, pairs, state, number)
         shapes.append([array.shape for array in state])
-        arrays = {**made.of_step(number, state), **_named(model, pairs, state)}
+        arrays = {**made.of_step(number, state), **named(model, pairs, state)}
         begun = time.perf_counter_ns()
         try:
             found = run_once(model, arrays)
         except Exception as error:
-            failed = run_error(error, model.target, request, _WAYS_OUT, made.guessed)
+            failed = run_error(error, model.target, request, WAYS_OUT, made.guessed)
             raise type(failed)(f"step {number + 1} of {steps.count}: {failed}") from None
         took = took or time.perf_counter_ns() - begun
         feeds.append({name: array for name, array in arrays.items() if name in made.others})
@@ -142,7 +133,7 @@ def make(
                 f"--steps {steps.count}: the outputs of {number + 1} steps take {kept / 1e9:.1f} GB; fewer steps, please"
             )
         singles[2:] = [Data(arrays, found, made.guessed, made.ranges, took, None)]
-        state = [found[pair.out] for pair in pairs]
+        state = next_state(pairs, state, found, number, once)
     shapes.append([array.shape for array in state])
     _check_resident(feeds, steps)
     if beside:
@@ -154,7 +145,14 @@ def make(
                 for number, of_step in enumerate(outputs)
             ]
     early, single = singles[:2][-1], singles[-1]
-    return LoopData(pairs, feeds, made.first, shapes, outputs, state, single, early, made.ranges, generated)
+    return LoopData(pairs, feeds, made.first, shapes, outputs, state, single, early, made.ranges, once, generated)
+
+
+def next_state(
+    pairs: Sequence[Pair], state: Sequence[Any], found: Sequence[Any], number: int, kept: frozenset[int]
+) -> list[Any]:
+    """The state behind a step that gave so many outputs."""
+    return [state[it] if number and it in kept else found[pair.out] for it, pair in enumerate(pairs)]
 
 
 def _form_of(array: Array) -> Array:
@@ -162,7 +160,7 @@ def _form_of(array: Array) -> Array:
     return np.broadcast_to(np.zeros((), array.dtype), array.shape)
 
 
-def _generation(path: str, model: Model, request: Inputs, steps: Steps) -> generation.Generated:
+def _generation(path: str, model: Model, request: Inputs, steps: Steps, encoded: int | None) -> generation.Generated:
     """A generation before its first step; what it feeds back is what was asked for, else what the folder or the names say."""
     assert steps.decoder is not None
     if steps.feedback:
@@ -171,35 +169,38 @@ def _generation(path: str, model: Model, request: Inputs, steps: Steps) -> gener
     else:
         pairs = generation.pairs_of(path, model, steps.decoder)
     roles = generation.roles_of(path, model, steps.decoder, pairs)
-    return generation.begin(path, model, replace(steps, feedback=tuple(pairs)), roles, request.dims)
+    return generation.begin(path, model, replace(steps, feedback=tuple(pairs)), roles, request.dims, encoded)
 
 
 def _first_that_runs(
-    path: str, model: Model, request: Inputs, steps: Steps, pairs: list[Pair], told: generation.Generated
-) -> _Prompted:
+    path: str,
+    model: Model,
+    request: Inputs,
+    steps: Steps,
+    pairs: list[Pair],
+    told: generation.Generated,
+    linked: Mapping[str, Array],
+) -> PromptedInputs:
     """The inputs with a cache of fixed length, where that is wanted and the model takes it, else with one that grows."""
     assert steps.decoder is not None
     if steps.decoder.shared:
-        made = _Prompted(path, model, request, steps, pairs, told, told.prompt + steps.count)
+        made = PromptedInputs(path, model, request, steps, pairs, told, told.depth(steps.count + 1), linked)
         told.fixed = model.known is not None or _keeps_its_shape(model, pairs, made, told)
         if told.fixed:
             return made
-    return _Prompted(path, model, request, steps, pairs, told, 0)
+    cache = told.context if model.known is not None else 0
+    return PromptedInputs(path, model, request, steps, pairs, told, cache, linked)
 
 
-def _keeps_its_shape(model: Model, pairs: list[Pair], made: _Prompted, told: generation.Generated) -> bool:
+def _keeps_its_shape(model: Model, pairs: list[Pair], made: PromptedInputs, told: generation.Generated) -> bool:
     """Whether a model gives a cache of fixed length back as long as it was."""
     begun = time.perf_counter_ns()
     try:
-        found = run_once(model, {**made.of_step(0, made.first), **_named(model, pairs, made.first)})
+        found = run_once(model, {**made.of_step(0, made.first), **named(model, pairs, made.first)})
     except Exception:  # a model that adds to its cache may refuse a mask that is shorter
         return False
     told.first_ns = time.perf_counter_ns() - begun
     return all(found[pair.out].shape == array.shape for pair, array in zip(pairs, made.first, strict=True))
-
-
-def _named(model: Model, pairs: Sequence[Pair], state: Sequence[Array]) -> dict[str, Array]:
-    return {model.inputs[pair.into].name: array for pair, array in zip(pairs, state, strict=True)}
 
 
 def _pairs(model: Model, steps: Steps) -> list[Pair]:
@@ -267,177 +268,6 @@ def _check_state(model: Model, pairs: Sequence[Pair], state: Sequence[Array], nu
             raise BadInput(f"--feedback {model.outputs[pair.out].name}={spec.name}: {what}", "--feedback")
 
 
-class _Inputs:
-    def __init__(
-        self, path: str, model: Model, request: Inputs, steps: Steps, pairs: Sequence[Pair], linked: Mapping[str, Array]
-    ) -> None:
-        self._model, self._request, self._steps = model, request, steps
-        self._state = [model.inputs[pair.into] for pair in pairs]
-        self._outs = [model.outputs[pair.out] for pair in pairs]
-        names = {spec.name for spec in self._state}
-        self.others = {spec.name for spec in model.inputs} - names  # the inputs that are no state
-        self._given = {} if request.path is None else files.load_some(Path(request.path), model.inputs)
-        for name in self._given:
-            if name in steps.fill:
-                raise BadInput(f"--fill {name}: --input has it already", "--fill")
-        said = {"input": self._given, "fill": steps.fill, "shape": request.shapes, "range": request.ranges}
-        for flag, entries in said.items():
-            if (twice := next((name for name in entries if name in linked), None)) is not None:
-                raise BadInput(f"--{flag} {twice}: a link gives it already", f"--{flag}")
-        self._given = {**self._given, **linked}
-        sizes = request.index_sizes
-        sizes = (index_sizes(path, model.inputs) if sizes is None else sizes) or {}
-        self.ranges = {
-            spec.name: request.ranges.get(spec.name) or input_arrays.default_range(spec, sizes.get(spec.name))
-            for spec in model.inputs
-            if spec.name in self.others and spec.name not in {**self._given, **steps.fill} and not spec.is_string
-        }
-        for name in request.ranges:
-            if name not in self.ranges:
-                raise BadInput(f"--range {name}: the model has no such input that is made up", "--range")
-        self._made: dict[tuple[object, ...], Array] = {}
-        self.guessed: list[str] = []  # dimensions that nobody said anything of
-        self.first = self._first_state()  # the state before the first step
-
-    def _first_state(self) -> list[Array]:
-        known = {STEP: 0}
-        dims = {**self._request.dims, **self._steps.first_dims}
-        given = self._shapes()
-        said = {dim for spec in self._model.inputs if spec.name in given for dim in spec.shape}
-        for out, spec in zip(self._outs, self._state, strict=True):
-            for before, after in zip(spec.shape, out.shape, strict=False):
-                # What is a dimension of another name, or of none, behind a step grows: it begins with nothing.
-                of_nobody = before not in {*dims, *said} and spec.name not in self._given
-                if isinstance(before, str) and before != after and of_nobody:
-                    known.setdefault(before, 0)
-        shapes, self.guessed = resolve_shapes(self._model.inputs, given, dims, known)
-        return [
-            self._given[spec.name] if spec.name in self._given else np.zeros(shapes[spec.name], spec.dtype)
-            for spec in self._state
-        ]
-
-    def _shapes(self) -> dict[str, Shape]:
-        """Shapes that are fixed in all steps."""
-        return {**self._request.shapes, **{name: array.shape for name, array in self._given.items()}}
-
-    def of_step(self, number: int, state: Sequence[Array]) -> dict[str, Array]:
-        dims: dict[str, int | str] = dict(self._request.dims)
-        if number == 0:
-            dims |= self._steps.first_dims
-        for spec in self._state:  # the state says how large it is by now
-            for dim in spec.shape:
-                dims.pop(str(dim), None)
-        now = {spec.name: array.shape for spec, array in zip(self._state, state, strict=True)}
-        shapes, _ = resolve_shapes(self._model.inputs, {**self._shapes(), **now}, dims, {STEP: number})
-        known = {STEP: number}
-        for spec in self._model.inputs:
-            known |= {dim: n for dim, n in zip(spec.shape, shapes[spec.name], strict=False) if isinstance(dim, str)}
-        own = [spec for spec in self._model.inputs if spec.name in self.others]
-        return {spec.name: self._array(spec, shapes[spec.name], known) for spec in own}
-
-    def _array(self, spec: TensorSpec, shape: Shape, known: Mapping[str, int]) -> Array:
-        if spec.name in self._given:
-            given: Array = self._given[spec.name]
-            return given
-        if spec.name in self._steps.fill:
-            made = self._filled(spec, shape, known)
-            key: tuple[object, ...] = (spec.name, shape, made.tobytes())
-        else:
-            key = (spec.name, shape)
-            if key in self._made:
-                return self._made[key]
-            order = [it.name for it in self._model.inputs].index(spec.name)
-            generator = np.random.default_rng([self._request.seed, order, *shape])
-            made = input_arrays.random_array(spec, shape, self.ranges.get(spec.name, (0.0, 1.0)), generator)
-        return self._made.setdefault(key, made)
-
-    def _filled(self, spec: TensorSpec, shape: Shape, known: Mapping[str, int]) -> Array:
-        text = self._steps.fill[spec.name]
-        where = f"--fill {spec.name}={text}"
-        if spec.is_string or not spec.is_tensor:
-            raise BadInput(f"{where}: the input holds no numbers", "--fill")
-        index = np.arange(shape[-1]) if shape else np.zeros((), np.int64)
-        with np.errstate(divide="raise", invalid="raise"):
-            value = np.asarray(value_of(text, {**known, INDEX: index}, where))
-        with np.errstate(all="ignore"):
-            held = value.astype(spec.dtype)
-        if spec.dtype.kind in "iub" and not np.array_equal(held, value):
-            wrong = value.flat[int(np.flatnonzero(np.not_equal(held, value))[0])]
-            raise BadInput(f"{where}: the input holds {spec.dtype}, and that is {wrong:g}", "--fill")
-        filled: Array = np.ascontiguousarray(np.broadcast_to(held, shape))
-        return filled
-
-
-class _Prompted(_Inputs):
-    """The inputs of a loop that generates, with a cache of so many tokens, or of none before its first step."""
-
-    def __init__(
-        self,
-        path: str,
-        model: Model,
-        request: Inputs,
-        steps: Steps,
-        pairs: Sequence[Pair],
-        told: generation.Generated,
-        cache: int,
-    ) -> None:
-        grown = {
-            dim for pair in pairs for dim, after in zip(model.inputs[pair.into].shape, model.outputs[pair.out].shape, strict=False)
-            if dim != after
-        }  # fmt: skip
-        for name in request.dims:
-            if name in grown:
-                reason = "the prompt and the tokens generated say how long the cache is"
-                raise BadInput(f"--dim {name}: {reason}", "--dim")
-        self._told, self._cache, self._number = told, cache, 0
-        self._prompt = np.zeros((told.batch, told.prompt), told.roles.ids.dtype)
-        super().__init__(path, model, request, steps, pairs, {})
-        if told.given is not None:
-            self._prompt = told.given[:, : told.prompt].astype(self._prompt.dtype)
-            self.ranges.pop(told.roles.ids.name, None)
-        else:
-            bounds = self.ranges.get(told.roles.ids.name, (0, 1))
-            generator = np.random.default_rng([request.seed, told.prompt])
-            self._prompt = input_arrays.random_array(told.roles.ids, self._prompt.shape, bounds, generator)
-        self._told_names = {name for name in told.roles[2:] if name is not None}
-        for name in self._told_names:
-            self.ranges.pop(name, None)
-
-    def _shapes(self) -> dict[str, Shape]:
-        told = generation.arrays_of(self._told, self._model, self._number, self._prompt)
-        return {**super()._shapes(), **{name: array.shape for name, array in told.items()}}
-
-    def _first_state(self) -> list[Array]:
-        states, decoder = super()._first_state(), self._steps.decoder
-        assert decoder is not None
-        sized = {1: decoder.heads, 3: decoder.head_size}
-        found = []
-        for array, spec, out in zip(states, self._state, self._outs, strict=True):
-            shape = list(array.shape)
-            for axis, dim in enumerate(spec.shape):
-                if isinstance(dim, int) or spec.name in self._given or spec.name in self._request.shapes:
-                    continue
-                grows = axis < len(out.shape) and (dim is None or dim != out.shape[axis])
-                if axis == 0:
-                    shape[axis] = self._told.batch
-                elif (grows and (dim is not None or axis == 2)) or (self._cache and len(shape) == 4 and axis == 2):
-                    shape[axis] = self._cache
-                elif len(shape) == 4 and (size := sized.get(axis)) is not None:
-                    shape[axis] = size
-            found.append(array if shape == list(array.shape) else np.zeros(shape, spec.dtype))
-        return found
-
-    def of_step(self, number: int, state: Sequence[Array]) -> dict[str, Array]:
-        self._number = number
-        told = generation.arrays_of(self._told, self._model, number, self._prompt)
-        return {**super().of_step(number, state), **told}
-
-    def _array(self, spec: TensorSpec, shape: Shape, known: Mapping[str, int]) -> Array:
-        if spec.name in self._told_names or spec.name == self._told.roles.ids.name:
-            return np.empty(0, spec.dtype)  # what `of_step` has
-        return super()._array(spec, shape, known)
-
-
 def _expected(model: Model, request: Inputs, count: int) -> dict[tuple[int, int], Array]:
     """Expected outputs by step and place: what the plain loop must give, and which then take its place."""
     if request.expect is None or model.known is not None:  # known in shape alone
@@ -451,9 +281,11 @@ def lockstep(model: Model, data: LoopData) -> Iterator[list[Array]]:
     """The outputs of one step of the plain loop after the other, state included, in the model's order."""
     state = data.first
     for number in range(data.count):
-        found = run_once(model, {**data.reference_feeds(number), **_named(model, data.pairs, state)})
+        found = run_once(model, {**data.reference_feeds(number), **named(model, data.pairs, state)})
+        state = next_state(data.pairs, state, found, number, data.kept)
+        for pair, array in zip(data.pairs, state, strict=True):
+            found[pair.out] = array
         yield found
-        state = [found[pair.out] for pair in data.pairs]
 
 
 def by_step(values: Sequence[int]) -> Any:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ortbench.analysis.feedback_pairs import by_name
+from ortbench.analysis.feedback_pairs import TOKEN_IDS, by_name
 from ortbench.core.errors import BadInput
 from ortbench.model.tensor_patterns import expanded
 from ortbench.plan.loop_plan import Decoder, Steps
@@ -25,8 +25,7 @@ from ortbench.worker.session.tensors import Array, TensorSpec
 if TYPE_CHECKING:
     from ortbench.model.schema import Generation, Tensor
 
-_PROMPT = 512  # tokens, where nobody says how many
-_IDS = ("input_ids", "decoder_input_ids", "ids", "tokens")
+PART = 512  # tokens of a prompt where no option says how many, and of a run that fills the cache
 _WORDS = {"mask": ("mask",), "positions": ("position",), "logits": ("logits",)}
 _LENGTHS = {
     "past": ("past_sequence_length", "past_seq_len", "past_key_values_length"),
@@ -54,7 +53,8 @@ class Generated:
 
     Attributes:
         feedback: the names of present and past of each state.
-        given: the file's tokens [batch, n] int64: the prompt, then those that are forced; None without a file.
+        context: how many tokens the cache holds before the prompt.
+        given: the file's tokens [batch, n] int64: the context, the prompt, then those that are forced; None without a file.
         tokens: those that the plain loop chose [batch, steps] int64, as its logits have them.
         near: for each whether its two best logits lie closer together than outputs may differ.
         next_ids: what each later step takes [batch, 1]: one array, written by the step before.
@@ -63,27 +63,34 @@ class Generated:
     feedback: tuple[tuple[str, str], ...]
     roles: Roles
     out: int  # the place of the logits
+    context: int
     prompt: int
     batch: int
     given: Array | None
     tokens: Array
     near: Array
     next_ids: Array
+    from_file: bool = False  # whether tokens of a file are among them
+    encoded: int | None = None  # how many tokens the encoder takes, or 1 where it takes none; None without one
     fixed: bool = False  # the cache has a fixed length
-    first_ns: int = 0  # what the first run of all took, where that was a trial of it
+    first_ns: int = 0  # what the first run of all took, where that was a trial of it, or filled the cache
     said_by: str = ""
     made: dict[tuple[str, int], Array] = field(default_factory=dict)
 
+    def depth(self, number: int) -> int:
+        """How many tokens the cache holds before a step."""
+        return self.context + (self.prompt + number - 1 if number else 0)
+
     def fed(self, number: int) -> Array:
         """The tokens [batch] that the plain loop fed to the step behind this one."""
-        at = self.prompt + number
+        at = self.depth(number + 1)
         chosen: Array = self.tokens[:, number] if self.given is None or at >= self.given.shape[1] else self.given[:, at]
         return chosen
 
     @property
     def forced(self) -> int:
         """How many of the fed tokens come from the file."""
-        behind = 0 if self.given is None else self.given.shape[1] - self.prompt
+        behind = 0 if self.given is None else self.given.shape[1] - self.depth(1)
         return min(behind, int(self.tokens.shape[1]) - 1)
 
     def is_forced(self, number: int) -> bool:
@@ -103,11 +110,13 @@ class Generated:
 
     def described(self) -> Generation:
         return {
-            "prompt": self.prompt,
+            "prompt": self.prompt if self.encoded is None else self.encoded,
+            "context": self.context,
             "tokens": self.tokens.shape[1],
             "batch": self.batch,
             "forced": self.forced,
-            "from_file": self.given is not None,
+            "from_file": self.from_file,
+            "encoder": self.encoded is not None,
             "fixed_cache": self.fixed,
             "said_by": self.said_by,
         }
@@ -124,11 +133,8 @@ def _as_tensor(spec: TensorSpec) -> Tensor:
 
 
 def pairs_of(path: str, model: Model, decoder: Decoder) -> list[tuple[str, str]]:
-    """The names of present and past of a decoder's states: those that the folder says, else those that are alike.
-
-    Raises:
-        BadInput: there are none.
-    """
+    """The names of present and past of a decoder's states: those that the folder says, else those that are alike; `BadInput`: there
+    are none."""
     ins, outs = ({spec.name: spec for spec in specs} for specs in (model.inputs, model.outputs))
     said = [pair for out, into in decoder.feedback for pair in expanded(out, into, list(outs)) if pair[1] in ins]
     rest = (
@@ -142,12 +148,11 @@ def pairs_of(path: str, model: Model, decoder: Decoder) -> list[tuple[str, str]]
 
 
 def roles_of(path: str, model: Model, decoder: Decoder, pairs: Sequence[tuple[str, str]]) -> Roles:
-    """Which inputs are what, and which output has the logits.
-
-    Raises:
-        BadInput: no input of token ids, no logits, or ids that are not [batch, sequence].
-    """
+    """Which inputs are what, and which output has the logits; `BadInput`: no input of token ids, no logits, or ids that are not
+    [batch, sequence]."""
     state_out, state_in = ({pair[at] for pair in pairs} for at in (0, 1))
+    if decoder.encoder is not None:
+        state_in |= {spec.name for spec in model.inputs if spec.name.startswith("encoder_")}
     ins = {spec.name: spec for spec in model.inputs if spec.name not in state_in}
     outs = {spec.name: spec for spec in model.outputs if spec.name not in state_out}
 
@@ -155,7 +160,7 @@ def roles_of(path: str, model: Model, decoder: Decoder, pairs: Sequence[tuple[st
         said = decoder.names.get(role)
         if said in there:
             return said
-        exact = _LENGTHS.get(role, _IDS if role == "ids" else ())
+        exact = _LENGTHS.get(role, TOKEN_IDS if role == "ids" else ())
         parts = _WORDS.get(role, ())
         return next(
             (name for name in there if name.lower() in exact or any(part in name.lower() for part in parts)), None
@@ -171,31 +176,59 @@ def roles_of(path: str, model: Model, decoder: Decoder, pairs: Sequence[tuple[st
     return Roles(ins[ids], outs[logits], *rest)
 
 
-def begin(path: str, model: Model, steps: Steps, roles: Roles, dims: Mapping[str, int | str]) -> Generated:
-    """A generation before its first step.
+def batch_of(ids: TensorSpec, dims: Mapping[str, int | str]) -> int:
+    """The batch of token ids. Raises `BadInput`: it is no number."""
+    axis = ids.shape[0]
+    batch = axis if isinstance(axis, int) else dims.get(str(axis), 1)
+    if not isinstance(batch, int):
+        raise BadInput(f"--dim {axis}={batch}: the batch of a model that generates is a number", "--dim")
+    return batch
+
+
+def tokens_of(steps: Steps, batch: int) -> Array | None:
+    """The file's tokens [batch, n] int64; None without a file. Raises `BadInput`: they cannot be read, or are of another batch."""
+    if steps.tokens is None:
+        return None
+    given = _read_tokens(Path(steps.tokens))
+    if given.shape[0] not in (1, batch):
+        raise BadInput(f"--tokens {steps.tokens}: {given.shape[0]} sequences, and the batch is {batch}", "--tokens")
+    return np.repeat(given, batch, 0) if given.shape[0] < batch else given
+
+
+def begin(
+    path: str,
+    model: Model,
+    steps: Steps,
+    roles: Roles,
+    dims: Mapping[str, int | str],
+    encoded_tokens: int | None = None,
+) -> Generated:
+    """A generation before its first step; `encoded_tokens` are those that an encoder takes, None where it takes something else.
 
     Raises:
         BadInput: tokens that cannot be read or are too few, a prompt that the model cannot take or hold.
     """
     decoder = steps.decoder
     assert decoder is not None
-    given = None if steps.tokens is None else _read_tokens(Path(steps.tokens))
-    axis, length = roles.ids.shape
-    batch = axis if isinstance(axis, int) else dims.get(str(axis), 1)
-    if not isinstance(batch, int):
-        raise BadInput(f"--dim {axis}={batch}: the batch of a model that generates is a number", "--dim")
-    if given is not None:
-        if given.shape[0] not in (1, batch):
-            raise BadInput(f"--tokens {steps.tokens}: {given.shape[0]} sequences, and the batch is {batch}", "--tokens")
-        given = np.repeat(given, batch, 0) if given.shape[0] < batch else given
-    prompt = steps.prompt_length or (given.shape[1] if given is not None else _usual(decoder, length, steps.count))
-    if given is not None and given.shape[1] < prompt:
-        reason = f"{given.shape[1]} tokens, and --prompt-length is {prompt}"
+    length, batch = roles.ids.shape[1], batch_of(roles.ids, dims)
+    given, encoded, wanted = tokens_of(steps, batch), None, steps.prompt_length
+    if decoder.encoder is not None:
+        start = np.full((batch, 1), decoder.encoder.start, np.int64)
+        encoded = 1 if encoded_tokens is None else encoded_tokens
+        rest = [] if given is None else [given[:, 0 if encoded_tokens is None else encoded :]]
+        given, wanted = np.concatenate([start, *rest], 1), 1
+    context, most = steps.context, decoder.context
+    read = None if given is None else given.shape[1] - context
+    prompt = wanted or (_usual(most, length, context + steps.count) if read is None else max(1, read))
+    if read is not None and read < prompt:
+        filled = f"--context {context} and " if context else ""
+        reason = f"{read + context} tokens, and {filled}--prompt-length is {prompt}"
         raise BadInput(f"--tokens {steps.tokens}: {reason}", "--tokens")
     if isinstance(length, int) and length != prompt:
         raise BadInput(f"--prompt-length {prompt}: the model takes {length} in a step", "--prompt-length")
-    if decoder.context is not None and prompt + steps.count > decoder.context:
-        reason = f"with --generate {steps.count} more than the {decoder.context} tokens of the model's context"
+    if most is not None and context + prompt + steps.count > most:
+        others = f"{f'--context {context} and ' if context else ''}--generate {steps.count}"
+        reason = f"with {others} more than the {most} tokens of the model's context"
         raise BadInput(f"--prompt-length {prompt}: {reason}", "--prompt-length")
     if roles.logits.name in steps.keep:
         raise BadInput(f"--keep {roles.logits.name}: the host chooses the next token by it", "--keep")
@@ -207,20 +240,28 @@ def begin(path: str, model: Model, steps: Steps, roles: Roles, dims: Mapping[str
         steps.feedback,
         roles,
         [spec.name for spec in model.outputs].index(roles.logits.name),
+        context,
         prompt,
         batch,
         given,
         np.zeros((batch, steps.count), np.int64),
         np.zeros((batch, steps.count), np.bool_),
         np.zeros((batch, 1), roles.ids.dtype),
+        steps.tokens is not None,
+        encoded,
         said_by=decoder.said_by,
     )
 
 
-def _usual(decoder: Decoder, length: object, count: int) -> int:
+def usual(given: Array | None, decoder: Decoder, steps: Steps) -> int:
+    """How many tokens an encoder takes where nobody says it."""
+    return _usual(decoder.context, None, steps.count) if given is None else int(given.shape[1])
+
+
+def _usual(most: int | None, length: object, others: int) -> int:
     if isinstance(length, int):
         return length
-    return _PROMPT if decoder.context is None else max(1, min(_PROMPT, decoder.context - count))
+    return PART if most is None else max(1, min(PART, most - others))
 
 
 def _read_tokens(path: Path) -> Array:
@@ -239,12 +280,10 @@ def _read_tokens(path: Path) -> Array:
     return np.atleast_2d(found).astype(np.int64)
 
 
-def arrays_of(told: Generated, model: Model, number: int, prompt: Array) -> dict[str, Array]:
-    """Ids, mask, positions and lengths of a step; `prompt` [batch, n] are the ids of the first."""
+def arrays_of(told: Generated, model: Model, past: int, ids: Array) -> dict[str, Array]:
+    """Ids [batch, n], mask, positions and lengths of a run behind `past` tokens in the cache."""
     roles, specs = told.roles, {spec.name: spec for spec in model.inputs}
-    past = 0 if number == 0 else told.prompt + number - 1
-    total = told.prompt + number
-    ids = prompt if number == 0 else told.next_ids
+    total = past + ids.shape[1]
     found = {roles.ids.name: ids}
     if roles.mask is not None:
         found[roles.mask] = _mask(told, specs[roles.mask], total)
@@ -252,7 +291,7 @@ def arrays_of(told: Generated, model: Model, number: int, prompt: Array) -> dict
         spec = specs[roles.positions]
         shape = (*(dim if isinstance(dim, int) else 1 for dim in spec.shape[:-2]), *ids.shape)[-len(spec.shape) :]
         found[roles.positions] = np.ascontiguousarray(np.broadcast_to(np.arange(past, total), shape), spec.dtype)
-    values = {roles.past: past, roles.total: total, roles.branch: number > 0}
+    values = {roles.past: past, roles.total: total, roles.branch: past > 0}
     for name, value in values.items():
         if name is not None:
             spec = specs[name]
@@ -268,6 +307,6 @@ def _mask(told: Generated, spec: TensorSpec, total: int) -> Array:
         mask = np.zeros((told.batch, length), spec.dtype)
         mask[:, :total] = 1
         return mask
-    most = told.batch * (told.prompt + told.tokens.shape[1])
+    most = told.batch * told.depth(told.tokens.shape[1] + 1)
     ones = told.made.setdefault((spec.name, -1), np.ones(most, spec.dtype))
     return ones[: told.batch * total].reshape(told.batch, total)

@@ -16,7 +16,8 @@ from ortbench.plan.loop_plan import Steps
 from ortbench.plan.target import Inputs
 from ortbench.worker.loops.base import LoopMode
 from ortbench.worker.loops.bound import BoundLoop
-from ortbench.worker.loops.data import LoopData
+from ortbench.worker.loops.data import LoopData, next_state
+from ortbench.worker.modes.bound import BoundMode
 from ortbench.worker.modes.make import CpuMode, HostAccessibleMode, ResidentMode, arrays_of, bind_as_own
 from ortbench.worker.modes.slots import Slot
 from ortbench.worker.proofs.sync import Sync
@@ -69,7 +70,7 @@ class CpuLoop(LoopMode):
             found = model.native.run(model.output_names, given, model.plain_options)
         else:
             found = model.native.run_with_ort_values(given, model.output_names, model.plain_options)
-        self._state = [found[pair.out] for pair in self._loop.pairs]
+        self._state = next_state(self._loop.pairs, self._state, found, number, self._loop.kept)
         self._got[number] = [None if place in self._held else array for place, array in enumerate(found)]
         if self._chosen is not None and number:
             self._got[number - 1] = None  # those of a long one would not fit
@@ -113,8 +114,12 @@ class CpuLoop(LoopMode):
             for shapes in loop.shapes[:-1]
         ]
         state_out = [
-            sum(spec.nbytes(shape) for (pair, _, spec), shape in zip(pairs, shapes, strict=True) if outs[pair.out])
-            for shapes in loop.shapes[1:]
+            sum(
+                spec.nbytes(shape)
+                for it, ((pair, _, spec), shape) in enumerate(zip(pairs, shapes, strict=True))
+                if outs[pair.out] and not (number and it in loop.kept)
+            )
+            for number, shapes in enumerate(loop.shapes[1:])
         ]
         crosses = dict(zip((spec.name for spec in model.inputs), ins, strict=True))
         others_in = [sum(array.nbytes for name, array in step.items() if crosses[name]) for step in loop.feeds]
@@ -136,6 +141,8 @@ class Taken(NamedTuple):
 class CpuStage(CpuLoop):
     """CPU tensors in every step; what links give is what stages before it gave last."""
 
+    takes_first = True  # before the first step; else somebody has it taken in that step
+
     def __init__(self, model: Model, loop: LoopData, taken: Sequence[Taken]) -> None:
         super().__init__(model, loop)
         self._taken = taken
@@ -147,6 +154,11 @@ class CpuStage(CpuLoop):
 
     def begin(self) -> None:
         super().begin()
+        if self.takes_first:
+            self.take()
+
+    def take(self) -> None:
+        """Take what links give."""
         self._holds.clear()
         for it in self._taken:
             value = self._as_own(it)
@@ -184,7 +196,7 @@ class ResidentLoop(BoundLoop):
     """Device tensors: the state never leaves the device, what is no state is copied in and out in every step."""
 
     name = RESIDENT
-    single = ResidentMode
+    single: type[BoundMode] = ResidentMode
 
 
 class SharedLoop(ResidentLoop):
@@ -193,19 +205,27 @@ class SharedLoop(ResidentLoop):
     name = SHARED.name
     one_buffer = True
 
-    def __init__(self, model: Model, loop: LoopData, steps: Steps) -> None:
+    def __init__(self, model: Model, loop: LoopData, steps: Steps, *links: Any) -> None:
         grown = [number for number in range(len(loop.pairs)) if loop.grows(number)]
         if grown:
             name = model.outputs[loop.pairs[grown[0]].out].name
             raise Unsupported(f"the state {name!r} changes its shape, so past and present cannot be one buffer")
-        super().__init__(model, loop, steps)
+        super().__init__(model, loop, steps, *links)
+
+    def check(self, request: Inputs) -> None:
+        """Raises `Unsupported`: the model does not write only what is new."""
+        if self._model.known is None:
+            try:
+                self.compare_steps(request.rtol, request.atol)
+            except WrongOutputs as error:
+                raise Unsupported(f"the model does not let past and present be one buffer: {error}") from None
 
 
 class HostAccessibleLoop(BoundLoop):
     """HOST_ACCESSIBLE memory: the host writes inputs and reads outputs where they are bound."""
 
     name = HOST_ACCESSIBLE
-    single = HostAccessibleMode
+    single: type[BoundMode] = HostAccessibleMode
     leaves_to_ort = False  # its outputs would be in the device's DEFAULT memory
 
     def _up(self, slots: Sequence[Slot]) -> Copy:
@@ -243,9 +263,6 @@ def make_loop(name: str, model: Model, loop: LoopData, steps: Steps, request: In
     kind = _BOUND[name]
     kind.single.check(model)
     made = kind(model, loop, steps)
-    if isinstance(made, SharedLoop) and model.known is None:
-        try:
-            made.compare_steps(request.rtol, request.atol)
-        except WrongOutputs as error:
-            raise Unsupported(f"the model does not let past and present be one buffer: {error}") from None
+    if isinstance(made, SharedLoop):
+        made.check(request)
     return made

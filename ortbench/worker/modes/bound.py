@@ -210,7 +210,7 @@ class BoundMode(OneAtATime, SingleMode):
         places = self._model.places
         outs = [self._bound(*item) for item in zip(self._outs, places.outputs, strict=True)]
         if self._dynamic is not None:
-            outs = [it if it.why is None else replace(it, why=f"{it.why}; allocated in every run") for it in outs]
+            outs = [it if it.why is None else replace(it, why=f"{it.why}; allocated in each inference") for it in outs]
         ins = [self._bound(*item) for item in zip(self._ins, places.inputs, strict=True)]
         if self.external is not None:
             library = self.external.describe()
@@ -222,7 +222,7 @@ class BoundMode(OneAtATime, SingleMode):
         if slot.stays:
             return Bound(slot.spec.name, slot.memory.label, None, usual=False)
         own, places = slot.memory is not place.own, self._model.places
-        why = "the mode's own memory" if own else "the session wants it there"
+        why = "the mode's own memory" if own else "the session's memory info"
         return Bound(slot.spec.name, slot.memory.label, why, slot.memory is (places.shared if own else places.main))
 
     def proofs(self, rtol: float | None, atol: float | None, others: Mapping[str, Mode]) -> Sequence[Proof]:

@@ -66,7 +66,7 @@ class CpuMode(OneAtATime, SingleMode):
     name = CPU
     binds = False
     # Outputs are arrays in host memory when `run` returns: nothing is left that the host could wait for.
-    sync = Sync(RUN, None, 0, "run returns the outputs in host memory")
+    sync = Sync(RUN, None, 0, "session.run returns the outputs in host memory")
 
     def __init__(self, model: Model, data: Data) -> None:
         super().__init__(model, data)
@@ -94,7 +94,7 @@ class CpuMode(OneAtATime, SingleMode):
 
 
 def arrays_of(model: Model) -> tuple[list[Bound], list[Bound]]:
-    sides = (model.inputs, "an array that is given to run"), (model.outputs, "an array that run makes")
+    sides = (model.inputs, "NumPy array passed to session.run"), (model.outputs, "NumPy array returned by session.run")
     ins, outs = ([Bound(spec.name, HostMemory.label, why, usual=True) for spec in specs] for specs, why in sides)
     return ins, outs
 

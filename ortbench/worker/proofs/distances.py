@@ -24,11 +24,8 @@ _ROWS = 1 << 12  # rows of scores that are looked at, to see whether they are pr
 def compared(
     outputs: Iterable[tuple[str, Value, Value]], rtol: float | None, atol: float | None
 ) -> protocol.HeldOutputs:
-    """What differs between outputs and their references, beyond the tolerances in words, and by how much all of them do.
-
-    Args:
-        outputs: of each the name, what there is and what it is compared with.
-    """
+    """What differs, of outputs by name, between what there is and what it is compared with, beyond the tolerances in words, and by how
+    much all of them do."""
     found: protocol.HeldOutputs = {"differs": None, "relative": 0.0, "accepts": None, "distances": []}
     for name, got, reference in outputs:
         found["distances"].append(moved(name, got, reference))

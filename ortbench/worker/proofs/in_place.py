@@ -94,14 +94,12 @@ def verdict(extra_ns: float, copies_ns: float, noise_ns: float, used: str = _USE
     resident = MODES[CPU].without_copies
     longer = f"{duration(extra_ns)} longer than with {resident}"
     less = f"{duration(-extra_ns)} less than with {resident}, so it is not slower"
-    compared = (
-        f"an inference takes {longer if extra_ns > 0 else less}; copies in and out would take {duration(copies_ns)}"
-    )
+    compared = f"in this check an inference takes {longer if extra_ns > 0 else less}; copies in and out would take {duration(copies_ns)}"
     hidden = copies_ns < 2 * noise_ns
     if extra_ns >= copies_ns / 4 and not (hidden and extra_ns < noise_ns):
         return ZeroCopy(False, f"{used}, but {compared}")
     if hidden:
-        return ZeroCopy(False, f"{used}, but a copy would not show in the noise: {compared}")
+        return ZeroCopy(False, f"{used}, but a copy would not show in the noise; {compared}")
     return ZeroCopy(True, f"{used}; {compared}")
 
 
@@ -131,12 +129,12 @@ def alone(run_ns: float, h2d_ns: float, d2h_ns: float, used: str) -> ZeroCopy:
     both = h2d_ns + d2h_ns
     # What takes next to nothing beside the other copy is none that would matter.
     least = min((ns for ns in (h2d_ns, d2h_ns) if ns >= both / 4), default=0.0)
-    times = f"an inference takes {duration(run_ns)}, copying in {duration(h2d_ns)}, copying out {duration(d2h_ns)}"
+    times = f"in this check an inference takes {duration(run_ns)}, copying in {duration(h2d_ns)}, copying out {duration(d2h_ns)}"
     if run_ns < least:
         return ZeroCopy(True, f"{used}; {times}")
     return ZeroCopy(
         False,
-        f"{used}, but a copy inside the EP cannot be excluded: {times}, and there is no other memory to compare it with",
+        f"{used}, but a copy inside the EP cannot be excluded; {times}, and there is no other memory to compare it with",
     )
 
 

@@ -69,7 +69,10 @@ def _close(name: str, got: Array, reference: Array, rtol: float, atol: float) ->
     count, first = 0, -1
     wide = np.float64 if got.dtype == np.float64 else np.float32
     for start in range(0, a.size, _CHUNK):
-        x, y = a[start : start + _CHUNK].astype(wide), b[start : start + _CHUNK].astype(wide)
+        one, other = a[start : start + _CHUNK], b[start : start + _CHUNK]
+        if np.array_equal(one.view(np.uint8), other.view(np.uint8)):  # as most are, and many times sooner told
+            continue
+        x, y = one.astype(wide), other.astype(wide)
         with np.errstate(over="ignore", invalid="ignore"):  # what overflows here is not close, and found so
             wrong = ~np.isclose(x, y, rtol=rtol, atol=atol, equal_nan=True)
         found = int(wrong.sum())

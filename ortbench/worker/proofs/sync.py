@@ -94,7 +94,7 @@ def prove(
 
 
 def _left(trial: Trial, left: int) -> str:
-    return f"after {trial.burst} run(s) and this call {left / 1000:.1f} µs of work were left"
+    return f"{left / 1000:.1f} µs of work were left after {trial.burst} calls and this synchronization"
 
 
 def _reading(by_token: bool) -> str:

@@ -147,9 +147,9 @@ class Trial:
             return max(one.left(), 0)
         # What noise hides in one run shows in a burst that is not waited for.
         many = bursts
-        if many is None or _too_much(many):
+        if many is None or _too_much(many, self.work_ns):
             many = self._read(wait, (witness,), self.burst, self._burst_repeats)
-        return None if _too_much(many) else max(one.left(), many.left(), 0)
+        return None if _too_much(many, self.work_ns) else max(one.left(), many.left(), 0)
 
     def still_left(self, wait: Call | None, token: Call | None) -> int | None:
         """The same in a few trials, for a sync that was proved with other buffers, or at another time.
@@ -166,7 +166,7 @@ class Trial:
         if one.left() > _limit(one):
             return None
         many = one if self.is_long else self._read(wait, witnesses, self.burst, _BURST_CONFIRMATIONS)
-        if not self.is_long and _too_much(many):
+        if not self.is_long and _too_much(many, self.work_ns):
             return None
         return max(one.left(), many.left(), 0) if token is None or many.ordered(self.burst, TOLERANCE_NS) else None
 
@@ -277,15 +277,15 @@ class Trial:
 
 
 def _limit(one: Readings) -> float:
-    """What a sync may leave of one launch, in ns: a share of the work; for short work what noise hides, but never all of
-    it, and never more than the tolerance."""
-    return max(one.work() * TOLERANCE_SHARE, min(TOLERANCE_NS, max(one.noise(), one.work() // 4)))
+    """What a sync may leave of one launch, in ns: a share of the work; a quarter where it is short, and never more than the
+    tolerance. More would pass a run that is not waited for where the device nearly keeps up with the host."""
+    return max(one.work() * TOLERANCE_SHARE, min(TOLERANCE_NS, one.work() // 4))
 
 
-def _too_much(many: Readings) -> bool:
+def _too_much(many: Readings, work_ns: int) -> bool:
     """Whether too much of a burst is left. After so long the host's own caches are cold, so the limit is a share of all
-    that could be left."""
-    return many.left() > max(TOLERANCE_NS, many.work() // 8)
+    that could be left; of short runs, with which a device nearly keeps up, that would hide several: so it is two at most."""
+    return many.left() > max(TOLERANCE_NS, min(many.work() // 8, 2 * work_ns))
 
 
 def _in_vain(one: Readings) -> bool:

@@ -1,4 +1,4 @@
-"""The first run of an open model, with plain arrays: its inputs, and the outputs that every mode is held against."""
+"""The first run of an open model, with plain arrays: its inputs, and the outputs that those of every mode are compared with."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def make_data(path: str, model: Model, request: Inputs, ways_out: str = _WAYS_OU
         return Data(arrays, reference, guessed, ranges, took, None)
     wanted = [expected[spec.name] for spec in model.outputs]
     held = beside_expected(zip(model.output_names, reference, wanted, strict=True), request, [model], path)
-    # Modes are held against what the EP gives, where that is not what was expected.
+    # Modes are compared with what the EP gives, where that is not what was expected.
     return Data(arrays, wanted if held["differs"] is None else reference, guessed, ranges, took, held)
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ import onnxruntime as ort
 
 from ortbench.analysis.packages import MISNAMED, SHARED
 from ortbench.core.ep_names import CPU_EP, NVIDIA_EPS, OPENVINO_EP, PACKAGES, SHORT_NAMES
-from ortbench.core.errors import BadInput, BenchmarkFailed
+from ortbench.core.errors import BadInput, BenchmarkFailed, OrtbenchError
 from ortbench.plan.ep_options import own
 from ortbench.plan.target import POLICIES, Target
 from ortbench.worker.messages import in_its_words
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from ortbench.model.protocol import LoadedEp
     from ortbench.model.schema import Warned
 
+_AUTO = "auto"
 # EPs that compute on the CPU in ordinary memory, known by name; others are known by their EP device.
 _HOST_EPS = {CPU_EP, "DnnlExecutionProvider", "XnnpackExecutionProvider", "ACLExecutionProvider"}
 
@@ -103,12 +105,25 @@ def find(target: Target) -> Provider:
     return provider
 
 
+def of_folder(target: Target, steps: Mapping[str, Any] | None) -> Target:
+    """The target with the first of the EPs that the folder of a loop that generates asks for and that is here, unless another one
+    was asked for; `steps` as a request has them."""
+    decoder = (steps or {}).get("decoder") or {}
+    if target.ep == _AUTO and target.library is None:
+        for ep, options in decoder.get("providers", ()):
+            found = replace(target, ep=ep, options={**options, **target.options})
+            with suppress(OrtbenchError):
+                find(found)
+                return found
+    return target
+
+
 def _find(target: Target) -> Provider:
     if target.ep in POLICIES:
         return _by_policy(target)
     if target.library is not None:
         return _from_library(target, target.library)
-    if target.ep == "auto":
+    if target.ep == _AUTO:
         return _auto(target)
     return _by_name(target)
 
@@ -190,7 +205,7 @@ def _with_device(name: str, index: int | None, library: str | None, version: str
 
 def _from_library(target: Target, library: str) -> Provider:
     names = register_library(library)
-    if target.ep == "auto":
+    if target.ep == _AUTO:
         return _with_device(names[0], target.device, library, None)
     for name in names:
         if target.ep.lower() in (name.lower(), name.lower().removesuffix("executionprovider")) or (

@@ -42,8 +42,6 @@ _TYPE = re.compile(r"(?:optional\()?(?:seq\()?tensor\((\w+)\)+")
 
 @dataclass(frozen=True)
 class TensorSpec:
-    """An input or output of a model."""
-
     name: str
     # ORT's word for its type, for example ``tensor(float)``, ``seq(tensor(float))`` or ``optional(tensor(float))``
     type: str
@@ -60,7 +58,6 @@ class TensorSpec:
 
     @property
     def is_optional(self) -> bool:
-        """Whether it may hold nothing."""
         return self.type.startswith("optional(")
 
     @property

@@ -35,7 +35,7 @@ def test_services_have_them_as_series_of_their_own() -> None:
         (12, "ms", "± 0", "median of 10 blocks, p95 –"),
         (0.0123, "MB", None, METRICS["device_memory"].meaning),
         (68.3, "MB", None, METRICS["host_memory"].meaning),
-        (3.05, "ms", "± 0", "median of 30 runs, p95 3.05 ms"),
+        (3.05, "ms", "± 0", "median of 30 samples, p95 3.05 ms"),
         (2.5, "ms", "± 0", "median of 10 blocks, p95 –"),
         (0.4, "J", "± 0.008", METRICS["energy"].meaning),
     ]
@@ -53,7 +53,7 @@ def test_services_have_them_as_series_of_their_own() -> None:
 def test_junit_says_them_below_the_time() -> None:
     cpu, resident, broken_one = outcomes_of_run(with_all_costs())
     assert cpu.text.splitlines()[1:] == ["CPU time 12.0 ms, device memory 12.3 kB, host memory 68.3 MB"]
-    assert resident.text.splitlines()[1:] == ["enqueue 3.05 ms, CPU time 2.50 ms, energy/run 400 mJ"]
+    assert resident.text.splitlines()[1:] == ["enqueue 3.05 ms, CPU time 2.50 ms, energy per inference 400 mJ"]
     assert broken_one.text == "it broke"
     bare = outcomes_of_run(result_of(measured("cpu-tensors", latency=steady([MS]))))[0]
     assert len(bare.text.splitlines()) == 1

@@ -29,7 +29,7 @@ def result(device: int = 100 * MB) -> Result:
 
 SECTION = """## Resource usage: memory
 
-Each mode alone in a worker of its own, after the measurement: session, buffers, inferences.
+Each mode alone in a worker of its own, after the timing.
 
 | mode | device memory | bound device memory | arena held | arena in use | before the session | with the session | host memory |
 | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |

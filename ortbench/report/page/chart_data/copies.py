@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ortbench.analysis.bandwidth import TITLES, gbps, measured, size_of
 from ortbench.core import units
-from ortbench.model.modes import COPY_TIME, D2H, DIRECTIONS, H2D, MEMORIES, ORDINARY, mode_of
+from ortbench.model.modes import COPY_RATE, COPY_TIME, D2H, DIRECTIONS, H2D, MEMORIES, ORDINARY, mode_of
 from ortbench.model.result import Case, Result
 from ortbench.report.bars import COPIES
 from ortbench.report.model import DERIVED, Column, Kind, Table, columns
@@ -58,16 +58,22 @@ def bandwidth(results: Sequence[Result], names: Sequence[str]) -> Chart | None:
     said = [f"{copy.in_words}." for copy in copies] if len(copies) <= FEW else _ranges(copies)
     for kind, points in curves.items():
         count, ns = max(points, key=lambda point: point[0] / point[1])
-        said.append(f"Sweep, {kind}: at best {units.digits(count / ns)} GB/s, with {units.size(count)}.")
+        said.append(
+            f"Bandwidth curve, {kind.upper()}: at most {units.digits(count / ns)} GB/s, with {units.size(count)}."
+        )
     rows = [(copy.name, copy.count, copy.ns) for copy in copies]
-    rows += [(f"sweep, {kind}", count, ns) for kind, points in curves.items() for count, ns in points]
+    rows += [(f"curve, {kind.upper()}", count, ns) for kind, points in curves.items() for count, ns in points]
     cells = ((name, units.size(count), units.duration(ns), units.digits(count / ns)) for name, count, ns in rows)
     lines = tuple(
-        Line(f"{kind}, measured sweep", _LOOKS[kind]._replace(marker=""), tuple((n, 1e9 * n / ns) for n, ns in points))
+        Line(
+            f"{kind.upper()}, bandwidth curve",
+            _LOOKS[kind]._replace(marker=""),
+            tuple((n, 1e9 * n / ns) for n, ns in points),
+        )
         for kind, points in curves.items()
     )
     return Chart(
-        "Copies: bandwidth against size",
+        "Copy bandwidth by size",
         _LABEL,
         " ".join(said),
         Table((Column("copy", Kind.NAME), *columns(Kind.NUMBER, "bytes", "time", "GB/s")), tuple(cells)),
@@ -77,7 +83,7 @@ def bandwidth(results: Sequence[Result], names: Sequence[str]) -> Chart | None:
 
 def _mark(copy: Copy) -> Mark:
     derived = DERIVED if copy.kind == COPIES else ""
-    name = f"{DERIVED} copies, both directions (derived)" if derived else copy.kind
+    name = f"{DERIVED} copies, both directions (derived)" if derived else copy.kind.upper()
     text = f"{copy.name}\n{derived}{units.digits(copy.rate)} GB/s"
     return Mark(name, _LOOKS[copy.kind], copy.count, 1e9 * copy.rate, copy.in_words, text)
 
@@ -88,7 +94,7 @@ def _ranges(copies: Sequence[Copy]) -> list[str]:
     for kind in dict.fromkeys(copy.kind for copy in copies):
         found = [copy for copy in copies if copy.kind == kind]
         sizes, rates = sorted(copy.count for copy in found), sorted(copy.rate for copy in found)
-        mark, name = (DERIVED, "copies inside runs with CPU tensors, both directions") if kind == COPIES else ("", kind)
+        mark, name = (DERIVED, "copies inside cpu-tensors, both directions") if kind == COPIES else ("", kind.upper())
         size = _from_to(units.size(sizes[0]), units.size(sizes[-1]))
         rate = _from_to(f"{mark}{units.digits(rates[0])}", f"{mark}{units.digits(rates[-1])}")
         said.append(f"{name}: {size}, {rate} GB/s.")
@@ -100,14 +106,13 @@ def _from_to(low: str, high: str) -> str:
 
 
 def copies_of(case: Case, prefix: str = "") -> Iterator[Copy]:
-    """The copies of a case whose bytes are known."""
     for kind, count in ((H2D, case.bytes_h2d), (D2H, case.bytes_d2h)):
         ns = case.median(kind)
         if count and ns:
-            yield Copy(f"{prefix}{case.mode} {kind}", kind, count, ns)
+            yield Copy(f"{prefix}{case.mode} {kind.upper()}", kind, count, ns)
     copied = (case.bytes_h2d or 0) + (case.bytes_d2h or 0)
     took = case.value(COPY_TIME) or 0
-    if mode_of(case.mode).of_cpu_tensors and took > 0 and copied:
+    if mode_of(case.mode).of_cpu_tensors and COPY_RATE in case.metrics:  # else it is more than the link can do
         yield Copy(f"{prefix}inside {case.mode}", COPIES, copied, round(took))
 
 

@@ -199,15 +199,15 @@ def by_rate(results: Sequence[Result], names: Sequence[str]) -> Chart | None:
         lines.append(_tails(it, plotted.stat))
     return Chart(
         "Latency against rate",
-        f"Lines of the {plotted.stat} of latency, and thin ones of its median, over requests per second, one for each mode; open marks are "
-        "of queues that grew all the time.",
+        f"Lines of the {plotted.stat} of latency, and thin ones of its median, over requests per second, one for each mode; at open marks "
+        "the queue grew all the time.",
         "; ".join(_rate_in_words(it, plotted) for it in plotted.curves) + ".",
         _table(plotted, (Column("mode", Kind.NAME), Column("rate")), of_rate=True),
         LineChart(
             (
                 Panel(
                     tuple(lines),
-                    Axis("rates", "requests a second"),
+                    Axis("rates", "requests/s"),
                     name=f"{plotted.stat} of latency",
                     limits=plotted.limits,
                     uprights=tuple(up for it in plotted.curves if (up := _highest(it, plotted.slo)) is not None),
@@ -225,16 +225,16 @@ def _highest(it: _Curve, slo: str) -> Upright | None:
     if found is None:
         return None
     low, high = found["next95"]
-    tip = f"{it.name}: {slo} up to {units.rate(found['rate'])} a second"
+    tip = f"{it.name}: {slo} up to {units.rate(found['rate'])} requests/s"
     return Upright(found["rate"], it.look.colour, tip, span=(low, high))
 
 
 def _rate_in_words(it: _Curve, plotted: _Load) -> str:
     first, last = it.points[0], it.points[-1]
-    ends = f"{plotted.stat} {units.duration(figure(first, plotted.stat))} at {rate_text(_place(first))} a second"
+    ends = f"{plotted.stat} {units.duration(figure(first, plotted.stat))} at {rate_text(_place(first))} requests/s"
     ends += f", {units.duration(figure(last, plotted.stat))} at {rate_text(_place(last))}"
     found = kept(it.result).get(it.mode)
-    limit = "" if found is None else f"; {plotted.slo} up to {units.rate(found['rate'])} a second"
+    limit = "" if found is None else f"; {plotted.slo} up to {units.rate(found['rate'])} requests/s"
     return f"{it.name}: {ends}{limit}"
 
 
@@ -300,10 +300,8 @@ def _chart(result: Result, rates: bool, slo: Slo | None) -> Chart | None:
     def show(value: float) -> str:
         return f"{units.rate(value)}/s" if rates else units.duration(value)
 
-    title = (
-        "Items a second by shape" if rates else f"{f'{statistic} of calls' if statistic else 'Time of a call'} by shape"
-    )
-    what = "items a second" if rates else f"the {statistic or 'median'} time of a call"
+    title = "Items/s by shape" if rates else f"{f'{statistic} of latency' if statistic else 'Latency'} by shape"
+    what = "items/s" if rates else f"the {statistic or 'median'} latency"
     each = "each mode and size of the other dimensions" if any(it.of for it in curves) else "each mode"
     marked = "; the best shape of each mode has a ring" if any(it.best is not None for it in curves) else ""
     limit = "; the horizontal line is the SLO" if slo is not None else ""
@@ -344,10 +342,13 @@ def _line(curve: _ShapeCurve, places: _Places, show: Callable[[float], str]) -> 
 
 def _in_words(curve: _ShapeCurve, places: _Places, show: Callable[[float], str], rates: bool) -> str:
     there = [(name, it[0]) for name, it in zip(places.names, curve.values, strict=True) if it is not None]
+    if places.sizes is not None:
+        there = [(f"{places.name}={name}", value) for name, value in there]
     (first, low), (last, high) = there[0], there[-1]
     said = f"{curve.name}: {show(low)} with {first}" + (f", {show(high)} with {last}" if len(there) > 1 else "")
     if rates and curve.best is not None and (best := curve.values[curve.best]) is not None:
-        said += f"; best {show(best[0])} with {places.names[curve.best]}"
+        at = places.names[curve.best]
+        said += f"; best {show(best[0])} with {at if places.sizes is None else f'{places.name}={at}'}"
     return said
 
 

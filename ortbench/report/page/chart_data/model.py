@@ -32,7 +32,6 @@ class Look(NamedTuple):
 
 
 def look_of(mode: str, dash: int = 0) -> Look:
-    """How a mode's points look."""
     marker, colour = mode_of(mode).mark
     return Look(colour, marker, dash)
 
@@ -70,14 +69,11 @@ class Bar(NamedTuple):
 
     @property
     def end_ns(self) -> float:
-        """How far it reaches."""
         return max(self.mark_ns or 0, sum(part.ns for part in self.parts))
 
 
 @dataclass(frozen=True)
 class StackedBars:
-    """Bars on one scale of time."""
-
     bars: tuple[Bar, ...]  # at least one
     fills: tuple[Fill, ...]  # of all parts, in the order of the legend
     mark: str = ""  # what the marks are called, where there are some
@@ -223,8 +219,6 @@ Drawing = StackedBars | LineChart | Histograms | Scatter | DotRows
 
 @dataclass(frozen=True)
 class Chart:
-    """A chart."""
-
     title: str  # of it
     label: str  # what it is, for who does not see it
     caption: str  # what is to be seen, in words

@@ -8,8 +8,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from ortbench.analysis.findings.growth_advice import Grown, grown, verdicts
-from ortbench.analysis.growth import TOLERANCE
+from ortbench.analysis.findings.growth_advice import verdicts
+from ortbench.analysis.growth import TOLERANCE, Grown, grown
 from ortbench.core import units
 from ortbench.core.stats import SAMPLES_FOR, Stats
 from ortbench.model.modes import LATENCY
@@ -43,17 +43,17 @@ def distribution(result: Result) -> Chart | None:
     if not modes:
         return None
     halves = [f"{it.mode} {units.duration(it.stats.median)}{_p95_in_words(it.stats)}" for it in modes]
-    said = f"Half of all {one}s took at most, and 95 % at most: {'; '.join(halves)}."
+    said = f"Median and p95: {'; '.join(halves)}."
     widest = max(modes, key=lambda it: it.stats.max / max(it.stats.median, 1))
     if widest.stats.n > 1:
         times = units.digits(widest.stats.max / max(widest.stats.median, 1))
         slowest = units.duration(widest.stats.max)
-        said += f" The slowest beside its median is one of {widest.mode}: {slowest}, {times} times as long."
+        said += f" Farthest above its median: {slowest} with {widest.mode}, {times} times its median."
     unit, scale = units.time_unit(max(it.stats.median for it in modes))
-    names = ("min", "median", "95 % of the median", "p90", "p95", "p99", "max", "std dev")
+    names = ("min", "median", "95% CI", "p90", "p95", "p99", "max", "std dev")
     headed = (Column("mode", Kind.NAME), Column("samples"), *columns(Kind.TIME, *names))
     return Chart(
-        f"How long {one}s take",
+        f"Distribution of the time per {one}",
         f"Histograms of the time of one {one}, one for each mode, with lines at the median and at the p95.",
         said,
         Table(headed, tuple(_stats_cells(it, scale) for it in modes), unit),
@@ -62,7 +62,7 @@ def distribution(result: Result) -> Chart | None:
 
 
 def _p95_in_words(stats: Stats) -> str:
-    return f" and {units.duration(stats.p95)}" if stats.n >= SAMPLES_FOR["p95"] else " (too few for a p95)"
+    return f" and {units.duration(stats.p95)}" if stats.n >= SAMPLES_FOR["p95"] else " (too few samples for a p95)"
 
 
 def _stats_cells(samples: Samples, scale: float) -> tuple[str, ...]:
@@ -104,7 +104,7 @@ def edge_of(stats: Stats) -> float:
     return float(min(stats.max, stats.p95 + 2 * (stats.p95 - stats.median)))
 
 
-# Over the run
+# By time
 
 
 def drift(result: Result) -> Chart | None:
@@ -113,7 +113,7 @@ def drift(result: Result) -> Chart | None:
     if not any(it.seconds.any() for it in modes):
         return None
     changes = [f"{it.mode} {_percent(ends[1] / ends[0])}" for it in modes if (ends := _ends(it))]
-    said = f"From the first to the last quarter of its samples the median moved: {', '.join(changes)}."
+    said = f"Change of the median from the first to the last quarter of the samples: {', '.join(changes)}."
     slow, count = sum(map(_slow, modes)), sum(it.ns.size for it in modes)
     unit, scale = units.time_unit(max(it.stats.median for it in modes))
     headed = (
@@ -125,7 +125,7 @@ def drift(result: Result) -> Chart | None:
     )
     many = any(it.ns.size > _MANY for it in modes)
     return Chart(
-        "Over the run",
+        f"Time per {one} during the measurement",
         f"The time of every {one} by when it was measured, one panel for each mode, all on one time axis.",
         f"{said if changes else 'Too few samples to tell drift.'} {slow or 'None'} of {count} {one}s took more than {_SLOW:g} times "
         "their mode's median.",
@@ -133,7 +133,7 @@ def drift(result: Result) -> Chart | None:
         LineChart(
             _panels(modes),
             height=84,
-            band="the middle 90 % of many",
+            band="middle 90 % over time",
             dots=f"the {_SLOWEST} slowest" if many else f"one {one}",
             beyond="above the panel",
         ),
@@ -160,7 +160,7 @@ def _panel(it: Samples, median: float, span: tuple[float, float], end: float) ->
         ends = [tuple(map(float, np.quantile(ns[part], (0.05, 0.5, 0.95)))) for part in parts]
         middle = tuple((float(seconds[part].mean()) * 1e9, ends[at][1]) for at, part in enumerate(parts))
         band = tuple((low, high) for low, _, high in ends)
-        lines = [Line("their median", Look("accent"), middle, band=band)]
+        lines = [Line("median over time", Look("accent"), middle, band=band)]
         shown = np.sort(np.argsort(ns, kind="stable")[-_SLOWEST:])
         seconds, ns = seconds[shown], ns[shown]
     inside = ns <= top

@@ -8,6 +8,7 @@ from statistics import median
 from ortbench.analysis.comparing.history import Figure, Series
 from ortbench.analysis.steps_and_stages import crosses, crossing_ns, growth_ns, is_first_apart
 from ortbench.core import units
+from ortbench.core.safe_text import first_of
 from ortbench.model.metrics import METRICS, TIME
 from ortbench.model.modes import D2H, H2D, LATENCY, START_PARTS, is_rate
 from ortbench.model.result import Case, Result
@@ -37,9 +38,9 @@ from ortbench.report.page.chart_data.model import (
 # Phases
 
 _FILLS = {
-    (H2D, False): Fill(H2D, "h2d", "////"),
+    (H2D, False): Fill("H2D", "h2d", "////"),
     (INFERENCE, False): Fill(INFERENCE, "inference"),
-    (D2H, False): Fill(D2H, "d2h", "\\\\\\\\"),
+    (D2H, False): Fill("D2H", "d2h", "\\\\\\\\"),
     (PER_RUN, False): Fill(PER_RUN, "inference", "||||", hollow=True),
     (WHOLE, False): Fill(WHOLE, "inference", hollow=True),
     (COPIES, True): Fill(f"{DERIVED} copies, both directions (derived)", "copies", "xxxx", hollow=True),
@@ -47,7 +48,7 @@ _FILLS = {
 }
 _ALONE = {
     INFERENCE: "Inference only",
-    PER_RUN: "Time per run of many with one wait, which is throughput and not latency, copied once outside",
+    PER_RUN: "Time per inference of many with one synchronization (throughput, not latency), copied once outside",
     WHOLE: "Not split into phases",
 }
 
@@ -68,7 +69,7 @@ def phases(result: Result) -> Chart | None:
     rows = tuple((case.mode, *_phase_cells(parts, scale), units.digits(ns / scale)) for case, parts, ns in found)
     used = {(part.kind, part.derived) for _, parts, _ in found for part in parts if part.ns}
     return Chart(
-        "Where the time goes",
+        "Breakdown of latency",
         "Stacked bars, one for each mode: H2D, inference and D2H, and a mark for the whole inference.",
         " ".join(said),
         Table((Column("mode", Kind.NAME), *times), rows, unit),
@@ -85,7 +86,8 @@ def _phase_bar(case: Case, segments: Sequence[Segment], ns: float) -> Bar:
     for it in filter(lambda segment: segment.ns, segments):
         fill, value = _FILLS[it.kind, it.derived], f"{DERIVED if it.derived else ''}{units.duration(it.ns)}"
         said = "" if it.kind == WHOLE else value
-        parts.append(Part(fill, it.ns, f"{case.mode}: {fill.name}, {value}", it.kind, said))
+        name = fill.name if it.kind in (H2D, D2H) else it.kind
+        parts.append(Part(fill, it.ns, f"{case.mode}: {fill.name}, {value}", name, said))
     what = "time per inference" if is_rate(case.mode, LATENCY) else "whole inference"
     return Bar(case.mode, tuple(parts), units.duration(ns), ns, f"{case.mode}: {what}, median {units.duration(ns)}")
 
@@ -95,12 +97,12 @@ def _phases_in_words(case: Case, segments: Sequence[Segment], ns: float) -> str:
     whole = units.duration(ns)
     if COPIES in times:
         rate = is_rate(case.mode, LATENCY)
-        which, of = (" that are not hidden", f"{whole} an item") if rate else (", both directions together", whole)
+        which, of = (" that are not hidden", f"{whole} per item") if rate else (" in both directions", whole)
         inference = f"{DERIVED}{times[INFERENCE]} of inference"
-        return f"{case.mode}: {DERIVED}{times[COPIES]} of copies{which}, and {inference} make up {of}."
-    parts = ", ".join(f"{time} {kind}" for kind, time in times.items())
+        return f"{case.mode}: {DERIVED}{times[COPIES]} of copies{which} and {inference} make up {of}."
+    parts = ", ".join(f"{METRICS[kind].title} {time}" for kind, time in times.items())
     together = units.duration(sum(it.ns for it in segments))
-    return f"{case.mode}: {parts}: {together} together, timed in blocks of their own; {whole} from end to end."
+    return f"{case.mode}: {parts}, together {together}, each timed in blocks of its own; latency {whole}."
 
 
 def _phase_cells(segments: Sequence[Segment], scale: float) -> list[str]:
@@ -165,7 +167,7 @@ def _in_order(found: Sequence[tuple[str, dict[str, float], float]], whole_is: st
         bars.append(Bar(mode, parts, whole, ns, f"{mode}: whole {whole_is}, median {whole}"))
     headed = columns(Kind.TIME, *names, "together", whole_is)
     return Chart(
-        f"Where the time of the {whole_is} goes",
+        f"Breakdown of the {whole_is}",
         f"Stacked bars, one for each mode: the {parts_are} in their order, and a mark for the whole {whole_is}.",
         " ".join(_stages_in_words(*it) for it in found),
         Table((Column("mode", Kind.NAME), *headed), tuple(rows), unit),
@@ -181,7 +183,7 @@ def _stages_in_words(mode: str, times: dict[str, float], ns: float) -> str:
     longest = sorted(times, key=lambda name: -times[name])[:FEW]
     said = ", ".join(f"{name} {units.duration(its_ns)}" for name, its_ns in times.items() if name in longest)
     most = f"the longest of {len(times)}: " if len(times) > FEW else ""
-    return f"{mode}: {most}{said}; {units.duration(ns)} from end to end."
+    return f"{mode}: {most}{said}; {units.duration(ns)} in all."
 
 
 def link_costs(result: Result) -> Chart | None:
@@ -195,11 +197,10 @@ def link_costs(result: Result) -> Chart | None:
         return None
     found = sorted(known, key=lambda it: -it[1])
     said = []
-    for there, about in ((True, "Staying on the device saves the copies of"), (False, "Copied all the same")):
+    for there, about in ((True, "Copies saved by staying on the device"), (False, "Copied in every mode")):
         own = [f"{name} {units.duration(ns)}" for name, ns, stays in found if stays == there]
-        more = f" and {len(own) - FEW} more" if len(own) > FEW else ""
-        said += [f"{about}: {', '.join(own[:FEW])}{more}."] if own else []
-    said.append("Copies are timed by themselves; what staying saves as a whole is the difference of the modes.")
+        said += [f"{about}: {first_of(own, FEW)}."] if own else []
+    said.append("Each copy is timed alone; the difference between the modes says what all of them cost together.")
     rows = tuple((name, units.duration(ns), "stays" if stays else "copied") for name, ns, stays in found)
     bars = tuple(
         Bar(name, (Part(_LINKS[stays], ns, f"{name}: {time}, {_LINKS[stays].name}"),), time)
@@ -208,8 +209,8 @@ def link_costs(result: Result) -> Chart | None:
     )
     left_out = len(found) - len(bars)
     return Chart(
-        "What a link costs through the host",
-        "Bars, one for each link: what its copies to and from the host take in a chain.",
+        "Copies of links through the host",
+        "Bars, one for each link: the time of its copies to and from the host in a chain.",
         " ".join(said),
         Table((Column("link", Kind.NAME), Column("through the host"), Column("on the device", Kind.WORD)), rows),
         StackedBars(
@@ -304,7 +305,7 @@ def latencies(results: Sequence[Result], names: Sequence[str]) -> Chart | None:
         for by_mode in [dict(found)]
     )
     return Chart(
-        f"One {one}, result by result",
+        f"Time per {one} by result",
         f"Dots for the median of one {one}, a row for each result, a shape for each mode.",
         f"Shortest medians: {told}.",
         Table((Column("result", Kind.NAME), *columns(Kind.NUMBER, *modes)), cells),

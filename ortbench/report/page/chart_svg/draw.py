@@ -45,7 +45,6 @@ def figure(drawing: Drawing) -> Canvas:
 
 
 def _widen(canvas: Canvas) -> None:
-    """Add a margin."""
     width, height = canvas.get_size_inches() * 72
     canvas.set_size_inches((width + 2 * MARGIN) / 72, (height + 2 * MARGIN) / 72)
     for axes in canvas.axes:

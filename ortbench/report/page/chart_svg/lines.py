@@ -56,7 +56,6 @@ _DASHED: dict[str, Any] = {"linewidth": 1.3, "linestyle": (0, (4, 3))}
 
 
 def lines(chart: LineChart, width: int) -> Sheet:
-    """The panels, with one legend above them."""
     narrow = is_narrow(width)
     legend = Legend(list(_entries(chart)), width)
     ends = max((text_width(it.end, SMALL) for panel in chart.panels for it in panel.lines), default=0)
@@ -89,7 +88,6 @@ def _shared(panels: Sequence[Panel]) -> bool:
 
 
 def _entries(chart: LineChart) -> Iterator[tuple[str, Sample]]:
-    """What there is in the legend."""
     every = list(chain.from_iterable(panel.lines for panel in chart.panels))
     named = {it.name: it.look for it in sorted(every, key=lambda it: it.look.thin)}
     limits = {it.name: it for panel in chart.panels for it in panel.limits}

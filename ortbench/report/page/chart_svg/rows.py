@@ -206,7 +206,6 @@ _APART = 11  # px, so that modes which take equally long do not hide each other
 
 
 def dots(chart: DotRows, width: int) -> Sheet:
-    """A row for each name with a mark for each mode."""
     narrow = is_narrow(width)
     styles = {
         mode: {**styled(look_of(mode)), "linestyle": "none", "markersize": 10} for _, it in chart.rows for mode, _ in it

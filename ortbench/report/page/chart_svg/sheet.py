@@ -86,7 +86,6 @@ class Sheet:
         self._page.set_zorder(1)  # names and figures above the lines of other axes
 
     def axes(self, left: float, top: float, width: float, height: float) -> Axes:
-        """Axes at a place of the sheet."""
         whole = (self.width, self.height)
         box = (left / whole[0], 1 - (top + height) / whole[1], width / whole[0], height / whole[1])
         return self.canvas.add_axes(box, label=f"{left} {top}")
@@ -110,7 +109,6 @@ class Sheet:
         self._tips[name] = visible(text)
 
     def svg(self) -> str:
-        """The picture."""
         FigureCanvasSVG(self.canvas)
         written = io.StringIO()
         self.canvas.savefig(written, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
@@ -160,22 +158,18 @@ Sample = Callable[[Sheet, float, float], None]  # draws what is explained: from 
 
 
 def patch_mark(**style: Any) -> Sample:
-    """A filled rectangle."""
     return lambda sheet, x, y: sheet.add(Rectangle((x, y - 6), 22, 12, **style))
 
 
 def upright_mark(**style: Any) -> Sample:
-    """A short upright line."""
     return lambda sheet, x, y: sheet.line([x + 11] * 2, [y - 8, y + 8], **{"color": INK, **style})
 
 
 def level_mark(**style: Any) -> Sample:
-    """A level line."""
     return lambda sheet, x, y: sheet.line([x, x + 22], [y, y], **{"color": INK, "linewidth": 1, **style})
 
 
 def point_mark(**style: Any) -> Sample:
-    """A single marker."""
     return lambda sheet, x, y: sheet.line([x + 11], [y], **{"linestyle": "none", **style})
 
 
@@ -209,7 +203,6 @@ _DASHES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (1, 1.5)), (0, (6, 2, 1, 2)))
 
 
 def styled(look: Look) -> dict[str, Any]:
-    """How a line and its points look."""
     colour = COLOURS[look.colour]
     line = {"color": colour, "linestyle": _DASHES[look.dash % len(_DASHES)], "linewidth": 0.9 if look.thin else 1.6}
     face = {"markerfacecolor": PAPER, "markeredgecolor": colour} if look.hollow else {"markeredgecolor": PAPER}
@@ -217,7 +210,6 @@ def styled(look: Look) -> dict[str, Any]:
 
 
 def line_mark(look: Look) -> Sample:
-    """A piece of a line with its point."""
     style = styled(look)
 
     def draw(sheet: Sheet, x: float, y: float) -> None:
@@ -256,10 +248,8 @@ def times_to(longest: float) -> FuncFormatter:
     return FuncFormatter(lambda value, _: f"{value / scale:g} {unit}" if value else "0")
 
 
-_BESIDE, _OVER = (
-    1.35,
-    1.12,
-)  # what an upright axis leaves beside the values, on a logarithmic scale and on one from nothing
+# What an upright axis leaves beside the values, on a logarithmic scale and on one from nothing.
+_BESIDE, _OVER = 1.35, 1.12
 
 
 def upright_axis(axes: Axes, low: float, high: float, show: Callable[[float], str] | None) -> None:
@@ -327,9 +317,7 @@ _DOT = re.compile(r"M (\S+ \S+) L \1(?= |$)")
 _NUMBERS = ("d", "x", "y", "width", "height", "transform", "points", "font-size", "stroke-width", "stroke-dasharray")
 _PAINTS = ("fill", "stroke")
 _FONT = "system-ui, sans-serif"
-MARGIN = (
-    16  # px, of a picture by itself: on a page what is written beyond the edge is shown, elsewhere it would be cut off
-)
+MARGIN = 16  # px, of a picture by itself: on a page what is written beyond the edge is shown, elsewhere it would be cut
 
 
 def inline(text: str, palette: Mapping[str, str], tips: Mapping[str, str]) -> str:

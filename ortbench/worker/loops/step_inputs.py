@@ -1,0 +1,236 @@
+"""What goes into the steps of a loop, by what options, files and links say, and of one that generates by how far it is."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from ortbench.core.errors import BadInput
+from ortbench.core.expressions import INDEX, STEP, value_of
+from ortbench.plan.loop_plan import Steps
+from ortbench.plan.target import Inputs
+from ortbench.worker.inputs import arrays as input_arrays
+from ortbench.worker.inputs import files
+from ortbench.worker.inputs.arrays import resolve_shapes
+from ortbench.worker.inputs.model_file import index_sizes
+from ortbench.worker.loops import generation
+from ortbench.worker.session.first_run import run_error, run_once
+from ortbench.worker.session.session import Model
+from ortbench.worker.session.tensors import Array, TensorSpec
+
+WAYS_OUT = "--dim, --shape, --fill and --range change them, --input gives real ones"
+Shape = tuple[int, ...]
+
+
+class Pair(NamedTuple):
+    """A state: the output and the input that takes it in the next step, by their places in the model."""
+
+    out: int
+    into: int
+
+
+def named(model: Model, pairs: Sequence[Pair], state: Sequence[Array]) -> dict[str, Array]:
+    return {model.inputs[pair.into].name: array for pair, array in zip(pairs, state, strict=True)}
+
+
+class StepInputs:
+    def __init__(
+        self, path: str, model: Model, request: Inputs, steps: Steps, pairs: Sequence[Pair], linked: Mapping[str, Array]
+    ) -> None:
+        self._model, self._request, self._steps = model, request, steps
+        self._state = [model.inputs[pair.into] for pair in pairs]
+        self._outs = [model.outputs[pair.out] for pair in pairs]
+        names = {spec.name for spec in self._state}
+        self.others = {spec.name for spec in model.inputs} - names  # the inputs that are no state
+        self._given = {} if request.path is None else files.load_some(Path(request.path), model.inputs)
+        for name in self._given:
+            if name in steps.fill:
+                raise BadInput(f"--fill {name}: --input has it already", "--fill")
+        said = {"input": self._given, "fill": steps.fill, "shape": request.shapes, "range": request.ranges}
+        for flag, entries in said.items():
+            if (twice := next((name for name in entries if name in linked), None)) is not None:
+                raise BadInput(f"--{flag} {twice}: a link gives it already", f"--{flag}")
+        self._given = {**self._given, **linked}
+        sizes = request.index_sizes
+        sizes = (index_sizes(path, model.inputs) if sizes is None else sizes) or {}
+        self.ranges = {
+            spec.name: request.ranges.get(spec.name) or input_arrays.default_range(spec, sizes.get(spec.name))
+            for spec in model.inputs
+            if spec.name in self.others and spec.name not in {**self._given, **steps.fill} and not spec.is_string
+        }
+        for name in request.ranges:
+            if name not in self.ranges:
+                raise BadInput(f"--range {name}: the model has no such input that is made up", "--range")
+        self._made: dict[tuple[object, ...], Array] = {}
+        self.guessed: list[str] = []  # dimensions that nobody said anything of
+        self.first = self._first_state()  # the state before the first step
+
+    def _first_state(self) -> list[Array]:
+        known = {STEP: 0}
+        dims = {**self._request.dims, **self._steps.first_dims}
+        given = self._shapes()
+        said = {dim for spec in self._model.inputs if spec.name in given for dim in spec.shape}
+        for out, spec in zip(self._outs, self._state, strict=True):
+            for before, after in zip(spec.shape, out.shape, strict=False):
+                # What is a dimension of another name, or of none, behind a step grows: it begins with nothing.
+                of_nobody = before not in {*dims, *said} and spec.name not in self._given
+                if isinstance(before, str) and before != after and of_nobody:
+                    known.setdefault(before, 0)
+        shapes, self.guessed = resolve_shapes(self._model.inputs, given, dims, known)
+        return [
+            self._given[spec.name] if spec.name in self._given else np.zeros(shapes[spec.name], spec.dtype)
+            for spec in self._state
+        ]
+
+    def _shapes(self) -> dict[str, Shape]:
+        """Shapes that are fixed in all steps."""
+        return {**self._request.shapes, **{name: array.shape for name, array in self._given.items()}}
+
+    def of_step(self, number: int, state: Sequence[Array]) -> dict[str, Array]:
+        dims: dict[str, int | str] = dict(self._request.dims)
+        if number == 0:
+            dims |= self._steps.first_dims
+        for spec in self._state:  # the state says how large it is by now
+            for dim in spec.shape:
+                dims.pop(str(dim), None)
+        now = {spec.name: array.shape for spec, array in zip(self._state, state, strict=True)}
+        shapes, _ = resolve_shapes(self._model.inputs, {**self._shapes(), **now}, dims, {STEP: number})
+        known = {STEP: number}
+        for spec in self._model.inputs:
+            known |= {dim: n for dim, n in zip(spec.shape, shapes[spec.name], strict=False) if isinstance(dim, str)}
+        own = [spec for spec in self._model.inputs if spec.name in self.others]
+        return {spec.name: self._array(spec, shapes[spec.name], known) for spec in own}
+
+    def _array(self, spec: TensorSpec, shape: Shape, known: Mapping[str, int]) -> Array:
+        if spec.name in self._given:
+            given: Array = self._given[spec.name]
+            return given
+        if spec.name in self._steps.fill:
+            made = self._filled(spec, shape, known)
+            key: tuple[object, ...] = (spec.name, shape, made.tobytes())
+        else:
+            key = (spec.name, shape)
+            if key in self._made:
+                return self._made[key]
+            order = [it.name for it in self._model.inputs].index(spec.name)
+            generator = np.random.default_rng([self._request.seed, order, *shape])
+            made = input_arrays.random_array(spec, shape, self.ranges.get(spec.name, (0.0, 1.0)), generator)
+        return self._made.setdefault(key, made)
+
+    def _filled(self, spec: TensorSpec, shape: Shape, known: Mapping[str, int]) -> Array:
+        text = self._steps.fill[spec.name]
+        where = f"--fill {spec.name}={text}"
+        if spec.is_string or not spec.is_tensor:
+            raise BadInput(f"{where}: the input holds no numbers", "--fill")
+        index = np.arange(shape[-1]) if shape else np.zeros((), np.int64)
+        with np.errstate(divide="raise", invalid="raise"):
+            value = np.asarray(value_of(text, {**known, INDEX: index}, where))
+        with np.errstate(all="ignore"):
+            held = value.astype(spec.dtype)
+        if spec.dtype.kind in "iub" and not np.array_equal(held, value):
+            wrong = value.flat[int(np.flatnonzero(np.not_equal(held, value))[0])]
+            raise BadInput(f"{where}: the input holds {spec.dtype}, and that is {wrong:g}", "--fill")
+        filled: Array = np.ascontiguousarray(np.broadcast_to(held, shape))
+        return filled
+
+
+class PromptedInputs(StepInputs):
+    """The inputs of a loop that generates, with a cache of so many tokens, or of none before its first step."""
+
+    def __init__(
+        self,
+        path: str,
+        model: Model,
+        request: Inputs,
+        steps: Steps,
+        pairs: Sequence[Pair],
+        told: generation.Generated,
+        cache: int,
+        linked: Mapping[str, Array],
+    ) -> None:
+        grown = {
+            dim for pair in pairs for dim, after in zip(model.inputs[pair.into].shape, model.outputs[pair.out].shape, strict=False)
+            if dim != after
+        }  # fmt: skip
+        for name in request.dims:
+            if name in grown:
+                reason = "the prompt and the tokens generated say how long the cache is"
+                raise BadInput(f"--dim {name}: {reason}", "--dim")
+        self._told, self._cache = told, cache
+        self._now = 0, np.zeros((told.batch, told.prompt), told.roles.ids.dtype)  # what is cached, and the ids behind
+        super().__init__(path, model, request, steps, pairs, linked)
+        self._context = self._ids(told.context, 0)
+        self._prompt = self._ids(told.prompt, told.context)
+        if told.given is not None:
+            self.ranges.pop(told.roles.ids.name, None)
+        self._told_names = {name for name in told.roles[2:] if name is not None}
+        for name in self._told_names:
+            self.ranges.pop(name, None)
+
+    def _ids(self, count: int, at: int) -> Array:
+        """Tokens [batch, count]: those of the file from a place on, else random ones."""
+        told, spec = self._told, self._told.roles.ids
+        if told.given is not None:
+            return told.given[:, at : at + count].astype(spec.dtype)
+        generator = np.random.default_rng([self._request.seed, count, *([at] if at else [])])
+        return input_arrays.random_array(spec, (told.batch, count), self.ranges.get(spec.name, (0, 1)), generator)
+
+    def fill(self, pairs: Sequence[Pair]) -> None:
+        """Have the first state hold the context. Raises as `make` does."""
+        told, model, length = self._told, self._model, self._told.roles.ids.shape[1]
+        # GroupQueryAttention takes several tokens behind others of one sequence alone.
+        part = length if isinstance(length, int) else generation.PART if told.batch == 1 else max(told.context, 1)
+        for at in range(0, told.context if model.known is None else 0, part):
+            arrays = {
+                **self._of_run(at, self._context[:, at : at + part], 0, self.first),
+                **named(model, pairs, self.first),
+            }
+            begun = time.perf_counter_ns()
+            try:
+                found = run_once(model, arrays)
+            except Exception as error:
+                failed = run_error(error, model.target, self._request, WAYS_OUT, self.guessed)
+                raise type(failed)(f"filling the cache with --context {told.context}: {failed}") from None
+            told.first_ns = told.first_ns or time.perf_counter_ns() - begun
+            self.first = [found[pair.out] for pair in pairs]
+
+    def _shapes(self) -> dict[str, Shape]:
+        told = generation.arrays_of(self._told, self._model, *self._now)
+        return {**super()._shapes(), **{name: array.shape for name, array in told.items()}}
+
+    def _first_state(self) -> list[Array]:
+        states, decoder = super()._first_state(), self._steps.decoder
+        assert decoder is not None
+        sized = {1: decoder.heads, 3: decoder.head_size}
+        found = []
+        for array, spec, out in zip(states, self._state, self._outs, strict=True):
+            shape = list(array.shape)
+            for axis, dim in enumerate(spec.shape):
+                if isinstance(dim, int) or spec.name in self._given or spec.name in self._request.shapes:
+                    continue
+                grows = axis < len(out.shape) and (dim is None or dim != out.shape[axis])
+                if axis == 0:
+                    shape[axis] = self._told.batch
+                elif (grows and (dim is not None or axis == 2)) or (self._cache and len(shape) == 4 and axis == 2):
+                    shape[axis] = self._cache
+                elif len(shape) == 4 and (size := sized.get(axis)) is not None:
+                    shape[axis] = size
+            found.append(array if shape == list(array.shape) else np.zeros(shape, spec.dtype))
+        return found
+
+    def of_step(self, number: int, state: Sequence[Array]) -> dict[str, Array]:
+        ids = self._prompt if number == 0 else self._told.next_ids
+        return self._of_run(self._told.depth(number), ids, number, state)
+
+    def _of_run(self, past: int, ids: Array, number: int, state: Sequence[Array]) -> dict[str, Array]:
+        self._now = past, ids
+        return {**super().of_step(number, state), **generation.arrays_of(self._told, self._model, past, ids)}
+
+    def _array(self, spec: TensorSpec, shape: Shape, known: Mapping[str, int]) -> Array:
+        if spec.name in self._told_names or spec.name == self._told.roles.ids.name:
+            return np.empty(0, spec.dtype)  # what `of_step` has
+        return super()._array(spec, shape, known)
