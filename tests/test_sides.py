@@ -70,6 +70,7 @@ def test_what_is_no_list_and_too_many_sides() -> None:
 def test_only_a_run_takes_lists() -> None:
     listed = {it.flag for it in OPTIONS if it.lists}
     assert listed == {
+        "context",
         "ep",
         "python",
         "device",

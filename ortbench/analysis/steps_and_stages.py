@@ -11,10 +11,11 @@ from statistics import median
 from typing import Final
 
 from ortbench.analysis.comparing.change_points import Shift, certain_steps, shift
-from ortbench.core.stats import summarise, t_quantile
+from ortbench.core.stats import Value, summarise, t_quantile
 from ortbench.model.modes import (
     CHAIN_MODES,
     CPU,
+    ENERGY,
     LATENCY,
     SECOND_INFERENCE,
     STAGE,
@@ -51,6 +52,7 @@ def summarise_steps(case: Case, count: int, first: bool = False, generation: Gen
         case.put("step_growth", slope_ns(case.steps_ns, first), derived=True)
         if generation is not None:
             _summarise_tokens(case, generation, samples)
+            put_token_energy(case, generation)
     for key in COPIED_BY_STEPS:
         copied = case.step_copies(key)
         if copied is not None:
@@ -64,12 +66,23 @@ def _summarise_tokens(case: Case, generation: Generation, samples: Sequence[floa
     first = case.metrics["time_to_first_token"] = summarise(samples[::count], sizes)
     later = [ns for number, ns in enumerate(samples) if number % count]
     case.metrics["inter_token_latency"] = summarise(later, [size * (count - 1) for size in sizes])
-    decoding = median(sum(samples[at + 1 : at + count]) for at in range(0, len(samples), count))
-    if first.median and decoding:
-        per_sequence = (count - 1) * 1e9 / decoding
-        case.put("prefill_tokens_per_s", round(batch * generation["prompt"] * 1e9 / first.median, 3), derived=True)
-        case.put("decode_tokens_per_s", round(batch * per_sequence, 3), derived=True)
-        case.put("sequence_tokens_per_s", round(per_sequence, 3) if batch > 1 else None, derived=True)
+    decoding = summarise([sum(samples[at + 1 : at + count]) for at in range(0, len(samples), count)], sizes)
+    for key, tokens, taken in (
+        ("prefill_tokens_per_s", batch * generation["prompt"], first),
+        ("decode_tokens_per_s", batch * (count - 1), decoding),
+        ("sequence_tokens_per_s", (count - 1) if batch > 1 else 0, decoding),
+    ):
+        if taken.median and tokens:
+            ends = sorted(tokens * 1e9 / ns for ns in taken.ci95) if min(taken.ci95) else None
+            case.put(key, round(tokens * 1e9 / taken.median, 3), ends, derived=True)
+
+
+def put_token_energy(case: Case, generation: Generation) -> None:
+    """Put into a case what a token draws, where that of a whole loop is known."""
+    drawn, tokens = case.metrics.get(ENERGY), generation["tokens"] * generation["batch"]
+    if isinstance(drawn, Value):
+        ends = None if drawn.ci95 is None else [joules / tokens for joules in drawn.ci95]
+        case.put("token_energy", drawn.value / tokens, ends, derived=True)
 
 
 def slope_ns(steps_ns: Sequence[int], first: bool) -> float | None:

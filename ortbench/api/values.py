@@ -253,7 +253,18 @@ class Baseline(TypedDict, total=False):
 
 
 class GateOptions(
-    _Runs, _SingleInferences, _Loop, _Inputs, _Strict, _Lengths, _Results, _Load, _Slo, _Compared, total=False
+    _Runs,
+    _SingleInferences,
+    _Loop,
+    _Generation,
+    _Inputs,
+    _Strict,
+    _Lengths,
+    _Results,
+    _Load,
+    _Slo,
+    _Compared,
+    total=False,
 ):
     """Of `ortbench.gate`."""
 

@@ -18,7 +18,7 @@ from ortbench.plan.configurations import side_plans
 from ortbench.plan.options import MEASURED, WRITTEN, RawOptions, make
 from ortbench.plan.output_options import OutputOptions
 from ortbench.plan.plan import CODE_DURATION_S, PLAN, Plan, check, check_amount
-from ortbench.plan.plan_builder import loop_of, plan_of, soak_of, start_of
+from ortbench.plan.plan_builder import generates, loop_of, plan_of, plan_or_loop, soak_of, start_of
 from ortbench.plan.target import POLICIES
 from ortbench.plan.tune_plan import TuneOptions
 
@@ -115,7 +115,7 @@ def profile(
 
         plan = chain_file.gated_plan_of(Path(model), os.environ, given, command_line(), ())
     else:
-        plan = plan_of(model, given, command_line())
+        plan = plan_or_loop(model, given, command_line())
     plan = replace(plan, loop=replace(plan.loop, in_order=True))
     check(plan)
     from ortbench.jobs import profile as job
@@ -145,6 +145,9 @@ def code(
     if model.endswith(".toml"):
         reason = "no program is written for a chain; write that of each stage by its model"
         raise BadInput(f"{model}: {reason} (see ortbench explain --more chains)")
+    if generates(model, given):
+        reason = "no program is written of a model that generates; name its .onnx file, and --feedback as 'ortbench inspect' suggests"
+        raise BadInput(f"{model}: {reason}")
     plan = plan_of(model, {"duration": CODE_DURATION_S, **given}, command_line())
     plan = replace(plan, modes=_modes_of_code(given, plan))
     check(plan)

@@ -14,11 +14,12 @@ from ortbench.plan import renames
 from ortbench.plan.compare_options import WHY
 from ortbench.plan.load_plan import LoadPlan
 from ortbench.plan.loop_plan import Steps
+from ortbench.plan.model_folder import found_in
 from ortbench.plan.option_types import FLAG, PATH, OptionType, or_default
 from ortbench.plan.options import BASELINE, LIMIT, LOAD, RUNS, Option, RawOptions, declared, options_of, twin
 from ortbench.plan.options import BASELINE_SET as SET
 from ortbench.plan.plan import PLAN, Loop, Plan, check_sizes
-from ortbench.plan.plan_builder import check_depth, library_apart, plan_of, start_of
+from ortbench.plan.plan_builder import check_depth, library_apart, plan_or_loop, start_of
 from ortbench.plan.target import Inputs, Target
 
 CANDIDATE = (
@@ -116,8 +117,8 @@ def has_live_baseline(given: RawOptions) -> bool:
 
 
 def candidate_of(model: str, given: RawOptions, command: tuple[str, ...], limits: Limits) -> Plan:
-    """The candidate's plan: of starts where the gate has a metric of them, else of inferences or loops; see `plan_of`."""
-    return (start_of if limits.of_starts else plan_of)(model, given, command, limits.needed())
+    """The candidate's plan: of starts where the gate has a metric of them, else of inferences or loops; see `plan_or_loop`."""
+    return (start_of if limits.of_starts else plan_or_loop)(model, given, command, limits.needed())
 
 
 def baseline_of(plan: Plan, given: RawOptions) -> Plan:
@@ -140,7 +141,11 @@ def baseline_of(plan: Plan, given: RawOptions) -> Plan:
         check_depth(plan.modes, _TWINS["depth"].name)
     steps = _changes(Steps, given)
     inputs = _changes(Inputs, given)
+    model = given.get(BASELINE_MODEL.flag) or plan.model
     if plan.steps is not None:
+        if (decoder := plan.steps.decoder) is not None and model != plan.model:
+            model, own = found_in(model)
+            steps["decoder"] = replace(own, shared=decoder.shared)
         steps = {"steps": replace(plan.steps, **steps)}
     elif steps:
         name = twin(declared(Steps)[next(iter(steps))]).name
@@ -149,7 +154,7 @@ def baseline_of(plan: Plan, given: RawOptions) -> Plan:
         check_sizes(inputs.get("dims", {}), _TWINS["dim"].name)
     return replace(
         plan,
-        model=given.get(BASELINE_MODEL.flag) or plan.model,
+        model=model,
         target=replace(plan.target, **target),
         inputs=replace(plan.inputs, **inputs),
         loop=replace(plan.loop, **loop),

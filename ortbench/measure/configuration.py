@@ -15,7 +15,7 @@ from ortbench.core.files import note, sha256, write_atomically
 from ortbench.measure.describe import describe, new_result
 from ortbench.measure.environment import load_average
 from ortbench.measure.process import Client, WorkerLost, open_worker
-from ortbench.measure.samples import add_host_time, by_stage, streams
+from ortbench.measure.samples import add_host_time, by_stage, by_token, streams
 from ortbench.measure.schedule import Block
 from ortbench.model.modes import BYTES_D2H, BYTES_H2D
 from ortbench.model.protocol import Captured, Finished, Opened, Prepared, Samples, Stage, TracedSamples
@@ -281,8 +281,9 @@ class Configuration:
         return streams(answer, block.phase, runs, part=self.plan.work.part)
 
     def judged(self, mode: str, block: Block[Any], answer: Samples) -> dict[str, list[int] | list[float]]:
-        """The same, and of chains each of the stages by itself."""
-        return {**self.streams(mode, block, answer), **by_stage(answer, self.plan.work.stages)}
+        """The same, and of chains each of the stages by itself, of loops that generate the first token and later ones."""
+        work = self.plan.work
+        return {**self.streams(mode, block, answer), **by_stage(answer, work.stages), **by_token(answer, work)}
 
     def _timed(self, mode: str, block: Block[Any], answer: TracedSamples) -> TimedBlock:
         return TimedBlock(

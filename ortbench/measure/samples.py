@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ortbench.measure.schedule import MAX_SAMPLES
-from ortbench.model.modes import CPU_TIME, ENQUEUE, STEP, stage_phase, taken_in
+from ortbench.model.modes import CPU_TIME, ENQUEUE, STEP, TOKEN_PHASES, stage_phase, taken_in
 from ortbench.model.protocol import Samples
 from ortbench.model.result import Case
 from ortbench.model.schema import HostTime
+from ortbench.model.unit_of_work import Work
 
 
 def streams(answer: Samples, phase: str, runs: int, part: str = STEP) -> dict[str, list[int] | list[float]]:
@@ -29,6 +30,13 @@ def by_stage(answer: Samples, stages: Sequence[str]) -> dict[str, list[int]]:
     return {
         stage_phase(name): answer["steps"][at :: len(stages)] for at, name in enumerate(stages) if "steps" in answer
     }
+
+
+def by_token(answer: Samples, work: Work) -> dict[str, list[int]]:
+    """The samples of the first token of a loop that generates and of later ones, ns, by their phases."""
+    taken = answer.get("steps", []) if work.tokens else []
+    parts = taken[:: work.count], [ns for number, ns in enumerate(taken) if number % work.count]
+    return dict(zip(TOKEN_PHASES, parts, strict=True)) if taken else {}
 
 
 def add_host_time(case: Case, answer: Samples, runs: int) -> None:

@@ -380,6 +380,7 @@ _CATALOGUE = [
     *_metrics(
         Group.ENERGY, "",
         _value("energy", "energy", ENERGY, "lower", "Energy that the device draws for one inference, less what it draws idle.", "joules", "J/inf", "energy/run", "--measure-energy"),
+        _value("token_energy", "energy per token", ENERGY, "lower", "Energy of a loop that generates, divided by the tokens that it generates.", "J/token"),
         _value("power", "power", POWER, "lower", "Power that the device draws during inferences, with what it draws idle.", "watts"),
         _value("idle_power", "idle power", POWER, "none", "Power that the device draws while the worker waits, right before and after the inferences.", "idle", "idle draw"),
         _value("inferences_per_joule", "inferences per joule", INFERENCES_PER_J, "higher", "Inferences per joule: 1 J divided by the energy of one.", "inf/J", "runs/J"),

@@ -16,6 +16,7 @@ from ortbench.model.modes import (
     START_MEMORY,
     START_PARTS,
     STEP,
+    TOKEN_PHASES,
     WHOLE_CHAIN,
     WHOLE_LOOP,
     WHOLE_START,
@@ -31,6 +32,7 @@ class Work:
 
     steps: int | None = None  # of a loop, else None
     stages: tuple[str, ...] = ()  # the names of those of a chain, else none
+    tokens: bool = False  # the steps of a loop give tokens
     kind: ClassVar[str] = "run"  # of the results
     whole: ClassVar[str] = LATENCY  # what all of it is called where its parts are too
     part: ClassVar[str] = STEP  # under which name the samples of its parts are
@@ -90,14 +92,14 @@ class LoopWork(_OfParts):
 
     @property
     def parts(self) -> tuple[str, ...]:
-        return LOOP_PHASES
+        return (*LOOP_PHASES, *TOKEN_PHASES) if self.tokens else LOOP_PHASES
 
     @property
     def count(self) -> int:
         return self.steps or 1
 
     def per_sample(self, metric: str) -> int | None:
-        return self.steps if metric == STEP else None
+        return {STEP: self.steps, TOKEN_PHASES[1]: self.count - 1 if self.tokens else None}.get(metric)
 
 
 class ChainWork(_OfParts):

@@ -16,13 +16,12 @@ from ortbench.model.modes import LATENCY as INFERENCE
 from ortbench.model.modes import LOAD_MODES
 from ortbench.model.schema import OWN, PROCESS, SHARED
 from ortbench.model.slo import LATENCY, parse_limits
-from ortbench.plan.loop_plan import GENERATION
 from ortbench.plan.option_types import NUMBER, TEXT, WHOLE
 from ortbench.plan.options import LOAD, MEASURED, RawOptions, check_values, make, one_of, option, seconds
 from ortbench.plan.parsing import finite
 from ortbench.plan.plan import Plan
 from ortbench.plan.plan import check as check_plan
-from ortbench.plan.plan_builder import live_duration_s, loop_of, plan_of
+from ortbench.plan.plan_builder import generates, live_duration_s, loop_of, plan_of
 
 if TYPE_CHECKING:
     from ortbench.model.schema import LoadSetup
@@ -237,7 +236,7 @@ def plan_under_load(model: str, given: RawOptions, command: tuple[str, ...] = ()
     """The plan that options describe of a model on which a load is put, whose duration is that of a load point; see `plan_of`. Of a
     folder, and with options of a model that generates, clients have sequences generated."""
     given = {flag: value for flag, value in given.items() if flag != "duration"}
-    if Path(model).is_dir() or any(it in given for it in GENERATION):
+    if generates(model, given):
         return loop_of(model, given, command, needed)
     return plan_of(model, given, command, needed, LOAD_MODES)
 

@@ -25,7 +25,7 @@ def _fill(entries: dict[str, str], option: str) -> None:
             raise BadInput(f"{option} {name}={text}: {reason}", option)
 
 
-_generating = partial(_steps, commands=("loop", "load"), common=("loop",), suite=False)
+_generating = partial(_steps, commands=("loop", "load", "gate", "profile"), common=("loop",), suite=False)
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ class Steps(Part):
 
     @property
     def work(self) -> Work:
-        return LoopWork(self.count)
+        return LoopWork(self.count, tokens=self.decoder is not None)
 
     def request(self, model: str, target: dict[str, Any]) -> dict[str, Any]:
         return {**super().request(model, target), "steps": asdict(self)}

@@ -10,7 +10,7 @@ from ortbench.core.errors import BadInput
 from ortbench.model.modes import ALL_MODES, CPU, EVERY, IN_FLIGHT, LATENCY, LOOP_MODES, MODES, SHARED, named_modes
 from ortbench.plan.configurations import sides_of
 from ortbench.plan.list_syntax import alone
-from ortbench.plan.loop_plan import Decoder, steps_of
+from ortbench.plan.loop_plan import GENERATION, Decoder, steps_of
 from ortbench.plan.options import RawOptions, declared, make, options_of
 from ortbench.plan.plan import SOAK_DURATION_S, START_DURATION_S, Loop, Plan, check
 from ortbench.plan.soak_plan import MAX_SHAPES, Shape, Soak
@@ -46,6 +46,16 @@ def plan_of(
         steps=steps,
         command=command,
     )
+
+
+def generates(model: str, given: RawOptions) -> bool:
+    """Whether a model is one that generates: it is a folder, or options say so."""
+    return os.path.isdir(model) or any(it in given for it in GENERATION)
+
+
+def plan_or_loop(model: str, given: RawOptions, command: tuple[str, ...] = (), needed: Collection[str] = ()) -> Plan:
+    """The plan of a model that generates, else of inferences or of a loop; see `plan_of`."""
+    return (loop_of if generates(model, given) else plan_of)(model, given, command, needed)
 
 
 def loop_of(model: str, given: RawOptions, command: tuple[str, ...] = (), needed: Collection[str] = ()) -> Plan:

@@ -137,7 +137,11 @@ def _memory_notes(result: Result) -> list[Note]:
     ]
 
 
-_ENERGY = ((ENERGY, f"{ENERGY}.ci95"), ("power", "idle_power", "inferences_per_joule"))
+_ENERGY = (
+    (ENERGY, f"{ENERGY}.ci95"),
+    ("token_energy", "token_energy.ci95"),
+    ("power", "idle_power", "inferences_per_joule"),
+)
 _HOW = {
     "counter": "by the energy counter of {of}",
     "power": "by readings of the power of {of}, integrated, as it has no energy counter",

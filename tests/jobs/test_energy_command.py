@@ -18,6 +18,7 @@ import pytest
 
 from ortbench.measure import energy
 from tests.conftest import MODELS, ONCE, cases, lacking, measure, ortbench
+from tests.decoders import genai_folder
 
 pytestmark = pytest.mark.process
 
@@ -114,6 +115,28 @@ def packages(folder: Path) -> Iterator[tuple[str, ...]]:
 
 
 @pytest.mark.timing
+def test_a_loop_that_generates_has_the_energy_of_a_token(tmp_path: Path) -> None:
+    function = f"{main_with_a_steady_meter.__module__}:{main_with_a_steady_meter.__name__}"
+    line = (
+        "loop",
+        genai_folder(tmp_path / "model", "gpt"),
+        "--prompt-length",
+        4,
+        "--generate",
+        5,
+        "--mode",
+        "cpu-tensors",
+    )
+    files = ("--measure-energy", "--out", tmp_path, "--json", "-")
+    ran = ortbench(*line, "--iterations", 5, "--warmup", 1, *files, ORTBENCH_TESTS_MAIN=function)
+    assert ran.code == 0, ran.err
+    (case,) = json.loads(ran.out)["cases"]
+    whole, each = case["metrics"]["energy"], case["metrics"]["token_energy"]
+    assert each["value"] == whole["value"] / 5
+    assert each["derived"]
+    assert "energy per token" in next(tmp_path.glob("*/table.md")).read_text()
+
+
 def test_the_cpus_packages_are_read_where_they_are(tmp_path: Path) -> None:
     """They draw the same whatever runs, so a run draws nothing; what counts for them can be late on a busy machine."""
     counters = tmp_path / "powercap"

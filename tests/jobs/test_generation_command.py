@@ -223,6 +223,58 @@ def test_clients_generate_a_sequence_each(tmp_path: Path) -> None:
     assert "ortbench code" not in text
 
 
+GATED = ("--prompt-length", 8, "--generate", 4, "--mode", "cpu-tensors", "--duration", 4)
+
+
+def test_a_live_gate_compares_tokens(library: Path, tmp_path: Path) -> None:
+    onnx.save(onnx.parser.parse_model(COUNTS_UP), tmp_path / "model.onnx")
+    config = Config(trace=tmp_path / "trace", compute_us=3000)
+    metrics = ("time_to_first_token", "inter_token_latency", "decode_tokens_per_s")
+    line = ["gate", "--model", tmp_path, "--ep-library", library, *GATED, "--baseline-set", "intra-op-threads=1"]
+    for metric in metrics:
+        line += ["--metric", metric]
+    done = ortbench(*line, "--json", "-", "--out", tmp_path / "out", **config.environ())
+    assert done.code == 0, done.err
+    verdict = json.loads(done.out)
+    assert [(it["name"], it["verdict"], it["ratio"]) for it in verdict["checks"]] == [
+        ("cpu-tensors time_to_first_token median", "passed", 1.0),
+        ("cpu-tensors inter_token_latency median", "passed", 1.0),
+        ("cpu-tensors decode_tokens_per_s", "passed", 1.0),
+    ]
+
+
+def test_a_gate_of_two_folders_and_of_stored_results(tmp_path: Path) -> None:
+    one, other = (genai_folder(tmp_path / name, "gpt") for name in ("one", "other"))
+    live = ortbench(
+        "gate", "--model", one, "--baseline-model", other, *GATED, "--max-regression", "900%", "--metric",
+        "inter_token_latency", "--out", tmp_path / "live",
+    )  # fmt: skip
+    assert live.code in (0, 4), live.err  # a busy machine may leave too few rounds
+    assert "cpu-tensors inter_token_latency median, candidate to baseline" in " ".join(live.out.split())
+    found: list[Path] = []
+    for name in ("a", "b"):
+        done = ortbench("loop", one, *GATED[:6], "--iterations", 5, "--warmup", 1, "--out", tmp_path / name)
+        assert done.code == 0, done.err
+        found += (tmp_path / name).glob("*/result.json")
+    stored = ("--baseline", found[1], "--metric", "decode_tokens_per_s", "--max-regression", "99%")
+    done = ortbench("gate", found[0], *stored)
+    assert done.code in (0, 4), done.err
+    assert "decode_tokens_per_s" in done.out
+
+
+def test_a_profile_of_a_generation_and_no_program(tmp_path: Path) -> None:
+    folder = genai_folder(tmp_path / "model", "gpt")
+    done = ortbench("profile", folder, "--attach-only", *GATED[:6], "--iterations", 3, "--out", tmp_path / "out")
+    assert done.code == 0, done.err
+    assert "8 prompt tokens (pp8)" in " ".join(done.out.split())
+    done = ortbench("code", folder)
+    assert done.code == 2
+    assert (
+        "no program is written of a model that generates; name its .onnx file, and --feedback as 'ortbench inspect'"
+        in done.err
+    )
+
+
 @pytest.mark.parametrize(
     ("asked", "line", "said"),
     [

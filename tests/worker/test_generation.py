@@ -34,11 +34,13 @@ from tests.decoders import (
     VOCAB,
     Array,
     Plain,
+    fetched,
     genai_encoder_decoder,
     genai_folder,
     gpt_like,
     optimum_encoder_decoder,
     plain,
+    plain_by_names,
     plain_encoder_decoder,
 )
 
@@ -52,12 +54,14 @@ def opened(path: str) -> Model:
     return session.open_model(path, target, providers.find(target))
 
 
-def made(folder: Path, batch: int = 1, shared: bool = False, **more: Any) -> tuple[Model, LoopData, Steps]:
+def made(
+    folder: Path, batch: int = 1, shared: bool = False, dims: dict[str, int | str] | None = None, **more: Any
+) -> tuple[Model, LoopData, Steps]:
     path, decoder = found_in(str(folder))
     steps = Steps(prompt_length=PROMPT, count=COUNT, generate=COUNT, decoder=replace(decoder, shared=shared))
     steps = replace(steps, **more)
     model = opened(path)
-    return model, data.make(path, model, Inputs(dims={"batch": batch}), steps), steps
+    return model, data.make(path, model, Inputs(dims=dims or {"batch": batch}), steps), steps
 
 
 def ids(batch: int, count: int) -> Array:
@@ -202,6 +206,37 @@ def test_a_mode_that_takes_the_wrong_token_is_found_out(tmp_path: Path, monkeypa
     loop.generated.near[:, 3] = True  # the two best are as good as each other: what comes behind cannot be compared
     check_outputs(mode, None, None)
     assert [name for name, _ in mode.expected()] == ["tokens after the last step"]
+
+
+TINY = [
+    ("tiny-random-gpt2-fp32", False),
+    ("tiny-random-gpt2-fp16-cuda", False),
+    ("tiny-random-lfm2-fp32", False),
+    ("tiny-qwen35-cuda", False),
+    ("tiny-qwen35-cuda", True),
+]
+
+
+@pytest.mark.wide
+@pytest.mark.parametrize("batch", BATCHES)
+@pytest.mark.parametrize(("name", "shared"), TINY)
+def test_decoders_of_onnxruntime_genai_generate_as_a_plain_loop(
+    name: str, shared: bool, batch: int, tmp_path: Path
+) -> None:
+    try:
+        folder = fetched(f"hf-internal-testing/{name}", tmp_path / "model")
+    except OSError as error:
+        pytest.skip(f"onnxruntime-genai's models cannot be fetched: {error}")
+    axis = onnx.load(found_in(str(folder))[0], load_external_data=False).graph.input[0].type.tensor_type.shape.dim[0]
+    model, loop, steps = made(folder, batch, shared, dims={axis.dim_param: batch})
+    told = loop.generated
+    assert told is not None
+    assert told.fixed == shared
+    wanted = plain_by_names(found_in(str(folder))[0], loop.feeds[0]["input_ids"], COUNT)
+    assert told.tokens.tolist() == wanted.tokens.tolist()
+    for mode in LOOP_MODES:
+        if mode != "shared" or shared:
+            check_mode(mode, model, loop, steps, wanted)
 
 
 @pytest.mark.parametrize("forced", [False, True])

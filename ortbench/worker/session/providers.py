@@ -105,12 +105,12 @@ def find(target: Target) -> Provider:
     return provider
 
 
-def of_folder(target: Target, steps: Mapping[str, Any] | None) -> Target:
+def of_folder(target: Target, asked: Mapping[str, Any] | None) -> Target:
     """The target with the first of the EPs that the folder of a loop that generates asks for and that is here, unless another one
-    was asked for; `steps` as a request has them."""
-    decoder = (steps or {}).get("decoder") or {}
-    if target.ep == _AUTO and target.library is None:
-        for ep, options in decoder.get("providers", ()):
+    was asked for; `asked`: its `Steps`, as a request has them."""
+    decoder = None if asked is None else asked["decoder"]
+    if decoder is not None and target.ep == _AUTO and target.library is None:
+        for ep, options in decoder["providers"]:
             found = replace(target, ep=ep, options={**options, **target.options})
             with suppress(OrtbenchError):
                 find(found)
