@@ -49,7 +49,8 @@ PACKAGES = (
 )  # fmt: skip
 _TO_SAVE_S = 20.0  # for a command that is interrupted to save what it has
 _TOO_LATE_S = 5.0  # with less left no step is begun
-_NO_KERNEL = ("cudaErrorNotSupported", "cuDNN is unavailable")  # what the software CUDA runtime lacks
+# What the software CUDA runtime lacks: kernels, cuDNN, and the symbols that cuda-python and Nsight Systems want of the driver.
+_NO_KERNEL = ("cudaErrorNotSupported", "cuDNN is unavailable", "cudaErrorInsufficientDriver", "Symbol not found")
 # Where nsys lies that is not on the PATH: Nsight Systems, or its part in Nsight Compute; installed, or in the pack.
 _TOOLS = (
     "nsight-systems*/target-linux-x64",

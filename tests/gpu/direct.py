@@ -37,9 +37,12 @@ from typing import Any
 
 import numpy as np
 
+from tests import installed  # noqa: F401  # before anything of ortbench is
+
+# isort: split
 from ortbench.analysis.nodes.gpu_activity import GAP_NS, KERNEL, Activity, Moment, on_our_clock
 from ortbench.core.ep_names import NAMED_DEVICES
-from ortbench.core.errors import BenchmarkFailed, OrtbenchError, Unsupported
+from ortbench.core.errors import BenchmarkFailed, OrtbenchError, Unsupported, one_line
 from ortbench.measure import nsys
 from ortbench.measure.environment import free_memory
 from ortbench.model.modes import CPU, DEVICE, DIRECTIONS, HOST_ACCESSIBLE, LATENCY, PIPELINED, RESIDENT
@@ -189,7 +192,11 @@ def launch(path: str, ep: str, library: str, seconds: str, dims: str) -> dict[st
     first = median(timing.time_block(mode, ranges, LATENCY, 5, 5))
     runs = max(10, min(500, round(float(seconds) * 1e9 / 2 / (first + GAP_NS))))
     latency = median(timing.time_block(mode, ranges, LATENCY, runs, 5))
-    recorder = cupti.Recorder(cupti._load())
+    module = cupti._load()
+    try:
+        recorder = cupti.Recorder(module)
+    except Exception as error:  # as `cupti.measure_copies` says it
+        raise BenchmarkFailed(f"CUPTI refuses: {one_line(error)}") from None
     call, a, b = mode.phases()[LATENCY]
     with recorder.recording() as found:
         call(a, b)

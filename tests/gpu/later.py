@@ -125,6 +125,7 @@ class Steps(FirstPart):
                     (lambda left: further.launch(left.title, left.data),),
                     2 * START_S + scale.direct_s / 2,
                     modules=("cupti",),
+                    refusals=("CUPTI refuses",),
                 )
                 for model, dims in ((COPY, ""), (BATCHED[1], f"batch={scale.batches.rpartition(',')[2]}"))
             ),
@@ -139,10 +140,11 @@ class Steps(FirstPart):
         shows: tuple[Show, ...],
         planned_s: float,
         modules: tuple[str, ...] = (),
+        refusals: tuple[str, ...] = (),
     ) -> Step:
         """A measurement of `tests.gpu.direct`."""
         line = ("tests.gpu.direct", *words, f"{name}/figures.json")
-        return Step(name, title, line, "figures.json", shows, planned_s, modules=modules)
+        return Step(name, title, line, "figures.json", shows, planned_s, refusals, modules=modules)
 
     def _profiles(self) -> list[Step]:
         """Nsight's sums by range beside ours, of a model with much to compute and of one with much to copy."""
@@ -328,6 +330,7 @@ class Steps(FirstPart):
                     (lambda left: further.genai(left.title, left.data, left.results.get(f"generate-{LLAMA}")),),
                     15.0,
                     modules=("onnxruntime_genai",),
+                    refusals=("Cuda interface not available",),
                 ),
             )
         return found

@@ -24,30 +24,30 @@ from pathlib import Path
 
 # `test` and `pandas` and `scipy` (gates, notebooks) are left out: with them it is 48 MB more.
 PACKAGES = (
-    "onnxruntime-gpu>=1.28", "onnx", "typer", "rich", "nvidia-ml-py", "psutil", "nvtx", "matplotlib", "jinja2",
+    "onnxruntime-gpu>=1.28", "onnx", "typer", "rich", "nvidia-ml-py", "psutil", "msgspec", "nvtx", "matplotlib", "jinja2",
     "cupti-python>=13",
 )  # fmt: skip
 # What is packed, in MB of November 2026, and what is not run without it.
 CARRIED = {
     "onnxruntime-gpu for one architecture, flatbuffers: nothing runs without": 57,
-    "typer, rich, psutil, nvidia-ml-py and what they need: nothing runs without": 5,
+    "typer, rich, psutil, msgspec, nvidia-ml-py and what they need: nothing runs without": 6,
     "numpy, onnx, protobuf, ml_dtypes, typing_extensions, packaging, where they are not there: nothing runs without": 25,
     "cupti-python, cuda-bindings, nvidia-cuda-cupti and what they need: CUPTI's checks, --stream cuda-python": 27,
     "matplotlib, jinja2 and what they need: the page": 25,
     "nvtx: ranges": 3,
     "nsys, with --nsys: profile, unless Nsight Systems is there": 18,
-    "onnxruntime-genai-cuda, with --also: genai": 17,
+    "onnxruntime-genai-cuda and the library that it needs, with --also: genai": 26,
     "scipy, which is not packed: gate, why, tune": 35,
 }
 _MANYLINUX = ("2_28", "2_27", "2_25", "2_24", "2_17")
 _UNUSED = (
     "onnxruntime/capi/libonnxruntime_providers_tensorrt.so",
-    "onnxruntime/capi/libonnxruntime.so*",  # for programs in C
     "onnxruntime/tools",
     "onnxruntime/transformers",
     "onnxruntime/quantization",
     "onnxruntime/datasets",
 )
+_FOR_C = "onnxruntime/capi/libonnxruntime.so*"  # and for onnxruntime-genai
 # Of Nsight Systems' folder target-linux-x64: what traces CUDA and NVTX.
 _NSYS = (
     "nsys", "nsys-launcher", "launcher", "libToolsInjection64.so", "libToolsInjectionProxy64.so", "libToolsInjectionMemoryAllocator.so",
@@ -97,7 +97,7 @@ def leave_out(site: Path, names: Sequence[str]) -> None:
 
 def slim(site: Path, sm: int) -> None:
     """Leave of onnxruntime-gpu what one architecture needs."""
-    for pattern in _UNUSED:
+    for pattern in (*_UNUSED, *([] if (site / "onnxruntime_genai").exists() else [_FOR_C])):
         for path in site.glob(pattern):
             if path.is_dir():
                 shutil.rmtree(path)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import struct
 import subprocess
 import sys
 import tarfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from importlib.metadata import requires
 from pathlib import Path
 from typing import Any
 
@@ -813,6 +815,13 @@ def test_the_plan_is_printed_and_steps_are_chosen_by_part_and_name(
     assert main(["--plan", "--part", "2", "--only", "gate", "--out", str(tmp_path / "out")]) == 2
     assert capsys.readouterr().err == "accept: --only gate: there is no such step; --plan prints them\n"
     assert not (tmp_path / "out").exists()
+
+
+def test_what_ortbench_needs_is_packed() -> None:
+    """But for what comes with onnx, and what its commands of the run do without."""
+    needed = {re.split(r"[<>=; \[]", it)[0] for it in requires("ortbench") or () if "extra ==" not in it}
+    packed = {re.split(r"[<>=]", it)[0] for it in pack.PACKAGES}
+    assert needed - packed == {"numpy", "pandas", "scipy", "onnxruntime"}
 
 
 def test_what_is_packed_has_the_code_of_one_architecture() -> None:
