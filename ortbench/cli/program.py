@@ -184,7 +184,7 @@ def _carry_out(typed: list[str]) -> int:
         if found := getattr(error, "possibilities", None):  # the dashes alone make names alike
             usage.possibilities = [it for it in found if SequenceMatcher(None, name[2:], it[2:]).ratio() >= _ALIKE]
         said = re.sub(_NO_NUMBER, r"\1: write a number", one_line(usage.format_message()))
-        if "extra argument" in said and typed[0] in ("run", "load", "loop", "sweep"):
+        if "extra argument" in said and sum(it.endswith((".onnx", ".ort")) for it in typed) > 1:
             instead = (
                 f"{typed[0]} takes one model; ortbench suite FILE takes several (ortbench explain --more suites.md)"
             )
