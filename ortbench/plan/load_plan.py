@@ -19,10 +19,12 @@ from ortbench.plan.option_types import NUMBER, TEXT, WHOLE
 from ortbench.plan.options import LOAD, MEASURED, RawOptions, check_values, make, one_of, option, seconds
 from ortbench.plan.plan import Plan
 from ortbench.plan.plan import check as check_plan
-from ortbench.plan.plan_builder import live_duration_s, plan_of
+from ortbench.plan.plan_builder import live_duration_s, plan_of, streamed
+from ortbench.plan.sweep_plan import list_in
 
 if TYPE_CHECKING:
     from ortbench.model.schema import LoadSetup
+    from ortbench.plan.soak_plan import Stream
 
 SESSIONS = (SHARED, OWN, PROCESS)
 POISSON, UNIFORM, FILE = "poisson", "uniform", "file"
@@ -248,9 +250,15 @@ def check(plan: Plan, load: LoadPlan) -> None:
 
 
 def plan_under_load(model: str, given: RawOptions, command: tuple[str, ...] = (), needed: Collection[str] = ()) -> Plan:
-    """The plan that options describe of a model on which a load is put, whose duration is that of a load point; see `plan_of`."""
+    """The plan that options describe of a model on which a load is put, whose duration is that of a load point; see `plan_of`. Lists of
+    shapes are a stream of them."""
     given = {flag: value for flag, value in given.items() if flag != "duration"}
-    return plan_of(model, given, command, needed, LOAD_MODES)
+
+    def planned(side: RawOptions) -> Plan:
+        return plan_of(model, side, command, needed, LOAD_MODES)
+
+    is_mixed = "shape-order" in given or list_in(given) is not None
+    return streamed("load", given, planned) if is_mixed else planned(given)
 
 
 def load_of(plans: Sequence[Plan], given: RawOptions) -> LoadPlan:
@@ -268,13 +276,14 @@ def load_of(plans: Sequence[Plan], given: RawOptions) -> LoadPlan:
     return put
 
 
-def settings(load: LoadPlan, seed: int, duration_s: float) -> LoadSetup:
+def settings(load: LoadPlan, seed: int, duration_s: float, stream: Stream | None = None) -> LoadSetup:
     """How a load is put on, as a result has it."""
+    mixed = {"order": stream.order, "shapes": [it.name for it in stream.shapes]} if stream else {}
     arrivals = None if not load.is_open else load.arrivals if load.file is None else FILE
     name = None if load.file is None else Path(load.file).name
     return {
         "sessions": load.sessions, "duration_s": duration_s, "arrivals": arrivals, "file": name, "seed": seed,
-        "workers": load.workers, "slo": None if load.slo is None else dict(load.slo),
+        "workers": load.workers, "slo": None if load.slo is None else dict(load.slo), **mixed,  # type: ignore[typeddict-item]
     }  # fmt: skip
 
 

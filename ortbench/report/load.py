@@ -1,8 +1,8 @@
-"""The report of a load: its load points by clients and by rate, and what they come to by mode."""
+"""The report of a load: its load points by clients and by rate, the shapes that it mixes, and what they come to by mode."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ortbench.analysis.findings.advice import findings, superseded
 from ortbench.analysis.loads.levels import (
@@ -23,8 +23,10 @@ from ortbench.analysis.loads.levels import (
     rate_text,
 )
 from ortbench.core import units
-from ortbench.model.metrics import SHARE
-from ortbench.model.modes import LATENCY, QUEUE_DELAY, THROUGHPUT
+from ortbench.core.stats import Stats, Value, percentile
+from ortbench.core.units import change
+from ortbench.model.metrics import SHARE, TIME
+from ortbench.model.modes import ALL_SHAPES, APART, LATENCY, MIXED, MIXING, QUEUE_DELAY, THROUGHPUT
 from ortbench.model.result import NOT_MEASURED, OK, Case, Result
 from ortbench.report.case_table import MODE, KeyColumn, Own, case_table, in_groups, legend
 from ortbench.report.composed import sparkline
@@ -42,8 +44,10 @@ from ortbench.report.model import (
     Paragraph,
     Report,
     Table,
+    between,
     columns,
     filled,
+    maybe,
 )
 from ortbench.report.phrases import advice, hint, measured_report, warnings
 from ortbench.report.placement import on_page, placement_parts, titled
@@ -64,8 +68,8 @@ BY_MODE = (
 
 
 def load_tables(result: Result) -> list[Table]:
-    """The tables of a load that have rows: by clients, by rate, and what the load points come to by mode."""
-    found = [closed_table(result), open_table(result), mode_curves(result)]
+    """The tables of a load that have rows: by clients, by rate, by shape, and what the load points come to by mode."""
+    found = [closed_table(result), open_table(result), shape_table(result), mode_curves(result)]
     return [table for table in found if table.rows]
 
 
@@ -99,6 +103,44 @@ def _slo_cell(case: Case) -> str:
 def _delay_cell(case: Case) -> str:
     delay = case.stats(QUEUE_DELAY)
     return NOTHING if delay is None else GROWS if is_full(case) else units.duration(delay.mean)
+
+
+_SHAPE_COLUMNS = (
+    Column("load point", Kind.NAME, KEY),
+    Column("shape", Kind.NAME, KEY),
+    Column("inferences", Kind.NUMBER),
+    *columns(Kind.TIME, "latency", "p99", group=1),
+    *columns(Kind.TIME, "apart", "p99 apart", group=2),
+    *columns(Kind.NUMBER, "p99 ratio", "95% CI", group=3),
+)
+
+
+def shape_table(result: Result) -> Table:
+    """A row for each load point and shape, and for all shapes: in the mix and apart; none where there is one shape."""
+    rows = [
+        (at(case).text, name, mixed, case.stats(f"{APART}.{name}"), case.metrics.get(f"{MIXING}.{name}"))
+        for kind in (CONCURRENCY, RATE)
+        for case in measured(result, kind)
+        for name in (*result.part.get("shapes", ()), ALL_SHAPES)
+        if (mixed := case.stats(LATENCY if name == ALL_SHAPES else f"{MIXED}.{name}")) and "shapes" in result.part
+    ]
+    both = [it for _, _, mixed, apart, _ in rows for it in (mixed, apart) if it is not None]
+    unit, show = TIME.column(ns for it in both for ns in (it.median, it.p99))
+    cells = (
+        (
+            place,
+            name,
+            str(mixed.n),
+            *(cell for it in (mixed, apart) for cell in _typical_and_tail(it, show)),
+            *((change(ratio.value), between(ratio.ci95, change)) if isinstance(ratio, Value) else (NOTHING, NOTHING)),
+        )
+        for place, name, mixed, apart, ratio in rows
+    )
+    return filled(Table(_SHAPE_COLUMNS, tuple(cells), unit, title="By shape"))
+
+
+def _typical_and_tail(stats: Stats | None, show: Callable[[float], str]) -> tuple[str, str]:
+    return (NOTHING, NOTHING) if stats is None else (show(stats.median), maybe(percentile(stats, "p99"), show))
 
 
 def mode_curves(result: Result) -> Table:

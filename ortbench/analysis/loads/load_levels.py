@@ -65,6 +65,7 @@ class ClosedLoopBlock:
     # how many clients were seen waiting for the GIL, and how many were looked at; None where nobody looked
     lock: tuple[int, int] | None = None
     round: int = 0  # in which it was taken, from 0
+    shapes: Sequence[Moments] = ()  # of the runs of each client, by number
 
     @property
     def end_ns(self) -> int:
@@ -80,6 +81,7 @@ class Counted:
     throughput: float | None
     each: list[int]
     span: tuple[int, int] = (0, 0)
+    runs: Sequence[slice] = ()  # of each client, those whose latencies they are
 
 
 def counted(burst: ClosedLoopBlock) -> Counted:
@@ -91,16 +93,17 @@ def counted(burst: ClosedLoopBlock) -> Counted:
         return nothing
     begin = max(int(ends[0]) for ends in burst.ends)
     until = max(burst.until_ns, begin + 1)
-    latencies, each, rate, until_last = [], [], 0.0, begin
+    latencies, each, runs, rate, until_last = [], [], [], 0.0, begin
     for starts, ends in zip(burst.starts, burst.ends, strict=True):
         first = int(np.searchsorted(ends, begin))
         last = min(int(np.searchsorted(ends, until)), ends.size - 1)
-        latencies.append((ends - starts)[first + 1 : last + 1])
+        runs.append(slice(first + 1, last + 1))
+        latencies.append((ends - starts)[runs[-1]])
         each.append(int(np.searchsorted(ends, until, side="right")) - first)
         until_last = max(until_last, int(ends[last]))
         if last > first:
             rate += (last - first) * 1e9 / float(ends[last] - ends[first])
-    return Counted(latencies, rate, each, (begin, until_last)) if rate else nothing
+    return Counted(latencies, rate, each, (begin, until_last), runs) if rate else nothing
 
 
 @dataclass
@@ -117,6 +120,11 @@ class LoadSamples:
     slo: Mapping[str, int] | None = None  # what was asked for, ns by statistic
     # whether most tries of a search kept the `slo`; None where the figures say whether it is kept
     kept: bool | None = None
+    apart: Mapping[str, LoadSamples] = field(default_factory=dict)  # of each of several shapes alone, by its name
+
+    def of(self, shape: int | None) -> LoadSamples:
+        """What is taken of one shape alone; without one of all together."""
+        return self if shape is None else [*self.apart.values()][shape]
 
     @property
     def is_open(self) -> bool:
@@ -261,11 +269,16 @@ def stretch_block(requests: Requests) -> LoadBlock | None:
     return _block(requests.round, requests.latencies, per_s) if served else None
 
 
+def cuts(size: int) -> list[tuple[int, int]]:
+    """Where the parts of so many requests begin and end."""
+    count = min(_PARTS, size // _PART)
+    return [*pairwise(round(size * it / max(count, 1)) for it in range(count + 1))]
+
+
 def _parts(requests: Requests) -> list[LoadBlock]:
     times, due = requests.latencies, requests.due
-    count = min(_PARTS, int(times.size) // _PART)
     found = []
-    for number, (begin, end) in enumerate(pairwise(round(times.size * it / max(count, 1)) for it in range(count + 1))):
+    for number, (begin, end) in enumerate(cuts(int(times.size))):
         lasted = float(due[end - 1] - (due[begin - 1] if begin else 0))
         found.append(_block(number, times[begin:end], (end - begin) * 1e9 / max(lasted, 1.0)))
     return found
@@ -299,6 +312,7 @@ class Requests:
     round: int = 0  # in which it was taken, from 0
     from_ns: int = 0  # from when on it counts
     client: Moments | None = None  # which one served it, from 0
+    shapes: Moments | tuple[()] = ()  # of all that were due, by number
 
     @property
     def waits(self) -> Moments:
@@ -337,7 +351,7 @@ class Requests:
         if self.due.size <= count:
             return self
         left = {key: getattr(self, key)[count:] for key in ("due", "free", "start", "end")}
-        left["client"] = None if self.client is None else self.client[count:]
+        left |= {"client": None if self.client is None else self.client[count:], "shapes": self.shapes[count:]}
         return replace(self, **left, from_ns=int(self.due[count - 1]) if count else self.from_ns)
 
     def _from_due(self, moments: Moments) -> Moments:

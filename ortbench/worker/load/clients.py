@@ -27,6 +27,9 @@ from ortbench.worker.session import first_run, session
 from ortbench.worker.timing import Ranges
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ortbench.plan.target import Inputs
     from ortbench.worker.modes.base import Mode
     from ortbench.worker.opened import Opened
     from ortbench.worker.session.first_run import Data
@@ -42,29 +45,37 @@ class Seat:
     """What a client has of one mode."""
 
     number: int  # of the client among all
-    mode: Mode  # its own, set up and checked, with its outputs poisoned
+    modes: list[Mode]  # its own, one a shape, set up and checked, with their outputs poisoned
     model: Model
     ranges: Ranges  # for the runs of its thread
     kept: Any = field(default=None, repr=False)  # what its last run returned, in modes whose runs return their outputs
+    last: int = 0  # the shape of that run
 
     @property
-    def call(self) -> TimedCall:
-        return self.mode.phases()[LATENCY]
+    def calls(self) -> list[TimedCall]:
+        """One a shape."""
+        return [mode.phases()[LATENCY] for mode in self.modes]
+
+    def poison(self) -> None:
+        """Overwrite the outputs of all shapes."""
+        for mode in self.modes:
+            mode.poison()
 
     def differs(self, rtol: float | None, atol: float | None) -> str | None:
         """What is wrong with the outputs that its last run left, in words, or None; after that they are poisoned again.
 
         Runs with CPU tensors return new arrays: there it is what the last one returned.
         """
-        if MODES[self.mode.name].of_cpu_tensors:
+        mode = self.modes[self.last]
+        if MODES[mode.name].of_cpu_tensors:
             if self.kept is None:
                 return None
             arrays, self.kept = first_run.cpu_arrays(self.model, self.kept), None
-            pairs = zip(arrays, self.mode.expected(), strict=True)
+            pairs = zip(arrays, mode.expected(), strict=True)
             wrongs = (outputs.difference(name, got, reference, rtol, atol) for got, (name, reference) in pairs)
             return next(filter(None, wrongs), None)
-        wrong = outputs.differences(self.mode, rtol, atol)
-        self.mode.poison()
+        wrong = outputs.differences(mode, rtol, atol)
+        mode.poison()
         return wrong
 
 
@@ -74,15 +85,15 @@ class Client(NamedTuple):
     thread: ThreadPoolExecutor
     native: int
     model: Model
-    data: Data
+    data: list[Data]  # one a shape
 
 
 class Clients:
     """Clients and what they have, by mode."""
 
-    def __init__(self, opened: Opened, own: bool, first: int) -> None:
+    def __init__(self, opened: Opened, own: bool, first: int, requests: Sequence[Inputs]) -> None:
         self.first = first
-        self._opened, self._own = opened, own
+        self._opened, self._own, self._requests = opened, own, requests
         self._clients: list[Client] = []
         self._seats: dict[str, list[Seat]] = {}
 
@@ -96,12 +107,16 @@ class Clients:
             if number == len(self._clients):
                 self._clients.append(self._another(number))
             client = self._clients[number]
-            made = make_mode(mode, client.model, client.data)
-            outputs.check_outputs(made, request.rtol, request.atol)
-            made.whole = WHOLE
-            seat = Seat(self.first + number, made, client.model, made.listen(Ranges(made)))
+            modes = [make_mode(mode, client.model, data) for data in client.data]
+            for made in modes:
+                outputs.check_outputs(made, request.rtol, request.atol)
+                made.whole = WHOLE
+            ranges = Ranges(modes[0])
+            for made in modes:
+                made.listen(ranges)
+            seat = Seat(self.first + number, modes, client.model, ranges)
             client.thread.submit(_warm_up, seat).result()
-            seat.mode.poison()
+            seat.poison()
             seats.append(seat)
 
     def seats(self, mode: str, count: int) -> list[Seat]:
@@ -124,17 +139,20 @@ class Clients:
         if self._own and number:
             model = session.open_model(opened.path, opened.target, opened.model.provider)
             model.syncs = opened.model.syncs  # what was proved of this EP need only be confirmed
-        request = replace(opened.request, seed=opened.request.seed + place, expect=None)
         # Inputs that were given are the same for all; those that are made up differ, so that mixed-up buffers show.
-        data = first_run.make_data(opened.path, model, request) if place or self._own else opened.data
+        requests = [replace(it, seed=opened.request.seed + place, expect=None) for it in self._requests]
+        if place or self._own or len(requests) > 1:
+            data = [first_run.make_data(opened.path, model, it) for it in requests]
+        else:
+            data = [opened.data]
         thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"client-{place}")
         return Client(thread, thread.submit(threading.get_native_id).result(), model, data)
 
 
 def _warm_up(seat: Seat) -> None:
-    call, a, b = seat.call
-    for _ in range(_WARMING_RUNS):
-        call(a, b)
+    for call, a, b in seat.calls:
+        for _ in range(_WARMING_RUNS):
+            call(a, b)
 
 
 _LOOKS = 40  # at most
