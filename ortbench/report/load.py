@@ -105,6 +105,7 @@ def _delay_cell(case: Case) -> str:
     return NOTHING if delay is None else GROWS if is_full(case) else units.duration(delay.mean)
 
 
+_MOST_SHAPES = 12  # of a load point that are shown
 _SHAPE_COLUMNS = (
     Column("load point", Kind.NAME, KEY),
     Column("shape", Kind.NAME, KEY),
@@ -116,13 +117,19 @@ _SHAPE_COLUMNS = (
 
 
 def shape_table(result: Result) -> Table:
-    """A row for each load point and shape, and for all shapes: in the mix and apart; none where there is one shape."""
+    """A row for each load point and shape, the slowest where there are many, and for all shapes: in the mix and apart; none where there
+    is one shape. Of a search for a rate the one that was found."""
+    names = result.part.get("shapes", ())
+    cases = (
+        [it for kind in (CONCURRENCY, RATE) for it in measured(result, kind) if _is_shown(result, it)] if names else []
+    )
+    most = {name: max((it.p99 for case in cases if (it := case.stats(f"{MIXED}.{name}"))), default=0) for name in names}
+    slowest = sorted(names, key=lambda name: -most[name])[:_MOST_SHAPES]
     rows = [
         (at(case).text, name, mixed, case.stats(f"{APART}.{name}"), case.metrics.get(f"{MIXING}.{name}"))
-        for kind in (CONCURRENCY, RATE)
-        for case in measured(result, kind)
-        for name in (*result.part.get("shapes", ()), ALL_SHAPES)
-        if (mixed := case.stats(LATENCY if name == ALL_SHAPES else f"{MIXED}.{name}")) and "shapes" in result.part
+        for case in cases
+        for name in (*(it for it in names if it in slowest), ALL_SHAPES)
+        if (mixed := case.stats(LATENCY if name == ALL_SHAPES else f"{MIXED}.{name}"))
     ]
     both = [it for _, _, mixed, apart, _ in rows for it in (mixed, apart) if it is not None]
     unit, show = TIME.column(ns for it in both for ns in (it.median, it.p99))
@@ -136,7 +143,13 @@ def shape_table(result: Result) -> Table:
         )
         for place, name, mixed, apart, ratio in rows
     )
-    return filled(Table(_SHAPE_COLUMNS, tuple(cells), unit, title="By shape"))
+    title = "By shape" if len(slowest) == len(names) else f"By shape, the {len(slowest)} slowest of {len(names)}"
+    return filled(Table(_SHAPE_COLUMNS, tuple(cells), unit, title=title))
+
+
+def _is_shown(result: Result, case: Case) -> bool:
+    found = kept(result).get(case.mode)
+    return f"{APART}.{ALL_SHAPES}" in case.metrics or (found is not None and found["rate"] == case.point.get(RATE))
 
 
 def _typical_and_tail(stats: Stats | None, show: Callable[[float], str]) -> tuple[str, str]:
