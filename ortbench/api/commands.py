@@ -134,7 +134,7 @@ def loop(model: Model, *, progress: Tell | None = None, **options: Unpack[LoopOp
 
 @takes(StartOptions)
 def start(model: Model, *, progress: Tell | None = None, **options: Unpack[StartOptions]) -> Result:
-    """Measure fresh processes from nothing to their first inference.
+    """Measure the start-up of fresh processes, up to the first inference.
 
     Returns:
         what was measured, with all samples; where no process could be measured it says why, and raises nothing.
@@ -144,7 +144,7 @@ def start(model: Model, *, progress: Tell | None = None, **options: Unpack[Start
 
 @takes(SoakOptions)
 def soak(model: Model, *, progress: Tell | None = None, **options: Unpack[SoakOptions]) -> Result:
-    """Measure a model for long: whether memory grows.
+    """Measure a model for a long time: whether memory grows.
 
     Returns:
         what was measured, with the readings of memory; a mode that could not be measured says why, and raises nothing.

@@ -93,7 +93,7 @@ def _check_nodes(result: Result, most: int) -> Check:
     operators = result.placement["cpu_operators"]
     count = sum(operators.values())
     listed = f" ({', '.join(operators)})" if operators else ""
-    text = f"{nodes_stay(count)} on the CPU{listed}, at most {most}"
+    text = f"{nodes_stay(count)} on the CPU{listed}, must be at most {most}"
     return Check("cpu nodes", PASSED if count <= most else FAILED, text)
 
 
@@ -186,14 +186,14 @@ def _as_share(check: Check) -> Check:
     assert check.limit is not None
     most = units.share(1 - check.limit, 1)
     if check.ratio is None:
-        text = f"copies of cpu-tensors: was not measured, at most {most}"
+        text = f"copies of cpu-tensors: was not measured, must be at most {most}"
         return replace(check, verdict=UNCLEAR, text=text, limit=None)
     share = f"≈{units.share(max(0.0, 1 - check.ratio), 1)}"
     if check.low is not None and check.high is not None:
         low, high = (units.share(max(0.0, 1 - end), 1) for end in (check.high, check.low))
         share += f" (sequential test: {low} to {high}, {check.rounds} rounds)"
     doubt = f"; {check.doubt}" if check.doubt else ""
-    return replace(check, text=f"copies of cpu-tensors: {share}, at most {most}{doubt}")
+    return replace(check, text=f"copies of cpu-tensors: {share}, must be at most {most}{doubt}")
 
 
 def _speedups(result: Result, mode: str, least: float) -> list[Check]:

@@ -127,7 +127,7 @@ class LoadPlan:
         kind=TEXT._replace(example="[1, 2, 4]", data=_listed, parse=parse_concurrency, python="int | str | Sequence[int]"), common=("load",), shown="1,2,4,8, at most twice the cores, without --rate",
     )  # fmt: skip
     rate: tuple[float, ...] | str | None = _put(
-        "rate", "R,R,.../auto", "Measure at so many requests per second; auto: the most in --slo.",
+        "rate", "R,R,.../auto", "Measure at so many requests per second; auto: the highest that meets --slo.",
         kind=TEXT._replace(example='[10, 20.5] or "auto"', data=_listed, parse=parse_rate, python="float | str | Sequence[float]"), common=("load",),
     )  # fmt: skip
     arrivals: str = _put(
@@ -141,7 +141,7 @@ class LoadPlan:
     slo: Mapping[str, int] | None = _put(
         "slo", "STAT=TIME", "Set the limit on latency: p99=20ms; of latency (p50), mean, p95, p99, max.",
         kind=TEXT._replace(parse=parse_slo), only_live=False, common=("load",),
-        per={"gate": {"help": "Require a latency at every rate, or of some shape: p99=20ms."}},
+        per={"gate": {"help": "Require a latency at every rate, or of one shape: p99=20ms."}},
     )  # fmt: skip
     workers: int = _put(
         "workers", "N", "Serve the requests of --rate with N workers.", kind=WHOLE, default=1, check=_workers

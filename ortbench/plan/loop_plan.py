@@ -122,7 +122,7 @@ class Steps(Part):
         check=at_least(1, "a prompt has at least one token"), lists=WHOLES._replace(example="64,512"),
     )  # fmt: skip
     generate: int = _generating(
-        "generate", "N", "Generate N tokens behind the prompt.", kind=WHOLE, default=64,
+        "generate", "N", "Generate N tokens after the prompt.", kind=WHOLE, default=64,
         check=at_least(2, "at least two tokens, so that one is generated from the cache"),
         lists=WHOLES._replace(example="64,256"),
     )  # fmt: skip

@@ -79,7 +79,7 @@ class OutputOptions:
         "markdown", "PATH", "Write the report as Markdown; '-' is standard output.", commands=("compare", "history")
     )
     quiet: bool = _written(
-        "quiet", "", "Print nothing but errors; write files all the same.", kind=FLAG, default=False, short="q",
+        "quiet", "", "Print only errors; files are still written.", kind=FLAG, default=False, short="q",
         commands=(*_MEASURES, "suite", "suite merge"),
     )  # fmt: skip
     verbose: bool = _written(

@@ -126,7 +126,7 @@ def wait_quiet() -> Any:
 def require_quiet() -> Any:
     """The field for whether it must be quiet."""
     return _measured(
-        "require-quiet", "", "Measure on a quiet machine alone: end with an error (1) if it is busy.", kind=FLAG,
+        "require-quiet", "", "Measure only on a quiet machine: end with an error (1) if it is busy.", kind=FLAG,
         default=False, commands=(*CHAINED, "bandwidth"),
     )  # fmt: skip
 
@@ -165,7 +165,7 @@ class Loop:
         per={"start": {"help": "Start each configuration exactly N times."}, "soak": {"help": "Run exactly N inferences."}, "sweep": {"help": "Measure exactly N inferences of each shape and mode."}, "loop": {"help": "Measure exactly N loops of each mode."}, "chain": {"help": "Measure exactly N chains of each mode."}, "profile": {"help": "Run N inferences of each phase.", "shown": "a second's worth, 3 to 20"}},
     )  # fmt: skip
     precision: float | None = _measured(
-        "precision", "P", "Stop when each median is known this well (95 %); 0: never.", kind=PRECISION, default=0.01, shown="1%",
+        "precision", "P", "Stop when the 95% CI of each median is within P of it; 0: never.", kind=PRECISION, default=0.01, shown="1%",
         commands=("run", "loop", "chain", "sweep", "start"),
     )  # fmt: skip
     phases: tuple[str, ...] | None = None
@@ -233,7 +233,7 @@ class Plan:
         commands=("run",), suite=False, instead=_OF_ONE_SHAPE,
     )  # fmt: skip
     spin: bool = _measured(
-        "measure-spin", "", "Measure the CPU time of spinning: once more without.", kind=FLAG,
+        "measure-spin", "", "Measure the CPU time that threads spend spinning.", kind=FLAG,
         default=False, commands=("run", "loop", "sweep"), suite=False,
     )  # fmt: skip
     memory: bool = _measured(
@@ -241,11 +241,11 @@ class Plan:
         commands=("run", "loop", "chain", "sweep"), common=("chain",),
     )  # fmt: skip
     energy: bool = _measured(
-        "measure-energy", "", "Measure the energy of an inference, for some seconds a mode.", kind=FLAG,
+        "measure-energy", "", "Measure the energy of an inference, some seconds per mode.", kind=FLAG,
         default=False, commands=("run", "loop", "chain", "sweep"),
     )  # fmt: skip
     lock_clocks: str | int | None = _measured(
-        "lock-clocks", "base/MHZ", "Lock the NVIDIA GPU's clocks meanwhile (needs the right to).", kind=CLOCK,
+        "lock-clocks", "base/MHZ", "Lock the NVIDIA GPU's clocks meanwhile (needs permission).", kind=CLOCK,
         commands=("run", "gate", "loop", "chain", "load", "sweep", "soak"),
     )  # fmt: skip
     record_env: tuple[str, ...] = option(

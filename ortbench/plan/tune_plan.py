@@ -35,7 +35,7 @@ class TuneOptions:
         common=(TUNED,), suite=False,
     )  # fmt: skip
     resume: Any = option(
-        "resume", "DIR", "Go on with the interrupted search in this folder.", WRITTEN, kind=PLACE, commands=(TUNED,),
+        "resume", "DIR", "Continue the interrupted search in this folder.", WRITTEN, kind=PLACE, commands=(TUNED,),
         common=(TUNED,), suite=False,
     )  # fmt: skip
 

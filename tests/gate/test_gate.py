@@ -375,9 +375,9 @@ def test_required_modes() -> None:
 
 def test_cpu_nodes() -> None:
     for operators, most, verdict, text in [
-        ({}, 0, PASSED, "0 nodes stay on the CPU, at most 0"),
-        ({"Gather": 2, "Shape": 1}, 3, PASSED, "3 nodes stay on the CPU (Gather, Shape), at most 3"),
-        ({"Gather": 2, "Shape": 1}, 2, FAILED, "3 nodes stay on the CPU (Gather, Shape), at most 2"),
+        ({}, 0, PASSED, "0 nodes stay on the CPU, must be at most 0"),
+        ({"Gather": 2, "Shape": 1}, 3, PASSED, "3 nodes stay on the CPU (Gather, Shape), must be at most 3"),
+        ({"Gather": 2, "Shape": 1}, 2, FAILED, "3 nodes stay on the CPU (Gather, Shape), must be at most 2"),
     ]:
         result = result_of(placement__cpu_operators=operators)
         assert check_alone(result, Limits(max_cpu_nodes=most)) == [Check("cpu nodes", verdict, text)]
@@ -421,10 +421,10 @@ def test_copy_share() -> None:
         [check] = check_alone(copying, Limits(max_copy_share=most))
         assert (check.name, check.verdict) == ("copy share", verdict)
         share = "≈25.0% (sequential test: 25.0% to 25.0%, 9 rounds)"
-        assert check.text == f"copies of cpu-tensors: {share}, at most {most:.1%}"
+        assert check.text == f"copies of cpu-tensors: {share}, must be at most {most:.1%}"
     limit = Limits(max_copy_share=0.3)
     [check] = check_alone(run_of(cpu_tensors=[1000], device_resident=[1100]), limit)
-    assert check.text.startswith("copies of cpu-tensors: ≈0.0%, at most 30.0%; a verdict takes 9 rounds: ")
+    assert check.text.startswith("copies of cpu-tensors: ≈0.0%, must be at most 30.0%; a verdict takes 9 rounds: ")
     assert check.verdict == UNCLEAR
     # There is no round that both modes have.
     [check] = check_alone(

@@ -96,7 +96,7 @@ class Steps(FirstPart):
                 "threads",
                 "ortbench load against plain threads that call session.run",
                 clients,
-                (lambda left: further.plain_threads(left.title, left.data, left.results.get("load-4")),),
+                (lambda left: further.plain_threads(left.title, left.data, left.results.get("load-4"), scale.runs is None),),
                 START_S + scale.option_s * 4,
             ),
         ]  # fmt: skip

@@ -446,9 +446,9 @@ def test_a_run_gets_the_curves_and_the_shares(tmp_path: Path) -> None:
     both = link["shares"]["cpu-tensors"]["both"]
     assert (both["bytes"], both["copies"], both["took_ns"], both["sweep_ns"]) == (16 * MB, 2, 10**7, up + down)
     assert sentences(result)[-1] == (
-        "H2D copies of 8.00 MB run at 3.20 GB/s (80% of the curve, 40% of the link's peak); "
-        "D2H copies of 8.00 MB run at 1.60 GB/s (80% of the curve, 80% of the link's peak); "
-        "copies inside an inference with cpu-tensors run at ≈1.60 GB/s (≈60% of the curve, ≈50% of the link's peak): compared with "
+        "H2D copies of 8.00 MB run at 3.20 GB/s (80% of the bandwidth curve, 40% of the link's peak); "
+        "D2H copies of 8.00 MB run at 1.60 GB/s (80% of the bandwidth curve, 80% of the link's peak); "
+        "copies inside an inference with cpu-tensors run at ≈1.60 GB/s (≈60% of the bandwidth curve, ≈50% of the link's peak): compared with "
         "single copies of that size and with the peak, bandwidth curve of 2026-01-02."
     )
 
@@ -501,7 +501,7 @@ def test_what_failed_was_not_copied_or_is_not_known_has_no_share(tmp_path: Path)
     result = run_of(h2d=1_000_000)  # much faster than the sweep
     linked(result, usual(), tmp_path / "c")
     *_, found, again = sentences(result)
-    assert "(201% of the curve, " in found
+    assert "(201% of the bandwidth curve, " in found
     assert again == "Next: measure the bandwidth curve again, copies are faster than it: ortbench bandwidth"
 
 

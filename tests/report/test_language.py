@@ -57,6 +57,13 @@ INSTEAD = {
     r"\b(graphics )?cards?\b": "GPU",
     r"\blanes?\b": "series, track, copies of a mode",
     r"\bin the house\b|\brooms\b": "package",
+    r"\b(latency|speedup) there\b": "latency, speedup on device",
+    r"\btypical (steps?|stages?)\b": "the medians of the steps add up to",
+    r"\bHalf of all \w+ took\b|\bReproduce it\b|\bWhere the time (of the \w+ )?goes$": "headings are nouns: median and p95, command, breakdown",
+    r"\bthe session wants it\b|\barray that (run makes|is given to run)\b": "the session's memory info; NumPy array passed to session.run",
+    r"\bcompares? them all the same\b": "compares them anyway",
+    r"\bin no (node|part)\b": "outside of nodes; remainder",
+    r"\bwhat (the )?links carry\b": "intermediate tensors",
     r"(?<![\w-])(cpu|device)-pinned\b": "cpu-tensors-pinned, device-tensors-pinned",
     rf"(?<![\w-])--({'|'.join(OPTIONS)})(?![\w-])": "the option's name of today (ortbench.plan.renames)",
 }

@@ -630,13 +630,13 @@ def test_bars_on_host_memory_do_not_split_what_is_not_known() -> None:
     assert [fill for fill, _ in device] == ["░", "█", "▒"]
     assert sum(size for _, size in device) == pytest.approx(21 * US)
     assert others == [[("█", 18 * US)]] * 2
-    assert split_legend(splits(on_host())).endswith("▒ D2H, ━ not known.")
+    assert split_legend(splits(on_host())).endswith("▒ D2H, ━ no breakdown.")
 
 
 def test_the_bar_of_many_runs_with_one_wait_says_what_it_is() -> None:
     many = nvidia_result(case("cpu-tensors", latency=5 * MS), case("device-resident-async", latency=2 * MS))
     assert splits(many) == [[("━", 5 * MS)], [("┅", 2 * MS)]]
-    assert split_legend(splits(many)) == "breakdown of latency: ┅ time per inference (throughput), ━ not known."
+    assert split_legend(splits(many)) == "breakdown of latency: ┅ time per inference (throughput), ━ no breakdown."
 
 
 def test_a_bar_per_row_and_none_for_modes_without_figures() -> None:

@@ -129,7 +129,7 @@ def test_sides_of_a_run_warn_once_of_what_all_of_them_have() -> None:
         "warning: 1 node stays on the CPU: Det",
         "batch=32: warning: the GPU became slower",
     ]
-    assert "best: batch 32, 16.0k items/s with cpu-tensors" in markdown(report)
+    assert "Most items/s: 16.0k at batch=32, with cpu-tensors" in markdown(report)
     assert comparison.build_sides(results, ["a", "b"], 0.02) == comparison.build(
         results, ["a", "b"], 0.02, in_order=False
     )

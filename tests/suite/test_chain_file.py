@@ -170,11 +170,11 @@ def test_mistakes_are_said_with_their_line_and_key(tmp_path: Path) -> None:
             "chain.toml:3: stage[0].repeat: must be a whole number",
         ),
         ('[[stage]]\nmodel = "a.onnx"\nfeedback = "y"\n', "chain.toml:3: stage[0].feedback: 'y': write it as output=input"),
-        ('[[stage]]\nmodel = "a.onnx"\nintra-op-threads = 0\n', "chain.toml:3: stage[0].intra-op-threads: 0: at least one"),
+        ('[[stage]]\nmodel = "a.onnx"\nintra-op-threads = 0\n', "chain.toml:3: stage[0].intra-op-threads: 0: must be at least one"),
         ('[[stage]]\nmodel = "a.onnx"\nfill = {x = "?"}\n', "chain.toml:3: stage[0].fill: x=?: '?' is neither a number nor a "
          "sum of numbers, dimensions, step and index"),
         ('[[stage]]\nmodel = "a.onnx"\ninput = "no.npz"\n', "chain.toml:3: stage[0].input: no such file or folder: no.npz"),
-        ('[[stage]]\nmodel = "a.onnx"\nep = "./no.so"\n', "chain.toml:3: stage[0].ep: no such file: no.so"),
+        ('[[stage]]\nmodel = "a.onnx"\nep = "./no.so"\n', "chain.toml:3: stage[0].ep: no such EP library: no.so"),
         (STAGES + "[[link]]\n", "chain.toml:8: link[0].from: is missing: write it as \"stage.tensor\""),
         (STAGES + '[[link]]\nfrom = "one"\n', "chain.toml:9: link[0].from: 'one': write it as \"stage.tensor\""),
         (

@@ -354,7 +354,7 @@ MISTAKES = [
     ("[[bench]]\nmodel = ['a.onnx', '*.ort']", "bench.toml:2: bench[0].model: '*.ort' matches no file"),
     (BENCH + "input = '{model}.npz'", "bench.toml:3: bench[0].input: no such file or folder: a.npz"),
     (BENCH + "expect = '{modell}.npz'", "bench.toml:3: bench[0].expect: {modell} means nothing; there are {model} and {folder}"),
-    (BENCH + "ep = 'gone.so'", "bench.toml:3: bench[0].ep: no such file: gone.so"),
+    (BENCH + "ep = 'gone.so'", "bench.toml:3: bench[0].ep: no such EP library: gone.so"),
     (BENCH + "ep-library = 'gone.so'", "bench.toml:3: bench[0].ep-library: no such EP library: gone.so"),
     (BENCH + "ep = ['cpu', '${HERE}/x.so', '${NOWHERE}']", "bench.toml:3: bench[0].ep[2]: the environment variable NOWHERE is not set"),
     # of gates
@@ -371,7 +371,7 @@ MISTAKES = [
     (BENCH + "sweep = true\ndim = {n = [1, 2]}\n[bench.gate]\nwhy = true", "bench.toml:6: bench[0].gate.why: explains single inferences"),
     (BENCH + "[bench.gate]\nbaseline = 'gone'", "bench.toml:4: bench[0].gate.baseline: no such folder: gone"),
     (BENCH + "[bench.gate]\nbaseline-model = 'old/{model}.onnx'", "bench.toml:4: bench[0].gate.baseline-model: no such file: old/a.onnx"),
-    (BENCH + "[bench.gate]\nbaseline-set.ep = 'gone.so'", "bench.toml:4: bench[0].gate.baseline-set.ep: no such file: gone.so"),
+    (BENCH + "[bench.gate]\nbaseline-set.ep = 'gone.so'", "bench.toml:4: bench[0].gate.baseline-set.ep: no such EP library: gone.so"),
     (BENCH + "[bench.gate]\nbaseline-python = 'gone'", "bench.toml:4: bench[0].gate.baseline-python: no such interpreter: gone"),
     (BENCH + "[bench.gate]\nbaseline-set.ep = 'cpu'\nbaseline = '.'", "bench.toml:5: bench[0].gate.baseline: a live gate measures its baseline itself"),
     ("[defaults]\niterations = 3\n" + BENCH + "[bench.gate]\nbaseline-set.ep = 'cpu'", "bench.toml:2: defaults.iterations: a live gate measures until its verdict is clear: leave it out, or write iterations = false"),

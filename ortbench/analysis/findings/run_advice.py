@@ -394,9 +394,8 @@ def _in_all(copies: int, amount: str) -> str:
 def _reach(share: LinkShare, mark: str) -> str:
     """The rate of copies and its shares; `mark` stands before what was derived."""
     rate = f"{mark}{digits(share['bytes'] / share['took_ns'])} GB/s"
-    return (
-        f"run at {rate} ({mark}{share['of_sweep']:.0%} of the curve, {mark}{share['of_peak']:.0%} of the link's peak)"
-    )
+    curve, peak = (f"{mark}{it:.0%}" if it >= 0.005 else "less than 1%" for it in (share["of_sweep"], share["of_peak"]))
+    return f"run at {rate} ({curve} of the bandwidth curve, {peak} of the link's peak)"
 
 
 def hump_findings(result: Result) -> list[Finding]:
