@@ -20,7 +20,7 @@ from ortbench.plan.options import Option, twin
 from tests.api_page import CALLS, document
 from tests.conftest import ROOT
 
-NOT_FOR_PYTHON = {"json", "junit", "action_json", "bmf", "trace", "html", "markdown", "quiet", "verbose"}
+NOT_FOR_PYTHON = {"try_", "json", "junit", "action_json", "bmf", "trace", "html", "markdown", "quiet", "verbose"}
 
 
 # What a call takes besides paths, and where it is no path but a model, arrays or a result.
