@@ -7,7 +7,7 @@ from typing import Any
 
 from ortbench.analysis.bandwidth import add_shares, least_ns
 from ortbench.analysis.comparing.pairs import ratio_of
-from ortbench.analysis.growth import grown
+from ortbench.analysis.growth import HELD, grown
 from ortbench.analysis.host import put_host, put_spin_share
 from ortbench.analysis.items import put_throughput
 from ortbench.analysis.nodes.handing_on import is_only_host_accessible, shows_copies
@@ -62,6 +62,8 @@ def put_growth(case: Case, soak: Soak) -> None:
     for it in grown(soak):
         if it.growth is not None:
             case.put(it.metric, it.growth.slope, it.growth.ci95, derived=True)
+        if it.is_memory:
+            case.put(HELD[it.metric], it.points[-1][1], derived=True)
 
 
 _PARTS: dict[str, Callable[[Case, Any], None]] = {

@@ -45,6 +45,7 @@ _KEYS = {
     "handles": ("handle_growth", "open handles"),
     "threads": ("thread_growth", "threads"),
 }
+HELD = {HOST_GROWTH: "host_held", DEVICE_GROWTH: "device_held"}  # the metrics of what there is at the end
 
 Readings = Sequence[tuple[float, float]]  # inferences, rising, and what there was after them
 

@@ -199,7 +199,7 @@ def load(model: Model, *, progress: Tell | None = None, **options: Unpack[LoadOp
     """Measure a model under load: clients, or requests at a rate.
 
     Returns:
-        what was measured, with `levels`, its load points; a load point that failed says why, and raises nothing.
+        what was measured, with a case for each load point; one that failed says why, and raises nothing.
     """
     from ortbench.jobs.load_samples import arrays
     from ortbench.jobs.measuring import measure, new_place

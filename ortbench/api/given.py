@@ -35,8 +35,8 @@ _OWNERS: tuple[Owner, ...] = (
     CopyPlan,
     OutputOptions,
 )
-# What a call gives back is written by whoever has it, and it prints nothing.
-_OF_THE_COMMAND = {"json", "junit", "action-json", "bmf", "trace", "html", "markdown", "quiet", "verbose"}
+# What a call gives back is one result, is written by whoever has it, and it prints nothing.
+_OF_THE_COMMAND = {"try", "json", "junit", "action-json", "bmf", "trace", "html", "markdown", "quiet", "verbose"}
 _NAMES = {"mode": "modes"}  # always a list
 
 
@@ -52,7 +52,10 @@ def options_for(command: str) -> dict[str, Option]:
 
 
 def _of_one(option: Option, command: str) -> Option:
-    """An option as a command has it, but where that measures a list side by side: a call gives one result."""
+    """An option as a command has it, but where that measures a list side by side: a call gives one result. A list of shapes is a
+    stream of them, under load too."""
+    if command == "load" and option.of_shapes:
+        return option.of("soak")
     return option._replace(lists=None) if option.lists and command in SIDE_BY_SIDE else option.of(command)
 
 

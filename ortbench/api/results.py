@@ -58,8 +58,8 @@ class Result(_Saved):
     """One run, loop, chain, load or sweep: the result file's content, whose keys docs/result-file.md describes, typed.
 
     ``cases`` has a `Case` for each mode, ``case("cpu-tensors")`` that of a mode that is ok, ``case.median("latency")`` its median in
-    integer nanoseconds, ``case.samples`` all samples. A load has its load points as ``levels``, and cases of one client alone; a sweep has
-    ``shapes``, cases at the ``point`` of each (``at_point``), and ``best``. Durations are integer nanoseconds, sizes bytes.
+    integer nanoseconds, ``case.samples`` all samples. A load has a case for each load point, its ``point``, and cases of one client alone; a sweep
+    has ``shapes``, cases at the ``point`` of each (``at_point``), and ``best``. Durations are integer nanoseconds, sizes bytes.
     """
 
     __slots__ = ("_taken",)

@@ -108,6 +108,11 @@ class _Sizes(TypedDict, total=False):
     dim: Mapping[str, int | str] | None
 
 
+class _Shapes(TypedDict, total=False):
+    shape: Mapping[str, str | Sequence[int] | Sequence[Sequence[int] | str]] | None
+    dim: Mapping[str, int | str | Sequence[int | str]] | None
+
+
 class _Lengths(TypedDict, total=False):
     sequence_tensors: Mapping[str, int] | None
 
@@ -194,25 +199,25 @@ class StartOptions(_Runs, _Inputs, _Measured, _Iterations, total=False):
     note: str | None
 
 
-class SoakOptions(_Runs, _Expected, _Results, _Iterations, total=False):
+class SoakOptions(_Runs, _Expected, _Shapes, _Results, _Iterations, total=False):
     """Of `ortbench.soak`: several sizes are one stream of shapes."""
 
     input: Place | Arrays | None
-    shape: Mapping[str, str | Sequence[int] | Sequence[Sequence[int] | str]] | None
-    dim: Mapping[str, int | str | Sequence[int | str]] | None
     shape_order: str | None
     reopen: int | None
 
 
-class LoadOptions(_Runs, _Generation, _Inputs, _Strict, _Lengths, _Results, _Load, _Slo):
-    """Of `ortbench.load`."""
+class LoadOptions(_Runs, _Generation, _Expected, _Shapes, _Strict, _Results, _Load, _Slo, total=False):
+    """Of `ortbench.load`: several sizes are one stream of shapes."""
+
+    input: Place | Arrays | None
+    sequence_tensors: Mapping[str, int | str | Sequence[int | str]] | None
+    shape_order: str | None
 
 
-class SweepOptions(_Runs, _SingleInferences, _Strict, _Precise, _Spin, _Slo, total=False):
+class SweepOptions(_Runs, _SingleInferences, _Shapes, _Strict, _Precise, _Spin, _Slo, total=False):
     """Of `ortbench.sweep`: several sizes are shapes of their own."""
 
-    shape: Mapping[str, str | Sequence[int] | Sequence[Sequence[int] | str]] | None
-    dim: Mapping[str, int | str | Sequence[int | str]] | None
     sequence_tensors: Mapping[str, int | str | Sequence[int | str]] | None
     data: Place | Sequence[Place | Arrays] | None
 

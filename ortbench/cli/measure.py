@@ -18,7 +18,7 @@ from ortbench.plan.configurations import side_plans
 from ortbench.plan.options import MEASURED, WRITTEN, RawOptions, make
 from ortbench.plan.output_options import OutputOptions
 from ortbench.plan.plan import CODE_DURATION_S, PLAN, Plan, check, check_amount
-from ortbench.plan.plan_builder import generates, loop_of, plan_of, plan_or_loop, soak_of, start_of
+from ortbench.plan.plan_builder import generates, loop_of, plan_of, plan_or_loop, soak_of, start_of, tried
 from ortbench.plan.target import POLICIES
 from ortbench.plan.tune_plan import TuneOptions
 
@@ -60,7 +60,7 @@ def _measure(model: str, given: RawOptions, command: str, plan_of: Callable[...,
     wanted = make(OutputOptions, given)
     check_wanted(wanted)
     planned = partial(plan_of, model, command=command_line())
-    plans = [planned(given)] if command == "soak" else side_plans(given, command, planned)  # lists are its shapes
+    plans = tried(planned(given)) if command == "soak" else side_plans(given, command, planned)  # lists are its shapes
     refuse_json(plans, wanted)
     for plan in plans:
         check(plan)

@@ -20,6 +20,7 @@ from ortbench.plan.options import BASELINE, LIMIT, LOAD, RUNS, Option, RawOption
 from ortbench.plan.options import BASELINE_SET as SET
 from ortbench.plan.plan import PLAN, Loop, Plan, check_sizes
 from ortbench.plan.plan_builder import check_depth, library_apart, plan_or_loop, start_of
+from ortbench.plan.start_plan import STARTED
 from ortbench.plan.target import Inputs, Target
 
 CANDIDATE = (
@@ -117,8 +118,10 @@ def has_live_baseline(given: RawOptions) -> bool:
 
 
 def candidate_of(model: str, given: RawOptions, command: tuple[str, ...], limits: Limits) -> Plan:
-    """The candidate's plan: of starts where the gate has a metric of them, else of inferences or loops; see `plan_or_loop`."""
-    return (start_of if limits.of_starts else plan_or_loop)(model, given, command, limits.needed())
+    """The candidate's plan: of starts where a suite says so or the gate has a metric of them, else of inferences or loops; see
+    `plan_or_loop`."""
+    of_starts = STARTED.flag in given or limits.of_starts
+    return (start_of if of_starts else plan_or_loop)(model, given, command, limits.needed())
 
 
 def baseline_of(plan: Plan, given: RawOptions) -> Plan:

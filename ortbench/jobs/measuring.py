@@ -164,7 +164,7 @@ def measure(
 
 
 def _measures(plan: Plan) -> tuple[Callable[..., Configuration], type[Bench]]:
-    """What measures a plan: its configuration and the experiment. Most commands have neither starts nor a soak, and would wait for them."""
+    """What measures a plan: its configuration and the experiment. Most commands have no starts, soak or stream, and would wait for them."""
     if plan.start is not None:
         from ortbench.measure.starts.bench import StartBench, StartSide
 
@@ -174,6 +174,11 @@ def _measures(plan: Plan) -> tuple[Callable[..., Configuration], type[Bench]]:
 
         return SoakSide, SoakBench
     from ortbench.measure.bench import Bench
+
+    if plan.stream is not None:
+        from ortbench.measure.soaks.stream import StreamSide
+
+        return StreamSide, Bench
     from ortbench.measure.configuration import Configuration
 
     return Configuration, Bench

@@ -19,8 +19,10 @@ from ortbench.core.int_codec import pack, unpack
 from ortbench.measure.configuration import Configuration
 from ortbench.measure.folder import temporary_folder
 from ortbench.measure.process import Client, WorkerLost, open_worker
+from ortbench.measure.soaks.stream import shape_requests
 from ortbench.model.protocol import LoadBlock, LoadClients, LoadRuns, LoadServed
 from ortbench.model.schema import OWN, PROCESS
+from ortbench.plan.soak_plan import begun_by
 
 if TYPE_CHECKING:
     from ortbench.analysis.loads.queueing import Moments
@@ -36,6 +38,8 @@ class ClientPool:
 
     def __init__(self, side: Configuration, sessions: str, seed: int, stage: Callable[[str], None]) -> None:
         self._side, self._sessions, self._seed, self._stage = side, sessions, seed, stage
+        made = shape_requests(side.plan)
+        self._shapes: dict[str, Any] = {"shapes": made} if made else {}
         self._others: list[Client] = []
         self._clients: LoadClients | None = None
 
@@ -51,9 +55,9 @@ class ClientPool:
         `BenchmarkFailed`: they cannot be had."""
         if self._sessions != PROCESS:
             own = self._sessions == OWN
-            self._clients = self._side.ask("load_clients", mode=mode, count=count, own=own)
+            self._clients = self._side.ask("load_clients", mode=mode, count=count, own=own, **self._shapes)
             return
-        self._side.ask("load_clients", mode=mode, count=1)
+        self._side.ask("load_clients", mode=mode, count=1, **self._shapes)
         while len(self._others) < count - 1:
             self._stage(f"starting client {len(self._others) + 2}")
             worker = open_worker(self._side.plan)
@@ -62,7 +66,7 @@ class ClientPool:
             worker.receive()
         for number, worker in enumerate(self._others[: count - 1], 1):
             worker.resume()
-            worker.ask("load_clients", mode=mode, count=1, first=number)
+            worker.ask("load_clients", mode=mode, count=1, first=number, **self._shapes)
         for worker in self._others:
             worker.pause()
 
@@ -79,16 +83,22 @@ class ClientPool:
 
     # Having them do something
 
-    def closed(self, mode: str, count: int, duration_ns: int, round: int) -> ClosedLoopBlock:
-        """A block of a closed loop: so long, and `LEAST_RUNS` runs of each client. `WorkerLost`: a worker was lost; `reset` is to
-        follow. `WrongOutputs`: a client was left with some. `BenchmarkFailed`: a client died."""
-        asked = {"mode": mode, "duration_ns": duration_ns, "least": LEAST_RUNS}
+    def closed(
+        self, mode: str, count: int, duration_ns: int, round: int, order: Sequence[int] | None = None
+    ) -> ClosedLoopBlock:
+        """A block of a closed loop: so long, and `LEAST_RUNS` runs of each client, in an order of shapes where there are several.
+        `WorkerLost`: a worker was lost; `reset` is to follow. `WrongOutputs`: a client was left with some. `BenchmarkFailed`: a client
+        died."""
+        asked = {"mode": mode, "duration_ns": duration_ns, "least": LEAST_RUNS, **_ordered(order)}
         answers: list[LoadRuns]
         answers, watch = self._have("load_closed", count, duration_ns, _LEAD_NS, ("board", count + 1), asked)
+        import numpy as np
+
         begin = answers[0]["at_ns"]
+        ends = [unpack(it) for answer in answers for it in answer["ends"]]
         burst = ClosedLoopBlock(
             [unpack(it) for answer in answers for it in answer["starts"]],
-            [unpack(it) for answer in answers for it in answer["ends"]],
+            ends,
             begin + duration_ns,
             sum(it["cpu_ns"] for it in answers),
             max(it["wall_ns"] for it in answers),
@@ -96,15 +106,18 @@ class ClientPool:
             round=round,
             steps=[unpack(it) for answer in answers for it in answer["steps"]],
             step_starts=[unpack(it) for answer in answers for it in answer["step_starts"]],
+            shapes=[np.resize(begun_by(client, order or [0]), it.size) for client, it in enumerate(ends)],
         )
         return burst if watch is None else replace(burst, lock=watch.seen(begin, burst.end_ns))
 
-    def open(self, mode: str, count: int, due: Moments, cutoff_ns: int, round: int) -> Requests:
+    def open(
+        self, mode: str, count: int, due: Moments, cutoff_ns: int, round: int, order: Sequence[int] | None = None
+    ) -> Requests:
         """A stretch of an open loop, due and cut off (no request is begun after that) ns from its beginning on; raises as
         `closed`."""
         import numpy as np
 
-        asked = {"mode": mode, "due": pack(due), "cutoff_ns": cutoff_ns}
+        asked = {"mode": mode, "due": pack(due), "cutoff_ns": cutoff_ns, **_ordered(order)}
         lead_ns = _LEAD_NS + _LEAD_PER_REQUEST_NS * due.size
         answers: list[LoadServed]
         answers, watch = self._have("load_open", count, cutoff_ns, lead_ns, ("turn", 16), asked)
@@ -114,21 +127,22 @@ class ClientPool:
             for key in ("numbers", "free", "starts", "ends")
         )
         sizes = [unpack(it).size for answer in answers for it in answer["numbers"]]
-        order = np.argsort(numbers, kind="stable")
+        served = np.argsort(numbers, kind="stable")
         ended = int(end.max(initial=begin))
         return Requests(
             due,
-            free[order] - begin,
-            start[order] - begin,
-            end[order] - begin,
-            cutoff_ns if order.size < due.size else None,
+            free[served] - begin,
+            start[served] - begin,
+            end[served] - begin,
+            cutoff_ns if served.size < due.size else None,
             count,
             sum(it["cpu_ns"] for it in answers),
             max(it["wall_ns"] for it in answers),
             None if watch is None else watch.seen(begin, ended),
             begin,
             round,
-            client=np.repeat(np.arange(len(sizes)), sizes)[order],
+            client=np.repeat(np.arange(len(sizes)), sizes)[served],
+            shapes=np.resize(order or [0], due.size),
         )
 
     def _have(
@@ -196,6 +210,10 @@ class ClientPool:
         for worker in workers[1:]:
             worker.pause()
         return answers
+
+
+def _ordered(order: Sequence[int] | None) -> dict[str, Sequence[int]]:
+    return {} if order is None else {"order": order}
 
 
 def _refuse(answers: Sequence[LoadBlock]) -> None:

@@ -84,13 +84,14 @@ class Point:
 
 class Turn(NamedTuple):
     """What comes next: a block of a load point on every configuration, or without one a block of one client alone of a mode.
-    Requests are due at the same moments for the same `repeat`."""
+    Requests are due at the same moments for the same `repeat`. With a `shape` all inferences of the block have that one."""
 
     number: int
     mode: str
     point: Point | None = None
     seconds: float = 0.0
     repeat: int = 0
+    shape: int | None = None
 
 
 class ArrivalSchedule:
@@ -129,8 +130,14 @@ class ArrivalSchedule:
 def forecast_of(plans: Sequence[Plan], load: LoadPlan) -> Forecast:
     """How long a load on configurations takes."""
     due, modes = ArrivalSchedule(load, plans[0].inputs.seed), sum(len(plan.modes) for plan in plans)
-    levels = modes * (len(load.closed) + (USUAL_TRIES if load.rate == AUTO else len(due.rates)))
+    known = (len(load.closed) + len(due.rates)) * max(map(blocks_a_round, plans))
+    levels = modes * (known + (USUAL_TRIES if load.rate == AUTO else 0))
     return Forecast(plans[0].loop, len(plans), modes, measuring_s=levels * due.level_s)
+
+
+def blocks_a_round(plan: Plan) -> int:
+    """How many blocks a load point takes in a round: one, and one of each shape where there are several."""
+    return 1 + (0 if plan.stream is None else len(plan.stream.shapes))
 
 
 class Unjudged:
@@ -172,6 +179,7 @@ class LoadExperiment(Experiment[Any]):
         self._load, self._judge = load, judge
         self._due = ArrivalSchedule(load, plan.inputs.seed)
         self._level_s = self._due.level_s
+        self._shapes = [None, *range(blocks_a_round(plan) - 1)]  # of blocks of a load point: of all, and of each apart
         super().__init__(sides, forecast_of([side.plan for side in sides], load), observer, meanwhile, after_open)
         self._loads = [LoadSide(side, load, self._level_s, self._observer) for side in sides]
         self._random = random.Random(plan.inputs.seed)
@@ -236,7 +244,7 @@ class LoadExperiment(Experiment[Any]):
                     continue
                 found = self._block(it, point.taken[side], turn)
             shown = self._observer.shows_estimates
-            if (self._judge is not None or shown) and found is not None:
+            if (self._judge is not None or shown) and found is not None and turn.shape is None:
                 block = burst_block(found) if isinstance(found, ClosedLoopBlock) else stretch_block(found)
                 if block is not None:
                     self._take(it, side, turn.mode, point.place, block, turn.number)
@@ -276,10 +284,10 @@ class LoadExperiment(Experiment[Any]):
     def _block(self, it: LoadSide, taken: LoadSamples, turn: Turn) -> ClosedLoopBlock | Requests | None:
         """A block of a closed loop, so long; of an open loop a stretch of the requests that are due in that time."""
         if not taken.is_open:
-            return it.block(taken, round(turn.seconds * 1e9), turn.number)
+            return it.block(taken, round(turn.seconds * 1e9), turn.number, turn.shape)
         due = self._due.moments(taken.key[1], turn.seconds, turn.repeat)
         patience_s = max(turn.seconds, self._patience_s, 10 * it.one_run_ns(taken.mode) / 1e9)
-        return it.stretch(taken, due, turn.seconds + patience_s, turn.number, self._skipped)
+        return it.stretch(taken, due, turn.seconds + patience_s, turn.number, self._skipped, turn.shape)
 
     # The order without a judge, of one configuration
 
@@ -287,7 +295,7 @@ class LoadExperiment(Experiment[Any]):
         (own,) = self._loads
         is_searched = self._load.rate == AUTO
         searched = USUAL_TRIES * len(own.side.modes) if is_searched else 0
-        self._to_come_s = (len(points) + searched) * self._level_s
+        self._to_come_s = (len(points) * len(self._shapes) + searched) * self._level_s
         self._tell_to_come(self._to_come_s)
         rounds = yield from self._closed_rounds(own, [it for it in points if not it.is_open])
         yield from self._stretches(own, [it for it in points if it.is_open], rounds)
@@ -305,7 +313,8 @@ class LoadExperiment(Experiment[Any]):
         rounds = max(rounds, -(-duration_ns // _LONGEST_BLOCK_NS))
         self._observer.stage("measuring")
         for number in range(rounds):
-            turns = [Turn(number, it.mode, it, duration_ns // rounds / 1e9) for it in points]
+            each_s = duration_ns // rounds / 1e9
+            turns = [Turn(number, it.mode, it, each_s, shape=shape) for it in points for shape in self._shapes]
             turns += [Turn(number, mode) for mode in dict.fromkeys(it.mode for it in points)]
             self._random.shuffle(turns)
             for turn in turns:
@@ -324,15 +333,17 @@ class LoadExperiment(Experiment[Any]):
                 number += 1
         for repeat, point in enumerate(points):
             if self._usable(point):
-                yield from self._stretch(point, repeat)
+                for shape in self._shapes:
+                    if self._usable(point):
+                        yield from self._stretch(point, repeat, shape=shape)
                 yield Turn(number, point.mode)
                 number += 1
             self._keep()
 
-    def _stretch(self, point: Point, repeat: int, before: str = "") -> Iterator[Turn]:
+    def _stretch(self, point: Point, repeat: int, before: str = "", shape: int | None = None) -> Iterator[Turn]:
         """A stretch at a rate, as long as a load point is; `before` is said before what is measured."""
         self._observer.stage(f"{before}measuring {point.mode} at {point.place.value:g} a second")
-        yield Turn(len(point.taken[0].stretches), point.mode, point, self._level_s, repeat)
+        yield Turn(len(point.taken[0].of(shape).stretches), point.mode, point, self._level_s, repeat, shape)
         self._done(self._level_s)
 
     def _searched(self, own: LoadSide, mode: str) -> Iterator[Turn]:
@@ -372,7 +383,8 @@ class LoadExperiment(Experiment[Any]):
             self._random.shuffle(chosen)
             for point in chosen:
                 if self._usable(point):
-                    yield Turn(number, point.mode, point, point.block_s, repeat=number)
+                    for shape in self._shapes:
+                        yield Turn(number, point.mode, point, point.block_s, repeat=number, shape=shape)
                     if self._usable(point):
                         point.rounds += 1
                     else:
@@ -396,7 +408,7 @@ class LoadExperiment(Experiment[Any]):
     def _time_s(self, point: Point, judge: LoadJudge) -> float:
         """About how long the rounds of a load point take that are still to come, if it is not decided before."""
         most = max(judge.takes, math.ceil(self._level_s / point.block_s))
-        return max(0, most - point.rounds) * point.block_s * len(self._sides)
+        return max(0, most - point.rounds) * point.block_s * len(self._sides) * len(self._shapes)
 
     @staticmethod
     def _wanted(point: Point, judge: LoadJudge) -> bool:

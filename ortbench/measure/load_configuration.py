@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
 
 from ortbench.analysis.loads.levels import CONCURRENCY, RATE, at, knees, load_cases, put_scaling
@@ -17,6 +18,7 @@ from ortbench.analysis.loads.load_levels import (
     case_of,
     put_clock,
 )
+from ortbench.analysis.loads.mixing import put_shapes
 from ortbench.analysis.loads.sequences import put_slowdown
 from ortbench.core.errors import OrtbenchError, WrongOutputs
 from ortbench.measure.client_pool import ClientPool
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
 
 _ALONE_NS = 100_000_000  # of a block of one client alone
 _MOST_RUNS = 3_000_000  # of a load point that are kept
+_ORDER = 4096  # shapes, after which clients begin again with the first
 _UNITS = {CONCURRENCY: "clients", RATE: "requests/s"}  # of the axes
 T = TypeVar("T")
 
@@ -49,7 +52,7 @@ class LoadSide:
 
     def __init__(self, side: Configuration, load: LoadPlan, level_s: float, observer: Observer) -> None:
         self.side, self._load, self._level_s, self._observer = side, load, level_s, observer
-        self._seed = side.plan.inputs.seed
+        self._seed, self._stream = side.plan.inputs.seed, side.plan.stream
         self._crew = ClientPool(side, load.sessions, self._seed, observer.stage)
         self._ready: dict[str, int] = {}  # clients by mode
         self._worker: Client | None = None  # that has them
@@ -84,7 +87,8 @@ class LoadSide:
 
     def add(self, mode: str, key: tuple[str, float]) -> LoadSamples:
         """Another load point, of which nothing was taken yet."""
-        taken = LoadSamples(mode, key, slo=self._load.slo, generation=self.side.result.generation)
+        apart = {it.name: LoadSamples(mode, key) for it in self._stream.shapes} if self._stream else {}
+        taken = LoadSamples(mode, key, slo=self._load.slo, generation=self.side.result.generation, apart=apart)
         self.taken.append(taken)
         return taken
 
@@ -119,28 +123,39 @@ class LoadSide:
         self.side.block(mode, Block(number, mode, LATENCY, n, dropped(n)))
         self._alone_clocks.setdefault(mode, []).extend(self._clock_since(begun))
 
-    def block(self, taken: LoadSamples, duration_ns: int, number: int) -> ClosedLoopBlock | None:
-        """A block of a load point of a closed loop; None where the load point failed in it."""
-        count = int(taken.key[1])
-        burst = self._attempt(taken, lambda: self._crew.closed(taken.mode, count, duration_ns, number))
+    def block(
+        self, taken: LoadSamples, duration_ns: int, number: int, shape: int | None = None
+    ) -> ClosedLoopBlock | None:
+        """A block of a load point of a closed loop, or of one of its shapes apart; None where the load point failed in it."""
+        count, order = int(taken.key[1]), self._order(number, _ORDER, shape)
+        burst = self._attempt(taken, lambda: self._crew.closed(taken.mode, count, duration_ns, number, order))
         if burst is not None:
-            taken.clock_mhz += self._clock_since(burst.begin_ns)
+            taken.of(shape).clock_mhz += self._clock_since(burst.begin_ns)
             taken.outputs_match = True
-            self._keep_burst(taken, burst)
+            self._keep_burst(taken.of(shape), burst)
         return burst
 
-    def stretch(self, taken: LoadSamples, due: Moments, cutoff_s: float, number: int, skip: int = 0) -> Requests | None:
-        """A stretch of requests at a rate, due ns from its beginning on, of which the first `skip` do not count; None where the
-        load point failed in it."""
+    def stretch(
+        self, taken: LoadSamples, due: Moments, cutoff_s: float, number: int, skip: int = 0, shape: int | None = None
+    ) -> Requests | None:
+        """A stretch of requests at a rate, due ns from its beginning on, of which the first `skip` do not count; `shape` as of
+        `block`; None where the load point failed in it."""
         count, cutoff_ns = self._load.workers, round(cutoff_s * 1e9)
-        found = self._attempt(taken, lambda: self._crew.open(taken.mode, count, due, cutoff_ns, number))
+        order = self._order(number, due.size, shape)
+        found = self._attempt(taken, lambda: self._crew.open(taken.mode, count, due, cutoff_ns, number, order))
         if found is None:
             return None
         counts = found.without_first(skip)
-        taken.stretches.append(counts)
-        taken.clock_mhz += self._clock_since(found.begin_ns)
+        taken.of(shape).stretches.append(counts)
+        taken.of(shape).clock_mhz += self._clock_since(found.begin_ns)
         taken.outputs_match = True
         return counts
+
+    def _order(self, number: int, count: int, shape: int | None) -> list[int] | None:
+        """The shapes of a block, by their numbers; None where there is one."""
+        if self._stream is None or shape is not None:
+            return None if shape is None else [shape]
+        return list(islice(self._stream.numbers(self._seed + number), count))
 
     def _clock_since(self, begun: int) -> list[int]:
         """The SM clock, MHz, by all readings from a moment of `time.perf_counter_ns` on, and one now."""
@@ -197,7 +212,7 @@ class LoadSide:
             return
         result = side.result
         result.kind = LOAD
-        result.load = settings(load, self._seed, self._level_s)
+        result.load = settings(load, self._seed, self._level_s, self._stream)
         self.taken.sort(key=lambda it: (side.plan.modes.index(it.mode), it.is_open, it.key[1]))
         result.cases = [*side.cases.values(), *map(self._case, self.taken)]
         values = {name: sorted({it.key[1] for it in self.taken if it.key[0] == name}) for name in _UNITS}
@@ -216,11 +231,14 @@ class LoadSide:
     def _case(self, taken: LoadSamples) -> Case:
         """The case of a load point, which is made anew where there is more of it."""
         parts = [*(it.round for it in taken.bursts), *(it.round for it in taken.stretches)]
-        known = (parts, taken.failed, taken.outputs_match, taken.kept, len(taken.clock_mhz))
+        apart = [len(it.bursts) + len(it.stretches) for it in taken.apart.values()]
+        known = (parts, apart, taken.failed, taken.outputs_match, taken.kept, len(taken.clock_mhz))
         before = self._rows.get(id(taken))
         if before is not None and before[0] == known and parts:
             return before[1]
         found, alone = case_of(taken), self.side.cases[taken.mode]
+        if taken.apart:
+            put_shapes(found, taken)
         if not parts and taken.failed is None and alone.status == FAILED:
             found.status, found.reason = FAILED, alone.reason
         self._rows[id(taken)] = (known, found)

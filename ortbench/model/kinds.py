@@ -70,6 +70,16 @@ BYTES = Axis("size", "B", whole=True)
 MEMORY = Axis("memory", "")
 
 _COSTS = ("enqueue", "cpu_time", "page_faults", "involuntary_switches", "device_memory", "host_memory", "energy")
+_SOAKED = (
+    "cpu_time",
+    "page_faults",
+    "host_held",
+    "device_held",
+    HOST_GROWTH,
+    DEVICE_GROWTH,
+    "handle_growth",
+    "thread_growth",
+)
 _GROWTHS = (HOST_GROWTH, DEVICE_GROWTH, "handle_growth", "thread_growth")
 _ANYWHERE = ("require-mode", "max-cpu-nodes", "max-device-memory", "max-host-memory", "min-speedup")
 _USUAL = _figures(LATENCY)
@@ -204,7 +214,7 @@ SOAK = replace(
     RUN,
     key="soak", noun="a soak",
     views=(View(
-        compared=_figures(LATENCY, "latency.p99", *_GROWTHS), several=_figures(LATENCY, *_GROWTHS), gated=_USUAL, history=_USUAL,
+        compared=_figures(LATENCY, "latency.p99", *_SOAKED), several=_figures(LATENCY, *_SOAKED), gated=_USUAL, history=_USUAL,
         columns=(_tails(LATENCY), ("inferences",), ("host memory at start", "at end"), _GROWTHS, ("verdict",)),
     ),),
     charts=("memory", "distribution", "drift"),

@@ -54,6 +54,8 @@ NO_SPIN = "spin_off"  # ends the key of a metric of inferences whose threads do 
 # Of a load.
 QUEUE_DELAY, SERVICE_TIME, GENERATOR_LAG, LATE_SHARE = "queue_delay", "service_time", "generator_lag", "late_share"
 UTILISATION, GIL_WAIT, FAIRNESS, SM_CLOCK = "utilisation", "gil_wait", "fairness", "sm_clock"
+# Of a load of several shapes, with the name of one behind a dot: its latency in the mix, apart, and the ratio of their p99.
+MIXED, APART, MIXING, ALL_SHAPES = "mixed", "apart", "mixing", "all"
 # Copies alone, as a bandwidth curve has them: both directions, and the kinds of host memory.
 COPY = "copy"
 H2D: Final = "h2d"

@@ -443,7 +443,7 @@ SHARED, OWN, PROCESS = "shared", "own", "process"
 class LoadSetup(TypedDict):
     """How a load was put on: ``sessions`` is ``shared``, ``own`` or ``process``; ``duration_s`` of a level; ``arrivals`` is
     ``poisson``, ``uniform`` or ``file`` with the ``file``'s name, null without an open loop; so many ``workers`` serve an open loop;
-    ``slo`` the most that each statistic of the latency may be, ns."""
+    ``slo`` the most that each statistic of the latency may be, ns. Of several ``shapes``, which it mixes, also their ``order``."""
 
     sessions: str
     duration_s: float
@@ -452,6 +452,8 @@ class LoadSetup(TypedDict):
     seed: int
     workers: int
     slo: dict[str, int] | None
+    order: NotRequired[str]
+    shapes: NotRequired[list[str]]
 
 
 class Knee(TypedDict):

@@ -43,7 +43,9 @@ def sides_of(
 def side_plans(given: RawOptions, command: str, plan_of: Callable[[RawOptions], Plan]) -> list[Plan]:
     """A plan for each side of a command, as `plan_of` makes it of what was given for the side; `BadInput`: an option that cannot be
     read, or that is for one EP where there are several."""
-    sides = sides_of(given, [it.of(command) for it in options_of(*PLAN) if command in it.commands])
+    mixed = "shape-order" in given  # lists of shapes are of one configuration then
+    options = (it for it in options_of(*PLAN) if command in it.commands and not (mixed and it.of_shapes))
+    sides = sides_of(given, [it.of(command) for it in options])
     eps = list(dict.fromkeys(side["ep"] for side in sides if "ep" in side))
     if len(eps) > 1 and ("ep-library" in given or "device" in given):
         raise BadInput("with several --ep give a library as an --ep of its own, and no --device")
@@ -129,8 +131,8 @@ def side_names(plans: Sequence[Plan]) -> list[str]:
     known = dict.fromkeys(key for one in settings for key in one)
     differing = [key for key in known if any(one.get(key) != settings[0].get(key) for one in settings)]
     names: list[str] = []
-    for one in settings:
-        name = " ".join(_said(key, one.get(key)) for key in differing) or one["ep"]
+    for plan, one in zip(plans, settings, strict=True):
+        name = plan.beside or " ".join(_said(key, one.get(key)) for key in differing) or one["ep"]
         again = sum(plain_name(other) == plain_name(name) for other in names)
         names.append(name if not again else f"{name}-{again + 1}")
     return names

@@ -21,10 +21,12 @@ from ortbench.plan.options import LOAD, MEASURED, RawOptions, check_values, make
 from ortbench.plan.parsing import finite
 from ortbench.plan.plan import Plan
 from ortbench.plan.plan import check as check_plan
-from ortbench.plan.plan_builder import generates, live_duration_s, loop_of, plan_of
+from ortbench.plan.plan_builder import generates, live_duration_s, loop_of, plan_of, streamed
+from ortbench.plan.sweep_plan import list_in
 
 if TYPE_CHECKING:
     from ortbench.model.schema import LoadSetup
+    from ortbench.plan.soak_plan import Stream
 
 SESSIONS = (SHARED, OWN, PROCESS)
 POISSON, UNIFORM, FILE = "poisson", "uniform", "file"
@@ -234,11 +236,18 @@ def check(plan: Plan, load: LoadPlan) -> None:
 
 def plan_under_load(model: str, given: RawOptions, command: tuple[str, ...] = (), needed: Collection[str] = ()) -> Plan:
     """The plan that options describe of a model on which a load is put, whose duration is that of a load point; see `plan_of`. Of a
-    folder, and with options of a model that generates, clients have sequences generated."""
+    folder, and with options of a model that generates, clients have sequences generated; lists of shapes are a stream of them."""
     given = {flag: value for flag, value in given.items() if flag != "duration"}
+    mixing = "shape-order" if "shape-order" in given else list_in(given)
     if generates(model, given):
+        if mixing is not None:
+            raise BadInput(f"--{mixing}: clients that generate sequences have one shape", f"--{mixing}")
         return loop_of(model, given, command, needed)
-    return plan_of(model, given, command, needed, LOAD_MODES)
+
+    def planned(side: RawOptions) -> Plan:
+        return plan_of(model, side, command, needed, LOAD_MODES)
+
+    return streamed("load", given, planned) if mixing else planned(given)
 
 
 def load_of(plans: Sequence[Plan], given: RawOptions) -> LoadPlan:
@@ -253,13 +262,14 @@ def load_of(plans: Sequence[Plan], given: RawOptions) -> LoadPlan:
     return put
 
 
-def settings(load: LoadPlan, seed: int, duration_s: float) -> LoadSetup:
+def settings(load: LoadPlan, seed: int, duration_s: float, stream: Stream | None = None) -> LoadSetup:
     """How a load is put on, as a result has it."""
+    mixed = {"order": stream.order, "shapes": [it.name for it in stream.shapes]} if stream else {}
     arrivals = None if not load.is_open else load.arrivals if load.file is None else FILE
     name = None if load.file is None else Path(load.file).name
     return {
         "sessions": load.sessions, "duration_s": duration_s, "arrivals": arrivals, "file": name, "seed": seed,
-        "workers": load.workers, "slo": None if load.slo is None else dict(load.slo),
+        "workers": load.workers, "slo": None if load.slo is None else dict(load.slo), **mixed,  # type: ignore[typeddict-item]
     }  # fmt: skip
 
 

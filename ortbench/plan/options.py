@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field, fields
+from keyword import iskeyword
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -101,7 +102,8 @@ class Option(NamedTuple):
 
     @property
     def parameter(self) -> str:
-        return self.flag.replace("-", "_")
+        name = self.flag.replace("-", "_")
+        return f"{name}_" if iskeyword(name) else name
 
     @property
     def default_text(self) -> str | None:

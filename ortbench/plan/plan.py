@@ -64,7 +64,7 @@ from ortbench.plan.options import (
     option,
     seconds,
 )
-from ortbench.plan.soak_plan import Soak
+from ortbench.plan.soak_plan import Soak, Stream
 from ortbench.plan.start_plan import Starts
 from ortbench.plan.target import PARALLEL, POLICIES, Inputs, Target
 
@@ -221,7 +221,9 @@ class Plan:
     chain: Chain | None = None
     start: Starts | None = None
     soak: Soak | None = None
+    stream: Stream | None = None  # of shapes, of which `inputs` has the first
     called: str | None = None
+    beside: str = ""  # what it is called beside others that differ by settings
     nodes: bool = _measured(
         "measure-nodes", "", "Profile the nodes of some more inferences.", kind=FLAG, default=False,
         commands=("run",), common=("run",), suite=False, instead=_OF_ONE_SHAPE,
@@ -302,7 +304,7 @@ class Plan:
 
 
 WHICH_MODES = (declared(Plan)["modes"], declared(Loop)["depth"])  # first in help, and before those of inputs
-PLAN = (Target, WHICH_MODES, Steps, Inputs, Starts, Soak, Loop, Plan)  # all that says what is measured, and how
+PLAN = (Target, WHICH_MODES, Steps, Inputs, Starts, Stream, Soak, Loop, Plan)  # all that says what is measured, and how
 
 
 def check_amount(given: RawOptions) -> None:
@@ -319,7 +321,9 @@ def check(plan: Plan) -> None:
         raise BadInput(f"{plan.model} is not a file: name the .onnx file itself")
     check_text(plan.model, "the model's path")
     _check_loop(plan)
-    for values in filter(None, (plan, plan.loop, plan.steps, plan.start, plan.soak, plan.target, plan.inputs)):
+    for values in filter(
+        None, (plan, plan.loop, plan.steps, plan.start, plan.stream, plan.soak, plan.target, plan.inputs)
+    ):
         check_values(values)
     target = plan.target
     copying = modes_that(lambda mode: mode.recorded and (mode.of_cpu_tensors or mode.times_copies))

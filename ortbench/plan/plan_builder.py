@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
+from ortbench.core.ep_names import CUDA_EP, SHORT_NAMES
 from ortbench.core.errors import BadInput
 from ortbench.model.modes import ALL_MODES, CPU, EVERY, IN_FLIGHT, LATENCY, LOOP_MODES, MODES, SHARED, named_modes
 from ortbench.plan.configurations import sides_of
@@ -13,7 +14,7 @@ from ortbench.plan.list_syntax import alone
 from ortbench.plan.loop_plan import GENERATION, Decoder, steps_of
 from ortbench.plan.options import RawOptions, declared, make, options_of
 from ortbench.plan.plan import SOAK_DURATION_S, START_DURATION_S, Loop, Plan, check
-from ortbench.plan.soak_plan import MAX_SHAPES, Shape, Soak
+from ortbench.plan.soak_plan import MAX_SHAPES, Shape, Soak, Stream
 from ortbench.plan.start_plan import Starts
 from ortbench.plan.target import Inputs, Target
 
@@ -80,25 +81,52 @@ def start_of(model: str, given: RawOptions, command: tuple[str, ...] = (), neede
 def soak_of(model: str, given: RawOptions, command: tuple[str, ...] = ()) -> Plan:
     """The plan of a soak that options describe; see `plan_of`. Lists are its shapes. `BadInput`: besides, several modes, too many
     shapes, or what a mode cannot do."""
-    given = {"mode": (CPU,), "duration": SOAK_DURATION_S, **given}
-    options = [it.of("soak") for it in options_of(Inputs) if it.of_shapes and "soak" in it.commands]
-    sides = sides_of(given, options, MAX_SHAPES, "shapes")
-    plans = [plan_of(model, side, command) for side in sides]
-    plan, several = plans[0], len(plans) > 1
+    given = {"duration": SOAK_DURATION_S, **given}
+    plan = streamed("soak", given, lambda side: plan_of(model, side, command))
     if len(plan.modes) > 1:
         raise BadInput(f"--mode: a soak has one mode, not {' and '.join(plan.modes)}", "--mode")
     soak = make(Soak, given)
-    listed = next((it.name for it in options if len(alone(given.get(it.flag))) > 1), "")
-    for name, asked in ((listed, several), ("--reopen", soak.reopen is not None)):
-        if asked and plan.modes != (CPU,):
-            raise BadInput(f"{name}: is for mode {CPU}", name)
-    if not several and "shape-order" in given:
-        raise BadInput("--shape-order: there is one shape; --dim NAME=16,64,512 makes several", "--shape-order")
-    if several:
-        names = (_shape_name(it.inputs, plans) for it in plans)
-        soak = replace(soak, stream=tuple(Shape(name, it.inputs) for name, it in zip(names, plans, strict=True)))
+    if soak.reopen is not None and plan.modes != (CPU,):
+        raise BadInput(f"--reopen: is for mode {CPU}", "--reopen")
     loop = replace(plan.loop, warmup=given.get("warmup", 1), precision=0.0, phases=(LATENCY,))
     return replace(plan, soak=soak, loop=loop)
+
+
+_SHRINKS = "memory.enable_memory_arena_shrinkage"
+
+
+def tried(plan: Plan) -> list[Plan]:
+    """The plan of a soak and, where that is to be tried, what may make its arenas smaller."""
+    target, on_cuda = plan.target, SHORT_NAMES.get(plan.target.ep, plan.target.ep) == CUDA_EP
+    if plan.soak is None or plan.soak.tried is None:
+        return [plan]
+    shrinks = {_SHRINKS: "cpu:0;gpu:0" if on_cuda else "cpu:0"}
+    remedies = {
+        "no CPU arena": replace(target, cpu_mem_arena=False),
+        "arena shrinks": replace(target, run_config={**target.run_config, **shrinks}),
+    }
+    if on_cuda:
+        grows = {"arena_extend_strategy": "kSameAsRequested"}
+        remedies["arena grows as requested"] = replace(target, options={**target.options, **grows})
+    others = [replace(plan, target=it, beside=name) for name, it in remedies.items() if it != target]
+    return [replace(plan, beside="as it is"), *others]
+
+
+def streamed(command: str, given: RawOptions, planned: Callable[[RawOptions], Plan]) -> Plan:
+    """The plan, in one mode unless told otherwise, of a command whose lists of shapes are a stream; `BadInput`: too many
+    shapes, or one, or a mode that cannot have several."""
+    options = [it.of(command) for it in options_of(Inputs) if it.of_shapes and command in it.commands]
+    plans = [planned({"mode": (CPU,), **side}) for side in sides_of(given, options, MAX_SHAPES[command], "shapes")]
+    plan = plans[0]
+    if len(plans) == 1:
+        if "shape-order" in given:
+            raise BadInput("--shape-order: there is one shape; --dim NAME=16,64,512 makes several", "--shape-order")
+        return plan
+    if plan.modes != (CPU,):
+        listed = next(it.name for it in options if len(alone(given.get(it.flag))) > 1)
+        raise BadInput(f"{listed}: is for mode {CPU}", listed)
+    shapes = (Shape(_shape_name(it.inputs, plans), it.inputs) for it in plans)
+    return replace(plan, stream=replace(make(Stream, given), shapes=tuple(shapes)))
 
 
 def _shape_name(inputs: Inputs, plans: Sequence[Plan]) -> str:
@@ -107,6 +135,7 @@ def _shape_name(inputs: Inputs, plans: Sequence[Plan]) -> str:
     for one, others in (
         (inputs.dims, [it.inputs.dims for it in plans]),
         (inputs.shapes, [it.inputs.shapes for it in plans]),
+        (inputs.lengths, [it.inputs.lengths for it in plans]),
     ):
         for key, value in one.items():
             if any(it[key] != value for it in others):

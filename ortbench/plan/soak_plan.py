@@ -1,8 +1,11 @@
-"""What a soak is asked to be: inferences for long, of one shape or of several, while memory is read."""
+"""What a soak is asked to be: inferences for long, while memory is read. And streams of shapes, which a load can have too."""
 
 from __future__ import annotations
 
+import random
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import cycle
 from typing import NamedTuple
 
 from ortbench.model.unit_of_work import Part
@@ -11,7 +14,9 @@ from ortbench.plan.options import INPUT, MEASURED, at_least, one_of, option
 from ortbench.plan.target import Inputs
 
 RANDOM, CYCLE = ORDERS = "random", "cycle"
-MAX_SHAPES = 1024
+MAX_SHAPES = {"soak": 1024, "load": 64}  # each client of a load has inputs and outputs of its own
+ARENA = "arena"  # what --try can be
+_APART = 257  # places of an order between clients
 
 
 class Shape(NamedTuple):
@@ -22,23 +27,43 @@ class Shape(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Soak(Part):
-    """Inferences of one shape, or of a `stream` of shapes in an order.
-
-    Attributes:
-        order: of the shapes.
-        reopen: after so many inferences the session is closed and opened again; None for never.
-        stream: empty where all inferences have the shape of the plan's inputs.
-    """
-
-    folder = "soak"
+class Stream:
+    """Inferences that have `shapes` in an `order`."""
 
     order: str = option(
         "shape-order", "ORDER", f"Run the shapes in this order: {' or '.join(ORDERS)}.", INPUT, default=RANDOM,
-        check=one_of(ORDERS), commands=("soak",), common=("soak",), suite=False, only_live=True,
+        check=one_of(ORDERS), commands=("soak", "load"), common=("soak",), suite=False, only_live=True,
+        per={"load": {"help": f"Mix the shapes of lists in one load, in this order: {' or '.join(ORDERS)}.", "default": None}},
     )  # fmt: skip
+    shapes: tuple[Shape, ...] = ()
+
+    def numbers(self, seed: int) -> Iterator[int]:
+        """Shapes by their numbers, as they come, without an end."""
+        count = len(self.shapes)
+        if self.order == CYCLE:
+            return cycle(range(count))
+        chance = random.Random(seed)
+        return iter(lambda: chance.randrange(count), None)
+
+
+def begun_by(client: int, order: Sequence[int]) -> Sequence[int]:
+    """The order in which one of several clients goes through shapes, again and again: all have the same, and begin elsewhere."""
+    at = _APART * client % len(order)
+    return [*order[at:], *order[:at]]
+
+
+@dataclass(frozen=True)
+class Soak(Part):
+    """A soak; with `reopen` the session is closed after so many inferences and opened again, `tried` is what is soaked beside it."""
+
+    folder = "soak"
+
+    tried: str | None = option(
+        "try", "WHAT", f"Soak beside it what may make {ARENA}s smaller: {ARENA}.", MEASURED, check=one_of((ARENA,)),
+        commands=("soak",), suite=False, only_live=True,
+    )  # fmt: skip
+
     reopen: int | None = option(
         "reopen", "N", "Close the session after every N inferences and open it again.", MEASURED, kind=WHOLE,
         check=at_least(1, "at least one inference lies between"), commands=("soak",), common=("soak",), suite=False, only_live=True,
     )  # fmt: skip
-    stream: tuple[Shape, ...] = ()

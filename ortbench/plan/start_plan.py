@@ -7,13 +7,16 @@ from functools import partial
 
 from ortbench.model.unit_of_work import Part, StartWork, Work
 from ortbench.plan.list_syntax import CHOICES
-from ortbench.plan.options import MEASURED, one_of, option
+from ortbench.plan.option_types import FLAG
+from ortbench.plan.options import MEASURED, Option, one_of, option
 
 WARM, COLD = "warm", "cold"
 _cache = partial(
     option, panel=MEASURED, check=one_of((WARM, COLD)), lists=CHOICES._replace(example=f"{WARM},{COLD}"), commands=("start",),
-    common=("start",), suite=False, only_live=True,
+    common=("start",), only_live=True,
 )  # fmt: skip
+# What makes a bench of a suite one of starts.
+STARTED = Option("start", "", "Starts of fresh processes.", MEASURED, FLAG, commands=())
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
-"""The report of a load: its load points by clients and by rate, and what they come to by mode."""
+"""The report of a load: its load points by clients and by rate, the shapes that it mixes, and what they come to by mode."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ortbench.analysis.findings.advice import findings, superseded
 from ortbench.analysis.loads.levels import (
@@ -23,8 +23,10 @@ from ortbench.analysis.loads.levels import (
     rate_text,
 )
 from ortbench.core import units
-from ortbench.model.metrics import SHARE
-from ortbench.model.modes import LATENCY, QUEUE_DELAY, THROUGHPUT
+from ortbench.core.stats import Stats, Value, percentile
+from ortbench.core.units import change
+from ortbench.model.metrics import SHARE, TIME
+from ortbench.model.modes import ALL_SHAPES, APART, LATENCY, MIXED, MIXING, QUEUE_DELAY, THROUGHPUT
 from ortbench.model.result import NOT_MEASURED, OK, Case, Result
 from ortbench.report.case_table import MODE, KeyColumn, Own, case_table, in_groups, legend
 from ortbench.report.composed import sparkline
@@ -42,8 +44,10 @@ from ortbench.report.model import (
     Paragraph,
     Report,
     Table,
+    between,
     columns,
     filled,
+    maybe,
 )
 from ortbench.report.phrases import advice, hint, measured_report, warnings
 from ortbench.report.placement import on_page, placement_parts, titled
@@ -68,8 +72,8 @@ BY_MODE = (
 
 
 def load_tables(result: Result) -> list[Table]:
-    """The tables of a load that have rows: by clients, by rate, and what the load points come to by mode."""
-    found = [closed_table(result), open_table(result), mode_curves(result)]
+    """The tables of a load that have rows: by clients, by rate, by shape, and what the load points come to by mode."""
+    found = [closed_table(result), open_table(result), shape_table(result), mode_curves(result)]
     return [table for table in found if table.rows]
 
 
@@ -108,6 +112,57 @@ def _slo_cell(case: Case) -> str:
 def _delay_cell(case: Case) -> str:
     delay = case.stats(QUEUE_DELAY)
     return NOTHING if delay is None else GROWS if is_full(case) else units.duration(delay.mean)
+
+
+_MOST_SHAPES = 12  # of a load point that are shown
+_SHAPE_COLUMNS = (
+    Column("load point", Kind.NAME, KEY),
+    Column("shape", Kind.NAME, KEY),
+    Column("inferences", Kind.NUMBER),
+    *columns(Kind.TIME, "latency", "p99", group=1),
+    *columns(Kind.TIME, "apart", "p99 apart", group=2),
+    *columns(Kind.NUMBER, "p99 ratio", "95% CI", group=3),
+)
+
+
+def shape_table(result: Result) -> Table:
+    """A row for each load point and shape, the slowest where there are many, and for all shapes: in the mix and apart; none where there
+    is one shape. Of a search for a rate the one that was found."""
+    names = result.part.get("shapes", ())
+    cases = (
+        [it for kind in (CONCURRENCY, RATE) for it in measured(result, kind) if _is_shown(result, it)] if names else []
+    )
+    most = {name: max((it.p99 for case in cases if (it := case.stats(f"{MIXED}.{name}"))), default=0) for name in names}
+    slowest = sorted(names, key=lambda name: -most[name])[:_MOST_SHAPES]
+    rows = [
+        (at(case).text, name, mixed, case.stats(f"{APART}.{name}"), case.metrics.get(f"{MIXING}.{name}"))
+        for case in cases
+        for name in (*(it for it in names if it in slowest), ALL_SHAPES)
+        if (mixed := case.stats(LATENCY if name == ALL_SHAPES else f"{MIXED}.{name}"))
+    ]
+    both = [it for _, _, mixed, apart, _ in rows for it in (mixed, apart) if it is not None]
+    unit, show = TIME.column(ns for it in both for ns in (it.median, it.p99))
+    cells = (
+        (
+            place,
+            name,
+            str(mixed.n),
+            *(cell for it in (mixed, apart) for cell in _typical_and_tail(it, show)),
+            *((change(ratio.value), between(ratio.ci95, change)) if isinstance(ratio, Value) else (NOTHING, NOTHING)),
+        )
+        for place, name, mixed, apart, ratio in rows
+    )
+    title = "By shape" if len(slowest) == len(names) else f"By shape, the {len(slowest)} slowest of {len(names)}"
+    return filled(Table(_SHAPE_COLUMNS, tuple(cells), unit, title=title))
+
+
+def _is_shown(result: Result, case: Case) -> bool:
+    found = kept(result).get(case.mode)
+    return f"{APART}.{ALL_SHAPES}" in case.metrics or (found is not None and found["rate"] == case.point.get(RATE))
+
+
+def _typical_and_tail(stats: Stats | None, show: Callable[[float], str]) -> tuple[str, str]:
+    return (NOTHING, NOTHING) if stats is None else (show(stats.median), maybe(percentile(stats, "p99"), show))
 
 
 def mode_curves(result: Result) -> Table:

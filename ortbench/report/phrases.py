@@ -128,6 +128,7 @@ def chain_line(chain: Chain) -> str:
 
 _SESSIONS = {"shared": "in one session", "own": "in a session each", "process": "in a process each"}
 _ARRIVALS = {"poisson": "Poisson arrivals", "uniform": "even arrivals"}
+_ORDERS = {"random": "random order", "cycle": "turns"}
 
 
 def load_line(result: Result, setup: LoadSetup) -> str:
@@ -150,7 +151,10 @@ def load_line(result: Result, setup: LoadSetup) -> str:
     where = _SESSIONS.get(setup["sessions"], setup["sessions"])
     asked = asked_of(result)
     slo = f"; SLO: {slo_text(asked)}" if asked else ""
-    return f"load {where}: {' and '.join(said) or 'no load point'}; {setup['duration_s']:g} s per load point{slo}"
+    mixed = f"; {len(setup['shapes'])} shapes in {_ORDERS[setup['order']]}" if "shapes" in setup else ""
+    return (
+        f"load {where}: {' and '.join(said) or 'no load point'}; {setup['duration_s']:g} s per load point{mixed}{slo}"
+    )
 
 
 def sweep_line(result: Result) -> str:

@@ -22,6 +22,7 @@ from ortbench.plan.loop_plan import Steps
 from ortbench.plan.options import BASELINE_SET, SWEPT, declared, make
 from ortbench.plan.plan import Plan, check
 from ortbench.plan.plan_builder import asked_modes, held_modes, is_library, live, weighing
+from ortbench.plan.start_plan import STARTED, Starts
 from ortbench.plan.sweep_plan import IN_SUITES, Shape, Swept, check_shapes, list_in, shapes_of
 from ortbench.suite import chain_file
 from ortbench.suite.cases import Suite, SuiteCase
@@ -32,11 +33,16 @@ _DEFAULTS = ("defaults",)
 _BASELINE, _SET = "baseline-", f"{BASELINE_SET}."
 _OF_LOOPS = {it.flag for it in declared(Steps).values()}
 _OF_LOADS = {it.flag for it in LOADS}
+_OF_STARTS = {it.flag for it in (STARTED, *declared(Starts).values())}
 ONLY_SWEEPS = {it.flag for it in IN_SUITES}
 
 
 def _is_for_loads(flag: str) -> bool:
     return flag == "ep" or "load" in OPTIONS[flag].commands or flag == "duration"
+
+
+def _is_for_starts(flag: str) -> bool:
+    return flag in (STARTED.flag, "ep") or "start" in OPTIONS[flag].commands
 
 
 def _is_for_sweeps(flag: str) -> bool:
@@ -98,6 +104,10 @@ class _Maker:
             return flag not in OPTIONS or _is_for_sweeps(flag)
         if flag in ONLY_SWEEPS:
             return False
+        if STARTED.flag in self._given:
+            return flag not in OPTIONS or _is_for_starts(flag)
+        if flag in _OF_STARTS:
+            return False
         if flag in _OF_LOADS:
             return self._is_load
         if self._is_load and flag in OPTIONS and not _is_for_loads(flag):
@@ -111,6 +121,8 @@ class _Maker:
         self._check_gate(is_live)
         if self._is_load:
             self._refuse_beside("load", _is_for_loads)
+        elif STARTED.flag in given:
+            self._refuse_beside("start", _is_for_starts)
         if SLO.flag in given:
             option = declared(Swept)["slo"] if self._is_sweep else SLO
             with self._file.at(self._where(SLO.flag)):
@@ -125,6 +137,8 @@ class _Maker:
             plan = weighing(self._plan(limits), limits.of_memory)
         if is_live and not self._is_load:
             plan = live(plan, given, limits.phases())
+        if plan.start is None and (flag := next((it for it in given if it in _OF_STARTS), None)):
+            raise self._file.mistake(self._where(flag), f"is for a bench of starts: write {STARTED.flag} = true")
         with self._blaming(named):
             self._check(plan)
         load = None
@@ -183,7 +197,7 @@ class _Maker:
             raise self._file.mistake(self._where(flag), reason)
 
     def _refuse_beside(self, kind: str, is_for: Callable[[str], bool]) -> None:
-        """Refuse what a load or a sweep has not."""
+        """Refuse what a load, a sweep or a start has not."""
         for flag in self._given:
             if any(it in OPTIONS and not is_for(it) for it in (flag, flag.removeprefix(_SET))):
                 reason = f"is not for a {kind}; 'ortbench {kind} --help' lists what is"

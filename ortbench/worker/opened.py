@@ -42,9 +42,9 @@ class Opened:
 
         return make_mode(mode, self.model, self.data, depth)
 
-    def again(self, model: Model, seed: int) -> Opened:
-        """The same in a session with inputs of another seed, which has run; nothing is expected of its outputs."""
-        other = replace(self, model=model, request=replace(self.request, seed=seed, expect=None))
+    def again(self, model: Model, request: Inputs) -> Opened:
+        """The same in a session with other inputs, which has run; nothing is expected of its outputs."""
+        other = replace(self, model=model, request=replace(request, expect=None))
         other.run_first()
         return other
 

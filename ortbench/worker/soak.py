@@ -15,7 +15,7 @@ from ortbench.worker.stream import Stream, closed, made
 from ortbench.worker.timing import HostTime, no_garbage_collection
 
 if TYPE_CHECKING:
-    from ortbench.model.protocol import Samples
+    from ortbench.model.protocol import Samples, TracedSamples
     from ortbench.model.schema import ProcessReading
 
 
@@ -31,19 +31,29 @@ def soak_begin(state: State, mode: str, inputs: Sequence[dict[str, Any]], reopen
     return {}
 
 
-def soak_block(state: State, mode: str, n: int, order: Sequence[int] | None) -> Samples:
-    """Time n inferences, in an order of shapes where there are several, and read what the process holds then."""
+def soak_block(
+    state: State, mode: str, n: int, order: Sequence[int] | None, drop: int = 0, timeline: bool = False
+) -> Samples:
+    """Time n inferences, in an order of shapes where there are several, and read what the process holds then. The first `drop` of the
+    order are run before."""
     if state.stream is None:
-        return {**measuring.block(state, mode, LATENCY, n, 0), "reading": reading()}
+        return {**measuring.block(state, mode, LATENCY, n, drop, timeline), "reading": reading()}
+    order = [0] * n if order is None else order
+    starts: list[int] | None = [] if timeline else None
+    state.stream.run(order[:drop])
     host, start = HostTime(), time.perf_counter_ns()
     with no_garbage_collection():
         host.begin()
-        samples = state.stream.run([0] * n if order is None else order)
+        samples = state.stream.run(order[drop:], starts)
         host.end()
     spent = time.perf_counter_ns() - start
-    return {
+    answer: Samples = {
         "samples": samples, "start_ns": start, "spent_ns": spent, "cpu": host.cpu, "counts": host.counts, "reading": reading(),
     }  # fmt: skip
+    if starts is None:
+        return answer
+    traced: TracedSamples = {**answer, "starts_ns": starts, "calls_ns": samples, "step_starts_ns": []}
+    return traced
 
 
 def reading() -> ProcessReading:

@@ -23,8 +23,8 @@ MOST_BYTES = 2 * 10**9  # of all inputs
 Arrays = dict[str, Value]
 
 
-def made(path: str, model: Model, requests: Sequence[Inputs]) -> list[Arrays]:
-    """The inputs of all shapes; `BadInput` where they do not fit, or take too much."""
+def sized(path: str, model: Model, requests: Sequence[Inputs]) -> list[Inputs]:
+    """The same, which know how many entries integers index into; `BadInput` where the inputs of all take too much."""
     held = 0
     for it in requests:
         shapes, _ = resolve_shapes(model.inputs, it.shapes, it.dims)
@@ -33,10 +33,12 @@ def made(path: str, model: Model, requests: Sequence[Inputs]) -> list[Arrays]:
         reason = f"{size(held)}, more than {size(MOST_BYTES)}: give fewer or smaller shapes"
         raise BadInput(f"the inputs of all {len(requests)} shapes take {reason}")
     sizes = index_sizes(path, model.inputs) if requests and requests[0].index_sizes is None else None
-    return [
-        first_run.make_inputs(path, model, it if sizes is None else replace(it, index_sizes=sizes))[0]
-        for it in requests
-    ]
+    return [it if sizes is None else replace(it, index_sizes=sizes) for it in requests]
+
+
+def made(path: str, model: Model, requests: Sequence[Inputs]) -> list[Arrays]:
+    """The inputs of all shapes; `BadInput` as `sized`, and where they do not fit."""
+    return [first_run.make_inputs(path, model, it)[0] for it in sized(path, model, requests)]
 
 
 def closed(model: Model) -> Model:
@@ -55,15 +57,18 @@ class Stream:
     def _made_calls(self) -> list[TimedCall]:
         return [first_run.cpu_call(self._model, arrays) for arrays in self._arrays]
 
-    def run(self, order: Sequence[int]) -> list[int]:
-        """The durations of calls, ns, in an order of shapes."""
+    def run(self, order: Sequence[int], starts: list[int] | None = None) -> list[int]:
+        """The durations of calls, ns, in an order of shapes; when they began is added to `starts`."""
         samples = []
         for at in order:
             if self._left is not None:
                 if self._left == 0:
                     self._open_again()
                 self._left = (self._left or self._reopen or 1) - 1
-            samples.append(_took(self._calls[at]))
+            start, took = _timed(self._calls[at])
+            samples.append(took)
+            if starts is not None:
+                starts.append(start)
         return samples
 
     def _open_again(self) -> None:
@@ -74,10 +79,10 @@ class Stream:
         self._calls = self._made_calls()
 
 
-def _took(timed: TimedCall) -> int:
+def _timed(timed: TimedCall) -> tuple[int, int]:
     call, a, b = timed
     start = perf_counter_ns()
     kept = call(a, b)
     end = perf_counter_ns()
     del kept  # outside the clock
-    return end - start
+    return start, end - start

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import pytest
 
+from ortbench.analysis.derive import put_growth
 from ortbench.analysis.findings.advice import headline
+from ortbench.analysis.findings.growth_advice import tried_findings
 from ortbench.core.errors import BadInput
+from ortbench.core.units import size
 from ortbench.gate.checks import check_alone
 from ortbench.gate.limits import Limits
 from ortbench.model.schema import SoakedShape
-from tests.results import result_of, sentences, soak_result
+from tests.results import result_of, said, sentences, soak_result, stats
 
 MB = 1_000_000
 LEAK = [100 * MB + 50_000 * number for number in range(100)]
@@ -47,13 +50,23 @@ def test_what_to_do_is_said_where_shapes_make_an_arena_grow() -> None:
     assert not any(it.startswith("Next") for it in sentences(made))
     assert made.soak is not None
     made.soak["shapes"] = shapes
-    said = [it for it in sentences(made) if it.startswith("Next")]
-    assert said == [
-        "Next: ortbench soak m.onnx --dim s=1,2 --no-cpu-mem-arena",
-        "Next: ortbench soak m.onnx --dim s=1,2 --run-config memory.enable_memory_arena_shrinkage=gpu:0",
-    ]
-    made.target["cpu_mem_arena"] = False
-    assert [it for it in sentences(made) if it.startswith("Next")] == said[1:]
+    following = {it for it in sentences(made) if it.startswith("Next")}
+    assert following == {"Next: ortbench soak m.onnx --dim s=1,2 --try arena"}
+    made.command += ["--try", "arena"]
+    assert not any(it.startswith("Next") for it in sentences(made))
+
+
+def test_what_soaks_side_by_side_end_with_is_beside_the_first() -> None:
+    made = [soak_result(ARENA), soak_result(ARENA)]
+    for result, ns in zip(made, (100_000, 150_000), strict=True):
+        put_growth(result.cases[0], result.part)
+        result.cases[0].metrics["cpu_time"] = stats(ns)
+    held = made[0].cases[0].value("host_held")
+    assert held == ARENA[-1]
+    first, second = said(tried_findings(made, ["as it is", "no CPU arena"]))
+    assert first.startswith(f"as it is ends with {size(held)} of host memory: grew until ")
+    assert f"no CPU arena ends with {size(held)} of host memory instead of {size(held)}: grew until " in second
+    assert second.endswith("; CPU time of an inference 150 µs instead of 100 µs.")
 
 
 def test_a_soak_that_cannot_tell_is_to_be_longer() -> None:

@@ -11,6 +11,7 @@ from tests.results import (
     MS,
     closed,
     failed_level,
+    latency,
     load_result,
     measured,
     noise_of,
@@ -150,6 +151,25 @@ def test_clients_that_are_not_served_equally() -> None:
     )
     fair = load_result(closed("cpu-tensors", 1, 100, 1.0), closed("cpu-tensors", 8, 105, 8.0, fairness=0.95))
     assert "equally" not in " ".join(told(fair))
+
+
+def test_what_a_mix_of_shapes_does_to_the_p99() -> None:
+    def mixed(low: float, high: float) -> str:
+        point = opened("cpu-tensors", 30, 2.0)
+        point.put("mixing.all", 1.4, (low, high))
+        for batch, ratio in ((1, 3.0), (4, 1.1)):
+            point.metrics[f"mixed.batch={batch}"] = latency(6.0 * ratio, 6.0 * ratio)
+            point.metrics[f"apart.batch={batch}"] = latency(6.0, 6.0)
+            point.put(f"mixing.batch={batch}", ratio, (ratio - 0.1, ratio + 0.1))
+        return told(load_result(point, order="cycle", shapes=["batch=1", "batch=4"]))[0]
+
+    assert mixed(1.2, 1.6) == (
+        "Mixed shapes: the p99 is 1.40× that of the same shapes apart at 30 requests/s (95% CI 1.20 to 1.60): most with batch=1: 18.0 ms "
+        "instead of 6.00 ms, 3.00×."
+    )
+    assert mixed(0.9, 1.6) == (
+        "Mixed shapes: no measurably longer p99: at most 1.40× that of the same shapes apart at 30 requests/s (95% CI 0.900 to 1.60)."
+    )
 
 
 def test_slow_inferences_at_a_low_rate() -> None:

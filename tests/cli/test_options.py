@@ -132,7 +132,11 @@ BESIDES = {
     "depth": ["--mode", "pipelined"],
     "inter-op-threads": ["--execution-mode", "parallel"],
 }
-BESIDES_IN_TOML = {"depth": 'mode = "pipelined"\n', "inter-op-threads": 'execution-mode = "parallel"\n'}
+BESIDES_IN_TOML = {
+    "depth": 'mode = "pipelined"\n',
+    "inter-op-threads": 'execution-mode = "parallel"\n',
+    **dict.fromkeys(("file-cache", "compile-cache"), "start = true\n"),
+}
 
 
 COMMAND_NAMES = [*SENTENCES]
@@ -227,6 +231,7 @@ COMMANDS = [
     for command in SESSIONS
     if command in it.commands
     and (command, it.flag) not in [("tune", "mode"), ("soak", "mode")]  # whose default is what is typed of it
+    and it.flag != "try"  # which makes plans beside it
 ]
 
 
@@ -238,7 +243,7 @@ def test_every_option_reaches_the_plan(
     (plan,), _, _ = asked(folder, monkeypatch, command, [*besides, *words(option)])
     fed = LOOPED if command == "loop" and not besides else besides  # a loop is one by what it is fed back
     (plain,), _, _ = asked(folder, monkeypatch, command, fed)
-    parts = (plan.target, plan.inputs, plan.loop, plan, *filter(None, [plan.steps, plan.start, plan.soak]))
+    parts = (plan.target, plan.inputs, plan.loop, plan, *filter(None, [plan.steps, plan.start, plan.stream, plan.soak]))
     places = [(it, name) for it in parts for name, own in declared(type(it)).items() if own.flag == option.flag]
     assert plan != plain
     if option.lists is REPEATED and option.kind.entries is None:  # each of several is for a plan of its own
@@ -265,7 +270,7 @@ def test_a_suite_makes_the_plan_that_the_command_line_makes(
     more = BESIDES_IN_TOML.get(option.flag, "")
     (folder / "s.toml").write_text(f'[[bench]]\nmodel = "m.onnx"\n{more}{fed}{option.flag} = {toml(option)}\n')
     (job,) = jobs_of(read_suite(Path("s.toml"), {}), ())
-    command = "loop" if option.panel == LOOP else "run"
+    command = "loop" if option.panel == LOOP else "start" if "start" in more else "run"
     plans, _, _ = asked(folder, monkeypatch, command, [*besides, *words(option)])
     assert unnamed(job) == plans
     assert [plan.name for plan in job.plans] == [job.case.id]

@@ -121,3 +121,43 @@ def test_stored_loads_are_gated_without_a_session(files: Callable[[str, Result],
         1,
         "candidate: cpu-tensors with 8 clients failed: the worker was ended by SIGSEGV",
     )
+
+
+def test_a_mix_of_shapes_is_shown_compared_and_gated(tmp_path: Path) -> None:
+    mix = ("--dim", "batch=1,4", "--shape-order", "cycle", "--concurrency", 2, "--duration", 0.6)
+    out, model = tmp_path / "out", MODELS / "multi_output.onnx"
+    done = ortbench(
+        "load", model, "--ep", "cpu", *mix, "--sessions", "process", "--out", out, "--html", tmp_path / "page.html"
+    )
+    assert (done.code, done.err) == (0, "")
+    assert "2 shapes in turns" in done.out
+    assert "By shape" in done.out
+    assert "p99 apart" in (tmp_path / "page.html").read_text()
+    (file,) = out.glob("*/result.json")
+    (case,) = load_cases(load(file))
+    assert case.point == {"concurrency": 2}
+    gate = ortbench("gate", file, "--baseline", file, "--metric", "mixing.all@concurrency=2")
+    assert gate.code in (DONE, CANNOT_TELL), gate.err
+    assert "mixing.all concurrency=2" in gate.out
+    assert {
+        "mixed.batch=1",
+        "mixed.batch=4",
+        "apart.batch=1",
+        "apart.batch=4",
+        "apart.all",
+        "mixing.all",
+    } <= case.metrics.keys()
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (("--dim", "batch=1,4", "--mode", "device-tensors"), "--dim: is for mode cpu-tensors"),
+        ((), "--shape-order: there is one shape; --dim NAME=16,64,512 makes several"),
+        (("--dim", f"batch={','.join(map(str, range(1, 66)))}"), "takes at most 64 shapes, and 65 were asked for"),
+    ],
+)
+def test_what_cannot_be_mixed_is_refused(more: tuple[str, ...], said: str, tmp_path: Path) -> None:
+    ran = ortbench("load", MODELS / "multi_output.onnx", "--shape-order", "cycle", *more, "--out", tmp_path / "out")
+    assert (ran.code, ran.out) == (2, "")
+    assert said in ran.err

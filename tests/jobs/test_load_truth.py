@@ -11,7 +11,8 @@ import pytest
 from ortbench.analysis.loads.levels import at, load_cases
 from ortbench.analysis.loads.load_levels import Requests
 from ortbench.analysis.loads.queueing import cycle_interval
-from ortbench.model.result import Result
+from ortbench.model.result import Case, Result
+from tests.conftest import MODELS
 from tests.expect import there
 from tests.queues import MS, disagreements, hidden, md1_wait
 from tests.refdevice import Config, Trace
@@ -191,6 +192,70 @@ def test_poisson_arrivals_before_one_engine_wait_as_long_as_theory_says(library:
         assert low <= most
         assert high >= least
         assert high - low <= 0.2 * most
+
+
+SHAPED = MODELS / "multi_output.onnx"
+MIX = ("--dim", "batch=1,4", "--shape-order")
+KNOBS = {"compute_us": 1000.0, "item_us": 500.0, "upload_latency_us": 0.0, "download_latency_us": 0.0, "upload_gbps": 0.0, "download_gbps": 0.0}  # fmt: skip
+
+
+def mixed(library: Path, folder: Path, order: str, *arguments: object, **knobs: float) -> Result:
+    config = Config(trace=folder / "trace", **{**KNOBS, **knobs})  # type: ignore[arg-type]
+    line = (*MIX, order, *arguments)
+    code, result, _, errors = run_on_device(library, SHAPED, config, folder, *line, command="load")
+    assert (code, errors) == (0, "")
+    return result
+
+
+def p99s(case: Case, key: str) -> list[float]:
+    return [there(case.stats(f"{key}.batch={batch}")).p99 for batch in (1, 4)]
+
+
+@pytest.mark.process
+def test_a_mix_of_shapes_costs_what_a_change_of_shape_does(library: Path, tmp_path: Path) -> None:
+    """1 ms, 0.5 ms an item, and 0.3 ms where the inference before had another shape: always in turns, never apart."""
+    result = mixed(library, tmp_path, "cycle", "--concurrency", 1, "--duration", 1, switch_us=300)
+    (case,) = load_cases(result)
+    assert result.load is not None
+    assert (result.load["order"], result.load["shapes"]) == ("cycle", ["batch=1", "batch=4"])
+    rest = p99s(case, "apart")[0] - 1_500_000  # what the host takes
+    assert 0 < rest < 200_000
+    assert p99s(case, "apart") == [1_500_000 + rest, 3_000_000 + rest]
+    assert p99s(case, "mixed") == [1_800_000 + rest, 3_300_000 + rest]
+    for batch, apart in zip((1, 4), p99s(case, "apart"), strict=True):
+        assert case.value(f"mixing.batch={batch}") == pytest.approx((apart + 300_000) / apart)
+    alone = result.case("cpu-tensors")
+    assert alone is not None
+    assert {*alone.samples["latency"]} == {1_800_000 + rest, 3_300_000 + rest}  # back to back, the mix too
+    assert there(case.stats("apart.all")).p99 == 3_000_000 + rest
+    assert case.value("mixing.all") == pytest.approx((3_300_000 + rest) / (3_000_000 + rest))
+
+
+@pytest.mark.process
+def test_requests_of_a_short_shape_wait_behind_those_of_a_long_one(library: Path, tmp_path: Path) -> None:
+    """One every 2.5 ms, of 1.5 ms and 3 ms in turns with one worker: too many of the long shape alone, and 2.25 ms in the mix."""
+    even = ("--rate", 400, "--arrivals", "uniform", "--duration", 1)
+    result = mixed(library, tmp_path, "cycle", *even)
+    (case,) = load_cases(result)
+    rest = p99s(case, "apart")[0] - 1_500_000
+    assert 0 < rest < 200_000
+    long = 3_000_000 + rest
+    waits = long - 2_500_000  # of a request that comes while the one before runs
+    assert there(case.stats("mixed.batch=4")).median == pytest.approx(long, abs=50_000)
+    assert there(case.stats("mixed.batch=1")).median == pytest.approx(1_500_000 + rest + waits, abs=50_000)
+    assert there(case.stats("apart.batch=4")).max > 10 * long  # its queue grows, so that there is no ratio
+    assert [case.value(f"mixing.{name}") for name in ("batch=1", "batch=4", "all")] == [None] * 3
+
+
+@pytest.mark.process
+def test_a_mix_in_random_order_is_the_same_for_the_same_seed(library: Path, tmp_path: Path) -> None:
+    found = []
+    for folder in (tmp_path / "one", tmp_path / "two"):
+        folder.mkdir()
+        (case,) = load_cases(mixed(library, folder, "random", "--rate", 100, "--duration", 1, "--seed", 5))
+        found.append([(there(case.stats(f"mixed.batch={batch}")).n, p99s(case, "mixed")) for batch in (1, 4)])
+    assert found[0] == found[1]
+    assert abs(found[0][0][0] - found[0][1][0]) < 40
 
 
 @pytest.mark.process

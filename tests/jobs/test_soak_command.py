@@ -86,6 +86,36 @@ def test_shapes_come_in_turns_where_that_is_asked_for(tmp_path: Path) -> None:
     ]
 
 
+def tried(tmp_path: Path, *more: object, prefix: tuple[str, ...] = ()) -> tuple[str, dict[str, dict[str, Any]]]:
+    """What is printed of a soak with smaller arenas beside it, and the results by the names of their folders."""
+    ran = ortbench("soak", *more, "--try", "arena", "--iterations", 30, "--out", tmp_path / "out", prefix=prefix)
+    assert ran.code == 0, ran.err
+    files = (tmp_path / "out").glob("*/*/result.json")
+    return ran.out, {it.parent.name: json.loads(it.read_text()) for it in files}
+
+
+@pytest.mark.process
+def test_smaller_arenas_are_soaked_beside(tmp_path: Path) -> None:
+    out, results = tried(tmp_path, SHAPED, "--ep", "cpu", "--dim", "batch=1,2,4")
+    assert results.keys() == {"as-it-is", "no-CPU-arena", "arena-shrinks"}
+    targets = {name: result["target"] for name, result in results.items()}
+    assert [targets[name]["cpu_mem_arena"] for name in ("as-it-is", "no-CPU-arena")] == [True, False]
+    assert targets["arena-shrinks"]["run_config"] == {"memory.enable_memory_arena_shrinkage": "cpu:0"}
+    for name, result in results.items():
+        assert result["soak"]["readings"][-1]["inferences"] == 30
+        assert sum(it["n"] for it in result["soak"]["shapes"]) == 30
+        assert result["cases"][0]["metrics"]["host_held"]["value"] == result["soak"]["readings"][-1]["private"]
+        assert f"• {name.replace('-', ' ')} ends with " in out
+
+
+def test_the_arena_of_a_gpu_is_tried_too(software_cuda: tuple[str, ...], tmp_path: Path) -> None:
+    _, results = tried(tmp_path, TINY, "--ep", "cuda", prefix=software_cuda)
+    assert results.keys() == {"as-it-is", "no-CPU-arena", "arena-shrinks", "arena-grows-as-requested"}
+    assert results["arena-shrinks"]["target"]["run_config"] == {"memory.enable_memory_arena_shrinkage": "cpu:0;gpu:0"}
+    options = results["arena-grows-as-requested"]["target"]["ep_options"]
+    assert options["arena_extend_strategy"] == "kSameAsRequested"
+
+
 @pytest.mark.process
 @pytest.mark.parametrize(
     ("more", "said"),

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
+from ortbench.core.errors import BadInput
 from ortbench.gate.limits import limits_of
 from ortbench.jobs.gate import asked_gate
 from ortbench.model.metric_names import parse_metric
 from ortbench.model.modes import START_PARTS
+from ortbench.plan.start_plan import Starts
+from ortbench.suite.cases import read
+from ortbench.suite.job import Job, jobs_of
 from tests.conftest import MODELS, ortbench
 
 TINY = MODELS / "tiny.onnx"
@@ -47,6 +52,38 @@ def test_a_gate_with_a_metric_of_starts_measures_starts() -> None:
     assert [plan.modes for plan in asked.plans] == [("cpu-tensors",)] * 2
     asked = asked_gate({"model": str(TINY), "ep": "cpu", **limits, "metric": (parse_metric("latency"),)}, False, ())
     assert [plan.work.kind for plan in asked.plans] == ["run", "run"]
+
+
+def jobs_in(folder: Path, *lines: str) -> list[Job]:
+    (folder / "s.toml").write_text("\n".join((f"[[bench]]\nmodel = '{TINY}'\nep = 'cpu'", *lines)))
+    return jobs_of(read(folder / "s.toml", {}), ())
+
+
+def test_a_bench_of_a_suite_can_be_of_starts(tmp_path: Path) -> None:
+    lines = ("start = true", "file-cache = 'cold'", "iterations = 3")
+    (job,) = jobs_in(tmp_path, *lines)
+    assert [(plan.work.kind, plan.modes) for plan in job.plans] == [("start", ("cpu-tensors",))]
+    assert job.plans[0].start == Starts(file_cache="cold")
+    (job,) = jobs_in(
+        tmp_path, "start = true", "[bench.gate]\nbaseline-set = {intra-op-threads = 1}\nmax-regression = '5%'"
+    )
+    assert [plan.work.kind for plan in job.plans] == ["start", "start"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        (("file-cache = 'cold'",), "bench[0].file-cache: is for a bench of starts: write start = true"),
+        (("start = true", "rate = 10"), "bench[0].start: is not for a load; 'ortbench load --help' lists what is"),
+        (
+            ("start = true", "mode = 'cpu-tensors'"),
+            "bench[0].mode: is not for a start; 'ortbench start --help' lists what is",
+        ),
+    ],
+)
+def test_what_is_no_bench_of_starts_is_refused(lines: tuple[str, ...], said: str, tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match=re.escape(said)):
+        jobs_in(tmp_path, *lines)
 
 
 @pytest.mark.process

@@ -279,6 +279,7 @@ static Error copy(void *to, const void *from, size_t bytes, Stream *stream, bool
   work->to = to, work->from = from, work->bytes = bytes;
   work->host = pinned ? "pinned" : pageable ? "pageable" : "none";
   if (staged) work->owned = memcpy(zeroed(bytes), from, bytes);
+  if (down && leak_bytes > 0) device_allocate((size_t)leak_bytes);
   enqueue(stream, work);
   /* Pageable copies return when the host's side is done with; others of the asynchronous call at once; of the synchronous
    * call all but those within the device, which nobody on the host waits for. */

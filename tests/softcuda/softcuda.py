@@ -81,6 +81,8 @@ class Config:
     """How much memory the device has, in GB."""
     capability: float = 9.0
     """Its compute capability: 9.0 is that of H100 and H200."""
+    leak_bytes: float = 0.0
+    """So many bytes of its memory, in whole pages of 4,096, are never freed, of each copy to the host."""
     slowed: int = 0
     """What NVML says of why clocks are what they are: bits of nvmlClocksEventReasons."""
     used: Path | None = None

@@ -25,7 +25,7 @@
 /* ---- knobs, from the environment; softcuda.py says what they are ---- */
 
 static double kernel_us = 100, copy_latency_us = 10, pinned_gbps = 8, pageable_gbps = 2, device_gbps = 50, memory_gb = 8,
-              capability = 9.0;
+              capability = 9.0, leak_bytes = 0;
 static FILE *trace;
 
 static void read_knob(const char *name, double *value) {
@@ -419,6 +419,7 @@ static void open_device_once(void) {
   read_knob("SOFTCUDA_DEVICE_GBPS", &device_gbps);
   read_knob("SOFTCUDA_MEMORY_GB", &memory_gb);
   read_knob("SOFTCUDA_CAPABILITY", &capability);
+  read_knob("SOFTCUDA_LEAK_BYTES", &leak_bytes);
   const char *path = getenv("SOFTCUDA_TRACE");
   if (path && !(trace = fopen(path, "ae"))) {
     fprintf(stderr, "softcuda: SOFTCUDA_TRACE=%s: %s\n", path, strerror(errno));

@@ -299,23 +299,23 @@ def test_clients_of_a_load_have_sequences_of_their_own_and_are_checked(name: str
     model = opened(path)
     whole = OpenedLoop(path, model.target, Inputs(), model, no_data(), steps=steps)
     whole.run_first()
-    clients = Clients(whole, own=False, first=0)
+    clients = Clients(whole, own=False, first=0, requests=[whole.request])
     try:
         clients.add(name, 2)
         seats = clients.seats(name, 2)
         for number, seat in enumerate(seats):
-            call, a, b = seat.call
+            call, a, b = seat.calls[0]
             clients.thread(number).submit(call, a, b).result()
-        prompts = [seat.mode._loop.feeds[0]["input_ids"] for seat in seats]  # type: ignore[attr-defined]
+        prompts = [seat.modes[0]._loop.feeds[0]["input_ids"] for seat in seats]  # type: ignore[attr-defined]
         assert not np.array_equal(*prompts)
         for seat, prompt in zip(seats, prompts, strict=True):
-            assert len(seat.mode.take_times(1) or ()) == len(seat.mode.take_starts(1)) == COUNT
+            assert len(seat.modes[0].take_times(1) or ()) == len(seat.modes[0].take_starts(1)) == COUNT
             wanted = plain(MODELS["llama"](), prompt, COUNT)
-            assert seat.mode._chosen.tolist() == wanted.tokens.tolist()  # type: ignore[attr-defined]
+            assert seat.modes[0]._chosen.tolist() == wanted.tokens.tolist()  # type: ignore[attr-defined]
             assert seat.differs(None, None) is None
-        call, a, b = seats[1].call
+        call, a, b = seats[1].calls[0]
         call(a, b)
-        seats[1].mode._chosen[:, 2] += 1  # type: ignore[attr-defined]
+        seats[1].modes[0]._chosen[:, 2] += 1  # type: ignore[attr-defined]
         assert "tokens after the last step" in (seats[1].differs(None, None) or "")
     finally:
         clients.close()

@@ -114,7 +114,8 @@ def _chain(result: Result, own: Traits) -> Traits:
 def _load(result: Result, own: Traits) -> Traits:
     """How clients share sessions and, where there are rates, how requests come and who serves them."""
     keys = ("sessions", *(("arrivals", "file", "workers") if has_rates(result) else ()))
-    return {**own, **{key: result.part[key] for key in keys}}
+    mixed = {key: result.part.get(key) for key in ("order", "shapes") if "shapes" in result.part}
+    return {**own, **{key: result.part[key] for key in keys}, **mixed}
 
 
 def _sweep(result: Result, own: Traits) -> Traits:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from ortbench.analysis.comparing.claims import FASTER, NOISY, fastest
 from ortbench.analysis.findings.chain_advice import chain_findings, chain_headline
 from ortbench.analysis.findings.finding import Finding, Weight, by_weight, merged
-from ortbench.analysis.findings.growth_advice import soak_findings, soak_headline
+from ortbench.analysis.findings.growth_advice import soak_findings, soak_headline, tried_findings
 from ortbench.analysis.findings.load_advice import load_findings, load_headline
 from ortbench.analysis.findings.loop_advice import loop_findings, loop_headline
 from ortbench.analysis.findings.node_advice import node_findings
@@ -120,7 +120,9 @@ def headline_of_many(results: Sequence[Result]) -> str:
 
 def side_findings(results: Sequence[Result], names: Sequence[str]) -> list[Finding]:
     """The two speedups of results side by side: the fastest mode of each that takes new inputs in each inference, and what it
-    brings to keep tensors on the device."""
+    brings to keep tensors on the device; of soaks what each ends with."""
+    if told := _SIDES.get(results[0].kind):
+        return told(results, names)
     found = []
     for group, title in (
         (False, "Fastest mode with new inputs and outputs in each inference"),
@@ -131,6 +133,9 @@ def side_findings(results: Sequence[Result], names: Sequence[str]) -> list[Findi
         if said:
             found.append(Finding(title, said, weight=Weight.ANSWER))
     return found
+
+
+_SIDES: dict[str, Callable[[Sequence[Result], Sequence[str]], list[Finding]]] = {SOAK: tried_findings}
 
 
 def _side(result: Result, group: bool) -> str:

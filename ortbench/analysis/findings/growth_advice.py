@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ortbench.analysis.findings.finding import Finding, Weight
 from ortbench.analysis.findings.phrases import NOTHING
 from ortbench.analysis.findings.program import again
-from ortbench.analysis.growth import GROWS, NONE, STEADY, UNCLEAR, Grown, grown
+from ortbench.analysis.growth import GROWS, HELD, NONE, STEADY, UNCLEAR, Grown, grown
 from ortbench.core.safe_text import capitalized
-from ortbench.model.modes import DEVICE_GROWTH
+from ortbench.core.units import duration
+from ortbench.model.modes import CPU_TIME
 from ortbench.model.result import Result
 from ortbench.model.schema import Soak
 
@@ -29,6 +32,21 @@ def soak_findings(result: Result, soak: Soak) -> list[Finding]:
     return [_finding(result, it) for it in _told(soak)]
 
 
+def tried_findings(results: Sequence[Result], names: Sequence[str]) -> list[Finding]:
+    """What soaks side by side end with, each beside the first."""
+    found, base = [], results[0].cases[0]
+    for result, name in zip(results, names, strict=True):
+        case = result.cases[0]
+        for it in (it for it in grown(result.part) if it.is_memory):
+            before, cpu = base.value(HELD[it.metric]), [one.stats(CPU_TIME) for one in (case, base)]
+            what, took = f"{name} ends with {it.show(it.points[-1][1])} of {it.title}", ""
+            if case is not base and before is not None:
+                what += f" instead of {it.show(before)}"
+                took = f"; CPU time of an inference {' instead of '.join(duration(it.mean) for it in cpu if it)}"
+            found.append(Finding(what, it.text + took, weight=Weight.ANSWER, tone=_TONES[it.verdict]))
+    return found
+
+
 def soak_headline(result: Result) -> str:
     return next((f"{capitalized(title)}: {text}" for title, text in verdicts(result.part)), NOTHING)
 
@@ -43,12 +61,10 @@ def _finding(result: Result, it: Grown) -> Finding:
 
 
 def _next(result: Result, it: Grown) -> str:
-    """Soak longer, or keep arenas small where shapes make them grow."""
+    """Soak longer, or try smaller arenas where shapes make them grow."""
     stopped = result.stopped
     if it.verdict == UNCLEAR and stopped is not None and stopped["reason"] in ("iterations", "duration"):
         return again(result, f"--{stopped['reason']}", f"{_TIMES_LONGER * stopped['value']:g}")
     if it.verdict not in (GROWS, STEADY) or not it.is_memory or not result.part["shapes"]:
         return ""
-    if it.metric == DEVICE_GROWTH:
-        return again(result, "--run-config", "memory.enable_memory_arena_shrinkage=gpu:0")
-    return again(result, "--no-cpu-mem-arena") if result.target.get("cpu_mem_arena", True) else ""
+    return "" if any("--try" in word for word in result.command) else again(result, "--try", "arena")

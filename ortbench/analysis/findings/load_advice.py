@@ -39,12 +39,16 @@ from ortbench.core.safe_text import listed
 from ortbench.core.stats import Value
 from ortbench.core.units import digits, duration, rate, ratio, share
 from ortbench.model.modes import (
+    ALL_SHAPES,
+    APART,
     CPU,
     FAIRNESS,
     GENERATOR_LAG,
     GIL_WAIT,
     LATE_SHARE,
     LATENCY,
+    MIXED,
+    MIXING,
     SERVICE_TIME,
     SM_CLOCK,
     THROUGHPUT,
@@ -66,7 +70,9 @@ def load_findings(result: Result) -> list[Finding]:
     """What the load points mean; nothing where none was measured."""
     modes = modes_of(result)
     of_modes = [
-        find(result, mode) for find in (_sequences, _prefill, _knee, _gil, _unfair, _stretched, _full) for mode in modes
+        find(result, mode)
+        for find in (_sequences, _prefill, _mixing, _knee, _gil, _unfair, _stretched, _full)
+        for mode in modes
     ]
     found = [
         *_best(result),
@@ -284,6 +290,27 @@ def _prefill(result: Result, mode: str) -> Finding | None:
     what = f"{mode}: ITL p95 while another client's prefill runs is {times(slow)} that of one client alone{within(ci95, digits)}"
     evidence = f"{duration(beside.p95)} instead of {duration(beside.p95 / slow)}, {at(level).phrase}"
     return Finding(what, evidence, weight=Weight.COST)
+
+
+def _mixing(result: Result, mode: str) -> Finding | None:
+    """What a mix of shapes does to the p99, at the load point where it surely does most, and with which shape most."""
+    levels = [*measured(result, CONCURRENCY, mode), *measured(result, RATE, mode)]
+    told = [(it, level) for level in levels if isinstance(it := level.metrics.get(f"{MIXING}.{ALL_SHAPES}"), Value)]
+    if not told:
+        return None
+    surely = [(it, level) for it, level in told if it.ci95 is not None and it.ci95[0] > 1]
+    found, level = max(surely or told, key=lambda it: it[0].value)
+    figures = f"{times(found)} that of the same shapes apart {at(level).phrase}{within(found.ci95, digits)}"
+    if not surely:
+        return Finding("Mixed shapes: no measurably longer p99", f"at most {figures}", weight=Weight.ANSWER)
+    ratios = [(value, name) for name in result.part["shapes"] if (value := level.value(f"{MIXING}.{name}")) is not None]
+    evidence = ""
+    if ratios:
+        value, name = max(ratios)
+        mix, apart = (level.stats(f"{key}.{name}") for key in (MIXED, APART))
+        if mix is not None and apart is not None:
+            evidence = f"most with {name}: {duration(mix.p99)} instead of {duration(apart.p99)}, {times(value)}"
+    return Finding(f"Mixed shapes: the p99 is {figures}", evidence, weight=Weight.ANSWER)
 
 
 def _gil(result: Result, mode: str) -> Finding | None:

@@ -69,6 +69,7 @@ class ClosedLoopBlock:
     # steps, step_starts: of loops what each step of each client's runs took, and when it started, ns, run after run
     steps: Sequence[Moments] = ()
     step_starts: Sequence[Moments] = ()
+    shapes: Sequence[Moments] = ()  # of the runs of each client, by number
 
     @property
     def end_ns(self) -> int:
@@ -130,6 +131,11 @@ class LoadSamples:
     generation: Generation | None = None  # of sequences that are generated
     # whether most tries of a search kept the `slo`; None where the figures say whether it is kept
     kept: bool | None = None
+    apart: Mapping[str, LoadSamples] = field(default_factory=dict)  # of each of several shapes alone, by its name
+
+    def of(self, shape: int | None) -> LoadSamples:
+        """What is taken of one shape alone; without one of all together."""
+        return self if shape is None else [*self.apart.values()][shape]
 
     @property
     def is_open(self) -> bool:
@@ -276,11 +282,16 @@ def stretch_block(requests: Requests) -> LoadBlock | None:
     return _block(requests.round, requests.latencies, per_s) if served else None
 
 
+def cuts(size: int) -> list[tuple[int, int]]:
+    """Where the parts of so many requests begin and end."""
+    count = min(_PARTS, size // _PART)
+    return [*pairwise(round(size * it / max(count, 1)) for it in range(count + 1))]
+
+
 def _parts(requests: Requests) -> list[LoadBlock]:
     times, due = requests.latencies, requests.due
-    count = min(_PARTS, int(times.size) // _PART)
     found = []
-    for number, (begin, end) in enumerate(pairwise(round(times.size * it / max(count, 1)) for it in range(count + 1))):
+    for number, (begin, end) in enumerate(cuts(int(times.size))):
         lasted = float(due[end - 1] - (due[begin - 1] if begin else 0))
         found.append(_block(number, times[begin:end], (end - begin) * 1e9 / max(lasted, 1.0)))
     return found
@@ -314,6 +325,7 @@ class Requests:
     round: int = 0  # in which it was taken, from 0
     from_ns: int = 0  # from when on it counts
     client: Moments | None = None  # which one served it, from 0
+    shapes: Moments | tuple[()] = ()  # of all that were due, by number
 
     @property
     def waits(self) -> Moments:
@@ -352,7 +364,7 @@ class Requests:
         if self.due.size <= count:
             return self
         left = {key: getattr(self, key)[count:] for key in ("due", "free", "start", "end")}
-        left["client"] = None if self.client is None else self.client[count:]
+        left |= {"client": None if self.client is None else self.client[count:], "shapes": self.shapes[count:]}
         return replace(self, **left, from_ns=int(self.due[count - 1]) if count else self.from_ns)
 
     def _from_due(self, moments: Moments) -> Moments:

@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-import random
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict
-from itertools import cycle, islice
+from collections.abc import Sequence
 from statistics import median
 from typing import Any, Generic, TypeVar
 
 from ortbench.analysis.estimates import Row
 from ortbench.analysis.findings.growth_advice import verdicts
-from ortbench.core.errors import BenchmarkFailed
 from ortbench.core.stats import summarise
 from ortbench.measure.bench import Bench, Series
-from ortbench.measure.configuration import Configuration
 from ortbench.measure.gpus import close_nvml, open_nvml
 from ortbench.measure.memory import held, read_cards
-from ortbench.measure.process import request_of
 from ortbench.measure.schedule import Block, Schedule
+from ortbench.measure.soaks.stream import StreamSide
 from ortbench.model.hardware_names import is_on_nvidia
-from ortbench.model.modes import BYTES_D2H, BYTES_H2D, LATENCY
+from ortbench.model.modes import LATENCY
 from ortbench.model.protocol import Samples
 from ortbench.model.result import SOAK
 from ortbench.model.schema import Machine, SoakReading
-from ortbench.plan.soak_plan import CYCLE, Soak
 
 MOST_READINGS = 2000
 _MOST_OF_SHAPE = 1000  # samples of each shape that are kept
@@ -59,62 +53,33 @@ class Thinned(Generic[T]):
         return self._kept + self._last
 
 
-class SoakSide(Configuration):
+class SoakSide(StreamSide):
     """The plan of a soak."""
+
+    drops = False  # all of it counts
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
-        shapes = self._soak.stream
-        self._order = _order(len(shapes), self._soak.order, self.plan.inputs.seed)
-        self._of_shapes: list[Thinned[int]] = [Thinned(_MOST_OF_SHAPE) for _ in shapes]
+        assert self.plan.soak is not None
+        self.reopen = self.plan.soak.reopen
+        self._shapes = () if self.plan.stream is None else self.plan.stream.shapes
+        self._of_shapes: list[Thinned[int]] = [Thinned(_MOST_OF_SHAPE) for _ in self._shapes]
         self._readings: Thinned[SoakReading] = Thinned(MOST_READINGS)
-        self._asked: Sequence[int] | None = None
         self._inferences = self._begun_ns = 0
         self._nvml = open_nvml()
         self._before = [] if self._nvml is None else read_cards(self._nvml)
 
-    @property
-    def _soak(self) -> Soak:
-        assert self.plan.soak is not None
-        return self.plan.soak
-
     def open(self, machine: Machine, run_id: str) -> None:
         super().open(machine, run_id)
         self.result.kind = SOAK
-        order = None
-        if self._soak.stream:
-            order, self.result.items = self._soak.order, None  # shapes have different ones
-        self.result.soak = {"order": order, "reopened": self._soak.reopen, "shapes": [], "readings": []}
-
-    def prepare(self, mode: str) -> None:
-        """Set the mode up, with the inputs of all shapes."""
-        super().prepare(mode)
-        if mode not in self.modes:
-            return
-        if self._soak.stream:
-            self.cases[mode].put(BYTES_H2D, None)
-            self.cases[mode].put(BYTES_D2H, None)
-        inputs = request_of(self.plan)["inputs"]
-        sizes = {"index_sizes": inputs["index_sizes"]}
-        shapes = [{**asdict(it.inputs), **sizes} for it in self._soak.stream]
-        try:
-            self.ask("soak_begin", mode=mode, inputs=shapes, reopen=self._soak.reopen)
-        except BenchmarkFailed as error:
-            self.fail(mode, str(error))
-
-    def ask(self, do: str, **arguments: Any) -> Any:
-        """Ask for a block with a reading behind it, where a block is asked for."""
-        if do != "block":
-            return super().ask(do, **arguments)
-        n = arguments["n"]
-        self._asked = list(islice(self._order, n)) if self._soak.stream else None
-        return super().ask("soak_block", mode=arguments["mode"], n=n, order=self._asked)
+        order = None if self.plan.stream is None else self.plan.stream.order
+        self.result.soak = {"order": order, "reopened": self.reopen, "shapes": [], "readings": []}
 
     def block(self, mode: str, block: Block[Any]) -> Samples | None:
         answer = super().block(mode, block)
         if answer is None:
             return None
-        for at, ns in zip(self._asked or (), answer["samples"], strict=False):
+        for at, ns in zip(self.asked or (), answer["samples"], strict=False):
             self._of_shapes[at].add(ns)
         self._inferences += len(answer["samples"]) * self.cases[mode].inferences(LATENCY)
         self._begun_ns = self._begun_ns or answer["start_ns"]
@@ -146,9 +111,7 @@ class SoakSide(Configuration):
 
     def keep(self) -> None:
         self._put()
-        found = [
-            (shape.name, kept) for shape, kept in zip(self._soak.stream, self._of_shapes, strict=True) if kept.count
-        ]
+        found = [(shape.name, kept) for shape, kept in zip(self._shapes, self._of_shapes, strict=True) if kept.count]
         if self.result.soak is not None:
             self.result.soak["shapes"] = [
                 {"name": name, "n": kept.count, "median_ns": round(stats.median), "p99_ns": round(stats.p99)}
@@ -159,7 +122,7 @@ class SoakSide(Configuration):
 
     def finish(self, mode: str) -> None:
         """Check the outputs; not where the session was closed, and the mode with it."""
-        if self._soak.reopen is None:
+        if self.reopen is None:
             super().finish(mode)
 
     def close(self) -> None:
@@ -168,16 +131,8 @@ class SoakSide(Configuration):
         self._nvml = None
 
 
-def _order(count: int, order: str, seed: int) -> Iterator[int]:
-    """The shapes in the order in which they are run, by their numbers."""
-    if order == CYCLE or not count:
-        return cycle(range(count))
-    chance = random.Random(seed)
-    return iter(lambda: chance.randrange(count), None)
-
-
 class SoakSchedule(Schedule[Series]):
-    """Blocks of one series: each is a 400th of the soak, but for the first ones, which show growth from the first inference on."""
+    """Blocks: each is a 400th of the soak, but for the first ones, which show growth from the first inference on."""
 
     def _sizes(self) -> dict[tuple[Series, str], int]:
         return {(series, phase): 1 for series, phases in self._estimates.items() for phase in phases}
@@ -190,15 +145,17 @@ class SoakSchedule(Schedule[Series]):
             wanted = max(wanted, least * _BLOCKS)
         n = max(1, min(wanted // _BLOCKS, most, _MORE * block.n, _MOST))
         if not block.n / 2 <= n < block.n * 2:  # what a block itself takes in the worker is to stay the same
-            self._size = dict.fromkeys(self._size, n)
+            self._size[block.series, block.phase] = n
 
 
 class SoakBench(Bench):
-    """One soak."""
+    """A soak, or several side by side."""
 
     _kind_of_schedule = SoakSchedule
 
     def _estimated(self) -> Sequence[Row]:
-        (side,) = self._sides
-        assert isinstance(side, SoakSide)
-        return [*super()._estimated(), *side.look()]
+        found = list(super()._estimated())
+        for side in self._sides:
+            assert isinstance(side, SoakSide)
+            found += [(self._called(side, title), text) for title, text in side.look()]
+        return found

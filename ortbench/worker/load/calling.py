@@ -18,10 +18,12 @@ import threading
 import time
 from collections.abc import MutableSequence
 from dataclasses import dataclass, field
+from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ortbench.core.errors import one_line
+from ortbench.plan.soak_plan import begun_by
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,8 +45,16 @@ class Runs:
     error: str | None = None
 
 
-def keep_calling(seat: Seat, number: int, board: MutableSequence[int], at_ns: int, until_ns: int, least: int) -> Runs:
-    """Call until every client on the board has called for long enough, each `least` times and until `until_ns`.
+def keep_calling(
+    seat: Seat,
+    number: int,
+    board: MutableSequence[int],
+    at_ns: int,
+    until_ns: int,
+    least: int,
+    order: Sequence[int] = (0,),
+) -> Runs:
+    """Call until every client on the board has called for long enough, each `least` times and until `until_ns`, in an order of shapes.
 
     The board has a byte for each client, all 0 at the beginning, and a last one for whoever fails.
     """
@@ -53,10 +63,12 @@ def keep_calling(seat: Seat, number: int, board: MutableSequence[int], at_ns: in
     add_start, add_end = found.starts.append, found.ends.append
     listening, push, pop = seat.ranges.listening, seat.ranges.push, seat.ranges.pop
     attributes = seat.ranges.sample["latency"]
-    call, a, b = seat.call
+    calls, shapes = seat.calls, begun_by(seat.number, order)
+    following = cycle([calls[shape] for shape in shapes])
     wait_until(at_ns)
     try:
         while not board[count]:
+            call, a, b = next(following)
             if listening:
                 attributes.payload = len(found.ends)
                 push(attributes)
@@ -72,7 +84,7 @@ def keep_calling(seat: Seat, number: int, board: MutableSequence[int], at_ns: in
             if end >= until_ns and len(found.ends) >= least:
                 board[number] = 1
                 if all(board[:count]) or end >= latest_ns:
-                    seat.kept = kept
+                    seat.kept, seat.last = kept, shapes[(len(found.ends) - 1) % len(shapes)]
                     break
             del kept  # what a run returned is freed outside the clock
     except Exception as error:
@@ -162,13 +174,15 @@ class Served(Runs):
     free: list[int] = field(default_factory=list)
 
 
-def serve(seat: Seat, turn: Turn, due: Sequence[int], at_ns: int, cutoff_ns: int) -> Served:
+def serve(
+    seat: Seat, turn: Turn, due: Sequence[int], at_ns: int, cutoff_ns: int, order: Sequence[int] = (0,)
+) -> Served:
     """Serve requests until there are no more: when each is due is ns of `time.perf_counter_ns`, ascending. From `at_ns` on the
-    client is free, and none is begun after `cutoff_ns`."""
+    client is free, and none is begun after `cutoff_ns`. Their shapes are in an order."""
     found, clock, count, free = Served(), time.perf_counter_ns, len(due), at_ns
     listening, push, pop = seat.ranges.listening, seat.ranges.push, seat.ranges.pop
     attributes = seat.ranges.sample["latency"]
-    call, a, b = seat.call
+    calls, shapes = seat.calls, len(order)
     try:
         while True:
             with turn:
@@ -177,6 +191,7 @@ def serve(seat: Seat, turn: Turn, due: Sequence[int], at_ns: int, cutoff_ns: int
                 if not _wait(due[number], cutoff_ns, turn):
                     turn.stop()
                     break
+            call, a, b = calls[order[number % shapes]]
             if listening:
                 attributes.payload = number
                 push(attributes)
@@ -191,7 +206,7 @@ def serve(seat: Seat, turn: Turn, due: Sequence[int], at_ns: int, cutoff_ns: int
             found.free.append(free)
             found.starts.append(start)
             found.ends.append(end)
-            seat.kept = kept
+            seat.kept, seat.last = kept, order[number % shapes]
             del kept
             free = clock()
     except Exception as error:

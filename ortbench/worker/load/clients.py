@@ -17,7 +17,7 @@ import threading
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ortbench.model.modes import LATENCY, mode_of
@@ -26,6 +26,9 @@ from ortbench.worker.session import first_run, session
 from ortbench.worker.timing import Ranges
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ortbench.plan.target import Inputs
     from ortbench.worker.modes.base import Mode
     from ortbench.worker.opened import Opened
     from ortbench.worker.session.session import Model
@@ -38,46 +41,54 @@ _WARMING_RUNS = 3  # in the client's own thread, where each is one inference: EP
 @dataclass
 class Seat:
     number: int  # of the client among all
-    mode: Mode  # its own, set up and checked, with its outputs poisoned
+    modes: list[Mode]  # its own, one a shape, set up and checked, with their outputs poisoned
     model: Model
     ranges: Ranges  # for the runs of its thread
     kept: Any = field(default=None, repr=False)  # what its last run returned, in modes whose runs return their outputs
+    last: int = 0  # the shape of that run
 
     @property
-    def call(self) -> TimedCall:
-        return self.mode.phases()[LATENCY]
+    def calls(self) -> list[TimedCall]:
+        """One a shape."""
+        return [mode.phases()[LATENCY] for mode in self.modes]
+
+    def poison(self) -> None:
+        """Overwrite the outputs of all shapes."""
+        for mode in self.modes:
+            mode.poison()
 
     def differs(self, rtol: float | None, atol: float | None) -> str | None:
         """What is wrong with the outputs that its last run left, in words, or None; after that they are poisoned again.
 
         Runs with CPU tensors return new arrays: there it is what the last one returned.
         """
-        if mode_of(self.mode.name).of_cpu_tensors and not self.mode.notes_starts:
+        mode = self.modes[self.last]
+        if mode_of(mode.name).of_cpu_tensors and not mode.notes_starts:
             if self.kept is None:
                 return None
             arrays, self.kept = first_run.cpu_arrays(self.model, self.kept), None
-            pairs = zip(arrays, self.mode.expected(), strict=True)
+            pairs = zip(arrays, mode.expected(), strict=True)
             wrongs = (outputs.difference(name, got, reference, rtol, atol) for got, (name, reference) in pairs)
             return next(filter(None, wrongs), None)
-        wrong = outputs.differences(self.mode, rtol, atol)
-        self.mode.poison()
+        wrong = outputs.differences(mode, rtol, atol)
+        mode.poison()
         return wrong
 
 
 class Client(NamedTuple):
-    """What a client has whatever the mode: a thread with the system's number of it, and a model with its session and arrays."""
+    """What a client has whatever the mode: a thread with the system's number of it, and models with their session and arrays."""
 
     thread: ThreadPoolExecutor
     native: int
-    opened: Opened
+    opened: list[Opened]  # one a shape
 
 
 class Clients:
     """Clients and what they have, by mode."""
 
-    def __init__(self, opened: Opened, own: bool, first: int) -> None:
+    def __init__(self, opened: Opened, own: bool, first: int, requests: Sequence[Inputs]) -> None:
         self.first = first
-        self._opened, self._own = opened, own
+        self._opened, self._own, self._requests = opened, own, requests
         self._clients: list[Client] = []
         self._seats: dict[str, list[Seat]] = {}
 
@@ -91,13 +102,17 @@ class Clients:
             if number == len(self._clients):
                 self._clients.append(self._another(number))
             client = self._clients[number]
-            made = client.opened.make(mode, depth=1)
-            outputs.check_outputs(made, request.rtol, request.atol)
-            made.whole = WHOLE
-            made.notes_starts = bool(client.opened.loops)  # a sequence is generated step by step
-            seat = Seat(self.first + number, made, client.opened.model, made.listen(Ranges(made)))
+            modes = [it.make(mode, depth=1) for it in client.opened]
+            for made, opened in zip(modes, client.opened, strict=True):
+                outputs.check_outputs(made, request.rtol, request.atol)
+                made.whole = WHOLE
+                made.notes_starts = bool(opened.loops)  # a sequence is generated step by step
+            ranges = Ranges(modes[0])
+            for made in modes:
+                made.listen(ranges)
+            seat = Seat(self.first + number, modes, client.opened[0].model, ranges)
             client.thread.submit(_warm_up, seat).result()
-            seat.mode.poison()
+            seat.poison()
             seats.append(seat)
 
     def seats(self, mode: str, count: int) -> list[Seat]:
@@ -121,15 +136,18 @@ class Clients:
             model = session.open_model(opened.path, opened.target, opened.model.provider)
             model.syncs = opened.model.syncs  # what was proved of this EP need only be confirmed
         # Inputs that were given are the same for all; those that are made up differ, so that mixed-up buffers show.
-        own = opened.again(model, opened.request.seed + place) if place or self._own else opened
+        if place or self._own or len(self._requests) > 1:
+            own = [opened.again(model, replace(it, seed=opened.request.seed + place)) for it in self._requests]
+        else:
+            own = [opened]
         thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"client-{place}")
         return Client(thread, thread.submit(threading.get_native_id).result(), own)
 
 
 def _warm_up(seat: Seat) -> None:
-    call, a, b = seat.call
-    for _ in range(1 if seat.mode.notes_starts else _WARMING_RUNS):
-        call(a, b)
+    for mode, (call, a, b) in zip(seat.modes, seat.calls, strict=True):
+        for _ in range(1 if mode.notes_starts else _WARMING_RUNS):
+            call(a, b)
 
 
 _LOOKS = 40  # at most

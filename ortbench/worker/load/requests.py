@@ -7,12 +7,14 @@ import time
 from collections.abc import Callable, MutableSequence, Sequence
 from concurrent.futures import Future
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ortbench.core.int_codec import pack, unpack
+from ortbench.plan.target import inputs_from
 from ortbench.worker.inputs import model_file
 from ortbench.worker.load.calling import ProcessTurn, Runs, Served, ThreadTurn, Turn, keep_calling, serve
 from ortbench.worker.load.clients import Clients, Seat, waiting_place
+from ortbench.worker.stream import sized
 from ortbench.worker.timing import cpu_ns, no_garbage_collection
 
 if TYPE_CHECKING:
@@ -23,10 +25,15 @@ _LEAD_NS = 5_000_000  # from when threads are asked to when they begin
 R = TypeVar("R", bound=Runs)
 
 
-def load_clients(state: State, mode: str, count: int, own: bool = False, first: int = 0) -> protocol.LoadClients:
-    """Have clients of a mode; those that are there stay. The first one's number among all is `first`."""
+def load_clients(
+    state: State, mode: str, count: int, own: bool = False, first: int = 0, shapes: Sequence[dict[str, Any]] = ()
+) -> protocol.LoadClients:
+    """Have clients of a mode; those that are there stay. The first one's number among all is `first`; each has inputs of all
+    `shapes`, where there are several."""
     if state.clients is None:
-        state.clients = Clients(state.opened, own, first)
+        opened = state.opened
+        requests = sized(opened.path, opened.model, [inputs_from(it) for it in shapes]) or [opened.request]
+        state.clients = Clients(opened, own, first, requests)
     state.clients.add(mode, count)
     return {"threads": state.clients.natives, "lock": waiting_place()}
 
@@ -39,6 +46,7 @@ def load_closed(
     least: int,
     at_ns: int | None = None,
     board: str | None = None,
+    order: Sequence[int] = (0,),
 ) -> protocol.LoadRuns:
     """Have clients call for a while, and check what each was left with.
 
@@ -46,17 +54,25 @@ def load_closed(
         mode, count: of those that are there, so many.
         duration_ns: for so long, and `least` runs each.
         at_ns, board: when to begin, and the file that holds clients together, where others are in other processes.
+        order: of the shapes of inferences, again and again; see `ortbench.plan.soak_plan.begun_by`.
     """
     places = bytearray(count + 1) if board is None else _board(Path(board))
 
     def calling(begin: int) -> Callable[[Seat, int], Runs]:
-        return lambda seat, number: keep_calling(seat, number, places, begin, begin + duration_ns, least)
+        return lambda seat, number: keep_calling(seat, number, places, begin, begin + duration_ns, least, order)
 
     return _together(state, mode, count, at_ns, calling)[1]
 
 
 def load_open(
-    state: State, mode: str, count: int, due: str, cutoff_ns: int, at_ns: int | None = None, turn: str | None = None
+    state: State,
+    mode: str,
+    count: int,
+    due: str,
+    cutoff_ns: int,
+    at_ns: int | None = None,
+    turn: str | None = None,
+    order: Sequence[int] = (0,),
 ) -> protocol.LoadServed:
     """Have clients serve requests, and check what each was left with.
 
@@ -65,13 +81,14 @@ def load_open(
         due: packed, ns from the beginning on.
         cutoff_ns: from the beginning on; no request is begun after that.
         at_ns, turn: when to begin, and the file by which clients take turns, where others are in other processes.
+        order: of the shapes of requests, again and again.
     """
     offsets = unpack(due)
     shared: Turn = ThreadTurn() if turn is None else ProcessTurn(Path(turn))
 
     def serving(begin: int) -> Callable[[Seat, int], Served]:
         moments = (offsets + begin).tolist()
-        return lambda seat, _: serve(seat, shared, moments, begin, begin + cutoff_ns)
+        return lambda seat, _: serve(seat, shared, moments, begin, begin + cutoff_ns, order)
 
     served, answer = _together(state, mode, count, at_ns, serving)
     return {**answer, "numbers": [pack(it.numbers) for it in served], "free": [pack(it.free) for it in served]}
@@ -102,7 +119,7 @@ def _together(
         ]
         found = [it.result() for it in asked]
         end, after = time.perf_counter_ns(), sum(cpu_ns())
-    runs = [(seat.mode, len(it.ends)) for seat, it in zip(seats, found, strict=True)]
+    runs = [(seat.modes[0], len(it.ends)) for seat, it in zip(seats, found, strict=True)]
     return found, {
         "steps": [pack(mode.take_times(count) or ()) for mode, count in runs],
         "step_starts": [pack(mode.take_starts(count)) for mode, count in runs],
