@@ -11,6 +11,7 @@ from statistics import median
 from typing import Final
 
 from ortbench.analysis.comparing.change_points import Shift, certain_steps, shift
+from ortbench.analysis.comparing.pairs import PARTS
 from ortbench.core.stats import Value, summarise, t_quantile
 from ortbench.model.modes import (
     CHAIN_MODES,
@@ -73,7 +74,8 @@ def _summarise_tokens(case: Case, generation: Generation, samples: Sequence[floa
         ("sequence_tokens_per_s", (count - 1) if batch > 1 else 0, decoding),
     ):
         if taken.median and tokens:
-            ends = sorted(tokens * 1e9 / ns for ns in taken.ci95) if min(taken.ci95) else None
+            told = len(sizes) >= PARTS and min(taken.ci95) > 0
+            ends = sorted(tokens * 1e9 / ns for ns in taken.ci95) if told else None
             case.put(key, round(tokens * 1e9 / taken.median, 3), ends, derived=True)
 
 
