@@ -134,7 +134,7 @@ def loop(model: Model, *, progress: Tell | None = None, **options: Unpack[LoopOp
 
 @takes(StartOptions)
 def start(model: Model, *, progress: Tell | None = None, **options: Unpack[StartOptions]) -> Result:
-    """Measure the start-up of fresh processes, up to the first inference.
+    """Measure the start-up of fresh processes to the first inference.
 
     Returns:
         what was measured, with all samples; where no process could be measured it says why, and raises nothing.

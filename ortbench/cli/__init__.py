@@ -20,7 +20,7 @@ GROUPS = {
         "loop": ("measure", "Measure a decoder that generates, or a model in a loop."),
         "chain": ("measure", "Measure models one after the other: what their links cost."),
         "sweep": ("axes", "Measure a model over shapes in one session: which is best."),
-        "start": ("measure", "Measure the start-up of fresh processes, up to the first inference."),
+        "start": ("measure", "Measure the start-up of fresh processes to the first inference."),
         "soak": ("measure", "Measure a model for a long time: whether memory grows."),
         "tune": ("measure", "Search the session settings that are best for a model."),
         "bandwidth": ("axes", "Measure how fast tensors are copied to and from a device."),

@@ -126,7 +126,7 @@ def test_what_a_side_failed_of_is_raised(scripted: Scripted) -> None:
 
 
 BAD: list[tuple[dict[str, Any], str]] = [
-    ({"intra_op_threads": 0}, "intra_op_threads 0: at least one"),
+    ({"intra_op_threads": 0}, "intra_op_threads 0: must be at least one"),
     ({"iterations": 3, "duration": 1}, "iterations fixes how much is measured: leave --duration and --precision out"),
     ({"bandwidth": "nowhere"}, "bandwidth: no such file or folder: nowhere"),
     ({"expect": "nowhere.npz"}, "expect: no such file or folder: nowhere.npz"),
