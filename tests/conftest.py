@@ -146,8 +146,8 @@ class Ran:
 
 def ran_of(code: int, out: str, err: str) -> Ran:
     """What a command did, by what it printed."""
-    found = re.search(r"^ortbench: \w[\w ]* takes about \d+ (s|min) at most\n", err, re.MULTILINE)
-    return Ran(code, out, err) if found is None else Ran(code, out, err.replace(found[0], ""), found[0].rstrip())
+    forecast = re.compile(r"^ortbench: \w[\w ]* takes about \d+ (?:s|min) at most\n", re.MULTILINE)
+    return Ran(code, out, forecast.sub("", err), next(iter(forecast.findall(err)), "").rstrip())
 
 
 def command(*arguments: object, prefix: Sequence[str] = ()) -> list[str]:

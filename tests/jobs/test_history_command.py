@@ -44,7 +44,7 @@ m       cpu-tensors  2026-10-19 02:00  4.01 ms  4.47 ms   1.12  1.11–1.12  slo
 ✗ since 2026-10-19 02:00 (reports/night-18/result.json): m cpu-tensors slower, ratio 1.12; changed there: ONNX Runtime: 1.30.0 → 1.31.1; checkout: 0000011 → 0000012
 
 Times are medians. change: the last result divided by the first; scatter: of results between two change points; change points: found by E-divisive means (a false one in 1 of 100 series), their 95% CI
-beyond ±2 %; ratio: of the median after a change point to the median before it, above 1 is slower.
+beyond ±2 %; ratio: of the results after a change point to those before it, above 1 is slower.
 ortbench explain WORD explains over time, scatter, change points, …
 """
 

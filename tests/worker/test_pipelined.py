@@ -187,7 +187,7 @@ def test_what_a_page_shows_of_a_rate() -> None:
     assert splitting is not None
     assert [row[0] for row in spreading.table.rows] == ["cpu-tensors"]
     assert splitting.caption.startswith(
-        "pipelined: ≈0 of copies that are not hidden, and ≈6.00 ms of inference make up 6.00 ms an item."
+        "pipelined: ≈0 of copies that are not hidden and ≈6.00 ms of inference make up 6.00 ms per item."
     )
 
 
