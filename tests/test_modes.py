@@ -151,7 +151,7 @@ def test_a_mode_that_is_only_a_record_is_known_everywhere(monkeypatch: pytest.Mo
         f"{duration(2 * MS)} from and to pinned memory, {duration(4 * MS)} from and to pageable" in it
         for it in sentences(result)
     )
-    assert f"made-up: {duration(MS)} H2D, {duration(MS)} inference, {duration(MS)} D2H" in build_page(
+    assert f"made-up: H2D {duration(MS)}, inference {duration(MS)}, D2H {duration(MS)}" in build_page(
         [result], ["m"]
     ).replace("\xa0", " ")
 
