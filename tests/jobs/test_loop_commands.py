@@ -170,4 +170,4 @@ def test_a_profiled_loop_has_ranges_of_loops_and_of_steps(recorder: Path, real_l
         assert [row[:2] for row in rows] == [[f"{mode}/loop", "2"], [f"{mode}/step", "6"]]
     in_loops = sum(it["size"] for it in ranges["cpu-tensors/loop"]["copies"])
     assert in_loops == sum(it["size"] for it in ranges["cpu-tensors/step"]["copies"]) > 6 * 2 * 65536 * 4
-    assert "of a loop is copies by the GPU's clock" in ran.out
+    assert "of a loop with cpu-tensors, by the GPU's clock" in ran.out

@@ -100,7 +100,7 @@ def test_nsight_is_started_with_the_right_options_and_its_figures_stand_beside_o
         assert moved == {(kind, 3, 3 * BYTES) for kind in copies}, name
         assert it["kernels"] == kernels
     assert found["nsight"]["gpu"] == "A GPU"
-    assert "of a run is copies by the GPU's clock: Host-to-Device" in ran.out
+    assert "of an inference with cpu-tensors, by the GPU's clock: Host-to-Device" in ran.out
     assert "1.05 MB in 1 copy, pageable memory" in ran.out
     assert (folder / "table.md").exists()
     assert sorted(path.name for path in folder.iterdir() if path.suffix == ".csv") == ["report_nvtx_sum.csv"]

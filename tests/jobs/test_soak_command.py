@@ -159,9 +159,10 @@ def test_what_is_thinned_keeps_the_first_and_the_last(count: int) -> None:
 
 @pytest.mark.parametrize("by_process", [True, False])
 def test_device_memory_is_read_by_nvml(software_cuda: tuple[str, ...], by_process: bool, tmp_path: Path) -> None:
-    prefix = with_knobs(software_cuda, Config(used=tmp_path / "used", processes=by_process))
+    # It leaks: what the worker had before the first look counts only if it was not slow to look, as on a busy machine.
+    prefix = with_knobs(software_cuda, Config(used=tmp_path / "used", processes=by_process, leak_bytes=8192))
     ran = ortbench("soak", TINY, "--ep", "cuda", "--iterations", 30, "--out", tmp_path / "out", prefix=prefix)
     assert ran.code == 0, ran.err
     assert "Device memory (" in ran.out
     (file,) = (tmp_path / "out").glob("*/result.json")
-    assert {it["device"] > 0 for it in json.loads(file.read_text())["soak"]["readings"]} == {True}
+    assert json.loads(file.read_text())["soak"]["readings"][-1]["device"] >= 30 * 8192

@@ -69,7 +69,7 @@ def test_energy_is_what_the_law_of_power_says(software_cuda: tuple[str, ...], tm
     (folder,) = (it for it in (tmp_path / "out").iterdir() if it.is_dir())
     table = (folder / "table.md").read_text()
     assert "## Resource usage: energy" in table
-    assert "by the energy counter of GPU 0, in a stretch after the measurement" in table
+    assert "by the energy counter of GPU 0, measured after the timing" in table
     assert "clocks locked to base" in table
     assert "energy_j" in (folder / "table.csv").read_text().splitlines()[0].split(",")
 
@@ -122,7 +122,7 @@ def test_power_is_integrated_where_there_is_no_counter(software_cuda: tuple[str,
     meant = [drawn(found, trace, late_s=tenth / 10) for tenth in range(11)]
     assert metrics["energy"]["value"] == pytest.approx(fmean(meant), rel=0.1)
     (table,) = tmp_path.glob("out/*/table.md")
-    said = "by readings of the power of GPU 0, integrated, as it has no energy counter, in a stretch"
+    said = "by readings of the power of GPU 0, integrated, as it has no energy counter, measured after the timing"
     assert said in table.read_text()
 
 
