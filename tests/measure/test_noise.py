@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
-import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -115,17 +115,20 @@ def test_what_the_machine_tells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 @linux
 def test_this_system_tells_of_a_thread_and_of_all_processes() -> None:
-    """Without a figure, which would depend on the machine."""
+    """Without a figure, which would depend on the machine; of a process that has few threads."""
     system = Linux()
-    stop = threading.Event()
-    thread = threading.Thread(target=stop.wait)
-    thread.start()
-    found = system.waits([os.getpid()], begin=True)
-    stop.set()
-    thread.join()
-    while Path(f"/proc/self/task/{thread.native_id}").exists():  # it ends a little after Python's own thread
-        time.sleep(0.01)
-    again = system.waits([os.getpid()], begin=False)
+    line = [sys.executable, "-S", "-c", _A_THREAD_FOR_A_WHILE]
+    with subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdout.readline()
+        found = system.waits([process.pid], begin=True)
+        process.stdin.write(b"\n")
+        process.stdout.readline()
+        while len([*Path(f"/proc/{process.pid}/task").iterdir()]) > 1:  # it ends a little after Python's own thread
+            time.sleep(0.01)
+        again = system.waits([process.pid], begin=False)
+        process.stdin.close()
     if not Path("/proc/self/schedstat").exists():
         assert found is None
         return
@@ -134,6 +137,17 @@ def test_this_system_tells_of_a_thread_and_of_all_processes() -> None:
     assert len(found.threads) > len(again.threads) >= 1
     assert again.cpu_ns >= found.cpu_ns > 0
     assert system.counters([os.getpid()]).used_ns > 0
+
+
+_A_THREAD_FOR_A_WHILE = """
+import sys, threading
+thread = threading.Thread(target=sys.stdin.readline)
+thread.start()
+print(flush=True)
+thread.join()
+print(flush=True)
+sys.stdin.read()
+"""
 
 
 def test_any_other_system_tells_what_psutil_has() -> None:
