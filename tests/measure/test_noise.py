@@ -114,6 +114,7 @@ def test_what_the_machine_tells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 @linux
+@pytest.mark.process
 def test_this_system_tells_of_a_thread_and_of_all_processes() -> None:
     """Without a figure, which would depend on the machine; of a process that has few threads."""
     system = Linux()
