@@ -152,7 +152,7 @@ def test_a_jump_over_depth_is_found_where_it_is(count: int, at: int) -> None:
 
 def test_what_is_no_jump_is_none() -> None:
     number = np.arange(300)
-    for seed in range(10):
+    for seed in range(3):
         for steps in (
             MS * np.ones(300),
             MS * (1 + 0.01 * number),

@@ -223,6 +223,7 @@ def run_the_python_of_the_pages() -> None:
         exec(compile(code, "docs", "exec"), {})
 
 
+@pytest.mark.wide
 @pytest.mark.usefixtures("clock")
 def test_the_python_of_the_pages_runs(checkout: Path) -> None:
     assert ortbench("run", "models/tiny.onnx", "--ep", "cpu", "--iterations", 1, "--warmup", 1, cwd=checkout).code == 0

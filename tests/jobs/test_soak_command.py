@@ -47,6 +47,7 @@ def test_a_leak_of_an_inference_is_found(library: Path, tmp_path: Path) -> None:
     assert [ortbench("gate", file, "--max-growth", most).code for most in ("2MB", "100kB")] == [0, 3]
 
 
+@pytest.mark.wide
 @pytest.mark.process
 def test_a_leak_of_each_new_shape_ends(library: Path, tmp_path: Path) -> None:
     leaks = device(library, leak_shape_bytes=20_000)
