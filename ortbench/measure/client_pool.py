@@ -83,13 +83,11 @@ class ClientPool:
 
     # Having them do something
 
-    def closed(
-        self, mode: str, count: int, duration_ns: int, round: int, order: Sequence[int] | None = None
-    ) -> ClosedLoopBlock:
-        """A block of a closed loop: so long, and `LEAST_RUNS` runs of each client, in an order of shapes where there are several.
+    def closed(self, mode: str, count: int, duration_ns: int, round: int, order: Sequence[int]) -> ClosedLoopBlock:
+        """A block of a closed loop: so long, and `LEAST_RUNS` runs of each client, in an order of shapes.
         `WorkerLost`: a worker was lost; `reset` is to follow. `WrongOutputs`: a client was left with some. `BenchmarkFailed`: a client
         died."""
-        asked = {"mode": mode, "duration_ns": duration_ns, "least": LEAST_RUNS, **_ordered(order)}
+        asked = {"mode": mode, "duration_ns": duration_ns, "least": LEAST_RUNS, "order": order}
         answers: list[LoadRuns]
         answers, watch = self._have("load_closed", count, duration_ns, _LEAD_NS, ("board", count + 1), asked)
         import numpy as np
@@ -106,18 +104,16 @@ class ClientPool:
             round=round,
             steps=[unpack(it) for answer in answers for it in answer["steps"]],
             step_starts=[unpack(it) for answer in answers for it in answer["step_starts"]],
-            shapes=[np.resize(begun_by(client, order or [0]), it.size) for client, it in enumerate(ends)],
+            shapes=[np.resize(begun_by(client, order), it.size) for client, it in enumerate(ends)],
         )
         return burst if watch is None else replace(burst, lock=watch.seen(begin, burst.end_ns))
 
-    def open(
-        self, mode: str, count: int, due: Moments, cutoff_ns: int, round: int, order: Sequence[int] | None = None
-    ) -> Requests:
+    def open(self, mode: str, count: int, due: Moments, cutoff_ns: int, round: int, order: Sequence[int]) -> Requests:
         """A stretch of an open loop, due and cut off (no request is begun after that) ns from its beginning on; raises as
         `closed`."""
         import numpy as np
 
-        asked = {"mode": mode, "due": pack(due), "cutoff_ns": cutoff_ns, **_ordered(order)}
+        asked = {"mode": mode, "due": pack(due), "cutoff_ns": cutoff_ns, "order": order}
         lead_ns = _LEAD_NS + _LEAD_PER_REQUEST_NS * due.size
         answers: list[LoadServed]
         answers, watch = self._have("load_open", count, cutoff_ns, lead_ns, ("turn", 16), asked)
@@ -142,7 +138,7 @@ class ClientPool:
             begin,
             round,
             client=np.repeat(np.arange(len(sizes)), sizes)[served],
-            shapes=np.resize(order or [0], due.size),
+            shapes=np.resize(order, due.size),
         )
 
     def _have(
@@ -210,10 +206,6 @@ class ClientPool:
         for worker in workers[1:]:
             worker.pause()
         return answers
-
-
-def _ordered(order: Sequence[int] | None) -> dict[str, Sequence[int]]:
-    return {} if order is None else {"order": order}
 
 
 def _refuse(answers: Sequence[LoadBlock]) -> None:

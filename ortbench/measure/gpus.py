@@ -78,9 +78,8 @@ def _describe(nvml: Any, index: int, driver: str) -> Gpu:
         "driver": driver,
         "memory_bytes": nvml.nvmlDeviceGetMemoryInfo(handle).total,
     }
-    return cast(
-        Gpu, {**known, **told(nvml, {**clocks(nvml, handle), **_link(nvml, handle)})}
-    )  # the keys are those of its fields
+    # The keys are those of its fields.
+    return cast(Gpu, {**known, **told(nvml, {**clocks(nvml, handle), **_link(nvml, handle)})})
 
 
 # What a lane of PCI Express carries in a direction, bytes/s, by generation: transfers less their coding.

@@ -151,10 +151,10 @@ class LoadSide:
         taken.outputs_match = True
         return counts
 
-    def _order(self, number: int, count: int, shape: int | None) -> list[int] | None:
-        """The shapes of a block, by their numbers; None where there is one."""
+    def _order(self, number: int, count: int, shape: int | None) -> list[int]:
+        """The shapes of a block, by their numbers."""
         if self._stream is None or shape is not None:
-            return None if shape is None else [shape]
+            return [shape or 0]
         return list(islice(self._stream.numbers(self._seed + number), count))
 
     def _clock_since(self, begun: int) -> list[int]:

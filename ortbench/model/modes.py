@@ -20,10 +20,8 @@ PHASE_NAMES = ("h2d", "inference", "d2h", LATENCY)
 # What is timed of a loop. A whole loop is what its latency is, under which it is measured and compared.
 STEP, WHOLE_LOOP = "step", "loop"
 LOOP_PHASES = (STEP, WHOLE_LOOP)
-TOKEN_PHASES = (
-    "time_to_first_token",
-    "inter_token_latency",
-)  # the first step of a loop that generates, and the later ones
+# The first step of a loop that generates, and the later ones.
+TOKEN_PHASES = ("time_to_first_token", "inter_token_latency")
 # What is timed of a chain: all stages of all chains, one after the other; `stage_phase` is one of them. A whole chain is what
 # its latency is.
 STAGE, WHOLE_CHAIN = "stage", "chain"

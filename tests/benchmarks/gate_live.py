@@ -28,7 +28,7 @@ import sys
 import tempfile
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -153,17 +153,26 @@ def line(gate: str, kind: Kind, verdict: str, seconds: float, **figures: Any) ->
 
 def measure(noise: str, passes: int) -> None:
     """Carry passes out and write their verdicts."""
+
+    def begin(folder: Path) -> Iterator[Line]:
+        work = Passes(folder)
+        return (found for _ in range(passes) for found in work.run())
+
+    write_verdicts("live", noise, begin)
+
+
+def write_verdicts(what: str, noise: str, begin: Callable[[Path], Iterator[Line]]) -> None:
+    """Write what `begin` finds in a folder of its own, a verdict a line as they come; what it does at once is done before the load."""
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        file = stack.enter_context((FOLDER / f"live-{noise}.jsonl").open("w"))
-        work = Passes(folder)
+        file = stack.enter_context((FOLDER / f"{what}-{noise}.jsonl").open("w"))
+        verdicts = begin(folder)
         if noise == "loaded":
             stack.enter_context(Load(seed=1))
-        for _ in range(passes):
-            for found in work.run():
-                file.write(json.dumps(found) + "\n")
-                file.flush()
-                print(noise, found, file=sys.stderr)
+        for found in verdicts:
+            file.write(json.dumps(found) + "\n")
+            file.flush()
+            print(noise, found, file=sys.stderr)
 
 
 def table() -> None:

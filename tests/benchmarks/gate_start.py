@@ -13,12 +13,11 @@ at first. `loaded` adds a load that comes and goes, `shared` is a machine that o
 
 from __future__ import annotations
 
-import contextlib
 import json
 import subprocess
 import sys
-import tempfile
 from collections import Counter
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
@@ -30,8 +29,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 from ortbench.gate.limits import FAILED, PASSED, UNCLEAR
 from ortbench.model.result_file import load
+from tests.benchmarks.gate_live import write_verdicts
 from tests.benchmarks.gate_trace import FOLDER
-from tests.benchmarks.load import Load
 
 SIZE, PROBE = 400, 40  # of a matrix, and how many products tell what one takes
 WORDS = {0: PASSED, 3: FAILED, 4: UNCLEAR}
@@ -81,18 +80,16 @@ def gate(base: Path, candidate: Path, out: Path) -> dict[str, Any]:
 
 def measure(noise: str, passes: int) -> None:
     """Carry passes out and write their verdicts."""
-    with contextlib.ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        file = stack.enter_context((FOLDER / f"start-{noise}.jsonl").open("w"))
+
+    def begin(folder: Path) -> Iterator[dict[str, Any]]:
         base, slower = models(folder)
-        if noise == "loaded":
-            stack.enter_context(Load(seed=1))
-        for number in range(passes):
-            for kind, candidate in ((SAME, base), (SLOWER, slower)):
-                found = {"kind": kind, **gate(base, candidate, folder / f"{number}-{candidate.stem}")}
-                file.write(json.dumps(found) + "\n")
-                file.flush()
-                print(noise, found, file=sys.stderr)
+        return (
+            {"kind": kind, **gate(base, candidate, folder / f"{number}-{candidate.stem}")}
+            for number in range(passes)
+            for kind, candidate in ((SAME, base), (SLOWER, slower))
+        )
+
+    write_verdicts("start", noise, begin)
 
 
 def table() -> None:

@@ -132,7 +132,7 @@ class Scale:
         gate_s: of the gate.
         batches: of the models whose batch can be chosen.
         start_s: of fresh processes.
-        memcpy: bytes of the copies that are held against cudaMemcpy.
+        memcpy: bytes of the copies that are compared with cudaMemcpy.
         generated: tokens of prompts, and behind them; `generate_s`: how long a generation is planned to take.
         soaked: inferences of the soak, whose shapes have `soaked_shapes`, batches and lengths; `soak_s`: how long it takes.
     """

@@ -164,7 +164,7 @@ def _batched(folder: Path, quick: bool) -> None:
 
 
 class _Build:
-    """A graph as it grows: nodes one behind the other, and weights, of `dtype` unless another is said."""
+    """A graph as it grows: nodes one after the other, and weights, of `dtype` unless another is said."""
 
     def __init__(self, dtype: Any = np.float32) -> None:
         self.nodes: list[onnx.NodeProto] = []

@@ -7,7 +7,7 @@ from statistics import median
 
 from ortbench.analysis.comparing.claims import ALIKE, FASTER, NOISY, UNKNOWN, Fastest, claim_between, fastest, over
 from ortbench.analysis.findings.finding import Finding, Weight, merged
-from ortbench.analysis.findings.phrases import NOTHING, quickest, times, times_as_fast
+from ortbench.analysis.findings.phrases import NOTHING, quickest, times, times_as_fast, within
 from ortbench.analysis.findings.program import lever
 from ortbench.analysis.findings.speedups import is_on_host, speedup_findings
 from ortbench.analysis.steps_and_stages import Jump, depth_of, growth_ns, is_first_apart, jumps, law
@@ -144,11 +144,12 @@ def _growth(result: Result, loop: Loop) -> list[Finding]:
     for case in result.cases:
         if case.status != OK or not case.steps_ns or len(case.steps_ns) - apart < _ENOUGH_STEPS:
             continue
-        each = None if jumps(case, apart) else growth_ns(case)
+        leaps = jumps(case, apart)
+        each = None if leaps else growth_ns(case)
         if each is not None and each > 0:
             found.append(f"{duration(each)} with {case.mode}")
         else:
-            steady.append((case.mode, "it jumps" if jumps(case, apart) else "no growth can be measured"))
+            steady.append((case.mode, "it jumps" if leaps else "no growth can be measured"))
     if not found:
         return []
     cpu = result.case(CPU)
@@ -175,14 +176,10 @@ def _jumps(result: Result) -> list[Finding]:
         if made is not None:
             what, place = "Inter-token latency", f"depth {depth_of(made, step):,}"
         sizes = ", ".join(f"from {duration(it.before)} to {duration(it.after)} with {mode}" for mode, it in there)
-        ratios = "; ".join(f"{mode} {it.size.ratio:.2f}×{_between(it.size.ci95)}" for mode, it in there)
+        ratios = "; ".join(f"{mode} {it.size.ratio:.2f}×{within(it.size.ci95, '{:.2f}'.format)}" for mode, it in there)
         said = f"{what} {'jumps' if longer else 'drops'} {sizes}, at {place}"
         found.append(Finding(said, ratios, weight=Weight.COST))
     return found
-
-
-def _between(ci95: tuple[float, float] | None) -> str:
-    return "" if ci95 is None else f" (95% CI {ci95[0]:.2f} to {ci95[1]:.2f})"
 
 
 def _first(result: Result, loop: Loop) -> list[Finding]:

@@ -55,9 +55,7 @@ def make(path: str, model: Model, front: Model, request: Inputs, steps: Steps) -
         length = fixed if isinstance(fixed, int) else steps.prompt_length or generation.usual(given, decoder, steps)
         dims[str(fixed)] = length
         if given is not None:
-            if given.shape[1] < length:
-                reason = f"{given.shape[1]} tokens, and --prompt-length is {length}"
-                raise BadInput(f"--tokens {steps.tokens}: {reason}", "--tokens")
+            generation.check_enough(steps, given, length)
             linked[ids.name] = given[:, :length].astype(ids.dtype)
     masks = {spec.name: "1" for spec in front.inputs if "mask" in spec.name}
     once = Steps(count=1, fill=masks)

@@ -195,6 +195,14 @@ def tokens_of(steps: Steps, batch: int) -> Array | None:
     return np.repeat(given, batch, 0) if given.shape[0] < batch else given
 
 
+def check_enough(steps: Steps, given: Array, prompt: int) -> None:
+    """Refuse (`BadInput`) a file with fewer tokens than the context and the prompt take."""
+    if given.shape[1] < steps.context + prompt:
+        filled = f"--context {steps.context} and " if steps.context else ""
+        reason = f"{given.shape[1]} tokens, and {filled}--prompt-length is {prompt}"
+        raise BadInput(f"--tokens {steps.tokens}: {reason}", "--tokens")
+
+
 def begin(
     path: str,
     model: Model,
@@ -220,10 +228,8 @@ def begin(
     context, most = steps.context, decoder.context
     read = None if given is None else given.shape[1] - context
     prompt = wanted or (_usual(most, length, context + steps.count) if read is None else max(1, read))
-    if read is not None and read < prompt:
-        filled = f"--context {context} and " if context else ""
-        reason = f"{read + context} tokens, and {filled}--prompt-length is {prompt}"
-        raise BadInput(f"--tokens {steps.tokens}: {reason}", "--tokens")
+    if given is not None:
+        check_enough(steps, given, prompt)
     if isinstance(length, int) and length != prompt:
         raise BadInput(f"--prompt-length {prompt}: the model takes {length} in a step", "--prompt-length")
     if most is not None and context + prompt + steps.count > most:
@@ -254,7 +260,7 @@ def begin(
 
 
 def usual(given: Array | None, decoder: Decoder, steps: Steps) -> int:
-    """How many tokens an encoder takes where nobody says it."""
+    """How many tokens an encoder takes without --prompt-length."""
     return _usual(decoder.context, None, steps.count) if given is None else int(given.shape[1])
 
 
