@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from ortbench.analysis.findings.finding import Finding, Weight
 from ortbench.core.safe_text import capitalized, listed, shortened
@@ -106,8 +106,7 @@ def _cost(result: Result, it: Held) -> str:
     return f", ≈{duration(sum(sizes) * rate.ns_per_byte)} ({size(sum(sizes))} at the rate of {METRICS[way].title} in {rate.mode})"
 
 
-@dataclass(frozen=True)
-class _Rate:
+class _Rate(NamedTuple):
     """How fast the copies of a mode were one way, and from which to which size of a tensor that may be said of others."""
 
     mode: str

@@ -247,6 +247,7 @@ def load_the_rest() -> None:
     """Load what is needed when there are figures, while the worker is busy, so that nobody waits for it."""
     import numpy  # noqa: F401
 
+    import ortbench.report.run
     import ortbench.report.terminal.print  # noqa: F401
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ortbench.core import files, safe_text
 from ortbench.core.errors import BENCHMARK_FAILED, DONE, INTERRUPTED, BadInput
@@ -22,8 +21,7 @@ if TYPE_CHECKING:
     from ortbench.report.model import Block, Report
 
 
-@dataclass(frozen=True)
-class Exports:
+class Exports(NamedTuple):
     """What CI systems read."""
 
     suite: str  # the name of the JUnit suite

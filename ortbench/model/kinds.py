@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from ortbench.model.metrics import LATENCY, NAME, Figure, figure
 from ortbench.model.modes import DEVICE_GROWTH, HOST_GROWTH, SECOND_INFERENCE, START_MEMORY, START_PARTS, WHOLE_START
 
 
-@dataclass(frozen=True)
-class Axis:
+class Axis(NamedTuple):
     name: str  # in points and gates
     unit: str  # of its values, as result files have it
     whole: bool = False  # its values are whole numbers
 
 
-@dataclass(frozen=True)
-class View:
+class View(NamedTuple):
     """The cases of a kind on one axis, and which of their figures are shown, compared and checked where nobody asks for
     others."""
 
@@ -30,8 +28,7 @@ class View:
     columns: tuple[tuple[str, ...], ...] = ()
 
 
-@dataclass(frozen=True)
-class Kind:
+class Kind(NamedTuple):
     key: str  # in result files (``kind``)
     noun: str  # what its results are, in a sentence
     work: str  # the unit of work that is timed
@@ -173,8 +170,7 @@ LOAD = Kind(
     replaced_warnings=("gil-wait", "late-requests"),
     samples="load-samples.npz",
 )  # fmt: skip
-SWEEP = replace(
-    RUN,
+SWEEP = RUN._replace(
     key="sweep", noun="a sweep",
     views=(View(
         compared=_USUAL, several=_USUAL, gated=_USUAL, history=_USUAL,
@@ -210,8 +206,7 @@ START = Kind(
     derives_copies=False,
     needed=(*RUN.needed, "start"),
 )  # fmt: skip
-SOAK = replace(
-    RUN,
+SOAK = RUN._replace(
     key="soak", noun="a soak",
     views=(View(
         compared=_figures(LATENCY, "latency.p99", *_SOAKED), several=_figures(LATENCY, *_SOAKED), gated=_USUAL, history=_USUAL,

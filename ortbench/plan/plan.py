@@ -14,6 +14,7 @@ from ortbench.model.modes import (
     ALL_MODES,
     CHAIN_MODES,
     CPU,
+    DEPTH,
     DEVICE,
     EVERY,
     HOST_ACCESSIBLE,
@@ -170,7 +171,7 @@ class Loop:
     )  # fmt: skip
     phases: tuple[str, ...] | None = None
     depth: int = option(
-        "depth", "N", f"Keep N inferences in flight in mode {' and '.join(IN_FLIGHT)}.", MODE, kind=WHOLE, default=3, only_live=True,
+        "depth", "N", f"Keep N inferences in flight in mode {' and '.join(IN_FLIGHT)}.", MODE, kind=WHOLE, default=DEPTH, only_live=True,
         check=_depth, twin=True, lists=WHOLES._replace(example="2,4"), commands=(*SINGLE, "sweep", "code"),
     )  # fmt: skip
     in_order: bool = False

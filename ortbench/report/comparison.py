@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, replace
 from typing import Any
 
 from ortbench.analysis.comparing.compare import Row, are_one_run, lacks, only_in, rows, word
@@ -306,7 +305,7 @@ def records(
         for number, name in enumerate(names):
             record: dict[str, Any] = {**of, "result": name, "value": row.values[number]}
             for key, ratio in (("vs_first", row.since_first[number]), ("vs_previous", row.since_last[number])):
-                record[key] = ratio and {**asdict(ratio), "verdict": word(ratio, same, row.is_cost)}
+                record[key] = ratio and {**ratio._asdict(), "verdict": word(ratio, same, row.is_cost)}
             found.append(record)
     return found
 
@@ -335,7 +334,7 @@ def _together(results: Sequence[Result], names: Sequence[str], said: Callable[[R
     """The notes of all results, each once; with the names of those that it is of, where it is not of all."""
     found = said_once((note, name) for name, result in zip(names, results, strict=True) for note in said(result))
     return [
-        note if len(of) == len(results) else replace(note, text=f"{', '.join(of)}: {note.text}")
+        note if len(of) == len(results) else note._replace(text=f"{', '.join(of)}: {note.text}")
         for note, of in found.items()
     ]
 

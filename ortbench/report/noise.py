@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 from ortbench.analysis.findings.finding import Finding, merged
 from ortbench.analysis.loads.levels import at
@@ -48,11 +47,11 @@ def sides_part(results: Sequence[Result], names: Sequence[str], of_gate: bool = 
     """What there is to say of several configurations, each once; of a live gate what noise means to it, whose verdict holds all the
     same."""
     said = merged((name, busy_finding(result)) for name, result in zip(names, results, strict=True))
-    found = [it if many == len(results) else replace(it, what=f"{of}: {it.what}") for of, many, it in said if it]
+    found = [it if many == len(results) else it._replace(what=f"{of}: {it.what}") for of, many, it in said if it]
     if of_gate:
-        found = [replace(it, evidence=f"{it.evidence}{f'. {_SLOWED}' * (it is found[-1])}", next="") for it in found]
+        found = [it._replace(evidence=f"{it.evidence}{f'. {_SLOWED}' * (it is found[-1])}", next="") for it in found]
     last = {it.next: it for it in found}
-    found = [it if last[it.next] is it else replace(it, next="") for it in found]  # a command once
+    found = [it if last[it.next] is it else it._replace(next="") for it in found]  # a command once
     return [[Findings(found)]] if found else []
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ortbench.measure.process import BOOTSTRAP
+from ortbench.measure.worker_process import SCRIPT
 from tests.conftest import ROOT
 from tests.versions import environment
 
@@ -112,7 +112,7 @@ print("%d.%d" % sys.version_info[:2], end="")
 @pytest.mark.wide
 def test_the_oldest_python_loads_all_of_a_workers_modules() -> None:
     python = environment("python3.10") / "bin" / "python"
-    installed = BOOTSTRAP.parents[1]
+    installed = Path(SCRIPT).parents[1]
     line = [str(python), "-c", _IMPORT_ALL, str(installed)]
     done = subprocess.run(line, capture_output=True, text=True)
     assert (done.stdout, done.stderr) == ("3.10", "")

@@ -9,9 +9,9 @@ their ratio is given with the noise that each run saw.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from operator import attrgetter
+from typing import NamedTuple
 
 from ortbench.analysis.comparing.pairs import PARTS, lack
 from ortbench.analysis.comparing.series import (
@@ -43,8 +43,7 @@ COSTS = (Group.HOST, Group.MEMORY, Group.ENERGY)
 BETWEEN_RUNS = 0.02  # what two runs differ by that neither can see; measured: reports/gate
 
 
-@dataclass(frozen=True)
-class RatioEstimate:
+class RatioEstimate(NamedTuple):
     """Two figures and how many times as bad the second is: above 1 is slower, or more of a cost."""
 
     base: float
@@ -198,8 +197,7 @@ def word(found: RatioEstimate, same: float, of_cost: bool = False) -> str:
     return below if found.high < 1 else CANNOT_TELL
 
 
-@dataclass(frozen=True)
-class Row:
+class Row(NamedTuple):
     """A figure of a mode at a point in all results, None where one has none, and its changes, None without another one."""
 
     key: Key

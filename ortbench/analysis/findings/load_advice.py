@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from operator import itemgetter
 
 from ortbench.analysis.comparing.claims import FASTER, NOISY, Claim, claim_between
@@ -81,7 +80,7 @@ def load_findings(result: Result) -> list[Finding]:
         *(it for it in of_modes if it is not None),
         *_late(result),
     ]
-    return [replace(it, what=_named(result, it.what), evidence=_named(result, it.evidence)) for it in found]
+    return [it._replace(what=_named(result, it.what), evidence=_named(result, it.evidence)) for it in found]
 
 
 def _named(result: Result, text: str) -> str:

@@ -12,10 +12,10 @@ least until then, and counts as that.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import pairwise
 from statistics import median_high
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from ortbench.analysis.loads.levels import RATE, LoadPoint, are_enough, by_name, holds, latency_of
 from ortbench.analysis.loads.queueing import cycle_interval, fairness, rate_interval
@@ -51,8 +51,7 @@ _PART = 20  # requests in each of them, at least
 LOCK_MATTERS = 0.03  # share of the clients' time above which it is said that they waited for the GIL
 
 
-@dataclass(frozen=True)
-class ClosedLoopBlock:
+class ClosedLoopBlock(NamedTuple):
     """A block of a closed loop."""
 
     # starts, ends: of the runs of each client, ns
@@ -77,8 +76,7 @@ class ClosedLoopBlock:
         return max((int(it[-1]) for it in self.ends if it.size), default=self.begin_ns)
 
 
-@dataclass(frozen=True)
-class Counted:
+class Counted(NamedTuple):
     """What of a block counts: latencies in ns of each client, runs per second, runs of each client, from when to when, ns, and of each
     client from which run to which."""
 
@@ -305,8 +303,7 @@ def _block(number: int, times: Moments, per_s: float) -> LoadBlock:
     return {"round": number, "n": int(times.size), "throughput": per_s, "latency": found}
 
 
-@dataclass(frozen=True)
-class Requests:
+class Requests(NamedTuple):
     """A stretch of an open loop: each request that was due, in order, ns from the beginning on, shape (n,)."""
 
     due: Moments  # when it was
@@ -365,7 +362,7 @@ class Requests:
             return self
         left = {key: getattr(self, key)[count:] for key in ("due", "free", "start", "end")}
         left |= {"client": None if self.client is None else self.client[count:], "shapes": self.shapes[count:]}
-        return replace(self, **left, from_ns=int(self.due[count - 1]) if count else self.from_ns)
+        return self._replace(**left, from_ns=int(self.due[count - 1]) if count else self.from_ns)
 
     def _from_due(self, moments: Moments) -> Moments:
         import numpy as np

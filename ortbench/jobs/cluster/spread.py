@@ -27,7 +27,8 @@ from ortbench.jobs.cluster.orders import Done, Joining, Work
 from ortbench.jobs.measuring import observed
 from ortbench.jobs.suite_folder import CASE_FILE, done, emptied, keep
 from ortbench.measure.environment import git_commit
-from ortbench.measure.process import last_words, nameless_file
+from ortbench.measure.process import last_words
+from ortbench.measure.worker_process import nameless_file
 from ortbench.plan.plan import Observer
 from ortbench.suite.job import Job
 from ortbench.suite.record import BROKEN, Record, record_from

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from numpy import median
 
@@ -47,8 +46,7 @@ _USED = "bound addresses are used"
 Call = Callable[[], object]
 
 
-@dataclass(frozen=True)
-class ZeroCopy:
+class ZeroCopy(NamedTuple):
     """The verdict: nothing is copied, how that was found, and whether runs use the addresses that were bound."""
 
     verified: bool

@@ -8,10 +8,9 @@ import os
 import platform
 import re
 import sys
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import onnxruntime as ort
 
@@ -24,8 +23,7 @@ from ortbench.worker.messages import in_its_words
 _BUNDLED_LIBRARIES = {CUDA_EP: "cuda", "TensorrtExecutionProvider": "tensorrt", "MIGraphXExecutionProvider": "migraphx"}
 
 
-@dataclass(frozen=True)
-class LoadProblem:
+class LoadProblem(NamedTuple):
     """Why a library did not load: in words, whether it is a shared library that is missing, and which, where that is known."""
 
     text: str
