@@ -181,7 +181,8 @@ def _command(arguments: list[str], cwd: str, environment: dict[str, str]) -> Non
     os.environ.clear()
     os.environ.update(environment)
     virtual.attach(works=False)
-    from ortbench.measure import client_pool, worker_process
+    from ortbench.core import worker_process
+    from ortbench.measure import client_pool
     from tests.virtual import machine
 
     machine.take_place()
@@ -201,7 +202,7 @@ def _call(name: str) -> None:
 
 def _started(line: list[str], **named: Any) -> Any:
     """A process that the command starts: a worker of this environment is a fork."""
-    from ortbench.measure.worker_process import SCRIPT
+    from ortbench.core.worker_process import SCRIPT
 
     is_own = [*line] == [sys.executable, SCRIPT]
     return (_Fork if is_own else subprocess.Popen)(line, **named)

@@ -22,7 +22,7 @@ from ortbench.core import signals
 from ortbench.core.errors import BadInput, BenchmarkFailed, from_data, one_line
 from ortbench.core.interpreters import program, surroundings
 from ortbench.core.profiler import is_profiled
-from ortbench.measure.worker_process import SCRIPT, WorkerProcess, early
+from ortbench.core.worker_process import SCRIPT, WorkerProcess, early
 
 if TYPE_CHECKING:
     from ortbench.model.protocol import FreedCopy

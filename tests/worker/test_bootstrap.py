@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import ortbench
-from ortbench.measure.worker_process import SCRIPT
+from ortbench.core.worker_process import SCRIPT
 
 pytestmark = pytest.mark.process
 

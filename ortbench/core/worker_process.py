@@ -22,17 +22,20 @@ SCRIPT = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))
 class WorkerProcess:
     """A process that answers requests.
 
+    Args:
+        line: of another interpreter than this one.
+
     Attributes:
         started_ns: on the clock of `time.perf_counter_ns`.
         stderr: what it prints.
     """
 
-    def __init__(self, line: Sequence[str] = (sys.executable, SCRIPT), env: dict[str, str] | None = None) -> None:
+    def __init__(self, line: Sequence[str] = (), env: dict[str, str] | None = None) -> None:
         self.started_ns = time.perf_counter_ns()
         self.stderr = nameless_file()
         with signals.held():  # what started is known to be ended
             self.popen = subprocess.Popen(
-                line,
+                line or [sys.executable, SCRIPT],
                 env=env,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
