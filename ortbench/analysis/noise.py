@@ -248,14 +248,16 @@ def _lost(noise: MachineNoise, case: Case) -> float:
 def _undisturbed(noise: MachineNoise, case: Case) -> float:
     """Which part of a case's median its samples without a wait have at least; 0 where most may have waited.
 
-    Of one thread a wait makes one sample longer. Where few have one, the others' median is a quantile of all. Of several threads
-    all samples may be longer while one of them has no CPU.
+    A wait of the only thread makes one sample longer. Where few have one, the others' median is a quantile of all. Of several threads
+    one may have no CPU for many samples, which the others then do alone: each is longer by as many times as there are cores at most.
     """
     own, samples = _own_blocks(noise, case), sorted(case.samples.get(LATENCY, ()))
-    if not samples or any(threads > 1 for *_, threads, _ in own):
+    if not samples:
         return 0.0
+    alone = min(max((threads for *_, threads, _ in own), default=1), noise["cores"])
     hit = sum(max(0, slices - 1) for *_, slices in own) / len(samples)  # with one each block begins
-    return samples[int((len(samples) - 1) * (1 - hit) / 2)] / max(1, samples[len(samples) // 2]) if hit < _HIT else 0.0
+    least = samples[int((len(samples) - 1) * (1 - hit) / 2)] / max(1, samples[len(samples) // 2]) if hit < _HIT else 0.0
+    return least / max(1, alone)
 
 
 def joined(several: Iterable[MachineNoise | None]) -> MachineNoise | None:

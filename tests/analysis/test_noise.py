@@ -139,6 +139,13 @@ ALL, MOST, FEW = [0.5] * 40, [0.0] * 20 + [0.5] * 20, [0.0] * 8 + [0.5] * 32
         (noise_of(2, 0.1, [0.0] * 40), 0.98, 1.01, True),  # a quiet machine
         (noise_of(2, 1.0, ALL, threads=2), 0.5, 1.9, False),  # that others took half could be all of it
         (noise_of(2, 1.0, ALL, threads=2), 0.1, 9.0, True),  # 9 times is more than that
+        (
+            noise_of(2, 2.0, [1.5] * 40, threads=2),
+            0.4,
+            2.4,
+            True,
+        ),  # all that one thread does alone takes twice as long at most
+        (noise_of(2, 2.0, [1.5] * 40, threads=2), 0.5, 1.9, False),
         (noise_of(2, 1.0, MOST, threads=2), 0.98, 1.01, True),  # quiet rounds say so too
         (noise_of(2, 1.0, MOST, threads=2), 1.0, 1.01, False),  # quiet rounds say otherwise
         (noise_of(2, 1.0, FEW, threads=2), 0.98, 1.01, False),  # too few of them

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
-from ortbench.analysis.comparing.compare import are_one_run, estimate
+from ortbench.analysis.comparing.compare import are_one_run, between, estimate
 from ortbench.analysis.comparing.series import Key, Series, series_at
 from ortbench.analysis.findings.finding import Finding, Weight
 from ortbench.analysis.findings.phrases import within
-from ortbench.analysis.noise import allows, joined
 from ortbench.core.safe_text import listed
 from ortbench.core.stats import Value
 from ortbench.core.units import digits
@@ -73,46 +71,56 @@ def _best(results: Sequence[Result], names: Sequence[str], mode: str, metric: st
         return None
     top = min(there, key=lambda number: there[number].value)
     reference = next(iter(there))
-    others = {
-        number: _worse(there[top], it, results[top], results[number]) for number, it in there.items() if number != top
+    taken = {
+        number: _worse(results[top], there[top], results[number], it) for number, it in there.items() if number != top
     }
+    doubted = [names[number] for number, (_, is_doubted) in taken.items() if is_doubted]
+    others = {number: it for number, (it, _) in taken.items()}
     if all(it.ci95 is None for it in others.values()):
         return None  # too few blocks, which the comparison says
     said = f"{names[top]}, {key.metric.unit.text(there[top].value)}"
-    alike = [names[number] for number, it in others.items() if it.ci95 is None or it.ci95[0] <= 1]
+    alike = [
+        names[number]
+        for number, it in others.items()
+        if names[number] not in doubted and (it.ci95 is None or it.ci95[0] <= 1)
+    ]
+    ties = _are_ties(alike, doubted)
     if top == reference:
         reference = min(others, key=lambda number: others[number].value)
-        if not alike:
+        if not ties:
             return Best(what, mode, top, f"{said}; {names[reference]} takes {_times(others[reference])}")
-        return Best(what, mode, None, f"{said}{_are_ties(alike)}")
+        return Best(what, mode, None, f"{said}{ties}")
     against = others[reference]
-    if against.ci95 is not None and against.ci95[0] > 1:
-        return Best(what, mode, top, f"{said}; {names[reference]} takes {_times(against)}{_are_ties(alike)}")
+    if against.ci95 is not None and against.ci95[0] > 1 and names[reference] not in doubted:
+        return Best(what, mode, top, f"{said}; {names[reference]} takes {_times(against)}{ties}")
     gains = [estimate(it, there[reference], same_run=True) for number, it in there.items() if number != reference]
     ends = [it.high for it in gains if it is not None and it.high is not None]
     if len(ends) == len(gains) and max(ends) <= 1 + ALIKE:
         most = max(1, math.ceil((max(ends) - 1) * 100))
         return Best(what, mode, None, f"no difference, none is more than {most}% better than {names[reference]}")
-    found = estimate(there[top], there[reference], same_run=True)
-    why = f", {BUSY}" if found is not None and found.low is not None and found.low > 1 else ""
+    why = f", {BUSY}" if names[reference] in doubted else ""
     return Best(what, mode, None, f"cannot tell{why}; {names[reference]} takes {_times(against)} as {names[top]}")
 
 
-def _are_ties(names: Sequence[str]) -> str:
-    return f"; {listed(names)} {'is' if len(names) == 1 else 'are'} not measurably worse" if names else ""
+def _are_ties(alike: Sequence[str], doubted: Sequence[str]) -> str:
+    """What may be as good as the best."""
+    found = f"; {listed(alike)} {'is' if len(alike) == 1 else 'are'} not measurably worse" if alike else ""
+    return (
+        f"{found}; {BUSY} nobody can tell whether {listed(doubted)} {'is' if len(doubted) == 1 else 'are'} worse"
+        if doubted
+        else found
+    )
 
 
 def _times(worse: Value) -> str:
     return f"{digits(worse.value)}× as much{within(worse.ci95, digits)}"
 
 
-def _worse(top: Series, other: Series, best: Result, result: Result) -> Value:
-    """How many times as much a figure is as the best; an interval that holds 1 where noise of the machine may have made it more."""
-    found = estimate(top, other, same_run=True)
+def _worse(best: Result, top: Series, result: Result, other: Series) -> tuple[Value, bool]:
+    """How many times as much a figure is as the best, and whether noise of the machine may have made it more."""
+    found = between(best, top, result, other)
     if found is None or found.low is None or found.high is None:
-        return Value(other.value / max(top.value, 1e-9))
+        return Value(other.value / max(top.value, 1e-9)), False
     if found.exact:
-        return Value(found.ratio, (found.ratio / (1 + _WEIGHED), found.ratio * (1 + _WEIGHED)))
-    both = replace(best, noise=joined([best.noise, result.noise]))
-    doubted = top.key.figure.metric not in dict(_COSTS) and not allows(both, top.case, other.case, max(1.0, found.low))
-    return Value(found.ratio, (min(1.0, found.low) if doubted else found.low, found.high))
+        return Value(found.ratio, (found.ratio / (1 + _WEIGHED), found.ratio * (1 + _WEIGHED))), False
+    return Value(found.ratio, (found.low, found.high)), found.doubted
