@@ -31,6 +31,7 @@ _WAITS = 0.08  # of the time of all blocks, that they wait on a busy machine; a 
 _STOLEN, _STOPPED = 0.05, 0.02  # of the cores' time, that the hypervisor takes, and that a limit takes
 _DOUBT = 0.025  # that a claim by quiet rounds is chance
 _SLOWED = 1.25  # what others take besides the CPU: caches, memory bandwidth, clocks
+_ALIKE = 1.1  # how far the interval of no difference reaches at most
 _HIT, _CLEAR = 0.4, 1.1  # of a case's samples, that may have waited; how much better beside those is better for certain
 
 _BUSY = "Busy machine"
@@ -195,14 +196,16 @@ def quiet_cases(result: Result) -> list[Quiet]:
 
 
 def leaves(result: Result, base: Case, case: Case, speedup: Value | None) -> bool:
-    """Whether noise leaves the claim that a speedup's interval makes: that a case is faster than another, or slower; without an
-    interval none on a busy machine."""
+    """Whether noise leaves the claim that a speedup's interval makes: that a case is faster than another, slower, or no different;
+    on a busy machine none without an interval, and no "no different" of a wide one."""
     if speedup is not None and speedup.ci95 is None:
         return result.noise is None or not reasons(result.noise)
     low, high = (1.0, 1.0) if speedup is None or speedup.ci95 is None else speedup.ci95
     if low > 1:
         return allows(result, case, base, low)
-    return not 0 < high < 1 or allows(result, base, case, 1 / high)
+    if 0 < high < 1:
+        return allows(result, base, case, 1 / high)
+    return max(high, 1 / low if low > 0 else math.inf) <= _ALIKE or not is_busy(result)
 
 
 def allows(result: Result, better: Case, worse: Case, least: float, items: tuple[float, float] = (1, 1)) -> bool:

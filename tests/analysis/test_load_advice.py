@@ -82,6 +82,15 @@ def test_a_knee_that_noise_may_have_made_is_none() -> None:
         assert ("of the peak" in load_headline(result)) == (second == 300)
 
 
+def test_a_peak_beyond_the_most_clients_that_noise_may_have_made_is_none() -> None:
+    result = load_result(*(closed("cpu-tensors", 8 * at, per_s, 10.0) for at, per_s in ((1, 461), (2, 500))))
+    assert any(it.startswith("The peak may lie beyond 16 clients") for it in told(result))
+    result.noise = noise_of(2, 1.4, [0.4] * 8)
+    assert told(result)[-1] == (
+        "The machine was too busy to tell how many clients reach the peak with cpu-tensors: 500 inferences/s with 16 clients."
+    )
+
+
 def test_several_modes_whose_peak_may_lie_beyond_are_one_finding() -> None:
     levels = [
         closed(mode, count, 100.0 * count, 10.0) for mode in ("cpu-tensors", "device-tensors") for count in (1, 2)

@@ -13,12 +13,14 @@ from ortbench.analysis.noise import (
     allows,
     busy_finding,
     joined,
+    leaves,
     quiet_cases,
     rounds,
     sentence,
     summary,
 )
 from ortbench.analysis.sweep import is_noisy
+from ortbench.core.stats import Value
 from ortbench.model.modes import CPU, DEVICE, RESIDENT
 from ortbench.model.result import Result
 from ortbench.model.schema import MachineNoise
@@ -159,6 +161,15 @@ def test_claims_that_noise_leaves(noise: MachineNoise | None, quick: float, leas
     result.noise = noise
     cpu, resident = result.cases
     assert allows(result, resident, cpu, least) is holds
+
+
+@pytest.mark.parametrize(("low", "high", "holds"), [(0.95, 1.05, True), (0.988, 1.67, False), (0.6, 1.01, False)])
+def test_that_modes_do_not_differ_is_claimed_of_a_narrow_interval_alone(low: float, high: float, holds: bool) -> None:
+    result = of_two(noise_of(2, 1.0, ALL, threads=2))
+    cpu, resident = result.cases
+    assert leaves(result, cpu, resident, Value(1.0, (low, high))) is holds
+    result.noise = None
+    assert leaves(result, cpu, resident, Value(1.0, (low, high)))
 
 
 def test_claims_by_the_time_for_an_item_and_by_throughput() -> None:

@@ -13,7 +13,7 @@ from ortbench.model.slo import Slo
 from ortbench.plan.plan import Plan
 from ortbench.plan.sweep_plan import Shape
 from tests.expect import there
-from tests.results import MS, US, USUAL, nvidia_result, of_batch, sentences, sweep_result, turns, without
+from tests.results import MS, US, USUAL, noise_of, nvidia_result, of_batch, sentences, sweep_result, turns, without
 
 
 def best(result: Result, mode: str) -> tuple[str, list[str]] | None:
@@ -101,6 +101,9 @@ def test_what_is_said_of_a_sweep() -> None:
         "Next: run each shape once at start-up",
         "Switching shapes has no measurable cost: device-resident 1.00× (95% CI 1.00 to 1.00).",
     ]
+    busy = sweep_result()
+    busy.noise = noise_of(2, 1.0, [0.5] * 12)
+    assert not any("first inference" in it for it in sentences(busy))
     nothing = sweep_result(failed={1: "no", 2: "no"}, switching=[])
     assert headline(nothing) == "1 shape in one session"
 

@@ -217,7 +217,11 @@ def _beyond(result: Result) -> list[Finding]:
     for mode in modes_of(result):
         levels = measured(result, CONCURRENCY, mode)
         knee = knee_of(levels)
-        if knee is not None and knee["concurrency"] == at(levels[-1]).value:
+        if (
+            knee is not None
+            and knee["concurrency"] == at(levels[-1]).value
+            and not _is_noise(result, levels, levels[-1])
+        ):
             more = rate_of(levels[-1]) / max(map(rate_of, levels[:-1])) - 1
             count = at(levels[-1]).value
             tried = ",".join(f"{count * scale:g}" for scale in (1, 2, 4))
@@ -236,7 +240,7 @@ def _knee(result: Result, mode: str) -> Finding | None:
     """How many clients are worth it, and what becomes of latency beyond."""
     levels = measured(result, CONCURRENCY, mode)
     knee = knee_of(levels)
-    if knee is None or knee["concurrency"] == at(levels[-1]).value:
+    if knee is None:
         return None
     last, bend = levels[-1], next(level for level in levels if at(level).value == knee["concurrency"])
     if _is_noise(result, levels, bend):
@@ -244,13 +248,15 @@ def _knee(result: Result, mode: str) -> Finding | None:
         return Finding(
             what, f"{rate(rate_of(bend))} inferences/s {at(bend).phrase}", weight=Weight.ANSWER, tone="unclear"
         )
+    if bend is last:
+        return None
     there, then, peak = latency_of(bend).p99, latency_of(last).p99, max(map(rate_of, levels))
     evidence = "more clients complete no more"
     if then > there * _GROWN:
         evidence = (
             f"beyond, only latency grows: p99 {duration(there)} {at(bend).phrase}, {duration(then)} {at(last).phrase}"
         )
-    if rate_of(last) < _DROPPED * peak:
+    if rate_of(last) < _DROPPED * peak and _claim(result, last, bend) == FASTER:
         evidence += f"; {at(last).phrase} the rate falls to {share(rate_of(last) / peak)} of the peak"
     return Finding(
         f"{_reach(knee)} of the peak, {rate(peak)} inferences/s, with {mode}", evidence, weight=Weight.ANSWER

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ortbench.analysis.findings.finding import Finding, Weight, merged
 from ortbench.analysis.findings.phrases import NOTHING, times, within
 from ortbench.analysis.findings.speedups import condition
-from ortbench.analysis.noise import cannot_tell
+from ortbench.analysis.noise import cannot_tell, is_busy
 from ortbench.analysis.sweep import ITEMS, cases_of, differing_dims, has_a_cost, is_noisy, keeps
 from ortbench.core.safe_text import listed
 from ortbench.core.units import count, duration, rate, ratio
@@ -159,7 +159,7 @@ def _first_inferences(result: Result) -> list[Finding]:
         if shape.first_inference_ns and (later := case.median(LATENCY))
     ]
     slow = slow[1:]  # the first one warms the session itself up
-    if not slow:
+    if not slow or is_busy(result):  # one inference of each tells nothing beside other processes
         return []
     name, first, later = max(slow, key=lambda it: it[1] / it[2])
     if first < _OFTEN * later:
