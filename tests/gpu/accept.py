@@ -106,8 +106,20 @@ class Acceptance:
                 subjects.write(Path(models), quick, decoders=any(step.generates for step in self.steps))
                 for step in self.steps:
                     self._attempt(step)
+                    if self._is_lost():
+                        self._add(
+                            Check(
+                                "the run", FAIL, f"NVML no longer shows the GPU of before; nothing follows {step.name}"
+                            )
+                        )
+                        break
             finally:
                 link.unlink()
+
+    def _is_lost(self) -> bool:
+        """Whether a GPU that was there is gone: what came behind would say nothing, and cost its time."""
+        names, now = ([gpu.get("name") for gpu in gpus] for gpus in (self.gpus, nvidia_gpus()))
+        return names != now
 
     def _attempt(self, step: Step) -> None:
         """What goes wrong in a step is a check that failed; the next one goes on."""
@@ -363,7 +375,7 @@ def _arguments(given: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--minutes", type=float, default=9.0, help="for everything; what is done by then is kept")
     parser.add_argument("--only", action="append", metavar="STEP", help="only steps whose names match; repeatable")
     parser.add_argument(
-        "--part", choices=("1", "2", "3"), help="of the run: 2 and 3 are what the first run on a card left open"
+        "--part", choices=("1", "2", "3"), help="of the run: 1 is worth most, 2 is everything else, 3 takes long"
     )
     parser.add_argument("--plan", action="store_true", help="print steps, minutes and what to carry, and run none")
     parser.add_argument("--quick", action="store_true", help="small models and few runs, to try the script itself")
@@ -388,9 +400,10 @@ def main(given: Sequence[str] | None = None) -> int:
     made = Steps(arguments.ep if library is None else "auto", library, QUICK if arguments.quick else FULL).parts()
     wanted = arguments.only or ["*"]
     parts = {
-        part: [step for step in steps if any(fnmatch(step.name, pattern) for pattern in wanted)]
+        part: chosen
         for part, steps in made.items()
         if arguments.part in (part, None)
+        and (chosen := [step for step in steps if any(fnmatch(step.name, pattern) for pattern in wanted)])
     }
     steps = [step for part in parts.values() for step in part]
     if not steps:

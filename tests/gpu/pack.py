@@ -25,7 +25,7 @@ from pathlib import Path
 # `test` and `pandas` and `scipy` (gates, notebooks) are left out: with them it is 48 MB more.
 PACKAGES = (
     "onnxruntime-gpu>=1.28", "onnx", "typer", "rich", "nvidia-ml-py", "psutil", "msgspec", "nvtx", "matplotlib", "jinja2",
-    "cupti-python>=13",
+    "cupti-python>=13", "setuptools>=77",
 )  # fmt: skip
 # What is packed, in MB of November 2026, and what is not run without it.
 CARRIED = {
@@ -194,9 +194,7 @@ def main() -> None:
     parser.add_argument("out", type=Path, metavar="OUT_DIR")
     parser.add_argument("--python", default="3.12", help="of that machine")
     parser.add_argument("--sm", type=int, default=90, help="architecture of its card: 90 is H100 and H200")
-    parser.add_argument(
-        "--there", action="append", default=[], metavar="NAME", help="a package that it has; repeatable"
-    )
+    parser.add_argument("--there", action="extend", nargs="+", default=[], metavar="NAME", help="packages that it has")
     parser.add_argument("--also", action="append", default=[], metavar="NAME", help="one more package; repeatable")
     parser.add_argument("--nsys", type=Path, metavar="FOLDER", help="target-linux-x64 of Nsight Systems")
     parser.add_argument("--part", type=int, metavar="MIB", help="the largest file that can be sent")
