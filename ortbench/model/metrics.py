@@ -111,7 +111,7 @@ class Group(Enum):
     """What metrics are shown together: a title, and the page of docs/ that explains them."""
 
     TIME = "time", "measuring.md#what-a-time-is"
-    COPIES = "copies", "measuring.md#what-a-time-is"
+    COPIES = "copies", "measuring.md#copies"
     HOST = "host CPU", "cpu-time.md"
     MEMORY = "memory", "memory.md"
     ENERGY = "energy", "energy.md"
