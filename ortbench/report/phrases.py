@@ -186,7 +186,8 @@ _LINES: dict[str, Callable[[Result], str]] = {
 
 def own_line(result: Result) -> str:
     """The line of a heading that says what its kind is of; empty where there is nothing to say."""
-    return _LINES[result.kind](result) if result.kind in _LINES else ""
+    line = _LINES.get(result.kind)
+    return "" if line is None else line(result)
 
 
 def stage_place(stage: ChainStage, result: Result) -> str:

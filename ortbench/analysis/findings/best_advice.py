@@ -16,8 +16,8 @@ from ortbench.core.safe_text import listed
 from ortbench.core.stats import Value
 from ortbench.core.units import digits
 from ortbench.model.kinds import KINDS
-from ortbench.model.metrics import figure
-from ortbench.model.modes import ALL_MODES
+from ortbench.model.metrics import figure, metric
+from ortbench.model.modes import ALL_MODES, WHOLE_START
 from ortbench.model.result import Result
 
 ALIKE = 0.05  # up to which a difference is none; the sentence says how much there can be
@@ -43,8 +43,9 @@ def bests(results: Sequence[Result], names: Sequence[str]) -> list[Best]:
         return []
     modes = [mode for mode in ALL_MODES if sum(it.case(mode) is not None for it in results) > 1]
     (timed, *_) = KINDS[first.kind].views[0].gated
-    goals = [(timed.metric, "latency"), *(_COSTS if len(modes) == 1 else ())]
-    found = (_best(results, names, mode, metric, what) for mode in modes for metric, what in goals)
+    of_time = metric(WHOLE_START).title if timed.metric == WHOLE_START else "latency"
+    goals = [(timed.metric, of_time), *(_COSTS if len(modes) == 1 else ())]
+    found = (_best(results, names, mode, key, what) for mode in modes for key, what in goals)
     return [it for it in found if it is not None]
 
 
@@ -66,8 +67,8 @@ def _other_work(one: Result, other: Result) -> bool:
     return not same_model or shapes[0] != shapes[1] or not are_one_run(one, other)
 
 
-def _best(results: Sequence[Result], names: Sequence[str], mode: str, metric: str, what: str) -> Best | None:
-    key = Key(mode, (), figure(metric))
+def _best(results: Sequence[Result], names: Sequence[str], mode: str, of: str, what: str) -> Best | None:
+    key = Key(mode, (), figure(of))
     there = {number: it for number, result in enumerate(results) if (it := series_at(result, key)) is not None}
     if len(there) < 2:
         return None
@@ -79,15 +80,16 @@ def _best(results: Sequence[Result], names: Sequence[str], mode: str, metric: st
     if all(it.ci95 is None for it in others.values()):
         return None  # too few blocks, which the comparison says
     said = f"{names[top]}, {key.metric.unit.text(there[top].value)}"
-    alike = [names[number] for number, it in others.items() if it.ci95 is None or it.ci95[0] <= 1]
+    tied = {names[number]: it for number, it in others.items() if it.ci95 is None or it.ci95[0] <= 1}
+    alike = _are_ties([*tied], any(it.ci95 is not None and it.ci95[0] == 1 for it in tied.values()))
     if top == reference:
         reference = min(others, key=lambda number: others[number].value)
-        if not alike:
+        if not tied:
             return Best(what, mode, top, f"{said}; {names[reference]} takes {_times(others[reference])}")
-        return Best(what, mode, None, f"{said}{_are_ties(alike)}")
+        return Best(what, mode, None, f"{said}{alike}")
     against = others[reference]
     if against.ci95 is not None and against.ci95[0] > 1:
-        return Best(what, mode, top, f"{said}; {names[reference]} takes {_times(against)}{_are_ties(alike)}")
+        return Best(what, mode, top, f"{said}; {names[reference]} takes {_times(against)}{alike}")
     gains = [estimate(it, there[reference], same_run=True) for number, it in there.items() if number != reference]
     ends = [it.high for it in gains if it is not None and it.high is not None]
     if len(ends) == len(gains) and max(ends) <= 1 + ALIKE:
@@ -98,8 +100,9 @@ def _best(results: Sequence[Result], names: Sequence[str], mode: str, metric: st
     return Best(what, mode, None, f"cannot tell{why}; {names[reference]} takes {_times(against)} as {names[top]}")
 
 
-def _are_ties(names: Sequence[str]) -> str:
-    return f"; {listed(names)} {'is' if len(names) == 1 else 'are'} not measurably worse" if names else ""
+def _are_ties(names: Sequence[str], by_noise: bool) -> str:
+    busy = f" {BUSY}" if by_noise else ""
+    return f"; {listed(names)} {'is' if len(names) == 1 else 'are'} not measurably worse{busy}" if names else ""
 
 
 def _times(worse: Value) -> str:

@@ -151,6 +151,7 @@ class SoakSchedule(Schedule[Series]):
 class SoakBench(Bench):
     """A soak, or several side by side."""
 
+    per = "configuration"
     _kind_of_schedule = SoakSchedule
 
     def _estimated(self) -> Sequence[Row]:
