@@ -37,6 +37,7 @@ from ortbench.model.modes import ALL_MODES, CPU, DEVICE_MEMORY, HOST_MEMORY, MEM
 from ortbench.model.result import OK, Case, Result, work_of
 from ortbench.model.schema import SloRate
 from ortbench.model.slo import Slo
+from ortbench.plan.options import RawOptions
 
 _METRIC = dict(zip(MEMORY_SIDES, (DEVICE_MEMORY, HOST_MEMORY), strict=True))
 
@@ -55,6 +56,14 @@ def refuse_limits(kind: str, limits: Limits) -> None:
     if limits.max_growth is not None and "max-growth" not in known.checks:
         raise BadInput("--max-growth is of a soak: 'ortbench soak' makes a result to check", "--max-growth")
     refuse_copy_share(limits, kind, known.noun)
+
+
+def refuse_unchecked(kind: str, given: RawOptions) -> None:
+    """Refuse limits that need no baseline, before results of a kind are measured that cannot be checked for them."""
+    known = KINDS[kind]
+    for flag in dict.fromkeys(flag for it in KINDS.values() for flag in it.checks):
+        if flag in given and flag not in known.checks:
+            raise BadInput(f"--{flag}: {known.noun} is checked for {', '.join(known.checks)} only", f"--{flag}")
 
 
 # Facts, which need no statistics
@@ -132,7 +141,8 @@ def _check_growth(result: Result, limits: Limits) -> Iterator[Check]:
         verdict = FAILED if low > most else PASSED if high <= most else UNCLEAR
         if it.verdict == CANNOT_TELL and verdict == PASSED:
             verdict = UNCLEAR
-        text = f"{it.title}: {it.text}; at most {units.size(most)} per 1,000"
+        more = "; a longer --duration tells more" if verdict == UNCLEAR else ""
+        text = f"{it.title}: {it.text}, must be at most {units.size(most)} per 1,000{more}"
         yield Check(f"growth of {it.title}", verdict, text, metric=it.metric)
 
 

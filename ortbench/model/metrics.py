@@ -373,8 +373,8 @@ _CATALOGUE = [
         _value("device_growth", "device growth", GROWTH, "lower", "Device memory by which the worker grows in 1,000 inferences, by NVML."),
         _value("host_held", "host memory at end", SIZE, "lower", "Host memory that the worker holds when a soak ends, of the kind that host growth is of."),
         _value("device_held", "device memory at end", SIZE, "lower", "Device memory that the worker holds when a soak ends, by NVML."),
-        _value("handle_growth", "handles", COUNTED_GROWTH, "lower", "Open files, sockets and other handles that the worker gains in 1,000 inferences.")._replace(often_zero=True),
-        _value("thread_growth", "threads", COUNTED_GROWTH, "lower", "Threads that the worker gains in 1,000 inferences.")._replace(often_zero=True),
+        _value("handle_growth", "handle growth", COUNTED_GROWTH, "lower", "Open files, sockets and other handles that the worker gains in 1,000 inferences.")._replace(often_zero=True),
+        _value("thread_growth", "thread growth", COUNTED_GROWTH, "lower", "Threads that the worker gains in 1,000 inferences.")._replace(often_zero=True),
     ),
     *_metrics(
         Group.ENERGY, "",

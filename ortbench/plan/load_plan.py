@@ -16,7 +16,7 @@ from ortbench.model.modes import LATENCY as INFERENCE
 from ortbench.model.modes import LOAD_MODES
 from ortbench.model.schema import OWN, PROCESS, SHARED
 from ortbench.model.slo import LATENCY, parse_limits
-from ortbench.plan.option_types import NUMBER, TEXT, WHOLE
+from ortbench.plan.option_types import TEXT, TIME, WHOLE
 from ortbench.plan.options import LOAD, MEASURED, RawOptions, check_values, make, one_of, option, seconds
 from ortbench.plan.parsing import finite
 from ortbench.plan.plan import Plan
@@ -147,7 +147,7 @@ class LoadPlan:
         "workers", "N", "Serve the requests of --rate with N workers.", kind=WHOLE, default=1, check=_workers
     )
     duration_s: float | None = option(
-        "duration", "SECONDS", "Measure each load point for so long.", MEASURED, kind=NUMBER, commands=("load",), suite=False, check=seconds,
+        "duration", "TIME", "Measure each load point for so long.", MEASURED, kind=TIME, commands=("load",), suite=False, check=seconds,
         shown="2, of a file of arrivals without --rate all of it", common=("load",),
     )  # fmt: skip
 
@@ -276,3 +276,8 @@ def settings(load: LoadPlan, seed: int, duration_s: float, stream: Stream | None
 def live_load(load: LoadPlan, given: RawOptions) -> LoadPlan:
     """The load as a live gate puts it on: each side has half of a level's time."""
     return replace(load, duration_s=live_duration_s(given) / 2)
+
+
+def live_under_load(plan: Plan) -> Plan:
+    """The plan as a live gate measures it under load: of several shapes the mix alone."""
+    return plan if plan.stream is None else replace(plan, stream=replace(plan.stream, apart=False))

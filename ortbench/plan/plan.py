@@ -149,7 +149,7 @@ class Loop:
         commands=IN_MODES, per={"chain": {"help": "Warm each mode up with N chains."}, "soak": {"help": "Run N inferences before the first reading.", "shown": "1"}},
     )  # fmt: skip
     duration_s: float = _measured(
-        "duration", "SECONDS", "Measure each mode for so long at most.", kind=NUMBER, default=5.0, check=seconds,
+        "duration", "TIME", "Measure each mode for so long at most.", kind=TIME, default=5.0, check=seconds,
         commands=("run", "gate", "loop", "chain", "sweep", "code", "start", "soak", "tune"), common=(*OFTEN, "gate"),
         per={
             "start": {"help": "Start each configuration for so long at most.", "default": START_DURATION_S},

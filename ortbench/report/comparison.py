@@ -53,10 +53,10 @@ from ortbench.report.noise import sides_part
 from ortbench.report.outputs import doubt_part, outputs_part
 from ortbench.report.phrases import (
     best_note,
-    has_line,
     heading,
     hint,
     not_measured,
+    own_line,
     ratio_cells,
     remark,
     said_once,
@@ -273,7 +273,7 @@ def _headings(results: Sequence[Result]) -> tuple[list[str], list[list[str]]]:
 
 def _heads(result: Result) -> list[str]:
     """What the lines of a heading are that tell results apart."""
-    return ["model", *["kind"] * has_line(result), "ep"]
+    return ["model", *["kind"] * bool(own_line(result)), "ep"]
 
 
 def why_missing(results: Sequence[Result], names: Sequence[str]) -> list[Note]:

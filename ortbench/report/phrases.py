@@ -16,7 +16,7 @@ from ortbench.core.safe_text import first_of, shortened
 from ortbench.model.hardware_names import NVIDIA, kind
 from ortbench.model.kinds import KINDS
 from ortbench.model.metrics import known_or_plain
-from ortbench.model.result import CHAIN, FAILED, LOAD, LOOP, OK, SWEEP, Case, Result, not_ok
+from ortbench.model.result import CHAIN, FAILED, LOAD, LOOP, OK, SOAK, SWEEP, Case, Result, not_ok
 from ortbench.model.schema import (
     Chain,
     ChainStage,
@@ -27,6 +27,7 @@ from ortbench.model.schema import (
     Loop,
     Memory,
     Provider,
+    Soak,
     Stopped,
     Target,
     Tensor,
@@ -66,8 +67,8 @@ def heading(result: Result) -> list[str]:
     )
     note = " ".join(str(result.note or "").split())
     lines = [f"{result.model['path']} ({shapes}){f': {note}' if note else ''}", ep_line(result)]
-    if line := _LINES.get(result.kind):
-        lines.insert(1, line(result))
+    if line := own_line(result):
+        lines.insert(1, line)
     if target["sync"] is not None:
         cost = f", {units.duration(target['sync']['cost_ns'])} of each inference" if target["sync"]["cost_ns"] else ""
         lines.append(f"synchronization: {_SYNC.get(target['sync']['kind'], target['sync']['kind'])} (verified){cost}")
@@ -157,6 +158,16 @@ def load_line(result: Result, setup: LoadSetup) -> str:
     )
 
 
+def soak_line(soak: Soak) -> str:
+    """A soak of several shapes, or whose session is opened again and again; nothing of one shape in one session."""
+    said = []
+    if soak["order"]:
+        said.append(f"{len(soak['shapes'])} shapes in {_ORDERS[soak['order']]}")
+    if soak["reopened"]:
+        said.append(f"a new session after every {units.count(soak['reopened'], 'inference')}")
+    return f"soak: {', '.join(said)}" if said else ""
+
+
 def sweep_line(result: Result) -> str:
     """A sweep: how many shapes, and which."""
     names = [it.name for it in result.shapes]
@@ -169,12 +180,14 @@ _LINES: dict[str, Callable[[Result], str]] = {
     CHAIN: lambda result: chain_line(result.part),
     LOAD: lambda result: "; ".join([load_line(result, result.part), *(loop_line(it) for it in [result.loop] if it)]),
     SWEEP: sweep_line,
+    SOAK: lambda result: soak_line(result.part),
 }
 
 
-def has_line(result: Result) -> bool:
-    """Whether a heading says in a line of its own what its kind is of."""
-    return _LINES.get(result.kind) is not None
+def own_line(result: Result) -> str:
+    """The line of a heading that says what its kind is of; empty where there is nothing to say."""
+    line = _LINES.get(result.kind)
+    return "" if line is None else line(result)
 
 
 def stage_place(stage: ChainStage, result: Result) -> str:

@@ -14,8 +14,8 @@ from ortbench.core.safe_text import listed
 from ortbench.core.stats import Value
 from ortbench.core.units import digits
 from ortbench.model.kinds import KINDS
-from ortbench.model.metrics import figure
-from ortbench.model.modes import ALL_MODES
+from ortbench.model.metrics import figure, metric
+from ortbench.model.modes import ALL_MODES, WHOLE_START
 from ortbench.model.result import Result
 
 ALIKE = 0.05  # up to which a difference is none; the sentence says how much there can be
@@ -41,8 +41,9 @@ def bests(results: Sequence[Result], names: Sequence[str]) -> list[Best]:
         return []
     modes = [mode for mode in ALL_MODES if sum(it.case(mode) is not None for it in results) > 1]
     (timed, *_) = KINDS[first.kind].views[0].gated
-    goals = [(timed.metric, "latency"), *(_COSTS if len(modes) == 1 else ())]
-    found = (_best(results, names, mode, metric, what) for mode in modes for metric, what in goals)
+    of_time = metric(WHOLE_START).title if timed.metric == WHOLE_START else "latency"
+    goals = [(timed.metric, of_time), *(_COSTS if len(modes) == 1 else ())]
+    found = (_best(results, names, mode, key, what) for mode in modes for key, what in goals)
     return [it for it in found if it is not None]
 
 
@@ -64,8 +65,8 @@ def _other_work(one: Result, other: Result) -> bool:
     return not same_model or shapes[0] != shapes[1] or not are_one_run(one, other)
 
 
-def _best(results: Sequence[Result], names: Sequence[str], mode: str, metric: str, what: str) -> Best | None:
-    key = Key(mode, (), figure(metric))
+def _best(results: Sequence[Result], names: Sequence[str], mode: str, of: str, what: str) -> Best | None:
+    key = Key(mode, (), figure(of))
     there = {number: it for number, result in enumerate(results) if (it := series_at(result, key)) is not None}
     if len(there) < 2:
         return None

@@ -42,7 +42,7 @@ def tried_findings(results: Sequence[Result], names: Sequence[str]) -> list[Find
             what, took = f"{name} ends with {it.show(it.points[-1][1])} of {it.title}", ""
             if case is not base and before is not None:
                 what += f" instead of {it.show(before)}"
-                took = f"; CPU time of an inference {' instead of '.join(duration(it.mean) for it in cpu if it)}"
+                took = f"; mean CPU time {' instead of '.join(duration(it.mean) for it in cpu if it)}"
             found.append(Finding(what, it.text + took, weight=Weight.ANSWER, tone=_TONES[it.verdict]))
     return found
 
