@@ -430,13 +430,14 @@ class SuggestedLoop(TypedDict):
 
 class LoadBlock(TypedDict):
     """A part of what was measured at a load point at one go, between blocks of others: how much was completed a second, and
-    statistics of the latency, ns (``mean``, ``median``, ``p95``, ``p99``, ``max``). Blocks of one ``round`` were measured near
-    each other, of both sides of a live gate too."""
+    statistics of the latency, ns (``mean``, ``median``, ``p95``, ``p99``, ``max``), and where sequences are generated those of its
+    ``tokens``, by metric. Blocks of one ``round`` were measured near each other, of both sides of a live gate too."""
 
     round: int
     n: int
     throughput: float
     latency: dict[str, int]
+    tokens: NotRequired[dict[str, dict[str, int]]]
 
 
 # What the clients of a load have: one session together, one each, or one each in a process of its own.

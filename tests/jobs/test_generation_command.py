@@ -287,10 +287,14 @@ def test_clients_generate_a_sequence_each(tmp_path: Path) -> None:
         "load in one session: 1, 2 clients; 0.4 s per load point; generation: 64 prompt tokens (pp64 @ d3) behind 3 tokens",
         "mode clients tokens/s tokens/s a sequence TTFT",
         "sequences/s",
+        "knee share of peak peak tokens/s tokens/s by clients TTFT p95 by clients ITL p95 by clients",
+        "latency (closed loop): a sequence, from its prompt to its last token;",
+        "the state stays on the device: usable only if the host does not need the state between steps",
         "p95 of TTFT",
     ):
         assert said in text
     assert "inferences/s" not in text
+    assert "inf/s" not in text
     assert "ortbench code" not in text
 
 
