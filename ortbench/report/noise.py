@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ortbench.analysis.findings.finding import Finding, merged
-from ortbench.analysis.loads.levels import at
+from ortbench.analysis.loads.levels import at, rate_unit
 from ortbench.analysis.noise import Quiet, busy_finding, quiet_cases, rounds
 from ortbench.core import units
 from ortbench.core.safe_text import first_of
@@ -40,7 +40,11 @@ def _name(case: Case) -> str:
 
 
 def _figure(found: Quiet) -> str:
-    return f"{units.rate(found.figure)} inf/s" if found.case.load_blocks is not None else units.duration(found.figure)
+    return (
+        f"{units.rate(found.figure)} {rate_unit(found.case)}"
+        if found.case.load_blocks is not None
+        else units.duration(found.figure)
+    )
 
 
 def sides_part(results: Sequence[Result], names: Sequence[str], of_gate: bool = False) -> list[Sequence[Block]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 from ortbench.analysis.comparing.comparable import variables_line
 from ortbench.analysis.comparing.compare import CANNOT_TELL, FASTER, SLOWER, RatioEstimate, Row, word
@@ -61,10 +61,7 @@ _RATES = 6  # that it names one by one
 def heading(result: Result) -> list[str]:
     """The lines above the table: model and note, EP, device, versions, synchronization, environment variables."""
     target = result.target
-    shapes = ", ".join(
-        f"{shortened(tensor['name'])} {_shape(tensor, KINDS[result.kind].many_shapes)}"
-        for tensor in result.model["inputs"]
-    )
+    shapes = ", ".join(_inputs(result))
     note = " ".join(str(result.note or "").split())
     lines = [f"{result.model['path']} ({shapes}){f': {note}' if note else ''}", ep_line(result)]
     if line := own_line(result):
@@ -82,6 +79,19 @@ def heading(result: Result) -> list[str]:
     if (recorded := variables_line(result.environment)) is not None:
         lines.append(f"environment: {recorded}")
     return lines
+
+
+def _inputs(result: Result) -> Iterator[str]:
+    """The inputs and their shapes; of those of a KV cache how many there are."""
+    many = KINDS[result.kind].many_shapes
+    cache = {into for _, into in result.loop["feedback"]} if result.loop and result.generation else set()
+    for tensor in result.model["inputs"]:
+        if tensor["name"] not in cache:
+            yield f"{shortened(tensor['name'])} {_shape(tensor, many)}"
+    of_cache = [_shape(tensor, many) for tensor in result.model["inputs"] if tensor["name"] in cache]
+    if of_cache:
+        shape = of_cache[0] if len(set(of_cache)) == 1 else "of several shapes"
+        yield f"{units.count(len(of_cache), 'input')} of the KV cache {shape}"
 
 
 def mode_name(case: Case) -> str:
@@ -108,6 +118,8 @@ def _generation_line(made: Generation, loop: Loop, fed: str) -> str:
     )
     prompt = "prompt from a file" if made["from_file"] else "random prompt"
     prompt += ", encoded once" if made.get("encoder") else ""
+    prompt += ", embedding model before each step" if made.get("embedding") else ""
+    prompt += f" ({' and '.join(made['left_out'])} not run: text alone)" if made.get("left_out") else ""
     cache = "growing cache" if loop["grows"] else "cache of fixed length"
     names = f"named by {made['said_by']}" if made["said_by"] else "found by the model's names"
     if eps := made.get("eps"):

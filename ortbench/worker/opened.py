@@ -83,30 +83,32 @@ class OpenedLoop(Opened):
 
     steps: Steps
     loop: LoopData = field(init=False)
-    encoder: Model | None = None  # of a decoder that has one; there after the first run
-    encoded: ChainData = field(init=False)  # then both
+    front: Model | None = None  # the encoder or embedding model of a decoder that has one; there after the first run
+    staged: ChainData = field(init=False)  # then both
 
     def run_first(self) -> None:
         from ortbench.worker.loops import data  # most runs have none, and would wait for it
 
         decoder = self.steps.decoder
-        if decoder is None or decoder.encoder is None:
+        stage = None if decoder is None else decoder.encoder or decoder.embedding
+        if decoder is None or stage is None:
             self.loop = data.make(self.path, self.model, self.request, self.steps)
         else:
-            from ortbench.worker.loops import encoded
+            from ortbench.worker.loops import decoder_stages
             from ortbench.worker.session.session import open_model
 
-            if self.encoder is None:
-                self.encoder = open_model(decoder.encoder.model, self.target, self.model.provider)
-            self.encoded = encoded.make(self.path, self.model, self.encoder, self.request, self.steps)
-            self.loop = self.encoded.stages[-1].loop
+            if self.front is None:
+                self.front = open_model(stage.model, self.target, self.model.provider)
+            make = decoder_stages.make_encoded if decoder.encoder else decoder_stages.make_embedded
+            self.staged = make(self.path, self.model, self.front, self.request, self.steps)
+            self.loop = self.staged.stages[-1].loop
         self.data = self.loop.single
 
     def make(self, mode: str, depth: int) -> Mode:
-        if self.encoder is not None:
-            from ortbench.worker.loops.encoded import make_encoded
+        if self.front is not None:
+            from ortbench.worker.loops.decoder_stages import make_staged
 
-            return make_encoded(mode, self.encoded, self.request)
+            return make_staged(mode, self.staged, self.request)
         from ortbench.worker.loops.modes import make_loop
 
         return make_loop(mode, self.model, self.loop, self.steps, self.request)
@@ -126,7 +128,7 @@ class OpenedLoop(Opened):
                 "fill": dict(steps.fill),
                 "keep": list(steps.keep),
                 "resident": list(steps.resident),
-                **({} if told is None else {"generation": {**told.described(), **self._eps()}}),  # type: ignore[typeddict-item]
+                **({} if told is None else {"generation": {**told.described(), **self._eps(), **self._left_out()}}),  # type: ignore[typeddict-item]
             }
         }
 
@@ -134,6 +136,10 @@ class OpenedLoop(Opened):
         """The EPs that the folder asks for, and whether one of them is used."""
         named = [] if self.steps.decoder is None else [ep for ep, _ in self.steps.decoder.providers]
         return {"eps": named, "ep_used": self.target.ep in named} if named else {}
+
+    def _left_out(self) -> dict[str, object]:
+        embedding = None if self.steps.decoder is None else self.steps.decoder.embedding
+        return {"left_out": list(embedding.without)} if embedding and embedding.without else {}
 
     @property
     def loops(self) -> list[LoopData]:

@@ -30,13 +30,14 @@ from ortbench.analysis.comparing.series import (
     series_at,
     sizes_at,
 )
-from ortbench.analysis.loads.levels import FEWEST_BLOCKS, interval, is_full, paired_reach, quotient
+from ortbench.analysis.loads.levels import FEWEST_BLOCKS, interval, interval_of, is_full, paired_reach, quotient
 from ortbench.analysis.noise import allows, joined
 from ortbench.analysis.outputs import doubt
 from ortbench.core.resampling import ratio_of
 from ortbench.core.safe_text import listed
 from ortbench.model.kinds import KINDS
 from ortbench.model.metrics import LATENCY, SIZE, Group
+from ortbench.model.modes import OUTPUT_TOKENS, TOKEN_PHASES
 from ortbench.model.result import Result
 
 FASTER, SLOWER, SAME, CANNOT_TELL = "faster", "slower", "same", "cannot tell"
@@ -187,6 +188,9 @@ def _by_intervals(base: Series, other: Series) -> RatioEstimate:
 
 def _interval(it: Series) -> tuple[float, float] | None:
     """Where a figure of a load point lies, by its blocks."""
+    metric = it.key.figure.metric
+    if metric in (OUTPUT_TOKENS, *TOKEN_PHASES):
+        return it.ci95 if metric == OUTPUT_TOKENS else interval_of(it.by_round.values(), it.value)
     return interval(it.case, it.key.figure.statistic or it.key.figure.metric)
 
 

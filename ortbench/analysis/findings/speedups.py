@@ -30,7 +30,7 @@ from ortbench.core.safe_text import listed
 from ortbench.core.units import digits, duration
 from ortbench.model.kinds import KINDS
 from ortbench.model.modes import CPU, LATENCY, mode_of
-from ortbench.model.result import Case, Result
+from ortbench.model.result import LOOP, Case, Result
 
 
 def is_on_host(result: Result) -> bool:
@@ -45,7 +45,7 @@ def condition(result: Result, mode: str) -> str:
 
 def needs(result: Result) -> str:
     """What has to hold for the modes that keep tensors on the device."""
-    kind = KINDS[result.kind]
+    kind = KINDS[LOOP if result.generation else result.kind]
     if not kind.counts_crossings and (is_on_host(result) or is_only_host_accessible(result)):
         return "the host reads and writes the bound tensors in place"
     return kind.on_device_needs
