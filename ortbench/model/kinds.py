@@ -184,6 +184,7 @@ SWEEP = replace(
     advice=("placement", "sweep", "engine"),
     checks=(*RUN.checks, "slo"),
     live=False,
+    times_nodes=False,
     needed=(*RUN.needed, "sweep", "shapes"),
     every_axis=True,
     many_shapes=True,

@@ -10,10 +10,10 @@ from typing import NamedTuple
 from ortbench.analysis.comparing.compare import are_one_run, estimate
 from ortbench.analysis.comparing.series import Key, Series, series_at
 from ortbench.analysis.findings.finding import Finding, Weight
+from ortbench.analysis.findings.node_advice import are
 from ortbench.analysis.findings.phrases import within
 from ortbench.analysis.noise import allows, joined
 from ortbench.core.safe_text import listed
-from ortbench.core.stats import Value
 from ortbench.core.units import digits
 from ortbench.model.kinds import KINDS
 from ortbench.model.metrics import figure
@@ -22,7 +22,7 @@ from ortbench.model.result import Result
 
 ALIKE = 0.05  # up to which a difference is none; the sentence says how much there can be
 _WEIGHED = 0.02  # up to which two workers of one configuration differ in memory
-BUSY = "on so busy a machine"
+BUSY = "on this busy machine"
 _COSTS = (("cpu_time", "CPU time"), ("host_memory", "host memory"))
 
 
@@ -79,12 +79,12 @@ def _best(results: Sequence[Result], names: Sequence[str], mode: str, metric: st
     if all(it.ci95 is None for it in others.values()):
         return None  # too few blocks, which the comparison says
     said = f"{names[top]}, {key.metric.unit.text(there[top].value)}"
-    alike = [names[number] for number, it in others.items() if it.ci95 is None or it.ci95[0] <= 1]
+    alike = [(names[number], it.doubted) for number, it in others.items() if it.ci95 is None or it.ci95[0] <= 1]
     if top == reference:
         reference = min(others, key=lambda number: others[number].value)
         if not alike:
             return Best(what, mode, top, f"{said}; {names[reference]} takes {_times(others[reference])}")
-        return Best(what, mode, None, f"{said}{_are_ties(alike)}")
+        return Best(what, mode, None, f"{names[top]}{_are_ties(alike)}")
     against = others[reference]
     if against.ci95 is not None and against.ci95[0] > 1:
         return Best(what, mode, top, f"{said}; {names[reference]} takes {_times(against)}{_are_ties(alike)}")
@@ -98,21 +98,31 @@ def _best(results: Sequence[Result], names: Sequence[str], mode: str, metric: st
     return Best(what, mode, None, f"cannot tell{why}; {names[reference]} takes {_times(against)} as {names[top]}")
 
 
-def _are_ties(names: Sequence[str]) -> str:
-    return f"; {listed(names)} {'is' if len(names) == 1 else 'are'} not measurably worse" if names else ""
+class _Worse(NamedTuple):
+    """How many times as much a figure is as the best, and whether noise of the machine may have made it more."""
+
+    value: float
+    ci95: tuple[float, float] | None = None
+    doubted: bool = False
 
 
-def _times(worse: Value) -> str:
+def _are_ties(alike: Sequence[tuple[str, bool]]) -> str:
+    sure, doubted = ([name for name, is_doubted in alike if is_doubted is it] for it in (False, True))
+    said = f"; {listed(sure)} {are(len(sure))} not measurably worse" if sure else ""
+    return said + (f"; {BUSY} {listed(doubted)} may be no worse" if doubted else "")
+
+
+def _times(worse: _Worse) -> str:
     return f"{digits(worse.value)}× as much{within(worse.ci95, digits)}"
 
 
-def _worse(top: Series, other: Series, best: Result, result: Result) -> Value:
+def _worse(top: Series, other: Series, best: Result, result: Result) -> _Worse:
     """How many times as much a figure is as the best; an interval that holds 1 where noise of the machine may have made it more."""
     found = estimate(top, other, same_run=True)
     if found is None or found.low is None or found.high is None:
-        return Value(other.value / max(top.value, 1e-9))
+        return _Worse(other.value / max(top.value, 1e-9))
     if found.exact:
-        return Value(found.ratio, (found.ratio / (1 + _WEIGHED), found.ratio * (1 + _WEIGHED)))
+        return _Worse(found.ratio, (found.ratio / (1 + _WEIGHED), found.ratio * (1 + _WEIGHED)))
     both = replace(best, noise=joined([best.noise, result.noise]))
     doubted = top.key.figure.metric not in dict(_COSTS) and not allows(both, top.case, other.case, max(1.0, found.low))
-    return Value(found.ratio, (min(1.0, found.low) if doubted else found.low, found.high))
+    return _Worse(found.ratio, (min(1.0, found.low) if doubted else found.low, found.high), doubted and found.low > 1)
