@@ -25,7 +25,7 @@ from ortbench.core.files import make_marked, write_or_note
 from ortbench.core.safe_text import complain
 from ortbench.gate.baseline import CANDIDATE, UNDER_LOAD, baseline_of, candidate_of, has_live_baseline
 from ortbench.gate.checks import check_alone, refuse_unchecked
-from ortbench.gate.limits import FAILED, PASSED, Check, Limits, limits_of
+from ortbench.gate.limits import FAILED, Check, Limits, limits_of
 from ortbench.gate.live import LiveGate, LiveLoadGate, check_live, planned
 from ortbench.gate.stored import check_stored
 from ortbench.gate.verdict import AGAIN, SIDES, Verdict, confirmed, verdict_json
@@ -47,7 +47,7 @@ from ortbench.plan.plan_builder import held_modes, live, soak_of, weighing
 from ortbench.plan.soak_plan import ORDER, Soak, Stream
 from ortbench.plan.sweep_plan import list_in
 from ortbench.plan.target import Inputs
-from ortbench.report.comparison import build_gate
+from ortbench.report.comparison import build_gate, verdict_report
 from ortbench.report.markdown import markdown
 from ortbench.report.why import told_in_lines, why_parts
 
@@ -359,9 +359,9 @@ def _conclude(verdict: Verdict, wanted: OutputOptions) -> int:
     why = verdict.why
     outcomes = partial(outcomes_of_gate, verdict.results, verdict.checks, told_in_lines(why) if why else "")
     exports = Exports("ortbench gate", outcomes, verdict.results[:1])
-    told = (f"{it.verdict}: {it.text}" for it in verdict.checks if it.verdict != PASSED)
-    wrong = [*(f"benchmark failed: {it}" for it in verdict.failed), *told]
-    page = partial(page_of, verdict.results[::-1], verdict.names[::-1], wrong, why_parts(why) if why else ())
+    page = partial(
+        page_of, verdict.results[::-1], verdict.names[::-1], (), why_parts(why) if why else (), verdict_report(verdict)
+    )
     publish(wanted, [build_gate(verdict)], partial(verdict_json, verdict), exports=exports, page=page)
     for line in verdict.failed:
         complain(line)

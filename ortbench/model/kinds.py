@@ -190,6 +190,7 @@ SWEEP = RUN._replace(
     advice=("placement", "sweep", "engine"),
     checks=(*RUN.checks, "slo"),
     live=False,
+    times_nodes=False,
     needed=(*RUN.needed, "sweep", "shapes"),
     every_axis=True,
     many_shapes=True,

@@ -111,7 +111,7 @@ def _measure(known: Collection[str]) -> str:
 def timeout() -> Any:
     """The field for the longest wait, of a run and of a sweep."""
     return _measured(
-        "timeout", "SECONDS", "Give up where the worker does not answer for so long.", kind=NUMBER, default=600.0, check=seconds,
+        "timeout", "SECONDS", "Give up if the worker does not answer for this time.", kind=NUMBER, default=600.0, check=seconds,
         commands=(*CHAINED, "bandwidth"),
     )  # fmt: skip
 
@@ -149,15 +149,15 @@ class Loop:
         commands=IN_MODES, per={"chain": {"help": "Warm each mode up with N chains."}, "soak": {"help": "Run N inferences before the first reading.", "shown": "1"}},
     )  # fmt: skip
     duration_s: float = _measured(
-        "duration", "TIME", "Measure each mode for so long at most.", kind=TIME, default=5.0, check=seconds,
+        "duration", "TIME", "Measure each mode for at most this time.", kind=TIME, default=5.0, check=seconds,
         commands=("run", "gate", "loop", "chain", "sweep", "code", "start", "soak", "tune"), common=(*OFTEN, "gate"),
         per={
-            "start": {"help": "Start each configuration for so long at most.", "default": START_DURATION_S},
-            "soak": {"help": "Run inferences for so long.", "default": SOAK_DURATION_S},
-            "sweep": {"help": "Measure each shape and mode for so long at most.", "default": 2.0},
-            "gate": {"default": LIVE_DURATION_S, "help": "Measure each mode or load point for so long at most."},
-            "code": {"default": CODE_DURATION_S, "help": "Make the program measure for so long."},
-            "tune": {"default": TUNE_DURATION_S, "help": "Measure each of the best configurations for so long at most."},
+            "start": {"help": "Start each configuration for at most this time.", "default": START_DURATION_S},
+            "soak": {"help": "Run inferences for this time.", "default": SOAK_DURATION_S},
+            "sweep": {"help": "Measure each shape and mode for at most this time.", "default": 2.0},
+            "gate": {"default": LIVE_DURATION_S, "help": "Measure each mode or load point for at most this time."},
+            "code": {"default": CODE_DURATION_S, "help": "Make the program measure for this time."},
+            "tune": {"default": TUNE_DURATION_S, "help": "Measure each of the best configurations for at most this time."},
         },
     )  # fmt: skip
     iterations: int | None = _measured(

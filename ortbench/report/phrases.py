@@ -67,8 +67,12 @@ def heading(result: Result) -> list[str]:
     if line := own_line(result):
         lines.insert(1, line)
     if target["sync"] is not None:
-        cost = f", {units.duration(target['sync']['cost_ns'])} of each inference" if target["sync"]["cost_ns"] else ""
-        lines.append(f"synchronization: {_SYNC.get(target['sync']['kind'], target['sync']['kind'])} (verified){cost}")
+        cost = (
+            f", taking {units.duration(target['sync']['cost_ns'])} of each inference"
+            if target["sync"]["cost_ns"]
+            else ""
+        )
+        lines.append(f"synchronization: {SYNC.get(target['sync']['kind'], target['sync']['kind'])} (verified){cost}")
     lines[-1] += f"; memory: {_memories(target)}"
     if (clocks := result.environment.get("locked_clocks")) is not None:
         lines[-1] += f"; clocks locked to {clocks if isinstance(clocks, str) else f'{clocks} MHz'}"
@@ -87,11 +91,11 @@ def _inputs(result: Result) -> Iterator[str]:
     cache = {into for _, into in result.loop["feedback"]} if result.loop and result.generation else set()
     for tensor in result.model["inputs"]:
         if tensor["name"] not in cache:
-            yield f"{shortened(tensor['name'])} {_shape(tensor, many)}"
+            yield f"{shortened(tensor['name'])}: {_shape(tensor, many)}"
     of_cache = [_shape(tensor, many) for tensor in result.model["inputs"] if tensor["name"] in cache]
     if of_cache:
         shape = of_cache[0] if len(set(of_cache)) == 1 else "of several shapes"
-        yield f"{units.count(len(of_cache), 'input')} of the KV cache {shape}"
+        yield f"{units.count(len(of_cache), 'input')} of the KV cache: {shape}"
 
 
 def mode_name(case: Case) -> str:
@@ -286,8 +290,8 @@ def _shape(tensor: Tensor, of_sweep: bool = False) -> str:
     if "tensors" in tensor:
         return sequence(tensor["tensors"])
     if tensor["shape"] is None:
-        sizes = tensor.get("model_shape") or () if of_sweep else ()
-        return "x".join("?" if size is None else shortened(str(size)) for size in sizes) or str(tensor["type"])
+        sizes = ["?" if size is None else shortened(str(size)) for size in tensor.get("model_shape") or () if of_sweep]
+        return f"[{', '.join(sizes)}]" if sizes else str(tensor["type"])
     return "x".join(map(str, tensor["shape"])) or "scalar"
 
 
@@ -298,7 +302,7 @@ def sequence(shapes: Sequence[Sequence[int]], times: str = "x") -> str:
     return f"{units.count(len(shapes), 'tensor')}{of}"
 
 
-_SYNC = {
+SYNC = {
     "run": "session.run returns when the device has finished",
     "synchronize_outputs": "synchronize_outputs() after each inference",
     "readback": "an output value is read back after each inference",
@@ -359,7 +363,10 @@ def not_measured(result: Result, name: str = "") -> list[Note]:
     """Why modes have no figures, or none that count; after the result's name, where there is one."""
     before = f"{name}: " if name else ""
     return [
-        Note(f"{before}{modes}: {status}: {reason}", *(("✗", BAD) if status == FAILED else ("–", UNCLEAR)))
+        Note(
+            f"{before}{modes} {status.replace('_', ' ')}: {reason}",
+            *(("✗", BAD) if status == FAILED else ("–", UNCLEAR)),
+        )
         for modes, status, reason in not_ok(result.cases)
     ]
 

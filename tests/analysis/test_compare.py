@@ -47,12 +47,12 @@ OTHER_SETUPS: list[tuple[str, Any, str]] = [
     (
         "target__device",
         {"type": "NPU", "vendor_id": 1},
-        "device: type GPU, vendor_id 1, device_id 2 and type NPU, vendor_id 1",
+        "device: type GPU, vendor_id 0x0001, device_id 0x0002 and type NPU, vendor_id 0x0001",
     ),
     (
         "target__device__device_id",
         9,
-        "device: type GPU, vendor_id 1, device_id 2 and type GPU, vendor_id 1, device_id 9",
+        "device: type GPU, vendor_id 0x0001, device_id 0x0002 and type GPU, vendor_id 0x0001, device_id 0x0009",
     ),
     ("environment__cpu__model", "Other CPU", "CPU: Some CPU and Other CPU"),
     ("environment__cpu__usable_cores", 2, "cores: 4 and 2"),

@@ -66,8 +66,8 @@ def test_what_soaks_side_by_side_end_with_is_beside_the_first() -> None:
         result.cases[0].metrics["cpu_time"] = stats(ns)
     held = made[0].cases[0].value("host_held")
     assert held == ARENA[-1]
-    first, second = said(tried_findings(made, ["as it is", "no CPU arena"]))
-    assert first.startswith(f"as it is ends with {size(held)} of host memory: grew until ")
+    first, second = said(tried_findings(made, ["default", "no CPU arena"]))
+    assert first.startswith(f"default ends with {size(held)} of host memory: grew until ")
     assert f"no CPU arena ends with {size(held)} of host memory instead of {size(held)}: grew until " in second
     assert second.endswith("; mean CPU time 150 µs instead of 100 µs.")
 

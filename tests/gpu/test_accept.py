@@ -317,7 +317,7 @@ def soaked(grows: int, wanted: int = 5000) -> Check:
     return further.soaked(NAME, {**result(case("cpu-tensors")), "soak": soak}, wanted)
 
 
-LEFT_THERE = {"name": "out", "memory": "host memory", "why": "Concat leaves it there", "usual": False}
+LEFT_THERE = {"name": "out", "memory": "host memory", "why": "left there by Concat", "usual": False}
 NO_MODE = "nothing shows that it did what it was asked for"
 HOW = "the outputs followed inputs that were written in place"
 # What of a result makes a check what, and the figures, or how they begin; those of what passes are in the run below too.
@@ -524,7 +524,7 @@ SHOWN: list[tuple[Callable[[], Check], str, str]] = [
      "2.00 µs to 3.00 µs a step"),
     (lambda: loop(looped("device-resident", (0, 512))), FAIL, "device-resident: a step copies 0 and 512 bytes of the state"),
     (lambda: loop(looped("device-resident", (512, 0), places={"inputs": [], "outputs": [LEFT_THERE]})), PASS,
-     "device-resident equal to expected outputs; device-resident: out in host memory (Concat leaves it there)"),
+     "device-resident equal to expected outputs; device-resident: out in host memory (left there by Concat)"),
     (lambda: loop(looped("cpu-tensors", steps_ns=[2_000])), FAIL, "cpu-tensors: its 2 steps took [2000]"),
     (lambda: loop(looped("shared", checks=OTHER, status="failed", reason="y differs")), FAIL, "shared: y differs"),
     (lambda: loop(looped("cpu-tensors"), without("host-accessible", "no such memory", steps_ns=None)), PASS, ""),

@@ -285,7 +285,7 @@ def test_clients_generate_a_sequence_each(tmp_path: Path) -> None:
     text = " ".join(done.out.split())
     for said in (
         "load in one session: 1, 2 clients; 0.4 s per load point; generation: 64 prompt tokens (pp64 @ d3) behind 3 tokens",
-        "mode clients tokens/s tokens/s a sequence TTFT",
+        "mode clients tokens/s tokens/s per sequence TTFT",
         "sequences/s",
         "knee share of peak peak tokens/s tokens/s by clients TTFT p95 by clients ITL p95 by clients",
         "latency (closed loop): a sequence, from its prompt to its last token;",

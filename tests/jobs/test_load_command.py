@@ -209,8 +209,8 @@ def test_the_highest_rate_that_keeps_an_slo_is_searched_for(library: Path, tmp_p
     assert found["latency"] == {"p99": latency_of(level).p99}
     low, high = map(rate, found["next95"])
     assert (
-        f"• device-resident meets p99 ≤ 20 ms up to {rate(found['rate'])} requests/s (next run, 95 %: {low} to {high}) if tensors never cross the link: "
-        f"{found['met']} of {found['tries']} tries there met it; p99 {duration(latency_of(level).p99)} over all of them."
+        f"• device-resident meets p99 ≤ 20 ms up to {rate(found['rate'])} requests/s (95% prediction interval {low} to {high}) if tensors never cross the link: "
+        f"{found['met']} of {found['tries']} tries at this rate met it, all of them together have p99 {duration(latency_of(level).p99)}."
     ) in " ".join(ran.out.split())
 
 

@@ -81,7 +81,7 @@ def test_a_device_four_times_as_slow_fails_and_so_it_does_with_fresh_workers(lib
         "device-resident throughput concurrency=1": ("failed", 4), "device-resident latency median rate=100": ("failed", 8),
     }  # fmt: skip
     for check in checks:
-        assert "; with fresh workers ratio " in check["text"]
+        assert "; again with fresh workers: ratio " in check["text"]
     assert [result.stopped for result in results_of(folder)] == [{"reason": "verdict"}] * 2
 
 

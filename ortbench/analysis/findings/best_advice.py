@@ -9,9 +9,9 @@ from typing import NamedTuple
 from ortbench.analysis.comparing.compare import are_one_run, between, estimate
 from ortbench.analysis.comparing.series import Key, Series, series_at
 from ortbench.analysis.findings.finding import Finding, Weight
+from ortbench.analysis.findings.node_advice import are
 from ortbench.analysis.findings.phrases import within
 from ortbench.core.safe_text import listed
-from ortbench.core.stats import Value
 from ortbench.core.units import digits
 from ortbench.model.kinds import KINDS
 from ortbench.model.metrics import figure, metric
@@ -20,7 +20,7 @@ from ortbench.model.result import Result
 
 ALIKE = 0.05  # up to which a difference is none; the sentence says how much there can be
 _WEIGHED = 0.02  # up to which two workers of one configuration differ in memory
-BUSY = "on so busy a machine"
+BUSY = "on this busy machine"
 _COSTS = (("cpu_time", "CPU time"), ("host_memory", "host memory"))
 
 
@@ -72,56 +72,54 @@ def _best(results: Sequence[Result], names: Sequence[str], mode: str, of: str, w
         return None
     top = min(there, key=lambda number: there[number].value)
     reference = next(iter(there))
-    taken = {
+    others = {
         number: _worse(results[top], there[top], results[number], it) for number, it in there.items() if number != top
     }
-    doubted = [names[number] for number, (_, is_doubted) in taken.items() if is_doubted]
-    others = {number: it for number, (it, _) in taken.items()}
     if all(it.ci95 is None for it in others.values()):
         return None  # too few blocks, which the comparison says
     said = f"{names[top]}, {key.metric.unit.text(there[top].value)}"
     alike = [
-        names[number]
-        for number, it in others.items()
-        if names[number] not in doubted and (it.ci95 is None or it.ci95[0] <= 1)
+        (names[number], it.doubted) for number, it in others.items() if it.doubted or it.ci95 is None or it.ci95[0] <= 1
     ]
-    ties = _are_ties(alike, doubted)
     if top == reference:
         reference = min(others, key=lambda number: others[number].value)
-        if not ties:
+        if not alike:
             return Best(what, mode, top, f"{said}; {names[reference]} takes {_times(others[reference])}")
-        return Best(what, mode, None, f"{said}{ties}")
+        return Best(what, mode, None, f"{names[top]}{_are_ties(alike)}")
     against = others[reference]
-    if against.ci95 is not None and against.ci95[0] > 1 and names[reference] not in doubted:
-        return Best(what, mode, top, f"{said}; {names[reference]} takes {_times(against)}{ties}")
+    if against.ci95 is not None and against.ci95[0] > 1 and not against.doubted:
+        return Best(what, mode, top, f"{said}; {names[reference]} takes {_times(against)}{_are_ties(alike)}")
     gains = [estimate(it, there[reference], same_run=True) for number, it in there.items() if number != reference]
     ends = [it.high for it in gains if it is not None and it.high is not None]
     if len(ends) == len(gains) and max(ends) <= 1 + ALIKE:
         most = max(1, math.ceil((max(ends) - 1) * 100))
         return Best(what, mode, None, f"no difference, none is more than {most}% better than {names[reference]}")
-    why = f", {BUSY}" if names[reference] in doubted else ""
+    why = f", {BUSY}" if against.doubted else ""
     return Best(what, mode, None, f"cannot tell{why}; {names[reference]} takes {_times(against)} as {names[top]}")
 
 
-def _are_ties(alike: Sequence[str], doubted: Sequence[str]) -> str:
-    """What may be as good as the best."""
-    found = f"; {listed(alike)} {'is' if len(alike) == 1 else 'are'} not measurably worse" if alike else ""
-    return (
-        f"{found}; {BUSY} nobody can tell whether {listed(doubted)} {'is' if len(doubted) == 1 else 'are'} worse"
-        if doubted
-        else found
-    )
+class _Worse(NamedTuple):
+    """How many times as much a figure is as the best, and whether noise of the machine may have made it more."""
+
+    value: float
+    ci95: tuple[float, float] | None = None
+    doubted: bool = False
 
 
-def _times(worse: Value) -> str:
+def _are_ties(alike: Sequence[tuple[str, bool]]) -> str:
+    sure, doubted = ([name for name, is_doubted in alike if is_doubted is it] for it in (False, True))
+    said = f"; {listed(sure)} {are(len(sure))} not measurably worse" if sure else ""
+    return said + (f"; {BUSY} {listed(doubted)} may be no worse" if doubted else "")
+
+
+def _times(worse: _Worse) -> str:
     return f"{digits(worse.value)}× as much{within(worse.ci95, digits)}"
 
 
-def _worse(best: Result, top: Series, result: Result, other: Series) -> tuple[Value, bool]:
-    """How many times as much a figure is as the best, and whether noise of the machine may have made it more."""
+def _worse(best: Result, top: Series, result: Result, other: Series) -> _Worse:
     found = between(best, top, result, other)
     if found is None or found.low is None or found.high is None:
-        return Value(other.value / max(top.value, 1e-9)), False
+        return _Worse(other.value / max(top.value, 1e-9))
     if found.exact:
-        return Value(found.ratio, (found.ratio / (1 + _WEIGHED), found.ratio * (1 + _WEIGHED))), False
-    return Value(found.ratio, (found.low, found.high)), found.doubted
+        return _Worse(found.ratio, (found.ratio / (1 + _WEIGHED), found.ratio * (1 + _WEIGHED)))
+    return _Worse(found.ratio, (found.low, found.high), found.doubted)

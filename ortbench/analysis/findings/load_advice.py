@@ -7,11 +7,13 @@ from operator import itemgetter
 
 from ortbench.analysis.comparing.claims import FASTER, NOISY, Claim, claim_between
 from ortbench.analysis.findings.finding import Finding, Weight, merged
+from ortbench.analysis.findings.node_advice import are
 from ortbench.analysis.findings.phrases import NOTHING, times, within
 from ortbench.analysis.findings.program import again, how_to_write
 from ortbench.analysis.findings.speedups import claims_text, condition
 from ortbench.analysis.loads.levels import (
     CONCURRENCY,
+    P50,
     RATE,
     are_enough,
     asked_of,
@@ -62,6 +64,7 @@ _STRETCHED = 1.1  # how many times as long as back to back an inference must tak
 _FALLEN = 0.95  # below which part of the clock back to back one has fallen
 _LATE = 0.001  # from which share of late requests on they are told
 _GROWN = 1.05  # by which factor latency must grow beyond the knee to be told
+_LONGER = "measure longer with --duration"
 _DROPPED = 0.9  # below which part of the peak inferences/s have dropped
 
 
@@ -70,7 +73,7 @@ def load_findings(result: Result) -> list[Finding]:
     modes = modes_of(result)
     of_modes = [
         find(result, mode)
-        for find in (_sequences, _prefill, _mixing, _knee, _gil, _unfair, _stretched, _full)
+        for find in (_sequences, _prefill, _mixing, _knee, _gil, _unfair, _stretched)
         for mode in modes
     ]
     found = [
@@ -78,6 +81,7 @@ def load_findings(result: Result) -> list[Finding]:
         *_slo(result),
         *_beyond(result),
         *(it for it in of_modes if it is not None),
+        *_full(result),
         *_late(result),
     ]
     return [it._replace(what=_named(result, it.what), evidence=_named(result, it.evidence)) for it in found]
@@ -107,12 +111,26 @@ def _headline(result: Result) -> str:
         told = knee is not None and bend is not None and not _is_noise(result, points, bend)
         clients = f"{_reach(knee)} of the peak" if knee is not None and told else at(best).text
         return f"{clients}: {', '.join(said)}"
+    if (asked := asked_of(result)) and (of_slo := _slo_headline(result, asked)):
+        return of_slo
     opened = [level for level in measured(result, RATE) if not is_full(level)]
     if opened:
         last = max(opened, key=lambda level: at(level).value)
         return f"At {at(last).text} p99 is {duration(latency_of(last).p99)} with {last.mode}"
     full = has_rates(result) and measured(result, RATE)
     return "Requests arrive faster than they are served" if full else NOTHING
+
+
+def _slo_headline(result: Result, asked: Mapping[str, int]) -> str:
+    """At which of the rates that were asked for an SLO is met, or violated; nothing without a rate."""
+    told = [(it, _keeps(it, asked)) for it in measured(result, RATE)]
+    if good := [it for it, kept in told if kept]:
+        last = max(good, key=lambda it: at(it).value)
+        return f"{slo_text(asked)} is met {at(last).phrase} with {last.mode}"
+    if broken := [it for it, kept in told if kept is False]:
+        first = min(broken, key=lambda it: at(it).value)
+        return f"{slo_text(asked)} is violated {at(first).phrase} with {first.mode}"
+    return f"Too few requests to tell whether {slo_text(asked)} is met" if told else ""
 
 
 def _of_groups(result: Result, figures: Mapping[str, float]) -> list[tuple[str, str]]:
@@ -225,11 +243,11 @@ def _beyond(result: Result) -> list[Finding]:
             more = rate_of(levels[-1]) / max(map(rate_of, levels[:-1])) - 1
             count = at(levels[-1]).value
             tried = ",".join(f"{count * scale:g}" for scale in (1, 2, 4))
-            found[mode] = (f"{share(more)} more inferences/s than {at(levels[-2]).text} with {mode}", tried)
+            found[mode] = (f"{share(more)} more inferences/s than {at(levels[-2]).value:g} with {mode}", tried)
     return [
         Finding(
             f"The peak may lie beyond {tried.partition(',')[0]} clients with {modes}",
-            f"{tried.partition(',')[0]} complete {listed([found[mode][0] for mode in found if found[mode][1] == tried])}",
+            f"{tried.partition(',')[0]} clients complete {listed([found[mode][0] for mode in found if found[mode][1] == tried])}",
             again(result, "--concurrency", tried),
         )
         for modes, _, tried in merged((mode, tried) for mode, (_, tried) in found.items())
@@ -250,12 +268,11 @@ def _knee(result: Result, mode: str) -> Finding | None:
         )
     if bend is last:
         return None
-    there, then, peak = latency_of(bend).p99, latency_of(last).p99, max(map(rate_of, levels))
+    stat = next((it for it in ("p99", "p95") if are_enough(bend, [it]) and are_enough(last, [it])), P50)
+    there, then, peak = by_name(latency_of(bend), stat), by_name(latency_of(last), stat), max(map(rate_of, levels))
     evidence = "more clients complete no more"
     if then > there * _GROWN:
-        evidence = (
-            f"beyond, only latency grows: p99 {duration(there)} {at(bend).phrase}, {duration(then)} {at(last).phrase}"
-        )
+        evidence = f"beyond, only latency grows: {stat} {duration(there)} {at(bend).phrase}, {duration(then)} {at(last).phrase}"
     if rate_of(last) < _DROPPED * peak and _claim(result, last, bend) == FASTER:
         evidence += f"; {at(last).phrase} the rate falls to {share(rate_of(last) / peak)} of the peak"
     return Finding(
@@ -359,7 +376,7 @@ def _stretched(result: Result, mode: str) -> Finding | None:
     service = level.median(SERVICE_TIME)
     if service is None or service < _STRETCHED * base:
         return None
-    what = f"{mode}: {at(level).phrase} an inference takes {ratio(service / max(base, 1), 1)} times as long as back to back"
+    what = f"{mode}: {at(level).phrase} an inference takes {ratio(service / max(base, 1), 1)}× as long as back to back"
     evidence = f"{duration(service)} instead of {duration(base)}{_clocks(alone.value(SM_CLOCK), level.value(SM_CLOCK))}"
     return Finding(what, evidence, weight=Weight.COST)
 
@@ -370,15 +387,14 @@ def _clocks(before: float | None, after: float | None) -> str:
     return f"; the SM clock falls from {before:g} to {after:g} MHz"
 
 
-def _full(result: Result, mode: str) -> Finding | None:
+def _full(result: Result) -> list[Finding]:
     """The rates at which the queue grows without end."""
-    levels = [level for level in measured(result, RATE, mode) if is_full(level)]
-    if not levels:
-        return None
-    what = f"{mode} is saturated at {_rates(levels)} requests/s"
-    return Finding(
-        what, "the queue grows as long as requests arrive, so there is no mean queue delay", weight=Weight.COST
-    )
+    full = {mode: [it for it in measured(result, RATE, mode) if is_full(it)] for mode in modes_of(result)}
+    why = "the queue grows as long as requests arrive, so there is no mean queue delay"
+    return [
+        Finding(f"{modes} {are(many)} saturated at {rates} requests/s", why, weight=Weight.COST)
+        for modes, many, rates in merged((mode, _rates(levels)) for mode, levels in full.items() if levels)
+    ]
 
 
 def _slo(result: Result) -> list[Finding]:
@@ -390,15 +406,17 @@ def _slo(result: Result) -> list[Finding]:
         rates = {mode: it["rate"] for mode, it in found.items() if it is not None}
         order = [mode for mode, _ in _of_groups(result, rates)]
         modes = sorted(found, key=lambda mode: order.index(mode) if mode in order else len(order))
-        return [
-            Finding(
-                f"{mode} meets {text} {found_text(found[mode])}{condition(result, mode)}",
-                tries_text(found[mode], asked),
-                weight=Weight.ANSWER,
-            )
-            for mode in modes
-        ]
-    return [it for mode in modes_of(result) if (it := _held(result, mode, text, asked))]
+        return [_searched(result, mode, found[mode], asked) for mode in modes]
+    return _of_rates(result, text, asked)
+
+
+def _searched(result: Result, mode: str, found: SloRate | None, asked: Mapping[str, int]) -> Finding:
+    """The highest rate at which a mode meets an SLO; where its tries have too few requests, that it is uncertain."""
+    what = f"{mode} meets {slo_text(asked)} {found_text(found)}{condition(result, mode)}"
+    tries = [it for it in measured(result, RATE, mode) if found is not None and at(it).value == found["rate"]]
+    few = _too_few([it for it in tries if not are_enough(it, asked)], asked)
+    evidence = "; ".join(filter(None, (tries_text(found, asked), few)))
+    return Finding(what, evidence, _LONGER if few else "", Weight.ANSWER, "unclear" if few else "")
 
 
 def found_text(found: SloRate | None) -> str:
@@ -406,7 +424,7 @@ def found_text(found: SloRate | None) -> str:
     if found is None:
         return "at none of the rates tried"
     low, high = map(rate, found["next95"])
-    return f"up to {rate(found['rate'])} requests/s (next run, 95 %: {low} to {high})"
+    return f"up to {rate(found['rate'])} requests/s (95% prediction interval {low} to {high})"
 
 
 def tries_text(found: SloRate | None, asked: Mapping[str, int]) -> str:
@@ -414,11 +432,36 @@ def tries_text(found: SloRate | None, asked: Mapping[str, int]) -> str:
     if found is None:
         return ""
     pooled = ", ".join(f"{stat} {duration(ns)}" for stat, ns in found["latency"].items() if stat in asked)
-    return f"{found['met']} of {found['tries']} tries there met it; {pooled} over all of them"
+    return f"{found['met']} of {found['tries']} tries at this rate met it, all of them together have {pooled}"
 
 
-def _held(result: Result, mode: str, text: str, asked: Mapping[str, int]) -> Finding | None:
-    """Which of the rates that were asked for meet the SLO."""
+def _of_rates(result: Result, text: str, asked: Mapping[str, int]) -> list[Finding]:
+    """Which of the rates that were asked for meet the SLO, modes of which the same is said together."""
+    told = {mode: it for mode in modes_of(result) if (it := _held(result, mode, asked))}
+    found = []
+    for modes, many, (good, broken, few) in merged((mode, it[:3]) for mode, it in told.items()):
+        firsts = [
+            f"{first} with {mode}" if many > 1 else first
+            for mode, (*same, first) in told.items()
+            if first and tuple(same) == (good, broken, few)
+        ]
+        first, ends = ", ".join(firsts), "" if many > 1 else "s"
+        if good:
+            evidence = "; ".join(filter(None, (f"violated at {broken} ({first})" if broken else "", few)))
+            what, tone = f"{modes} meet{ends} {text} at {good} requests/s", "good"
+        elif broken:
+            evidence = "; ".join(filter(None, (first, few)))
+            what, tone = f"{modes} violate{ends} {text} at {broken} requests/s", "bad"
+        else:
+            evidence, what, tone = few, f"Whether {modes} meet{ends} {text} cannot be told", "unclear"
+        next_ = _LONGER if few else ""
+        found.append(Finding(what, evidence, next_, Weight.ANSWER, tone))
+    return found
+
+
+def _held(result: Result, mode: str, asked: Mapping[str, int]) -> tuple[str, str, str, str] | None:
+    """The rates at which a mode meets an SLO, those at which it violates it, where there were too few requests to tell, and the first
+    latencies that violate it."""
     levels = measured(result, RATE, mode)
     if not levels:
         return None
@@ -427,16 +470,7 @@ def _held(result: Result, mode: str, text: str, asked: Mapping[str, int]) -> Fin
     few = _too_few(unknown, asked)
     where = f" {at(broken[0]).phrase}" if len(broken) > 1 else ""
     first = ", ".join(f"{stat} {duration(by_name(latency_of(it), stat))}{where}" for it in broken[:1] for stat in asked)
-    if not good:
-        if not broken:
-            what = f"Whether {mode} meets {text} cannot be told"
-            return Finding(what, few, "measure longer with --duration", weight=Weight.ANSWER, tone="unclear")
-        evidence = "; ".join(filter(None, (first, few)))
-        return Finding(
-            f"{mode} violates {text} at {_rates(broken)} requests/s", evidence, weight=Weight.ANSWER, tone="bad"
-        )
-    evidence = "; ".join(filter(None, (f"violated at {_rates(broken)} ({first})" if broken else "", few)))
-    return Finding(f"{mode} meets {text} at {_rates(good)} requests/s", evidence, weight=Weight.ANSWER, tone="good")
+    return _rates(good), _rates(broken), few, first
 
 
 def _too_few(levels: Sequence[Case], asked: Mapping[str, int]) -> str:
@@ -468,5 +502,4 @@ def _late(result: Result) -> list[Finding]:
 
 def _rates(levels: Sequence[Case]) -> str:
     """Rates in words: ``10, 20 and 30``."""
-    words = [rate_text(at(level).value) for level in levels]
-    return " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))
+    return listed([rate_text(at(level).value) for level in levels])
