@@ -130,7 +130,7 @@ def test_records_of_loads_are_by_level() -> None:
         "mode": "device-tensors", "rate": 10, "metric": "latency", "statistic": "p99", "result": "b", "value": 14_400_000,
         "vs_first": {
             "base": 12_000_000, "value": 14_400_000, "ratio": pytest.approx(1.2), "low": pytest.approx(1.158, abs=1e-3), "high": pytest.approx(1.243, abs=1e-3),
-            "paired": False, "exact": False, "doubted": False, "verdict": "slower",
+            "paired": False, "exact": False, "verdict": "slower",
         },
         "vs_previous": found[1]["vs_first"],
     }  # fmt: skip
