@@ -19,7 +19,7 @@ from ortbench.analysis.loads.levels import (
     interval,
     is_full,
     latency_of,
-    measured,
+    limited,
     quotient,
     rate_of,
 )
@@ -31,7 +31,7 @@ from ortbench.core import units
 from ortbench.core.errors import BadInput
 from ortbench.gate.contests import CANDIDATE, RatioTest, SequentialTests, fill, named, own_contests, refuse_copy_share
 from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Check, Limits, between, verdict_on
-from ortbench.model.kinds import CONCURRENCY, KINDS, LOAD, RATE, SWEEP
+from ortbench.model.kinds import CONCURRENCY, KINDS, LOAD, SWEEP
 from ortbench.model.metrics import LATENCY, metric
 from ortbench.model.modes import ALL_MODES, CPU, DEVICE_MEMORY, HOST_MEMORY, MEMORY_SIDES, THROUGHPUT, is_rate
 from ortbench.model.result import FAILED as CASE_FAILED
@@ -53,7 +53,7 @@ def refuse_limits(kind: str, limits: Limits) -> None:
     """Refuse limits that a kind of measurement has not."""
     known = KINDS[kind]
     if limits.slo and "slo" not in known.checks:
-        raise BadInput("--slo is of requests at a rate, which a load has; 'ortbench load --rate' makes them", "--slo")
+        raise BadInput("--slo is a limit of a load or a sweep: 'ortbench load' makes a result to check", "--slo")
     if limits.max_growth is not None and "max-growth" not in known.checks:
         raise BadInput("--max-growth is of a soak: 'ortbench soak' makes a result to check", "--max-growth")
     refuse_copy_share(limits, kind, known.noun)
@@ -233,7 +233,7 @@ FULL = "requests come as fast as they are served or faster"
 
 
 def check_slo(result: Result, limits: Limits) -> Iterator[Check]:
-    """What a load or a sweep must keep to; `BadInput` where the load has no point at a rate."""
+    """What a load or a sweep must keep to; `BadInput` where the load has no point."""
     if not limits.slo:
         return
     yield from _OF_KIND[result.kind](result, limits)
@@ -251,9 +251,9 @@ def _of_load(result: Result, limits: Limits) -> Iterator[Check]:
     if result.slo is not None and result.slo["found"] and result.slo["asked"] == limits.slo:
         yield from (_found(mode, it, limits.slo) for mode, it in result.slo["found"].items() if limits.held(mode))
         return
-    cases = [case for case in measured(result, RATE.name) if limits.held(case.mode)]
+    cases = [case for case in limited(result) if limits.held(case.mode)]
     if not cases:
-        raise BadInput("--slo: the result has no load point at a rate; measure it with 'ortbench load --rate'", "--slo")
+        raise BadInput("--slo: the result has no load point", "--slo")
     yield from (_keeps(case, stat, most) for case in cases for stat, most in limits.slo.items())
 
 

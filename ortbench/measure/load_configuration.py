@@ -88,7 +88,10 @@ class LoadSide:
     def add(self, mode: str, key: tuple[str, float]) -> LoadSamples:
         """Another load point, of which nothing was taken yet."""
         apart = {it.name: LoadSamples(mode, key) for it in self._stream.shapes} if self._stream else {}
-        taken = LoadSamples(mode, key, slo=self._load.slo, generation=self.side.result.generation, apart=apart)
+        limited = key[0] == RATE or not self._load.is_open  # with both, clients are there for the peak
+        taken = LoadSamples(
+            mode, key, slo=self._load.slo if limited else None, generation=self.side.result.generation, apart=apart
+        )
         self.taken.append(taken)
         return taken
 

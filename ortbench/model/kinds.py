@@ -158,7 +158,7 @@ LOAD = Kind(
             columns=(
                 (OUTPUT_TOKENS, "sequence_tokens_per_s"), ("time_to_first_token", "time_to_first_token.p95"),
                 ("inter_token_latency", "inter_token_latency.p95"), ("prefill_slowdown", "prefill_slowdown.ci95"),
-                ("throughput", "throughput.ci95"), ("scaling", "scaling.ci95"), _tails(LATENCY), ("cpu_cores", "gil_wait"), ("fairness",),
+                ("throughput", "throughput.ci95"), ("scaling", "scaling.ci95"), _tails(LATENCY), ("SLO",), ("cpu_cores", "gil_wait"), ("fairness",),
                 ("sm_clock",),
             ),
         ),

@@ -98,7 +98,9 @@ def load_tables(result: Result) -> list[Table]:
 def closed_table(result: Result) -> Table:
     """A row for each mode and number of clients; only columns that hold something."""
     clients: KeyColumn = (Column("clients", Kind.NUMBER, KEY), lambda case: f"{at(case).value:g}")
-    own = {THROUGHPUT: Own(_rate_cell, header=SEQUENCES)} if result.generation else {}
+    own = {"SLO": Own(_slo_cell, Kind.WORD)}
+    if result.generation:
+        own[THROUGHPUT] = Own(_rate_cell, header=SEQUENCES)
     return case_table(result, of_kind(result, CONCURRENCY), [MODE, clients], own, CONCURRENCY, "By clients")
 
 

@@ -44,7 +44,7 @@ def test_all_of_closed_loops() -> None:
 
 def test_all_of_open_loops() -> None:
     assert told(paced()) == [
-        "device-tensors meets p99 ≤ 20 ms at 10 and 30 requests/s: violated at 90 (p99 1.90 s).",
+        "device-tensors meets p99 ≤ 20 ms at 10 and 30 requests/s: violated at 90 requests/s (p99 1.90 s).",
         "device-tensors: at 10 requests/s an inference takes 2.4× as long as back to back: 7.20 ms instead of 3.00 ms; the SM clock "
         "falls from 1725 to 210 MHz.",
         "device-tensors is saturated at 90 requests/s: the queue grows as long as requests arrive, so there is no mean queue delay.",
@@ -89,6 +89,16 @@ def test_a_peak_beyond_the_most_clients_that_noise_may_have_made_is_none() -> No
     assert told(result)[-1] == (
         "The machine was too busy to tell how many clients reach the peak with cpu-tensors: 500 inferences/s with 16 clients."
     )
+
+
+def test_clients_with_which_an_slo_is_met() -> None:
+    levels = [closed("cpu-tensors", count, 100.0, 5.0 * count) for count in (1, 2, 4, 8)]
+    result = load_result(*levels, slo={"p50": 12_000_000})
+    assert (
+        told(result)[0]
+        == "cpu-tensors meets p50 ≤ 12 ms with 1 and 2 clients: violated with 4 and 8 clients (p50 20.0 ms with 4 clients)."
+    )
+    assert load_headline(result) == "cpu-tensors meets p50 ≤ 12 ms with up to 2 clients"
 
 
 def test_several_modes_whose_peak_may_lie_beyond_are_one_finding() -> None:

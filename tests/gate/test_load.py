@@ -97,7 +97,7 @@ def test_levels_that_there_are_not() -> None:
     ]:
         assert refusal(BadInput, check_stored, serving(), serving(), limits(metric)) == f"--metric {metric}: {why}"
     stored = result_of(measured("cpu-tensors", latency=steady([1000] * 24)))
-    with pytest.raises(BadInput, match=r"^--slo is of requests at a rate"):
+    with pytest.raises(BadInput, match=r"^--slo is a limit of a load or a sweep"):
         check_alone(stored, Limits(slo={"p99": MS}))
 
 
@@ -176,8 +176,14 @@ def test_an_slo_is_kept_for_certain_broken_for_certain_or_neither() -> None:
         PASSED,
         "max of cpu-tensors at 10 requests/s: 30.0 ms, must be at most 30 ms",
     )
-    with pytest.raises(BadInput, match=r"^--slo: the result has no load point at a rate"):
-        check_alone(serving(), Limits(slo={"p99": MS}))
+    by_clients = check_alone(
+        load_result(closed("cpu-tensors", 1, 100, 5.0), closed("cpu-tensors", 4, 100, 99.0)),
+        Limits(slo={"max": 50 * MS}),
+    )
+    assert [(it.verdict, it.text) for it in by_clients] == [
+        (PASSED, "max of cpu-tensors with 1 client: 20.0 ms, must be at most 50 ms"),
+        (FAILED, "max of cpu-tensors with 4 clients: 396 ms, must be at most 50 ms"),
+    ]
     assert limits_of(typed({"slo": "p99=20ms,mean=5ms"}, "gate"), False, ()).slo == {"p99": 20 * MS, "mean": 5 * MS}
     assert limits_of(typed({"slo": "p99=20ms"}, "gate"), False, ()).any
     with pytest.raises(BadInput, match="--slo '20ms': write it as STAT=TIME"):

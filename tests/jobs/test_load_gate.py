@@ -159,7 +159,6 @@ BAD: list[tuple[list[object], str]] = [
     (["model", "base", "--rate", "30"], "--rate is of a load: add --load, or name a result of 'ortbench load'"),
     (["model", "base", "--slo", "p99=1ms"], "--slo is of a load: add --load"),
     (["model", "--load", "--rate", "30"], "nothing to check"),
-    (["model", "base", "--load", "--slo", "p99=1ms"], "--slo: is for requests at a rate; give --rate too"),
     (["model", "base", "--load", "--rate", "auto", "--slo", "p99=1ms"], "--rate auto: candidate and baseline are compared at the same rates"),
     (["model", "base", "--load", "--metric", "latency.p99@rate=30"], "--metric latency.p99@rate=30: no such load point is to be measured"),
     (["model", "base", "--load", "--depth", "2"], "--depth is not for a load"),

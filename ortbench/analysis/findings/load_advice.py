@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import takewhile
 from operator import itemgetter
 
 from ortbench.analysis.comparing.claims import FASTER, NOISY, Claim, claim_between
@@ -26,6 +27,7 @@ from ortbench.analysis.loads.levels import (
     kept,
     knee_of,
     latency_of,
+    limited,
     measured,
     modes_of,
     most,
@@ -102,6 +104,8 @@ def _headline(result: Result) -> str:
         met = {mode: it["rate"] for mode, it in rates.items()}
         said = [f"{mode} up to {rate(met[mode])} requests/s{needs}" for mode, needs in _of_groups(result, met)]
         return f"{slo_text(asked_of(result) or {})} is met with {', '.join(said)}"
+    if by_clients := _met_by_clients(result):
+        return "; ".join(f"{mode} meets {said}{needs}" for mode, needs, said in by_clients)
     if leaders := _leaders(result):
         peaks = _peaks(result)
         said = [f"{rate(rate_of(peaks[mode]))} inferences/s with {mode}{needs}" for mode, needs in leaders]
@@ -131,6 +135,16 @@ def _slo_headline(result: Result, asked: Mapping[str, int]) -> str:
         first = min(broken, key=lambda it: at(it).value)
         return f"{slo_text(asked)} is violated {at(first).phrase} with {first.mode}"
     return f"Too few requests to tell whether {slo_text(asked)} is met" if told else ""
+
+
+def _met_by_clients(result: Result) -> list[tuple[str, str, str]]:
+    """Up to how many clients an SLO is met: the modes with most, each with what it needs; nothing without an SLO."""
+    asked, most_of = asked_of(result) or {}, dict[str, Case]()
+    for mode in modes_of(result) if asked and not has_rates(result) else ():
+        for level in takewhile(lambda it: _keeps(it, asked), limited(result, mode)):
+            most_of[mode] = level
+    groups = _of_groups(result, {mode: at(level).value for mode, level in most_of.items()})
+    return [(mode, needs, f"{slo_text(asked)} with up to {at(most_of[mode]).text}") for mode, needs in groups]
 
 
 def _of_groups(result: Result, figures: Mapping[str, float]) -> list[tuple[str, str]]:
@@ -392,8 +406,8 @@ def _full(result: Result) -> list[Finding]:
     full = {mode: [it for it in measured(result, RATE, mode) if is_full(it)] for mode in modes_of(result)}
     why = "the queue grows as long as requests arrive, so there is no mean queue delay"
     return [
-        Finding(f"{modes} {are(many)} saturated at {rates} requests/s", why, weight=Weight.COST)
-        for modes, many, rates in merged((mode, _rates(levels)) for mode, levels in full.items() if levels)
+        Finding(f"{modes} {are(many)} saturated {points}", why, weight=Weight.COST)
+        for modes, many, points in merged((mode, _points(levels)) for mode, levels in full.items() if levels)
     ]
 
 
@@ -407,7 +421,7 @@ def _slo(result: Result) -> list[Finding]:
         order = [mode for mode, _ in _of_groups(result, rates)]
         modes = sorted(found, key=lambda mode: order.index(mode) if mode in order else len(order))
         return [_searched(result, mode, found[mode], asked) for mode in modes]
-    return _of_rates(result, text, asked)
+    return _of_points(result, text, asked)
 
 
 def _searched(result: Result, mode: str, found: SloRate | None, asked: Mapping[str, int]) -> Finding:
@@ -435,8 +449,8 @@ def tries_text(found: SloRate | None, asked: Mapping[str, int]) -> str:
     return f"{found['met']} of {found['tries']} tries at this rate met it, all of them together have {pooled}"
 
 
-def _of_rates(result: Result, text: str, asked: Mapping[str, int]) -> list[Finding]:
-    """Which of the rates that were asked for meet the SLO, modes of which the same is said together."""
+def _of_points(result: Result, text: str, asked: Mapping[str, int]) -> list[Finding]:
+    """Which of the load points that were asked for meet the SLO, modes of which the same is said together."""
     told = {mode: it for mode in modes_of(result) if (it := _held(result, mode, asked))}
     found = []
     for modes, many, (good, broken, few) in merged((mode, it[:3]) for mode, it in told.items()):
@@ -447,11 +461,11 @@ def _of_rates(result: Result, text: str, asked: Mapping[str, int]) -> list[Findi
         ]
         first, ends = ", ".join(firsts), "" if many > 1 else "s"
         if good:
-            evidence = "; ".join(filter(None, (f"violated at {broken} ({first})" if broken else "", few)))
-            what, tone = f"{modes} meet{ends} {text} at {good} requests/s", "good"
+            evidence = "; ".join(filter(None, (f"violated {broken} ({first})" if broken else "", few)))
+            what, tone = f"{modes} meet{ends} {text} {good}", "good"
         elif broken:
             evidence = "; ".join(filter(None, (first, few)))
-            what, tone = f"{modes} violate{ends} {text} at {broken} requests/s", "bad"
+            what, tone = f"{modes} violate{ends} {text} {broken}", "bad"
         else:
             evidence, what, tone = few, f"Whether {modes} meet{ends} {text} cannot be told", "unclear"
         next_ = _LONGER if few else ""
@@ -460,9 +474,9 @@ def _of_rates(result: Result, text: str, asked: Mapping[str, int]) -> list[Findi
 
 
 def _held(result: Result, mode: str, asked: Mapping[str, int]) -> tuple[str, str, str, str] | None:
-    """The rates at which a mode meets an SLO, those at which it violates it, where there were too few requests to tell, and the first
-    latencies that violate it."""
-    levels = measured(result, RATE, mode)
+    """Where a mode meets an SLO, where it violates it, where there were too few requests to tell, and the first latencies that
+    violate it."""
+    levels = limited(result, mode)
     if not levels:
         return None
     told = [(level, _keeps(level, asked)) for level in levels]
@@ -470,15 +484,15 @@ def _held(result: Result, mode: str, asked: Mapping[str, int]) -> tuple[str, str
     few = _too_few(unknown, asked)
     where = f" {at(broken[0]).phrase}" if len(broken) > 1 else ""
     first = ", ".join(f"{stat} {duration(by_name(latency_of(it), stat))}{where}" for it in broken[:1] for stat in asked)
-    return _rates(good), _rates(broken), few, first
+    return _points(good), _points(broken), few, first
 
 
 def _too_few(levels: Sequence[Case], asked: Mapping[str, int]) -> str:
-    """At which rates there were too few requests for the statistics of an SLO."""
+    """Where there were too few requests for the statistics of an SLO."""
     if not levels:
         return ""
     needed = max(SAMPLES_NEEDED.get(stat, 1) for stat in asked)
-    return f"too few requests at {_rates(levels)} requests/s, {listed([*asked])} needs {needed}"
+    return f"too few requests {_points(levels)}, {listed([*asked])} needs {needed}"
 
 
 def _keeps(level: Case, asked: Mapping[str, int]) -> bool | None:
@@ -500,6 +514,9 @@ def _late(result: Result) -> list[Finding]:
     return [Finding(what, "the machine was late, not the model", weight=Weight.COST, tone="unclear")]
 
 
-def _rates(levels: Sequence[Case]) -> str:
-    """Rates in words: ``10, 20 and 30``."""
-    return listed([rate_text(at(level).value) for level in levels])
+def _points(levels: Sequence[Case]) -> str:
+    """Load points of one kind in words: ``at 10, 20 and 30 requests/s``, ``with 1 and 2 clients``."""
+    if len(levels) < 2:
+        return "".join(at(level).phrase for level in levels)
+    preposition, _, unit = at(levels[-1]).phrase.split(" ", 2)
+    return f"{preposition} {listed([rate_text(at(level).value) for level in levels])} {unit}"

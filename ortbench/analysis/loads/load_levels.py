@@ -151,7 +151,7 @@ def case_of(taken: LoadSamples) -> Case:
     if taken.stretches:
         _open(case, taken)
     elif taken.bursts:
-        _closed(case, taken.bursts)
+        _closed(case, taken.bursts, taken.slo)
         if taken.generation is not None and case.status == OK:
             put_tokens(case, [block_of_steps(it) for it in taken.bursts], taken.generation)
     elif taken.failed is None:
@@ -173,7 +173,7 @@ def put_clock(case: Case, readings: Sequence[int]) -> None:
     case.put(SM_CLOCK, median_high(readings) if readings else None)
 
 
-def _closed(case: Case, bursts: Sequence[ClosedLoopBlock]) -> None:
+def _closed(case: Case, bursts: Sequence[ClosedLoopBlock], slo: Mapping[str, int] | None) -> None:
     import numpy as np
 
     parts = [counted(burst) for burst in bursts]
@@ -188,6 +188,8 @@ def _closed(case: Case, bursts: Sequence[ClosedLoopBlock]) -> None:
     case.metrics[LATENCY] = summarise(every, [block["n"] for block in case.load_blocks or ()])
     case.put(FAIRNESS, fairness([sum(it.each[number] for it in parts) for number in range(len(bursts[0].ends))]))
     _put_host(case, bursts)
+    if slo is not None:
+        case.checks["slo"] = {"verdict": _slo_verdict(case, slo, all_served=True, kept=None)}
 
 
 def _open(case: Case, taken: LoadSamples) -> None:
