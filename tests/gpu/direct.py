@@ -64,7 +64,7 @@ from tests.benchmarks.harness_cost import loop_figures
 from tests.gpu import checks
 
 _TURN_NS = 30_000_000  # long against a readback, short against what else a machine does
-_LOADED_S = 0.3  # of a turn of clients or threads
+_LOADED_S, _CYCLES = 0.3, 5  # of a turn of clients or threads, at least, and inferences of each
 
 
 def resident(path: str, target: Target, provider: Provider, inputs: Inputs | None = None) -> ResidentMode:
@@ -316,20 +316,17 @@ def threads(path: str, inputs: str, ep: str, library: str, seconds: str, count: 
         side.worker.receive()
         pool = ClientPool(side, SHARED, 0, lambda _: None)
         pool.prepare(CPU, clients)
-        turns = max(9, round(float(seconds) / (2 * _LOADED_S)))
+        turn_s = max(_LOADED_S, _CYCLES * clients / _plain_rate(model, data.arrays, clients, _LOADED_S))
         ours, theirs = [], []
-        for turn in range(-1, turns):  # the first warms both up
-            block = counted(pool.closed(CPU, clients, round(_LOADED_S * 1e9), turn, (0,))).throughput
-            plain = _plain_rate(model, data.arrays, clients)
-            if turn >= 0:
-                ours.append(block)
-                theirs.append(plain)
+        for turn in range(max(9, round(float(seconds) / (2 * turn_s)))):
+            ours.append(counted(pool.closed(CPU, clients, round(turn_s * 1e9), turn, (0,))).throughput)
+            theirs.append(_plain_rate(model, data.arrays, clients, turn_s))
         return {"threads": clients, "ours": ours, "theirs": theirs}
     finally:
         side.close()
 
 
-def _plain_rate(model: session.Model, arrays: dict[str, Any], count: int) -> float:
+def _plain_rate(model: session.Model, arrays: dict[str, Any], count: int, seconds: float) -> float:
     """What threads with arrays of their own reach together, inferences a second."""
     rates: list[float] = []
 
@@ -338,7 +335,7 @@ def _plain_rate(model: session.Model, arrays: dict[str, Any], count: int) -> flo
         model.session.run(None, feeds)
         begin.wait()
         start = now = time.perf_counter()
-        while now < start + _LOADED_S:
+        while now < start + seconds:
             model.session.run(None, feeds)
             runs += 1
             now = time.perf_counter()

@@ -30,7 +30,7 @@ PACKAGES = (
 # What is packed, in MB of November 2026, and what is not run without it.
 CARRIED = {
     "onnxruntime-gpu for one architecture, flatbuffers: nothing runs without": 57,
-    "typer, rich, psutil, msgspec, nvidia-ml-py and what they need: nothing runs without": 6,
+    "typer, rich, psutil, msgspec, nvidia-ml-py, setuptools and what they need: nothing runs without": 7,
     "numpy, onnx, protobuf, ml_dtypes, typing_extensions, packaging, where they are not there: nothing runs without": 25,
     "cupti-python, cuda-bindings, nvidia-cuda-cupti and what they need: CUPTI's checks, --stream cuda-python": 27,
     "matplotlib, jinja2 and what they need: the page": 25,

@@ -92,6 +92,7 @@ class Step:
         modules, programs: that must be installed.
         basic: that the EP works at all; without any of these the others are not tried.
         environ: what is set for it.
+        codes: exit codes with which it may end where it has shown all that it was to show.
     """
 
     name: str
@@ -107,6 +108,7 @@ class Step:
     programs: tuple[str, ...] = ()
     basic: bool = False
     environ: Mapping[str, str] = field(default_factory=dict)
+    codes: tuple[int, ...] = (0,)
 
     @property
     def generates(self) -> bool:

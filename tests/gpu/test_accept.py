@@ -27,7 +27,7 @@ from tests.gpu import checks, further, pack
 from tests.gpu.accept import Acceptance, _shown, _trace, main
 from tests.gpu.checks import FAIL, NOT_RUN, PASS, Check
 from tests.gpu.later import Steps
-from tests.gpu.steps import ENGINE_EPS, FULL, QUICK, Left, Scale, planned_s
+from tests.gpu.steps import ENGINE_EPS, FULL, QUICK, Left, Scale, Step, planned_s
 from tests.refdevice import Config
 
 
@@ -458,6 +458,7 @@ SHOWN: list[tuple[Callable[[], Check], str, str]] = [
     (lambda: loaded(status="failed", reason="no"), FAIL, "device-resident 20/s: no"),
     (lambda: further.shapes(NAME, SWEPT), PASS, "device-tensors 2.00M items/s with batch=2"),
     (lambda: further.shapes(NAME, {"cases": SWEPT["cases"]}), FAIL, "no shape is the best"),
+    (lambda: further.shapes(NAME, {**SWEPT, "cases": [*SWEPT["cases"], without("pipelined", "no streams")]}), PASS, ""),
     (lambda: further.shapes(NAME, {**SWEPT, "cases": [{**case("device-tensors", checks=OTHER), "point": {"batch": 2}}]}), FAIL, ""),
     (lambda: further.chain(NAME, CHAINED), PASS, "1 of 1 links stay; cpu-tensors 1.00 ms"),
     (lambda: further.chain(NAME, {**CHAINED, "chain": {"links": [{"stays": False}]}}), FAIL, ""),
@@ -619,6 +620,43 @@ def test_a_gpu_that_is_lost_ends_the_run(tmp_path: Path, monkeypatch: pytest.Mon
         "NVML no longer shows the GPU of before; nothing follows profile-resnet50",
     )
     assert len(run.checks) == 3
+
+
+@pytest.mark.parametrize(("codes", "verdicts_of"), [((0,), [PASS, FAIL]), ((0, 3), [PASS])])
+def test_a_step_that_shows_all_has_failed_by_its_exit_code_unless_that_is_its_own(
+    codes: tuple[int, ...], verdicts_of: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def gated(run: Acceptance, *_: object) -> tuple[int, str]:
+        (run.out / "why" / "gate.json").write_text("{}")
+        return 3, ""
+
+    monkeypatch.setattr(Acceptance, "_wait", gated)
+    step = Step("why", NAME, ("ortbench", "gate"), "gate.json", (lambda _: Check(NAME, PASS, ""),), 1.0, codes=codes)
+    found = Acceptance("any", "cuda", tmp_path, (step,), minutes=1)._checked(step)
+    assert [check.verdict for check in found] == verdicts_of
+
+
+def test_real_models_have_a_column_a_batch_with_their_graphs(tmp_path: Path) -> None:
+    def at(batch: int, mode: str, ns: int, speedup: float | None) -> dict[str, Any]:
+        return case(
+            mode, point={"batch": batch}, metrics={"latency": phase(ns)}, speedup=speedup and {"value": speedup}
+        )
+
+    run = Acceptance("any", "cuda", tmp_path, (), minutes=1)
+    run.results = {
+        "vit": result(
+            *(at(batch, "cpu-tensors", 4_000_000 * batch, 1.0) for batch in (1, 8)), at(1, "pipelined", 2_000_000, 2.0)
+        ),
+        "vit-graph": result(at(8, "device-resident", 8_000_000, None)),
+    }
+    assert run._figures() == [
+        "| median latency, and speedup | vit, batch 1 | vit, batch 8 |",
+        "|---|---|---|",
+        "| cpu-tensors | 4.00 ms, 1.00× | 32.0 ms, 1.00× |",
+        "| pipelined | 2.00 ms, 2.00× | – |",
+        "| device-resident, CUDA graph | – | 8.00 ms, 4.00× |",
+        "",
+    ]
 
 
 def test_only_a_check_that_failed_fails_the_run() -> None:

@@ -98,15 +98,15 @@ def counted(burst: ClosedLoopBlock) -> Counted:
     until = max(burst.until_ns, begin + 1)
     each, runs, rate, until_last = [], [], 0.0, begin
     for ends in burst.ends:
-        first = int(np.searchsorted(ends, begin))
-        last = min(int(np.searchsorted(ends, until)), ends.size - 1)
+        # Where a block is shorter than a client's inference, one interval counts all the same: none would read as no inference.
+        first = min(int(np.searchsorted(ends, begin)), ends.size - 2)
+        last = max(first + 1, min(int(np.searchsorted(ends, until)), ends.size - 1))
         runs.append(slice(first + 1, last + 1))
         each.append(int(np.searchsorted(ends, until, side="right")) - first)
         until_last = max(until_last, int(ends[last]))
-        if last > first:
-            rate += (last - first) * 1e9 / float(ends[last] - ends[first])
+        rate += (last - first) * 1e9 / max(float(ends[last] - ends[first]), 1.0)
     latencies = [(ends - starts)[run] for starts, ends, run in zip(burst.starts, burst.ends, runs, strict=True)]
-    return Counted(latencies, rate, each, (begin, until_last), runs) if rate else nothing
+    return Counted(latencies, rate, each, (begin, until_last), runs)
 
 
 def block_of_steps(burst: ClosedLoopBlock) -> Block:
