@@ -66,7 +66,7 @@ class CopyPlan:
     duration_s: float = _swept(
         "duration",
         "SECONDS",
-        "Measure all sizes together for so long at most.",
+        "Measure all sizes together for at most this long.",
         kind=NUMBER,
         default=20.0,
         check=seconds,
