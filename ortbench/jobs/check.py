@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from ortbench.core.ep_names import NO_DEVICE
 from ortbench.core.errors import BenchmarkFailed, OrtbenchError, Unsupported
 from ortbench.measure.process import Client
 from ortbench.model.modes import MODES, Mode
@@ -40,7 +41,7 @@ def checked(library: str, listed: Listed, python: str | None) -> Listed:
     `BenchmarkFailed` where it does not load, or finds no device."""
     own = [ep for ep in listed["eps"] if ep["library"] == library]
     if not any(ep["devices"] for ep in own):
-        raise BenchmarkFailed(f"{library} finds no device it can use on this machine")
+        raise BenchmarkFailed(f"{library} {NO_DEVICE}")
     with tempfile.TemporaryDirectory() as folder:
         models = _written(Path(folder))
         checks, first = [], 0

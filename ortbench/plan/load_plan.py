@@ -123,11 +123,11 @@ class LoadPlan:
     """
 
     concurrency: tuple[int, ...] | None = _put(
-        "concurrency", "N,N,...", "Measure with N clients, each one inference after the other.",
+        "concurrency", "N,N,...", "Measure with N clients, each running one inference after another.",
         kind=TEXT._replace(example="[1, 2, 4]", data=_listed, parse=parse_concurrency, python="int | str | Sequence[int]"), common=("load",), shown="1,2,4,8, at most twice the cores, without --rate",
     )  # fmt: skip
     rate: tuple[float, ...] | str | None = _put(
-        "rate", "R,R,.../auto", "Measure at R requests per second; auto: the highest that meets --slo.",
+        "rate", "R,R,.../auto", "Measure at R requests per second; auto: the highest R that meets --slo.",
         kind=TEXT._replace(example='[10, 20.5] or "auto"', data=_listed, parse=parse_rate, python="float | str | Sequence[float]"), common=("load",),
     )  # fmt: skip
     arrivals: str = _put(
@@ -147,7 +147,7 @@ class LoadPlan:
         "workers", "N", "Serve the requests of --rate with N workers.", kind=WHOLE, default=1, check=_workers
     )
     duration_s: float | None = option(
-        "duration", "TIME", "Measure each load point for this time.", MEASURED, kind=TIME, commands=("load",), suite=False, check=seconds,
+        "duration", "TIME", "Measure each load point for this long.", MEASURED, kind=TIME, commands=("load",), suite=False, check=seconds,
         shown="2, of a file of arrivals without --rate all of it", common=("load",),
     )  # fmt: skip
 

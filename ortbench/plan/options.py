@@ -121,7 +121,7 @@ class Option(NamedTuple):
         if self.lists is not None and self.lists.example:
             listed = f"A list ({self.lists.example}): side by side."
         elif self.lists is REPEATED and self.kind.entries is not None:
-            again = "Repeatable; one K with several V: side by side."
+            again = "Repeatable; the same K again: side by side."
         return " ".join(filter(None, (self.help, listed, again)))
 
     def of(self, command: str) -> Option:

@@ -29,7 +29,7 @@ class OutputOptions:
     """
 
     out: Path = _written(
-        "out", "DIR", "Write the result to a new folder in DIR.", kind=PLACE, default=REPORTS, commands=_MEASURES,
+        "out", "DIR", "Write the result's folder in DIR.", kind=PLACE, default=REPORTS, commands=_MEASURES,
         only_live=True, common=OFTEN,
     )  # fmt: skip
     bandwidth: Path | None = option(

@@ -68,7 +68,7 @@ class Soak(Part):
     folder = "soak"
 
     tried: str | None = option(
-        "try", "WHAT", f"Soak beside it what may make {ARENA}s smaller: {ARENA}.", MEASURED, check=one_of((ARENA,)),
+        "try", "WHAT", f"Compare with configurations that may need less memory: {ARENA}.", MEASURED, check=one_of((ARENA,)),
         commands=("soak",), suite=False, only_live=True,
     )  # fmt: skip
 

@@ -44,7 +44,7 @@ class Needs:
     gpus: int | None = option(
         "num-gpus",
         "N",
-        "Give the case so many GPUs to itself.",
+        "Give the case N GPUs to itself.",
         RUNS,
         kind=WHOLE,
         check=not_negative,
@@ -52,7 +52,7 @@ class Needs:
     )
     # of the cluster, and how much of each a case takes
     resources: dict[str, float] = option(
-        "resources", "NAME=N", "Take so much of the cluster's resources.", RUNS, kind=AMOUNTS, default={},
+        "resources", "NAME=N", "Take this much of the cluster's resources.", RUNS, kind=AMOUNTS, default={},
         check=_resources, commands=("suite",),
     )  # fmt: skip
 

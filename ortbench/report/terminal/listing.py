@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from ortbench.analysis import freed
 from ortbench.analysis.findings import node_advice
 from ortbench.core import units
+from ortbench.core.ep_names import NO_DEVICE
 from ortbench.core.safe_text import shortened, visible
 from ortbench.model.hardware_names import vendor_name
 from ortbench.model.protocol import EpDevice, Inspected, Listed
@@ -44,7 +45,7 @@ def print_devices(found: Listed) -> None:
         if ep["problem"]:
             screen.text(ep["problem"], label="  does not load: ", label_style="bad")
         elif not ep["devices"]:
-            screen.text("finds no device it can use on this machine", label="  ", style="unclear")
+            screen.text(NO_DEVICE, label="  ", style="unclear")
         for index, device in enumerate(ep["devices"]):
             _print_device(screen, index, device)
 
