@@ -136,7 +136,7 @@ class _Inputs(_Sizes, _Expected, total=False):
 class _Measured(TypedDict, total=False):
     seed: int | None
     duration: float | str | None
-    timeout: float | None
+    timeout: float | str | None
     wait_quiet: float | str | None
     require_quiet: bool
     out: Place | None

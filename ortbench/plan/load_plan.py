@@ -148,7 +148,7 @@ class LoadPlan:
     )
     duration_s: float | None = option(
         "duration", "TIME", "Measure each load point for this long.", MEASURED, kind=TIME, commands=("load",), suite=False, check=seconds,
-        shown="2, of a file of arrivals without --rate all of it", common=("load",),
+        shown="2s, of a file of arrivals without --rate all of it", common=("load",),
     )  # fmt: skip
 
     @property

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 from ortbench.core.errors import BadInput
 from ortbench.model.settings import OF_LOOP, OF_SESSION, OF_SOAK, OF_START
 from ortbench.plan.list_syntax import REPEATED, Listed, Several, alone
-from ortbench.plan.option_types import SWITCH, TEXT, OptionType, or_default
+from ortbench.plan.option_types import SWITCH, TEXT, TIME, OptionType, or_default
 
 # The panels, in the order in which help shows them.
 RUNS, MODE, LOOP, LOAD, INPUT = "What runs", "Modes", "Loop", "Load", "Inputs"
@@ -112,7 +112,8 @@ class Option(NamedTuple):
             return self.shown
         if self.default is True:
             return "on"
-        return f"{self.default:g}" if isinstance(self.default, float) else str(self.default)
+        unit = "s" if self.kind is TIME else ""
+        return f"{self.default:g}{unit}" if isinstance(self.default, float) else str(self.default)
 
     @property
     def sentence(self) -> str:

@@ -40,7 +40,6 @@ from ortbench.plan.option_types import (
     FLAG,
     ITEMS,
     MODE_NAMES,
-    NUMBER,
     ONE_MODE,
     PRECISION,
     TEXTS,
@@ -111,7 +110,7 @@ def _measure(known: Collection[str]) -> str:
 def timeout() -> Any:
     """The field for the longest wait, of a run and of a sweep."""
     return _measured(
-        "timeout", "SECONDS", "Give up if the worker does not answer for this long.", kind=NUMBER, default=600.0, check=seconds,
+        "timeout", "TIME", "Give up if the worker does not answer for this long.", kind=TIME, default=600.0, check=seconds,
         commands=(*CHAINED, "bandwidth"),
     )  # fmt: skip
 

@@ -11,6 +11,7 @@ from ortbench.analysis.loads.levels import at, rate_unit
 from ortbench.analysis.noise import Quiet, busy_finding, joined, quiet_cases, rounds
 from ortbench.core import units
 from ortbench.core.safe_text import first_of, listed
+from ortbench.model.kinds import KINDS
 from ortbench.model.result import Case, Result
 from ortbench.report.model import Block, Findings
 
@@ -59,10 +60,12 @@ def sides_part(results: Sequence[Result], names: Sequence[str], of_gate: bool = 
         said = merged((name, busy_finding(result)) for name, result in zip(names, results, strict=True))
     found = [it if many == len(results) else it._replace(what=f"{of}: {it.what}") for of, many, it in said if it]
     if of_gate:
-        found = [it._replace(evidence=f"{it.evidence}{f'. {_SLOWED}' * (it is found[-1])}", next="") for it in found]
+        holds = f". The gate's verdict holds nevertheless: {_SLOWED if KINDS[results[0].kind].live else _GROWN}"
+        found = [it._replace(evidence=f"{it.evidence}{holds * (it is found[-1])}", next="") for it in found]
     last = {it.next: it for it in found}
     found = [it if last[it.next] is it else it._replace(next="") for it in found]  # a command once
     return [[Findings(found)]] if found else []
 
 
-_SLOWED = 'The gate\'s verdict holds nevertheless: noise only makes a gate take longer or end with "cannot tell"'
+_SLOWED = 'noise only makes a gate take longer or end with "cannot tell"'
+_GROWN = "noise is in times, not in the growth of memory"
