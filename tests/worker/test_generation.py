@@ -430,6 +430,16 @@ def test_an_embedding_model_that_gives_something_else_is_found_out(tmp_path: Pat
         mode.compare_steps(None, None)
 
 
+def test_an_embedding_model_that_gives_no_row_for_each_id(tmp_path: Path) -> None:
+    folder = embedded_folder(tmp_path / "model", "gpt")
+    text = """<ir_version: 8, opset_import: ["" : 17]> g (int64[rows,words_each] input_ids) => (float[2,3,32] inputs_embeds) {
+        shape = Constant <value = int64[3] {2, 3, 32}> ()  inputs_embeds = ConstantOfShape (shape)
+    }"""
+    onnx.save(onnx.parser.parse_model(text), folder / "embedding.onnx")
+    reason = "inputs_embeds is [2, 3, 32] for ids [1, 5], which no decoder can take"
+    assert refusal(opened_whole, folder) == f"{folder / 'embedding.onnx'}: {reason}"
+
+
 def test_steps_behind_an_embedding_model_are_let_go(tmp_path: Path) -> None:
     whole = opened_whole(embedded_folder(tmp_path / "model", "gpt"), count=40, generate=40)
     embedding = whole.staged.stages[0].loop

@@ -204,6 +204,10 @@ def make_embedded(path: str, model: Model, opened: Callable[[str], Model], reque
 
     def embedded(tokens: Array, is_prompt: bool) -> dict[str, Array]:
         found = run(tokens, is_prompt)
+        for joint in ours:
+            if found[joint.out].shape[:2] != tokens.shape:
+                sizes = f"{list(found[joint.out].shape)} for ids {list(tokens.shape)}"
+                raise BadInput(f"{embedding.model}: {joint.given.name} is {sizes}, which no decoder can take")
         return {joint.taken.name: found[joint.out] for joint in ours}
 
     sizes = index_sizes(embedding.model, front.inputs)
