@@ -282,6 +282,22 @@ def test_one_client_of_a_load_has_the_times_of_a_loop(library: Path, tmp_path: P
     assert "tokens/s with 1 client" in out
 
 
+def test_a_load_of_long_sequences_keeps_to_its_time(library: Path, tmp_path: Path) -> None:
+    model = tmp_path / "model.onnx"
+    onnx.save(onnx.parser.parse_model(COUNTS_UP), model)
+    config = Config(trace=tmp_path / "trace", compute_us=100_000)
+    line = ("--generate", TOKENS, "--prompt-length", PROMPT, "--concurrency", "1,2", "--duration", 10)
+    code, result, _, errors = run_on_device(
+        library, model, config, tmp_path, *line, "--mode", "cpu-tensors", command="load"
+    )
+    assert code == 0, errors
+    run_s = TOKENS * 0.1
+    for case in load_cases(result):
+        assert len(case.load_blocks or ()) == -(-10 // (2 * 2 * run_s))  # of two sequences of each of two clients
+    assert result.took_ns is not None
+    assert result.took_ns / 1e9 < 3 * 2 * 10
+
+
 def test_clients_generate_a_sequence_each(tmp_path: Path) -> None:
     folder = genai_folder(tmp_path / "model", "llama", shared=True)
     line = ("--prompt-length", 64, "--context", 3, "--generate", 8, "--concurrency", "1,2", "--duration", 0.4, "-v")
