@@ -477,20 +477,28 @@ def test_another_stage_is_part_of_a_load_and_of_no_memory(
         assert f"{option[0]}: is not for a decoder with {what}" in done.err
 
 
-def test_an_embedding_model_runs_before_each_step(tmp_path: Path) -> None:
+@pytest.mark.parametrize("on_device", [False, True])  # where some nodes of both models are, and others on the CPU
+@pytest.mark.parametrize("image", [False, True])
+def test_an_embedding_model_runs_before_each_step(image: bool, on_device: bool, library: Path, tmp_path: Path) -> None:
     folder = embedded_folder(tmp_path / "model", "llama", shared=True, vision=True)
+    np.savez(tmp_path / "image.npz", pixel_values=np.ones((1, 3, 4), np.float32))
     line = ("--prompt-length", "9,12", "--generate", 4, "--iterations", 3, "--warmup", 1, "--out", tmp_path / "out")
-    done = ortbench("loop", folder, *line)
+    where = ("--ep-library", library) if on_device else ("--ep", "cpu")
+    seen = ("--input", tmp_path / "image.npz") if image else ()
+    done = ortbench("loop", folder, *line, *where, *seen, **Config(trace=tmp_path / "trace").environ())
     assert done.code == 0, done.err
-    assert "random prompt, embedding model before each step (vision not run), argmax on the host" in " ".join(
-        done.out.split()
-    )
+    before, behind = ("vision before the prompt, ", "") if image else ("", " (vision not run)")
+    said = f"random prompt, {before}embedding model before each step{behind}, argmax on the host"
+    assert said in " ".join(done.out.split())
     results = [load(path) for path in sorted((tmp_path / "out").rglob("result.json"))]
     assert len(results) == 2
     for result in results:
         assert {(case.status, case.checks["outputs"]["verdict"]) for case in result.cases} == {("ok", "passed")}
         assert result.generation is not None
-        assert (result.generation.get("embedding"), result.generation.get("left_out")) == (True, ["vision"])
+        made = result.generation
+        assert (made.get("embedding"), made.get("features"), made.get("left_out")) == (
+            (True, ["vision"], None) if image else (True, None, ["vision"])
+        )
 
 
 def case_of(result: Result, mode: str) -> Case:
