@@ -151,9 +151,8 @@ def _check(one: Series, base: Series, results: tuple[Result, Result], limits: Li
     found = estimate(base, one, same_run=False)
     if found is None:
         return made(*full(name, key, one.case, base.case))
-    show = key.metric.unit.text
     bound = f"must be at most {most:.4g}"
-    figures = f"{name}: {show(found.value)} against {show(found.base)}, ratio {units.ratio(found.ratio, 3)}"
+    figures = f"{name}: {one.text(found.value)} against {one.text(found.base)}, ratio {units.ratio(found.ratio, 3)}"
     if found.low is None or found.high is None:
         return made(UNCLEAR, f"{figures} ({_lacking(one, base, results)}), {bound}", found)
     verdict = FAILED if found.low > most else PASSED if found.high <= most else UNCLEAR

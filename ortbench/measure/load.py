@@ -310,7 +310,8 @@ class LoadExperiment(Experiment[Any]):
         duration_ns = round(self._level_s * 1e9)
         fitting = int(duration_ns / max(_SHORTEST_BLOCK_NS, _FEWEST_CYCLES * cycle))
         rounds = min(_MOST_ROUNDS, max(_FEWEST_ROUNDS, fitting))
-        rounds = max(rounds, -(-duration_ns // _LONGEST_BLOCK_NS))
+        # A block of two runs of each client, of which one counts, lasts so long whatever it was meant to.
+        rounds = max(rounds, -(-duration_ns // max(_LONGEST_BLOCK_NS, round(2 * cycle))))
         self._observer.stage("measuring")
         for number in range(rounds):
             each_s = duration_ns // rounds / 1e9

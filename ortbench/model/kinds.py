@@ -153,7 +153,7 @@ LOAD = Kind(
     (
         View(
             compared=_figures(OUTPUT_TOKENS, *_TOKEN_TIMES, "throughput", LATENCY, "latency.p99"),
-            several=_figures(OUTPUT_TOKENS, *_TOKEN_TIMES, "throughput"), gated=_figures("throughput"),
+            several=_figures(OUTPUT_TOKENS, *_TOKEN_TIMES[:2], "throughput"), gated=_figures("throughput"),
             history=_figures("throughput"), axis=CONCURRENCY.name,
             columns=(
                 (OUTPUT_TOKENS, "sequence_tokens_per_s"), ("time_to_first_token", "time_to_first_token.p95"),

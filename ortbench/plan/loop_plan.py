@@ -44,6 +44,23 @@ class Encoder:
 
 
 @dataclass(frozen=True)
+class Features:
+    """What gives an embedding model the features of an image or a sound, once before the first step.
+
+    Attributes:
+        name: ``vision`` or ``speech``.
+        model: its path; "" where it is not one model.
+        links: patterns of its outputs and the embedding model's inputs that take them.
+        token: that stands in the prompt for each of the features; None where the file has none.
+    """
+
+    name: str
+    model: str = ""
+    links: tuple[tuple[str, str], ...] = ()
+    token: int | None = None
+
+
+@dataclass(frozen=True)
 class Embedding:
     """The model that gives a decoder's inputs of token ids in every step.
 
@@ -52,14 +69,14 @@ class Embedding:
         links: patterns of its outputs and the decoder's inputs that take them, beside those of one name.
         ids: the name of its input of token ids, where the file has it.
         special: tokens that stand for images and sounds.
-        without: stages of the folder that do not run, as the prompt has text alone.
+        features: what runs before, where its inputs are given.
     """
 
     model: str
     links: tuple[tuple[str, str], ...] = ()
     ids: str = ""
     special: tuple[int, ...] = ()
-    without: tuple[str, ...] = ()
+    features: tuple[Features, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -208,7 +225,8 @@ def steps_from(data: Mapping[str, Any]) -> Steps:
             encoder = Encoder(**{**encoder, "links": _pairs(encoder["links"])})
         embedding = decoder["embedding"]
         if embedding is not None:
-            tuples = {"special": tuple(embedding["special"]), "without": tuple(embedding["without"])}
+            features = (Features(**{**it, "links": _pairs(it["links"])}) for it in embedding["features"])
+            tuples = {"special": tuple(embedding["special"]), "features": tuple(features)}
             embedding = Embedding(**{**embedding, **tuples, "links": _pairs(embedding["links"])})
         providers = tuple((ep, options) for ep, options in decoder["providers"])
         made = {

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from ortbench.core.errors import BadInput
-from ortbench.plan.loop_plan import Decoder, Embedding, Encoder
+from ortbench.plan.loop_plan import Decoder, Embedding, Encoder, Features
 
 GENAI, OPTIMUM = "genai_config.json", "config.json"
 _OPTIMUM_FILES = ("decoder_model_merged.onnx", "decoder_with_past_model.onnx", "model.onnx")
 _NO_CACHE = "decoder_model.onnx"
 _CONTEXT = ("max_position_embeddings", "n_positions", "n_ctx")
-_FEATURES = ("vision", "speech")
+_FEATURES = {"vision": "image_token_id", "speech": "audio_token_id"}
 _SPECIAL = ("image_token_id", "audio_token_id", "video_token_id")
 _ENCODER, _EMBED = "encoder_model.onnx", "embed_tokens.onnx"
 _EPS = {"nvtensorrtrtx": "nv-tensorrt-rtx"}  # others are called alike but for capitals
@@ -111,20 +111,34 @@ def _genai_encoder(folder: Path, model: Mapping[str, Any], taken: Mapping[str, A
 def _genai_embedding(folder: Path, model: Mapping[str, Any], taken: Mapping[str, Any]) -> Embedding | None:
     """The embedding model, and which of its outputs the decoder's inputs take: those of one key."""
     embedding = _table(model, "embedding")
-    features = tuple(stage for stage in _FEATURES if _table(model, stage))
+    features = [stage for stage in _FEATURES if _table(model, stage)]
     if not isinstance(file := embedding.get("filename"), str):
         if features:
             reason = f"{' and '.join(features)} without an embedding model; name the decoder's .onnx file"
             raise BadInput(f"{folder / GENAI}: the model has {reason}")
         return None
-    links = [
-        (out, into)
-        for key, out in _table(embedding, "outputs").items()
-        if isinstance(out, str) and isinstance(into := taken.get(key), str)
-    ]
-    ids = _table(embedding, "inputs").get("input_ids")
+    ins = _table(embedding, "inputs")
+    ids = ins.get("input_ids")
     special = tuple(token for key in _SPECIAL if (token := _whole(model, key)) is not None)
-    return Embedding(str(folder / file), tuple(links), ids if isinstance(ids, str) else "", special, features)
+    stages = tuple(_genai_features(folder, model, stage, ins) for stage in features)
+    links = _same_keys(embedding, taken)
+    return Embedding(str(folder / file), links, ids if isinstance(ids, str) else "", special, stages)
+
+
+def _genai_features(folder: Path, model: Mapping[str, Any], name: str, taken: Mapping[str, Any]) -> Features:
+    stage = _table(model, name)
+    file = stage.get("filename")
+    path = str(folder / file) if isinstance(file, str) and not stage.get("pipeline") else ""
+    return Features(name, path, _same_keys(stage, taken), _whole(model, _FEATURES[name]))
+
+
+def _same_keys(stage: Mapping[str, Any], taken: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    """The outputs of a stage and the inputs that take them, by their keys."""
+    return tuple(
+        (out, into)
+        for key, out in _table(stage, "outputs").items()
+        if isinstance(out, str) and isinstance(into := taken.get(key), str)
+    )
 
 
 def _optimum(folder: Path, inside: Path) -> tuple[str, Decoder]:

@@ -83,8 +83,10 @@ class OpenedLoop(Opened):
 
     steps: Steps
     loop: LoopData = field(init=False)
-    front: Model | None = None  # the encoder or embedding model of a decoder that has one; there after the first run
-    staged: ChainData = field(init=False)  # then both
+    stages: dict[str, Model] = field(
+        default_factory=dict
+    )  # by their paths, what runs before a decoder, where that has run once
+    staged: ChainData = field(init=False)  # then all of it
 
     def run_first(self) -> None:
         from ortbench.worker.loops import data  # most runs have none, and would wait for it
@@ -95,17 +97,21 @@ class OpenedLoop(Opened):
             self.loop = data.make(self.path, self.model, self.request, self.steps)
         else:
             from ortbench.worker.loops import decoder_stages
-            from ortbench.worker.session.session import open_model
 
-            if self.front is None:
-                self.front = open_model(stage.model, self.target, self.model.provider)
             make = decoder_stages.make_encoded if decoder.encoder else decoder_stages.make_embedded
-            self.staged = make(self.path, self.model, self.front, self.request, self.steps)
+            self.staged = make(self.path, self.model, self._stage, self.request, self.steps)
             self.loop = self.staged.stages[-1].loop
         self.data = self.loop.single
 
+    def _stage(self, path: str) -> Model:
+        from ortbench.worker.session.session import open_model
+
+        if path not in self.stages:
+            self.stages[path] = open_model(path, self.target, self.model.provider)
+        return self.stages[path]
+
     def make(self, mode: str, depth: int) -> Mode:
-        if self.front is not None:
+        if self.stages:
             from ortbench.worker.loops.decoder_stages import make_staged
 
             return make_staged(mode, self.staged, self.request)
@@ -128,7 +134,7 @@ class OpenedLoop(Opened):
                 "fill": dict(steps.fill),
                 "keep": list(steps.keep),
                 "resident": list(steps.resident),
-                **({} if told is None else {"generation": {**told.described(), **self._eps(), **self._left_out()}}),  # type: ignore[typeddict-item]
+                **({} if told is None else {"generation": {**told.described(), **self._eps(), **self._features()}}),  # type: ignore[typeddict-item]
             }
         }
 
@@ -137,9 +143,13 @@ class OpenedLoop(Opened):
         named = [] if self.steps.decoder is None else [ep for ep, _ in self.steps.decoder.providers]
         return {"eps": named, "ep_used": self.target.ep in named} if named else {}
 
-    def _left_out(self) -> dict[str, object]:
+    def _features(self) -> dict[str, object]:
+        """The stages of images and sounds: those that run, and those that do not."""
         embedding = None if self.steps.decoder is None else self.steps.decoder.embedding
-        return {"left_out": list(embedding.without)} if embedding and embedding.without else {}
+        named = [] if embedding is None else [it.name for it in embedding.features]
+        ran = {it.name for it in self.staged.stages} if named else set()
+        found = {"features": [it for it in named if it in ran], "left_out": [it for it in named if it not in ran]}
+        return {key: names for key, names in found.items() if names}
 
     @property
     def loops(self) -> list[LoopData]:

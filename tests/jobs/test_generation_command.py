@@ -93,19 +93,30 @@ _CACHE = f"""wider = Constant <value = int64[4] {{0, 1, -1, {VOCAB}}}> ()
     wide = Reshape (VALUE, wider)  present = Concat <axis = 2> (past, wide)"""
 _PAST = f"float[batch,1,past,{VOCAB}] past"
 _OUT = f"float[batch,sequence,{VOCAB}] logits, float[batch,1,total,{VOCAB}] present"
+_BEHIND_EMBEDDING = (
+    f"(float[batch,sequence,{VOCAB}] inputs_embeds, {_PAST}) => ({_OUT}) "
+    f"{{ logits = Relu (inputs_embeds) {_CACHE.replace('VALUE', 'inputs_embeds')} }}"
+)
 _STAGES = {
-    "embedding": (
-        f"(int64[batch,sequence] input_ids) => (float[batch,sequence,{VOCAB}] inputs_embeds) {{ {_HOT} inputs_embeds = Relu (hot) }}",
-        f"(float[batch,sequence,{VOCAB}] inputs_embeds, {_PAST}) => ({_OUT}) "
-        f"{{ logits = Relu (inputs_embeds) {_CACHE.replace('VALUE', 'inputs_embeds')} }}",
-    ),
-    "encoder": (
-        f"(int64[batch,length] input_ids) => (float[batch,length,{VOCAB}] encoder_hidden_states) "
+    "embedding": {
+        "embedding": f"(int64[batch,sequence] input_ids) => (float[batch,sequence,{VOCAB}] inputs_embeds) "
+        f"{{ {_HOT} inputs_embeds = Relu (hot) }}",
+        "decoder": _BEHIND_EMBEDDING,
+    },
+    "vision": {
+        "vision": "(float[pixels,4] pixel_values) => (float[pixels,4] image_features) { image_features = Relu (pixel_values) }",
+        "embedding": f"(int64[batch,sequence] input_ids, float[pixels,4] image_features) => "
+        f"(float[batch,sequence,{VOCAB}] inputs_embeds, int64[2] seen) "
+        f"{{ {_HOT} inputs_embeds = Relu (hot) seen = Shape (image_features) }}",
+        "decoder": _BEHIND_EMBEDDING,
+    },
+    "encoder": {
+        "encoder": f"(int64[batch,length] input_ids) => (float[batch,length,{VOCAB}] encoder_hidden_states) "
         f"{{ {_HOT} encoder_hidden_states = Relu (hot) }}",
-        f"(int64[batch,sequence] input_ids, float[batch,length,{VOCAB}] encoder_hidden_states, {_PAST}) => "
+        "decoder": f"(int64[batch,sequence] input_ids, float[batch,length,{VOCAB}] encoder_hidden_states, {_PAST}) => "
         f"({_OUT}, float[batch,length,{VOCAB}] seen) "
         f"{{ {_HOT} logits = Relu (hot) seen = Relu (encoder_hidden_states) {_CACHE.replace('VALUE', 'logits')} }}",
-    ),
+    },
 }
 
 
@@ -116,26 +127,32 @@ def test_times_to_tokens_behind_another_stage_are_exact(
 ) -> None:
     folder = tmp_path / "model"
     folder.mkdir()
-    for name, text in zip((stage, "decoder"), _STAGES[stage], strict=True):
+    for name, text in _STAGES[stage].items():
         onnx.save(
             onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]> g {text}'), folder / f"{name}.onnx"
         )
     (folder / "genai_config.json").write_text(
-        json.dumps({"model": {it: {"filename": f"{it}.onnx"} for it in (stage, "decoder")}})
+        json.dumps({"model": {"image_token_id": 7, **{it: {"filename": f"{it}.onnx"} for it in _STAGES[stage]}}})
     )
     config = Config(
         trace=tmp_path / "trace", honesty=honesty, compute_us=3000, upload_gbps=0.0001, download_gbps=0.0001
     )
-    line = ("--prompt-length", PROMPT, "--generate", TOKENS, "--iterations", 4, "--warmup", 1)
+    line: tuple[object, ...] = ("--prompt-length", PROMPT, "--generate", TOKENS, "--iterations", 4, "--warmup", 1)
+    if stage == "vision":
+        np.savez(tmp_path / "image.npz", pixel_values=np.ones((2, 4), np.float32))
+        line = (*line, "--input", tmp_path / "image.npz")
     code, result, _, errors = run_on_device(library, folder, config, tmp_path, *line, command="loop")
     assert code == 0, errors
     trace = Trace.read(tmp_path / "trace")
-    in_each = stage == "embedding"
-    parts = {f"step {number}": 1 + (in_each or not number) for number in range(TOKENS)}
-    more = int(not in_each)  # the encoder's run has a clock of its own
+    in_each, once = stage != "encoder", stage != "embedding"
+    parts = {f"step {number}": 1 + in_each + (once and not number) for number in range(TOKENS)}
+    more = int(once)  # what runs once has a clock of its own
     calls: dict[What, int] = {(mode, name): 1 for mode in USUAL_LOOP_MODES for name in parts}
     calls |= {(mode, "latency"): 3 + more for mode in USUAL_LOOP_MODES}
     calls |= {(mode, "step 0"): 1 + more for mode in USUAL_LOOP_MODES}
+    if stage == "vision":  # which begins with the copy of the image
+        calls["device-resident", "latency"] += 1
+        calls["device-resident", "step 0"] += 1
     assert [(case.mode, case.status) for case in result.cases] == [(mode, "ok") for mode in USUAL_LOOP_MODES]
     assert differences(result, trace, parts, calls) == {}
     for case in result.cases:
@@ -148,7 +165,7 @@ def test_times_to_tokens_behind_another_stage_are_exact(
         assert case.value("prefill_tokens_per_s") == round(PROMPT * 1e9 / median(first), 3)
     cpu, resident, _ = result.cases
     each, row = PROMPT * VOCAB * 4, VOCAB * 4  # of the prompt, and of a token
-    if in_each:  # logits of a step, and with plain arrays its embeddings both ways
+    if stage == "embedding":  # logits of a step, and with plain arrays its embeddings both ways
         assert resident.step_copies("step_h2d") == 0
         assert resident.step_copies("step_d2h") == [each, *[row] * (TOKENS - 1)]
         taken, given = (np.array(cpu.step_copies(it)) for it in ("step_h2d", "state_h2d"))
@@ -263,6 +280,22 @@ def test_one_client_of_a_load_has_the_times_of_a_loop(library: Path, tmp_path: P
         assert case.value("output_tokens_per_s") == pytest.approx(per_s * TOKENS)
         assert case.value("prefill_slowdown") is None
     assert "tokens/s with 1 client" in out
+
+
+def test_a_load_of_long_sequences_keeps_to_its_time(library: Path, tmp_path: Path) -> None:
+    model = tmp_path / "model.onnx"
+    onnx.save(onnx.parser.parse_model(COUNTS_UP), model)
+    config = Config(trace=tmp_path / "trace", compute_us=100_000)
+    line = ("--generate", TOKENS, "--prompt-length", PROMPT, "--concurrency", "1,2", "--duration", 10)
+    code, result, _, errors = run_on_device(
+        library, model, config, tmp_path, *line, "--mode", "cpu-tensors", command="load"
+    )
+    assert code == 0, errors
+    run_s = TOKENS * 0.1
+    for case in load_cases(result):
+        assert len(case.load_blocks or ()) == -(-10 // (2 * 2 * run_s))  # of two sequences of each of two clients
+    assert result.took_ns is not None
+    assert result.took_ns / 1e9 < 3 * 2 * 10
 
 
 def test_clients_generate_a_sequence_each(tmp_path: Path) -> None:
@@ -444,21 +477,28 @@ def test_another_stage_is_part_of_a_load_and_of_no_memory(
         assert f"{option[0]}: is not for a decoder with {what}" in done.err
 
 
-def test_an_embedding_model_runs_before_each_step(tmp_path: Path) -> None:
+@pytest.mark.parametrize("on_device", [False, True])  # where some nodes of both models are, and others on the CPU
+@pytest.mark.parametrize("image", [False, True])
+def test_an_embedding_model_runs_before_each_step(image: bool, on_device: bool, library: Path, tmp_path: Path) -> None:
     folder = embedded_folder(tmp_path / "model", "llama", shared=True, vision=True)
+    np.savez(tmp_path / "image.npz", pixel_values=np.ones((1, 3, 4), np.float32))
     line = ("--prompt-length", "9,12", "--generate", 4, "--iterations", 3, "--warmup", 1, "--out", tmp_path / "out")
-    done = ortbench("loop", folder, *line)
+    where = ("--ep-library", library) if on_device else ("--ep", "cpu")
+    seen = ("--input", tmp_path / "image.npz") if image else ()
+    done = ortbench("loop", folder, *line, *where, *seen, **Config(trace=tmp_path / "trace").environ())
     assert done.code == 0, done.err
-    assert (
-        "random prompt, embedding model before each step (vision not run: text alone), argmax on the host"
-        in " ".join(done.out.split())
-    )
+    before, behind = ("vision before the prompt, ", "") if image else ("", " (vision not run)")
+    said = f"random prompt, {before}embedding model before each step{behind}, argmax on the host"
+    assert said in " ".join(done.out.split())
     results = [load(path) for path in sorted((tmp_path / "out").rglob("result.json"))]
     assert len(results) == 2
     for result in results:
         assert {(case.status, case.checks["outputs"]["verdict"]) for case in result.cases} == {("ok", "passed")}
         assert result.generation is not None
-        assert (result.generation.get("embedding"), result.generation.get("left_out")) == (True, ["vision"])
+        made = result.generation
+        assert (made.get("embedding"), made.get("features"), made.get("left_out")) == (
+            (True, ["vision"], None) if image else (True, None, ["vision"])
+        )
 
 
 def case_of(result: Result, mode: str) -> Case:

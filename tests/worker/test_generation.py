@@ -16,7 +16,7 @@ import pytest
 from models.parts import Seeded
 from ortbench.core.errors import BadInput, Unsupported, WrongOutputs
 from ortbench.model.modes import LATENCY, LOOP_MODES
-from ortbench.plan.loop_plan import Decoder, Embedding, Steps, steps_from
+from ortbench.plan.loop_plan import Decoder, Embedding, Features, Steps, steps_from
 from ortbench.plan.model_folder import found_in
 from ortbench.plan.target import Inputs, Target
 from ortbench.worker.load.clients import Clients
@@ -30,6 +30,7 @@ from ortbench.worker.session import providers, session
 from ortbench.worker.session.first_run import no_data
 from ortbench.worker.session.session import Model
 from tests.decoders import (
+    IMAGE,
     MODELS,
     VOCAB,
     Array,
@@ -294,12 +295,16 @@ def test_an_encoder_that_gives_something_else_is_found_out(tmp_path: Path) -> No
 
 
 def opened_whole(
-    folder: Path, shared: bool = False, dims: dict[str, int | str] | None = None, **more: Any
+    folder: Path,
+    shared: bool = False,
+    dims: dict[str, int | str] | None = None,
+    inputs: str | None = None,
+    **more: Any,
 ) -> OpenedLoop:
     path, decoder = found_in(str(folder))
     steps = Steps(prompt_length=PROMPT, count=COUNT, generate=COUNT, decoder=replace(decoder, shared=shared))
-    model = opened(path)
-    whole = OpenedLoop(path, model.target, Inputs(dims=dims or {}), model, no_data(), steps=replace(steps, **more))
+    model, request = opened(path), Inputs(dims=dims or {}, path=inputs)
+    whole = OpenedLoop(path, model.target, request, model, no_data(), steps=replace(steps, **more))
     whole.run_first()
     return whole
 
@@ -342,6 +347,58 @@ def test_behind_an_embedding_model_the_tokens_are_those_of_a_plain_loop_in_every
     assert made.get("left_out") == (["vision"] if vision else None)
 
 
+def with_image(path: Path, batch: int, each: int) -> tuple[str, Array]:
+    """A file with an image of so many features for each of so many sequences, and the image."""
+    image = Seeded(4).values(batch, each, 4)
+    np.savez(path, pixel_values=image)
+    return str(path), image
+
+
+@pytest.mark.parametrize("tokens", ["random", "given", "forced"])
+@pytest.mark.parametrize(("batch", "context"), [(1, 0), (2, 0), (1, 6)])
+@pytest.mark.parametrize(("name", "shared"), FORMS)
+def test_with_an_image_the_tokens_are_those_of_a_plain_loop_in_every_mode(
+    name: str, shared: bool, batch: int, context: int, tokens: str, tmp_path: Path
+) -> None:
+    folder = embedded_folder(tmp_path / "model", name, vision=True)
+    file, image = with_image(tmp_path / "image.npz", batch, 3)
+    given = ids(batch, context + PROMPT + COUNT - 1) % (VOCAB - 1)
+    given[:, context + 1 : context + 4] = IMAGE
+    until = context + PROMPT + (COUNT - 1 if tokens == "forced" else 0)
+    more: dict[str, Any] = {} if tokens == "random" else {"tokens": saved(tmp_path / "ids.npy", given[:, :until])}
+    whole = opened_whole(folder, shared, {"rows": batch}, file, context=context, **more)
+    told = whole.loop.generated
+    assert told is not None
+    if tokens == "random":
+        if context:
+            return  # what is in the cache nobody else knows
+        assert (told.prompt_ids[:, :3] == IMAGE).all()
+        assert not (told.prompt_ids[:, 3:] == IMAGE).any()
+    prompt = given[:, : context + PROMPT] if more else told.prompt_ids
+    rest = np.hstack([given[:, context + PROMPT :], np.zeros((batch, 1), np.int64)]) if tokens == "forced" else None
+    wanted = plain(onnx.load(folder / "model.onnx"), prompt, COUNT, rest, folder, image)
+    blind = plain(onnx.load(folder / "model.onnx"), prompt % (VOCAB - 1), COUNT, rest, folder)
+    assert not np.allclose(wanted.logits[0], blind.logits[0])
+    check_whole(whole, shared, wanted)
+    made = whole.described_loop()["loop"]["generation"]
+    assert (made.get("features"), made.get("left_out")) == (["vision"], None)
+    before = whole.loop.single.first_inference_ns
+    assert before > whole.staged.stages[0].loop.first_ns > 0
+
+
+def test_images_that_do_not_fit_the_prompt(tmp_path: Path) -> None:
+    folder = embedded_folder(tmp_path / "model", "gpt", vision=True)
+    file, _ = with_image(tmp_path / "image.npz", 1, PROMPT)
+    reason = "images and sounds take 5 tokens, and the prompt is to end with text"
+    assert refusal(opened_whole, folder, False, {}, file) == f"--prompt-length {PROMPT}: {reason}"
+    reason = "features of 5 tokens are not as many for each of 2 sequences"
+    assert refusal(opened_whole, folder, False, {"rows": 2}, file, prompt_length=9) == f"--input: {reason}"
+    config = folder / "genai_config.json"
+    config.write_text(config.read_text().replace("image_token_id", "other"))
+    reason = "the folder does not say which token stands for what vision gives: give the prompt with --tokens"
+    assert refusal(opened_whole, folder, False, {}, file) == f"--input: {reason}"
+
+
 @pytest.mark.parametrize("vision", [False, True])
 def test_a_random_prompt_has_words_of_the_embedding_model_and_no_image(vision: bool, tmp_path: Path) -> None:
     folder = embedded_folder(tmp_path / "model", "gpt", vision=vision)
@@ -371,6 +428,16 @@ def test_an_embedding_model_that_gives_something_else_is_found_out(tmp_path: Pat
         feed[:] = told.prompt_ids
         told.prompt_ids = feed
         mode.compare_steps(None, None)
+
+
+def test_an_embedding_model_that_gives_no_row_for_each_id(tmp_path: Path) -> None:
+    folder = embedded_folder(tmp_path / "model", "gpt")
+    text = """<ir_version: 8, opset_import: ["" : 17]> g (int64[rows,words_each] input_ids) => (float[2,3,32] inputs_embeds) {
+        shape = Constant <value = int64[3] {2, 3, 32}> ()  inputs_embeds = ConstantOfShape (shape)
+    }"""
+    onnx.save(onnx.parser.parse_model(text), folder / "embedding.onnx")
+    reason = "inputs_embeds is [2, 3, 32] for ids [1, 5], which no decoder can take"
+    assert refusal(opened_whole, folder) == f"{folder / 'embedding.onnx'}: {reason}"
 
 
 def test_steps_behind_an_embedding_model_are_let_go(tmp_path: Path) -> None:
@@ -468,6 +535,20 @@ def test_what_genai_config_says(tmp_path: Path) -> None:
         {"ids": "input_ids", "mask": "attention_mask", "positions": "position_ids", "logits": "logits"},
         512, True, 2, 16,
     )  # fmt: skip
+
+
+def test_what_genai_config_says_of_other_stages(tmp_path: Path) -> None:
+    folder = embedded_folder(tmp_path / "model", "gpt", vision=True)
+    _, decoder = found_in(str(folder))
+    vision = Features("vision", str(folder / "vision.onnx"), (("image_features", "image_features"),), IMAGE)
+    links = (("inputs_embeds", "inputs_embeds"),)
+    embedding = Embedding(str(folder / "embedding.onnx"), links, "input_ids", (IMAGE,), (vision,))
+    assert decoder.embedding == embedding
+    assert steps_from(json.loads(json.dumps(asdict(Steps(decoder=decoder))))).decoder == decoder
+    config = folder / "genai_config.json"
+    config.write_text(config.read_text().replace('"filename": "vision.onnx"', '"pipeline": [{}]'))
+    _, decoder = found_in(str(folder))
+    assert decoder.embedding == replace(embedding, features=(replace(vision, model=""),))
 
 
 def test_eps_that_genai_config_asks_for(tmp_path: Path) -> None:

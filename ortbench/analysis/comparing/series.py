@@ -11,7 +11,8 @@ from functools import cached_property
 from typing import NamedTuple
 
 from ortbench.analysis.comparing.pairs import blocks, timed_phase
-from ortbench.analysis.loads.levels import block_figures
+from ortbench.analysis.loads.levels import block_figures, rate_unit
+from ortbench.core import units
 from ortbench.core.stats import Stats, Value
 from ortbench.model.kinds import KINDS, RATE, RUN, View
 from ortbench.model.metric_names import AxisValue, MetricName
@@ -78,6 +79,11 @@ class Series:
         """Whether it is of a load point, of whose blocks its metric has figures."""
         metrics = (LATENCY, "throughput", OUTPUT_TOKENS, *TOKEN_PHASES)
         return self.case.load_blocks is not None and self.key.figure.metric in metrics
+
+    def text(self, value: float) -> str:
+        """Such a figure with its unit."""
+        counted = rate_unit(self.case) if self.key.figure.metric == "throughput" and self.has_load_blocks else ""
+        return f"{units.rate(value)} {counted}" if counted else self.key.metric.unit.text(value)
 
     @cached_property
     def blocks(self) -> Blocks:

@@ -40,8 +40,8 @@ class Handed(NamedTuple):
 
 
 class Links(NamedTuple):
-    # what they give, by the name of the input: in every step the same, or in the first step and in each later one
-    taken: Mapping[str, Sequence[Handed]]
+    # what they give, by the name of the input: in every step the same, or in the first step and in each later one, None for nothing
+    taken: Mapping[str, Sequence[Handed | None]]
     given: Collection[str]  # the outputs that they take
     read: Collection[str]  # those of them that the stage copies to the host, behind its last step or each one
 
@@ -328,14 +328,16 @@ def main_of(stages: list[OpenStage]) -> int:
     return next(on_device, 0)
 
 
-def cpu_stage(stage: OpenStage, data: ChainData, made: Mapping[int, LoopMode]) -> CpuStage:
+def cpu_stage(
+    stage: OpenStage, data: ChainData, made: Mapping[int, LoopMode], kind: type[CpuStage] = CpuStage
+) -> CpuStage:
     """A stage with CPU tensors; `made` are those before it, by their ids."""
     taken = []
     for joint in data.taken_by(stage):
         source = made[id(joint.source)]
         assert isinstance(source, CpuStage)
         taken.append(Taken(joint.into, source, joint.out))
-    return CpuStage(stage.model, stage.loop, taken)
+    return kind(stage.model, stage.loop, taken)
 
 
 def bound_stage(

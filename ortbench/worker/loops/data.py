@@ -66,7 +66,7 @@ class LoopData:
         if number:
             ids = told.fed(number - 1).astype(told.next_ids.dtype).reshape(-1, 1)
         own = {name: ids} if name in feeds else {}
-        return {**feeds, **own, **({} if told.embed is None else told.embed.run(ids))}
+        return {**feeds, **own, **({} if told.embed is None else told.embed.run(ids, number == 0))}
 
     def state_of(self, out: int) -> int | None:
         """The number of the state that an output is; None for one that is none."""

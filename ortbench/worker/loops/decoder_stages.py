@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,19 +17,21 @@ from ortbench.core.errors import BadInput
 from ortbench.model.modes import CPU, HOST_ACCESSIBLE, RESIDENT, SHARED
 from ortbench.model.tensor_patterns import expanded
 from ortbench.plan.chain_plan import Chain, End, Link, Stage
-from ortbench.plan.loop_plan import Embedding, Encoder, Steps
+from ortbench.plan.loop_plan import Embedding, Encoder, Features, Steps
 from ortbench.worker.inputs import arrays as input_arrays
+from ortbench.worker.inputs.files import load_some
 from ortbench.worker.inputs.model_file import index_sizes
 from ortbench.worker.loops import data as loops
 from ortbench.worker.loops import generation
-from ortbench.worker.loops.chain import Handed, ResidentStage, bound_stage, cpu_stage
-from ortbench.worker.loops.chain_data import ChainData, OpenStage, join
+from ortbench.worker.loops.chain import Handed, Links, ResidentStage, bound_stage, cpu_stage
+from ortbench.worker.loops.chain_data import ChainData, Joint, OpenStage, join
 from ortbench.worker.loops.data import LoopData, by_step
-from ortbench.worker.loops.modes import CpuStage, HostAccessibleLoop, SharedLoop
+from ortbench.worker.loops.modes import CpuStage, HostAccessibleLoop, SharedLoop, Taken
 from ortbench.worker.loops.step_inputs import WAYS_OUT
 from ortbench.worker.modes.base import then
 from ortbench.worker.modes.slots import Slot
 from ortbench.worker.session.first_run import Data, run_error, run_once
+from ortbench.worker.session.memory import Copy
 from ortbench.worker.session.tensor_memory import Place
 from ortbench.worker.session.tensors import Array, TensorSpec, host_value
 
@@ -46,7 +50,18 @@ class HostAccessibleStage(HostAccessibleLoop, ResidentStage):
 
 
 class EmbeddingCpu(CpuStage):
-    """An embedding model with CPU tensors, whose outputs of each step are taken before the next one."""
+    """An embedding model with CPU tensors, whose outputs of each step are taken before the next one. Links give it something for
+    the prompt alone."""
+
+    def __init__(self, model: Model, loop: LoopData, taken: Sequence[Taken]) -> None:
+        super().__init__(model, loop, taken)
+        self.takes_first = False
+        for feed, step in zip(self._feeds[1:], loop.feeds[1:], strict=True):
+            for it in taken:
+                feed[model.inputs[it.into].name] = self._given(it.into, step[model.inputs[it.into].name])
+
+    def take(self, step: int | None = None) -> None:
+        super().take(0)
 
     def _step(self, number: int, feeds: dict[str, Any], names: list[str]) -> None:
         super()._step(number, feeds, names)
@@ -58,6 +73,11 @@ class EmbeddingStage(ResidentStage):
     """An embedding model with device tensors: one buffer for what the prompt gives, one for what each token gives."""
 
     each_read = True
+    takes_first = False
+
+    def __init__(self, model: Model, loop: LoopData, steps: Steps, links: Links) -> None:
+        taken = {name: (handed[0], None) for name, handed in links.taken.items()}  # later steps have no features
+        super().__init__(model, loop, steps, replace(links, taken=taken))
 
     def _in_slot(self, spec: TensorSpec, place: Place, array: Array, number: int) -> Slot:
         if array.size:
@@ -82,11 +102,14 @@ _BOUND: dict[str, type[ResidentStage]] = {
 }  # fmt: skip
 
 
-def make_encoded(path: str, model: Model, front: Model, request: Inputs, steps: Steps) -> ChainData:
-    """The encoder `front` and the decoder, which have run with plain arrays. Raises as `ortbench.worker.loops.data.make` does."""
+def make_encoded(path: str, model: Model, opened: Callable[[str], Model], request: Inputs, steps: Steps) -> ChainData:
+    """The encoder and the decoder, which have run with plain arrays. Raises as `ortbench.worker.loops.data.make` does.
+
+    `opened` opens the model of a path once."""
     decoder = steps.decoder
     assert decoder is not None
     assert decoder.encoder is not None
+    front = opened(decoder.encoder.model)
     roles = generation.roles_of(path, model, decoder, generation.pairs_of(path, model, decoder))
     batch = generation.batch_of(roles.ids, request.dims)
     given = generation.tokens_of(steps, batch)
@@ -108,7 +131,8 @@ def make_encoded(path: str, model: Model, front: Model, request: Inputs, steps: 
     behind = OpenStage(Stage("decoder", path, model.target, request, steps), model)
     stages = [encoder, behind]
     joints = join(
-        Chain(tuple(it.asked for it in stages), tuple(_links("encoder", decoder.encoder, front, model))), stages
+        Chain(tuple(it.asked for it in stages), tuple(_links("encoder", decoder.encoder, front, "decoder", model))),
+        stages,
     )
     if not joints:
         raise BadInput(f"{decoder.encoder.model}: no output is an input of {path}")
@@ -124,74 +148,97 @@ def make_encoded(path: str, model: Model, front: Model, request: Inputs, steps: 
     return ChainData(stages, joints)
 
 
-def _links(name: str, encoder: Encoder | Embedding, front: Model, model: Model) -> Iterator[Link]:
+def _links(name: str, stage: Encoder | Embedding | Features, front: Model, behind: str, model: Model) -> Iterator[Link]:
     outs, ins = front.output_names, {spec.name for spec in model.inputs}
     found = {name: name for name in outs if name in ins}
-    for out, into in encoder.links:
+    for out, into in stage.links:
         found |= {name: taken for taken, name in expanded(out, into, outs) if name in ins}
     for into, out in found.items():
-        yield Link(End(name, out), End("decoder", into), {"from": encoder.model, "to": encoder.model})
+        yield Link(End(name, out), End(behind, into), {"from": stage.model, "to": stage.model})
 
 
-def make_embedded(path: str, model: Model, front: Model, request: Inputs, steps: Steps) -> ChainData:
-    """The embedding model `front` and the decoder, which have run with plain arrays. Raises as `ortbench.worker.loops.data.make` does."""
+def make_embedded(path: str, model: Model, opened: Callable[[str], Model], request: Inputs, steps: Steps) -> ChainData:
+    """What gives features, the embedding model and the decoder, which have run with plain arrays. Raises as
+    `ortbench.worker.loops.data.make` does; for `opened` see `make_encoded`."""
     decoder = steps.decoder
     assert decoder is not None
     embedding = decoder.embedding
     assert embedding is not None
+    front = opened(embedding.model)
     called = (embedding.ids, *TOKEN_IDS)
     ids = next((spec for name in called for spec in front.inputs if spec.name == name), None)
     if ids is None:
         raise BadInput(f"{embedding.model}: no input of token ids (input_ids) is there")
+    features, fed = _features(embedding, opened, model, request)
+    behind = request if fed is None else replace(request, path=None)
     own = Steps(count=steps.count)
     stages = [
+        *features,
         OpenStage(Stage("embedding", embedding.model, model.target, request, own), front),
-        OpenStage(Stage("decoder", path, model.target, request, steps), model),
+        OpenStage(Stage("decoder", path, model.target, behind, steps), model),
     ]
-    links = tuple(_links("embedding", embedding, front, model))
-    joints = join(Chain(tuple(it.asked for it in stages), links), stages)
-    if not joints:
+    links = [*_links("embedding", embedding, front, "decoder", model)]
+    if not links:
         raise BadInput(f"{embedding.model}: no output is an input of {path}")
-    given = {joint.given.name for joint in joints}
-    stages[0].asked = replace(
-        stages[0].asked, steps=replace(own, keep=tuple(name for name in front.output_names if name not in given))
-    )
-    empty = {spec.name: _no_features(spec, joints[0].taken) for spec in front.inputs if spec is not ids}
-
+    for it in embedding.features:
+        stage = next((stage for stage in features if stage.name == it.name), None)
+        links += [] if stage is None else _links(it.name, it, stage.model, "embedding", front)
+    joints = join(Chain(tuple(it.asked for it in stages), tuple(links)), stages)
+    ours = [it for it in joints if it.target is stages[-1]]
+    given = {joint.given.name for joint in ours}
+    left = tuple(name for name in front.output_names if name not in given)
+    stages[-2].asked = replace(stages[-2].asked, steps=replace(own, keep=left))
+    empty = {spec.name: _no_features(spec, ours[0].taken) for spec in front.inputs if spec is not ids}
+    seen = {joint.taken.name: joint.source.last(joint.out) for joint in joints if joint not in ours}
     took: list[int] = []
 
-    def run(tokens: Array) -> list[Array]:
+    def run(tokens: Array, is_prompt: bool) -> list[Array]:
         begun = time.perf_counter_ns()
         try:
-            found = run_once(front, {ids.name: tokens, **empty})
+            found = run_once(front, {ids.name: tokens, **empty, **(seen if is_prompt else {})})
             took[1:] = [time.perf_counter_ns() - begun]
             return found
         except Exception as error:
             failed = run_error(error, model.target, request, WAYS_OUT)
             raise type(failed)(f"the embedding model: {failed}") from None
 
-    def embedded(tokens: Array) -> dict[str, Array]:
-        found = run(tokens)
-        return {joint.taken.name: found[joint.out] for joint in joints}
+    def embedded(tokens: Array, is_prompt: bool) -> dict[str, Array]:
+        found = run(tokens, is_prompt)
+        for joint in ours:
+            if found[joint.out].shape[:2] != tokens.shape:
+                sizes = f"{list(found[joint.out].shape)} for ids {list(tokens.shape)}"
+                raise BadInput(f"{embedding.model}: {joint.given.name} is {sizes}, which no decoder can take")
+        return {joint.taken.name: found[joint.out] for joint in ours}
 
     sizes = index_sizes(embedding.model, front.inputs)
     limits = request.ranges.get(ids.name) or input_arrays.default_range(ids, sizes.get(ids.name))
     batch = generation.batch_of(ids, request.dims)
     embed = generation.Embed(
-        ids, batch, limits, embedding.special, tuple(joint.taken.name for joint in joints), embedded
+        ids,
+        batch,
+        limits,
+        embedding.special,
+        _placed(embedding, joints, steps),
+        tuple(joint.taken.name for joint in ours),
+        embedded,
     )
-    stages[1].loop = loops.make(path, model, _without(request, front, model), steps, {}, states_kept=True, embed=embed)
-    stages[1].loop.single.first_inference_ns += took[0]
-    told = stages[1].loop.generated
+    others = _without(behind, [front, *(it.model for it in features)], model)
+    loop = loops.make(path, model, others, steps, fed or {}, states_kept=True, embed=embed)
+    loop.single.first_inference_ns += took[0] + sum(it.loop.first_ns for it in features)
+    told = loop.generated
     assert told is not None
-    states = (model.outputs[pair.out].name for pair in stages[1].loop.pairs)
-    stages[1].asked = replace(stages[1].asked, steps=replace(steps, keep=(*steps.keep, *states)))
+    states = (model.outputs[pair.out].name for pair in loop.pairs)
+    stages[-1].asked = replace(stages[-1].asked, steps=replace(steps, keep=(*steps.keep, *states)))
     token = told.next_ids.copy()
-    prompt, later = run(told.prompt_ids), run(token)
+    prompt, later = run(told.prompt_ids, True), run(token, False)
     single = Data({ids.name: token, **empty}, later, [], {}, 0, None)
-    stages[0].loop = LoopData(
+    stages[-1].loop = loop
+    stages[-2].loop = LoopData(
         pairs=[],
-        feeds=[{ids.name: it, **empty} for it in (told.prompt_ids, *[told.next_ids] * (steps.count - 1))],
+        feeds=[
+            {ids.name: told.prompt_ids, **empty, **seen},
+            *[{ids.name: told.next_ids, **empty}] * (steps.count - 1),
+        ],
         first=[],
         shapes=[[]] * (steps.count + 1),
         outputs=[[loops.form_of(array) for array in it] for it in (prompt, *[later] * (steps.count - 1))],
@@ -213,55 +260,112 @@ def _no_features(spec: TensorSpec, embeds: TensorSpec) -> Array:
     return np.zeros(sizes, spec.dtype)
 
 
-def _without(request: Inputs, front: Model, model: Model) -> Inputs:
+def _features(
+    embedding: Embedding, opened: Callable[[str], Model], model: Model, request: Inputs
+) -> tuple[list[OpenStage], dict[str, Array] | None]:
+    """The stages some of whose inputs ``--input`` has, which have run, and what it has for the decoder; none, and None, without any."""
+    if request.path is None or Path(request.path).is_dir() or not embedding.features:
+        return [], None
+    models = [(it, opened(it.model)) for it in embedding.features if it.model]
+    specs = {spec.name: spec for spec in (*model.inputs, *(spec for _, other in models for spec in other.inputs))}
+    given = load_some(Path(request.path), [*specs.values()])
+    found = []
+    for it, other in models:
+        names = {spec.name for spec in other.inputs} & given.keys()
+        if not names:
+            continue
+        dims = {name: size for name, size in request.dims.items() if any(name in spec.shape for spec in other.inputs)}
+        own = replace(request, dims=dims, path=None, shapes={}, ranges={}, index_sizes=None, expect=None)
+        once = Steps(count=1)
+        stage = OpenStage(Stage(it.name, it.model, model.target, own, once), other)
+        stage.loop = loops.make(it.model, other, own, once, {name: given[name] for name in names}, states_kept=True)
+        found.append(stage)
+    if not found:
+        return [], None
+    return found, {spec.name: given[spec.name] for spec in model.inputs if spec.name in given}
+
+
+def _placed(embedding: Embedding, joints: Sequence[Joint], steps: Steps) -> tuple[int, ...]:
+    """The tokens of a random prompt that stand for features. Raises `BadInput`: nobody knows them."""
+    placed: list[int] = []
+    for it in embedding.features:
+        counts = [joint.source.last(joint.out).shape[:-1] for joint in joints if joint.source.name == it.name]
+        if counts and it.token is None and steps.tokens is None:
+            reason = (
+                f"the folder does not say which token stands for what {it.name} gives: give the prompt with --tokens"
+            )
+            raise BadInput(f"--input: {reason}", "--input")
+        placed += [it.token or 0] * (math.prod(counts[0]) if counts else 0)
+    return tuple(placed)
+
+
+def _without(request: Inputs, others: Sequence[Model], model: Model) -> Inputs:
     """What is asked of the decoder alone."""
-    ours, others = ({dim for spec in it.inputs for dim in spec.shape} for it in (model, front))
-    dims = {name: size for name, size in request.dims.items() if name in ours or name not in others}
-    names = {spec.name for spec in front.inputs} - {spec.name for spec in model.inputs}
-    ranges = {name: limits for name, limits in request.ranges.items() if name not in names}
-    return replace(request, dims=dims, ranges=ranges)
+    ours = {dim for spec in model.inputs for dim in spec.shape}
+    dims = {dim for it in others for spec in it.inputs for dim in spec.shape} - ours
+    names = {spec.name for it in others for spec in it.inputs} - {spec.name for spec in model.inputs}
+    return replace(
+        request,
+        dims={name: size for name, size in request.dims.items() if name not in dims},
+        ranges={name: limits for name, limits in request.ranges.items() if name not in names},
+    )
 
 
 def make_staged(name: str, data: ChainData, request: Inputs) -> LoopMode:
     """Set a mode of a decoder up whose first step runs the encoder before, or each of whose steps the embedding model. Raises
     `Unsupported`: the EP or a model cannot do it."""
-    asked = data.stages[1].asked.steps.decoder
+    *fronts, _ = data.stages
+    asked = data.stages[-1].asked.steps.decoder
     assert asked is not None
-    embeds = asked.embedding is not None
-    front: CpuStage | ResidentStage
-    decoder: CpuStage | ResidentStage
-    if name == CPU:
-        front = _cpu_front(data, embeds)
-        decoder = cpu_stage(data.stages[1], data, {id(data.stages[0]): front})
+    made: dict[int, CpuStage | ResidentStage] = {}  # by the id of the stage
+    for stage in data.stages:
+        kinds = _kinds(name, stage is data.stages[-1], asked.embedding is not None and stage is fronts[-1])
+        if name == CPU:
+            made[id(stage)] = cpu_stage(stage, data, made, kinds[0])
+        else:
+            made[id(stage)] = bound_stage(stage, data, made, kinds[1])
+    *before, decoder = made.values()
+    decoder.fronts, decoder.takes_first = tuple(before), False
+    if asked.embedding is None:
+        _run_before(before, decoder._calls, decoder)
     else:
-        front = bound_stage(data.stages[0], data, {}, _FRONTS[embeds][name == HOST_ACCESSIBLE])
-        decoder = bound_stage(data.stages[1], data, {id(data.stages[0]): front}, _BOUND[name])
-    decoder.front, decoder.takes_first = front, False
-    (_embed_each if embeds else _encode_first)(front, decoder)
+        *features, embedding = before
+        _run_before(features, embedding._calls, embedding)
+        _embed_each(embedding, decoder)
     for side in ("bytes_in", "bytes_out"):
-        both = [getattr(it, side) for it in (front, decoder)]
-        if None not in both:
-            setattr(decoder, side, sum(both))
+        every = [getattr(it, side) for it in made.values()]
+        if None not in every:
+            setattr(decoder, side, sum(every))
     if isinstance(decoder, SharedLoop):
         decoder.check(request)
     return decoder
 
 
-def _cpu_front(data: ChainData, embeds: bool) -> CpuStage:
-    stage = data.stages[0]
-    return EmbeddingCpu(stage.model, stage.loop, []) if embeds else cpu_stage(stage, data, {})
+def _kinds(name: str, is_decoder: bool, embeds: bool) -> tuple[type[CpuStage], type[ResidentStage]]:
+    """How a stage is set up in a mode, with arrays and with IO binding."""
+    if is_decoder:
+        return CpuStage, _BOUND.get(name, ResidentStage)
+    if embeds:
+        return EmbeddingCpu, HostAccessibleEmbedding if name == HOST_ACCESSIBLE else EmbeddingStage
+    return CpuStage, HostAccessibleStage if name == HOST_ACCESSIBLE else ResidentStage
 
 
-def _encode_first(encoder: CpuStage | ResidentStage, decoder: CpuStage | ResidentStage) -> None:
-    first = decoder._calls[0]
+def _run_before(
+    stages: Sequence[CpuStage | ResidentStage], calls: list[Copy], behind: CpuStage | ResidentStage
+) -> None:
+    """Have the first of the calls of a stage run these before."""
+    if not stages:
+        return
+    first = calls[0]
 
-    def encode_and_begin() -> None:
-        encoder.run_whole()
-        encoder.take_times(0)
-        decoder.take()
+    def run_and_begin() -> None:
+        for stage in stages:
+            stage.run_whole()
+            stage.take_times(0)
+        behind.take()
         first()
 
-    decoder._calls[0] = encode_and_begin
+    calls[0] = run_and_begin
 
 
 def _embed_each(embedding: CpuStage | ResidentStage, decoder: CpuStage | ResidentStage) -> None:
@@ -276,9 +380,3 @@ def _embed_each(embedding: CpuStage | ResidentStage, decoder: CpuStage | Residen
         one, other = (it if isinstance(it, list) else [it] * count for it in (side[key] for side in both))
         if None not in one and None not in other:
             decoder._by_step[key] = by_step([a + b for a, b in zip(one, other, strict=True)])
-
-
-_FRONTS: dict[bool, tuple[type[ResidentStage], type[ResidentStage]]] = {
-    False: (ResidentStage, HostAccessibleStage),
-    True: (EmbeddingStage, HostAccessibleEmbedding),
-}

@@ -55,16 +55,18 @@ class Embed(NamedTuple):
         batch: how many sequences it takes.
         range: of random ids.
         special: tokens that are not among these.
+        placed: the tokens that stand for features at the beginning of a random prompt, for all sequences.
         names: the decoder's inputs that it gives.
-        run: gives them, of ids [batch, n].
+        run: gives them, of ids [batch, n], and where they are the prompt's of features too.
     """
 
     ids: TensorSpec
     batch: int
     range: tuple[float, float]
     special: tuple[int, ...]
+    placed: tuple[int, ...]
     names: tuple[str, ...]
-    run: Callable[[Array], dict[str, Array]]
+    run: Callable[[Array, bool], dict[str, Array]]
 
 
 @dataclass
@@ -273,6 +275,12 @@ def begin(
         raise BadInput(f"--prompt-length {prompt}: {reason}", "--prompt-length")
     if roles.logits.name in steps.keep:
         raise BadInput(f"--keep {roles.logits.name}: the host chooses the next token by it", "--keep")
+    if embed is not None and given is None and len(embed.placed) > (prompt - 1) * batch:
+        reason = f"images and sounds take {len(embed.placed)} tokens, and the prompt is to end with text"
+        raise BadInput(f"--prompt-length {prompt}: {reason}", "--prompt-length")
+    if embed is not None and len(embed.placed) % batch:
+        reason = f"features of {len(embed.placed)} tokens are not as many for each of {batch} sequences"
+        raise BadInput(f"--input: {reason}", "--input")
     own = {roles.ids.name, *roles[2:], *(() if embed is None else embed.names)}
     for name in steps.fill:
         if name in own:
@@ -322,13 +330,13 @@ def _read_tokens(path: Path) -> Array:
     return np.atleast_2d(found).astype(np.int64)
 
 
-def arrays_of(told: Generated, model: Model, past: int, ids: Array) -> dict[str, Array]:
+def arrays_of(told: Generated, model: Model, past: int, ids: Array, is_prompt: bool = False) -> dict[str, Array]:
     """Ids [batch, n], mask, positions and lengths of a run behind `past` tokens in the cache."""
     roles, specs = told.roles, {spec.name: spec for spec in model.inputs}
     total = past + ids.shape[1]
     found = {roles.ids.name: ids} if roles.ids.name in specs else {}
     if told.embed is not None:
-        found |= told.embed.run(ids)
+        found |= told.embed.run(ids, is_prompt)
     if roles.mask is not None:
         found[roles.mask] = _mask(told, specs[roles.mask], total)
     if roles.positions is not None:

@@ -168,6 +168,9 @@ class PromptedInputs(StepInputs):
             self.ranges[ids.name] = told.embed.range
         self._context = self._ids(told.context, 0)
         told.prompt_ids = self._ids(told.prompt, told.context)
+        if told.embed is not None and told.given is None:
+            placed = np.reshape(told.embed.placed, (told.batch, -1))
+            told.prompt_ids[:, : placed.shape[1]] = placed
         for name in (*self._own, ids.name):
             if name != ids.name or told.given is not None or told.embed is not None:
                 self.ranges.pop(name, None)
@@ -229,10 +232,12 @@ class PromptedInputs(StepInputs):
 
     def of_step(self, number: int, state: Sequence[Array]) -> dict[str, Array]:
         ids = self._told.prompt_ids if number == 0 else self._told.next_ids
-        return self._of_run(self._told.depth(number), ids, number, state)
+        return self._of_run(self._told.depth(number), ids, number, state, is_prompt=number == 0)
 
-    def _of_run(self, past: int, ids: Array, number: int, state: Sequence[Array]) -> dict[str, Array]:
-        self._own = generation.arrays_of(self._told, self._model, past, ids)
+    def _of_run(
+        self, past: int, ids: Array, number: int, state: Sequence[Array], is_prompt: bool = False
+    ) -> dict[str, Array]:
+        self._own = generation.arrays_of(self._told, self._model, past, ids, is_prompt)
         return {**super().of_step(number, state), **self._own}
 
     def _array(self, spec: TensorSpec, shape: Shape, known: Mapping[str, int]) -> Array:
