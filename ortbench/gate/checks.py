@@ -277,11 +277,12 @@ def _keeps(case: Case, stat: str, most: int) -> Check:
     elif stat == "max":
         verdict, said = PASSED if value <= most else FAILED, units.duration(value)
     elif not are_enough(case, [stat]):
-        said = f"{units.duration(value)} (too few requests, {stat} needs {SAMPLES_NEEDED[stat]})"
+        said = f"{units.duration(value)} (too few requests, {stat} needs {SAMPLES_NEEDED[stat]}; a longer --duration gives more)"
     elif inside is not None:
         low, high = inside
         verdict = PASSED if high <= most else FAILED if low > most else UNCLEAR
-        said = f"{units.duration(value)} (95% CI {units.duration(low)} to {units.duration(high)})"
+        more = "; a longer --duration narrows it" if verdict == UNCLEAR else ""
+        said = f"{units.duration(value)} (95% CI {units.duration(low)} to {units.duration(high)}{more})"
     separator = ";" if is_full(case) else ","
     metric = f"{LATENCY}.{'median' if stat == P50 else stat}"
     text = f"{stat} of {case.mode} {at(case).phrase}: {said}{separator} {limit}"

@@ -29,7 +29,7 @@ LATE = [100 * MB + 9 * MB * (number > 90) for number in range(100)]
     [
         (LEAK, "grows by 500 kB ± 0 B per 1,000 inferences"),
         (FLAT, "no growth, at most 53.0 kB per 1,000 inferences"),
-        (ARENA, "grew until 2,100 inferences, steady since"),
+        (ARENA, "grew in the first 2,100 inferences, steady since"),
         (LATE, "cannot tell yet, the growth came late"),
         (LEAK[:17], "cannot tell yet, there are too few readings"),
     ],
@@ -67,9 +67,9 @@ def test_what_soaks_side_by_side_end_with_is_beside_the_first() -> None:
     held = made[0].cases[0].value("host_held")
     assert held == ARENA[-1]
     first, second = said(tried_findings(made, ["default", "no CPU arena"]))
-    assert first.startswith(f"default ends with {size(held)} of host memory: grew until ")
-    assert f"no CPU arena ends with {size(held)} of host memory instead of {size(held)}: grew until " in second
-    assert second.endswith("; mean CPU time 150 µs instead of 100 µs.")
+    assert first.startswith(f"default ends with {size(held)} of host memory: grew in the first ")
+    assert f"no CPU arena ends with {size(held)} of host memory instead of {size(held)}: grew in the first " in second
+    assert second.endswith("; CPU time of an inference 150 µs instead of 100 µs.")
 
 
 def test_a_soak_that_cannot_tell_is_to_be_longer() -> None:

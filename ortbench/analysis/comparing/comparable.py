@@ -149,6 +149,8 @@ def short(value: Any) -> str:
     """A value that identifies something, for a message."""
     if value is None:
         return "default"
+    if isinstance(value, bool):
+        return "on" if value else "off"
     if isinstance(value, dict):
         told = ((key, f"0x{it:04x}" if key in _IDS and isinstance(it, int) else short(it)) for key, it in value.items())
         return ", ".join(f"{key} {it}" for key, it in told if value[key] is not None) or "none"

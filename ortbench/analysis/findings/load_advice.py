@@ -73,29 +73,27 @@ _DROPPED = 0.9  # below which part of the peak inferences/s have dropped
 def load_findings(result: Result) -> list[Finding]:
     """What the load points mean; nothing where none was measured."""
     modes = modes_of(result)
-    of_modes = [
-        find(result, mode)
-        for find in (_sequences, _prefill, _mixing, _knee, _gil, _unfair, _stretched)
-        for mode in modes
-    ]
+    of_modes = [find(result, mode) for find in (_sequences, _prefill, _mixing, _knee, _gil, _unfair) for mode in modes]
     found = [
         *_best(result),
         *_slo(result),
         *_beyond(result),
+        *_noisy_knees(result),
         *(it for it in of_modes if it is not None),
+        *_stretched(result),
         *_full(result),
         *_late(result),
     ]
-    return [it._replace(what=_named(result, it.what), evidence=_named(result, it.evidence)) for it in found]
+    return [it._replace(what=named(result, it.what), evidence=named(result, it.evidence)) for it in found]
 
 
-def _named(result: Result, text: str) -> str:
+def named(result: Result, text: str) -> str:
     """A text with what clients have done by its name."""
     return text.replace("inferences", "sequences") if result.generation else text
 
 
 def load_headline(result: Result) -> str:
-    return _named(result, _headline(result))
+    return named(result, _headline(result))
 
 
 def _headline(result: Result) -> str:
@@ -275,12 +273,7 @@ def _knee(result: Result, mode: str) -> Finding | None:
     if knee is None:
         return None
     last, bend = levels[-1], next(level for level in levels if at(level).value == knee["concurrency"])
-    if _is_noise(result, levels, bend):
-        what = cannot_tell(f"how many clients reach the peak with {mode}")
-        return Finding(
-            what, f"{rate(rate_of(bend))} inferences/s {at(bend).phrase}", weight=Weight.ANSWER, tone="unclear"
-        )
-    if bend is last:
+    if bend is last or _is_noise(result, levels, bend):  # see `_noisy_knees`
         return None
     stat = next((it for it in ("p99", "p95") if are_enough(bend, [it]) and are_enough(last, [it])), P50)
     there, then, peak = by_name(latency_of(bend), stat), by_name(latency_of(last), stat), max(map(rate_of, levels))
@@ -292,6 +285,21 @@ def _knee(result: Result, mode: str) -> Finding | None:
     return Finding(
         f"{_reach(knee)} of the peak, {rate(peak)} inferences/s, with {mode}", evidence, weight=Weight.ANSWER
     )
+
+
+def _noisy_knees(result: Result) -> list[Finding]:
+    """The modes of which noise leaves open how many clients are worth it."""
+    found: dict[str, str] = {}
+    for mode in modes_of(result):
+        levels = measured(result, CONCURRENCY, mode)
+        knee = knee_of(levels)
+        bend = next((it for it in levels if knee is not None and at(it).value == knee["concurrency"]), None)
+        if bend is not None and _is_noise(result, levels, bend):
+            found[mode] = f"{rate(rate_of(bend))} inferences/s {at(bend).phrase} with {mode}"
+    if not found:
+        return []
+    what = cannot_tell(f"how many clients reach the peak with {listed([*found])}")
+    return [Finding(what, ", ".join(found.values()), weight=Weight.ANSWER, tone="unclear")]
 
 
 def _is_noise(result: Result, levels: Sequence[Case], bend: Case) -> bool:
@@ -377,28 +385,31 @@ def _unfair(result: Result, mode: str) -> Finding | None:
 # Open loops
 
 
-def _stretched(result: Result, mode: str) -> Finding | None:
+def _stretched(result: Result) -> list[Finding]:
     """How much longer an inference takes at the lowest rate than back to back, and what the clock does.
 
     At the lowest rate requests meet each other least, so what is left is a device and a CPU that went to sleep.
     """
-    levels, alone = measured(result, RATE, mode), result.case(mode)
-    base = None if alone is None else alone.median(LATENCY)
-    if not levels or alone is None or base is None:
-        return None
-    level = levels[0]
-    service = level.median(SERVICE_TIME)
-    if service is None or service < _STRETCHED * base:
-        return None
-    what = f"{mode}: {at(level).phrase} an inference takes {ratio(service / max(base, 1), 1)}× as long as back to back"
-    evidence = f"{duration(service)} instead of {duration(base)}{_clocks(alone.value(SM_CLOCK), level.value(SM_CLOCK))}"
-    return Finding(what, evidence, weight=Weight.COST)
+    told: dict[str, list[str]] = {}
+    for mode in modes_of(result):
+        levels, alone = measured(result, RATE, mode), result.case(mode)
+        base = None if alone is None else alone.median(LATENCY)
+        service = levels[0].median(SERVICE_TIME) if levels else None
+        if alone is None or base is None or service is None or service < _STRETCHED * base:
+            continue
+        clocks = _clocks(alone.value(SM_CLOCK), levels[0].value(SM_CLOCK))
+        took = (
+            f"{duration(service)} instead of {duration(base)}, {ratio(service / max(base, 1), 1)}×, with {mode}{clocks}"
+        )
+        told.setdefault(at(levels[0]).phrase, []).append(took)
+    what = "An inference takes longer {} than back to back"
+    return [Finding(what.format(rate), "; ".join(took), weight=Weight.COST) for rate, took in told.items()]
 
 
 def _clocks(before: float | None, after: float | None) -> str:
     if before is None or after is None or after >= _FALLEN * before:
         return ""
-    return f"; the SM clock falls from {before:g} to {after:g} MHz"
+    return f" (the SM clock falls from {before:g} to {after:g} MHz)"
 
 
 def _full(result: Result) -> list[Finding]:
@@ -446,6 +457,8 @@ def tries_text(found: SloRate | None, asked: Mapping[str, int]) -> str:
     if found is None:
         return ""
     pooled = ", ".join(f"{stat} {duration(ns)}" for stat, ns in found["latency"].items() if stat in asked)
+    if found["tries"] == 1:
+        return f"the one try at this rate has {pooled}"
     return f"{found['met']} of {found['tries']} tries at this rate met it, all of them together have {pooled}"
 
 
@@ -453,13 +466,11 @@ def _of_points(result: Result, text: str, asked: Mapping[str, int]) -> list[Find
     """Which of the load points that were asked for meet the SLO, modes of which the same is said together."""
     told = {mode: it for mode in modes_of(result) if (it := _held(result, mode, asked))}
     found = []
-    for modes, many, (good, broken, few) in merged((mode, it[:3]) for mode, it in told.items()):
-        firsts = [
-            f"{first} with {mode}" if many > 1 else first
-            for mode, (*same, first) in told.items()
-            if first and tuple(same) == (good, broken, few)
-        ]
-        first, ends = ", ".join(firsts), "" if many > 1 else "s"
+    for modes, many, (good, broken, few, where) in merged((mode, it[:4]) for mode, it in told.items()):
+        same = [(mode, it[4]) for mode, it in told.items() if it[:4] == (good, broken, few, where)]
+        firsts = [f"{first} with {mode}" if many > 1 else first for mode, first in same if first]
+        first = f"{where.strip()} {', '.join(firsts)}".strip() if many > 1 else "".join(firsts) + where
+        ends = "" if many > 1 else "s"
         if good:
             evidence = "; ".join(filter(None, (f"violated {broken} ({first})" if broken else "", few)))
             what, tone = f"{modes} meet{ends} {text} {good}", "good"
@@ -473,9 +484,9 @@ def _of_points(result: Result, text: str, asked: Mapping[str, int]) -> list[Find
     return found
 
 
-def _held(result: Result, mode: str, asked: Mapping[str, int]) -> tuple[str, str, str, str] | None:
-    """Where a mode meets an SLO, where it violates it, where there were too few requests to tell, and the first latencies that
-    violate it."""
+def _held(result: Result, mode: str, asked: Mapping[str, int]) -> tuple[str, str, str, str, str] | None:
+    """Where a mode meets an SLO, where it violates it, where there were too few requests to tell, the first load point that
+    violates it, where it is not the only one, and the latencies there."""
     levels = limited(result, mode)
     if not levels:
         return None
@@ -483,8 +494,8 @@ def _held(result: Result, mode: str, asked: Mapping[str, int]) -> tuple[str, str
     good, broken, unknown = ([level for level, kept in told if kept is it] for it in (True, False, None))
     few = _too_few(unknown, asked)
     where = f" {at(broken[0]).phrase}" if len(broken) > 1 else ""
-    first = ", ".join(f"{stat} {duration(by_name(latency_of(it), stat))}{where}" for it in broken[:1] for stat in asked)
-    return _points(good), _points(broken), few, first
+    first = ", ".join(f"{stat} {duration(by_name(latency_of(it), stat))}" for it in broken[:1] for stat in asked)
+    return _points(good), _points(broken), few, where, first
 
 
 def _too_few(levels: Sequence[Case], asked: Mapping[str, int]) -> str:
