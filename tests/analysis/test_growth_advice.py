@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ortbench.analysis.comparing.comparable import mismatches
 from ortbench.analysis.derive import put_growth
 from ortbench.analysis.findings.advice import headline
 from ortbench.analysis.findings.growth_advice import tried_findings
@@ -12,6 +13,7 @@ from ortbench.core.stats import Value
 from ortbench.core.units import size
 from ortbench.gate.checks import check_alone
 from ortbench.gate.limits import Limits
+from ortbench.model.result import Result
 from ortbench.model.schema import SoakedShape
 from ortbench.model.sound import check
 from tests.expect import there
@@ -77,6 +79,20 @@ def test_a_soak_that_cannot_tell_is_to_be_longer() -> None:
     made.command = ["ortbench", "soak", "m.onnx", "--duration", "15"]
     made.stopped = {"reason": "duration", "value": 15.0, "per": "mode"}
     assert "Next: ortbench soak m.onnx --duration 60" in sentences(made)
+
+
+def soaked(*shapes: str, n: int = 20) -> Result:
+    made = soak_result(FLAT)
+    made.part["shapes"] = [SoakedShape(name=name, n=n, median_ns=1, p99_ns=1) for name in shapes]
+    return made
+
+
+def test_soaks_of_other_shapes_are_not_comparable() -> None:
+    assert mismatches(soaked("s=1", "s=2"), soaked("s=2", "s=1")) == []
+    assert mismatches(soaked("s=1"), soaked()) != []
+    (found,) = mismatches(soaked("s=1", "s=2"), soaked("s=1", "s=3"))
+    assert found == "shapes: s=1, s=2 and s=1, s=3"
+    assert mismatches(soaked("s=1", "s=2"), soaked("s=1", n=3)) == []  # the other one may not have come
 
 
 def test_growth_that_may_be_below_zero_can_be_read_again() -> None:
