@@ -29,7 +29,7 @@ def main() -> None:
 
         safe_stdio.to_the_end(overview.show)
     if waits_for_a_worker(typed):
-        from ortbench.measure.process import start_early
+        from ortbench.core.worker_process import start_early
 
         start_early()
 

@@ -181,14 +181,15 @@ def _command(arguments: list[str], cwd: str, environment: dict[str, str]) -> Non
     os.environ.clear()
     os.environ.update(environment)
     virtual.attach(works=False)
-    from ortbench.measure import client_pool, process
+    from ortbench.core import worker_process
+    from ortbench.measure import client_pool
     from tests.virtual import machine
 
     machine.take_place()
     # Who looks at threads every 4 ms of real time sees by chance how often in a block of virtual time, or never.
     client_pool.LockWatch.seen = lambda *_: None  # type: ignore[method-assign]
 
-    vars(process)["subprocess"] = SimpleNamespace(**{**vars(subprocess), "Popen": _started})
+    vars(worker_process)["subprocess"] = SimpleNamespace(**{**vars(subprocess), "Popen": _started})
     sys.argv = ["ortbench", *arguments]
     _call(environment.get(MAIN, "ortbench.__main__:main"))
 
@@ -201,9 +202,9 @@ def _call(name: str) -> None:
 
 def _started(line: list[str], **named: Any) -> Any:
     """A process that the command starts: a worker of this environment is a fork."""
-    from ortbench.measure.process import BOOTSTRAP
+    from ortbench.core.worker_process import SCRIPT
 
-    is_own = line == [sys.executable, str(BOOTSTRAP)]
+    is_own = [*line] == [sys.executable, SCRIPT]
     return (_Fork if is_own else subprocess.Popen)(line, **named)
 
 

@@ -16,7 +16,7 @@ without any it lists them. This page is made from its entries: `python -m tests.
 def document() -> str:
     """The page."""
     parts = [HEAD]
-    for group in Group:
+    for group in (group for group in Group if group is not Group.COMMANDS):
         parts += [f"## {group.title}\n", "| word | meaning |\n|---|---|"]
         parts += [f"| {_cell(entry.word)} | {_meaning(entry)} |" for entry in entries() if entry.group is group]
         parts.append("")

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import ortbench as package
-from ortbench.measure.process import BOOTSTRAP
+from ortbench.core.worker_process import SCRIPT
 from tests.conftest import ROOT, command
 from tests.environments import INSTALLED, Environment, plain, without_ortbench
 
@@ -27,7 +27,7 @@ def test_this_process_has_the_installed_package() -> None:
     assert INSTALLED.parent.name in ("site-packages", "dist-packages")
     assert INSTALLED.resolve() != ROOT / "ortbench"
     assert list(package.__path__) == [str(INSTALLED)]
-    assert BOOTSTRAP.is_relative_to(INSTALLED.resolve())  # what starts workers
+    assert Path(SCRIPT).is_relative_to(INSTALLED.resolve())  # what starts workers
 
 
 LINES = {

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +69,7 @@ class LastForAll(ResidentLoop):
         before, _ = super()._copies(number, synchronize)
         if number < self._loop.count - 1:
             return before, lambda: None
-        backs = [self._down([replace(slot, array=slot.array) for slot in slots]) for slots in self._outs]
+        backs = [self._down([slot._replace(array=slot.array) for slot in slots]) for slots in self._outs]
         return before, lambda: [back() for back in backs]
 
 

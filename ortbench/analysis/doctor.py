@@ -272,7 +272,9 @@ def _provider(ep: ListedEp, nvidia: Nvidia, shares_name: bool) -> Finding:
             )
         if kinds:
             return Finding(GOOD, f"{name} loads and runs on {listed(kinds)}")
-        return Finding(KNOW, f"{name} loads and finds no device that it can use here")
+        return Finding(
+            KNOW, f"{name} loads and finds no device that it can use here: check its GPU or NPU, and the driver"
+        )
     # A library that is missing is named without where it comes from, which stands behind.
     problem = ep["problem"] if ep["missing"] is None else f"the shared library {ep['missing']} is missing"
     text = f"{name} does not load: {problem}"

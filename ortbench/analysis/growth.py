@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from statistics import fmean, median
+from typing import NamedTuple
 
 from ortbench.core.stats import FEWEST, t_quantile
 from ortbench.core.units import digits, size
@@ -50,8 +51,7 @@ HELD = {HOST_GROWTH: "host_held", DEVICE_GROWTH: "device_held"}  # the metrics o
 Readings = Sequence[tuple[float, float]]  # inferences, rising, and what there was after them
 
 
-@dataclass(frozen=True)
-class Growth:
+class Growth(NamedTuple):
     """What readings tell: the slope after the transient and its 95 % interval, by `PER` inferences."""
 
     verdict: str  # one of the four above
@@ -128,7 +128,7 @@ class Grown:
             half = (found.ci95[1] - found.ci95[0]) / 2
             return f"grows by {self.show(found.slope)} ± {self.show(half)} per 1,000 inferences"
         if found.verdict == STEADY:
-            return f"grew until {found.until:,} inferences, steady since"
+            return f"grew in the first {found.until:,} inferences, steady since"
         if found.verdict == UNCLEAR:
             return f"cannot tell yet, {found.why}"
         return f"no growth, at most {self.show(found.ci95[1])} per 1,000 inferences"
@@ -144,8 +144,7 @@ def grown(soak: Soak) -> list[Grown]:
     return list(found.values())
 
 
-@dataclass(frozen=True)
-class _Fit:
+class _Fit(NamedTuple):
     """A slope by inference, with its 95 % interval."""
 
     slope: float

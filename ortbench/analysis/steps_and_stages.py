@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
 from statistics import median
-from typing import Final
+from typing import Final, NamedTuple
 
 from ortbench.analysis.comparing.change_points import Shift, certain_steps, shift
 from ortbench.analysis.comparing.pairs import PARTS
@@ -111,8 +110,7 @@ def growth_ns(case: Case) -> float | None:
     return each if each is not None and medians and abs(each) * len(medians) > _TELLING * medians[-1] else None
 
 
-@dataclass(frozen=True)
-class Jump:
+class Jump(NamedTuple):
     """Where the steps of a loop take longer or shorter at once.
 
     Attributes:
@@ -138,7 +136,7 @@ def jumps(case: Case, first: bool) -> list[Jump]:
         return []
     most = _MOST_LOOPS * len(loops)
     found = [it for it in _jumps(medians) if sum(_is_alike(loop, it) for loop in loops) >= most]
-    return [replace(it, step=it.step + first) for it in found]
+    return [it._replace(step=it.step + first) for it in found]
 
 
 @lru_cache(maxsize=64)

@@ -215,7 +215,7 @@ def load(model: Model, *, progress: Tell | None = None, **options: Unpack[LoadOp
 
 @takes(SweepOptions)
 def sweep(model: Model, *, progress: Tell | None = None, **options: Unpack[SweepOptions]) -> Result:
-    """Measure a model over shapes in one session: which is best.
+    """Measure a model over shapes: which has the most items/s.
 
     Returns:
         what was measured, with `shapes`, cases at the point of each, and `best`; a shape that could not be measured

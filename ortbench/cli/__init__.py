@@ -12,41 +12,54 @@ from collections.abc import Sequence
 COMPLETING = "_ORTBENCH_COMPLETE"  # set by a shell that asks what could be typed
 HELP, HELP_ALL = ("-h", "--help"), "--help-all"
 # The commands by what they are for, in the order in which help and the README list them: the module of this package that has a
-# function of that name, and what the command does, in a line. One of two words is one word to Typer, see `spelled_out`.
+# function of that name, what the command does, in a line, and its page. One of two words is one word to Typer, see `spelled_out`.
 GROUPS = {
     "Measure": {
-        "run": ("measure", "Measure a model in its I/O modes: what the copies cost."),
-        "load": ("axes", "Measure a model under load: clients, or requests at a rate."),
-        "loop": ("measure", "Measure a decoder that generates, or a model in a loop."),
-        "chain": ("measure", "Measure models one after the other: what their links cost."),
-        "sweep": ("axes", "Measure a model over shapes in one session: which is best."),
-        "start": ("measure", "Measure the start-up of fresh processes to the first inference."),
-        "soak": ("measure", "Measure a model for a long time: whether memory grows."),
-        "tune": ("measure", "Search the session settings that are best for a model."),
-        "bandwidth": ("axes", "Measure how fast tensors are copied to and from a device."),
-        "suite": ("folders", "Measure models, EPs and shapes as a TOML file says."),
-        "suite merge": ("folders", "Merge the shards of a suite: one summary, one verdict."),
+        "run": ("measure", "Measure a model in its I/O modes: what the copies cost.", "modes.md"),
+        "load": ("axes", "Measure a model under load: clients, or requests at a rate.", "load.md"),
+        "loop": ("measure", "Measure a decoder that generates, or a model in a loop.", "loops.md"),
+        "chain": ("measure", "Measure models one after the other: what their links cost.", "chains.md"),
+        "sweep": ("axes", "Measure a model over shapes: which has the most items/s.", "sweeps.md"),
+        "start": ("measure", "Measure the start-up of fresh processes to the first inference.", "start.md"),
+        "soak": ("measure", "Measure a model for a long time: whether memory grows.", "soak.md"),
+        "tune": ("measure", "Search the session settings that are best for a model.", "tune.md"),
+        "bandwidth": ("axes", "Measure how fast tensors are copied to and from a device.", "bandwidth.md"),
+        "suite": ("folders", "Measure models, EPs and shapes as a TOML file says.", "suites.md"),
+        "suite merge": ("folders", "Merge a suite that was measured in parts (--shard).", "suites.md#shards"),
     },
     "Compare": {
-        "compare": ("judge", "Compare results: which differences are real."),
-        "history": ("judge", "Find the days on which metrics changed, and what changed then."),
-        "gate": ("judge", "Check a model or a stored result in CI: pass or fail."),
+        "compare": ("judge", "Compare results: which differences are real.", "compare.md"),
+        "history": ("judge", "Find the days on which metrics changed, and what changed then.", "history.md"),
+        "gate": ("judge", "Check a model or a stored result in CI: pass or fail.", "gates.md"),
     },
     "Inspect": {
-        "doctor": ("look", "Check what does not work here, and how noisy this machine is."),
-        "devices": ("look", "List execution providers, their devices, memory and modes."),
-        "inspect": ("look", "Show what a model takes, gives and consists of."),
-        "explain": ("look", "Explain the words of a report: columns, verdicts, warnings."),
-        "profile": ("measure", "Record a short session for a timeline, with Nsight Systems."),
+        "doctor": (
+            "look",
+            "Check what does not work here, and how noisy this machine is.",
+            "troubleshooting.md#the-machine-ortbench-doctor",
+        ),
+        "devices": ("look", "List execution providers, their devices, memory and modes.", "choose-ep.md"),
+        "inspect": ("look", "Show what a model takes, gives and consists of.", "inputs.md"),
+        "explain": (
+            "look",
+            "Explain the words of a report: columns, verdicts, warnings.",
+            "command-line.md#on-the-terminal",
+        ),
+        "profile": ("measure", "Record a short session for a timeline, with Nsight Systems.", "timelines.md"),
     },
     "Export and clean up": {
-        "code": ("measure", "Print the program that runs a model in a mode."),
-        "report": ("folders", "Make one page of results that opens anywhere, offline."),
-        "clean": ("folders", "List the files of runs in a folder, and remove them."),
+        "code": ("measure", "Print the program that runs a model in a mode.", "code.md"),
+        "report": (
+            "folders",
+            "Make one page of results that opens anywhere, offline.",
+            "result-file.md#a-page-to-share",
+        ),
+        "clean": ("folders", "List the files of runs in a folder, and remove them.", "command-line.md#tidying-up"),
     },
 }
-COMMANDS = {name: f"{__name__}.{module}" for group in GROUPS.values() for name, (module, _) in group.items()}
-SENTENCES = {name: sentence for group in GROUPS.values() for name, (_, sentence) in group.items()}
+COMMANDS = {name: f"{__name__}.{module}" for group in GROUPS.values() for name, (module, _, _) in group.items()}
+SENTENCES = {name: sentence for group in GROUPS.values() for name, (_, sentence, _) in group.items()}
+PAGES = {name: page for group in GROUPS.values() for name, (_, _, page) in group.items()}
 _WAIT_FOR_A_WORKER = {"run", "sweep", "start", "soak"}
 _WITHOUT_ONE = {"-h", "--help", "--python"}  # none is needed, or one of another interpreter
 

@@ -59,7 +59,6 @@ def gate(
     ] = None,
 ) -> None:
     """A live gate (--model) measures candidate and baseline in turns until the verdict is clear.
-
     Exit codes: 0 passed, 3 regression, 4 cannot tell, 5 not comparable.
     """
     from ortbench.jobs import gate as job

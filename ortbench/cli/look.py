@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from ortbench.cli import PAGES, SENTENCES
 from ortbench.cli.options import Model, takes
 from ortbench.plan.options import RawOptions, check_values, make
 from ortbench.plan.output_options import OutputOptions
@@ -52,7 +53,7 @@ def explain(
     given: RawOptions,
     words: Annotated[
         list[str],
-        typer.Argument(metavar="WORD", help="Words of a report, such as sync; without any they are listed."),
+        typer.Argument(metavar="WORD", help="Words of a report or commands, such as sync; none: list them."),
     ] = [],  # noqa: B006 - typer reads the default and never keeps it
     more: Annotated[
         bool, typer.Option("--more", help="Show the section of the documentation; WORD may be a page.")
@@ -60,5 +61,10 @@ def explain(
 ) -> None:
     """Words may be of several entries; --more alone shows the list of pages."""
     from ortbench.jobs import explain as job
+    from ortbench.report.glossary import Entry, Group
 
-    (job.show_pages if more else job.explain)(words)
+    commands = tuple(
+        Entry(name, Group.COMMANDS, sentence.removesuffix("."), f"ortbench {name} --help shows its options.", PAGES[name], (f"ortbench {name}",))
+        for name, sentence in SENTENCES.items()
+    )  # fmt: skip
+    (job.show_pages if more else job.explain)(words, commands)

@@ -29,7 +29,9 @@ ModelOrChain = Annotated[
 
 @takes(*PLAN, OutputOptions)
 def run(given: RawOptions, model: Model) -> None:
-    """Results are folders in reports/; compare, gate, history and report read them."""
+    """An I/O mode is a way to pass inputs and get outputs: see 'ortbench explain mode'.
+    Results are folders in reports/.
+    """
     _measure(model, given, "run")
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 Model = Annotated[str, typer.Argument(metavar="MODEL", help="The model, an .onnx or .ort file.")]
 ModelOrFolder = Annotated[str, typer.Argument(metavar="MODEL", help="The model, or the folder of a decoder.")]
 GIVEN = "given"  # the parameter of a command that takes what was given
-FEW = 15  # options, at most, that --help shows
+FEW = 16  # options, at most, that --help shows
 
 
 def command_line() -> tuple[str, ...]:

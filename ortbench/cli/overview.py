@@ -25,7 +25,11 @@ def show() -> int:
     width = max(min(get_terminal_size().columns, WIDEST), 50) - 2
     lines = ["Usage: ortbench COMMAND [OPTIONS] [ARGUMENTS]", "", *_indented(ABOUT, width)]
     for title, group in GROUPS.items():
-        lines += ["", f"{title}:", *_listed({name: sentence for name, (_, sentence) in group.items()}, COMMANDS, width)]
+        lines += [
+            "",
+            f"{title}:",
+            *_listed({name: sentence for name, (_, sentence, _) in group.items()}, COMMANDS, width),
+        ]
     lines += ["", "Options:", *_listed(OWN, OWN, width), "", *_indented(BEGIN, width)]
     print("\n".join(lines))
     return 0

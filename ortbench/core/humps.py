@@ -12,9 +12,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     import numpy as np
@@ -29,8 +28,7 @@ _LEAST_SHARE = 0.1  # of samples, which a hump has
 _LEAST_APART = 1.2  # times as far from 0 as the other
 
 
-@dataclass(frozen=True)
-class Hump:
+class Hump(NamedTuple):
     """The median of the samples of a hump, and which share of all they are."""
 
     place: float

@@ -18,11 +18,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 from statistics import NormalDist
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ortbench.core.stats import FEWEST, quantile, t_quantile
 
@@ -42,8 +41,7 @@ _SEED = 19930515  # so that the same samples have the same interval on every mac
 MEAN = None  # in place of a quantile
 
 
-@dataclass(frozen=True)
-class Ratio:
+class Ratio(NamedTuple):
     """A ratio of two figures and its 95 % interval; None with fewer than `FEWEST` rounds, which cannot give one."""
 
     ratio: float

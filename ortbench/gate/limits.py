@@ -41,7 +41,7 @@ _limit = partial(option, panel=LIMIT, commands=("gate",))
 class Limits:
     # by what share it may be slower than the baseline: 0.05 is 5 %
     max_regression: float | None = _limit(
-        "max-regression", "P", "Allow so much regression against the baseline.", kind=SHARE, shown=f"with a baseline {USUAL_REGRESSION}",
+        "max-regression", "P", "Allow at most this regression against the baseline.", kind=SHARE, shown=f"with a baseline {USUAL_REGRESSION}",
         common=("gate",),
     )  # fmt: skip
     # what must not be worse; empty for what the kind of measurement is gated by
@@ -71,14 +71,14 @@ class Limits:
     )
     # max_device_memory, max_host_memory: what a mode may take, bytes
     max_device_memory: int | None = _limit(
-        "max-device-memory", "SIZE", "Allow a mode so much device memory at most: 2GB.", kind=SIZE
+        "max-device-memory", "SIZE", "Allow a mode at most this much device memory: 2GB.", kind=SIZE
     )
     max_host_memory: int | None = _limit(
-        "max-host-memory", "SIZE", "Allow a mode so much host memory at most: 512MiB.", kind=SIZE
+        "max-host-memory", "SIZE", "Allow a mode at most this much host memory: 512MiB.", kind=SIZE
     )
     # by how much memory may grow in 1,000 inferences of a soak, bytes
     max_growth: int | None = _limit(
-        "max-growth", "SIZE", "Allow a soak so much growth of memory per 1,000 inferences: 1MB.", kind=SIZE
+        "max-growth", "SIZE", "Allow a soak at most this growth per 1,000 inferences: 1MB.", kind=SIZE
     )
     # how far outputs may have moved: by metric of outputs, what it must be at least, or at most, as the metric has it
     outputs: Mapping[str, float] = _limit(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +53,7 @@ def compare(places: Sequence[Path], only: Compared, force: bool, wanted: OutputO
         names = called(results, [paths[number] for number in group])
         found, lines = held(results, names, only, force, told)
         several = len(groups) > 1
-        reports.append(replace(found, title=comparison.title(names, what)) if several else found)
+        reports.append(found._replace(title=comparison.title(names, what)) if several else found)
         more = {"group": what} if several else {}
         records += [more | line for line in lines]
     alone = [number for number in range(len(paths)) if not any(number in group for group in groups)]

@@ -1,12 +1,11 @@
-"""What `ortbench explain` does: say what words of reports mean, or which there are."""
+"""What `ortbench explain` does: say what words of reports and commands mean, or which there are."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
-from functools import cache
 
 from ortbench.core.errors import BadInput
 from ortbench.report.glossary import Entry, Group, entries
@@ -14,22 +13,23 @@ from ortbench.report.pages import INDEX, page_of, section
 from ortbench.report.terminal.console import Screen, show_markdown
 
 _LONGEST = 5  # words that a term has at most
+_Named = Mapping[str, Sequence[Entry]]  # entries by all that they may be called
 
 
-def explain(typed: Sequence[str]) -> None:
-    """Print what words mean (``95 %`` may be one or two, and commas may stand between them), or without any the list of all;
-    `BadInput` where there is no such word."""
-    screen = Screen()
+def explain(typed: Sequence[str], commands: tuple[Entry, ...]) -> None:
+    """Print what words of reports, or `commands`, mean (``95 %`` may be one or two, and commas may stand between them), or without
+    any the list of all; `BadInput` where there is no such word."""
+    screen, by_name = Screen(), _by_name(commands)
     if not typed:
-        _list(screen)
+        _list(screen, commands)
         return
-    names = [*_terms(typed)]
+    names = [*_terms(typed, by_name)]
     for name in names:
-        words = dict.fromkeys(entry.word for entry in _known(name))
+        words = dict.fromkeys(entry.word for entry in _known(name, by_name))
         if _plain(name) not in map(_plain, words):
             screen.text(f"{name}: see {', '.join(words)}")
             screen.blank()
-    for number, entry in enumerate(_entries(names)):
+    for number, entry in enumerate(_entries(names, by_name)):
         if number:
             screen.blank()
         screen.text(_name(entry), style="heading")
@@ -42,14 +42,15 @@ def explain(typed: Sequence[str]) -> None:
                 screen.text(text, label="  ")
 
 
-def show_pages(typed: Sequence[str]) -> None:
+def show_pages(typed: Sequence[str], commands: tuple[Entry, ...]) -> None:
     """Print the sections of the documentation that say more of words, or pages by their names; without any the list of pages;
     `BadInput`: there is no such word or page, or no page says more of it."""
     found = [it for it in map(page_of, typed) if it is not None]
     if not typed:
         found = [INDEX]
     elif len(found) < len(typed):
-        found = [entry.page for entry in _entries(_terms(typed)) if entry.page]
+        by_name = _by_name(commands)
+        found = [entry.page for entry in _entries(_terms(typed, by_name), by_name) if entry.page]
         if not found:
             word = " ".join(typed)
             raise BadInput(f"explain --more {word}: no page says more than 'ortbench explain {word}'")
@@ -65,8 +66,8 @@ def _pasted(entry: Entry) -> str:
     return entry.word if shlex.join(entry.word.split()) == entry.word else entry.page
 
 
-def _list(screen: Screen) -> None:
-    by_group = {group: [entry.word for entry in entries() if entry.group is group] for group in Group}
+def _list(screen: Screen, commands: tuple[Entry, ...]) -> None:
+    by_group = {group: [entry.word for entry in (*entries(), *commands) if entry.group is group] for group in Group}
     for group, words in by_group.items():
         screen.text(group.title, style="heading")
         screen.text(", ".join(words), label="  ")
@@ -74,46 +75,43 @@ def _list(screen: Screen) -> None:
     screen.text("ortbench explain WORD says what one of them means; ortbench explain --more lists the pages.")
 
 
-def _entries(names: Iterable[str]) -> list[Entry]:
-    return list(dict.fromkeys(entry for name in names for entry in _known(name)))
+def _entries(names: Iterable[str], by_name: _Named) -> list[Entry]:
+    return list(dict.fromkeys(entry for name in names for entry in _known(name, by_name)))
 
 
-def _terms(typed: Sequence[str]) -> Iterator[str]:
+def _terms(typed: Sequence[str], by_name: _Named) -> Iterator[str]:
     """The names of entries that are meant, the longest first: ``fastest mode`` is one, and not ``mode``."""
     rest = [word for word in " ".join(typed).replace(",", " ").split() if word != "…"]
     while rest:
         for count in range(min(_LONGEST, len(rest)), 0, -1):
             name = " ".join(rest[:count])
-            if _known(name):
+            if _known(name, by_name):
                 yield name
                 del rest[:count]
                 break
         else:
-            raise BadInput(_unknown(rest[0] if len(rest) > 1 else " ".join(rest)))
+            raise BadInput(_unknown(rest[0] if len(rest) > 1 else " ".join(rest), by_name))
 
 
-def _unknown(word: str) -> str:
-    near = get_close_matches(_plain(word), _by_name(), n=1)
+def _unknown(word: str, by_name: _Named) -> str:
+    near = get_close_matches(_plain(word), by_name, n=1)
     if near:
-        return f"explain {word!r}: there is no such word; the nearest is {_by_name()[near[0]][0].word!r}"
+        return f"explain {word!r}: there is no such word; the nearest is {by_name[near[0]][0].word!r}"
     return f"explain {word!r}: there is no such word; 'ortbench explain' lists the words"
 
 
-def _known(name: str) -> list[Entry]:
+def _known(name: str, by_name: _Named) -> list[Entry]:
     """The entries of a name, also of one of a family, such as ``QLinear*``."""
     plain = _plain(name)
-    if plain in _by_name() or " " in plain:
-        return _by_name().get(plain, [])
-    return [
-        entry for family, its in _by_name().items() if "*" in family and fnmatchcase(plain, family) for entry in its
-    ]
+    if plain in by_name or " " in plain:
+        return [*by_name.get(plain, ())]
+    return [entry for family, its in by_name.items() if "*" in family and fnmatchcase(plain, family) for entry in its]
 
 
-@cache
-def _by_name() -> dict[str, list[Entry]]:
+def _by_name(commands: tuple[Entry, ...]) -> _Named:
     """Every entry by all that it may be called; one name may be of several."""
     found: dict[str, list[Entry]] = {}
-    for entry in entries():
+    for entry in (*entries(), *commands):
         for name in (entry.word, *entry.also):
             found.setdefault(_plain(name), []).append(entry)
     return found

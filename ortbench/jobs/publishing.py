@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ortbench.core import files, safe_text
 from ortbench.core.errors import BENCHMARK_FAILED, DONE, INTERRUPTED, BadInput
@@ -22,8 +21,7 @@ if TYPE_CHECKING:
     from ortbench.report.model import Block, Report
 
 
-@dataclass(frozen=True)
-class Exports:
+class Exports(NamedTuple):
     """What CI systems read."""
 
     suite: str  # the name of the JUnit suite
@@ -73,11 +71,12 @@ def page_of(
     names: Sequence[str],
     errors: Sequence[str] = (),
     before: Sequence[Sequence[Block]] = (),
+    first: Report | None = None,
 ) -> str:
     """The page of results; see `ortbench.report.page.page.build_page`."""
     from ortbench.report.page.page import build_page
 
-    return build_page(results, names, errors, before)
+    return build_page(results, names, errors, before, first)
 
 
 def publish_results(

@@ -322,7 +322,7 @@ class Configuration:
         for block in self.timeline.blocks:
             if keeps(block.round):
                 at = first.get((block.mode, block.phase), 0)
-                blocks.append(replace(block, first=at))
+                blocks.append(block._replace(first=at))
                 first[block.mode, block.phase] = at + block.n
         self.timeline.blocks[:] = blocks
 

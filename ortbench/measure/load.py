@@ -136,8 +136,8 @@ def forecast_of(plans: Sequence[Plan], load: LoadPlan) -> Forecast:
 
 
 def blocks_a_round(plan: Plan) -> int:
-    """How many blocks a load point takes in a round: one, and one of each shape where there are several."""
-    return 1 + (0 if plan.stream is None else len(plan.stream.shapes))
+    """How many blocks a load point takes in a round: one, and one of each shape that is measured apart."""
+    return 1 + (len(plan.stream.shapes) if plan.stream is not None and plan.stream.apart else 0)
 
 
 class Unjudged:

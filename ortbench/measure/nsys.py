@@ -22,7 +22,7 @@ from ortbench.core import signals
 from ortbench.core.errors import BAD_INPUT, BadInput, BenchmarkFailed, one_line
 from ortbench.core.files import write_or_note
 from ortbench.core.profiler import CAPTURE, DOMAIN
-from ortbench.measure.process import nameless_file
+from ortbench.core.worker_process import nameless_file
 
 WHERE_TO_GET_IT = "https://developer.nvidia.com/nsight-systems"
 RECORD = (

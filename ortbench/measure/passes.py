@@ -6,8 +6,9 @@ Nothing of them may enter a figure of blocks. What goes wrong costs the result n
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
+from typing import NamedTuple
 
 from ortbench.analysis.host import cpu_time_ns, put_spin_share
 from ortbench.analysis.memory import failed
@@ -143,8 +144,7 @@ def _interval(spent: Stats) -> list[float] | None:
     return [*spent.ci95] if spent.n >= FEWEST else None
 
 
-@dataclass(frozen=True)
-class Pass:
+class Pass(NamedTuple):
     """A pass: `wanted` says whether a configuration is to have it, and `carry_out` does it. It begins with `text`, unless it
     tells that itself, and the forecast counts on the time of `step` for each of its words."""
 

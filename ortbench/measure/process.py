@@ -10,11 +10,10 @@ import queue
 import re
 import signal
 import subprocess
-import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from functools import cache
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
@@ -23,15 +22,15 @@ from ortbench.core import signals
 from ortbench.core.errors import BadInput, BenchmarkFailed, from_data, one_line
 from ortbench.core.interpreters import program, surroundings
 from ortbench.core.profiler import is_profiled
+from ortbench.core.worker_process import SCRIPT, WorkerProcess, early
 
-if TYPE_CHECKING:  # `start_early` waits for nothing that can be loaded while the worker loads ONNX Runtime
+if TYPE_CHECKING:
     from ortbench.model.protocol import FreedCopy
     from ortbench.model.schema import Freed
     from ortbench.plan.bandwidth_plan import CopyPlan
     from ortbench.plan.plan import Plan
     from ortbench.plan.target import Inputs, Target
 
-BOOTSTRAP = Path(__file__).resolve().parents[1] / "worker" / "bootstrap.py"
 _LAST_WORDS = 200  # characters of a dead worker's stderr that fit a one-line message
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")  # ONNX Runtime ends the colour of a logged line on a line of its own
 _TELL_S = 1.0  # how often who waits for an answer is told that there is none yet
@@ -60,6 +59,7 @@ class Client:
 
     Args:
         python: another interpreter to run it with, or the folder of its environment.
+        started: its process, where that has been started already.
 
     Attributes:
         started_ns: on the clock of `time.perf_counter_ns`.
@@ -67,34 +67,20 @@ class Client:
         meanwhile: called once before the next answer is waited for, for what can be done in that time; then None.
     """
 
-    def __init__(self, timeout_s: float, python: str | None = None) -> None:
+    def __init__(self, timeout_s: float, python: str | None = None, started: WorkerProcess | None = None) -> None:
         self.timeout_s = timeout_s
         self.while_waiting: Callable[[], None] = lambda: None
         self.meanwhile: Callable[[], None] | None = None
         self._python = python
         self._called = "the worker" if python is None else f"the worker of {python}"
-        self._start()
+        self._start(started)
 
-    def _start(self) -> None:
-        python = self._python
-        self.started_ns = time.perf_counter_ns()
-        self._stderr = nameless_file()
+    def _start(self, started: WorkerProcess | None = None) -> None:
+        self._worker = started or _started(self._python)
+        self._process, self.started_ns = self._worker.popen, self._worker.started_ns
         self._request: dict[str, Any] = {}
         self._has_state = False
         self._about: dict[str, Any] = {}
-        with _started(python), signals.held():  # what started is known to be ended
-            self._process = subprocess.Popen(
-                [sys.executable, str(BOOTSTRAP)]
-                if python is None
-                else [program(python), str(BOOTSTRAP), program(python)],
-                env=None if python is None else surroundings(),
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=self._stderr,
-                # In a session of its own, Ctrl-C reaches only this process, which then ends the worker in its own time.
-                start_new_session=True,
-            )
-            signals.end_with_process(self._process.kill)
         _running.add(self._process.pid)
         # A thread reads, because only that can be waited for with a limit on every system.
         self._answers: queue.SimpleQueue[bytes] = queue.SimpleQueue()
@@ -237,14 +223,11 @@ class Client:
         return f"{self._called} {how}{self._doing()}{self._words()}"
 
     def _words(self) -> str:
-        return last_words(self._stderr, "its")
+        return last_words(self._worker.stderr, "its")
 
     def _kill(self) -> None:
-        if self._process.poll() is None:
-            self._process.kill()
-        self._process.wait()
+        self._worker.end()
         _running.discard(self._process.pid)
-        signals.ended(self._process.kill)
 
     def close(self) -> None:
         """End the worker and free what it used."""
@@ -257,7 +240,7 @@ class Client:
                 self._process.wait(_FLUSH_S)
         self._kill()
         self._reader.join(timeout=5)  # longer only if something the EP started keeps the pipe
-        self._stderr.close()
+        self._worker.stderr.close()
 
 
 def last_words(file: IO[bytes], whose: str) -> str:
@@ -267,27 +250,6 @@ def last_words(file: IO[bytes], whose: str) -> str:
     text = _COLOURS.sub("", file.read().decode(errors="replace"))
     words = one_line(text.strip().splitlines()[-1], _LAST_WORDS) if text.strip() else ""
     return f"; {whose} last words: {words}" if words else ""
-
-
-def nameless_file() -> IO[bytes]:
-    """A file for what a process prints, which goes with its last user; where there is no room for one, nowhere."""
-    try:
-        return tempfile.TemporaryFile()
-    except OSError:
-        return open(os.devnull, "w+b")
-
-
-_started_early: list[Client] = []
-
-
-def start_early() -> None:
-    """Start the worker that `open_worker` will be asked for first, before it is known what it is to open.
-
-    It loads ONNX Runtime while this process still reads its command line. One that nobody asked for ends with it.
-    """
-    client = Client(timeout_s=0.0)  # `open_worker` sets the real limit before anything is asked
-    _started_early.append(client)
-    atexit.register(client.close)
 
 
 def worker_for(plan: Plan) -> Client:
@@ -311,11 +273,8 @@ def open_session(plan: Plan) -> Client:
 
 
 def _started_for(plan: Plan) -> Client:
-    if plan.target.python is not None or not _started_early:
-        return worker_for(plan)
-    client = _started_early.pop()
-    client.timeout_s = plan.timeout_s
-    return client
+    python = plan.target.python
+    return Client(plan.timeout_s, python, early.pop() if python is None and early else None)
 
 
 def request_of(plan: Plan) -> dict[str, Any]:
@@ -408,14 +367,13 @@ def open_copies(plan: CopyPlan) -> Client:
     return client
 
 
-@contextlib.contextmanager
-def _started(python: str | None) -> Iterator[None]:
-    """What is started inside is an interpreter that was named; `BadInput` where the system does not take it for a program."""
+def _started(python: str | None) -> WorkerProcess:
+    """A worker under this interpreter, or one that was named; `BadInput` where the system does not take that for a program."""
+    if python is None:
+        return WorkerProcess()
     try:
-        yield
+        return WorkerProcess([program(python), SCRIPT, program(python)], surroundings())
     except OSError as error:
-        if python is None:
-            raise
         raise BadInput(f"--python {python}: it does not start: {error.strerror}", "--python") from None
 
 

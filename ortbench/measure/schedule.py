@@ -12,7 +12,7 @@ import math
 import random
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from ortbench.analysis.comparing.pairs import ROUNDS
 from ortbench.core.stats import median_interval
@@ -41,8 +41,7 @@ class Block(Generic[SeriesT]):
     drop: int
 
 
-@dataclass(frozen=True)
-class StopRule:
+class StopRule(NamedTuple):
     """When to stop.
 
     Either `iterations` is given: exactly that many samples of each phase. Or the run ends when the 95 % interval of

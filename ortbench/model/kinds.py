@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from ortbench.model.metrics import LATENCY, NAME, Figure, figure
 from ortbench.model.modes import (
@@ -17,15 +17,13 @@ from ortbench.model.modes import (
 )
 
 
-@dataclass(frozen=True)
-class Axis:
+class Axis(NamedTuple):
     name: str  # in points and gates
     unit: str  # of its values, as result files have it
     whole: bool = False  # its values are whole numbers
 
 
-@dataclass(frozen=True)
-class View:
+class View(NamedTuple):
     """The cases of a kind on one axis, and which of their figures are shown, compared and checked where nobody asks for
     others."""
 
@@ -38,8 +36,7 @@ class View:
     columns: tuple[tuple[str, ...], ...] = ()
 
 
-@dataclass(frozen=True)
-class Kind:
+class Kind(NamedTuple):
     key: str  # in result files (``kind``)
     noun: str  # what its results are, in a sentence
     work: str  # the unit of work that is timed
@@ -161,7 +158,7 @@ LOAD = Kind(
             columns=(
                 (OUTPUT_TOKENS, "sequence_tokens_per_s"), ("time_to_first_token", "time_to_first_token.p95"),
                 ("inter_token_latency", "inter_token_latency.p95"), ("prefill_slowdown", "prefill_slowdown.ci95"),
-                ("throughput", "throughput.ci95"), ("scaling", "scaling.ci95"), _tails(LATENCY), ("cpu_cores", "gil_wait"), ("fairness",),
+                ("throughput", "throughput.ci95"), ("scaling", "scaling.ci95"), _tails(LATENCY), ("SLO",), ("cpu_cores", "gil_wait"), ("fairness",),
                 ("sm_clock",),
             ),
         ),
@@ -183,8 +180,7 @@ LOAD = Kind(
     replaced_warnings=("gil-wait", "late-requests"),
     samples="load-samples.npz",
 )  # fmt: skip
-SWEEP = replace(
-    RUN,
+SWEEP = RUN._replace(
     key="sweep", noun="a sweep",
     views=(View(
         compared=_USUAL, several=_USUAL, gated=_USUAL, history=_USUAL,
@@ -194,6 +190,7 @@ SWEEP = replace(
     advice=("placement", "sweep", "engine"),
     checks=(*RUN.checks, "slo"),
     live=False,
+    times_nodes=False,
     needed=(*RUN.needed, "sweep", "shapes"),
     every_axis=True,
     many_shapes=True,
@@ -220,8 +217,7 @@ START = Kind(
     derives_copies=False,
     needed=(*RUN.needed, "start"),
 )  # fmt: skip
-SOAK = replace(
-    RUN,
+SOAK = RUN._replace(
     key="soak", noun="a soak",
     views=(View(
         compared=_figures(LATENCY, "latency.p99", *_SOAKED), several=_figures(LATENCY, *_SOAKED), gated=_USUAL, history=_USUAL,

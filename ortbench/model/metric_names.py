@@ -36,7 +36,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ortbench.core.errors import BadInput
 from ortbench.model.kinds import AXES
@@ -50,8 +50,7 @@ _QUOTED = r'"(?:[^"]|"")*"'
 _NUMBER = re.compile(r"-?(?:[0-9]{1,18}|[0-9]*\.[0-9]+(?:[eE][-+]?[0-9]+)?|[0-9]+[eE][-+]?[0-9]+)")
 
 
-@dataclass(frozen=True)
-class MetricName:
+class MetricName(NamedTuple):
     mode: str | None  # of one mode; None for all, and of a metric without modes
     metric: str  # its key in the catalogue
     statistic: str = ""  # of its samples; "" of one number

@@ -7,7 +7,6 @@ entry here, in the place that it has among the others, and the code that measure
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
 from enum import Enum
 from functools import partial
 from typing import Literal, NamedTuple
@@ -28,8 +27,7 @@ USUAL = "median"
 Better = Literal["lower", "higher", "none"]
 
 
-@dataclass(frozen=True)
-class Unit:
+class Unit(NamedTuple):
     """The unit of a metric, and how its figures are printed."""
 
     symbol: str  # as data frames have it in ``attrs``; "1" for a pure number
@@ -89,8 +87,8 @@ SIZE = Unit("B", "_bytes", "size", units.size, least=1)
 BANDWIDTH = Unit("B/s", "_bytes_per_s", "bandwidth", _per_second)
 INFERENCES, ITEMS, STEPS, REQUESTS = map(_rate, ("inf/s", "items/s", "steps/s", "requests/s"))
 PREFILL_TOKENS, DECODE_TOKENS, SEQUENCE_TOKENS, OUTPUT_TOKENS = (
-    replace(_rate("tokens/s"), heading=heading)
-    for heading in ("prefill tokens/s", "decode tokens/s", "tokens/s a sequence", "tokens/s")
+    _rate("tokens/s")._replace(heading=heading)
+    for heading in ("prefill tokens/s", "decode tokens/s", "tokens/s per sequence", "tokens/s")
 )
 ENERGY = Unit("J", "_j", "energy", units.energy)
 POWER = Unit("W", "_w", "power", partial(units.digits, most=2), "W")
@@ -113,7 +111,7 @@ class Group(Enum):
     """What metrics are shown together: a title, and the page of docs/ that explains them."""
 
     TIME = "time", "measuring.md#what-a-time-is"
-    COPIES = "copies", "measuring.md#what-a-time-is"
+    COPIES = "copies", "measuring.md#copies"
     HOST = "host CPU", "cpu-time.md"
     MEMORY = "memory", "memory.md"
     ENERGY = "energy", "energy.md"
@@ -125,8 +123,7 @@ class Group(Enum):
         return self.value[0]
 
 
-@dataclass(frozen=True)
-class Metric:
+class Metric(NamedTuple):
     key: str  # in result files and gates; of a family with ``NAME`` for the name
     title: str  # in tables and texts
     unit: Unit  # of its figures
@@ -166,7 +163,7 @@ class Metric:
 
 def _metrics(group: Group, page: str, *entries: Metric) -> list[Metric]:
     """Metrics of a group that one page explains; "" for the group's own."""
-    return [replace(it, group=group, page=page) for it in entries]
+    return [it._replace(group=group, page=page) for it in entries]
 
 
 def _samples(key: str, title: str, meaning: str, *also: str, unit: Unit = TIME) -> Metric:
@@ -176,7 +173,7 @@ def _samples(key: str, title: str, meaning: str, *also: str, unit: Unit = TIME) 
 
 def _count(key: str, title: str, meaning: str) -> Metric:
     """What the system counts in a block, by inference: most blocks may have nothing of it, so that its mean tells more."""
-    return replace(_samples(key, title, meaning, unit=COUNT), per_block=True, usually="mean", often_zero=True)
+    return _samples(key, title, meaning, unit=COUNT)._replace(per_block=True, usually="mean", often_zero=True)
 
 
 def _value(key: str, title: str, unit: Unit, better: Better, meaning: str, *also: str) -> Metric:
@@ -186,7 +183,7 @@ def _value(key: str, title: str, unit: Unit, better: Better, meaning: str, *also
 
 def _of_starts(*entries: Metric) -> list[Metric]:
     """Metrics of a whole process, whose keys say so and which no mode has."""
-    return _metrics(Group.TIME, "start.md", *(replace(it, of_mode=False) for it in entries))
+    return _metrics(Group.TIME, "start.md", *(it._replace(of_mode=False) for it in entries))
 
 
 _CATALOGUE = [
@@ -254,8 +251,8 @@ _CATALOGUE = [
         _value("pipeline_speedup", "speedup vs device-tensors", RATIO, "higher",
             "How many times as fast as device-tensors pipelined is: the ratio of the medians of their latency."),
         _value("throughput", "throughput", INFERENCES, "higher",
-            "Inferences per second: under load those that all clients complete, else 1 s divided by the median latency. Of a loop it "
-            "counts whole loops, of a chain whole chains.", "inf/s", "QPS", "runs/s", "chains/s"),
+            "Inferences per second (loops of a loop, chains of a chain): under load those that all clients complete, else 1 s divided by "
+            "the median latency.", "inf/s", "QPS", "runs/s", "chains/s"),
     ),
     *_metrics(
         Group.TIME, "inputs.md#items",
@@ -330,8 +327,8 @@ _CATALOGUE = [
             "the call.", "submit", "launch", "host-bound"),
         _value("enqueue_share", "enqueue share", SHARE, "none",
             "Enqueue as a share of inference. Near 100% the host takes the time, and a faster device would not help.", "of inference"),
-        replace(_samples("cpu_time", "CPU time",
-            "CPU time per inference of all threads of the worker, also those that spin while they wait."), per_block=True),
+        _samples("cpu_time", "CPU time",
+            "CPU time per inference of all threads of the worker, also those that spin while they wait.")._replace(per_block=True),
         _value("cpu_user", "user", TIME, "lower", "CPU time in user mode."),
         _value("cpu_system", "system", TIME, "lower", "CPU time in kernel mode, drivers included."),
         _value("cpu_cores", "CPU cores", CORES, "lower", "CPU cores in use on average: CPU time divided by wall time.", "cores"),
@@ -376,8 +373,8 @@ _CATALOGUE = [
         _value("device_growth", "device growth", GROWTH, "lower", "Device memory by which the worker grows in 1,000 inferences, by NVML."),
         _value("host_held", "host memory at end", SIZE, "lower", "Host memory that the worker holds when a soak ends, of the kind that host growth is of."),
         _value("device_held", "device memory at end", SIZE, "lower", "Device memory that the worker holds when a soak ends, by NVML."),
-        replace(_value("handle_growth", "handles", COUNTED_GROWTH, "lower", "Open files, sockets and other handles that the worker gains in 1,000 inferences."), often_zero=True),
-        replace(_value("thread_growth", "threads", COUNTED_GROWTH, "lower", "Threads that the worker gains in 1,000 inferences."), often_zero=True),
+        _value("handle_growth", "handle growth", COUNTED_GROWTH, "lower", "Open files, sockets and other handles that the worker gains in 1,000 inferences.")._replace(often_zero=True),
+        _value("thread_growth", "thread growth", COUNTED_GROWTH, "lower", "Threads that the worker gains in 1,000 inferences.")._replace(often_zero=True),
     ),
     *_metrics(
         Group.ENERGY, "",
@@ -410,16 +407,16 @@ _CATALOGUE = [
     ),
     *_metrics(
         Group.OUTPUTS, "",
-        replace(_value("outputs.max_error", "max error", NUMBER, "lower",
-            "The largest absolute difference of an output from the one that it is compared with."), of_mode=False),
-        replace(_value("outputs.mean_error", "mean error", NUMBER, "lower",
-            "The mean absolute difference of an output from the one that it is compared with."), of_mode=False),
-        replace(_value("outputs.sqnr", "SQNR", DECIBEL, "higher",
-            "Signal to quantization noise ratio of the outputs, compared with those of the baseline.", "output SQNR"), of_mode=False),
-        replace(_value("outputs.cosine", "cosine", SIMILARITY, "higher",
-            "Cosine similarity of an output and the one that it is compared with: 1 where both point the same way."), of_mode=False),
-        replace(_value("outputs.top1", "top-1", SHARE, "higher",
-            "The share of rows of scores in which the largest score is the same one.", "top-1 agreement"), of_mode=False),
+        _value("outputs.max_error", "max error", NUMBER, "lower",
+            "The largest absolute difference of an output from the one that it is compared with.")._replace(of_mode=False),
+        _value("outputs.mean_error", "mean error", NUMBER, "lower",
+            "The mean absolute difference of an output from the one that it is compared with.")._replace(of_mode=False),
+        _value("outputs.sqnr", "SQNR", DECIBEL, "higher",
+            "Signal to quantization noise ratio of the outputs, compared with those of the baseline.", "output SQNR")._replace(of_mode=False),
+        _value("outputs.cosine", "cosine", SIMILARITY, "higher",
+            "Cosine similarity of an output and the one that it is compared with: 1 where both point the same way.")._replace(of_mode=False),
+        _value("outputs.top1", "top-1", SHARE, "higher",
+            "The share of rows of scores in which the largest score is the same one.", "top-1 agreement")._replace(of_mode=False),
     ),
 ]  # fmt: skip
 
@@ -437,7 +434,7 @@ def metric(key: str) -> Metric:
     if not dot or not name or prefix not in FAMILIES:
         raise KeyError(key)
     family = FAMILIES[prefix]
-    return replace(family, key=key, title=family.title.replace(NAME, name))
+    return family._replace(key=key, title=family.title.replace(NAME, name))
 
 
 _PLACES = {key: place for place, key in enumerate(METRICS)}

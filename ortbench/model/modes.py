@@ -289,6 +289,7 @@ def is_rate(mode: str, phase: str) -> bool:
 USUAL_MODES = modes_that(lambda mode: not mode.extra)  # what is measured where nothing is asked for
 # Those of which several are in flight, as many as --depth says.
 IN_FLIGHT = modes_that(lambda mode: mode.figure == PER_ITEM)
+DEPTH = 3  # where it says nothing
 IN_BURSTS = modes_that(lambda mode: mode.in_bursts)
 
 # What each does, for a reader of a program who knows no other mode; and what it does in a loop.

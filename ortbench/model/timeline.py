@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     import numpy as np
@@ -29,8 +29,7 @@ class Span:
         return self.start_ns + self.duration_ns
 
 
-@dataclass(frozen=True)
-class TimedBlock:
+class TimedBlock(NamedTuple):
     mode: str
     phase: str
     round: int
@@ -51,8 +50,7 @@ class TimedBlock:
         return self.n + len(self.steps_ns)
 
 
-@dataclass(frozen=True)
-class ClientRuns:
+class ClientRuns(NamedTuple):
     """The runs of a client in a block of a load: when each started and ended, and its number, of requests that of the request."""
 
     starts_ns: Sequence[int] | Moments
@@ -78,15 +76,13 @@ class LoadBlock:
         return len(self.due_ns) + sum(len(it.starts_ns) for it in self.runs)
 
 
-@dataclass(frozen=True)
-class Failure:
+class Failure(NamedTuple):
     mode: str
     at_ns: int
     reason: str
 
 
-@dataclass(frozen=True)
-class Node:
+class Node(NamedTuple):
     """One of ONNX Runtime's own events: a node of the graph, in a profiled run."""
 
     span: Span

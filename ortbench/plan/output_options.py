@@ -29,7 +29,7 @@ class OutputOptions:
     """
 
     out: Path = _written(
-        "out", "DIR", "Write the result to a folder in here.", kind=PLACE, default=REPORTS, commands=_MEASURES,
+        "out", "DIR", "Write the result's folder in DIR.", kind=PLACE, default=REPORTS, commands=_MEASURES,
         only_live=True, common=OFTEN,
     )  # fmt: skip
     bandwidth: Path | None = option(
@@ -72,7 +72,7 @@ class OutputOptions:
         commands=("run", "loop", "chain", "load", "sweep", "start", "soak", "gate", "suite", "suite merge", "compare", "report", "history", "tune"), common=OFTEN,
         per={"report": {
             "help": "Write the page here; '-' is standard output.",
-            "shown": "report.html, beside the result or in the folder, or for several right here",
+            "shown": "report.html, beside the result or in the folder, or for several in the working directory",
         }},
     )  # fmt: skip
     markdown: str | None = _written(

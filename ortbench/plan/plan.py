@@ -14,6 +14,7 @@ from ortbench.model.modes import (
     ALL_MODES,
     CHAIN_MODES,
     CPU,
+    DEPTH,
     DEVICE,
     EVERY,
     HOST_ACCESSIBLE,
@@ -39,7 +40,6 @@ from ortbench.plan.option_types import (
     FLAG,
     ITEMS,
     MODE_NAMES,
-    NUMBER,
     ONE_MODE,
     PRECISION,
     TEXTS,
@@ -104,13 +104,13 @@ def _modes(names: tuple[str, ...], option: str) -> None:
 
 
 def _measure(known: Collection[str]) -> str:
-    return f"Measure these modes: {', '.join(known)}, {EVERY} or {USUAL}."
+    return f"Measure these I/O modes: {', '.join(known)}, {EVERY} or {USUAL}."
 
 
 def timeout() -> Any:
     """The field for the longest wait, of a run and of a sweep."""
     return _measured(
-        "timeout", "SECONDS", "Give up where the worker does not answer for so long.", kind=NUMBER, default=600.0, check=seconds,
+        "timeout", "TIME", "Give up if the worker does not answer for this long.", kind=TIME, default=600.0, check=seconds,
         commands=(*CHAINED, "bandwidth"),
     )  # fmt: skip
 
@@ -118,8 +118,8 @@ def timeout() -> Any:
 def wait_quiet() -> Any:
     """The field for how long a quiet machine is waited for, of a run and of a bandwidth curve."""
     return _measured(
-        "wait-quiet", "TIME", "Wait up to TIME (60s) for a quiet machine, then measure.", kind=TIME,
-        commands=(*CHAINED, "bandwidth"),
+        "wait-quiet", "TIME", "Wait up to TIME (60s) until the machine is quiet.", kind=TIME,
+        commands=(*CHAINED, "bandwidth"), common=(*OFTEN, "gate"),
     )  # fmt: skip
 
 
@@ -148,21 +148,21 @@ class Loop:
         commands=IN_MODES, per={"chain": {"help": "Warm each mode up with N chains."}, "soak": {"help": "Run N inferences before the first reading.", "shown": "1"}},
     )  # fmt: skip
     duration_s: float = _measured(
-        "duration", "SECONDS", "Measure each mode for so long at most.", kind=NUMBER, default=5.0, check=seconds,
+        "duration", "TIME", "Measure each mode for at most this long.", kind=TIME, default=5.0, check=seconds,
         commands=("run", "gate", "loop", "chain", "sweep", "code", "start", "soak", "tune"), common=(*OFTEN, "gate"),
         per={
-            "start": {"help": "Start each configuration for so long at most.", "default": START_DURATION_S},
-            "soak": {"help": "Run inferences for so long.", "default": SOAK_DURATION_S},
-            "sweep": {"help": "Measure each shape and mode for so long at most.", "default": 2.0},
-            "gate": {"default": LIVE_DURATION_S, "help": "Measure each mode or load point for so long at most."},
-            "code": {"default": CODE_DURATION_S, "help": "Make the program measure for so long."},
-            "tune": {"default": TUNE_DURATION_S, "help": "Measure each of the best configurations for so long at most."},
+            "start": {"help": "Start each configuration again for at most this long.", "default": START_DURATION_S},
+            "soak": {"help": "Run inferences for this long.", "default": SOAK_DURATION_S},
+            "sweep": {"help": "Measure each shape and mode for at most this long.", "default": 2.0},
+            "gate": {"default": LIVE_DURATION_S, "help": "Measure each mode or load point for at most this long."},
+            "code": {"default": CODE_DURATION_S, "help": "Make the program measure for this long."},
+            "tune": {"default": TUNE_DURATION_S, "help": "Measure each of the best configurations for at most this long."},
         },
     )  # fmt: skip
     iterations: int | None = _measured(
-        "iterations", "N", "Measure exactly N inferences of each mode.", kind=WHOLE, commands=("run", "profile", "loop", "chain", "sweep", "start", "soak"),
+        "iterations", "N", "Measure N inferences per mode instead of --duration.", kind=WHOLE, commands=("run", "profile", "loop", "chain", "sweep", "start", "soak"),
         check=at_least(1, "at least one iteration must be measured"), common=("run", "chain", "sweep", "profile", "start", "soak"),
-        per={"start": {"help": "Start each configuration exactly N times."}, "soak": {"help": "Run exactly N inferences."}, "sweep": {"help": "Measure exactly N inferences of each shape and mode."}, "loop": {"help": "Measure exactly N loops of each mode."}, "chain": {"help": "Measure exactly N chains of each mode."}, "profile": {"help": "Run N inferences of each phase.", "shown": "a second's worth, 3 to 20"}},
+        per={"start": {"help": "Start each configuration N times instead of --duration."}, "soak": {"help": "Run N inferences instead of --duration."}, "sweep": {"help": "Measure N inferences of each instead of --duration."}, "loop": {"help": "Measure N loops of each mode instead of --duration."}, "chain": {"help": "Measure N chains of each mode instead of --duration."}, "profile": {"help": "Run N inferences of each phase.", "shown": "a second's worth, 3 to 20"}},
     )  # fmt: skip
     precision: float | None = _measured(
         "precision", "P", "Stop when the 95% CI of each median is within P of it; 0: never.", kind=PRECISION, default=0.01, shown="1%",
@@ -170,7 +170,7 @@ class Loop:
     )  # fmt: skip
     phases: tuple[str, ...] | None = None
     depth: int = option(
-        "depth", "N", f"Keep N inferences in flight in mode {' and '.join(IN_FLIGHT)}.", MODE, kind=WHOLE, default=3, only_live=True,
+        "depth", "N", f"Keep N inferences in flight in mode {' and '.join(IN_FLIGHT)}.", MODE, kind=WHOLE, default=DEPTH, only_live=True,
         check=_depth, twin=True, lists=WHOLES._replace(example="2,4"), commands=(*SINGLE, "sweep", "code"),
     )  # fmt: skip
     in_order: bool = False
@@ -202,14 +202,14 @@ class Plan:
         shown=f"the first {len(USUAL_MODES)}", commands=(*IN_MODES, "compare", "history", "code"),
         common=(*OFTEN, "gate"),
         per={
-            "compare": {"help": f"Compare these modes: {', '.join(ALL_MODES)}.", "shown": EVERY},
-            "history": {"help": f"Follow these modes: {', '.join(ALL_MODES)}.", "shown": EVERY},
+            "compare": {"help": f"Compare these I/O modes: {', '.join(ALL_MODES)}.", "shown": EVERY},
+            "history": {"help": f"Follow these I/O modes: {', '.join(ALL_MODES)}.", "shown": EVERY},
             "load": {"help": _measure(LOAD_MODES)},
             "chain": {"help": _measure(CHAIN_MODES), "shown": "both"},
             "loop": {"help": _measure(LOOP_MODES), "shown": "all but shared"},
-            "soak": {"help": f"Measure in this mode: {', '.join(MODES)}.", "shown": CPU},
-            "tune": {"help": f"Tune for this mode: {', '.join(MODES)}.", "shown": CPU},
-            "code": {"help": f"Write the program of this mode: {', '.join(ALL_MODES)}.", "shown": f"{HOST_ACCESSIBLE}, else {DEVICE}", "kind": ONE_MODE},
+            "soak": {"help": f"Measure in this I/O mode: {', '.join(MODES)}.", "shown": CPU},
+            "tune": {"help": f"Tune for this I/O mode: {', '.join(MODES)}.", "shown": CPU},
+            "code": {"help": f"Write the program of this I/O mode: {', '.join(ALL_MODES)}.", "shown": f"{HOST_ACCESSIBLE}, else {DEVICE}", "kind": ONE_MODE},
         },
     )  # fmt: skip
     loop: Loop = field(default_factory=Loop)
@@ -225,11 +225,11 @@ class Plan:
     called: str | None = None
     beside: str = ""  # what it is called beside others that differ by settings
     nodes: bool = _measured(
-        "measure-nodes", "", "Profile the nodes of some more inferences.", kind=FLAG, default=False,
+        "measure-nodes", "", "Measure the time of each node, in extra inferences.", kind=FLAG, default=False,
         commands=("run",), common=("run",), suite=False, instead=_OF_ONE_SHAPE,
     )  # fmt: skip
     measure_copies: bool = _measured(
-        "measure-copies", "", "Measure the copies of some more inferences with NVIDIA's CUPTI.", kind=FLAG, default=False,
+        "measure-copies", "", "Measure copies with NVIDIA's CUPTI, in extra inferences.", kind=FLAG, default=False,
         commands=("run",), suite=False, instead=_OF_ONE_SHAPE,
     )  # fmt: skip
     spin: bool = _measured(
@@ -245,7 +245,7 @@ class Plan:
         default=False, commands=("run", "loop", "chain", "sweep"),
     )  # fmt: skip
     lock_clocks: str | int | None = _measured(
-        "lock-clocks", "base/MHZ", "Lock the NVIDIA GPU's clocks meanwhile (needs permission).", kind=CLOCK,
+        "lock-clocks", "base/MHZ", "Lock the NVIDIA GPU's clocks during the run (needs permission).", kind=CLOCK,
         commands=("run", "gate", "loop", "chain", "load", "sweep", "soak"),
     )  # fmt: skip
     record_env: tuple[str, ...] = option(

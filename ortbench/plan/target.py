@@ -60,8 +60,8 @@ OPT_LEVELS = ("disable", "basic", "extended", "layout", "all")
 
 _EP = "Run on this EP: auto, cpu, cuda, webgpu, ..., a package or a library."
 _PYTHON = "Measure the ONNX Runtime of this interpreter, or environment."
-_SEVERAL = "Several: side by side."
-_COMMA = "A comma is part of V."
+_SEVERAL = "Several run side by side."
+_COMMA = "V may contain commas."
 _PLACED = (*OPENED, "inspect")  # what makes a session, or says how one would place a model
 _runs = partial(option, panel=RUNS, only_live=True, twin=True)
 _input = partial(option, panel=INPUT, only_live=True, twin=True)
@@ -135,7 +135,6 @@ class Target:
     device: int | None = _runs(
         "device", "N", "Use this device of the EP.", kind=WHOLE, check=not_negative,
         of_ep=True, shown="its first GPU or NPU", lists=WHOLES._replace(example="0,1"), commands=(*_PLACED, "bandwidth"),
-        common=OFTEN,
     )  # fmt: skip
     options: dict[str, str] = _runs(
         "ep-option", "K=V", f"Set an option of the EP. {_COMMA}", kind=PAIRS, default={}, check=is_text, of_ep=True,
@@ -205,8 +204,8 @@ class Target:
         },
     )  # fmt: skip
     free_dims: dict[str, str] = _input(
-        "free-dim", "INPUT:AXIS=NAME", "Measure a copy of the model with a fixed dimension symbolic.",
-        kind=FREED, default={}, check=is_text, commands=(*LOADED, "inspect"), instead=_NO_COPY,
+        "free-dim", "X:0=NAME", "Make a fixed dimension symbolic, in a copy of the model.",
+        kind=FREED, default={}, check=is_text, commands=(*LOADED, "inspect"), common=("run", "sweep"), instead=_NO_COPY,
     )  # fmt: skip
     several_eps: bool = False
 

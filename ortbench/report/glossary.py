@@ -44,6 +44,7 @@ class Group(Enum):
     CLEAN = "Columns of clean", "a column of clean"
     VERDICTS = "Verdicts", "a verdict"
     WARNINGS = "Warnings", "a warning"
+    COMMANDS = "Commands", "a command"  # whose entries only `ortbench explain` has
 
     @property
     def title(self) -> str:

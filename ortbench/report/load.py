@@ -9,6 +9,7 @@ from ortbench.analysis.loads.levels import (
     CONCURRENCY,
     RATE,
     SEQUENCES,
+    are_enough,
     at,
     failed,
     figure,
@@ -24,7 +25,7 @@ from ortbench.analysis.loads.levels import (
     rate_text,
 )
 from ortbench.core import units
-from ortbench.core.stats import Stats, Value, percentile
+from ortbench.core.stats import SAMPLES_FOR, Stats, Value, percentile
 from ortbench.core.units import change
 from ortbench.model.metrics import SHARE, TIME
 from ortbench.model.modes import (
@@ -97,7 +98,9 @@ def load_tables(result: Result) -> list[Table]:
 def closed_table(result: Result) -> Table:
     """A row for each mode and number of clients; only columns that hold something."""
     clients: KeyColumn = (Column("clients", Kind.NUMBER, KEY), lambda case: f"{at(case).value:g}")
-    own = {THROUGHPUT: Own(_rate_cell, header=SEQUENCES)} if result.generation else {}
+    own = {"SLO": Own(_slo_cell, Kind.WORD)}
+    if result.generation:
+        own[THROUGHPUT] = Own(_rate_cell, header=SEQUENCES)
     return case_table(result, of_kind(result, CONCURRENCY), [MODE, clients], own, CONCURRENCY, "By clients")
 
 
@@ -219,6 +222,8 @@ def _curve(result: Result, levels: Sequence[Case], stat: str) -> str:
     """A curve of a figure over load points, on one scale for all modes; queues that grow are as high as there is room."""
     if len(levels) < 2:
         return NOTHING
+    if stat in SAMPLES_FOR and not all(are_enough(it, [stat]) for it in levels):
+        return NOTHING
     others = measured(result, at(levels[0]).kind)
     top = max((figure(it, stat) for it in others if not is_full(it)), default=0.0)
     top = top or max(figure(it, stat) for it in others)
@@ -265,11 +270,11 @@ def level_failures(result: Result) -> list[Note]:
     """Why modes and load points have no figures, or none that count."""
     modes = {case.mode: case for case in result.at_point() if case.status != OK}
     found = [
-        Note(f"{mode}: {case.status}: {case.reason}", *(("✗", BAD) if case.status == "failed" else ("–", UNCLEAR)))
+        Note(f"{mode} {case.status}: {case.reason}", *(("✗", BAD) if case.status == "failed" else ("–", UNCLEAR)))
         for mode, case in modes.items()
     ]
     found += [
-        Note(f"{it.mode} {at(it).phrase}: {it.status.replace('_', ' ')}: {it.reason}", *_sign(it))
+        Note(f"{it.mode} {at(it).phrase} {it.status.replace('_', ' ')}: {it.reason}", *_sign(it))
         for it in failed(result)
         if it.mode not in modes
     ]

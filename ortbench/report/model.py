@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from itertools import compress
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from ortbench.analysis.findings.finding import Finding, first_lines
 
@@ -70,8 +70,7 @@ class Cell(str):
         return cell
 
 
-@dataclass(frozen=True)
-class Column:
+class Column(NamedTuple):
     name: str  # its heading, without a unit
     kind: Kind = Kind.NUMBER  # of its cells
     group: int = 1  # columns of one group stay together where a table has to be shown in parts; `KEY` is in all of them
@@ -178,8 +177,7 @@ def numbers(count: int) -> list[str]:
     return [f"#{number}" for number in range(1, count + 1)]
 
 
-@dataclass(frozen=True)
-class Note:
+class Note(NamedTuple):
     """One of the things to know: a text, a terminal's sign for it, and the tone of the sign."""
 
     text: str
@@ -233,7 +231,6 @@ class Command(Block):
     media: frozenset[Medium] = field(default=MARKDOWN, kw_only=True)
 
 
-@dataclass(frozen=True)
-class Report:
+class Report(NamedTuple):
     title: str  # of all of it; a terminal, where the command stands above, does without
     parts: Sequence[Sequence[Block]]  # blocks that stand together, set apart from those of the other parts

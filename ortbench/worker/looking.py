@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
@@ -158,7 +157,7 @@ def inspect(state: State, model: str, target: dict[str, Any] | None, inputs: dic
 
 
 def _recorded(profile: look_nodes.Profile) -> protocol.Recorded:
-    return {"runs": profile.runs, "nodes": [cast("protocol.NodeEvent", asdict(event)) for event in profile.events]}
+    return {"runs": profile.runs, "nodes": [cast("protocol.NodeEvent", event._asdict()) for event in profile.events]}
 
 
 def examine(state: State) -> Installed:

@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ortbench.core.errors import NotWritten, WrongOutputs
-from ortbench.model.modes import LATENCY, is_rate
-from ortbench.plan.plan import Loop
+from ortbench.model.modes import DEPTH, LATENCY, is_rate
 from ortbench.worker.inputs import model_file
 from ortbench.worker.proofs.outputs import check_outputs, differences
 from ortbench.worker.state import Stages, State
@@ -25,9 +24,7 @@ _ONCE_REPEATS = 5
 _APART_NS = 1_000_000  # between ends of a stretch: finer than meters tell, and few enough for an answer
 
 
-def prepare(
-    state: State, mode: str, warmup: int | None, depth: int = Loop.depth, warmup_ns: int = Loop().warmup_ns
-) -> Prepared:
+def prepare(state: State, mode: str, warmup: int | None, depth: int = DEPTH, warmup_ns: int = 0) -> Prepared:
     """Set a mode up, prove its sync, check its outputs, have it prove what it claims, warm it up.
 
     Args:

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from ortbench.plan.loop_plan import steps_from
 from ortbench.plan.target import Inputs, Target
 
 if TYPE_CHECKING:
@@ -191,6 +190,8 @@ def opened_of(path: str, target: Target, request: Inputs, model: Model, steps: d
 
     if steps is None:
         return Opened(path, target, request, model, no_data())
+    from ortbench.plan.loop_plan import steps_from  # most models have none, and would wait for it
+
     return OpenedLoop(path, target, request, model, no_data(), steps=steps_from(steps))
 
 

@@ -112,7 +112,7 @@ def test_what_is_wrong_on_a_machine_without_a_card() -> None:
          "a small model does not run on the CPU: the worker ended"),
         (change(noise__ci95=None), BAD, "in 5 s there were too few blocks to tell: this machine is very slow or busy"),
         (change(installed__eps__0=ep("WebGpuExecutionProvider")), KNOW,
-         "WebGpuExecutionProvider 1.31.1 loads and finds no device that it can use here"),
+         "WebGpuExecutionProvider 1.31.1 loads and finds no device that it can use here: check its GPU or NPU, and the driver"),
         (change(installed__eps__0=ep("WebGpuExecutionProvider", problem="the shared library libvulkan.so.1 is missing (…)", missing="libvulkan.so.1")),
          BAD, "WebGpuExecutionProvider 1.31.1 does not load: the shared library libvulkan.so.1 is missing",
          "apt install libvulkan1"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -84,7 +83,7 @@ def test_loads_of_sequences_are_compared_by_tokens() -> None:
     for result, slower in ((one, 1), (other, 3)):
         bursts = [block(number, 1) for number in range(8)]
         bursts = [
-            replace(it, steps=[steps * slower * (100 + number) // 100 for steps in it.steps])
+            it._replace(steps=[steps * slower * (100 + number) // 100 for steps in it.steps])
             for number, it in enumerate(bursts)
         ]
         case = loaded(bursts)

@@ -8,7 +8,9 @@ import re
 import onnx.defs
 import pytest
 
+from ortbench.cli import PAGES, SENTENCES
 from ortbench.report.glossary import Group, entries
+from ortbench.report.pages import page_of
 from tests.conftest import Ran, ortbench, ortbench_here
 
 pytestmark = pytest.mark.process
@@ -46,6 +48,17 @@ def test_a_word_that_means_several_things() -> None:
         "cpu-tensors, a column of a suite",
         "  median latency of mode cpu-tensors.",
     ]
+
+
+@pytest.mark.parametrize("name", SENTENCES)
+def test_a_command(name: str) -> None:
+    lines = lines_of(ortbench_here("explain", "ortbench", *name.split(), COLUMNS="80"))
+    assert lines[lines.index(f"{name}, a command") + 1 :][:3] == [
+        f"  {SENTENCES[name]}",
+        f"  ortbench {name} --help shows its options.",
+        f"  More: ortbench explain --more {name}",
+    ]
+    assert page_of(PAGES[name])
 
 
 def headings(*words: str) -> list[str]:
@@ -127,7 +140,9 @@ def pages(*words: str) -> list[str]:
     [
         (["sync"], ["## Synchronization"]),
         (["fence"], ["## Synchronization"]),
-        (["sync,", "≈"], ["## Synchronization", "## What a time is"]),
+        (["sync,", "≈"], ["## Synchronization", "## Copies"]),
+        (["copy", "share"], ["## Copies"]),
+        (["suite", "merge"], ["## Shards"]),
         (["modes.md#limits"], ["## Limits"]),
         (["measuring.md#synchronization", "docs/modes.md#limits"], ["## Synchronization", "## Limits"]),
         ([], ["# Documentation", "## Tutorials", "## How-to", "## Reference", "## Explanation", "## Contributing"]),

@@ -316,7 +316,7 @@ def test_clients_generate_a_sequence_each(tmp_path: Path) -> None:
     text = " ".join(done.out.split())
     for said in (
         "load in one session: 1, 2 clients; 0.4 s per load point; generation: 64 prompt tokens (pp64 @ d3) behind 3 tokens",
-        "mode clients tokens/s tokens/s a sequence TTFT",
+        "mode clients tokens/s tokens/s per sequence TTFT",
         "sequences/s",
         "knee share of peak peak tokens/s tokens/s by clients TTFT p95 by clients ITL p95 by clients",
         "latency (closed loop): a sequence, from its prompt to its last token;",
@@ -509,7 +509,7 @@ def test_a_folder_alone_prints_the_table(tmp_path: Path) -> None:
     assert done.code == 0, done.err
     text = " ".join(done.out.split())
     for said in [
-        "(input_ids 1x1, attention_mask 1x127, 2 inputs of the KV cache 1x2x128x16)",
+        "(input_ids: 1x1, attention_mask: 1x127, 2 inputs of the KV cache: 1x2x128x16)",
         "generation: 64 prompt tokens (pp64), 64 generated tokens (tg64); random prompt, argmax on the host; "
         "no tokenizing, no sampling; cache of fixed length: present.0.key → past_key_values.0.key",
         "(named by genai_config.json)",

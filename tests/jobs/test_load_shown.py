@@ -69,7 +69,7 @@ def test_commands_that_read_results_know_loads(ran: tuple[Ran, Path], tmp_path: 
     assert page.code == 0
     kept = ortbench("gate", folder, "--slo", "p99=1000s", "--max-cpu-nodes", 0)
     assert (kept.code, kept.out.splitlines()[-1]) == (0, "gate: passed")
-    assert "✓ SLO of cpu-tensors p99 rate=200: " in kept.out
+    assert "✓ p99 of cpu-tensors at 200 requests/s: " in kept.out
     broke = ortbench("gate", folder, "--slo", "p50=1ns")
     assert (broke.code, broke.out.splitlines()[-1]) == (3, "gate: failed")
     wide = ortbench("gate", folder, "--baseline", folder, "--metric", "latency.p50@rate=200", "--max-regression", "50%")
@@ -152,7 +152,7 @@ def test_a_mix_of_shapes_is_shown_compared_and_gated(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        (("--dim", "batch=1,4", "--mode", "device-tensors"), "--dim: is for mode cpu-tensors"),
+        (("--dim", "batch=1,4", "--mode", "device-tensors"), "--dim: several shapes are for mode cpu-tensors"),
         ((), "--shape-order: there is one shape; --dim NAME=16,64,512 makes several"),
         (("--dim", f"batch={','.join(map(str, range(1, 66)))}"), "takes at most 64 shapes, and 65 were asked for"),
     ],

@@ -143,7 +143,7 @@ def test_progress_is_a_line_a_case_and_the_summary_a_table(mixed: tuple[Path, Ra
         assert re.search(rf"^{name} .* {outcome}$", ran.out, re.MULTILINE), ran.out
         assert re.search(rf"^\| {name} \| .* \| {outcome} \|$", text, re.MULTILINE), text
     assert "✗ strings--cpu: failed: device-tensors is unsupported" in ran.out
-    assert "suite mixed: 6 cases: 3 measured, 1 failed, 1 benchmark failed, 1 skipped" in ran.out
+    assert "suite mixed, 6 cases: 3 measured, 1 failed, 1 benchmark failed, 1 skipped" in ran.out
     assert "Saved in reports/mixed" in ran.out
     assert (folder / "step.md").read_text() == text
     rows = (folder / "reports" / "mixed" / "summary.csv").read_text().splitlines()
@@ -294,7 +294,7 @@ def test_ctrl_c_keeps_what_is_done_and_the_next_call_goes_on(tmp_path: Path) -> 
     ran = interrupted(command("suite", "bench.toml"), (place / "compute_bound--cpu" / "result.json").exists, cwd=folder)
     assert ran.code == 130, ran.err
     assert "interrupted after 1 of 2 cases; the same command goes on" in ran.err
-    assert "suite bench: 1 case: 1 measured" in ran.out
+    assert "suite bench, 1 case: 1 measured" in ran.out
     assert outcomes(place) == {"tiny--cpu": ("measured", 0)}
     before = created(place)
     ran = suite(text, tmp_path)
@@ -335,7 +335,7 @@ def test_gates_with_a_baseline(tmp_path: Path) -> None:
         "transformer_ids--cpu": ("not comparable", 5),
     }
     found = records(place)
-    reason = "the baseline has 1 block and a comparison takes 8: measure it again without --iterations; the candidate"
+    reason = "the baseline has 1 block and a comparison needs 8: measure again without --iterations; the candidate"
     assert reason in found["tiny--cpu"]["reason"]
     assert "the baseline has no result of this case: old/multi_output--cpu" in found["multi_output--cpu"]["reason"]
     assert found["transformer_ids--cpu"]["reason"].startswith("the inputs differ: ")

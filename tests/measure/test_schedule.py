@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from itertools import groupby
 
 import pytest
@@ -328,7 +327,7 @@ def test_stops_at_the_most_samples() -> None:
 
 
 def test_stops_at_fewer_samples_where_each_of_them_is_many() -> None:
-    schedule = make({"loop": (LATENCY,)}, {"loop": 1.0}, replace(ENDLESS, most=1000), 0)
+    schedule = make({"loop": (LATENCY,)}, {"loop": 1.0}, ENDLESS._replace(most=1000), 0)
     assert sum(block.n for block in drive(schedule, noisy)) == 1000
     assert schedule.stopped == {"reason": "samples", "value": 1000, "per": "mode"}
 

@@ -323,7 +323,7 @@ MISTAKES = [
     (BENCH + "[[override]]\nseed = 3\nwhere = {model = 'c'}", "bench.toml:5: override[0].where: fits no case"),
     (BENCH + "[[bench]]\nmodel = '*.onnx'", "bench.toml:3: bench[1]: a--auto is there already, from bench[0]; give its ep or shape another name"),
     # of types
-    ("[defaults]\n\n# how long\nduration = '5 s'\n" + BENCH, "bench.toml:4: defaults.duration: must be a number"),
+    ("[defaults]\n\n# how long\nduration = 'five s'\n" + BENCH, "bench.toml:4: defaults.duration: 'five s': write it as 60s, 5min or 2h"),
     (BENCH + "iterations = 2.5", "bench.toml:3: bench[0].iterations: must be a whole number"),
     (BENCH + "intra-op-threads = true", "bench.toml:3: bench[0].intra-op-threads: must be a whole number"),
     (BENCH + "no-cpu-fallback = 1", "bench.toml:3: bench[0].no-cpu-fallback: must be true or false"),
@@ -338,7 +338,7 @@ MISTAKES = [
     # of values, in the words of the command line
     (BENCH + "mode = ['cpu-tensors', 'gpu']", "bench.toml:3: bench[0].mode: 'gpu': there is no such mode; choose from cpu-tensors, device-tensors"),
     (BENCH + "precision = 'none'", "bench.toml:3: bench[0].precision: 'none': write a share above zero such as 1% or 0.01"),
-    (BENCH + "precision = -1", "bench.toml:3: bench[0].precision: '-1.0': write a share above zero"),
+    (BENCH + "precision = -1", "bench.toml:3: bench[0].precision: '-1': write a share above zero"),
     (BENCH + "dim = {batch = 0}", "bench.toml:3: bench[0].dim: batch=0: a dimension of 0 leaves nothing to measure"),
     (BENCH + "shape = {x = '1xtwo'}", "bench.toml:3: bench[0].shape.x: 'x:1xtwo': 'two' is not a whole number"),
     (BENCH + "range = {x = [3, 2]}", "bench.toml:3: bench[0].range.x: 'x:3,2': low is above high"),
@@ -366,7 +366,7 @@ MISTAKES = [
     (BENCH + "[bench.gate]\nmin-speedup = {gpu = 2}", "bench.toml:4: bench[0].gate.min-speedup.gpu: 'gpu': there is no such mode"),
     (BENCH + "[bench.gate]\nmin-speedup = {device-tensors = 0}", "bench.toml:4: bench[0].gate.min-speedup.device-tensors: device-tensors=0.0: write how many times"),
     (BENCH + "[bench.gate]\nmax-cpu-nodes = -1", "bench.toml:4: bench[0].gate.max-cpu-nodes: -1: cannot be negative"),
-    (BENCH + "[bench.gate]\nmax-copy-share = 0", "bench.toml:4: bench[0].gate.max-copy-share: '0.0': write a share"),
+    (BENCH + "[bench.gate]\nmax-copy-share = 0", "bench.toml:4: bench[0].gate.max-copy-share: '0': write a share"),
     (BENCH + "[bench.gate]\nmax-cpu-nodes = 0\nwhy = true", "bench.toml:5: bench[0].gate.why: explains single inferences beside a live baseline"),
     (BENCH + "sweep = true\ndim = {n = [1, 2]}\n[bench.gate]\nwhy = true", "bench.toml:6: bench[0].gate.why: explains single inferences"),
     (BENCH + "[bench.gate]\nbaseline = 'gone'", "bench.toml:4: bench[0].gate.baseline: no such folder: gone"),
@@ -504,12 +504,18 @@ def test_the_summary_shows_each_case_and_why_it_did_not_pass() -> None:
     assert table.rows[1][1:5] == ("–",) * 4
     assert headline(RECORDS) == "3 cases: 1 measured, 1 cannot tell, 1 skipped"
     text = markdown(build("nightly", RECORDS))
-    assert text.startswith("# ortbench suite nightly: 3 cases: 1 measured")
+    assert text.startswith("# ortbench suite nightly, 3 cases: 1 measured")
     assert text.count("\n| ") == 2 + 3
     assert text.endswith("\n- a--gpu: skipped: no GPU\n- b--cpu: cannot tell: too noisy\n")
     assert csv(RECORDS).splitlines()[1] == "a--cpu,m,e,,measured,0,,4.2,2000000,device-tensors,1000000,2.004,"
-    assert RECORDS[0].line(False) == "a--cpu: measured, device-tensors 2.00× cpu-tensors, took 4.20 s"
-    assert RECORDS[0].line(True) == "a--cpu: measured, device-tensors 2.00× cpu-tensors, done before"
+    assert (
+        RECORDS[0].line(False)
+        == "a--cpu: measured, fastest mode device-tensors, 2.00× as fast as cpu-tensors, took 4.20 s"
+    )
+    assert (
+        RECORDS[0].line(True)
+        == "a--cpu: measured, fastest mode device-tensors, 2.00× as fast as cpu-tensors, done before"
+    )
     assert RECORDS[2].line(False) == "b--cpu: cannot tell: too noisy"
     alone = record("a--cpu", "measured", fastest="device-tensors", fastest_ns=1_000_000, seconds=4.2)
     table = case_table([alone, RECORDS[1]])

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import ortbench
-from ortbench.measure.process import BOOTSTRAP
+from ortbench.core.worker_process import SCRIPT
 
 pytestmark = pytest.mark.process
 
@@ -31,9 +31,9 @@ print(json.dumps({
 @pytest.mark.parametrize("safe_path", ["", "1"], ids=["usual", "PYTHONSAFEPATH"])
 def test_a_worker_is_given_the_package_and_nothing_that_lies_beside_it(tmp_path: Path, safe_path: str) -> None:
     site, package = tmp_path / "site", Path(ortbench.__file__).resolve().parent
-    script = site / "ortbench" / BOOTSTRAP.relative_to(package)
+    script = site / "ortbench" / Path(SCRIPT).relative_to(package)
     script.parent.mkdir(parents=True)
-    shutil.copy(BOOTSTRAP, script)
+    shutil.copy(SCRIPT, script)
     (site / "ortbench" / "worker" / "__init__.py").touch()
     (site / "ortbench" / "worker" / "__main__.py").write_text(_WORKER)
     (site / "ortbench" / "core").mkdir()

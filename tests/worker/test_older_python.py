@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ortbench.measure.process import BOOTSTRAP
+from ortbench.core.worker_process import SCRIPT
 from tests.conftest import ROOT
 from tests.versions import environment
 
@@ -75,7 +75,7 @@ def _loaded_by_workers() -> dict[Path, ast.Module]:
 
 def test_workers_load_nothing_that_the_oldest_python_lacks() -> None:
     loaded = _loaded_by_workers()
-    assert {PACKAGE / "plan" / "plan.py", PACKAGE / "worker" / "modes" / "pipelined.py"} <= loaded.keys()
+    assert {PACKAGE / "plan" / "target.py", PACKAGE / "worker" / "modes" / "pipelined.py"} <= loaded.keys()
     for path, tree in loaded.items():
         for it in _run_imports(tree.body):
             module = "" if isinstance(it, ast.Import) else str(it.module)
@@ -112,7 +112,7 @@ print("%d.%d" % sys.version_info[:2], end="")
 @pytest.mark.wide
 def test_the_oldest_python_loads_all_of_a_workers_modules() -> None:
     python = environment("python3.10") / "bin" / "python"
-    installed = BOOTSTRAP.parents[1]
+    installed = Path(SCRIPT).parents[1]
     line = [str(python), "-c", _IMPORT_ALL, str(installed)]
     done = subprocess.run(line, capture_output=True, text=True)
     assert (done.stdout, done.stderr) == ("3.10", "")

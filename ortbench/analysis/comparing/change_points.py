@@ -15,10 +15,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from statistics import NormalDist, median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     import numpy as np
@@ -120,8 +119,7 @@ _TAIL = 0.025  # on either side of a 95 % interval
 _EXACT = 400  # pairs, up to which the distribution is counted out
 
 
-@dataclass(frozen=True)
-class Shift:
+class Shift(NamedTuple):
     """How many times as great figures are, and the 95 % interval of it; None where there are too few for one."""
 
     ratio: float

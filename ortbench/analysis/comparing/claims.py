@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from ortbench.analysis.comparing.pairs import ratio_of
 from ortbench.analysis.noise import leaves
@@ -54,8 +53,7 @@ def seems_faster(speedup: Value | None) -> bool:
     return found == FASTER or (found == UNKNOWN and speedup is not None and speedup.value > _CLEARLY_FASTER)
 
 
-@dataclass(frozen=True)
-class Fastest:
+class Fastest(NamedTuple):
     """The mode with the shortest inference among some, and what may be said of it."""
 
     case: Case

@@ -9,9 +9,10 @@ their ratio is given with the noise that each run saw.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from itertools import pairwise
 from operator import attrgetter
+from typing import NamedTuple
 
 from ortbench.analysis.comparing.pairs import PARTS, lack
 from ortbench.analysis.comparing.series import (
@@ -30,9 +31,11 @@ from ortbench.analysis.comparing.series import (
     sizes_at,
 )
 from ortbench.analysis.loads.levels import FEWEST_BLOCKS, interval, interval_of, is_full, paired_reach, quotient
+from ortbench.analysis.noise import allows, joined
 from ortbench.analysis.outputs import doubt
 from ortbench.core.resampling import ratio_of
 from ortbench.core.safe_text import listed
+from ortbench.model.kinds import KINDS
 from ortbench.model.metrics import LATENCY, SIZE, Group
 from ortbench.model.modes import OUTPUT_TOKENS, TOKEN_PHASES
 from ortbench.model.result import Result
@@ -44,8 +47,7 @@ COSTS = (Group.HOST, Group.MEMORY, Group.ENERGY)
 BETWEEN_RUNS = 0.02  # what two runs differ by that neither can see; measured: reports/gate
 
 
-@dataclass(frozen=True)
-class RatioEstimate:
+class RatioEstimate(NamedTuple):
     """Two figures and how many times as bad the second is: above 1 is slower, or more of a cost."""
 
     base: float
@@ -56,6 +58,7 @@ class RatioEstimate:
     high: float | None
     paired: bool = False  # both are of one run, and its interval is over the rounds of it
     exact: bool = False  # the figures are no samples, so that there is no noise in them
+    doubted: bool = False  # noise of the machine may have made the difference
 
 
 def estimate(base: Series, other: Series, same_run: bool) -> RatioEstimate | None:
@@ -75,6 +78,26 @@ def estimate(base: Series, other: Series, same_run: bool) -> RatioEstimate | Non
     if base.key.metric.unit is SIZE:
         return RatioEstimate(base.value, other.value, ratio, ratio, ratio, exact=True)
     return RatioEstimate(base.value, other.value, ratio, None, None)
+
+
+def between(base: Result, one: Series, result: Result, other: Series) -> RatioEstimate | None:
+    """`estimate` of two results; of what takes time, in one run on a busy machine, with whether noise may have made the difference."""
+    same_run = are_one_run(base, result)
+    found = estimate(one, other, same_run)
+    (timed, *_) = KINDS[result.kind].views[0].gated
+    if (
+        found is None
+        or not same_run
+        or one.key.figure.metric != timed.metric
+        or found.low is None
+        or found.high is None
+    ):
+        return found
+    both = replace(result, noise=joined([base.noise, result.noise]))
+    doubted = (found.low > 1 and not allows(both, one.case, other.case, found.low)) or (
+        found.high < 1 and not allows(both, other.case, one.case, 1 / found.high)
+    )
+    return found._replace(doubted=doubted)
 
 
 def grows(*of: Series) -> bool:
@@ -193,7 +216,7 @@ def _how(it: Series) -> str | None:
 def word(found: RatioEstimate, same: float, of_cost: bool = False) -> str:
     """Whether a difference is real: `SAME` within ± `same`, `FASTER` or `SLOWER` (of a cost `LESS` or `MORE`) for certain."""
     below, above = (LESS, MORE) if of_cost else (FASTER, SLOWER)
-    if found.low is None or found.high is None:
+    if found.low is None or found.high is None or found.doubted:
         return CANNOT_TELL
     if 1 / (1 + same) <= found.low and found.high <= 1 + same:
         return SAME
@@ -202,8 +225,7 @@ def word(found: RatioEstimate, same: float, of_cost: bool = False) -> str:
     return below if found.high < 1 else CANNOT_TELL
 
 
-@dataclass(frozen=True)
-class Row:
+class Row(NamedTuple):
     """A figure of a mode at a point in all results, None where one has none, and its changes, None without another one."""
 
     key: Key
@@ -245,7 +267,7 @@ def _row(results: Sequence[Result], key: Key, found: Sequence[Series | None]) ->
             return None
         if sizes_at(results[base], key.point) != sizes_at(results[number], key.point):
             return None
-        return estimate(one, other, are_one_run(results[base], results[number]))
+        return between(results[base], one, results[number], other)
 
     count = len(found)
     return Row(

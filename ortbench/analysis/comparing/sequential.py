@@ -17,13 +17,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import count
+from typing import NamedTuple
 
 
-@dataclass(frozen=True)
-class Interval:
+class Interval(NamedTuple):
     """The median ratio and where it lies: `low` and `high` are None while there are too few rounds to say."""
 
     ratio: float

@@ -110,8 +110,7 @@ class Series:
         return found.ci95 if isinstance(found, Value) else None
 
 
-@dataclass(frozen=True)
-class Selection:
+class Selection(NamedTuple):
     """Which modes and metrics are wanted; empty for the usual ones."""
 
     modes: tuple[str, ...] = ()

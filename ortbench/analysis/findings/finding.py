@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass, replace
 from enum import IntEnum
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from ortbench.core.safe_text import listed
 
@@ -20,8 +19,7 @@ class Weight(IntEnum):
     DOUBT = 4  # the figures are of something else than what was asked for
 
 
-@dataclass(frozen=True)
-class Finding:
+class Finding(NamedTuple):
     what: str  # the finding with its figure: a sentence without a period
     evidence: str = ""  # what it rests on, without a period
     next: str = ""  # what to do: a command to copy, or a sentence without a period
@@ -48,7 +46,7 @@ def by_weight(findings: Iterable[Finding]) -> list[Finding]:
     """Each finding once, the weightiest first, else in the order given; what to do next once too."""
     found, told = [], set[str]()
     for it in sorted(dict.fromkeys(findings), key=lambda it: -it.weight):
-        found.append(replace(it, next="") if it.next in told else it)
+        found.append(it._replace(next="") if it.next in told else it)
         told.add(it.next)
     return found
 

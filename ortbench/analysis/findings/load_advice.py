@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from operator import itemgetter
 
 from ortbench.analysis.comparing.claims import FASTER, NOISY, Claim, claim_between
 from ortbench.analysis.findings.finding import Finding, Weight, merged
+from ortbench.analysis.findings.node_advice import are
 from ortbench.analysis.findings.phrases import NOTHING, times, within
 from ortbench.analysis.findings.program import again, how_to_write
+from ortbench.analysis.findings.slo_advice import of_groups, points, slo_answer, slo_findings, slo_of_rates
 from ortbench.analysis.findings.speedups import claims_text, condition
 from ortbench.analysis.loads.levels import (
     CONCURRENCY,
+    P50,
     RATE,
     are_enough,
-    asked_of,
     at,
     by_name,
     has_rates,
-    holds,
     interval,
     is_full,
-    kept,
     knee_of,
     latency_of,
     measured,
@@ -30,7 +29,6 @@ from ortbench.analysis.loads.levels import (
     most,
     quotient,
     rate_of,
-    rate_text,
 )
 from ortbench.analysis.loads.load_levels import LOCK_MATTERS
 from ortbench.analysis.loads.sequences import BESIDE_PREFILL, SLOWDOWN
@@ -55,8 +53,7 @@ from ortbench.model.modes import (
     mode_of,
 )
 from ortbench.model.result import Case, Result
-from ortbench.model.schema import PROCESS, Knee, SloRate
-from ortbench.model.slo import SAMPLES_NEEDED
+from ortbench.model.schema import PROCESS, Knee
 
 _UNFAIR = 0.95  # of Jain's index: below it some clients are clearly done with fewer inferences
 _STRETCHED = 1.1  # how many times as long as back to back an inference must take to be told
@@ -69,36 +66,32 @@ _DROPPED = 0.9  # below which part of the peak inferences/s have dropped
 def load_findings(result: Result) -> list[Finding]:
     """What the load points mean; nothing where none was measured."""
     modes = modes_of(result)
-    of_modes = [
-        find(result, mode)
-        for find in (_sequences, _prefill, _mixing, _knee, _gil, _unfair, _stretched, _full)
-        for mode in modes
-    ]
+    of_modes = [find(result, mode) for find in (_sequences, _prefill, _mixing, _knee, _gil, _unfair) for mode in modes]
     found = [
         *_best(result),
-        *_slo(result),
+        *slo_findings(result),
         *_beyond(result),
+        *_noisy_knees(result),
         *(it for it in of_modes if it is not None),
+        *_stretched(result),
+        *_full(result),
         *_late(result),
     ]
-    return [replace(it, what=_named(result, it.what), evidence=_named(result, it.evidence)) for it in found]
+    return [it._replace(what=named(result, it.what), evidence=named(result, it.evidence)) for it in found]
 
 
-def _named(result: Result, text: str) -> str:
+def named(result: Result, text: str) -> str:
     """A text with what clients have done by its name."""
     return text.replace("inferences", "sequences") if result.generation else text
 
 
 def load_headline(result: Result) -> str:
-    return _named(result, _headline(result))
+    return named(result, _headline(result))
 
 
 def _headline(result: Result) -> str:
-    rates = kept(result)
-    if rates:
-        met = {mode: it["rate"] for mode, it in rates.items()}
-        said = [f"{mode} up to {rate(met[mode])} requests/s{needs}" for mode, needs in _of_groups(result, met)]
-        return f"{slo_text(asked_of(result) or {})} is met with {', '.join(said)}"
+    if answer := slo_answer(result):
+        return answer
     if leaders := _leaders(result):
         peaks = _peaks(result)
         said = [f"{rate(rate_of(peaks[mode]))} inferences/s with {mode}{needs}" for mode, needs in leaders]
@@ -108,35 +101,14 @@ def _headline(result: Result) -> str:
         told = knee is not None and bend is not None and not _is_noise(result, points, bend)
         clients = f"{_reach(knee)} of the peak" if knee is not None and told else at(best).text
         return f"{clients}: {', '.join(said)}"
+    if of_rates := slo_of_rates(result):
+        return of_rates
     opened = [level for level in measured(result, RATE) if not is_full(level)]
     if opened:
         last = max(opened, key=lambda level: at(level).value)
         return f"At {at(last).text} p99 is {duration(latency_of(last).p99)} with {last.mode}"
     full = has_rates(result) and measured(result, RATE)
     return "Requests arrive faster than they are served" if full else NOTHING
-
-
-def _of_groups(result: Result, figures: Mapping[str, float]) -> list[tuple[str, str]]:
-    """The mode with the greatest figure of those that take new inputs in each inference, and behind it the one of those whose
-    tensors stay on the device where that has a greater one, each with what it needs."""
-    found: list[str] = []
-    for on_device in (False, True):
-        names = [name for name in figures if mode_of(name).on_device is on_device]
-        best = max(names, key=lambda name: figures[name], default=None)
-        if best is not None and (not found or figures[best] > figures[found[0]]):
-            found.append(best)
-    return [(name, condition(result, name)) for name in found]
-
-
-def slo_text(asked: Mapping[str, int]) -> str:
-    """An SLO in words: ``p99 ≤ 20 ms``."""
-    return " and ".join(f"{stat} ≤ {limit_text(ns)}" for stat, ns in asked.items())
-
-
-def limit_text(ns: int) -> str:
-    """A duration without noughts that say nothing."""
-    number, unit = duration(ns).split(" ")
-    return f"{float(number):g} {unit}"
 
 
 def _reach(knee: Knee) -> str:
@@ -171,7 +143,7 @@ def _leaders(result: Result) -> list[tuple[str, str]]:
     if base is None:
         return []
     better = {mode: rate_of(it) for mode, it in peaks.items() if _claim(result, peaks[base], it) == FASTER}
-    found = _of_groups(result, better)
+    found = of_groups(result, better)
     if not any(mode_of(mode).on_device is mode_of(base).on_device for mode, _ in found):
         found.insert(0, (base, condition(result, base)))
     return found
@@ -218,15 +190,19 @@ def _beyond(result: Result) -> list[Finding]:
     for mode in modes_of(result):
         levels = measured(result, CONCURRENCY, mode)
         knee = knee_of(levels)
-        if knee is not None and knee["concurrency"] == at(levels[-1]).value:
+        if (
+            knee is not None
+            and knee["concurrency"] == at(levels[-1]).value
+            and not _is_noise(result, levels, levels[-1])
+        ):
             more = rate_of(levels[-1]) / max(map(rate_of, levels[:-1])) - 1
             count = at(levels[-1]).value
             tried = ",".join(f"{count * scale:g}" for scale in (1, 2, 4))
-            found[mode] = (f"{share(more)} more inferences/s than {at(levels[-2]).text} with {mode}", tried)
+            found[mode] = (f"{share(more)} more inferences/s than {at(levels[-2]).value:g} with {mode}", tried)
     return [
         Finding(
             f"The peak may lie beyond {tried.partition(',')[0]} clients with {modes}",
-            f"{tried.partition(',')[0]} complete {listed([found[mode][0] for mode in found if found[mode][1] == tried])}",
+            f"{tried.partition(',')[0]} clients complete {listed([found[mode][0] for mode in found if found[mode][1] == tried])}",
             again(result, "--concurrency", tried),
         )
         for modes, _, tried in merged((mode, tried) for mode, (_, tried) in found.items())
@@ -237,25 +213,36 @@ def _knee(result: Result, mode: str) -> Finding | None:
     """How many clients are worth it, and what becomes of latency beyond."""
     levels = measured(result, CONCURRENCY, mode)
     knee = knee_of(levels)
-    if knee is None or knee["concurrency"] == at(levels[-1]).value:
+    if knee is None:
         return None
     last, bend = levels[-1], next(level for level in levels if at(level).value == knee["concurrency"])
-    if _is_noise(result, levels, bend):
-        what = cannot_tell(f"how many clients reach the peak with {mode}")
-        return Finding(
-            what, f"{rate(rate_of(bend))} inferences/s {at(bend).phrase}", weight=Weight.ANSWER, tone="unclear"
-        )
-    there, then, peak = latency_of(bend).p99, latency_of(last).p99, max(map(rate_of, levels))
+    if bend is last or _is_noise(result, levels, bend):  # see `_noisy_knees`
+        return None
+    stat = next((it for it in ("p99", "p95") if are_enough(bend, [it]) and are_enough(last, [it])), P50)
+    there, then, peak = by_name(latency_of(bend), stat), by_name(latency_of(last), stat), max(map(rate_of, levels))
     evidence = "more clients complete no more"
     if then > there * _GROWN:
-        evidence = (
-            f"beyond, only latency grows: p99 {duration(there)} {at(bend).phrase}, {duration(then)} {at(last).phrase}"
-        )
-    if rate_of(last) < _DROPPED * peak:
+        evidence = f"beyond, only latency grows: {stat} {duration(there)} {at(bend).phrase}, {duration(then)} {at(last).phrase}"
+    if rate_of(last) < _DROPPED * peak and _claim(result, last, bend) == FASTER:
         evidence += f"; {at(last).phrase} the rate falls to {share(rate_of(last) / peak)} of the peak"
     return Finding(
         f"{_reach(knee)} of the peak, {rate(peak)} inferences/s, with {mode}", evidence, weight=Weight.ANSWER
     )
+
+
+def _noisy_knees(result: Result) -> list[Finding]:
+    """The modes of which noise leaves open how many clients are worth it."""
+    found: dict[str, str] = {}
+    for mode in modes_of(result):
+        levels = measured(result, CONCURRENCY, mode)
+        knee = knee_of(levels)
+        bend = next((it for it in levels if knee is not None and at(it).value == knee["concurrency"]), None)
+        if bend is not None and _is_noise(result, levels, bend):
+            found[mode] = f"{rate(rate_of(bend))} inferences/s {at(bend).phrase} with {mode}"
+    if not found:
+        return []
+    what = cannot_tell(f"how many clients reach the peak with {listed([*found])}")
+    return [Finding(what, ", ".join(found.values()), weight=Weight.ANSWER, tone="unclear")]
 
 
 def _is_noise(result: Result, levels: Sequence[Case], bend: Case) -> bool:
@@ -341,113 +328,41 @@ def _unfair(result: Result, mode: str) -> Finding | None:
 # Open loops
 
 
-def _stretched(result: Result, mode: str) -> Finding | None:
+def _stretched(result: Result) -> list[Finding]:
     """How much longer an inference takes at the lowest rate than back to back, and what the clock does.
 
     At the lowest rate requests meet each other least, so what is left is a device and a CPU that went to sleep.
     """
-    levels, alone = measured(result, RATE, mode), result.case(mode)
-    base = None if alone is None else alone.median(LATENCY)
-    if not levels or alone is None or base is None:
-        return None
-    level = levels[0]
-    service = level.median(SERVICE_TIME)
-    if service is None or service < _STRETCHED * base:
-        return None
-    what = f"{mode}: {at(level).phrase} an inference takes {ratio(service / max(base, 1), 1)} times as long as back to back"
-    evidence = f"{duration(service)} instead of {duration(base)}{_clocks(alone.value(SM_CLOCK), level.value(SM_CLOCK))}"
-    return Finding(what, evidence, weight=Weight.COST)
+    told: dict[str, list[str]] = {}
+    for mode in modes_of(result):
+        levels, alone = measured(result, RATE, mode), result.case(mode)
+        base = None if alone is None else alone.median(LATENCY)
+        service = levels[0].median(SERVICE_TIME) if levels else None
+        if alone is None or base is None or service is None or service < _STRETCHED * base:
+            continue
+        clocks = _clocks(alone.value(SM_CLOCK), levels[0].value(SM_CLOCK))
+        took = (
+            f"{duration(service)} instead of {duration(base)}, {ratio(service / max(base, 1), 1)}×, with {mode}{clocks}"
+        )
+        told.setdefault(at(levels[0]).phrase, []).append(took)
+    what = "An inference takes longer {} than back to back"
+    return [Finding(what.format(rate), "; ".join(took), weight=Weight.COST) for rate, took in told.items()]
 
 
 def _clocks(before: float | None, after: float | None) -> str:
     if before is None or after is None or after >= _FALLEN * before:
         return ""
-    return f"; the SM clock falls from {before:g} to {after:g} MHz"
+    return f" (the SM clock falls from {before:g} to {after:g} MHz)"
 
 
-def _full(result: Result, mode: str) -> Finding | None:
+def _full(result: Result) -> list[Finding]:
     """The rates at which the queue grows without end."""
-    levels = [level for level in measured(result, RATE, mode) if is_full(level)]
-    if not levels:
-        return None
-    what = f"{mode} is saturated at {_rates(levels)} requests/s"
-    return Finding(
-        what, "the queue grows as long as requests arrive, so there is no mean queue delay", weight=Weight.COST
-    )
-
-
-def _slo(result: Result) -> list[Finding]:
-    asked = asked_of(result)
-    if not asked:
-        return []
-    text = slo_text(asked)
-    if result.slo is not None and (found := result.slo["found"]):
-        rates = {mode: it["rate"] for mode, it in found.items() if it is not None}
-        order = [mode for mode, _ in _of_groups(result, rates)]
-        modes = sorted(found, key=lambda mode: order.index(mode) if mode in order else len(order))
-        return [
-            Finding(
-                f"{mode} meets {text} {found_text(found[mode])}{condition(result, mode)}",
-                tries_text(found[mode], asked),
-                weight=Weight.ANSWER,
-            )
-            for mode in modes
-        ]
-    return [it for mode in modes_of(result) if (it := _held(result, mode, text, asked))]
-
-
-def found_text(found: SloRate | None) -> str:
-    """Up to which rate an SLO is met, and where that of the next run lies."""
-    if found is None:
-        return "at none of the rates tried"
-    low, high = map(rate, found["next95"])
-    return f"up to {rate(found['rate'])} requests/s (next run, 95 %: {low} to {high})"
-
-
-def tries_text(found: SloRate | None, asked: Mapping[str, int]) -> str:
-    """What the tries of the rate that was found say: how many met the SLO, and what all of them have together."""
-    if found is None:
-        return ""
-    pooled = ", ".join(f"{stat} {duration(ns)}" for stat, ns in found["latency"].items() if stat in asked)
-    return f"{found['met']} of {found['tries']} tries there met it; {pooled} over all of them"
-
-
-def _held(result: Result, mode: str, text: str, asked: Mapping[str, int]) -> Finding | None:
-    """Which of the rates that were asked for meet the SLO."""
-    levels = measured(result, RATE, mode)
-    if not levels:
-        return None
-    told = [(level, _keeps(level, asked)) for level in levels]
-    good, broken, unknown = ([level for level, kept in told if kept is it] for it in (True, False, None))
-    few = _too_few(unknown, asked)
-    where = f" {at(broken[0]).phrase}" if len(broken) > 1 else ""
-    first = ", ".join(f"{stat} {duration(by_name(latency_of(it), stat))}{where}" for it in broken[:1] for stat in asked)
-    if not good:
-        if not broken:
-            what = f"Whether {mode} meets {text} cannot be told"
-            return Finding(what, few, "measure longer with --duration", weight=Weight.ANSWER, tone="unclear")
-        evidence = "; ".join(filter(None, (first, few)))
-        return Finding(
-            f"{mode} violates {text} at {_rates(broken)} requests/s", evidence, weight=Weight.ANSWER, tone="bad"
-        )
-    evidence = "; ".join(filter(None, (f"violated at {_rates(broken)} ({first})" if broken else "", few)))
-    return Finding(f"{mode} meets {text} at {_rates(good)} requests/s", evidence, weight=Weight.ANSWER, tone="good")
-
-
-def _too_few(levels: Sequence[Case], asked: Mapping[str, int]) -> str:
-    """At which rates there were too few requests for the statistics of an SLO."""
-    if not levels:
-        return ""
-    needed = max(SAMPLES_NEEDED.get(stat, 1) for stat in asked)
-    return f"too few requests at {_rates(levels)} requests/s, {listed([*asked])} needs {needed}"
-
-
-def _keeps(level: Case, asked: Mapping[str, int]) -> bool | None:
-    """Whether a load point meets an SLO; None where it has too few requests to tell."""
-    check = level.checks.get("slo")
-    if check is None:
-        return holds(level, asked) if are_enough(level, asked) else None
-    return {"passed": True, "failed": False}.get(check["verdict"])
+    full = {mode: [it for it in measured(result, RATE, mode) if is_full(it)] for mode in modes_of(result)}
+    why = "the queue grows as long as requests arrive, so there is no mean queue delay"
+    return [
+        Finding(f"{modes} {are(many)} saturated {points}", why, weight=Weight.COST)
+        for modes, many, points in merged((mode, points(levels)) for mode, levels in full.items() if levels)
+    ]
 
 
 def _late(result: Result) -> list[Finding]:
@@ -459,9 +374,3 @@ def _late(result: Result) -> list[Finding]:
     by = "" if lag is None else f" by up to {duration(lag.max)}"
     what = f"The generator issued {share(late)} of the requests late{by} {at(level).phrase} with {level.mode}"
     return [Finding(what, "the machine was late, not the model", weight=Weight.COST, tone="unclear")]
-
-
-def _rates(levels: Sequence[Case]) -> str:
-    """Rates in words: ``10, 20 and 30``."""
-    words = [rate_text(at(level).value) for level in levels]
-    return " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))

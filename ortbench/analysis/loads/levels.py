@@ -86,6 +86,11 @@ def measured(result: Result, kind: str, mode: str | None = None) -> list[Case]:
     return [it for it in of_kind(result, kind) if it.status == OK and mode in (None, it.mode)]
 
 
+def limited(result: Result, mode: str | None = None) -> list[Case]:
+    """The load points to which an SLO applies: those at a rate, and without any those of clients."""
+    return measured(result, RATE if has_rates(result) else CONCURRENCY, mode)
+
+
 def is_full(case: Case) -> bool:
     """Whether the clients of an open loop were busy all the time: its waits grow with how long it lasts."""
     return (case.value(UTILISATION) or 0.0) >= FULL

@@ -12,10 +12,10 @@ least until then, and counts as that.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import pairwise
 from statistics import median_high
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from ortbench.analysis.loads.levels import RATE, LoadPoint, are_enough, by_name, holds, latency_of
 from ortbench.analysis.loads.queueing import cycle_interval, fairness, rate_interval
@@ -51,8 +51,7 @@ _PART = 20  # requests in each of them, at least
 LOCK_MATTERS = 0.03  # share of the clients' time above which it is said that they waited for the GIL
 
 
-@dataclass(frozen=True)
-class ClosedLoopBlock:
+class ClosedLoopBlock(NamedTuple):
     """A block of a closed loop."""
 
     # starts, ends: of the runs of each client, ns
@@ -77,8 +76,7 @@ class ClosedLoopBlock:
         return max((int(it[-1]) for it in self.ends if it.size), default=self.begin_ns)
 
 
-@dataclass(frozen=True)
-class Counted:
+class Counted(NamedTuple):
     """What of a block counts: latencies in ns of each client, runs per second, runs of each client, from when to when, ns, and of each
     client from which run to which."""
 
@@ -100,15 +98,15 @@ def counted(burst: ClosedLoopBlock) -> Counted:
     until = max(burst.until_ns, begin + 1)
     each, runs, rate, until_last = [], [], 0.0, begin
     for ends in burst.ends:
-        first = int(np.searchsorted(ends, begin))
-        last = min(int(np.searchsorted(ends, until)), ends.size - 1)
+        # Where a block is shorter than a client's inference, one interval counts all the same: none would read as no inference.
+        first = min(int(np.searchsorted(ends, begin)), ends.size - 2)
+        last = max(first + 1, min(int(np.searchsorted(ends, until)), ends.size - 1))
         runs.append(slice(first + 1, last + 1))
         each.append(int(np.searchsorted(ends, until, side="right")) - first)
         until_last = max(until_last, int(ends[last]))
-        if last > first:
-            rate += (last - first) * 1e9 / float(ends[last] - ends[first])
+        rate += (last - first) * 1e9 / max(float(ends[last] - ends[first]), 1.0)
     latencies = [(ends - starts)[run] for starts, ends, run in zip(burst.starts, burst.ends, runs, strict=True)]
-    return Counted(latencies, rate, each, (begin, until_last), runs) if rate else nothing
+    return Counted(latencies, rate, each, (begin, until_last), runs)
 
 
 def block_of_steps(burst: ClosedLoopBlock) -> Block:
@@ -153,7 +151,7 @@ def case_of(taken: LoadSamples) -> Case:
     if taken.stretches:
         _open(case, taken)
     elif taken.bursts:
-        _closed(case, taken.bursts)
+        _closed(case, taken.bursts, taken.slo)
         if taken.generation is not None and case.status == OK:
             put_tokens(case, [block_of_steps(it) for it in taken.bursts], taken.generation)
     elif taken.failed is None:
@@ -175,7 +173,7 @@ def put_clock(case: Case, readings: Sequence[int]) -> None:
     case.put(SM_CLOCK, median_high(readings) if readings else None)
 
 
-def _closed(case: Case, bursts: Sequence[ClosedLoopBlock]) -> None:
+def _closed(case: Case, bursts: Sequence[ClosedLoopBlock], slo: Mapping[str, int] | None) -> None:
     import numpy as np
 
     parts = [counted(burst) for burst in bursts]
@@ -190,6 +188,8 @@ def _closed(case: Case, bursts: Sequence[ClosedLoopBlock]) -> None:
     case.metrics[LATENCY] = summarise(every, [block["n"] for block in case.load_blocks or ()])
     case.put(FAIRNESS, fairness([sum(it.each[number] for it in parts) for number in range(len(bursts[0].ends))]))
     _put_host(case, bursts)
+    if slo is not None:
+        case.checks["slo"] = {"verdict": _slo_verdict(case, slo, all_served=True, kept=None)}
 
 
 def _open(case: Case, taken: LoadSamples) -> None:
@@ -305,8 +305,7 @@ def _block(number: int, times: Moments, per_s: float) -> LoadBlock:
     return {"round": number, "n": int(times.size), "throughput": per_s, "latency": found}
 
 
-@dataclass(frozen=True)
-class Requests:
+class Requests(NamedTuple):
     """A stretch of an open loop: each request that was due, in order, ns from the beginning on, shape (n,)."""
 
     due: Moments  # when it was
@@ -365,7 +364,7 @@ class Requests:
             return self
         left = {key: getattr(self, key)[count:] for key in ("due", "free", "start", "end")}
         left |= {"client": None if self.client is None else self.client[count:], "shapes": self.shapes[count:]}
-        return replace(self, **left, from_ns=int(self.due[count - 1]) if count else self.from_ns)
+        return self._replace(**left, from_ns=int(self.due[count - 1]) if count else self.from_ns)
 
     def _from_due(self, moments: Moments) -> Moments:
         import numpy as np

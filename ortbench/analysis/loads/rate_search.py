@@ -14,8 +14,7 @@ next runs, which simulated servers say whose edges are 0.5 to 10 % wide (`tests/
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     import numpy as np
@@ -38,8 +37,7 @@ _PLACES, _SCALES = 400, 12  # that are weighed
 _BEYOND = 0.4  # how far from all tries the edge may be, as a logarithm
 
 
-@dataclass(frozen=True)
-class Found:
+class Found(NamedTuple):
     """The rate that was found, where that of the next run lies with 95 %, and how many tries of the rate there were and met the SLO."""
 
     rate: float

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from statistics import median
-from typing import Final
+from typing import Final, NamedTuple
 
 from ortbench.analysis.findings.finding import Finding, Weight
 from ortbench.core.errors import BenchmarkFailed
@@ -21,8 +20,7 @@ _DIRECTIONS: tuple[Direction, ...] = (H2D, D2H)
 GAP_NS = 1_000_000  # kept between runs, so that a record whose time is off by microseconds still falls to its run
 
 
-@dataclass(frozen=True)
-class Activity:
+class Activity(NamedTuple):
     what: str  # `H2D`, `D2H` or `KERNEL`
     # start_ns, end_ns: on CUPTI's clock
     start_ns: int
@@ -31,8 +29,7 @@ class Activity:
     memory: str = ""  # the host's side of a copy: ``pageable``, ``pinned``, ``managed`` or ``unknown``
 
 
-@dataclass(frozen=True)
-class Moment:
+class Moment(NamedTuple):
     """The same moment on CUPTI's clock and on that of the runs, ns."""
 
     theirs_ns: int

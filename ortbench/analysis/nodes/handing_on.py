@@ -7,7 +7,7 @@ in the times alone.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ortbench.model.modes import CPU, DEVICE, LATENCY, MODES, mode_of
 from ortbench.model.result import OK, Case, Result
@@ -20,8 +20,7 @@ _FEW, _MANY = 0.25, 0.5
 _CALL_NS = 20_000  # a run with arrays costs some µs more than a bound one: copies that take no more would not stand out
 
 
-@dataclass(frozen=True)
-class Handing:
+class Handing(NamedTuple):
     verdict: str  # one of the three above
     # with_arrays, without: what a run takes with arrays, and with tensors that are where they belong, ns
     with_arrays: float

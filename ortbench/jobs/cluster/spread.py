@@ -21,13 +21,14 @@ from ortbench.core import signals
 from ortbench.core.errors import BadInput, BenchmarkFailed
 from ortbench.core.files import write_or_note
 from ortbench.core.safe_text import complain
+from ortbench.core.worker_process import nameless_file
 from ortbench.jobs.cases import Tell, begun, broken
 from ortbench.jobs.cluster.machines import Place, Unusable, able
 from ortbench.jobs.cluster.orders import Done, Joining, Work
 from ortbench.jobs.measuring import observed
 from ortbench.jobs.suite_folder import CASE_FILE, done, emptied, keep
 from ortbench.measure.environment import git_commit
-from ortbench.measure.process import last_words, nameless_file
+from ortbench.measure.process import last_words
 from ortbench.plan.plan import Observer
 from ortbench.suite.job import Job
 from ortbench.suite.record import BROKEN, Record, record_from

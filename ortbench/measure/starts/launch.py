@@ -13,7 +13,8 @@ from pathlib import Path
 from ortbench.core import signals
 from ortbench.core.errors import BenchmarkFailed
 from ortbench.core.interpreters import program, surroundings
-from ortbench.measure.process import last_words, nameless_file
+from ortbench.core.worker_process import nameless_file
+from ortbench.measure.process import last_words
 from ortbench.model.modes import LATENCY, SECOND_INFERENCE, START_MEMORY, START_PARTS
 
 PROGRAM, FOUND = "program.py", "found.json"

@@ -112,7 +112,7 @@ def _downsampled(blocks: Sequence[TimedBlock], share: float) -> Iterator[TimedBl
             kept[lane] += block.size
             yield block
         else:
-            yield replace(block, starts_ns=(), samples_ns=(), step_starts_ns=(), steps_ns=())
+            yield block._replace(starts_ns=(), samples_ns=(), step_starts_ns=(), steps_ns=())
 
 
 class Process:

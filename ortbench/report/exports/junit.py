@@ -143,7 +143,7 @@ def samples_text(case: Case, phase: str, stats: Stats) -> str:
     if phase == ENQUEUE and mode_of(case.mode).in_bursts:
         return f"{stats.n} bursts, time per inference"
     if case.pipeline is not None and is_rate(case.mode, phase):
-        return f"{stats.n} rounds with {case.pipeline['depth']} items in flight, time per item"
+        return f"{stats.n} rounds with {case.pipeline['depth']} inferences in flight, time per inference"
     if is_rate(case.mode, phase):
         return f"{stats.n} bursts of {case.inferences_per_sample} inferences, time per inference"
     if phase == STEP:

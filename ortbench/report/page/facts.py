@@ -11,12 +11,14 @@ from ortbench.analysis.comparing.claims import ALIKE, FASTER, NOISY, SLOWER, Fas
 from ortbench.analysis.comparing.comparable import OF_EP, alike_but_for_ep, changes, unlike
 from ortbench.analysis.comparing.compare import lacks, rows
 from ortbench.analysis.comparing.pairs import TOO_FEW
+from ortbench.analysis.findings.advice import FEW_RESULTS, side_findings
 from ortbench.analysis.findings.best_advice import best_findings, bests
 from ortbench.analysis.findings.finding import Finding
-from ortbench.analysis.findings.load_advice import found_text, slo_text, tries_text
+from ortbench.analysis.findings.load_advice import named
 from ortbench.analysis.findings.loop_advice import state_bytes
 from ortbench.analysis.findings.phrases import times, within
 from ortbench.analysis.findings.run_advice import copy_share
+from ortbench.analysis.findings.slo_advice import found_text, slo_text, tries_text
 from ortbench.analysis.findings.speedups import condition, on_device
 from ortbench.analysis.findings.sweep_advice import best_shapes
 from ortbench.analysis.items import best_mode
@@ -126,7 +128,7 @@ def _of_whole(result: Result, shown: Case) -> Iterator[Fact]:
     if copying is not None:
         there, back = copying.bytes_h2d or 0, copying.bytes_d2h or 0
         moved = bytes_inside(result)
-        inside = f"; {units.size(moved)} more inside the graph" if moved else ""
+        inside = f"; Memcpy nodes copy {units.size(moved)} more" if moved else ""
         note = f"{units.size(there)} in and {units.size(back)} out, with {copying.mode}{inside}"
         yield Fact(f"Copied per {one}", units.size(there + back), note)
 
@@ -160,16 +162,21 @@ def _of_loop(result: Result, shown: Case) -> Iterator[Fact]:
         yield Fact("State copied per step", units.size(moved), f"both ways, with {CPU}{grows}")
 
 
+_MOST = "Most inferences/s"
+
+
 def _of_load(result: Result) -> Iterator[Fact]:
     """The figures of a load: the most inferences/s of both groups of modes, the knee, the highest rate that meets the SLO, latency
     at a rate."""
     best, kept_there = best_level(result), best_level(result, on_device=True)
-    for name, level in (("Most inferences/s", best), ("Tensors on the device", kept_there)):
-        if level is None or (best is not None and level is not best and rate_of(level) <= rate_of(best)):
+    for name, level in ((_MOST, best), ("Tensors on the device", kept_there)):
+        if level is None or (best is not None and name != _MOST and rate_of(level) <= rate_of(best)):
             continue
         sure = within(interval(level, THROUGHPUT), units.rate)
         yield Fact(
-            name, units.rate(rate_of(level)), f"{level.mode} {at(level).phrase}{sure}{condition(result, level.mode)}"
+            named(result, name),
+            units.rate(rate_of(level)),
+            f"{level.mode} {at(level).phrase}{sure}{condition(result, level.mode)}",
         )
     if best is not None:
         own = measured(result, CONCURRENCY, best.mode)
@@ -177,7 +184,7 @@ def _of_load(result: Result) -> Iterator[Fact]:
         if knee is not None:
             bend = next(level for level in own if at(level).value == knee["concurrency"])
             found = bend.value("scaling")
-            many = "" if found in (None, 1) else f", {times(found or 1)} the inferences/s of one client"
+            many = "" if found in (None, 1) else named(result, f", {times(found or 1)} the inferences/s of one client")
             yield Fact(
                 "Knee", at(bend).text, f"{units.share(knee['share_of_peak'])} of the peak with {best.mode}{many}"
             )
@@ -235,10 +242,15 @@ def overview(results: Sequence[Result], names: Sequence[str]) -> Overview:
     modes = [mode for mode in ALL_MODES if any(case.mode == mode for result in results for case in result.at_point())]
     groups = alike_but_for_ep(results)
     compared, said = _compared(results, names, groups)
+    best = bests(results, names)
+    told = [
+        *best_findings(best),
+        *(side_findings(results, names) if len(groups) == 1 and len(results) <= FEW_RESULTS else []),
+    ]
+    said[:0] = told
     if len(groups) > 1:
         said.append(Note(_why_apart(results, groups)))
-    best = bests(results, names)
-    said += [*best_findings(best), *setting_notes(results, names, best), *best_note(results, names)]
+    said += [*setting_notes(results, names, best), *best_note(results, names)]
     pictures = _multiples(results, names, len(groups) > 1)
     if {result.kind for result in results} == {LOAD}:
         return Overview(_loads(results, names), said, pictures, compared)
@@ -269,13 +281,14 @@ def _compared(
         if len(own) < 2:
             continue
         tables = side_by_side(own, called, _SAME, in_order=False)
-        parts: list[Sequence[Block]] = [[it, Paragraph(legend(own, _SAME))] for it in tables]
+        parts: list[Sequence[Block]] = [[it] for it in tables[:-1]]
+        parts += [[it, Paragraph(legend(own, _SAME))] for it in tables[-1:]]
         titled = sections([*parts, *outputs_part(own, called)])
         made += [replace(it, title=f"{it.title}: {_about(own[0])}") for it in titled] if several else titled
         said += [
-            Note(f"{called[0]} → {name}: {change}")
+            Note(f"{called[0]} → {name}: {'; '.join(changed)}")
             for name, result in zip(called[1:], own[1:], strict=True)
-            for change in changes(own[0], result)
+            if (changed := changes(own[0], result))
         ]
         said += [remark(f"cannot tell: {lack}") for lack in lacks(own, called, rows(own))]
     return made, said

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from ortbench.analysis import freed
 from ortbench.analysis.findings import node_advice
 from ortbench.core import units
+from ortbench.core.ep_names import NO_DEVICE
 from ortbench.core.safe_text import shortened, visible
 from ortbench.model.hardware_names import vendor_name
 from ortbench.model.protocol import EpDevice, Inspected, Listed
@@ -44,7 +45,7 @@ def print_devices(found: Listed) -> None:
         if ep["problem"]:
             screen.text(ep["problem"], label="  does not load: ", label_style="bad")
         elif not ep["devices"]:
-            screen.text("finds no device it can use on this machine", label="  ", style="unclear")
+            screen.text(NO_DEVICE, label="  ", style="unclear")
         for index, device in enumerate(ep["devices"]):
             _print_device(screen, index, device)
 
@@ -86,7 +87,7 @@ def _print_modes(screen: Screen, modes: Mapping[str, str | None], label: str) ->
     screen.text(", ".join(mode for mode, why in modes.items() if why is None), label=label)
     for one in dict.fromkeys(why for why in modes.values() if why is not None):
         names = ", ".join(mode for mode, why in modes.items() if why == one)
-        screen.text(f"unsupported: {names}: {one}", label=" " * len(label))
+        screen.text(f"{names} unsupported: {one}", label=" " * len(label))
 
 
 def _hardware(hardware: Device, on_host: bool) -> str:

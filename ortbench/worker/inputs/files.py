@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -170,7 +169,7 @@ def _fit_value(spec: TensorSpec, value: Value, source: str) -> Value:
     if value is None and spec.is_optional:
         return None
     if spec.is_sequence:
-        free = replace(spec, shape=())  # ORT holds the tensors of a sequence to no shape, whatever the model states
+        free = spec._replace(shape=())  # ORT holds the tensors of a sequence to no shape, whatever the model states
         return [_fit(free, array, source) for array in value]
     return _fit(spec, value, source)
 

@@ -15,10 +15,10 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ortbench.analysis.nodes.each_node import by_round, each_node
 from ortbench.analysis.nodes.islands import Node
@@ -41,8 +41,7 @@ _WARMUP_RUNS = 2
 KERNEL_TIME = "_kernel_time"
 
 
-@dataclass(frozen=True)
-class NodeEvent:
+class NodeEvent(NamedTuple):
     name: str  # of the node; ONNX Runtime calls a node without one ``<operator>_<index>``
     op: str  # its operator; for a graph that the EP compiled, the EP's name for it
     ep: str  # where it ran. Some plugin EPs have their Memcpy nodes counted as the CPU's
@@ -53,8 +52,7 @@ class NodeEvent:
     args: dict[str, Any]  # everything else that ONNX Runtime recorded: ``node_index``, ``input_type_shape`` …
 
 
-@dataclass(frozen=True)
-class Profile:
+class Profile(NamedTuple):
     """Some runs without the warm-up before them."""
 
     runs: list[tuple[int, int]]  # start (as in `NodeEvent`) and duration of each, ns
@@ -67,7 +65,7 @@ class Profile:
     def only(self, numbers: Sequence[int]) -> Profile:
         """Some of its runs, numbered from 0."""
         new = {number: at for at, number in enumerate(numbers)}
-        events = [replace(event, run=new[event.run]) for event in self.events if event.run in new]
+        events = [event._replace(run=new[event.run]) for event in self.events if event.run in new]
         return Profile([self.runs[number] for number in numbers], events)
 
 
@@ -80,8 +78,7 @@ def profile_runs(
         return recorder.take(arrays, runs, warmup)
 
 
-@dataclass(frozen=True)
-class Recorder:
+class Recorder(NamedTuple):
     model: session.Model
     start_ns: int  # when the profile began, on the clock of `time.perf_counter_ns`
 

@@ -8,9 +8,8 @@ the memory (see `ortbench.worker.modes.slots`) it is allocated as a program woul
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import onnxruntime as ort
@@ -42,8 +41,7 @@ from ortbench.worker.session.tensors import Array, TensorSpec, host_value
 Shape = tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class State:
+class State(NamedTuple):
     """The two buffers of a state of fixed shape, or the memory of one that grows."""
 
     pair: Pair  # its output and its input

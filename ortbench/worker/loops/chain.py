@@ -4,9 +4,8 @@ stays on the device if both ends are on it."""
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy import median
@@ -33,16 +32,14 @@ if TYPE_CHECKING:
     from ortbench.model.schema import LinkTimes, StageBytes
 
 
-@dataclass(frozen=True)
-class Handed:
+class Handed(NamedTuple):
     """What a link gives: a value that is taken where it is, or, where there is none, an array that it is copied from."""
 
     value: Any
     array: Array
 
 
-@dataclass(frozen=True)
-class Links:
+class Links(NamedTuple):
     # what they give, by the name of the input: in every step the same, or in the first step and in each later one, None for nothing
     taken: Mapping[str, Sequence[Handed | None]]
     given: Collection[str]  # the outputs that they take
@@ -137,7 +134,7 @@ class ResidentStage(ResidentLoop):
             if name in self._links.given or name not in self._steps.keep:
                 own, memory = bool(state.buffers), state.memory
                 value = self._next_value(state, end) if own else memory.allocate(state.spec, last.shape)
-                spec = replace(state.spec, name=name)
+                spec = state.spec._replace(name=name)
                 self._ends[number] = Slot(spec, np.empty_like(last), value, memory, stays=False)
         is_read = {number: self._is_read(slot.spec.name, end) for number, slot in self._ends.items()}
         return [slot for number, slot in self._ends.items() if is_read[number] and slot.array.size]

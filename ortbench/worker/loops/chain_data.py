@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -112,7 +112,7 @@ class ChainData:
     def outputs(self) -> list[tuple[TensorSpec, Array]]:
         """What the plain run gave for every output of every stage, by ``stage.name``."""
         return [
-            (replace(spec, name=str(End(stage.name, spec.name))), stage.last(place))
+            (spec._replace(name=str(End(stage.name, spec.name))), stage.last(place))
             for stage in self.stages
             for place, spec in enumerate(stage.model.outputs)
         ]

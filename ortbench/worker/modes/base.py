@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ortbench.core.errors import Unsupported
-from ortbench.model.modes import LATENCY, STEP
-from ortbench.plan.plan import Loop
+from ortbench.model.modes import DEPTH, LATENCY, STEP
 from ortbench.worker.proofs.sync import Sync
 from ortbench.worker.session.first_run import Data
 from ortbench.worker.session.memory import Copy
@@ -27,8 +25,7 @@ if TYPE_CHECKING:
 Step = tuple[str, Callable[[], object]]
 
 
-@dataclass(frozen=True)
-class Proof:
+class Proof(NamedTuple):
     """Something that a mode proves of itself before it is timed."""
 
     key: str  # where a case keeps what was found; see `ortbench.model.result.Case`; "" where there is nothing to keep
@@ -159,7 +156,7 @@ class SingleMode(Mode):
         self._model, self._data = model, data
 
     @classmethod
-    def make(cls, model: Model, data: Data, depth: int = Loop.depth) -> Self:
+    def make(cls, model: Model, data: Data, depth: int = DEPTH) -> Self:
         """Set it up on an EP that lacks nothing: allocate, bind, upload, run once, prove the syncs.
 
         Where several inferences are in flight, `depth` says how many. Raises `Unsupported`: the model cannot be run so; and

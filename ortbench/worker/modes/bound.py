@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -210,12 +209,12 @@ class BoundMode(OneAtATime, SingleMode):
         places = self._model.places
         outs = [self._bound(*item) for item in zip(self._outs, places.outputs, strict=True)]
         if self._dynamic is not None:
-            outs = [it if it.why is None else replace(it, why=f"{it.why}; allocated in each inference") for it in outs]
+            outs = [it if it.why is None else it._replace(why=f"{it.why}; allocated in each inference") for it in outs]
         ins = [self._bound(*item) for item in zip(self._ins, places.inputs, strict=True)]
         if self.external is not None:
             library = self.external.describe()
             memory, why = f"memory of {library['library']} ({library['place']})", "--input-memory"
-            ins = [it if it.why is None else replace(it, memory=memory, why=why, usual=True) for it in ins]
+            ins = [it if it.why is None else it._replace(memory=memory, why=why, usual=True) for it in ins]
         return ins, outs
 
     def _bound(self, slot: Slot, place: Place) -> Bound:
@@ -304,7 +303,7 @@ class BoundMode(OneAtATime, SingleMode):
         for slot in self._ins:
             if slot.stays:
                 np.copyto(slot.array, arrays[slot.spec.name])
-        others = [replace(slot, array=np.ascontiguousarray(arrays[slot.spec.name]), pinned=None) for slot in self._ins]
+        others = [slot._replace(array=np.ascontiguousarray(arrays[slot.spec.name]), pinned=None) for slot in self._ins]
         upload(others)()
 
     def is_replayed(self) -> bool:

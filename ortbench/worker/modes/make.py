@@ -22,6 +22,7 @@ from ortbench.model.modes import (
     ASYNC,
     CPU,
     CPU_PINNED,
+    DEPTH,
     DEVICE,
     DEVICE_PINNED,
     HOST_ACCESSIBLE,
@@ -29,7 +30,6 @@ from ortbench.model.modes import (
     PHASE_NAMES,
     RESIDENT,
 )
-from ortbench.plan.plan import Loop
 from ortbench.worker.modes.base import Mode, OneAtATime, Proof, SingleMode, Step, sync_step, then, timed
 from ortbench.worker.modes.bound import BoundMode
 from ortbench.worker.modes.pipelined import PipelinedMode
@@ -133,7 +133,7 @@ class CpuPinnedMode(CpuMode):
     def bound(self) -> tuple[list[Bound], list[Bound]]:
         ins, outs = super().bound()
         pairs = zip(ins, self._where, strict=True)
-        return [replace(it, memory=memory.label, why="the mode's own memory") for it, memory in pairs], outs
+        return [it._replace(memory=memory.label, why="the mode's own memory") for it, memory in pairs], outs
 
 
 _BURST_NS = 20_000_000
@@ -222,7 +222,7 @@ class AsyncMode(BoundMode):
 
     @classmethod
     def lacks(cls, provider: Provider) -> str | None:
-        return "no runs that return before they are done" if provider.computes_on_host else super().lacks(provider)
+        return "no asynchronous runs" if provider.computes_on_host else super().lacks(provider)
 
     def _prepare(self) -> None:
         if self._options is None:
@@ -370,7 +370,7 @@ _KINDS: tuple[type[SingleMode], ...] = (
 CLASSES = {kind.name: kind for kind in _KINDS}
 
 
-def make_mode(name: str, model: Model, data: Data, depth: int = Loop.depth) -> Mode:
+def make_mode(name: str, model: Model, data: Data, depth: int = DEPTH) -> Mode:
     """Set a mode up. Raises `Unsupported`: the EP or the model cannot do it; `BenchmarkFailed`: the EP offers what it
     takes, and a trial of it failed; `Exception`: whatever ORT raises on the way."""
     kind = CLASSES[name]

@@ -20,15 +20,13 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy import median
 
 from ortbench.core.errors import Unsupported
-from ortbench.model.modes import LATENCY, PHASE_NAMES, PIPELINED
-from ortbench.plan.plan import Loop
+from ortbench.model.modes import DEPTH, LATENCY, PHASE_NAMES, PIPELINED
 from ortbench.worker.modes.base import SingleMode, Step, then
 from ortbench.worker.modes.bound import BoundMode
 from ortbench.worker.modes.slots import Slot, by_memory, copied_bytes
@@ -55,8 +53,7 @@ if TYPE_CHECKING:
     from ortbench.model.schema import Depth
 
 
-@dataclass(frozen=True)
-class Item:
+class Item(NamedTuple):
     """One tile or batch on the host."""
 
     # native OrtValues in host memory, of those inputs and outputs that are copied
@@ -235,7 +232,7 @@ class PipelinedMode(SingleMode):
     @classmethod
     def lacks(cls, provider: Provider) -> str | None:
         if provider.computes_on_host:
-            return "no copies that could be hidden"
+            return "no copies that inference could overlap"
         if not isinstance(device_memory(provider), EpDeviceMemory):
             return lacks_device_memory(provider) or "no device memory"
         lacks_shared_memory(provider)  # that there is none is fine; that it does not work is an error
@@ -249,7 +246,7 @@ class PipelinedMode(SingleMode):
         return None if plain is None else f"{plain} ({streams.problem(provider)})"
 
     @classmethod
-    def make(cls, model: Model, data: Data, depth: int = Loop.depth) -> Self:
+    def make(cls, model: Model, data: Data, depth: int = DEPTH) -> Self:
         memory = device_memory(model.provider)
         assert isinstance(memory, EpDeviceMemory)
         return cls(model, data, memory, host_accessible_memory(model.provider), depth)

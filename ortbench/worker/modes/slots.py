@@ -13,8 +13,7 @@ What was tried of those with ONNX Runtime 1.31.1:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import onnxruntime as ort
@@ -27,8 +26,7 @@ from ortbench.worker.session.tensor_memory import Place
 from ortbench.worker.session.tensors import Array, TensorSpec, host_value, host_view, nbytes
 
 
-@dataclass(frozen=True)
-class Slot:
+class Slot(NamedTuple):
     spec: TensorSpec
     array: Array  # its host side
     value: Any  # the OrtValue that is bound; None for an output that ORT allocates
@@ -65,11 +63,11 @@ def _columns(slots: Sequence[Slot]) -> tuple[list[TensorSpec], list[Array], list
 
 def apart(slots: Sequence[Slot]) -> list[Slot]:
     """The same with other arrays, in ordinary host memory."""
-    return [replace(slot, array=np.empty_like(slot.array), pinned=None) for slot in slots]
+    return [slot._replace(array=np.empty_like(slot.array), pinned=None) for slot in slots]
 
 
 def overwrite(slots: Sequence[Slot], arrays: Sequence[Array]) -> None:
-    upload([replace(slot, array=array, pinned=None) for slot, array in zip(slots, arrays, strict=True)])()
+    upload([slot._replace(array=array, pinned=None) for slot, array in zip(slots, arrays, strict=True)])()
     for slot, array in zip(slots, arrays, strict=True):
         slot.array[...] = array
 
@@ -171,7 +169,7 @@ class DynamicOutputs:
         for number, value in zip(self._moved, values, strict=True):
             target, shape = self._targets[number], tuple(value.shape())
             self._arrays[number] = target.array if shape == target.array.shape else np.empty(shape, target.spec.dtype)
-            found.append(replace(target, array=self._arrays[number], value=value, pinned=None))
+            found.append(target._replace(array=self._arrays[number], value=value, pinned=None))
         download(found)()
 
     def arrays(self) -> list[Array]:

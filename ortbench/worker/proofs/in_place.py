@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from numpy import median
 
@@ -47,8 +46,7 @@ _USED = "bound addresses are used"
 Call = Callable[[], object]
 
 
-@dataclass(frozen=True)
-class ZeroCopy:
+class ZeroCopy(NamedTuple):
     """The verdict: nothing is copied, how that was found, and whether runs use the addresses that were bound."""
 
     verified: bool
@@ -93,7 +91,7 @@ def verdict(extra_ns: float, copies_ns: float, noise_ns: float, used: str = _USE
     download take, and how far apart repeated runs are."""
     resident = MODES[CPU].without_copies
     longer = f"{duration(extra_ns)} longer than with {resident}"
-    less = f"{duration(-extra_ns)} less than with {resident}, so it is not slower"
+    less = f"{duration(-extra_ns)} less than with {resident}"
     compared = f"in this check an inference takes {longer if extra_ns > 0 else less}; copies in and out would take {duration(copies_ns)}"
     hidden = copies_ns < 2 * noise_ns
     if extra_ns >= copies_ns / 4 and not (hidden and extra_ns < noise_ns):

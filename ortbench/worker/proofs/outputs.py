@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -90,8 +89,7 @@ def _message(name: str, count: int, size: int, at: Sequence[Any], got: Any, want
     return f"output {name}: {count} of {size} values differ, first at {place}: {got} instead of {wanted}"
 
 
-@dataclass(frozen=True)
-class Distance:
+class Distance(NamedTuple):
     relative: float  # the largest difference by the largest value of the reference
     rtol: float  # the smallest relative tolerance that accepts it, beside the absolute one
     atol: float  # the smallest absolute tolerance that does, beside the relative one

@@ -15,7 +15,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ortbench.worker.proofs.trials import Call, Pause, Trial
 
@@ -30,8 +30,7 @@ Clock = Callable[[], int]
 Candidates = Sequence[tuple[str, Call | None]]
 
 
-@dataclass(frozen=True)
-class Known:
+class Known(NamedTuple):
     """What a full proof has found out."""
 
     kind: str  # of the sync
@@ -101,8 +100,7 @@ def _reading(by_token: bool) -> str:
     return "reading 4 bytes back" if by_token else "reading the outputs back"
 
 
-@dataclass(frozen=True)
-class _Work:
+class _Work(NamedTuple):
     """What syncs are proved on; see `prove`."""
 
     launch: Call

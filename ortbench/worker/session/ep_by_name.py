@@ -10,7 +10,7 @@ import onnxruntime as ort
 
 from ortbench.analysis.packages import shared_name, wrong_name
 from ortbench.core import ep_packages
-from ortbench.core.ep_names import CPU_EP, SHORT_NAMES
+from ortbench.core.ep_names import CPU_EP, NO_DEVICE, SHORT_NAMES
 from ortbench.core.ep_packages import EpPackage, key
 from ortbench.core.errors import BadInput, BenchmarkFailed
 from ortbench.worker.session.libraries import NotLoaded, all_ep_devices, built_in_eps, names_in, register
@@ -140,7 +140,7 @@ def _refuse_broken(plugin: Plugin) -> None:
 def _first(plugin: Plugin) -> str:
     names = true_names(plugin)
     if not names:
-        raise BenchmarkFailed(f"{plugin.library} is loaded and finds no device it can use on this machine")
+        raise BenchmarkFailed(f"{plugin.library} is loaded and {NO_DEVICE}")
     return names[0]
 
 

@@ -8,14 +8,13 @@ import os
 import platform
 import re
 import sys
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import onnxruntime as ort
 
-from ortbench.core.ep_names import CUDA_EP, NVIDIA_EPS, is_nvidia, origin
+from ortbench.core.ep_names import CUDA_EP, NO_DEVICE, NVIDIA_EPS, is_nvidia, origin
 from ortbench.core.errors import BenchmarkFailed, one_line, ort_text
 from ortbench.worker import messages
 from ortbench.worker.messages import in_its_words
@@ -24,8 +23,7 @@ from ortbench.worker.messages import in_its_words
 _BUNDLED_LIBRARIES = {CUDA_EP: "cuda", "TensorrtExecutionProvider": "tensorrt", "MIGraphXExecutionProvider": "migraphx"}
 
 
-@dataclass(frozen=True)
-class LoadProblem:
+class LoadProblem(NamedTuple):
     """Why a library did not load: in words, whether it is a shared library that is missing, and which, where that is known."""
 
     text: str
@@ -168,5 +166,5 @@ def register_library(library: str) -> list[str]:
     register(library, str(Path(library).resolve()), Path(library).stem.removeprefix("lib"))
     names = names_in(library)
     if not names:
-        raise BenchmarkFailed(f"{library} is loaded and finds no device it can use on this machine")
+        raise BenchmarkFailed(f"{library} is loaded and {NO_DEVICE}")
     return names

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import onnxruntime as ort
@@ -27,8 +26,7 @@ _WORD = TensorSpec("word", "tensor(float)", (16,))
 _NO_COPY = "Data transfer implementation"
 
 
-@dataclass(frozen=True)
-class Answer:
+class Answer(NamedTuple):
     lacks: str | None = None  # why no value can be made in the memory, in words; None if one can
     copies_lack: str | None = None  # why values cannot be copied to and from it; None if they can
     on_host: bool = False  # it is ordinary host memory, which needs no copies: the host writes and reads there in place

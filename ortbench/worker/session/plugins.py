@@ -7,7 +7,6 @@ import importlib
 import os
 import platform
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -30,8 +29,7 @@ from ortbench.worker.session.libraries import (
 from ortbench.worker.session.runtime import own_package
 
 
-@dataclass(frozen=True)
-class Plugin:
+class Plugin(NamedTuple):
     """An installed package that brings EPs, by what it says."""
 
     # import name of what has a `get_library_path` that ONNX Runtime takes the path of; "" where nothing has

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import onnxruntime as ort
 
 from ortbench.analysis.packages import MISNAMED, SHARED
-from ortbench.core.ep_names import CPU_EP, NVIDIA_EPS, OPENVINO_EP, PACKAGES, SHORT_NAMES
+from ortbench.core.ep_names import CPU_EP, NO_DEVICE, NVIDIA_EPS, OPENVINO_EP, PACKAGES, SHORT_NAMES
 from ortbench.core.errors import BadInput, BenchmarkFailed, OrtbenchError
 from ortbench.plan.ep_options import own
 from ortbench.plan.target import POLICIES, Target
@@ -193,7 +193,7 @@ def _with_device(name: str, index: int | None, library: str | None, version: str
     """The EP of a library on its device number `index`; without a number on its first GPU or NPU, else its first device."""
     devices = devices_of(name, library)
     if not devices:
-        raise BenchmarkFailed(f"{name} is loaded and finds no device it can use on this machine")
+        raise BenchmarkFailed(f"{name} is loaded and {NO_DEVICE}")
     if index is None:
         chosen = next((device for device in devices if is_accelerator(device)), devices[0])
     elif index < len(devices):

@@ -20,9 +20,8 @@ import importlib
 import os
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from onnxruntime.capi import _pybind_state as ort_native
@@ -37,8 +36,7 @@ from ortbench.worker.session.tensors import TensorSpec, host_value, host_view
 OPTIONS = ("has_user_compute_stream", "user_compute_stream")
 
 
-@dataclass(frozen=True)
-class ComputeStream:
+class ComputeStream(NamedTuple):
     """A stream that lives as long as this object, which must outlive the sessions that use it."""
 
     handle: int  # the stream's own, a cudaStream_t

@@ -8,7 +8,7 @@ Intel CPUs.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from ortbench.worker.session.libraries import all_ep_devices
 from ortbench.worker.session.memory import EpDeviceMemory, HostMemory, Memory, device_memory, ep_device_memories, usable
@@ -33,16 +33,14 @@ class Place:
         return self.own is not None and self.own is self.shared
 
 
-@dataclass(frozen=True)
-class Bound:
+class Bound(NamedTuple):
     name: str
     memory: str  # that it is in, in words
     why: str | None  # in words; None where the session wants it in ordinary host memory, which its graph explains
     usual: bool  # it is the memory that the mode is about
 
 
-@dataclass(frozen=True)
-class Places:
+class Places(NamedTuple):
     """The places of a session's inputs and outputs, in the model's order. What is in the same memory has the same object."""
 
     # one each

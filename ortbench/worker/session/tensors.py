@@ -7,8 +7,7 @@ import math
 import re
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import onnxruntime as ort
@@ -40,8 +39,7 @@ _PACKED = {"uint4", "int4"}  # two values to a byte, the first one in its lower 
 _TYPE = re.compile(r"(?:optional\()?(?:seq\()?tensor\((\w+)\)+")
 
 
-@dataclass(frozen=True)
-class TensorSpec:
+class TensorSpec(NamedTuple):
     name: str
     # ORT's word for its type, for example ``tensor(float)``, ``seq(tensor(float))`` or ``optional(tensor(float))``
     type: str
@@ -155,7 +153,7 @@ def specs(values: Any, path: str) -> tuple[TensorSpec, ...]:
     if not any(spec.is_sequence for spec in found):
         return found
     shapes = _shapes_in_sequences(path)
-    return tuple(replace(it, shape=shapes.get(it.name, ())) if it.is_sequence else it for it in found)
+    return tuple(it._replace(shape=shapes.get(it.name, ())) if it.is_sequence else it for it in found)
 
 
 def _shapes_in_sequences(path: str) -> dict[str, tuple[int | str | None, ...]]:

@@ -6,12 +6,13 @@ from collections.abc import Callable, Sequence
 from math import nan
 from typing import NamedTuple
 
-from ortbench.analysis.findings.load_advice import slo_text
+from ortbench.analysis.findings.slo_advice import slo_text
 from ortbench.analysis.loads.levels import (
     CONCURRENCY,
     P50,
     RATE,
     SEQUENCES,
+    are_enough,
     asked_of,
     figure,
     interval,
@@ -80,7 +81,6 @@ def _load(results: Sequence[Result], names: Sequence[str], kind: str) -> _Load |
     """None where no mode has two load points."""
     asked = [asked_of(result) or {} for result in results if result.kind == LOAD]
     limits = asked[0] if asked and all(it == asked[0] for it in asked) else {}
-    stat = next((name for name in _TAILS if name in limits), _TAILS[0])
     curves = []
     for number, (name, result) in enumerate(zip(names, results, strict=True)):
         for mode in modes_of(result):
@@ -88,6 +88,9 @@ def _load(results: Sequence[Result], names: Sequence[str], kind: str) -> _Load |
                 knee = knee_of(points) if kind == CONCURRENCY else None
                 called = f"{name}: {mode}" if len(results) > 1 else mode
                 curves.append(_Curve(called, mode, number, result, points, knee and knee["concurrency"]))
+    points = [level for it in curves for level in it.points]
+    wanted = [*(name for name in _TAILS if name in limits), "p99", "p95"]
+    stat = next((name for name in wanted if all(are_enough(level, [name]) for level in points)), P50)
     return _Load(curves, stat, slo_text(limits), limits.get(stat)) if curves else None
 
 
