@@ -300,6 +300,12 @@ class Result:
         return self.loop.get("generation") if isinstance(self.loop, dict) else None
 
     @property
+    def cache_inputs(self) -> set[str]:
+        """Of a loop that generates, the inputs that are its KV cache."""
+        pairs = self.loop["feedback"] if isinstance(self.loop, dict) and self.generation else []
+        return {into for _, into in pairs}
+
+    @property
     def part(self) -> Any:
         """What only results of its kind have: `loop`, `chain`, `load`, `sweep`, `start` or `soak`; None where that is nothing."""
         return getattr(self, self.kind, None)

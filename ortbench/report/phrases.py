@@ -88,11 +88,10 @@ def heading(result: Result) -> list[str]:
 def _inputs(result: Result) -> Iterator[str]:
     """The inputs and their shapes; of those of a KV cache how many there are."""
     many = KINDS[result.kind].many_shapes
-    cache = {into for _, into in result.part["feedback"]} if result.generation else set()
     for tensor in result.model["inputs"]:
-        if tensor["name"] not in cache:
+        if tensor["name"] not in result.cache_inputs:
             yield f"{shortened(tensor['name'])}: {_shape(tensor, many)}"
-    of_cache = [_shape(tensor, many) for tensor in result.model["inputs"] if tensor["name"] in cache]
+    of_cache = [_shape(tensor, many) for tensor in result.model["inputs"] if tensor["name"] in result.cache_inputs]
     if of_cache:
         shape = of_cache[0] if len(set(of_cache)) == 1 else "of several shapes"
         yield f"{units.count(len(of_cache), 'input')} of the KV cache: {shape}"

@@ -282,7 +282,7 @@ def test_one_client_of_a_load_has_the_times_of_a_loop(library: Path, tmp_path: P
     assert "tokens/s with 1 client" in out
 
 
-def test_a_load_of_long_sequences_keeps_to_its_time(library: Path, tmp_path: Path) -> None:
+def test_blocks_of_a_load_have_room_for_two_long_sequences_of_each_client(library: Path, tmp_path: Path) -> None:
     model = tmp_path / "model.onnx"
     onnx.save(onnx.parser.parse_model(COUNTS_UP), model)
     config = Config(trace=tmp_path / "trace", compute_us=100_000)
@@ -293,9 +293,7 @@ def test_a_load_of_long_sequences_keeps_to_its_time(library: Path, tmp_path: Pat
     assert code == 0, errors
     run_s = TOKENS * 0.1
     for case in load_cases(result):
-        assert len(case.load_blocks or ()) == -(-10 // (2 * 2 * run_s))  # of two sequences of each of two clients
-    assert result.took_ns is not None
-    assert result.took_ns / 1e9 < 3 * 2 * 10
+        assert len(case.load_blocks or ()) == -(-10 // (2 * 2 * run_s))
 
 
 def test_clients_generate_a_sequence_each(tmp_path: Path) -> None:
@@ -511,7 +509,7 @@ def test_a_folder_alone_prints_the_table(tmp_path: Path) -> None:
     assert done.code == 0, done.err
     text = " ".join(done.out.split())
     for said in [
-        "(input_ids 1x1, attention_mask 1x127, 2 inputs of the KV cache 1x2x128x16)",
+        "(input_ids: 1x1, attention_mask: 1x127, 2 inputs of the KV cache: 1x2x128x16)",
         "generation: 64 prompt tokens (pp64), 64 generated tokens (tg64); random prompt, argmax on the host; "
         "no tokenizing, no sampling; cache of fixed length: present.0.key → past_key_values.0.key",
         "(named by genai_config.json)",
