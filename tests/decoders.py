@@ -304,22 +304,104 @@ def plain_encoder_decoder(folder: Path, prompt: Array, count: int, forced: Array
     return Plain(logits, np.stack(tokens, 1), cache)
 
 
+# A decoder whose embeddings are a model of their own, which puts the features of an image where its tokens are.
+IMAGE = VOCAB - 1
+_MERGE = f"""
+    image = Constant <value = int64 {{{IMAGE}}}> ()  words_end = Constant <value = int64 {{{VOCAB - 1}}}> ()
+    flat = Constant <value = int64[1] {{-1}}> ()  axis = Constant <value = int64 {{0}}> ()  shape = Shape (input_ids)
+    ids = Reshape (input_ids, flat)  here = Equal (ids, image)  ones = Cast <to = 7> (here)  behind = CumSum (ones, axis)
+    places = Add (behind, words_end)  rows = Where (here, places, ids)  picked = Reshape (rows, shape)
+    table = Concat <axis = 0> (words, image_features)  inputs_embeds = Gather (table, picked)"""
+
+
+def embedded_folder(folder: Path, name: str, shared: bool = False, vision: bool = False, own_ids: bool = False) -> Path:
+    """A decoder of `MODELS` as onnxruntime-genai has it with an embedding model; `own_ids`: both take token ids."""
+    genai_folder(folder, name, shared)
+    model = onnx.load(folder / "model.onnx")
+    graph = model.graph
+    (lookup,) = (node for node in graph.node if node.op_type == "Gather" and "input_ids" in node.input)
+    words = next(it for it in graph.initializer if it.name == "words")
+    table = onnx.numpy_helper.to_array(words)
+    width = table.shape[1]
+    embeds = onnx.helper.make_tensor_value_info("inputs_embeds", 1, ["batch", "sequence", width])
+    ids = graph.input.pop(0)
+    graph.input.insert(0, embeds)
+    lookup.op_type, lookup.input[:] = "Identity", ["inputs_embeds"]
+    if own_ids:
+        graph.input.insert(0, ids)
+    onnx.save(model, folder / "model.onnx")
+    inputs, body = "int64[rows,words_each] input_ids", "inputs_embeds = Gather (words, input_ids)"
+    if vision:
+        inputs, body = f"{inputs}, float[image_tokens,{width}] image_features", _MERGE
+    embedding = onnx.parser.parse_model(
+        f"""<ir_version: 8, opset_import: ["" : 17]>
+        g ({inputs}) => (float[rows,words_each,{width}] inputs_embeds) {{ {body} }}"""
+    )
+    embedding.graph.initializer.append(words)
+    onnx.save(embedding, folder / "embedding.onnx")
+    config = json.loads((folder / "genai_config.json").read_text())
+    stage = {
+        "filename": "embedding.onnx",
+        "inputs": {"input_ids": "input_ids"},
+        "outputs": {"inputs_embeds": "inputs_embeds"},
+    }
+    more: dict[str, Any] = {"embedding": stage}
+    if vision:
+        stage["inputs"]["image_features"] = "image_features"  # type: ignore[index]
+        more["image_token_id"] = IMAGE
+        more["vision"] = {"filename": "vision.onnx", "outputs": {"image_features": "image_features"}}
+        seen = onnx.parser.parse_model(
+            f"""<ir_version: 8, opset_import: ["" : 17]>
+            g (float[images,pixels,4] pixel_values) => (float[image_tokens,{width}] image_features) {{
+                flat = Constant <value = int64[2] {{-1, 4}}> ()
+                rows = Reshape (pixel_values, flat)  image_features = MatMul (rows, patch)
+            }}"""
+        )
+        seen.graph.initializer.append(onnx.numpy_helper.from_array(Seeded(8).values(4, width), "patch"))
+        onnx.save(seen, folder / "vision.onnx")
+    config["model"] |= more
+    config["model"]["decoder"]["inputs"]["inputs_embeds"] = "inputs_embeds"
+    (folder / "genai_config.json").write_text(json.dumps(config))
+    return folder
+
+
 class Plain(NamedTuple):
     logits: list[Array]  # by step
     tokens: Array  # that each step chose [batch, steps]
     cache: dict[str, Array]  # after the last step, by the names of the inputs
 
 
-def plain(model: onnx.ModelProto, prompt: Array, count: int, forced: Array | None = None) -> Plain:
-    """Generate with arrays alone: the prompt [batch, n], then one token after the other."""
+def plain(
+    model: onnx.ModelProto,
+    prompt: Array,
+    count: int,
+    forced: Array | None = None,
+    folder: Path | None = None,
+    image: Array | None = None,
+) -> Plain:
+    """Generate with arrays alone: the prompt [batch, n], then one token after the other; with the embedding model of a `folder`,
+    and what its vision gives of an `image`."""
     session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    embedding, vision = (
+        None if folder is None or not (folder / file).exists()
+        else onnxruntime.InferenceSession(str(folder / file), providers=["CPUExecutionProvider"])
+        for file in ("embedding.onnx", "vision.onnx")
+    )  # fmt: skip
+    features = None if vision is None or image is None else vision.run(None, {"pixel_values": image})[0]
     names = [it.name for it in session.get_inputs()]
     batch, length = prompt.shape
     cache = {name: np.zeros((batch, 2, 0, 16), np.float32) for name in names if name.startswith("past")}
     ids, past, logits, tokens = prompt, 0, [], []
     for number in range(count):
         total = past + ids.shape[1]
-        feeds = {"input_ids": ids, "attention_mask": np.ones((batch, total), np.int64), **cache}
+        feeds = {"attention_mask": np.ones((batch, total), np.int64), **cache}
+        if embedding is not None:
+            wide = embedding.get_outputs()[0].shape[-1]
+            seen = np.zeros((0, wide), np.float32) if features is None or past else features
+            fed = {"input_ids": ids} | ({"image_features": seen} if vision is not None else {})
+            feeds["inputs_embeds"] = embedding.run(None, fed)[0]
+        if "input_ids" in names:
+            feeds["input_ids"] = ids
         if "position_ids" in names:
             feeds["position_ids"] = np.tile(np.arange(past, total), (batch, 1))
         found = dict(zip((it.name for it in session.get_outputs()), session.run(None, feeds), strict=True))

@@ -56,7 +56,7 @@ def test_several_dimensions_make_a_grid() -> None:
     assert names(dim=["batch=1,8", "sequence=16"]) == ["batch=1", "batch=8"]
     assert names(shape=["x:1x3,8x3"]) == ["x=1x3", "x=8x3"]
     assert [it.plan.loop.duration_s for it in shapes({"dim": ["n=1,2"]})] == [2.0, 2.0]
-    (first, _) = shapes({"dim": ["n=1,2"], "duration": 7.0}, ("ortbench",))
+    (first, _) = shapes({"dim": ["n=1,2"], "duration": "7"}, ("ortbench",))
     assert (first.plan.loop.duration_s, first.plan.command) == (7.0, ("ortbench",))
     for given, words in [
         ({}, "a sweep needs several shapes: such as --dim batch=1,2,4..64"),

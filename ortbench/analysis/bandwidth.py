@@ -44,7 +44,7 @@ from ortbench.model.schema import CopySync, Direction, Link, LinkShare, Peak, Pe
 
 FILE_NAME = "bandwidth.json"
 KEPT_SAMPLES = 1000  # of a metric; small copies have many thousands, of which the blocks' medians say enough
-TITLES = {ORDINARY: "ordinary memory", HOST_ACCESSIBLE: "HOST_ACCESSIBLE memory"}
+TITLES = {ORDINARY: "pageable memory", HOST_ACCESSIBLE: "HOST_ACCESSIBLE memory"}
 
 
 def copies(memory: str, size: int) -> Case:
@@ -217,7 +217,7 @@ def misfits(sweep: Result, result: Result) -> list[str]:
 def _out_of_range(swept: Curve, result: Result, way: Direction) -> str | None:
     """Why a curve says nothing about the largest tensor that goes one way; None if it does."""
     if not swept:
-        return f"it has no {way.upper()} copy of ordinary memory"
+        return f"it has no {way.upper()} copy of pageable memory"
     least, most, largest = swept[0][0], swept[-1][0], max(_tensor_sizes(result, way), default=0)
     all_latency = least < half_rate_bytes(swept)  # then a smaller copy takes as long as the smallest
     if not largest or (largest <= most * _REACH and (all_latency or largest >= least / _REACH)):

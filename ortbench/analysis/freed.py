@@ -28,7 +28,9 @@ def kinds_of(shape: Sequence[int | str | None]) -> str:
     if len(set(kinds)) < 2:
         return f"all {kinds[0]}" if len(kinds) > 1 else "".join(kinds)
     groups = ((kind, [axis for axis, it in enumerate(kinds) if it == kind]) for kind in dict.fromkeys(kinds))
-    return "; ".join(f"{', '.join(map(str, axes))} {kind}" for kind, axes in groups)
+    return "; ".join(
+        f"{'axis' if len(axes) == 1 else 'axes'} {', '.join(map(str, axes))} {kind}" for kind, axes in groups
+    )
 
 
 TO_FREE = "; to free "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ortbench.analysis.comparing.pairs import by_round
+from ortbench.analysis.comparing.pairs import PAIRS, by_round, remedy
 from ortbench.analysis.findings.finding import Finding, Weight
 from ortbench.analysis.findings.program import again
 from ortbench.core.ep_names import CAPTURING_EPS
@@ -140,8 +140,8 @@ def _spinning(result: Result) -> list[Finding]:
         what = "Spinning threads of ONNX Runtime take no measurable part of the CPU time"
         return [Finding(what, weight=Weight.DETAIL)]
     if not sure:
-        what = "How much CPU time threads spin away cannot be told from so few blocks"
-        return [Finding(what, weight=Weight.DETAIL, tone="unclear")] if asked else []
+        what = "Too few blocks to tell how much CPU time threads spend spinning"
+        return [Finding(what, "", remedy(result, PAIRS), Weight.DETAIL, "unclear")] if asked else []
     case = next(case for case in asked if sure.get(case.mode) == max(sure.values()))
     total, still = case.median(LATENCY), case.value(f"{LATENCY}_{NO_SPIN}") or 0
     took = "" if total is None else f", latency {duration(still)} instead of {duration(total)}"

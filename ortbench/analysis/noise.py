@@ -31,6 +31,7 @@ _WAITS = 0.08  # of the time of all blocks, that they wait on a busy machine; a 
 _STOLEN, _STOPPED = 0.05, 0.02  # of the cores' time, that the hypervisor takes, and that a limit takes
 _DOUBT = 0.025  # that a claim by quiet rounds is chance
 _SLOWED = 1.25  # what others take besides the CPU: caches, memory bandwidth, clocks
+_ALIKE = 1.1  # how far the interval of no difference reaches at most
 _HIT, _CLEAR = 0.4, 1.1  # of a case's samples, that may have waited; how much better beside those is better for certain
 
 _BUSY = "Busy machine"
@@ -195,14 +196,16 @@ def quiet_cases(result: Result) -> list[Quiet]:
 
 
 def leaves(result: Result, base: Case, case: Case, speedup: Value | None) -> bool:
-    """Whether noise leaves the claim that a speedup's interval makes: that a case is faster than another, or slower; without an
-    interval none on a busy machine."""
+    """Whether noise leaves the claim that a speedup's interval makes: that a case is faster than another, slower, or no different;
+    on a busy machine none without an interval, and no "no different" of a wide one."""
     if speedup is not None and speedup.ci95 is None:
         return result.noise is None or not reasons(result.noise)
     low, high = (1.0, 1.0) if speedup is None or speedup.ci95 is None else speedup.ci95
     if low > 1:
         return allows(result, case, base, low)
-    return not 0 < high < 1 or allows(result, base, case, 1 / high)
+    if 0 < high < 1:
+        return allows(result, base, case, 1 / high)
+    return max(high, 1 / low if low > 0 else math.inf) <= _ALIKE or not is_busy(result)
 
 
 def allows(result: Result, better: Case, worse: Case, least: float, items: tuple[float, float] = (1, 1)) -> bool:
@@ -248,14 +251,16 @@ def _lost(noise: MachineNoise, case: Case) -> float:
 def _undisturbed(noise: MachineNoise, case: Case) -> float:
     """Which part of a case's median its samples without a wait have at least; 0 where most may have waited.
 
-    Of one thread a wait makes one sample longer. Where few have one, the others' median is a quantile of all. Of several threads
-    all samples may be longer while one of them has no CPU.
+    A wait of the only thread makes one sample longer. Where few have one, the others' median is a quantile of all. Of several threads
+    one may have no CPU for many samples, which the others then do alone: each is longer by as many times as there are cores at most.
     """
     own, samples = _own_blocks(noise, case), sorted(case.samples.get(LATENCY, ()))
-    if not samples or any(threads > 1 for *_, threads, _ in own):
+    if not samples:
         return 0.0
+    alone = min(max((threads for *_, threads, _ in own), default=1), noise["cores"])
     hit = sum(max(0, slices - 1) for *_, slices in own) / len(samples)  # with one each block begins
-    return samples[int((len(samples) - 1) * (1 - hit) / 2)] / max(1, samples[len(samples) // 2]) if hit < _HIT else 0.0
+    least = samples[int((len(samples) - 1) * (1 - hit) / 2)] / max(1, samples[len(samples) // 2]) if hit < _HIT else 0.0
+    return least / max(1, alone)
 
 
 def joined(several: Iterable[MachineNoise | None]) -> MachineNoise | None:

@@ -48,24 +48,32 @@ def _phases(case: Case) -> dict[str, Stats]:
 
 def sum_findings(result: Result) -> list[Finding]:
     """Where parts and the whole are apart, what makes up for it."""
-    said = [_of_parts(result, case) or _of_phases(result, case) for case in result.at_point() if case.status == OK]
-    return [it for it in said if it is not None]
+    cases = [case for case in result.at_point() if case.status == OK]
+    apart = [(case, parts) for case in cases if (parts := _parts(result, case))]
+    work = work_of(result)
+    if len(apart) == 1:
+        ((case, parts),) = apart
+        what = f"A {work.whole} takes {duration(case.median(LATENCY) or 0)} with {case.mode}"
+        return [Finding(what, f"{parts}{_because(result)}", weight=Weight.COST)]
+    if apart:
+        of_modes = (f"{duration(case.median(LATENCY) or 0)} with {case.mode} ({parts})" for case, parts in apart)
+        what = f"The medians of the {work.part}s do not add up to the {work.whole}"
+        return [Finding(what, f"{'; '.join(of_modes)}{_because(result)}", weight=Weight.COST)]
+    return [it for case in cases if (it := _of_phases(result, case)) is not None]
 
 
-def _of_parts(result: Result, case: Case) -> Finding | None:
-    """Of a loop or a chain: its usual parts, what lies between them, and parts that took longer than usual."""
+def _parts(result: Result, case: Case) -> str:
+    """Of a loop or a chain: its usual parts, what lies between them, and parts that took longer than usual; nothing where these add up."""
     whole, between = case.median(LATENCY), case.value(REMAINDER)
     usual: Sequence[float] = case.steps_ns or [stats.median for stats in case.stages.values()]
     if whole is None or between is None or not usual or abs(whole - sum(usual)) < _TELLING * whole:
-        return None
-    work = work_of(result)
-    part = work.part
+        return ""
+    part = work_of(result).part
     parts = [f"the medians of {count(len(usual), part)} add up to {duration(sum(usual))}"]
     longer = whole - sum(usual) - between
     parts += [f"slow {part}s add {duration(longer)}"] if longer >= _TELLING * whole else []
     parts += [f"{duration(between)} lie between {part}s"] if between >= _TELLING * whole or len(parts) == 1 else []
-    what = f"A {work.whole} takes {duration(whole)} with {case.mode}"
-    return Finding(what, f"{listed(parts)}{_because(result)}", weight=Weight.COST)
+    return listed(parts)
 
 
 def _of_phases(result: Result, case: Case) -> Finding | None:

@@ -59,11 +59,6 @@ def _of_one(option: Option, command: str) -> Option:
     return option._replace(lists=None) if option.lists and command in SIDE_BY_SIDE else option.of(command)
 
 
-def is_listed(option: Option) -> bool:
-    """Whether a value can be several, each of it a shape of its own, as those of a sweep."""
-    return option.lists is not None and not option.lists.refused
-
-
 def given_of(options: Mapping[str, Option], values: Mapping[str, Any]) -> tuple[RawOptions, Mapping[str, Any]]:
     """The options of a call: their values, and the words that a command line would have for them.
 

@@ -9,7 +9,7 @@ from inspect import Parameter, Signature, cleandoc, signature
 from textwrap import wrap
 from typing import Any, TypeVar
 
-from ortbench.api.given import is_listed, options_for
+from ortbench.api.given import options_for
 from ortbench.plan import renames
 from ortbench.plan.option_types import CLOCK, DIMS, ITEMS, PAIRINGS, PRECISION, SHAPES, SHARE, SIZE
 from ortbench.plan.options import Option
@@ -78,7 +78,7 @@ def _said(name: str, type_: str, option: Option, options: Mapping[str, Option]) 
     if option.kind.entries is not None or option.kind in _WORTH_AN_EXAMPLE:
         example = re.sub(r"(\w+) = ", r'"\1": ', option.kind.example)
         text += f" As {example}."
-    if is_listed(option):
+    if option.lists is not None:
         text += _SEVERAL.get(option.kind, _SEVERAL[DIMS])
     if option.kind.entries is not None:
         text = text.replace("''", "{}")  # what leaves a baseline none

@@ -113,6 +113,10 @@ class _Shapes(TypedDict, total=False):
     dim: Mapping[str, int | str | Sequence[int | str]] | None
 
 
+class _ShapeOrder(TypedDict, total=False):
+    shape_order: str | None
+
+
 class _Lengths(TypedDict, total=False):
     sequence_tensors: Mapping[str, int] | None
 
@@ -131,8 +135,8 @@ class _Inputs(_Sizes, _Expected, total=False):
 
 class _Measured(TypedDict, total=False):
     seed: int | None
-    duration: float | None
-    timeout: float | None
+    duration: float | str | None
+    timeout: float | str | None
     wait_quiet: float | str | None
     require_quiet: bool
     out: Place | None
@@ -199,20 +203,18 @@ class StartOptions(_Runs, _Inputs, _Measured, _Iterations, total=False):
     note: str | None
 
 
-class SoakOptions(_Runs, _Expected, _Shapes, _Results, _Iterations, total=False):
+class SoakOptions(_Runs, _Expected, _Shapes, _ShapeOrder, _Results, _Iterations, total=False):
     """Of `ortbench.soak`: several sizes are one stream of shapes."""
 
     input: Place | Arrays | None
-    shape_order: str | None
     reopen: int | None
 
 
-class LoadOptions(_Runs, _Generation, _Expected, _Shapes, _Strict, _Results, _Load, _Slo, total=False):
+class LoadOptions(_Runs, _Generation, _Expected, _Shapes, _ShapeOrder, _Strict, _Results, _Load, _Slo, total=False):
     """Of `ortbench.load`: several sizes are one stream of shapes."""
 
     input: Place | Arrays | None
     sequence_tensors: Mapping[str, int | str | Sequence[int | str]] | None
-    shape_order: str | None
 
 
 class SweepOptions(_Runs, _SingleInferences, _Shapes, _Strict, _Precise, _Spin, _Slo, total=False):
@@ -262,17 +264,21 @@ class GateOptions(
     _SingleInferences,
     _Loop,
     _Generation,
-    _Inputs,
+    _Expected,
+    _Shapes,
+    _ShapeOrder,
     _Strict,
-    _Lengths,
     _Results,
     _Load,
     _Slo,
     _Compared,
     total=False,
 ):
-    """Of `ortbench.gate`."""
+    """Of `ortbench.gate`: several sizes are one stream of shapes, of a load or a soak."""
 
+    input: Place | Arrays | None
+    sequence_tensors: Mapping[str, int | str | Sequence[int | str]] | None
+    reopen: int | None
     model: Model | None
     chain: Place | None
     load: bool

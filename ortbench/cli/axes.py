@@ -40,7 +40,7 @@ def sweep(given: RawOptions, model: Model) -> None:
 
 @takes(Target, CopyPlan, OutputOptions)
 def bandwidth(given: RawOptions) -> None:
-    """Over sizes, in both directions, with ordinary and with pinned host memory."""
+    """Over sizes, in both directions, with pageable and with pinned host memory."""
     plan = make(CopyPlan, given, target=target_of(given), command=command_line())
     check(plan)
     from ortbench.jobs import axes as job

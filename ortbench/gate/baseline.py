@@ -19,7 +19,8 @@ from ortbench.plan.option_types import FLAG, PATH, OptionType, or_default
 from ortbench.plan.options import BASELINE, LIMIT, LOAD, RUNS, Option, RawOptions, declared, options_of, twin
 from ortbench.plan.options import BASELINE_SET as SET
 from ortbench.plan.plan import PLAN, Loop, Plan, check_sizes
-from ortbench.plan.plan_builder import check_depth, library_apart, plan_or_loop, start_of
+from ortbench.plan.plan_builder import check_depth, library_apart, plan_or_loop, soak_of, start_of
+from ortbench.plan.soak_plan import SOAKED
 from ortbench.plan.start_plan import STARTED
 from ortbench.plan.target import Inputs, Target
 
@@ -118,8 +119,10 @@ def has_live_baseline(given: RawOptions) -> bool:
 
 
 def candidate_of(model: str, given: RawOptions, command: tuple[str, ...], limits: Limits) -> Plan:
-    """The candidate's plan: of starts where a suite says so or the gate has a metric of them, else of inferences or loops; see
-    `plan_or_loop`."""
+    """The candidate's plan: of a soak or of starts where a suite says so, of starts too where the gate has a metric of them, else of
+    inferences or loops; see `plan_or_loop`."""
+    if SOAKED.flag in given:
+        return soak_of(model, given, command)
     of_starts = STARTED.flag in given or limits.of_starts
     return (start_of if of_starts else plan_or_loop)(model, given, command, limits.needed())
 
@@ -144,6 +147,9 @@ def baseline_of(plan: Plan, given: RawOptions) -> Plan:
         check_depth(plan.modes, _TWINS["depth"].name)
     steps = _changes(Steps, given)
     inputs = _changes(Inputs, given)
+    if inputs and plan.stream is not None:
+        name = _TWINS[declared(Inputs)[next(iter(inputs))].flag].name
+        raise BadInput(f"{name}: candidate and baseline take the same mix of shapes", name)
     model = given.get(BASELINE_MODEL.flag) or plan.model
     if plan.steps is not None:
         if (decoder := plan.steps.decoder) is not None and model != plan.model:

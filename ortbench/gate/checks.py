@@ -14,29 +14,31 @@ from ortbench.analysis.loads.levels import (
     FEWEST_BLOCKS,
     P50,
     are_enough,
+    at,
     by_name,
     interval,
     is_full,
     latency_of,
-    measured,
+    limited,
     quotient,
     rate_of,
 )
 from ortbench.analysis.memory import DEVICE, computes_on_host, figure, why_unknown
 from ortbench.analysis.nodes.handing_on import HANDED_ON, handing_on
-from ortbench.analysis.nodes.node_shares import nodes_stay
 from ortbench.analysis.outputs import doubt, worst
 from ortbench.analysis.sweep import best_of, cases_of, keeps, point_as_result
 from ortbench.core import units
 from ortbench.core.errors import BadInput
 from ortbench.gate.contests import CANDIDATE, RatioTest, SequentialTests, fill, named, own_contests, refuse_copy_share
 from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Check, Limits, between, verdict_on
-from ortbench.model.kinds import CONCURRENCY, KINDS, LOAD, RATE, SWEEP
+from ortbench.model.kinds import CONCURRENCY, KINDS, LOAD, SWEEP
 from ortbench.model.metrics import LATENCY, metric
 from ortbench.model.modes import ALL_MODES, CPU, DEVICE_MEMORY, HOST_MEMORY, MEMORY_SIDES, THROUGHPUT, is_rate
+from ortbench.model.result import FAILED as CASE_FAILED
 from ortbench.model.result import OK, Case, Result, work_of
 from ortbench.model.schema import SloRate
-from ortbench.model.slo import Slo
+from ortbench.model.slo import SAMPLES_NEEDED, Slo
+from ortbench.plan.options import RawOptions
 
 _METRIC = dict(zip(MEMORY_SIDES, (DEVICE_MEMORY, HOST_MEMORY), strict=True))
 
@@ -51,10 +53,18 @@ def refuse_limits(kind: str, limits: Limits) -> None:
     """Refuse limits that a kind of measurement has not."""
     known = KINDS[kind]
     if limits.slo and "slo" not in known.checks:
-        raise BadInput("--slo is of requests at a rate, which a load has; 'ortbench load --rate' makes them", "--slo")
+        raise BadInput("--slo is a limit of a load or a sweep: 'ortbench load' makes a result to check", "--slo")
     if limits.max_growth is not None and "max-growth" not in known.checks:
         raise BadInput("--max-growth is of a soak: 'ortbench soak' makes a result to check", "--max-growth")
     refuse_copy_share(limits, kind, known.noun)
+
+
+def refuse_unchecked(kind: str, given: RawOptions) -> None:
+    """Refuse limits that need no baseline, before results of a kind are measured that cannot be checked for them."""
+    known = KINDS[kind]
+    for flag in dict.fromkeys(flag for it in KINDS.values() for flag in it.checks):
+        if flag in given and flag not in known.checks:
+            raise BadInput(f"--{flag}: {known.noun} is checked for {', '.join(known.checks)} only", f"--{flag}")
 
 
 # Facts, which need no statistics
@@ -74,8 +84,8 @@ def _check_mode(result: Result, mode: str) -> Check:
     cases = [case for case in cases if not case.point] or cases
     broken = next((case for case in cases if case.status != OK), None)
     if broken is not None:
-        return Check(f"mode {mode}", FAILED, f"{_at(broken)} is {broken.status}{because(broken.reason)}", mode=mode)
-    text = f"{mode} is {OK}" if cases else f"{mode} was not asked for"
+        return Check(f"mode {mode}", FAILED, f"{_at(broken)} {became(broken)}", mode=mode)
+    text = f"mode {mode} works" if cases else f"mode {mode} was not measured"
     return Check(f"mode {mode}", PASSED if cases else FAILED, text, mode=mode)
 
 
@@ -83,8 +93,10 @@ def _at(case: Case) -> str:
     return named(case.mode, tuple(case.point.items()))
 
 
-def because(reason: str | None) -> str:
-    return f": {reason}" if reason else ""
+def became(case: Case) -> str:
+    """What became of a case that is not ok, and why."""
+    status = case.status if case.status == CASE_FAILED else f"is {case.status}"
+    return f"{status}: {case.reason}" if case.reason else status
 
 
 def _check_nodes(result: Result, most: int) -> Check:
@@ -93,7 +105,7 @@ def _check_nodes(result: Result, most: int) -> Check:
     operators = result.placement["cpu_operators"]
     count = sum(operators.values())
     listed = f" ({', '.join(operators)})" if operators else ""
-    text = f"{nodes_stay(count)} on the CPU{listed}, must be at most {most}"
+    text = f"{'1 node falls' if count == 1 else f'{count} nodes fall'} back to the CPU{listed}, must be at most {most}"
     return Check("cpu nodes", PASSED if count <= most else FAILED, text)
 
 
@@ -132,7 +144,8 @@ def _check_growth(result: Result, limits: Limits) -> Iterator[Check]:
         verdict = FAILED if low > most else PASSED if high <= most else UNCLEAR
         if it.verdict == CANNOT_TELL and verdict == PASSED:
             verdict = UNCLEAR
-        text = f"{it.title}: {it.text}; at most {units.size(most)} per 1,000"
+        more = "; a longer --duration tells more" if verdict == UNCLEAR else ""
+        text = f"{it.title}: {it.text}, must be at most {units.size(most)} per 1,000{more}"
         yield Check(f"growth of {it.title}", verdict, text, metric=it.metric)
 
 
@@ -168,7 +181,7 @@ def check_contest(result: Result, jury: SequentialTests, contest: RatioTest) -> 
             measured = ", ".join(case.mode for case in result.cases)
             raise BadInput(f"{contest.name}: needs mode {mode}, which was not measured; measured: {measured}")
         if case.status != OK:
-            text = f"{contest.what}: {mode} is {case.status}{because(case.reason)}"
+            text = f"{contest.what}: {mode} {became(case)}"
             return replace(contest.unclear(text), verdict=FAILED)
     check = jury.check(contest)
     return with_remedy(_as_share(check) if is_share else check, result, jury.takes)
@@ -186,9 +199,9 @@ def _as_share(check: Check) -> Check:
     assert check.limit is not None
     most = units.share(1 - check.limit, 1)
     if check.ratio is None:
-        text = f"copies of cpu-tensors: was not measured, must be at most {most}"
+        text = f"copies of cpu-tensors: not measured, must be at most {most} of latency"
         return replace(check, verdict=UNCLEAR, text=text, limit=None)
-    share = f"≈{units.share(max(0.0, 1 - check.ratio), 1)}"
+    share = f"≈{units.share(max(0.0, 1 - check.ratio), 1)} of latency"
     if check.low is not None and check.high is not None:
         low, high = (units.share(max(0.0, 1 - end), 1) for end in (check.high, check.low))
         share += f" (sequential test: {low} to {high}, {check.rounds} rounds)"
@@ -220,7 +233,7 @@ FULL = "requests come as fast as they are served or faster"
 
 
 def check_slo(result: Result, limits: Limits) -> Iterator[Check]:
-    """What a load or a sweep must keep to; `BadInput` where the load has no point at a rate."""
+    """What a load or a sweep must keep to; `BadInput` where the load has no point."""
     if not limits.slo:
         return
     yield from _OF_KIND[result.kind](result, limits)
@@ -238,9 +251,9 @@ def _of_load(result: Result, limits: Limits) -> Iterator[Check]:
     if result.slo is not None and result.slo["found"] and result.slo["asked"] == limits.slo:
         yield from (_found(mode, it, limits.slo) for mode, it in result.slo["found"].items() if limits.held(mode))
         return
-    cases = [case for case in measured(result, RATE.name) if limits.held(case.mode)]
+    cases = [case for case in limited(result) if limits.held(case.mode)]
     if not cases:
-        raise BadInput("--slo: the result has no load point at a rate; measure it with 'ortbench load --rate'", "--slo")
+        raise BadInput("--slo: the result has no load point", "--slo")
     yield from (_keeps(case, stat, most) for case in cases for stat, most in limits.slo.items())
 
 
@@ -248,7 +261,7 @@ def _found(mode: str, found: SloRate | None, asked: Mapping[str, int]) -> Check:
     """Whether any rate keeps an SLO that one was looked for: others that were tried on the way need not."""
     name = f"SLO of {mode}"
     if found is None:
-        return Check(name, FAILED, f"{name}: no rate that was tried keeps {slo_text(asked)}", metric=_RATE, mode=mode)
+        return Check(name, FAILED, f"{name}: no rate that was tried meets {slo_text(asked)}", metric=_RATE, mode=mode)
     text = f"{name}: {slo_text(asked)} {found_text(found)}; {tries_text(found, asked)}"
     return Check(name, PASSED, text, metric=_RATE, mode=mode)
 
@@ -264,14 +277,15 @@ def _keeps(case: Case, stat: str, most: int) -> Check:
     elif stat == "max":
         verdict, said = PASSED if value <= most else FAILED, units.duration(value)
     elif not are_enough(case, [stat]):
-        said = f"{units.duration(value)} (too few requests for {stat})"
+        said = f"{units.duration(value)} (too few requests, {stat} needs {SAMPLES_NEEDED[stat]})"
     elif inside is not None:
         low, high = inside
         verdict = PASSED if high <= most else FAILED if low > most else UNCLEAR
-        said = f"{units.duration(value)} ({units.duration(low)} to {units.duration(high)})"
+        said = f"{units.duration(value)} (95% CI {units.duration(low)} to {units.duration(high)})"
     separator = ";" if is_full(case) else ","
     metric = f"{LATENCY}.{'median' if stat == P50 else stat}"
-    return Check(name, verdict, f"{name}: {said}{separator} {limit}", metric=metric, mode=case.mode, point=case.point)
+    text = f"{stat} of {case.mode} {at(case).phrase}: {said}{separator} {limit}"
+    return Check(name, verdict, text, metric=metric, mode=case.mode, point=case.point)
 
 
 # Sweeps
@@ -286,13 +300,13 @@ def _of_sweep(result: Result, limits: Limits) -> Iterator[Check]:
             if not told or not limits.held(mode) or is_rate(mode, LATENCY):
                 continue
             name, found = f"SLO of {mode}", None if best is None else best["modes"].get(mode)
-            verdict, said = FAILED, f"no shape keeps {slo}"
+            verdict, said = FAILED, f"no shape meets {slo}"
             if found is not None:
                 rate = "" if found["items_per_s"] is None else f", {units.rate(found['items_per_s'])} items/s"
-                verdict, said = PASSED, f"{slo} is kept; best with {found['shape']}{rate}"
+                verdict, said = PASSED, f"{slo} is met; best with {found['shape']}{rate}"
             elif None in told:
-                few = f"it takes {slo.needed} runs of a shape; --duration gives more"
-                verdict, said = UNCLEAR, f"whether a shape keeps {slo} cannot be told: {few}"
+                few = f"a shape needs {slo.needed} samples; a longer --duration gives more"
+                verdict, said = UNCLEAR, f"whether a shape meets {slo} cannot be told: {few}"
             yield Check(name, verdict, f"{name}: {said}", metric=LATENCY, mode=mode)
 
 

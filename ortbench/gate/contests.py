@@ -70,7 +70,7 @@ class RatioTest:
         bound = f"must be {'at most' if self.at_most else 'at least'} {self.limit:.4g}"
         where = between(found.low, found.high, "too few rounds for an interval")
         rounds = units.count(found.rounds, "round")
-        text = f"{self.what}: median ratio of pairs {units.ratio(found.ratio, 3)} (sequential test: {where}, {rounds}), {bound}"
+        text = f"{self.what}: median ratio of paired blocks {units.ratio(found.ratio, 3)} (sequential test: {where}, {rounds}), {bound}"
         doubt = None if verdict == UNCLEAR or medians is None else self._doubt(found.ratio, medians())
         return replace(
             self.unclear(text if doubt is None else f"{text}; {doubt}"),

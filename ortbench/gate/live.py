@@ -140,6 +140,7 @@ class LiveLoadGate(Gate):
         if limits.max_regression is not None:
             most = 1 + limits.max_regression
             self._contests = {key: _contest(key, most) for key in _compared(places, limits)}
+        self._has_rates = any(place.kind == RATE.name for _, place in places)
         super().__init__(limits, [*self._contests.values()])
 
     def least_runs(self, mode: str, place: LoadPoint) -> int:
@@ -162,7 +163,8 @@ class LiveLoadGate(Gate):
         """Those of contests until they are decided; where a limit is of the candidate's level itself always, because its interval
         may not be looked at again and again; else as many as a verdict takes."""
         own = [contest for _, contest in self._of(mode, place)]
-        if self._limits.slo if place is not None and place.kind == RATE.name else self._limits.min_speedup:
+        is_rate = place is not None and place.kind == RATE.name
+        if (self._limits.slo and (is_rate or not self._has_rates)) or (self._limits.min_speedup and not is_rate):
             return True
         return self._jury.is_open(own) if own else rounds < self.takes
 

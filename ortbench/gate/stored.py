@@ -22,7 +22,7 @@ from ortbench.analysis.loads.levels import is_full
 from ortbench.analysis.memory import DEVICE, HOST, computes_on_host, why_unknown
 from ortbench.core import units
 from ortbench.core.errors import BadInput
-from ortbench.gate.checks import FULL, because, few_blocks, without_doubtful
+from ortbench.gate.checks import FULL, became, few_blocks, without_doubtful
 from ortbench.gate.contests import check_name, named
 from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Check, Limits, between
 from ortbench.model.kinds import KINDS
@@ -90,7 +90,7 @@ def check_lost(result: Result, baseline: Result, limits: Limits) -> list[Check]:
         gone = [it for it in result.cases if it.point == case.point]
         whole = bool(point) and all(it.status != OK and it.reason == case.reason for it in gone)
         name, what = (point_text(point) if whole else named(it, point) for it in (f"mode {case.mode}", case.mode))
-        text = f"{what} is {case.status}{because(case.reason)}; the baseline has it"
+        text = f"{what} {became(case)}; the baseline has it"
         found.append(Check(name, FAILED, text, mode=None if whole else case.mode, point=case.point))
     return list(dict.fromkeys(found))
 
@@ -151,9 +151,8 @@ def _check(one: Series, base: Series, results: tuple[Result, Result], limits: Li
     found = estimate(base, one, same_run=False)
     if found is None:
         return made(*full(name, key, one.case, base.case))
-    show = key.metric.unit.text
     bound = f"must be at most {most:.4g}"
-    figures = f"{name}: {show(found.value)} against {show(found.base)}, ratio {units.ratio(found.ratio, 3)}"
+    figures = f"{name}: {one.text(found.value)} against {one.text(found.base)}, ratio {units.ratio(found.ratio, 3)}"
     if found.low is None or found.high is None:
         return made(UNCLEAR, f"{figures} ({_lacking(one, base, results)}), {bound}", found)
     verdict = FAILED if found.low > most else PASSED if found.high <= most else UNCLEAR

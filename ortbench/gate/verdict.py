@@ -75,7 +75,8 @@ class Verdict:
         kind = KINDS[self.results[0].kind]
         explains = kind.times_nodes and self.results[1:] and self.why is None and not self.alike
         also = "; --why shows which nodes differ" if explains else ""
-        return _SAID[found].format("a live gate, " if kind.live and self.folder is None else "", also)
+        models = "--model and --baseline-model" if self.results[1:] else "--model"
+        return _SAID[found].format(f"a live gate ({models}), " if kind.live and self.folder is None else "", also)
 
     @property
     def code(self) -> int:
@@ -145,9 +146,13 @@ def _confirmed(check: Check, again: Check | None, why_not: str | None) -> Check:
     if again is None or (again.ratio is None and again.verdict != FAILED):
         found = why_not or "it was not measured"
     else:
-        found = "too" if again.ratio is None else f"ratio {units.ratio(again.ratio, 3)}"
+        found = "the same" if again.ratio is None else f"ratio {units.ratio(again.ratio, 3)}"
         if where := between(again.low, again.high, ""):
             found += f" ({where}, {again.rounds} rounds)"
         if again.verdict == FAILED:
-            return replace(check, text=f"{check.text}; with fresh workers {found}")
-    return replace(check, verdict=UNCLEAR, text=f"{check.text}; with fresh workers {found}, so it is not confirmed")
+            return replace(check, text=f"{check.text}; again with fresh workers: {found}")
+    return replace(
+        check,
+        verdict=UNCLEAR,
+        text=f"{check.text}; again with fresh workers: {found}, so the regression is not confirmed",
+    )

@@ -23,7 +23,7 @@ from ortbench.plan.target import Inputs, Target
 _Session = AbstractContextManager[tuple[Client, dict[str, Any]]]
 _LIMIT_S = 60.0  # of one check
 _RUNS = 50
-_WAITS = {"run": "the run itself waits", "synchronize_outputs": "synchronize_outputs waits"}
+_WAITS = {"run": "session.run does", "synchronize_outputs": "synchronize_outputs() does"}
 _RETURNS = (
     "both return before the work is done, only a copy to the host waits: is OrtEp::Sync there, and the API version 25?"
 )
@@ -81,12 +81,12 @@ def _of_device(
     for mode in MODES.values():
         yield from _of_mode(session, mode)
     for part, what, request in (
-        ("run", f"{_RUNS} runs, one after the other", {"threads": 1, "own": False}),
-        ("threads", f"{_RUNS} runs in each of two threads of one session", {"threads": 2, "own": False}),
-        ("threads", f"{_RUNS} runs in each of two sessions", {"threads": 2, "own": True}),
+        ("run", f"{_RUNS} inferences, one after the other", {"threads": 1, "own": False}),
+        ("threads", f"{_RUNS} inferences in each of two threads of one session", {"threads": 2, "own": False}),
+        ("threads", f"{_RUNS} inferences in each of two sessions", {"threads": 2, "own": True}),
     ):
         yield _of_runs(session, part, what, request)
-    yield _of_runs(session, "run", "the end of a session", None)
+    yield _of_runs(session, "run", "closing the session", None)
 
 
 @contextmanager
@@ -133,7 +133,9 @@ def _of_mode(session: Callable[[], _Session], mode: Mode) -> Iterator[Check]:
         kind = found["sync"]["kind"]
         verdict = PASSED if kind in _WAITS else FAILED
         how = _WAITS.get(kind, _RETURNS)
-        yield Check(part="sync", what="the run or synchronize_outputs waits", verdict=verdict, how=how)
+        yield Check(
+            part="sync", what="session.run or synchronize_outputs() waits for the device", verdict=verdict, how=how
+        )
 
 
 def _of_runs(session: Callable[[], _Session], part: str, what: str, request: Mapping[str, Any] | None) -> Check:

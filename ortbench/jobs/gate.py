@@ -24,29 +24,30 @@ from ortbench.core.errors import INTERRUPTED, BadInput, OrtbenchError
 from ortbench.core.files import make_marked, write_or_note
 from ortbench.core.safe_text import complain
 from ortbench.gate.baseline import CANDIDATE, UNDER_LOAD, baseline_of, candidate_of, has_live_baseline
-from ortbench.gate.checks import check_alone
-from ortbench.gate.limits import FAILED, PASSED, Check, Limits, limits_of
+from ortbench.gate.checks import check_alone, refuse_unchecked
+from ortbench.gate.limits import FAILED, Check, Limits, limits_of
 from ortbench.gate.live import LiveGate, LiveLoadGate, check_live, planned
 from ortbench.gate.stored import check_stored
 from ortbench.gate.verdict import AGAIN, SIDES, Verdict, confirmed, verdict_json
 from ortbench.jobs.compare import result_file
 from ortbench.jobs.measuring import Place, measure, new_place, observed, saves
 from ortbench.jobs.publishing import Exports, check_wanted, page_of, publish
-from ortbench.model.kinds import KINDS
+from ortbench.model.kinds import KINDS, SOAK
 from ortbench.model.modes import WHOLE_CHAIN
 from ortbench.model.result import Result
 from ortbench.model.result_file import load
 from ortbench.model.unit_of_work import INFERENCE
 from ortbench.plan.compare_options import WHY
-from ortbench.plan.load_plan import LoadPlan, live_load, plan_under_load
+from ortbench.plan.load_plan import LoadPlan, live_load, live_under_load, plan_under_load
 from ortbench.plan.load_plan import check as check_load
 from ortbench.plan.options import LOAD, RawOptions, declared, make, options_of, twin
 from ortbench.plan.output_options import OutputOptions
 from ortbench.plan.plan import PLAN, Observer, Plan, check
-from ortbench.plan.plan_builder import held_modes, live, weighing
+from ortbench.plan.plan_builder import held_modes, live, soak_of, weighing
+from ortbench.plan.soak_plan import ORDER, Soak, Stream
 from ortbench.plan.sweep_plan import list_in
 from ortbench.plan.target import Inputs
-from ortbench.report.comparison import build_gate
+from ortbench.report.comparison import build_gate, verdict_report
 from ortbench.report.markdown import markdown
 from ortbench.report.why import told_in_lines, why_parts
 
@@ -95,8 +96,9 @@ def asked_gate(given: RawOptions, is_stored: bool, typed: tuple[str, ...]) -> As
         raise BadInput("--model and --chain exclude each other: name one candidate", "--chain")
     if not is_live:
         raise BadInput("name a result file, or for a live gate a --model or a --chain")
-    if (listed := list_in(given)) is not None:
-        reason = "a live gate is of one shape: hold each in one (shapes of a suite), or two sweeps: ortbench gate SWEEP --baseline SWEEP"
+    of_soak, is_mix = limits.max_growth is not None, ORDER.flag in given
+    if (listed := list_in(given)) is not None and not of_soak and not is_mix:
+        reason = "a live gate is of one shape: --load --shape-order random mixes several; else hold each in one (shapes of a suite), or two sweeps: ortbench gate SWEEP --baseline SWEEP"
         raise BadInput(f"--{listed}: {reason}", f"--{listed}")
     if UNDER_LOAD.flag in given:
         return _under_load(given, limits, typed, is_contest)
@@ -105,6 +107,11 @@ def asked_gate(given: RawOptions, is_stored: bool, typed: tuple[str, ...]) -> As
             raise BadInput(
                 f"{it.name} is of a load: add {UNDER_LOAD.name}, or name a result of 'ortbench load'", it.name
             )
+    if of_soak:
+        return _of_soak(given, limits, typed, is_contest)
+    if (flag := next((it.flag for it in options_of(Stream, Soak) if it.flag in given), None)) is not None:
+        need = "of a soak or a load: add --max-growth SIZE or --load" if is_mix else "of a soak: add --max-growth SIZE"
+        raise BadInput(f"--{flag} is {need}", f"--{flag}")
     plan = weighing(live(_plan(given, limits, typed), given, limits.phases()), limits.of_memory)
     plans = (plan, _baseline(plan, given)) if is_contest else (plan,)
     for one in plans:
@@ -122,18 +129,36 @@ def _under_load(given: RawOptions, limits: Limits, typed: tuple[str, ...], is_co
         raise BadInput("--why explains single inferences, not a load", "--why")
     if "chain" in given:
         raise BadInput(f"{UNDER_LOAD.name} puts a load on one model: name it with --model", UNDER_LOAD.name)
-    for it in options_of(*PLAN):
-        for one in (it, twin(it)):
-            if one.flag in given and not ({"load"} & {*it.commands} or it.flag == "duration"):
-                raise BadInput(f"{one.name} is not for a load; 'ortbench load --help' lists what is", one.name)
+    _refuse_others("load", given)
     put = live_load(make(LoadPlan, {flag: value for flag, value in given.items() if flag != "duration"}), given)
-    plan = plan_under_load(given["model"], given, typed, limits.needed())
+    plan = live_under_load(plan_under_load(given["model"], given, typed, limits.needed()))
     plans = (plan, baseline_of(plan, given)) if is_contest else (plan,)
     for side in plans:
         check(side)
         check_load(side, put)
     check_live(limits, plan.modes, put, is_contest)
     return AskedGate(limits, "force" in given, plans, load=put)
+
+
+def _of_soak(given: RawOptions, limits: Limits, typed: tuple[str, ...], is_contest: bool) -> AskedGate:
+    """A live gate of a soak; `BadInput` for options or limits that a soak has not, or a baseline."""
+    if is_contest or "chain" in given:
+        raise BadInput("--max-growth soaks one model: name it with --model, without a baseline", "--max-growth")
+    _refuse_others("soak", given)
+    refuse_unchecked(SOAK.key, given)
+    plan = soak_of(given["model"], given, typed)
+    check(plan)
+    return AskedGate(limits, "force" in given, (plan,))
+
+
+def _refuse_others(command: str, given: RawOptions) -> None:
+    """Refuse (`BadInput`) options that are not for what a command measures; a gate has its own duration."""
+    for it in options_of(*PLAN):
+        for one in (it, twin(it)):
+            if one.flag in given and command not in it.commands and it.flag != "duration":
+                raise BadInput(
+                    f"{one.name} is not for a {command}; 'ortbench {command} --help' lists what is", one.name
+                )
 
 
 def _plan(given: RawOptions, limits: Limits, typed: tuple[str, ...]) -> Plan:
@@ -260,7 +285,8 @@ def _hold(asked: AskedGate, quiet: bool, observer: Observer | None, place: Place
     else:
         judge = LiveLoadGate(asked.limits, planned(plans[0].modes, asked.load))
     check_inputs = None if asked.force else LiveGate.check_inputs
-    found = measure(plans, place, names, asked.load, judge, check_inputs, quiet, observer=observer)
+    decides = None if plans[0].soak is not None else judge  # a soak goes on as long as it is asked to
+    found = measure(plans, place, names, asked.load, decides, check_inputs, quiet, observer=observer)
     if found.interrupted:
         return None
     is_load_alone = not in_turns and asked.load is not None
@@ -333,9 +359,9 @@ def _conclude(verdict: Verdict, wanted: OutputOptions) -> int:
     why = verdict.why
     outcomes = partial(outcomes_of_gate, verdict.results, verdict.checks, told_in_lines(why) if why else "")
     exports = Exports("ortbench gate", outcomes, verdict.results[:1])
-    told = (f"{it.verdict}: {it.text}" for it in verdict.checks if it.verdict != PASSED)
-    wrong = [*(f"benchmark failed: {it}" for it in verdict.failed), *told]
-    page = partial(page_of, verdict.results[::-1], verdict.names[::-1], wrong, why_parts(why) if why else ())
+    page = partial(
+        page_of, verdict.results[::-1], verdict.names[::-1], (), why_parts(why) if why else (), verdict_report(verdict)
+    )
     publish(wanted, [build_gate(verdict)], partial(verdict_json, verdict), exports=exports, page=page)
     for line in verdict.failed:
         complain(line)

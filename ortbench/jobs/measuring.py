@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ortbench.measure.configuration import Configuration
     from ortbench.measure.experiment import Judge
     from ortbench.measure.load import LoadExperiment, LoadJudge
+    from ortbench.measure.memory import Card
     from ortbench.model.protocol import Opened, Prepared, Program
     from ortbench.model.result import Result
     from ortbench.model.timeline import Timeline
@@ -124,6 +125,7 @@ def measure(
     Several need names, which messages and, made plain, folders have. The judge ends what enough is known of; a load of one
     configuration heeds none. Raises as `measure_and_save` does.
     """
+    before = _cards() if plans[0].soak is not None else []
     client = open_worker(plans[0])
 
     from ortbench.model.timeline import Timeline
@@ -134,7 +136,7 @@ def measure(
 
     def begin(_: ExitStack, folder: Path | None, told: Observer | None) -> Bench | LoadExperiment:
         folders.extend(_folders(folder, names if len(plans) > 1 else ()))
-        side_of, bench_of = _measures(plans[0])
+        side_of, bench_of = _measures(plans[0], before)
         for number, plan in enumerate(plans):
             save = saves(folders[number] if folders else None)
             timeline = Timeline() if traced else None
@@ -163,8 +165,16 @@ def measure(
     )
 
 
-def _measures(plan: Plan) -> tuple[Callable[..., Configuration], type[Bench]]:
-    """What measures a plan: its configuration and the experiment. Most commands have no starts, soak or stream, and would wait for them."""
+def _cards() -> list[Card]:
+    """The cards before a worker holds memory on them."""
+    from ortbench.measure.memory import read_cards  # for soaks alone
+
+    return read_cards()
+
+
+def _measures(plan: Plan, before: Sequence[Card]) -> tuple[Callable[..., Configuration], type[Bench]]:
+    """What measures a plan: its configuration and the experiment; of a soak, with the cards `before` it. Most commands have no starts,
+    soak or stream, and would wait for them."""
     if plan.start is not None:
         from ortbench.measure.starts.bench import StartBench, StartSide
 
@@ -172,7 +182,7 @@ def _measures(plan: Plan) -> tuple[Callable[..., Configuration], type[Bench]]:
     if plan.soak is not None:
         from ortbench.measure.soaks.bench import SoakBench, SoakSide
 
-        return SoakSide, SoakBench
+        return partial(SoakSide, before=before), SoakBench
     from ortbench.measure.bench import Bench
 
     if plan.stream is not None:

@@ -71,11 +71,12 @@ def page_of(
     names: Sequence[str],
     errors: Sequence[str] = (),
     before: Sequence[Sequence[Block]] = (),
+    first: Report | None = None,
 ) -> str:
     """The page of results; see `ortbench.report.page.page.build_page`."""
     from ortbench.report.page.page import build_page
 
-    return build_page(results, names, errors, before)
+    return build_page(results, names, errors, before, first)
 
 
 def publish_results(

@@ -17,7 +17,7 @@ from ortbench.jobs import cases
 from ortbench.jobs.publishing import Exports, check_wanted, json_text, page_of, publish
 from ortbench.jobs.suite_folder import claim, join, saved_result, write_summary
 from ortbench.plan.output_options import OutputOptions
-from ortbench.report.suite import build
+from ortbench.report.suite import build, verdicts_report
 from ortbench.suite.cases import Suite, parse_shard, shard
 from ortbench.suite.job import Job
 from ortbench.suite.record import CONCLUDED, MISSING, SKIPPED, Record, exit_code
@@ -95,17 +95,17 @@ def _conclude(name: str, records: Sequence[Record], place: Path, wanted: OutputO
     is_exported = any(path is not None for path in (wanted.junit, wanted.action_json, wanted.bmf))
     exports = _exports(name, records, place) if is_exported else None
     publish(
-        wanted, [build(name, records, str(place))], lambda: json_text(data), exports=exports, page=partial(_page, records, place)
+        wanted, [build(name, records, str(place))], lambda: json_text(data), exports=exports, page=partial(_page, name, records, place)
     )  # fmt: skip
     return code
 
 
-def _page(records: Sequence[Record], place: Path) -> str:
+def _page(name: str, records: Sequence[Record], place: Path) -> str:
     """The page of all cases that have a result; `BadInput` where none has."""
     found = {record.id: result for record in records if (result := saved_result(place / record.id)) is not None}
     if not found:
         raise BadInput("--html: no case has a result to show", "--html")
-    return page_of([*found.values()], [*found])
+    return page_of([*found.values()], [*found], first=verdicts_report(name, records))
 
 
 def _exports(name: str, records: Sequence[Record], place: Path) -> Exports:

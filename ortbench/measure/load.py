@@ -136,8 +136,8 @@ def forecast_of(plans: Sequence[Plan], load: LoadPlan) -> Forecast:
 
 
 def blocks_a_round(plan: Plan) -> int:
-    """How many blocks a load point takes in a round: one, and one of each shape where there are several."""
-    return 1 + (0 if plan.stream is None else len(plan.stream.shapes))
+    """How many blocks a load point takes in a round: one, and one of each shape that is measured apart."""
+    return 1 + (len(plan.stream.shapes) if plan.stream is not None and plan.stream.apart else 0)
 
 
 class Unjudged:
@@ -310,7 +310,8 @@ class LoadExperiment(Experiment[Any]):
         duration_ns = round(self._level_s * 1e9)
         fitting = int(duration_ns / max(_SHORTEST_BLOCK_NS, _FEWEST_CYCLES * cycle))
         rounds = min(_MOST_ROUNDS, max(_FEWEST_ROUNDS, fitting))
-        rounds = max(rounds, -(-duration_ns // _LONGEST_BLOCK_NS))
+        # A block of two runs of each client, of which one counts, lasts so long whatever it was meant to.
+        rounds = max(rounds, -(-duration_ns // max(_LONGEST_BLOCK_NS, round(2 * cycle))))
         self._observer.stage("measuring")
         for number in range(rounds):
             each_s = duration_ns // rounds / 1e9

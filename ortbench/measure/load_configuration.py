@@ -27,7 +27,7 @@ from ortbench.measure.gpus import Watch, known_card
 from ortbench.measure.process import Client, WorkerLost
 from ortbench.measure.schedule import Block, dropped
 from ortbench.model.modes import GIL_WAIT, LATE_SHARE, LATENCY
-from ortbench.model.result import FAILED, LOAD, Case, Result
+from ortbench.model.result import FAILED, LOAD, Case
 from ortbench.model.schema import PROCESS, SloRate
 from ortbench.plan.load_plan import LoadPlan, settings
 from ortbench.plan.plan import Observer
@@ -88,7 +88,10 @@ class LoadSide:
     def add(self, mode: str, key: tuple[str, float]) -> LoadSamples:
         """Another load point, of which nothing was taken yet."""
         apart = {it.name: LoadSamples(mode, key) for it in self._stream.shapes} if self._stream else {}
-        taken = LoadSamples(mode, key, slo=self._load.slo, generation=self.side.result.generation, apart=apart)
+        limited = key[0] == RATE or not self._load.is_open  # with both, clients are there for the peak
+        taken = LoadSamples(
+            mode, key, slo=self._load.slo if limited else None, generation=self.side.result.generation, apart=apart
+        )
         self.taken.append(taken)
         return taken
 
@@ -248,8 +251,9 @@ class LoadSide:
         """Warn of what a reader of the figures should know: that requests were late, that clients waited for one another, that
         a load point was cut off."""
         result = self.side.result
-        for it in self.taken:
-            _cut_off(result, it)
+        if cut_off := [said for it in self.taken if (said := _cut_off(it))]:
+            what = "requests came faster than they were served, so latencies are lower bounds"
+            result.warn("overload", f"{what}: {', '.join(cut_off)}")
         waiting: dict[str, tuple[float, str]] = {}
         for case in load_cases(result):
             mode, where = case.mode, at(case).phrase
@@ -265,10 +269,9 @@ class LoadSide:
             result.warn("gil-wait", message)
 
 
-def _cut_off(result: Result, taken: LoadSamples) -> None:
-    """More requests came than could be served."""
+def _cut_off(taken: LoadSamples) -> str:
+    """How many requests were served where more came; nothing where that is not so."""
     if all(it.cutoff_ns is None for it in taken.stretches):
-        return
+        return ""
     due, served = (sum(sizes) for sizes in zip(*((it.due.size, it.start.size) for it in taken.stretches), strict=True))
-    what = f"of {due} requests at {taken.key[1]:g} a second {served} were served by {taken.mode}"
-    result.warn("overload", f"{what}: the load point was cut off, and its latencies are lower bounds")
+    return f"{served} of {due} served with {taken.mode} at {taken.key[1]:g} requests/s"

@@ -6,7 +6,15 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 from ortbench.model.metrics import LATENCY, NAME, Figure, figure
-from ortbench.model.modes import DEVICE_GROWTH, HOST_GROWTH, SECOND_INFERENCE, START_MEMORY, START_PARTS, WHOLE_START
+from ortbench.model.modes import (
+    DEVICE_GROWTH,
+    HOST_GROWTH,
+    OUTPUT_TOKENS,
+    SECOND_INFERENCE,
+    START_MEMORY,
+    START_PARTS,
+    WHOLE_START,
+)
 
 
 class Axis(NamedTuple):
@@ -139,16 +147,18 @@ CHAIN = Kind(
     of_stages=True,
     needed=(*RUN.needed, "chain"),
 )  # fmt: skip
+_TOKEN_TIMES = ("time_to_first_token", "inter_token_latency", "inter_token_latency.p95")
 LOAD = Kind(
     "load", "a load", "inference",
     (
         View(
-            compared=_figures("throughput", LATENCY, "latency.p99"), several=_figures("throughput"), gated=_figures("throughput"),
+            compared=_figures(OUTPUT_TOKENS, *_TOKEN_TIMES, "throughput", LATENCY, "latency.p99"),
+            several=_figures(OUTPUT_TOKENS, *_TOKEN_TIMES[:2], "throughput"), gated=_figures("throughput"),
             history=_figures("throughput"), axis=CONCURRENCY.name,
             columns=(
-                ("output_tokens_per_s", "sequence_tokens_per_s"), ("time_to_first_token", "time_to_first_token.p95"),
+                (OUTPUT_TOKENS, "sequence_tokens_per_s"), ("time_to_first_token", "time_to_first_token.p95"),
                 ("inter_token_latency", "inter_token_latency.p95"), ("prefill_slowdown", "prefill_slowdown.ci95"),
-                ("throughput", "throughput.ci95"), ("scaling", "scaling.ci95"), _tails(LATENCY), ("cpu_cores", "gil_wait"), ("fairness",),
+                ("throughput", "throughput.ci95"), ("scaling", "scaling.ci95"), _tails(LATENCY), ("SLO",), ("cpu_cores", "gil_wait"), ("fairness",),
                 ("sm_clock",),
             ),
         ),
@@ -180,6 +190,7 @@ SWEEP = RUN._replace(
     advice=("placement", "sweep", "engine"),
     checks=(*RUN.checks, "slo"),
     live=False,
+    times_nodes=False,
     needed=(*RUN.needed, "sweep", "shapes"),
     every_axis=True,
     many_shapes=True,

@@ -88,7 +88,7 @@ BANDWIDTH = Unit("B/s", "_bytes_per_s", "bandwidth", _per_second)
 INFERENCES, ITEMS, STEPS, REQUESTS = map(_rate, ("inf/s", "items/s", "steps/s", "requests/s"))
 PREFILL_TOKENS, DECODE_TOKENS, SEQUENCE_TOKENS, OUTPUT_TOKENS = (
     _rate("tokens/s")._replace(heading=heading)
-    for heading in ("prefill tokens/s", "decode tokens/s", "tokens/s a sequence", "tokens/s")
+    for heading in ("prefill tokens/s", "decode tokens/s", "tokens/s per sequence", "tokens/s")
 )
 ENERGY = Unit("J", "_j", "energy", units.energy)
 POWER = Unit("W", "_w", "power", partial(units.digits, most=2), "W")
@@ -251,8 +251,8 @@ _CATALOGUE = [
         _value("pipeline_speedup", "speedup vs device-tensors", RATIO, "higher",
             "How many times as fast as device-tensors pipelined is: the ratio of the medians of their latency."),
         _value("throughput", "throughput", INFERENCES, "higher",
-            "Inferences per second: under load those that all clients complete, else 1 s divided by the median latency. Of a loop it "
-            "counts whole loops, of a chain whole chains.", "inf/s", "QPS", "runs/s", "chains/s"),
+            "Inferences per second (loops of a loop, chains of a chain): under load those that all clients complete, else 1 s divided by "
+            "the median latency.", "inf/s", "QPS", "runs/s", "chains/s"),
     ),
     *_metrics(
         Group.TIME, "inputs.md#items",
@@ -373,8 +373,8 @@ _CATALOGUE = [
         _value("device_growth", "device growth", GROWTH, "lower", "Device memory by which the worker grows in 1,000 inferences, by NVML."),
         _value("host_held", "host memory at end", SIZE, "lower", "Host memory that the worker holds when a soak ends, of the kind that host growth is of."),
         _value("device_held", "device memory at end", SIZE, "lower", "Device memory that the worker holds when a soak ends, by NVML."),
-        _value("handle_growth", "handles", COUNTED_GROWTH, "lower", "Open files, sockets and other handles that the worker gains in 1,000 inferences.")._replace(often_zero=True),
-        _value("thread_growth", "threads", COUNTED_GROWTH, "lower", "Threads that the worker gains in 1,000 inferences.")._replace(often_zero=True),
+        _value("handle_growth", "handle growth", COUNTED_GROWTH, "lower", "Open files, sockets and other handles that the worker gains in 1,000 inferences.")._replace(often_zero=True),
+        _value("thread_growth", "thread growth", COUNTED_GROWTH, "lower", "Threads that the worker gains in 1,000 inferences.")._replace(often_zero=True),
     ),
     *_metrics(
         Group.ENERGY, "",

@@ -381,7 +381,8 @@ class Generation(TypedDict):
     and how many ``tokens`` come behind it, in each sequence of the ``batch``;
     how many that are fed come from a file (``forced``), and whether the prompt does (``from_file``); whether the cache has a
     ``fixed_cache`` length; the ``eps`` that the folder asks for, where it does, and whether one of them is used (``ep_used``); whether an
-    ``encoder`` takes the prompt (not in older files, for none); the file that says what the model's inputs are (``said_by``), "" for their names alone."""
+    ``encoder`` takes the prompt (not in older files, for none) and whether an ``embedding`` model gives the decoder its inputs in each step
+    (likewise); the stages that give it ``features`` once, and those of the folder that do not run (``left_out``), where there are some; the file that says what the model's inputs are (``said_by``), "" for their names alone."""
 
     prompt: int
     context: NotRequired[int]
@@ -390,6 +391,9 @@ class Generation(TypedDict):
     forced: int
     from_file: bool
     encoder: NotRequired[bool]
+    embedding: NotRequired[bool]
+    features: NotRequired[list[str]]
+    left_out: NotRequired[list[str]]
     eps: NotRequired[list[str]]
     ep_used: NotRequired[bool]
     fixed_cache: bool
@@ -427,13 +431,14 @@ class SuggestedLoop(TypedDict):
 
 class LoadBlock(TypedDict):
     """A part of what was measured at a load point at one go, between blocks of others: how much was completed a second, and
-    statistics of the latency, ns (``mean``, ``median``, ``p95``, ``p99``, ``max``). Blocks of one ``round`` were measured near
-    each other, of both sides of a live gate too."""
+    statistics of the latency, ns (``mean``, ``median``, ``p95``, ``p99``, ``max``), and where sequences are generated those of its
+    ``tokens``, by metric. Blocks of one ``round`` were measured near each other, of both sides of a live gate too."""
 
     round: int
     n: int
     throughput: float
     latency: dict[str, int]
+    tokens: NotRequired[dict[str, dict[str, int]]]
 
 
 # What the clients of a load have: one session together, one each, or one each in a process of its own.

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from ortbench.core.errors import BadInput
-from ortbench.plan.option_types import NUMBER, TEXT, WHOLE
+from ortbench.plan.option_types import TEXT, TIME, WHOLE
 from ortbench.plan.options import MEASURED, at_least, check_values, not_negative, option, seconds
 from ortbench.plan.plan import require_quiet, timeout, wait_quiet
 from ortbench.plan.target import POLICIES, Target
@@ -65,9 +65,9 @@ class CopyPlan:
     )
     duration_s: float = _swept(
         "duration",
-        "SECONDS",
+        "TIME",
         "Measure all sizes together for at most this long.",
-        kind=NUMBER,
+        kind=TIME,
         default=20.0,
         check=seconds,
     )

@@ -31,12 +31,10 @@ class Listed(NamedTuple):
         example: a list, for the help; "" where the option is repeated instead.
         each: gives the parts, from what a command line gives or, of a table, the text of an entry; takes what messages call
             it and the option's name too, and raises `BadInput` for what is no list.
-        refused: a list is read only to be refused in the command's own words.
     """
 
     example: str
     each: Callable[[Any, str, str], Sequence[Any]]
-    refused: bool = False
 
 
 def _each_word(given: Sequence[str], _: str, option: str) -> Sequence[str]:

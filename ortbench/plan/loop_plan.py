@@ -44,6 +44,42 @@ class Encoder:
 
 
 @dataclass(frozen=True)
+class Features:
+    """What gives an embedding model the features of an image or a sound, once before the first step.
+
+    Attributes:
+        name: ``vision`` or ``speech``.
+        model: its path; "" where it is not one model.
+        links: patterns of its outputs and the embedding model's inputs that take them.
+        token: that stands in the prompt for each of the features; None where the file has none.
+    """
+
+    name: str
+    model: str = ""
+    links: tuple[tuple[str, str], ...] = ()
+    token: int | None = None
+
+
+@dataclass(frozen=True)
+class Embedding:
+    """The model that gives a decoder's inputs of token ids in every step.
+
+    Attributes:
+        model: its path.
+        links: patterns of its outputs and the decoder's inputs that take them, beside those of one name.
+        ids: the name of its input of token ids, where the file has it.
+        special: tokens that stand for images and sounds.
+        features: what runs before, where its inputs are given.
+    """
+
+    model: str
+    links: tuple[tuple[str, str], ...] = ()
+    ids: str = ""
+    special: tuple[int, ...] = ()
+    features: tuple[Features, ...] = ()
+
+
+@dataclass(frozen=True)
 class Decoder:
     """What is known of a model that generates before it is loaded; its own names say the rest.
 
@@ -54,7 +90,8 @@ class Decoder:
         context: how many tokens it can hold.
         shared: its cache has a fixed length, so that past and present can be one buffer.
         heads, head_size: of its keys and values.
-        encoder: what runs in front of it; None for nothing.
+        encoder: what runs once in front of it; None for nothing.
+        embedding: what runs in front of it in each step; None for nothing.
         providers: the EPs that it asks for, as `Target.ep` names them, with their options.
     """
 
@@ -66,6 +103,7 @@ class Decoder:
     heads: int | None = None
     head_size: int | None = None
     encoder: Encoder | None = None
+    embedding: Embedding | None = None
     providers: tuple[tuple[str, dict[str, str]], ...] = ()
 
 
@@ -161,10 +199,14 @@ def steps_of(given: RawOptions, decoder: Decoder | None = None) -> Steps | None:
             if flag in given:
                 instead = "give --feedback OUT=IN too; a model that generates takes --generate and --prompt-length"
                 raise BadInput(f"--{flag}: {instead}", f"--{flag}")
-        if decoder is not None and decoder.encoder is not None:
-            for flag in ("context", "measure-memory"):
+        refused = {
+            "an encoder": ("context", "measure-memory") if decoder is not None and decoder.encoder else (),
+            "an embedding model": ("measure-memory",) if decoder is not None and decoder.embedding else (),
+        }
+        for stage, flags in refused.items():
+            for flag in flags:
                 if given.get(flag):
-                    raise BadInput(f"--{flag}: is not for a model with an encoder", f"--{flag}")
+                    raise BadInput(f"--{flag}: is not for a decoder with {stage}", f"--{flag}")
         return make(Steps, given, decoder=decoder, count=given.get("generate", declared(Steps)["generate"].default))
     if given.get("feedback"):
         return make(Steps, given)
@@ -181,8 +223,18 @@ def steps_from(data: Mapping[str, Any]) -> Steps:
         encoder = decoder["encoder"]
         if encoder is not None:
             encoder = Encoder(**{**encoder, "links": _pairs(encoder["links"])})
+        embedding = decoder["embedding"]
+        if embedding is not None:
+            features = (Features(**{**it, "links": _pairs(it["links"])}) for it in embedding["features"])
+            tuples = {"special": tuple(embedding["special"]), "features": tuple(features)}
+            embedding = Embedding(**{**embedding, **tuples, "links": _pairs(embedding["links"])})
         providers = tuple((ep, options) for ep, options in decoder["providers"])
-        made = {"feedback": _pairs(decoder["feedback"]), "encoder": encoder, "providers": providers}
+        made = {
+            "feedback": _pairs(decoder["feedback"]),
+            "encoder": encoder,
+            "embedding": embedding,
+            "providers": providers,
+        }
         decoder = Decoder(**{**decoder, **made})
     made = {"feedback": _pairs(data["feedback"]), "keep": tuple(data["keep"]), "resident": tuple(data["resident"])}
     return Steps(**{**data, **made, "decoder": decoder})

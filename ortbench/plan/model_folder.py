@@ -8,14 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from ortbench.core.errors import BadInput
-from ortbench.plan.loop_plan import Decoder, Encoder
+from ortbench.plan.loop_plan import Decoder, Embedding, Encoder, Features
 
 GENAI, OPTIMUM = "genai_config.json", "config.json"
 _OPTIMUM_FILES = ("decoder_model_merged.onnx", "decoder_with_past_model.onnx", "model.onnx")
 _NO_CACHE = "decoder_model.onnx"
 _CONTEXT = ("max_position_embeddings", "n_positions", "n_ctx")
-_OTHER_STAGES = ("embedding", "vision", "speech")
-_ENCODER = "encoder_model.onnx"
+_FEATURES = {"vision": "image_token_id", "speech": "audio_token_id"}
+_SPECIAL = ("image_token_id", "audio_token_id", "video_token_id")
+_ENCODER, _EMBED = "encoder_model.onnx", "embed_tokens.onnx"
 _EPS = {"nvtensorrtrtx": "nv-tensorrt-rtx"}  # others are called alike but for capitals
 _ROLES = {
     "input_ids": "ids", "attention_mask": "mask", "position_ids": "positions", "past_sequence_length": "past",
@@ -24,8 +25,8 @@ _ROLES = {
 
 
 def found_in(path: str) -> tuple[str, Decoder]:
-    """The decoder's file, and what is known of it before it is loaded; of a file nothing; `BadInput`: a folder without one, with
-    stages that are not decoders, or whose description cannot be read."""
+    """The decoder's file, and what is known of it before it is loaded; of a file nothing; `BadInput`: a folder without one, whose
+    stages cannot be run, or whose description cannot be read."""
     folder = Path(path)
     if not folder.is_dir():
         return path, Decoder()
@@ -60,7 +61,6 @@ def _genai(folder: Path) -> tuple[str, Decoder]:
     config = _read(folder / GENAI)
     model = _table(config, "model")
     decoder = _table(model, "decoder")
-    _refuse_stages(folder / GENAI, [stage for stage in _OTHER_STAGES if _table(model, stage).get("filename")])
     file = decoder.get("filename")
     if not isinstance(file, str) or decoder.get("pipeline"):
         raise BadInput(f"{folder / GENAI}: the decoder is not in one file; ortbench loop takes one model")
@@ -75,9 +75,11 @@ def _genai(folder: Path) -> tuple[str, Decoder]:
     shared = _table(config, "search").get("past_present_share_buffer") is True
     heads = _whole(decoder, "num_key_value_heads"), _whole(decoder, "head_size")
     context = _whole(model, "context_length")
-    encoder = _genai_encoder(folder, model, ins)
+    encoder, embedding = _genai_encoder(folder, model, ins), _genai_embedding(folder, model, ins)
+    if encoder is not None and embedding is not None:
+        raise BadInput(f"{folder / GENAI}: a decoder behind an encoder and an embedding model is not measured")
     return str(folder / file), Decoder(
-        GENAI, tuple(feedback), names, context, shared, *heads, encoder, _providers(decoder)
+        GENAI, tuple(feedback), names, context, shared, *heads, encoder, embedding, _providers(decoder)
     )
 
 
@@ -106,6 +108,39 @@ def _genai_encoder(folder: Path, model: Mapping[str, Any], taken: Mapping[str, A
     return Encoder(str(folder / file), tuple(links), start if type(start) is int else 0)
 
 
+def _genai_embedding(folder: Path, model: Mapping[str, Any], taken: Mapping[str, Any]) -> Embedding | None:
+    """The embedding model, and which of its outputs the decoder's inputs take: those of one key."""
+    embedding = _table(model, "embedding")
+    features = [stage for stage in _FEATURES if _table(model, stage)]
+    if not isinstance(file := embedding.get("filename"), str):
+        if features:
+            reason = f"{' and '.join(features)} without an embedding model; name the decoder's .onnx file"
+            raise BadInput(f"{folder / GENAI}: the model has {reason}")
+        return None
+    ins = _table(embedding, "inputs")
+    ids = ins.get("input_ids")
+    special = tuple(token for key in _SPECIAL if (token := _whole(model, key)) is not None)
+    stages = tuple(_genai_features(folder, model, stage, ins) for stage in features)
+    links = _same_keys(embedding, taken)
+    return Embedding(str(folder / file), links, ids if isinstance(ids, str) else "", special, stages)
+
+
+def _genai_features(folder: Path, model: Mapping[str, Any], name: str, taken: Mapping[str, Any]) -> Features:
+    stage = _table(model, name)
+    file = stage.get("filename")
+    path = str(folder / file) if isinstance(file, str) and not stage.get("pipeline") else ""
+    return Features(name, path, _same_keys(stage, taken), _whole(model, _FEATURES[name]))
+
+
+def _same_keys(stage: Mapping[str, Any], taken: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    """The outputs of a stage and the inputs that take them, by their keys."""
+    return tuple(
+        (out, into)
+        for key, out in _table(stage, "outputs").items()
+        if isinstance(out, str) and isinstance(into := taken.get(key), str)
+    )
+
+
 def _optimum(folder: Path, inside: Path) -> tuple[str, Decoder]:
     config = _read(folder / OPTIMUM)
     encoder: Encoder | None = None
@@ -122,15 +157,10 @@ def _optimum(folder: Path, inside: Path) -> tuple[str, Decoder]:
         what = f"{_NO_CACHE} has no KV cache: export it with one" if (inside / _NO_CACHE).is_file() else "none is there"
         raise BadInput(f"{folder}: {OPTIMUM} stands beside one of {', '.join(files)}; {what}")
     context = next((size for key in _CONTEXT if (size := _whole(config, key))), None)
-    return str(inside / file), Decoder(f"{OPTIMUM} and {file}", context=context, encoder=encoder)
+    embedding = Embedding(str(inside / _EMBED)) if encoder is None and (inside / _EMBED).is_file() else None
+    return str(inside / file), Decoder(f"{OPTIMUM} and {file}", context=context, encoder=encoder, embedding=embedding)
 
 
 def _whole(table: Mapping[str, Any], key: str) -> int | None:
     found = table.get(key)
     return found if type(found) is int and found > 0 else None
-
-
-def _refuse_stages(path: Path, others: list[str]) -> None:
-    if others:
-        reason = f"the model has other stages too ({', '.join(others)})"
-        raise BadInput(f"{path}: {reason}; name the decoder's .onnx file, or measure all stages with 'ortbench chain'")

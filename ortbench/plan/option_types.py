@@ -124,7 +124,7 @@ def _flag(value: Any, option: str) -> bool:
 
 def _text_or(read: Callable[[Any, str], Any]) -> Callable[[Any, str], str]:
     """Of what may be text, or a number that `read` takes."""
-    return lambda value, option: value if isinstance(value, str) else str(read(value, option))
+    return lambda value, option: value if isinstance(value, str) else str(read(value, option)).removesuffix(".0")
 
 
 def _mode(name: str, option: str) -> str:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 from ortbench.core.errors import BadInput
 from ortbench.model.settings import OF_LOOP, OF_SESSION, OF_SOAK, OF_START
 from ortbench.plan.list_syntax import REPEATED, Listed, Several, alone
-from ortbench.plan.option_types import SWITCH, TEXT, OptionType, or_default
+from ortbench.plan.option_types import SWITCH, TEXT, TIME, OptionType, or_default
 
 # The panels, in the order in which help shows them.
 RUNS, MODE, LOOP, LOAD, INPUT = "What runs", "Modes", "Loop", "Load", "Inputs"
@@ -34,7 +34,7 @@ SIDE_BY_SIDE = ("run", "loop", "load", "start")  # those that measure several se
 SWEPT = "sweep"  # the one that measures several shapes in a session
 SHAPED = (SWEPT, "soak")  # those to which a list is of shapes
 TUNED = "tune"  # the one that searches settings, of lists among these values
-_OF_ONE_SHAPE = ("gate", "suite")  # those that say by themselves why they take no list of shapes
+_MIXED = ("gate", "suite")  # those that take a list of shapes for loads and soaks, and else say by themselves why not
 BASELINE_SET = "baseline-set"  # the option of a live gate that gives its baseline other values of options
 
 _RECORDED = {it.option: it.key for it in (*OF_SESSION, *OF_LOOP, *OF_START, *OF_SOAK)}
@@ -112,7 +112,8 @@ class Option(NamedTuple):
             return self.shown
         if self.default is True:
             return "on"
-        return f"{self.default:g}" if isinstance(self.default, float) else str(self.default)
+        unit = "s" if self.kind is TIME else ""
+        return f"{self.default:g}{unit}" if isinstance(self.default, float) else str(self.default)
 
     @property
     def sentence(self) -> str:
@@ -132,8 +133,8 @@ class Option(NamedTuple):
         if command in SHAPED and here.of_shapes:
             told = f"{here.help} A list ({here.lists.example}): each is a shape."
             return here._replace(help=told, lists=here.lists._replace(example=""))
-        if command in _OF_ONE_SHAPE and here.of_shapes:
-            return here._replace(lists=here.lists._replace(example="", refused=True))
+        if command in _MIXED and here.of_shapes:
+            return here._replace(lists=here.lists._replace(example=""))
         if command == TUNED and here.lists is not REPEATED and not here.of_shapes:
             told = f"{here.help} A list ({here.lists.example}): each is tried."
             return here._replace(help=told, kind=here.kind._replace(word=str), lists=here.lists._replace(example=""))

@@ -72,7 +72,7 @@ class OutputOptions:
         commands=("run", "loop", "chain", "load", "sweep", "start", "soak", "gate", "suite", "suite merge", "compare", "report", "history", "tune"), common=OFTEN,
         per={"report": {
             "help": "Write the page here; '-' is standard output.",
-            "shown": "report.html, beside the result or in the folder, or for several right here",
+            "shown": "report.html, beside the result or in the folder, or for several in the working directory",
         }},
     )  # fmt: skip
     markdown: str | None = _written(

@@ -162,11 +162,14 @@ def parse_age(text: str, option: str) -> float:
 
 
 def parse_time(text: str, option: str) -> float:
-    """``60s``, ``5min`` (or ``5m``) or a number of seconds, in seconds."""
-    found = re.fullmatch(r"(\d+(?:\.\d+)?) ?(s|m|min|)", text.strip(), re.ASCII)
-    if not found or not 0 < float(found[1]) < 1e6:
-        raise BadInput(f"{option} {text!r}: write it as 60s or 5min", option)
-    return float(found[1]) * (60 if found[2].startswith("m") else 1)
+    """``60s``, ``5min`` (or ``5m``), ``2h`` or a number of seconds, in seconds."""
+    found = re.fullmatch(r"(\S+?) ?(s|m|min|h|)", text.strip(), re.ASCII)
+    value = finite(found[1]) if found else math.nan
+    if not found or math.isnan(value):
+        raise BadInput(f"{option} {text!r}: write it as 60s, 5min or 2h", option)
+    if not 0 < value < 1e6:
+        raise BadInput(f"{option} {text}: must be above zero seconds", option)
+    return value * {"s": 1, "m": 60, "h": 3600}.get(found[2][:1], 1)
 
 
 def parse_above_zero(wanted: str) -> Callable[[str, str, str], float]:

@@ -40,7 +40,6 @@ from ortbench.plan.option_types import (
     FLAG,
     ITEMS,
     MODE_NAMES,
-    NUMBER,
     ONE_MODE,
     PRECISION,
     TEXTS,
@@ -111,7 +110,7 @@ def _measure(known: Collection[str]) -> str:
 def timeout() -> Any:
     """The field for the longest wait, of a run and of a sweep."""
     return _measured(
-        "timeout", "SECONDS", "Give up if the worker does not answer for this long.", kind=NUMBER, default=600.0, check=seconds,
+        "timeout", "TIME", "Give up if the worker does not answer for this long.", kind=TIME, default=600.0, check=seconds,
         commands=(*CHAINED, "bandwidth"),
     )  # fmt: skip
 
@@ -149,7 +148,7 @@ class Loop:
         commands=IN_MODES, per={"chain": {"help": "Warm each mode up with N chains."}, "soak": {"help": "Run N inferences before the first reading.", "shown": "1"}},
     )  # fmt: skip
     duration_s: float = _measured(
-        "duration", "SECONDS", "Measure each mode for at most this long.", kind=NUMBER, default=5.0, check=seconds,
+        "duration", "TIME", "Measure each mode for at most this long.", kind=TIME, default=5.0, check=seconds,
         commands=("run", "gate", "loop", "chain", "sweep", "code", "start", "soak", "tune"), common=(*OFTEN, "gate"),
         per={
             "start": {"help": "Start each configuration again for at most this long.", "default": START_DURATION_S},

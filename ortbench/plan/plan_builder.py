@@ -109,7 +109,7 @@ def tried(plan: Plan) -> list[Plan]:
         grows = {"arena_extend_strategy": "kSameAsRequested"}
         remedies["arena grows as requested"] = replace(target, options={**target.options, **grows})
     others = [replace(plan, target=it, beside=name) for name, it in remedies.items() if it != target]
-    return [replace(plan, beside="as it is"), *others]
+    return [replace(plan, beside="default"), *others]
 
 
 def streamed(command: str, given: RawOptions, planned: Callable[[RawOptions], Plan]) -> Plan:

@@ -9,14 +9,16 @@ from itertools import cycle
 from typing import NamedTuple
 
 from ortbench.model.unit_of_work import Part
-from ortbench.plan.option_types import WHOLE
-from ortbench.plan.options import INPUT, MEASURED, at_least, one_of, option
+from ortbench.plan.option_types import FLAG, WHOLE
+from ortbench.plan.options import INPUT, MEASURED, Option, at_least, declared, one_of, option
 from ortbench.plan.target import Inputs
 
 RANDOM, CYCLE = ORDERS = "random", "cycle"
 MAX_SHAPES = {"soak": 1024, "load": 64}  # each client of a load has inputs and outputs of its own
 ARENA = "arena"  # what --try can be
 _APART = 257  # places of an order between clients
+# What makes a bench of a suite a soak.
+SOAKED = Option("soak", "", "Inferences for long, while memory is read.", MEASURED, FLAG, commands=())
 
 
 class Shape(NamedTuple):
@@ -28,14 +30,18 @@ class Shape(NamedTuple):
 
 @dataclass(frozen=True)
 class Stream:
-    """Inferences that have `shapes` in an `order`."""
+    """Inferences that have `shapes` in an `order`; a load also has each shape `apart`, but not in a live gate."""
 
     order: str = option(
         "shape-order", "ORDER", f"Run the shapes in this order: {' or '.join(ORDERS)}.", INPUT, default=RANDOM,
-        check=one_of(ORDERS), commands=("soak", "load"), common=("soak",), suite=False, only_live=True,
-        per={"load": {"help": f"Mix the shapes of lists in one load, in this order: {' or '.join(ORDERS)}.", "default": None}},
+        check=one_of(ORDERS), commands=("soak", "load", "gate"), common=("soak",), only_live=True,
+        per={
+            "load": {"help": f"Mix the shapes of lists in one load, in this order: {' or '.join(ORDERS)}.", "default": None},
+            "gate": {"help": f"Mix the shapes of lists under --load or in a soak: {' or '.join(ORDERS)}.", "default": None},
+        },
     )  # fmt: skip
     shapes: tuple[Shape, ...] = ()
+    apart: bool = True
 
     def numbers(self, seed: int) -> Iterator[int]:
         """Shapes by their numbers, as they come, without an end."""
@@ -52,6 +58,9 @@ def begun_by(client: int, order: Sequence[int]) -> Sequence[int]:
     return [*order[at:], *order[:at]]
 
 
+ORDER = declared(Stream)["order"]
+
+
 @dataclass(frozen=True)
 class Soak(Part):
     """A soak; with `reopen` the session is closed after so many inferences and opened again, `tried` is what is soaked beside it."""
@@ -65,5 +74,5 @@ class Soak(Part):
 
     reopen: int | None = option(
         "reopen", "N", "Close the session after every N inferences and open it again.", MEASURED, kind=WHOLE,
-        check=at_least(1, "at least one inference lies between"), commands=("soak",), common=("soak",), suite=False, only_live=True,
+        check=at_least(1, "at least one inference lies between"), commands=("soak", "gate"), common=("soak",), only_live=True,
     )  # fmt: skip

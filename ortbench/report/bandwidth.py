@@ -17,6 +17,7 @@ from ortbench.analysis.bandwidth import (
     sync_of,
 )
 from ortbench.analysis.bandwidth import failures as failures_of
+from ortbench.analysis.comparing.pairs import TOO_FEW
 from ortbench.core import units
 from ortbench.core.resampling import Ratio
 from ortbench.core.stats import SAMPLES_FOR, Stats, percentile
@@ -181,7 +182,7 @@ def _fall(result: Result) -> list[str]:
         rates = [gbps(case, way) for case in cases]
         if rates and rates[-1] < _FALLEN * max(rates):
             said.append(f"{units.digits(rates[-1])} GB/s {_WAYS[way]}, with {units.size(size_of(cases[-1]))}")
-    return [f"The largest copies of ordinary memory are slower: {'; '.join(said)}."] if said else []
+    return [f"The largest copies from and to pageable memory are slower: {'; '.join(said)}."] if said else []
 
 
 def _half(result: Result) -> list[str]:
@@ -190,7 +191,9 @@ def _half(result: Result) -> list[str]:
     if not sizes:
         return []
     reached = " and ".join(f"{size} {way}" for way, size in sizes.items())
-    return [f"Ordinary memory reaches half of its peak rate at {reached}; smaller copies are mostly latency."]
+    return [
+        f"Copies from and to pageable memory reach half of their peak rate at {reached}; smaller copies are mostly latency."
+    ]
 
 
 def _accessible(result: Result) -> list[str]:
@@ -199,13 +202,13 @@ def _accessible(result: Result) -> list[str]:
     if not said:
         return []
     parts = [f"{' and '.join(ways)} {text}" for text, ways in said.items()]
-    return [f"HOST_ACCESSIBLE memory compared with ordinary memory: {'; '.join(parts)}."]
+    return [f"HOST_ACCESSIBLE memory compared with pageable memory: {'; '.join(parts)}."]
 
 
 def _times(ratio: Ratio) -> str:
     """How many times as fast, as far as that is known."""
     if ratio.ci95 is None:
-        return f"{ratio.ratio:.2f}× as fast (too few blocks for an interval)"
+        return f"{ratio.ratio:.2f}× as fast ({TOO_FEW})"
     low, high = ratio.ci95
     if low <= 1 <= high:
         return "not measurably faster"

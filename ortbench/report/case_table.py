@@ -108,7 +108,8 @@ def in_groups(cases: Sequence[Case]) -> list[Case]:
 def _groups(result: Result, ordered: Sequence[Case]) -> tuple[tuple[int, str], ...]:
     first = next((at for at, case in enumerate(ordered) if mode_of(case.mode).on_device), 0)
     in_place = is_on_host(result) or is_only_host_accessible(result)
-    return ((first, _OF_KINDS.get(result.kind, IN_PLACE if in_place else ON_DEVICE)),) if first else ()
+    kind = LOOP if result.generation else result.kind
+    return ((first, _OF_KINDS.get(kind, IN_PLACE if in_place else ON_DEVICE)),) if first else ()
 
 
 def legend(result: Result, table: Table) -> list[str]:

@@ -89,7 +89,7 @@ def age(seconds: float) -> str:
     return f"{max(0, seconds) // length:.0f} {unit}"
 
 
-_LEFT_OUT = (Column("left out", Kind.NAME, KEY), *columns(Kind.NUMBER, "latency vs first", "CPU time vs first"))
+_LEFT_OUT = (Column("left out", Kind.NAME, KEY), *columns(Kind.NUMBER, "latency vs default", "CPU time vs default"))
 
 
 def left_out(found: Mapping[str, Mapping[str, float]], failures: Mapping[str, str]) -> list[Report]:
@@ -98,6 +98,6 @@ def left_out(found: Mapping[str, Mapping[str, float]], failures: Mapping[str, st
     order = sorted((name for name in found if name not in failures), key=lambda name: found[name].get(LATENCY, 0))
     rows = tuple((name, *(maybe(found[name].get(goal), units.ratio) for goal in (LATENCY, CPU_TIME))) for name in order)
     notes = Notes([Note(f"{name}: {why}", "✗", BAD) for name, why in failures.items()])
-    legend = Paragraph("Ratios to the default, from the search; above 1 is slower or costs more.")
+    legend = Paragraph("Ratios to the default configuration, from the search; above 1 is slower or costs more.")
     table = [Table(_LEFT_OUT, rows, title="Left out"), legend] if rows else []
     return [Report("ortbench tune: left out", ([*table, notes],))] if rows or failures else []

@@ -7,7 +7,7 @@ from typing import Any
 
 from ortbench.analysis.comparing.compare import Row, are_one_run, lacks, only_in, rows, word
 from ortbench.analysis.comparing.series import EVERYTHING, Key, Selection, Series, point_text
-from ortbench.analysis.findings.advice import side_findings, superseded
+from ortbench.analysis.findings.advice import FEW_RESULTS, side_findings, superseded
 from ortbench.analysis.findings.best_advice import Best, best_findings, bests
 from ortbench.analysis.findings.finding import Finding, Weight
 from ortbench.analysis.nodes.node_shares import placed_findings
@@ -53,10 +53,10 @@ from ortbench.report.noise import sides_part
 from ortbench.report.outputs import doubt_part, outputs_part
 from ortbench.report.phrases import (
     best_note,
-    has_line,
     heading,
     hint,
     not_measured,
+    own_line,
     ratio_cells,
     remark,
     said_once,
@@ -67,7 +67,6 @@ from ortbench.report.why import why_parts
 
 _MODE = Column("mode", Kind.NAME, KEY)
 _LATENCY = figure(LATENCY)
-_FEW = 6  # results of which each mode that is the fastest is named
 _PREVIOUS = (Column("vs previous", Kind.NUMBER, 3), Column("verdict vs previous", Kind.WORD, 3))
 
 
@@ -206,7 +205,7 @@ def build(
     counts = any(it.key.metric.often_zero for it in figures)
     explained = [Paragraph(legend(results, same, counts)), hint("ratio", "95% CI", "verdict")]
     off = off_target(results, names)
-    found = [*best_findings(best), *(side_findings(results, names) if len(results) <= _FEW else [])]
+    found = [*best_findings(best), *(side_findings(results, names) if len(results) <= FEW_RESULTS else [])]
     last: list[Block] = [
         *([Findings(found)] if found else []),
         Notes([*setting_notes(results, names, best), *notes]),
@@ -273,7 +272,7 @@ def _headings(results: Sequence[Result]) -> tuple[list[str], list[list[str]]]:
 
 def _heads(result: Result) -> list[str]:
     """What the lines of a heading are that tell results apart."""
-    return ["model", *["kind"] * has_line(result), "ep"]
+    return ["model", *["kind"] * bool(own_line(result)), "ep"]
 
 
 def why_missing(results: Sequence[Result], names: Sequence[str]) -> list[Note]:
@@ -286,7 +285,8 @@ def legend(results: Sequence[Result], same: float | None, counts: bool = False) 
     alternated = all(are_one_run(results[0], result) for result in results)
     how = "the rounds of one run" if alternated else "runs at different times, noise of both included"
     within = "" if same is None else f"; same: the 95% CI lies within ±{same * 100:g} %"
-    ratio = "ratio: of a figure to the first one (of rates the inverse); above 1 is slower or costs more"
+    ratio = "ratio: of a figure to the first one" if len(results) == 2 else "vs first: ratio to the first result"
+    ratio += " (of rates the inverse); above 1 is slower or costs more"
     floor = f"; a count below {COUNT.least:g} is compared as {COUNT.least:g}" if counts else ""
     return f"{ratio}{floor}; 95% CI: from {how}{within}."
 
@@ -305,7 +305,10 @@ def records(
         for number, name in enumerate(names):
             record: dict[str, Any] = {**of, "result": name, "value": row.values[number]}
             for key, ratio in (("vs_first", row.since_first[number]), ("vs_previous", row.since_last[number])):
-                record[key] = ratio and {**ratio._asdict(), "verdict": word(ratio, same, row.is_cost)}
+                shown = ratio and {**ratio._asdict(), "verdict": word(ratio, same, row.is_cost)}
+                record[key] = shown and {
+                    it: value for it, value in shown.items() if it != "doubted"
+                }  # which the verdict says
             found.append(record)
     return found
 
@@ -401,11 +404,20 @@ def build_gate(verdict: Verdict) -> Report:
     )
 
 
+def verdict_report(verdict: Verdict) -> Report:
+    """The verdict and its checks alone, which stand first on a page."""
+    return Report(f"Gate: {verdict.sentence}", [[Notes([*_in_words(verdict), *_remarks(verdict)])]])
+
+
 def _told(verdict: Verdict) -> list[Note]:
-    """The checks with their verdicts in words, for those who read them alone."""
-    checks = [Note(f"{_SIGNS[check.verdict][0]} {check.verdict}: {check.text}") for check in verdict.checks]
-    failed = [Note(f"{_SIGNS[FAILED][0]} {line}") for line in verdict.failed]
-    return [*checks, *failed, *_remarks(verdict), *_warnings(verdict)]
+    return [*_in_words(verdict), *_remarks(verdict), *_warnings(verdict)]
+
+
+def _in_words(verdict: Verdict) -> list[Note]:
+    """The checks with their verdicts in words, for those who read them alone, and what failed."""
+    signs = {it: (f"{_SIGNS[it][0]} {it}: ", _SIGNS[it][1]) for it in _SIGNS}
+    checks = [Note(f"{signs[it.verdict][0]}{it.text}", tone=signs[it.verdict][1]) for it in verdict.checks]
+    return [*checks, *(Note(f"{_SIGNS[FAILED][0]} {line}", tone=BAD) for line in verdict.failed)]
 
 
 def _checked(verdict: Verdict) -> list[Note]:

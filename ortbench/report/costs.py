@@ -8,6 +8,7 @@ from ortbench.analysis.host import cpu_time_ns
 from ortbench.analysis.memory import is_weighed
 from ortbench.analysis.sweep import mode_by_mode
 from ortbench.core import units
+from ortbench.model.kinds import KINDS
 from ortbench.model.metrics import METRICS, Group
 from ortbench.model.modes import CPU_TIME, DEVICE_MEMORY, ENERGY, ENQUEUE, HOST_MEMORY, NO_SPIN, SPIN_SHARE
 from ortbench.model.result import Case, Point, Result
@@ -47,8 +48,12 @@ def host_blocks(result: Result) -> list[Block]:
     if not table.rows:
         return []
     shown = [it for it in _HOST if it.title in {column.name for column in table.columns}]
-    said = " ".join(f"{it.title}: {it.meaning}" for it in shown)
+    said = " ".join(f"{it.title}: {it.meaning}" for it in shown).replace("per inference", f"per {_work(result)}")
     return [table, Paragraph(said, media=MARKDOWN | PAGE), hint(*(it.title for it in shown[:3]))]
+
+
+def _work(result: Result) -> str:
+    return KINDS[result.kind].work
 
 
 def host_table(result: Result) -> Table:
@@ -224,7 +229,7 @@ TITLE = "Resource usage"
 
 # What each is called, and its blocks: a table with what explains it, or none where a result has nothing of it.
 _COSTS: tuple[tuple[str, Callable[[Result], Sequence[Block]]], ...] = (
-    ("host CPU", host_blocks),
+    ("host CPU per {work}", host_blocks),
     ("memory", memory_blocks),
     ("energy", energy_blocks),
     ("by shape", shape_blocks),
@@ -233,4 +238,5 @@ _COSTS: tuple[tuple[str, Callable[[Result], Sequence[Block]]], ...] = (
 
 def cost_parts(result: Result) -> list[list[Block]]:
     """A part of a report for each kind of cost that a result has, with its title."""
-    return [[Title(f"{TITLE}: {name}"), *blocks] for name, build in _COSTS if (blocks := build(result))]
+    per = {"work": _work(result)}
+    return [[Title(f"{TITLE}: {name.format(**per)}"), *blocks] for name, build in _COSTS if (blocks := build(result))]

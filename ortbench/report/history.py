@@ -59,6 +59,7 @@ _STEPS = (
 )
 _ROOM = 0.05  # of its middle that a curve's scale has at least on either side: scatter is not to look like mountains
 _MOST = 5  # of what was left out is named
+_MOST_GROUPS = 6  # that have a line each
 
 
 @dataclass(frozen=True)
@@ -200,7 +201,7 @@ def remarks(found: Sequence[Told], left_out: Sequence[str]) -> list[str]:
         which = (
             "all series have" if few == len(every) else f"{few} of {len(every)} series {'has' if few == 1 else 'have'}"
         )
-        said.append(f"too few results: {which} fewer than the {FEWEST} that a change point needs")
+        said.append(f"{which} fewer results than the {FEWEST} that a change point needs")
     return said
 
 
@@ -218,9 +219,10 @@ def headline(found: Sequence[Told], count: int) -> str:
     times = [it.run.at for one in every for it in (one.figures[0], one.figures[-1])]
     steps = sum(len(one.steps) for one in every)
     searched = any(one.is_searched for one in every)
-    ends = f"{min(times):%Y-%m-%d} to {max(times):%Y-%m-%d}"
-    what = f"{_counted(steps, 'change point')}" if searched else "too few results for change points"
-    return f"{_counted(count, 'result')} from {ends}, {len(every)} series: {what}"
+    days = dict.fromkeys(f"{it:%Y-%m-%d}" for it in (min(times), max(times)))
+    ends = " to ".join(days)
+    what = f": {_counted(steps, 'change point')}" if searched else ""
+    return f"{_counted(count, 'result')} {'of' if len(days) == 1 else 'from'} {ends}, {len(every)} series{what}"
 
 
 def abouts(found: Sequence[Told]) -> list[str]:
@@ -236,7 +238,8 @@ def _counted(count: int, what: str) -> str:
 def build(found: Sequence[Told], count: int, same: float, left_out: Iterable[str] = ()) -> Report:
     """The report of what `told` found in `count` results; `left_out` says why files were."""
     steps = step_table(found)
-    parts: list[Sequence[Block]] = [[Heading([headline(found, count), *abouts(found)])], [series_table(found)]]
+    about = abouts(found) if len(found) <= _MOST_GROUPS else []  # their names say the model and the EP
+    parts: list[Sequence[Block]] = [[Heading([headline(found, count), *about])], [series_table(found)]]
     if steps.rows:
         parts.append([Title("Change points"), steps, Notes(step_notes(found), media=PRINTED)])
     said = Notes([remark(text) for text in remarks(found, [*left_out])])

@@ -8,6 +8,8 @@ from ortbench.analysis.findings.advice import findings, superseded
 from ortbench.analysis.loads.levels import (
     CONCURRENCY,
     RATE,
+    SEQUENCES,
+    are_enough,
     at,
     failed,
     figure,
@@ -23,10 +25,20 @@ from ortbench.analysis.loads.levels import (
     rate_text,
 )
 from ortbench.core import units
-from ortbench.core.stats import Stats, Value, percentile
+from ortbench.core.stats import SAMPLES_FOR, Stats, Value, percentile
 from ortbench.core.units import change
 from ortbench.model.metrics import SHARE, TIME
-from ortbench.model.modes import ALL_SHAPES, APART, LATENCY, MIXED, MIXING, QUEUE_DELAY, THROUGHPUT
+from ortbench.model.modes import (
+    ALL_SHAPES,
+    APART,
+    LATENCY,
+    MIXED,
+    MIXING,
+    OUTPUT_TOKENS,
+    QUEUE_DELAY,
+    THROUGHPUT,
+    TOKEN_PHASES,
+)
 from ortbench.model.result import NOT_MEASURED, OK, Case, Result
 from ortbench.report.case_table import MODE, KeyColumn, Own, case_table, in_groups, legend
 from ortbench.report.composed import sparkline
@@ -57,7 +69,7 @@ WHAT_A_LATENCY_IS = {
     RATE: "latency (open loop): from the moment when a request was due to its outputs, queue delay included.",
 }
 WHAT_A_SEQUENCE_IS = (
-    "latency with so many clients: a sequence, from its prompt to its last token; TTFT: the prompt, up to the choice of the first token; "
+    "latency (closed loop): a sequence, from its prompt to its last token; TTFT: the prompt, up to the choice of the first token; "
     "ITL: from one token to the next; prefill slowdown: p95 of ITL while another client's prefill runs, compared with one client alone."
 )
 BACK_TO_BACK = "back to back"
@@ -68,6 +80,12 @@ BY_MODE = (
     *columns(Kind.WORD, "inf/s by clients", "p99 by clients", group=2),
     *columns(Kind.NUMBER, "highest rate in SLO", "95% CI", group=3),
     Column("p99 by rate", Kind.WORD, 4),
+)
+# The same where clients generate sequences.
+BY_MODE_OF_TOKENS = (
+    Column("mode", Kind.NAME, KEY),
+    *columns(Kind.NUMBER, "knee", "share of peak", "peak tokens/s", group=1),
+    *columns(Kind.WORD, "tokens/s by clients", "TTFT p95 by clients", "ITL p95 by clients", group=2),
 )
 
 
@@ -80,7 +98,9 @@ def load_tables(result: Result) -> list[Table]:
 def closed_table(result: Result) -> Table:
     """A row for each mode and number of clients; only columns that hold something."""
     clients: KeyColumn = (Column("clients", Kind.NUMBER, KEY), lambda case: f"{at(case).value:g}")
-    own = {"throughput": Own(_rate_cell, header="sequences/s")} if result.generation else {}
+    own = {"SLO": Own(_slo_cell, Kind.WORD)}
+    if result.generation:
+        own[THROUGHPUT] = Own(_rate_cell, header=SEQUENCES)
     return case_table(result, of_kind(result, CONCURRENCY), [MODE, clients], own, CONCURRENCY, "By clients")
 
 
@@ -170,18 +190,26 @@ def mode_curves(result: Result) -> Table:
     one alone."""
     modes = dict.fromkeys(case.mode for case in in_groups(load_cases(result)))
     rows = tuple(_mode_row(result, mode) for mode in modes)
-    table = Table(BY_MODE, rows, title="By mode")
-    return filled(table) if any(set(row[1:]) != {NOTHING} for row in rows) else Table(BY_MODE, ())
+    headed = BY_MODE_OF_TOKENS if result.generation else BY_MODE
+    table = Table(headed, rows, title="By mode")
+    return filled(table) if any(set(row[1:]) != {NOTHING} for row in rows) else Table(headed, ())
 
 
 def _mode_row(result: Result, mode: str) -> tuple[str, ...]:
     by_clients, by_rate = measured(result, CONCURRENCY, mode), measured(result, RATE, mode)
     knee, peak, rate = knee_of(by_clients), most(by_clients), kept(result).get(mode)
-    return (
+    tokens = None if peak is None or result.generation is None else peak.value(OUTPUT_TOKENS)
+    begun = (
         mode,
         NOTHING if knee is None else str(knee["concurrency"]),
         NOTHING if knee is None else SHARE.text(knee["share_of_peak"]),
-        NOTHING if peak is None or knee is None else units.rate(rate_of(peak)),
+        NOTHING if peak is None or knee is None else units.rate(rate_of(peak) if tokens is None else tokens),
+    )
+    if result.generation:
+        tails = (_tail_curve(by_clients, result, metric) for metric in TOKEN_PHASES)
+        return (*begun, _curve(result, by_clients, THROUGHPUT), *tails)
+    return (
+        *begun,
         _curve(result, by_clients, THROUGHPUT),
         _curve(result, by_clients, "p99"),
         NOTHING if rate is None else f"{units.rate(rate['rate'])}/s",
@@ -194,10 +222,20 @@ def _curve(result: Result, levels: Sequence[Case], stat: str) -> str:
     """A curve of a figure over load points, on one scale for all modes; queues that grow are as high as there is room."""
     if len(levels) < 2:
         return NOTHING
+    if stat in SAMPLES_FOR and not all(are_enough(it, [stat]) for it in levels):
+        return NOTHING
     others = measured(result, at(levels[0]).kind)
     top = max((figure(it, stat) for it in others if not is_full(it)), default=0.0)
     top = top or max(figure(it, stat) for it in others)
     return sparkline([min(figure(level, stat), top) for level in levels], (0, top))
+
+
+def _tail_curve(levels: Sequence[Case], result: Result, metric: str) -> str:
+    """The same of the p95 of a time of tokens."""
+    tails = {id(it): stats.p95 for it in measured(result, CONCURRENCY) if (stats := it.stats(metric))}
+    if len(levels) < 2 or any(id(it) not in tails for it in levels):
+        return NOTHING
+    return sparkline([tails[id(it)] for it in levels], (0, max(tails.values())))
 
 
 # All of it
@@ -232,11 +270,11 @@ def level_failures(result: Result) -> list[Note]:
     """Why modes and load points have no figures, or none that count."""
     modes = {case.mode: case for case in result.at_point() if case.status != OK}
     found = [
-        Note(f"{mode}: {case.status}: {case.reason}", *(("✗", BAD) if case.status == "failed" else ("–", UNCLEAR)))
+        Note(f"{mode} {case.status}: {case.reason}", *(("✗", BAD) if case.status == "failed" else ("–", UNCLEAR)))
         for mode, case in modes.items()
     ]
     found += [
-        Note(f"{it.mode} {at(it).phrase}: {it.status.replace('_', ' ')}: {it.reason}", *_sign(it))
+        Note(f"{it.mode} {at(it).phrase} {it.status.replace('_', ' ')}: {it.reason}", *_sign(it))
         for it in failed(result)
         if it.mode not in modes
     ]

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
+from ortbench.analysis.comparing.compare import are_one_run
 from ortbench.analysis.findings.finding import Finding, merged
-from ortbench.analysis.loads.levels import at
-from ortbench.analysis.noise import Quiet, busy_finding, quiet_cases, rounds
+from ortbench.analysis.loads.levels import at, rate_unit
+from ortbench.analysis.noise import Quiet, busy_finding, joined, quiet_cases, rounds
 from ortbench.core import units
-from ortbench.core.safe_text import first_of
+from ortbench.core.safe_text import first_of, listed
+from ortbench.model.kinds import KINDS
 from ortbench.model.result import Case, Result
 from ortbench.report.model import Block, Findings
 
@@ -27,9 +30,9 @@ def _quiet(result: Result) -> Iterator[Finding]:
     if known and not all(known.values()):
         figures = first_of([f"{_name(it.case)} {_figure(it)}" for it in found], _SHOWN)
         if found:
-            yield Finding(f"Figures of the quiet rounds ({sum(known.values())} of {len(known)})", figures)
+            yield Finding(f"Figures of the {sum(known.values())} of {len(known)} rounds that were quiet", figures)
         else:
-            yield Finding(f"No quiet rounds (of {len(known)})", "all figures include the noise")
+            yield Finding(f"None of the {units.count(len(known), 'round')} was quiet", "all figures include the noise")
 
 
 def _name(case: Case) -> str:
@@ -40,19 +43,29 @@ def _name(case: Case) -> str:
 
 
 def _figure(found: Quiet) -> str:
-    return f"{units.rate(found.figure)} inf/s" if found.case.load_blocks is not None else units.duration(found.figure)
+    return (
+        f"{units.rate(found.figure)} {rate_unit(found.case)}"
+        if found.case.load_blocks is not None
+        else units.duration(found.figure)
+    )
 
 
 def sides_part(results: Sequence[Result], names: Sequence[str], of_gate: bool = False) -> list[Sequence[Block]]:
     """What there is to say of several configurations, each once; of a live gate what noise means to it, whose verdict holds all the
     same."""
-    said = merged((name, busy_finding(result)) for name, result in zip(names, results, strict=True))
+    if all(are_one_run(results[0], it) for it in results):  # their blocks took turns: what disturbed one disturbed all
+        together = busy_finding(replace(results[0], noise=joined(it.noise for it in results)))
+        said = [(listed(names), len(names), together)]
+    else:
+        said = merged((name, busy_finding(result)) for name, result in zip(names, results, strict=True))
     found = [it if many == len(results) else it._replace(what=f"{of}: {it.what}") for of, many, it in said if it]
     if of_gate:
-        found = [it._replace(evidence=f"{it.evidence}{f'. {_SLOWED}' * (it is found[-1])}", next="") for it in found]
+        holds = f". The gate's verdict holds nevertheless: {_SLOWED if KINDS[results[0].kind].live else _GROWN}"
+        found = [it._replace(evidence=f"{it.evidence}{holds * (it is found[-1])}", next="") for it in found]
     last = {it.next: it for it in found}
     found = [it if last[it.next] is it else it._replace(next="") for it in found]  # a command once
     return [[Findings(found)]] if found else []
 
 
-_SLOWED = 'The gate\'s verdict holds nevertheless: noise only makes a gate take longer or end with "cannot tell"'
+_SLOWED = 'noise only makes a gate take longer or end with "cannot tell"'
+_GROWN = "noise is in times, not in the growth of memory"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 from ortbench.analysis.comparing.comparable import variables_line
 from ortbench.analysis.comparing.compare import CANNOT_TELL, FASTER, SLOWER, RatioEstimate, Row, word
@@ -16,7 +16,7 @@ from ortbench.core.safe_text import first_of, shortened
 from ortbench.model.hardware_names import NVIDIA, kind
 from ortbench.model.kinds import KINDS
 from ortbench.model.metrics import known_or_plain
-from ortbench.model.result import CHAIN, FAILED, LOAD, LOOP, OK, SWEEP, Case, Result, not_ok
+from ortbench.model.result import CHAIN, FAILED, LOAD, LOOP, OK, SOAK, SWEEP, Case, Result, not_ok
 from ortbench.model.schema import (
     Chain,
     ChainStage,
@@ -27,6 +27,7 @@ from ortbench.model.schema import (
     Loop,
     Memory,
     Provider,
+    Soak,
     Stopped,
     Target,
     Tensor,
@@ -60,17 +61,18 @@ _RATES = 6  # that it names one by one
 def heading(result: Result) -> list[str]:
     """The lines above the table: model and note, EP, device, versions, synchronization, environment variables."""
     target = result.target
-    shapes = ", ".join(
-        f"{shortened(tensor['name'])} {_shape(tensor, KINDS[result.kind].many_shapes)}"
-        for tensor in result.model["inputs"]
-    )
+    shapes = ", ".join(_inputs(result))
     note = " ".join(str(result.note or "").split())
     lines = [f"{result.model['path']} ({shapes}){f': {note}' if note else ''}", ep_line(result)]
-    if line := _LINES.get(result.kind):
-        lines.insert(1, line(result))
+    if line := own_line(result):
+        lines.insert(1, line)
     if target["sync"] is not None:
-        cost = f", {units.duration(target['sync']['cost_ns'])} of each inference" if target["sync"]["cost_ns"] else ""
-        lines.append(f"synchronization: {_SYNC.get(target['sync']['kind'], target['sync']['kind'])} (verified){cost}")
+        cost = (
+            f", taking {units.duration(target['sync']['cost_ns'])} of each inference"
+            if target["sync"]["cost_ns"]
+            else ""
+        )
+        lines.append(f"synchronization: {SYNC.get(target['sync']['kind'], target['sync']['kind'])} (verified){cost}")
     lines[-1] += f"; memory: {_memories(target)}"
     if (clocks := result.environment.get("locked_clocks")) is not None:
         lines[-1] += f"; clocks locked to {clocks if isinstance(clocks, str) else f'{clocks} MHz'}"
@@ -81,6 +83,19 @@ def heading(result: Result) -> list[str]:
     if (recorded := variables_line(result.environment)) is not None:
         lines.append(f"environment: {recorded}")
     return lines
+
+
+def _inputs(result: Result) -> Iterator[str]:
+    """The inputs and their shapes; of those of a KV cache how many there are."""
+    many = KINDS[result.kind].many_shapes
+    cache = {into for _, into in result.loop["feedback"]} if result.loop and result.generation else set()
+    for tensor in result.model["inputs"]:
+        if tensor["name"] not in cache:
+            yield f"{shortened(tensor['name'])}: {_shape(tensor, many)}"
+    of_cache = [_shape(tensor, many) for tensor in result.model["inputs"] if tensor["name"] in cache]
+    if of_cache:
+        shape = of_cache[0] if len(set(of_cache)) == 1 else "of several shapes"
+        yield f"{units.count(len(of_cache), 'input')} of the KV cache: {shape}"
 
 
 def mode_name(case: Case) -> str:
@@ -107,6 +122,9 @@ def _generation_line(made: Generation, loop: Loop, fed: str) -> str:
     )
     prompt = "prompt from a file" if made["from_file"] else "random prompt"
     prompt += ", encoded once" if made.get("encoder") else ""
+    prompt += f", {' and '.join(made['features'])} before the prompt" if made.get("features") else ""
+    prompt += ", embedding model before each step" if made.get("embedding") else ""
+    prompt += f" ({' and '.join(made['left_out'])} not run)" if made.get("left_out") else ""
     cache = "growing cache" if loop["grows"] else "cache of fixed length"
     names = f"named by {made['said_by']}" if made["said_by"] else "found by the model's names"
     if eps := made.get("eps"):
@@ -157,6 +175,16 @@ def load_line(result: Result, setup: LoadSetup) -> str:
     )
 
 
+def soak_line(soak: Soak) -> str:
+    """A soak of several shapes, or whose session is opened again and again; nothing of one shape in one session."""
+    said = []
+    if soak["order"]:
+        said.append(f"{len(soak['shapes'])} shapes in {_ORDERS[soak['order']]}")
+    if soak["reopened"]:
+        said.append(f"a new session after every {units.count(soak['reopened'], 'inference')}")
+    return f"soak: {', '.join(said)}" if said else ""
+
+
 def sweep_line(result: Result) -> str:
     """A sweep: how many shapes, and which."""
     names = [it.name for it in result.shapes]
@@ -169,12 +197,14 @@ _LINES: dict[str, Callable[[Result], str]] = {
     CHAIN: lambda result: chain_line(result.part),
     LOAD: lambda result: "; ".join([load_line(result, result.part), *(loop_line(it) for it in [result.loop] if it)]),
     SWEEP: sweep_line,
+    SOAK: lambda result: soak_line(result.part),
 }
 
 
-def has_line(result: Result) -> bool:
-    """Whether a heading says in a line of its own what its kind is of."""
-    return _LINES.get(result.kind) is not None
+def own_line(result: Result) -> str:
+    """The line of a heading that says what its kind is of; empty where there is nothing to say."""
+    line = _LINES.get(result.kind)
+    return "" if line is None else line(result)
 
 
 def stage_place(stage: ChainStage, result: Result) -> str:
@@ -261,8 +291,8 @@ def _shape(tensor: Tensor, of_sweep: bool = False) -> str:
     if "tensors" in tensor:
         return sequence(tensor["tensors"])
     if tensor["shape"] is None:
-        sizes = tensor.get("model_shape") or () if of_sweep else ()
-        return "x".join("?" if size is None else shortened(str(size)) for size in sizes) or str(tensor["type"])
+        sizes = ["?" if size is None else shortened(str(size)) for size in tensor.get("model_shape") or () if of_sweep]
+        return f"[{', '.join(sizes)}]" if sizes else str(tensor["type"])
     return "x".join(map(str, tensor["shape"])) or "scalar"
 
 
@@ -273,7 +303,7 @@ def sequence(shapes: Sequence[Sequence[int]], times: str = "x") -> str:
     return f"{units.count(len(shapes), 'tensor')}{of}"
 
 
-_SYNC = {
+SYNC = {
     "run": "session.run returns when the device has finished",
     "synchronize_outputs": "synchronize_outputs() after each inference",
     "readback": "an output value is read back after each inference",
@@ -334,7 +364,10 @@ def not_measured(result: Result, name: str = "") -> list[Note]:
     """Why modes have no figures, or none that count; after the result's name, where there is one."""
     before = f"{name}: " if name else ""
     return [
-        Note(f"{before}{modes}: {status}: {reason}", *(("✗", BAD) if status == FAILED else ("–", UNCLEAR)))
+        Note(
+            f"{before}{modes} {status.replace('_', ' ')}: {reason}",
+            *(("✗", BAD) if status == FAILED else ("–", UNCLEAR)),
+        )
         for modes, status, reason in not_ok(result.cases)
     ]
 

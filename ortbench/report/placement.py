@@ -30,7 +30,7 @@ from ortbench.report.model import (
     columns,
     maybe,
 )
-from ortbench.report.phrases import device_name, eps, sequence
+from ortbench.report.phrases import SYNC, device_name, eps, sequence
 
 _FIGURES = columns(Kind.NUMBER, "nodes", "time", "share")
 _OPERATORS = (Column("operator", Kind.LONG_NAME, KEY), Column("on", Kind.WORDS), *_FIGURES)
@@ -55,10 +55,10 @@ def nodes_heading(result: Result) -> str:
     assert nodes is not None
     cpu = result.case(CPU)
     measured = None if cpu is None else cpu.median("latency")
-    beside = "" if measured is None else f", {duration(measured)} without"
+    beside = "" if measured is None else f", {duration(measured)} without the profiler"
     text = (
-        f"Nodes: {nodes['runs']} inferences under ONNX Runtime's profiler, which slows them down ({duration(nodes['run_ns'])} each"
-        f"{beside}). The times are the host's: take them for shares, not for measurements."
+        f"Nodes: {nodes['runs']} inferences under ONNX Runtime's profiler ({duration(nodes['run_ns'])} each{beside}). The times are the "
+        "host's and include the profiler: use them as shares."
     )
     if result.target["memory"]["kind"] == "host":
         return text
@@ -174,7 +174,7 @@ def placement_parts(result: Result) -> list[Sequence[Block]]:
     """All of it, with what `--measure-nodes` found."""
     parts: list[Sequence[Block]] = [_placement(result)]
     if (places := places_table(result)).rows:
-        said = "Where each mode bound each input and output, and why: the memory infos of the session say so."
+        said = "Where each mode bound each input and output, and why."
         parts.append([Paragraph(said, media=PAGE), places])
     if result.nodes is not None:
         about = nodes_heading(result)
@@ -244,7 +244,7 @@ def _environment(result: Result) -> Table:
         "memory pattern": _off(target.get("mem_pattern")),
         "optimized model": target.get("optimized_model"),
         "graph optimization": target.get("opt_level"),
-        "sync": sync and f"{sync['kind']}: {sync.get('how') or ''}".removesuffix(": "),
+        "sync": sync and f"{SYNC.get(sync['kind'], sync['kind'])}: {sync.get('how') or ''}".removesuffix(": "),
         "inputs": _tensors(result.model["inputs"]),
         "outputs": _tensors(result.model["outputs"]),
         "session creation": setup.get("session_ns") and units.duration(setup["session_ns"]),

@@ -48,7 +48,9 @@ from ortbench.report.phrases import advice, has_items, hint, measured_report, no
 from ortbench.report.placement import placement_parts, titled
 from ortbench.report.records import records_csv
 
-WHAT_A_LOOP_IS = "loop: the first state is copied to the device, then all steps run; step: any one of them."
+WHAT_A_LOOP_IS = (
+    "loop: the first state is copied to the device, then all steps run; step: one of them, the median of all."
+)
 WHAT_A_GENERATION_IS = (
     "TTFT: the prompt, up to the choice of the first token; ITL: from one token to the next; loop: the first state is copied to the "
     "device, then all tokens are generated."

@@ -104,8 +104,7 @@ def case_table(records: Sequence[Record]) -> Table:
 
 def build(name: str, records: Sequence[Record], folder: str | None = None) -> Report:
     """The summary of a suite; `folder` is where it was saved, which is said in a terminal."""
-    notes = [*(_reason(record) for record in records if record.reason), *map(Note, _best(records))]
-    notes += [Note(f"{it.id}: {it.doubtful}", "!", model.UNCLEAR) for it in records if it.doubtful is not None]
+    notes = [*_reasons(records), *map(Note, _best(records))]
     words: list[Block] = [Paragraph(_THERE)] if any(record.resident is not None for record in records) else []
     words += [hint(*dict.fromkeys(record.outcome for record in records))] if records else []
     last: list[Block] = [Notes(notes)] if notes else []
@@ -113,6 +112,22 @@ def build(name: str, records: Sequence[Record], folder: str | None = None) -> Re
     across: list[list[Block]] = [[it] for it in (across_eps(records), across_cards(records)) if it is not None]
     tables: list[list[Block]] = [[case_table(records), *words], *across]
     return Report(f"ortbench suite {name}: {headline(records)}", (*_noise(records), *tables, last))
+
+
+def verdicts_report(name: str, records: Sequence[Record]) -> Report:
+    """What became of the cases, without figures: what stands first on a page."""
+    outcomes: dict[str, list[str]] = {}
+    for record in records:
+        if not record.reason:
+            outcomes.setdefault(record.outcome, []).append(record.id)
+    plain = [Note(f"{outcome}: {', '.join(ids)}") for outcome, ids in outcomes.items()]
+    return Report(f"Suite {name}: {headline(records)}", [[Notes([*plain, *_reasons(records)])]])
+
+
+def _reasons(records: Sequence[Record]) -> list[Note]:
+    """Why cases failed, or are doubtful."""
+    doubtful = [Note(f"{it.id}: {it.doubtful}", "!", model.UNCLEAR) for it in records if it.doubtful is not None]
+    return [*(_reason(record) for record in records if record.reason), *doubtful]
 
 
 def _noise(records: Sequence[Record]) -> list[list[Block]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ortbench.analysis.findings.advice import findings
+from ortbench.analysis.findings.advice import findings, superseded
 from ortbench.analysis.findings.finding import Weight
 from ortbench.analysis.sweep import failures, has_a_cost, is_noisy, keeps, mode_by_mode
 from ortbench.core import units
@@ -134,5 +134,9 @@ def build(result: Result, folder: str | None = None) -> Report:
     if (switching := switching_table(result)).rows:
         parts.append([*titled(switching), Paragraph(WHAT_SWITCHING_IS)])
     further = [*own_outputs(result), *cost_parts(result), *on_page(placement_parts(result))]
-    said = [Notes(not_measured(result)), advice([it for it in found if it not in off]), Notes(warnings(result))]
+    said = [
+        Notes(not_measured(result)),
+        advice([it for it in found if it not in off]),
+        Notes(warnings(result, superseded(result))),
+    ]
     return measured_report("ortbench", result, parts, said, further, folder)

@@ -8,20 +8,23 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ortbench.gate.baseline import BASELINE_CHAIN, LIVE_BASELINE, baseline_of, candidate_of, has_live_baseline
+from ortbench.gate.checks import refuse_unchecked
 from ortbench.gate.contests import own_contests, regression_contests
 from ortbench.gate.limits import SLO, Limits, limits_of
 from ortbench.gate.live import check_live
+from ortbench.model.kinds import SOAK
 from ortbench.model.modes import IN_FLIGHT
 from ortbench.model.slo import Slo
 from ortbench.model.unit_of_work import INFERENCE
 from ortbench.plan.compare_options import WHY
 from ortbench.plan.configurations import eps_of
-from ortbench.plan.load_plan import ARRIVALS, LoadPlan, live_load, plan_under_load
+from ortbench.plan.load_plan import ARRIVALS, LoadPlan, live_load, live_under_load, plan_under_load
 from ortbench.plan.load_plan import check as check_load
 from ortbench.plan.loop_plan import Steps
 from ortbench.plan.options import BASELINE_SET, SWEPT, declared, make
 from ortbench.plan.plan import Plan, check
 from ortbench.plan.plan_builder import asked_modes, held_modes, is_library, live, weighing
+from ortbench.plan.soak_plan import ORDER, SOAKED, Soak
 from ortbench.plan.start_plan import STARTED, Starts
 from ortbench.plan.sweep_plan import IN_SUITES, Shape, Swept, check_shapes, list_in, shapes_of
 from ortbench.suite import chain_file
@@ -34,6 +37,8 @@ _BASELINE, _SET = "baseline-", f"{BASELINE_SET}."
 _OF_LOOPS = {it.flag for it in declared(Steps).values()}
 _OF_LOADS = {it.flag for it in LOADS}
 _OF_STARTS = {it.flag for it in (STARTED, *declared(Starts).values())}
+GROWTH = declared(Limits)["max_growth"]
+_OF_SOAKS = {it.flag for it in (SOAKED, *declared(Soak).values(), GROWTH)}
 ONLY_SWEEPS = {it.flag for it in IN_SUITES}
 
 
@@ -43,6 +48,10 @@ def _is_for_loads(flag: str) -> bool:
 
 def _is_for_starts(flag: str) -> bool:
     return flag in (STARTED.flag, "ep") or "start" in OPTIONS[flag].commands
+
+
+def _is_for_soaks(flag: str) -> bool:
+    return flag in (SOAKED.flag, "ep") or "soak" in OPTIONS[flag].commands
 
 
 def _is_for_sweeps(flag: str) -> bool:
@@ -92,21 +101,29 @@ class _Maker:
         own = [flag for flag in self._given if self._where(flag)[:1] != _DEFAULTS]
         self._is_sweep = not case.of_chain and SWEPT in self._given
         self._is_load = not case.of_chain and not self._is_sweep and any(flag in _OF_LOADS for flag in own)
+        self._is_soak = not case.of_chain and SOAKED.flag in self._given
+        self._takes_lists = self._is_soak or (self._is_load and ORDER.flag in self._given)
         for flag in list(self._given):
             if self._where(flag)[:1] == _DEFAULTS and not self._can_have(flag):
                 del self._given[flag]
 
     def _can_have(self, flag: str) -> bool:
         """Whether an option that is a default is for this case: those of loops and loads are for these, and chains have few."""
+        if flag == GROWTH.flag:
+            return self._is_soak
         if self._case.of_chain:
             return chain_file.is_for_chains(flag)
         if self._is_sweep:
             return flag not in OPTIONS or _is_for_sweeps(flag)
         if flag in ONLY_SWEEPS:
             return False
+        if flag == ORDER.flag:
+            return self._takes_lists and list_in(self._given) is not None
+        if self._is_soak:
+            return flag not in OPTIONS or _is_for_soaks(flag)
         if STARTED.flag in self._given:
             return flag not in OPTIONS or _is_for_starts(flag)
-        if flag in _OF_STARTS:
+        if flag in _OF_STARTS | _OF_SOAKS:
             return False
         if flag in _OF_LOADS:
             return self._is_load
@@ -121,6 +138,11 @@ class _Maker:
         self._check_gate(is_live)
         if self._is_load:
             self._refuse_beside("load", _is_for_loads)
+        elif self._is_soak:
+            self._refuse_beside("soak", _is_for_soaks)
+            self._refuse_live("soak", is_live)
+            with self._blaming(self._case.where):
+                refuse_unchecked(SOAK.key, given)
         elif STARTED.flag in given:
             self._refuse_beside("start", _is_for_starts)
         if SLO.flag in given:
@@ -137,8 +159,10 @@ class _Maker:
             plan = weighing(self._plan(limits), limits.of_memory)
         if is_live and not self._is_load:
             plan = live(plan, given, limits.phases())
-        if plan.start is None and (flag := next((it for it in given if it in _OF_STARTS), None)):
-            raise self._file.mistake(self._where(flag), f"is for a bench of starts: write {STARTED.flag} = true")
+        for part, flags, key in ((plan.start, _OF_STARTS, STARTED.flag), (plan.soak, _OF_SOAKS, SOAKED.flag)):
+            if part is None and (flag := next((it for it in given if it in flags), None)):
+                reason = "is not for a chain" if of_chain else f"is for a {key}: write {key} = true"
+                raise self._file.mistake(self._where(flag), reason)
         with self._blaming(named):
             self._check(plan)
         load = None
@@ -170,10 +194,7 @@ class _Maker:
 
     def _sweep(self, is_live: bool) -> Job:
         self._refuse_beside("sweep", _is_for_sweeps)
-        if is_live:
-            flag = next(it.flag for it in LIVE_BASELINE if it.flag in self._given)
-            reason = "a sweep is compared with an earlier suite: write baseline, with the folder of that suite, instead"
-            raise self._file.mistake(self._where(flag), reason)
+        self._refuse_live("sweep", is_live)
         self._why(can_be=False)
         case, given = self._case, self._given
         with self._blaming(case.where):
@@ -190,10 +211,26 @@ class _Maker:
         return Job(case, plans, limits, force, self._earlier(), shapes=tuple(shapes), slo=slo)
 
     def _refuse_lists(self) -> None:
-        """Refuse lists of sizes where there is but one shape."""
-        flag = next((flag for flag in self._given if flag in ONLY_SWEEPS), None) or list_in(self._given)
+        """Refuse lists of sizes where there is but one shape, and an order of shapes."""
+        given = self._given
+        if ORDER.flag in given and not self._takes_lists and not self._case.of_chain:
+            raise self._file.mistake(
+                self._where(ORDER.flag), "is for a soak or a load: write soak = true, or concurrency"
+            )
+        flag = next((flag for flag in given if flag in ONLY_SWEEPS), None)
+        if flag is None and not self._takes_lists:
+            flag = list_in(given)
         if flag is not None:
-            reason = "is for a sweep: write sweep = true, or, for a case each, shapes"
+            mix = f"; {ORDER.flag} mixes them in a load" if self._is_load else ""
+            reason = f"is for a sweep: write sweep = true, or, for a case each, shapes{mix}"
+            raise self._file.mistake(self._where(flag), reason)
+
+    def _refuse_live(self, kind: str, is_live: bool) -> None:
+        if is_live:
+            flag = next(it.flag for it in LIVE_BASELINE if it.flag in self._given)
+            reason = (
+                f"a {kind} is compared with an earlier suite: write baseline, with the folder of that suite, instead"
+            )
             raise self._file.mistake(self._where(flag), reason)
 
     def _refuse_beside(self, kind: str, is_for: Callable[[str], bool]) -> None:
@@ -206,7 +243,8 @@ class _Maker:
     def _plan(self, limits: Limits) -> Plan:
         case, needed = self._case, limits.needed()
         if self._is_load:
-            return plan_under_load(case.model, self._given, self._command, needed)
+            plan = plan_under_load(case.model, self._given, self._command, needed)
+            return live_under_load(plan) if has_live_baseline(self._given) else plan
         if not case.of_chain:
             return candidate_of(case.model, self._given, self._command, limits)
         return chain_file.gated_plan_of(Path(case.model), self._environ, self._given, self._command, needed)

@@ -83,30 +83,38 @@ class OpenedLoop(Opened):
 
     steps: Steps
     loop: LoopData = field(init=False)
-    encoder: Model | None = None  # of a decoder that has one; there after the first run
-    encoded: ChainData = field(init=False)  # then both
+    stages: dict[str, Model] = field(
+        default_factory=dict
+    )  # by their paths, what runs before a decoder, where that has run once
+    staged: ChainData = field(init=False)  # then all of it
 
     def run_first(self) -> None:
         from ortbench.worker.loops import data  # most runs have none, and would wait for it
 
         decoder = self.steps.decoder
-        if decoder is None or decoder.encoder is None:
+        stage = None if decoder is None else decoder.encoder or decoder.embedding
+        if decoder is None or stage is None:
             self.loop = data.make(self.path, self.model, self.request, self.steps)
         else:
-            from ortbench.worker.loops import encoded
-            from ortbench.worker.session.session import open_model
+            from ortbench.worker.loops import decoder_stages
 
-            if self.encoder is None:
-                self.encoder = open_model(decoder.encoder.model, self.target, self.model.provider)
-            self.encoded = encoded.make(self.path, self.model, self.encoder, self.request, self.steps)
-            self.loop = self.encoded.stages[-1].loop
+            make = decoder_stages.make_encoded if decoder.encoder else decoder_stages.make_embedded
+            self.staged = make(self.path, self.model, self._stage, self.request, self.steps)
+            self.loop = self.staged.stages[-1].loop
         self.data = self.loop.single
 
-    def make(self, mode: str, depth: int) -> Mode:
-        if self.encoder is not None:
-            from ortbench.worker.loops.encoded import make_encoded
+    def _stage(self, path: str) -> Model:
+        from ortbench.worker.session.session import open_model
 
-            return make_encoded(mode, self.encoded, self.request)
+        if path not in self.stages:
+            self.stages[path] = open_model(path, self.target, self.model.provider)
+        return self.stages[path]
+
+    def make(self, mode: str, depth: int) -> Mode:
+        if self.stages:
+            from ortbench.worker.loops.decoder_stages import make_staged
+
+            return make_staged(mode, self.staged, self.request)
         from ortbench.worker.loops.modes import make_loop
 
         return make_loop(mode, self.model, self.loop, self.steps, self.request)
@@ -126,7 +134,7 @@ class OpenedLoop(Opened):
                 "fill": dict(steps.fill),
                 "keep": list(steps.keep),
                 "resident": list(steps.resident),
-                **({} if told is None else {"generation": {**told.described(), **self._eps()}}),  # type: ignore[typeddict-item]
+                **({} if told is None else {"generation": {**told.described(), **self._eps(), **self._features()}}),  # type: ignore[typeddict-item]
             }
         }
 
@@ -134,6 +142,14 @@ class OpenedLoop(Opened):
         """The EPs that the folder asks for, and whether one of them is used."""
         named = [] if self.steps.decoder is None else [ep for ep, _ in self.steps.decoder.providers]
         return {"eps": named, "ep_used": self.target.ep in named} if named else {}
+
+    def _features(self) -> dict[str, object]:
+        """The stages of images and sounds: those that run, and those that do not."""
+        embedding = None if self.steps.decoder is None else self.steps.decoder.embedding
+        named = [] if embedding is None else [it.name for it in embedding.features]
+        ran = {it.name for it in self.staged.stages} if named else set()
+        found = {"features": [it for it in named if it in ran], "left_out": [it for it in named if it not in ran]}
+        return {key: names for key, names in found.items() if names}
 
     @property
     def loops(self) -> list[LoopData]:

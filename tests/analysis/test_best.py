@@ -6,12 +6,14 @@ from collections.abc import Sequence
 
 import pytest
 
+from ortbench.analysis.comparing.compare import rows, word
 from ortbench.analysis.findings.best_advice import best_findings, bests
 from ortbench.model.modes import CPU, RESIDENT
 from ortbench.model.result import Result
 from ortbench.model.settings import OF_SESSION
 from ortbench.report.programs.session_lines import session_lines
-from tests.results import US, measured, result_of, steady
+from tests.expect import there
+from tests.results import US, measured, noise_of, result_of, steady
 
 NAMES = ["default", "one", "two"]
 
@@ -45,9 +47,9 @@ STEADY, FAST, SAME, NOISY = [100] * 12, [80] * 12, [99, 101] * 6, [60, 140, 95, 
             1,
             "Best for latency: one, 80.0 µs; default takes 1.25× as much (95% CI 1.25 to 1.25); two is not measurably worse.",
         ),
-        ((STEADY, SAME), None, "Best for latency: default, 100 µs; one is not measurably worse."),
+        ((STEADY, SAME), None, "Best for latency: default; one is not measurably worse."),
         ((SAME, [99, 100] * 6), None, "Best for latency: no difference, none is more than 2% better than default."),
-        ((STEADY, NOISY), None, "Best for latency: default, 100 µs; one is not measurably worse."),
+        ((STEADY, NOISY), None, "Best for latency: default; one is not measurably worse."),
         (([110] * 12, NOISY), None, "Best for latency: cannot tell; default takes 1.07× as much (95% CI 0.786 to 1.83) as one."),
     ],
 )  # fmt: skip
@@ -55,6 +57,20 @@ def test_the_best_for_latency(medians: Sequence[Sequence[int]], best: int | None
     results = configurations(*medians)
     assert said(results) == [sentence]
     assert [it.number for it in bests(results, NAMES)] == [best]
+
+
+def test_on_a_busy_machine_the_table_and_the_sentence_say_the_same() -> None:
+    for medians, word_, sentence in [
+        ((STEADY, [112] * 12), "cannot tell", "Best for latency: default, 100 µs; on so busy a machine nobody can tell whether one is worse."),
+        (([112] * 12, STEADY), "cannot tell", "Best for latency: cannot tell, on so busy a machine; default takes 1.12× as much (95% CI 1.12 to 1.12) as one."),
+        ((STEADY, [900] * 12), "slower", "Best for latency: default, 100 µs; one takes 9.00× as much (95% CI 9.00 to 9.00)."),
+    ]:  # fmt: skip
+        results = configurations(*medians)
+        for result in results:
+            result.noise = noise_of(2, 1.2, [0.5] * 12, threads=2)
+        (row,) = (it for it in rows(results) if it.key.figure.metric == "latency")
+        ratio = there(row.since_first[1])
+        assert (word(ratio, 0.02), said(results)[:1]) == (word_, [sentence])
 
 
 def test_of_too_few_blocks_nothing_is_best_for_the_comparison_says_that_they_are_too_few() -> None:

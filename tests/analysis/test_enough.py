@@ -35,13 +35,13 @@ def test_what_is_lacking_and_what_gives_it() -> None:
         (
             6,
             PRECISE,
-            "a has 6 blocks and a comparison takes 8: measure it again; a measurement now takes 9 rounds or more",
+            "a has 6 blocks and a comparison needs 8: measure again; a measurement now takes 9 rounds or more",
         ),
-        (1, COUNTED, "a has 1 block and a comparison takes 8: measure it again without --iterations"),
+        (1, COUNTED, "a has 1 block and a comparison needs 8: measure again without --iterations"),
         (
             0,
             None,
-            "a has 0 blocks and a comparison takes 8: measure it again; a measurement now takes 9 rounds or more",
+            "a has 0 blocks and a comparison needs 8: measure again; a measurement now takes 9 rounds or more",
         ),
         (PARTS, COUNTED, None),
     ]:
@@ -55,7 +55,7 @@ def test_a_duration_that_is_long_enough() -> None:
         (1, 10 * SECOND, 8, 51),
         (3, MS, 8, 1),
     ]:
-        words = f"measure it again with --duration {seconds}"
+        words = f"measure again with --duration {seconds}"
         assert remedy(ended(rounds, TIMED, step_ns), wanted) == words
     # Four rounds took 0.9 s for each mode; beside another side half of that was the other's.
     sides = [ended(4, TIMED, SECOND) for _ in "ab"]
@@ -64,7 +64,7 @@ def test_a_duration_that_is_long_enough() -> None:
         side.setup["run_id"] = "one"
     assert [it.rpartition(" ")[2] for it in lacks(sides, "ab", rows(sides))] == ["5"]  # of both in a line
     # As a gate of several limits takes them.
-    words = "measure it again with --precision 0, which lasts as long as --duration"
+    words = "measure again with --precision 0, which lasts as long as --duration"
     assert remedy(ended(ROUNDS, PRECISE), ROUNDS + 1) == words
 
 
@@ -72,7 +72,7 @@ def test_each_result_is_told_of_once_with_the_fewest_blocks_of_what_is_shown() -
     few = ended(3, COUNTED)
     few.cases[1] = measured("device-tensors", latency=steady([MS] * 2))
     results = [ended(PARTS), few, ended(5, COUNTED), few]
-    rest = "and a comparison takes 8: measure it again without --iterations"
+    rest = "and a comparison needs 8: measure again without --iterations"
     assert lacks(results, "abcd", rows(results)) == [f"{name} has {n} blocks {rest}" for name, n in
                                                     (("b", 2), ("c", 5), ("d", 2))]  # fmt: skip
     assert lacks(results[:2], "ab", rows(results[:2], Selection(("cpu-tensors",)))) == [f"b has 3 blocks {rest}"]

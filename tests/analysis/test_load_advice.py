@@ -44,20 +44,20 @@ def test_all_of_closed_loops() -> None:
 
 def test_all_of_open_loops() -> None:
     assert told(paced()) == [
-        "device-tensors meets p99 ≤ 20 ms at 10 and 30 requests/s: violated at 90 (p99 1.90 s).",
-        "device-tensors: at 10 requests/s an inference takes 2.4 times as long as back to back: 7.20 ms instead of 3.00 ms; the SM clock "
+        "device-tensors meets p99 ≤ 20 ms at 10 and 30 requests/s: violated at 90 requests/s (p99 1.90 s).",
+        "device-tensors: at 10 requests/s an inference takes 2.4× as long as back to back: 7.20 ms instead of 3.00 ms; the SM clock "
         "falls from 1725 to 210 MHz.",
         "device-tensors is saturated at 90 requests/s: the queue grows as long as requests arrive, so there is no mean queue delay.",
         "The generator issued 3.00% of the requests late by up to 4.00 ms at 30 requests/s with device-tensors: the machine was late, "
         "not the model.",
     ]
     assert sentences(paced()) == [told(paced())[0], *told(paced())[1:]]
-    assert load_headline(paced()) == "At 30 requests/s p99 is 14.0 ms with device-tensors"
+    assert load_headline(paced()) == "p99 ≤ 20 ms is met at 30 requests/s with device-tensors"
 
 
 def test_where_the_knee_is() -> None:
     for rates, expected in [
-        ([100, 200, 398], ["The peak may lie beyond 4 clients with cpu-tensors: 4 complete 99% more inferences/s than 2 clients "
+        ([100, 200, 398], ["The peak may lie beyond 4 clients with cpu-tensors: 4 clients complete 99% more inferences/s than 2 "
                            "with cpu-tensors.", "Next: ortbench load m.onnx --concurrency 4,8,16"]),
         ([100, 99, 80], ["1 client reaches 100% of the peak, 100 inferences/s, with cpu-tensors: beyond, only latency grows: p99 20.0 ms "
                          "with 1 client, 80.0 ms with 4 clients; with 4 clients the rate falls to 80% of the peak."]),
@@ -80,6 +80,25 @@ def test_a_knee_that_noise_may_have_made_is_none() -> None:
         result.noise = noise_of(2, 1.0, [0.4] * 8)
         assert told(result)[-1] == expected
         assert ("of the peak" in load_headline(result)) == (second == 300)
+
+
+def test_a_peak_beyond_the_most_clients_that_noise_may_have_made_is_none() -> None:
+    result = load_result(*(closed("cpu-tensors", 8 * at, per_s, 10.0) for at, per_s in ((1, 461), (2, 500))))
+    assert any(it.startswith("The peak may lie beyond 16 clients") for it in told(result))
+    result.noise = noise_of(2, 1.4, [0.4] * 8)
+    assert told(result)[-1] == (
+        "The machine was too busy to tell how many clients reach the peak with cpu-tensors: 500 inferences/s with 16 clients."
+    )
+
+
+def test_clients_with_which_an_slo_is_met() -> None:
+    levels = [closed("cpu-tensors", count, 100.0, 5.0 * count) for count in (1, 2, 4, 8)]
+    result = load_result(*levels, slo={"p50": 12_000_000})
+    assert (
+        told(result)[0]
+        == "cpu-tensors meets p50 ≤ 12 ms with 1 and 2 clients: violated with 4 and 8 clients (p50 20.0 ms with 4 clients)."
+    )
+    assert load_headline(result) == "cpu-tensors meets p50 ≤ 12 ms with up to 2 clients"
 
 
 def test_several_modes_whose_peak_may_lie_beyond_are_one_finding() -> None:
@@ -177,7 +196,7 @@ def test_slow_inferences_at_a_low_rate() -> None:
         alone = measured("cpu-tensors", latency=steady([3 * MS] * 8))
         result = load_result(opened("cpu-tensors", 30, p50_ms), alone=[alone])
         found = [
-            "cpu-tensors: at 30 requests/s an inference takes 1.1 times as long as back to back: 3.40 ms instead of 3.00 ms."
+            "cpu-tensors: at 30 requests/s an inference takes 1.1× as long as back to back: 3.40 ms instead of 3.00 ms."
         ]
         assert told(result) == (found if is_told else [])
 
@@ -191,7 +210,7 @@ def rated(**found: Any) -> Result:
 def test_the_highest_rate_that_meets_the_slo() -> None:
     result = rated(**{"cpu-tensors": None, "device-tensors": slo_rate(210.0, 205.0, 216.0)})
     assert told(result) == [
-        "device-tensors meets p99 ≤ 20 ms up to 210 requests/s (next run, 95 %: 205 to 216): 3 of 4 tries there met it; p99 18.0 ms over all of them.",
+        "device-tensors meets p99 ≤ 20 ms up to 210 requests/s (95% prediction interval 205 to 216): 3 of 4 tries at this rate met it, all of them together have p99 18.0 ms.",
         "cpu-tensors meets p99 ≤ 20 ms at none of the rates tried.",
     ]
     assert load_headline(result) == "p99 ≤ 20 ms is met with device-tensors up to 210 requests/s"
@@ -215,7 +234,8 @@ def test_an_slo_that_too_few_requests_leave_open() -> None:
         "Next: measure longer with --duration",
     ]
     assert told(load_result(few, enough, slo={"p99": 20 * MS})) == [
-        "cpu-tensors violates p99 ≤ 20 ms at 90 requests/s: p99 30.0 ms; too few requests at 10 requests/s, p99 needs 100."
+        "cpu-tensors violates p99 ≤ 20 ms at 90 requests/s: p99 30.0 ms; too few requests at 10 requests/s, p99 needs 100.",
+        "Next: measure longer with --duration",
     ]
 
 

@@ -7,12 +7,13 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+from ortbench.analysis.comparing.compare import rows
 from ortbench.analysis.loads.load_levels import ClosedLoopBlock, LoadSamples, block_of_steps, case_of
 from ortbench.analysis.loads.sequences import put_slowdown
 from ortbench.core.stats import Value
 from ortbench.model.result import Case
 from ortbench.model.schema import Generation
-from tests.results import MS
+from tests.results import MS, load_result
 
 PREFILL, ALONE, SLOW = (
     10 * MS,
@@ -75,6 +76,35 @@ def test_tokens_of_one_client_are_exact() -> None:
     put_slowdown(case, [block_of_steps(it) for it in bursts], alone(3), MADE)
     assert case.stats("inter_token_latency_beside_prefill") is None
     assert case.value("prefill_slowdown") is None
+
+
+def test_loads_of_sequences_are_compared_by_tokens() -> None:
+    one, other = (load_result() for _ in range(2))
+    for result, slower in ((one, 1), (other, 3)):
+        bursts = [block(number, 1) for number in range(8)]
+        bursts = [
+            it._replace(steps=[steps * slower * (100 + number) // 100 for steps in it.steps])
+            for number, it in enumerate(bursts)
+        ]
+        case = loaded(bursts)
+        case.point = {"concurrency": 1}
+        result.cases = [case]
+        result.setup["run_id"] = "one"
+    found = rows([one, other])
+    assert [str(it.key.figure.metric) + it.key.figure.statistic for it in found] == [
+        "output_tokens_per_s", "time_to_first_tokenmedian", "inter_token_latencymedian", "inter_token_latencyp95", "latencymedian",
+        "latencyp99",
+    ]  # fmt: skip
+    assert [it["tokens"]["time_to_first_token"] for it in one.cases[0].load_blocks or ()] == [
+        {"median": PREFILL * (100 + number) // 100, "p95": PREFILL * (100 + number) // 100} for number in range(8)
+    ]
+    for it in found[1:4]:
+        ratio = it.since_first[1]
+        assert ratio is not None
+        assert ratio.paired
+        assert ratio.low is not None
+        assert ratio.high is not None
+        assert [ratio.low, ratio.ratio, ratio.high] == pytest.approx([3, 3, 3])
 
 
 @pytest.mark.parametrize("clients", [2, 3])

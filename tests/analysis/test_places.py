@@ -11,7 +11,7 @@ from tests.results import MB, MS, case, once, published, result_of, said, senten
 
 DEVICE, HOST = "Mem (DEFAULT)", "host memory"
 WANTED = "the session's memory info"
-MADE = "Clip makes it on the CPU"
+MADE = "made by Clip on the CPU"
 
 
 def at(name: str, memory: str = DEVICE, why: str = WANTED, usual: bool = True) -> TensorPlace:
@@ -68,7 +68,7 @@ def test_where_every_tensor_was_in_each_mode() -> None:
 
 def test_an_output_in_host_memory_with_what_the_device_would_cost() -> None:
     expected = (
-        "Output adjusted is bound in host memory, not on the device: Clip makes it on the CPU; bound on the device would cost "
+        "Output adjusted is bound in host memory, not on the device: made by Clip on the CPU; bound on the device would cost "
         "another copy per inference, ≈6.25 ms (25.0 MB at the rate of H2D in device-tensors)."
     )
     assert told(made_on_the_cpu()) == [expected]
@@ -84,12 +84,12 @@ def test_an_output_in_host_memory_with_what_the_device_would_cost() -> None:
 
 def test_an_input_is_copied_the_other_way() -> None:
     device = case("device-tensors", h2d=9 * MS, inference=10 * MS, d2h=4 * MS, latency=20 * MS)
-    placed(device, [at("x"), off("shape", "Reshape takes it there")], [at("y")])
+    placed(device, [at("x"), off("shape", "taken there by Reshape")], [at("y")])
     with_bytes(device, 4 * MB, 4 * MB)
     inputs = [tensor("x", [1], 4 * MB), tensor("shape", [1], 2 * MB)]
     made = result_of(device, model__inputs=inputs, model__outputs=[tensor("y", [1], 4 * MB)])
     assert told(made) == [
-        "Input shape is bound in host memory, not on the device: Reshape takes it there; bound on the device would cost another "
+        "Input shape is bound in host memory, not on the device: taken there by Reshape; bound on the device would cost another "
         "copy per inference, ≈2.00 ms (2.00 MB at the rate of D2H in device-tensors)."
     ]
 
@@ -99,12 +99,12 @@ def test_tensors_that_are_alike_and_many_kinds() -> None:
     device = placed(case("device-tensors", inference=1 * MS, latency=1 * MS), [], [off(name) for name in names])
     made = result_of(device, model__inputs=[], model__outputs=[tensor(name, [1], 4) for name in names])
     assert told(made) == [
-        "Outputs present.0, present.1, present.2 and 61 more are bound in host memory, not on the device: Clip makes it on "
+        "Outputs present.0, present.1, present.2 and 61 more are bound in host memory, not on the device: made by Clip on "
         "the CPU; bound on the device each would cost another copy per inference."
     ]
     names = [f"y{number}" for number in range(8)]
     device = placed(
-        case("device-tensors", latency=1 * MS), [], [off(name, f"Op{name} makes it on the CPU") for name in names]
+        case("device-tensors", latency=1 * MS), [], [off(name, f"made by Op{name} on the CPU") for name in names]
     )
     made = result_of(device, model__inputs=[], model__outputs=[tensor(name, [1], 4) for name in names])
     assert len(told(made)) == 6
@@ -115,7 +115,7 @@ def test_only_some_modes_and_other_memory() -> None:
     made = made_on_the_cpu()
     placed(made.cases[2], [at("image")], [at("adjusted")])
     assert told(made)[0].startswith(
-        "Output adjusted is bound in host memory, not on the device (in device-tensors): Clip makes it on the CPU; "
+        "Output adjusted is bound in host memory, not on the device (in device-tensors): made by Clip on the CPU; "
     )
     made = made_on_the_cpu()
     for number in (1, 2):

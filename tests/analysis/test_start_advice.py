@@ -10,7 +10,7 @@ from ortbench.analysis.findings.advice import headline
 from ortbench.model.metrics import figure
 from tests.results import sentences, series_of, start_result
 
-SESSION = "session takes 71% of the time to ready (1.42 s of 2.00 s): import 500 ms."
+SESSION = "Creating the session takes 71% of the time to ready (1.42 s of 2.00 s): import 500 ms."
 LAUNCH = "Creating the process takes 1.00 ms of the time to ready."
 
 
@@ -32,7 +32,11 @@ LAUNCH = "Creating the process takes 1.00 ms of the time to ready."
                 LAUNCH,
             ],
         ),
-        ((30, 600, 0.01, 10, 1, 1), {"launch_ms": 0}, ["import takes 93% of the time to ready (600 ms of 642 ms)."]),
+        (
+            (30, 600, 0.01, 10, 1, 1),
+            {"launch_ms": 0},
+            ["Importing onnxruntime and NumPy takes 93% of the time to ready (600 ms of 642 ms)."],
+        ),
     ],
 )
 def test_the_longest_part_is_named_and_what_to_try(

@@ -11,7 +11,7 @@ import pytest
 
 import ortbench
 from ortbench.api import commands, values
-from ortbench.api.given import is_listed, options_for, parameter
+from ortbench.api.given import options_for, parameter
 from ortbench.cli import SENTENCES
 from ortbench.cli.options import declared_for
 from ortbench.gate.baseline import SETTABLE
@@ -33,7 +33,7 @@ LISTS[SHAPES] = "str | Sequence[int] | Sequence[Sequence[int] | str]"
 
 def type_of(name: str, it: Option) -> str:
     """The type of an option in Python, by what it takes."""
-    if is_listed(it):
+    if it.lists is not None:
         return f"Mapping[str, {LISTS[it.kind]}] | None"
     kind = TYPES.get(name, it.kind.python)
     return kind if it.kind is FLAG else f"{kind} | None"

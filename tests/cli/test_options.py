@@ -76,6 +76,7 @@ from ortbench.plan.options import (
 from ortbench.plan.output_options import OutputOptions
 from ortbench.plan.plan import PLAN, Loop, Plan
 from ortbench.plan.plan_builder import plan_of
+from ortbench.plan.soak_plan import Soak, Stream
 from ortbench.plan.target import Inputs, Target
 from ortbench.plan.tune_plan import space_of
 from ortbench.suite.cases import read as read_suite
@@ -132,9 +133,12 @@ BESIDES = {
     "depth": ["--mode", "pipelined"],
     "inter-op-threads": ["--execution-mode", "parallel"],
 }
+GROWTH = ["--max-growth", "1MB"]  # which makes a soak of a gate
 BESIDES_IN_TOML = {
     "depth": 'mode = "pipelined"\n',
     "inter-op-threads": 'execution-mode = "parallel"\n',
+    "shape-order": "soak = true\ndim = {s = [1, 2]}\n",
+    **dict.fromkeys(("reopen", "max-growth"), "soak = true\n"),
     **dict.fromkeys(("file-cache", "compile-cache"), "start = true\n"),
 }
 
@@ -150,7 +154,8 @@ def looped(command: str, option: Option) -> list[str]:
     """What must be typed besides, so that a command takes an option."""
     of_a_loop = option.flag in {it.flag for it in options_of(Steps)}
     fed = LOOPED if (of_a_loop or command == "loop") and option.flag != "feedback" else []
-    return [*fed, *BESIDES.get(option.flag, [])]
+    soaked = GROWTH if command == "gate" and option.flag in {it.flag for it in options_of(Stream, Soak)} else []
+    return [*fed, *soaked, *BESIDES.get(option.flag, [])]
 
 
 def words(option: Option) -> list[str]:
@@ -250,7 +255,7 @@ def test_every_option_reaches_the_plan(
         own: dict[str, Any] = {option.flag: OTHERS[option.flag]}
         assert plan.target == replace(plain.target, **own)
     elif (command, option.flag) == ("gate", "duration"):
-        assert plan == replace(plain, loop=replace(plain.loop, duration_s=0.125))  # of each of two sides
+        assert plan == replace(plain, loop=replace(plain.loop, duration_s=45.0))  # of each of two sides
     else:
         ((values, name),) = places
         assert holds(values, name, option)
@@ -270,7 +275,7 @@ def test_a_suite_makes_the_plan_that_the_command_line_makes(
     more = BESIDES_IN_TOML.get(option.flag, "")
     (folder / "s.toml").write_text(f'[[bench]]\nmodel = "m.onnx"\n{more}{fed}{option.flag} = {toml(option)}\n')
     (job,) = jobs_of(read_suite(Path("s.toml"), {}), ())
-    command = "loop" if option.panel == LOOP else "start" if "start" in more else "run"
+    command = "loop" if option.panel == LOOP else more.split()[0] if "true" in more else "run"
     plans, _, _ = asked(folder, monkeypatch, command, [*besides, *words(option)])
     assert unnamed(job) == plans
     assert [plan.name for plan in job.plans] == [job.case.id]
@@ -317,11 +322,12 @@ OF_MODELS = [
 def test_every_option_of_a_gate_is_the_same_on_the_command_line_and_in_a_suite(
     option: Option, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    contest = {} if option in LIVE_BASELINE else {"baseline-set.session-config": '{a = "b"}'}
+    of_soak = option.flag == "max-growth"
+    contest = {} if option in LIVE_BASELINE or of_soak else {"baseline-set.session-config": '{a = "b"}'}
     keys = {"max-cpu-nodes": "0", **contest, option.flag: toml(option)}
     lines = "\n".join(f"{key} = {value}" for key, value in keys.items())
     own = TWINS[option.flag].flag if option.flag in TWINS else ""
-    more = BESIDES_IN_TOML.get(own, "")
+    more = BESIDES_IN_TOML.get(option.flag if of_soak else own, "")
     fed = 'feedback = "y=x"\n' if option.flag in OF_LOOPS else ""
     (folder / "s.toml").write_text(f'[[bench]]\nmodel = "m.onnx"\n{more}{fed}[bench.gate]\n{lines}\n')
     (job,) = jobs_of(read_suite(Path("s.toml"), {}), ())
@@ -332,6 +338,7 @@ def test_every_option_of_a_gate_is_the_same_on_the_command_line_and_in_a_suite(
     if option in options_of(Limits):
         ((name, _),) = [it for it in declared(Limits).items() if it[1] == option]
         assert holds(limits, name, option)
+        assert (plans[0].soak is not None) == of_soak
     else:
         assert plans[0] == replace(plain, loop=plans[0].loop)
         assert plans[1] != plans[0] or option.flag == "baseline-model"  # which has the candidate's name here

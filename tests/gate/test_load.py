@@ -97,7 +97,7 @@ def test_levels_that_there_are_not() -> None:
     ]:
         assert refusal(BadInput, check_stored, serving(), serving(), limits(metric)) == f"--metric {metric}: {why}"
     stored = result_of(measured("cpu-tensors", latency=steady([1000] * 24)))
-    with pytest.raises(BadInput, match=r"^--slo is of requests at a rate"):
+    with pytest.raises(BadInput, match=r"^--slo is a limit of a load or a sweep"):
         check_alone(stored, Limits(slo={"p99": MS}))
 
 
@@ -113,7 +113,7 @@ def test_a_latency_without_blocks_cannot_be_told_and_says_why() -> None:
     noisy = gate_stored(serving(1.05), serving(), limits("throughput@concurrency=2"), force=False)
     assert (
         noisy.sentence
-        == "cannot tell: too noisy for a verdict. Next: a live gate, a longer --duration or a quieter machine"
+        == "cannot tell: too noisy for a verdict. Next: a live gate (--model and --baseline-model), a longer --duration or a quieter machine"
     )
 
 
@@ -167,14 +167,23 @@ def test_an_slo_is_kept_for_certain_broken_for_certain_or_neither() -> None:
         "SLO of cpu-tensors p99 rate=40": UNCLEAR,
         "SLO of cpu-tensors p99 rate=50": FAILED,
     }
-    assert found[0].text == "SLO of cpu-tensors p99 rate=10: 15.0 ms (14.8 ms to 15.2 ms), must be at most 20 ms"
+    assert (
+        found[0].text
+        == "p99 of cpu-tensors at 10 requests/s: 15.0 ms (95% CI 14.8 ms to 15.2 ms), must be at most 20 ms"
+    )
     (largest,) = check_alone(load_result(opened("cpu-tensors", 10, 5.0, 15.0)), Limits(slo={"max": 30 * MS}))
     assert (largest.verdict, largest.text) == (
         PASSED,
-        "SLO of cpu-tensors max rate=10: 30.0 ms, must be at most 30 ms",
+        "max of cpu-tensors at 10 requests/s: 30.0 ms, must be at most 30 ms",
     )
-    with pytest.raises(BadInput, match=r"^--slo: the result has no load point at a rate"):
-        check_alone(serving(), Limits(slo={"p99": MS}))
+    by_clients = check_alone(
+        load_result(closed("cpu-tensors", 1, 100, 5.0), closed("cpu-tensors", 4, 100, 99.0)),
+        Limits(slo={"max": 50 * MS}),
+    )
+    assert [(it.verdict, it.text) for it in by_clients] == [
+        (PASSED, "max of cpu-tensors with 1 client: 20.0 ms, must be at most 50 ms"),
+        (FAILED, "max of cpu-tensors with 4 clients: 396 ms, must be at most 50 ms"),
+    ]
     assert limits_of(typed({"slo": "p99=20ms,mean=5ms"}, "gate"), False, ()).slo == {"p99": 20 * MS, "mean": 5 * MS}
     assert limits_of(typed({"slo": "p99=20ms"}, "gate"), False, ()).any
     with pytest.raises(BadInput, match="--slo '20ms': write it as STAT=TIME"):
@@ -190,7 +199,7 @@ def test_of_a_search_one_rate_must_keep_the_slo() -> None:
     assert verdicts(checks) == {"SLO of cpu-tensors": PASSED, "SLO of device-tensors": FAILED}
     assert (
         checks[0].text
-        == "SLO of cpu-tensors: p99 ≤ 20 ms up to 210 requests/s (next run, 95 %: 205 to 216); 3 of 4 tries there met it; p99 18.0 ms over all of them"
+        == "SLO of cpu-tensors: p99 ≤ 20 ms up to 210 requests/s (95% prediction interval 205 to 216); 3 of 4 tries at this rate met it, all of them together have p99 18.0 ms"
     )
 
 
@@ -262,7 +271,7 @@ def test_blocks_of_the_same_rounds_tell_what_noise_would_hide() -> None:
         assert found[0].rounds == 12
         assert found[0].ratio == pytest.approx(factor, rel=1e-6)
         assert found[0].text == (
-            f"cpu-tensors throughput concurrency=4, as time per inference, candidate to baseline: median ratio of pairs {factor:.3f} (sequential test: {factor:.3f} to {factor:.3f}, 12 rounds), "
+            f"cpu-tensors throughput concurrency=4, as time per inference, candidate to baseline: median ratio of paired blocks {factor:.3f} (sequential test: {factor:.3f} to {factor:.3f}, 12 rounds), "
             "must be at most 1.05"
         )
         assert live.regressions(found) == ({check.name for check in found} if verdict == FAILED else set())
@@ -336,10 +345,10 @@ def test_a_queue_that_grows_on_the_candidate_alone_is_a_regression_that_is_to_be
     assert live.regressions(found) == {"cpu-tensors latency p99 rate=30"}
     (_, kept) = confirmed(found, live.regressions(found), found)
     assert kept.verdict == FAILED
-    assert kept.text.endswith("; with fresh workers too")
+    assert kept.text.endswith("; again with fresh workers: the same")
     (_, lost) = confirmed(found, live.regressions(found), heard(*sides(1.0, 12), limits())[1])
     assert lost.verdict == UNCLEAR
-    assert lost.text.endswith("(1.000 to 1.000, 12 rounds), so it is not confirmed")
+    assert lost.text.endswith("(1.000 to 1.000, 12 rounds), so the regression is not confirmed")
 
 
 def test_limits_of_the_candidate_itself_are_checked_beside() -> None:

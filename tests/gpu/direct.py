@@ -40,12 +40,17 @@ import numpy as np
 from tests import installed  # noqa: F401  # before anything of ortbench is
 
 # isort: split
+from ortbench.analysis.loads.load_levels import counted
 from ortbench.analysis.nodes.gpu_activity import GAP_NS, KERNEL, Activity, Moment, on_our_clock
 from ortbench.core.ep_names import NAMED_DEVICES
 from ortbench.core.errors import BenchmarkFailed, OrtbenchError, Unsupported, one_line
 from ortbench.measure import nsys
+from ortbench.measure.client_pool import ClientPool
+from ortbench.measure.configuration import Configuration
 from ortbench.measure.environment import free_memory
 from ortbench.model.modes import CPU, DEVICE, DIRECTIONS, HOST_ACCESSIBLE, LATENCY, PIPELINED, RESIDENT
+from ortbench.model.schema import SHARED
+from ortbench.plan.plan import Plan
 from ortbench.plan.target import Inputs, Target
 from ortbench.worker import timing
 from ortbench.worker.copies import Copies, CopyPair
@@ -56,8 +61,10 @@ from ortbench.worker.session import ep_by_name, first_run, libraries, memory, pr
 from ortbench.worker.session.providers import Provider
 from tests import virtual
 from tests.benchmarks.harness_cost import loop_figures
+from tests.gpu import checks
 
 _TURN_NS = 30_000_000  # long against a readback, short against what else a machine does
+_LOADED_S, _CYCLES = 0.3, 5  # of a turn of clients or threads, at least, and inferences of each
 
 
 def resident(path: str, target: Target, provider: Provider, inputs: Inputs | None = None) -> ResidentMode:
@@ -295,33 +302,52 @@ def _in_turns(pair: CopyPair, way: str, plain: Callable[[], None], seconds: floa
 
 
 def threads(path: str, inputs: str, ep: str, library: str, seconds: str, count: str) -> dict[str, Any]:
-    """Plain threads that call `session.run` with arrays of their own: ``runs`` together in ``seconds``."""
-    target = Target(ep=ep, library=None if library == "-" else library)
+    """Clients of `ortbench load` in its worker, and as many plain threads here that call `session.run`, in turns.
+
+    Returns:
+        ``threads``, and inferences a second of each turn: ``ours``, ``theirs``.
+    """
+    target, given = Target(ep=ep, library=None if library == "-" else library), Inputs(path=inputs)
     model = session.open_model(path, target, providers.find(target))
-    data = first_run.make_data(path, model, Inputs(path=inputs))
-    until: list[float] = [0.0]
-    done: list[int] = []
+    data, clients = first_run.make_data(path, model, given), int(count)
+    side = Configuration(Plan(path, target, given, modes=(CPU,)))
+    side.start()
+    try:
+        side.worker.receive()
+        pool = ClientPool(side, SHARED, 0, lambda _: None)
+        pool.prepare(CPU, clients)
+        turn_s = max(_LOADED_S, _CYCLES * clients / _plain_rate(model, data.arrays, clients, _LOADED_S))
+        ours, theirs = [], []
+        for turn in range(max(9, round(float(seconds) / (2 * turn_s)))):
+            ours.append(counted(pool.closed(CPU, clients, round(turn_s * 1e9), turn, (0,))).throughput)
+            theirs.append(_plain_rate(model, data.arrays, clients, turn_s))
+        return {"threads": clients, "ours": ours, "theirs": theirs}
+    finally:
+        side.close()
+
+
+def _plain_rate(model: session.Model, arrays: dict[str, Any], count: int, seconds: float) -> float:
+    """What threads with arrays of their own reach together, inferences a second."""
+    rates: list[float] = []
 
     def work() -> None:
-        feeds, runs = {name: array.copy() for name, array in data.arrays.items()}, 0
+        feeds, runs = {name: array.copy() for name, array in arrays.items()}, 0
         model.session.run(None, feeds)
         begin.wait()
-        while time.perf_counter() < until[0]:
+        start = now = time.perf_counter()
+        while now < start + seconds:
             model.session.run(None, feeds)
             runs += 1
-        done.append(runs)
+            now = time.perf_counter()
+        rates.append(runs / (now - start))
 
-    begin = threading.Barrier(int(count) + 1)
-    clients = [threading.Thread(target=work) for _ in range(int(count))]
+    begin = threading.Barrier(count)
+    clients = [threading.Thread(target=work) for _ in range(count)]
     for client in clients:
         client.start()
-    until[0] = time.perf_counter() + 3600
-    begin.wait()
-    start = time.perf_counter()
-    until[0] = start + float(seconds)
     for client in clients:
         client.join()
-    return {"threads": len(clients), "runs": sum(done), "seconds": time.perf_counter() - start}
+    return sum(rates)
 
 
 def genai(folder: str, ep: str, prompt: str, generate: str) -> dict[str, Any]:
@@ -357,7 +383,9 @@ def nsight(folder: str) -> dict[str, Any]:
         raise BenchmarkFailed("nsys is not on the PATH")
     nsys.import_stream(tool, report)
     recording = nsys.read_export(nsys.summarise(tool, report), nsys.version(tool), report)
-    return {**json.loads((Path(folder) / "profile.json").read_text()), "nsight": asdict(recording)}
+    found = {**json.loads((Path(folder) / "profile.json").read_text()), "nsight": asdict(recording)}
+    print(checks.profile(f"ortbench profile: {folder}", found).line)
+    return found
 
 
 def _ran(*words: str) -> subprocess.CompletedProcess[str]:

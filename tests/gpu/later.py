@@ -1,9 +1,10 @@
-"""Parts 2 and 3 of the run: what the first run on a card left open, in the order of what it is worth a minute."""
+"""What the first run on a card left open, and which part of the run each step is in."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ortbench.core.errors import REGRESSION
 from ortbench.model.modes import CPU, MODES, RESIDENT
 from tests.gpu import checks, further
 from tests.gpu.steps import (
@@ -23,16 +24,18 @@ from tests.gpu.steps import (
     Step,
 )
 
-_SWITCHED = "multi_output"  # whose switch of shapes took up to 33 times a run on the first card
+_SWITCHED = BATCHED[0]  # calls that change its batch took 27 to 33 times as long on the first card
 # What may end it, and settings that are worth a search, as they are typed; of the CUDA EP.
 _REMEDIES = {
     "search": ("cudnn_conv_algo_search=HEURISTIC",),
     "arena": ("arena_extend_strategy=kSameAsRequested",),
     "workspace": ("cudnn_conv_use_max_workspace=0",),
 }
+_TUNE_S = 90.0
 _TUNED = {
     "cudnn_conv_algo_search": ("EXHAUSTIVE", "HEURISTIC", "DEFAULT"),
     "use_tf32": ("1", "0"),
+    "arena_extend_strategy": ("kNextPowerOfTwo", "kSameAsRequested"),
     "prefer_nhwc": ("0", "1"),
     "cudnn_conv_use_max_workspace": ("1", "0"),
 }
@@ -43,6 +46,13 @@ _STARTS: dict[str, tuple[tuple[str, ...], dict[str, str]]] = {
     "start-no-jit-cache": ((), {"CUDA_CACHE_DISABLE": "1"}),
     "start-eager": ((), {"CUDA_MODULE_LOADING": "EAGER"}),
 }
+# What one command of nine minutes is best spent on, and what takes long and is worth less.
+_FIRST = (
+    COPY, f"profile-{IMAGE}", f"profile-{COPY}", IMAGE, TRANSFORMER, *(f"{model}{graph}" for model in BATCHED for graph in ("", "-graph")),
+    f"generate-{LLAMA}", f"step-{LLAMA}", f"step-{LLAMA}-cuda-graph", "report", f"launch-{COPY}", f"launch-{BATCHED[1]}", "memcpy",
+    "fence-and-loop", "devices", "page",
+)  # fmt: skip
+_LAST = (f"generate-{GPT}", f"step-{GPT}", f"step-{GPT}-cuda-graph", "genai", "webgpu", "soak", "tune")
 _DECODED = ("--rtol", "2e-2", "--atol", "2e-2")  # half precision, whose kernels differ with the length of the cache
 _REFUSES_GRAPHS = ("--cuda-graph: ", "cannot use the graph capture feature")
 
@@ -51,57 +61,32 @@ class Steps(FirstPart):
     """Makes all steps for one EP."""
 
     def parts(self) -> dict[str, list[Step]]:
-        """Every step, by the part of the run that it is in."""
-        second = [
-            *self._validations(),
-            *self._profiles(),
-            *self._batches(),
-            *self._switches(),
-            *self._starts(),
-            self._why(),
-        ]
-        return {"1": self.first(), "2": second, "3": [*self._decoders(), *self._tuned(), self._soak()]}
+        """Every step, by the part of the run that it is in, in the order of what it is worth a minute."""
+        made = [
+            *self._validations(), *self._switches(), *self._starts(), self._why(), *self.first(), *self._profiles(), *self._batches(), *self._decoders(),
+            *self._tuned(), self._soak(), *self._webgpu(),
+        ]  # fmt: skip
+        named = {step.name: step for step in made}
+        first, last = ([named.pop(name) for name in names if name in named] for names in (_FIRST, _LAST))
+        return {"1": first, "2": list(named.values()), "3": last}
 
     def all(self) -> list[Step]:
         """The steps of all parts."""
         return [step for part in self.parts().values() for step in part]
 
-    # Part 2
-
     def _validations(self) -> list[Step]:
         """ONNX Runtime's bug, and ortbench's figures beside those of plain programs and CUPTI."""
         scale, ep = self._scale, (self._ep, self._library or "-")
-        seconds = f"{scale.option_s * 4:g}"
-        clients = ("threads", f"models/{self._real}.onnx", f"models/{self._real}", *ep, seconds, "4")
-        load = (
-            "ortbench",
-            "load",
-            f"models/{self._real}.onnx",
-            *self._inputs(self._real),
-            *self._target,
-            "--mode",
-            CPU,
+        clients = ("threads", f"models/{self._real}.onnx", f"models/{self._real}", *ep, f"{scale.direct_s:g}", "4")
+        plain = self._direct(
+            "threads",
+            "ortbench load against plain threads that call session.run, 4 clients in one session",
+            clients,
+            (lambda left: further.plain_threads(left.title, left.data, scale.runs is None),),
+            3 * START_S + scale.direct_s,
         )
-        load += ("--concurrency", "4", "--duration", seconds, "--timeout", f"{ANSWER_S:g}", "--out", "load-4")
-        plain: list[Step] = [
-            Step(
-                "load-4",
-                "ortbench load: 4 clients in one session",
-                load,
-                "result.json",
-                (lambda left: further.load_points(left.title, left.data),),
-                2 * START_S + scale.option_s * 4,
-            ),
-            self._direct(
-                "threads",
-                "ortbench load against plain threads that call session.run",
-                clients,
-                (lambda left: further.plain_threads(left.title, left.data, left.results.get("load-4"), scale.runs is None),),
-                START_S + scale.option_s * 4,
-            ),
-        ]  # fmt: skip
         if self._ep != "cuda":
-            return plain
+            return [plain]
         return [
             self._direct(
                 "report",
@@ -129,7 +114,7 @@ class Steps(FirstPart):
                 )
                 for model, dims in ((COPY, ""), (BATCHED[1], f"batch={scale.batches.rpartition(',')[2]}"))
             ),
-            *plain,
+            plain,
         ]
 
     def _direct(
@@ -157,7 +142,7 @@ class Steps(FirstPart):
                 ),
                 "profile.json",
                 (lambda left: checks.profile(left.title, left.data, left.streamed),),
-                4 * START_S,
+                8 * START_S,
                 programs=("nsys",),
             )
             for model in (IMAGE, COPY)
@@ -214,12 +199,21 @@ class Steps(FirstPart):
             (lambda left: further.why(left.title, left.data),),
             4 * START_S + 3 * self._scale.gate_s,
             modules=("scipy",),
+            codes=(0, REGRESSION),  # it is to fail
         )
 
     def _switches(self) -> list[Step]:
         """What a change of shapes costs with each option that may make it cheaper."""
         modes = ("--mode", CPU, "--mode", RESIDENT)
-        line = ("ortbench", "sweep", f"models/{_SWITCHED}.onnx", *self._target, *modes, "--dim", "batch=1,64,1024")
+        line = (
+            "ortbench",
+            "sweep",
+            f"models/{_SWITCHED}.onnx",
+            *self._target,
+            *modes,
+            "--dim",
+            f"batch={self._scale.batches}",
+        )
         options = {
             "switching": (),
             **({f"switching-{name}": it for name, it in _REMEDIES.items()} if self._ep == "cuda" else {}),
@@ -234,12 +228,10 @@ class Steps(FirstPart):
                 ),
                 "result.json",
                 (lambda left: further.switching(left.title, left.data),),
-                2 * START_S + 6 * self._scale.option_s,
+                3 * START_S + 6 * self._scale.option_s,
             )
             for name, given in options.items()
         ]  # fmt: skip
-
-    # Part 3
 
     def _decoders(self) -> list[Step]:
         """Two decoders that generate in all modes, one step of each as a CUDA graph, and onnxruntime-genai on one of their folders."""
@@ -353,6 +345,41 @@ class Steps(FirstPart):
             scale.soak_s,
         )
 
+    def _webgpu(self) -> list[Step]:
+        """The clock of the card while WebGPU's kernels run, which were slow on the first one."""
+        line = (
+            "ortbench",
+            "run",
+            f"models/{IMAGE}.onnx",
+            *self._inputs(IMAGE),
+            *TF32,
+            "--ep",
+            "webgpu",
+            "--mode",
+            CPU,
+            "--mode",
+            RESIDENT,
+        )
+        return (
+            [
+                Step(
+                    "webgpu",
+                    f"--ep webgpu, {IMAGE}: outputs equal",
+                    (*line, *self._amount(self._scale.option_s * 4), "--timeout", f"{ANSWER_S:g}", "--out", "webgpu"),
+                    "result.json",
+                    (
+                        lambda left: checks.outputs(left.title, left.data),
+                        lambda left: checks.gpu_state(left.data, "--ep webgpu: clocks in its blocks"),
+                    ),
+                    4 * START_S + self._scale.option_s * 8,
+                    refusals=("finds no device",),
+                    modules=("onnxruntime_ep_webgpu",),
+                )
+            ]
+            if self._ep == "cuda"
+            else []
+        )
+
     def _tuned(self) -> list[Step]:
         """The settings that are best, of those that the CUDA EP has for convolutions and matrix products."""
         if self._ep != "cuda":
@@ -368,7 +395,14 @@ class Steps(FirstPart):
             "--mode",
             RESIDENT,
         )
-        line += (*(word for it in options for word in ("--ep-option", it)), "--duration", "1", "--out", "tune")
+        line += (
+            *(word for it in options for word in ("--ep-option", it)),
+            "--intra-op-threads",
+            "1",
+            "--opt-level",
+            "all",
+        )
+        line += ("--max-time", f"{_TUNE_S:g}s", "--duration", "1", "--out", "tune")
         return [
             Step(
                 "tune",
@@ -376,7 +410,7 @@ class Steps(FirstPart):
                 line,
                 "tune.json",
                 (lambda left: further.tuned(left.title, left.data),),
-                60.0,
+                4 * START_S + _TUNE_S,
                 modules=("scipy",),
             )
         ]

@@ -25,12 +25,12 @@ from pathlib import Path
 # `test` and `pandas` and `scipy` (gates, notebooks) are left out: with them it is 48 MB more.
 PACKAGES = (
     "onnxruntime-gpu>=1.28", "onnx", "typer", "rich", "nvidia-ml-py", "psutil", "msgspec", "nvtx", "matplotlib", "jinja2",
-    "cupti-python>=13",
+    "cupti-python>=13", "setuptools>=77",
 )  # fmt: skip
 # What is packed, in MB of November 2026, and what is not run without it.
 CARRIED = {
     "onnxruntime-gpu for one architecture, flatbuffers: nothing runs without": 57,
-    "typer, rich, psutil, msgspec, nvidia-ml-py and what they need: nothing runs without": 6,
+    "typer, rich, psutil, msgspec, nvidia-ml-py, setuptools and what they need: nothing runs without": 7,
     "numpy, onnx, protobuf, ml_dtypes, typing_extensions, packaging, where they are not there: nothing runs without": 25,
     "cupti-python, cuda-bindings, nvidia-cuda-cupti and what they need: CUPTI's checks, --stream cuda-python": 27,
     "matplotlib, jinja2 and what they need: the page": 25,
@@ -194,9 +194,7 @@ def main() -> None:
     parser.add_argument("out", type=Path, metavar="OUT_DIR")
     parser.add_argument("--python", default="3.12", help="of that machine")
     parser.add_argument("--sm", type=int, default=90, help="architecture of its card: 90 is H100 and H200")
-    parser.add_argument(
-        "--there", action="append", default=[], metavar="NAME", help="a package that it has; repeatable"
-    )
+    parser.add_argument("--there", action="extend", nargs="+", default=[], metavar="NAME", help="packages that it has")
     parser.add_argument("--also", action="append", default=[], metavar="NAME", help="one more package; repeatable")
     parser.add_argument("--nsys", type=Path, metavar="FOLDER", help="target-linux-x64 of Nsight Systems")
     parser.add_argument("--part", type=int, metavar="MIB", help="the largest file that can be sent")

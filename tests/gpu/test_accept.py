@@ -27,7 +27,7 @@ from tests.gpu import checks, further, pack
 from tests.gpu.accept import Acceptance, _shown, _trace, main
 from tests.gpu.checks import FAIL, NOT_RUN, PASS, Check
 from tests.gpu.later import Steps
-from tests.gpu.steps import ENGINE_EPS, FULL, QUICK, Left, Scale, planned_s
+from tests.gpu.steps import ENGINE_EPS, FULL, QUICK, Left, Scale, Step, planned_s
 from tests.refdevice import Config
 
 
@@ -172,12 +172,14 @@ def derived(copies_ns: int) -> Check:
     return checks.derived_copies(result(cpu))
 
 
-def sampled(each_ns: int, memory: str = "ep-device") -> Check:
+def sampled(each_ns: int, memory: str = "ep-device", ci95: tuple[int, int] | None = None) -> Check:
     copies = {} if memory == "host" else {"copies": number(each_ns)}
-    cpu = case("cpu-tensors", metrics={"latency": phase(1), **copies})
+    latency = {"median": each_ns + 1, "ci95": ci95 or (each_ns + 1, each_ns + 1)}
+    cpu = case("cpu-tensors", metrics={"latency": latency, **copies})
     once = {"once_h2d": number(21_000), "once_d2h": number(21_000)}
     resident = case("device-resident", metrics={"latency": phase(1), **once})
-    return checks.published_sample(result(cpu, resident, memory=memory))
+    single = case("device-tensors", metrics={"latency": phase(1), "h2d": phase(21_000), "d2h": phase(21_000)})
+    return checks.published_sample(result(cpu, resident, single, memory=memory))
 
 
 def checked(name: str, found: dict[str, Any] | None) -> dict[str, Any]:
@@ -288,9 +290,10 @@ def launched(latency_ns: int) -> Check:
     return further.launch(NAME, {"latency_ns": latency_ns, "span_ns": 231_000, "launch_ns": 15_000})
 
 
-def threads(throughput: float, limited: bool = True) -> Check:
-    loaded = case("cpu-tensors", point={"concurrency": 4}, metrics={"throughput": number(throughput)})
-    return further.plain_threads(NAME, {"threads": 4, "runs": 2000, "seconds": 2.0}, result(loaded), limited)
+def threads(*ratios: float, limited: bool = True) -> Check:
+    """As many turns as an interval takes, at these ratios."""
+    ours = [1000 * ratio for ratio in ratios * 9][:9]
+    return further.plain_threads(NAME, {"threads": 4, "ours": ours, "theirs": [1000.0] * 9}, limited)
 
 
 TOKENS = {"time_to_first_token": phase(12_000_000), "decode_tokens_per_s": number(250.0),
@@ -314,7 +317,7 @@ def soaked(grows: int, wanted: int = 5000) -> Check:
     return further.soaked(NAME, {**result(case("cpu-tensors")), "soak": soak}, wanted)
 
 
-LEFT_THERE = {"name": "out", "memory": "host memory", "why": "Concat leaves it there", "usual": False}
+LEFT_THERE = {"name": "out", "memory": "host memory", "why": "left there by Concat", "usual": False}
 NO_MODE = "nothing shows that it did what it was asked for"
 HOW = "the outputs followed inputs that were written in place"
 # What of a result makes a check what, and the figures, or how they begin; those of what passes are in the run below too.
@@ -343,6 +346,8 @@ SHOWN: list[tuple[Callable[[], Check], str, str]] = [
     (lambda: sampled(21_000), PASS, ""),
     (lambda: sampled(20_900), FAIL, ""),
     (lambda: sampled(84_100), FAIL, ""),
+    (lambda: sampled(84_100, ci95=(80_000, 90_000)), NOT_RUN, "too noisy to tell, copies take 80.0 µs to 90.0 µs; ≈8.41 ms"),
+    (lambda: sampled(84_100, ci95=(84_002, 90_000)), FAIL, ""),
     (lambda: sampled(0, "host"), NOT_RUN, ""),
     (lambda: outputs(case("cpu-tensors"), case("device-resident"), without("cpu-tensors-pinned", "no such", checks={}),
                      without("device-tensors", "no such")), PASS, "cpu-tensors, device-resident equal to expected outputs; cpu-tensors-pinned, device-tensors: no such"),
@@ -453,6 +458,7 @@ SHOWN: list[tuple[Callable[[], Check], str, str]] = [
     (lambda: loaded(status="failed", reason="no"), FAIL, "device-resident 20/s: no"),
     (lambda: further.shapes(NAME, SWEPT), PASS, "device-tensors 2.00M items/s with batch=2"),
     (lambda: further.shapes(NAME, {"cases": SWEPT["cases"]}), FAIL, "no shape is the best"),
+    (lambda: further.shapes(NAME, {**SWEPT, "cases": [*SWEPT["cases"], without("pipelined", "no streams")]}), PASS, ""),
     (lambda: further.shapes(NAME, {**SWEPT, "cases": [{**case("device-tensors", checks=OTHER), "point": {"batch": 2}}]}), FAIL, ""),
     (lambda: further.chain(NAME, CHAINED), PASS, "1 of 1 links stay; cpu-tensors 1.00 ms"),
     (lambda: further.chain(NAME, {**CHAINED, "chain": {"links": [{"stays": False}]}}), FAIL, ""),
@@ -489,10 +495,11 @@ SHOWN: list[tuple[Callable[[], Check], str, str]] = [
     (lambda: further.plain_copies(NAME, {"copies": []}), FAIL, ""),
     (lambda: launched(250_000), PASS, "250 µs by ortbench, 231 µs from first to last kernel and 15.0 µs around them by CUPTI (1.6% apart)"),
     (lambda: launched(252_000), FAIL, ""),
-    (lambda: threads(1049), PASS, "1.05k inf/s by ortbench, 1.00k by 4 threads, ratio 1.049; limit 1 ± 0.05"),
-    (lambda: threads(940), FAIL, ""),
-    (lambda: threads(940, limited=False), PASS, "940 inf/s by ortbench, 1.00k by 4 threads, ratio 0.940; no limit with --quick"),
-    (lambda: further.plain_threads(NAME, {"threads": 4, "runs": 1, "seconds": 1.0}, None), NOT_RUN, ""),
+    (lambda: threads(1.049), PASS,
+     "1.05k inf/s by ortbench, 1.00k by 4 threads; ratio in 9 turns 1.049 (95% CI 1.049 to 1.049); limit 1 ± 0.05"),
+    (lambda: threads(0.94), FAIL, ""),
+    (lambda: threads(0.9, 1.0, 1.1), NOT_RUN, "too noisy to tell; 1.00k inf/s"),
+    (lambda: threads(0.94, limited=False), PASS, "940 inf/s by ortbench, 1.00k by 4 threads; ratio in 9 turns 0.940"),
     (lambda: further.generated(NAME, TOLD), PASS, "shared TTFT 12.0 ms, 250 tokens/s, 0 B of state a token"),
     (lambda: further.generated(NAME, result()), FAIL, ""),
     (lambda: further.genai(NAME, GENAI, TOLD), PASS,
@@ -518,7 +525,7 @@ SHOWN: list[tuple[Callable[[], Check], str, str]] = [
      "2.00 µs to 3.00 µs a step"),
     (lambda: loop(looped("device-resident", (0, 512))), FAIL, "device-resident: a step copies 0 and 512 bytes of the state"),
     (lambda: loop(looped("device-resident", (512, 0), places={"inputs": [], "outputs": [LEFT_THERE]})), PASS,
-     "device-resident equal to expected outputs; device-resident: out in host memory (Concat leaves it there)"),
+     "device-resident equal to expected outputs; device-resident: out in host memory (left there by Concat)"),
     (lambda: loop(looped("cpu-tensors", steps_ns=[2_000])), FAIL, "cpu-tensors: its 2 steps took [2000]"),
     (lambda: loop(looped("shared", checks=OTHER, status="failed", reason="y differs")), FAIL, "shared: y differs"),
     (lambda: loop(looped("cpu-tensors"), without("host-accessible", "no such memory", steps_ns=None)), PASS, ""),
@@ -596,7 +603,60 @@ def test_the_whole_run_fits_into_its_time() -> None:
         for step in steps:
             assert step.planned_s < step.limit_s <= 200
     first = [step.name for step in Steps("cuda", None, FULL).parts()["1"][:5]]
-    assert first == ["copy_4k", "resnet50", "transformer", "fence-and-loop", "bandwidth"]
+    assert first == ["copy_4k", "profile-resnet50", "profile-copy_4k", "resnet50", "transformer"]
+
+
+@pytest.mark.process
+def test_a_gpu_that_is_lost_ends_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = [[H200], [H200], [{"error": "GPU is lost"}]]  # at the beginning, and behind two steps
+    monkeypatch.setattr("tests.gpu.accept.nvidia_gpus", lambda: seen.pop(0))
+    monkeypatch.setattr("tests.gpu.accept.subjects.write", lambda *_, **__: None)
+    steps = Steps("cuda", None, QUICK).parts()["1"][:4]
+    run = Acceptance("any", "cuda", tmp_path, steps, minutes=0)
+    run.run(quick=True)
+    *_, last = run.checks
+    assert (last.verdict, last.figures) == (
+        FAIL,
+        "NVML no longer shows the GPU of before; nothing follows profile-resnet50",
+    )
+    assert len(run.checks) == 3
+
+
+@pytest.mark.parametrize(("codes", "verdicts_of"), [((0,), [PASS, FAIL]), ((0, 3), [PASS])])
+def test_a_step_that_shows_all_has_failed_by_its_exit_code_unless_that_is_its_own(
+    codes: tuple[int, ...], verdicts_of: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def gated(run: Acceptance, *_: object) -> tuple[int, str]:
+        (run.out / "why" / "gate.json").write_text("{}")
+        return 3, ""
+
+    monkeypatch.setattr(Acceptance, "_wait", gated)
+    step = Step("why", NAME, ("ortbench", "gate"), "gate.json", (lambda _: Check(NAME, PASS, ""),), 1.0, codes=codes)
+    found = Acceptance("any", "cuda", tmp_path, (step,), minutes=1)._checked(step)
+    assert [check.verdict for check in found] == verdicts_of
+
+
+def test_real_models_have_a_column_a_batch_with_their_graphs(tmp_path: Path) -> None:
+    def at(batch: int, mode: str, ns: int, speedup: float | None) -> dict[str, Any]:
+        return case(
+            mode, point={"batch": batch}, metrics={"latency": phase(ns)}, speedup=speedup and {"value": speedup}
+        )
+
+    run = Acceptance("any", "cuda", tmp_path, (), minutes=1)
+    run.results = {
+        "vit": result(
+            *(at(batch, "cpu-tensors", 4_000_000 * batch, 1.0) for batch in (1, 8)), at(1, "pipelined", 2_000_000, 2.0)
+        ),
+        "vit-graph": result(at(8, "device-resident", 8_000_000, None)),
+    }
+    assert run._figures() == [
+        "| median latency, and speedup | vit, batch 1 | vit, batch 8 |",
+        "|---|---|---|",
+        "| cpu-tensors | 4.00 ms, 1.00× | 32.0 ms, 1.00× |",
+        "| pipelined | 2.00 ms, 2.00× | – |",
+        "| device-resident, CUDA graph | – | 8.00 ms, 4.00× |",
+        "",
+    ]
 
 
 def test_only_a_check_that_failed_fails_the_run() -> None:
@@ -671,7 +731,10 @@ ON_THE_DEVICE = {
     ),
     "CUPTI's copies against h2d and d2h of device-tensors-pinned": (NOT_RUN, UNASKED),
     "cpu-tensors less device-resident agrees": (NOT_RUN, UNASKED),
-    "the published sample's shape": (PASS, "≈200 ms of copies with CPU tensors, 2.00 ms when copied once, 100 times"),
+    "the published sample's shape": (
+        PASS,
+        "≈200 ms of copies with CPU tensors, 2.00 ms a copy in device-tensors, 100 times",
+    ),
     "NVML before": (NOT_RUN, ""),
     "the fence holds": (PASS, "30 runs in 30.0 ms, median 1.00 ms (fence: run), ratio 0.999"),
     "loop cost against a bare loop": (PASS, "1.00 ms a sample, 1.00 ms in a bare loop, ratio 1.001; limit 1.05"),
@@ -809,9 +872,9 @@ def test_the_plan_is_printed_and_steps_are_chosen_by_part_and_name(
 ) -> None:
     assert main(["--plan", "--only", "stream-*", "--only", "start"]) == 0
     lines = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
-    assert lines[:5] == ["part", "stream-ort", "stream-cuda-python", "part", "start"]
+    assert lines[:4] == ["part", "start", "stream-ort", "stream-cuda-python"]
     assert "57" in lines  # MB to carry
-    assert main(["--plan", "--part", "2", "--only", "gate", "--out", str(tmp_path / "out")]) == 2
+    assert main(["--plan", "--part", "1", "--only", "gate", "--out", str(tmp_path / "out")]) == 2
     assert capsys.readouterr().err == "accept: --only gate: there is no such step; --plan prints them\n"
     assert not (tmp_path / "out").exists()
 

@@ -141,7 +141,7 @@ def test_what_a_sweep_prints_and_saves(library: Path, tmp_path: Path) -> None:
     assert found.environment["onnxruntime"]
     assert {(stats := it.stats(way)) and stats.n for it in found.cases for way in DIRECTIONS} == {5}
     assert ran.out.startswith("copies of 4.00 kB to 64.0 kB between host and device\n")
-    headings = ("\nordinary memory\n", "\nHOST_ACCESSIBLE memory\n")
+    headings = ("\npageable memory\n", "\nHOST_ACCESSIBLE memory\n")
     for words in (*headings, "• The link's peak is", "█", f"Saved in {folder}"):
         assert words in ran.out
     assert "\x1b" not in ran.out
@@ -221,7 +221,7 @@ def test_no_memory_at_all_is_an_error(library: Path, tmp_path: Path) -> None:
     ran, found = sweep(library, tmp_path, *SMALL, fail_alloc="2+:default")  # behind the trial of the memory
     assert (ran.code, found) == (1, None)
     assert ran.error_line.startswith(
-        "no copy can be measured: copies of 4.00 kB and more (ordinary memory) are left out"
+        "no copy can be measured: copies of 4.00 kB and more (pageable memory) are left out"
     )
     assert list(tmp_path.iterdir()) == []
 
@@ -244,7 +244,7 @@ def test_data_that_arrive_wrong_fail_the_copies(trigger: str, reason: str, libra
     assert found is not None
     assert len(failures(found)) == 4
     assert all(it.startswith(reason) for it in failures(found).values())
-    assert "✗ H2D copy of 4.00 kB (ordinary memory), " in ran.out
+    assert "✗ H2D copy of 4.00 kB (pageable memory), " in ran.out
 
 
 def test_a_copy_that_fails_costs_its_own_point(library: Path, tmp_path: Path) -> None:

@@ -72,7 +72,7 @@ def test_each_run_says_what_it_costs_the_host(library: Path, tmp_path: Path) -> 
         shown = case.stats("inference") or case.stats(LATENCY)
         assert shown is not None
         assert enqueue.n == shown.n == sum(n for _, n, _ in case.blocks[ENQUEUE])
-    assert "Resource usage: host CPU\n" in out
+    assert "Resource usage: host CPU per inference\n" in out
     (table,) = tmp_path.glob("costly/out/*/table.csv")
     assert {"enqueue_median_ns", "cpu_time_median_ns", "cpu_cores", "cpu_time_spin_off_ns"} <= {
         *table.read_text().partition("\n")[0].split(",")

@@ -27,7 +27,7 @@ def test_an_ep_that_keeps_its_contract(library: Path) -> None:
     assert ran.code == 0
     assert {verdict for verdict, _ in found.values()} == {"passed"}
     assert found["mode host-accessible"][1].startswith("zero-copy is verified")
-    assert found["the run or synchronize_outputs waits"] == ("passed", "the run itself waits")
+    assert found["session.run or synchronize_outputs() waits for the device"] == ("passed", "session.run does")
 
 
 def test_what_an_ep_does_not_offer_is_no_failure(library: Path) -> None:
@@ -41,10 +41,14 @@ def test_what_an_ep_does_not_offer_is_no_failure(library: Path) -> None:
 @pytest.mark.parametrize(
     ("knobs", "what", "how"),
     [
-        ({"honesty": "async-old-api"}, "the run or synchronize_outputs waits", "both return before the work is done"),
-        ({"abort_run": "40"}, "50 runs, one after the other", "the worker was ended by SIGABRT"),
+        (
+            {"honesty": "async-old-api"},
+            "session.run or synchronize_outputs() waits for the device",
+            "both return before the work is done",
+        ),
+        ({"abort_run": "40"}, "50 inferences, one after the other", "the worker was ended by SIGABRT"),
         ({"wrong_copy": "30+:default"}, "DEFAULT memory to DEFAULT memory", "other bytes arrive"),
-        ({"fault": "exit", "fault_at": "release"}, "the end of a session", "the worker ended with exit code 3"),
+        ({"fault": "exit", "fault_at": "release"}, "closing the session", "the worker ended with exit code 3"),
     ],
     ids=["early", "crash", "copy", "end"],
 )
@@ -62,7 +66,7 @@ def test_what_fails_is_said_and_the_rest_is_still_checked(
 def test_runs_of_several_threads_that_disturb_each_other(real_library: Path) -> None:
     ran, found = checked(real_library, crowd=2, compute_us=0)  # nothing to wait for, so that runs of two threads meet
     assert ran.code == 1
-    assert found["50 runs in each of two threads of one session"][0] == "failed"
+    assert found["50 inferences in each of two threads of one session"][0] == "failed"
 
 
 def test_a_line_each_in_the_terminal(library: Path) -> None:

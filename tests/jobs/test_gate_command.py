@@ -214,7 +214,7 @@ def tell_a_slower_device(ran: Ran, out: Path, compute_us: int, code: int, modes:
     assert sides[0]["setup"]["run_id"] == sides[1]["setup"]["run_id"]
     assert [side["target"]["ep_options"]["compute_us"] for side in sides] == [str(compute_us), "3000"]
     assert ("EP options: compute_us 3000 → compute_us" in ran.out) == (compute_us != 3000)
-    assert ("; with fresh workers ratio 1." in ran.out) == bool(code)
+    assert ("; again with fresh workers: ratio 1." in ran.out) == bool(code)
     assert (folder / "again" / "candidate" / "result.json").is_file() == bool(code)
     compared = ortbench("compare", folder / "baseline", folder / "candidate")
     assert compared.code == 0
@@ -269,7 +269,9 @@ def test_a_regression_that_fresh_workers_do_not_show_is_none(relu: Path, library
     (check,) = check_of(tmp_path)
     assert check["verdict"] == "cannot tell"
     assert check["ratio"] > 1.5
-    assert re.search(r"; with fresh workers ratio 1\.000 .*so it is not confirmed$", check["text"]), check["text"]
+    assert re.search(
+        r"; again with fresh workers: ratio 1\.000 .*so the regression is not confirmed$", check["text"]
+    ), check["text"]
     (folder,) = tmp_path.iterdir()
     assert {path.parent.name for path in folder.glob("again/*/result.json")} == {"candidate", "baseline"}
 

@@ -32,7 +32,7 @@ def reports(tmp_path: Path) -> Path:
 
 WHOLE = """\
 30 results from 2026-10-01 to 2026-10-30, 2 series: 1 change point
-m: m.onnx (x 1x3, y scalar) on SomeExecutionProvider
+m: m.onnx (x: 1x3, y: scalar) on SomeExecutionProvider
 
 series  mode            results    first     last  change  over time         scatter  change points
 m       cpu-tensors          30  4.01 ms  4.49 ms    1.12  ▃▃▃▃▃▃▃▃▃▃▇▇█▆▇█  ±0.532%              1

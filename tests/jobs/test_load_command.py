@@ -209,8 +209,8 @@ def test_the_highest_rate_that_keeps_an_slo_is_searched_for(library: Path, tmp_p
     assert found["latency"] == {"p99": latency_of(level).p99}
     low, high = map(rate, found["next95"])
     assert (
-        f"• device-resident meets p99 ≤ 20 ms up to {rate(found['rate'])} requests/s (next run, 95 %: {low} to {high}) if tensors never cross the link: "
-        f"{found['met']} of {found['tries']} tries there met it; p99 {duration(latency_of(level).p99)} over all of them."
+        f"• device-resident meets p99 ≤ 20 ms up to {rate(found['rate'])} requests/s (95% prediction interval {low} to {high}) if tensors never cross the link: "
+        f"{found['met']} of {found['tries']} tries at this rate met it, all of them together have p99 {duration(latency_of(level).p99)}."
     ) in " ".join(ran.out.split())
 
 
@@ -242,7 +242,16 @@ def test_more_requests_than_can_be_served_are_cut_off_and_said(library: Path, tm
     (level,) = load_cases(result)
     assert (there(level.stats("latency")).n, round(there(level.value("throughput")), 2)) == (978, 49.98)
     (warning,) = [it["message"] for it in result.warnings if it["code"] == "overload"]
-    assert warning.endswith("the load point was cut off, and its latencies are lower bounds")
+    assert warning.startswith("requests came faster than they were served, so latencies are lower bounds: ")
+
+
+@pytest.mark.parametrize(("limit", "verdict", "said"), [("25ms", "passed", "meets"), ("5ms", "failed", "violates")])
+def test_whether_clients_meet_an_slo(library: Path, tmp_path: Path, limit: str, verdict: str, said: str) -> None:
+    line = ("--mode", "device-resident", "--concurrency", 1, "--slo", f"p99={limit}", "--duration", 2)
+    ran, result = on_device(library, tmp_path, *line, compute_us=10_000)
+    assert ran.code == 0, ran.err
+    assert [it.checks["slo"]["verdict"] for it in load_cases(result)] == [verdict]
+    assert f"device-resident {said} p99 ≤ {limit.removesuffix('ms')} ms with 1 client" in ran.out
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the kernel tells it on Linux alone")

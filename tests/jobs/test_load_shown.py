@@ -69,7 +69,7 @@ def test_commands_that_read_results_know_loads(ran: tuple[Ran, Path], tmp_path: 
     assert page.code == 0
     kept = ortbench("gate", folder, "--slo", "p99=1000s", "--max-cpu-nodes", 0)
     assert (kept.code, kept.out.splitlines()[-1]) == (0, "gate: passed")
-    assert "✓ SLO of cpu-tensors p99 rate=200: " in kept.out
+    assert "✓ p99 of cpu-tensors at 200 requests/s: " in kept.out
     broke = ortbench("gate", folder, "--slo", "p50=1ns")
     assert (broke.code, broke.out.splitlines()[-1]) == (3, "gate: failed")
     wide = ortbench("gate", folder, "--baseline", folder, "--metric", "latency.p50@rate=200", "--max-regression", "50%")

@@ -113,8 +113,8 @@ def test_a_live_gate_tells_that_a_state_is_copied(library: Path, tmp_path: Path)
     """The state crosses twice a step in cpu, never in device-resident: each is compared with the other by a limit."""
     limits = ("--min-speedup", "device-resident=1.5", "--require-mode", "shared")
     ran = live(library, tmp_path, *limits, upload_gbps=0.1, download_gbps=0.1)
-    assert "✓ shared is ok" in ran.out
-    assert "✓ speedup of device-resident over cpu-tensors: median ratio of pairs 2.0" in ran.out
+    assert "✓ mode shared works" in ran.out
+    assert "✓ speedup of device-resident over cpu-tensors: median ratio of paired blocks 2.0" in ran.out
 
 
 LIVE = ("--model", CELL, "--ep", "cpu")

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from ortbench.model.result import Result
+from ortbench.plan.parsing import parse_time
 from ortbench.report.page.page import build_page
 from tests.conftest import Ran, ortbench
 from tests.jobs.test_suite_run import suite
@@ -55,16 +56,16 @@ TWO = ("--mode", "cpu-tensors", "--mode", "device-resident", "--iterations", 200
     [
         ("run", TWO, [
             f"{OTHERS}; this process waited for a CPU in 14% of blocks.",
-            "Figures of the quiet rounds (9 of 11): cpu-tensors 1.03 ms, device-resident 1.00 ms."]),
+            "Figures of the 9 of 11 rounds that were quiet: cpu-tensors 1.03 ms, device-resident 1.00 ms."]),
         ("loop", (*FED, *TWO), [
-            f"{OTHERS}.", "Figures of the quiet rounds (65 of 67): cpu-tensors 25.7 ms, device-resident 17.2 ms."]),
+            f"{OTHERS}.", "Figures of the 65 of 67 rounds that were quiet: cpu-tensors 25.7 ms, device-resident 17.2 ms."]),
         ("sweep", ("--dim", "batch=1,4", *TWO), [
             f"{OTHERS}.",
-            "Figures of the quiet rounds (10 of 11): cpu-tensors at batch=1 1.03 ms, device-resident at batch=1 1.00 ms, cpu-tensors at batch=4 1.03 ms, "
+            "Figures of the 10 of 11 rounds that were quiet: cpu-tensors at batch=1 1.03 ms, device-resident at batch=1 1.00 ms, cpu-tensors at batch=4 1.03 ms, "
             "device-resident at batch=4 1.00 ms."]),
         ("load", ("--mode", "device-resident", "--concurrency", 1, "--duration", 1), [
             f"{OTHERS}; this process waited for a CPU in 19% of blocks.",
-            "Figures of the quiet rounds (6 of 8): device-resident 1.00 ms, device-resident with 1 client 997 inf/s."]),
+            "Figures of the 6 of 8 rounds that were quiet: device-resident 1.00 ms, device-resident with 1 client 997 inf/s."]),
     ],
 )  # fmt: skip
 def test_what_is_said_first(
@@ -196,10 +197,16 @@ def test_a_machine_that_must_be_quiet(line: tuple[str, ...], within: str, librar
     assert ortbench(*asked, **MS_DEVICE.environ()).code == 0
 
 
-@pytest.mark.parametrize("text", ["0", "fast", "1h", "-1"])
-def test_a_time_that_is_none(text: str, tmp_path: Path) -> None:
-    ran = ortbench("run", relu_model(tmp_path / "m.onnx", 16), f"--wait-quiet={text}")
-    assert (ran.code, ran.error_line) == (2, f"--wait-quiet {text!r}: write it as 60s or 5min")
+@pytest.mark.parametrize("option", ["--wait-quiet", "--duration"])
+@pytest.mark.parametrize("text", ["0", "fast", "1d", "-1", "inf"])
+def test_a_time_that_is_none(option: str, text: str, tmp_path: Path) -> None:
+    ran = ortbench("run", relu_model(tmp_path / "m.onnx", 16), f"{option}={text}")
+    said = "0: must be above zero seconds" if text == "0" else "-1: must be above zero seconds" if text == "-1" else ""
+    assert (ran.code, ran.error_line) == (2, f"{option} {said or f'{text!r}: write it as 60s, 5min or 2h'}")
+
+
+def test_a_time_is_in_seconds() -> None:
+    assert [parse_time(it, "") for it in ("60s", "0.5", "5min", "5 m", "2h")] == [60, 0.5, 300, 300, 7200]
 
 
 def test_a_timeline_has_a_track_of_noise(library: Path, tmp_path: Path) -> None:

@@ -67,7 +67,7 @@ def test_an_output_of_a_node_on_the_cpu(image: Path, clock: Clock, tmp_path: Pat
         "NumPy array returned by session.run",
         "the session's memory info",
     )
-    own, clip = "the mode's own memory", "Clip makes it on the CPU"
+    own, clip = "the mode's own memory", "made by Clip on the CPU"
     assert places(result) == {
         "cpu-tensors": [("host memory", given, True), ("host memory", made, True)],
         "device-tensors": [(default, wanted, True), ("host memory", clip, False)],
@@ -95,7 +95,7 @@ def test_an_output_of_a_node_on_the_cpu(image: Path, clock: Clock, tmp_path: Pat
     said = " ".join(out.split())
     copies = "• 1 Memcpy node copies 49.2 kB to the host in each inference, in every mode: 1 of 3 nodes is on"
     assert copies in said
-    assert "Output adjusted is bound in host memory, not on the device: Clip makes it on the CPU; bound on the" in said
+    assert "Output adjusted is bound in host memory, not on the device: made by Clip on the CPU; bound on the" in said
     assert "warning" not in said
 
 

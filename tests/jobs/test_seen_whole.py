@@ -53,7 +53,7 @@ def test_a_run_with_a_node_on_the_cpu(clock: Clock, tmp_path: Path) -> None:
     """The copy inside the graph is the first sentence, where the output is the second, and nothing is downloaded."""
     line = device(("Mul", "Add"), tmp_path)
     assert seen("run", *line, "--mode", "cpu-tensors", "--mode", "device-tensors", *SHORT, cwd=tmp_path) == [
-        "image.onnx (image 1x3x64x64)",
+        "image.onnx (image: 1x3x64x64)",
         "RefDeviceExecutionProvider …",
         "synchronization: session.run returns when the device has finished (verified); memory: EP device RefDevice (DEFAULT) and "
         "RefDeviceHostAccessible (HOST_ACCESSIBLE); done after #: # iterations per mode",
@@ -64,13 +64,13 @@ def test_a_run_with_a_node_on_the_cpu(clock: Clock, tmp_path: Path) -> None:
         "speedup: how many times as fast as cpu-tensors.",
         "Times are medians; ≈ derived, not measured.",
         "ortbench explain WORD explains sync, breakdown, ≈, …",
-        "! device-tensors is # as fast as cpu-tensors with new inputs and outputs in each inference: too few blocks for an interval.",
-        "Next: measure it again without --iterations",
+        "! device-tensors is # as fast as cpu-tensors with new inputs and outputs in each inference: too few blocks for a 95% CI.",
+        "Next: measure again without --iterations",
         "• # Memcpy node copies # to the host in each inference, in every mode: # of # nodes is on the CPU (Clip); counted as "
         "inference, not as copies.",
-        "• Output adjusted is bound in host memory, not on the device: Clip makes it on the CPU; bound on the device would cost "
+        "• Output adjusted is bound in host memory, not on the device: made by Clip on the CPU; bound on the device would cost "
         "another copy per inference, # (# at the rate of H2D in device-tensors).",
-        "Resource usage: host CPU",
+        "Resource usage: host CPU per inference",
         "mode CPU time user system CPU cores page faults involuntary switches",
         "cpu-tensors # # # # # #",
         "device-tensors # # # # # #",
@@ -82,7 +82,7 @@ def test_a_run_with_a_node_on_the_cpu(clock: Clock, tmp_path: Path) -> None:
 def test_one_mode_on_the_host(tmp_path: Path) -> None:
     """No column in which nothing would stand, and no word on modes that were not run."""
     assert seen("run", TINY, *CPU, *SHORT, "--out", tmp_path) == [
-        "models/tiny.onnx (x #)",
+        "models/tiny.onnx (x: #)",
         "CPUExecutionProvider …",
         "synchronization: session.run returns when the device has finished (verified); memory: host memory; done after #: # "
         "iterations per mode",
@@ -92,7 +92,7 @@ def test_one_mode_on_the_host(tmp_path: Path) -> None:
         "Times are medians.",
         "ortbench explain WORD explains sync, …",
         "• An inference takes # with cpu-tensors on CPUExecutionProvider: # inferences/s.",
-        "Resource usage: host CPU",
+        "Resource usage: host CPU per inference",
         "mode CPU time user system CPU cores page faults involuntary switches",
         "cpu-tensors # # # # # #",
         "ortbench explain WORD explains CPU time, user, system, …",
@@ -106,12 +106,12 @@ def test_a_gate_whose_sides_are_the_same_and_run_nothing_on_the_ep(clock: Clock,
     both = ("--model", model, "--baseline-model", model, "--mode", "device-tensors")
     assert seen("gate", *both, *line, "--duration", 0.001, code=4, cwd=tmp_path) == [
         NOTHING_RAN,
-        "image.onnx (image 1x3x64x64)",
+        "image.onnx (image: 1x3x64x64)",
         "RefDeviceExecutionProvider …",
         "mode metric baseline candidate ratio #% CI baseline p95 baseline p99 candidate p95 candidate p99",
         "device-tensors latency # # # – # # # #",
-        "? device-tensors latency median, candidate to baseline: median ratio of pairs # (sequential test: too few rounds for an interval, # rounds), must be at most #; a "
-        "verdict takes # rounds: measure it again with --duration #",
+        "? device-tensors latency median, candidate to baseline: median ratio of paired blocks # (sequential test: too few rounds for an interval, # rounds), must be at most #; a "
+        "verdict takes # rounds: measure again with --duration #",
         f"! {SAME}",
         "gate: cannot tell: too little is known, and the checks say what is lacking",
         "Saved in …",
@@ -129,14 +129,14 @@ def test_settings_side_by_side_with_copies_inside_the_graph(clock: Clock, tmp_pa
     assert [line for line in said if line[0] in "•!"] == [
         "• # Memcpy node copies # to the host in each inference, in every mode: # of # nodes is on the CPU (Clip); counted as "
         "inference, not as copies.",
-        "! opt-level=basic and opt-level=all have # block and a comparison takes #: measure it again without --iterations",
+        "! opt-level=basic and opt-level=all have # block and a comparison needs #: measure again without --iterations",
     ]
 
 
 def test_a_batch_of_several_sizes(tmp_path: Path) -> None:
     sizes = ("--dim", "batch=1,8,32")
     lacking = [
-        "! batch=1, batch=8 and batch=32 have # block and a comparison takes #: measure it again without --iterations"
+        "! batch=1, batch=8 and batch=32 have # block and a comparison needs #: measure again without --iterations"
     ]
 
     def rows(figure: str, unit: str = "") -> list[str]:
@@ -150,7 +150,7 @@ def test_a_batch_of_several_sizes(tmp_path: Path) -> None:
     floor = "; a count below # is compared as #" if counts else ""
     assert found == [
         CPU_EP,
-        *(f"batch={size} models/multi_output.onnx (x {size}x64)" for size in (1, 8, 32)),
+        *(f"batch={size} models/multi_output.onnx (x: {size}x64)" for size in (1, 8, 32)),
         "mode metric result value vs first #% CI verdict",
         *rows("latency"),
         *rows("item throughput", " items/s"),
@@ -171,7 +171,7 @@ def test_results_that_were_given_names(tmp_path: Path) -> None:
         named = ("--name", name, "--intra-op-threads", threads, "--out", tmp_path)
         assert ortbench("run", TINY, *CPU, *SHORT, *named).code == 0
     said = seen("compare", tmp_path)
-    assert said[:2] == ["models/tiny.onnx (x #)", CPU_EP]
+    assert said[:2] == ["models/tiny.onnx (x: #)", CPU_EP]
     at = next(number for number, line in enumerate(said) if line.startswith("mode "))
     assert said[at + 1 : at + 4] == [
         "cpu-tensors after # – – – – –",

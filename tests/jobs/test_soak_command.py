@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import json
+from contextlib import ExitStack
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
-from ortbench.measure.soaks.bench import Thinned
+from ortbench.jobs import measuring
+from ortbench.measure import memory
+from ortbench.measure.memory import Card
+from ortbench.measure.process import Client
+from ortbench.measure.soaks import bench as soak_bench
+from ortbench.measure.soaks.bench import SoakSide, Thinned
+from ortbench.plan.plan import Plan
+from ortbench.plan.plan_builder import soak_of
 from tests.conftest import MODELS, ONCE, ortbench
+from tests.results import nvidia_result
 from tests.softcuda import Config
+from tests.virtual.machine import VARIABLE
 from tests.worker.test_cuda import with_knobs
 
 TINY, SHAPED = MODELS / "tiny.onnx", MODELS / "multi_output.onnx"
@@ -87,6 +98,89 @@ def test_shapes_come_in_turns_where_that_is_asked_for(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.process
+def test_a_live_gate_soaks_its_model(library: Path, tmp_path: Path) -> None:
+    line = ("gate", "--model", SHAPED, *device(library, leak_bytes=1000), "--dim", "batch=1,2", "--duration", 0.5)
+    codes = {}
+    for most in ("2MB", "100kB"):
+        ran = ortbench(*line, "--shape-order", "cycle", "--max-growth", most, "--out", tmp_path / most)
+        assert ran.err == ""
+        codes[most] = ran.code
+        (file,) = (tmp_path / most).glob("gate-*/result.json")
+        result = json.loads(file.read_text())
+        assert (result["kind"], result["soak"]["order"]) == ("soak", "cycle")
+        one, two = (it["n"] for it in result["soak"]["shapes"])
+        assert one - two in (0, 1)
+        assert (result["stopped"]["reason"], result["stopped"]["value"]) == ("duration", 0.5)
+        (check,) = json.loads((file.parent / "gate.json").read_text())["checks"]
+        assert check["text"].startswith("host memory: grows by 1.0")
+    assert codes == {"2MB": 0, "100kB": 3}
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (("--baseline-set", "ep=cpu"), "--max-growth soaks one model: name it with --model, without a baseline"),
+        (("--load",), "--max-growth is of a soak"),
+        (("--feedback", "y=x"), "--feedback is not for a soak; 'ortbench soak --help' lists what is"),
+        (("--rate", 10), "--rate is of a load: add --load"),
+        (
+            ("--max-copy-share", "1%"),
+            "--max-copy-share: a soak is checked for require-mode, max-cpu-nodes, max-growth only",
+        ),
+        (("--mode", "all"), "--mode: a soak has one mode, not"),
+        (("--shape-order", "cycle"), "--shape-order: there is one shape"),
+    ],
+)
+def test_what_a_gate_cannot_soak_is_refused(more: tuple[object, ...], said: str, tmp_path: Path) -> None:
+    ran = ortbench("gate", "--model", SHAPED, "--max-growth", "1MB", *more, cwd=tmp_path)
+    assert (ran.code, ran.out) == (2, "")
+    assert said in ran.error_line
+
+
+@pytest.mark.process
+def test_noise_is_no_matter_of_a_gate_of_growth(library: Path, tmp_path: Path) -> None:
+    line = ("gate", "--model", TINY, *device(library, leak_bytes=1000), "--duration", 0.5, "--max-growth", "2MB")
+    ran = ortbench(*line, "--out", tmp_path, **{VARIABLE: json.dumps({"others": [1.0]})})
+    assert (ran.code, ran.err) == (0, "")
+    assert "verdict holds nevertheless: noise is in times, not in the growth of memory." in " ".join(ran.out.split())
+
+
+@pytest.mark.process
+def test_a_suite_soaks(library: Path, tmp_path: Path) -> None:
+    (tmp_path / "bench.toml").write_text(
+        f"""
+[defaults]
+ep = {{name = "leaks", ep = {str(library)!r}, ep-option = {{compute_us = 100, leak_bytes = 1000}}}}
+shape-order = "cycle"
+gate.max-growth = "100kB"
+
+[[bench]]
+model = {str(SHAPED)!r}
+soak = true
+dim = {{batch = [1, 2]}}
+duration = 0.5
+
+[[bench]]
+model = {str(TINY)!r}
+soak = true
+duration = 0.5
+gate.max-growth = "2MB"
+"""
+    )
+    ran = ortbench("suite", tmp_path / "bench.toml", "--out", tmp_path / "out")
+    assert ran.code == 3, ran.out + ran.err
+    cases = {it.parent.name: json.loads(it.read_text()) for it in (tmp_path / "out").glob("*/case.json")}
+    assert {name: it["outcome"] for name, it in cases.items()} == {
+        "multi_output--leaks": "failed",
+        "tiny--leaks": "passed",
+    }
+    soak = json.loads((tmp_path / "out" / "multi_output--leaks" / "result.json").read_text())["soak"]
+    assert soak["order"] == "cycle"
+    assert abs(soak["shapes"][0]["n"] - soak["shapes"][1]["n"]) <= 1
+
+
 def tried(tmp_path: Path, *more: object, prefix: tuple[str, ...] = ()) -> tuple[str, dict[str, dict[str, Any]]]:
     """What is printed of a soak with smaller arenas beside it, and the results by the names of their folders."""
     ran = ortbench("soak", *more, "--try", "arena", "--iterations", 30, "--out", tmp_path / "out", prefix=prefix)
@@ -158,9 +252,36 @@ def test_what_is_thinned_keeps_the_first_and_the_last(count: int) -> None:
     assert len(steps) <= 1
 
 
+def test_the_cards_are_read_before_a_worker_opens_the_model_on_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    used, context = [100], 300
+
+    def opened(plan: Plan) -> Client:
+        used[0] += context
+        return cast(Client, SimpleNamespace(pid=9, while_waiting=None))
+
+    class Begun(Exception):
+        """The experiment is made."""
+
+    sides: list[SoakSide] = []
+
+    def begin(client: Client, place: None, begin: Any, *_: object) -> None:
+        sides.extend(begin(ExitStack(), None, None)._sides)
+        raise Begun
+
+    monkeypatch.setattr(measuring, "open_worker", opened)
+    monkeypatch.setattr(measuring, "measure_and_save", begin)
+    monkeypatch.setattr(soak_bench, "open_nvml", object)
+    for module in (memory, soak_bench):
+        monkeypatch.setattr(module, "read_cards", lambda *_: [Card(used[0], {})])
+    with pytest.raises(Begun):
+        measuring.measure([soak_of(str(TINY), {})], None)
+    (side,) = sides
+    side.result = nvidia_result()
+    assert side.on_device() == context
+
+
 @pytest.mark.parametrize("by_process", [True, False])
 def test_device_memory_is_read_by_nvml(software_cuda: tuple[str, ...], by_process: bool, tmp_path: Path) -> None:
-    # It leaks: what the worker had before the first look counts only if it was not slow to look, as on a busy machine.
     prefix = with_knobs(software_cuda, Config(used=tmp_path / "used", processes=by_process, leak_bytes=8192))
     ran = ortbench("soak", TINY, "--ep", "cuda", "--iterations", 30, "--out", tmp_path / "out", prefix=prefix)
     assert ran.code == 0, ran.err

@@ -73,7 +73,7 @@ def test_a_bench_of_a_suite_can_be_of_starts(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("lines", "said"),
     [
-        (("file-cache = 'cold'",), "bench[0].file-cache: is for a bench of starts: write start = true"),
+        (("file-cache = 'cold'",), "bench[0].file-cache: is for a start: write start = true"),
         (("start = true", "rate = 10"), "bench[0].start: is not for a load; 'ortbench load --help' lists what is"),
         (
             ("start = true", "mode = 'cpu-tensors'"),

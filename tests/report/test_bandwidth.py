@@ -300,9 +300,9 @@ def test_a_curve_without_what_readers_rely_on(part: str, key: str, value: Any, w
 
 def test_the_tables_have_a_row_a_size_for_each_memory() -> None:
     found = {table.title: table for table in report_bandwidth.tables(usual())}
-    assert list(found) == ["ordinary memory", "HOST_ACCESSIBLE memory"]
-    assert [row[0] for row in found["ordinary memory"].rows] == ["4.00 kB", "64.0 kB", "1.00 MB", "16.0 MB"]
-    assert found["ordinary memory"].rows[1] == (
+    assert list(found) == ["pageable memory", "HOST_ACCESSIBLE memory"]
+    assert [row[0] for row in found["pageable memory"].rows] == ["4.00 kB", "64.0 kB", "1.00 MB", "16.0 MB"]
+    assert found["pageable memory"].rows[1] == (
         "64.0 kB", "26.0 µs", "2.46", "████", "52.0 µs", "1.23", "██",
     )  # fmt: skip
     assert found["HOST_ACCESSIBLE memory"].rows[3][1:4] == ("2.00 ms", "7.98", "█" * 14)
@@ -317,8 +317,8 @@ def test_points_that_failed_or_are_missing_show() -> None:
     for size in (kB, 16 * kB):
         add_copied(result, Copied(H2D, HOST_ACCESSIBLE, size))
     assert report_bandwidth.failures(result) == [
-        "H2D copy of 1.00 kB (ordinary memory) failed: it broke later",
-        "D2H copy of 1.00 kB (ordinary memory), 2 H2D copies of 1.00 kB to 16.0 kB (HOST_ACCESSIBLE memory) failed: it broke",
+        "H2D copy of 1.00 kB (pageable memory) failed: it broke later",
+        "D2H copy of 1.00 kB (pageable memory), 2 H2D copies of 1.00 kB to 16.0 kB (HOST_ACCESSIBLE memory) failed: it broke",
     ]
 
 
@@ -326,9 +326,9 @@ def test_the_sentences() -> None:
     assert report_bandwidth.conclusions(usual()) == [
         "The smallest copy, 4.00 kB, takes 11.0 µs H2D and 22.0 µs D2H.",
         "The link's peak is 7.98 GB/s H2D, with 16.0 MB from HOST_ACCESSIBLE memory; "
-        "2.00 GB/s D2H, with 16.0 MB from ordinary memory.",
-        "Ordinary memory reaches half of its peak rate at 39.8 kB H2D and 39.8 kB D2H; smaller copies are mostly latency.",
-        "HOST_ACCESSIBLE memory compared with ordinary memory: H2D 2.00× as fast (95% CI 2.00 to 2.00), with 16.0 MB; "
+        "2.00 GB/s D2H, with 16.0 MB from pageable memory.",
+        "Copies from and to pageable memory reach half of their peak rate at 39.8 kB H2D and 39.8 kB D2H; smaller copies are mostly latency.",
+        "HOST_ACCESSIBLE memory compared with pageable memory: H2D 2.00× as fast (95% CI 2.00 to 2.00), with 16.0 MB; "
         "D2H not measurably faster, with 16.0 MB.",
     ]
 
@@ -342,11 +342,11 @@ def test_the_sentences_of_less() -> None:
     assert report_bandwidth.conclusions(curve_of(Copied(H2D, ORDINARY, 1))) == []
     up = [Copied(H2D, ORDINARY, size, ns) for size, ns in ((kB, 1000), (MB, 100_000), (16 * MB, 16 * MB))]
     assert report_bandwidth.conclusions(curve_of(*up, *line(D2H, ORDINARY, 0, 2, kB, MB, 16 * MB)))[2] == (
-        "The largest copies of ordinary memory are slower: 1.00 GB/s H2D, with 16.0 MB."
+        "The largest copies from and to pageable memory are slower: 1.00 GB/s H2D, with 16.0 MB."
     )
     few = [Copied(H2D, memory, MB, ns, rounds=2) for memory, ns in ((ORDINARY, 300), (HOST_ACCESSIBLE, 200))]
     assert report_bandwidth.conclusions(curve_of(*few))[-1] == (
-        "HOST_ACCESSIBLE memory compared with ordinary memory: H2D 1.50× as fast (too few blocks for an interval), "
+        "HOST_ACCESSIBLE memory compared with pageable memory: H2D 1.50× as fast (too few blocks for a 95% CI), "
         "with 1.00 MB."
     )
 
@@ -360,7 +360,7 @@ def test_the_heading_names_syncs_once_where_they_are_the_same() -> None:
     ]
     sync_of(result)[HOST_ACCESSIBLE] = {"h2d": {"kind": "readback", "cost_ns": 12_300, "how": ""}}
     assert report_bandwidth.heading(result)[2].startswith(
-        "synchronization: ordinary memory: a copy returns when it is complete; "
+        "synchronization: pageable memory: a copy returns when it is complete; "
         "HOST_ACCESSIBLE memory: a value is read back after each copy, 12.3 µs of each H2D copy (verified); memory:"
     )
 
@@ -371,7 +371,7 @@ def test_markdown_and_csv_hold_every_case() -> None:
     result.warn("sizes-left-out", "no more memory")
     text = markdown(report_bandwidth.build(result))
     assert text.count("\n| ") == 2 * 2 + 5 + 4
-    assert "- H2D copy of 64.0 MB (ordinary memory) failed: it broke\n" in text
+    assert "- H2D copy of 64.0 MB (pageable memory) failed: it broke\n" in text
     assert "- warning: no more memory\n" in text
     assert text.endswith("`ortbench bandwidth`\n")
     lines = list(csv.DictReader(records_csv(result).splitlines()))
@@ -386,7 +386,7 @@ def test_the_plot_is_an_svg_with_text_a_line_for_each_memory_and_direction_and_c
     root = ElementTree.fromstring(text)
     words = {"".join(it.itertext()).strip() for it in root.iter("{http://www.w3.org/2000/svg}text")}
     assert "Copies of SomeExecutionProvider 1.0 on GPU Some 0001:0002, ONNX Runtime 1.28.0" in words
-    for memory in ("ordinary memory", "HOST_ACCESSIBLE memory"):
+    for memory in ("pageable memory", "HOST_ACCESSIBLE memory"):
         assert {f"H2D, {memory}", f"D2H, {memory}"} <= words
     assert {"10 kB", "10 MB", "1 GB/s", "1 ms"} <= words
     for name, (_, dark) in sheet.PALETTE.items():
@@ -540,11 +540,11 @@ def only(keep: Callable[[Copied], bool]) -> Callable[[Result], None]:
     ("words", "alter"),
     [
         ("EP: Other and SomeExecutionProvider", change("target", "ep", "Other")),
-        ("device: type GPU, vendor_id 1, device_id 9 and", change("target", "device", {"type": "GPU", "vendor_id": 1, "device_id": 9})),
+        ("device: type GPU, vendor_id 0x0001, device_id 0x0009 and", change("target", "device", {"type": "GPU", "vendor_id": 1, "device_id": 9})),
         ("CPU: Other CPU and Some CPU", change("environment", "cpu", {"model": "Other CPU", "usable_cores": 4})),
         ("GPUs: none and Some GPU", change("environment", "gpus", [])),
         ("memory: named-device and ep-device", change("target", "memory", {"kind": "named-device", "default": None, "host_accessible": None})),
-        ("it has no D2H copy of ordinary memory", only(lambda it: it.way == H2D)),
+        ("it has no D2H copy of pageable memory", only(lambda it: it.way == H2D)),
         ("its H2D copies are of 4.00 kB to 64.0 kB, the largest here is of 8.00 MB", only(lambda it: it.size < MB)),
     ],
 )  # fmt: skip
@@ -762,7 +762,7 @@ def test_a_size_that_kills_the_worker_is_left_out_and_a_fresh_one_goes_on(monkey
     (sweep,) = bench(first).run()
     assert first.closed
     assert sweep.warnings[0]["message"] == (
-        "copies of 256 kB and more (ordinary memory) are left out: the worker was ended by SIGABRT"
+        "copies of 256 kB and more (pageable memory) are left out: the worker was ended by SIGABRT"
     )
     assert {*map(size_of, copies_measured(sweep, H2D, ORDINARY))} == {4 * kB, 64 * kB}
     assert {*map(size_of, copies_measured(sweep, H2D, HOST_ACCESSIBLE))} == {4 * kB, 16 * kB}
@@ -773,6 +773,6 @@ def test_where_not_even_the_smallest_size_can_be_had_the_reason_is_told(monkeypa
     monkeypatch.setattr(
         ScriptedWorker, "add", lambda self, memory, size, free: (_ for _ in ()).throw(BenchmarkFailed("none"))
     )
-    words = r"^no copy can be measured: copies of 4.00 kB and more \(ordinary memory\) are left out: none$"
+    words = r"^no copy can be measured: copies of 4.00 kB and more \(pageable memory\) are left out: none$"
     with pytest.raises(BenchmarkFailed, match=words):
         bench(ScriptedWorker()).run()

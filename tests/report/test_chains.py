@@ -140,7 +140,7 @@ def test_a_bar_is_cut_into_stages() -> None:
         "cpu-tensors: text 2.00 ms, image 8.00 ms; 10.0 ms in all. "
         "device-resident: text 1.00 ms, image 5.00 ms; 6.00 ms in all."
     )
-    assert found.table.headings == ["mode", "text (ms)", "image (ms)", "together (ms)", "chain (ms)"]
+    assert found.table.headings == ["mode", "text (ms)", "image (ms)", "sum (ms)", "chain (ms)"]
     assert found.table.rows == (
         ("cpu-tensors", "2.00", "8.00", "10.0", "10.0"), ("device-resident", "1.00", "5.00", "6.00", "6.00"),
     )  # fmt: skip
@@ -163,7 +163,7 @@ def test_a_bar_for_each_link_that_is_copied() -> None:
     )  # fmt: skip
     assert found.caption == (
         "Copies saved by staying on the device: text.condition → image.condition 110 µs. Copied in every mode: text.mask → "
-        "image.mask 20.0 µs. Each copy is timed alone; the difference between the modes says what all of them cost together."
+        "image.mask 20.0 µs. Each copy is timed alone; what all copies cost is the difference between the modes."
     )
     assert link_costs(chain(inside)) is None
 

@@ -51,7 +51,7 @@ def test_bars_hold_phases_derived_copies_and_the_whole() -> None:
     ]
     assert found.caption == (
         "cpu-tensors: ≈12.0 ms of copies in both directions and ≈8.00 ms of inference make up 20.0 ms. "
-        "device-tensors: H2D 6.00 ms, inference 7.00 ms, D2H 5.00 ms, together 18.0 ms, each timed in blocks of its own; "
+        "device-tensors: H2D 6.00 ms, inference 7.00 ms, D2H 5.00 ms, in sum 18.0 ms, each timed in blocks of its own; "
         "latency 20.0 ms. Inference only: device-resident 8.00 ms."
     )
     table = found.table
@@ -61,7 +61,7 @@ def test_bars_hold_phases_derived_copies_and_the_whole() -> None:
         "inference (ms)",
         "D2H (ms)",
         "copies (ms)",
-        "together (ms)",
+        "sum (ms)",
         "latency (ms)",
     ]
     assert table.rows == (
@@ -95,8 +95,7 @@ def test_many_runs_with_one_wait_are_a_time_per_run() -> None:
     assert found is not None
     assert bars(found) == [("device-resident-async", [("time per inference", 2 * MS)], 2 * MS)]
     assert found.caption == (
-        "Time per inference of many with one synchronization (throughput, not latency), copied once outside: "
-        "device-resident-async 2.00 ms."
+        "Time per inference, one synchronization for many (throughput, not latency): device-resident-async 2.00 ms."
     )
     drawn = draw(found.drawing, WIDE, "it")
     assert ">time per inference 2.00 ms<" in drawn
@@ -125,7 +124,7 @@ def test_spread_in_words_and_figures() -> None:
     assert found is not None
     assert found.caption == (
         "Median and p95: cpu-tensors 10.0 ms and 11.5 ms; device-tensors 8.00 ms (too few samples for a "
-        "p95). Farthest above its median: 40.0 ms with cpu-tensors, 4.00 times its median."
+        "p95). Farthest above its median: 40.0 ms with cpu-tensors, 4.00× its median."
     )
     assert found.table.headings == [
         "mode", "samples", "min (ms)", "median (ms)", "95% CI (ms)", "p90 (ms)", "p95 (ms)", "p99 (ms)",
@@ -163,10 +162,10 @@ def test_drift_in_words_and_figures() -> None:
     assert found is not None
     assert found.caption == (
         "Change of the median from the first to the last quarter of the samples: cpu-tensors +20 %. 1 of 16 inferences took more than "
-        "1.5 times their mode's median."
+        "1.5× the median of their mode."
     )
     assert found.table.headings == [
-        "mode", "first quarter (ms)", "last quarter (ms)", "change", "slowest (ms)", "after (s)", "slow",
+        "mode", "first quarter (ms)", "last quarter (ms)", "change", "slowest (ms)", "slowest at (s)", "over 1.5× median",
     ]  # fmt: skip
     assert found.table.rows == (("cpu-tensors", "10.0", "12.0", "+20 %", "44.0", "1.03", "1"),)
 
@@ -175,7 +174,7 @@ def test_too_few_samples_to_tell_drift() -> None:
     found = drift(result_of(measured("cpu-tensors", latency={0: [MS] * 7})))
     assert found is not None
     assert found.caption == (
-        "Too few samples to tell drift. None of 7 inferences took more than 1.5 times their mode's median."
+        "Too few samples to tell drift. None of 7 inferences took more than 1.5× the median of their mode."
     )
     assert found.table.rows[0][1:4] == ("–", "–", "–")
     lost = measured("cpu-tensors", latency=steady([MS] * 4))

@@ -39,7 +39,7 @@ from tests.report.test_terminal import screen
 from tests.results import MS, broken, measured, result_of, steady
 
 ORDINARY = [
-    "models/tiny.onnx (input 1x3x224x224)",
+    "models/tiny.onnx (input: 1x3x224x224)",
     "input_ids",
     "/head/Conv_12",
     "onnx::MatMul_123",

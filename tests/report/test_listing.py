@@ -25,8 +25,8 @@ def test_devices_lists_the_cpu_ep_with_its_modes() -> None:
     assert cpu["devices"][0]["modes"] == {
         **usual,
         **dict.fromkeys(["cpu-tensors-pinned", "device-tensors-pinned"], "no HOST_ACCESSIBLE (pinned) memory"),
-        "pipelined": "no copies that could be hidden",
-        "device-resident-async": "no runs that return before they are done",
+        "pipelined": "no copies that inference could overlap",
+        "device-resident-async": "no asynchronous runs",
     }
     assert cpu["devices"][0]["streams"]["offered"] is False
 

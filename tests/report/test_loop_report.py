@@ -19,11 +19,11 @@ from tests.report.test_terminal import shown
 from tests.results import MS, US, decoding, generating, loop_case, loop_result, published
 
 TERMINAL = """\
-m.onnx (x 1x3, s scalar)
+m.onnx (x: 1x3, s: scalar)
 loop of 8 steps: present → past; the state grows
 SomeExecutionProvider 0.4 on GPU Some GPU, ONNX Runtime 1.28.0
-synchronization: synchronize_outputs() after each inference (verified), 2.30 µs of each inference; memory: EP device
-Some and SomeShared; done: every median known to ±1 %
+synchronization: synchronize_outputs() after each inference (verified), taking 2.30 µs of each inference; memory: EP
+device Some and SomeShared; done: every median known to ±1 %
 
 mode             loop   p95  speedup     95% CI   step  step p95  step p99  first step  last step  growth per step
                    ms    ms                         ms        ms        ms          ms         ms
@@ -36,7 +36,7 @@ cpu-tensors      ▇▇▇█████       20      966  16.0 kB + 2.00 kB �
 the state stays on the device ─────────────────────────────────────────────────────────────────
 device-resident  ▁▁▁▁▁▁▁▁       20    2.00k                         0                     200 B
 
-loop: the first state is copied to the device, then all steps run; step: any one of them.
+loop: the first state is copied to the device, then all steps run; step: one of them, the median of all.
 speedup: how many times as fast as cpu-tensors.
 the state stays on the device: usable only if the host does not need the state between steps.
 Times are medians.
@@ -67,7 +67,7 @@ def test_a_loop_that_generates_has_tokens() -> None:
     assert not any(word in " ".join(lines) for word in ("first step", "steps/s", "ortbench code"))
     both = " ".join(shown(build, generating(batch=2), width=240))
     assert "in each of 2 sequences" in both
-    assert "tokens/s a sequence" in both
+    assert "tokens/s per sequence" in both
 
 
 @pytest.mark.parametrize(("width", "parts"), [(80, 4), (100, 3), (200, 1)])
@@ -87,7 +87,7 @@ def test_markdown_has_the_table_and_says_what_a_loop_is() -> None:
         "| cpu-tensors | 8.28 | 8.28 | 1.00× | – | 1.03 | 1.07 | 1.07 | 1.00 | 1.07 | +10.0 µs | ▇▇▇█████ | 20 | 966 "
         "| 16.0 kB + 2.00 kB × step | 16.2 kB + 2.00 kB × step |\n"
     ) in text
-    assert "\nloop: the first state is copied to the device, then all steps run; step: any one" in text
+    assert "\nloop: the first state is copied to the device, then all steps run; step: one of them" in text
     text = markdown(build(decoding(first=True)))  # a first step of another shape is not in the curve
     assert "loop of 8 steps, the first with sequence=5: present → past; the state grows" in text
     assert "| cpu-tensors | 9.28 | 9.28 | 1.00× | – | 1.04 | 2.00 | 2.00 | 2.00 | 1.07 | +10.0 µs | ▇▇█████ |" in text

@@ -105,15 +105,15 @@ def test_names_are_cut_at_their_beginning_and_say_the_operator() -> None:
 def test_the_heading_says_what_the_times_are() -> None:
     text = placement.nodes_heading(with_nodes())
     assert text.startswith(
-        "Nodes: 20 inferences under ONNX Runtime's profiler, which slows them down (1.00 ms each, 900 µs without). The times are "
-        "the host's: take them for shares, not for measurements. Where Some works asynchronously"
+        "Nodes: 20 inferences under ONNX Runtime's profiler (1.00 ms each, 900 µs without the profiler). The times are the host's and "
+        "include the profiler: use them as shares. Where Some works asynchronously"
     )
     on_host = with_nodes()
     on_host.target["memory"]["kind"] = "host"
     on_host.cases = []
     assert placement.nodes_heading(on_host) == (
-        "Nodes: 20 inferences under ONNX Runtime's profiler, which slows them down (1.00 ms each). The times are the host's: take "
-        "them for shares, not for measurements."
+        "Nodes: 20 inferences under ONNX Runtime's profiler (1.00 ms each). The times are the host's and include the profiler: use "
+        "them as shares."
     )
 
 
@@ -210,7 +210,7 @@ def test_on_the_cpu_ep_it_is_the_operators_that_take_most() -> None:
     on_cpu = with_nodes()
     on_cpu.target["ep"] = CPU_EP
     (found,) = told(on_cpu)
-    assert found.startswith("Of the operators Conv (4 nodes) takes ≈")
+    assert found.startswith("Conv (4 nodes) takes ≈")
     assert told(result_of()) == []
 
 

@@ -23,9 +23,9 @@ def test_it_is_kept_and_shown(tmp_path: Path) -> None:
     plain = measure(TINY, "--ep", "cpu", *ONCE, out=tmp_path / "plain")
     assert (found["note"], plain["note"]) == (NOTE, None)
     (folder,), (other,) = (tmp_path / "out").glob("[!.]*"), (tmp_path / "plain").glob("[!.]*")
-    line = f"tiny.onnx (x 16): {NOTE}".replace("<", "\\<")  # no markup in Markdown either
+    line = f"tiny.onnx (x: 16): {NOTE}".replace("<", "\\<")  # no markup in Markdown either
     assert line in (folder / "table.md").read_text()
-    assert "tiny.onnx (x 16)  \n" in (other / "table.md").read_text()
+    assert "tiny.onnx (x: 16)  \n" in (other / "table.md").read_text()
     assert "fans at full speed | &lt;b&gt;second&lt;/b&gt; try" in page.read_text().replace("\xa0", " ")
     ran = ortbench("compare", folder, other, "--markdown", "-")
     assert (ran.code, line in ran.out) == (0, True)

@@ -194,7 +194,7 @@ def test_what_went_wrong_is_said_in_a_word_not_by_colour_alone() -> None:
     found = page(result)
     assert found.text("li")[:2] == [
         "interrupted: what was measured until then is shown",
-        "device-tensors: failed: output y differs: 3 of 10 values",
+        "device-tensors failed: output y differs: 3 of 10 values",
     ]
     assert "warning: mind this" in found.text("li")
     classes = [it.get("class") for it in found.all("li")]

@@ -53,7 +53,7 @@ def test_a_terminal_says_what_is_elsewhere() -> None:
         "• 1 Memcpy node copies 25.0 MB to the host in each inference, in every mode: 1",
         "  of 3 nodes is on the CPU (Clip); counted as inference, not as copies.",
         "  Next: measure again with --measure-nodes",
-        "• Output adjusted is bound in host memory, not on the device: Clip makes it on",
+        "• Output adjusted is bound in host memory, not on the device: made by Clip on",
         "  the CPU; bound on the device would cost another copy per inference, ≈6.25 ms",
         "  (25.0 MB at the rate of H2D in device-tensors).",
     ]
@@ -68,7 +68,7 @@ def test_markdown_says_it_of_every_tensor() -> None:
         "| input image | 25.0 MB | cpu-tensors | host memory | NumPy array passed to session.run |",
         "| input image | 25.0 MB | device-tensors, device-resident | Mem (DEFAULT) | the session's memory info |",
         "| output adjusted | 25.0 MB | cpu-tensors | host memory | NumPy array returned by session.run |",
-        "| output adjusted | 25.0 MB | device-tensors, device-resident | host memory | Clip makes it on the CPU |",
+        "| output adjusted | 25.0 MB | device-tensors, device-resident | host memory | made by Clip on the CPU |",
         "",
     ]
     assert sum(line.startswith("- 1 Memcpy node copies 25.0 MB to the host in each inference") for line in lines) == 1
@@ -79,7 +79,7 @@ def test_a_page_says_it_of_every_tensor() -> None:
     found = Page(build_page([with_a_copy_inside()], ["a"]))
     assert found.text("h1") == ["An inference takes 10.0 ms with device-resident; Memcpy nodes copy 25.0 MB"]
     assert "Tensor memory" in found.text("h2")
-    assert "25.0 MB in and 0 B out, with device-tensors; 25.0 MB more inside the graph" in found.text("dd")
+    assert "25.0 MB in and 0 B out, with device-tensors; Memcpy nodes copy 25.0 MB more" in found.text("dd")
     assert "1 Memcpy node copies 25.0 MB to the host in each inference." in " ".join(found.text("p"))
     cells = found.text("td")
     at = cells.index("NumPy array passed to session.run") - 3

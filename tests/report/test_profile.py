@@ -115,7 +115,7 @@ def test_a_profile_is_no_result(tmp_path: Path) -> None:
 def test_the_markdown_holds_the_table_and_the_sentences() -> None:
     text = markdown(report_profile.build(Profile(session(), recording())))
     assert "| phase | samples | ortbench (ms) | range (ms) | H2D (ms) | D2H (ms) | kernels (ms) |" in text
-    assert "- host-accessible: unsupported: no such memory" in text
+    assert "- host-accessible unsupported: no such memory" in text
     assert "- Nsight recorded no copies inside an inference with cpu-tensors." in text
 
 

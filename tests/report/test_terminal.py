@@ -89,11 +89,11 @@ def test_a_run_at_80_columns() -> None:
     made = published()
     made.warn("cpu-nodes", "1 node stays on the CPU: Det")
     assert shown(run.build, made, "reports/some", width=80) == [
-        "m.onnx (x 1x3, s scalar)",
+        "m.onnx (x: 1x3, s: scalar)",
         "SomeExecutionProvider 0.4 on GPU Some GPU, ONNX Runtime 1.28.0",
-        "synchronization: synchronize_outputs() after each inference (verified), 2.30 µs",
-        "of each inference; memory: EP device Some and SomeShared; done: every median",
-        "known to ±1 %",
+        "synchronization: synchronize_outputs() after each inference (verified), taking",
+        "2.30 µs of each inference; memory: EP device Some and SomeShared; done: every",
+        "median known to ±1 %",
         "",
         "mode             breakdown             latency   p95   p99  speedup       95% CI",
         "                                            ms    ms    ms",
@@ -182,10 +182,10 @@ def test_a_run_at_60_columns_with_failures() -> None:
         "Times are medians; ≈ derived, not measured.",
         "ortbench explain WORD explains sync, breakdown, ≈, …",
         "",
-        "✗ device-tensors: failed: after the timed runs: output y: 1",
+        "✗ device-tensors failed: after the timed runs: output y: 1",
         "  of 2 values differ",
-        "✗ device-resident: failed: the worker was ended by SIGABRT",
-        "– host-accessible: unsupported: no HOST_ACCESSIBLE memory",
+        "✗ device-resident failed: the worker was ended by SIGABRT",
+        "– host-accessible unsupported: no HOST_ACCESSIBLE memory",
         "",
         "Saved in reports/some",
     ]
@@ -202,7 +202,7 @@ def test_one_mode_on_host_memory_has_no_empty_column_and_nothing_on_other_modes(
     )
     made.stopped, made.took_ns = {"reason": "iterations", "value": 9, "per": "mode"}, 150 * MS
     assert shown(run.build, made, "reports/some", width=80) == [
-        "m.onnx (x 1x3, s scalar)",
+        "m.onnx (x: 1x3, s: scalar)",
         "CPUExecutionProvider on Some CPU, ONNX Runtime 1.28.0",
         "synchronization: session.run returns when the device has finished (verified);",
         "memory: host memory; done after 0.15 s: 9 iterations per mode",
@@ -240,7 +240,7 @@ def test_the_first_example_of_the_readme_is_what_is_printed() -> None:
 def test_nothing_measured_is_no_table() -> None:
     made = nvidia_result(Case("cpu-tensors", FAILED, "no"), sync=None)
     made.stopped = None
-    assert shown(run.build, made, "reports/some")[2:] == ["", "✗ cpu-tensors: failed: no", "", "Saved in reports/some"]
+    assert shown(run.build, made, "reports/some")[2:] == ["", "✗ cpu-tensors failed: no", "", "Saved in reports/some"]
 
 
 def two(slower: float = 1.2) -> list[Result]:
@@ -254,7 +254,7 @@ def two(slower: float = 1.2) -> list[Result]:
 
 def test_a_comparison_at_80_columns() -> None:
     assert shown(comparison.build, two(), ["before", "after"], 0.02, True, width=80) == [
-        "m.onnx (x 1x3, y scalar)",
+        "m.onnx (x: 1x3, y: scalar)",
         "SomeExecutionProvider 1.0 on GPU Some 0001:0002, ONNX Runtime 1.28.0; memory: EP",
         "device Mem (DEFAULT); 2026-01-01T00:00:00Z",
         "",
@@ -285,7 +285,7 @@ def test_results_with_long_names_are_numbered_where_there_is_no_room() -> None:
         "cpu-tensors  latency  1.00  1.20   1.20  1.20–1.20  slower     1.00    1.20",
     ]
     in_a_pipe = shown(comparison.build, two(), LONG[:2], 0.02, True)
-    assert in_a_pipe[0] == "m.onnx (x 1x3, y scalar)"  # what both have in common is said once
+    assert in_a_pipe[0] == "m.onnx (x: 1x3, y: scalar)"  # what both have in common is said once
     assert in_a_pipe[3].split()[:4] == ["mode", "metric", *LONG[:2]]
 
 

@@ -27,9 +27,8 @@ def whole(**arguments: Any) -> Trace:
     """Two clients of three runs of 2 ms each, then three requests of 5 ms each, of which the second waits."""
     ends = ORIGIN + 10 * MS + np.array([2, 4, 6], np.int64) * MS
     burst = ClosedLoopBlock([ends - 2 * MS] * 2, [ends] * 2, ORIGIN + 15 * MS, 0, 1, ORIGIN + 9 * MS, round=3)
-    requests = served([0, 3 * MS, 20 * MS], steady(5 * MS))
+    requests = served([0, 3 * MS, 20 * MS], steady(5 * MS))._replace(begin_ns=ORIGIN + 100 * MS)
     opened = LoadSamples("cpu-tensors", ("rate", 90.0), stretches=[requests])
-    object.__setattr__(requests, "begin_ns", ORIGIN + 100 * MS)
     timeline = Timeline(stages=[Span("loading", ORIGIN, 2_000)])
     timeline.load += load_blocks([opened, LoadSamples("cpu-tensors", ("concurrency", 2), bursts=[burst])])
     return traceformat.read(trace_json(chrome_trace([serving()], [timeline], **arguments)))

@@ -323,7 +323,7 @@ MISTAKES = [
     (BENCH + "[[override]]\nseed = 3\nwhere = {model = 'c'}", "bench.toml:5: override[0].where: fits no case"),
     (BENCH + "[[bench]]\nmodel = '*.onnx'", "bench.toml:3: bench[1]: a--auto is there already, from bench[0]; give its ep or shape another name"),
     # of types
-    ("[defaults]\n\n# how long\nduration = '5 s'\n" + BENCH, "bench.toml:4: defaults.duration: must be a number"),
+    ("[defaults]\n\n# how long\nduration = 'five s'\n" + BENCH, "bench.toml:4: defaults.duration: 'five s': write it as 60s, 5min or 2h"),
     (BENCH + "iterations = 2.5", "bench.toml:3: bench[0].iterations: must be a whole number"),
     (BENCH + "intra-op-threads = true", "bench.toml:3: bench[0].intra-op-threads: must be a whole number"),
     (BENCH + "no-cpu-fallback = 1", "bench.toml:3: bench[0].no-cpu-fallback: must be true or false"),
@@ -338,7 +338,7 @@ MISTAKES = [
     # of values, in the words of the command line
     (BENCH + "mode = ['cpu-tensors', 'gpu']", "bench.toml:3: bench[0].mode: 'gpu': there is no such mode; choose from cpu-tensors, device-tensors"),
     (BENCH + "precision = 'none'", "bench.toml:3: bench[0].precision: 'none': write a share above zero such as 1% or 0.01"),
-    (BENCH + "precision = -1", "bench.toml:3: bench[0].precision: '-1.0': write a share above zero"),
+    (BENCH + "precision = -1", "bench.toml:3: bench[0].precision: '-1': write a share above zero"),
     (BENCH + "dim = {batch = 0}", "bench.toml:3: bench[0].dim: batch=0: a dimension of 0 leaves nothing to measure"),
     (BENCH + "shape = {x = '1xtwo'}", "bench.toml:3: bench[0].shape.x: 'x:1xtwo': 'two' is not a whole number"),
     (BENCH + "range = {x = [3, 2]}", "bench.toml:3: bench[0].range.x: 'x:3,2': low is above high"),
@@ -366,7 +366,7 @@ MISTAKES = [
     (BENCH + "[bench.gate]\nmin-speedup = {gpu = 2}", "bench.toml:4: bench[0].gate.min-speedup.gpu: 'gpu': there is no such mode"),
     (BENCH + "[bench.gate]\nmin-speedup = {device-tensors = 0}", "bench.toml:4: bench[0].gate.min-speedup.device-tensors: device-tensors=0.0: write how many times"),
     (BENCH + "[bench.gate]\nmax-cpu-nodes = -1", "bench.toml:4: bench[0].gate.max-cpu-nodes: -1: cannot be negative"),
-    (BENCH + "[bench.gate]\nmax-copy-share = 0", "bench.toml:4: bench[0].gate.max-copy-share: '0.0': write a share"),
+    (BENCH + "[bench.gate]\nmax-copy-share = 0", "bench.toml:4: bench[0].gate.max-copy-share: '0': write a share"),
     (BENCH + "[bench.gate]\nmax-cpu-nodes = 0\nwhy = true", "bench.toml:5: bench[0].gate.why: explains single inferences beside a live baseline"),
     (BENCH + "sweep = true\ndim = {n = [1, 2]}\n[bench.gate]\nwhy = true", "bench.toml:6: bench[0].gate.why: explains single inferences"),
     (BENCH + "[bench.gate]\nbaseline = 'gone'", "bench.toml:4: bench[0].gate.baseline: no such folder: gone"),

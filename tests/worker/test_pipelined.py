@@ -405,7 +405,7 @@ def test_where_there_is_no_copy_to_hide(tmp_path: Path) -> None:
     ran = ortbench(*line, "--out", tmp_path)
     assert ran.code == 0, ran.err
     reason = "CPUExecutionProvider computes in host memory: there are no copies to hide behind inference"
-    assert f"– pipelined: unsupported: {reason}" in ran.out
+    assert f"– pipelined unsupported: {reason}" in ran.out
     alone = ortbench("run", MODELS / "tiny.onnx", "--ep", "cpu", "--mode", PIPELINED, "--quiet", "--out", tmp_path)
     assert alone.code == 1
     assert alone.error_line == f"nothing was measured: no mode that was asked for is supported ({reason})"
@@ -416,5 +416,5 @@ def test_where_there_are_no_streams(software_gpu: tuple[str, ...], tmp_path: Pat
     line = ("run", MODELS / "tiny.onnx", "--ep", "webgpu", "--mode", PIPELINED, "--iterations", 1)
     ran = ortbench(*line, "--out", tmp_path, COLUMNS="200", prefix=software_gpu)
     assert ran.code == 1
-    assert "– pipelined: unsupported: WebGpuExecutionProvider offers no streams on this device (" in ran.out
+    assert "– pipelined unsupported: WebGpuExecutionProvider offers no streams on this device (" in ran.out
     assert "nothing was measured: no mode that was asked for is supported (WebGpuExecutionProvider" in ran.error_line

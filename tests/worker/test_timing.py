@@ -132,6 +132,7 @@ def use(monkeypatch: pytest.MonkeyPatch, domain: object, enabled: bool = True) -
     """Have nvtx give this domain."""
     scripted = SimpleNamespace(Domain=ScriptedDomain, get_domain=lambda name: domain, enabled=lambda: enabled)
     monkeypatch.setitem(sys.modules, "nvtx", scripted)
+    monkeypatch.setenv("NVTX_INJECTION64_PATH", "a tool")
 
 
 def block(script: Script, phase: str, n: int, drop: int) -> list[int]:

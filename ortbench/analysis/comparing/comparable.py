@@ -142,12 +142,16 @@ def _device(device: Mapping[str, object]) -> dict[str, object]:
     return {key: device.get(key) for key in ("type", "vendor_id", "device_id")}
 
 
+_IDS = ("vendor_id", "device_id")
+
+
 def short(value: Any) -> str:
     """A value that identifies something, for a message."""
     if value is None:
         return "default"
     if isinstance(value, dict):
-        return ", ".join(f"{key} {short(item)}" for key, item in value.items() if item is not None) or "none"
+        told = ((key, f"0x{it:04x}" if key in _IDS and isinstance(it, int) else short(it)) for key, it in value.items())
+        return ", ".join(f"{key} {it}" for key, it in told if value[key] is not None) or "none"
     if isinstance(value, (list, tuple)):
         separator = "x" if value and isinstance(value[0], int) else ", "
         return separator.join(map(str, value)) or "none"
@@ -162,8 +166,9 @@ def comparability(results: Sequence[Result], names: Sequence[str], force: bool) 
         if differences and not force:
             found = "; ".join(differences)
             raise NotComparable(f"{names[0]} and {name} are not comparable: {found} (--force compares them anyway)")
-        remarks += [f"{FORCED}{names[0]} and {name}: {difference}" for difference in differences]
-        remarks += [f"{names[0]} → {name}: {change}" for change in changes(results[0], result)]
+        remarks += [f"{FORCED}{names[0]} and {name}: {'; '.join(differences)}"] if differences else []
+        changed = changes(results[0], result)
+        remarks += [f"{names[0]} → {name}: {'; '.join(changed)}"] if changed else []
         if not differences and (same := sameness(results[0], result)) is not None:
             remarks.append(f"{names[0]} and {name}: {same}")
     return remarks

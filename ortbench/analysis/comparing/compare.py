@@ -9,6 +9,7 @@ their ratio is given with the noise that each run saw.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 from operator import attrgetter
 from typing import NamedTuple
@@ -29,11 +30,14 @@ from ortbench.analysis.comparing.series import (
     series_at,
     sizes_at,
 )
-from ortbench.analysis.loads.levels import FEWEST_BLOCKS, interval, is_full, paired_reach, quotient
+from ortbench.analysis.loads.levels import FEWEST_BLOCKS, interval, interval_of, is_full, paired_reach, quotient
+from ortbench.analysis.noise import allows, joined
 from ortbench.analysis.outputs import doubt
 from ortbench.core.resampling import ratio_of
 from ortbench.core.safe_text import listed
+from ortbench.model.kinds import KINDS
 from ortbench.model.metrics import LATENCY, SIZE, Group
+from ortbench.model.modes import OUTPUT_TOKENS, TOKEN_PHASES
 from ortbench.model.result import Result
 
 FASTER, SLOWER, SAME, CANNOT_TELL = "faster", "slower", "same", "cannot tell"
@@ -54,6 +58,7 @@ class RatioEstimate(NamedTuple):
     high: float | None
     paired: bool = False  # both are of one run, and its interval is over the rounds of it
     exact: bool = False  # the figures are no samples, so that there is no noise in them
+    doubted: bool = False  # noise of the machine may have made the difference
 
 
 def estimate(base: Series, other: Series, same_run: bool) -> RatioEstimate | None:
@@ -73,6 +78,26 @@ def estimate(base: Series, other: Series, same_run: bool) -> RatioEstimate | Non
     if base.key.metric.unit is SIZE:
         return RatioEstimate(base.value, other.value, ratio, ratio, ratio, exact=True)
     return RatioEstimate(base.value, other.value, ratio, None, None)
+
+
+def between(base: Result, one: Series, result: Result, other: Series) -> RatioEstimate | None:
+    """`estimate` of two results; of what takes time, in one run on a busy machine, with whether noise may have made the difference."""
+    same_run = are_one_run(base, result)
+    found = estimate(one, other, same_run)
+    (timed, *_) = KINDS[result.kind].views[0].gated
+    if (
+        found is None
+        or not same_run
+        or one.key.figure.metric != timed.metric
+        or found.low is None
+        or found.high is None
+    ):
+        return found
+    both = replace(result, noise=joined([base.noise, result.noise]))
+    doubted = (found.low > 1 and not allows(both, one.case, other.case, found.low)) or (
+        found.high < 1 and not allows(both, other.case, one.case, 1 / found.high)
+    )
+    return found._replace(doubted=doubted)
 
 
 def grows(*of: Series) -> bool:
@@ -163,6 +188,9 @@ def _by_intervals(base: Series, other: Series) -> RatioEstimate:
 
 def _interval(it: Series) -> tuple[float, float] | None:
     """Where a figure of a load point lies, by its blocks."""
+    metric = it.key.figure.metric
+    if metric in (OUTPUT_TOKENS, *TOKEN_PHASES):
+        return it.ci95 if metric == OUTPUT_TOKENS else interval_of(it.by_round.values(), it.value)
     return interval(it.case, it.key.figure.statistic or it.key.figure.metric)
 
 
@@ -188,7 +216,7 @@ def _how(it: Series) -> str | None:
 def word(found: RatioEstimate, same: float, of_cost: bool = False) -> str:
     """Whether a difference is real: `SAME` within ± `same`, `FASTER` or `SLOWER` (of a cost `LESS` or `MORE`) for certain."""
     below, above = (LESS, MORE) if of_cost else (FASTER, SLOWER)
-    if found.low is None or found.high is None:
+    if found.low is None or found.high is None or found.doubted:
         return CANNOT_TELL
     if 1 / (1 + same) <= found.low and found.high <= 1 + same:
         return SAME
@@ -239,7 +267,7 @@ def _row(results: Sequence[Result], key: Key, found: Sequence[Series | None]) ->
             return None
         if sizes_at(results[base], key.point) != sizes_at(results[number], key.point):
             return None
-        return estimate(one, other, are_one_run(results[base], results[number]))
+        return between(results[base], one, results[number], other)
 
     count = len(found)
     return Row(

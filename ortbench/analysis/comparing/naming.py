@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from ortbench.core.safe_text import LONGEST_NAME, visible
@@ -13,6 +13,7 @@ from ortbench.model.settings import OF_SESSION
 
 _STAMP = re.compile(r"\d{8}-\d{6}")  # what ortbench's own folders are told apart by, which tells nobody anything
 _LONGEST_TRAIT = 40  # characters of a path or an option's value
+_DEFAULT = "default"
 _COMMIT = 7  # characters, as git shows them
 
 
@@ -70,19 +71,32 @@ def _by_differences(names: Sequence[str], traits: Sequence[Mapping[str, str]]) -
     values = [of_all for of_all in values if len(set(of_all)) > 1]
     wanting = {number for name in _shared(names) for number, it in enumerate(names) if it == name}
 
-    def more(names: Sequence[str], of_all: Sequence[str]) -> list[str]:
-        return [f"{name} {of_all[at]}".strip() if at in wanting else name for at, name in enumerate(names)]
+    def joined(columns: Sequence[Sequence[str]]) -> list[str]:
+        own = (" ".join(filter(None, [name, *(of_all[at] for of_all in columns)])) for at, name in enumerate(names))
+        return [it if at in wanting else names[at] for at, it in enumerate(own)]
 
     if not wanting:
         return list(names)
-    for of_all in values:
-        if not _shared(found := more(names, of_all)):
-            return found
-    found = list(names)
-    for of_all in values:
-        if len(set(longer := more(found, of_all))) > len(set(found)):
-            found = longer
-    return found
+    chosen = next(([of_all] for of_all in values if not _shared(joined([of_all]))), [])
+    for of_all in () if chosen else values:
+        if len(set(joined([*chosen, of_all]))) > len(set(joined(chosen))):
+            chosen.append(of_all)
+    return _without_defaults(chosen, joined)
+
+
+def _without_defaults(
+    columns: Sequence[Sequence[str]], joined: Callable[[Sequence[Sequence[str]]], list[str]]
+) -> list[str]:
+    """The names without settings that have their default, as far as they tell the same apart; one that has nothing else is ``default``."""
+    usual = {*dict(_settings({})).values()}
+    for at in range(len(columns)):
+        fewer = [*columns[:at], ["" if it in usual else it for it in columns[at]], *columns[at + 1 :]]
+        names = joined(fewer)
+        if all(names) and len(set(names)) == len(set(joined(columns))):
+            columns = fewer
+    unset = {it for it in usual if it.startswith("no ") or it.endswith("=default")}
+    names = [_DEFAULT if it in unset else it for it in joined(columns)]
+    return names if len(set(names)) == len(set(joined(columns))) else joined(columns)
 
 
 def _traits(result: Result) -> dict[str, str]:

@@ -85,7 +85,7 @@ PARTS = 8  # of consecutive blocks into which each of two runs is cut: their spr
 PAIRS = 9  # of blocks of one run, which decide a gate's limit where all of them say the same
 ROUNDS = max(PARTS, PAIRS)  # that a run has at least, unless it was told to measure less
 
-TOO_FEW = "too few blocks for an interval"
+TOO_FEW = "too few blocks for a 95% CI"
 
 
 def lack(name: str, result: Result, blocks: int, together: int = 1, many: bool = False) -> str | None:
@@ -94,21 +94,21 @@ def lack(name: str, result: Result, blocks: int, together: int = 1, many: bool =
     if blocks >= PARTS:
         return None
     has = "have" if many else "has"
-    return f"{name} {has} {count(blocks, 'block')} and a comparison takes {PARTS}: {remedy(result, PARTS, together)}"
+    return f"{name} {has} {count(blocks, 'block')} and a comparison needs {PARTS}: {remedy(result, PARTS, together)}"
 
 
 def remedy(result: Result, rounds: int, together: int = 1) -> str:
     """How to measure anew what a result has too few rounds of; several that took turns share the time."""
     ended_by = None if result.stopped is None else result.stopped["reason"]
     if ended_by == "iterations":
-        return "measure it again without --iterations"
+        return "measure again without --iterations"
     if ended_by == "duration":
-        return f"measure it again with --duration {_duration_s(result, rounds, together)}"
+        return f"measure again with --duration {_duration_s(result, rounds, together)}"
     if ended_by == "verdict":
-        return "measure it with 'ortbench run'; a gate stops at its verdict"
+        return "measure with 'ortbench run'; a gate stops at its verdict"
     if rounds > ROUNDS:
-        return "measure it again with --precision 0, which lasts as long as --duration"
-    return f"measure it again; a measurement now takes {ROUNDS} rounds or more"
+        return "measure again with --precision 0, which lasts as long as --duration"
+    return f"measure again; a measurement now takes {ROUNDS} rounds or more"
 
 
 def _duration_s(result: Result, rounds: int, together: int) -> int:

@@ -117,6 +117,8 @@ def headline_of_many(results: Sequence[Result]) -> str:
 
 # Several configurations side by side
 
+FEW_RESULTS = 6  # of which each mode that is the fastest is named
+
 
 def side_findings(results: Sequence[Result], names: Sequence[str]) -> list[Finding]:
     """The two speedups of results side by side: the fastest mode of each that takes new inputs in each inference, and what it
@@ -129,7 +131,7 @@ def side_findings(results: Sequence[Result], names: Sequence[str]) -> list[Findi
         (True, "Tensors on the device"),
     ):
         pairs = [(name, said) for name, it in zip(names, results, strict=True) if (said := _side(it, group))]
-        said = "; ".join(f"{text} ({of})" if len(results) > 1 else text for of, _, text in merged(pairs))
+        said = "; ".join(f"of {of} {text}" if len(results) > 1 else text for of, _, text in merged(pairs))
         if said:
             found.append(Finding(title, said, weight=Weight.ANSWER))
     return found

@@ -4,25 +4,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
-from ortbench.analysis.comparing.compare import are_one_run, estimate
+from ortbench.analysis.comparing.compare import are_one_run, between, estimate
 from ortbench.analysis.comparing.series import Key, Series, series_at
 from ortbench.analysis.findings.finding import Finding, Weight
+from ortbench.analysis.findings.node_advice import are
 from ortbench.analysis.findings.phrases import within
-from ortbench.analysis.noise import allows, joined
 from ortbench.core.safe_text import listed
-from ortbench.core.stats import Value
 from ortbench.core.units import digits
 from ortbench.model.kinds import KINDS
-from ortbench.model.metrics import figure
-from ortbench.model.modes import ALL_MODES
+from ortbench.model.metrics import figure, metric
+from ortbench.model.modes import ALL_MODES, WHOLE_START
 from ortbench.model.result import Result
 
 ALIKE = 0.05  # up to which a difference is none; the sentence says how much there can be
 _WEIGHED = 0.02  # up to which two workers of one configuration differ in memory
-BUSY = "on so busy a machine"
+BUSY = "on this busy machine"
 _COSTS = (("cpu_time", "CPU time"), ("host_memory", "host memory"))
 
 
@@ -43,8 +41,9 @@ def bests(results: Sequence[Result], names: Sequence[str]) -> list[Best]:
         return []
     modes = [mode for mode in ALL_MODES if sum(it.case(mode) is not None for it in results) > 1]
     (timed, *_) = KINDS[first.kind].views[0].gated
-    goals = [(timed.metric, "latency"), *(_COSTS if len(modes) == 1 else ())]
-    found = (_best(results, names, mode, metric, what) for mode in modes for metric, what in goals)
+    of_time = metric(WHOLE_START).title if timed.metric == WHOLE_START else "latency"
+    goals = [(timed.metric, of_time), *(_COSTS if len(modes) == 1 else ())]
+    found = (_best(results, names, mode, key, what) for mode in modes for key, what in goals)
     return [it for it in found if it is not None]
 
 
@@ -66,53 +65,61 @@ def _other_work(one: Result, other: Result) -> bool:
     return not same_model or shapes[0] != shapes[1] or not are_one_run(one, other)
 
 
-def _best(results: Sequence[Result], names: Sequence[str], mode: str, metric: str, what: str) -> Best | None:
-    key = Key(mode, (), figure(metric))
+def _best(results: Sequence[Result], names: Sequence[str], mode: str, of: str, what: str) -> Best | None:
+    key = Key(mode, (), figure(of))
     there = {number: it for number, result in enumerate(results) if (it := series_at(result, key)) is not None}
     if len(there) < 2:
         return None
     top = min(there, key=lambda number: there[number].value)
     reference = next(iter(there))
     others = {
-        number: _worse(there[top], it, results[top], results[number]) for number, it in there.items() if number != top
+        number: _worse(results[top], there[top], results[number], it) for number, it in there.items() if number != top
     }
     if all(it.ci95 is None for it in others.values()):
         return None  # too few blocks, which the comparison says
     said = f"{names[top]}, {key.metric.unit.text(there[top].value)}"
-    alike = [names[number] for number, it in others.items() if it.ci95 is None or it.ci95[0] <= 1]
+    alike = [
+        (names[number], it.doubted) for number, it in others.items() if it.doubted or it.ci95 is None or it.ci95[0] <= 1
+    ]
     if top == reference:
         reference = min(others, key=lambda number: others[number].value)
         if not alike:
             return Best(what, mode, top, f"{said}; {names[reference]} takes {_times(others[reference])}")
-        return Best(what, mode, None, f"{said}{_are_ties(alike)}")
+        return Best(what, mode, None, f"{names[top]}{_are_ties(alike)}")
     against = others[reference]
-    if against.ci95 is not None and against.ci95[0] > 1:
+    if against.ci95 is not None and against.ci95[0] > 1 and not against.doubted:
         return Best(what, mode, top, f"{said}; {names[reference]} takes {_times(against)}{_are_ties(alike)}")
     gains = [estimate(it, there[reference], same_run=True) for number, it in there.items() if number != reference]
     ends = [it.high for it in gains if it is not None and it.high is not None]
     if len(ends) == len(gains) and max(ends) <= 1 + ALIKE:
         most = max(1, math.ceil((max(ends) - 1) * 100))
         return Best(what, mode, None, f"no difference, none is more than {most}% better than {names[reference]}")
-    found = estimate(there[top], there[reference], same_run=True)
-    why = f", {BUSY}" if found is not None and found.low is not None and found.low > 1 else ""
+    why = f", {BUSY}" if against.doubted else ""
     return Best(what, mode, None, f"cannot tell{why}; {names[reference]} takes {_times(against)} as {names[top]}")
 
 
-def _are_ties(names: Sequence[str]) -> str:
-    return f"; {listed(names)} {'is' if len(names) == 1 else 'are'} not measurably worse" if names else ""
+class _Worse(NamedTuple):
+    """How many times as much a figure is as the best, and whether noise of the machine may have made it more."""
+
+    value: float
+    ci95: tuple[float, float] | None = None
+    doubted: bool = False
 
 
-def _times(worse: Value) -> str:
+def _are_ties(alike: Sequence[tuple[str, bool]]) -> str:
+    sure, doubted = ([name for name, is_doubted in alike if is_doubted is it] for it in (False, True))
+    said = f"; {listed(sure)} {are(len(sure))} not measurably worse" if sure else ""
+    return said + (f"; {BUSY} {listed(doubted)} may be no worse" if doubted else "")
+
+
+def _times(worse: _Worse) -> str:
     return f"{digits(worse.value)}× as much{within(worse.ci95, digits)}"
 
 
-def _worse(top: Series, other: Series, best: Result, result: Result) -> Value:
-    """How many times as much a figure is as the best; an interval that holds 1 where noise of the machine may have made it more."""
-    found = estimate(top, other, same_run=True)
+def _worse(best: Result, top: Series, result: Result, other: Series) -> _Worse:
+    found = between(best, top, result, other)
     if found is None or found.low is None or found.high is None:
-        return Value(other.value / max(top.value, 1e-9))
+        return _Worse(other.value / max(top.value, 1e-9))
     if found.exact:
-        return Value(found.ratio, (found.ratio / (1 + _WEIGHED), found.ratio * (1 + _WEIGHED)))
-    both = replace(best, noise=joined([best.noise, result.noise]))
-    doubted = top.key.figure.metric not in dict(_COSTS) and not allows(both, top.case, other.case, max(1.0, found.low))
-    return Value(found.ratio, (min(1.0, found.low) if doubted else found.low, found.high))
+        return _Worse(found.ratio, (found.ratio / (1 + _WEIGHED), found.ratio * (1 + _WEIGHED)))
+    return _Worse(found.ratio, (found.low, found.high), found.doubted)

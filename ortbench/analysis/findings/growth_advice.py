@@ -38,11 +38,12 @@ def tried_findings(results: Sequence[Result], names: Sequence[str]) -> list[Find
     for result, name in zip(results, names, strict=True):
         case = result.cases[0]
         for it in (it for it in grown(result.part) if it.is_memory):
-            before, cpu = base.value(HELD[it.metric]), [one.stats(CPU_TIME) for one in (case, base)]
+            before, cpu = base.value(HELD[it.metric]), (case.stats(CPU_TIME), base.stats(CPU_TIME))
             what, took = f"{name} ends with {it.show(it.points[-1][1])} of {it.title}", ""
             if case is not base and before is not None:
                 what += f" instead of {it.show(before)}"
-                took = f"; CPU time of an inference {' instead of '.join(duration(it.mean) for it in cpu if it)}"
+                if cpu[0] and cpu[1]:
+                    took = f"; mean CPU time {duration(cpu[0].mean)} instead of {duration(cpu[1].mean)}"
             found.append(Finding(what, it.text + took, weight=Weight.ANSWER, tone=_TONES[it.verdict]))
     return found
 

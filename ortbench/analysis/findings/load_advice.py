@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import takewhile
 from operator import itemgetter
 
 from ortbench.analysis.comparing.claims import FASTER, NOISY, Claim, claim_between
 from ortbench.analysis.findings.finding import Finding, Weight, merged
+from ortbench.analysis.findings.node_advice import are
 from ortbench.analysis.findings.phrases import NOTHING, times, within
 from ortbench.analysis.findings.program import again, how_to_write
 from ortbench.analysis.findings.speedups import claims_text, condition
 from ortbench.analysis.loads.levels import (
     CONCURRENCY,
+    P50,
     RATE,
     are_enough,
     asked_of,
@@ -24,6 +27,7 @@ from ortbench.analysis.loads.levels import (
     kept,
     knee_of,
     latency_of,
+    limited,
     measured,
     modes_of,
     most,
@@ -62,6 +66,7 @@ _STRETCHED = 1.1  # how many times as long as back to back an inference must tak
 _FALLEN = 0.95  # below which part of the clock back to back one has fallen
 _LATE = 0.001  # from which share of late requests on they are told
 _GROWN = 1.05  # by which factor latency must grow beyond the knee to be told
+_LONGER = "measure longer with --duration"
 _DROPPED = 0.9  # below which part of the peak inferences/s have dropped
 
 
@@ -70,7 +75,7 @@ def load_findings(result: Result) -> list[Finding]:
     modes = modes_of(result)
     of_modes = [
         find(result, mode)
-        for find in (_sequences, _prefill, _mixing, _knee, _gil, _unfair, _stretched, _full)
+        for find in (_sequences, _prefill, _mixing, _knee, _gil, _unfair, _stretched)
         for mode in modes
     ]
     found = [
@@ -78,6 +83,7 @@ def load_findings(result: Result) -> list[Finding]:
         *_slo(result),
         *_beyond(result),
         *(it for it in of_modes if it is not None),
+        *_full(result),
         *_late(result),
     ]
     return [it._replace(what=_named(result, it.what), evidence=_named(result, it.evidence)) for it in found]
@@ -98,6 +104,8 @@ def _headline(result: Result) -> str:
         met = {mode: it["rate"] for mode, it in rates.items()}
         said = [f"{mode} up to {rate(met[mode])} requests/s{needs}" for mode, needs in _of_groups(result, met)]
         return f"{slo_text(asked_of(result) or {})} is met with {', '.join(said)}"
+    if by_clients := _met_by_clients(result):
+        return "; ".join(f"{mode} meets {said}{needs}" for mode, needs, said in by_clients)
     if leaders := _leaders(result):
         peaks = _peaks(result)
         said = [f"{rate(rate_of(peaks[mode]))} inferences/s with {mode}{needs}" for mode, needs in leaders]
@@ -107,12 +115,36 @@ def _headline(result: Result) -> str:
         told = knee is not None and bend is not None and not _is_noise(result, points, bend)
         clients = f"{_reach(knee)} of the peak" if knee is not None and told else at(best).text
         return f"{clients}: {', '.join(said)}"
+    if (asked := asked_of(result)) and (of_slo := _slo_headline(result, asked)):
+        return of_slo
     opened = [level for level in measured(result, RATE) if not is_full(level)]
     if opened:
         last = max(opened, key=lambda level: at(level).value)
         return f"At {at(last).text} p99 is {duration(latency_of(last).p99)} with {last.mode}"
     full = has_rates(result) and measured(result, RATE)
     return "Requests arrive faster than they are served" if full else NOTHING
+
+
+def _slo_headline(result: Result, asked: Mapping[str, int]) -> str:
+    """At which of the rates that were asked for an SLO is met, or violated; nothing without a rate."""
+    told = [(it, _keeps(it, asked)) for it in measured(result, RATE)]
+    if good := [it for it, kept in told if kept]:
+        last = max(good, key=lambda it: at(it).value)
+        return f"{slo_text(asked)} is met {at(last).phrase} with {last.mode}"
+    if broken := [it for it, kept in told if kept is False]:
+        first = min(broken, key=lambda it: at(it).value)
+        return f"{slo_text(asked)} is violated {at(first).phrase} with {first.mode}"
+    return f"Too few requests to tell whether {slo_text(asked)} is met" if told else ""
+
+
+def _met_by_clients(result: Result) -> list[tuple[str, str, str]]:
+    """Up to how many clients an SLO is met: the modes with most, each with what it needs; nothing without an SLO."""
+    asked, most_of = asked_of(result) or {}, dict[str, Case]()
+    for mode in modes_of(result) if asked and not has_rates(result) else ():
+        for level in takewhile(lambda it: _keeps(it, asked), limited(result, mode)):
+            most_of[mode] = level
+    groups = _of_groups(result, {mode: at(level).value for mode, level in most_of.items()})
+    return [(mode, needs, f"{slo_text(asked)} with up to {at(most_of[mode]).text}") for mode, needs in groups]
 
 
 def _of_groups(result: Result, figures: Mapping[str, float]) -> list[tuple[str, str]]:
@@ -217,15 +249,19 @@ def _beyond(result: Result) -> list[Finding]:
     for mode in modes_of(result):
         levels = measured(result, CONCURRENCY, mode)
         knee = knee_of(levels)
-        if knee is not None and knee["concurrency"] == at(levels[-1]).value:
+        if (
+            knee is not None
+            and knee["concurrency"] == at(levels[-1]).value
+            and not _is_noise(result, levels, levels[-1])
+        ):
             more = rate_of(levels[-1]) / max(map(rate_of, levels[:-1])) - 1
             count = at(levels[-1]).value
             tried = ",".join(f"{count * scale:g}" for scale in (1, 2, 4))
-            found[mode] = (f"{share(more)} more inferences/s than {at(levels[-2]).text} with {mode}", tried)
+            found[mode] = (f"{share(more)} more inferences/s than {at(levels[-2]).value:g} with {mode}", tried)
     return [
         Finding(
             f"The peak may lie beyond {tried.partition(',')[0]} clients with {modes}",
-            f"{tried.partition(',')[0]} complete {listed([found[mode][0] for mode in found if found[mode][1] == tried])}",
+            f"{tried.partition(',')[0]} clients complete {listed([found[mode][0] for mode in found if found[mode][1] == tried])}",
             again(result, "--concurrency", tried),
         )
         for modes, _, tried in merged((mode, tried) for mode, (_, tried) in found.items())
@@ -236,7 +272,7 @@ def _knee(result: Result, mode: str) -> Finding | None:
     """How many clients are worth it, and what becomes of latency beyond."""
     levels = measured(result, CONCURRENCY, mode)
     knee = knee_of(levels)
-    if knee is None or knee["concurrency"] == at(levels[-1]).value:
+    if knee is None:
         return None
     last, bend = levels[-1], next(level for level in levels if at(level).value == knee["concurrency"])
     if _is_noise(result, levels, bend):
@@ -244,13 +280,14 @@ def _knee(result: Result, mode: str) -> Finding | None:
         return Finding(
             what, f"{rate(rate_of(bend))} inferences/s {at(bend).phrase}", weight=Weight.ANSWER, tone="unclear"
         )
-    there, then, peak = latency_of(bend).p99, latency_of(last).p99, max(map(rate_of, levels))
+    if bend is last:
+        return None
+    stat = next((it for it in ("p99", "p95") if are_enough(bend, [it]) and are_enough(last, [it])), P50)
+    there, then, peak = by_name(latency_of(bend), stat), by_name(latency_of(last), stat), max(map(rate_of, levels))
     evidence = "more clients complete no more"
     if then > there * _GROWN:
-        evidence = (
-            f"beyond, only latency grows: p99 {duration(there)} {at(bend).phrase}, {duration(then)} {at(last).phrase}"
-        )
-    if rate_of(last) < _DROPPED * peak:
+        evidence = f"beyond, only latency grows: {stat} {duration(there)} {at(bend).phrase}, {duration(then)} {at(last).phrase}"
+    if rate_of(last) < _DROPPED * peak and _claim(result, last, bend) == FASTER:
         evidence += f"; {at(last).phrase} the rate falls to {share(rate_of(last) / peak)} of the peak"
     return Finding(
         f"{_reach(knee)} of the peak, {rate(peak)} inferences/s, with {mode}", evidence, weight=Weight.ANSWER
@@ -353,7 +390,7 @@ def _stretched(result: Result, mode: str) -> Finding | None:
     service = level.median(SERVICE_TIME)
     if service is None or service < _STRETCHED * base:
         return None
-    what = f"{mode}: {at(level).phrase} an inference takes {ratio(service / max(base, 1), 1)} times as long as back to back"
+    what = f"{mode}: {at(level).phrase} an inference takes {ratio(service / max(base, 1), 1)}× as long as back to back"
     evidence = f"{duration(service)} instead of {duration(base)}{_clocks(alone.value(SM_CLOCK), level.value(SM_CLOCK))}"
     return Finding(what, evidence, weight=Weight.COST)
 
@@ -364,15 +401,14 @@ def _clocks(before: float | None, after: float | None) -> str:
     return f"; the SM clock falls from {before:g} to {after:g} MHz"
 
 
-def _full(result: Result, mode: str) -> Finding | None:
+def _full(result: Result) -> list[Finding]:
     """The rates at which the queue grows without end."""
-    levels = [level for level in measured(result, RATE, mode) if is_full(level)]
-    if not levels:
-        return None
-    what = f"{mode} is saturated at {_rates(levels)} requests/s"
-    return Finding(
-        what, "the queue grows as long as requests arrive, so there is no mean queue delay", weight=Weight.COST
-    )
+    full = {mode: [it for it in measured(result, RATE, mode) if is_full(it)] for mode in modes_of(result)}
+    why = "the queue grows as long as requests arrive, so there is no mean queue delay"
+    return [
+        Finding(f"{modes} {are(many)} saturated {points}", why, weight=Weight.COST)
+        for modes, many, points in merged((mode, _points(levels)) for mode, levels in full.items() if levels)
+    ]
 
 
 def _slo(result: Result) -> list[Finding]:
@@ -384,15 +420,17 @@ def _slo(result: Result) -> list[Finding]:
         rates = {mode: it["rate"] for mode, it in found.items() if it is not None}
         order = [mode for mode, _ in _of_groups(result, rates)]
         modes = sorted(found, key=lambda mode: order.index(mode) if mode in order else len(order))
-        return [
-            Finding(
-                f"{mode} meets {text} {found_text(found[mode])}{condition(result, mode)}",
-                tries_text(found[mode], asked),
-                weight=Weight.ANSWER,
-            )
-            for mode in modes
-        ]
-    return [it for mode in modes_of(result) if (it := _held(result, mode, text, asked))]
+        return [_searched(result, mode, found[mode], asked) for mode in modes]
+    return _of_points(result, text, asked)
+
+
+def _searched(result: Result, mode: str, found: SloRate | None, asked: Mapping[str, int]) -> Finding:
+    """The highest rate at which a mode meets an SLO; where its tries have too few requests, that it is uncertain."""
+    what = f"{mode} meets {slo_text(asked)} {found_text(found)}{condition(result, mode)}"
+    tries = [it for it in measured(result, RATE, mode) if found is not None and at(it).value == found["rate"]]
+    few = _too_few([it for it in tries if not are_enough(it, asked)], asked)
+    evidence = "; ".join(filter(None, (tries_text(found, asked), few)))
+    return Finding(what, evidence, _LONGER if few else "", Weight.ANSWER, "unclear" if few else "")
 
 
 def found_text(found: SloRate | None) -> str:
@@ -400,7 +438,7 @@ def found_text(found: SloRate | None) -> str:
     if found is None:
         return "at none of the rates tried"
     low, high = map(rate, found["next95"])
-    return f"up to {rate(found['rate'])} requests/s (next run, 95 %: {low} to {high})"
+    return f"up to {rate(found['rate'])} requests/s (95% prediction interval {low} to {high})"
 
 
 def tries_text(found: SloRate | None, asked: Mapping[str, int]) -> str:
@@ -408,12 +446,37 @@ def tries_text(found: SloRate | None, asked: Mapping[str, int]) -> str:
     if found is None:
         return ""
     pooled = ", ".join(f"{stat} {duration(ns)}" for stat, ns in found["latency"].items() if stat in asked)
-    return f"{found['met']} of {found['tries']} tries there met it; {pooled} over all of them"
+    return f"{found['met']} of {found['tries']} tries at this rate met it, all of them together have {pooled}"
 
 
-def _held(result: Result, mode: str, text: str, asked: Mapping[str, int]) -> Finding | None:
-    """Which of the rates that were asked for meet the SLO."""
-    levels = measured(result, RATE, mode)
+def _of_points(result: Result, text: str, asked: Mapping[str, int]) -> list[Finding]:
+    """Which of the load points that were asked for meet the SLO, modes of which the same is said together."""
+    told = {mode: it for mode in modes_of(result) if (it := _held(result, mode, asked))}
+    found = []
+    for modes, many, (good, broken, few) in merged((mode, it[:3]) for mode, it in told.items()):
+        firsts = [
+            f"{first} with {mode}" if many > 1 else first
+            for mode, (*same, first) in told.items()
+            if first and tuple(same) == (good, broken, few)
+        ]
+        first, ends = ", ".join(firsts), "" if many > 1 else "s"
+        if good:
+            evidence = "; ".join(filter(None, (f"violated {broken} ({first})" if broken else "", few)))
+            what, tone = f"{modes} meet{ends} {text} {good}", "good"
+        elif broken:
+            evidence = "; ".join(filter(None, (first, few)))
+            what, tone = f"{modes} violate{ends} {text} {broken}", "bad"
+        else:
+            evidence, what, tone = few, f"Whether {modes} meet{ends} {text} cannot be told", "unclear"
+        next_ = _LONGER if few else ""
+        found.append(Finding(what, evidence, next_, Weight.ANSWER, tone))
+    return found
+
+
+def _held(result: Result, mode: str, asked: Mapping[str, int]) -> tuple[str, str, str, str] | None:
+    """Where a mode meets an SLO, where it violates it, where there were too few requests to tell, and the first latencies that
+    violate it."""
+    levels = limited(result, mode)
     if not levels:
         return None
     told = [(level, _keeps(level, asked)) for level in levels]
@@ -421,24 +484,15 @@ def _held(result: Result, mode: str, text: str, asked: Mapping[str, int]) -> Fin
     few = _too_few(unknown, asked)
     where = f" {at(broken[0]).phrase}" if len(broken) > 1 else ""
     first = ", ".join(f"{stat} {duration(by_name(latency_of(it), stat))}{where}" for it in broken[:1] for stat in asked)
-    if not good:
-        if not broken:
-            what = f"Whether {mode} meets {text} cannot be told"
-            return Finding(what, few, "measure longer with --duration", weight=Weight.ANSWER, tone="unclear")
-        evidence = "; ".join(filter(None, (first, few)))
-        return Finding(
-            f"{mode} violates {text} at {_rates(broken)} requests/s", evidence, weight=Weight.ANSWER, tone="bad"
-        )
-    evidence = "; ".join(filter(None, (f"violated at {_rates(broken)} ({first})" if broken else "", few)))
-    return Finding(f"{mode} meets {text} at {_rates(good)} requests/s", evidence, weight=Weight.ANSWER, tone="good")
+    return _points(good), _points(broken), few, first
 
 
 def _too_few(levels: Sequence[Case], asked: Mapping[str, int]) -> str:
-    """At which rates there were too few requests for the statistics of an SLO."""
+    """Where there were too few requests for the statistics of an SLO."""
     if not levels:
         return ""
     needed = max(SAMPLES_NEEDED.get(stat, 1) for stat in asked)
-    return f"too few requests at {_rates(levels)} requests/s, {listed([*asked])} needs {needed}"
+    return f"too few requests {_points(levels)}, {listed([*asked])} needs {needed}"
 
 
 def _keeps(level: Case, asked: Mapping[str, int]) -> bool | None:
@@ -460,7 +514,9 @@ def _late(result: Result) -> list[Finding]:
     return [Finding(what, "the machine was late, not the model", weight=Weight.COST, tone="unclear")]
 
 
-def _rates(levels: Sequence[Case]) -> str:
-    """Rates in words: ``10, 20 and 30``."""
-    words = [rate_text(at(level).value) for level in levels]
-    return " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))
+def _points(levels: Sequence[Case]) -> str:
+    """Load points of one kind in words: ``at 10, 20 and 30 requests/s``, ``with 1 and 2 clients``."""
+    if len(levels) < 2:
+        return "".join(at(level).phrase for level in levels)
+    preposition, _, unit = at(levels[-1]).phrase.split(" ", 2)
+    return f"{preposition} {listed([rate_text(at(level).value) for level in levels])} {unit}"

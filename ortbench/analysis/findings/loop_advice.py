@@ -34,7 +34,7 @@ def loop_headline(result: Result) -> str:
     found = quickest(result)
     if found is None:
         return NOTHING
-    if (said := tokens_text(result, found[0])) is not None:
+    if (said := tokens_text(result, _told_of(result, found[0]), short=True)) is not None:
         return said
     best = fastest(result)
     if best is not None and best.claim == FASTER:
@@ -46,8 +46,15 @@ def loop_headline(result: Result) -> str:
     return f"{rate(found[0].value('step_throughput') or 0)} steps/s with {found[0].mode}{same}"
 
 
-def tokens_text(result: Result, case: Case) -> str | None:
-    """What llama-bench prints of a mode, in a sentence, and the first token; None of a loop that generates nothing."""
+def _told_of(result: Result, quickest: Case) -> Case:
+    """The mode whose rates are told: the fastest one where the figures say so, else `cpu-tensors`."""
+    best = fastest(result)
+    return best.case if best is not None and best.is_faster else result.case(CPU) or quickest
+
+
+def tokens_text(result: Result, case: Case, short: bool = False) -> str | None:
+    """What llama-bench prints of a mode, in a sentence, and the first token; None of a loop that generates nothing. `short`: without the
+    choice of tokens."""
     generation = result.generation
     prefill, decode, choosing = (
         case.value(key) for key in ("prefill_tokens_per_s", "decode_tokens_per_s", "next_token")
@@ -58,14 +65,14 @@ def tokens_text(result: Result, case: Case) -> str | None:
     depth = f" @ d{context}" if (context := generation.get("context", 0)) else ""
     pp, tg = f"pp{generation['prompt']}{depth}", f"tg{generation['tokens']}{depth}"
     rates = f"{pp} {rate(prefill)} tokens/s, {tg} {rate(decode)} tokens/s"
-    choice = "" if choosing is None else f"; the choice on the host takes {duration(choosing)} of each token"
+    choice = "" if choosing is None or short else f"; choosing the next token on the host takes {duration(choosing)}"
     return f"{case.mode}: {rates}, first token after {duration(ttft)}{choice}"
 
 
 def _tokens(result: Result) -> list[Finding]:
     """The rates of the fastest mode."""
     found = quickest(result)
-    said = None if found is None else tokens_text(result, found[0])
+    said = None if found is None else tokens_text(result, _told_of(result, found[0]))
     return (
         [] if said is None else [Finding(said, next=lever(result) if is_on_host(result) else "", weight=Weight.ANSWER)]
     )

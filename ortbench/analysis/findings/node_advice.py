@@ -90,13 +90,9 @@ def _slowest(nodes: Nodes) -> list[Finding]:
     rows = sorted(nodes["operators"], key=lambda row: -row["share"])[:_MOST_ISLANDS]
     if not rows:
         return []
-    first, *rest = [f"{row['op']} ({count(row['nodes'], 'node')}) {_part(row['share'])}" for row in rows]
-    return [
-        Finding(
-            f"Of the operators {first.replace(')', ') takes', 1)} of an inference",
-            f"then {', '.join(rest)}" if rest else "",
-        )
-    ]
+    first, *rest = [(f"{row['op']} ({count(row['nodes'], 'node')})", _part(row["share"])) for row in rows]
+    evidence = f"the next operators are {', '.join(' '.join(it) for it in rest)}" if rest else ""
+    return [Finding(f"{first[0]} takes {first[1]} of an inference", evidence)]
 
 
 def _share(island: Island) -> float:

@@ -7,6 +7,7 @@ import math
 from ortbench.analysis.comparing.claims import (
     FASTER,
     NOISY,
+    UNKNOWN,
     claim_between,
     claim_of,
     compared,
@@ -21,7 +22,6 @@ from ortbench.analysis.findings.speedups import condition, is_on_host, on_device
 from ortbench.analysis.nodes.gpu_activity import cupti_findings
 from ortbench.analysis.nodes.handing_on import COPIED, HANDED_ON, UNCLEAR, handing_on, is_only_host_accessible, once_ns
 from ortbench.analysis.nodes.node_shares import copies_inside
-from ortbench.analysis.noise import cannot_tell
 from ortbench.core.humps import Hump, two_humps
 from ortbench.core.safe_text import capitalized
 from ortbench.core.stats import SAMPLES_FOR, Value
@@ -83,8 +83,8 @@ def run_headline(result: Result) -> str:
             f"{result.target['ep']} reads arrays in place" if passed.proved else "ONNX Runtime passes arrays through"
         )
         return f"{whose}: {CPU} copies nothing{f'; {answer}' if answer else ''}"
-    if _hides_copies(result):
-        return f"An inference takes {duration(result.median(CPU, LATENCY) or 0)} with {CPU}; {NOISY} what copies take"
+    if hidden := _hides_copies(result):
+        return f"An inference takes {duration(result.median(CPU, LATENCY) or 0)} with {CPU}; {hidden} what copies take"
     copied = copy_share(result)
     if copied is None:
         return _of_one(result)
@@ -165,9 +165,6 @@ def _passing_through(result: Result) -> list[Finding]:
 
 
 def _copies(result: Result) -> list[Finding]:
-    if _hides_copies(result):
-        what = cannot_tell(f"how much of the latency of {CPU} copies take")
-        return [Finding(what, weight=Weight.ANSWER, tone="unclear")]
     copied = copy_share(result)
     if copied is None:
         return []
@@ -196,15 +193,19 @@ def copy_share(result: Result) -> float | None:
     """Which share of the latency of `cpu-tensors` is copies: 0 where they cannot be measured, None where nobody can tell."""
     cpu, resident = _with_and_without_copies(result)
     copied = None if cpu is None or resident is None else cpu.value(COPY_SHARE)
-    if copied is None or resident is None or resident.noisy:
+    if copied is None or resident is None or _hides_copies(result):
         return None
     return copied if is_faster(resident) else 0.0
 
 
-def _hides_copies(result: Result) -> bool:
-    """Whether the machine was too busy to tell what copies take."""
+def _hides_copies(result: Result) -> str:
+    """Why nobody can tell what copies take: the machine was too busy, or blocks are too few; nothing where one can."""
     cpu, resident = _with_and_without_copies(result)
-    return cpu is not None and cpu.value(COPY_SHARE) is not None and resident is not None and resident.noisy
+    if cpu is None or cpu.value(COPY_SHARE) is None or resident is None:
+        return ""
+    if resident.noisy:
+        return NOISY
+    return "too few blocks to tell" if claim_of(resident) == UNKNOWN and not is_faster(resident) else ""
 
 
 def _with_and_without_copies(result: Result) -> tuple[Case | None, Case | None]:
@@ -255,15 +256,15 @@ def _pipeline(result: Result) -> list[Finding]:
     for case, total in _of_figure(result, PER_ITEM):
         if case.pipeline is None or not total:
             continue
-        what, pays = f"{case.mode} completes {rate(1e9 / total)} items/s", False
+        what, pays = f"{case.mode} completes {rate(1e9 / total)} inferences/s", False
         if isinstance(against := case.metrics.get(PIPELINE_SPEEDUP), Value):
             like = mode_of(case.mode).like
             verdict = claim_between(result, result.case(like) or case, case, against)
-            sure = f" ({NOISY})" if verdict == NOISY else ""
+            sure = f"; {NOISY} whether that is so" if verdict == NOISY else ""
             what, pays = f"{what}, {times_as_fast(against, like)}{sure}", verdict == FASTER
-        evidence = f"{case.pipeline['depth']} in flight{_hidden(case)}; time per item, not latency"
+        evidence = f"{case.pipeline['depth']} in flight{_hidden(case)}; this is throughput, not latency"
         if case.pipeline["distinct"] == 1:
-            evidence += "; all items had the same inputs, so mixed-up items would not show"
+            evidence += "; all inferences had the same inputs, so mixed-up outputs would not show"
         found.append(Finding(what, evidence, how_to_write(result, case.mode) if pays else ""))
     return found
 
@@ -274,19 +275,18 @@ def _hidden(case: Case) -> str:
         return ""
     low, high = part.ci95
     if high - low > _VAGUE:
-        return f", too much noise to tell which share of the copies ({duration(copies_ns)} per item) overlaps"
-    return f", ≈{share(part.value)}{within((low, high), share)} of the copies overlap, ≈{duration(hidden_ns)} of {duration(copies_ns)} per item"
+        return f", too much noise to tell which share of the copies ({duration(copies_ns)} per inference) overlaps inference"
+    return f", ≈{share(part.value)}{within((low, high), share)} of the copies overlaps inference, ≈{duration(hidden_ns)} of {duration(copies_ns)}"
 
 
 def _bursts(result: Result) -> list[Finding]:
     found = []
     for case, total in _of_figure(result, PER_RUN):
-        what = f"{case.mode} completes {rate(1e9 / max(total, 1))} inferences/s"
-        evidence = f"one synchronization for {case.inferences_per_sample} inferences"
-        if (waited := result.median(mode_of(case.mode).like, LATENCY)) is not None:
-            evidence += f"; {rate(1e9 / max(waited, 1))} inferences/s with one for each"
-        evidence += f"; time per inference, not latency,{condition(result, case.mode)}"
-        found.append(Finding(what, evidence, weight=Weight.COST))
+        what = f"{case.mode} completes {rate(1e9 / max(total, 1))} inferences/s{condition(result, case.mode)}"
+        evidence = f"one synchronization per {case.inferences_per_sample} inferences"
+        if (waited := result.median(like := mode_of(case.mode).like, LATENCY)) is not None:
+            evidence += f", where {like} with one per inference completes {rate(1e9 / max(waited, 1))}"
+        found.append(Finding(what, f"{evidence}; this is throughput, not latency", weight=Weight.COST))
     return found
 
 
@@ -299,11 +299,13 @@ def _pinned(result: Result) -> list[Finding]:
         both = (result.case(mode.like), result.case(mode.name)) if mode.pinned and mode.times_copies else ()
         taken, pinned = [None if case is None else case.copy_ns() for case in both] or (None, None)
         if taken is not None and pinned is not None:
-            what = f"Copies take {duration(pinned)} from and to pinned memory, {duration(taken)} from and to pageable memory"
+            what = f"Copies from and to pinned memory take {duration(pinned)}, from and to pageable memory {duration(taken)}"
             pays = pinned * _PINNED_PAYS <= taken
             found.append(
                 Finding(
-                    what, f"{times(taken / max(pinned, 1))} as fast", how_to_write(result, mode.name) if pays else ""
+                    what,
+                    f"pinned is {times(taken / max(pinned, 1))} as fast",
+                    how_to_write(result, mode.name) if pays else "",
                 )
             )
     return found

@@ -26,11 +26,11 @@ from ortbench.analysis.findings.phrases import times, times_as_fast, within
 from ortbench.analysis.findings.program import how_to_write
 from ortbench.analysis.nodes.handing_on import is_only_host_accessible
 from ortbench.analysis.noise import cannot_tell
-from ortbench.core.safe_text import listed
+from ortbench.core.safe_text import capitalized, listed
 from ortbench.core.units import digits, duration
 from ortbench.model.kinds import KINDS
 from ortbench.model.modes import CPU, LATENCY, mode_of
-from ortbench.model.result import Case, Result
+from ortbench.model.result import LOOP, Case, Result
 
 
 def is_on_host(result: Result) -> bool:
@@ -45,7 +45,7 @@ def condition(result: Result, mode: str) -> str:
 
 def needs(result: Result) -> str:
     """What has to hold for the modes that keep tensors on the device."""
-    kind = KINDS[result.kind]
+    kind = KINDS[LOOP if result.generation else result.kind]
     if not kind.counts_crossings and (is_on_host(result) or is_only_host_accessible(result)):
         return "the host reads and writes the bound tensors in place"
     return kind.on_device_needs
@@ -65,10 +65,24 @@ def speedup_findings(result: Result, takes: str, evidence: str = "", told: str |
     best, kept = fastest(result, on_device=False), fastest(result, on_device=True)
     if cases and all(claim_of(it) in (ALIKE, SLOWER) for it in cases):
         return [_none_faster(result, cases)]
+    if best is not None and kept is not None and best.claim == kept.claim and best.claim in (UNKNOWN, NOISY):
+        return [_unsure_both(result, best, kept, takes)]
     found = [] if best is None else [_replacement(result, best, takes)]
     if kept is None or (kept.mode == told and kept.claim in (ALIKE, SLOWER)):
         return found
     return [*found, _kept(result, kept, best, evidence)]
+
+
+def _unsure_both(result: Result, best: Fastest, kept: Fastest, takes: str) -> Finding:
+    """That nobody can tell whether either is faster than `cpu-tensors`."""
+    said = (
+        f"{best.mode} is {times_as_fast(best.speedup, CPU)} with {takes}, {kept.mode} {times(kept.speedup)}"
+        f"{within(kept.speedup.ci95, digits)}{condition(result, kept.mode)}"
+    )
+    if best.claim == UNKNOWN:
+        return Finding(said, TOO_FEW, remedy(result, PAIRS), Weight.ANSWER, "unclear")
+    what = cannot_tell(f"how {best.mode} and {kept.mode} compare with {CPU}")
+    return Finding(what, f"{said}; {_DISTURBED}", "", Weight.ANSWER, "unclear")
 
 
 def _none_faster(result: Result, cases: Sequence[Case]) -> Finding:
@@ -78,7 +92,7 @@ def _none_faster(result: Result, cases: Sequence[Case]) -> Finding:
     if all(claim_of(it) == ALIKE for it in cases) and len(cases) > 1 and medians:
         names = listed([CPU, *(it.mode for it in cases)])
         what, evidence = (
-            f"{len(cases) + 1} modes: {ALIKE}",
+            f"{capitalized(ALIKE)} between the {len(cases) + 1} modes",
             f"{names} take {duration(min(medians))} to {duration(max(medians))}",
         )
     else:
@@ -150,12 +164,19 @@ def _instead(result: Result, case: Case) -> str:
     return "" if ours is None or theirs is None else f"{duration(ours)} instead of {duration(theirs)}"
 
 
+def _word(case: Case) -> str:
+    return "slower" if case.speedup is not None and case.speedup.value < 1 else "faster"
+
+
+_DISTURBED = "the disturbed rounds may have made the difference"
+
+
 def unsure(result: Result, case: Case, what: str) -> Finding:
     """That nobody can tell whether a mode is faster than `cpu-tensors`, of which its figures say `what`."""
     if case.noisy:
         return Finding(
-            cannot_tell(f"whether {case.mode} is faster than {CPU}"),
-            f"{what}; the disturbed rounds may have made the difference",
+            cannot_tell(f"whether {case.mode} is {_word(case)} than {CPU}"),
+            f"{what}; {_DISTURBED}",
             "",
             Weight.ANSWER,
             "unclear",

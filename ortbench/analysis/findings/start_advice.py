@@ -13,6 +13,11 @@ from ortbench.model.result import OK, Case, Result
 from ortbench.model.schema import Start
 
 _TELLING = 0.1  # of the time to ready, from which on a part is named
+_DOES = {
+    "import": "Importing onnxruntime and NumPy",
+    "session": "Creating the session",
+    "interpreter": "Starting the interpreter",
+}
 _LONGER = 2  # times as long as the second inference, from which on the first one is told of
 _SESSION = METRICS["start.session"].title
 
@@ -38,7 +43,7 @@ def _parts(result: Result, case: Case) -> Finding | None:
     beside = [f"{title} {duration(ns)}" for ns, title in rest if ns >= _TELLING * whole]
     is_session = longest == _SESSION and result.target.get("opt_level") == "all"
     tried = again(result, "--opt-level", "all,basic,disable") if is_session else ""
-    what = f"{longest} takes {share(most / whole)} of the time to ready ({duration(most)} of {duration(whole)})"
+    what = f"{_DOES.get(longest, longest)} takes {share(most / whole)} of the time to ready ({duration(most)} of {duration(whole)})"
     return Finding(what, ", ".join(beside), tried, Weight.ANSWER)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ortbench.analysis.findings.finding import Finding, Weight, merged
 from ortbench.analysis.findings.phrases import NOTHING, times, within
 from ortbench.analysis.findings.speedups import condition
-from ortbench.analysis.noise import cannot_tell
+from ortbench.analysis.noise import cannot_tell, is_busy
 from ortbench.analysis.sweep import ITEMS, cases_of, differing_dims, has_a_cost, is_noisy, keeps
 from ortbench.core.safe_text import listed
 from ortbench.core.units import count, duration, rate, ratio
@@ -74,6 +74,7 @@ def _best(result: Result) -> list[Finding]:
     slo, first = _slo(result), [mode for mode, _ in best_shapes(result)]
     order = sorted(best["modes"], key=lambda it: first.index(it) if it in first else len(first))
     found, missed, noisy = [], [], []
+    most: dict[str, list[str]] = {}
     for mode in order:
         it = best["modes"][mode]
         weight = Weight.ANSWER if mode in first or not first else Weight.COST
@@ -88,10 +89,14 @@ def _best(result: Result) -> list[Finding]:
         elif is_noisy(result, mode):
             noisy.append((mode, f"{rate(_items_per_s(it))} with {mode} at {it['shape']}"))
         else:
-            kept = f" of those that meet {slo}" if slo else ""
-            what = f"{it['shape']} has the most items/s{kept} with {mode}{needs}"
-            tied = f"; {listed(it['ties'])}: no measurable difference" if it["ties"] else ""
-            found.append(Finding(what, f"{rate(_items_per_s(it))}{within(it['ci95'], rate)}{tied}", weight=weight))
+            tied = f", {listed(it['ties'])} as good" if it["ties"] else ""
+            figures = f"{mode} {rate(_items_per_s(it))}{within(it['ci95'], rate)}{tied}{needs}"
+            most.setdefault(it["shape"], []).append(figures)
+    kept = f" of those that meet {slo}" if slo else ""
+    found += [
+        Finding(f"{shape} has the most items/s{kept}", "; ".join(said), weight=Weight.ANSWER)
+        for shape, said in most.items()
+    ]
     if noisy:
         what = cannot_tell(f"which shape has the most items/s with {listed([mode for mode, _ in noisy])}")
         found.append(Finding(what, ", ".join(said for _, said in noisy), weight=Weight.ANSWER, tone="unclear"))
@@ -133,7 +138,12 @@ def _unknown(result: Result) -> list[Finding]:
 
 
 def _switching(result: Result) -> list[Finding]:
-    costs = [_switched(it) for it in result.switching or [] if has_a_cost(it) is not False]
+    costs = [_switched(it) for it in result.switching or [] if has_a_cost(it)]
+    unknown = [it for it in result.switching or [] if has_a_cost(it) is None]
+    if unknown:
+        ratios = ", ".join(f"{times(it['ratio'])} as long with {it['mode']}" for it in unknown)
+        what = "Too few rounds to tell what switching shapes costs"
+        costs.append(Finding(what, f"an inference takes {ratios}", weight=Weight.COST, tone="unclear"))
     free = [it for it in result.switching or [] if has_a_cost(it) is False]
     if not free:
         return costs
@@ -142,11 +152,8 @@ def _switching(result: Result) -> list[Finding]:
 
 
 def _switched(it: Switching) -> Finding:
-    mode, cost = it["mode"], has_a_cost(it)
     within_ = within(it["ci95"], ratio)
-    what = f"Switching shapes makes an inference {times(it['ratio'])} as long{within_} with {mode}"
-    if cost is None:
-        return Finding(what, "too few rounds for an interval", weight=Weight.COST, tone="unclear")
+    what = f"Switching shapes makes an inference {times(it['ratio'])} as long{within_} with {it['mode']}"
     worst = max(it["shapes"], key=lambda shape: shape["ratio"])
     most = f"; most with {worst['shape']}, {times(worst['ratio'])}" if len(it["shapes"]) > 1 else ""
     return Finding(what, f"{duration(it['cost_ns'])} more{most}")
@@ -159,7 +166,7 @@ def _first_inferences(result: Result) -> list[Finding]:
         if shape.first_inference_ns and (later := case.median(LATENCY))
     ]
     slow = slow[1:]  # the first one warms the session itself up
-    if not slow:
+    if not slow or is_busy(result):  # one inference of each tells nothing beside other processes
         return []
     name, first, later = max(slow, key=lambda it: it[1] / it[2])
     if first < _OFTEN * later:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from statistics import stdev
 from typing import NamedTuple
 
 from ortbench.core import units
 from ortbench.core.resampling import Ratio
 from ortbench.core.stats import Stats, Value, t_quantile
-from ortbench.model.modes import LATENCY, THROUGHPUT, UTILISATION, mode_of
+from ortbench.model.modes import LATENCY, OUTPUT_TOKENS, THROUGHPUT, UTILISATION, mode_of
 from ortbench.model.result import OK, Case, Result
 from ortbench.model.schema import Knee, LoadBlock, LoadSetup, SloRate
 from ortbench.model.slo import SAMPLES_NEEDED
@@ -86,6 +86,11 @@ def measured(result: Result, kind: str, mode: str | None = None) -> list[Case]:
     return [it for it in of_kind(result, kind) if it.status == OK and mode in (None, it.mode)]
 
 
+def limited(result: Result, mode: str | None = None) -> list[Case]:
+    """The load points to which an SLO applies: those at a rate, and without any those of clients."""
+    return measured(result, RATE if has_rates(result) else CONCURRENCY, mode)
+
+
 def is_full(case: Case) -> bool:
     """Whether the clients of an open loop were busy all the time: its waits grow with how long it lasts."""
     return (case.value(UTILISATION) or 0.0) >= FULL
@@ -135,19 +140,32 @@ def block_figures(case: Case, stat: str) -> dict[int, float]:
     return {block["round"]: block_figure(block, stat) for block in case.load_blocks or () if known}
 
 
-def interval(case: Case, stat: str) -> Interval | None:
-    """Where a figure of a load point lies with 95 %: inferences/s as recorded, latencies by the spread of the blocks.
+SEQUENCES = "sequences/s"
 
-    Of blocks the logarithms are averaged (Student's t), so that no end of an interval lies below zero. None with fewer
-    than `FEWEST_BLOCKS` of them, or where nothing was recorded.
-    """
+
+def rate_unit(case: Case) -> str:
+    """What the throughput of a load point counts."""
+    return "inf/s" if case.value(OUTPUT_TOKENS) is None else SEQUENCES
+
+
+def interval(case: Case, stat: str) -> Interval | None:
+    """Where a figure of a load point lies with 95 %: inferences/s as recorded, latencies by the spread of the blocks."""
     known = case.metrics.get(THROUGHPUT)
     if stat == THROUGHPUT and isinstance(known, Value) and known.ci95 is not None:
         return known.ci95
-    logs = [math.log(max(value, 1e-9)) for value in block_figures(case, stat).values()]
+    return interval_of(block_figures(case, stat).values(), figure(case, stat))
+
+
+def interval_of(blocks: Iterable[float], middle: float) -> Interval | None:
+    """Where a figure lies with 95 % by the spread of those of its blocks.
+
+    Of these the logarithms are averaged (Student's t), so that no end of an interval lies below zero. None with fewer than
+    `FEWEST_BLOCKS` of them.
+    """
+    logs = [math.log(max(value, 1e-9)) for value in blocks]
     if len(logs) < FEWEST_BLOCKS:
         return None
-    half, middle = _half(logs), figure(case, stat)
+    half = _half(logs)
     return middle * math.exp(-half), middle * math.exp(half)
 
 

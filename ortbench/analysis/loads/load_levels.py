@@ -98,15 +98,15 @@ def counted(burst: ClosedLoopBlock) -> Counted:
     until = max(burst.until_ns, begin + 1)
     each, runs, rate, until_last = [], [], 0.0, begin
     for ends in burst.ends:
-        first = int(np.searchsorted(ends, begin))
-        last = min(int(np.searchsorted(ends, until)), ends.size - 1)
+        # Where a block is shorter than a client's inference, one interval counts all the same: none would read as no inference.
+        first = min(int(np.searchsorted(ends, begin)), ends.size - 2)
+        last = max(first + 1, min(int(np.searchsorted(ends, until)), ends.size - 1))
         runs.append(slice(first + 1, last + 1))
         each.append(int(np.searchsorted(ends, until, side="right")) - first)
         until_last = max(until_last, int(ends[last]))
-        if last > first:
-            rate += (last - first) * 1e9 / float(ends[last] - ends[first])
+        rate += (last - first) * 1e9 / max(float(ends[last] - ends[first]), 1.0)
     latencies = [(ends - starts)[run] for starts, ends, run in zip(burst.starts, burst.ends, runs, strict=True)]
-    return Counted(latencies, rate, each, (begin, until_last), runs) if rate else nothing
+    return Counted(latencies, rate, each, (begin, until_last), runs)
 
 
 def block_of_steps(burst: ClosedLoopBlock) -> Block:
@@ -151,7 +151,7 @@ def case_of(taken: LoadSamples) -> Case:
     if taken.stretches:
         _open(case, taken)
     elif taken.bursts:
-        _closed(case, taken.bursts)
+        _closed(case, taken.bursts, taken.slo)
         if taken.generation is not None and case.status == OK:
             put_tokens(case, [block_of_steps(it) for it in taken.bursts], taken.generation)
     elif taken.failed is None:
@@ -173,7 +173,7 @@ def put_clock(case: Case, readings: Sequence[int]) -> None:
     case.put(SM_CLOCK, median_high(readings) if readings else None)
 
 
-def _closed(case: Case, bursts: Sequence[ClosedLoopBlock]) -> None:
+def _closed(case: Case, bursts: Sequence[ClosedLoopBlock], slo: Mapping[str, int] | None) -> None:
     import numpy as np
 
     parts = [counted(burst) for burst in bursts]
@@ -188,6 +188,8 @@ def _closed(case: Case, bursts: Sequence[ClosedLoopBlock]) -> None:
     case.metrics[LATENCY] = summarise(every, [block["n"] for block in case.load_blocks or ()])
     case.put(FAIRNESS, fairness([sum(it.each[number] for it in parts) for number in range(len(bursts[0].ends))]))
     _put_host(case, bursts)
+    if slo is not None:
+        case.checks["slo"] = {"verdict": _slo_verdict(case, slo, all_served=True, kept=None)}
 
 
 def _open(case: Case, taken: LoadSamples) -> None:

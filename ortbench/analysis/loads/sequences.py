@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ortbench.analysis.loads.levels import paired_reach
 from ortbench.core.stats import Value, summarise
-from ortbench.model.modes import STEP, THROUGHPUT
+from ortbench.model.modes import OUTPUT_TOKENS, STEP, THROUGHPUT, TOKEN_PHASES
 from ortbench.model.result import Case
 from ortbench.model.schema import Generation
 
@@ -71,7 +71,15 @@ def put_tokens(case: Case, blocks: Sequence[Block], made: Generation) -> None:
     case.put("sequence_tokens_per_s", round((count - 1) * 1e9 / float(np.median(every[:, 1:].sum(1))), 3))
     if isinstance(rate := case.metrics.get(THROUGHPUT), Value):
         scaled = None if rate.ci95 is None else (rate.ci95[0] * count * batch, rate.ci95[1] * count * batch)
-        case.put("output_tokens_per_s", rate.value * count * batch, scaled)
+        case.put(OUTPUT_TOKENS, rate.value * count * batch, scaled)
+    of_round = {block.round: steps for block, steps in zip(blocks, runs, strict=True) if len(steps)}
+    for it in case.load_blocks or ():
+        if (steps := of_round.get(it["round"])) is not None:
+            parts = zip(TOKEN_PHASES, (steps[:, 0], steps[:, 1:]), strict=True)
+            it["tokens"] = {
+                key: {"median": round(float(np.median(times))), "p95": round(float(np.quantile(times, 0.95)))}
+                for key, times in parts
+            }
     if sum(it.size for it in beside):
         case.metrics[BESIDE_PREFILL] = summarise(np.concatenate(beside), [it.size for it in beside if it.size])
 

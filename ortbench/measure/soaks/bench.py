@@ -11,7 +11,7 @@ from ortbench.analysis.findings.growth_advice import verdicts
 from ortbench.core.stats import summarise
 from ortbench.measure.bench import Bench, Series
 from ortbench.measure.gpus import close_nvml, open_nvml
-from ortbench.measure.memory import held, read_cards
+from ortbench.measure.memory import Card, held, read_cards
 from ortbench.measure.schedule import Block, Schedule
 from ortbench.measure.soaks.stream import StreamSide
 from ortbench.model.hardware_names import is_on_nvidia
@@ -54,11 +54,11 @@ class Thinned(Generic[T]):
 
 
 class SoakSide(StreamSide):
-    """The plan of a soak."""
+    """The plan of a soak; `before` are the cards before any worker of it was told to open its model."""
 
     drops = False  # all of it counts
 
-    def __init__(self, *arguments: Any, **named: Any) -> None:
+    def __init__(self, *arguments: Any, before: Sequence[Card], **named: Any) -> None:
         super().__init__(*arguments, **named)
         assert self.plan.soak is not None
         self.reopen = self.plan.soak.reopen
@@ -66,8 +66,7 @@ class SoakSide(StreamSide):
         self._of_shapes: list[Thinned[int]] = [Thinned(_MOST_OF_SHAPE) for _ in self._shapes]
         self._readings: Thinned[SoakReading] = Thinned(MOST_READINGS)
         self._inferences = self._begun_ns = 0
-        self._nvml = open_nvml()
-        self._before = [] if self._nvml is None else read_cards(self._nvml)
+        self._before, self._nvml = before, open_nvml()
 
     def open(self, machine: Machine, run_id: str) -> None:
         super().open(machine, run_id)
@@ -88,13 +87,14 @@ class SoakSide(StreamSide):
                 "inferences": self._inferences,
                 "at_ns": answer["start_ns"] + answer["spent_ns"] - self._begun_ns,
                 **answer["reading"],
-                "device": self._on_device(),
+                "device": self.on_device(),
                 "median_ns": round(median(answer["samples"])),
             }
         )
         return answer
 
-    def _on_device(self) -> int | None:
+    def on_device(self) -> int | None:
+        """What the worker holds on NVIDIA GPUs, bytes; None where that is not known."""
         if self._nvml is None or not is_on_nvidia(self.result.target):
             return None
         return held(self._before, read_cards(self._nvml), self.worker.pid)[0]
@@ -151,6 +151,7 @@ class SoakSchedule(Schedule[Series]):
 class SoakBench(Bench):
     """A soak, or several side by side."""
 
+    per = "configuration"
     _kind_of_schedule = SoakSchedule
 
     def _estimated(self) -> Sequence[Row]:

@@ -18,7 +18,7 @@ from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from ortbench.analysis.comparing.series import value_of
 from ortbench.analysis.host import cpu_time_ns
-from ortbench.analysis.loads.levels import at, is_measured, latency_of, load_cases, rate_of
+from ortbench.analysis.loads.levels import SEQUENCES, at, is_measured, latency_of, load_cases, rate_of, rate_unit
 from ortbench.analysis.memory import figure
 from ortbench.core.errors import one_line
 from ortbench.core.safe_text import visible_lines
@@ -131,7 +131,8 @@ def _outcome_of_level(group: str, level: Case) -> Outcome:
     latency, inside = latency_of(level), level.metrics[THROUGHPUT].ci95
     sure = "" if inside is None else f" (95% CI {rate(inside[0])} to {rate(inside[1])})"
     tails = f"p50 {duration(latency.median)}, p99 {duration(latency.p99)}"
-    text = f"{rate(rate_of(level))} inf/s{sure}, {tails}, of {latency.n} inferences"
+    unit = rate_unit(level)
+    text = f"{rate(rate_of(level))} {unit}{sure}, {tails}, of {latency.n} {'sequences' if unit == SEQUENCES else 'inferences'}"
     return Outcome(group, name, PASSED, text, latency.median / 1e9)
 
 
@@ -142,7 +143,7 @@ def samples_text(case: Case, phase: str, stats: Stats) -> str:
     if phase == ENQUEUE and mode_of(case.mode).in_bursts:
         return f"{stats.n} bursts, time per inference"
     if case.pipeline is not None and is_rate(case.mode, phase):
-        return f"{stats.n} rounds with {case.pipeline['depth']} items in flight, time per item"
+        return f"{stats.n} rounds with {case.pipeline['depth']} inferences in flight, time per inference"
     if is_rate(case.mode, phase):
         return f"{stats.n} bursts of {case.inferences_per_sample} inferences, time per inference"
     if phase == STEP:

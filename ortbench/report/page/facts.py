@@ -11,6 +11,7 @@ from ortbench.analysis.comparing.claims import ALIKE, FASTER, NOISY, SLOWER, Fas
 from ortbench.analysis.comparing.comparable import OF_EP, alike_but_for_ep, changes, unlike
 from ortbench.analysis.comparing.compare import lacks, rows
 from ortbench.analysis.comparing.pairs import TOO_FEW
+from ortbench.analysis.findings.advice import FEW_RESULTS, side_findings
 from ortbench.analysis.findings.best_advice import best_findings, bests
 from ortbench.analysis.findings.finding import Finding
 from ortbench.analysis.findings.load_advice import found_text, slo_text, tries_text
@@ -126,7 +127,7 @@ def _of_whole(result: Result, shown: Case) -> Iterator[Fact]:
     if copying is not None:
         there, back = copying.bytes_h2d or 0, copying.bytes_d2h or 0
         moved = bytes_inside(result)
-        inside = f"; {units.size(moved)} more inside the graph" if moved else ""
+        inside = f"; Memcpy nodes copy {units.size(moved)} more" if moved else ""
         note = f"{units.size(there)} in and {units.size(back)} out, with {copying.mode}{inside}"
         yield Fact(f"Copied per {one}", units.size(there + back), note)
 
@@ -160,12 +161,15 @@ def _of_loop(result: Result, shown: Case) -> Iterator[Fact]:
         yield Fact("State copied per step", units.size(moved), f"both ways, with {CPU}{grows}")
 
 
+_MOST = "Most inferences/s"
+
+
 def _of_load(result: Result) -> Iterator[Fact]:
     """The figures of a load: the most inferences/s of both groups of modes, the knee, the highest rate that meets the SLO, latency
     at a rate."""
     best, kept_there = best_level(result), best_level(result, on_device=True)
-    for name, level in (("Most inferences/s", best), ("Tensors on the device", kept_there)):
-        if level is None or (best is not None and level is not best and rate_of(level) <= rate_of(best)):
+    for name, level in ((_MOST, best), ("Tensors on the device", kept_there)):
+        if level is None or (best is not None and name != _MOST and rate_of(level) <= rate_of(best)):
             continue
         sure = within(interval(level, THROUGHPUT), units.rate)
         yield Fact(
@@ -235,6 +239,7 @@ def overview(results: Sequence[Result], names: Sequence[str]) -> Overview:
     modes = [mode for mode in ALL_MODES if any(case.mode == mode for result in results for case in result.at_point())]
     groups = alike_but_for_ep(results)
     compared, said = _compared(results, names, groups)
+    said[:0] = side_findings(results, names) if len(results) <= FEW_RESULTS else []
     if len(groups) > 1:
         said.append(Note(_why_apart(results, groups)))
     best = bests(results, names)
@@ -269,13 +274,14 @@ def _compared(
         if len(own) < 2:
             continue
         tables = side_by_side(own, called, _SAME, in_order=False)
-        parts: list[Sequence[Block]] = [[it, Paragraph(legend(own, _SAME))] for it in tables]
+        parts: list[Sequence[Block]] = [[it] for it in tables[:-1]]
+        parts += [[it, Paragraph(legend(own, _SAME))] for it in tables[-1:]]
         titled = sections([*parts, *outputs_part(own, called)])
         made += [replace(it, title=f"{it.title}: {_about(own[0])}") for it in titled] if several else titled
         said += [
-            Note(f"{called[0]} → {name}: {change}")
+            Note(f"{called[0]} → {name}: {'; '.join(changed)}")
             for name, result in zip(called[1:], own[1:], strict=True)
-            for change in changes(own[0], result)
+            if (changed := changes(own[0], result))
         ]
         said += [remark(f"cannot tell: {lack}") for lack in lacks(own, called, rows(own))]
     return made, said

@@ -17,7 +17,7 @@ from ortbench.analysis.outputs import called
 from ortbench.core.safe_text import visible_lines
 from ortbench.core.version import __version__
 from ortbench.model.kinds import KINDS
-from ortbench.model.result import LOAD, LOOP, SWEEP, Result
+from ortbench.model.result import CHAIN, LOAD, LOOP, SOAK, SWEEP, Result
 from ortbench.model.result_file import result_json
 from ortbench.report import history
 from ortbench.report.case_table import is_marked
@@ -56,46 +56,59 @@ def build_page(
     names: Sequence[str],
     errors: Sequence[str] = (),
     before: Sequence[Sequence[Block]] = (),
+    first: Report | None = None,
 ) -> str:
-    """The page. `errors` say what became of results that are not there; `before` stands before the results."""
+    """The page. `errors` say what became of results that are not there; `before` stands before the results, and the title and the
+    notes of `first`, such as a gate's verdict, before everything."""
     many = len(results) > 1
     name = "" if many else result_name(results[0])
     names = [visible_lines(name) for name in names]
     reports = [build(result) for result in results]
     given = zip(results, reports, names, strict=True)
     parts = [_part(result, report, name, number) for number, (result, report, name) in enumerate(given, 1)]
+    beside = overview(results, names) if many else None
+    shown = [table for report in reports for table in tables(report)]
+    shown += [it.table for it in (beside.sections if beside else ()) if it.table is not None]
     return filled_in(
         "page.html.j2",
         version=__version__,
-        title=_title(results, names if many else [name] if name else []),
+        title=_title(results, [first.title] if first else names if many else [name] if name else []),
         name=name,
+        first=first and FirstPart(first.title, notes=notes(first)),
         headline=headline_of_many(results) if many else parts[0].headline,
         errors=errors,
         before=sections(before),
         parts=parts,
-        overview=overview(results, names) if many else None,
-        words=_glossary(results, reports),
+        overview=beside,
+        words=_glossary(results, shown),
     )
 
 
 _ALWAYS = {"sync", "95% CI"}  # words that stand outside of tables too
-_GROUPS = (Group.MODES, Group.METRICS, Group.SWEEP, Group.RUN, Group.LOOP, Group.LOAD, Group.COSTS, Group.WORDS)
+_GROUPS = (
+    Group.MODES, Group.METRICS, Group.SWEEP, Group.RUN, Group.LOOP, Group.LOAD, Group.CHAIN, Group.SOAK, Group.COMPARISON, Group.COSTS,
+    Group.NODES, Group.WORDS,
+)  # fmt: skip
 _OF_KINDS = {
     Group.LOOP: {LOOP},
+    Group.CHAIN: {CHAIN},
+    Group.SOAK: {SOAK},
     Group.LOAD: {LOAD},
     Group.SWEEP: {SWEEP},
     Group.RUN: KINDS.keys() - {LOAD},  # load points have other words
 }
 
 
-def _glossary(results: Sequence[Result], reports: Sequence[Report]) -> Table:
-    """What the words mean that the page has: the modes that were asked for, the columns that there are."""
-    shown = [table for report in reports for table in tables(report)]
+def _glossary(results: Sequence[Result], shown: Sequence[Table]) -> Table:
+    """What the words mean that the page has: the modes that were asked for, the columns that there are. Each word once: of a kind's own
+    columns before others."""
     there = _ALWAYS | {case.mode for result in results for case in result.cases}
     there |= {column.name for table in shown for column in table.columns}
     there |= {DERIVED} if any(map(is_marked, shown)) else set()
     kinds = {result.kind for result in results}
     groups = [group for group in _GROUPS if _OF_KINDS.get(group, kinds) & kinds]
+    if all(result.nodes is None for result in results):
+        groups.remove(Group.NODES)
     there |= {"state", "feedback"} if Group.LOOP in groups else set()
     words = [
         (it, word)
@@ -104,7 +117,14 @@ def _glossary(results: Sequence[Result], reports: Sequence[Report]) -> Table:
         if it.group is group
         for word in sorted(_headings(it) & there)
     ]
-    return Table((), tuple((word, it.sentence) for it, word in words))
+    first: dict[str, Entry] = {}
+    for it, word in sorted(words, key=lambda one: one[0].group not in _OF_KINDS):
+        first.setdefault(word, it)
+    works = {KINDS[kind].work for kind in kinds}
+    per = f"per {works.pop()}" if len(works) == 1 else "per inference"
+    return Table(
+        (), tuple((word, it.sentence.replace("per inference", per)) for it, word in words if first[word] is it)
+    )
 
 
 def _headings(it: Entry) -> set[str]:

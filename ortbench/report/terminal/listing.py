@@ -87,7 +87,7 @@ def _print_modes(screen: Screen, modes: Mapping[str, str | None], label: str) ->
     screen.text(", ".join(mode for mode, why in modes.items() if why is None), label=label)
     for one in dict.fromkeys(why for why in modes.values() if why is not None):
         names = ", ".join(mode for mode, why in modes.items() if why == one)
-        screen.text(f"unsupported: {names}: {one}", label=" " * len(label))
+        screen.text(f"{names} unsupported: {one}", label=" " * len(label))
 
 
 def _hardware(hardware: Device, on_host: bool) -> str:

@@ -37,7 +37,6 @@ from ortbench.report.model import (
 from ortbench.report.terminal.console import Screen, shown, wrapped
 
 NARROW = 19  # characters of a long name; with so few every table of nodes fits 80 columns
-_ROOMY = 118  # cells that leave room for long names
 _GAP = 2  # cells between two columns
 _BAR_LEAST, _BAR_MOST, _BAR_ENDLESS = 12, 60, 24  # cells of the longest bar; the last where lines have no end
 _NAME_LEAST = 22  # cells that are left to a long name beside its figures: no mode has a longer one
@@ -74,8 +73,17 @@ def stacked(
 
 class Grid:
     def __init__(self, table: Table, screen: Screen) -> None:
-        rows = table.cut_rows(WIDE if screen.width >= _ROOMY else NARROW)
         self._screen = screen
+        self._lay_out(table, WIDE)
+        if (
+            any(column.kind is Kind.LONG_NAME for column in table.columns)
+            and self._width([*self._cells]) > screen.width
+        ):
+            self._lay_out(table, NARROW)
+
+    def _lay_out(self, table: Table, longest: int) -> None:
+        """Its cells and their widths, with so many characters of long names at most."""
+        rows = table.cut_rows(longest)
         self._unit = shown(table.unit)
         self._bars, self._groups = table.bars, table.groups
         self._cells = {column: [_seen(row[at]) for row in rows] for at, column in enumerate(table.columns)}

@@ -242,8 +242,8 @@ def reasons(path: str, placed: Placed | None, inputs: Sequence[str], outputs: Se
     if placed is None or model is None:
         return {}
     nodes, _ = nodes_of(model, placed)
-    said = {name: _said([node for node in nodes if name in node.inputs], "reads", "takes") for name in inputs}
-    said |= {name: _said([node for node in nodes if name in node.outputs], "makes", "leaves") for name in outputs}
+    said = {name: _said([node for node in nodes if name in node.inputs], "read", "taken") for name in inputs}
+    said |= {name: _said([node for node in nodes if name in node.outputs], "made", "left") for name in outputs}
     return {name: why for name, why in said.items() if why is not None}
 
 
@@ -251,16 +251,12 @@ def _said(having: Sequence[Node], does: str, keeps: str) -> str | None:
     """Which of the nodes that have a tensor does so on the CPU or, where none does, keeps it there by itself."""
     on_cpu = list(dict.fromkeys(node.op for node in having if node.on_cpu))
     if on_cpu:
-        return f"{_listed(on_cpu)} {_verb(does, on_cpu)} it on the CPU"
+        return f"{does} by {_listed(on_cpu)} on the CPU"
     others = list(dict.fromkeys(node.op for node in having if node.ep is not None))
-    return f"{_listed(others)} {_verb(keeps, others)} it there" if others else None
+    return f"{keeps} there by {_listed(others)}" if others else None
 
 
 def _listed(names: Sequence[str]) -> str:
     more = len(names) - _MOST
     shown = [*names[:_MOST], *([f"{more} more"] if more > 0 else [])]
     return listed(shown)
-
-
-def _verb(verb: str, names: Sequence[str]) -> str:
-    return verb if len(names) == 1 else verb.removesuffix("s")

@@ -57,6 +57,7 @@ class BoundLoop(LoopMode):
     single: type[BoundMode]  # the mode of single inferences that has its memory, and proves its sync
     one_buffer = False  # past and present of a state share one
     leaves_to_ort = True  # ONNX Runtime allocates a state that grows, where it can
+    each_read = False  # each step's outputs are read before the next one runs, also where it generates nothing
 
     def __init__(self, model: Model, loop: LoopData, steps: Steps) -> None:
         super().__init__(model, loop)
@@ -100,9 +101,9 @@ class BoundLoop(LoopMode):
         arrays = self._loop.feeds[number]
         for spec, place in zip(self._model.inputs, self._model.places.inputs, strict=True):
             if spec.name in arrays:
-                yield self._in_slot(spec, place, arrays[spec.name])
+                yield self._in_slot(spec, place, arrays[spec.name], number)
 
-    def _in_slot(self, spec: TensorSpec, place: Place, array: Array) -> Slot:
+    def _in_slot(self, spec: TensorSpec, place: Place, array: Array, number: int) -> Slot:
         """An input that is no state, with its array in a step."""
         return self._slot(spec, place, array)
 
@@ -113,7 +114,7 @@ class BoundLoop(LoopMode):
                 yield self._shared[key]
                 continue
             slot = self._slot(spec, self._model.places.outputs[place], np.empty(reference.shape, reference.dtype))
-            if self._loop.generated is not None:  # each step's are read before the next one runs
+            if self._loop.generated is not None or self.each_read:  # each step's are read before the next one runs
                 self._shared[key] = slot
             yield slot
 

@@ -40,9 +40,20 @@ class Handed(NamedTuple):
 
 
 class Links(NamedTuple):
-    taken: Mapping[str, Handed]  # what they give, by the name of the input
+    # what they give, by the name of the input: in every step the same, or in the first step and in each later one, None for nothing
+    taken: Mapping[str, Sequence[Handed | None]]
     given: Collection[str]  # the outputs that they take
-    read: Collection[str]  # those of them that the stage copies to the host once, behind its last step
+    read: Collection[str]  # those of them that the stage copies to the host, behind its last step or each one
+
+    def of(self, name: str, number: int = 0) -> Handed | None:
+        """What a step is given for an input."""
+        handed = self.taken.get(name)
+        return None if handed is None else handed[min(number, len(handed) - 1)]
+
+    @property
+    def once(self) -> set[str]:
+        """The inputs that take the same in every step."""
+        return {name for name, handed in self.taken.items() if len(handed) == 1}
 
 
 class ResidentStage(ResidentLoop):
@@ -76,17 +87,17 @@ class ResidentStage(ResidentLoop):
         self._take()
 
     def _taken_slots(self) -> list[Slot]:
-        return [slot for slot in self._ins[0] if slot.spec.name in self._links.taken]
+        return [slot for slot in self._ins[0] if slot.spec.name in self._links.once]
 
     # What links give
 
     def _is_moved(self, name: str) -> bool:
-        return super()._is_moved(name) and name not in self._links.taken
+        return super()._is_moved(name) and name not in self._links.once
 
-    def _in_slot(self, spec: TensorSpec, place: Place, array: Array) -> Slot:
-        handed = self._links.taken.get(spec.name)
+    def _in_slot(self, spec: TensorSpec, place: Place, array: Array, number: int) -> Slot:
+        handed = self._links.of(spec.name, number)
         if handed is None:
-            return super()._in_slot(spec, place, array)
+            return super()._in_slot(spec, place, array, number)
         memory = self._single.memory_for(spec, place)
         if handed.value is not None:
             return Slot(spec, handed.array, handed.value, memory, stays=True)
@@ -95,18 +106,18 @@ class ResidentStage(ResidentLoop):
         return Slot(spec, handed.array, self._value(spec, handed.array.shape, memory), memory, stays=False)
 
     def _first_slot(self, state: State, array: Array) -> Slot | None:
-        handed = self._links.taken.get(state.name_in)
+        handed = self._links.of(state.name_in)
         if handed is None:
             return super()._first_slot(state, array)
         return None if handed.value is not None else super()._first_slot(state, handed.array)
 
     def _state_value(self, state: State, number: int) -> Any:
-        handed = self._links.taken.get(state.name_in)
+        handed = self._links.of(state.name_in)
         is_taken = number == 0 and handed is not None and handed.value is not None
         return handed.value if is_taken and handed is not None else super()._state_value(state, number)
 
     def _first_value(self, state: State, array: Array) -> Any:
-        handed = self._links.taken.get(state.name_in)
+        handed = self._links.of(state.name_in)
         return super()._first_value(state, array) if handed is None or handed.value is None else handed.value
 
     # What links take
@@ -139,8 +150,11 @@ class ResidentStage(ResidentLoop):
         number = self._loop.state_of(out)
         return self._outs[-1][self._free.index(out)] if number is None else self._ends[number]
 
-    def handed(self, out: int, stays: bool) -> Handed:
-        slot = self.end(out)
+    def handed(self, out: int, stays: bool) -> Sequence[Handed]:
+        """What links give of an output, as `Links` has it."""
+        return [self._handed(self.end(out), stays)]
+
+    def _handed(self, slot: Slot, stays: bool) -> Handed:
         if stays:
             return Handed(slot.value, slot.array)
         return Handed(None, host_view(slot.spec, slot.value) if is_seen(slot) else slot.array)
@@ -314,14 +328,16 @@ def main_of(stages: list[OpenStage]) -> int:
     return next(on_device, 0)
 
 
-def cpu_stage(stage: OpenStage, data: ChainData, made: Mapping[int, LoopMode]) -> CpuStage:
+def cpu_stage(
+    stage: OpenStage, data: ChainData, made: Mapping[int, LoopMode], kind: type[CpuStage] = CpuStage
+) -> CpuStage:
     """A stage with CPU tensors; `made` are those before it, by their ids."""
     taken = []
     for joint in data.taken_by(stage):
         source = made[id(joint.source)]
         assert isinstance(source, CpuStage)
         taken.append(Taken(joint.into, source, joint.out))
-    return CpuStage(stage.model, stage.loop, taken)
+    return kind(stage.model, stage.loop, taken)
 
 
 def bound_stage(

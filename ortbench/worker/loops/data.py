@@ -60,10 +60,13 @@ class LoopData:
     def reference_feeds(self, number: int) -> dict[str, Array]:
         """What the plain loop had in a step: where it generates, the tokens that it fed."""
         told, feeds = self.generated, self.feeds[number]
-        if told is None or number == 0:
+        if told is None or (number == 0 and told.embed is None):
             return feeds
-        ids = told.fed(number - 1).astype(told.next_ids.dtype).reshape(-1, 1)
-        return {**feeds, told.roles.ids.name: ids}
+        name, ids = told.roles.ids.name, told.prompt_ids
+        if number:
+            ids = told.fed(number - 1).astype(told.next_ids.dtype).reshape(-1, 1)
+        own = {name: ids} if name in feeds else {}
+        return {**feeds, **own, **({} if told.embed is None else told.embed.run(ids, number == 0))}
 
     def state_of(self, out: int) -> int | None:
         """The number of the state that an output is; None for one that is none."""
@@ -85,12 +88,13 @@ def make(
     linked: Mapping[str, Array] | None = None,
     states_kept: bool = False,
     encoded: int | None = None,
+    embed: generation.Embed | None = None,
 ) -> LoopData:
     """What goes into a loop, and what comes of it. Raises `BadInput`: what does not fit the model, or what it refuses;
     `BenchmarkFailed`: a step fails, or its outputs are not the expected ones; `Unsupported`: inputs or outputs that
     cannot be held."""
     refuse_foreign((*model.inputs, *model.outputs))
-    generated = None if steps.decoder is None else _generation(path, model, request, steps, encoded)
+    generated = None if steps.decoder is None else _generation(path, model, request, steps, encoded, embed)
     pairs = _pairs(model, steps if generated is None else replace(steps, feedback=generated.feedback))
     _check_names(model, pairs, steps, states_kept)
     if generated is None:
@@ -117,14 +121,22 @@ def make(
             failed = run_error(error, model.target, request, WAYS_OUT, made.guessed)
             raise type(failed)(f"step {number + 1} of {steps.count}: {failed}") from None
         took = took or time.perf_counter_ns() - begun
-        feeds.append({name: array for name, array in arrays.items() if name in made.others})
+        embedded = () if embed is None else embed.names  # the embedding model gives them anew
+        feeds.append(
+            {
+                name: form_of(array) if name in embedded else array
+                for name, array in arrays.items()
+                if name in made.others
+            }
+        )
         for place, spec in enumerate(model.outputs):
             if (number, place) in expected:
                 beside.append((f"{spec.name} of step {number}", found[place], expected[number, place]))
         if generated is not None:
-            arrays = {**arrays, generated.roles.ids.name: arrays[generated.roles.ids.name].copy()}
+            ids = {name: array.copy() for name, array in arrays.items() if name == generated.roles.ids.name}
+            arrays = {**arrays, **ids}
             generated.take(number, found, request.rtol, request.atol)
-            outputs.append([_form_of(array) for it, array in enumerate(found) if it not in held])
+            outputs.append([form_of(array) for it, array in enumerate(found) if it not in held])
         else:
             outputs.append([array for it, array in enumerate(found) if it not in held])
             kept += sum(array.nbytes for array in outputs[-1])
@@ -155,12 +167,14 @@ def next_state(
     return [state[it] if number and it in kept else found[pair.out] for it, pair in enumerate(pairs)]
 
 
-def _form_of(array: Array) -> Array:
+def form_of(array: Array) -> Array:
     """An array of the same shape and dtype that takes no memory."""
     return np.broadcast_to(np.zeros((), array.dtype), array.shape)
 
 
-def _generation(path: str, model: Model, request: Inputs, steps: Steps, encoded: int | None) -> generation.Generated:
+def _generation(
+    path: str, model: Model, request: Inputs, steps: Steps, encoded: int | None, embed: generation.Embed | None
+) -> generation.Generated:
     """A generation before its first step; what it feeds back is what was asked for, else what the folder or the names say."""
     assert steps.decoder is not None
     if steps.feedback:
@@ -168,8 +182,8 @@ def _generation(path: str, model: Model, request: Inputs, steps: Steps, encoded:
         pairs = matched(steps.feedback, outs, ins)
     else:
         pairs = generation.pairs_of(path, model, steps.decoder)
-    roles = generation.roles_of(path, model, steps.decoder, pairs)
-    return generation.begin(path, model, replace(steps, feedback=tuple(pairs)), roles, request.dims, encoded)
+    roles = generation.roles_of(path, model, steps.decoder, pairs, embed)
+    return generation.begin(path, model, replace(steps, feedback=tuple(pairs)), roles, request.dims, encoded, embed)
 
 
 def _first_that_runs(

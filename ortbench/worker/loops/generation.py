@@ -7,7 +7,7 @@ takes unless a file forces another.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -47,6 +47,28 @@ class Roles(NamedTuple):
     branch: str | None
 
 
+class Embed(NamedTuple):
+    """The embedding model in front of a decoder.
+
+    Attributes:
+        ids: its input of token ids.
+        batch: how many sequences it takes.
+        range: of random ids.
+        special: tokens that are not among these.
+        placed: the tokens that stand for features at the beginning of a random prompt, for all sequences.
+        names: the decoder's inputs that it gives.
+        run: gives them, of ids [batch, n], and where they are the prompt's of features too.
+    """
+
+    ids: TensorSpec
+    batch: int
+    range: tuple[float, float]
+    special: tuple[int, ...]
+    placed: tuple[int, ...]
+    names: tuple[str, ...]
+    run: Callable[[Array, bool], dict[str, Array]]
+
+
 @dataclass
 class Generated:
     """What a loop that generates is made of beside its feeds.
@@ -58,6 +80,8 @@ class Generated:
         tokens: those that the plain loop chose [batch, steps] int64, as its logits have them.
         near: for each whether its two best logits lie closer together than outputs may differ.
         next_ids: what each later step takes [batch, 1]: one array, written by the step before.
+        prompt_ids: what the first step takes [batch, prompt].
+        embed: what gives the decoder its inputs of these; None where the decoder takes ids.
     """
 
     feedback: tuple[tuple[str, str], ...]
@@ -75,6 +99,8 @@ class Generated:
     fixed: bool = False  # the cache has a fixed length
     first_ns: int = 0  # what the first run of all took, where that was a trial of it, or filled the cache
     said_by: str = ""
+    embed: Embed | None = None
+    prompt_ids: Array = field(init=False)
     made: dict[tuple[str, int], Array] = field(default_factory=dict)
 
     def depth(self, number: int) -> int:
@@ -117,6 +143,7 @@ class Generated:
             "forced": self.forced,
             "from_file": self.from_file,
             "encoder": self.encoded is not None,
+            "embedding": self.embed is not None,
             "fixed_cache": self.fixed,
             "said_by": self.said_by,
         }
@@ -147,9 +174,11 @@ def pairs_of(path: str, model: Model, decoder: Decoder) -> list[tuple[str, str]]
     return [(name, found[name]) for name in outs if name in found]
 
 
-def roles_of(path: str, model: Model, decoder: Decoder, pairs: Sequence[tuple[str, str]]) -> Roles:
+def roles_of(
+    path: str, model: Model, decoder: Decoder, pairs: Sequence[tuple[str, str]], embed: Embed | None = None
+) -> Roles:
     """Which inputs are what, and which output has the logits; `BadInput`: no input of token ids, no logits, or ids that are not
-    [batch, sequence]."""
+    [batch, sequence], or not those of an embedding model too."""
     state_out, state_in = ({pair[at] for pair in pairs} for at in (0, 1))
     if decoder.encoder is not None:
         state_in |= {spec.name for spec in model.inputs if spec.name.startswith("encoder_")}
@@ -166,14 +195,20 @@ def roles_of(path: str, model: Model, decoder: Decoder, pairs: Sequence[tuple[st
             (name for name in there if name.lower() in exact or any(part in name.lower() for part in parts)), None
         )
 
-    ids, logits = named("ids", ins), named("logits", outs)
+    own, logits = named("ids", ins), named("logits", outs)
+    ids = None if own is None else ins[own]
+    if embed is not None:
+        if ids is not None and (ids.name, ids.type) != (embed.ids.name, embed.ids.type):
+            reason = f"{ids.name} ({ids.type}) is not {embed.ids.name} ({embed.ids.type}) of the embedding model"
+            raise BadInput(f"{path}: {reason}")
+        ids = embed.ids
     if ids is None or logits is None:
         lacks = "input of token ids (input_ids)" if ids is None else "output of logits (logits)"
         raise BadInput(f"{path}: no {lacks} is there; {_OF_A_LOOP}", _FLAG)
-    if len(ins[ids].shape) != 2:
-        raise BadInput(f"{path}: {ids} is not [batch, sequence]; {_OF_A_LOOP}", _FLAG)
+    if len(ids.shape) != 2:
+        raise BadInput(f"{path}: {ids.name} is not [batch, sequence]; {_OF_A_LOOP}", _FLAG)
     rest = (named(role, ins) for role in ("mask", "positions", "past", "total", "branch"))
-    return Roles(ins[ids], outs[logits], *rest)
+    return Roles(ids, outs[logits], *rest)
 
 
 def batch_of(ids: TensorSpec, dims: Mapping[str, int | str]) -> int:
@@ -210,15 +245,17 @@ def begin(
     roles: Roles,
     dims: Mapping[str, int | str],
     encoded_tokens: int | None = None,
+    embed: Embed | None = None,
 ) -> Generated:
-    """A generation before its first step; `encoded_tokens` are those that an encoder takes, None where it takes something else.
+    """A generation before its first step; `encoded_tokens` are those that an encoder takes, None where it takes something else;
+    `embed`: the embedding model, where there is one.
 
     Raises:
         BadInput: tokens that cannot be read or are too few, a prompt that the model cannot take or hold.
     """
     decoder = steps.decoder
     assert decoder is not None
-    length, batch = roles.ids.shape[1], batch_of(roles.ids, dims)
+    length, batch = roles.ids.shape[1], batch_of(roles.ids, dims) if embed is None else embed.batch
     given, encoded, wanted = tokens_of(steps, batch), None, steps.prompt_length
     if decoder.encoder is not None:
         start = np.full((batch, 1), decoder.encoder.start, np.int64)
@@ -238,7 +275,13 @@ def begin(
         raise BadInput(f"--prompt-length {prompt}: {reason}", "--prompt-length")
     if roles.logits.name in steps.keep:
         raise BadInput(f"--keep {roles.logits.name}: the host chooses the next token by it", "--keep")
-    own = {roles.ids.name, *roles[2:]}
+    if embed is not None and given is None and len(embed.placed) > (prompt - 1) * batch:
+        reason = f"images and sounds take {len(embed.placed)} tokens, and the prompt is to end with text"
+        raise BadInput(f"--prompt-length {prompt}: {reason}", "--prompt-length")
+    if embed is not None and len(embed.placed) % batch:
+        reason = f"features of {len(embed.placed)} tokens are not as many for each of {batch} sequences"
+        raise BadInput(f"--input: {reason}", "--input")
+    own = {roles.ids.name, *roles[2:], *(() if embed is None else embed.names)}
     for name in steps.fill:
         if name in own:
             raise BadInput(f"--fill {name}: the prompt and the tokens generated say what it holds", "--fill")
@@ -256,6 +299,7 @@ def begin(
         steps.tokens is not None,
         encoded,
         said_by=decoder.said_by,
+        embed=embed,
     )
 
 
@@ -286,11 +330,13 @@ def _read_tokens(path: Path) -> Array:
     return np.atleast_2d(found).astype(np.int64)
 
 
-def arrays_of(told: Generated, model: Model, past: int, ids: Array) -> dict[str, Array]:
+def arrays_of(told: Generated, model: Model, past: int, ids: Array, is_prompt: bool = False) -> dict[str, Array]:
     """Ids [batch, n], mask, positions and lengths of a run behind `past` tokens in the cache."""
     roles, specs = told.roles, {spec.name: spec for spec in model.inputs}
     total = past + ids.shape[1]
-    found = {roles.ids.name: ids}
+    found = {roles.ids.name: ids} if roles.ids.name in specs else {}
+    if told.embed is not None:
+        found |= told.embed.run(ids, is_prompt)
     if roles.mask is not None:
         found[roles.mask] = _mask(told, specs[roles.mask], total)
     if roles.positions is not None:

@@ -157,17 +157,21 @@ class CpuStage(CpuLoop):
         if self.takes_first:
             self.take()
 
-    def take(self) -> None:
-        """Take what links give."""
+    def take(self, step: int | None = None) -> None:
+        """Take what links give, for all steps or for one."""
         self._holds.clear()
+        feeds = self._feeds if step is None else [self._feeds[step]]
         for it in self._taken:
             value = self._as_own(it)
             number = self._loop.state_in(it.into)
+            name = self._model.inputs[it.into].name
             if number is not None:
                 self._state[number] = value
-            else:
-                for feed in self._feeds:
-                    feed[self._model.inputs[it.into].name] = value
+                continue
+            if step:
+                self._feeds[step - 1].pop(name, None)
+            for feed in feeds:
+                feed[name] = value
 
     def given(self, out: int) -> Any:
         """What the last step gave for an output, as ONNX Runtime gave it."""

@@ -161,15 +161,19 @@ class PromptedInputs(StepInputs):
                 reason = "the prompt and the tokens generated say how long the cache is"
                 raise BadInput(f"--dim {name}: {reason}", "--dim")
         self._told, self._cache = told, cache
-        self._now = 0, np.zeros((told.batch, told.prompt), told.roles.ids.dtype)  # what is cached, and the ids behind
+        ids = told.roles.ids
+        self._own = generation.arrays_of(told, model, 0, np.zeros((told.batch, told.prompt), ids.dtype))  # of a run
         super().__init__(path, model, request, steps, pairs, linked)
+        if told.embed is not None:
+            self.ranges[ids.name] = told.embed.range
         self._context = self._ids(told.context, 0)
-        self._prompt = self._ids(told.prompt, told.context)
-        if told.given is not None:
-            self.ranges.pop(told.roles.ids.name, None)
-        self._told_names = {name for name in told.roles[2:] if name is not None}
-        for name in self._told_names:
-            self.ranges.pop(name, None)
+        told.prompt_ids = self._ids(told.prompt, told.context)
+        if told.embed is not None and told.given is None:
+            placed = np.reshape(told.embed.placed, (told.batch, -1))
+            told.prompt_ids[:, : placed.shape[1]] = placed
+        for name in (*self._own, ids.name):
+            if name != ids.name or told.given is not None or told.embed is not None:
+                self.ranges.pop(name, None)
 
     def _ids(self, count: int, at: int) -> Array:
         """Tokens [batch, count]: those of the file from a place on, else random ones."""
@@ -177,7 +181,12 @@ class PromptedInputs(StepInputs):
         if told.given is not None:
             return told.given[:, at : at + count].astype(spec.dtype)
         generator = np.random.default_rng([self._request.seed, count, *([at] if at else [])])
-        return input_arrays.random_array(spec, (told.batch, count), self.ranges.get(spec.name, (0, 1)), generator)
+        limits = self.ranges.get(spec.name, (0, 1))
+        found = input_arrays.random_array(spec, (told.batch, count), limits, generator)
+        special = () if told.embed is None else told.embed.special
+        other = next((token for token in range(int(limits[0]), int(limits[1]) + 1) if token not in special), 0)
+        found[np.isin(found, special)] = other
+        return found
 
     def fill(self, pairs: Sequence[Pair]) -> None:
         """Have the first state hold the context. Raises as `make` does."""
@@ -199,8 +208,7 @@ class PromptedInputs(StepInputs):
             self.first = [found[pair.out] for pair in pairs]
 
     def _shapes(self) -> dict[str, Shape]:
-        told = generation.arrays_of(self._told, self._model, *self._now)
-        return {**super()._shapes(), **{name: array.shape for name, array in told.items()}}
+        return {**super()._shapes(), **{name: array.shape for name, array in self._own.items()}}
 
     def _first_state(self) -> list[Array]:
         states, decoder = super()._first_state(), self._steps.decoder
@@ -223,14 +231,16 @@ class PromptedInputs(StepInputs):
         return found
 
     def of_step(self, number: int, state: Sequence[Array]) -> dict[str, Array]:
-        ids = self._prompt if number == 0 else self._told.next_ids
-        return self._of_run(self._told.depth(number), ids, number, state)
+        ids = self._told.prompt_ids if number == 0 else self._told.next_ids
+        return self._of_run(self._told.depth(number), ids, number, state, is_prompt=number == 0)
 
-    def _of_run(self, past: int, ids: Array, number: int, state: Sequence[Array]) -> dict[str, Array]:
-        self._now = past, ids
-        return {**super().of_step(number, state), **generation.arrays_of(self._told, self._model, past, ids)}
+    def _of_run(
+        self, past: int, ids: Array, number: int, state: Sequence[Array], is_prompt: bool = False
+    ) -> dict[str, Array]:
+        self._own = generation.arrays_of(self._told, self._model, past, ids, is_prompt)
+        return {**super().of_step(number, state), **self._own}
 
     def _array(self, spec: TensorSpec, shape: Shape, known: Mapping[str, int]) -> Array:
-        if spec.name in self._told_names or spec.name == self._told.roles.ids.name:
+        if spec.name in self._own:
             return np.empty(0, spec.dtype)  # what `of_step` has
         return super()._array(spec, shape, known)

@@ -222,7 +222,7 @@ class AsyncMode(BoundMode):
 
     @classmethod
     def lacks(cls, provider: Provider) -> str | None:
-        return "no runs that return before they are done" if provider.computes_on_host else super().lacks(provider)
+        return "no asynchronous runs" if provider.computes_on_host else super().lacks(provider)
 
     def _prepare(self) -> None:
         if self._options is None:

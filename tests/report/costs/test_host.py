@@ -30,7 +30,7 @@ from tests.results import MS, US, decoding, hosted, measured, result_of, steady
 
 pytestmark = pytest.mark.usefixtures("undrawn")
 
-TITLE = "Resource usage: host CPU"
+TITLE = "Resource usage: host CPU per inference"
 
 
 def costly(cpu_ms: int = 12, submit_us: int = 3_050, run_id: str | None = None) -> Result:
@@ -48,7 +48,7 @@ def costly(cpu_ms: int = 12, submit_us: int = 3_050, run_id: str | None = None) 
 
 
 TERMINAL = """\
-Resource usage: host CPU
+Resource usage: host CPU per inference
 mode             enqueue  enqueue share  CPU time     user   system  CPU cores
 cpu-tensors            –              –   12.0 ms  11.7 ms   310 µs       1.50
 device-resident  3.05 ms          30.5%   2.50 ms  2.40 ms  99.6 µs      0.250

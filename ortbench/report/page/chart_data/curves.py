@@ -11,6 +11,8 @@ from ortbench.analysis.loads.levels import (
     CONCURRENCY,
     P50,
     RATE,
+    SEQUENCES,
+    are_enough,
     asked_of,
     figure,
     interval,
@@ -22,6 +24,7 @@ from ortbench.analysis.loads.levels import (
     modes_of,
     rate_of,
     rate_text,
+    rate_unit,
 )
 from ortbench.analysis.loads.levels import at as level_at
 from ortbench.analysis.sweep import differing_dims
@@ -78,7 +81,6 @@ def _load(results: Sequence[Result], names: Sequence[str], kind: str) -> _Load |
     """None where no mode has two load points."""
     asked = [asked_of(result) or {} for result in results if result.kind == LOAD]
     limits = asked[0] if asked and all(it == asked[0] for it in asked) else {}
-    stat = next((name for name in _TAILS if name in limits), _TAILS[0])
     curves = []
     for number, (name, result) in enumerate(zip(names, results, strict=True)):
         for mode in modes_of(result):
@@ -86,6 +88,9 @@ def _load(results: Sequence[Result], names: Sequence[str], kind: str) -> _Load |
                 knee = knee_of(points) if kind == CONCURRENCY else None
                 called = f"{name}: {mode}" if len(results) > 1 else mode
                 curves.append(_Curve(called, mode, number, result, points, knee and knee["concurrency"]))
+    points = [level for it in curves for level in it.points]
+    wanted = [*(name for name in _TAILS if name in limits), "p99", "p95"]
+    stat = next((name for name in wanted if all(are_enough(level, [name]) for level in points)), P50)
     return _Load(curves, stat, slo_text(limits), limits.get(stat)) if curves else None
 
 
@@ -126,7 +131,7 @@ def _table(plotted: _Load, heads: tuple[Column, ...], of_rate: bool) -> Table:
             )
         )
     times = columns(Kind.TIME, LATENCY, *([] if plotted.stat == P50 else [plotted.stat]))
-    return Table((*heads, *columns(Kind.NUMBER, "inf/s", "95% CI"), *times), tuple(rows), unit)
+    return Table((*heads, *columns(Kind.NUMBER, rate_unit(every[0][1]), "95% CI"), *times), tuple(rows), unit)
 
 
 # By clients
@@ -141,15 +146,17 @@ def by_clients(results: Sequence[Result], names: Sequence[str]) -> Chart | None:
     ticks = tuple((count, f"{count:g}") for count in counts)
     rates = tuple(map(_rates, plotted.curves))
     tails = tuple(_tails(it, plotted.stat, _rings(it, plotted.stat)) for it in plotted.curves)
+    unit = rate_unit(plotted.curves[0].points[0])
+    counted = "sequences" if unit == SEQUENCES else "inferences"
     return Chart(
-        "Latency and inf/s against clients",
-        f"Above lines of inferences per second over the number of clients, below lines of the {plotted.stat} of latency, one for each mode; a "
+        f"Latency and {unit} against clients",
+        f"Above lines of {counted} per second over the number of clients, below lines of the {plotted.stat} of latency, one for each mode; a "
         "ring marks the knee.",
         "; ".join(map(_clients_in_words, plotted.curves)) + ".",
         _table(plotted, (Column("mode", Kind.NAME), Column("clients")), of_rate=False),
         LineChart(
             (
-                Panel(rates, Axis("sizes", ticks=ticks), "{:g}".format, "inf/s"),
+                Panel(rates, Axis("sizes", ticks=ticks), "{:g}".format, unit),
                 Panel(tails, Axis("sizes", "clients", ticks), name=f"{plotted.stat} of latency", limits=plotted.limits),
             ),
             height=200,
@@ -168,7 +175,7 @@ def _rates(it: _Curve) -> Line:
 
 def _most(it: _Curve) -> str:
     best = max(it.points, key=rate_of)
-    return f"{it.name}: at most {units.rate(rate_of(best))} inf/s, with {_place(best):g} clients"
+    return f"{it.name}: at most {units.rate(rate_of(best))} {rate_unit(best)}, with {_place(best):g} clients"
 
 
 def _rings(it: _Curve, stat: str) -> list[Ring]:

@@ -48,7 +48,7 @@ def distribution(result: Result) -> Chart | None:
     if widest.stats.n > 1:
         times = units.digits(widest.stats.max / max(widest.stats.median, 1))
         slowest = units.duration(widest.stats.max)
-        said += f" Farthest above its median: {slowest} with {widest.mode}, {times} times its median."
+        said += f" Farthest above its median: {slowest} with {widest.mode}, {times}× its median."
     unit, scale = units.time_unit(max(it.stats.median for it in modes))
     names = ("min", "median", "95% CI", "p90", "p95", "p99", "max", "std dev")
     headed = (Column("mode", Kind.NAME), Column("samples"), *columns(Kind.TIME, *names))
@@ -121,14 +121,14 @@ def drift(result: Result) -> Chart | None:
         *columns(Kind.TIME, "first quarter", "last quarter"),
         Column("change"),
         Column("slowest", Kind.TIME),
-        *columns(Kind.NUMBER, "after (s)", "slow"),
+        *columns(Kind.NUMBER, "slowest at (s)", "over 1.5× median"),
     )
     many = any(it.ns.size > _MANY for it in modes)
     return Chart(
         f"Time per {one} during the measurement",
         f"The time of every {one} by when it was measured, one panel for each mode, all on one time axis.",
-        f"{said if changes else 'Too few samples to tell drift.'} {slow or 'None'} of {count} {one}s took more than {_SLOW:g} times "
-        "their mode's median.",
+        f"{said if changes else 'Too few samples to tell drift.'} {slow or 'None'} of {count} {one}s took more than {_SLOW:g}× "
+        "the median of their mode.",
         Table(headed, tuple(_drift_cells(it, scale) for it in modes), unit),
         LineChart(
             _panels(modes),

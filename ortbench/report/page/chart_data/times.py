@@ -48,7 +48,7 @@ _FILLS = {
 }
 _ALONE = {
     INFERENCE: "Inference only",
-    PER_RUN: "Time per inference of many with one synchronization (throughput, not latency), copied once outside",
+    PER_RUN: "Time per inference, one synchronization for many (throughput, not latency)",
     WHOLE: "Not split into phases",
 }
 
@@ -65,7 +65,7 @@ def phases(result: Result) -> Chart | None:
         ]
         said += [f"{about}: {', '.join(alone)}."] if alone else []
     unit, scale = units.time_unit(max(ns for *_, ns in found))
-    times = columns(Kind.TIME, METRICS[H2D].title, INFERENCE, METRICS[D2H].title, COPIES, "together", LATENCY)
+    times = columns(Kind.TIME, METRICS[H2D].title, INFERENCE, METRICS[D2H].title, COPIES, "sum", LATENCY)
     rows = tuple((case.mode, *_phase_cells(parts, scale), units.digits(ns / scale)) for case, parts, ns in found)
     used = {(part.kind, part.derived) for _, parts, _ in found for part in parts if part.ns}
     return Chart(
@@ -97,12 +97,12 @@ def _phases_in_words(case: Case, segments: Sequence[Segment], ns: float) -> str:
     whole = units.duration(ns)
     if COPIES in times:
         rate = is_rate(case.mode, LATENCY)
-        which, of = (" that are not hidden", f"{whole} per item") if rate else (" in both directions", whole)
+        which, of = (" that are not hidden", f"{whole} per inference") if rate else (" in both directions", whole)
         inference = f"{DERIVED}{times[INFERENCE]} of inference"
         return f"{case.mode}: {DERIVED}{times[COPIES]} of copies{which} and {inference} make up {of}."
     parts = ", ".join(f"{METRICS[kind].title} {time}" for kind, time in times.items())
     together = units.duration(sum(it.ns for it in segments))
-    return f"{case.mode}: {parts}, together {together}, each timed in blocks of its own; latency {whole}."
+    return f"{case.mode}: {parts}, in sum {together}, each timed in blocks of its own; latency {whole}."
 
 
 def _phase_cells(segments: Sequence[Segment], scale: float) -> list[str]:
@@ -165,7 +165,7 @@ def _in_order(found: Sequence[tuple[str, dict[str, float], float]], whole_is: st
         parts = tuple(_stage_part(mode, fills[name], its_ns) for name, its_ns in times.items())
         whole = units.duration(ns)
         bars.append(Bar(mode, parts, whole, ns, f"{mode}: whole {whole_is}, median {whole}"))
-    headed = columns(Kind.TIME, *names, "together", whole_is)
+    headed = columns(Kind.TIME, *names, "sum", whole_is)
     return Chart(
         f"Breakdown of the {whole_is}",
         f"Stacked bars, one for each mode: the {parts_are} in their order, and a mark for the whole {whole_is}.",
@@ -200,7 +200,7 @@ def link_costs(result: Result) -> Chart | None:
     for there, about in ((True, "Copies saved by staying on the device"), (False, "Copied in every mode")):
         own = [f"{name} {units.duration(ns)}" for name, ns, stays in found if stays == there]
         said += [f"{about}: {first_of(own, FEW)}."] if own else []
-    said.append("Each copy is timed alone; the difference between the modes says what all of them cost together.")
+    said.append("Each copy is timed alone; what all copies cost is the difference between the modes.")
     rows = tuple((name, units.duration(ns), "stays" if stays else "copied") for name, ns, stays in found)
     bars = tuple(
         Bar(name, (Part(_LINKS[stays], ns, f"{name}: {time}, {_LINKS[stays].name}"),), time)
